@@ -1,0 +1,303 @@
+//! Events as columns. A batch is filled by a reader row by row, handed to a consumer, cleared and filled again;
+//! its dictionaries only grow, so a code means the same text in every batch of one trace.
+
+use crate::{Field, FieldSet, FieldType};
+use hashbrown::HashMap;
+
+/// Marks a missing `i64` value.
+pub const MISSING_I64: i64 = i64::MIN;
+/// Marks a missing `u64` value.
+pub const MISSING_U64: u64 = u64::MAX;
+/// Marks a missing text.
+pub const MISSING_CODE: u32 = u32::MAX;
+
+/// The values of one field.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Column {
+    /// Times and numbers; [`MISSING_I64`] where there is none.
+    I64(Vec<i64>),
+    /// Durations and byte counts; [`MISSING_U64`] where there is none.
+    U64(Vec<u64>),
+    /// Codes into the [`Dictionary`] of the field; [`MISSING_CODE`] where there is none.
+    Text(Vec<u32>),
+}
+
+impl Column {
+    fn empty(field_type: FieldType) -> Column {
+        match field_type {
+            FieldType::Time | FieldType::Number => Column::I64(Vec::new()),
+            FieldType::Duration | FieldType::Bytes => Column::U64(Vec::new()),
+            FieldType::Text => Column::Text(Vec::new()),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Column::I64(values) => values.len(),
+            Column::U64(values) => values.len(),
+            Column::Text(codes) => codes.len(),
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Column::I64(values) => values.clear(),
+            Column::U64(values) => values.clear(),
+            Column::Text(codes) => codes.clear(),
+        }
+    }
+}
+
+/// The distinct texts of one field, numbered in order of appearance.
+#[derive(Clone, Debug, Default)]
+pub struct Dictionary {
+    texts: Vec<Box<str>>,
+    codes: HashMap<Box<[u8]>, u32>,
+}
+
+impl Dictionary {
+    /// A hostile input may hold a new text in every row; from here on all new ones share [`Dictionary::OVERFLOW`].
+    pub const LIMIT: usize = 1 << 20;
+    /// The text that stands for all that found no place.
+    pub const OVERFLOW: &'static str = "(too many different values)";
+
+    /// The code of this text, a new one if it was never seen. Bytes that are not UTF-8 show as U+FFFD.
+    pub fn intern(&mut self, text: &[u8]) -> u32 {
+        if let Some(&code) = self.codes.get(text) {
+            return code;
+        }
+        if self.texts.len() >= Dictionary::LIMIT {
+            let overflow = Dictionary::OVERFLOW.as_bytes();
+            return match self.codes.get(overflow) {
+                Some(&code) => code,
+                None => self.insert(overflow),
+            };
+        }
+        self.insert(text)
+    }
+
+    fn insert(&mut self, text: &[u8]) -> u32 {
+        let code = self.texts.len() as u32;
+        self.texts.push(String::from_utf8_lossy(text).into());
+        self.codes.insert(text.into(), code);
+        code
+    }
+
+    /// The text of a code; `None` for [`MISSING_CODE`].
+    pub fn text(&self, code: u32) -> Option<&str> {
+        self.texts.get(code as usize).map(|text| &**text)
+    }
+
+    /// All texts; a code is an index into them.
+    pub fn texts(&self) -> &[Box<str>] {
+        &self.texts
+    }
+
+    /// Whether texts had to be merged into [`Dictionary::OVERFLOW`].
+    pub fn overflowed(&self) -> bool {
+        self.texts.len() > Dictionary::LIMIT
+    }
+}
+
+/// A few ten thousand events as columns.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    columns: [Option<Column>; Field::COUNT],
+    dictionaries: Vec<Dictionary>,
+    fields: FieldSet,
+    len: usize,
+}
+
+impl Batch {
+    /// How many events a reader gathers before it hands the batch on.
+    pub const ROWS: usize = 1 << 15;
+
+    /// An empty batch with a column for each of these fields, and for time and latency.
+    pub fn new(fields: FieldSet) -> Batch {
+        let fields = fields.union(FieldSet::ALWAYS);
+        let mut columns = [const { None }; Field::COUNT];
+        for field in fields.iter() {
+            columns[field as usize] = Some(Column::empty(field.field_type()));
+        }
+        Batch { columns, dictionaries: vec![Dictionary::default(); Field::COUNT], fields, len: 0 }
+    }
+
+    /// The fields that have a column.
+    pub fn fields(&self) -> FieldSet {
+        self.fields
+    }
+
+    /// Number of events.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no events.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether the batch holds as many events as it should carry.
+    pub fn is_full(&self) -> bool {
+        self.len >= Batch::ROWS
+    }
+
+    /// Starts of the events, nanoseconds.
+    pub fn time(&self) -> &[i64] {
+        self.i64s(Field::Time).unwrap_or(&[])
+    }
+
+    /// Latencies of the events, nanoseconds.
+    pub fn latency(&self) -> &[u64] {
+        self.u64s(Field::Latency).unwrap_or(&[])
+    }
+
+    /// The column of a field, `None` when the source does not fill it or nobody asked for it.
+    pub fn column(&self, field: Field) -> Option<&Column> {
+        self.columns[field as usize].as_ref()
+    }
+
+    /// The values of a time or number field.
+    pub fn i64s(&self, field: Field) -> Option<&[i64]> {
+        match self.column(field) {
+            Some(Column::I64(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// The values of a duration or byte field.
+    pub fn u64s(&self, field: Field) -> Option<&[u64]> {
+        match self.column(field) {
+            Some(Column::U64(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// The codes of a text field.
+    pub fn codes(&self, field: Field) -> Option<&[u32]> {
+        match self.column(field) {
+            Some(Column::Text(codes)) => Some(codes),
+            _ => None,
+        }
+    }
+
+    /// The dictionary of a text field.
+    pub fn dictionary(&self, field: Field) -> &Dictionary {
+        &self.dictionaries[field as usize]
+    }
+
+    /// The text of a field in a row.
+    pub fn text(&self, field: Field, row: usize) -> Option<&str> {
+        self.dictionary(field).text(*self.codes(field)?.get(row)?)
+    }
+
+    /// Gives text a code in the dictionary of a field.
+    pub fn intern(&mut self, field: Field, text: &[u8]) -> u32 {
+        self.dictionaries[field as usize].intern(text)
+    }
+
+    /// Appends a value to a time or number column; nothing happens when the batch has no such column.
+    #[inline]
+    pub fn push_i64(&mut self, field: Field, value: i64) {
+        if let Some(Column::I64(values)) = &mut self.columns[field as usize] {
+            values.push(value);
+        }
+    }
+
+    /// Appends a value to a duration or byte column; nothing happens when the batch has no such column.
+    #[inline]
+    pub fn push_u64(&mut self, field: Field, value: u64) {
+        if let Some(Column::U64(values)) = &mut self.columns[field as usize] {
+            values.push(value);
+        }
+    }
+
+    /// Appends text to a column, `None` as missing; nothing happens when the batch has no such column.
+    #[inline]
+    pub fn push_text(&mut self, field: Field, text: Option<&[u8]>) {
+        if let Some(Column::Text(codes)) = &mut self.columns[field as usize] {
+            codes.push(text.map_or(MISSING_CODE, |text| self.dictionaries[field as usize].intern(text)));
+        }
+    }
+
+    /// Appends a code that [`Batch::intern`] gave; nothing happens when the batch has no such column.
+    #[inline]
+    pub fn push_code(&mut self, field: Field, code: u32) {
+        if let Some(Column::Text(codes)) = &mut self.columns[field as usize] {
+            codes.push(code);
+        }
+    }
+
+    /// Ends a row: every column must have got its value.
+    #[inline]
+    pub fn end_row(&mut self) {
+        self.len += 1;
+        debug_assert!(
+            self.columns.iter().flatten().all(|column| column.len() == self.len),
+            "a reader left a column of its batch without a value"
+        );
+    }
+
+    /// Replaces whole columns, as a reader of a columnar file does. All must have the same length.
+    ///
+    /// # Panics
+    /// When lengths differ or a column's storage is not that of its field, which is a mistake of the caller.
+    pub fn set_columns(&mut self, columns: impl IntoIterator<Item = (Field, Column)>) {
+        for (field, column) in columns {
+            assert_eq!(
+                std::mem::discriminant(&column),
+                std::mem::discriminant(&Column::empty(field.field_type())),
+                "the storage of {} does not fit",
+                field.name()
+            );
+            self.columns[field as usize] = Some(column);
+            self.fields = self.fields.with(field);
+        }
+        self.len = self.time().len();
+        assert!(self.columns.iter().flatten().all(|column| column.len() == self.len), "columns differ in length");
+    }
+
+    /// Forgets the rows, keeps dictionaries and memory.
+    pub fn clear(&mut self) {
+        self.columns.iter_mut().flatten().for_each(Column::clear);
+        self.len = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_as_columns() {
+        let mut batch = Batch::new([Field::Comm, Field::Pid].into_iter().collect());
+        for (time, comm) in [(1, Some("fio")), (2, None), (3, Some("fio"))] {
+            batch.push_i64(Field::Time, time);
+            batch.push_u64(Field::Latency, 10);
+            batch.push_text(Field::Comm, comm.map(str::as_bytes));
+            batch.push_i64(Field::Pid, MISSING_I64);
+            batch.push_u64(Field::Size, 4096);
+            batch.end_row();
+        }
+        assert_eq!(batch.time(), [1, 2, 3]);
+        assert_eq!(batch.codes(Field::Comm), Some(&[0, MISSING_CODE, 0][..]));
+        assert_eq!((batch.text(Field::Comm, 2), batch.text(Field::Comm, 1)), (Some("fio"), None));
+        assert_eq!(batch.u64s(Field::Size), None, "a field nobody asked for has no column");
+        batch.clear();
+        assert!(batch.is_empty());
+        assert_eq!(batch.intern(Field::Comm, b"fio"), 0, "codes outlive the rows");
+    }
+
+    #[test]
+    fn a_dictionary_is_bounded() {
+        let mut dictionary = Dictionary::default();
+        for number in 0..Dictionary::LIMIT + 10 {
+            dictionary.intern(number.to_string().as_bytes());
+        }
+        assert_eq!(dictionary.texts().len(), Dictionary::LIMIT + 1);
+        assert!(dictionary.overflowed());
+        let code = dictionary.intern(b"one more");
+        assert_eq!(dictionary.text(code), Some(Dictionary::OVERFLOW));
+        assert_eq!(dictionary.intern(b"7"), 7, "known texts keep their code");
+    }
+}

@@ -1,0 +1,270 @@
+//! What a trace says about itself beside its events: where it comes from, what its clock means,
+//! and an account of everything lost, repaired or unfinished. Views print it under every picture.
+
+use crate::{TimeZero, format_count, format_duration};
+use serde::{Deserialize, Serialize};
+
+/// How bad an anomaly is for the numbers on the screen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Severity {
+    /// Worth knowing; every number is right.
+    Note,
+    /// Something was unfinished or mended; the numbers are right about what they cover.
+    Repaired,
+    /// Something is missing from the numbers.
+    Lost,
+}
+
+macro_rules! anomalies {
+    ($($variant:ident $key:literal $severity:ident $sentence:literal;)*) => {
+        /// A reason for which records did not become events one to one.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Anomaly {
+            $(#[doc = $sentence] $variant,)*
+        }
+
+        impl Anomaly {
+            /// All anomalies, in the order in which views show them.
+            pub const ALL: &'static [Anomaly] = &[$(Anomaly::$variant,)*];
+
+            /// The key in JSON output.
+            pub fn key(self) -> &'static str {
+                match self { $(Anomaly::$variant => $key,)* }
+            }
+
+            /// What it does to the numbers.
+            pub fn severity(self) -> Severity {
+                match self { $(Anomaly::$variant => Severity::$severity,)* }
+            }
+
+            fn words(self) -> &'static str {
+                match self { $(Anomaly::$variant => $sentence,)* }
+            }
+        }
+    };
+}
+
+anomalies! {
+    Truncated "truncated" Lost "cut in the middle: what follows is missing";
+    LostRecords "lost_records" Lost "records lost by the tracer";
+    ExpiredByLoss "expired_by_loss" Lost "in flight while records were lost, left out because their completion cannot be trusted";
+    LostCompletion "lost_completion" Lost "issued again without a completion in between, left out";
+    OrphanCompletion "orphan_completion" Lost "completions without an issue (begun before the trace, or the issue was lost)";
+    MismatchedCompletion "mismatched_completion" Lost "completions that do not fit the open request of their sector, both left out";
+    EvictedInFlight "evicted_in_flight" Lost "in flight beyond what the table holds, left out";
+    UnpairedExit "unpaired_exit" Lost "system calls that returned without having been seen to start, left out";
+    UnpairedEnter "unpaired_enter" Lost "system calls started twice without returning, the first left out";
+    NegativeLatency "negative_latency" Lost "completed before they started (the clock stepped), left out";
+    UnparsedLines "unparsed_lines" Lost "lines not understood";
+    DamagedRecords "damaged_records" Lost "records damaged and skipped";
+    TextOverflow "text_overflow" Lost "columns with too many different texts, the rest shown as one";
+    Unfinished "unfinished" Repaired "unfinished at the end of the trace";
+    RequeuedOnly "requeued_only" Repaired "requeued and not issued again under the same sector (merged, or still waiting)";
+    OrphanRequeue "orphan_requeue" Repaired "requeues of requests that were not seen to be issued";
+    OutOfOrder "out_of_order" Repaired "records out of order by more than the sorting window";
+    Requeue "requeue" Note "requeued and issued again";
+    PartialCompletion "partial_completion" Note "partial completions, counted with their request";
+    FlushParent "flush_parent" Note "completion lines of the parent of a flush, not requests of their own";
+    NeverIssued "never_issued" Note "queued but never issued (most were merged into others)";
+    NeverReturn "never_return" Note "system calls that never return (exit)";
+    OtherRecords "other_records" Note "records of kinds that carry no latency, skipped";
+}
+
+/// Counts of anomalies.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Tally(std::collections::BTreeMap<Anomaly, u64>);
+
+impl Tally {
+    /// Counts `count` more of this kind.
+    pub fn add(&mut self, anomaly: Anomaly, count: u64) {
+        if count > 0 {
+            *self.0.entry(anomaly).or_insert(0) += count;
+        }
+    }
+
+    /// How many of this kind were counted.
+    pub fn get(&self, anomaly: Anomaly) -> u64 {
+        self.0.get(&anomaly).copied().unwrap_or(0)
+    }
+
+    /// Adds all counts of another tally.
+    pub fn merge(&mut self, other: &Tally) {
+        other.0.iter().for_each(|(&anomaly, &count)| self.add(anomaly, count));
+    }
+
+    /// The kinds that occurred, worst first within the order of [`Anomaly::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = (Anomaly, u64)> + '_ {
+        self.0.iter().map(|(&anomaly, &count)| (anomaly, count))
+    }
+
+    /// A phrase for each kind that occurred: `258 requeued and issued again`.
+    pub fn phrases(&self) -> Vec<(Severity, String)> {
+        self.iter()
+            .map(|(anomaly, count)| (anomaly.severity(), format!("{} {}", format_count(count), anomaly.words())))
+            .collect()
+    }
+}
+
+/// What the numbers in [`Field::Time`](crate::Field::Time) mean.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Clock {
+    /// Name of the clock: `wall`, `boot`, `monotonic`, `relative` ...
+    pub name: String,
+    /// What to add to a time to get nanoseconds since the Unix epoch: 0 for a wall clock, `None` when unknown.
+    pub to_unix_ns: Option<i64>,
+    /// Whether [`Clock::to_unix_ns`] is an estimate (seconds), good for labels only.
+    pub approximate: bool,
+}
+
+impl Clock {
+    /// A clock that counts from the Unix epoch.
+    pub fn wall() -> Clock {
+        Clock { name: "wall".into(), to_unix_ns: Some(0), approximate: false }
+    }
+
+    /// A clock with an arbitrary zero.
+    pub fn unanchored(name: &str) -> Clock {
+        Clock { name: name.into(), to_unix_ns: None, approximate: false }
+    }
+}
+
+/// A request that was issued and not seen to complete.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Unfinished {
+    /// What it was: device, kind, size, thread.
+    pub what: String,
+    /// When it was issued.
+    pub start_ns: i64,
+    /// How long it had waited when the trace ended: its latency is at least this.
+    pub at_least_ns: u64,
+}
+
+/// A stretch of time in which the tracer lost records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LossRange {
+    /// First moment at which records may be missing.
+    pub from_ns: i64,
+    /// Last moment at which records may be missing.
+    pub to_ns: i64,
+    /// CPU whose records were lost, when known.
+    pub cpu: Option<u32>,
+    /// Number of records lost; 0 when the tracer does not say.
+    pub records: u64,
+}
+
+/// What a trace says about itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Context {
+    /// What made the trace and where it was read from, for titles: `perf script, out.txt`.
+    pub source: String,
+    /// Host of the trace.
+    pub host: Option<String>,
+    /// Meaning of the times.
+    pub clock: Clock,
+    /// First and last moment that the trace covers (records, not only events).
+    pub span_ns: Option<(i64, i64)>,
+    /// What was lost, repaired, unfinished.
+    pub tally: Tally,
+    /// The longest of the unfinished, longest first, at most [`Context::UNFINISHED_KEPT`].
+    pub unfinished: Vec<Unfinished>,
+    /// Where records were lost, at most [`Context::LOSS_RANGES_KEPT`].
+    pub loss_ranges: Vec<LossRange>,
+    /// Anything else worth keeping: command line, kernel, tool version, filter ...
+    pub properties: std::collections::BTreeMap<String, String>,
+}
+
+impl Context {
+    /// How many unfinished requests are named.
+    pub const UNFINISHED_KEPT: usize = 16;
+    /// How many loss ranges are kept.
+    pub const LOSS_RANGES_KEPT: usize = 4096;
+
+    /// A context that says only where the trace comes from.
+    pub fn new(source: impl Into<String>, clock: Clock) -> Context {
+        Context {
+            source: source.into(),
+            host: None,
+            clock,
+            span_ns: None,
+            tally: Tally::default(),
+            unfinished: Vec::new(),
+            loss_ranges: Vec::new(),
+            properties: Default::default(),
+        }
+    }
+
+    /// Widens the span so that it covers this moment.
+    #[inline]
+    pub fn cover(&mut self, time_ns: i64) {
+        let (from, to) = self.span_ns.get_or_insert((time_ns, time_ns));
+        *from = (*from).min(time_ns);
+        *to = (*to).max(time_ns);
+    }
+
+    /// The zero against which relative times and times of day are read.
+    pub fn time_zero(&self) -> TimeZero {
+        TimeZero { start_ns: self.span_ns.map(|span| span.0), to_unix_ns: self.clock.to_unix_ns }
+    }
+
+    /// Sentences about what was lost, repaired and unfinished, the worst first; empty when all is well.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for (severity, word) in [(Severity::Lost, "missing"), (Severity::Repaired, "open"), (Severity::Note, "note")] {
+            let phrases: Vec<_> =
+                self.tally.phrases().into_iter().filter(|&(at, _)| at == severity).map(|(_, phrase)| phrase).collect();
+            if !phrases.is_empty() {
+                notes.push(format!("{word}: {}", phrases.join("; ")));
+            }
+        }
+        if let Some(oldest) = self.unfinished.first() {
+            notes.push(format!(
+                "longest unfinished: {}, at least {}",
+                oldest.what,
+                format_duration(oldest.at_least_ns)
+            ));
+        }
+        notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_the_names_that_json_uses() {
+        for &anomaly in Anomaly::ALL {
+            assert_eq!(serde_key(anomaly), anomaly.key());
+        }
+    }
+
+    fn serde_key(anomaly: Anomaly) -> String {
+        // The derived name, without a JSON crate: snake_case of the variant.
+        let mut key = String::new();
+        for letter in format!("{anomaly:?}").chars() {
+            if letter.is_uppercase() && !key.is_empty() {
+                key.push('_');
+            }
+            key.extend(letter.to_lowercase());
+        }
+        key
+    }
+
+    #[test]
+    fn notes_name_the_worst_first() {
+        let mut context = Context::new("perf script", Clock::unanchored("boot"));
+        context.tally.add(Anomaly::Requeue, 258);
+        context.tally.add(Anomaly::LostRecords, 12_345);
+        context.tally.add(Anomaly::Unfinished, 0);
+        context.unfinished.push(Unfinished { what: "7:0 write".into(), start_ns: 0, at_least_ns: 31_000_000 });
+        assert_eq!(
+            context.notes(),
+            [
+                "missing: 12,345 records lost by the tracer",
+                "note: 258 requeued and issued again",
+                "longest unfinished: 7:0 write, at least 31ms"
+            ]
+        );
+    }
+}

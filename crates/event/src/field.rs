@@ -1,0 +1,173 @@
+//! The one table of fields: names, storage, units and meaning. Everything that names a column
+//! (`--by`, `--columns`, CSV, JSON, Parquet, the filter) takes the name from here.
+
+/// How the values of a field are stored and what unit they carry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FieldType {
+    /// A moment, `i64` nanoseconds since the epoch of the trace's clock.
+    Time,
+    /// A length of time, `u64` nanoseconds.
+    Duration,
+    /// A number of bytes, `u64`.
+    Bytes,
+    /// An identifier or a result, `i64`.
+    Number,
+    /// Text, dictionary encoded.
+    Text,
+}
+
+impl FieldType {
+    /// The word that `latscope fields` prints.
+    pub fn word(self) -> &'static str {
+        match self {
+            FieldType::Time => "time",
+            FieldType::Duration => "duration",
+            FieldType::Bytes => "bytes",
+            FieldType::Number => "number",
+            FieldType::Text => "text",
+        }
+    }
+}
+
+macro_rules! fields {
+    ($($variant:ident $name:literal $type:ident $meaning:literal;)*) => {
+        /// A column of an event.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        #[repr(u8)]
+        pub enum Field {
+            $(#[doc = $meaning] $variant,)*
+        }
+
+        impl Field {
+            /// All fields, in the order in which tables show them.
+            pub const ALL: &'static [Field] = &[$(Field::$variant,)*];
+            /// How many fields there are.
+            pub const COUNT: usize = Field::ALL.len();
+
+            /// The name in `--by`, `--columns`, CSV, JSON and Parquet.
+            pub fn name(self) -> &'static str {
+                match self { $(Field::$variant => $name,)* }
+            }
+
+            /// Storage and unit.
+            pub fn field_type(self) -> FieldType {
+                match self { $(Field::$variant => FieldType::$type,)* }
+            }
+
+            /// What the field means, one line.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Field::$variant => $meaning,)* }
+            }
+        }
+    };
+}
+
+fields! {
+    Time "time_ns" Time "Start of the event.";
+    Latency "latency_ns" Duration "How long the event took, from start to completion.";
+    Kind "kind" Text "What was done: read, write, flush, discard, trim, sync, open or other.";
+    Name "name" Text "Name of the system call, or the kernel's flag letters of a block request.";
+    Size "size" Bytes "Bytes asked for or moved.";
+    Offset "offset" Bytes "Position on the device or in the file, in bytes.";
+    Device "device" Text "Device name where the source tells it, else its number.";
+    Dev "dev" Text "Device number as major:minor.";
+    Host "host" Text "Host on which the event happened.";
+    Job "job" Text "fio job, thread or volume.";
+    Pid "pid" Number "Process that issued the event.";
+    Tid "tid" Number "Thread that issued the event.";
+    Comm "comm" Text "Command name of the thread that issued the event (the kernel keeps 15 characters).";
+    Fd "fd" Number "File descriptor.";
+    FdType "fd_type" Text "What the file descriptor is: file, directory, ipv4, ipv6, unix, pipe ...";
+    Path "path" Text "File name or socket address.";
+    Error "error" Text "Name of the error, missing when the event succeeded.";
+    Result "result" Number "What the system call returned.";
+    Queue "queue_ns" Duration "How long the request waited before it was (last) issued to the device.";
+    Intended "intended_ns" Time "The start that the schedule of a probe asked for.";
+    Container "container" Text "Container identifier.";
+    Stack "stack" Text "Call stack that issued the event.";
+}
+
+impl Field {
+    /// The field of this name; a name without its `_ns` suffix is accepted too.
+    pub fn from_name(name: &str) -> Option<Field> {
+        Field::ALL.iter().copied().find(|field| field.name() == name || field.name().strip_suffix("_ns") == Some(name))
+    }
+}
+
+/// A set of fields: what a view needs, or what a source fills.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FieldSet(u32);
+
+impl FieldSet {
+    /// Time and latency, which every event has.
+    pub const ALWAYS: FieldSet = FieldSet(1 << Field::Time as u8 | 1 << Field::Latency as u8);
+    /// Every field.
+    pub const EVERY: FieldSet = FieldSet((1 << Field::COUNT) - 1);
+
+    /// The set with this field added.
+    #[must_use]
+    pub const fn with(self, field: Field) -> FieldSet {
+        FieldSet(self.0 | 1 << field as u8)
+    }
+
+    /// Whether the field is in the set.
+    pub const fn contains(self, field: Field) -> bool {
+        self.0 >> field as u8 & 1 == 1
+    }
+
+    /// Fields in either set.
+    #[must_use]
+    pub const fn union(self, other: FieldSet) -> FieldSet {
+        FieldSet(self.0 | other.0)
+    }
+
+    /// Fields in both sets.
+    #[must_use]
+    pub const fn intersection(self, other: FieldSet) -> FieldSet {
+        FieldSet(self.0 & other.0)
+    }
+
+    /// The fields of the set in table order.
+    pub fn iter(self) -> impl Iterator<Item = Field> {
+        Field::ALL.iter().copied().filter(move |&field| self.contains(field))
+    }
+}
+
+impl FromIterator<Field> for FieldSet {
+    fn from_iter<I: IntoIterator<Item = Field>>(fields: I) -> FieldSet {
+        fields.into_iter().fold(FieldSet::default(), FieldSet::with)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A rename breaks every script that names a column, so it has to be a decision.
+    #[test]
+    fn the_list_of_fields_is_frozen() {
+        let names: Vec<_> = Field::ALL.iter().map(|field| field.name()).collect();
+        assert_eq!(
+            names.join(" "),
+            "time_ns latency_ns kind name size offset device dev host job pid tid comm fd fd_type path error result \
+             queue_ns intended_ns container stack"
+        );
+    }
+
+    #[test]
+    fn names_lead_back_to_their_field() {
+        for &field in Field::ALL {
+            assert_eq!(Field::from_name(field.name()), Some(field));
+        }
+        assert_eq!(Field::from_name("latency"), Some(Field::Latency));
+        assert_eq!(Field::from_name("nosuch"), None);
+    }
+
+    #[test]
+    fn sets_hold_what_was_put_in() {
+        let set: FieldSet = [Field::Comm, Field::Time].into_iter().collect();
+        assert_eq!(set.iter().collect::<Vec<_>>(), [Field::Time, Field::Comm]);
+        assert!(FieldSet::EVERY.contains(Field::Stack));
+        assert_eq!(set.intersection(FieldSet::ALWAYS).iter().collect::<Vec<_>>(), [Field::Time]);
+    }
+}

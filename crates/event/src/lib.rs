@@ -1,0 +1,23 @@
+//! The vocabulary of latscope: timed events as columns, the one table of their fields, units, clocks,
+//! and the account of what was lost, repaired or left unfinished on the way.
+//!
+//! An *event* is one timed thing with a start and a latency (a block request, a system call ...).
+//! A [`Batch`] holds a few ten thousand of them as columns; a trace is a stream of batches and a [`Context`].
+#![forbid(unsafe_code)]
+
+mod batch;
+mod context;
+mod field;
+mod mask;
+mod time;
+mod units;
+
+pub use batch::{Batch, Column, Dictionary, MISSING_CODE, MISSING_I64, MISSING_U64};
+pub use context::{Anomaly, Clock, Context, LossRange, Severity, Tally, Unfinished};
+pub use field::{Field, FieldSet, FieldType};
+pub use mask::Mask;
+pub use time::{TimeLiteral, TimeZero, format_elapsed, format_wall};
+pub use units::{
+    UnitError, format_count, format_duration, format_duration_exact, format_rate, format_size, format_size_exact,
+    parse_duration, parse_rate, parse_size,
+};

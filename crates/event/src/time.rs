@@ -1,0 +1,210 @@
+//! Moments as people write them (`10:32:05.5`, `2026-11-21T10:32:05`, `+5s`) and as axes show them.
+
+use crate::{UnitError, format_duration_exact, parse_duration};
+use jiff::{Timestamp, civil, tz::TimeZone};
+
+const NS_PER_S: i64 = 1_000_000_000;
+const NS_PER_DAY: i64 = 86_400 * NS_PER_S;
+
+/// What a written moment is relative to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TimeZero {
+    /// First moment of the trace, on the trace's clock.
+    pub start_ns: Option<i64>,
+    /// What to add to the trace's clock to get Unix time, when known.
+    pub to_unix_ns: Option<i64>,
+}
+
+/// A moment as it was written.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum TimeLiteral {
+    /// A plain number: nanoseconds on the trace's own clock (as in sysdig, where it is Unix time).
+    Raw(i64),
+    /// `+5s`: since the start of the trace.
+    SinceStart(u64),
+    /// `10:32:05.5`: the first such moment at or after the start of the trace, local time; nanoseconds since midnight.
+    TimeOfDay(i64),
+    /// `2026-11-21T10:32:05.5` local, or with `Z` or an offset: nanoseconds since the Unix epoch.
+    Unix(i64),
+}
+
+impl TimeLiteral {
+    /// Reads a moment.
+    ///
+    /// # Errors
+    /// When the text is none of the forms above; the text of the error names the forms.
+    pub fn parse(text: &str) -> Result<TimeLiteral, String> {
+        let text = text.trim();
+        let wrong = || {
+            format!(
+                "\"{text}\" is not a moment such as 10:32:05.5, 2026-11-21T10:32:05, +5s or nanoseconds since the epoch"
+            )
+        };
+        if let Some(rest) = text.strip_prefix('+') {
+            return parse_duration(rest).map(TimeLiteral::SinceStart).map_err(|error: UnitError| error.to_string());
+        }
+        if let Ok(raw) = text.parse::<i64>() {
+            return Ok(TimeLiteral::Raw(raw));
+        }
+        if let Ok(timestamp) = text.parse::<Timestamp>() {
+            return i64::try_from(timestamp.as_nanosecond()).map(TimeLiteral::Unix).map_err(|_| wrong());
+        }
+        if let Ok(datetime) = text.replace(' ', "T").parse::<civil::DateTime>()
+            && text.contains('-')
+        {
+            let zoned = datetime.to_zoned(TimeZone::system()).map_err(|_| wrong())?;
+            return i64::try_from(zoned.timestamp().as_nanosecond()).map(TimeLiteral::Unix).map_err(|_| wrong());
+        }
+        if text.contains(':')
+            && let Ok(time) = text.parse::<civil::Time>()
+        {
+            let seconds = i64::from(time.hour()) * 3600 + i64::from(time.minute()) * 60 + i64::from(time.second());
+            return Ok(TimeLiteral::TimeOfDay(seconds * NS_PER_S + i64::from(time.subsec_nanosecond())));
+        }
+        // Seconds since the epoch as `date +%s.%N` prints them, or any duration with a unit.
+        parse_duration(text).ok().and_then(|ns| i64::try_from(ns).ok()).map(TimeLiteral::Raw).ok_or_else(wrong)
+    }
+
+    /// The moment on the trace's clock.
+    ///
+    /// # Errors
+    /// A sentence, when the trace's clock has no known relation to what was written.
+    pub fn resolve(self, zero: TimeZero) -> Result<i64, String> {
+        let start = || zero.start_ns.ok_or("The trace is empty, so no moment is relative to its start.".to_string());
+        let to_unix = || {
+            zero.to_unix_ns.ok_or_else(|| {
+                "The clock of this trace has no known relation to wall time; give the moment relative to the start of the \
+                 trace, as in +5s."
+                    .to_string()
+            })
+        };
+        match self {
+            TimeLiteral::Raw(ns) => Ok(ns),
+            TimeLiteral::SinceStart(ns) => Ok(start()?.saturating_add_unsigned(ns)),
+            TimeLiteral::Unix(ns) => Ok(ns.saturating_sub(to_unix()?)),
+            TimeLiteral::TimeOfDay(ns) => {
+                let (start, to_unix) = (start()?, to_unix()?);
+                let start_unix = start.saturating_add(to_unix);
+                let midnight = local_midnight(start_unix);
+                let mut moment = midnight.saturating_add(ns);
+                // A trace that runs over midnight: the moment belongs to the next day when it lies half a day back.
+                if moment < start_unix - NS_PER_DAY / 2 {
+                    moment += NS_PER_DAY;
+                }
+                Ok(moment.saturating_sub(to_unix))
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for TimeLiteral {
+    /// Writes the moment so that it parses back.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            TimeLiteral::Raw(ns) => write!(f, "{ns}"),
+            TimeLiteral::SinceStart(ns) => write!(f, "+{}", format_duration_exact(ns)),
+            TimeLiteral::Unix(ns) => {
+                write!(f, "{}", Timestamp::from_nanosecond(i128::from(ns)).map_err(|_| std::fmt::Error)?)
+            }
+            TimeLiteral::TimeOfDay(ns) => {
+                let (seconds, rest) = (ns / NS_PER_S, ns % NS_PER_S);
+                write!(f, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
+                if rest != 0 {
+                    write!(f, ".{}", format!("{rest:09}").trim_end_matches('0'))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn local_midnight(unix_ns: i64) -> i64 {
+    let Ok(timestamp) = Timestamp::from_nanosecond(i128::from(unix_ns)) else { return 0 };
+    let zoned = timestamp.to_zoned(TimeZone::system());
+    zoned.start_of_day().map_or(0, |midnight| midnight.timestamp().as_nanosecond() as i64)
+}
+
+/// A Unix time as local wall time: `2026-11-21 10:32:05.500` with `decimals` digits of the second (0 to 9);
+/// without the date when `date` is false.
+pub fn format_wall(unix_ns: i64, decimals: usize, date: bool) -> String {
+    let Ok(timestamp) = Timestamp::from_nanosecond(i128::from(unix_ns)) else { return unix_ns.to_string() };
+    let local = timestamp.to_zoned(TimeZone::system()).datetime();
+    let mut text = String::new();
+    if date {
+        text = format!("{:04}-{:02}-{:02} ", local.year(), local.month(), local.day());
+    }
+    text += &format!("{:02}:{:02}:{:02}", local.hour(), local.minute(), local.second());
+    if decimals > 0 {
+        let fraction = format!("{:09}", local.subsec_nanosecond());
+        text += &format!(".{}", &fraction[..decimals.min(9)]);
+    }
+    text
+}
+
+/// Time since the start of a trace for an axis: `0s`, `1.5s`, `2:05`, `1:02:03`; `step_ns` is the distance of two labels.
+pub fn format_elapsed(ns: u64, step_ns: u64) -> String {
+    let second = NS_PER_S as u64;
+    if ns < 60 * second {
+        return if step_ns >= second { format!("{}s", ns / second) } else { format_duration_exact(ns) };
+    }
+    let (seconds, rest) = (ns / second, ns % second);
+    let mut text = if seconds < 3600 {
+        format!("{}:{:02}", seconds / 60, seconds % 60)
+    } else {
+        format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+    };
+    if step_ns < second && rest > 0 {
+        text += &format!(".{}", format!("{rest:09}").trim_end_matches('0'));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn moments_as_people_write_them() {
+        assert_eq!(TimeLiteral::parse("+5s"), Ok(TimeLiteral::SinceStart(5 * NS_PER_S as u64)));
+        assert_eq!(TimeLiteral::parse("10:32:05.5"), Ok(TimeLiteral::TimeOfDay(37_925_500_000_000)));
+        assert_eq!(TimeLiteral::parse("1970-01-01T00:00:01.5Z"), Ok(TimeLiteral::Unix(1_500_000_000)));
+        assert_eq!(TimeLiteral::parse("1500000000"), Ok(TimeLiteral::Raw(1_500_000_000)));
+        assert_eq!(TimeLiteral::parse("2s"), Ok(TimeLiteral::Raw(2_000_000_000)));
+        assert!(TimeLiteral::parse("noon").is_err());
+        assert!(TimeLiteral::parse("25:00:00").is_err());
+    }
+
+    #[test]
+    fn moments_resolve_on_the_clock_of_the_trace() {
+        let zero = TimeZero { start_ns: Some(1_000), to_unix_ns: None };
+        assert_eq!(TimeLiteral::SinceStart(5).resolve(zero), Ok(1_005));
+        assert!(TimeLiteral::Unix(5).resolve(zero).unwrap_err().contains("+5s"));
+        let zero = TimeZero { start_ns: Some(1_000), to_unix_ns: Some(100) };
+        assert_eq!(TimeLiteral::Unix(5_000).resolve(zero), Ok(4_900));
+    }
+
+    #[test]
+    fn elapsed_time_has_as_many_digits_as_the_axis_needs() {
+        let second = NS_PER_S as u64;
+        assert_eq!(format_elapsed(5 * second, second), "5s");
+        assert_eq!(format_elapsed(second / 2, second / 2), "500ms");
+        assert_eq!(format_elapsed(125 * second, 5 * second), "2:05");
+        assert_eq!(format_elapsed(3_723 * second, 60 * second), "1:02:03");
+        assert_eq!(format_elapsed(125 * second + second / 2, second / 2), "2:05.5");
+    }
+
+    proptest! {
+        #[test]
+        fn literals_print_as_they_parse(ns in 0..NS_PER_DAY, unix in 0i64..4_000_000_000_000_000_000) {
+            for literal in [TimeLiteral::TimeOfDay(ns), TimeLiteral::SinceStart(ns as u64), TimeLiteral::Unix(unix), TimeLiteral::Raw(ns)] {
+                prop_assert_eq!(TimeLiteral::parse(&literal.to_string()), Ok(literal));
+            }
+        }
+
+        #[test]
+        fn any_text_is_refused_or_read(text in "[-0-9:.TZ+ a-z]{0,24}") {
+            let _ = TimeLiteral::parse(&text);
+        }
+    }
+}
