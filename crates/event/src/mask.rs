@@ -25,7 +25,7 @@ impl Mask {
 
     /// Bits beyond the length stay clear, so that counting and negation need no special case.
     fn trim(&mut self) {
-        if self.len % 64 != 0
+        if !self.len.is_multiple_of(64)
             && let Some(last) = self.words.last_mut()
         {
             *last &= (1 << (self.len % 64)) - 1;
