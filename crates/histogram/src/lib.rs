@@ -1,1 +1,49 @@
-//! x
+//! Counts on the log-linear bucket grid that every histogram of latscope shares.
+//!
+//! [`Histogram`] is dense and counts; [`Sparse`] keeps the non-empty buckets only and is what is stored and shipped.
+//! Merging is exact: it adds counts bucket by bucket, and a finer grid folds into a coarser one without loss of counts.
+#![forbid(unsafe_code)]
+
+mod dense;
+mod grid;
+mod quantile;
+mod sparse;
+
+pub use dense::Histogram;
+pub use grid::Grid;
+pub use quantile::Rule;
+pub use sparse::{Sparse, SparseError};
+
+/// What is known exactly of the values of a histogram, whatever the grid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Totals {
+    /// Number of values.
+    pub count: u64,
+    /// Sum of the values.
+    pub sum: u128,
+    /// Smallest value; `u64::MAX` when there is none.
+    pub min: u64,
+    /// Largest value; 0 when there is none.
+    pub max: u64,
+}
+
+impl Totals {
+    /// Of no values at all.
+    pub const EMPTY: Totals = Totals { count: 0, sum: 0, min: u64::MAX, max: 0 };
+
+    /// Arithmetic mean, `None` when there are no values.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+
+    /// Of the values of both.
+    #[must_use]
+    pub fn merged(&self, other: &Totals) -> Totals {
+        Totals {
+            count: self.count + other.count,
+            sum: self.sum + other.sum,
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+        }
+    }
+}
