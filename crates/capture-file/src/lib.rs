@@ -1,1 +1,69 @@
-//! x
+//! Files that hold events, one module per format, and our own trace and Parquet files.
+//!
+//! [`read`] opens a file (or standard input), sees through gzip and zstd, finds out the format from the content,
+//! and hands batches of events to the caller. Records are paired into events on the way; whatever was lost, mended
+//! or left open is in the [`Context`] that comes back.
+
+mod block_pairs;
+mod detect;
+mod error;
+mod input;
+mod perf_script;
+mod two_columns;
+
+pub use detect::{Detected, Format};
+pub use error::{Error, Place};
+pub use two_columns::TwoColumns;
+
+use latscope_event::{Batch, Context, FieldSet};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// What the caller wants from a file.
+#[derive(Clone, Debug)]
+pub struct ReadOptions<'a> {
+    /// The format, when it should not be found out from the content.
+    pub format: Option<Format>,
+    /// The fields that filter and view ask for; a reader fills those of them that it knows.
+    pub fields: FieldSet,
+    /// How to read two-column files.
+    pub two_columns: TwoColumns,
+    /// Where to report progress.
+    pub progress: Option<&'a Progress>,
+}
+
+impl ReadOptions<'_> {
+    /// Reads these fields, detecting the format.
+    pub fn new(fields: FieldSet) -> Self {
+        ReadOptions { format: None, fields, two_columns: TwoColumns::default(), progress: None }
+    }
+}
+
+/// How much of a file was read, for another thread to show: bytes as they lie on disk.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Bytes read so far.
+    pub done: std::sync::atomic::AtomicU64,
+    /// Size of the file; 0 when unknown (a pipe).
+    pub total: std::sync::atomic::AtomicU64,
+}
+
+/// What takes the batches: it gets the context as known so far, and may end the reading with `Break`.
+pub type Sink<'a> = dyn FnMut(&Context, &Batch) -> ControlFlow<()> + 'a;
+
+/// Reads a file of any known format (`-` is standard input) and returns what the trace says about itself.
+///
+/// # Errors
+/// When the file cannot be opened or read, its format is not known, or it is damaged where no part can be used.
+/// A file that is cut in the middle is not an error: it yields what it holds and a note in the context.
+pub fn read(path: &Path, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
+    let mut input = input::Input::open(path, options.progress)?;
+    let format = match options.format {
+        Some(format) => format,
+        None => detect::detect(&mut input)?,
+    };
+    match format {
+        Format::PerfScript => perf_script::read(input, options, sink),
+        Format::TwoColumns => two_columns::read(input, options, sink),
+    }
+}

@@ -48,7 +48,6 @@ macro_rules! anomalies {
 anomalies! {
     Truncated "truncated" Lost "cut in the middle: what follows is missing";
     LostRecords "lost_records" Lost "records lost by the tracer";
-    ExpiredByLoss "expired_by_loss" Lost "in flight while records were lost, left out because their completion cannot be trusted";
     LostCompletion "lost_completion" Lost "issued again without a completion in between, left out";
     OrphanCompletion "orphan_completion" Lost "completions without an issue (begun before the trace, or the issue was lost)";
     MismatchedCompletion "mismatched_completion" Lost "completions that do not fit the open request of their sector, both left out";
@@ -59,6 +58,8 @@ anomalies! {
     UnparsedLines "unparsed_lines" Lost "lines not understood";
     DamagedRecords "damaged_records" Lost "records damaged and skipped";
     TextOverflow "text_overflow" Lost "columns with too many different texts, the rest shown as one";
+    Doubtful "doubtful" Repaired "in flight while records were lost: right, unless the completion and the next issue of their sector were both lost";
+    OpenAfterLoss "open_after_loss" Repaired "without a completion after records were lost (the completion was lost, or they are unfinished)";
     Unfinished "unfinished" Repaired "unfinished at the end of the trace";
     RequeuedOnly "requeued_only" Repaired "requeued and not issued again under the same sector (merged, or still waiting)";
     OrphanRequeue "orphan_requeue" Repaired "requeues of requests that were not seen to be issued";

@@ -1,0 +1,193 @@
+//! Each rule of pairing by itself.
+
+use super::*;
+use latscope_event::Clock;
+
+const VDA: u32 = 254 << 20;
+
+fn record(time_us: i64, step: Step, rwbs: &str, sector: u64, sectors: u32) -> Record {
+    Record {
+        time_ns: time_us * 1000,
+        sector,
+        bytes: if matches!(step, Step::Issue | Step::Start | Step::Insert) { sectors * 512 } else { 0 },
+        sectors,
+        dev: VDA,
+        error: 0,
+        pid: NO_ID,
+        tid: 7,
+        step,
+        rwbs: padded(rwbs.as_bytes()),
+        comm: padded(b"fio"),
+    }
+}
+
+fn paired(records: &[Record]) -> (Vec<(u64, u64, u64)>, Context) {
+    let mut batch = Batch::new(FILLS);
+    let mut context = Context::new("test", Clock::unanchored("boot"));
+    let mut pairs = BlockPairs::default();
+    records.iter().for_each(|record| pairs.push(record, &mut batch, &mut context));
+    pairs.finish(&mut context);
+    let events = (0..batch.len())
+        .map(|row| {
+            let column = |field| batch.u64s(field).unwrap()[row];
+            (column(Field::Latency) / 1000, column(Field::Queue) / 1000, column(Field::Size))
+        })
+        .collect();
+    (events, context)
+}
+
+fn counts(context: &Context) -> Vec<(Anomaly, u64)> {
+    context.tally.iter().collect()
+}
+
+#[test]
+fn a_requeued_request_has_a_device_latency_and_a_wait() {
+    let (events, context) = paired(&[
+        record(0, Step::Issue, "R", 8, 8),
+        record(10, Step::Requeue, "R", 8, 8),
+        record(30, Step::Issue, "R", 8, 8),
+        record(100, Step::Complete, "R", 8, 8),
+    ]);
+    assert_eq!(events, [(70, 30, 4096)]);
+    assert_eq!(counts(&context), [(Anomaly::Requeue, 1)]);
+}
+
+#[test]
+fn waiting_begins_at_start_or_insert() {
+    let (events, _) = paired(&[
+        record(0, Step::Start, "W", 8, 8),
+        record(5, Step::Insert, "W", 8, 8),
+        record(20, Step::Issue, "W", 8, 16),
+        record(50, Step::Complete, "W", 8, 16),
+        record(51, Step::Done, "W", 8, 0),
+    ]);
+    assert_eq!(events, [(30, 20, 8192)], "the size is that of the issue, after merges");
+}
+
+#[test]
+fn start_and_done_alone_make_events() {
+    let (events, context) = paired(&[record(0, Step::Start, "R", 8, 8), record(40, Step::Done, "R", 8, 0)]);
+    assert_eq!((events, counts(&context)), (vec![(40, 0, 4096)], vec![]));
+}
+
+#[test]
+fn an_issue_over_an_issue_means_a_lost_completion() {
+    let (events, context) = paired(&[
+        record(0, Step::Issue, "R", 8, 8),
+        record(1000, Step::Issue, "R", 8, 8),
+        record(1040, Step::Complete, "R", 8, 8),
+    ]);
+    assert_eq!(events, [(40, 0, 4096)]);
+    assert_eq!(counts(&context), [(Anomaly::LostCompletion, 1)]);
+}
+
+#[test]
+fn a_read_does_not_complete_a_write() {
+    let (events, context) = paired(&[
+        record(0, Step::Issue, "W", 8, 8),
+        record(90_000_000, Step::Complete, "R", 8, 8),
+        record(90_000_010, Step::Complete, "W", 8, 8),
+    ]);
+    assert_eq!(events, []);
+    assert_eq!(counts(&context), [(Anomaly::OrphanCompletion, 1), (Anomaly::MismatchedCompletion, 1)]);
+}
+
+#[test]
+fn partial_completions_end_with_the_last_part() {
+    let (events, context) = paired(&[
+        record(0, Step::Issue, "W", 8, 16),
+        record(10, Step::Complete, "W", 8, 4),
+        record(20, Step::Complete, "W", 12, 4),
+        record(50, Step::Complete, "W", 16, 8),
+    ]);
+    assert_eq!(events, [(50, 0, 8192)]);
+    assert_eq!(counts(&context), [(Anomaly::PartialCompletion, 2)]);
+}
+
+#[test]
+fn flushes_pair_in_device_order_and_their_parent_is_no_request() {
+    let (events, context) = paired(&[
+        record(0, Step::Issue, "FF", 0, 0),
+        record(5, Step::Issue, "FF", 0, 0),
+        record(20, Step::Complete, "FF", u64::MAX, 0),
+        record(21, Step::Complete, "WS", 0, 0),
+        record(35, Step::Complete, "FF", u64::MAX, 0),
+        record(36, Step::Complete, "WS", 0, 0),
+    ]);
+    assert_eq!(events, [(20, 0, 0), (30, 0, 0)]);
+    assert_eq!(counts(&context), [(Anomaly::FlushParent, 2)]);
+}
+
+#[test]
+fn flushes_with_data_pair_like_writes() {
+    let (events, _) = paired(&[record(0, Step::Issue, "FWFS", 8, 8), record(9, Step::Complete, "FWFS", 8, 8)]);
+    assert_eq!(events, [(9, 0, 4096)]);
+}
+
+#[test]
+fn what_is_open_at_the_end_is_unfinished() {
+    let (events, context) = paired(&[
+        record(0, Step::Issue, "W", 8, 8),
+        record(10, Step::Issue, "R", 800, 8),
+        record(20, Step::Requeue, "R", 800, 8),
+        record(31_000, Step::Start, "R", 80, 8),
+    ]);
+    assert_eq!(events, []);
+    assert_eq!(counts(&context), [(Anomaly::Unfinished, 1), (Anomaly::RequeuedOnly, 1), (Anomaly::NeverIssued, 1)]);
+    assert_eq!(context.unfinished[0].at_least_ns, 31_000_000);
+    assert_eq!(context.unfinished[0].what, "254:0 write of 4KiB by fio");
+}
+
+#[test]
+fn a_loss_makes_what_is_in_flight_doubtful_but_keeps_it() {
+    let mut batch = Batch::new(FILLS);
+    let mut context = Context::new("test", Clock::unanchored("boot"));
+    let mut pairs = BlockPairs::default();
+    pairs.push(&record(0, Step::Issue, "R", 8, 8), &mut batch, &mut context);
+    pairs.push(&record(1, Step::Issue, "R", 80, 8), &mut batch, &mut context);
+    pairs.lost(LossRange { from_ns: 1000, to_ns: 2000, cpu: Some(1), records: 12 }, &mut context);
+    pairs.push(&record(3, Step::Complete, "R", 8, 8), &mut batch, &mut context);
+    pairs.finish(&mut context);
+    assert_eq!(batch.latency(), [3000]);
+    assert_eq!(counts(&context), [(Anomaly::LostRecords, 12), (Anomaly::Doubtful, 1), (Anomaly::OpenAfterLoss, 1)]);
+}
+
+#[test]
+fn the_table_is_bounded() {
+    let records: Vec<_> =
+        (0..IN_FLIGHT_LIMIT as i64 + 10).map(|at| record(at, Step::Issue, "R", 8 * at as u64, 8)).collect();
+    let (_, context) = paired(&records);
+    let evicted = context.tally.get(Anomaly::EvictedInFlight);
+    assert!(evicted >= IN_FLIGHT_LIMIT as u64 / 2);
+    assert_eq!(evicted + context.tally.get(Anomaly::Unfinished), records.len() as u64);
+}
+
+#[test]
+fn devices_have_their_names_where_the_major_number_is_assigned() {
+    for (dev, name) in [
+        (7 << 20, "loop0"),
+        (8 << 20 | 17, "sdb1"),
+        (8 << 20 | 16, "sdb"),
+        (65 << 20 | 160, "sdaa"),
+        (202 << 20 | 16, "xvdb"),
+        (254 << 20, "254:0"),
+        (259 << 20 | 3, "259:3"),
+    ] {
+        assert_eq!(device_name(dev), name);
+    }
+}
+
+#[test]
+fn letters_have_a_kind() {
+    for (rwbs, kind) in [
+        ("RA", "read"),
+        ("FWFS", "write"),
+        ("FF", "flush"),
+        ("DS", "discard"),
+        ("DE", "discard"),
+        ("N", "other"),
+        ("", "other"),
+    ] {
+        assert_eq!(kind_of(rwbs.as_bytes()), kind, "{rwbs}");
+    }
+}

@@ -1,0 +1,74 @@
+//! Which format a file has, from its content only.
+
+use crate::input::Input;
+use crate::{Error, Place, perf_script, two_columns};
+use latscope_event::FieldSet;
+
+/// The answer of a format about the beginning of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Detected {
+    /// It is this format.
+    Yes,
+    /// It is not.
+    No,
+    /// Nothing speaks against it, but the beginning does not tell (comments only, for instance).
+    NeedMore,
+}
+
+/// A format that can be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// Text of `perf script`.
+    PerfScript,
+    /// Two columns: time and latency.
+    TwoColumns,
+}
+
+impl Format {
+    /// All formats; detection asks them in this order, so the strictest come first.
+    pub const ALL: &'static [Format] = &[Format::PerfScript, Format::TwoColumns];
+
+    /// The name for `--format`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::PerfScript => "perf_script",
+            Format::TwoColumns => "two_columns",
+        }
+    }
+
+    /// The fields that files of this format can fill.
+    pub fn fills(self) -> FieldSet {
+        match self {
+            Format::PerfScript => perf_script::FILLS,
+            Format::TwoColumns => two_columns::FILLS,
+        }
+    }
+
+    fn detect(self, input: &Input) -> Detected {
+        match self {
+            Format::PerfScript => perf_script::detect(input.head()),
+            Format::TwoColumns => two_columns::detect(input.head()),
+        }
+    }
+}
+
+/// Asks every format.
+pub fn detect(input: &mut Input) -> Result<Format, Error> {
+    let fail = |message: &str| Err(Error::new(&input.name, Place::File, message));
+    let is_directory = input.path.as_ref().is_some_and(|path| path.is_dir());
+    if input.head().is_empty() && !is_directory {
+        return fail("The file is empty.");
+    }
+    let mut perhaps = None;
+    for &format in Format::ALL {
+        match format.detect(input) {
+            Detected::Yes => return Ok(format),
+            Detected::NeedMore => perhaps = perhaps.or(Some(format)),
+            Detected::No => {}
+        }
+    }
+    match perhaps {
+        Some(format) => Ok(format),
+        None => fail("The format is not known; give it with --format (latscope formats lists them)."),
+    }
+}

@@ -1,0 +1,53 @@
+//! What can go wrong with a file, and where in it.
+
+use std::fmt;
+use std::path::Path;
+
+/// Where in a file something is wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// The file as a whole.
+    File,
+    /// A line, counted from 1.
+    Line(u64),
+    /// A byte offset.
+    Byte(u64),
+}
+
+/// A file that cannot be used, and why: one sentence that starts with the place.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub struct Error {
+    /// Name of the file, `standard input` for a pipe.
+    pub file: String,
+    /// Where in it.
+    pub place: Place,
+    /// What is wrong and what to do, a sentence.
+    pub message: String,
+}
+
+impl Error {
+    /// An error about this place.
+    pub fn new(file: impl Into<String>, place: Place, message: impl Into<String>) -> Error {
+        Error { file: file.into(), place, message: message.into() }
+    }
+
+    /// An error of the operating system about a file as a whole.
+    pub fn io(path: &Path, error: &std::io::Error) -> Error {
+        let reason = match error.kind() {
+            std::io::ErrorKind::NotFound => "There is no such file.".to_string(),
+            std::io::ErrorKind::PermissionDenied => "Permission denied; run as a user who may read it.".to_string(),
+            _ => format!("Cannot be read: {error}."),
+        };
+        Error::new(path.display().to_string(), Place::File, reason)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Place::File => write!(f, "{}: {}", self.file, self.message),
+            Place::Line(line) => write!(f, "{}:{line}: {}", self.file, self.message),
+            Place::Byte(byte) => write!(f, "{} at byte {byte}: {}", self.file, self.message),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Bytes of a file: plain, gzip or zstd, from disk or standard input, without mapping it into memory
+//! (a mapped file that somebody truncates kills the process, and reading in cache-sized chunks costs no more).
+
+use crate::{Error, Place, Progress};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// How much of the beginning is looked at to find out the format.
+pub const HEAD_BYTES: usize = 64 * 1024;
+/// Size of the chunks that text is read in, and the longest line that is understood.
+pub const CHUNK_BYTES: usize = 1 << 20;
+
+/// An opened file.
+pub struct Input<'a> {
+    /// Name for messages and titles.
+    pub name: String,
+    /// The path, when it is not standard input.
+    pub path: Option<PathBuf>,
+    /// Size on disk, 0 when unknown.
+    pub disk_bytes: u64,
+    /// Whether bytes had to be decompressed or came from a pipe, so that seeking needs a copy.
+    streamed: bool,
+    reader: Box<dyn Read + Send + 'a>,
+    head: Vec<u8>,
+    head_taken: usize,
+}
+
+/// Counts the bytes that pass, for the progress bar.
+struct Counting<'a, R> {
+    inner: R,
+    progress: Option<&'a Progress>,
+}
+
+impl<R: Read> Read for Counting<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        if let Some(progress) = self.progress {
+            progress.done.fetch_add(count as u64, Ordering::Relaxed);
+        }
+        Ok(count)
+    }
+}
+
+impl<'a> Input<'a> {
+    /// Opens a file, `-` for standard input.
+    pub fn open(path: &Path, progress: Option<&'a Progress>) -> Result<Input<'a>, Error> {
+        if path == Path::new("-") {
+            return Input::sniff("standard input".into(), None, 0, io::stdin(), progress);
+        }
+        let file = File::open(path).map_err(|error| Error::io(path, &error))?;
+        let metadata = file.metadata().map_err(|error| Error::io(path, &error))?;
+        let name = path.display().to_string();
+        if metadata.is_dir() {
+            // A directory has no bytes of its own; the formats that are directories look at the path.
+            return Input::sniff(name, Some(path.into()), 0, io::empty(), progress);
+        }
+        if let Some(progress) = progress {
+            progress.total.fetch_add(metadata.len(), Ordering::Relaxed);
+        }
+        Input::sniff(name, Some(path.into()), metadata.len(), file, progress)
+    }
+
+    /// Bytes in memory, for tests and fuzzing.
+    pub fn from_bytes(name: &str, bytes: &'a [u8]) -> Result<Input<'a>, Error> {
+        Input::sniff(name.into(), None, bytes.len() as u64, bytes, None)
+    }
+
+    fn sniff(
+        name: String,
+        path: Option<PathBuf>,
+        disk_bytes: u64,
+        raw: impl Read + Send + 'a,
+        progress: Option<&'a Progress>,
+    ) -> Result<Input<'a>, Error> {
+        let fail = |error: io::Error| Error::new(&name, Place::File, format!("Cannot be read: {error}."));
+        let mut raw = Counting { inner: raw, progress };
+        let mut magic = [0; 4];
+        let got = read_full(&mut raw, &mut magic).map_err(fail)?;
+        let raw = io::Cursor::new(magic).take(got as u64).chain(raw);
+        let mut streamed = path.is_none();
+        let reader: Box<dyn Read + Send + 'a> = match magic {
+            [0x1f, 0x8b, ..] => {
+                streamed = true;
+                // Concatenated members are one file, as for zcat.
+                Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(256 * 1024, raw)))
+            }
+            [0x28, 0xb5, 0x2f, 0xfd] => {
+                streamed = true;
+                Box::new(zstd::Decoder::new(raw).map_err(fail)?)
+            }
+            _ => Box::new(raw),
+        };
+        let mut input = Input { name, path, disk_bytes, streamed, reader, head: Vec::new(), head_taken: 0 };
+        let mut head = vec![0; HEAD_BYTES];
+        let got = read_full(&mut input.reader, &mut head).map_err(|error| input.error(&error))?;
+        head.truncate(got);
+        input.head = head;
+        Ok(input)
+    }
+
+    /// The first [`HEAD_BYTES`], or all of a shorter file.
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// An error of the operating system or of a decompressor about this file.
+    pub fn error(&self, error: &io::Error) -> Error {
+        Error::new(&self.name, Place::File, format!("Cannot be read: {error}."))
+    }
+
+    /// The bytes with random access: the file itself, or a temporary copy of what was decompressed or piped.
+    pub fn seekable(mut self) -> Result<File, Error> {
+        if let (Some(path), false) = (&self.path, self.streamed) {
+            return File::open(path).map_err(|error| Error::io(path, &error));
+        }
+        let copy = (|| {
+            let mut copy = tempfile::tempfile()?;
+            io::copy(&mut self, &mut copy)?;
+            copy.seek(SeekFrom::Start(0))?;
+            Ok(copy)
+        })();
+        copy.map_err(|error: io::Error| {
+            let message =
+                format!("Cannot be copied to the temporary folder, which this format needs for a pipe: {error}.");
+            Error::new(&self.name, Place::File, message)
+        })
+    }
+
+    /// The bytes as chunks of whole lines.
+    pub fn lines(self) -> LineChunks<'a> {
+        LineChunks { input: self, carry: Vec::new(), ended: false, too_long: 0 }
+    }
+}
+
+impl Read for Input<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut rest = &self.head[self.head_taken..];
+        if rest.is_empty() {
+            return self.reader.read(buffer);
+        }
+        let count = rest.read(buffer)?;
+        self.head_taken += count;
+        Ok(count)
+    }
+}
+
+/// Reads until the buffer is full or the input ends.
+pub fn read_full(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match reader.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Text in chunks of whole lines.
+pub struct LineChunks<'a> {
+    /// The file.
+    pub input: Input<'a>,
+    carry: Vec<u8>,
+    ended: bool,
+    /// Lines longer than [`CHUNK_BYTES`], which were skipped.
+    pub too_long: u64,
+}
+
+impl LineChunks<'_> {
+    /// Fills `chunk` with the next lines (the last one of a file may lack its newline); false at the end.
+    pub fn next(&mut self, chunk: &mut Vec<u8>) -> io::Result<bool> {
+        loop {
+            chunk.clear();
+            chunk.append(&mut self.carry);
+            let kept = chunk.len();
+            chunk.resize(CHUNK_BYTES, 0);
+            let got = if self.ended { 0 } else { read_full(&mut self.input, &mut chunk[kept..])? };
+            chunk.truncate(kept + got);
+            if chunk.len() < CHUNK_BYTES {
+                self.ended = true;
+                return Ok(!chunk.is_empty());
+            }
+            if let Some(end) = memchr::memrchr(b'\n', chunk) {
+                self.carry.extend_from_slice(&chunk[end + 1..]);
+                chunk.truncate(end + 1);
+                return Ok(true);
+            }
+            self.too_long += 1;
+            self.skip_line()?;
+        }
+    }
+
+    /// Drops the rest of a line that is too long to be one.
+    fn skip_line(&mut self) -> io::Result<()> {
+        let mut buffered = BufReader::with_capacity(64 * 1024, &mut self.input);
+        loop {
+            let bytes = buffered.fill_buf()?;
+            if bytes.is_empty() {
+                self.ended = true;
+                return Ok(());
+            }
+            match memchr::memchr(b'\n', bytes) {
+                Some(end) => {
+                    self.carry.extend_from_slice(&bytes[end + 1..]);
+                    return Ok(());
+                }
+                None => {
+                    let count = bytes.len();
+                    buffered.consume(count);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn chunks_of(bytes: &[u8]) -> (Vec<u8>, u64) {
+        let mut lines = Input::from_bytes("test", bytes).unwrap().lines();
+        let (mut all, mut chunk) = (Vec::new(), Vec::new());
+        while lines.next(&mut chunk).unwrap() {
+            assert!(chunk.len() <= CHUNK_BYTES);
+            all.extend_from_slice(&chunk);
+        }
+        (all, lines.too_long)
+    }
+
+    #[test]
+    fn chunks_are_the_file_cut_at_line_ends() {
+        let text: Vec<u8> = (0..300_000).flat_map(|number| format!("line {number}\n").into_bytes()).collect();
+        assert_eq!(chunks_of(&text), (text.clone(), 0));
+        assert_eq!(chunks_of(b"no newline"), (b"no newline".to_vec(), 0));
+        assert_eq!(chunks_of(b""), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn an_endless_line_is_skipped_in_bounded_memory() {
+        let mut text = b"first\n".to_vec();
+        text.resize(3 * CHUNK_BYTES, b'x');
+        text.extend_from_slice(b"\nlast\n");
+        assert_eq!(chunks_of(&text), (b"first\nlast\n".to_vec(), 1));
+    }
+
+    #[test]
+    fn gzip_and_zstd_are_seen_through() {
+        let text = b"a line\nanother line\n".repeat(1000);
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&text).unwrap();
+        let gzip = gzip.finish().unwrap();
+        assert_eq!(chunks_of(&[gzip.clone(), gzip].concat()).0, [text.clone(), text.clone()].concat());
+        assert_eq!(chunks_of(&zstd::encode_all(&text[..], 1).unwrap()).0, text);
+    }
+}
