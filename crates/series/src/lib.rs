@@ -1,1 +1,237 @@
-//! x
+//! Histograms over time, by group: what every view is made of.
+//!
+//! An event is counted in the interval in which it *completed*: that is when its latency is known, live as from a file,
+//! so an interval that has passed never changes. Intervals are whole multiples of their width since the clock's epoch,
+//! so series of different files and hosts line up and merge exactly.
+#![forbid(unsafe_code)]
+
+mod build;
+mod flow;
+mod group;
+mod interval;
+mod merge;
+
+pub use build::SeriesBuilder;
+pub use flow::Flow;
+pub use interval::{Interval, next_wider};
+pub use merge::MergeError;
+
+use latscope_event::Field;
+use latscope_histogram::{Grid, Histogram, Sparse, Totals};
+use std::collections::BTreeMap;
+
+/// What the histograms are of: the y axis of a heat map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Quantity {
+    /// Latency, nanoseconds.
+    #[default]
+    Latency,
+    /// Size, bytes.
+    Size,
+    /// Offset, bytes.
+    Offset,
+    /// Time waited before the issue, nanoseconds.
+    Queue,
+}
+
+impl Quantity {
+    /// The field that holds it.
+    pub fn field(self) -> Field {
+        match self {
+            Quantity::Latency => Field::Latency,
+            Quantity::Size => Field::Size,
+            Quantity::Offset => Field::Offset,
+            Quantity::Queue => Field::Queue,
+        }
+    }
+
+    /// Whether values are bytes; else they are nanoseconds.
+    pub fn is_bytes(self) -> bool {
+        matches!(self, Quantity::Size | Quantity::Offset)
+    }
+
+    /// The word for options and titles.
+    pub fn word(self) -> &'static str {
+        match self {
+            Quantity::Latency => "latency",
+            Quantity::Size => "size",
+            Quantity::Offset => "offset",
+            Quantity::Queue => "queue",
+        }
+    }
+
+    /// The grid for it. Offsets are looked at on a linear axis, where the last octave is half of the picture,
+    /// so they get buckets finer than a pixel there.
+    pub fn grid(self) -> Grid {
+        match self {
+            Quantity::Offset => Grid::with_power(11).unwrap_or(Grid::FINE),
+            _ => Grid::FINE,
+        }
+    }
+}
+
+/// What a cell adds up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Weight {
+    /// Events (frequency).
+    #[default]
+    Count,
+    /// Time spent: the exact sum of latencies (intensity), nanoseconds.
+    Time,
+    /// Bytes.
+    Bytes,
+}
+
+impl Weight {
+    /// The word for options and titles.
+    pub fn word(self) -> &'static str {
+        match self {
+            Weight::Count => "count",
+            Weight::Time => "time",
+            Weight::Bytes => "bytes",
+        }
+    }
+}
+
+/// One interval of a series.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Slice {
+    /// The groups that had events, ascending by group number, with their histograms.
+    pub groups: Vec<(u32, Sparse)>,
+    /// Bytes moved by the events of all groups that tell their size.
+    pub bytes: u64,
+}
+
+/// A histogram for each interval and group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HistogramSeries {
+    /// What the histograms are of.
+    pub quantity: Quantity,
+    /// What their weights add up.
+    pub weight: Weight,
+    /// The fields that make a group.
+    pub by: Vec<Field>,
+    width_ns: u64,
+    grid: Grid,
+    groups: Vec<Vec<String>>,
+    slices: BTreeMap<i64, Slice>,
+    flow: Flow,
+}
+
+impl HistogramSeries {
+    /// The label of a value that an event lacks.
+    pub const NO_VALUE: &'static str = "-";
+
+    /// An empty series.
+    pub fn new(quantity: Quantity, weight: Weight, by: Vec<Field>, width_ns: u64) -> HistogramSeries {
+        let grid = quantity.grid();
+        let (groups, slices) = (Vec::new(), BTreeMap::new());
+        HistogramSeries { quantity, weight, by, width_ns: width_ns.max(1), grid, groups, slices, flow: Flow::default() }
+    }
+
+    /// Width of the intervals.
+    pub fn width_ns(&self) -> u64 {
+        self.width_ns
+    }
+
+    /// The grid of all histograms.
+    pub fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    /// Values of the group fields, by group number.
+    pub fn groups(&self) -> &[Vec<String>] {
+        &self.groups
+    }
+
+    /// A group's name for legends and titles: its values joined by blanks; `all` without group fields.
+    pub fn group_name(&self, group: u32) -> String {
+        match self.groups.get(group as usize) {
+            Some(values) if !values.is_empty() => values.join(" "),
+            _ => "all".into(),
+        }
+    }
+
+    /// The intervals that have events, ascending, by interval number: the interval starts at number x width.
+    pub fn slices(&self) -> &BTreeMap<i64, Slice> {
+        &self.slices
+    }
+
+    /// First and last interval number; `None` when empty.
+    pub fn range(&self) -> Option<(i64, i64)> {
+        Some((*self.slices.first_key_value()?.0, *self.slices.last_key_value()?.0))
+    }
+
+    /// Start of an interval, nanoseconds on the trace's clock.
+    pub fn start_ns(&self, interval: i64) -> i64 {
+        interval.saturating_mul(self.width_ns as i64)
+    }
+
+    /// The histogram of one interval, of one group or of all.
+    pub fn at(&self, interval: i64, group: Option<u32>) -> Histogram {
+        let mut sum = Histogram::new(self.grid, self.weight != Weight::Count);
+        self.add_at(&mut sum, interval, group);
+        sum
+    }
+
+    /// Adds the histogram of one interval, of one group or of all, to `sum`.
+    pub fn add_at(&self, sum: &mut Histogram, interval: i64, group: Option<u32>) {
+        let Some(slice) = self.slices.get(&interval) else { return };
+        slice
+            .groups
+            .iter()
+            .filter(|(of, _)| group.is_none_or(|group| group == *of))
+            .for_each(|(_, sparse)| sum.add(sparse));
+    }
+
+    /// The histogram of the whole time, of one group or of all.
+    pub fn total(&self, group: Option<u32>) -> Histogram {
+        let mut sum = Histogram::new(self.grid, self.weight != Weight::Count);
+        self.slices.keys().for_each(|&interval| self.add_at(&mut sum, interval, group));
+        sum
+    }
+
+    /// Count, sum, minimum and maximum over the whole time, by group number.
+    pub fn group_totals(&self) -> Vec<Totals> {
+        let mut totals = vec![Totals::EMPTY; self.groups.len()];
+        for (group, sparse) in self.slices.values().flat_map(|slice| &slice.groups) {
+            totals[*group as usize] = totals[*group as usize].merged(sparse.totals());
+        }
+        totals
+    }
+
+    /// Mean number of events in flight in each interval from `first` to `last`, from the exact overlap of every event
+    /// with every interval. Events that never completed are not in it.
+    pub fn in_flight(&self, first: i64, last: i64) -> Vec<f64> {
+        self.flow.mean(self.width_ns, first, last)
+    }
+
+    /// Puts a stored histogram into the series; histograms of the same interval and group add up.
+    ///
+    /// # Errors
+    /// When the group has another number of values than the series has group fields.
+    pub fn insert(&mut self, interval: i64, group: Vec<String>, sparse: &Sparse) -> Result<(), MergeError> {
+        if group.len() != self.by.len() {
+            return Err(MergeError::Groups);
+        }
+        let number = self.groups.iter().position(|known| *known == group).unwrap_or_else(|| {
+            self.groups.push(group);
+            self.groups.len() - 1
+        });
+        if sparse.grid() < self.grid {
+            self.fold(sparse.grid());
+        }
+        self.slices.entry(interval).or_default().add(number as u32, sparse.folded(self.grid));
+        Ok(())
+    }
+}
+
+impl Slice {
+    /// Adds a histogram to a group.
+    fn add(&mut self, group: u32, sparse: Sparse) {
+        match self.groups.binary_search_by_key(&group, |&(number, _)| number) {
+            Ok(at) => self.groups[at].1 = self.groups[at].1.merged(&sparse),
+            Err(at) => self.groups.insert(at, (group, sparse)),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Folds batches into a series.
+
+use crate::group::Groups;
+use crate::{Flow, HistogramSeries, Interval, Quantity, Slice, Weight};
+use latscope_event::{Batch, Field, FieldSet, MISSING_U64, Mask};
+use latscope_histogram::Histogram;
+
+/// So many dense histograms are open at a time (30 KB each, twice that with weights); the rest is sparse.
+const OPEN_LIMIT: usize = 256;
+const NONE: u32 = u32::MAX;
+
+/// Builds a [`HistogramSeries`] from batches, in any order of time.
+///
+/// Memory grows with intervals x groups x non-empty buckets, not with events.
+pub struct SeriesBuilder {
+    interval: Interval,
+    series: HistogramSeries,
+    groups: Groups,
+    open: Vec<Open>,
+    free: Vec<Histogram>,
+    current: Current,
+    /// Events that lack the quantity.
+    missing: u64,
+}
+
+struct Open {
+    interval: i64,
+    group: u32,
+    histogram: Histogram,
+}
+
+/// The interval that the last event fell into; the next one mostly falls into it too.
+struct Current {
+    interval: i64,
+    from_ns: i64,
+    to_ns: i64,
+    /// Place in `open` by group number, or `NONE`.
+    slots: Vec<u32>,
+    bytes: u64,
+    in_flight_ns: u128,
+}
+
+impl SeriesBuilder {
+    /// A builder for an empty series.
+    pub fn new(quantity: Quantity, weight: Weight, by: Vec<Field>, interval: Interval) -> SeriesBuilder {
+        SeriesBuilder {
+            interval,
+            series: HistogramSeries::new(quantity, weight, by.clone(), interval.first_width()),
+            groups: Groups::new(by),
+            open: Vec::new(),
+            free: Vec::new(),
+            // An empty range, so that the first event opens its interval.
+            current: Current { interval: 0, from_ns: 0, to_ns: 0, slots: Vec::new(), bytes: 0, in_flight_ns: 0 },
+            missing: 0,
+        }
+    }
+
+    /// The columns that the builder reads.
+    pub fn fields(&self) -> FieldSet {
+        let by = self.series.by.iter().copied().collect::<FieldSet>();
+        by.union(FieldSet::ALWAYS).with(Field::Size).with(self.series.quantity.field())
+    }
+
+    /// Events so far that lack the quantity (a size, an offset, a queue time) and are in no histogram.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// Call before the first batch of every further trace: its dictionaries are others.
+    pub fn begin_trace(&mut self) {
+        self.groups.begin_trace();
+    }
+
+    /// Adds the events of a batch that the mask lets through, or all.
+    pub fn add(&mut self, batch: &Batch, mask: Option<&Mask>) {
+        match mask {
+            Some(mask) => mask.ones().for_each(|row| self.add_row(batch, row)),
+            None => (0..batch.len()).for_each(|row| self.add_row(batch, row)),
+        }
+    }
+
+    #[inline]
+    fn add_row(&mut self, batch: &Batch, row: usize) {
+        let (start_ns, latency_ns) = (batch.time()[row], batch.latency()[row]);
+        let size = batch.u64s(Field::Size).map_or(MISSING_U64, |sizes| sizes[row]);
+        let value = match self.series.quantity {
+            Quantity::Latency => latency_ns,
+            Quantity::Size => size,
+            quantity => batch.u64s(quantity.field()).map_or(MISSING_U64, |values| values[row]),
+        };
+        if value == MISSING_U64 {
+            self.missing += 1;
+            return;
+        }
+        let bytes = if size == MISSING_U64 { 0 } else { size };
+        let end_ns = start_ns.saturating_add_unsigned(latency_ns);
+        if !(self.current.from_ns..self.current.to_ns).contains(&end_ns) {
+            self.move_to(end_ns);
+        }
+        self.current.bytes = self.current.bytes.saturating_add(bytes);
+        if start_ns >= self.current.from_ns {
+            self.current.in_flight_ns += u128::from(latency_ns);
+        } else {
+            self.series.flow.add_span(self.series.width_ns, start_ns, end_ns);
+        }
+        let group = self.groups.of(batch, row);
+        let weight = match self.series.weight {
+            Weight::Count => 1,
+            Weight::Time => latency_ns,
+            Weight::Bytes => bytes,
+        };
+        let slot = match self.current.slots.get(group as usize) {
+            Some(&slot) if slot != NONE => slot,
+            _ => self.open_slot(group),
+        };
+        self.open[slot as usize].histogram.record(value, weight);
+    }
+
+    /// Makes the interval that holds this moment the current one.
+    #[cold]
+    fn move_to(&mut self, end_ns: i64) {
+        self.settle();
+        if let Interval::Auto(limit) = self.interval {
+            self.widen(end_ns, limit);
+        }
+        let width = self.series.width_ns as i64;
+        let interval = end_ns.div_euclid(width);
+        let from_ns = interval.saturating_mul(width);
+        self.current.slots.fill(NONE);
+        (self.current.interval, self.current.from_ns, self.current.to_ns) =
+            (interval, from_ns, from_ns.saturating_add(width));
+        for (slot, open) in self.open.iter().enumerate().filter(|(_, open)| open.interval == interval) {
+            let group = open.group as usize;
+            if self.current.slots.len() <= group {
+                self.current.slots.resize(group + 1, NONE);
+            }
+            self.current.slots[group] = slot as u32;
+        }
+    }
+
+    /// Widens the intervals until the whole time, with this moment, needs no more than `limit` (two at least: intervals
+    /// are aligned to the epoch, and no width joins the one before it with the one after).
+    fn widen(&mut self, end_ns: i64, limit: u32) {
+        let known = self.open.iter().map(|open| open.interval).chain(self.series.slices.keys().copied().take(1));
+        let known = known.chain(self.series.slices.keys().copied().next_back());
+        let (mut first, mut last) = (i64::MAX, i64::MIN);
+        known.for_each(|interval| (first, last) = (first.min(interval), last.max(interval)));
+        if first > last {
+            return;
+        }
+        let old = self.series.width_ns;
+        let mut width = old;
+        loop {
+            let factor = (width / old) as i64;
+            let at = end_ns.div_euclid(width as i64);
+            let from = first.div_euclid(factor).min(at);
+            let to = last.div_euclid(factor).max(at);
+            if i128::from(to) - i128::from(from) < i128::from(limit.max(2)) || width > i64::MAX as u64 / 4 {
+                break;
+            }
+            width = crate::next_wider(width);
+        }
+        if width != old {
+            self.seal();
+            self.series.widen(width / old);
+        }
+    }
+
+    #[cold]
+    fn open_slot(&mut self, group: u32) -> u32 {
+        if self.open.len() >= OPEN_LIMIT {
+            self.seal();
+        }
+        let weighted = self.series.weight != Weight::Count;
+        let histogram = self.free.pop().unwrap_or_else(|| Histogram::new(self.series.grid, weighted));
+        let slot = self.open.len() as u32;
+        self.open.push(Open { interval: self.current.interval, group, histogram });
+        if self.current.slots.len() <= group as usize {
+            self.current.slots.resize(group as usize + 1, NONE);
+        }
+        self.current.slots[group as usize] = slot;
+        slot
+    }
+
+    /// Turns all dense histograms into sparse ones.
+    fn seal(&mut self) {
+        for mut open in self.open.drain(..) {
+            self.series.slices.entry(open.interval).or_default().add(open.group, open.histogram.to_sparse());
+            open.histogram.clear();
+            self.free.push(open.histogram);
+        }
+        self.current.slots.fill(NONE);
+    }
+
+    /// Books what was summed up aside for the current interval.
+    fn settle(&mut self) {
+        if self.current.bytes > 0 {
+            let slice: &mut Slice = self.series.slices.entry(self.current.interval).or_default();
+            slice.bytes = slice.bytes.saturating_add(std::mem::take(&mut self.current.bytes));
+        }
+        if self.current.in_flight_ns > 0 {
+            self.series.flow.add_partial(self.current.interval, std::mem::take(&mut self.current.in_flight_ns));
+        }
+    }
+
+    /// The series.
+    pub fn finish(mut self) -> HistogramSeries {
+        self.seal();
+        self.settle();
+        self.series.groups = self.groups.into_labels();
+        self.series
+    }
+
+    /// The series as it stands, for a picture while events still come.
+    pub fn snapshot(&mut self) -> HistogramSeries {
+        self.seal();
+        self.settle();
+        self.series.groups = self.groups.labels().to_vec();
+        self.series.clone()
+    }
+}
+
+impl HistogramSeries {
+    /// Makes the intervals `factor` times as wide.
+    pub(crate) fn widen(&mut self, factor: u64) {
+        if factor <= 1 {
+            return;
+        }
+        let mut wide = std::collections::BTreeMap::<i64, Slice>::new();
+        for (interval, slice) in std::mem::take(&mut self.slices) {
+            let target = wide.entry(interval.div_euclid(factor as i64)).or_default();
+            target.bytes = target.bytes.saturating_add(slice.bytes);
+            slice.groups.into_iter().for_each(|(group, sparse)| target.add(group, sparse));
+        }
+        self.slices = wide;
+        let flow: Flow = self.flow.rebinned(self.width_ns, factor as i64);
+        self.flow = flow;
+        self.width_ns = self.width_ns.saturating_mul(factor);
+    }
+}
+
+#[cfg(test)]
+#[path = "build_tests.rs"]
+mod tests;

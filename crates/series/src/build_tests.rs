@@ -1,0 +1,151 @@
+//! The builder against a brute-force count.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug)]
+struct Event {
+    start: i64,
+    latency: u64,
+    size: Option<u64>,
+    comm: Option<u8>,
+    pid: i64,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = (0i64..5000, 0u64..900, proptest::option::of(0u64..100_000), proptest::option::of(0u8..4), 0i64..3)
+        .prop_map(|(start, latency, size, comm, pid)| Event { start: start - 2000, latency, size, comm, pid });
+    proptest::collection::vec(event, 0..120)
+}
+
+fn batch_of(events: &[Event]) -> Batch {
+    let mut batch = Batch::new([Field::Size, Field::Comm, Field::Pid].into_iter().collect());
+    for event in events {
+        batch.push_i64(Field::Time, event.start);
+        batch.push_u64(Field::Latency, event.latency);
+        batch.push_u64(Field::Size, event.size.unwrap_or(MISSING_U64));
+        batch.push_text(Field::Comm, event.comm.map(|comm| [b'a' + comm]).as_ref().map(|text| &text[..]));
+        batch.push_i64(Field::Pid, event.pid);
+        batch.end_row();
+    }
+    batch
+}
+
+fn build(events: &[Event], weight: Weight, by: &[Field], width: u64, chunk: usize) -> HistogramSeries {
+    let mut builder = SeriesBuilder::new(Quantity::Latency, weight, by.to_vec(), Interval::Fixed(width));
+    for part in events.chunks(chunk) {
+        builder.begin_trace();
+        builder.add(&batch_of(part), None);
+    }
+    builder.finish()
+}
+
+/// Interval, group, bucket -> count, weight.
+type Cells = BTreeMap<(i64, Vec<String>, usize), (u64, u64)>;
+
+fn cells(series: &HistogramSeries) -> Cells {
+    let mut cells = Cells::new();
+    for (&interval, slice) in series.slices() {
+        for (group, sparse) in &slice.groups {
+            for (index, count, weight) in sparse.buckets() {
+                let key = (interval, series.groups()[*group as usize].clone(), index);
+                assert!(cells.insert(key, (count, weight)).is_none());
+            }
+        }
+    }
+    cells
+}
+
+fn brute_force(events: &[Event], width: u64, grid: latscope_histogram::Grid) -> Cells {
+    let mut cells = Cells::new();
+    for event in events {
+        let interval = (event.start + event.latency as i64).div_euclid(width as i64);
+        let comm = event.comm.map_or("-".to_string(), |comm| ((b'a' + comm) as char).to_string());
+        let cell = cells.entry((interval, vec![comm, event.pid.to_string()], grid.index(event.latency))).or_default();
+        cell.0 += 1;
+        cell.1 += event.latency;
+    }
+    cells
+}
+
+proptest! {
+    #[test]
+    fn counts_what_brute_force_counts(events in events(), width in 1u64..400, chunk in 1usize..50) {
+        let series = build(&events, Weight::Time, &[Field::Comm, Field::Pid], width, chunk);
+        prop_assert_eq!(cells(&series), brute_force(&events, width, series.grid()));
+        let bytes: u64 = series.slices().values().map(|slice| slice.bytes).sum();
+        prop_assert_eq!(bytes, events.iter().filter_map(|event| event.size).sum::<u64>());
+    }
+
+    #[test]
+    fn rebinned_equals_built_coarse(events in events(), width in 1u64..40, factor in 1u64..20) {
+        let fine = build(&events, Weight::Bytes, &[Field::Comm], width, 1000);
+        let coarse = build(&events, Weight::Bytes, &[Field::Comm], width * factor, 1000);
+        let rebinned = fine.rebinned(width * factor).unwrap();
+        prop_assert_eq!(cells(&rebinned), cells(&coarse));
+        if let Some((first, last)) = coarse.range() {
+            let (ours, theirs) = (rebinned.in_flight(first, last), coarse.in_flight(first, last));
+            prop_assert!(ours.iter().zip(&theirs).all(|(a, b)| (a - b).abs() < 1e-9), "{:?} {:?}", ours, theirs);
+        }
+    }
+
+    #[test]
+    fn merge_equals_one_build_in_any_order(events in events(), at in 0usize..120, width in 1u64..400) {
+        let (left, right) = events.split_at(at.min(events.len()));
+        let build = |events| build(events, Weight::Time, &[Field::Comm], width, 1000);
+        let (mut a, mut b) = (build(left), build(right));
+        let (left, right) = (a.clone(), b.clone());
+        a.merge(&right).unwrap();
+        b.merge(&left).unwrap();
+        prop_assert_eq!(cells(&a), cells(&b));
+        prop_assert_eq!(cells(&a), cells(&build(&events)));
+    }
+
+    #[test]
+    fn merging_all_groups_equals_no_grouping(events in events(), width in 1u64..400) {
+        let grouped = build(&events, Weight::Time, &[Field::Comm, Field::Pid], width, 1000);
+        prop_assert_eq!(cells(&grouped.ungrouped()), cells(&build(&events, Weight::Time, &[], width, 1000)));
+        prop_assert_eq!(grouped.total(None), grouped.ungrouped().total(Some(0)));
+    }
+
+    #[test]
+    fn automatic_intervals_are_few_and_lose_nothing(events in events(), limit in 1u32..30, scale in 1i64..100_000_000) {
+        let scaled: Vec<_> = events.iter().map(|event| Event { start: event.start * scale, ..event.clone() }).collect();
+        let mut builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Auto(limit));
+        builder.add(&batch_of(&scaled), None);
+        let series = builder.finish();
+        if let Some((first, last)) = series.range() {
+            prop_assert!(last - first < i64::from(limit.max(2)));
+            let fixed = build(&scaled, Weight::Count, &[], series.width_ns(), 1000);
+            prop_assert_eq!(cells(&series), cells(&fixed));
+        }
+    }
+}
+
+#[test]
+fn more_histograms_than_may_be_open_are_sealed_and_opened_again() {
+    let event = |at: i64| Event { start: at % 700 * 1000, latency: 5, size: None, comm: None, pid: 0 };
+    let events: Vec<_> = (0..2100).map(event).collect();
+    let series = build(&events, Weight::Count, &[], 1000, 10_000);
+    assert_eq!(series.slices().len(), 700);
+    assert!(series.slices().values().all(|slice| slice.groups[0].1.totals().count == 3));
+}
+
+#[test]
+fn events_without_the_quantity_are_counted_as_missing() {
+    let events = [None, Some(4096)].map(|size| Event { start: 0, latency: 5, size, comm: None, pid: 0 });
+    let mut builder = SeriesBuilder::new(Quantity::Size, Weight::Count, vec![], Interval::Fixed(1000));
+    builder.add(&batch_of(&events), None);
+    assert_eq!(builder.missing(), 1);
+    assert_eq!(builder.finish().total(None).totals().max, 4096);
+}
+
+#[test]
+fn too_many_groups_share_one() {
+    let events: Vec<_> = (0..20_000).map(|pid| Event { start: 0, latency: 5, size: None, comm: None, pid }).collect();
+    let series = build(&events, Weight::Count, &[Field::Pid], 1000, 100_000);
+    assert_eq!(series.groups().len(), 10_001);
+    assert_eq!(series.group_name(10_000), "(others)");
+    assert_eq!(series.total(None).totals().count, 20_000);
+}

@@ -1,0 +1,128 @@
+//! Which group an event belongs to, from the columns that `--by` names.
+
+use hashbrown::HashMap;
+use latscope_event::{Batch, Column, Field, MISSING_CODE, MISSING_I64, MISSING_U64};
+
+/// Beyond this many groups all further ones are counted as one.
+const GROUP_LIMIT: usize = 10_000;
+/// The name of that one.
+const OTHERS: &str = "(others)";
+
+/// Numbers groups in order of appearance.
+#[derive(Default)]
+pub struct Groups {
+    by: Vec<Field>,
+    labels: Vec<Vec<String>>,
+    numbers: HashMap<Vec<String>, u32>,
+    /// For one text column: the group of each code of the present trace.
+    of_code: Vec<Option<u32>>,
+    /// For everything else: the group of each combination of raw values of the present trace.
+    of_key: HashMap<Vec<u64>, u32>,
+    last: Option<(Vec<u64>, u32)>,
+}
+
+impl Groups {
+    pub fn new(by: Vec<Field>) -> Groups {
+        let mut groups = Groups { by, ..Groups::default() };
+        if groups.by.is_empty() {
+            groups.number(Vec::new());
+        }
+        groups
+    }
+
+    /// Values of each group, by number.
+    pub fn into_labels(self) -> Vec<Vec<String>> {
+        self.labels
+    }
+
+    pub fn labels(&self) -> &[Vec<String>] {
+        &self.labels
+    }
+
+    /// A new trace has new dictionaries, so codes mean other texts.
+    pub fn begin_trace(&mut self) {
+        self.of_code.clear();
+        self.of_key.clear();
+        self.last = None;
+    }
+
+    fn number(&mut self, label: Vec<String>) -> u32 {
+        if let Some(&number) = self.numbers.get(&label) {
+            return number;
+        }
+        let label = if self.labels.len() < GROUP_LIMIT { label } else { vec![OTHERS.into(); self.by.len()] };
+        if let Some(&number) = self.numbers.get(&label) {
+            return number;
+        }
+        let number = self.labels.len() as u32;
+        self.labels.push(label.clone());
+        self.numbers.insert(label, number);
+        number
+    }
+
+    /// The group of a row.
+    #[inline]
+    pub fn of(&mut self, batch: &Batch, row: usize) -> u32 {
+        match self.by[..] {
+            [] => 0,
+            [field] if let Some(codes) = batch.codes(field) => {
+                let code = codes[row];
+                match self.of_code.get(code.wrapping_add(1) as usize) {
+                    Some(&Some(number)) => number,
+                    _ => self.of_new_code(batch, field, code),
+                }
+            }
+            _ => self.of_values(batch, row),
+        }
+    }
+
+    fn of_new_code(&mut self, batch: &Batch, field: Field, code: u32) -> u32 {
+        let text = batch.dictionary(field).text(code).unwrap_or(super::HistogramSeries::NO_VALUE);
+        let number = self.number(vec![text.into()]);
+        let slot = code.wrapping_add(1) as usize;
+        if self.of_code.len() <= slot {
+            self.of_code.resize(slot + 1, None);
+        }
+        self.of_code[slot] = Some(number);
+        number
+    }
+
+    fn of_values(&mut self, batch: &Batch, row: usize) -> u32 {
+        let key = |field: Field| match batch.column(field) {
+            Some(Column::I64(values)) => values[row] as u64,
+            Some(Column::U64(values)) => values[row],
+            Some(Column::Text(codes)) => u64::from(codes[row]),
+            None => u64::MAX,
+        };
+        if let Some((last, number)) = &self.last
+            && self.by.iter().zip(last).all(|(&field, &value)| key(field) == value)
+        {
+            return *number;
+        }
+        let key: Vec<u64> = self.by.iter().map(|&field| key(field)).collect();
+        let number = match self.of_key.get(&key) {
+            Some(&number) => number,
+            None => {
+                let label = self.by.iter().map(|&field| label(batch, field, row)).collect();
+                let number = self.number(label);
+                if self.of_key.len() >= 16 * GROUP_LIMIT {
+                    self.of_key.clear();
+                }
+                self.of_key.insert(key.clone(), number);
+                number
+            }
+        };
+        self.last = Some((key, number));
+        number
+    }
+}
+
+fn label(batch: &Batch, field: Field, row: usize) -> String {
+    let text = match batch.column(field) {
+        Some(Column::I64(values)) if values[row] != MISSING_I64 => Some(values[row].to_string()),
+        Some(Column::U64(values)) if values[row] != MISSING_U64 => Some(values[row].to_string()),
+        Some(Column::Text(codes)) if codes[row] != MISSING_CODE => batch.text(field, row).map(str::to_string),
+        _ => None,
+    };
+    text.unwrap_or_else(|| super::HistogramSeries::NO_VALUE.into())
+}

@@ -1,0 +1,94 @@
+//! Putting series together and looking at them more coarsely; nothing is lost on the way.
+
+use crate::{HistogramSeries, Weight};
+use latscope_histogram::Grid;
+
+/// Series that cannot be put together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MergeError {
+    /// Of different quantities or weights.
+    #[error("the series are of different quantities or weights")]
+    Kind,
+    /// Grouped by different fields.
+    #[error("the series are grouped by different fields")]
+    Groups,
+    /// Neither width is a whole multiple of the other.
+    #[error("the interval of one series ({0} ns) is not a whole multiple of the other's ({1} ns)")]
+    Width(u64, u64),
+}
+
+impl HistogramSeries {
+    /// Adds another series. The wider intervals and the coarser grid of the two win.
+    ///
+    /// # Errors
+    /// When quantity, weight or group fields differ, or the widths do not divide each other.
+    pub fn merge(&mut self, other: &HistogramSeries) -> Result<(), MergeError> {
+        if (self.quantity, self.weight) != (other.quantity, other.weight) {
+            return Err(MergeError::Kind);
+        }
+        if self.by != other.by {
+            return Err(MergeError::Groups);
+        }
+        let width_ns = self.width_ns.max(other.width_ns);
+        let mut other = other.rebinned(width_ns).ok_or(MergeError::Width(self.width_ns, other.width_ns))?;
+        *self = self.rebinned(width_ns).ok_or(MergeError::Width(self.width_ns, other.width_ns))?;
+        let grid = self.grid.min(other.grid);
+        self.fold(grid);
+        other.fold(grid);
+        for (interval, slice) in other.slices {
+            let target = self.slices.entry(interval).or_default();
+            target.bytes = target.bytes.saturating_add(slice.bytes);
+            for (group, sparse) in slice.groups {
+                let label = &other.groups[group as usize];
+                let number = self.groups.iter().position(|known| known == label).unwrap_or_else(|| {
+                    self.groups.push(label.clone());
+                    self.groups.len() - 1
+                });
+                target.add(number as u32, sparse);
+            }
+        }
+        self.flow.merge(&other.flow);
+        Ok(())
+    }
+
+    /// The same events in wider intervals; `None` when the width is no whole multiple of the present one.
+    pub fn rebinned(&self, width_ns: u64) -> Option<HistogramSeries> {
+        if width_ns == 0 || !width_ns.is_multiple_of(self.width_ns) {
+            return None;
+        }
+        let mut wide = self.clone();
+        wide.widen(width_ns / self.width_ns);
+        Some(wide)
+    }
+
+    /// The same events without groups.
+    #[must_use]
+    pub fn ungrouped(&self) -> HistogramSeries {
+        let mut one = self.clone();
+        one.by.clear();
+        one.groups = vec![Vec::new()];
+        for (interval, slice) in &mut one.slices {
+            slice.groups.clear();
+            let sum = self.at(*interval, None);
+            if sum.totals().count > 0 {
+                slice.groups.push((0, sum.to_sparse()));
+            }
+        }
+        one
+    }
+
+    /// Whether the histograms carry weights beside their counts.
+    pub fn is_weighted(&self) -> bool {
+        self.weight != Weight::Count
+    }
+
+    /// Folds all histograms onto a coarser grid.
+    pub(crate) fn fold(&mut self, grid: Grid) {
+        if grid < self.grid {
+            self.grid = grid;
+            for (_, sparse) in self.slices.values_mut().flat_map(|slice| &mut slice.groups) {
+                *sparse = sparse.folded(grid);
+            }
+        }
+    }
+}
