@@ -106,6 +106,9 @@ pub struct Batch {
     dictionaries: Vec<Dictionary>,
     fields: FieldSet,
     len: usize,
+    /// Values pushed since the last row ended; less than the number of columns when some were left out.
+    pushed: usize,
+    width: usize,
 }
 
 impl Batch {
@@ -119,7 +122,8 @@ impl Batch {
         for field in fields.iter() {
             columns[field as usize] = Some(Column::empty(field.field_type()));
         }
-        Batch { columns, dictionaries: vec![Dictionary::default(); Field::COUNT], fields, len: 0 }
+        let dictionaries = vec![Dictionary::default(); Field::COUNT];
+        Batch { columns, dictionaries, fields, len: 0, pushed: 0, width: fields.iter().count() }
     }
 
     /// The fields that have a column.
@@ -200,6 +204,7 @@ impl Batch {
     #[inline]
     pub fn push_i64(&mut self, field: Field, value: i64) {
         if let Some(Column::I64(values)) = &mut self.columns[field as usize] {
+            self.pushed += 1;
             values.push(value);
         }
     }
@@ -208,6 +213,7 @@ impl Batch {
     #[inline]
     pub fn push_u64(&mut self, field: Field, value: u64) {
         if let Some(Column::U64(values)) = &mut self.columns[field as usize] {
+            self.pushed += 1;
             values.push(value);
         }
     }
@@ -216,6 +222,7 @@ impl Batch {
     #[inline]
     pub fn push_text(&mut self, field: Field, text: Option<&[u8]>) {
         if let Some(Column::Text(codes)) = &mut self.columns[field as usize] {
+            self.pushed += 1;
             codes.push(text.map_or(MISSING_CODE, |text| self.dictionaries[field as usize].intern(text)));
         }
     }
@@ -224,18 +231,49 @@ impl Batch {
     #[inline]
     pub fn push_code(&mut self, field: Field, code: u32) {
         if let Some(Column::Text(codes)) = &mut self.columns[field as usize] {
+            self.pushed += 1;
             codes.push(code);
         }
     }
 
-    /// Ends a row: every column must have got its value.
+    /// Marks every column as missing in this row but those of these fields: for a reader that fills fewer columns
+    /// in some rows than in others.
+    #[inline]
+    pub fn push_missing_but(&mut self, filled: FieldSet) {
+        let left = self.fields.without(filled);
+        if left == FieldSet::default() {
+            return;
+        }
+        for field in left.iter() {
+            match &mut self.columns[field as usize] {
+                Some(Column::I64(values)) => values.push(MISSING_I64),
+                Some(Column::U64(values)) => values.push(MISSING_U64),
+                Some(Column::Text(codes)) => codes.push(MISSING_CODE),
+                None => {}
+            }
+        }
+    }
+
+    /// Ends a row. A column that got no value gets a missing one: a trace of both block requests and system calls
+    /// has columns that only one of them fills.
     #[inline]
     pub fn end_row(&mut self) {
         self.len += 1;
-        debug_assert!(
-            self.columns.iter().flatten().all(|column| column.len() == self.len),
-            "a reader left a column of its batch without a value"
-        );
+        if self.pushed != self.width {
+            self.pad();
+        }
+        self.pushed = 0;
+    }
+
+    #[cold]
+    fn pad(&mut self) {
+        for column in self.columns.iter_mut().flatten() {
+            match column {
+                Column::I64(values) => values.resize(self.len, MISSING_I64),
+                Column::U64(values) => values.resize(self.len, MISSING_U64),
+                Column::Text(codes) => codes.resize(self.len, MISSING_CODE),
+            }
+        }
     }
 
     /// Replaces whole columns, as a reader of a columnar file does. All must have the same length.
@@ -253,6 +291,7 @@ impl Batch {
             self.columns[field as usize] = Some(column);
             self.fields = self.fields.with(field);
         }
+        self.width = self.fields.iter().count();
         self.len = self.time().len();
         assert!(self.columns.iter().flatten().all(|column| column.len() == self.len), "columns differ in length");
     }
@@ -275,11 +314,14 @@ mod tests {
             batch.push_i64(Field::Time, time);
             batch.push_u64(Field::Latency, 10);
             batch.push_text(Field::Comm, comm.map(str::as_bytes));
-            batch.push_i64(Field::Pid, MISSING_I64);
+            if time != 3 {
+                batch.push_i64(Field::Pid, 7);
+            }
             batch.push_u64(Field::Size, 4096);
             batch.end_row();
         }
         assert_eq!(batch.time(), [1, 2, 3]);
+        assert_eq!(batch.i64s(Field::Pid), Some(&[7, 7, MISSING_I64][..]), "a value left out is missing");
         assert_eq!(batch.codes(Field::Comm), Some(&[0, MISSING_CODE, 0][..]));
         assert_eq!((batch.text(Field::Comm, 2), batch.text(Field::Comm, 1)), (Some("fio"), None));
         assert_eq!(batch.u64s(Field::Size), None, "a field nobody asked for has no column");

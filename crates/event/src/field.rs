@@ -127,6 +127,12 @@ impl FieldSet {
         FieldSet(self.0 & other.0)
     }
 
+    /// Fields that are not in the other set.
+    #[must_use]
+    pub const fn without(self, other: FieldSet) -> FieldSet {
+        FieldSet(self.0 & !other.0)
+    }
+
     /// The fields of the set in table order.
     pub fn iter(self) -> impl Iterator<Item = Field> {
         Field::ALL.iter().copied().filter(move |&field| self.contains(field))
