@@ -274,6 +274,7 @@ impl BlockPairs {
         batch.push_text(Field::Comm, Some(trimmed(&open.comm)));
         batch.push_text(Field::Error, (record.error != 0).then(|| error_name(record.error)));
         batch.push_u64(Field::Queue, open.issued_ns.saturating_sub(open.queued_ns).try_into().unwrap_or(0));
+        batch.push_missing_but(FILLS);
         batch.end_row();
     }
 

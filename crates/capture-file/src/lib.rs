@@ -9,6 +9,8 @@ mod detect;
 mod error;
 mod input;
 mod perf_script;
+mod syscall_names;
+mod syscall_pairs;
 mod two_columns;
 
 pub use detect::{Detected, Format};
@@ -26,6 +28,8 @@ pub struct ReadOptions<'a> {
     pub format: Option<Format>,
     /// The fields that filter and view ask for; a reader fills those of them that it knows.
     pub fields: FieldSet,
+    /// Whether all system calls become events, not only those that do I/O.
+    pub all_syscalls: bool,
     /// How to read two-column files.
     pub two_columns: TwoColumns,
     /// Where to report progress.
@@ -35,7 +39,7 @@ pub struct ReadOptions<'a> {
 impl ReadOptions<'_> {
     /// Reads these fields, detecting the format.
     pub fn new(fields: FieldSet) -> Self {
-        ReadOptions { format: None, fields, two_columns: TwoColumns::default(), progress: None }
+        ReadOptions { format: None, fields, all_syscalls: false, two_columns: TwoColumns::default(), progress: None }
     }
 }
 

@@ -1,0 +1,352 @@
+//! Pairs the records of system calls, entered and returned, into events.
+//!
+//! A thread is in one call at a time, so its identifier is the key. What does not pair is counted, never guessed.
+//! Only calls that do I/O become events unless all are asked for: threads wait in `futex` and `epoll_wait` for hours,
+//! and such waiting would bury the I/O in every picture.
+
+use crate::block_pairs::{NO_ID, padded, trimmed};
+use crate::syscall_names::{self, Machine};
+use hashbrown::HashMap;
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, MISSING_I64, MISSING_U64, Unfinished};
+
+/// The fields that a paired call fills.
+pub const FILLS: FieldSet = FieldSet::ALWAYS
+    .with(Field::Kind)
+    .with(Field::Name)
+    .with(Field::Size)
+    .with(Field::Offset)
+    .with(Field::Pid)
+    .with(Field::Tid)
+    .with(Field::Comm)
+    .with(Field::Fd)
+    .with(Field::Error)
+    .with(Field::Result);
+
+/// No machine runs more threads at once; a trace that says so is damaged or made up.
+const THREADS_LIMIT: usize = 1 << 18;
+/// More different calls than any kernel has; a trace with more is damaged, and the rest share one name.
+const CALLS_LIMIT: usize = 4096;
+
+/// A system call, as [`SyscallPairs::numbered`] and [`SyscallPairs::named`] know it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Call(u16);
+
+/// Which end of a call a record tells of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End<'a> {
+    /// It began, with these arguments; those left out (as many as the source does not tell) are unknown.
+    Enter(&'a [u64]),
+    /// It returned this: an error number when it is between -4095 and -1.
+    Exit(i64),
+}
+
+/// One line of a system call trace.
+#[derive(Clone, Copy, Debug)]
+pub struct SyscallRecord<'a> {
+    /// When, nanoseconds on the trace's clock.
+    pub time_ns: i64,
+    /// Process, or [`NO_ID`].
+    pub pid: i32,
+    /// Thread, or [`NO_ID`]; without one nothing pairs.
+    pub tid: i32,
+    /// Which call; see [`SyscallPairs::numbered`] for the one that returns as number -1.
+    pub call: Call,
+    /// Entered or returned.
+    pub end: End<'a>,
+    /// Command name of the thread.
+    pub comm: &'a [u8],
+}
+
+/// Where a call keeps what an event tells of it.
+#[derive(Clone, Copy)]
+struct Shape {
+    kind: &'static str,
+    is_io: bool,
+    fd: FdFrom,
+    size: Option<usize>,
+    offset: Option<usize>,
+    /// Whether it returns the number of bytes that it moved.
+    moves: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FdFrom {
+    Nowhere,
+    Argument,
+    Result,
+}
+
+const PLAIN: Shape = Shape { kind: "other", is_io: false, fd: FdFrom::Nowhere, size: None, offset: None, moves: false };
+
+struct Known {
+    name: Box<[u8]>,
+    shape: Shape,
+    /// Codes of name and kind, once the call has become an event.
+    codes: Option<(u32, u32)>,
+}
+
+struct Open {
+    time_ns: i64,
+    fd: i64,
+    size: u64,
+    offset: u64,
+    pid: i32,
+    call: Call,
+    comm: [u8; 16],
+    doubtful: bool,
+}
+
+/// The calls that threads are in.
+pub struct SyscallPairs {
+    machine: Machine,
+    all: bool,
+    open: HashMap<i32, Open>,
+    known: Vec<Known>,
+    by_name: HashMap<Box<[u8]>, Call>,
+    by_number: Vec<Option<Call>>,
+}
+
+/// The call under which a return without a number shows (`rt_sigreturn` returns as -1).
+const UNNUMBERED: Call = Call(0);
+/// The call that stands for all beyond [`CALLS_LIMIT`].
+const BEYOND: Call = Call(1);
+
+impl SyscallPairs {
+    /// Pairs calls that are numbered as on this machine; `all` of them, not only those that do I/O.
+    pub fn new(machine: Machine, all: bool) -> SyscallPairs {
+        let mut pairs = SyscallPairs {
+            machine,
+            all,
+            open: HashMap::new(),
+            known: Vec::new(),
+            by_name: HashMap::new(),
+            by_number: Vec::new(),
+        };
+        pairs.add(b"rt_sigreturn");
+        pairs.add(b"syscall_unknown");
+        pairs
+    }
+
+    /// The call of this number (as signed, since a return may carry -1).
+    pub fn numbered(&mut self, number: i64) -> Call {
+        let Ok(number) = u32::try_from(number) else { return UNNUMBERED };
+        if let Some(&Some(call)) = self.by_number.get(number as usize) {
+            return call;
+        }
+        let call = match self.machine.syscall(number) {
+            Some(name) => self.named(name.as_bytes()),
+            None => self.named(format!("syscall_{number}").as_bytes()),
+        };
+        if (number as usize) < CALLS_LIMIT {
+            self.by_number.resize(self.by_number.len().max(number as usize + 1), None);
+            self.by_number[number as usize] = Some(call);
+        }
+        call
+    }
+
+    /// The call of this name: `read`, or as tracepoints have it, `newstat`.
+    pub fn named(&mut self, name: &[u8]) -> Call {
+        // The kernel names its functions, programs know the calls by these.
+        let name = match name {
+            b"newstat" => &b"stat"[..],
+            b"newlstat" => b"lstat",
+            b"newfstat" => b"fstat",
+            b"newuname" => b"uname",
+            b"sendfile64" => b"sendfile",
+            name => name,
+        };
+        match self.by_name.get(name) {
+            Some(&call) => call,
+            None if self.known.len() >= CALLS_LIMIT => BEYOND,
+            None => self.add(name),
+        }
+    }
+
+    fn add(&mut self, name: &[u8]) -> Call {
+        let call = Call(self.known.len() as u16);
+        self.known.push(Known { name: name.into(), shape: shape_of(name), codes: None });
+        self.by_name.insert(name.into(), call);
+        call
+    }
+
+    fn is(&self, call: Call, names: &[&[u8]]) -> bool {
+        names.contains(&&*self.known[usize::from(call.0)].name)
+    }
+
+    /// Takes the next record in time order; a call that returned becomes a row of `batch`.
+    pub fn push(&mut self, record: &SyscallRecord, batch: &mut Batch, context: &mut Context) {
+        context.cover(record.time_ns);
+        match record.end {
+            End::Enter(arguments) => self.enter(record, arguments, context),
+            End::Exit(result) => self.exit(record, result, batch, context),
+        }
+    }
+
+    fn wanted(&self, call: Call) -> bool {
+        self.all || self.known[usize::from(call.0)].shape.is_io
+    }
+
+    fn enter(&mut self, record: &SyscallRecord, arguments: &[u64], context: &mut Context) {
+        if self.open.remove(&record.tid).is_some() {
+            context.tally.add(Anomaly::UnpairedEnter, 1);
+        }
+        if self.is(record.call, &[b"exit", b"exit_group"]) {
+            context.tally.add(Anomaly::NeverReturn, 1);
+        } else if !self.wanted(record.call) {
+            context.tally.add(Anomaly::OtherRecords, 1);
+        } else if record.tid <= 0 {
+            // The kernel gives no number to a dying thread, nor to one outside the tracer's PID namespace.
+            context.tally.add(Anomaly::UnpairedEnter, 1);
+        } else {
+            self.make_room(context);
+            let shape = self.known[usize::from(record.call.0)].shape;
+            let argument = |at: Option<usize>| at.and_then(|at| arguments.get(at)).copied();
+            let fd = argument((shape.fd == FdFrom::Argument).then_some(0));
+            let offset = argument(shape.offset).filter(|&offset| offset <= i64::MAX as u64);
+            let open = Open {
+                time_ns: record.time_ns,
+                fd: fd.map_or(MISSING_I64, |fd| i64::from(fd as i32)),
+                size: argument(shape.size).unwrap_or(MISSING_U64),
+                offset: offset.unwrap_or(MISSING_U64),
+                pid: record.pid,
+                call: record.call,
+                comm: padded(record.comm),
+                doubtful: false,
+            };
+            self.open.insert(record.tid, open);
+        }
+    }
+
+    fn exit(&mut self, record: &SyscallRecord, result: i64, batch: &mut Batch, context: &mut Context) {
+        match self.open.remove(&record.tid) {
+            Some(open) if open.call == record.call => self.emit(&open, record, result, batch, context),
+            Some(_) => {
+                context.tally.add(Anomaly::UnpairedEnter, 1);
+                context.tally.add(Anomaly::UnpairedExit, 1);
+            }
+            // The child of a clone returns from a call that its parent made.
+            None if result == 0 && self.is(record.call, &[b"clone", b"clone3", b"fork", b"vfork"]) => {
+                context.tally.add(Anomaly::OtherRecords, 1);
+            }
+            None if self.wanted(record.call) => context.tally.add(Anomaly::UnpairedExit, 1),
+            None => context.tally.add(Anomaly::OtherRecords, 1),
+        }
+    }
+
+    fn emit(&mut self, open: &Open, record: &SyscallRecord, result: i64, batch: &mut Batch, context: &mut Context) {
+        let Ok(latency_ns) = u64::try_from(record.time_ns.saturating_sub(open.time_ns)) else {
+            context.tally.add(Anomaly::NegativeLatency, 1);
+            return;
+        };
+        if open.doubtful {
+            context.tally.add(Anomaly::Doubtful, 1);
+        }
+        let known = &mut self.known[usize::from(open.call.0)];
+        let (name, kind) = *known.codes.get_or_insert_with(|| {
+            (batch.intern(Field::Name, &known.name), batch.intern(Field::Kind, known.shape.kind.as_bytes()))
+        });
+        let moved = u64::try_from(result).ok().filter(|_| known.shape.moves);
+        let fd = if known.shape.fd == FdFrom::Result && result >= 0 { result } else { open.fd };
+        batch.push_i64(Field::Time, open.time_ns);
+        batch.push_u64(Field::Latency, latency_ns);
+        batch.push_code(Field::Kind, kind);
+        batch.push_code(Field::Name, name);
+        batch.push_u64(Field::Size, moved.unwrap_or(open.size));
+        batch.push_u64(Field::Offset, open.offset);
+        batch.push_i64(Field::Pid, if open.pid == NO_ID { MISSING_I64 } else { i64::from(open.pid) });
+        batch.push_i64(Field::Tid, i64::from(record.tid));
+        batch.push_text(Field::Comm, Some(trimmed(&open.comm)));
+        batch.push_i64(Field::Fd, fd);
+        batch.push_text(Field::Error, error_name(result).map(str::as_bytes));
+        batch.push_i64(Field::Result, result);
+        batch.push_missing_but(FILLS);
+        batch.end_row();
+    }
+
+    /// The tracer lost records (the caller counts them): calls that are open now may be two calls seen as one.
+    pub fn lost(&mut self) {
+        self.open.values_mut().for_each(|open| open.doubtful = true);
+    }
+
+    /// Keeps the table bounded: of too many threads the half that has waited longest goes.
+    fn make_room(&mut self, context: &mut Context) {
+        if self.open.len() < THREADS_LIMIT {
+            return;
+        }
+        let mut times: Vec<i64> = self.open.values().map(|open| open.time_ns).collect();
+        let middle = times.len() / 2;
+        let (_, &mut median, _) = times.select_nth_unstable(middle);
+        let before = self.open.len();
+        self.open.retain(|_, open| open.time_ns > median);
+        context.tally.add(Anomaly::EvictedInFlight, (before - self.open.len()) as u64);
+    }
+
+    /// The trace is over: calls that did not return are counted, and the longest are named.
+    pub fn finish(self, context: &mut Context) {
+        let Some((_, end_ns)) = context.span_ns else { return };
+        for (tid, open) in self.open {
+            let anomaly = if open.doubtful { Anomaly::OpenAfterLoss } else { Anomaly::Unfinished };
+            context.tally.add(anomaly, 1);
+            if anomaly == Anomaly::Unfinished {
+                let call = String::from_utf8_lossy(&self.known[usize::from(open.call.0)].name);
+                let what = format!("{call} by {}, thread {tid}", String::from_utf8_lossy(trimmed(&open.comm)));
+                let at_least_ns = end_ns.saturating_sub(open.time_ns).try_into().unwrap_or(0);
+                context.unfinished.push(Unfinished { what, start_ns: open.time_ns, at_least_ns });
+            }
+        }
+        context
+            .unfinished
+            .sort_by(|a, b| (b.at_least_ns, a.start_ns, &a.what).cmp(&(a.at_least_ns, b.start_ns, &b.what)));
+        context.unfinished.truncate(Context::UNFINISHED_KEPT);
+    }
+}
+
+fn error_name(result: i64) -> Option<&'static str> {
+    (-4095..=-1).contains(&result).then(|| syscall_names::error(result.unsigned_abs() as u32).unwrap_or("error"))
+}
+
+/// What is known of a call by its name. What it is for decides on `kind`; a call that both reads and writes is `other`.
+fn shape_of(name: &[u8]) -> Shape {
+    let io = Shape { is_io: true, ..PLAIN };
+    let with_fd = Shape { is_io: true, fd: FdFrom::Argument, ..PLAIN };
+    let read = Shape { kind: "read", moves: true, ..with_fd };
+    let write = Shape { kind: "write", moves: true, ..with_fd };
+    let sync = Shape { kind: "sync", ..with_fd };
+    let open = Shape { kind: "open", fd: FdFrom::Result, ..io };
+    match name {
+        b"read" | b"recvfrom" | b"recv" => Shape { size: Some(2), ..read },
+        b"pread64" => Shape { size: Some(2), offset: Some(3), ..read },
+        b"preadv" | b"preadv2" => Shape { offset: Some(3), ..read },
+        b"readv" | b"recvmsg" => read,
+        b"write" | b"sendto" | b"send" => Shape { size: Some(2), ..write },
+        b"pwrite64" => Shape { size: Some(2), offset: Some(3), ..write },
+        b"pwritev" | b"pwritev2" => Shape { offset: Some(3), ..write },
+        b"writev" | b"sendmsg" => write,
+        // These return messages, not bytes.
+        b"recvmmsg" => Shape { kind: "read", ..with_fd },
+        b"sendmmsg" => Shape { kind: "write", ..with_fd },
+        b"sendfile" => Shape { size: Some(3), moves: true, ..with_fd },
+        b"splice" | b"copy_file_range" => Shape { size: Some(4), moves: true, ..with_fd },
+        b"tee" => Shape { size: Some(2), moves: true, ..with_fd },
+        b"vmsplice" => Shape { moves: true, ..with_fd },
+        b"fsync" | b"fdatasync" | b"syncfs" => sync,
+        b"sync" => Shape { kind: "sync", ..io },
+        b"sync_file_range" => Shape { offset: Some(1), size: Some(2), ..sync },
+        b"msync" => Shape { kind: "sync", size: Some(1), ..io },
+        b"open" | b"openat" | b"openat2" | b"creat" => open,
+        b"close" | b"fstat" | b"fstatfs" | b"io_uring_enter" => with_fd,
+        b"stat" | b"lstat" | b"newfstatat" | b"statx" | b"statfs" => io,
+        b"io_submit" | b"io_getevents" | b"io_pgetevents" => io,
+        b"ioctl" | b"lseek" | b"fcntl" | b"dup" | b"dup2" | b"dup3" | b"ftruncate" | b"fallocate" | b"flock"
+        | b"fchmod" | b"fchown" | b"fchdir" | b"getdents" | b"getdents64" | b"readahead" | b"fadvise64"
+        | b"fsetxattr" | b"fgetxattr" | b"flistxattr" | b"fremovexattr" | b"accept" | b"accept4" | b"connect"
+        | b"bind" | b"listen" | b"shutdown" | b"getsockname" | b"getpeername" | b"setsockopt" | b"getsockopt"
+        | b"epoll_wait" | b"epoll_pwait" | b"epoll_pwait2" | b"epoll_ctl" | b"timerfd_settime" | b"timerfd_gettime"
+        | b"inotify_add_watch" | b"inotify_rm_watch" => Shape { fd: FdFrom::Argument, ..PLAIN },
+        _ => PLAIN,
+    }
+}
+
+#[cfg(test)]
+#[path = "syscall_pairs_tests.rs"]
+mod tests;
