@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 /// How much of the beginning is looked at to find out the format.
 pub const HEAD_BYTES: usize = 64 * 1024;
 /// Size of the chunks that text is read in, and the longest line that is understood.
-pub const CHUNK_BYTES: usize = 1 << 20;
+pub const CHUNK_BYTES: usize = 1 << 18;
 
 /// An opened file.
 pub struct Input<'a> {

@@ -1,20 +1,212 @@
-//! Two columns of numbers, time and latency.
+//! Two columns of numbers, time of completion and latency, as trace2heatmap reads them and `btt -l` writes them.
+//!
+//! Commas, semicolons and tabs separate as blanks do; `#` lines and a header are skipped; a third column is a label.
+//! Rows may come in any order.
 
 use crate::input::Input;
-use crate::{Detected, Error, ReadOptions, Sink};
-use latscope_event::{Context, FieldSet};
+use crate::{Detected, Error, Place, ReadOptions, Sink};
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, parse_duration};
 
-/// The fields of a two-column file; the third column is a label.
-pub const FILLS: FieldSet = FieldSet::ALWAYS.with(latscope_event::Field::Job);
+/// The fields of a two-column file; a third column is the job.
+pub const FILLS: FieldSet = FieldSet::ALWAYS.with(Field::Job);
 
-/// Units of the columns.
-#[derive(Clone, Debug, Default)]
-pub struct TwoColumns {}
-
-pub fn detect(_head: &[u8]) -> Detected {
-    Detected::No
+/// Units of the columns, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TwoColumns {
+    /// Unit of the time column.
+    pub time_unit_ns: u64,
+    /// Unit of the latency column; that of the time column when not given.
+    pub latency_unit_ns: Option<u64>,
 }
 
-pub fn read(_input: Input, _options: &ReadOptions, _sink: &mut Sink) -> Result<Context, Error> {
-    unreachable!()
+impl Default for TwoColumns {
+    /// Seconds, as trace2heatmap.
+    fn default() -> TwoColumns {
+        TwoColumns { time_unit_ns: 1_000_000_000, latency_unit_ns: None }
+    }
+}
+
+impl TwoColumns {
+    /// The length of a unit by its name: `s`, `ms`, `us`, `ns`.
+    pub fn unit(name: &str) -> Option<u64> {
+        match name {
+            "s" | "sec" | "seconds" => Some(1_000_000_000),
+            "ms" => Some(1_000_000),
+            "us" | "µs" | "μs" => Some(1_000),
+            "ns" => Some(1),
+            _ => None,
+        }
+    }
+}
+
+/// Lines of numbers only, two or three to the line; the first line may be a header.
+pub fn detect(head: &[u8]) -> Detected {
+    let mut lines = head.split(|&byte| byte == b'\n').filter(|line| !skipped(line));
+    // The last line of the head may be cut.
+    let whole = lines.clone().count().saturating_sub(usize::from(!head.ends_with(b"\n")));
+    let looked_at: Vec<&[u8]> = lines.by_ref().take(whole.clamp(1, 100)).collect();
+    let rows = |lines: &[&[u8]]| lines.iter().all(|line| parse(line, 1, 1).is_some() && columns(line).nth(3).is_none());
+    match looked_at[..] {
+        [] => Detected::NeedMore,
+        [_, ref rest @ ..] if !rest.is_empty() && rows(rest) => Detected::Yes,
+        [only] if rows(&[only]) => Detected::Yes,
+        _ => Detected::No,
+    }
+}
+
+fn skipped(line: &[u8]) -> bool {
+    line.trim_ascii().is_empty() || line.trim_ascii_start().starts_with(b"#")
+}
+
+fn columns(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| matches!(byte, b' ' | b'\t' | b',' | b';' | b'\r')).filter(|column| !column.is_empty())
+}
+
+/// Time in nanoseconds, latency in nanoseconds, label.
+fn parse(line: &[u8], time_unit: u64, latency_unit: u64) -> Option<(i64, u64, Option<&[u8]>)> {
+    let mut columns = columns(line);
+    let time = number(columns.next()?, time_unit)?;
+    let latency = number(columns.next()?, latency_unit)?;
+    Some((i64::try_from(time).ok()?, latency, columns.next()))
+}
+
+/// A plain decimal number in a unit, or one with a unit of its own; rounded to nanoseconds.
+fn number(text: &[u8], unit: u64) -> Option<u64> {
+    let mut whole: u64 = 0;
+    for (at, &byte) in text.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' if at < 18 => whole = whole * 10 + u64::from(byte - b'0'),
+            _ => return fraction(text, unit),
+        }
+    }
+    if text.is_empty() { None } else { whole.checked_mul(unit) }
+}
+
+fn fraction(text: &[u8], unit: u64) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    if text.ends_with(|last: char| last.is_ascii_alphabetic()) {
+        return parse_duration(text).ok();
+    }
+    let suffix = match unit {
+        1_000_000_000 => "s",
+        1_000_000 => "ms",
+        1_000 => "us",
+        _ => "ns",
+    };
+    parse_duration(&format!("{text}{suffix}")).ok()
+}
+
+/// Reads the file; see the crate's `read`.
+pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
+    let name = input.name.clone();
+    let mut context = Context::new(format!("two columns, {name}"), Clock::unanchored("relative"));
+    let time_unit = options.two_columns.time_unit_ns;
+    let latency_unit = options.two_columns.latency_unit_ns.unwrap_or(time_unit);
+    let mut batch = Batch::new(options.fields.intersection(FILLS));
+    let (mut lines, mut chunk) = (input.lines(), Vec::new());
+    let (mut line_number, mut rows, mut first_bad) = (0u64, 0u64, None);
+    while lines.next(&mut chunk).map_err(|error| lines.input.error(&error))? {
+        for line in chunk.split(|&byte| byte == b'\n') {
+            line_number += 1;
+            if skipped(line) {
+                continue;
+            }
+            let Some((end_ns, latency_ns, label)) = parse(line, time_unit, latency_unit) else {
+                // A header is one line with letters before all rows.
+                if rows > 0 || first_bad.is_some() {
+                    context.tally.add(Anomaly::UnparsedLines, 1);
+                }
+                first_bad = first_bad.or(Some(line_number));
+                continue;
+            };
+            if rows == 0 && end_ns > 1_000_000_000_000_000_000 {
+                // A time after September 2001 is one on the wall; no machine has been up that long.
+                context.clock = Clock::wall();
+            }
+            rows += 1;
+            context.cover(end_ns);
+            batch.push_i64(Field::Time, end_ns.saturating_sub_unsigned(latency_ns));
+            batch.push_u64(Field::Latency, latency_ns);
+            batch.push_text(Field::Job, label);
+            batch.end_row();
+            if batch.is_full() {
+                let go_on = sink(&context, &batch);
+                batch.clear();
+                if go_on.is_break() {
+                    return Ok(context);
+                }
+            }
+        }
+        // A chunk ends with its newline, after which there is no line.
+        line_number -= u64::from(chunk.ends_with(b"\n"));
+    }
+    context.tally.add(Anomaly::UnparsedLines, lines.too_long);
+    if rows == 0 {
+        let place = first_bad.map_or(Place::File, Place::Line);
+        return Err(Error::new(name, place, "There is no row of two numbers, time and latency."));
+    }
+    if !batch.is_empty() {
+        let _ = sink(&context, &batch);
+    }
+    Ok(context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ops::ControlFlow;
+
+    /// Completion, latency and label of every row, and what was not understood.
+    fn rows_of(text: &[u8], units: TwoColumns) -> Result<(Vec<(i64, u64, Option<String>)>, u64), Error> {
+        let mut rows = Vec::new();
+        let options = ReadOptions { two_columns: units, ..ReadOptions::new(FieldSet::EVERY) };
+        let context = read(Input::from_bytes("test", text)?, &options, &mut |_, batch| {
+            for row in 0..batch.len() {
+                let latency = batch.latency()[row];
+                let label = batch.text(Field::Job, row).map(str::to_string);
+                rows.push((batch.time()[row] + latency as i64, latency, label));
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok((rows, context.tally.get(Anomaly::UnparsedLines)))
+    }
+
+    const US: TwoColumns = TwoColumns { time_unit_ns: 1000, latency_unit_ns: None };
+
+    #[test]
+    fn rows_headers_comments_and_labels() {
+        let text = b"time_us\tlat_us\n# a comment\n10 5\n12.5,1.25,vda\r\n\n8 3;vdb\n";
+        let expect =
+            vec![(10_000, 5_000, None), (12_500, 1_250, Some("vda".into())), (8_000, 3_000, Some("vdb".into()))];
+        assert_eq!(rows_of(text, US), Ok((expect, 0)));
+    }
+
+    #[test]
+    fn values_may_carry_their_unit() {
+        assert_eq!(rows_of(b"1.5s 250us\n", US).unwrap().0, [(1_500_000_000, 250_000, None)]);
+    }
+
+    #[test]
+    fn what_is_no_row_is_counted() {
+        let (rows, bad) = rows_of(b"1 2\nshort\n3\n-1 5\n99999999999999999999 1\n3 4", US).unwrap();
+        assert_eq!((rows.len(), bad), (2, 4));
+        let error = rows_of(b"# nothing\n\nnothing here\n", US).unwrap_err();
+        assert_eq!(error.to_string(), "test:3: There is no row of two numbers, time and latency.");
+    }
+
+    #[test]
+    fn detection_looks_at_all_lines_of_the_beginning() {
+        for (text, expect) in [
+            (&b"1 2\n3 4\n"[..], Detected::Yes),
+            (b"time lat\n3 4\n", Detected::Yes),
+            (b"3 4", Detected::Yes),
+            (b"# only a comment\n", Detected::NeedMore),
+            (b"time lat\n", Detected::No),
+            (b"1 2 3 4\n", Detected::No),
+            (b"1 2\nx y\n", Detected::No),
+            (b"", Detected::NeedMore),
+        ] {
+            assert_eq!(detect(text), expect, "{}", String::from_utf8_lossy(text));
+        }
+    }
 }

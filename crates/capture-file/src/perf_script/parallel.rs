@@ -1,0 +1,163 @@
+//! Parses chunks of text on several threads and hands them on in order.
+
+use super::line::{self, Line};
+use crate::Error;
+use crate::block_pairs::Record;
+use crate::input::{Input, LineChunks};
+use latscope_event::LossRange;
+use memchr::memchr_iter;
+use std::ops::ControlFlow;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+/// Chunks that wait for one worker: enough to keep it busy, few enough to stay in the cache.
+const WAITING: usize = 2;
+
+/// What a line became.
+pub enum Entry {
+    Block(Record),
+    /// Place in [`Parsed::calls`].
+    Call(u32),
+    Lost(LossRange),
+    Header(Box<str>, Box<str>),
+}
+
+/// How many lines back the last one of a CPU is looked for, to know since when its records were lost.
+const LOOK_BACK: usize = 2000;
+
+impl Entry {
+    /// When it happened; headers have no time.
+    pub fn time(&self, calls: &[CallRecord]) -> Option<i64> {
+        match self {
+            Entry::Block(record) => Some(record.time_ns),
+            Entry::Call(at) => calls.get(*at as usize).map(|call| call.time_ns),
+            Entry::Lost(range) => Some(range.to_ns),
+            Entry::Header(..) => None,
+        }
+    }
+}
+
+/// A system call record that outlives its line.
+pub struct CallRecord {
+    pub time_ns: i64,
+    pub pid: i32,
+    pub tid: i32,
+    pub enter: bool,
+    pub number: i64,
+    pub name: Option<[u8; 32]>,
+    pub values: [u64; 6],
+    pub comm: [u8; 16],
+}
+
+/// The records of a chunk.
+#[derive(Default)]
+pub struct Parsed {
+    pub entries: Vec<Entry>,
+    pub calls: Vec<CallRecord>,
+    pub unknown: u64,
+    pub other: u64,
+}
+
+impl Parsed {
+    fn parse(&mut self, chunk: &[u8]) {
+        self.entries.clear();
+        self.calls.clear();
+        (self.unknown, self.other) = (0, 0);
+        let mut from = 0;
+        for newline in memchr_iter(b'\n', chunk) {
+            self.line(&chunk[from..newline], &chunk[..from]);
+            from = newline + 1;
+        }
+        if from < chunk.len() {
+            self.line(&chunk[from..], &chunk[..from]);
+        }
+    }
+
+    #[inline]
+    fn line(&mut self, line: &[u8], before: &[u8]) {
+        match line::parse(line.strip_suffix(b"\r").unwrap_or(line)) {
+            Line::Block(record) => self.entries.push(Entry::Block(record)),
+            Line::Syscall(call) => {
+                self.entries.push(Entry::Call(self.calls.len() as u32));
+                self.calls.push(super::owned(&call));
+            }
+            Line::Lost { time_ns, cpu, records } => {
+                let lines_before = before.rsplit(|&byte| byte == b'\n').take(LOOK_BACK);
+                let from_ns =
+                    lines_before.filter_map(line::time_and_cpu).find(|&(_, of)| of == cpu).map(|(time_ns, _)| time_ns);
+                self.entries.push(Entry::Lost(LossRange {
+                    from_ns: from_ns.unwrap_or(time_ns),
+                    to_ns: time_ns,
+                    cpu,
+                    records,
+                }));
+            }
+            Line::Header(key, value) => {
+                let text = |bytes| String::from_utf8_lossy(bytes).into();
+                self.entries.push(Entry::Header(text(key), text(value)));
+            }
+            Line::Silent => {}
+            Line::Other => self.other += 1,
+            Line::Unknown => self.unknown += 1,
+        }
+    }
+}
+
+/// Reads all chunks on one thread, parses them on others, and calls `take` for each in the order of the file,
+/// until it breaks. Returns how many lines were too long to be understood.
+pub fn parse_in_order(input: Input, mut take: impl FnMut(&mut Parsed) -> ControlFlow<()>) -> Result<u64, Error> {
+    let workers = thread::available_parallelism().map_or(1, usize::from).clamp(1, 4);
+    thread::scope(|scope| {
+        let (mut chunks_to, mut parsed_from) = (Vec::new(), Vec::new());
+        for _ in 0..workers {
+            let (to_worker, chunks) = sync_channel::<Vec<u8>>(WAITING);
+            let (to_main, parsed) = sync_channel::<Parsed>(WAITING);
+            let (give_back, spent) = sync_channel::<Parsed>(2 * WAITING + 2);
+            let (empty_chunk, empty_chunks) = sync_channel::<Vec<u8>>(2 * WAITING + 2);
+            scope.spawn(move || work(&chunks, &to_main, &spent, &empty_chunk));
+            chunks_to.push((to_worker, empty_chunks));
+            parsed_from.push((parsed, give_back));
+        }
+        let reading = scope.spawn(move || distribute(input.lines(), chunks_to));
+        'all: loop {
+            for (parsed, give_back) in &parsed_from {
+                let Ok(mut parsed) = parsed.recv() else { break 'all };
+                if take(&mut parsed).is_break() {
+                    break 'all;
+                }
+                let _ = give_back.try_send(parsed);
+            }
+        }
+        // Where the loop ended early, the threads find their channels closed and end too.
+        drop(parsed_from);
+        reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Deals chunks out to the workers in turn.
+fn distribute(mut lines: LineChunks, workers: Vec<(SyncSender<Vec<u8>>, Receiver<Vec<u8>>)>) -> Result<u64, Error> {
+    for (worker, empty_chunks) in workers.iter().cycle() {
+        let mut chunk = empty_chunks.try_recv().unwrap_or_default();
+        let more = lines.next(&mut chunk).map_err(|error| lines.input.error(&error))?;
+        if !more || worker.send(chunk).is_err() {
+            break;
+        }
+    }
+    Ok(lines.too_long)
+}
+
+fn work(
+    chunks: &Receiver<Vec<u8>>,
+    to_main: &SyncSender<Parsed>,
+    spent: &Receiver<Parsed>,
+    empty_chunk: &SyncSender<Vec<u8>>,
+) {
+    for chunk in chunks {
+        let mut parsed = spent.try_recv().unwrap_or_default();
+        parsed.parse(&chunk);
+        let _ = empty_chunk.try_send(chunk);
+        if to_main.send(parsed).is_err() {
+            return;
+        }
+    }
+}
