@@ -1,1 +1,78 @@
-//! x
+//! The filter language: which events of a trace to look at.
+//!
+//! A [`Filter`] is parsed once, bound to the clock of a trace ([`Filter::bind`]) and evaluated over whole batches
+//! ([`BoundFilter::eval`]). The language is that of sysdig and falco with units, moments and a few spellings added;
+//! `docs/filter.md` describes it to its users.
+#![forbid(unsafe_code)]
+
+mod bind;
+mod error;
+mod eval;
+mod fields;
+mod glob;
+mod lexer;
+mod nearest;
+mod parser;
+mod ranges;
+mod sysdig;
+mod text;
+mod tree;
+mod value;
+
+pub use error::FilterError;
+pub use eval::BoundFilter;
+pub use fields::{FilterField, filter_fields};
+
+use latscope_event::{FieldSet, TimeZero};
+
+/// A filter that is known to be well formed and well typed.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    expr: tree::Expr,
+    text: String,
+    /// Where each moment was written, for a caret when the clock of a trace cannot resolve it.
+    moments: parser::Moments,
+}
+
+impl Filter {
+    /// Reads a filter.
+    ///
+    /// # Errors
+    /// When the text is no filter, names something that is no field, or compares what cannot be compared.
+    pub fn parse(text: &str) -> Result<Filter, FilterError> {
+        let (expr, moments) = parser::parse(text).map_err(|error| error.within(text))?;
+        Ok(Filter { expr, text: text.into(), moments })
+    }
+
+    /// The columns that the filter looks at.
+    pub fn fields(&self) -> FieldSet {
+        self.expr.fields()
+    }
+
+    /// Makes the filter ready for a trace: moments become times on its clock, patterns are compiled. A bound filter
+    /// remembers what it found out about the dictionaries of its trace, so bind again for the next trace.
+    ///
+    /// # Errors
+    /// When the clock of the trace has no relation to a moment in the filter.
+    pub fn bind(&self, zero: TimeZero) -> Result<BoundFilter, FilterError> {
+        bind::lower(&self.expr, zero).map(BoundFilter::new).map_err(|(literal, sentence)| {
+            let place = self.moments.iter().find(|(written, _)| Some(*written) == literal);
+            let span = place.map_or(0..self.text.len(), |(_, span)| span.clone());
+            FilterError::at(span, sentence).within(&self.text)
+        })
+    }
+}
+
+/// Filters are equal when they mean the same tree, however it was written.
+impl PartialEq for Filter {
+    fn eq(&self, other: &Filter) -> bool {
+        self.expr == other.expr
+    }
+}
+
+/// The filter with every bracket that is implied, and with the fields' own names; parses back to an equal filter.
+impl std::fmt::Display for Filter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.expr.fmt(f)
+    }
+}

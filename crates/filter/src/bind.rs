@@ -1,0 +1,233 @@
+//! From the typed tree to what is evaluated: moments become numbers, comparisons become ranges or tests of a text,
+//! fields that stand for more than one column become trees of their own, and the cheapest term comes first.
+
+use crate::eval::{Node, NumberAt, Pair, TextNode, TextsOf};
+use crate::fields::{Bool, Number, Source, Text};
+use crate::ranges::{Ranges, comparing};
+use crate::text::{Step, TextTest};
+use crate::tree::{Comparison, Expr, Subject, Term, Test, Transform};
+use crate::value::Value;
+use latscope_event::{Field, TimeLiteral, TimeZero};
+
+/// A moment that the clock of the trace does not know, and why.
+type Unresolved = (Option<TimeLiteral>, String);
+type Lowered<T> = Result<T, Unresolved>;
+
+/// Prepares a tree for the trace with this clock.
+pub(crate) fn lower(expr: &Expr, zero: TimeZero) -> Lowered<Node> {
+    let all = |parts: &[Expr]| {
+        let mut nodes = parts.iter().map(|part| lower(part, zero)).collect::<Lowered<Vec<_>>>()?;
+        nodes.sort_by_key(Node::cost);
+        Ok(nodes)
+    };
+    Ok(match expr {
+        Expr::And(parts) => Node::And(all(parts)?),
+        Expr::Or(parts) => Node::Or(all(parts)?),
+        Expr::Not(inner) => not(lower(inner, zero)?),
+        Expr::Term(term) => lower_term(term, zero)?,
+    })
+}
+
+fn not(node: Node) -> Node {
+    Node::Not(Box::new(node))
+}
+
+fn lower_term(Term { subject, test }: &Term, zero: TimeZero) -> Lowered<Node> {
+    match test {
+        Test::CompareWith(comparison, other) => return pair(subject, Pair::Compare(*comparison), other, zero),
+        Test::MatchWith(operator, other) => return pair(subject, Pair::Match(*operator), other, zero),
+        _ => {}
+    }
+    match subject.field.source {
+        Source::Around => {
+            let Test::Around(moment, ns) = *test else { return Ok(Node::Const(false)) };
+            let (middle, width) = (i128::from(resolve(moment, zero)?), i128::from(ns));
+            let ranges = Ranges::signed(&[(middle - width, middle + width)]);
+            Ok(Node::Number(NumberAt::End, ranges))
+        }
+        Source::Number(number) => {
+            let wanted = ranges_of(test, zero)?;
+            let at = number_at(number, zero)?;
+            Ok(match number {
+                Number::One => Node::Const(Ranges::signed(&wanted).holds(crate::ranges::signed_key(1))),
+                // Counted from the start: it is the ranges that move, not the value of every row.
+                Number::SinceStart => {
+                    let start = i128::from(start(zero)?);
+                    let moved: Vec<_> = wanted
+                        .iter()
+                        .map(|(from, to)| (from.saturating_add(start), to.saturating_add(start)))
+                        .collect();
+                    Node::Number(NumberAt::End, Ranges::signed(&moved))
+                }
+                _ if at.is_unsigned() => Node::Number(at, Ranges::unsigned(&wanted)),
+                _ => Node::Number(at, Ranges::signed(&wanted)),
+            })
+        }
+        Source::Text(text) => Ok(lower_text(text, subject, text_test(subject, test, zero)?)),
+        Source::Bool(source) => Ok(lower_bool(source, test)),
+    }
+}
+
+fn resolve(moment: TimeLiteral, zero: TimeZero) -> Lowered<i64> {
+    moment.resolve(zero).map_err(|sentence| (Some(moment), sentence))
+}
+
+/// First moment of the trace.
+fn start(zero: TimeZero) -> Lowered<i64> {
+    TimeLiteral::SinceStart(0).resolve(zero).map_err(|sentence| (None, sentence))
+}
+
+fn number_at(number: Number, zero: TimeZero) -> Lowered<NumberAt> {
+    Ok(match number {
+        Number::Column(field) => NumberAt::Column(field),
+        Number::End => NumberAt::End,
+        Number::SinceStart => NumberAt::SinceStart(start(zero)?),
+        Number::Seconds(base) | Number::Nanos(base) => {
+            let start = if base == crate::fields::Clocked::SinceStart { start(zero)? } else { 0 };
+            NumberAt::Part { base, start, nanos: matches!(number, Number::Nanos(_)) }
+        }
+        Number::One => NumberAt::One,
+    })
+}
+
+/// The numbers that pass a test.
+fn ranges_of(test: &Test, zero: TimeZero) -> Lowered<Vec<(i128, i128)>> {
+    let number = |value: &Value| {
+        Ok(match value {
+            Value::Moment(moment) => i128::from(resolve(*moment, zero)?),
+            Value::Duration(value) | Value::Bytes(value) => i128::from(*value),
+            Value::Number(value) => i128::from(*value),
+            Value::Bool(value) => i128::from(*value),
+            Value::Text(_) => 0,
+        })
+    };
+    Ok(match test {
+        Test::Exists => vec![(i128::MIN, i128::MAX)],
+        Test::Compare(comparison, value) => comparing(*comparison, number(value)?),
+        Test::Between(from, to) => vec![(number(from)?, number(to)?)],
+        Test::In(values) => {
+            values.iter().map(|value| number(value).map(|value| (value, value))).collect::<Lowered<_>>()?
+        }
+        // The parser lets no test of a text come here.
+        _ => Vec::new(),
+    })
+}
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::Text(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn text_test(subject: &Subject, test: &Test, zero: TimeZero) -> Lowered<TextTest> {
+    if subject.transforms.last() == Some(&Transform::Length) {
+        return Ok(TextTest::Length(Ranges::unsigned(&ranges_of(test, zero)?)));
+    }
+    let compiled = match test {
+        Test::Compare(comparison, value) => Ok(TextTest::Compare(*comparison, text_of(value))),
+        Test::Between(from, to) => Ok(TextTest::Between(text_of(from), text_of(to))),
+        Test::In(values) => {
+            let mut values: Vec<_> = values.iter().map(text_of).collect();
+            values.sort_unstable();
+            Ok(TextTest::In(values))
+        }
+        Test::Match(operator, text) => TextTest::compile(*operator, text),
+        Test::PathPrefix(paths) => TextTest::path_prefix(paths),
+        _ => Ok(TextTest::Exists),
+    };
+    compiled.map_err(|sentence| (None, sentence))
+}
+
+/// What happens to the text of a column before the test.
+fn steps(text: Text, subject: &Subject) -> Vec<Step> {
+    let part = match text {
+        Text::Part(_, part) => Some(Step::Part(part)),
+        _ => None,
+    };
+    part.into_iter().chain(subject.transforms.iter().map(|&transform| Step::Transform(transform))).collect()
+}
+
+fn lower_text(text: Text, subject: &Subject, test: TextTest) -> Node {
+    let steps = steps(text, subject);
+    let node = |field, test| Node::Text(TextNode::new(field, steps.clone(), test));
+    let constant = |text, test: &TextTest| crate::text::apply(&steps, text).is_some_and(|text| test.matches(&text));
+    match text {
+        Text::Column(field) | Text::Part(field, _) => node(field, test),
+        Text::Completed => Node::Const(constant("<", &test)),
+        Text::Either(one, other) => match test {
+            // Neither of the two names is that text, and there is a name at all.
+            TextTest::Compare(Comparison::Ne, text) => {
+                let equal = TextTest::Compare(Comparison::Eq, text);
+                let exists = Node::Or(vec![node(one, TextTest::Exists), node(other, TextTest::Exists)]);
+                Node::And(vec![exists, not(Node::Or(vec![node(one, equal.clone()), node(other, equal)]))])
+            }
+            test => Node::Or(vec![node(one, test.clone()), node(other, test)]),
+        },
+        Text::Outcome => {
+            let success = constant("SUCCESS", &test);
+            let named = node(Field::Error, test);
+            if success { Node::Or(vec![named, not(failed())]) } else { named }
+        }
+    }
+}
+
+fn failed() -> Node {
+    Node::Or(vec![
+        Node::Number(NumberAt::Column(Field::Result), Ranges::signed(&comparing(Comparison::Lt, 0))),
+        Node::Text(TextNode::new(Field::Error, Vec::new(), TextTest::Exists)),
+    ])
+}
+
+fn lower_bool(source: Bool, test: &Test) -> Node {
+    let ranges = ranges_of(test, TimeZero::default()).unwrap_or_default();
+    let wanted = |truth: bool| Ranges::unsigned(&ranges).holds(u64::from(truth));
+    let node = |truth: bool| match source {
+        Bool::Failed if truth => failed(),
+        Bool::Failed => not(failed()),
+        Bool::MainThread => {
+            let comparison = if truth { Comparison::Eq } else { Comparison::Ne };
+            Node::Numbers(NumberAt::Column(Field::Pid), comparison, NumberAt::Column(Field::Tid))
+        }
+        Bool::Among(field, texts) => {
+            let mut texts: Vec<_> = texts.iter().map(|text| text.to_string()).collect();
+            texts.sort_unstable();
+            let among = Node::Text(TextNode::new(field, Vec::new(), TextTest::In(texts)));
+            let exists = Node::Text(TextNode::new(field, Vec::new(), TextTest::Exists));
+            if truth { among } else { Node::And(vec![exists, not(among)]) }
+        }
+    };
+    match (wanted(true), wanted(false)) {
+        (true, true) => Node::Or(vec![node(true), node(false)]),
+        (false, false) => Node::Const(false),
+        (truth, _) => node(truth),
+    }
+}
+
+/// Two fields of a row compared with each other.
+fn pair(subject: &Subject, pair: Pair, other: &Subject, zero: TimeZero) -> Lowered<Node> {
+    let number = |subject: &Subject| {
+        Ok(match subject.field.source {
+            Source::Number(number) => Some(number_at(number, zero)?),
+            Source::Text(text @ (Text::Column(field) | Text::Part(field, _)))
+                if subject.transforms.last() == Some(&Transform::Length) =>
+            {
+                Some(NumberAt::Length(TextsOf::new(field, steps(text, subject))))
+            }
+            _ => None,
+        })
+    };
+    let texts = |subject: &Subject| match subject.field.source {
+        Source::Text(text @ (Text::Column(field) | Text::Part(field, _))) => {
+            Some(TextsOf::new(field, steps(text, subject)))
+        }
+        _ => None,
+    };
+    if let (Some(one), Pair::Compare(comparison), Some(two)) = (number(subject)?, pair, number(other)?) {
+        return Ok(Node::Numbers(one, comparison, two));
+    }
+    Ok(match (texts(subject), texts(other)) {
+        (Some(one), Some(two)) => Node::Texts(one, pair, two),
+        _ => Node::Const(false),
+    })
+}

@@ -1,0 +1,369 @@
+//! The one table of names that a filter knows.
+
+use latscope_event::{Field, FieldSet, FieldType};
+
+/// What the values of a filter field are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A moment.
+    Time,
+    /// A length of time since the start of the trace.
+    Elapsed,
+    Duration,
+    Bytes,
+    Number,
+    Text,
+    Bool,
+}
+
+impl Kind {
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Time => "time",
+            Kind::Elapsed | Kind::Duration => "duration",
+            Kind::Bytes => "bytes",
+            Kind::Number => "number",
+            Kind::Text => "text",
+            Kind::Bool => "boolean",
+        }
+    }
+
+    /// The word in a sentence.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Kind::Time => "a time",
+            Kind::Elapsed | Kind::Duration => "a duration",
+            Kind::Bytes => "a size in bytes",
+            Kind::Number => "a number",
+            Kind::Text => "a text",
+            Kind::Bool => "either true or false",
+        }
+    }
+
+    /// A test that fits, for messages.
+    pub fn example(self) -> &'static str {
+        match self {
+            Kind::Time => ">= 10:32:05",
+            Kind::Elapsed => ">= 5s",
+            Kind::Duration => "> 1ms",
+            Kind::Bytes => ">= 4k",
+            Kind::Number => "= 1",
+            Kind::Text => "contains log",
+            Kind::Bool => "= true",
+        }
+    }
+}
+
+/// Where the values of a filter field come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    Number(Number),
+    Text(Text),
+    Bool(Bool),
+    /// `evt.around[T]`.
+    Around,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Number {
+    Column(Field),
+    /// Start and latency added up.
+    End,
+    /// From the start of the trace to the completion.
+    SinceStart,
+    /// Whole seconds of another number.
+    Seconds(Clocked),
+    /// What is left of it beside whole seconds, in nanoseconds.
+    Nanos(Clocked),
+    /// 1 for every event.
+    One,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Clocked {
+    Latency,
+    End,
+    SinceStart,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Text {
+    Column(Field),
+    Part(Field, Part),
+    /// Either of two columns.
+    Either(Field, Field),
+    /// The name of the error, `SUCCESS` when there is none.
+    Outcome,
+    /// `<` for every event, which is sysdig's sign for a completion.
+    Completed,
+}
+
+/// Something that a column tells beside its own text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    Directory,
+    FileName,
+    /// The letter by which sysdig names a type of file descriptor.
+    TypeLetter,
+    /// `read` or `write`, nothing else.
+    Direction,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Bool {
+    Failed,
+    MainThread,
+    Among(Field, &'static [&'static str]),
+}
+
+/// A name that filters know.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FilterField {
+    name: &'static str,
+    aliases: &'static [&'static str],
+    meaning: &'static str,
+    pub(crate) source: Source,
+}
+
+impl FilterField {
+    /// The name; that of the column where the field is one.
+    pub fn name(&self) -> &'static str {
+        match self.column() {
+            Some(column) if self.name.is_empty() => column.name(),
+            _ => self.name,
+        }
+    }
+
+    /// Other names for the same: sysdig's, and short ones.
+    pub fn aliases(&self) -> &'static [&'static str] {
+        self.aliases
+    }
+
+    /// The type in a word: time, duration, bytes, number, text or boolean.
+    pub fn type_word(&self) -> &'static str {
+        self.kind().word()
+    }
+
+    /// What it means, one line.
+    pub fn meaning(&self) -> &'static str {
+        match self.column() {
+            Some(column) if self.meaning.is_empty() => column.meaning(),
+            _ => self.meaning,
+        }
+    }
+
+    /// The columns of an event that it is made of.
+    pub fn fields(&self) -> FieldSet {
+        let clocked = |base| match base {
+            Clocked::Latency => FieldSet::default().with(Field::Latency),
+            Clocked::End | Clocked::SinceStart => FieldSet::ALWAYS,
+        };
+        match self.source {
+            Source::Number(Number::Column(field))
+            | Source::Text(Text::Column(field) | Text::Part(field, _))
+            | Source::Bool(Bool::Among(field, _)) => FieldSet::default().with(field),
+            Source::Number(Number::Seconds(base) | Number::Nanos(base)) => clocked(base),
+            Source::Number(Number::End | Number::SinceStart) | Source::Around => FieldSet::ALWAYS,
+            Source::Text(Text::Either(one, other)) => FieldSet::default().with(one).with(other),
+            Source::Text(Text::Outcome) | Source::Bool(Bool::Failed) => {
+                FieldSet::default().with(Field::Error).with(Field::Result)
+            }
+            Source::Bool(Bool::MainThread) => FieldSet::default().with(Field::Pid).with(Field::Tid),
+            Source::Number(Number::One) | Source::Text(Text::Completed) => FieldSet::default(),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        match self.source {
+            Source::Number(Number::Column(field)) => match field.field_type() {
+                FieldType::Time => Kind::Time,
+                FieldType::Duration => Kind::Duration,
+                FieldType::Bytes => Kind::Bytes,
+                FieldType::Number | FieldType::Text => Kind::Number,
+            },
+            Source::Number(Number::End) | Source::Around => Kind::Time,
+            Source::Number(Number::SinceStart) => Kind::Elapsed,
+            Source::Number(Number::Seconds(_) | Number::Nanos(_) | Number::One) => Kind::Number,
+            Source::Text(_) => Kind::Text,
+            Source::Bool(_) => Kind::Bool,
+        }
+    }
+
+    fn column(&self) -> Option<Field> {
+        match self.source {
+            Source::Number(Number::Column(field)) | Source::Text(Text::Column(field)) => Some(field),
+            _ => None,
+        }
+    }
+}
+
+const fn number(field: Field, aliases: &'static [&'static str]) -> FilterField {
+    FilterField { name: "", aliases, meaning: "", source: Source::Number(Number::Column(field)) }
+}
+
+const fn text(field: Field, aliases: &'static [&'static str]) -> FilterField {
+    FilterField { name: "", aliases, meaning: "", source: Source::Text(Text::Column(field)) }
+}
+
+const fn derived(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    source: Source,
+    meaning: &'static str,
+) -> FilterField {
+    FilterField { name, aliases, meaning, source }
+}
+
+const fn counted(name: &'static str, number: Number, meaning: &'static str) -> FilterField {
+    derived(name, &[], Source::Number(number), meaning)
+}
+
+const fn part(name: &'static str, field: Field, part: Part, meaning: &'static str) -> FilterField {
+    derived(name, &[], Source::Text(Text::Part(field, part)), meaning)
+}
+
+const fn truth(name: &'static str, source: Bool, meaning: &'static str) -> FilterField {
+    derived(name, &[], Source::Bool(source), meaning)
+}
+
+static FIELDS: &[FilterField] = &[
+    number(Field::Time, &["time", "start"]),
+    derived(
+        "end",
+        &["ts", "evt.time", "evt.rawtime", "evt.datetime", "evt.time.iso8601"],
+        Source::Number(Number::End),
+        "Completion of the event: start and latency added up (views place an event here).",
+    ),
+    derived(
+        "evt.reltime",
+        &["reltime"],
+        Source::Number(Number::SinceStart),
+        "Completion of the event, counted from the start of the trace.",
+    ),
+    number(Field::Latency, &["lat", "latency", "evt.latency"]),
+    number(Field::Queue, &["queue", "io.queue"]),
+    number(Field::Intended, &["intended"]),
+    text(Field::Kind, &["io.kind"]),
+    text(Field::Name, &["evt.type", "syscall.type"]),
+    number(Field::Size, &["io.size", "evt.buflen"]),
+    number(Field::Offset, &["io.offset"]),
+    text(Field::Device, &["disk.name"]),
+    derived(
+        "disk.dev",
+        &[],
+        Source::Text(Text::Column(Field::Dev)),
+        "Device number as major:minor; \"254,0\" means 254:0.",
+    ),
+    derived(
+        "dev",
+        &[],
+        Source::Text(Text::Either(Field::Device, Field::Dev)),
+        "Device by name or by number: dev=vda, dev=254:0.",
+    ),
+    text(Field::Host, &["host.name"]),
+    text(Field::Job, &["job.name"]),
+    number(Field::Pid, &["proc.pid"]),
+    number(Field::Tid, &["thread.tid"]),
+    text(Field::Comm, &["proc.name"]),
+    truth("thread.ismain", Bool::MainThread, "Whether the thread is the main one of its process."),
+    number(Field::Fd, &["fd.num"]),
+    text(Field::FdType, &["fd.type"]),
+    part(
+        "fd.typechar",
+        Field::FdType,
+        Part::TypeLetter,
+        "Type of the file descriptor as sysdig's letter: f file, d directory, 4, 6, u unix, p pipe, e event ...",
+    ),
+    text(Field::Path, &["fd.name"]),
+    part("fd.directory", Field::Path, Part::Directory, "Directory part of the path."),
+    part("fd.filename", Field::Path, Part::FileName, "Last part of the path."),
+    text(Field::Error, &["io.error"]),
+    number(Field::Result, &["evt.rawres"]),
+    derived("evt.res", &[], Source::Text(Text::Outcome), "Name of the error, SUCCESS when the event did not fail."),
+    truth("evt.failed", Bool::Failed, "Whether the event failed: it has an error, or a result below 0."),
+    truth(
+        "evt.is_io",
+        Bool::Among(Field::Kind, &["read", "write"]),
+        "Whether the event reads or writes: its kind is read or write.",
+    ),
+    truth("evt.is_io_read", Bool::Among(Field::Kind, &["read"]), "Whether the kind of the event is read."),
+    truth("evt.is_io_write", Bool::Among(Field::Kind, &["write"]), "Whether the kind of the event is write."),
+    part("evt.io_dir", Field::Kind, Part::Direction, "read or write; missing for every other kind."),
+    truth(
+        "evt.is_wait",
+        Bool::Among(Field::Name, &["poll", "ppoll", "select", "epoll_wait", "nanosleep"]),
+        "Whether the system call is one that waits: poll, ppoll, select, epoll_wait or nanosleep.",
+    ),
+    derived(
+        "evt.dir",
+        &[],
+        Source::Text(Text::Completed),
+        "Always <, sysdig's sign for a completion: every event is a completed one.",
+    ),
+    counted("evt.count", Number::One, "Always 1."),
+    derived(
+        "evt.around",
+        &[],
+        Source::Around,
+        "evt.around[T]=D holds when the event completed within D of the moment T; a bare D counts milliseconds.",
+    ),
+    counted("evt.latency.s", Number::Seconds(Clocked::Latency), "Whole seconds of the latency."),
+    counted("evt.latency.ns", Number::Nanos(Clocked::Latency), "Nanoseconds of the latency beside its whole seconds."),
+    counted("evt.rawtime.s", Number::Seconds(Clocked::End), "Whole seconds of the completion on the trace's clock."),
+    counted("evt.rawtime.ns", Number::Nanos(Clocked::End), "Nanoseconds of the completion beside its whole seconds."),
+    counted("evt.reltime.s", Number::Seconds(Clocked::SinceStart), "Whole seconds of evt.reltime."),
+    counted(
+        "evt.reltime.ns",
+        Number::Nanos(Clocked::SinceStart),
+        "Nanoseconds of evt.reltime beside its whole seconds.",
+    ),
+    text(Field::Container, &["container.id"]),
+    text(Field::Stack, &[]),
+];
+
+/// Every name that filters know, in the order of `latscope fields`.
+pub fn filter_fields() -> &'static [FilterField] {
+    FIELDS
+}
+
+/// The field of this name or alias.
+pub(crate) fn find(name: &str) -> Option<&'static FilterField> {
+    FIELDS.iter().find(|field| field.name() == name || field.aliases.contains(&name))
+}
+
+/// All names and aliases.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FIELDS.iter().flat_map(|field| std::iter::once(field.name()).chain(field.aliases.iter().copied()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    /// A rename breaks every filter that was ever saved, so it has to be a decision.
+    #[test]
+    fn the_list_of_names_is_frozen() {
+        assert_eq!(
+            names().collect::<Vec<_>>().join(" "),
+            "time_ns time start end ts evt.time evt.rawtime evt.datetime evt.time.iso8601 evt.reltime reltime \
+             latency_ns lat latency evt.latency queue_ns queue io.queue intended_ns intended kind io.kind name evt.type \
+             syscall.type size io.size evt.buflen offset io.offset device disk.name disk.dev dev host host.name job \
+             job.name pid proc.pid tid thread.tid comm proc.name thread.ismain fd fd.num fd_type fd.type fd.typechar \
+             path fd.name fd.directory fd.filename error io.error result evt.rawres evt.res evt.failed evt.is_io \
+             evt.is_io_read evt.is_io_write evt.io_dir evt.is_wait evt.dir evt.count evt.around evt.latency.s \
+             evt.latency.ns evt.rawtime.s evt.rawtime.ns evt.reltime.s evt.reltime.ns container container.id stack"
+        );
+    }
+
+    #[test]
+    fn no_name_means_two_things_and_every_column_has_one() {
+        let mut seen = HashSet::new();
+        assert!(names().all(|name| seen.insert(name)));
+        for &field in Field::ALL {
+            let found = find(field.name()).unwrap();
+            assert!(found.fields().contains(field), "{}", field.name());
+        }
+        assert!(filter_fields().iter().all(|field| field.meaning().ends_with('.')));
+    }
+}

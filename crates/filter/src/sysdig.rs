@@ -1,0 +1,85 @@
+//! Names that sysdig filters know and latscope's events do not hold: a message that says so is better than "unknown".
+
+/// Classes of names, and the names of each without their class.
+static CLASSES: &[(&str, &str)] = &[
+    (
+        "evt",
+        "num time.s datetime.s pluginname plugininfo latency.human latency.quantized deltatime deltatime.s deltatime.ns \
+         type.is category cpu args arg rawarg info buffer wait_latency is_syslog is_async asynctype hostname count.error \
+         count.error.file count.error.net count.error.memory count.error.other count.exit count.procinfo \
+         count.threadinfo abspath is_open_read is_open_write is_open_exec is_open_create source",
+    ),
+    (
+        "proc",
+        "exe args env cmdline cmdnargs cmdlenargs exeline exepath cwd nthreads nchilds ppid pname pexe pexepath pcmdline \
+         apid aname aexe aexepath acmdline aargs aenv loginshellid duration ppid.duration pid.ts ppid.ts fdopencount \
+         fdlimit fdusage vmsize vmrss vmswap sid sname sid.exe sid.exepath tty vpid pvpid vpgid vpgid.name pgid \
+         stdin.type stdout.type stderr.type is_container_healthcheck is_container_liveness_probe \
+         is_container_readiness_probe is_exe_writable is_exe_upper_layer is_exe_from_memfd is_sid_leader is_vpgid_leader \
+         exe_ino",
+    ),
+    (
+        "thread",
+        "pfmajor pfminor exectime totexectime cgroups cgroup vtid cpu cpu.user cpu.system vmsize vmrss nametid \
+         cap_permitted cap_inheritable cap_effective",
+    ),
+    ("user", "uid name homedir shell loginuid loginname"),
+    ("group", "gid name"),
+    (
+        "container",
+        "full_id name image image.id image.repository image.tag image.digest type privileged mounts mount healthcheck \
+         liveness_probe readiness_probe start_ts duration ip cni.json",
+    ),
+    (
+        "fd",
+        "ip cip sip lip rip port cport sport lport rport l4proto sockfamily is_server uid containername \
+         containerdirectory proto cproto sproto lproto rproto net cnet snet lnet rnet connected name_changed dev ino \
+         nameraw types is_upper_layer is_lower_layer",
+    ),
+    ("fs", "path"),
+    ("syslog", "facility severity message"),
+    ("fdlist", "nums names cips sips cports sports"),
+    ("mesos", "task framework"),
+    ("marathon", "app group"),
+    ("k8s", "pod ns rc rs svc deployment"),
+    ("k8smeta", "pod ns rc rs svc deployment"),
+    ("span", "id time ntags nargs tags tag args arg enterargs enterarg duration"),
+    ("evtin", "span"),
+];
+
+/// Whether sysdig has a field of this name: one of the table, or one of its sub-fields (`evt.arg.fd`).
+fn knows(name: &str) -> bool {
+    let Some((class, rest)) = name.split_once('.') else { return false };
+    let inside = |known: &str| rest.strip_prefix(known).is_some_and(|more| more.is_empty() || more.starts_with('.'));
+    CLASSES.iter().any(|&(of, names)| of == class && names.split_whitespace().any(inside))
+}
+
+/// A sentence about a field that sysdig has and latscope has not; `None` for any other name.
+pub(crate) fn not_recorded(name: &str) -> Option<String> {
+    if !knows(name) {
+        return None;
+    }
+    let (class, rest) = name.split_once('.')?;
+    let instead = match (class, rest.split('.').next().unwrap_or(rest)) {
+        ("evt", "type") => "compare the name itself, as in evt.type = open",
+        ("evt", "latency") => "evt.latency compares with units, as in evt.latency > 10ms",
+        ("evt", "time" | "datetime") => "evt.time compares with a moment of any precision, as in evt.time >= 10:32:05",
+        ("evt", "wait_latency") => "evt.is_wait and evt.latency together say the same",
+        ("evt", "count") => "evt.failed selects the events with an error",
+        ("evt", "category") => "fd.type, kind and evt.type tell what an event works on",
+        ("evt", "hostname") => "host.name is the name of the host",
+        ("evt", _) => "of the arguments of a call it keeps fd.num, fd.name, size, offset and result",
+        ("proc", "pname" | "aname" | "apid" | "ppid") => {
+            "it knows the process itself (proc.name, proc.pid), not its ancestors"
+        }
+        ("proc", _) => "of a process it keeps proc.name and proc.pid",
+        ("thread", _) => "of a thread it keeps thread.tid and proc.name",
+        ("user" | "group", _) => "it knows processes by proc.name and proc.pid only",
+        ("fd", "dev" | "ino") => "the device of an event is disk.dev",
+        ("fd", "containername" | "containerdirectory") => "container.id and fd.name are there",
+        ("fd" | "fs", _) => "fd.name holds the path or the two ends of the socket as a text",
+        ("container" | "k8s" | "k8smeta" | "mesos" | "marathon", _) => "of a container it keeps container.id",
+        _ => "\"latscope fields\" lists what it does record",
+    };
+    Some(format!("latscope does not record {name}; {instead}."))
+}

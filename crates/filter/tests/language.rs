@@ -1,0 +1,426 @@
+//! What the language accepts, how it is written back, and what it says about mistakes.
+
+use latscope_event::{Field, FieldSet, TimeZero};
+use latscope_filter::Filter;
+use proptest::prelude::*;
+
+fn normal(text: &str) -> String {
+    let filter = Filter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}\n{}", error.caret()));
+    let written = filter.to_string();
+    assert_eq!(Filter::parse(&written).as_ref(), Ok(&filter), "{text} is written as {written}");
+    written
+}
+
+#[test]
+fn filters_and_their_bracketed_form() {
+    for (text, written) in [
+        // Precedence, brackets, spellings.
+        ("lat>1 or lat<2 and size=3", "latency_ns > 1ns or (latency_ns < 2ns and size = 3B)"),
+        ("lat > 1 and (size = 3 or size = 4)", "latency_ns > 1ns and (size = 3B or size = 4B)"),
+        ("lat>1&&size=3||kind=read", "(latency_ns > 1ns and size = 3B) or kind = read"),
+        ("lat > 1 AND NOT size = 3 Or pid = 1", "(latency_ns > 1ns and not (size = 3B)) or pid = 1"),
+        ("a.b = c", ""),
+        ("not not pid=1", "pid = 1"),
+        ("not(pid=1)", "not (pid = 1)"),
+        ("!pid=1", "not (pid = 1)"),
+        ("! ( pid = 1 )", "not (pid = 1)"),
+        ("not (not pid=1)", "not (not (pid = 1))"),
+        ("pid=1 or(pid=2)", "pid = 1 or pid = 2"),
+        ("pid=1 and(pid=2 or pid=3)", "pid = 1 and (pid = 2 or pid = 3)"),
+        ("((pid=1))and tid=2 and fd=3", "pid = 1 and tid = 2 and fd = 3"),
+        ("evt.is_io", "evt.is_io = true"),
+        ("evt.is_io and not evt.failed", "evt.is_io = true and not (evt.failed = true)"),
+        ("evt.is_io=1 or evt.failed = FALSE", "evt.is_io = true or evt.failed = false"),
+        // Names.
+        ("evt.latency >= 1.5ms", "latency_ns >= 1.5ms"),
+        ("latency < 0xF4240", "latency_ns < 1ms"),
+        ("proc.name=fio", "comm = fio"),
+        ("evt.type == open", "name = open"),
+        ("disk.dev = \"254,0\"", "disk.dev = \"254:0\""),
+        ("dev=254:0", "dev = \"254:0\""),
+        ("dev in (vda, loop0)", "dev in (vda, loop0)"),
+        ("evt.dir=<", "evt.dir = \"<\""),
+        ("evt.dir=< and evt.type=read", "evt.dir = \"<\" and name = read"),
+        ("evt.dir!=>", "evt.dir != \">\""),
+        // Values by type.
+        ("lat > 1e6", "latency_ns > 1ms"),
+        ("lat > 250µs", "latency_ns > 250us"),
+        ("size >= 4k and offset < 1.5GiB", "size >= 4KiB and offset < 1536MiB"),
+        ("result < -1 and result != 0x10", "result < -1 and result != 16"),
+        ("evt.rawres<0", "result < 0"),
+        ("evt.buflen>=1e3", "size >= 1000B"),
+        ("evt.time >= 10:32:05.5", "end >= 10:32:05.5"),
+        ("ts in [+5s, +10s]", "end between +5s and +10s"),
+        ("start between 2026-11-21T10:32:05Z and 1500000000", "time_ns between 2026-11-21T10:32:05Z and 1500000000"),
+        ("evt.reltime > +5s or evt.reltime > 5000000000", "evt.reltime > 5s or evt.reltime > 5s"),
+        ("evt.around[1404996934793590564]=1000", "evt.around[1404996934793590564] = 1s"),
+        ("evt.around[\"10:32:05\"] = 500us", "evt.around[10:32:05] = 500us"),
+        ("lat between 1ms and 5ms and pid = 1", "latency_ns between 1ms and 5ms and pid = 1"),
+        ("comm in [a,c]", "comm between a and c"),
+        // Operators on texts.
+        ("path contains /var and path icontains 'A b'", "path contains /var and path icontains \"A b\""),
+        ("path startswith /lib or path endswith .so.6", "path startswith /lib or path endswith \".so.6\""),
+        ("comm glob \"h*d\" or comm iglob H?D", "comm glob \"h*d\" or comm iglob \"H?D\""),
+        ("comm regex 'a(b|c)+'", "comm regex \"a(b|c)+\""),
+        ("path pmatch (/etc, /var/*/log)", "path pmatch (/etc, \"/var/*/log\")"),
+        ("comm in (a,'b c' , \"d\")", "comm in (a, \"b c\", d)"),
+        ("comm intersects (a)", "comm in (a)"),
+        ("comm in ()", "comm in ()"),
+        ("evt.is_io in (true, false)", "evt.is_io in (true, false)"),
+        ("pid IN (1,2) and fd.name EXISTS", "pid in (1, 2) and path exists"),
+        ("comm contains anyof (a, b)", "comm contains a or comm contains b"),
+        ("comm = allof (a, b) or pid=1", "(comm = a and comm = b) or pid = 1"),
+        ("comm = allof", "comm = allof"),
+        ("comm < \"5\" and comm >= b", "comm < \"5\" and comm >= b"),
+        ("comm != 5ms", "comm != \"5ms\""),
+        ("comm = and", "comm = and"),
+        // Transformers, fields on the right.
+        ("tolower(proc.name) = x", "tolower(comm) = x"),
+        ("toupper( basename( fd.name ) )=X", "toupper(basename(path)) = X"),
+        ("len(fd.name) > 10", "len(path) > 10"),
+        ("len(basename(path)) in (1,2)", "len(basename(path)) in (1, 2)"),
+        ("lat > val(queue_ns)", "latency_ns > val(queue_ns)"),
+        ("comm = tolower(path)", "comm = tolower(path)"),
+        ("fd.name startswith val(fd.directory)", "path startswith val(fd.directory)"),
+        ("comm in val(path)", "comm = val(path)"),
+        // Quotes and escapes.
+        ("comm = \"a'b\"", "comm = \"a'b\""),
+        ("comm = 'a\"b'", "comm = \"a\\\"b\""),
+        ("comm = 'a\\tb\\x41\\\\\\/'", "comm = \"a\\tbA\\\\/\""),
+        ("comm = ''", "comm = \"\""),
+        ("comm=ünï", "comm = ünï"),
+        ("\n\t comm =\r\n fio \u{8}", "comm = fio"),
+    ] {
+        if !written.is_empty() {
+            assert_eq!(normal(text), written, "{text}");
+        }
+    }
+}
+
+#[test]
+fn mistakes_are_named_and_pointed_at() {
+    for (text, sentence, caret) in [
+        ("", "The filter is empty; leave it out to see every event.", "\n^"),
+        (
+            "evt.latncy > 1",
+            "evt.latncy is not a field; \"latscope fields\" lists them all.",
+            "evt.latncy > 1\n^^^^^^^^^^\ndid you mean evt.latency?",
+        ),
+        (
+            "lat > 1ms and cmom = fio",
+            "cmom is not a field, and there are no macros; \"latscope fields\" lists the fields.",
+            "lat > 1ms and cmom = fio\n              ^^^^\ndid you mean comm?",
+        ),
+        (
+            "open_write",
+            "open_write is not a field, and there are no macros; \"latscope fields\" lists the fields.",
+            "open_write\n^^^^^^^^^^",
+        ),
+        (
+            "proc.exe = a",
+            "latscope does not record proc.exe; of a process it keeps proc.name and proc.pid.",
+            "proc.exe = a\n^^^^^^^^",
+        ),
+        (
+            "fd.sip=1.2.3.4",
+            "latscope does not record fd.sip; fd.name holds the path or the two ends of the socket as a text.",
+            "fd.sip=1.2.3.4\n^^^^^^",
+        ),
+        (
+            "evt.latency contains x",
+            "latency_ns is a duration, to which this does not apply; use one of = != < <= > >= in between exists.",
+            "evt.latency contains x\n            ^^^^^^^^",
+        ),
+        (
+            "comm > 5ms",
+            "comm is a text and 5ms is a duration; put quotes around it to compare in alphabetical order.",
+            "comm > 5ms\n       ^^^",
+        ),
+        (
+            "lat > abc",
+            "\"abc\" is not a duration such as 250us, 1.5ms or 2s; latency_ns is a duration.",
+            "lat > abc\n      ^^^",
+        ),
+        (
+            "lat > queue",
+            "\"queue\" is not a duration such as 250us, 1.5ms or 2s; write val(queue) to compare with that field.",
+            "lat > queue\n      ^^^^^",
+        ),
+        (
+            "evt.is_io = 2",
+            "\"2\" is neither true nor false; evt.is_io is either true or false.",
+            "evt.is_io = 2\n            ^",
+        ),
+        (
+            "evt.is_io > true",
+            "evt.is_io is either true or false, to which this does not apply; use one of = != in exists.",
+            "evt.is_io > true\n          ^",
+        ),
+        ("pid = 1.5", "\"1.5\" is not a whole number; pid is a number.", "pid = 1.5\n      ^^^"),
+        (
+            "evt.time > noon",
+            "\"noon\" is not a moment such as 10:32:05.5, 2026-11-21T10:32:05, +5s or nanoseconds since the epoch; \
+             end is a time.",
+            "evt.time > noon\n           ^^^^",
+        ),
+        (
+            "lat > -5",
+            "\"-5\" is not a duration such as 250us, 1.5ms or 2s; latency_ns is a duration.",
+            "lat > -5\n      ^^",
+        ),
+        ("lat >", "A value to compare latency_ns with is expected here, not the end.", "lat >\n     ^"),
+        ("lat = = 5", "A value to compare latency_ns with is expected here, not \"=\".", "lat = = 5\n      ^"),
+        ("lat", "After latency_ns, which is a duration, a comparison is expected, as in latency_ns > 1ms.", "lat\n^^^"),
+        (
+            "lat > 1 ms",
+            "A unit follows its number without a blank, as in 1ms; or put quotes around both.",
+            "lat > 1 ms\n        ^^",
+        ),
+        (
+            "comm = a b",
+            "After a complete test \"and\" or \"or\" is expected, not \"b\"; a text with blanks or signs in it needs quotes.",
+            "comm = a b\n         ^",
+        ),
+        ("(lat > 1", "This bracket is not closed; \")\" is missing.", "(lat > 1\n^"),
+        ("lat > 1)", "This bracket closes nothing.", "lat > 1)\n       ^"),
+        ("lat > 1 and", "The name of a field is expected here, not the end.", "lat > 1 and\n           ^"),
+        ("comm = 'fio", "The text that begins here has no closing '.", "comm = 'fio\n       ^^^^"),
+        (
+            "comm = 'a\\qb'",
+            "This escape is not known; \\b \\f \\n \\r \\t \\\\ \\/ \\\" \\' and \\xNN are.",
+            "comm = 'a\\qb'\n         ^^",
+        ),
+        ("comm = 'a\0b'", "A text cannot hold a NUL character.", "comm = 'a b'\n         ^"),
+        (
+            "comm bcontains cafe",
+            "The bytes that were read and written are not recorded, so bcontains has nothing to look at.",
+            "comm bcontains cafe\n     ^^^^^^^^^",
+        ),
+        (
+            "comm in shells",
+            "A list in brackets is expected here, as in (a, b); lists cannot be named.",
+            "comm in shells\n        ^^^^^^",
+        ),
+        ("comm in (a, )", "A value of the list is expected here.", "comm in (a, )\n            ^"),
+        (
+            "comm in (a b)",
+            "After a value of a list a comma or the closing bracket is expected.",
+            "comm in (a b)\n           ^",
+        ),
+        ("lat in [1ms]", "A range has two ends, as in lat in [1ms, 5ms].", "lat in [1ms]\n       ^^^^^"),
+        (
+            "lat between 1ms",
+            "between needs two values, as in lat between 1ms and 5ms.",
+            "lat between 1ms\n               ^",
+        ),
+        (
+            "b64(comm) = x",
+            "b64() is of no use here; the functions are tolower, toupper, basename and len.",
+            "b64(comm) = x\n^^^",
+        ),
+        (
+            "tolwer(comm) = x",
+            "tolwer is not a function; there are tolower, toupper, basename and len.",
+            "tolwer(comm) = x\n^^^^^^\ndid you mean tolower?",
+        ),
+        ("tolower(lat) = x", "lat is a duration; functions apply to texts.", "tolower(lat) = x\n        ^^^"),
+        (
+            "basename(len(comm)) = x",
+            "len() is a number and no text, so nothing can be applied to it.",
+            "basename(len(comm)) = x\n         ^^^",
+        ),
+        (
+            "lat > val(size)",
+            "latency_ns is a duration and size is a size in bytes.",
+            "lat > val(size)\n      ^^^^^^^^^",
+        ),
+        ("comm = val(dev)", "dev cannot be compared with another field.", "comm = val(dev)\n       ^^^^^^^^"),
+        ("comm[1] = x", "comm takes no argument in square brackets.", "comm[1] = x\n^^^^"),
+        (
+            "evt.around = 5",
+            "evt.around is written evt.around[MOMENT]=D, where D counts milliseconds or has a unit.",
+            "evt.around = 5\n^^^^^^^^^^",
+        ),
+        (
+            "comm glob '+(a|b)'",
+            "Alternatives such as +(a|b) are not part of glob here; use regex, or write \\( for a bracket.",
+            "comm glob '+(a|b)'\n          ^^^^^^^^",
+        ),
+        ("pid = 1 and\nlat >> 5\nand tid = 3", "\"> \" is not", ""),
+    ] {
+        let error = Filter::parse(text).expect_err(text);
+        if caret.is_empty() {
+            assert!(error.caret().starts_with("lat >> 5\n     ^"), "{}", error.caret());
+            continue;
+        }
+        assert_eq!(error.to_string(), sentence, "{text}");
+        assert_eq!(error.caret(), caret, "{text}");
+    }
+}
+
+#[test]
+fn a_long_filter_is_shown_around_its_mistake() {
+    let text = format!("{}cmom = fio and {}pid = 1", "pid = 1 and ".repeat(50), "pid = 2 and ".repeat(50));
+    let error = Filter::parse(&text).unwrap_err();
+    let caret = error.caret();
+    let lines: Vec<_> = caret.lines().collect();
+    assert!(lines[0].starts_with('…') && lines[0].ends_with('…') && lines[0].chars().count() <= 102, "{caret}");
+    let at = lines[1].find('^').unwrap();
+    assert_eq!(lines[0].chars().skip(at).take(4).collect::<String>(), "cmom");
+    assert_eq!((&text[error.span()], error.nearest()), ("cmom", &["comm"][..]));
+}
+
+#[test]
+fn nesting_has_a_limit() {
+    let nested = |levels: usize| format!("{}pid=1{}", "(".repeat(levels), ")".repeat(levels));
+    assert!(Filter::parse(&nested(100)).is_ok());
+    assert!(Filter::parse(&nested(101)).unwrap_err().to_string().contains("deeper than 100"));
+    let bushy = |levels: usize| format!("{}pid=1{}", "pid=1 or pid=2 and (".repeat(levels), ")".repeat(levels));
+    normal(&bushy(50));
+    assert!(Filter::parse(&bushy(51)).is_err(), "its bracketed form would nest too deep to be read back");
+    for deep in ["(", "not ", "!", "tolower(", "val(", "not(", "comm = tolower("] {
+        assert!(Filter::parse(&deep.repeat(100_000)).is_err());
+    }
+    normal(&format!("{}pid=1", "not ".repeat(100_001)));
+}
+
+#[test]
+fn a_filter_names_the_columns_it_needs() {
+    let fields = |text: &str| Filter::parse(text).unwrap().fields();
+    let set = |fields: &[Field]| fields.iter().copied().collect::<FieldSet>();
+    assert_eq!(fields("lat > 1ms"), set(&[Field::Latency]));
+    assert_eq!(
+        fields("evt.time > +1s and not dev = vda"),
+        set(&[Field::Time, Field::Latency, Field::Device, Field::Dev])
+    );
+    assert_eq!(fields("comm = val(path)"), set(&[Field::Comm, Field::Path]));
+    assert_eq!(fields("evt.dir=<"), FieldSet::default());
+}
+
+#[test]
+fn a_moment_that_the_clock_does_not_know_is_pointed_at() {
+    let filter = Filter::parse("lat > 1ms and evt.time > 10:32:05").unwrap();
+    let error = filter.bind(TimeZero { start_ns: Some(0), to_unix_ns: None }).unwrap_err();
+    assert!(error.to_string().contains("no known relation to wall time"), "{error}");
+    assert_eq!(error.caret(), "lat > 1ms and evt.time > 10:32:05\n                         ^^^^^^^^");
+    assert!(Filter::parse("evt.reltime > 5s").unwrap().bind(TimeZero::default()).is_err());
+    assert!(Filter::parse("evt.time > 5000").unwrap().bind(TimeZero::default()).is_ok());
+}
+
+/// The filters of a comparison with sysdig 0.29.3; what latscope has no column for says so.
+#[test]
+fn filters_that_sysdig_is_known_to_accept() {
+    let mut refused = Vec::new();
+    for text in include_str!("sysdig_filters.txt").lines() {
+        match Filter::parse(text) {
+            Ok(_) => drop(normal(text)),
+            Err(error) => {
+                assert!(error.to_string().starts_with("latscope does not record "), "{text}: {error}");
+                refused.push(text);
+            }
+        }
+    }
+    let expected = [
+        "evt.category=file",
+        "evt.category=net",
+        "evt.cpu=0",
+        "fd.net=172.17.0.0/16",
+        "fd.port in (80,443,9000)",
+        "fd.port=80",
+        "user.name=root",
+    ];
+    assert_eq!(refused, expected);
+}
+
+/// Pieces from which filters, and things that are nearly filters, are made.
+const PIECES: &[&str] = &[
+    "lat",
+    "evt.time",
+    "comm",
+    "proc.exe",
+    "dev",
+    "pid",
+    "evt.is_io",
+    "evt.around[5]",
+    "evt.reltime",
+    "size",
+    "=",
+    "==",
+    "!=",
+    "<",
+    "<=",
+    ">",
+    "in",
+    "between",
+    "and",
+    "or",
+    "not",
+    "&&",
+    "||",
+    "!",
+    "(",
+    ")",
+    "[",
+    "]",
+    ",",
+    "'a b'",
+    "\"",
+    "'",
+    "5",
+    "-1",
+    "1ms",
+    "4k",
+    "true",
+    "abc",
+    "+5s",
+    "10:32:05",
+    "contains",
+    "glob",
+    "regex",
+    "pmatch",
+    "exists",
+    "anyof",
+    "val(",
+    "tolower(",
+    "len(",
+    "\\",
+    "a*[",
+    "é",
+    "\0",
+    "\n",
+    "0x10",
+    "1e3",
+    "bcontains",
+];
+
+proptest! {
+    #[test]
+    fn any_text_is_refused_or_read(text in "\\PC{0,40}") {
+        check(&text);
+    }
+
+    #[test]
+    fn any_words_are_refused_or_read(words in proptest::collection::vec((0..PIECES.len(), any::<bool>()), 0..14)) {
+        let text: String = words.iter().flat_map(|&(at, blank)| [PIECES[at], if blank { " " } else { "" }]).collect();
+        check(&text);
+    }
+
+    #[test]
+    fn any_text_can_be_a_value(text in "[^\\x00]{0,12}") {
+        let quoted: String = text.chars().flat_map(|c| matches!(c, '"' | '\\').then_some('\\').into_iter().chain([c])).collect();
+        for operator in ["=", "contains", "<"] {
+            normal(&format!("comm {operator} \"{quoted}\""));
+        }
+    }
+}
+
+fn check(text: &str) {
+    match Filter::parse(text) {
+        Ok(_) => drop(normal(text)),
+        Err(error) => {
+            let sentence = error.to_string();
+            assert!(sentence.ends_with('.') && !sentence.ends_with(".."), "{text}: {sentence}");
+            assert!(error.caret().lines().count() >= 2 && text.is_char_boundary(error.span().start));
+        }
+    }
+}
