@@ -1,7 +1,7 @@
 //! Which format a file has, from its content only.
 
 use crate::input::Input;
-use crate::{Error, Place, perf_script, two_columns};
+use crate::{Error, Place, lat, perf_script, two_columns};
 use latscope_event::FieldSet;
 
 /// The answer of a format about the beginning of a file.
@@ -18,6 +18,8 @@ pub enum Detected {
 /// A format that can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
+    /// Our own trace.
+    Lat,
     /// Text of `perf script`.
     PerfScript,
     /// Two columns: time and latency.
@@ -26,11 +28,12 @@ pub enum Format {
 
 impl Format {
     /// All formats; detection asks them in this order, so the strictest come first.
-    pub const ALL: &'static [Format] = &[Format::PerfScript, Format::TwoColumns];
+    pub const ALL: &'static [Format] = &[Format::Lat, Format::PerfScript, Format::TwoColumns];
 
     /// The name for `--format`.
     pub fn name(self) -> &'static str {
         match self {
+            Format::Lat => "lat",
             Format::PerfScript => "perf_script",
             Format::TwoColumns => "two_columns",
         }
@@ -39,6 +42,7 @@ impl Format {
     /// The fields that files of this format can fill.
     pub fn fills(self) -> FieldSet {
         match self {
+            Format::Lat => lat::FILLS,
             Format::PerfScript => perf_script::FILLS,
             Format::TwoColumns => two_columns::FILLS,
         }
@@ -46,6 +50,7 @@ impl Format {
 
     fn detect(self, input: &Input) -> Detected {
         match self {
+            Format::Lat => lat::detect(input.head()),
             Format::PerfScript => perf_script::detect(input.head()),
             Format::TwoColumns => two_columns::detect(input.head()),
         }

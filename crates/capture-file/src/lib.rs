@@ -4,10 +4,12 @@
 //! and hands batches of events to the caller. Records are paired into events on the way; whatever was lost, mended
 //! or left open is in the [`Context`] that comes back.
 
+mod arrow_columns;
 mod block_pairs;
 mod detect;
 mod error;
 mod input;
+mod lat;
 mod perf_script;
 mod syscall_names;
 mod syscall_pairs;
@@ -15,6 +17,7 @@ mod two_columns;
 
 pub use detect::{Detected, Format};
 pub use error::{Error, Place};
+pub use lat::LatWriter;
 pub use two_columns::TwoColumns;
 
 use latscope_event::{Batch, Context, FieldSet};
@@ -67,6 +70,7 @@ pub fn read(path: &Path, options: &ReadOptions, sink: &mut Sink) -> Result<Conte
         None => detect::detect(&mut input)?,
     };
     match format {
+        Format::Lat => lat::read(input, options, sink),
         Format::PerfScript => perf_script::read(input, options, sink),
         Format::TwoColumns => two_columns::read(input, options, sink),
     }

@@ -1,0 +1,124 @@
+//! `.lat`, a trace: an Arrow IPC stream of zstd-compressed batches, flushed at least once a second.
+//!
+//! The schema's metadata holds the context under [`CONTEXT_KEY`]. What was lost is known only at the end, so after the
+//! end marker follows a second stream with the same schema, no batches and the final context; Arrow readers stop at the
+//! first marker and never see it. A file that lacks it was cut: everything up to its last whole batch is read.
+
+mod decode;
+mod messages;
+mod writer;
+
+pub use writer::LatWriter;
+
+use crate::input::Input;
+use crate::{Detected, Error, Place, ReadOptions, Sink};
+use arrow_ipc::MessageHeader;
+use decode::Decoder;
+use latscope_event::{Anomaly, Batch, Context, FieldSet};
+use messages::{Messages, Stop};
+
+/// The fields that a trace can hold: all.
+pub const FILLS: FieldSet = FieldSet::EVERY;
+
+/// Metadata key of the context, as JSON.
+pub const CONTEXT_KEY: &str = "latscope";
+/// Metadata key of the version of the format.
+pub const VERSION_KEY: &str = "latscope.version";
+/// The version that is written.
+pub const VERSION: &str = "1";
+
+/// Whether this is the beginning of a trace.
+pub fn detect(head: &[u8]) -> Detected {
+    let Some((marker, rest)) = head.split_first_chunk() else { return Detected::No };
+    let Some((length, metadata)) = rest.split_first_chunk() else { return Detected::No };
+    let length = usize::try_from(i32::from_le_bytes(*length)).unwrap_or(0);
+    if marker != &messages::CONTINUATION || length == 0 {
+        return Detected::No;
+    }
+    if memchr::memmem::find(&metadata[..length.min(metadata.len())], VERSION_KEY.as_bytes()).is_some() {
+        return Detected::Yes;
+    }
+    // A long command line may have pushed the key out of sight.
+    if length > metadata.len() { Detected::NeedMore } else { Detected::No }
+}
+
+/// Reads a trace, from a pipe as well.
+pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
+    let name = input.name.clone();
+    let fail = |place: u64, message: &str| Error::new(&name, Place::Byte(place), message);
+    let mut messages = Messages::new(input);
+    if messages.next().is_err() {
+        return Err(fail(0, "The trace is cut within its header, so there is nothing in it that can be read."));
+    }
+    let header = decode::header(messages.metadata()).map_err(|message| fail(0, &message))?;
+    let mut context = header.context;
+    let mut batch = Batch::new(options.fields.intersection(header.decoder.fields()));
+    let mut decoder = header.decoder.projected(batch.fields());
+    let stop = loop {
+        if let Err(stop) = messages.next() {
+            break stop;
+        }
+        match take(&messages, &mut decoder, &mut batch) {
+            Ok(true) if batch.is_empty() => {}
+            Ok(true) => {
+                cover(&mut context, &batch);
+                if sink(&context, &batch).is_break() {
+                    return Ok(context);
+                }
+            }
+            Ok(false) => {}
+            Err(why) => break Stop::Damaged(why),
+        }
+    };
+    let why = match stop {
+        Stop::End => match account(&mut messages) {
+            Ok(account) => return Ok(account),
+            Err(why) => why,
+        },
+        Stop::Cut => "the file ends without its end marker".to_string(),
+        Stop::Damaged(why) => {
+            context.tally.add(Anomaly::DamagedRecords, 1);
+            why
+        }
+    };
+    context.tally.add(Anomaly::Truncated, 1);
+    let note = format!(
+        "{why} (byte {}), so what was lost or unfinished while it was recorded is not known",
+        messages.position()
+    );
+    context.properties.insert("cut".into(), note);
+    Ok(context)
+}
+
+/// Takes a message into the batch; whether the batch holds new events.
+fn take(messages: &Messages<Input>, decoder: &mut Decoder, batch: &mut Batch) -> Result<bool, String> {
+    let message = arrow_ipc::root_as_message(messages.metadata()).map_err(|_| "a message is damaged")?;
+    match message.header_type() {
+        MessageHeader::DictionaryBatch => {
+            let dictionary = message.header_as_dictionary_batch().ok_or("a dictionary is damaged")?;
+            decoder.dictionary(&dictionary, messages.body(), batch).map(|()| false)
+        }
+        MessageHeader::RecordBatch => {
+            let records = message.header_as_record_batch().ok_or("a batch is damaged")?;
+            decoder.records(&records, messages.body(), batch).map(|()| true)
+        }
+        _ => Err("a message is of a kind that has no place in a trace".into()),
+    }
+}
+
+/// The final context, from the second stream.
+fn account(messages: &mut Messages<Input>) -> Result<Context, String> {
+    let missing = "the account at the end of the file is missing";
+    messages.next().map_err(|_| missing)?;
+    Ok(decode::header(messages.metadata()).map_err(|_| missing)?.context)
+}
+
+/// Widens the span to the events of the batch: a trace that is cut has no other.
+fn cover(context: &mut Context, batch: &Batch) {
+    let ends =
+        batch.time().iter().zip(batch.latency()).map(|(&start, &latency)| start.saturating_add_unsigned(latency));
+    if let (Some(&first), Some(last)) = (batch.time().iter().min(), ends.max()) {
+        context.cover(first);
+        context.cover(last);
+    }
+}

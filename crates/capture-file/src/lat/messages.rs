@@ -1,0 +1,99 @@
+//! The frames of an Arrow IPC stream: marker, length of the metadata, metadata, body.
+//!
+//! Lengths come from the file and are not believed: buffers grow with the bytes that arrive, up to a limit.
+
+use std::io::{self, Read};
+
+/// What begins every message.
+pub const CONTINUATION: [u8; 4] = [0xff; 4];
+/// Longest metadata of a message; the schema with the context is the longest.
+const METADATA_LIMIT: u64 = 16 << 20;
+/// Longest body of a message.
+const BODY_LIMIT: u64 = 256 << 20;
+
+/// Why there is no next message.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// The end marker.
+    End,
+    /// The file ends within a message, or without an end marker.
+    Cut,
+    /// Something that is no message.
+    Damaged(String),
+}
+
+/// The messages of a stream, one after the other.
+pub struct Messages<R> {
+    reader: R,
+    metadata: Vec<u8>,
+    body: Vec<u8>,
+    consumed: u64,
+    position: u64,
+}
+
+impl<R: Read> Messages<R> {
+    /// The messages from here on.
+    pub fn new(reader: R) -> Messages<R> {
+        Messages { reader, metadata: Vec::new(), body: Vec::new(), consumed: 0, position: 0 }
+    }
+
+    /// The metadata of the message that was read last, a flatbuffer.
+    pub fn metadata(&self) -> &[u8] {
+        &self.metadata
+    }
+
+    /// The body of the message that was read last.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Where the message that was read last began.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Reads the next message.
+    pub fn next(&mut self) -> Result<(), Stop> {
+        self.position = self.consumed;
+        self.fill(Part::Metadata, 8)?;
+        let (marker, length) = self.metadata.split_at(4);
+        if marker != CONTINUATION {
+            return Err(Stop::Damaged("a message does not begin with its marker".into()));
+        }
+        match length.try_into().map(i32::from_le_bytes).map(u64::try_from) {
+            Ok(Ok(0)) => return Err(Stop::End),
+            Ok(Ok(length @ 1..=METADATA_LIMIT)) => self.fill(Part::Metadata, length)?,
+            _ => return Err(Stop::Damaged("the length of a message is impossible".into())),
+        }
+        let message = arrow_ipc::root_as_message(&self.metadata)
+            .map_err(|_| Stop::Damaged("the description of a message is damaged".into()))?;
+        match u64::try_from(message.bodyLength()) {
+            Ok(length @ 0..=BODY_LIMIT) => self.fill(Part::Body, length),
+            _ => Err(Stop::Damaged("the length of a batch is impossible".into())),
+        }
+    }
+
+    /// Reads exactly so many bytes into one of the buffers.
+    fn fill(&mut self, part: Part, length: u64) -> Result<(), Stop> {
+        let buffer = match part {
+            Part::Metadata => &mut self.metadata,
+            Part::Body => &mut self.body,
+        };
+        buffer.clear();
+        let got = (&mut self.reader).take(length).read_to_end(buffer);
+        self.consumed += buffer.len() as u64;
+        match got {
+            Ok(got) if got as u64 == length => Ok(()),
+            Ok(_) => Err(Stop::Cut),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Stop::Cut),
+            Err(error) => Err(Stop::Damaged(format!("it cannot be read further: {error}"))),
+        }
+    }
+}
+
+/// The buffers of a message.
+#[derive(Clone, Copy)]
+enum Part {
+    Metadata,
+    Body,
+}

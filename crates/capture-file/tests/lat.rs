@@ -1,0 +1,225 @@
+//! `.lat`: what is written comes back, whatever happens to the file.
+
+mod sample;
+
+use latscope_capture_file::{LatWriter, ReadOptions, read};
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, MISSING_U64, Mask};
+use proptest::prelude::*;
+use sample::{Row, batch, context, fields, read_rows, rows};
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+fn written(batches: &[Batch], fields: FieldSet) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut writer = LatWriter::create(&mut file, fields, &context()).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch, None).unwrap());
+    writer.finish(&context()).unwrap();
+    file
+}
+
+fn in_file(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.lat");
+    std::fs::write(&path, bytes).unwrap();
+    (folder, path)
+}
+
+fn read_bytes(bytes: &[u8], fields: FieldSet) -> Result<(Vec<Row>, Context), String> {
+    let (_folder, path) = in_file(bytes);
+    read_rows(&path, fields)
+}
+
+/// A file of several small batches: a full one would need tens of thousands of events, so time cuts them.
+fn small_batches() -> (Vec<u8>, Vec<Row>) {
+    let mut file = Vec::new();
+    let mut expected = Vec::new();
+    let mut writer = LatWriter::create(&mut file, fields(), &context()).unwrap();
+    for first in [0, 20, 40] {
+        let batch = batch(fields(), first..first + 20);
+        expected.extend(rows(&batch, fields()));
+        std::thread::sleep(std::time::Duration::from_millis(950));
+        writer.write(&batch, None).unwrap();
+    }
+    writer.finish(&context()).unwrap();
+    (file, expected)
+}
+
+#[test]
+fn events_and_context_come_back() {
+    let batches: Vec<_> = [0..3, 3..40_000, 40_000..40_001].map(|numbers| batch(fields(), numbers)).into();
+    let (read, account) = read_bytes(&written(&batches, fields()), fields()).unwrap();
+    assert!(read == batches.iter().flat_map(|batch| rows(batch, fields())).collect::<Vec<_>>());
+    assert_eq!(account, context());
+}
+
+#[test]
+fn only_the_columns_asked_for_are_filled() {
+    let (all, asked) = (fields(), [Field::Comm, Field::Stack].into_iter().collect());
+    let batch = batch(all, 0..100);
+    let (_folder, path) = in_file(&written(std::slice::from_ref(&batch), all));
+    let mut seen = FieldSet::default();
+    read(&path, &ReadOptions::new(asked), &mut |_, read| {
+        seen = read.fields();
+        assert_eq!(rows(read, asked), rows(&batch, asked));
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(seen, FieldSet::ALWAYS.with(Field::Comm));
+}
+
+#[test]
+fn a_mask_picks_events_and_a_missing_column_is_missing() {
+    let batch = batch(fields(), 0..1000);
+    let mut mask = Mask::filled(1000, true);
+    mask.retain(|row| row % 3 == 1);
+    let wider = fields().with(Field::Error);
+    let mut file = Vec::new();
+    let mut writer = LatWriter::create(&mut file, wider, &context()).unwrap();
+    writer.write(&batch, Some(&mask)).unwrap();
+    writer.finish(&context()).unwrap();
+    let expected: Vec<_> = rows(&batch, wider).into_iter().skip(1).step_by(3).collect();
+    assert_eq!(read_bytes(&file, wider).unwrap().0, expected);
+}
+
+#[test]
+fn cut_at_any_byte_it_yields_the_batches_before_the_cut() {
+    let (file, expected) = small_batches();
+    let (_folder, path) = in_file(&file);
+    let handle = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let mut counts = Vec::new();
+    // The last eight bytes are the end marker of the account: without them nothing is missing.
+    for length in (0..file.len() - 8).rev() {
+        handle.set_len(length as u64).unwrap();
+        match read_rows(&path, fields()) {
+            Ok((read, account)) => {
+                assert!(expected.starts_with(&read), "cut at {length}");
+                assert_eq!(account.tally.get(Anomaly::Truncated), 1, "cut at {length}");
+                assert!(account.properties["cut"].contains("is not known"), "cut at {length}");
+                counts.push(read.len());
+            }
+            Err(error) => {
+                let understood = ["empty", "not known", "cut within its header"];
+                assert!(understood.iter().any(|word| error.contains(word)), "cut at {length}: {error}");
+                assert_eq!(counts.last(), Some(&0), "cut at {length}: batches before were readable");
+            }
+        }
+    }
+    counts.dedup();
+    assert_eq!(counts, [60, 40, 20, 0]);
+}
+
+#[test]
+fn zeros_after_a_crash_are_a_cut() {
+    let (mut file, expected) = small_batches();
+    let end = file.len();
+    file[end / 2..].fill(0);
+    let (read, account) = read_bytes(&file, fields()).unwrap();
+    assert!(expected.starts_with(&read) && !read.is_empty());
+    assert_eq!(account.tally.get(Anomaly::Truncated), 1);
+}
+
+#[test]
+fn gzip_of_a_trace_is_seen_through() {
+    let batch = batch(fields(), 0..10_000);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&written(std::slice::from_ref(&batch), fields())).unwrap();
+    let gzip = gzip.finish().unwrap();
+    assert_eq!(read_bytes(&gzip, fields()).unwrap().0, rows(&batch, fields()));
+    let (_, account) = read_bytes(&gzip[..gzip.len() - 100], fields()).unwrap();
+    assert_eq!(account.tally.get(Anomaly::Truncated), 1);
+}
+
+/// Counts what passes through.
+#[derive(Clone, Default)]
+struct Disk(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_slow_trace_is_on_disk_within_a_second_and_survives_a_kill() {
+    let disk = Disk::default();
+    let on_disk = || read_bytes(&disk.0.lock().unwrap(), fields()).unwrap();
+    let batch = batch(fields(), 0..5);
+    let mut writer = LatWriter::create(disk.clone(), fields(), &context()).unwrap();
+    assert_eq!(on_disk().1.host.as_deref(), Some("db1"), "the header is there before the first event");
+    writer.write(&batch, None).unwrap();
+    writer.flush_if_due().unwrap();
+    assert_eq!(on_disk().0.len(), 0, "too early for a batch of its own");
+    std::thread::sleep(std::time::Duration::from_millis(950));
+    writer.flush_if_due().unwrap();
+    assert_eq!(on_disk().0, rows(&batch, fields()));
+    drop(writer);
+    let (_, account) = on_disk();
+    assert_eq!(account.tally.get(Anomaly::Truncated), 1);
+    let end = |row: usize| batch.time()[row] + batch.latency()[row] as i64;
+    let span = (*batch.time().iter().min().unwrap().min(&5), (0..5).map(end).max().unwrap());
+    assert_eq!(account.span_ns, Some(span), "without the account the span is that of the events");
+}
+
+/// Frozen: this file must stay readable. The rows are those of `sample::batch`.
+#[test]
+fn the_first_version_stays_readable() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/lat/v1.lat");
+    let (read, account) = read_rows(&path, fields()).unwrap();
+    assert_eq!(read, rows(&batch(fields(), 0..200), fields()));
+    assert_eq!(account, context());
+}
+
+#[test]
+fn a_newer_version_is_refused_with_the_way_out() {
+    let mut file = written(&[batch(fields(), 0..5)], fields());
+    let key = file.windows(16).position(|window| window == b"latscope.version").unwrap();
+    // The value lies within a few bytes of its key; every lone "1" there is the version.
+    let near = key.saturating_sub(40)..key + 40;
+    let value = near.clone().find(|&at| file[at..].starts_with(b"\x01\0\0\x001\0")).unwrap() + 4;
+    file[value] = b'2';
+    let error = read_bytes(&file, fields()).unwrap_err();
+    assert!(error.contains("version 2") && error.contains("use a newer latscope"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn damaged_anywhere_it_neither_panics_nor_invents_events(
+        damages in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let mut file = written(&[batch(fields(), 0..300)], fields());
+        for (at, value) in damages {
+            let at = at.index(file.len());
+            file[at] = value;
+        }
+        if let Ok((read, _)) = read_bytes(&file, fields()) {
+            prop_assert!(read.len() <= 300);
+        }
+    }
+
+    #[test]
+    fn any_values_come_back(
+        events in proptest::collection::vec((any::<i64>(), any::<u64>(), any::<i64>(), any::<u64>(), proptest::option::of(".{0,8}")), 0..50),
+    ) {
+        let fields = [Field::Pid, Field::Queue, Field::Path].into_iter().collect::<FieldSet>().union(FieldSet::ALWAYS);
+        let mut batch = Batch::new(fields);
+        for (time, latency, pid, queue, path) in &events {
+            batch.push_i64(Field::Time, *time);
+            batch.push_u64(Field::Latency, (*latency).min(MISSING_U64 - 1));
+            batch.push_i64(Field::Pid, *pid);
+            batch.push_u64(Field::Queue, *queue);
+            batch.push_text(Field::Path, path.as_ref().map(String::as_bytes));
+            batch.end_row();
+        }
+        let expected = rows(&batch, fields);
+        let (read, account) = read_bytes(&written(&[batch], fields), fields).unwrap();
+        prop_assert_eq!(read, expected);
+        prop_assert_eq!(account, context());
+    }
+}
