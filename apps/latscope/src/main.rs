@@ -1,1 +1,44 @@
-fn main() {}
+//! The program: what was typed (`args`), what it means (`plan`), and doing it (`run`).
+
+mod args;
+mod plan;
+mod run;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Why the program ends early, and with which status.
+#[derive(Debug)]
+enum Failure {
+    /// What was typed makes no sense: status 2.
+    Usage(String),
+    /// Input or capture failed: status 3.
+    Input(String),
+    /// Standard output was closed by its reader, which is how `| head` ends us: success.
+    Closed,
+}
+
+impl Failure {
+    /// A failure to write the result.
+    fn output(error: &std::io::Error) -> Failure {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Failure::Closed,
+            _ => Failure::Input(format!("The output cannot be written: {error}.")),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let typed = args::Arguments::parse();
+    match plan::plan(typed).and_then(run::run) {
+        Ok(()) | Err(Failure::Closed) => ExitCode::SUCCESS,
+        Err(Failure::Usage(message)) => fail(2, &message),
+        Err(Failure::Input(message)) => fail(3, &message),
+    }
+}
+
+fn fail(status: u8, message: &str) -> ExitCode {
+    // Nothing is left to do if even this cannot be written.
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("latscope: {message}\n").as_bytes());
+    ExitCode::from(status)
+}

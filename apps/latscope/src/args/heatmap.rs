@@ -1,0 +1,65 @@
+use super::{Fold, Input, Scale};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  latscope heatmap -r perf.data -o latency.svg
+  latscope heatmap -r perf.data --weight time -o waiting.svg          where the waiting is
+  latscope heatmap -r perf.data --by device --max 15ms -o zoom.svg    a panel per device
+  latscope heatmap -r perf.data -y offset 'dev = 8:16' -o seeks.svg
+  latscope heatmap -r out.lat_us --unitstime us --unitslat us -o out.svg";
+
+/// SVG heat map. An event counts in the interval in which it completed.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Heatmap {
+    #[command(flatten)]
+    pub input: Input,
+    #[command(flatten)]
+    pub fold: Fold,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE", help_heading = "Picture")]
+    pub output: Option<PathBuf>,
+    /// Heading of the picture
+    #[arg(long, value_name = "TEXT", help_heading = "Picture")]
+    pub title: Option<String>,
+    /// Scale of the y axis; log for latency and size, linear for offset when not given
+    #[arg(long, value_enum, help_heading = "Picture")]
+    pub scale: Option<Scale>,
+    /// Scale of the colours
+    #[arg(long, value_enum, default_value = "log", help_heading = "Picture")]
+    pub color: Scale,
+    /// The darkest colour stands for this much per second (events, seconds spent, or bytes), so that pictures compare
+    #[arg(long, value_name = "RATE", help_heading = "Picture")]
+    pub color_max: Option<f64>,
+    /// Colours
+    #[arg(long, value_enum, default_value = "viridis", help_heading = "Picture")]
+    pub palette: Palette,
+    /// Light text on a dark ground
+    #[arg(long, help_heading = "Picture")]
+    pub dark: bool,
+    /// Percentile lines, e.g. 50,99,99.9; 100 is the maximum; none for none
+    #[arg(long = "lines", value_name = "P", default_value = "50,99", help_heading = "Picture")]
+    pub lines: String,
+    /// Leave out the strips of rate, throughput and requests in flight
+    #[arg(long, help_heading = "Picture")]
+    pub no_strips: bool,
+    /// Draw a grid
+    #[arg(long, help_heading = "Picture")]
+    pub grid: bool,
+    /// Width of the plot in pixels
+    #[arg(long, value_name = "PX", default_value_t = 1000, help_heading = "Picture")]
+    pub width: u32,
+    /// Number of rows
+    #[arg(long, value_name = "N", help_heading = "Picture")]
+    pub rows: Option<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Palette {
+    Viridis,
+    Inferno,
+    Cividis,
+    Classic,
+}

@@ -1,0 +1,25 @@
+use super::{Fold, Input};
+use clap::Args;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  latscope histogram -r perf.data
+  latscope histogram -r perf.data --by device,kind --per-octave 4
+  latscope histogram -r perf.data -y size 'kind = write'";
+
+/// Latency distribution as text, per group.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Histogram {
+    #[command(flatten)]
+    pub input: Input,
+    #[command(flatten)]
+    pub fold: Fold,
+    /// Rows to a doubling of the value: 1 (powers of two), 2, 4, 8 ...
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub per_octave: u32,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}

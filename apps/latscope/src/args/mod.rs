@@ -1,0 +1,152 @@
+//! What was typed.
+
+mod convert;
+mod events;
+mod heatmap;
+mod histogram;
+mod spectrogram;
+mod summary;
+
+pub use convert::Convert;
+pub use events::{Events, Sort};
+pub use heatmap::Heatmap;
+pub use histogram::Histogram;
+pub use spectrogram::Spectrogram;
+pub use summary::Summary;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Makes I/O latency visible: heat maps, spectrograms, histograms and outliers from traces.
+///
+/// The grammar is that of tcpdump and sysdig: -r FILE reads, -w FILE writes, the words at the end are the filter.
+#[derive(Parser, Debug)]
+#[command(name = "latscope", version, propagate_version = true, after_help = EXAMPLES, max_term_width = 120)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  perf record -e block:block_rq_issue -e block:block_rq_complete -a -- sleep 10
+  latscope heatmap -r perf.data -o latency.svg       the picture: latency over time
+  latscope summary -r perf.data                      a line per device, percentiles and outliers
+  latscope heatmap -r perf.data --weight time --by device -o waiting.svg
+  perf script | latscope spectrogram -r - 'kind = read and lat > 1ms'
+
+Exit status: 0 done, 1 a threshold was exceeded, 2 wrong usage, 3 input or capture failed.";
+
+#[derive(Subcommand, Debug)]
+pub enum Verb {
+    /// SVG heat map: time across, latency (or size, offset, queue time) up, colour by how many
+    Heatmap(Heatmap),
+    /// Terminal spectrogram: a row of colour for every interval
+    Spectrogram(Spectrogram),
+    /// Latency distribution as text
+    Histogram(Histogram),
+    /// A line per group: count, rate, percentiles, share of all time; and outliers
+    Summary(Summary),
+    /// The events themselves
+    Events(Events),
+    /// Change format: .lat, .parquet, .csv, .jsonl
+    Convert(Convert),
+    /// List the fields: name, type, meaning, and which sources fill them
+    Fields(Json),
+    /// List the formats that can be read
+    Formats(Json),
+}
+
+#[derive(Args, Debug)]
+pub struct Json {
+    /// Machine-readable output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What every view takes.
+#[derive(Args, Debug)]
+pub struct Input {
+    /// Read this file; may be given more than once; - is standard input. gzip and zstd are seen through
+    #[arg(short = 'r', long = "read", value_name = "FILE", help_heading = "Input")]
+    pub read: Vec<PathBuf>,
+    /// Which events: block requests, system calls that do I/O, or all system calls
+    #[arg(short, long, value_enum, help_heading = "Input")]
+    pub source: Option<Source>,
+    /// Format of the files, when it should not be found out from the content (latscope formats lists them)
+    #[arg(long, value_name = "NAME", help_heading = "Input")]
+    pub format: Option<String>,
+    /// Latency of block requests: from the last issue to the device, or from when the request began to wait
+    #[arg(long, value_enum, default_value = "device", help_heading = "Input")]
+    pub latency: Latency,
+    /// Unit of the time column of two-column files: s, ms, us, ns
+    #[arg(long = "unitstime", visible_alias = "time-unit", value_name = "UNIT", help_heading = "Input")]
+    pub units_time: Option<String>,
+    /// Unit of the latency column of two-column files; that of the time column when not given
+    #[arg(long = "unitslat", visible_aliases = ["unitslabel", "unitslatency", "latency-unit"], value_name = "UNIT", help_heading = "Input")]
+    pub units_latency: Option<String>,
+    /// Print how the filter was understood, and stop
+    #[arg(long, help_heading = "Input")]
+    pub explain_filter: bool,
+    /// Which events to show, e.g. lat > 1ms and kind = write (quote < > ! and brackets for the shell; see docs/filter.md)
+    #[arg(value_name = "FILTER", help_heading = "Input")]
+    pub filter: Vec<String>,
+}
+
+/// What a view over time takes.
+#[derive(Args, Debug)]
+pub struct Fold {
+    /// Length of an interval, e.g. 100ms, 1s; chosen by the length of the trace when not given
+    #[arg(short, long, value_name = "DURATION", help_heading = "Folding")]
+    pub interval: Option<String>,
+    /// Group by these fields, e.g. device or device,kind
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', help_heading = "Folding")]
+    pub by: Vec<String>,
+    /// What a cell adds up: events, time spent, or bytes
+    #[arg(long, value_enum, default_value = "count", help_heading = "Folding")]
+    pub weight: Weight,
+    /// What the y axis shows
+    #[arg(short = 'y', long = "y", value_enum, default_value = "latency", help_heading = "Folding")]
+    pub quantity: Quantity,
+    /// Smallest value on the axis, e.g. 10us or 4k; what is below has a row of its own
+    #[arg(long, visible_alias = "minlat", value_name = "VALUE", help_heading = "Folding")]
+    pub min: Option<String>,
+    /// Largest value on the axis; what is above has a row of its own
+    #[arg(long, visible_alias = "maxlat", value_name = "VALUE", help_heading = "Folding")]
+    pub max: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Source {
+    Block,
+    Io,
+    Syscall,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Latency {
+    Device,
+    Request,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Weight {
+    Count,
+    Time,
+    Bytes,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Quantity {
+    Latency,
+    Size,
+    Offset,
+    Queue,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Scale {
+    Log,
+    Sqrt,
+    Linear,
+}

@@ -1,0 +1,39 @@
+use super::{Input, Quantity};
+use clap::Args;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  latscope summary -r perf.data
+  latscope summary -r perf.data --by device,kind --sort p99
+  latscope summary -r perf.data --over 500ms 'kind = read'
+  latscope summary -r perf.data --json | jq '.groups[] | {group, p99_ns}'";
+
+/// A line per group: count, rate, bytes, percentiles, share of all time; and the outliers above a threshold.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Summary {
+    #[command(flatten)]
+    pub input: Input,
+    /// Group by these fields
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', default_value = "device")]
+    pub by: Vec<String>,
+    /// What is summed up
+    #[arg(short = 'y', long = "y", value_enum, default_value = "latency")]
+    pub quantity: Quantity,
+    /// List the events slower than this, and count them per group
+    #[arg(long, value_name = "DURATION")]
+    pub over: Option<String>,
+    /// Sort by this column, largest first
+    #[arg(long, value_name = "COLUMN", default_value = "share")]
+    pub sort: String,
+    /// Comma separated values, base units
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// JSON, base units
+    #[arg(long)]
+    pub json: bool,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}

@@ -1,0 +1,307 @@
+//! What was typed means this: plain values, comparable in tests. Nothing is opened here.
+
+use crate::Failure;
+use crate::args::{self, Arguments, Verb};
+use latscope_capture_file::{Format, TwoColumns};
+use latscope_event::{Field, FieldSet, FieldType, parse_duration, parse_size};
+use latscope_filter::Filter;
+use latscope_series::{Interval, Quantity, Weight};
+use std::path::{Path, PathBuf};
+
+/// What to do.
+#[derive(Debug)]
+pub enum Plan {
+    /// Print how a filter was understood.
+    Explain(String),
+    /// List fields or formats.
+    Fields { json: bool },
+    Formats { json: bool },
+    Heatmap(Reading, Folding, args::Heatmap),
+    Spectrogram(Reading, Folding, args::Spectrogram),
+    Histogram(Reading, Folding, args::Histogram),
+    Summary(Reading, Summary),
+    Events(Reading, Events),
+    Convert(Reading, Conversion),
+}
+
+/// Which events of which files.
+#[derive(Debug, PartialEq)]
+pub struct Reading {
+    pub files: Vec<PathBuf>,
+    pub format: Option<Format>,
+    pub all_syscalls: bool,
+    pub two_columns: TwoColumns,
+    /// Latency counts from when a request began to wait.
+    pub from_queue: bool,
+    pub filter: Option<Filter>,
+}
+
+/// How events become a series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Folding {
+    /// Given, or by the length of the trace.
+    pub interval: Option<u64>,
+    pub by: Vec<Field>,
+    pub weight: Weight,
+    pub quantity: Quantity,
+    pub min: Option<u64>,
+    pub max: Option<u64>,
+}
+
+impl Folding {
+    /// The interval, at most so many when it is chosen by the length of the trace.
+    pub fn interval_or(&self, limit: u32) -> Interval {
+        self.interval.map_or(Interval::Auto(limit), Interval::Fixed)
+    }
+}
+
+/// Plan of `summary`.
+#[derive(Debug, PartialEq)]
+pub struct Summary {
+    pub folding: Folding,
+    pub over_ns: Option<u64>,
+    pub sort: String,
+    pub shape: Shape,
+    pub output: Option<PathBuf>,
+}
+
+/// Plan of `events`.
+#[derive(Debug, PartialEq)]
+pub struct Events {
+    /// `None`: what the source fills.
+    pub columns: Option<Vec<Field>>,
+    pub top: Option<usize>,
+    pub sort: Option<args::Sort>,
+    pub shape: Shape,
+    pub output: Option<PathBuf>,
+}
+
+/// Plan of `convert`.
+#[derive(Debug, PartialEq)]
+pub struct Conversion {
+    pub write: PathBuf,
+    pub target: Target,
+    /// Write a series of this folding instead of events.
+    pub series: Option<Folding>,
+}
+
+/// How a table is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    Text,
+    Csv,
+    Json,
+}
+
+/// A format that can be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    Lat,
+    Parquet,
+    Csv,
+    JsonLines,
+}
+
+/// Makes a plan of what was typed.
+///
+/// # Errors
+/// [`Failure::Usage`] when it makes no sense, [`Failure::Input`] when it asks for what this version cannot do.
+pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
+    let input = match &typed.verb {
+        Verb::Heatmap(typed) => &typed.input,
+        Verb::Spectrogram(typed) => &typed.input,
+        Verb::Histogram(typed) => &typed.input,
+        Verb::Summary(typed) => &typed.input,
+        Verb::Events(typed) => &typed.input,
+        Verb::Convert(typed) => &typed.input,
+        Verb::Fields(typed) => return Ok(Plan::Fields { json: typed.json }),
+        Verb::Formats(typed) => return Ok(Plan::Formats { json: typed.json }),
+    };
+    if input.explain_filter {
+        return Ok(Plan::Explain(filter(input)?.map_or("(everything)".into(), |filter| filter.to_string())));
+    }
+    let reading = reading(input)?;
+    Ok(match typed.verb {
+        Verb::Heatmap(typed) => Plan::Heatmap(reading, folding(&typed.fold)?, typed),
+        Verb::Spectrogram(typed) => Plan::Spectrogram(reading, folding(&typed.fold)?, typed),
+        Verb::Histogram(typed) => Plan::Histogram(reading, folding(&typed.fold)?, typed),
+        Verb::Summary(typed) => Plan::Summary(reading, summary(typed)?),
+        Verb::Events(typed) => Plan::Events(reading, events(typed)?),
+        Verb::Convert(typed) => Plan::Convert(reading, conversion(typed)?),
+        Verb::Fields(_) | Verb::Formats(_) => unreachable!("planned above"),
+    })
+}
+
+fn reading(input: &args::Input) -> Result<Reading, Failure> {
+    if input.read.is_empty() {
+        return Err(Failure::Input(
+            "Live capture is not in this version; give a file with -r, for instance the perf.data that perf record wrote.".into(),
+        ));
+    }
+    let format = match &input.format {
+        None => None,
+        Some(name) => Some(Format::ALL.iter().copied().find(|format| format.name() == name).ok_or_else(|| {
+            let known: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
+            Failure::Usage(format!("There is no format {name}; known are {}.", known.join(", ")))
+        })?),
+    };
+    let unit = |name: &Option<String>| match name {
+        None => Ok(None),
+        Some(name) => TwoColumns::unit(name)
+            .map(Some)
+            .ok_or_else(|| Failure::Usage(format!("{name} is not a unit of time; use s, ms, us or ns."))),
+    };
+    let two_columns = TwoColumns {
+        time_unit_ns: unit(&input.units_time)?.unwrap_or(TwoColumns::default().time_unit_ns),
+        latency_unit_ns: unit(&input.units_latency)?,
+    };
+    Ok(Reading {
+        files: input.read.clone(),
+        format,
+        all_syscalls: input.source == Some(args::Source::Syscall),
+        two_columns,
+        from_queue: input.latency == args::Latency::Request,
+        filter: filter(input)?,
+    })
+}
+
+/// The filter of the words, and of `-s`: block requests have a device number, system calls have none.
+fn filter(input: &args::Input) -> Result<Option<Filter>, Failure> {
+    let words = input.filter.join(" ");
+    let parse = |text: &str| Filter::parse(text).map_err(|error| Failure::Usage(format!("{error}\n{}", error.caret())));
+    let mut filter = if words.trim().is_empty() { None } else { Some(parse(&words)?) };
+    let source = match input.source {
+        None => return Ok(filter),
+        Some(args::Source::Block) => "disk.dev exists",
+        Some(args::Source::Io | args::Source::Syscall) => "not disk.dev exists",
+    };
+    // The user's words were parsed alone first, so that an error points into them.
+    filter = Some(match filter {
+        None => parse(source)?,
+        Some(filter) => parse(&format!("({source}) and ({filter})"))?,
+    });
+    Ok(filter)
+}
+
+fn folding(typed: &args::Fold) -> Result<Folding, Failure> {
+    let quantity = quantity(typed.quantity);
+    let bound = |name: &str, text: &Option<String>| match text {
+        None => Ok(None),
+        Some(text) => {
+            let value = if quantity.is_bytes() { parse_size(text) } else { parse_duration(text) };
+            value.map(Some).map_err(|error| Failure::Usage(format!("--{name}: {error}.")))
+        }
+    };
+    let (min, max) = (bound("min", &typed.min)?, bound("max", &typed.max)?);
+    if let (Some(min), Some(max)) = (min, max)
+        && min >= max
+    {
+        return Err(Failure::Usage("--min must be smaller than --max.".into()));
+    }
+    Ok(Folding {
+        interval: interval(&typed.interval)?,
+        by: fields("--by", &typed.by)?,
+        weight: match typed.weight {
+            args::Weight::Count => Weight::Count,
+            args::Weight::Time => Weight::Time,
+            args::Weight::Bytes => Weight::Bytes,
+        },
+        quantity,
+        min,
+        max,
+    })
+}
+
+fn quantity(typed: args::Quantity) -> Quantity {
+    match typed {
+        args::Quantity::Latency => Quantity::Latency,
+        args::Quantity::Size => Quantity::Size,
+        args::Quantity::Offset => Quantity::Offset,
+        args::Quantity::Queue => Quantity::Queue,
+    }
+}
+
+fn interval(typed: &Option<String>) -> Result<Option<u64>, Failure> {
+    let Some(text) = typed else { return Ok(None) };
+    match parse_duration(text) {
+        // Sysdig's chisel takes its interval as a bare number of milliseconds; a bare number here would be nanoseconds.
+        _ if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Err(Failure::Usage(format!("-i {text} needs a unit: {text}ms or {text}s.")))
+        }
+        Ok(0) => Err(Failure::Usage("-i must be longer than zero.".into())),
+        Ok(ns) if ns > i64::MAX as u64 / 4 => Err(Failure::Usage("-i is too long.".into())),
+        Ok(ns) => Ok(Some(ns)),
+        Err(error) => Err(Failure::Usage(format!("-i: {error}."))),
+    }
+}
+
+fn fields(option: &str, names: &[String]) -> Result<Vec<Field>, Failure> {
+    let field = |name: &String| {
+        let field = Field::from_name(name.trim());
+        let field = field.ok_or_else(|| Failure::Usage(format!("{option}: there is no field {name}; latscope fields lists them.")))?;
+        if option == "--by" && matches!(field.field_type(), FieldType::Time | FieldType::Duration) {
+            let message = format!("--by {name} would make a group of every value; use -i for time, or --y for the axis.");
+            return Err(Failure::Usage(message));
+        }
+        Ok(field)
+    };
+    names.iter().map(field).collect()
+}
+
+fn shape(csv: bool, json: bool) -> Shape {
+    match (csv, json) {
+        (true, _) => Shape::Csv,
+        (_, true) => Shape::Json,
+        _ => Shape::Text,
+    }
+}
+
+fn summary(typed: args::Summary) -> Result<Summary, Failure> {
+    let over_ns = match &typed.over {
+        None => None,
+        Some(text) => Some(parse_duration(text).map_err(|error| Failure::Usage(format!("--over: {error}.")))?),
+    };
+    let by = if typed.by == ["none"] { Vec::new() } else { fields("--by", &typed.by)? };
+    let folding =
+        Folding { interval: None, by, weight: Weight::Bytes, quantity: quantity(typed.quantity), min: None, max: None };
+    Ok(Summary { folding, over_ns, sort: typed.sort, shape: shape(typed.csv, typed.json), output: typed.output })
+}
+
+fn events(typed: args::Events) -> Result<Events, Failure> {
+    let columns = if typed.columns.is_empty() { None } else { Some(fields("--columns", &typed.columns)?) };
+    Ok(Events { columns, top: typed.top, sort: typed.sort, shape: shape(typed.csv, typed.json), output: typed.output })
+}
+
+fn conversion(typed: args::Convert) -> Result<Conversion, Failure> {
+    let ending = |path: &Path| path.extension().and_then(|ending| ending.to_str()).map(str::to_string);
+    let name = typed.to.clone().or_else(|| ending(&typed.write));
+    let target = match name.as_deref() {
+        Some("lat") => Target::Lat,
+        Some("parquet") => Target::Parquet,
+        Some("csv") => Target::Csv,
+        Some("jsonl" | "ndjson" | "json") => Target::JsonLines,
+        _ => return Err(Failure::Usage("Say what to write: end the name in .lat, .parquet, .csv or .jsonl, or give --to.".into())),
+    };
+    let series = if typed.series {
+        if target != Target::Parquet {
+            return Err(Failure::Usage("--series is written as Parquet only; end the name in .parquet.".into()));
+        }
+        Some(Folding {
+            interval: interval(&typed.interval)?,
+            by: fields("--by", &typed.by)?,
+            weight: Weight::Count,
+            quantity: Quantity::Latency,
+            min: None,
+            max: None,
+        })
+    } else {
+        None
+    };
+    Ok(Conversion { write: typed.write, target, series })
+}
+
+/// The columns that a filter needs.
+pub fn filter_fields(reading: &Reading) -> FieldSet {
+    let queue = if reading.from_queue { FieldSet::default().with(Field::Queue) } else { FieldSet::default() };
+    reading.filter.as_ref().map_or(queue, |filter| filter.fields().union(queue))
+}

@@ -1,0 +1,141 @@
+//! From files to filtered batches, and from those to a series.
+
+use crate::Failure;
+use crate::plan::{self, Folding, Reading};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use latscope_capture_file::{Progress, ReadOptions};
+use latscope_event::{Batch, Context, FieldSet, Mask};
+use latscope_filter::BoundFilter;
+use latscope_series::{HistogramSeries, SeriesBuilder};
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+/// Shorter reads than this end before a bar could be read.
+const BAR_FROM_BYTES: u64 = 64 << 20;
+
+/// Reads all files, one after the other, and hands on each batch with the mask of what the filter lets through
+/// (`None`: everything). `begin` is true for the first batch of a file. Returns the context of every file.
+pub fn each_batch(
+    reading: &Reading,
+    fields: FieldSet,
+    mut take: impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<Failure>,
+) -> Result<Vec<Context>, Failure> {
+    let progress = Progress::default();
+    let mut contexts = Vec::new();
+    for file in &reading.files {
+        let mut pass = Pass { reading, bound: None, mask: Mask::default(), bar: None, progress: &progress, failure: None };
+        let options = ReadOptions {
+            format: reading.format,
+            all_syscalls: reading.all_syscalls,
+            two_columns: reading.two_columns,
+            progress: Some(&progress),
+            ..ReadOptions::new(fields.union(plan::filter_fields(reading)))
+        };
+        let mut begin = true;
+        let context = latscope_capture_file::read(file, &options, &mut |context, batch| {
+            pass.batch(context, batch, |batch, mask| take(context, batch, mask, std::mem::take(&mut begin)))
+        });
+        if let Some(failure) = pass.failure.take() {
+            return Err(failure);
+        }
+        contexts.push(context.map_err(|error| Failure::Input(error.to_string()))?);
+    }
+    Ok(contexts)
+}
+
+/// The reading of one file.
+struct Pass<'a> {
+    reading: &'a Reading,
+    bound: Option<BoundFilter>,
+    mask: Mask,
+    bar: Option<ProgressBar>,
+    progress: &'a Progress,
+    failure: Option<Failure>,
+}
+
+impl Pass<'_> {
+    fn batch(
+        &mut self,
+        context: &Context,
+        batch: &Batch,
+        take: impl FnOnce(&Batch, Option<&Mask>) -> ControlFlow<Failure>,
+    ) -> ControlFlow<()> {
+        self.show_progress();
+        let shifted;
+        let batch = if self.reading.from_queue {
+            shifted = batch.counted_from_queue();
+            &shifted
+        } else {
+            batch
+        };
+        let mask = match self.filtered(context, batch) {
+            Ok(mask) => mask,
+            Err(failure) => {
+                self.failure = Some(failure);
+                return ControlFlow::Break(());
+            }
+        };
+        match take(batch, mask) {
+            ControlFlow::Continue(()) => ControlFlow::Continue(()),
+            ControlFlow::Break(failure) => {
+                self.failure = Some(failure);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn filtered(&mut self, context: &Context, batch: &Batch) -> Result<Option<&Mask>, Failure> {
+        let Some(filter) = &self.reading.filter else { return Ok(None) };
+        let bound = match &mut self.bound {
+            Some(bound) => bound,
+            none => {
+                let bound = filter.bind(context.time_zero());
+                none.insert(bound.map_err(|error| Failure::Usage(format!("{error}\n{}", error.caret())))?)
+            }
+        };
+        bound.eval(batch, &mut self.mask);
+        Ok(Some(&self.mask))
+    }
+
+    fn show_progress(&mut self) {
+        let total = self.progress.total.load(Ordering::Relaxed);
+        if total < BAR_FROM_BYTES {
+            return;
+        }
+        // The draw target is hidden where standard error is no terminal.
+        let bar = self.bar.get_or_insert_with(|| {
+            let style = ProgressStyle::with_template("reading {bar:40} {bytes} of {total_bytes} {eta}");
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        });
+        bar.set_position(self.progress.done.load(Ordering::Relaxed));
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Reads all files into one series of at most `limit` intervals (when the interval is not given).
+pub fn series(reading: &Reading, folding: &Folding, limit: u32) -> Result<(HistogramSeries, Vec<Context>), Failure> {
+    let interval = folding.interval_or(limit);
+    let mut builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
+    let contexts = each_batch(reading, builder.fields(), |_, batch, mask, begin| {
+        if begin {
+            builder.begin_trace();
+        }
+        builder.add(batch, mask);
+        ControlFlow::Continue(())
+    })?;
+    let missing = builder.missing();
+    let series = builder.finish();
+    if missing > 0 && series.slices().is_empty() {
+        let field = folding.quantity.field().name();
+        return Err(Failure::Input(format!("No event in this trace tells {field}, so there is nothing to show over it.")));
+    }
+    Ok((series, contexts))
+}
