@@ -296,6 +296,22 @@ impl Batch {
         assert!(self.columns.iter().flatten().all(|column| column.len() == self.len), "columns differ in length");
     }
 
+    /// The same events counted from when they began to wait: the queue time moves from before the start into the latency.
+    /// Events that do not tell it stay as they are.
+    #[must_use]
+    pub fn counted_from_queue(&self) -> Batch {
+        let mut shifted = self.clone();
+        let Some(queue) = self.u64s(Field::Queue) else { return shifted };
+        let waited = || queue.iter().map(|&ns| if ns == MISSING_U64 { 0 } else { ns });
+        if let Some(Column::I64(times)) = &mut shifted.columns[Field::Time as usize] {
+            times.iter_mut().zip(waited()).for_each(|(time, ns)| *time = time.saturating_sub_unsigned(ns));
+        }
+        if let Some(Column::U64(latencies)) = &mut shifted.columns[Field::Latency as usize] {
+            latencies.iter_mut().zip(waited()).for_each(|(latency, ns)| *latency = latency.saturating_add(ns));
+        }
+        shifted
+    }
+
     /// Forgets the rows, keeps dictionaries and memory.
     pub fn clear(&mut self) {
         self.columns.iter_mut().flatten().for_each(Column::clear);
