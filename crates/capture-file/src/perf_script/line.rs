@@ -55,25 +55,51 @@ pub struct Who<'a> {
     pub cpu: Option<u32>,
 }
 
-/// Understands a line (without its newline).
-pub fn parse(line: &[u8]) -> Line<'_> {
-    match line {
-        [] | [b'\t', ..] => return Line::Silent,
-        [b'#', rest @ ..] if anchor(line).is_none() => return header(rest),
-        _ => {}
+/// Understands lines. Columns mostly stand where they stood in the line before, so it looks there first.
+#[derive(Default)]
+pub struct LineParser {
+    /// Where the colon behind the time stood.
+    colon: usize,
+}
+
+impl LineParser {
+    /// Understands a line (without its newline).
+    #[inline]
+    pub fn parse<'a>(&mut self, line: &'a [u8]) -> Line<'a> {
+        let anchor = match anchor_at(line, self.colon) {
+            Some(anchor) => anchor,
+            None => match anchor(line) {
+                Some((anchor, colon)) => {
+                    self.colon = colon;
+                    anchor
+                }
+                None => return without_anchor(line),
+            },
+        };
+        event(line, &anchor)
     }
-    let Some(anchor) = anchor(line) else {
-        return if is_stack_line(line) { Line::Silent } else { Line::Unknown };
-    };
+}
+
+/// A line that is no record.
+fn without_anchor(line: &[u8]) -> Line<'_> {
+    match line {
+        [] | [b'\t', ..] => Line::Silent,
+        [b'#', rest @ ..] => header(rest),
+        _ if is_stack_line(line) => Line::Silent,
+        _ => Line::Unknown,
+    }
+}
+
+fn event<'a>(line: &'a [u8], anchor: &Anchor) -> Line<'a> {
     let rest = &line[anchor.event..];
     if let Some(rest) = rest.strip_prefix(b"block:block_") {
-        return block(line, &anchor, rest);
+        return block(line, anchor, rest);
     }
     if let Some(rest) = rest.strip_prefix(b"raw_syscalls:sys_") {
-        return raw_syscall(line, &anchor, rest);
+        return raw_syscall(line, anchor, rest);
     }
     if let Some(rest) = rest.strip_prefix(b"syscalls:sys_") {
-        return named_syscall(line, &anchor, rest);
+        return named_syscall(line, anchor, rest);
     }
     if let Some(rest) = rest.strip_prefix(b"PERF_RECORD_LOST") {
         let digits = rest.iter().position(u8::is_ascii_digit).map_or(&b""[..], |at| &rest[at..]);
@@ -86,7 +112,7 @@ pub fn parse(line: &[u8]) -> Line<'_> {
 
 /// Time and CPU of a line, for whoever looks back.
 pub fn time_and_cpu(line: &[u8]) -> Option<(i64, Option<u32>)> {
-    let anchor = anchor(line)?;
+    let (anchor, _) = anchor(line)?;
     Some((anchor.time_ns, who(&line[..anchor.time]).cpu))
 }
 
@@ -98,39 +124,48 @@ struct Anchor {
     time_ns: i64,
 }
 
-/// Finds `SECONDS.FRACTION: `, the only column that every variant of the output has.
-fn anchor(line: &[u8]) -> Option<Anchor> {
-    for colon in memchr_iter(b':', line) {
-        if line.get(colon + 1) != Some(&b' ') {
-            continue;
-        }
-        let decimals = if colon > 6 && line[colon - 7] == b'.' {
-            6
-        } else if colon > 9 && line[colon - 10] == b'.' {
-            9
-        } else {
-            continue;
-        };
-        let point = colon - decimals - 1;
-        let mut time = point;
-        while time > 0 && line[time - 1].is_ascii_digit() {
-            time -= 1;
-        }
-        if time == point || point - time > 10 || time > 0 && line[time - 1] != b' ' {
-            continue;
-        }
-        let digits = |from: usize, to: usize| {
-            line[from..to]
-                .iter()
-                .try_fold(0i64, |sum, &byte| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0')))
-        };
-        let (Some(seconds), Some(fraction)) = (digits(time, point), digits(point + 1, colon)) else { continue };
-        let fraction_ns = if decimals == 6 { fraction * 1000 } else { fraction };
-        // At most ten digits of seconds: no overflow, and room until the year 2286 on a wall clock.
-        let time_ns = seconds.checked_mul(1_000_000_000)?.checked_add(fraction_ns)?;
-        return Some(Anchor { time, event: event_start(line, colon + 2), time_ns });
+/// Finds `SECONDS.FRACTION: `, the only column that every variant of the output has, and says where its colon stands.
+fn anchor(line: &[u8]) -> Option<(Anchor, usize)> {
+    memchr_iter(b':', line).find_map(|colon| Some((anchor_at(line, colon)?, colon)))
+}
+
+/// The anchor whose colon stands here.
+#[inline]
+fn anchor_at(line: &[u8], colon: usize) -> Option<Anchor> {
+    if colon < 8 || line.get(colon..colon + 2) != Some(b": ") {
+        return None;
     }
-    None
+    let decimals = if line[colon - 7] == b'.' {
+        6
+    } else if colon > 10 && line[colon - 10] == b'.' {
+        9
+    } else {
+        return None;
+    };
+    let point = colon - decimals - 1;
+    let mut time = point;
+    let (mut seconds, mut scale) = (0i64, 1i64);
+    while time > 0 && line[time - 1].is_ascii_digit() {
+        time -= 1;
+        // Ten digits of seconds last until the year 2286 and cannot overflow.
+        if point - time > 10 {
+            return None;
+        }
+        seconds += i64::from(line[time] - b'0') * scale;
+        scale *= 10;
+    }
+    if time == point || time > 0 && line[time - 1] != b' ' {
+        return None;
+    }
+    let mut fraction = 0;
+    for &byte in &line[point + 1..colon] {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        fraction = fraction * 10 + i64::from(byte - b'0');
+    }
+    let time_ns = seconds.checked_mul(1_000_000_000)? + if decimals == 6 { fraction * 1000 } else { fraction };
+    Some(Anchor { time, event: event_start(line, colon + 2), time_ns })
 }
 
 /// The start of the event's name, behind padding and an optional period.
@@ -169,9 +204,40 @@ fn who(columns: &[u8]) -> Who<'_> {
     }
 }
 
+/// Process and thread of these columns, as [`who`] finds them.
+#[inline]
+fn ids(columns: &[u8]) -> (i32, i32) {
+    // The common form is `TID [CPU] `, with blanks before; whatever else it is goes the long way.
+    let mut at = columns.len();
+    let skip = |mut at: usize, while_: fn(u8) -> bool| {
+        while at > 0 && while_(columns[at - 1]) {
+            at -= 1;
+        }
+        at
+    };
+    at = skip(at, |byte| byte == b' ');
+    if at > 0 && columns[at - 1] == b']' {
+        at = skip(at - 1, |byte| byte.is_ascii_digit());
+        if at > 0 && columns[at - 1] == b'[' {
+            let end = skip(at - 1, |byte| byte == b' ');
+            let start = skip(end, |byte| byte.is_ascii_digit());
+            if start > 0 && columns[start - 1] == b' ' && (1..=9).contains(&(end - start)) {
+                let tid = columns[start..end].iter().fold(0, |sum, &byte| sum * 10 + i32::from(byte - b'0'));
+                return (NO_ID, tid);
+            }
+        }
+    }
+    let who = who(columns);
+    (who.pid, who.tid)
+}
+
+fn signed(text: &[u8]) -> Option<i32> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
 /// `rq_issue: MA,MI RWBS [BYTES ](CMD) SECTOR + N [PRIO ][COMM or ERROR]`; vendor kernels put more before the last bracket.
 fn block<'a>(line: &'a [u8], anchor: &Anchor, rest: &'a [u8]) -> Line<'a> {
-    let Some(colon) = memchr(b':', rest) else { return Line::Unknown };
+    let Some(colon) = rest.iter().position(|&byte| byte == b':') else { return Line::Unknown };
     let step = match &rest[..colon] {
         b"rq_issue" => Step::Issue,
         b"rq_complete" => Step::Complete,
@@ -194,22 +260,28 @@ fn block_payload(line: &[u8], anchor: &Anchor, step: Step, payload: &[u8]) -> Op
     at.byte(b',')?;
     let minor = at.number()?;
     at.byte(b' ')?;
-    let rwbs = at.until(b' ')?;
+    let rwbs = at.word()?;
     let bytes = if at.0.first() == Some(&b'(') { 0 } else { at.number().inspect(|_| at.blanks())? };
     // A passthrough command prints its bytes between the brackets.
-    at.until(b')')?;
+    match at.0.strip_prefix(b"()") {
+        Some(rest) => at.0 = rest,
+        None => drop(at.until(b')')?),
+    }
     at.blanks();
     let sector = at.number()?;
     at.blanks();
     at.byte(b'+')?;
     at.blanks();
     let sectors = at.number()?;
-    let open = memchr(b'[', at.0)?;
-    let close = memrchr(b']', at.0).filter(|&close| close > open)?;
-    let tail = &at.0[open + 1..close];
+    let open = at.0.iter().position(|&byte| byte == b'[')?;
+    let close = match at.0 {
+        [.., b']'] => at.0.len() - 1,
+        rest => memrchr(b']', rest)?,
+    };
+    let tail = at.0.get(open + 1..close)?;
     let of_issuer = matches!(step, Step::Issue | Step::Insert | Step::Start);
-    let who = of_issuer.then(|| who(&line[..anchor.time]));
-    let error = if of_issuer { 0 } else { std::str::from_utf8(tail).ok()?.parse().unwrap_or(0) };
+    let (pid, tid) = if of_issuer { ids(&line[..anchor.time]) } else { (NO_ID, NO_ID) };
+    let error = if of_issuer || tail == b"0" { 0 } else { signed(tail).unwrap_or(0) };
     Some(Record {
         time_ns: anchor.time_ns,
         sector,
@@ -218,8 +290,8 @@ fn block_payload(line: &[u8], anchor: &Anchor, step: Step, payload: &[u8]) -> Op
         dev: u32::try_from(major).ok().filter(|&major| major < 1 << 12)? << 20
             | u32::try_from(minor).ok().filter(|&minor| minor < 1 << 20)?,
         error,
-        pid: who.map_or(NO_ID, |who| who.pid),
-        tid: who.map_or(NO_ID, |who| who.tid),
+        pid,
+        tid,
         step,
         rwbs: padded(rwbs),
         comm: padded(if of_issuer { tail } else { b"" }),
@@ -323,16 +395,30 @@ impl<'a> Cursor<'a> {
     fn number(&mut self) -> Option<u64> {
         let mut value: u64 = 0;
         let mut len = 0;
-        while let Some(&byte) = self.0.get(len)
-            && byte.is_ascii_digit()
-        {
-            let digit = u64::from(byte - b'0');
+        for &byte in self.0 {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
             // Nineteen digits always fit.
-            value = if len < 19 { value * 10 + digit } else { value.checked_mul(10)?.checked_add(digit)? };
+            value = if len < 19 {
+                value * 10 + u64::from(digit)
+            } else {
+                value.checked_mul(10)?.checked_add(u64::from(digit))?
+            };
             len += 1;
         }
         self.0 = &self.0[len..];
         (len > 0).then_some(value)
+    }
+
+    /// What stands before the next blank, which is near; goes behind it.
+    #[inline]
+    fn word(&mut self) -> Option<&'a [u8]> {
+        let at = self.0.iter().position(|&byte| byte == b' ')?;
+        let (word, rest) = self.0.split_at(at);
+        self.0 = &rest[1..];
+        Some(word)
     }
 
     /// What stands before the next such byte; goes behind it.

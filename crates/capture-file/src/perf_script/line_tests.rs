@@ -2,6 +2,10 @@
 
 use super::*;
 
+fn parse(line: &[u8]) -> Line<'_> {
+    LineParser::default().parse(line)
+}
+
 fn block_of(line: &str) -> Record {
     match parse(line.as_bytes()) {
         Line::Block(record) => record,
@@ -105,7 +109,7 @@ fn the_columns_of_every_option() {
         ("             :-1    -1 [000] 1.000000: e:e: x", ":-1", NO_ID, -1, Some(0), 1_000_000_000),
         ("           :1234  1234 [000] 1.000000: e:e: x", ":1234", NO_ID, 1234, Some(0), 1_000_000_000),
     ] {
-        let anchor = anchor(line.as_bytes()).unwrap_or_else(|| panic!("{line}"));
+        let (anchor, _) = anchor(line.as_bytes()).unwrap_or_else(|| panic!("{line}"));
         assert_eq!(who(&line.as_bytes()[..anchor.time]), Who { comm: comm.as_bytes(), pid, tid, cpu }, "{line}");
         assert_eq!(anchor.time_ns, time_ns, "{line}");
         assert!(line[anchor.event..].starts_with("e:e:"), "{line}");

@@ -19,8 +19,9 @@ pub const FILLS: FieldSet = block_pairs::FILLS.union(syscall_pairs::FILLS);
 /// A line with the anchor and an event makes it perf's.
 pub fn detect(head: &[u8]) -> Detected {
     let mut lines = head.split(|&byte| byte == b'\n');
+    let mut parser = line::LineParser::default();
     let understood =
-        |line: &[u8]| matches!(line::parse(line), Line::Block(_) | Line::Syscall(_) | Line::Other | Line::Lost { .. });
+        |line: &[u8]| matches!(parser.parse(line), Line::Block(_) | Line::Syscall(_) | Line::Other | Line::Lost { .. });
     if lines.any(understood) {
         return Detected::Yes;
     }

@@ -1,6 +1,6 @@
 //! Parses chunks of text on several threads and hands them on in order.
 
-use super::line::{self, Line};
+use super::line::{self, Line, LineParser};
 use crate::Error;
 use crate::block_pairs::Record;
 use crate::input::{Input, LineChunks};
@@ -56,6 +56,7 @@ pub struct Parsed {
     pub calls: Vec<CallRecord>,
     pub unknown: u64,
     pub other: u64,
+    parser: LineParser,
 }
 
 impl Parsed {
@@ -75,7 +76,7 @@ impl Parsed {
 
     #[inline]
     fn line(&mut self, line: &[u8], before: &[u8]) {
-        match line::parse(line.strip_suffix(b"\r").unwrap_or(line)) {
+        match self.parser.parse(line.strip_suffix(b"\r").unwrap_or(line)) {
             Line::Block(record) => self.entries.push(Entry::Block(record)),
             Line::Syscall(call) => {
                 self.entries.push(Entry::Call(self.calls.len() as u32));
