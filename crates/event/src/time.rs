@@ -141,6 +141,14 @@ pub fn format_wall(unix_ns: i64, decimals: usize, date: bool) -> String {
     text
 }
 
+/// The time zone in which [`format_wall`] shows a Unix time, for a label: `UTC+01:00`.
+pub fn wall_zone(unix_ns: i64) -> String {
+    let Ok(timestamp) = Timestamp::from_nanosecond(i128::from(unix_ns)) else { return "UTC".into() };
+    let seconds = timestamp.to_zoned(TimeZone::system()).offset().seconds();
+    let (sign, minutes) = (if seconds < 0 { '-' } else { '+' }, seconds.abs() / 60);
+    if minutes == 0 { "UTC".into() } else { format!("UTC{sign}{:02}:{:02}", minutes / 60, minutes % 60) }
+}
+
 /// Time since the start of a trace for an axis: `0s`, `1.5s`, `2:05`, `1:02:03`; `step_ns` is the distance of two labels.
 pub fn format_elapsed(ns: u64, step_ns: u64) -> String {
     let second = NS_PER_S as u64;
