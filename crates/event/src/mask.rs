@@ -81,6 +81,16 @@ impl Mask {
         }
     }
 
+    /// Keeps, among the set bits of each word of 64, those that are set in the answer for this word too: for
+    /// evaluation of 64 events at once. It is asked, with the number of the word and its bits, for words with set
+    /// bits only.
+    #[inline]
+    pub fn retain_words(&mut self, mut keep: impl FnMut(usize, u64) -> u64) {
+        for (at, word) in self.words.iter_mut().enumerate().filter(|(_, word)| **word != 0) {
+            *word &= keep(at, *word);
+        }
+    }
+
     /// Keeps what is set in both.
     pub fn and(&mut self, other: &Mask) {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
@@ -126,6 +136,12 @@ mod tests {
             let expect = |of: fn(bool, bool) -> bool| bits.iter().map(|&(a, b)| of(a, b)).collect::<Vec<_>>();
             let mut and = a.clone();
             and.retain(|at| b.get(at));
+            prop_assert_eq!(listed(&and), expect(|a, b| a && b));
+            let mut and = a.clone();
+            and.retain_words(|at, word| {
+                assert_eq!(word, a.words()[at]);
+                b.words()[at]
+            });
             prop_assert_eq!(listed(&and), expect(|a, b| a && b));
             let mut and = a.clone();
             and.and(&b);

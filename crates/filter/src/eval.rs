@@ -122,6 +122,62 @@ fn none(mask: &Mask) -> bool {
     mask.words().iter().all(|&word| word == 0)
 }
 
+/// With fewer set bits than this, a walk from bit to bit is faster than all 64 at once.
+const SPARSE: u32 = 8;
+
+/// Keeps the rows whose value passes. The test is made for rows that are no longer in question too: without a branch
+/// that costs less than asking.
+#[inline]
+fn keep<T: Copy>(mask: &mut Mask, values: &[T], test: impl Fn(T) -> bool) {
+    mask.retain_words(|at, word| {
+        let values = word_of(values, at);
+        if word.count_ones() < SPARSE {
+            return bits(word).filter(|&bit| test(values[bit])).map(|bit| 1 << bit).sum();
+        }
+        match <&[T; 64]>::try_from(values) {
+            // The length is known here, and with it how to unroll.
+            Ok(values) => pack(values.iter().map(|&value| test(value))),
+            Err(_) => pack(values.iter().map(|&value| test(value))),
+        }
+    });
+}
+
+/// Keeps the rows whose completion passes, given as a key.
+#[inline]
+fn keep_ends(batch: &Batch, mask: &mut Mask, test: impl Fn(u64) -> bool) {
+    let (times, latencies) = (batch.time(), batch.latency());
+    let holds = |(&time, &latency): (&i64, &u64)| {
+        // No branch: the key of a missing time or latency is the one that is in no range.
+        let known = time != MISSING_I64 && latency != MISSING_U64;
+        test(if known { signed_key(time.saturating_add_unsigned(latency)) } else { signed_key(MISSING_I64) })
+    };
+    mask.retain_words(|at, _| pack(word_of(times, at).iter().zip(word_of(latencies, at)).map(holds)));
+}
+
+/// The values of the rows of a word.
+fn word_of<T>(values: &[T], at: usize) -> &[T] {
+    &values[at * 64..values.len().min(at * 64 + 64)]
+}
+
+/// Positions of the set bits.
+fn bits(word: u64) -> impl Iterator<Item = usize> {
+    let next = |left: &u64| Some(left & (left - 1)).filter(|&left| left != 0);
+    std::iter::successors(Some(word).filter(|&word| word != 0), next).map(|left| left.trailing_zeros() as usize)
+}
+
+/// Up to 64 truths as the bits of a word, lowest first.
+#[inline]
+fn pack(truths: impl Iterator<Item = bool>) -> u64 {
+    // Bytes first, which compiles to straight stores; then the multiplication puts eight of them side by side.
+    let mut bytes = [0u8; 64];
+    bytes.iter_mut().zip(truths).for_each(|(byte, truth)| *byte = u8::from(truth));
+    let (eights, _) = bytes.as_chunks::<8>();
+    let gather = |word, (at, eight): (usize, &[u8; 8])| {
+        word | (u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * at)
+    };
+    eights.iter().enumerate().fold(0, gather)
+}
+
 /// A copy in the memory of a mask that is no longer used.
 fn copy(mask: &Mask, spare: &mut Vec<Mask>) -> Mask {
     let mut copy = spare.pop().unwrap_or_default();
@@ -175,21 +231,19 @@ impl NumberAt {
         match (self, ranges.as_slice()) {
             (_, []) => mask.reset(batch.len(), false),
             (NumberAt::Column(field), &[(from, to)]) => match batch.column(*field) {
-                Some(Column::U64(values)) => mask.retain(|row| values[row].wrapping_sub(from) <= to - from),
+                Some(Column::U64(values)) => keep(mask, values, |value| value.wrapping_sub(from) <= to - from),
                 Some(Column::I64(values)) => {
-                    mask.retain(|row| signed_key(values[row]).wrapping_sub(from) <= to - from);
+                    keep(mask, values, |value| signed_key(value).wrapping_sub(from) <= to - from);
                 }
                 _ => mask.reset(batch.len(), false),
             },
             (NumberAt::Column(field), _) => match batch.column(*field) {
-                Some(Column::U64(values)) => mask.retain(|row| ranges.holds(values[row])),
-                Some(Column::I64(values)) => mask.retain(|row| ranges.holds(signed_key(values[row]))),
+                Some(Column::U64(values)) => keep(mask, values, |value| ranges.holds(value)),
+                Some(Column::I64(values)) => keep(mask, values, |value| ranges.holds(signed_key(value))),
                 _ => mask.reset(batch.len(), false),
             },
-            (NumberAt::End, _) => {
-                let (time, latency) = (batch.time(), batch.latency());
-                mask.retain(|row| end(time[row], latency[row]).is_some_and(|end| ranges.holds(signed_key(end))));
-            }
+            (NumberAt::End, &[(from, to)]) => keep_ends(batch, mask, |end| end.wrapping_sub(from) <= to - from),
+            (NumberAt::End, _) => keep_ends(batch, mask, |end| ranges.holds(end)),
             _ => mask.retain(|row| {
                 let value = self.value(batch, row).and_then(|value| i64::try_from(value).ok());
                 value.is_some_and(|value| ranges.holds(signed_key(value)))
@@ -234,43 +288,62 @@ pub(crate) struct TextNode {
     field: Field,
     steps: Vec<Step>,
     test: TextTest,
-    /// By code: not asked yet, failed, passed.
-    outcomes: Vec<Outcome>,
+    /// [`FAILED`], [`PASSED`] or [`UNKNOWN`] by code; behind them a failed one that stands for every missing text.
+    outcomes: Vec<u8>,
+    /// How many are unknown.
+    unknown: usize,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Outcome {
-    Unknown,
-    Failed,
-    Passed,
-}
+const FAILED: u8 = 0;
+const PASSED: u8 = 1;
+/// Not asked yet.
+const UNKNOWN: u8 = 2;
 
 impl TextNode {
     pub fn new(field: Field, steps: Vec<Step>, test: TextTest) -> TextNode {
-        TextNode { field, steps, test, outcomes: Vec::new() }
+        TextNode { field, steps, test, outcomes: vec![FAILED], unknown: 0 }
     }
 
     fn eval(&mut self, batch: &Batch, mask: &mut Mask) {
         let Some(codes) = batch.codes(self.field) else { return mask.reset(batch.len(), false) };
         let dictionary = batch.dictionary(self.field);
-        self.outcomes.resize(dictionary.texts().len(), Outcome::Unknown);
-        let (steps, test, outcomes) = (&self.steps, &self.test, &mut self.outcomes[..]);
-        // Only entries that occur among the rows in question are ever tested; a missing text is beyond the table.
-        mask.retain(|row| match outcomes.get(codes[row] as usize) {
-            Some(Outcome::Unknown) => first_time(steps, test, outcomes, codes[row], dictionary),
-            Some(outcome) => *outcome == Outcome::Passed,
-            None => false,
-        });
+        self.extend(dictionary.texts().len());
+        if self.unknown > 0 {
+            // Never ask more often than rows are in question: the terms before may have left few of many texts.
+            if self.unknown > mask.count() {
+                return mask.retain(|row| self.ask(codes[row], dictionary));
+            }
+            for code in 0..dictionary.texts().len() {
+                self.ask(code as u32, dictionary);
+            }
+        }
+        let outcomes = &self.outcomes[..];
+        let missing = outcomes.len() - 1;
+        keep(mask, codes, |code| outcomes[missing.min(code as usize)] == PASSED);
     }
-}
 
-#[cold]
-#[inline(never)]
-fn first_time(steps: &[Step], test: &TextTest, outcomes: &mut [Outcome], code: u32, dictionary: &Dictionary) -> bool {
-    let text = dictionary.text(code).and_then(|text| apply(steps, text));
-    let passed = text.is_some_and(|text| test.matches(&text));
-    outcomes[code as usize] = if passed { Outcome::Passed } else { Outcome::Failed };
-    passed
+    /// Makes room for what the dictionary has gained.
+    fn extend(&mut self, texts: usize) {
+        let known = self.outcomes.len() - 1;
+        if texts > known {
+            self.outcomes[known] = UNKNOWN;
+            self.outcomes.resize(texts, UNKNOWN);
+            self.outcomes.push(FAILED);
+            self.unknown += texts - known;
+        }
+    }
+
+    /// Whether the text of a code passes, asked of the test the first time only.
+    fn ask(&mut self, code: u32, dictionary: &Dictionary) -> bool {
+        let Some(outcome) = self.outcomes.get_mut(code as usize) else { return false };
+        if *outcome == UNKNOWN {
+            let text = dictionary.text(code).and_then(|text| apply(&self.steps, text));
+            let passed = text.is_some_and(|text| self.test.matches(&text));
+            *outcome = if passed { PASSED } else { FAILED };
+            self.unknown -= 1;
+        }
+        *outcome == PASSED
+    }
 }
 
 /// The texts of a column after some steps, worked out once for each entry of the dictionary.

@@ -346,7 +346,7 @@ fn passes(tree: &Tree, row: &Row) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn masks_agree_with_row_by_row(tree in tree(), traces in vec(vec(row(), 0..150), 1..4)) {
