@@ -1,1 +1,20 @@
-//! x
+//! Views for a terminal as values: lines of cells with colours, and their encoding as ANSI text. Nothing here writes to
+//! a terminal or asks one anything; the program says how wide it is and how many colours it has.
+//!
+//! The spectrogram shows when it was slow, the histogram how slow, the summary and the outliers what was slow.
+#![forbid(unsafe_code)]
+
+mod axis;
+mod caption;
+mod cell;
+mod palette;
+mod scale;
+mod spectrogram;
+mod sysdig;
+
+pub use caption::TimeLabels;
+pub use cell::{Cell, Color, Line};
+pub use palette::{ColorDepth, Palette};
+pub use scale::Scale;
+pub use spectrogram::{Orient, SpectrogramOptions, spectrogram, sysdig_spectrogram, sysdig_width};
+pub use sysdig::{SysdigSpectrogram, sysdig_column};

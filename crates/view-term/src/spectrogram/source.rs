@@ -1,0 +1,225 @@
+//! What a spectrogram draws, interval by interval: a series, or events counted as the chisel counts them.
+
+use super::SpectrogramOptions;
+use crate::axis::{Axis, Place};
+use crate::palette::Palette;
+use crate::scale::Strength;
+use crate::{SysdigSpectrogram, sysdig_column};
+use latscope_histogram::{Histogram, Rule, Totals};
+use latscope_series::{HistogramSeries, Weight};
+
+pub(crate) struct Source<'a> {
+    of: Of<'a>,
+    pub strength: Strength,
+    pub width_ns: u64,
+    /// Events in all.
+    pub count: u64,
+    /// Events below and above the axis.
+    pub beyond: (u64, u64),
+    /// Events that are in no cell.
+    pub without: u64,
+}
+
+enum Of<'a> {
+    Series { series: &'a HistogramSeries, group: Option<u32>, axis: Axis },
+    Chisel(&'a SysdigSpectrogram),
+}
+
+/// One interval: rates per second, by column.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sample {
+    pub rates: Vec<f64>,
+    pub under: f64,
+    pub over: f64,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn of_series(series: &'a HistogramSeries, options: &SpectrogramOptions, columns: usize) -> Source<'a> {
+        let totals = match options.group {
+            Some(group) => series.group_totals().get(group as usize).copied().unwrap_or(Totals::EMPTY),
+            None => series.group_totals().iter().fold(Totals::EMPTY, |sum, totals| sum.merged(totals)),
+        };
+        let axis = Axis::new(series.grid(), series.quantity, &totals, (options.min, options.max), columns);
+        let mut source = Source {
+            of: Of::Series { series, group: options.group, axis },
+            strength: strength(options, series.weight),
+            width_ns: series.width_ns(),
+            count: totals.count,
+            beyond: (0, 0),
+            without: 0,
+        };
+        // One pass ahead, for the strongest cell and for what lies beyond the axis.
+        let mut sum = source.empty();
+        let mut most: f64 = 0.0;
+        for interval in source.intervals() {
+            source.collect(&mut sum, &[interval]);
+            let sample = source.sample(&sum, 1);
+            most = sample.rates.iter().fold(most, |most, &rate| most.max(rate)).max(sample.under).max(sample.over);
+            if let Of::Series { axis, .. } = &source.of {
+                for (bucket, count, _) in sum.buckets() {
+                    match axis.place(bucket) {
+                        Place::Under => source.beyond.0 += count,
+                        Place::Over => source.beyond.1 += count,
+                        Place::Column(_) => {}
+                    }
+                }
+            }
+        }
+        if options.full.is_none() {
+            source.strength.full = Strength::round_full(most, series.weight);
+        }
+        source
+    }
+
+    pub(crate) fn of_chisel(counted: &'a SysdigSpectrogram, options: &SpectrogramOptions) -> Source<'a> {
+        let (mut count, mut over) = (0, 0);
+        for (_, counts) in counted.rows() {
+            count += counts.iter().sum::<u64>();
+            over += counts[counted.width()];
+        }
+        Source {
+            of: Of::Chisel(counted),
+            strength: Strength { palette: Palette::Sysdig, ..strength(options, Weight::Count) },
+            width_ns: counted.interval_ns(),
+            count,
+            beyond: (0, over),
+            without: counted.zero(),
+        }
+    }
+
+    pub(crate) fn is_bytes(&self) -> bool {
+        matches!(&self.of, Of::Series { series, .. } if series.quantity.is_bytes())
+    }
+
+    pub(crate) fn start_ns(&self, interval: i64) -> i64 {
+        interval.saturating_mul(i64::try_from(self.width_ns).unwrap_or(i64::MAX))
+    }
+
+    /// Numbers of the intervals that have events, ascending.
+    pub(crate) fn intervals(&self) -> Box<dyn Iterator<Item = i64> + 'a> {
+        match &self.of {
+            Of::Series { series, .. } => Box::new(series.slices().keys().copied()),
+            Of::Chisel(counted) => Box::new(counted.rows().map(|(interval, _)| interval)),
+        }
+    }
+
+    pub(crate) fn range(&self) -> Option<(i64, i64)> {
+        match &self.of {
+            Of::Series { series, .. } => series.range(),
+            Of::Chisel(counted) => Some((counted.rows().next()?.0, counted.rows().last()?.0)),
+        }
+    }
+
+    /// A histogram to collect intervals in.
+    pub(crate) fn empty(&self) -> Histogram {
+        match &self.of {
+            Of::Series { series, .. } => Histogram::new(series.grid(), series.is_weighted()),
+            Of::Chisel(_) => Histogram::new(latscope_histogram::Grid::FINE, false),
+        }
+    }
+
+    /// Replaces what is in `sum` by the histogram of these intervals.
+    pub(crate) fn collect(&self, sum: &mut Histogram, intervals: &[i64]) {
+        sum.clear();
+        if let Of::Series { series, group, .. } = &self.of {
+            intervals.iter().for_each(|&interval| series.add_at(sum, interval, *group));
+        }
+    }
+
+    /// Rates by column of what [`Source::collect`] put together from so many intervals.
+    pub(crate) fn sample(&self, sum: &Histogram, intervals: usize) -> Sample {
+        let Of::Series { axis, .. } = &self.of else { return Sample::default() };
+        let per_second = self.per_second(intervals);
+        let mut starts = vec![0.0; axis.columns()];
+        let mut sample = Sample::default();
+        for (bucket, _, weight) in sum.buckets() {
+            let rate = weight as f64 * per_second;
+            match axis.place(bucket) {
+                Place::Under => sample.under += rate,
+                Place::Column(column) => starts[column] += rate,
+                Place::Over => sample.over += rate,
+            }
+        }
+        sample.rates = (0..axis.columns()).map(|column| starts[axis.source(column)]).collect();
+        sample
+    }
+
+    /// Rates by column of one interval.
+    pub(crate) fn row(&self, sum: &mut Histogram, interval: i64) -> Sample {
+        match &self.of {
+            Of::Series { .. } => {
+                self.collect(sum, &[interval]);
+                self.sample(sum, 1)
+            }
+            Of::Chisel(counted) => {
+                let per_second = self.per_second(1);
+                let rates = |count: &u64| *count as f64 * per_second;
+                match counted.counts(interval).and_then(|counts| counts.split_last()) {
+                    Some((over, counts)) => {
+                        Sample { rates: counts.iter().map(rates).collect(), under: 0.0, over: rates(over) }
+                    }
+                    None => Sample { rates: vec![0.0; counted.width()], ..Sample::default() },
+                }
+            }
+        }
+    }
+
+    /// What stands to the right of a row: its rate, and its 99th percentile where a series tells it.
+    pub(crate) fn side(&self, sum: &mut Histogram, intervals: &[i64], shown: &[Sample]) -> String {
+        let total = |sample: &Sample| sample.rates.iter().sum::<f64>() + sample.under + sample.over;
+        match &self.of {
+            Of::Series { series, .. } => {
+                self.collect(sum, intervals);
+                let weight: u128 = sum.buckets().map(|(_, _, weight)| u128::from(weight)).sum();
+                let rate = self.strength.label(weight as f64 * self.per_second(intervals.len()));
+                match sum.quantiles(&[0.99], Rule::Interpolated) {
+                    Some(values) if series.quantity.is_bytes() => {
+                        format!("{rate:>9} {:>8}", latscope_event::format_size(values[0]))
+                    }
+                    Some(values) => format!("{rate:>9} {:>7}", latscope_event::format_duration(values[0])),
+                    None => String::new(),
+                }
+            }
+            Of::Chisel(_) => {
+                let rate = shown.iter().map(total).sum::<f64>() / shown.len().max(1) as f64;
+                if rate > 0.0 { format!("{:>9}", self.strength.label(rate)) } else { String::new() }
+            }
+        }
+    }
+
+    /// What stands above [`Source::side`].
+    pub(crate) fn side_heading(&self) -> String {
+        match &self.of {
+            Of::Series { .. } => format!("{:>9} {:>7}", "rate", "p99"),
+            Of::Chisel(_) => format!("{:>9}", "rate"),
+        }
+    }
+
+    fn per_second(&self, intervals: usize) -> f64 {
+        1e9 / (self.width_ns as f64 * intervals.max(1) as f64)
+    }
+
+    /// Ticks of the axis, where a label needs `room` columns.
+    pub(crate) fn ticks(&self, room: impl Fn(&str) -> usize) -> Vec<(usize, String)> {
+        match &self.of {
+            Of::Series { axis, .. } => axis.ticks(room),
+            Of::Chisel(counted) => (0..11)
+                .filter_map(|decade| {
+                    let value = 10u64.pow(decade);
+                    Some((sysdig_column(value, counted.width())?, latscope_event::format_duration(value)))
+                })
+                .collect(),
+        }
+    }
+}
+
+fn strength(options: &SpectrogramOptions, weight: Weight) -> Strength {
+    Strength {
+        palette: options.palette,
+        depth: options.depth,
+        scale: options.scale,
+        weight,
+        unicode: options.unicode,
+        full: options.full.filter(|full| full.is_finite() && *full > 0.0).unwrap_or(1.0),
+    }
+}
