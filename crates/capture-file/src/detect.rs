@@ -1,7 +1,7 @@
 //! Which format a file has, from its content only.
 
 use crate::input::Input;
-use crate::{Error, Place, lat, perf_script, two_columns};
+use crate::{Error, Place, lat, parquet, perf_script, two_columns};
 use latscope_event::FieldSet;
 
 /// The answer of a format about the beginning of a file.
@@ -20,6 +20,10 @@ pub enum Detected {
 pub enum Format {
     /// Our own trace.
     Lat,
+    /// Events in Parquet.
+    Parquet,
+    /// A series of histograms in Parquet: no events, see [`SeriesReader`](crate::SeriesReader).
+    ParquetSeries,
     /// Text of `perf script`.
     PerfScript,
     /// Two columns: time and latency.
@@ -28,12 +32,15 @@ pub enum Format {
 
 impl Format {
     /// All formats; detection asks them in this order, so the strictest come first.
-    pub const ALL: &'static [Format] = &[Format::Lat, Format::PerfScript, Format::TwoColumns];
+    pub const ALL: &'static [Format] =
+        &[Format::Lat, Format::Parquet, Format::ParquetSeries, Format::PerfScript, Format::TwoColumns];
 
     /// The name for `--format`.
     pub fn name(self) -> &'static str {
         match self {
             Format::Lat => "lat",
+            Format::Parquet => "parquet",
+            Format::ParquetSeries => "parquet_series",
             Format::PerfScript => "perf_script",
             Format::TwoColumns => "two_columns",
         }
@@ -43,6 +50,8 @@ impl Format {
     pub fn fills(self) -> FieldSet {
         match self {
             Format::Lat => lat::FILLS,
+            Format::Parquet => parquet::FILLS,
+            Format::ParquetSeries => FieldSet::default(),
             Format::PerfScript => perf_script::FILLS,
             Format::TwoColumns => two_columns::FILLS,
         }
@@ -51,6 +60,7 @@ impl Format {
     fn detect(self, input: &Input) -> Detected {
         match self {
             Format::Lat => lat::detect(input.head()),
+            Format::Parquet | Format::ParquetSeries => parquet::detect(input, self),
             Format::PerfScript => perf_script::detect(input.head()),
             Format::TwoColumns => two_columns::detect(input.head()),
         }

@@ -110,6 +110,12 @@ impl<'a> Input<'a> {
         Error::new(&self.name, Place::File, format!("Cannot be read: {error}."))
     }
 
+    /// The file itself, when its bytes are the input's: neither a pipe nor compressed.
+    pub fn unpacked_file(&self) -> Option<File> {
+        let path = self.path.as_ref().filter(|_| !self.streamed)?;
+        File::open(path).ok()
+    }
+
     /// The bytes with random access: the file itself, or a temporary copy of what was decompressed or piped.
     pub fn seekable(mut self) -> Result<File, Error> {
         if let (Some(path), false) = (&self.path, self.streamed) {

@@ -10,6 +10,7 @@ mod detect;
 mod error;
 mod input;
 mod lat;
+mod parquet;
 mod perf_script;
 mod syscall_names;
 mod syscall_pairs;
@@ -18,6 +19,7 @@ mod two_columns;
 pub use detect::{Detected, Format};
 pub use error::{Error, Place};
 pub use lat::LatWriter;
+pub use parquet::{ParquetWriter, SeriesHeader, SeriesReader, SeriesRow, write_series_parquet};
 pub use two_columns::TwoColumns;
 
 use latscope_event::{Batch, Context, FieldSet};
@@ -71,6 +73,7 @@ pub fn read(path: &Path, options: &ReadOptions, sink: &mut Sink) -> Result<Conte
     };
     match format {
         Format::Lat => lat::read(input, options, sink),
+        Format::Parquet | Format::ParquetSeries => parquet::read(input, options, sink),
         Format::PerfScript => perf_script::read(input, options, sink),
         Format::TwoColumns => two_columns::read(input, options, sink),
     }

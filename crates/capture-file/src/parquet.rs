@@ -1,0 +1,82 @@
+//! `.parquet`: events, or a series of histograms, for DuckDB, Polars, Spark, ClickHouse and ourselves.
+//!
+//! Both kinds carry the context as JSON in the file's key-value metadata, under the keys of the `.lat` schema, and use
+//! no type that one of those programs cannot read: no unsigned integers, no nanosecond timestamps.
+
+mod read;
+mod series;
+mod write;
+
+pub use read::{FILLS, read};
+pub use series::{SeriesHeader, SeriesReader, SeriesRow, write_series_parquet};
+pub use write::ParquetWriter;
+
+use crate::arrow_columns::{context_json, io_error};
+use crate::input::Input;
+use crate::{Detected, Format};
+use ::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use ::parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
+use ::parquet::basic::{Compression, ZstdLevel};
+use ::parquet::errors::ParquetError;
+use ::parquet::file::metadata::KeyValue;
+use ::parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
+use arrow_schema::SchemaRef;
+use latscope_event::Context;
+use std::io::{self, Write};
+
+/// Metadata key of the description of a series; a file that has it holds histograms, not events.
+const SERIES_KEY: &str = "latscope.series";
+
+/// Tells the two kinds of Parquet files apart from others, and from each other where the end of the file can be seen.
+pub fn detect(input: &Input, kind: Format) -> Detected {
+    if !input.head().starts_with(b"PAR1") {
+        return Detected::No;
+    }
+    // What the columns are stands at the end. In a pipe it is out of reach, and events are the likelier content.
+    let series = input.unpacked_file().is_some_and(|file| {
+        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new().with_skip_arrow_metadata(true));
+        metadata.is_ok_and(|metadata| value(&metadata, SERIES_KEY).is_some())
+    });
+    if series == (kind == Format::ParquetSeries) { Detected::Yes } else { Detected::No }
+}
+
+/// The value of a key in the metadata of a file.
+fn value<'a>(metadata: &'a ArrowReaderMetadata, key: &str) -> Option<&'a str> {
+    let pairs = metadata.metadata().file_metadata().key_value_metadata()?;
+    pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
+}
+
+/// What both kinds have in common: zstd, statistics of pages with their index, dictionaries for texts only.
+fn properties() -> WriterPropertiesBuilder {
+    WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_statistics_enabled(EnabledStatistics::Page)
+        .set_dictionary_enabled(false)
+}
+
+fn writer<W: Write + Send>(writer: W, schema: SchemaRef, properties: WriterProperties) -> io::Result<ArrowWriter<W>> {
+    // The Arrow schema in the metadata would make some readers show categories instead of plain texts.
+    let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+    ArrowWriter::try_new_with_options(writer, schema, options).map_err(parquet_io_error)
+}
+
+/// Writes the context and these pairs into the metadata, and ends the file.
+fn close<W: Write + Send>(mut writer: ArrowWriter<W>, context: &Context, pairs: &[(&str, String)]) -> io::Result<W> {
+    let json = context_json(context, true)?;
+    let own = [(crate::lat::CONTEXT_KEY, &json), (crate::lat::VERSION_KEY, &crate::lat::VERSION.to_string())];
+    for (key, value) in own.into_iter().chain(pairs.iter().map(|(key, value)| (*key, value))) {
+        writer.append_key_value_metadata(KeyValue::new(key.to_string(), value.clone()));
+    }
+    writer.into_inner().map_err(parquet_io_error)
+}
+
+/// A Parquet error as what it mostly is: the disk is full, the pipe closed.
+fn parquet_io_error(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(error) => match error.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(error) => io::Error::other(error),
+        },
+        error => io_error(error.into()),
+    }
+}

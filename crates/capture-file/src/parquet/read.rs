@@ -1,0 +1,231 @@
+//! Events from Parquet: our own files, and those of others whose columns have our names.
+
+use super::{SERIES_KEY, value};
+use crate::input::Input;
+use crate::{Error, Place, ReadOptions, Sink};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{DataType, Field as ArrowField, Fields, Schema, TimeUnit};
+use latscope_event::{
+    Anomaly, Batch, Clock, Column, Context, Field, FieldSet, FieldType, MISSING_CODE, MISSING_I64, MISSING_U64,
+};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use std::fs::File;
+use std::sync::Arc;
+
+/// The fields that a Parquet file can hold: all.
+pub const FILLS: FieldSet = FieldSet::EVERY;
+
+/// Reads the events of a Parquet file. A pipe is copied first, because what the columns are stands at the end.
+pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
+    let name = input.name.clone();
+    let fail = |message: String| Error::new(&name, Place::File, message);
+    let file = input.seekable()?;
+    let metadata = load(&file).map_err(fail)?;
+    if value(&metadata, SERIES_KEY).is_some() {
+        return Err(fail(
+            "This file holds histograms, not events; give it as a file (not through a pipe) to a view.".into(),
+        ));
+    }
+    let mut context = context(&metadata, &name).map_err(fail)?;
+    let columns = wanted(metadata.schema().fields(), options.fields).map_err(fail)?;
+    let positions = columns.iter().map(|&(position, _)| position);
+    let projection = ProjectionMask::roots(metadata.parquet_schema(), positions);
+    let records = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone())
+        .with_projection(projection)
+        .with_batch_size(Batch::ROWS)
+        .build()
+        .map_err(|error| fail(damaged(&error)))?;
+    let mut batch = Batch::new(columns.iter().map(|&(_, field)| field).collect());
+    let own_span = context.span_ns;
+    for records in records {
+        let records = match records {
+            Ok(records) => records,
+            Err(error) => {
+                context.tally.add(Anomaly::DamagedRecords, 1);
+                context.tally.add(Anomaly::Truncated, 1);
+                context.properties.insert("cut".into(), damaged(&error));
+                break;
+            }
+        };
+        take(&records, &mut batch, &mut context).map_err(fail)?;
+        if own_span.is_none() {
+            for (&start_ns, &latency_ns) in batch.time().iter().zip(batch.latency()) {
+                context.cover(start_ns);
+                context.cover(start_ns.saturating_add_unsigned(latency_ns));
+            }
+        }
+        if !batch.is_empty() && sink(&context, &batch).is_break() {
+            break;
+        }
+    }
+    Ok(context)
+}
+
+/// What the end of the file says, with texts as dictionaries: so they are looked up once for each, not for each row.
+pub fn load(file: &File) -> Result<ArrowReaderMetadata, String> {
+    let plain = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let metadata = ArrowReaderMetadata::load(file, plain.clone()).map_err(|error| damaged(&error))?;
+    let coded = |field: &Arc<ArrowField>| match field.data_type() {
+        DataType::Utf8 if Field::from_name(field.name()).is_some() => {
+            let coded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+            Arc::new(field.as_ref().clone().with_data_type(coded))
+        }
+        _ => field.clone(),
+    };
+    let fields: Fields = metadata.schema().fields().iter().map(coded).collect();
+    let schema = Arc::new(Schema::new_with_metadata(fields, metadata.schema().metadata().clone()));
+    ArrowReaderMetadata::try_new(metadata.metadata().clone(), plain.with_schema(schema))
+        .map_err(|error| damaged(&error))
+}
+
+fn damaged(error: &dyn std::fmt::Display) -> String {
+    format!("The Parquet file is cut or damaged ({error}); a Parquet file that lost its end cannot be read.")
+}
+
+/// The context in the metadata; a foreign file has none.
+pub fn context(metadata: &ArrowReaderMetadata, name: &str) -> Result<Context, String> {
+    match value(metadata, crate::lat::CONTEXT_KEY) {
+        None => Ok(Context::new(format!("Parquet, {name}"), Clock::unanchored("unknown"))),
+        Some(json) => {
+            serde_json::from_str(json).map_err(|error| format!("The context in the metadata is damaged: {error}."))
+        }
+    }
+}
+
+/// Position and field of each column to read.
+fn wanted(columns: &Fields, asked: FieldSet) -> Result<Vec<(usize, Field)>, String> {
+    let asked = asked.union(FieldSet::ALWAYS);
+    let find = |field: Field| columns.iter().position(|column| column.name() == field.name()).map(|at| (at, field));
+    for field in FieldSet::ALWAYS.iter() {
+        if find(field).is_none() {
+            return Err(format!(
+                "The column {} is missing; events need integer columns time_ns and latency_ns.",
+                field.name()
+            ));
+        }
+    }
+    Ok(asked.iter().filter_map(find).collect())
+}
+
+/// Turns an Arrow batch into ours. Rows without time or latency are counted and left out.
+fn take(records: &RecordBatch, batch: &mut Batch, context: &mut Context) -> Result<(), String> {
+    let mut columns = Vec::new();
+    for field in batch.fields().iter() {
+        let array = records.column_by_name(field.name()).ok_or("A column is missing from a batch.")?;
+        let column = match field.field_type() {
+            FieldType::Text => texts(array, field, batch).map(Column::Text),
+            FieldType::Time | FieldType::Number => integers(array, MISSING_I64).map(Column::I64),
+            FieldType::Duration | FieldType::Bytes => integers(array, MISSING_I64).map(|values| {
+                // Ours have no negative values; in foreign files those are as good as missing.
+                Column::U64(values.into_iter().map(|value| u64::try_from(value).unwrap_or(MISSING_U64)).collect())
+            }),
+        };
+        let column = column.ok_or_else(|| {
+            format!(
+                "The column {} has the type {}, which is not a {}.",
+                field.name(),
+                array.data_type(),
+                field.field_type().word()
+            )
+        })?;
+        columns.push((field, column));
+    }
+    let without = |column: &Column, at: usize| match column {
+        Column::I64(values) => values[at] == MISSING_I64,
+        Column::U64(values) => values[at] == MISSING_U64,
+        Column::Text(_) => false,
+    };
+    let always: Vec<_> = columns.iter().filter(|(field, _)| FieldSet::ALWAYS.contains(*field)).collect();
+    let bad = |at: usize| always.iter().any(|(_, column)| without(column, at));
+    let good: Vec<bool> = (0..records.num_rows()).map(|at| !bad(at)).collect();
+    let left_out = good.iter().filter(|&&good| !good).count();
+    if left_out > 0 {
+        context.tally.add(Anomaly::DamagedRecords, left_out as u64);
+        for (_, column) in &mut columns {
+            let mut keep = good.iter();
+            let mut kept = || *keep.next().unwrap_or(&true);
+            match column {
+                Column::I64(values) => values.retain(|_| kept()),
+                Column::U64(values) => values.retain(|_| kept()),
+                Column::Text(codes) => codes.retain(|_| kept()),
+            }
+        }
+    }
+    batch.set_columns(columns);
+    Ok(())
+}
+
+/// Integers of any width as `i64`, moments in nanoseconds; `None` for another type.
+pub fn integers(array: &dyn Array, missing: i64) -> Option<Vec<i64>> {
+    macro_rules! widened {
+        ($type:ty) => {{
+            let values = array.as_primitive::<$type>();
+            let widen = |value| i64::try_from(value).unwrap_or(i64::MAX);
+            match values.nulls().filter(|nulls| nulls.null_count() > 0) {
+                None => values.values().iter().map(|&value| widen(value)).collect(),
+                Some(nulls) => {
+                    let pairs = values.values().iter().zip(nulls.iter());
+                    pairs.map(|(&value, present)| if present { widen(value) } else { missing }).collect()
+                }
+            }
+        }};
+    }
+    Some(match array.data_type() {
+        DataType::Int8 => widened!(Int8Type),
+        DataType::Int16 => widened!(Int16Type),
+        DataType::Int32 => widened!(Int32Type),
+        DataType::Int64 => widened!(Int64Type),
+        DataType::UInt8 => widened!(UInt8Type),
+        DataType::UInt16 => widened!(UInt16Type),
+        DataType::UInt32 => widened!(UInt32Type),
+        DataType::UInt64 => widened!(UInt64Type),
+        DataType::Timestamp(unit, _) => {
+            let scale = match unit {
+                TimeUnit::Second => 1_000_000_000,
+                TimeUnit::Millisecond => 1_000_000,
+                TimeUnit::Microsecond => 1_000,
+                TimeUnit::Nanosecond => 1,
+            };
+            let data = array.to_data().into_builder().data_type(DataType::Int64).build().ok()?;
+            let values = integers(&arrow_array::Int64Array::from(data), missing)?;
+            values
+                .into_iter()
+                .map(|value| if value == missing { missing } else { value.saturating_mul(scale) })
+                .collect()
+        }
+        _ => return None,
+    })
+}
+
+/// Codes of texts in the batch's dictionary; `None` for another type.
+fn texts(array: &dyn Array, field: Field, batch: &mut Batch) -> Option<Vec<u32>> {
+    match array.data_type() {
+        DataType::Dictionary(key, _) if **key == DataType::Int32 => {
+            let coded = array.as_dictionary::<Int32Type>();
+            let texts = coded.values().as_string_opt::<i32>()?;
+            let mut known = vec![None; texts.len()];
+            let mut code = |key: Option<i32>| {
+                let at = key.and_then(|key| usize::try_from(key).ok()).filter(|&at| at < texts.len());
+                at.map_or(MISSING_CODE, |at| {
+                    *known[at].get_or_insert_with(|| batch.intern(field, texts.value(at).as_bytes()))
+                })
+            };
+            Some(coded.keys().iter().map(&mut code).collect())
+        }
+        DataType::Utf8 => Some(plain(array.as_string::<i32>().iter(), field, batch)),
+        DataType::LargeUtf8 => Some(plain(array.as_string::<i64>().iter(), field, batch)),
+        DataType::Utf8View => Some(plain(array.as_string_view().iter(), field, batch)),
+        DataType::Binary => {
+            let values = array.as_binary::<i32>().iter();
+            Some(values.map(|value| value.map_or(MISSING_CODE, |value| batch.intern(field, value))).collect())
+        }
+        _ => None,
+    }
+}
+
+fn plain<'a>(texts: impl Iterator<Item = Option<&'a str>>, field: Field, batch: &mut Batch) -> Vec<u32> {
+    texts.map(|text| text.map_or(MISSING_CODE, |text| batch.intern(field, text.as_bytes()))).collect()
+}

@@ -1,0 +1,298 @@
+//! A series of histograms in Parquet: a row for each interval and group, with the non-empty buckets as two lists.
+
+use super::read::{context, integers, load};
+use super::{SERIES_KEY, close, parquet_io_error, properties, value, writer};
+use crate::arrow_columns::io_error;
+use crate::input::Input;
+use crate::{Error, Place};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use latscope_event::Context;
+use latscope_histogram::{Grid, Sparse, Totals};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::schema::types::ColumnPath;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Columns before the groups, and after them; the last one only when cells add up something other than events.
+const BEFORE: [&str; 2] = ["time_ns", "width_ns"];
+const TOTALS: [&str; 5] = ["grid", "count", "sum_ns", "min_ns", "max_ns"];
+const LISTS: [&str; 3] = ["k", "n", "w"];
+/// Rows that are encoded or decoded together; a row may have thousands of buckets.
+const CHUNK_ROWS: usize = 1024;
+/// Row groups end here, so that memory stays bounded.
+const GROUP_BYTES: usize = 64 << 20;
+
+/// What a series is of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SeriesHeader {
+    /// Names of the fields that make a group; they are columns of the file.
+    pub group_fields: Vec<String>,
+    /// What the histograms are of: `latency`, `size` ...
+    pub value: String,
+    /// What the cells add up: `count`, `time` or `bytes`.
+    pub weight: String,
+}
+
+/// The histogram of one interval and group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SeriesRow {
+    /// Start of the interval.
+    pub time_ns: i64,
+    /// Width of the interval.
+    pub width_ns: u64,
+    /// Values of the group fields.
+    pub groups: Vec<String>,
+    /// The histogram. A sum beyond `i64::MAX` (292 years of waiting in one interval) is stored as that.
+    pub histogram: Sparse,
+}
+
+/// Writes a series. Rows without counts are left out.
+///
+/// # Errors
+/// When a row has another number of group values than the header, or the disk is full.
+pub fn write_series_parquet<W: Write + Send>(
+    to: W,
+    header: &SeriesHeader,
+    context: &Context,
+    rows: impl IntoIterator<Item = SeriesRow>,
+) -> io::Result<W> {
+    let schema = schema(header)?;
+    let mut properties = properties().set_max_row_group_bytes(Some(GROUP_BYTES));
+    let repeating = header.group_fields.iter().map(String::as_str).chain(["time_ns", "width_ns", "grid"]);
+    for name in repeating {
+        properties = properties.set_column_dictionary_enabled(ColumnPath::new(vec![name.into()]), true);
+    }
+    let mut writer = writer(to, schema.clone(), properties.build())?;
+    let mut rows = rows.into_iter().filter(|row| row.histogram.totals().count > 0);
+    loop {
+        let chunk: Vec<_> = rows.by_ref().take(CHUNK_ROWS).collect();
+        if chunk.is_empty() {
+            break;
+        }
+        if chunk.iter().any(|row| row.groups.len() != header.group_fields.len()) {
+            return Err(io::Error::other("A row of the series has another number of groups than its header."));
+        }
+        let records = records(&chunk, header, schema.clone()).map_err(io_error)?;
+        writer.write(&records).map_err(parquet_io_error)?;
+    }
+    let description = serde_json::json!({
+        "group_fields": header.group_fields, "value": header.value, "weight": header.weight,
+    });
+    close(writer, context, &[(SERIES_KEY, description.to_string())])
+}
+
+fn schema(header: &SeriesHeader) -> io::Result<SchemaRef> {
+    let integer = |&name: &&str| {
+        let data_type = if name == "grid" { DataType::Int32 } else { DataType::Int64 };
+        Field::new(name, data_type, false)
+    };
+    let mut columns: Vec<_> = BEFORE.iter().map(integer).collect();
+    columns.extend(header.group_fields.iter().map(|name| Field::new(name, DataType::Utf8, false)));
+    columns.extend(TOTALS.iter().map(integer));
+    columns.push(Field::new("k", DataType::List(element(DataType::Int32)), false));
+    columns.push(Field::new("n", DataType::List(element(DataType::Int64)), false));
+    if weighted(header) {
+        columns.push(Field::new("w", DataType::List(element(DataType::Int64)), true));
+    }
+    for (at, column) in columns.iter().enumerate() {
+        if columns[..at].iter().any(|other| other.name() == column.name()) {
+            let message =
+                format!("The series cannot be grouped by {} in Parquet: a column has that name.", column.name());
+            return Err(io::Error::other(message));
+        }
+    }
+    Ok(Arc::new(Schema::new(columns)))
+}
+
+fn weighted(header: &SeriesHeader) -> bool {
+    header.weight != "count"
+}
+
+/// The element of a list, under the name that the Parquet format gives it.
+fn element(data_type: DataType) -> Arc<Field> {
+    Arc::new(Field::new("element", data_type, false))
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn records(rows: &[SeriesRow], header: &SeriesHeader, schema: SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let totals = |pick: fn(&Totals) -> i64| -> ArrayRef {
+        Arc::new(
+            rows.iter().map(|row| pick(row.histogram.totals())).collect::<Vec<_>>().into_iter().collect::<Int64Array>(),
+        )
+    };
+    let offsets = || OffsetBuffer::<i32>::from_lengths(rows.iter().map(|row| row.histogram.indices().len()));
+    let list = |data_type, values: ArrayRef| ListArray::try_new(element(data_type), offsets(), values, None);
+    let int64 = |values: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(values)) };
+    let mut arrays: Vec<ArrayRef> = vec![
+        int64(rows.iter().map(|row| row.time_ns).collect()),
+        int64(rows.iter().map(|row| signed(row.width_ns)).collect()),
+    ];
+    for at in 0..header.group_fields.len() {
+        arrays.push(Arc::new(StringArray::from_iter_values(rows.iter().map(|row| &row.groups[at]))));
+    }
+    arrays.push(Arc::new(rows.iter().map(|row| Some(i32::from(row.histogram.grid().power()))).collect::<Int32Array>()));
+    arrays.push(totals(|totals| signed(totals.count)));
+    arrays.push(totals(|totals| i64::try_from(totals.sum).unwrap_or(i64::MAX)));
+    arrays.push(totals(|totals| signed(totals.min)));
+    arrays.push(totals(|totals| signed(totals.max)));
+    let indices = rows.iter().flat_map(|row| row.histogram.indices()).map(|&index| index as i32);
+    arrays.push(Arc::new(list(DataType::Int32, Arc::new(Int32Array::from_iter_values(indices)))?));
+    let counts = rows.iter().flat_map(|row| row.histogram.counts()).map(|&count| signed(count));
+    arrays.push(Arc::new(list(DataType::Int64, int64(counts.collect()))?));
+    if weighted(header) {
+        let weights = rows.iter().flat_map(|row| row.histogram.weights()).flatten().map(|&weight| signed(weight));
+        let lengths = rows.iter().map(|row| row.histogram.weights().map_or(0, <[u64]>::len));
+        let present: NullBuffer = rows.iter().map(|row| row.histogram.weights().is_some()).collect();
+        let offsets = OffsetBuffer::<i32>::from_lengths(lengths);
+        arrays.push(Arc::new(ListArray::try_new(
+            element(DataType::Int64),
+            offsets,
+            int64(weights.collect()),
+            Some(present),
+        )?));
+    }
+    RecordBatch::try_new(schema, arrays)
+}
+
+/// The rows of a series, one after the other. After an error there are no more.
+pub struct SeriesReader {
+    header: SeriesHeader,
+    context: Context,
+    name: String,
+    records: ParquetRecordBatchReader,
+    rows: std::vec::IntoIter<SeriesRow>,
+}
+
+impl SeriesReader {
+    /// Opens a series, `-` for standard input.
+    ///
+    /// # Errors
+    /// When it cannot be read, is damaged, or holds no series.
+    pub fn open(path: &Path) -> Result<SeriesReader, Error> {
+        let input = Input::open(path, None)?;
+        let name = input.name.clone();
+        let fail = |message: String| Error::new(&name, Place::File, message);
+        let file = input.seekable()?;
+        let metadata = load(&file).map_err(fail)?;
+        let description = value(&metadata, SERIES_KEY)
+            .ok_or_else(|| fail("This Parquet file holds no series of histograms that latscope wrote.".into()))?;
+        let header = header(description).ok_or_else(|| fail("The description of the series is damaged.".into()))?;
+        let context = context(&metadata, &name).map_err(fail)?;
+        let records = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
+            .with_batch_size(CHUNK_ROWS)
+            .build()
+            .map_err(|error| fail(format!("The series cannot be read: {error}.")))?;
+        Ok(SeriesReader { header, context, name, records, rows: Vec::new().into_iter() })
+    }
+
+    /// What the series is of.
+    pub fn header(&self) -> &SeriesHeader {
+        &self.header
+    }
+
+    /// What the trace said about itself.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+}
+
+impl Iterator for SeriesReader {
+    type Item = Result<SeriesRow, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(row) = self.rows.next() {
+                return Some(Ok(row));
+            }
+            let rows = match self.records.next()? {
+                Ok(records) => rows(&records, &self.header),
+                Err(error) => Err(error.to_string()),
+            };
+            match rows {
+                Ok(rows) => self.rows = rows.into_iter(),
+                Err(why) => {
+                    // What a damaged reader would do next is anybody's guess.
+                    while self.records.next().is_some_and(|records| records.is_ok()) {}
+                    return Some(Err(Error::new(&self.name, Place::File, format!("The series is damaged: {why}."))));
+                }
+            }
+        }
+    }
+}
+
+fn header(description: &str) -> Option<SeriesHeader> {
+    let description: serde_json::Value = serde_json::from_str(description).ok()?;
+    let text = |key: &str| Some(description.get(key)?.as_str()?.to_string());
+    let groups = description.get("group_fields")?.as_array()?;
+    let group_fields = groups.iter().map(|name| Some(name.as_str()?.to_string())).collect::<Option<_>>()?;
+    Some(SeriesHeader { group_fields, value: text("value")?, weight: text("weight")? })
+}
+
+fn rows(records: &RecordBatch, header: &SeriesHeader) -> Result<Vec<SeriesRow>, String> {
+    let column = |name: &str| records.column_by_name(name).ok_or_else(|| format!("the column {name} is missing"));
+    let numbers = |name: &str| {
+        let values = integers(column(name)?, -1).ok_or_else(|| format!("the column {name} has no integers"))?;
+        Ok::<_, String>(values)
+    };
+    let [times, widths] = [numbers(BEFORE[0])?, numbers(BEFORE[1])?];
+    let [grids, counts, sums, mins, maxs] =
+        [numbers(TOTALS[0])?, numbers(TOTALS[1])?, numbers(TOTALS[2])?, numbers(TOTALS[3])?, numbers(TOTALS[4])?];
+    let list = |name: &str| {
+        let list = column(name)?.as_list_opt::<i32>().ok_or_else(|| format!("the column {name} holds no lists"))?;
+        let values = integers(list.values(), -1).ok_or_else(|| format!("the column {name} has no integers"))?;
+        Ok::<_, String>((list.clone(), values))
+    };
+    let [indices, bucket_counts] = [list(LISTS[0])?, list(LISTS[1])?];
+    let weights = if weighted(header) { Some(list(LISTS[2])?) } else { None };
+    let groups = header.group_fields.iter().map(|name| texts(column(name)?, name)).collect::<Result<Vec<_>, _>>()?;
+    let at_row = |row: usize| {
+        let part = |(list, values): &(ListArray, Vec<i64>)| -> Option<Vec<u64>> {
+            let (start, end) = (list.value_offsets()[row], list.value_offsets()[row + 1]);
+            let values = values.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)?;
+            values.iter().map(|&value| u64::try_from(value).ok()).collect()
+        };
+        let number = |values: &[i64]| u64::try_from(values[row]).ok();
+        let totals =
+            Totals { count: number(&counts)?, sum: number(&sums)?.into(), min: number(&mins)?, max: number(&maxs)? };
+        let grid = u8::try_from(grids[row]).ok().and_then(Grid::with_power)?;
+        let indices = part(&indices)?.into_iter().map(|index| u32::try_from(index).ok()).collect::<Option<Vec<_>>>()?;
+        let weights = match &weights {
+            Some(weights) if weights.0.is_valid(row) => Some(part(weights)?),
+            _ => None,
+        };
+        let fits =
+            |bound: u64, index: Option<&u32>| bound == i64::MAX as u64 || index == Some(&(grid.index(bound) as u32));
+        if !fits(totals.min, indices.first()) || !fits(totals.max, indices.last()) || totals.min > totals.max {
+            return None;
+        }
+        let histogram = Sparse::from_parts(grid, indices, part(&bucket_counts)?, weights, totals).ok()?;
+        let width_ns = number(&widths).filter(|&width| width > 0)?;
+        let groups = groups.iter().map(|group| group[row].clone()).collect();
+        Some(SeriesRow { time_ns: times[row], width_ns, groups, histogram })
+    };
+    (0..records.num_rows())
+        .map(|row| {
+            at_row(row).ok_or_else(|| format!("the histogram that begins at {} ns contradicts itself", times[row]))
+        })
+        .collect()
+}
+
+fn texts(array: &ArrayRef, name: &str) -> Result<Vec<String>, String> {
+    let owned = |text: Option<&str>| text.unwrap_or_default().to_string();
+    match array.data_type() {
+        DataType::Dictionary(_, _) => {
+            let coded = array.as_dictionary_opt::<Int32Type>().and_then(|coded| coded.downcast_dict::<StringArray>());
+            Ok(coded.ok_or_else(|| format!("the column {name} holds no text"))?.into_iter().map(owned).collect())
+        }
+        DataType::Utf8 => Ok(array.as_string::<i32>().iter().map(owned).collect()),
+        _ => Err(format!("the column {name} holds no text")),
+    }
+}
