@@ -1,0 +1,259 @@
+//! One panel: the cells as an image, the rows beyond the range, percentile lines, the value axis.
+
+use super::Picture;
+use super::grid::{Cell, Panel};
+use crate::axis::Place;
+use crate::svg::{Area, Num, Svg, shortened};
+use latscope_event::format_count;
+
+/// Height of the row of everything beyond the range, and its distance from the others.
+const BEYOND_PX: u32 = 12;
+const BEYOND_GAP_PX: u32 = 4;
+/// A cell smaller than this grows into its empty surroundings.
+const VISIBLE_PX: u32 = 3;
+
+/// Where the parts of a panel lie, pixels from the top of its image.
+#[derive(Clone, Copy)]
+struct Bands {
+    above: Option<u32>,
+    main: u32,
+    below: Option<u32>,
+    height: u32,
+}
+
+impl Bands {
+    fn of(panel: &Panel, main_px: u32) -> Bands {
+        let main = if panel.above > 0 { BEYOND_PX + BEYOND_GAP_PX } else { 0 };
+        let below = main + main_px + BEYOND_GAP_PX;
+        let has_below = panel.below > 0;
+        Bands {
+            above: (panel.above > 0).then_some(0),
+            main,
+            below: has_below.then_some(below),
+            height: if has_below { below + BEYOND_PX } else { main + main_px },
+        }
+    }
+}
+
+impl Picture<'_> {
+    /// Draws a panel below `y`; returns where it ends.
+    pub(super) fn panel(&self, svg: &mut Svg, panel: &Panel, number: usize, y: f64) -> f64 {
+        let mut y = y;
+        if panel.name.is_some() {
+            svg.text(self.frame.left(), y + 12.0, " font-size=\"12\" font-weight=\"bold\"", &self.panel_title(panel));
+            y += 18.0;
+        }
+        let note = format!(" font-size=\"10\" fill=\"{}\"", self.inks.muted);
+        if panel.above > 0 {
+            svg.text(self.frame.left(), y + 10.0, &note, &self.beyond(panel, panel.above, true));
+            y += 14.0;
+        }
+        let bands = Bands::of(panel, self.axis.height_px());
+        let (left, width) = (self.frame.left(), self.frame.plot_px());
+        let main = Area { x: left, y: y + f64::from(bands.main), width, height: f64::from(self.axis.height_px()) };
+        self.backgrounds(svg, bands, y);
+        self.ticks(svg, main);
+        self.image(svg, panel, bands, y);
+        self.frame.hatches(svg, self.contexts, y, f64::from(bands.height));
+        self.percentile_lines(svg, panel, number, main);
+        svg.rect(main, &format!(" fill=\"none\" stroke=\"{}\"", self.inks.frame));
+        let whole = Area { x: left, y, width, height: f64::from(bands.height) };
+        self.tips(svg, panel, whole, &|cell| self.cell_area(cell, bands, y));
+        y = whole.bottom();
+        if panel.below > 0 {
+            svg.text(left, y + 12.0, &note, &self.beyond(panel, panel.below, false));
+            y += 15.0;
+        }
+        y + 10.0
+    }
+
+    fn backgrounds(&self, svg: &mut Svg, bands: Bands, y: f64) {
+        let parts = [
+            (Some(bands.main), self.axis.height_px()),
+            (bands.above, BEYOND_PX),
+            (bands.below, BEYOND_PX),
+        ];
+        for (top, height) in parts {
+            if let Some(top) = top {
+                let area = Area {
+                    x: self.frame.left(),
+                    y: y + f64::from(top),
+                    width: self.frame.plot_px(),
+                    height: height.into(),
+                };
+                svg.rect(area, &format!(" fill=\"{}\"", self.inks.plot));
+            }
+        }
+    }
+
+    fn ticks(&self, svg: &mut Svg, main: Area) {
+        let ticks = self.axis.ticks();
+        let at = |px: f64| main.bottom() - px.round() + 0.5;
+        if self.options.grid {
+            svg.put(format_args!("<path stroke=\"{}\" d=\"", self.inks.grid));
+            for (px, _) in ticks.iter().filter(|(_, label)| label.is_some()) {
+                svg.put(format_args!("M{} {}h{}", Num(main.x), Num(at(*px)), Num(main.width)));
+            }
+            svg.put(format_args!("\"/>\n"));
+        }
+        svg.put(format_args!("<path stroke=\"{}\" d=\"", self.inks.muted));
+        for (px, label) in &ticks {
+            let length = if label.is_some() { 5 } else { 3 };
+            svg.put(format_args!("M{} {}h-{length}", Num(main.x), Num(at(*px))));
+        }
+        svg.put(format_args!("\"/>\n<g text-anchor=\"end\">\n"));
+        for (px, label) in &ticks {
+            if let Some(label) = label {
+                svg.text(main.x - 8.0, at(*px) + 3.5, "", label);
+            }
+        }
+        svg.put(format_args!("</g>\n"));
+    }
+
+    /// A sentence about the events beyond one end of the axis.
+    fn beyond(&self, panel: &Panel, count: u64, above: bool) -> String {
+        let (lower, upper) = self.axis.range();
+        let label = |value| self.axis.label(value);
+        let share = 100.0 * count as f64 / panel.totals.count.max(1) as f64;
+        let range = if above {
+            format!("> {}, up to {}", label(upper), label(panel.totals.max))
+        } else {
+            format!("< {}, down to {}", label(lower), label(panel.totals.min))
+        };
+        format!("{range}: {} events ({})", format_count(count), percent(share))
+    }
+
+    fn panel_title(&self, panel: &Panel) -> String {
+        let name = shortened(panel.name.as_deref().unwrap_or_default(), 60);
+        let all: u64 = self.panels.iter().map(|panel| panel.totals.count).sum();
+        let mut title = format!(
+            "{name}: {} events ({})",
+            format_count(panel.totals.count),
+            percent(100.0 * panel.totals.count as f64 / all.max(1) as f64)
+        );
+        if self.series.is_weighted() {
+            let all: f64 = self.panels.iter().map(|panel| panel.weight as f64).sum();
+            let share = 100.0 * panel.weight as f64 / all.max(1.0);
+            let sum = super::colour::weight_label(self.series.weight, panel.weight);
+            title += &format!(", {sum} of {} ({})", self.weight_noun(), percent(share));
+        }
+        title
+    }
+
+    /// Pixels of a cell in the image of its panel: left, top, width, height.
+    fn cell_px(&self, cell: &Cell, bands: Bands) -> [u32; 4] {
+        let (top, height) = match cell.place {
+            Place::Above => (bands.above.unwrap_or(0), BEYOND_PX),
+            Place::Below => (bands.below.unwrap_or(0), BEYOND_PX),
+            Place::Row(row) => {
+                let row = self.axis.rows()[row as usize];
+                (bands.main + self.axis.height_px() - row.to_px, row.to_px - row.from_px)
+            }
+        };
+        [cell.column * self.frame.column_px, top, self.frame.column_px, height]
+    }
+
+    fn cell_area(&self, cell: &Cell, bands: Bands, y: f64) -> Area {
+        let [left, top, width, height] = self.cell_px(cell, bands).map(f64::from);
+        Area { x: self.frame.left() + left, y: y + top, width, height }
+    }
+
+    fn image(&self, svg: &mut Svg, panel: &Panel, bands: Bands, y: f64) {
+        let (width, height) = (self.frame.plot_px() as u32, bands.height);
+        let mut canvas = Canvas { pixels: vec![0; (width * height) as usize], width, height };
+        for cell in &panel.cells {
+            canvas.fill(self.cell_px(cell, bands), self.colours.index(cell.weight));
+        }
+        for cell in &panel.cells {
+            canvas.grow(self.cell_px(cell, bands), self.colours.index(cell.weight));
+        }
+        svg.put(format_args!(
+            "<image x=\"{}\" y=\"{}\" width=\"{width}\" height=\"{height}\" preserveAspectRatio=\"none\" \
+             style=\"image-rendering:pixelated\" href=\"{}\"/>\n",
+            Num(self.frame.left()),
+            Num(y),
+            crate::png::data_uri(width, &canvas.pixels, &self.ramp)
+        ));
+    }
+
+    fn percentile_lines(&self, svg: &mut Svg, panel: &Panel, number: usize, main: Area) {
+        for (line, values) in panel.percentiles.iter().enumerate() {
+            let path = self.line_path(values, main);
+            if path.is_empty() {
+                continue;
+            }
+            let (halo, ink) = (self.inks.halo, self.inks.lines[line % self.inks.lines.len()]);
+            svg.put(format_args!(
+                "<path id=\"l{number}-{line}\" fill=\"none\" stroke=\"{halo}\" stroke-opacity=\"0.75\" stroke-width=\"3\" \
+                 stroke-linejoin=\"round\" d=\"{path}\"/>\n<path fill=\"none\" stroke=\"{ink}\" stroke-width=\"1.3\" \
+                 stroke-linejoin=\"round\" d=\"{path}\"/>\n"
+            ));
+        }
+    }
+
+    /// A line through the middles of the columns, broken where a column is empty; a lone value is a dash.
+    fn line_path(&self, values: &[Option<u64>], main: Area) -> String {
+        use std::fmt::Write;
+        let (mut path, half) = (String::new(), f64::from(self.frame.column_px) / 2.0);
+        let (lower, upper) = self.axis.range();
+        for (column, value) in values.iter().enumerate() {
+            let Some(value) = *value else { continue };
+            // Beyond the range the line runs along the edge.
+            let px = self.axis.px(value.clamp(lower, upper)).unwrap_or(0.0);
+            let (x, y) = (self.frame.x(column as u32) + half, main.bottom() - px);
+            let neighbour = |column: Option<usize>| column.and_then(|at| values.get(at)).is_some_and(Option::is_some);
+            let (before, after) = (neighbour(column.checked_sub(1)), neighbour(column.checked_add(1)));
+            // Writing to a String does not fail.
+            let _ = match (before, after) {
+                (true, _) => write!(path, "L{} {}", Num(x), Num(y)),
+                (false, true) => write!(path, "M{} {}", Num(x), Num(y)),
+                (false, false) => write!(path, "M{} {}h{}", Num(x - half), Num(y), Num(2.0 * half)),
+            };
+        }
+        path
+    }
+}
+
+/// A share for people: `0.27 %`.
+pub(super) fn percent(share: f64) -> String {
+    match share {
+        share if share == 0.0 || share == 100.0 => format!("{share:.0} %"),
+        share if share < 0.01 => "< 0.01 %".into(),
+        share if share < 1.0 => format!("{share:.2} %"),
+        share if share > 99.9 => "> 99.9 %".into(),
+        share => format!("{share:.1} %"),
+    }
+}
+
+struct Canvas {
+    pixels: Vec<u8>,
+    width: u32,
+    height: u32,
+}
+
+impl Canvas {
+    fn fill(&mut self, [left, top, width, height]: [u32; 4], colour: u8) {
+        for y in top..(top + height).min(self.height) {
+            let from = (y * self.width + left) as usize;
+            self.pixels[from..from + width as usize].fill(colour);
+        }
+    }
+
+    /// Widens a cell that stands alone until it is large enough to be seen.
+    fn grow(&mut self, [left, top, width, height]: [u32; 4], colour: u8) {
+        let (more_x, more_y) = (VISIBLE_PX.saturating_sub(width), VISIBLE_PX.saturating_sub(height));
+        if more_x + more_y == 0 {
+            return;
+        }
+        let x0 = left.saturating_sub(more_x.div_ceil(2));
+        let y0 = top.saturating_sub(more_y.div_ceil(2));
+        let x1 = (left + width + more_x / 2).min(self.width);
+        let y1 = (top + height + more_y / 2).min(self.height);
+        let inside = |x: u32, y: u32| (left..left + width).contains(&x) && (top..top + height).contains(&y);
+        let surroundings = || (y0..y1).flat_map(|y| (x0..x1).map(move |x| (x, y))).filter(|&(x, y)| !inside(x, y));
+        if surroundings().all(|(x, y)| self.pixels[(y * self.width + x) as usize] == 0) {
+            let places: Vec<_> = surroundings().collect();
+            places.into_iter().for_each(|(x, y)| self.pixels[(y * self.width + x) as usize] = colour);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The legend: what a colour means in numbers, and which line is which percentile.
+
+use super::{ColorScale, Picture};
+use crate::svg::{Area, Num, Svg, text_width};
+use latscope_event::format_duration;
+use latscope_series::Weight;
+
+const BAR_PX: f64 = 300.0;
+
+impl Picture<'_> {
+    /// Draws the legend below `y`; returns where it ends.
+    pub(super) fn legend(&self, svg: &mut Svg, y: f64) -> f64 {
+        let left = self.frame.left();
+        let muted = format!(" fill=\"{}\"", self.inks.muted);
+        svg.text(left, y + 10.0, &muted, &self.colour_words());
+        let bar = Area { x: left, y: y + 16.0, width: BAR_PX, height: 10.0 };
+        let step_px = bar.width / self.ramp.len() as f64;
+        svg.put(format_args!("<g shape-rendering=\"crispEdges\">\n"));
+        // Neighbouring steps overlap, so that no renderer shows a seam.
+        for (step, [r, g, b]) in self.ramp.iter().enumerate() {
+            let x = bar.x + step as f64 * step_px;
+            svg.put(format_args!(
+                "<path fill=\"#{r:02x}{g:02x}{b:02x}\" d=\"M{} {}H{}v{}H{}z\"/>\n",
+                Num(x),
+                Num(bar.y),
+                Num(bar.right()),
+                Num(bar.height),
+                Num(x)
+            ));
+        }
+        svg.put(format_args!("</g>\n"));
+        self.bar_labels(svg, bar);
+        self.line_keys(svg, y + 10.0);
+        y + 50.0
+    }
+
+    fn bar_labels(&self, svg: &mut Svg, bar: Area) {
+        let mut ticks = self.colours.ticks();
+        if self.colours.fixed
+            && let Some((_, label)) = ticks.last_mut().filter(|(place, _)| *place > 0.999)
+        {
+            *label = format!("≥ {label}");
+        }
+        let mut end = f64::NEG_INFINITY;
+        for (place, label) in ticks {
+            let x = bar.x + place * bar.width;
+            svg.put(format_args!("<path stroke=\"{}\" d=\"M{} {}v3\"/>\n", self.inks.muted, Num(x), Num(bar.bottom())));
+            let half = text_width(&label, 10.0) / 2.0;
+            if x - half > end + 4.0 {
+                svg.text(x, bar.bottom() + 13.0, " text-anchor=\"middle\" font-size=\"10\"", &label);
+                end = x + half;
+            }
+        }
+    }
+
+    fn line_keys(&self, svg: &mut Svg, y: f64) {
+        let mut x = self.frame.page_px() - 26.0;
+        for (line, &quantile) in self.options.percentiles.iter().enumerate().rev() {
+            let name = quantile_name(quantile);
+            svg.text(x, y, " text-anchor=\"end\"", &name);
+            x -= text_width(&name, 11.0) + 6.0;
+            let ink = self.inks.lines[line % self.inks.lines.len()];
+            svg.put(format_args!(
+                "<path stroke=\"{ink}\" stroke-width=\"2\" d=\"M{} {}h-18\"/>\n",
+                Num(x),
+                Num(y - 4.0)
+            ));
+            x -= 32.0;
+        }
+    }
+
+    fn colour_words(&self) -> String {
+        let what = match self.series.weight {
+            Weight::Count => "events per second in a cell",
+            Weight::Time => "time spent per second in a cell",
+            Weight::Bytes => "bytes per second in a cell",
+        };
+        let scale = match self.options.color {
+            ColorScale::Log => "",
+            ColorScale::Sqrt => ", square-root colours",
+            ColorScale::Linear => ", linear colours",
+        };
+        let one = match self.series.weight {
+            Weight::Count => format!(
+                "; one event in {} is {}",
+                format_duration(self.frame.width_ns),
+                self.colours.label(1e9 / self.frame.width_ns as f64)
+            ),
+            _ => String::new(),
+        };
+        format!("{what}{scale}{one}")
+    }
+
+    /// What the weights add up, as a noun.
+    pub(super) fn weight_noun(&self) -> &'static str {
+        match self.series.weight {
+            Weight::Count => "events",
+            Weight::Time => "time spent",
+            Weight::Bytes => "data",
+        }
+    }
+}
+
+/// `p99.9`, `min`, `max`.
+pub(super) fn quantile_name(quantile: f64) -> String {
+    if quantile <= 0.0 {
+        "min".into()
+    } else if quantile >= 1.0 {
+        "max".into()
+    } else {
+        // Eight decimals hide what a multiplication by 100 adds.
+        let text = format!("{:.8}", quantile * 100.0);
+        format!("p{}", text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}

@@ -1,0 +1,244 @@
+//! The heat map: time to the right, latency (or size, offset, queue time) upwards, colour for how much fell into a cell.
+
+mod caption;
+mod colour;
+mod draw;
+mod frame;
+mod grid;
+mod legend;
+mod strips;
+mod tips;
+
+pub use colour::ColorScale;
+
+use crate::axis::{AxisWish, Scale, ValueAxis};
+use crate::palette::{Inks, Palette, Theme};
+use crate::svg::{Area, Escaped, Num, Svg};
+use colour::Colours;
+use frame::Frame;
+use grid::{Facets, Panel};
+use latscope_event::Context;
+use latscope_series::{HistogramSeries, Quantity};
+
+/// How a heat map shall look.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HeatmapOptions {
+    /// Heading; by default it names the quantity and the weight.
+    pub title: Option<String>,
+    /// Width of the plot, pixels; also the largest number of columns. From 200 to 4000.
+    pub width: u32,
+    /// Height of the plot, pixels: of one panel, or of all facets together. From 100 to 4000.
+    pub height: u32,
+    /// At most so many rows; by default as many as stay 3 pixels high.
+    pub rows: Option<u32>,
+    /// Layout of the value axis; by default linear for offsets, logarithmic for everything else.
+    pub scale_y: Option<Scale>,
+    /// Smallest value with rows of its own (nanoseconds or bytes); smaller ones share a row.
+    pub min: Option<u64>,
+    /// Largest value with rows of its own (nanoseconds or bytes); larger ones share a row.
+    pub max: Option<u64>,
+    /// How weights become colours.
+    pub color: ColorScale,
+    /// Fixes the last colour, in weight per second and cell (events, nanoseconds or bytes per second), so that pictures
+    /// of different traces and intervals compare.
+    pub color_max: Option<f64>,
+    /// Colours of the cells.
+    pub palette: Palette,
+    /// Background.
+    pub theme: Theme,
+    /// Quantiles (0 to 1) drawn as lines over the cells; at most six.
+    pub percentiles: Vec<f64>,
+    /// Whether strips below show rate, throughput and requests in flight.
+    pub strips: bool,
+    /// Whether faint lines mark the ticks.
+    pub grid: bool,
+    /// The filter that made the series, to be named.
+    pub filter: Option<String>,
+    /// A panel for each group, the heaviest first.
+    pub facet: bool,
+    /// So many texts that show when the pointer rests; they take some 150 bytes each.
+    pub max_tooltips: u32,
+}
+
+impl Default for HeatmapOptions {
+    fn default() -> HeatmapOptions {
+        HeatmapOptions {
+            title: None,
+            width: 1180,
+            height: 400,
+            rows: None,
+            scale_y: None,
+            min: None,
+            max: None,
+            color: ColorScale::Log,
+            color_max: None,
+            palette: Palette::default(),
+            theme: Theme::default(),
+            percentiles: vec![0.5, 0.99],
+            strips: true,
+            grid: true,
+            filter: None,
+            facet: false,
+            max_tooltips: 500,
+        }
+    }
+}
+
+/// Options that make no picture.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum HeatmapError {
+    /// The range of the value axis is empty.
+    #[error("The smallest value of the axis ({min}) is not below the largest ({max}); give --min a value below --max.")]
+    Range {
+        /// The given minimum with its unit.
+        min: String,
+        /// The given maximum with its unit.
+        max: String,
+    },
+    /// A quantile outside of 0 to 1, or too many of them.
+    #[error("Percentile lines must be at most 6 numbers from 0 to 100.")]
+    Percentiles,
+    /// No usable end of the colour scale.
+    #[error("The end of the colour scale must be a positive number.")]
+    ColorMax,
+    /// A size beyond what a picture can be.
+    #[error("A heat map is 200 to 4000 pixels wide, 100 to 4000 high and has at least one row.")]
+    Size,
+}
+
+/// Panels beyond this many are merged into the last one.
+const PANELS: usize = 12;
+
+impl HeatmapOptions {
+    fn check(&self, quantity: Quantity) -> Result<(), HeatmapError> {
+        if let (Some(min), Some(max)) = (self.min, self.max)
+            && min >= max
+        {
+            let label = |value| crate::axis::label(quantity, value);
+            return Err(HeatmapError::Range { min: label(min), max: label(max) });
+        }
+        if self.percentiles.len() > 6 || !self.percentiles.iter().all(|quantile| (0.0..=1.0).contains(quantile)) {
+            return Err(HeatmapError::Percentiles);
+        }
+        if self.color_max.is_some_and(|end| !(end > 0.0 && end.is_finite())) {
+            return Err(HeatmapError::ColorMax);
+        }
+        if !(200..=4000).contains(&self.width) || !(100..=4000).contains(&self.height) || self.rows == Some(0) {
+            return Err(HeatmapError::Size);
+        }
+        Ok(())
+    }
+
+    fn scale(&self, quantity: Quantity) -> Scale {
+        self.scale_y.unwrap_or(if quantity == Quantity::Offset { Scale::Linear } else { Scale::Log })
+    }
+}
+
+/// Everything that is drawn, before it is drawn.
+struct Picture<'a> {
+    series: &'a HistogramSeries,
+    contexts: &'a [Context],
+    options: &'a HeatmapOptions,
+    frame: Frame,
+    axis: ValueAxis,
+    panels: Vec<Panel>,
+    colours: Colours,
+    ramp: Vec<[u8; 3]>,
+    inks: Inks,
+}
+
+/// Draws the heat map of a series as one self-contained SVG. The contexts are those of the traces that the series was
+/// made from: their host, clock, losses and notes are part of the picture.
+///
+/// # Errors
+/// When the options contradict themselves.
+pub fn heatmap(
+    series: &HistogramSeries,
+    contexts: &[Context],
+    options: &HeatmapOptions,
+) -> Result<String, HeatmapError> {
+    options.check(series.quantity)?;
+    let (series, frame) = frame::fitted(series, contexts, options);
+    let facets = if options.facet && !series.by.is_empty() {
+        Facets::by_group(&series, PANELS)
+    } else {
+        Facets::none(&series)
+    };
+    let many = facets.names.len() as u32;
+    let height_px = if many > 1 { (2 * options.height / many).clamp(90, 260).min(options.height) } else { options.height };
+    let wish = AxisWish {
+        quantity: series.quantity,
+        scale: options.scale(series.quantity),
+        min: options.min,
+        max: options.max,
+        height_px,
+        rows: options.rows,
+    };
+    let axis = ValueAxis::new(&series.total(None), &wish);
+    // Half of the texts are for stretches of time, half for cells.
+    let stretches = (options.max_tooltips / 2 / many).max(1);
+    let stride = frame.columns.count.div_ceil(stretches);
+    let panels = grid::panels(&series, frame.columns, &axis, &facets, &options.percentiles, stride);
+    let weights = panels.iter().flat_map(|panel| &panel.cells).map(|cell| cell.weight);
+    let colours = Colours::new(options.color, series.weight, series.width_ns(), weights, options.color_max);
+    let ramp = options.palette.ramp(options.theme, colours.steps);
+    let inks = options.theme.inks();
+    let picture = Picture { series: &series, contexts, options, frame, axis, panels, colours, ramp, inks };
+    Ok(picture.draw())
+}
+
+impl Picture<'_> {
+    fn draw(&self) -> String {
+        // What goes on top of what is below is known only when all of it is laid out, so the body is drawn first.
+        let mut body = Svg::new();
+        let head_px = self.head(&mut body);
+        let mut y = self.legend(&mut body, head_px);
+        let top = y;
+        if self.panels.iter().all(|panel| panel.totals.count == 0) {
+            y = self.nothing(&mut body, y);
+        } else {
+            let mut plots = Svg::new();
+            for (number, panel) in self.panels.iter().enumerate() {
+                y = self.panel(&mut plots, panel, number, y);
+            }
+            if self.options.strips {
+                y = self.strips(&mut plots, y);
+            }
+            self.frame.verticals(&mut body, &self.inks, top, y, self.options.grid);
+            body.put(format_args!("{}", plots.finish()));
+            y = self.frame.axis(&mut body, &self.inks, y);
+        }
+        let height = self.notes(&mut body, y) + 12.0;
+        let (width, inks) = (self.frame.page_px(), &self.inks);
+        let mut page = Svg::new();
+        page.put(format_args!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" role=\"img\" \
+             aria-labelledby=\"t d\" font-family=\"sans-serif\" font-size=\"11\" fill=\"{2}\">\n<title id=\"t\">{3}</title>\n\
+             <desc id=\"d\">{4}</desc>\n",
+            Num(width),
+            Num(height),
+            inks.text,
+            Escaped(&self.title()),
+            Escaped(&self.description())
+        ));
+        page.put(format_args!(
+            "<defs><pattern id=\"lost\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" \
+             patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"6\" fill=\"{}\"/></pattern>\
+             <pattern id=\"partial\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(-45)\">\
+             <rect width=\"1\" height=\"4\" fill=\"{}\"/></pattern></defs>\n",
+            inks.alarm, inks.muted
+        ));
+        page.rect(Area { x: 0.0, y: 0.0, width, height }, &format!(" fill=\"{}\"", inks.page));
+        page.put(format_args!("{}</svg>\n", body.finish()));
+        page.finish()
+    }
+
+    /// A plot without anything in it, and a word that says so.
+    fn nothing(&self, svg: &mut Svg, y: f64) -> f64 {
+        let area = Area { x: self.frame.left(), y, width: self.frame.page_px() - self.frame.left() - 24.0, height: 160.0 };
+        svg.rect(area, &format!(" fill=\"{}\" stroke=\"{}\"", self.inks.plot, self.inks.frame));
+        let style = format!(" text-anchor=\"middle\" font-size=\"15\" fill=\"{}\"", self.inks.muted);
+        svg.text(area.x + area.width / 2.0, y + 85.0, &style, "no events");
+        area.bottom() + 12.0
+    }
+}

@@ -1,0 +1,96 @@
+//! Texts that show when the pointer rests on the picture; `<title>` elements, so no script is needed.
+
+use super::Picture;
+use super::colour::weight_label;
+use super::draw::percent;
+use super::grid::{Cell, Panel};
+use crate::axis::Place;
+use crate::svg::{Area, Escaped, Num, Svg};
+use latscope_event::format_count;
+
+impl Picture<'_> {
+    /// Invisible areas with a text: one for each stretch of time over the whole height, and on top of them one for
+    /// each of the highest and of the heaviest cells.
+    pub(super) fn tips(&self, svg: &mut Svg, panel: &Panel, whole: Area, area_of: &dyn Fn(&Cell) -> Area) {
+        if self.options.max_tooltips == 0 {
+            return;
+        }
+        svg.put(format_args!("<g fill-opacity=\"0\">\n"));
+        for stretch in &panel.stretches {
+            let (from, to) = (stretch.columns.start, stretch.columns.end);
+            let mut text = format!(
+                "{}\n{} events\np50 {}, p99 {}, max {}",
+                self.span(from, to),
+                format_count(stretch.totals.count),
+                self.axis.label(stretch.p50),
+                self.axis.label(stretch.p99),
+                self.axis.label(stretch.totals.max)
+            );
+            if self.series.is_weighted() {
+                text += &format!("\n{} of {}", weight_label(self.series.weight, stretch.weight), self.weight_noun());
+            }
+            let width = f64::from((to - from) * self.frame.column_px);
+            self.tip(svg, Area { x: self.frame.x(from), width, ..whole }, &text);
+        }
+        for cell in self.worth_a_tip(panel) {
+            self.tip(svg, area_of(cell), &self.cell_text(panel, cell));
+        }
+        svg.put(format_args!("</g>\n"));
+    }
+
+    fn tip(&self, svg: &mut Svg, area: Area, text: &str) {
+        svg.put(format_args!(
+            "<path d=\"M{} {}h{}v{}h-{}z\"><title>{}</title></path>\n",
+            Num(area.x),
+            Num(area.y),
+            Num(area.width),
+            Num(area.height),
+            Num(area.width),
+            Escaped(text)
+        ));
+    }
+
+    /// The cells with the largest values, and those with the most in them.
+    fn worth_a_tip<'a>(&self, panel: &'a Panel) -> Vec<&'a Cell> {
+        let budget = self.options.max_tooltips as usize / 2 / self.panels.len().max(1);
+        let mut order: Vec<usize> = (0..panel.cells.len()).collect();
+        order.sort_by_key(|&at| std::cmp::Reverse((panel.cells[at].place, panel.cells[at].weight)));
+        let mut chosen: Vec<usize> = order.iter().copied().take(budget / 2).collect();
+        order.sort_by_key(|&at| std::cmp::Reverse(panel.cells[at].weight));
+        chosen.extend(order.iter().copied().take(budget - budget / 2));
+        chosen.sort_unstable();
+        chosen.dedup();
+        chosen.into_iter().map(|at| &panel.cells[at]).collect()
+    }
+
+    fn cell_text(&self, panel: &Panel, cell: &Cell) -> String {
+        let (lower, upper) = self.axis.range();
+        let label = |value| self.axis.label(value);
+        let range = match cell.place {
+            Place::Below => format!("< {}", label(lower)),
+            Place::Above => format!("> {}", label(upper)),
+            Place::Row(row) => {
+                let row = self.axis.rows()[row as usize];
+                format!("{} - {}", label(row.lower), label(row.upper.saturating_add(1)))
+            }
+        };
+        let all = panel.counts[cell.column as usize].max(1);
+        let mut text = format!(
+            "{}\n{range}\n{} events, {} of this interval",
+            self.span(cell.column, cell.column + 1),
+            format_count(cell.count),
+            percent(100.0 * cell.count as f64 / all as f64)
+        );
+        if self.series.is_weighted() {
+            text += &format!("\n{} of {}", weight_label(self.series.weight, cell.weight), self.weight_noun());
+        }
+        text
+    }
+
+    /// The time of some columns: elapsed, and by the wall clock.
+    fn span(&self, from: u32, to: u32) -> String {
+        let (from, to) = (self.frame.start_ns(from), self.frame.start_ns(to));
+        let elapsed = format!("{} - {}", self.frame.moment(from), self.frame.moment(to));
+        self.frame.wall(from).map_or(elapsed.clone(), |wall| format!("{elapsed} ({wall})"))
+    }
+}

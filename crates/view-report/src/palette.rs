@@ -1,0 +1,178 @@
+//! Colours of pictures.
+
+/// The colours of cells, from few to many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Palette {
+    /// Yellow, red, violet; even steps of brightness, readable with any colour vision.
+    #[default]
+    Inferno,
+    /// Yellow, green, blue; even steps of brightness, readable with any colour vision.
+    Viridis,
+    /// Yellow to blue, made to look the same with and without red-green blindness.
+    Cividis,
+    /// Pale to red, as in the first published latency heat maps.
+    Classic,
+}
+
+impl Palette {
+    /// All palettes.
+    pub const ALL: [Palette; 4] = [Palette::Inferno, Palette::Viridis, Palette::Cividis, Palette::Classic];
+
+    /// The word for options.
+    pub fn word(self) -> &'static str {
+        match self {
+            Palette::Inferno => "inferno",
+            Palette::Viridis => "viridis",
+            Palette::Cividis => "cividis",
+            Palette::Classic => "classic",
+        }
+    }
+
+    /// Support points, dark to light, and the part of them that stands out from a light and from a dark background.
+    /// The first three are the colour maps of that name that matplotlib gave to the public domain (CC0).
+    fn points(self) -> (&'static [u32], [f64; 2], [f64; 2]) {
+        match self {
+            Palette::Inferno => (
+                &[
+                    0x000004, 0x1b0c41, 0x4a0c6b, 0x781c6d, 0xa52c60, 0xcf4446, 0xed6925, 0xfb9b06, 0xf7d13d, 0xfcffa4,
+                ],
+                [0.06, 0.86],
+                [0.27, 1.0],
+            ),
+            Palette::Viridis => (
+                &[
+                    0x440154, 0x482878, 0x3e4989, 0x31688e, 0x26828e, 0x1f9e89, 0x35b779, 0x6ece58, 0xb5de2b, 0xfde725,
+                ],
+                [0.0, 0.86],
+                [0.2, 1.0],
+            ),
+            Palette::Cividis => (
+                &[
+                    0x00204d, 0x00336f, 0x39486b, 0x575c6d, 0x707173, 0x8a8779, 0xa69d75, 0xc4b56c, 0xe4cf5b, 0xffea46,
+                ],
+                [0.0, 0.86],
+                [0.25, 1.0],
+            ),
+            Palette::Classic => (&[0xb00000, 0xff0000, 0xff6a5c, 0xffb09a, 0xffd5b5], [0.0, 1.0], [0.0, 1.0]),
+        }
+    }
+
+    /// `steps` colours from few to many: away from the background, so darker on light and lighter on dark.
+    pub(crate) fn ramp(self, theme: Theme, steps: usize) -> Vec<[u8; 3]> {
+        let (points, light, dark) = self.points();
+        let [from, to] = if theme == Theme::Light { [light[1], light[0]] } else { dark };
+        (0..steps)
+            .map(|step| blend(points, from + (to - from) * step as f64 / (steps.max(2) - 1) as f64))
+            .collect()
+    }
+}
+
+fn blend(points: &[u32], at: f64) -> [u8; 3] {
+    let place = at.clamp(0.0, 1.0) * (points.len() - 1) as f64;
+    let (left, part) = ((place as usize).min(points.len() - 2), place - (place as usize).min(points.len() - 2) as f64);
+    [16, 8, 0].map(|shift| {
+        let channel = |point: u32| f64::from(point >> shift & 255);
+        (channel(points[left]) * (1.0 - part) + channel(points[left + 1]) * part).round() as u8
+    })
+}
+
+/// Background of a picture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Theme {
+    /// White paper.
+    #[default]
+    Light,
+    /// Dark screen.
+    Dark,
+}
+
+/// Colours of everything but the cells.
+pub(crate) struct Inks {
+    pub page: &'static str,
+    pub plot: &'static str,
+    pub text: &'static str,
+    pub muted: &'static str,
+    pub grid: &'static str,
+    pub frame: &'static str,
+    pub strip: &'static str,
+    pub strip_line: &'static str,
+    /// Something is missing here.
+    pub alarm: &'static str,
+    /// Lines over the cells, in order, and the halo that sets them off.
+    pub lines: [&'static str; 6],
+    pub halo: &'static str,
+}
+
+impl Theme {
+    /// The word for options.
+    pub fn word(self) -> &'static str {
+        match self {
+            Theme::Light => "light",
+            Theme::Dark => "dark",
+        }
+    }
+
+    pub(crate) fn inks(self) -> Inks {
+        match self {
+            Theme::Light => Inks {
+                page: "#ffffff",
+                plot: "#f6f7f9",
+                text: "#1b1f24",
+                muted: "#57606a",
+                grid: "#dfe3e8",
+                frame: "#b4bcc5",
+                strip: "#c3d3e6",
+                strip_line: "#3d6fa5",
+                alarm: "#c1121f",
+                lines: ["#0a6fd1", "#00856f", "#111111", "#7a4fd0", "#8a5a00", "#5c6670"],
+                halo: "#ffffff",
+            },
+            Theme::Dark => Inks {
+                page: "#0d1117",
+                plot: "#161b22",
+                text: "#e6edf3",
+                muted: "#9198a1",
+                grid: "#2a313a",
+                frame: "#454d57",
+                strip: "#24405f",
+                strip_line: "#79b0ea",
+                alarm: "#ff6b6b",
+                lines: ["#58b4ff", "#4fe0b5", "#ffffff", "#c8a6ff", "#ffce70", "#b6c0ca"],
+                halo: "#0d1117",
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn luminance(colour: [u8; 3]) -> f64 {
+        let [r, g, b] = colour.map(|channel| {
+            let part = f64::from(channel) / 255.0;
+            if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+        });
+        0.2126 * r + 0.7152 * g + 0.0722 * b
+    }
+
+    #[test]
+    fn more_is_always_further_from_the_background_and_the_least_is_visible() {
+        for palette in Palette::ALL {
+            for theme in [Theme::Light, Theme::Dark] {
+                let plot = u32::from_str_radix(&theme.inks().plot[1..], 16).unwrap();
+                let background = luminance([16, 8, 0].map(|shift| (plot >> shift) as u8));
+                let contrast = |colour| {
+                    let (a, b) = (luminance(colour) + 0.05, background + 0.05);
+                    a.max(b) / b.min(a)
+                };
+                let ramp = palette.ramp(theme, 64);
+                assert!(contrast(ramp[0]) > 1.25, "{palette:?} {theme:?} {}", contrast(ramp[0]));
+                assert!(contrast(ramp[63]) > 6.0, "{palette:?} {theme:?} {}", contrast(ramp[63]));
+                for pair in ramp.windows(2) {
+                    assert!(contrast(pair[1]) >= contrast(pair[0]) - 1e-2, "{palette:?} {theme:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A paletted PNG as a data URI: the smallest form of a grid of cells that every SVG renderer shows.
+//!
+//! Written by the PNG specification (ISO/IEC 15948): 8-bit palette images, one deflate stream, colour 0 transparent.
+
+use flate2::{Compression, Crc, write::ZlibEncoder};
+use std::io::Write;
+
+/// The image as `data:image/png;base64,...`; `pixels` are palette indices, row by row from the top.
+/// Colour 0 is transparent and not in `palette`, which begins with colour 1.
+pub(crate) fn data_uri(width: u32, pixels: &[u8], palette: &[[u8; 3]]) -> String {
+    let height = pixels.len() as u32 / width.max(1);
+    let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
+    let mut header = [width.to_be_bytes(), height.to_be_bytes()].concat();
+    // Bit depth 8, colour type 3 (palette), deflate, no filter method but 0, not interlaced.
+    header.extend([8, 3, 0, 0, 0]);
+    chunk(&mut png, b"IHDR", &header);
+    let colours: Vec<u8> = [[0, 0, 0]].iter().chain(palette).flatten().copied().collect();
+    chunk(&mut png, b"PLTE", &colours);
+    chunk(&mut png, b"tRNS", &[0]);
+    chunk(&mut png, b"IDAT", &deflated(width, pixels));
+    chunk(&mut png, b"IEND", &[]);
+    format!("data:image/png;base64,{}", base64(&png))
+}
+
+fn deflated(width: u32, pixels: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(9));
+    let mut above = vec![0; width as usize];
+    for row in pixels.chunks(width.max(1) as usize) {
+        // Filter 2, the difference to the row above: cells are several pixels high, so most rows become zeros.
+        let filtered: Vec<u8> = row.iter().zip(&above).map(|(pixel, above)| pixel.wrapping_sub(*above)).collect();
+        // Writing to a Vec does not fail.
+        let _ = encoder.write_all(&[2]).and_then(|()| encoder.write_all(&filtered));
+        above.copy_from_slice(row);
+    }
+    encoder.finish().unwrap_or_default()
+}
+
+fn chunk(png: &mut Vec<u8>, name: &[u8; 4], data: &[u8]) {
+    png.extend((data.len() as u32).to_be_bytes());
+    png.extend(name);
+    png.extend(data);
+    let mut crc = Crc::new();
+    crc.update(name);
+    crc.update(data);
+    png.extend(crc.sum().to_be_bytes());
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let word = three.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - three.len()));
+        for at in 0..4 {
+            let letter = LETTERS[(word >> (18 - 6 * at) & 63) as usize];
+            text.push(if at <= three.len() { letter as char } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_as_in_rfc_4648() {
+        for (plain, coded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+    }
+
+    #[test]
+    fn pixels_survive() {
+        let pixels = [0, 1, 2, 2, 1, 0, 7, 7, 7];
+        let mut plain = Vec::new();
+        let packed = deflated(3, &pixels);
+        std::io::Read::read_to_end(&mut flate2::read::ZlibDecoder::new(&packed[..]), &mut plain).unwrap();
+        let mut above = [0u8; 3];
+        for (row, expected) in plain.chunks(4).zip(pixels.chunks(3)) {
+            (0..3).for_each(|at| above[at] = above[at].wrapping_add(row[at + 1]));
+            assert_eq!((row[0], &above[..]), (2, expected));
+        }
+    }
+}

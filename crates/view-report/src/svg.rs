@@ -1,0 +1,153 @@
+//! A text buffer for SVG that cannot produce malformed XML from foreign text.
+
+use std::fmt::{self, Write};
+
+/// An SVG document in the making.
+pub(crate) struct Svg {
+    out: String,
+}
+
+impl Svg {
+    pub fn new() -> Svg {
+        Svg { out: String::with_capacity(64 << 10) }
+    }
+
+    /// Appends markup; foreign text goes through [`Escaped`].
+    pub fn put(&mut self, markup: fmt::Arguments<'_>) {
+        // Writing to a String does not fail.
+        let _ = self.out.write_fmt(markup);
+    }
+
+    /// A line of text; `attributes` begin with a blank.
+    pub fn text(&mut self, x: f64, y: f64, attributes: &str, text: &str) {
+        self.put(format_args!("<text x=\"{}\" y=\"{}\"{attributes}>{}</text>\n", Num(x), Num(y), Escaped(text)));
+    }
+
+    pub fn rect(&mut self, area: Area, attributes: &str) {
+        let Area { x, y, width, height } = area;
+        self.put(format_args!(
+            "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"{attributes}/>\n",
+            Num(x),
+            Num(y),
+            Num(width),
+            Num(height)
+        ));
+    }
+
+    pub fn finish(self) -> String {
+        self.out
+    }
+}
+
+/// A rectangle, pixels from the upper left corner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Area {
+    pub x: f64,
+    pub y: f64,
+    pub width: f64,
+    pub height: f64,
+}
+
+impl Area {
+    pub fn bottom(self) -> f64 {
+        self.y + self.height
+    }
+
+    pub fn right(self) -> f64 {
+        self.x + self.width
+    }
+}
+
+/// A coordinate with at most one decimal.
+pub(crate) struct Num(pub f64);
+
+impl fmt::Display for Num {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tenths = (self.0 * 10.0).round() as i64;
+        if tenths % 10 == 0 { write!(f, "{}", tenths / 10) } else { write!(f, "{}", tenths as f64 / 10.0) }
+    }
+}
+
+/// Text as XML content or attribute value. Characters that XML 1.0 forbids show as U+FFFD.
+pub(crate) struct Escaped<'a>(pub &'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for letter in self.0.chars() {
+            match letter {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                '\n' => f.write_char('\n')?,
+                '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => f.write_char('\u{fffd}')?,
+                // Would turn the rest of a line around.
+                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => f.write_char('\u{fffd}')?,
+                letter => f.write_char(letter)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Width of a text in pixels: no font is at hand, so a generous mean of the common sans-serif ones.
+pub(crate) fn text_width(text: &str, size: f64) -> f64 {
+    text.chars().count() as f64 * size * 0.58
+}
+
+/// The text cut to `limit` characters, with an ellipsis where something is left out.
+pub(crate) fn shortened(text: &str, limit: usize) -> String {
+    let text = text.replace(['\n', '\r', '\t'], " ");
+    if text.chars().count() <= limit {
+        return text;
+    }
+    text.chars().take(limit.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// The text in lines of at most `limit` characters, broken at blanks where there are any, at most `lines` of them.
+pub(crate) fn wrapped(text: &str, limit: usize, lines: usize) -> Vec<String> {
+    let mut wrapped: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let word = shortened(word, limit);
+        let full = wrapped.len() == lines;
+        match wrapped.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= limit => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            Some(line) if full => {
+                *line = shortened(&format!("{line} {word}"), limit);
+                break;
+            }
+            _ => wrapped.push(word),
+        }
+    }
+    wrapped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_stays_text() {
+        assert_eq!(
+            Escaped("<a b=\"c\" d='e'> & \u{1}\u{fffe}\u{202e}µ").to_string(),
+            "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt; &amp; \u{fffd}\u{fffd}\u{fffd}µ"
+        );
+    }
+
+    #[test]
+    fn long_text_is_broken_and_cut() {
+        assert_eq!(wrapped("one two three four", 9, 9), ["one two", "three", "four"]);
+        assert_eq!(wrapped("one two three four", 7, 1), ["one tw…"]);
+        assert_eq!(wrapped("abcdefghijkl", 5, 3), ["abcd…"]);
+        assert_eq!(shortened("a\nb", 5), "a b");
+    }
+
+    #[test]
+    fn coordinates_are_short() {
+        assert_eq!((Num(3.0).to_string(), Num(-0.04).to_string(), Num(2.26).to_string()), ("3".into(), "0".into(), "2.3".into()));
+    }
+}
