@@ -5,6 +5,7 @@ mod axis;
 mod heatmap;
 mod palette;
 mod png;
+pub mod rows;
 mod svg;
 mod ticks;
 
