@@ -132,7 +132,13 @@ fn keep<T: Copy>(mask: &mut Mask, values: &[T], test: impl Fn(T) -> bool) {
     mask.retain_words(|at, word| {
         let values = word_of(values, at);
         if word.count_ones() < SPARSE {
-            return bits(word).filter(|&bit| test(values[bit])).map(|bit| 1 << bit).sum();
+            let (mut left, mut kept) = (word, 0);
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                left &= left - 1;
+                kept |= u64::from(test(values[bit as usize])) << bit;
+            }
+            return kept;
         }
         match <&[T; 64]>::try_from(values) {
             // The length is known here, and with it how to unroll.
@@ -151,18 +157,18 @@ fn keep_ends(batch: &Batch, mask: &mut Mask, test: impl Fn(u64) -> bool) {
         let known = time != MISSING_I64 && latency != MISSING_U64;
         test(if known { signed_key(time.saturating_add_unsigned(latency)) } else { signed_key(MISSING_I64) })
     };
-    mask.retain_words(|at, _| pack(word_of(times, at).iter().zip(word_of(latencies, at)).map(holds)));
+    mask.retain_words(|at, _| {
+        let (times, latencies) = (word_of(times, at), word_of(latencies, at));
+        match (<&[i64; 64]>::try_from(times), <&[u64; 64]>::try_from(latencies)) {
+            (Ok(times), Ok(latencies)) => pack(times.iter().zip(latencies).map(holds)),
+            _ => pack(times.iter().zip(latencies).map(holds)),
+        }
+    });
 }
 
 /// The values of the rows of a word.
 fn word_of<T>(values: &[T], at: usize) -> &[T] {
     &values[at * 64..values.len().min(at * 64 + 64)]
-}
-
-/// Positions of the set bits.
-fn bits(word: u64) -> impl Iterator<Item = usize> {
-    let next = |left: &u64| Some(left & (left - 1)).filter(|&left| left != 0);
-    std::iter::successors(Some(word).filter(|&word| word != 0), next).map(|left| left.trailing_zeros() as usize)
 }
 
 /// Up to 64 truths as the bits of a word, lowest first.
@@ -318,8 +324,10 @@ impl TextNode {
             }
         }
         let outcomes = &self.outcomes[..];
-        let missing = outcomes.len() - 1;
-        keep(mask, codes, |code| outcomes[missing.min(code as usize)] == PASSED);
+        // There always is a last one; said this way, the loop needs no check of its own.
+        if !outcomes.is_empty() {
+            keep(mask, codes, |code| outcomes[(outcomes.len() - 1).min(code as usize)] == PASSED);
+        }
     }
 
     /// Makes room for what the dictionary has gained.
