@@ -238,7 +238,7 @@ impl Parser<'_> {
         let Some(literal) = self.cursor.value(&[])? else {
             return Err(FilterError::at(self.cursor.next_span(), wanted));
         };
-        let bare = literal.text.bytes().all(|byte| byte.is_ascii_digit());
+        let bare = literal.text.parse::<f64>().is_ok();
         let text = if bare { format!("{}ms", literal.text) } else { literal.text };
         let ns = parse_duration(&text).map_err(|error| FilterError::at(literal.span, format!("{error}.")))?;
         Ok(Expr::Term(Term { subject, test: Test::Around(moment, ns) }))
