@@ -1,7 +1,7 @@
 //! Which format a file has, from its content only.
 
 use crate::input::Input;
-use crate::{Error, Place, lat, parquet, perf_script, two_columns};
+use crate::{Error, Place, lat, parquet, perf_data, perf_script, two_columns};
 use latscope_event::FieldSet;
 
 /// The answer of a format about the beginning of a file.
@@ -24,6 +24,8 @@ pub enum Format {
     Parquet,
     /// A series of histograms in Parquet: no events, see [`SeriesReader`](crate::SeriesReader).
     ParquetSeries,
+    /// What `perf record` writes.
+    PerfData,
     /// Text of `perf script`.
     PerfScript,
     /// Two columns: time and latency.
@@ -33,7 +35,7 @@ pub enum Format {
 impl Format {
     /// All formats; detection asks them in this order, so the strictest come first.
     pub const ALL: &'static [Format] =
-        &[Format::Lat, Format::Parquet, Format::ParquetSeries, Format::PerfScript, Format::TwoColumns];
+        &[Format::Lat, Format::Parquet, Format::ParquetSeries, Format::PerfData, Format::PerfScript, Format::TwoColumns];
 
     /// The name for `--format`.
     pub fn name(self) -> &'static str {
@@ -41,6 +43,7 @@ impl Format {
             Format::Lat => "lat",
             Format::Parquet => "parquet",
             Format::ParquetSeries => "parquet_series",
+            Format::PerfData => "perf_data",
             Format::PerfScript => "perf_script",
             Format::TwoColumns => "two_columns",
         }
@@ -52,6 +55,7 @@ impl Format {
             Format::Lat => lat::FILLS,
             Format::Parquet => parquet::FILLS,
             Format::ParquetSeries => FieldSet::default(),
+            Format::PerfData => perf_data::FILLS,
             Format::PerfScript => perf_script::FILLS,
             Format::TwoColumns => two_columns::FILLS,
         }
@@ -61,6 +65,7 @@ impl Format {
         match self {
             Format::Lat => lat::detect(input.head()),
             Format::Parquet | Format::ParquetSeries => parquet::detect(input, self),
+            Format::PerfData => perf_data::detect(input),
             Format::PerfScript => perf_script::detect(input.head()),
             Format::TwoColumns => two_columns::detect(input.head()),
         }

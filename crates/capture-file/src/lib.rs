@@ -11,6 +11,7 @@ mod error;
 mod input;
 mod lat;
 mod parquet;
+mod perf_data;
 mod perf_script;
 mod syscall_names;
 mod syscall_pairs;
@@ -74,6 +75,7 @@ pub fn read(path: &Path, options: &ReadOptions, sink: &mut Sink) -> Result<Conte
     match format {
         Format::Lat => lat::read(input, options, sink),
         Format::Parquet | Format::ParquetSeries => parquet::read(input, options, sink),
+        Format::PerfData => perf_data::read(input, options, sink),
         Format::PerfScript => perf_script::read(input, options, sink),
         Format::TwoColumns => two_columns::read(input, options, sink),
     }

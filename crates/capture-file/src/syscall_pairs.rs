@@ -255,7 +255,7 @@ impl SyscallPairs {
         batch.push_u64(Field::Offset, open.offset);
         batch.push_i64(Field::Pid, if open.pid == NO_ID { MISSING_I64 } else { i64::from(open.pid) });
         batch.push_i64(Field::Tid, i64::from(record.tid));
-        batch.push_text(Field::Comm, Some(trimmed(&open.comm)));
+        batch.push_text(Field::Comm, Some(trimmed(&open.comm)).filter(|comm| !comm.is_empty()));
         batch.push_i64(Field::Fd, fd);
         batch.push_text(Field::Error, error_name(result).map(str::as_bytes));
         batch.push_i64(Field::Result, result);

@@ -1,0 +1,105 @@
+//! From sorted records to events: pairing, names of threads, batches.
+
+use super::samples::{CallName, Entry};
+use crate::block_pairs::{BlockPairs, trimmed};
+use crate::syscall_names::Machine;
+use crate::syscall_pairs::{End, SyscallPairs, SyscallRecord};
+use crate::{ReadOptions, Sink};
+use hashbrown::HashMap;
+use latscope_event::{Batch, Context};
+use std::ops::ControlFlow;
+
+/// No machine runs more threads at once.
+const THREADS_LIMIT: usize = 1 << 18;
+
+/// Takes records in the order of time.
+pub struct Events<'a, 's> {
+    /// What becomes known of the trace.
+    pub context: Context,
+    /// Pairs system calls.
+    pub syscalls: SyscallPairs,
+    blocks: BlockPairs,
+    /// Samples do not carry the name of their thread; the records that tell it do.
+    comms: HashMap<i32, [u8; 16]>,
+    batch: Batch,
+    sink: &'a mut Sink<'s>,
+    is_ended: bool,
+}
+
+impl<'a, 's> Events<'a, 's> {
+    /// Hands batches with the wanted fields to `sink`.
+    pub fn new(context: Context, machine: Machine, options: &ReadOptions, sink: &'a mut Sink<'s>) -> Events<'a, 's> {
+        Events {
+            context,
+            syscalls: SyscallPairs::new(machine, options.all_syscalls),
+            blocks: BlockPairs::default(),
+            comms: HashMap::new(),
+            batch: Batch::new(options.fields.intersection(super::FILLS)),
+            sink,
+            is_ended: false,
+        }
+    }
+
+    /// Takes the next record; breaks when nobody wants more.
+    #[inline]
+    pub fn take(&mut self, time_ns: i64, entry: &Entry) -> ControlFlow<()> {
+        match entry {
+            Entry::Block(record) => self.blocks.push(record, &mut self.batch, &mut self.context),
+            entry => self.take_other(time_ns, entry),
+        }
+        if self.batch.is_full() { self.hand_on() } else { ControlFlow::Continue(()) }
+    }
+
+    fn take_other(&mut self, time_ns: i64, entry: &Entry) {
+        match *entry {
+            Entry::Block(_) => {}
+            Entry::Syscall { pid, tid, call, enter, known, ref values } => {
+                let call = match call {
+                    CallName::Number(number) => self.syscalls.numbered(i64::from(number)),
+                    CallName::Known(call) => call,
+                };
+                let known = values.get(..usize::from(known)).unwrap_or(values);
+                let end = if enter { End::Enter(known) } else { End::Exit(values[0] as i64) };
+                let comm = self.comms.get(&tid).map_or(&[][..], |comm| trimmed(comm));
+                let record = SyscallRecord { time_ns, pid, tid, call, end, comm };
+                self.syscalls.push(&record, &mut self.batch, &mut self.context);
+            }
+            Entry::Comm { tid, comm } => self.name_thread(tid, comm),
+            Entry::Fork { tid, parent } => {
+                if let Some(&comm) = self.comms.get(&parent) {
+                    self.name_thread(tid, comm);
+                }
+            }
+            Entry::Gone { tid } => {
+                self.comms.remove(&tid);
+            }
+            Entry::Lost(range) => {
+                self.blocks.lost(range, &mut self.context);
+                self.syscalls.lost();
+            }
+        }
+    }
+
+    fn name_thread(&mut self, tid: i32, comm: [u8; 16]) {
+        if self.comms.len() < THREADS_LIMIT || self.comms.contains_key(&tid) {
+            self.comms.insert(tid, comm);
+        }
+    }
+
+    fn hand_on(&mut self) -> ControlFlow<()> {
+        let go_on = (self.sink)(&self.context, &self.batch);
+        self.batch.clear();
+        self.is_ended = go_on.is_break();
+        go_on
+    }
+
+    /// The trace is over.
+    pub fn finish(mut self) -> Context {
+        if !self.batch.is_empty() && !self.is_ended {
+            let _ = self.hand_on();
+        }
+        self.blocks.finish(&mut self.context);
+        self.syscalls.finish(&mut self.context);
+        self.context
+    }
+}

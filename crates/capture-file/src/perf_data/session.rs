@@ -1,0 +1,446 @@
+//! What is known while the records of a recording pass by: its events, their layouts, its clock.
+
+use super::endian::Endian;
+use super::events::Events;
+use super::header::Notes;
+use super::records::{HEAD, Stop, kind};
+use super::samples::{Attr, Decoder, Entry, Layout, Stamp, TRACEPOINT};
+use super::sorter::Sorter;
+use super::tracing_format;
+use crate::block_pairs::{padded, trimmed};
+use crate::syscall_names::Machine;
+use crate::syscall_pairs::SyscallPairs;
+use crate::{Error, Place, ReadOptions, Sink};
+use hashbrown::HashMap;
+use latscope_event::{Anomaly, Clock, Context, LossRange};
+use std::ops::ControlFlow;
+
+/// CPUs, attributes and identifiers beyond these are no machine's.
+const CPUS_LIMIT: usize = 8192;
+const ATTRS_LIMIT: usize = 4096;
+const IDS_LIMIT: usize = 1 << 20;
+/// A software event that carries perf's own records and never samples.
+const DUMMY: (u32, u64) = (1, 9);
+
+/// A recording in the course of being read.
+pub struct Session<'a, 's> {
+    name: String,
+    endian: Endian,
+    all_syscalls: bool,
+    notes: Notes,
+    attrs: Vec<Attr>,
+    /// Whether attributes or formats came that the tables below do not know yet.
+    is_changed: bool,
+    tables: Tables,
+    events: Events<'a, 's>,
+    sorter: Sorter<Entry>,
+    /// Up to here the records were complete when the last round ended.
+    complete_ns: i64,
+    /// Time of the last record that went into the sorter.
+    last_ns: i64,
+    /// What to add to times to get Unix time, where the recording tells exactly.
+    shift_ns: i64,
+    last_of_cpu: Vec<i64>,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    records: u64,
+    samples: u64,
+    others: u64,
+    damaged: u64,
+    /// Lost, as the kernel told at the time.
+    lost: u64,
+    /// Lost, as perf found out at the end: the same ones, and those that the kernel could not tell of.
+    lost_in_all: u64,
+}
+
+/// How to read samples, made from attributes and formats.
+#[derive(Default)]
+struct Tables {
+    /// The layout that all samples share, unless they differ.
+    shared: Option<Layout>,
+    layouts: Vec<Layout>,
+    by_id: HashMap<u64, u32>,
+    decoders: Vec<Option<Decoder>>,
+    has_syscalls: bool,
+}
+
+impl Tables {
+    fn new(attrs: &[Attr], notes: &Notes, syscalls: &mut SyscallPairs) -> Tables {
+        let mut tables = Tables { layouts: attrs.iter().map(Attr::layout).collect(), ..Tables::default() };
+        for (index, attr) in attrs.iter().enumerate() {
+            tables.by_id.extend(attr.ids.iter().map(|&id| (id, index as u32)));
+        }
+        let mut sampling = attrs.iter().filter(|attr| (attr.kind, attr.config) != DUMMY).map(Attr::layout);
+        tables.shared = sampling.next().filter(|first| sampling.all(|layout| layout == *first));
+        // Another event with raw bytes of its own must not be taken for a tracepoint.
+        if attrs.iter().any(|attr| attr.kind != TRACEPOINT && (attr.kind, attr.config) != DUMMY) {
+            tables.shared = None;
+        }
+        for tracepoint in &notes.tracepoints {
+            let is_recorded =
+                attrs.iter().any(|attr| attr.kind == TRACEPOINT && attr.config == u64::from(tracepoint.id));
+            if let Some(decoder) = Decoder::new(tracepoint, syscalls).filter(|_| is_recorded) {
+                let at = usize::from(tracepoint.id);
+                tables.decoders.resize_with(tables.decoders.len().max(at + 1), || None);
+                tables.has_syscalls |= decoder.is_syscall();
+                tables.decoders[at] = Some(decoder);
+            }
+        }
+        tables
+    }
+
+    /// The layout of a sample and whether it is of a tracepoint.
+    #[inline]
+    fn layout(&self, attrs: &[Attr], endian: Endian, record: &[u8]) -> Option<(Layout, bool)> {
+        if let Some(layout) = self.shared {
+            return Some((layout, true));
+        }
+        let id = endian.u64(record, self.layouts.first()?.id()?)?;
+        let index = *self.by_id.get(&id)? as usize;
+        Some((*self.layouts.get(index)?, attrs.get(index)?.kind == TRACEPOINT))
+    }
+
+    /// The layout of the columns at the end of a record that is no sample.
+    fn trailer_stamp(&self, endian: Endian, record: &[u8]) -> Option<Stamp> {
+        let id = endian.u64(record, record.len().checked_sub(8)?)?;
+        let index = self.by_id.get(&id).map_or(0, |&index| index as usize);
+        self.layouts.get(index)?.trailer_stamp(endian, record)
+    }
+}
+
+impl<'a, 's> Session<'a, 's> {
+    /// Begins with what is known before the first record, which is nothing in a pipe.
+    pub fn new(
+        name: String,
+        endian: Endian,
+        notes: Notes,
+        attrs: Vec<Attr>,
+        options: &ReadOptions,
+        sink: &'a mut Sink<'s>,
+    ) -> Session<'a, 's> {
+        let context = Context::new(format!("perf.data, {name}"), Clock::unanchored("perf"));
+        let events = Events::new(context, Machine::default(), options, sink);
+        Session {
+            name,
+            endian,
+            all_syscalls: options.all_syscalls,
+            notes,
+            attrs,
+            is_changed: true,
+            tables: Tables::default(),
+            events,
+            sorter: Sorter::new(),
+            complete_ns: i64::MIN,
+            last_ns: i64::MIN,
+            shift_ns: 0,
+            last_of_cpu: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    fn error(&self, place: Place, message: impl Into<String>) -> Error {
+        Error::new(&self.name, place, message)
+    }
+
+    /// Makes the tables, and tells the context what the notes say.
+    fn learn(&mut self) -> Result<(), Error> {
+        self.is_changed = false;
+        if self.counts.samples == 0 {
+            let machine = self.notes.arch.as_deref().map_or(Machine::default(), Machine::from_arch);
+            self.events.syscalls = SyscallPairs::new(machine, self.all_syscalls);
+            self.learn_clock();
+        }
+        self.tables = Tables::new(&self.attrs, &self.notes, &mut self.events.syscalls);
+        let context = &mut self.events.context;
+        context.host = self.notes.host.clone();
+        for (key, value) in [
+            ("os_release", &self.notes.kernel),
+            ("perf_version", &self.notes.perf_version),
+            ("arch", &self.notes.arch),
+            ("cmdline", &self.notes.command),
+        ] {
+            if let Some(value) = value {
+                context.properties.insert(key.into(), value.chars().take(4096).collect());
+            }
+        }
+        if self.tables.decoders.is_empty() {
+            return Err(self.error(Place::File, self.nothing_recorded()));
+        }
+        Ok(())
+    }
+
+    fn learn_clock(&mut self) {
+        let chosen = self.attrs.iter().find_map(|attr| attr.clockid);
+        let exact = self
+            .notes
+            .clock
+            .and_then(|(_, wall_ns, clock_ns)| i64::try_from(i128::from(wall_ns) - i128::from(clock_ns)).ok());
+        let (clock, shift_ns) = match (chosen, exact) {
+            (Some(_), Some(shift_ns)) => (Clock::wall(), shift_ns),
+            (Some(0), None) => (Clock::wall(), 0),
+            (Some(1), None) => (Clock::unanchored("monotonic"), 0),
+            (Some(4), None) => (Clock::unanchored("monotonic_raw"), 0),
+            (Some(7), None) => (Clock::unanchored("boot"), 0),
+            (Some(11), None) => (Clock::unanchored("tai"), 0),
+            _ => (Clock::unanchored("perf"), 0),
+        };
+        (self.events.context.clock, self.shift_ns) = (clock, shift_ns);
+    }
+
+    /// Estimates the wall clock: the file was closed about when the last sample was taken.
+    pub fn anchor(&mut self, written_unix_ns: Option<i64>) {
+        self.learn_clock();
+        let last = self.notes.sample_times.and_then(|(_, last)| i64::try_from(last).ok());
+        self.estimate_clock(written_unix_ns, last);
+    }
+
+    fn estimate_clock(&mut self, written_unix_ns: Option<i64>, last_ns: Option<i64>) {
+        let clock = &mut self.events.context.clock;
+        if let (None, Some(written), Some(last)) = (clock.to_unix_ns, written_unix_ns, last_ns) {
+            clock.to_unix_ns = written.checked_sub(last);
+            clock.approximate = clock.to_unix_ns.is_some();
+        }
+    }
+
+    fn nothing_recorded(&self) -> String {
+        let mut names = self.notes.event_names.clone();
+        names.retain(|name| !name.starts_with("dummy"));
+        if names.is_empty() {
+            names.extend(self.attrs.iter().filter_map(|attr| {
+                let known = self.notes.tracepoints.iter().find(|known| u64::from(known.id) == attr.config);
+                match (attr.kind, known) {
+                    _ if (attr.kind, attr.config) == DUMMY => None,
+                    (TRACEPOINT, Some(known)) => Some(format!("{}:{}", known.system, known.name)),
+                    (kind, _) => Some(format!("type {kind} config {}", attr.config)),
+                }
+            }));
+        }
+        names.dedup();
+        let more = names.len().saturating_sub(8);
+        names.truncate(8);
+        let list = if names.is_empty() { "none".to_string() } else { names.join(", ") };
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!(
+            "The recorded events ({list}{more}) tell no latency; record with \
+             perf record -e block:block_rq_issue -e block:block_rq_complete -a."
+        )
+    }
+
+    /// Time of the last record that counted.
+    pub fn last_ns(&self) -> i64 {
+        self.last_ns
+    }
+
+    /// Takes a record in the order of the file; breaks when nobody wants more.
+    #[inline]
+    pub fn record(&mut self, record_kind: u32, record: &[u8], at: u64) -> Result<ControlFlow<()>, Error> {
+        self.counts.records += 1;
+        if record_kind != kind::SAMPLE {
+            return self.other_record(record_kind, record);
+        }
+        if self.is_changed {
+            self.learn().map_err(|error| Error { place: Place::Byte(at), ..error })?;
+        }
+        self.counts.samples += 1;
+        match self.sample(record) {
+            Some(Some((time_ns, entry))) => Ok(self.push(time_ns, entry)),
+            Some(None) => {
+                self.counts.others += 1;
+                Ok(ControlFlow::Continue(()))
+            }
+            None => {
+                self.counts.damaged += 1;
+                Ok(ControlFlow::Continue(()))
+            }
+        }
+    }
+
+    /// What a sample says: nothing of interest (inner `None`), or nothing that makes sense (outer `None`).
+    #[inline]
+    fn sample(&mut self, record: &[u8]) -> Option<Option<(i64, Entry)>> {
+        let endian = self.endian;
+        let (layout, is_tracepoint) = self.tables.layout(&self.attrs, endian, record)?;
+        if !is_tracepoint {
+            return Some(None);
+        }
+        let stamp = layout.stamp(endian, record)?;
+        let raw = layout.raw(endian, record)?;
+        let time_ns = self.time(stamp.time)?;
+        let id = endian.u16(raw, 0)?;
+        if let Some(cpu) = stamp.cpu {
+            self.saw_cpu(cpu, time_ns);
+        }
+        let Some(Some(decoder)) = self.tables.decoders.get(usize::from(id)) else { return Some(None) };
+        Some(Some((time_ns, decoder.decode(endian, raw, stamp, time_ns)?)))
+    }
+
+    fn time(&self, time: u64) -> Option<i64> {
+        i64::try_from(time).ok()?.checked_add(self.shift_ns)
+    }
+
+    #[inline]
+    fn saw_cpu(&mut self, cpu: u32, time_ns: i64) {
+        let cpu = cpu as usize;
+        if cpu >= self.last_of_cpu.len() {
+            if cpu >= CPUS_LIMIT {
+                return;
+            }
+            self.last_of_cpu.resize(cpu + 1, i64::MIN);
+        }
+        self.last_of_cpu[cpu] = time_ns;
+    }
+
+    #[inline]
+    fn push(&mut self, time_ns: i64, entry: Entry) -> ControlFlow<()> {
+        self.last_ns = time_ns;
+        self.sorter.push(time_ns, entry);
+        if self.sorter.is_full() {
+            let events = &mut self.events;
+            return self.sorter.release_half(&mut |time_ns, entry| events.take(time_ns, entry));
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Hands on what is complete.
+    pub fn release(&mut self, until_ns: i64) -> ControlFlow<()> {
+        let events = &mut self.events;
+        self.sorter.release(until_ns, &mut |time_ns, entry| events.take(time_ns, entry))
+    }
+
+    /// perf has been to every CPU: what came before the round before this one is complete.
+    pub fn round(&mut self) -> ControlFlow<()> {
+        let go_on = self.release(self.complete_ns);
+        self.complete_ns = self.sorter.newest_ns();
+        go_on
+    }
+
+    fn other_record(&mut self, record_kind: u32, record: &[u8]) -> Result<ControlFlow<()>, Error> {
+        match record_kind {
+            kind::HEADER_ATTR => self.header_attr(record),
+            kind::FEATURE => {
+                if let (Some(number), Some(bytes)) = (self.endian.u64(record, HEAD), record.get(HEAD + 8..)) {
+                    self.notes.add(self.endian, u32::try_from(number).unwrap_or(u32::MAX), bytes);
+                    self.is_changed = true;
+                }
+            }
+            kind::LOST | kind::LOST_SAMPLES => {
+                if self.is_changed {
+                    self.learn()?;
+                }
+                return Ok(self.lost(record_kind, record));
+            }
+            kind::COMM | kind::FORK | kind::EXIT => {
+                if self.is_changed && !self.attrs.is_empty() && !self.notes.tracepoints.is_empty() {
+                    self.learn()?;
+                }
+                if self.tables.has_syscalls
+                    && let Some((time_ns, entry)) = self.thread(record_kind, record)
+                {
+                    return Ok(self.push(time_ns, entry));
+                }
+            }
+            _ => {}
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// An event of a pipe: its attributes, then its identifiers.
+    fn header_attr(&mut self, record: &[u8]) {
+        let body = &record[HEAD..];
+        let Some(mut attr) = Attr::parse(self.endian, body) else { return };
+        let size = self.endian.u32(body, 4).unwrap_or(0) as usize;
+        let endian = self.endian;
+        let ids = body.get(size..).unwrap_or(&[]).chunks_exact(8);
+        attr.ids = ids.filter_map(|id| endian.u64(id, 0)).collect();
+        let known: usize = self.attrs.iter().map(|attr| attr.ids.len()).sum();
+        if self.attrs.len() < ATTRS_LIMIT && known + attr.ids.len() <= IDS_LIMIT {
+            self.attrs.push(attr);
+            self.is_changed = true;
+        }
+    }
+
+    /// How many bytes of tracing data follow a record of a pipe.
+    pub fn tracing_data_size(&self, record: &[u8]) -> u64 {
+        self.endian.u32(record, HEAD).map_or(0, u64::from)
+    }
+
+    /// The tracing data of a pipe.
+    pub fn tracing_data(&mut self, bytes: &[u8]) {
+        self.notes.tracepoints = tracing_format::parse(bytes);
+        self.is_changed = true;
+    }
+
+    fn thread(&self, record_kind: u32, record: &[u8]) -> Option<(i64, Entry)> {
+        let endian = self.endian;
+        let word = |at: usize| endian.u32(record, HEAD + at).map(|word| word as i32);
+        if record_kind == kind::COMM {
+            // Names of threads that perf found when it began have no time: they hold from the start.
+            let time_ns = self.tables.trailer_stamp(endian, record).and_then(|stamp| self.time(stamp.time));
+            let comm = padded(trimmed(record.get(HEAD + 8..)?));
+            return Some((time_ns.unwrap_or(i64::MIN), Entry::Comm { tid: word(4)?, comm }));
+        }
+        let time_ns = self.time(endian.u64(record, HEAD + 16)?)?;
+        let (tid, parent) = (word(8)?, word(12)?);
+        let entry = if record_kind == kind::FORK { Entry::Fork { tid, parent } } else { Entry::Gone { tid } };
+        Some((time_ns, entry))
+    }
+
+    fn lost(&mut self, record_kind: u32, record: &[u8]) -> ControlFlow<()> {
+        let stamp = self.tables.trailer_stamp(self.endian, record).filter(|stamp| stamp.time > 0);
+        let at = if record_kind == kind::LOST { HEAD + 8 } else { HEAD };
+        let Some(records) = self.endian.u64(record, at) else {
+            self.counts.damaged += 1;
+            return ControlFlow::Continue(());
+        };
+        let Some((stamp, to_ns)) = stamp.and_then(|stamp| Some((stamp, self.time(stamp.time)?))) else {
+            self.counts.lost_in_all = self.counts.lost_in_all.saturating_add(records);
+            return ControlFlow::Continue(());
+        };
+        self.counts.lost = self.counts.lost.saturating_add(records);
+        let before = stamp.cpu.and_then(|cpu| self.last_of_cpu.get(cpu as usize).copied());
+        let from_ns = before.filter(|&time_ns| time_ns > i64::MIN).unwrap_or(to_ns).min(to_ns);
+        self.push(to_ns, Entry::Lost(LossRange { from_ns, to_ns, cpu: stamp.cpu, records }))
+    }
+
+    /// The stream ended before its end: an error if nothing was read, else what was read stands.
+    pub fn stopped(&mut self, stop: Stop) -> Result<(), Error> {
+        let (at, what) = match stop {
+            Stop::Cut(at) => (at, "the file ends within a record".to_string()),
+            Stop::Damaged(at, what) => (at, what.to_string()),
+            Stop::Io(error) if self.counts.samples == 0 => {
+                return Err(self.error(Place::File, format!("Cannot be read: {error}.")));
+            }
+            Stop::Io(error) => (0, error.to_string()),
+        };
+        if self.counts.samples == 0 && at > 0 {
+            return Err(self.error(
+                Place::Byte(at),
+                format!("Nothing can be read, since there is {what}; record or copy the file again."),
+            ));
+        }
+        self.events.context.tally.add(Anomaly::Truncated, 1);
+        self.events.context.properties.entry("damage".into()).or_insert_with(|| format!("{what}, at byte {at}"));
+        Ok(())
+    }
+
+    /// All records were read.
+    pub fn finish(mut self, written_unix_ns: Option<i64>) -> Result<Context, Error> {
+        if self.is_changed {
+            self.learn()?;
+        }
+        if self.release(i64::MAX).is_continue() {
+            let last = self.events.context.span_ns.map(|(_, last)| last);
+            self.estimate_clock(written_unix_ns, last);
+        }
+        let counts = self.counts;
+        let tally = &mut self.events.context.tally;
+        tally.add(Anomaly::LostRecords, counts.lost_in_all.saturating_sub(counts.lost));
+        tally.add(Anomaly::OtherRecords, counts.others);
+        tally.add(Anomaly::DamagedRecords, counts.damaged);
+        tally.add(Anomaly::OutOfOrder, self.sorter.late());
+        Ok(self.events.finish())
+    }
+}
