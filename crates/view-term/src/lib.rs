@@ -7,14 +7,25 @@
 mod axis;
 mod caption;
 mod cell;
+mod histogram;
+mod latency_map;
+mod outliers;
 mod palette;
+mod rungs;
 mod scale;
 mod spectrogram;
+mod summary;
 mod sysdig;
+mod table;
 
 pub use caption::TimeLabels;
 pub use cell::{Cell, Color, Line};
+pub use histogram::{HistogramOptions, histogram};
+pub use latency_map::latency_maps;
+pub use outliers::{Outlier, Outliers};
 pub use palette::{ColorDepth, Palette};
 pub use scale::Scale;
 pub use spectrogram::{Orient, SpectrogramOptions, spectrogram, sysdig_spectrogram, sysdig_width};
+pub use summary::{Summary, SummaryKey, SummaryRow};
 pub use sysdig::{SysdigSpectrogram, sysdig_column};
+pub use table::{Align, Table, csv_line};

@@ -139,6 +139,11 @@ impl Strength {
         line
     }
 
+    /// The cells of a palette of few colours, with the rates from which on they stand.
+    pub(crate) fn steps(&self) -> Vec<(Cell, String)> {
+        self.stops().into_iter().map(|(rate, text)| (self.cell(rate), text)).collect()
+    }
+
     fn stops(&self) -> Vec<(f64, String)> {
         let bound = if self.unicode { "≥" } else { ">=" };
         if let Some(steps) = self.palette.steps(self.depth) {

@@ -84,7 +84,7 @@ pub fn spectrogram<'a>(
     let what = format!("{}{name}", series.quantity.word());
     match options.orient {
         Orient::Down => {
-            let layout = down::Layout::new(options);
+            let layout = down::Layout::new(options, down::label_width(series, context, options));
             let source = Source::of_series(series, options, layout.map);
             Box::new(down::lines(source, layout, &what, context, filter, options))
         }
@@ -92,9 +92,12 @@ pub fn spectrogram<'a>(
     }
 }
 
+/// Columns of the time labels where the map's width must be known before the first event.
+const SYSDIG_LABEL: usize = 12;
+
 /// How many columns the map of [`sysdig_spectrogram`] has on a terminal: all of them without labels, as the chisel.
 pub fn sysdig_width(options: &SpectrogramOptions) -> usize {
-    down::Layout::new(&options.for_sysdig()).map
+    down::Layout::new(&options.for_sysdig(), SYSDIG_LABEL).map
 }
 
 /// The lines of a spectrogram with the chisel's columns and colours, from counted events.
@@ -105,7 +108,7 @@ pub fn sysdig_spectrogram<'a>(
     options: &SpectrogramOptions,
 ) -> impl Iterator<Item = Line> + use<'a> {
     let options = options.for_sysdig();
-    let layout = down::Layout::new(&options).with_map(counted.width());
+    let layout = down::Layout::new(&options, SYSDIG_LABEL).with_map(counted.width());
     down::lines(Source::of_chisel(counted, &options), layout, "latency", context, filter, &options)
 }
 

@@ -1,4 +1,5 @@
 //! Against recordings of sysdig 0.29.3 drawing the same events.
+#![allow(clippy::unwrap_used)]
 
 use flate2::read::GzDecoder;
 use latscope_event::{Clock, Context};

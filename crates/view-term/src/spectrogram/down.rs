@@ -6,6 +6,7 @@ use crate::caption::{self, Moments};
 use crate::{Cell, Line, TimeLabels};
 use latscope_event::{Context, format_count, format_duration};
 use latscope_histogram::Histogram;
+use latscope_series::HistogramSeries;
 
 /// The axis is repeated after so many rows of text.
 const AXIS_EVERY: usize = 40;
@@ -28,10 +29,11 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub(crate) fn new(options: &SpectrogramOptions) -> Layout {
+    /// For time labels of this width.
+    pub(crate) fn new(options: &SpectrogramOptions, label: usize) -> Layout {
         let columns = options.columns.max(1);
         let labelled = options.time != TimeLabels::None;
-        let left = if labelled && columns >= 40 { 13 } else { 0 };
+        let left = if labelled && columns >= label + 30 { label + 1 } else { 0 };
         let right = if labelled && columns >= 60 { 19 } else { 0 };
         let (under, over) = (usize::from(options.min.is_some()), usize::from(options.max.is_some()));
         let rest = left + under + over + right;
@@ -44,6 +46,14 @@ impl Layout {
     pub(crate) fn with_map(self, map: usize) -> Layout {
         Layout { map, ..self }
     }
+}
+
+/// Columns that the time labels need: the last one is the longest.
+pub(crate) fn label_width(series: &HistogramSeries, context: &Context, options: &SpectrogramOptions) -> usize {
+    let (first, last) = series.range().unwrap_or((0, 0));
+    let (first, last) = (series.start_ns(first), series.start_ns(last));
+    let moments = Moments::new(options.time, &context.clock, first, series.width_ns(), last.abs_diff(first));
+    moments.label(last).len().max(4)
 }
 
 /// What comes next from top to bottom.
