@@ -182,11 +182,12 @@ pub(crate) fn round_up(value: f64, binary: bool) -> f64 {
     digit * decade
 }
 
-/// A value of the axis with its unit. Beyond a minute seconds are still counted, since ticks are round in them.
+/// A value of the axis with its unit. Beyond a minute seconds are still counted, since ticks are round in them, up to
+/// a week or so.
 fn label(value: f64, bytes: bool) -> String {
     if bytes {
         format_size(value as u64)
-    } else if value >= 100e9 {
+    } else if (100e9..1e15).contains(&value) {
         format!("{}s", (value / 1e9).round())
     } else {
         format_duration(value as u64)

@@ -152,19 +152,19 @@ impl Block<'_> {
         "█".repeat(eighths / 8) + rest
     }
 
-    /// The percentiles by the row in which they fall, as `p50 123us`.
+    /// The percentiles by the row in which they fall: `p50 123us`, names alone where several share a row.
     fn marks(&self, sum: &Histogram) -> Vec<(usize, String)> {
         let values = sum.quantiles(&MARKS.map(|mark| mark.0), Rule::Interpolated).unwrap_or_default();
-        let mut marks: Vec<(usize, String)> = Vec::new();
-        for (value, (_, name)) in values.into_iter().zip(MARKS) {
-            let row = self.rungs.row(value);
-            let text = format!("{name} {}", self.value(value));
-            match marks.last_mut().filter(|last| last.0 == row) {
-                Some(last) => last.1 += &format!(", {text}"),
-                None => marks.push((row, text)),
+        let placed: Vec<_> =
+            values.iter().zip(MARKS).map(|(&value, (_, name))| (self.rungs.row(value), name, value)).collect();
+        let text = |row: usize| {
+            let here: Vec<_> = placed.iter().filter(|mark| mark.0 == row).collect();
+            match here[..] {
+                [(_, name, value)] => format!("{name} {}", self.value(*value)),
+                _ => here.iter().map(|mark| mark.1).collect::<Vec<_>>().join(" "),
             }
-        }
-        marks
+        };
+        placed.iter().map(|&(row, _, _)| (row, text(row))).collect()
     }
 
     fn totals(&self, sum: &Histogram) -> String {

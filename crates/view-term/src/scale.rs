@@ -115,13 +115,14 @@ impl Strength {
         }
     }
 
-    /// Colours with their rates, as many as there is room for.
-    pub(crate) fn legend(&self, columns: usize) -> Line {
-        let mut line = Line::of(match self.weight {
+    /// Colours with their rates, on as many lines as they need.
+    pub(crate) fn legend(&self, columns: usize) -> Vec<Line> {
+        let word = match self.weight {
             Weight::Count => "events",
             Weight::Time => "time",
             Weight::Bytes => "bytes",
-        });
+        };
+        let mut lines = vec![Line::of(word)];
         for (rate, text) in self.stops() {
             let mut entry = Line::of("  ");
             let cell = self.cell(rate);
@@ -130,13 +131,16 @@ impl Strength {
                 entry.push_cell(cell).push(" ");
             }
             entry.push(&text);
-            if line.width() + entry.width() > columns {
-                break;
+            if lines[lines.len() - 1].width() + entry.width() > columns {
+                lines.push(Line::of(&" ".repeat(word.len())));
             }
-            line.cells.append(&mut entry.cells);
+            let last = lines.len() - 1;
+            lines[last].cells.append(&mut entry.cells);
         }
-        line.truncate(columns, false);
-        line
+        lines.iter_mut().for_each(|line| {
+            line.truncate(columns, false);
+        });
+        lines
     }
 
     /// The cells of a palette of few colours, with the rates from which on they stand.
@@ -204,13 +208,15 @@ mod tests {
     #[test]
     fn the_legend_says_how_many_a_colour_means() {
         assert_eq!(
-            strength(Palette::Viridis, ColorDepth::Truecolor).legend(80).text(),
+            strength(Palette::Viridis, ColorDepth::Truecolor).legend(80)[0].text(),
             "events     1/s     10/s     100/s     1k/s     5k/s"
         );
         assert_eq!(
-            strength(Palette::Viridis, ColorDepth::Mono).legend(120).text(),
+            strength(Palette::Viridis, ColorDepth::Mono).legend(120)[0].text(),
             "events  .>0  :≥1.58/s  -≥5.64/s  =≥16.1/s  +≥43.1/s  *≥113/s  #≥291/s  %≥752/s  @≥1.94k/s"
         );
-        assert!(strength(Palette::Viridis, ColorDepth::Mono).legend(30).width() <= 30);
+        let narrow = strength(Palette::Viridis, ColorDepth::Mono).legend(30);
+        assert_eq!(narrow.last().map(Line::text).as_deref(), Some("        @≥1.94k/s"));
+        assert!(narrow.iter().all(|line| line.width() <= 30));
     }
 }

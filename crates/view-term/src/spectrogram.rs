@@ -126,7 +126,7 @@ impl SpectrogramOptions {
 
 /// The lines below a map: the legend, what lies beyond the axis, what is missing.
 fn foot(source: &Source<'_>, context: &Context, options: &SpectrogramOptions) -> Vec<Line> {
-    let mut lines = vec![source.strength.legend(options.columns)];
+    let mut lines = source.strength.legend(options.columns);
     let text = |value: u64| if source.is_bytes() { format_size(value) } else { format_duration(value) };
     let (below, above) = source.beyond;
     for (count, sign, limit) in [(below, '<', options.min), (above, '>', options.max)] {

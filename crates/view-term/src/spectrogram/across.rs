@@ -107,7 +107,7 @@ impl Columns {
         let line = |label: &str, cell: &dyn Fn(&Sample) -> Cell| {
             let mut line = Line::default();
             if left > 0 {
-                line.push(&format!("{label:>width$} ", width = left - 1));
+                line.push(&format!("{label:>width$}", width = left - 1)).truncate(left - 1, false).pad_to(left);
             }
             self.samples.iter().for_each(|sample| {
                 line.push_cell(cell(sample));

@@ -223,3 +223,64 @@ fn strength(options: &SpectrogramOptions, weight: Weight) -> Strength {
         full: options.full.filter(|full| full.is_finite() && *full > 0.0).unwrap_or(1.0),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latscope_event::Field::{Latency, Time};
+    use latscope_event::{Batch, FieldSet};
+    use latscope_series::{Interval, Quantity, SeriesBuilder};
+    use proptest::prelude::*;
+
+    fn series(events: &[(i64, u64)], weight: Weight, width_ns: u64) -> HistogramSeries {
+        let mut builder = SeriesBuilder::new(Quantity::Latency, weight, Vec::new(), Interval::Fixed(width_ns));
+        let mut batch = Batch::new(FieldSet::ALWAYS);
+        for &(time, latency) in events {
+            batch.push_i64(Time, time);
+            batch.push_u64(Latency, latency);
+            batch.end_row();
+        }
+        builder.add(&batch, None);
+        builder.finish()
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_between_the_grid_and_the_columns(
+            events in proptest::collection::vec((0i64..5_000, (20u32..64, any::<u64>()).prop_map(|(bits, v)| v >> bits)), 1..100),
+            columns in 1usize..200,
+            min in proptest::option::of(0u64..1 << 40), max in proptest::option::of(0u64..1 << 44),
+            by_time: bool,
+        ) {
+            let weight = if by_time { Weight::Time } else { Weight::Count };
+            let series = series(&events, weight, 1_000);
+            let options = SpectrogramOptions { min, max, ..Default::default() };
+            let source = Source::of_series(&series, &options, columns);
+            let mut sum = source.empty();
+            let mut total = 0.0;
+            for interval in source.intervals() {
+                let sample = source.row(&mut sum, interval);
+                let Of::Series { axis, .. } = &source.of else { unreachable!() };
+                let own = (0..columns).filter(|&column| axis.source(column) == column);
+                total += own.map(|column| sample.rates[column]).sum::<f64>() + sample.under + sample.over;
+            }
+            let expected: f64 = events.iter().map(|event| if by_time { event.1 as f64 } else { 1.0 }).sum();
+            prop_assert!((total * 1e-6 - expected).abs() <= expected * 1e-9 + 1e-9, "{total} {expected}");
+            prop_assert_eq!(source.count, events.len() as u64);
+        }
+    }
+
+    #[test]
+    fn the_interval_does_not_alter_the_hue() {
+        // A steady load of 1000 events a second.
+        let events: Vec<_> = (0..8_000).map(|at| (at * 1_000_000, 50_000)).collect();
+        let options = SpectrogramOptions::default();
+        let colors = [500_000_000, 1_000_000_000, 2_000_000_000].map(|width_ns| {
+            let series = series(&events, Weight::Count, width_ns);
+            let source = Source::of_series(&series, &options, 60);
+            let sample = source.row(&mut source.empty(), 1);
+            sample.rates.iter().filter(|&&rate| rate > 0.0).map(|&rate| source.strength.color(rate)).collect::<Vec<_>>()
+        });
+        assert!(colors[0] == colors[1] && colors[1] == colors[2] && colors[0].len() == 1, "{colors:?}");
+    }
+}
