@@ -12,20 +12,23 @@ impl Endian {
     #[inline]
     pub fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
         let bytes = *bytes.get(at..)?.first_chunk::<2>()?;
-        Some(if self.big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+        let word = u16::from_le_bytes(bytes);
+        Some(if self.big { word.swap_bytes() } else { word })
     }
 
     /// Four bytes at an offset, `None` beyond the end.
     #[inline]
     pub fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
         let bytes = *bytes.get(at..)?.first_chunk::<4>()?;
-        Some(if self.big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+        let word = u32::from_le_bytes(bytes);
+        Some(if self.big { word.swap_bytes() } else { word })
     }
 
     /// Eight bytes at an offset, `None` beyond the end.
     #[inline]
     pub fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
         let bytes = *bytes.get(at..)?.first_chunk::<8>()?;
-        Some(if self.big { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
+        let word = u64::from_le_bytes(bytes);
+        Some(if self.big { word.swap_bytes() } else { word })
     }
 }

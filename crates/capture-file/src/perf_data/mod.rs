@@ -15,7 +15,7 @@ use crate::{Detected, Error, Place, ReadOptions, Sink, block_pairs, syscall_pair
 use endian::Endian;
 use header::{Header, Notes, PIPE_HEADER_BYTES};
 use latscope_event::{Context, FieldSet};
-use records::{Records, Stop};
+use records::Records;
 use session::Session;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering;
 pub const FILLS: FieldSet = block_pairs::FILLS.union(syscall_pairs::FILLS);
 
 /// Large enough that the cost of a system call vanishes, small enough to stay in the cache.
-const CHUNK_BYTES: usize = 256 * 1024;
+const CHUNK_BYTES: usize = 128 * 1024;
 /// Streams of a folder are open all at once.
 const FOLDER_CHUNK_BYTES: usize = 128 * 1024;
 /// More files than a machine has CPUs.

@@ -100,7 +100,22 @@ impl<'a> Records<'a> {
     }
 
     /// The next record with its head; `None` at the end.
+    #[inline]
     pub fn next(&mut self) -> Result<Option<(u32, &[u8])>, Stop> {
+        let ready = &self.buffer[self.ready.clone()];
+        if self.inflate.is_none()
+            && let (Some(kind::SAMPLE), Some(size)) = (self.endian.u32(ready, 0), self.endian.u16(ready, 6))
+            && (HEAD..=ready.len()).contains(&usize::from(size))
+        {
+            let start = self.ready.start;
+            self.ready.start += usize::from(size);
+            return Ok(Some((kind::SAMPLE, &self.buffer[start..self.ready.start])));
+        }
+        self.next_of_any_kind()
+    }
+
+    /// The same where it is not simply the next one in the buffer.
+    fn next_of_any_kind(&mut self) -> Result<Option<(u32, &[u8])>, Stop> {
         loop {
             if let Some(inflate) = &mut self.inflate {
                 if let Some(size) = whole_record(self.endian, &inflate.output[inflate.ready.clone()])

@@ -331,10 +331,20 @@ impl Decoder {
 }
 
 impl BlockFields {
-    #[inline]
-    fn decode(&self, endian: Endian, raw: &[u8], stamp: Stamp, time_ns: i64) -> Option<Record> {
+    /// Reads a sample; `None` when it is too short for its fields.
+    #[inline(always)]
+    pub fn decode(&self, endian: Endian, raw: &[u8], stamp: Stamp, time_ns: i64) -> Option<Record> {
         let number = |place: Place| number(endian, raw, place);
-        let optional = |place: Option<Place>| place.map_or(Some(0), number);
+        let optional = |place: Option<Place>| match place {
+            Some(place) => number(place),
+            None => Some(0),
+        };
+        let comm = match self.comm {
+            // The kernel keeps 16 bytes; another size would be another kernel's.
+            Some(Place { at, size: 16, .. }) => *raw.get(usize::from(at)..)?.first_chunk::<16>()?,
+            Some(place) => padded(text(raw, place)?),
+            None => [0; 16],
+        };
         Some(Record {
             time_ns,
             sector: number(self.sector)?,
@@ -346,34 +356,33 @@ impl BlockFields {
             tid: stamp.tid,
             step: self.step,
             rwbs: letters(text(raw, self.rwbs)?),
-            comm: self.comm.map_or(Some([0; 16]), |place| text(raw, place).map(padded))?,
+            comm,
         })
     }
 }
 
-/// A number of any width, its sign extended.
-#[inline]
+/// A number of any width up to eight bytes, its sign extended. There are no branches on width and byte order: eight bytes
+/// are read, and what does not belong to the number is shifted out.
+#[inline(always)]
 fn number(endian: Endian, raw: &[u8], place: Place) -> Option<u64> {
-    let at = usize::from(place.at);
-    Some(match (place.size, place.signed) {
-        (8, _) => endian.u64(raw, at)?,
-        (4, false) => u64::from(endian.u32(raw, at)?),
-        (4, true) => endian.u32(raw, at)? as i32 as u64,
-        (2, false) => u64::from(endian.u16(raw, at)?),
-        (2, true) => endian.u16(raw, at)? as i16 as u64,
-        (1, false) => u64::from(*raw.get(at)?),
-        (1, true) => *raw.get(at)? as i8 as u64,
-        _ => return None,
-    })
+    let from = raw.get(usize::from(place.at)..)?;
+    let bytes = match from.first_chunk::<8>() {
+        Some(bytes) => *bytes,
+        None => padded(from.get(..usize::from(place.size))?),
+    };
+    let foreign = 64u32.checked_sub(8 * u32::from(place.size)).filter(|&bits| bits < 64)?;
+    let word = u64::from_le_bytes(bytes);
+    let word = if endian.big { word.swap_bytes() } else { word << foreign };
+    Some(if place.signed { (word as i64 >> foreign) as u64 } else { word >> foreign })
 }
 
-#[inline]
+#[inline(always)]
 fn text(raw: &[u8], place: Place) -> Option<&[u8]> {
     raw.get(usize::from(place.at)..)?.get(..usize::from(place.size))
 }
 
 /// Flag letters up to their end; what lies behind it in the kernel's buffer is left over from before.
-#[inline]
+#[inline(always)]
 fn letters(text: &[u8]) -> [u8; 8] {
     let Some(first) = text.first_chunk::<8>() else { return padded(crate::block_pairs::trimmed(text)) };
     let word = u64::from_le_bytes(*first);
@@ -405,8 +414,13 @@ mod tests {
         assert_eq!((at(1, false), at(1, true)), (Some(0xfe), Some(-2i64 as u64)));
         assert_eq!((at(2, false), at(2, true)), (Some(0xfffe), Some(-2i64 as u64)));
         assert_eq!((at(4, false), at(4, true)), (Some(0xffff_fffe), Some(-2i64 as u64)));
-        assert_eq!((at(8, false), at(3, false)), (Some(0x1_ffff_fffe), None));
+        assert_eq!((at(8, false), at(0, false), at(9, false)), (Some(0x1_ffff_fffe), None, None));
         assert_eq!(number(LITTLE, &raw, Place { at: 5, size: 4, signed: false }), None);
+        assert_eq!(number(LITTLE, &raw, Place { at: 4, size: 4, signed: false }), Some(1));
+        let big = Endian { big: true };
+        let at = |at, size, signed| number(big, &raw, Place { at, size, signed });
+        assert_eq!((at(0, 4, true), at(0, 4, false)), (Some(0xffff_ffff_feff_ffff), Some(0xfeff_ffff)));
+        assert_eq!((at(3, 2, false), at(4, 4, false)), (Some(0xff01), Some(0x0100_0000)));
     }
 
     #[test]

@@ -94,13 +94,13 @@ impl Tables {
 
     /// The layout of a sample and whether it is of a tracepoint.
     #[inline]
-    fn layout(&self, attrs: &[Attr], endian: Endian, record: &[u8]) -> Option<(Layout, bool)> {
-        if let Some(layout) = self.shared {
+    fn layout(&self, attrs: &[Attr], endian: Endian, record: &[u8]) -> Option<(&Layout, bool)> {
+        if let Some(layout) = &self.shared {
             return Some((layout, true));
         }
         let id = endian.u64(record, self.layouts.first()?.id()?)?;
         let index = *self.by_id.get(&id)? as usize;
-        Some((*self.layouts.get(index)?, attrs.get(index)?.kind == TRACEPOINT))
+        Some((self.layouts.get(index)?, attrs.get(index)?.kind == TRACEPOINT))
     }
 
     /// The layout of the columns at the end of a record that is no sample.
@@ -246,8 +246,12 @@ impl<'a, 's> Session<'a, 's> {
         }
         self.counts.samples += 1;
         match self.sample(record) {
-            Some(Some((time_ns, entry))) => Ok(self.push(time_ns, entry)),
-            Some(None) => {
+            Some(true) if self.sorter.is_full() => {
+                let events = &mut self.events;
+                Ok(self.sorter.release_half(&mut |time_ns, entry| events.take(time_ns, entry)))
+            }
+            Some(true) => Ok(ControlFlow::Continue(())),
+            Some(false) => {
                 self.counts.others += 1;
                 Ok(ControlFlow::Continue(()))
             }
@@ -258,13 +262,13 @@ impl<'a, 's> Session<'a, 's> {
         }
     }
 
-    /// What a sample says: nothing of interest (inner `None`), or nothing that makes sense (outer `None`).
-    #[inline]
-    fn sample(&mut self, record: &[u8]) -> Option<Option<(i64, Entry)>> {
+    /// Puts what a sample says into the sorter; false when it says nothing of interest, `None` when it makes no sense.
+    #[inline(always)]
+    fn sample(&mut self, record: &[u8]) -> Option<bool> {
         let endian = self.endian;
         let (layout, is_tracepoint) = self.tables.layout(&self.attrs, endian, record)?;
         if !is_tracepoint {
-            return Some(None);
+            return Some(false);
         }
         let stamp = layout.stamp(endian, record)?;
         let raw = layout.raw(endian, record)?;
@@ -273,8 +277,15 @@ impl<'a, 's> Session<'a, 's> {
         if let Some(cpu) = stamp.cpu {
             self.saw_cpu(cpu, time_ns);
         }
-        let Some(Some(decoder)) = self.tables.decoders.get(usize::from(id)) else { return Some(None) };
-        Some(Some((time_ns, decoder.decode(endian, raw, stamp, time_ns)?)))
+        let Some(Some(decoder)) = self.tables.decoders.get(usize::from(id)) else { return Some(false) };
+        let entry = match decoder {
+            // Spelled out, since it is all that most files hold.
+            Decoder::Block(fields) => Entry::Block(fields.decode(endian, raw, stamp, time_ns)?),
+            decoder => decoder.decode(endian, raw, stamp, time_ns)?,
+        };
+        self.last_ns = time_ns;
+        self.sorter.push(time_ns, entry);
+        Some(true)
     }
 
     fn time(&self, time: u64) -> Option<i64> {
@@ -293,7 +304,6 @@ impl<'a, 's> Session<'a, 's> {
         self.last_of_cpu[cpu] = time_ns;
     }
 
-    #[inline]
     fn push(&mut self, time_ns: i64, entry: Entry) -> ControlFlow<()> {
         self.last_ns = time_ns;
         self.sorter.push(time_ns, entry);

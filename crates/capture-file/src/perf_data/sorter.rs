@@ -45,7 +45,7 @@ impl<T> Sorter<T> {
     }
 
     /// Takes the next record of the file.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, time_ns: i64, item: T) {
         self.newest_ns = self.newest_ns.max(time_ns);
         self.late += u64::from(time_ns < self.released_ns);
@@ -72,6 +72,7 @@ impl<T> Sorter<T> {
     }
 
     /// Whether so much is held that something must go, complete or not.
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.held >= HELD_LIMIT || self.runs.len() >= RUNS_LIMIT
     }
