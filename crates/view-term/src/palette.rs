@@ -98,15 +98,27 @@ impl Palette {
             (ColorDepth::Mono, _) => return Color::Default,
             (ColorDepth::Ansi16, _) => return Color::Indexed(step(self.ladder16(), strength)),
             (_, Palette::PyLatencyMap) => return Color::Indexed(step(&PYLATENCYMAP[usize::from(hot)], strength)),
-            (_, Palette::Sysdig) => return Color::Indexed(step(&crate::sysdig::RAMP, strength)),
+            (_, Palette::Sysdig) => return Color::Indexed(step(self.ladder256(), strength)),
             (_, Palette::Viridis) => &VIRIDIS,
             (_, Palette::Inferno) => &INFERNO,
             (_, Palette::Turbo) => &TURBO,
         };
-        let (red, green, blue) = blend(stops, strength);
-        match depth {
-            ColorDepth::Truecolor => Color::Rgb(red, green, blue),
-            _ => Color::Indexed(nearest256(red, green, blue)),
+        if depth == ColorDepth::Truecolor {
+            blend(stops, strength)
+        } else {
+            Color::Indexed(step(self.ladder256(), strength))
+        }
+    }
+
+    /// Chosen by hand: the nearest colours of xterm's coarse cube are paler than their neighbours here and there, so
+    /// that brightness would not rise with strength.
+    fn ladder256(self) -> &'static [u8] {
+        match self {
+            Palette::Viridis => &[54, 24, 25, 30, 36, 41, 77, 113, 148, 184, 220],
+            Palette::Inferno => &[53, 89, 125, 161, 166, 202, 208, 214, 220, 221],
+            Palette::Turbo => &[55, 62, 27, 33, 38, 43, 48, 83, 154, 184, 214, 208, 202, 160, 88],
+            Palette::Sysdig => &crate::sysdig::RAMP,
+            Palette::PyLatencyMap => &PYLATENCYMAP[0],
         }
     }
 
@@ -132,7 +144,7 @@ fn step<T: Copy>(ladder: &[T], strength: f64) -> T {
     ladder[((strength * ladder.len() as f64) as usize).min(ladder.len() - 1)]
 }
 
-fn blend(stops: &[u32; 17], strength: f64) -> (u8, u8, u8) {
+fn blend(stops: &[u32; 17], strength: f64) -> Color {
     let at = strength * 16.0;
     let low = (at as usize).min(15);
     let part = at - low as f64;
@@ -140,14 +152,7 @@ fn blend(stops: &[u32; 17], strength: f64) -> (u8, u8, u8) {
         let (from, to) = (f64::from(stops[low] >> shift & 255), f64::from(stops[low + 1] >> shift & 255));
         (from + (to - from) * part).round() as u8
     };
-    (mix(16), mix(8), mix(0))
-}
-
-/// The nearest colour of xterm's 6x6x6 cube.
-fn nearest256(red: u8, green: u8, blue: u8) -> u8 {
-    const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
-    let level = |value: u8| (0..6).min_by_key(|&at| LEVELS[at].abs_diff(value)).unwrap_or(0) as u8;
-    16 + 36 * level(red) + 6 * level(green) + level(blue)
+    Color::Rgb(mix(16), mix(8), mix(0))
 }
 
 #[cfg(test)]
@@ -168,6 +173,25 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn brightness_rises_with_strength() {
+        let light =
+            |red: u8, green: u8, blue: u8| 299 * u32::from(red) + 587 * u32::from(green) + 114 * u32::from(blue);
+        for palette in [Palette::Viridis, Palette::Inferno] {
+            let lights = (0..=100).map(|at| match palette.color(f64::from(at) / 100.0, ColorDepth::Truecolor, false) {
+                Color::Rgb(red, green, blue) => light(red, green, blue),
+                _ => 0,
+            });
+            assert!(lights.is_sorted(), "{palette:?}");
+            let cube = |index: u8| [0, 95, 135, 175, 215, 255][usize::from(index)];
+            let lights = palette.ladder256().iter().map(|&index| {
+                let index = index - 16;
+                light(cube(index / 36), cube(index / 6 % 6), cube(index % 6))
+            });
+            assert!(lights.is_sorted(), "{palette:?} of 256");
         }
     }
 
