@@ -59,6 +59,12 @@ pub(crate) struct AxisWish {
     pub rows: Option<u32>,
 }
 
+impl AxisWish {
+    fn row_limit(&self) -> u32 {
+        self.rows.unwrap_or(self.height_px / ROW_PX).clamp(1, self.height_px.max(1))
+    }
+}
+
 /// A value axis.
 pub(crate) struct ValueAxis {
     rows: Vec<Row>,
@@ -170,7 +176,7 @@ impl ValueAxis {
 
     /// Ticks from the bottom: pixels, and the label where there is room for one.
     pub fn ticks(&self) -> Vec<(f64, Option<String>)> {
-        const ROOM_PX: f64 = 17.0;
+        const ROOM_PX: f64 = 15.0;
         let round = crate::ticks::round_values(self.quantity.is_bytes());
         let (lower, upper) = self.range();
         let mut placed: Vec<(f64, u8, u64)> = round
@@ -186,7 +192,7 @@ impl ValueAxis {
         }
         // Rounder values claim their room first.
         let mut order: Vec<usize> = (0..placed.len()).collect();
-        order.sort_by_key(|&at| (placed[at].1, std::cmp::Reverse(at)));
+        order.sort_by_key(|&at| (placed[at].1, placed[at].2 != 0, std::cmp::Reverse(at)));
         let mut taken: Vec<f64> = Vec::new();
         let mut labelled = vec![false; placed.len()];
         for at in order {
@@ -244,11 +250,11 @@ fn log_rows(total: &Histogram, wish: &AxisWish, lower: u64, upper: u64, step: u6
     // Values of zero, or below what the clock resolves, have no logarithm: a row of their own, as high as half an octave,
     // up to the smallest value that has one.
     let second = total.buckets().map(|(bucket, ..)| grid.lower(bucket)).find(|&value| value >= step.max(2));
-    let knee = if lower >= step && lower > 0 { 0 } else { 1 << (63 - second.unwrap_or(step.max(2)).leading_zeros()) };
+    let knee = if lower > step / 2 { 0 } else { 1 << (63 - second.unwrap_or(step.max(2)).leading_zeros()) };
     let knee = if knee > upper { 0 } else { knee };
     let start = lower.max(knee);
     let count = |power: u8| place(upper, power.into()) - place(start, power.into()) + 1.0;
-    let limit = wish.rows.map_or(f64::from(wish.height_px / ROW_PX), |rows| f64::from(rows.max(1)));
+    let limit = f64::from(wish.row_limit());
     let power = (0..=grid.power()).rev().find(|&power| count(power) <= limit).unwrap_or(0);
     let rows = Grid::with_power(power).unwrap_or(grid);
     let row_px = (f64::from(wish.height_px) / count(power)).floor().clamp(1.0, 32.0);
@@ -256,7 +262,7 @@ fn log_rows(total: &Histogram, wish: &AxisWish, lower: u64, upper: u64, step: u6
     let layout =
         Layout::Log { power: power.into(), row_px, knee, knee_px, zero: place(start, power.into()).floor() };
     let first = if wish.min.is_some() { start } else { rows.lower(rows.index(start)) };
-    let mut edges = if knee > 0 { vec![lower] } else { vec![first] };
+    let mut edges = if knee > 0 { vec![grid.lower(grid.index(lower))] } else { vec![first] };
     for index in rows.index(start) + usize::from(knee == 0)..rows.len() {
         let edge = rows.lower(index);
         // Where rows are narrower than the clock's resolution, only every so many of them could ever be hit.
@@ -273,9 +279,9 @@ fn log_rows(total: &Histogram, wish: &AxisWish, lower: u64, upper: u64, step: u6
 fn linear_rows(grid: Grid, wish: &AxisWish, lower: u64, upper: u64, step: u64) -> (Layout, Vec<u64>) {
     let bucket = grid.index(upper);
     let widest = (grid.upper(bucket) - grid.lower(bucket)).saturating_add(1).max(step);
-    let limit = u64::from(wish.rows.unwrap_or(wish.height_px / ROW_PX).max(1));
+    let limit = u64::from(wish.row_limit());
     let mut width = widest.max(1).next_power_of_two();
-    while (upper - lower) / width >= limit {
+    while (upper - lower) / width >= limit && width < 1 << 63 {
         width *= 2;
     }
     let first = lower - lower % width;
@@ -290,7 +296,8 @@ fn linear_rows(grid: Grid, wish: &AxisWish, lower: u64, upper: u64, step: u64) -
 }
 
 fn sqrt_rows(grid: Grid, wish: &AxisWish, lower: u64, upper: u64, step: u64) -> (Layout, Vec<u64>) {
-    let count = wish.rows.unwrap_or(wish.height_px / ROW_PX).clamp(1, wish.height_px.max(1));
+    let count = wish.row_limit();
+    let (lower, upper) = (grid.lower(grid.index(lower)), grid.upper(grid.index(upper)));
     let (root, end) = ((lower as f64).sqrt(), (upper as f64 + 1.0).sqrt());
     let px_per_root = f64::from(wish.height_px) / (end - root).max(f64::MIN_POSITIVE);
     let mut edges = vec![lower];
@@ -301,7 +308,7 @@ fn sqrt_rows(grid: Grid, wish: &AxisWish, lower: u64, upper: u64, step: u64) -> 
             edges.push(edge);
         }
     }
-    edges.extend(grid.upper(grid.index(upper)).checked_add(1));
+    edges.extend(upper.checked_add(1));
     (Layout::Sqrt { root, px_per_root }, edges)
 }
 

@@ -74,22 +74,25 @@ impl Picture<'_> {
             return "0 events".into();
         }
         let label = |value| self.axis.label(value);
-        let mut parts = vec![format!("{} events", format_count(totals.count))];
+        let mut parts = vec![events(totals.count)];
         let total = self.series.total(None);
         let mut quantiles = vec![0.5, 0.99];
-        quantiles.extend(self.options.percentiles.iter().filter(|&&at| at > 0.0 && at < 1.0));
+        if self.series.quantity == Quantity::Offset {
+            quantiles.clear();
+        }
+        quantiles.extend(self.options.lines(self.series.quantity).iter().filter(|&&at| at > 0.0 && at < 1.0));
         quantiles.sort_by(f64::total_cmp);
         quantiles.dedup();
         let values = total.quantiles(&quantiles, Rule::Interpolated).unwrap_or_default();
-        let named = quantiles.iter().zip(values).map(|(&at, value)| format!("{} {}", quantile_name(at), label(value)));
-        let middle: Vec<String> = named.collect();
-        parts.push(format!(
-            "{} min {}, {}, max {}",
-            self.series.quantity.word(),
-            label(totals.min),
-            middle.join(", "),
-            label(totals.max)
-        ));
+        let mut named = vec![format!("{} min {}", self.series.quantity.word(), label(totals.min))];
+        let grid = self.series.grid();
+        named.extend(quantiles.iter().zip(values).map(|(&at, value)| {
+            // Sizes are round, and the lower edge of a bucket is the roundest number in it.
+            let value = if self.series.quantity.is_bytes() { grid.lower(grid.index(value)) } else { value };
+            format!("{} {}", quantile_name(at), label(value))
+        }));
+        named.push(format!("max {}", label(totals.max)));
+        parts.push(named.join(", "));
         if self.series.weight != Weight::Count {
             let sum = self.panels.iter().fold(0u64, |sum, panel| sum.saturating_add(panel.weight));
             parts.push(format!("{} of {} in all", weight_label(self.series.weight, sum), self.weight_noun()));
@@ -154,19 +157,19 @@ impl Picture<'_> {
         let (lower, upper) = self.axis.range();
         let mut parts = vec![self.origin(), self.numbers(), self.how()];
         parts.push(format!(
-            "{} events drawn between {} and {}, {} below, {} above",
-            format_count(drawn),
+            "{} drawn between {} and {}, {} below, {} above",
+            events(drawn),
             self.axis.label(lower),
             self.axis.label(upper),
-            format_count(below),
-            format_count(above)
+            events(below),
+            events(above)
         ));
         let all = self.totals().count.max(1) as f64;
         for panel in self.panels.iter().filter(|panel| panel.name.is_some()) {
             parts.push(format!(
-                "{}: {} events, {}",
+                "{}: {}, {}",
                 shortened(panel.name.as_deref().unwrap_or_default(), 60),
-                format_count(panel.totals.count),
+                events(panel.totals.count),
                 percent(100.0 * panel.totals.count as f64 / all)
             ));
         }
@@ -183,6 +186,11 @@ impl Picture<'_> {
         let drawn = cells.filter(|cell| matches!(cell.place, crate::axis::Place::Row(_))).map(|cell| cell.count).sum();
         [drawn, below, above]
     }
+}
+
+/// A count of events in words.
+pub(super) fn events(count: u64) -> String {
+    if count == 1 { "1 event".into() } else { format!("{} events", format_count(count)) }
 }
 
 /// Host and source of a trace.

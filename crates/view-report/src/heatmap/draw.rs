@@ -1,16 +1,19 @@
 //! One panel: the cells as an image, the rows beyond the range, percentile lines, the value axis.
 
 use super::Picture;
+use super::caption::events;
 use super::grid::{Cell, Panel};
 use crate::axis::Place;
 use crate::svg::{Area, Num, Svg, shortened};
-use latscope_event::format_count;
 
 /// Height of the row of everything beyond the range, and its distance from the others.
 const BEYOND_PX: u32 = 12;
 const BEYOND_GAP_PX: u32 = 4;
 /// A cell smaller than this grows into its empty surroundings.
 const VISIBLE_PX: u32 = 3;
+
+/// Fewer events than these have no percentile worth a line.
+const LINE_EVENTS: u64 = 5;
 
 /// Where the parts of a panel lie, pixels from the top of its image.
 #[derive(Clone, Copy)]
@@ -37,7 +40,7 @@ impl Bands {
 
 impl Picture<'_> {
     /// Draws a panel below `y`; returns where it ends.
-    pub(super) fn panel(&self, svg: &mut Svg, panel: &Panel, number: usize, y: f64) -> f64 {
+    pub(super) fn panel(&self, svg: &mut Svg, panel: &Panel, y: f64) -> f64 {
         let mut y = y;
         if panel.name.is_some() {
             svg.text(self.frame.left(), y + 12.0, " font-size=\"12\" font-weight=\"bold\"", &self.panel_title(panel));
@@ -55,7 +58,7 @@ impl Picture<'_> {
         self.ticks(svg, main);
         self.image(svg, panel, bands, y);
         self.frame.hatches(svg, self.contexts, y, f64::from(bands.height));
-        self.percentile_lines(svg, panel, number, main);
+        self.percentile_lines(svg, panel, main);
         svg.rect(main, &format!(" fill=\"none\" stroke=\"{}\"", self.inks.frame));
         let whole = Area { x: left, y, width, height: f64::from(bands.height) };
         self.tips(svg, panel, whole, &|cell| self.cell_area(cell, bands, y));
@@ -90,6 +93,7 @@ impl Picture<'_> {
         let ticks = self.axis.ticks();
         let at = |px: f64| main.bottom() - px.round() + 0.5;
         if self.options.grid {
+            self.frame.verticals(svg, &self.inks, main.y, main.height);
             svg.put(format_args!("<path stroke=\"{}\" d=\"", self.inks.grid));
             for (px, _) in ticks.iter().filter(|(_, label)| label.is_some()) {
                 svg.put(format_args!("M{} {}h{}", Num(main.x), Num(at(*px)), Num(main.width)));
@@ -120,15 +124,15 @@ impl Picture<'_> {
         } else {
             format!("< {}, down to {}", label(lower), label(panel.totals.min))
         };
-        format!("{range}: {} events ({})", format_count(count), percent(share))
+        format!("{range}: {} ({})", events(count), percent(share))
     }
 
     fn panel_title(&self, panel: &Panel) -> String {
         let name = shortened(panel.name.as_deref().unwrap_or_default(), 60);
         let all: u64 = self.panels.iter().map(|panel| panel.totals.count).sum();
         let mut title = format!(
-            "{name}: {} events ({})",
-            format_count(panel.totals.count),
+            "{name}: {} ({})",
+            events(panel.totals.count),
             percent(100.0 * panel.totals.count as f64 / all.max(1) as f64)
         );
         if self.series.is_weighted() {
@@ -176,39 +180,40 @@ impl Picture<'_> {
         ));
     }
 
-    fn percentile_lines(&self, svg: &mut Svg, panel: &Panel, number: usize, main: Area) {
-        for (line, values) in panel.percentiles.iter().enumerate() {
-            let path = self.line_path(values, main);
+    fn percentile_lines(&self, svg: &mut Svg, panel: &Panel, main: Area) {
+        for (line, &quantile) in self.options.lines(self.series.quantity).iter().enumerate() {
+            let path = self.line_path(panel, line, quantile, main);
             if path.is_empty() {
                 continue;
             }
-            let (halo, ink) = (self.inks.halo, self.inks.lines[line % self.inks.lines.len()]);
-            svg.put(format_args!(
-                "<path id=\"l{number}-{line}\" fill=\"none\" stroke=\"{halo}\" stroke-opacity=\"0.75\" stroke-width=\"3\" \
-                 stroke-linejoin=\"round\" d=\"{path}\"/>\n<path fill=\"none\" stroke=\"{ink}\" stroke-width=\"1.3\" \
-                 stroke-linejoin=\"round\" d=\"{path}\"/>\n"
-            ));
+            let ink = self.inks.lines[line % self.inks.lines.len()];
+            for (ink, style) in [(self.inks.halo, "stroke-opacity=\"0.7\" stroke-width=\"3.4\""), (ink, "stroke-width=\"1.5\"")]
+            {
+                svg.put(format_args!(
+                    "<path fill=\"none\" stroke=\"{ink}\" {style} stroke-linejoin=\"round\" d=\"{path}\"/>\n"
+                ));
+            }
         }
     }
 
-    /// A line through the middles of the columns, broken where a column is empty; a lone value is a dash.
-    fn line_path(&self, values: &[Option<u64>], main: Area) -> String {
+    /// A line of steps, broken where there is nothing to take a percentile of.
+    fn line_path(&self, panel: &Panel, line: usize, quantile: f64, main: Area) -> String {
         use std::fmt::Write;
-        let (mut path, half) = (String::new(), f64::from(self.frame.column_px) / 2.0);
+        let (mut path, mut end) = (String::new(), None);
         let (lower, upper) = self.axis.range();
-        for (column, value) in values.iter().enumerate() {
-            let Some(value) = *value else { continue };
+        for point in &panel.percentiles {
+            // The percentile of a handful is one of them, and is seen better without a line over it.
+            let enough = point.count >= LINE_EVENTS || quantile <= 0.0 || quantile >= 1.0;
+            let Some(&value) = point.values.get(line).filter(|_| enough) else { continue };
             // Beyond the range the line runs along the edge.
-            let px = self.axis.px(value.clamp(lower, upper)).unwrap_or(0.0);
-            let (x, y) = (self.frame.x(column as u32) + half, main.bottom() - px);
-            let neighbour = |column: Option<usize>| column.and_then(|at| values.get(at)).is_some_and(Option::is_some);
-            let (before, after) = (neighbour(column.checked_sub(1)), neighbour(column.checked_add(1)));
+            let y = main.bottom() - self.axis.px(value.clamp(lower, upper)).unwrap_or(0.0);
+            let (x, to) = (self.frame.x(point.columns.start), self.frame.x(point.columns.end));
             // Writing to a String does not fail.
-            let _ = match (before, after) {
-                (true, _) => write!(path, "L{} {}", Num(x), Num(y)),
-                (false, true) => write!(path, "M{} {}", Num(x), Num(y)),
-                (false, false) => write!(path, "M{} {}h{}", Num(x - half), Num(y), Num(2.0 * half)),
+            let _ = match end {
+                Some(end) if end == point.columns.start => write!(path, "V{}H{}", Num(y), Num(to)),
+                _ => write!(path, "M{} {}H{}", Num(x), Num(y), Num(to)),
             };
+            end = Some(point.columns.end);
         }
         path
     }

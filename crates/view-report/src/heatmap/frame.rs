@@ -14,6 +14,8 @@ const LEFT_PX: f64 = 84.0;
 const RIGHT_PX: f64 = 26.0;
 /// Room that head, legend and notes need at least.
 const LEAST_PX: f64 = 620.0;
+/// A point of a percentile line stands for columns of at least this width together.
+const LINE_PX: u32 = 8;
 /// Distance between labels.
 const LABEL_PX: f64 = 84.0;
 const DAY_NS: u64 = 86_400_000_000_000;
@@ -46,16 +48,16 @@ pub(crate) fn fitted<'a>(
         .reduce(|(from, to), other| (from.min(other.0), to.max(other.1)));
     // A filter may be about time; without one, silence at either end of the trace is part of the picture.
     let shown = span.filter(|_| options.filter.is_none());
-    let mut series = Cow::Borrowed(series);
     let given_ns = series.width_ns();
-    while columns_of(&series, shown).is_none_or(|columns| columns.count > options.width) {
-        let wider = series.rebinned(next_wider(series.width_ns()));
-        match wider {
-            Some(wider) => series = Cow::Owned(wider),
-            None => break,
-        }
+    let mut wanted_ns = given_ns;
+    while columns_of(series, wanted_ns, shown).is_none_or(|columns| columns.count > options.width) && wanted_ns < 1 << 62 {
+        wanted_ns = next_wider(wanted_ns);
     }
-    let columns = columns_of(&series, shown).unwrap_or(Columns { first: 0, count: 1 });
+    let series = match series.rebinned(wanted_ns) {
+        Some(wider) if wanted_ns != given_ns => Cow::Owned(wider),
+        _ => Cow::Borrowed(series),
+    };
+    let columns = columns_of(&series, series.width_ns(), shown).unwrap_or(Columns { first: 0, count: 1 });
     let width_ns = series.width_ns();
     let clock = contexts.first().map(|context| &context.clock);
     // A hundredth of an interval is not worth a mark.
@@ -77,11 +79,14 @@ pub(crate) fn fitted<'a>(
     (series, frame)
 }
 
-/// The columns that the events (and the span) need; `None` when they are more than can be counted.
-fn columns_of(series: &HistogramSeries, span: Option<(i64, i64)>) -> Option<Columns> {
-    let Some((mut first, mut last)) = series.range() else { return Some(Columns { first: 0, count: 1 }) };
+/// The columns that the events (and the span) need in intervals of this width, a whole multiple of the series' own;
+/// `None` when they are more than can be counted.
+fn columns_of(series: &HistogramSeries, width_ns: u64, span: Option<(i64, i64)>) -> Option<Columns> {
+    let Some((first, last)) = series.range() else { return Some(Columns { first: 0, count: 1 }) };
+    let factor = (width_ns / series.width_ns()) as i64;
+    let (mut first, mut last) = (first.div_euclid(factor), last.div_euclid(factor));
     if let Some((from, to)) = span {
-        let width = series.width_ns().min(i64::MAX as u64) as i64;
+        let width = width_ns.min(i64::MAX as u64) as i64;
         // A span that ends exactly at the end of an interval needs no further one.
         (first, last) = (first.min(from.div_euclid(width)), last.max(to.saturating_sub(1).div_euclid(width)));
     }
@@ -154,16 +159,18 @@ impl Frame {
         ticks
     }
 
+    /// How many columns share a point of a percentile line: where columns are narrow, they hold too little for one.
+    pub fn line_columns(&self) -> u32 {
+        LINE_PX.div_ceil(self.column_px)
+    }
+
     /// Faint vertical lines at the ticks.
-    pub fn verticals(&self, svg: &mut Svg, inks: &Inks, top: f64, bottom: f64, grid: bool) {
-        if grid {
-            svg.put(format_args!("<path stroke=\"{}\" stroke-dasharray=\"1 3\" d=\"", inks.frame));
-            for time_ns in self.elapsed_ticks() {
-                let x = self.x_at(time_ns).round() + 0.5;
-                svg.put(format_args!("M{} {}V{}", Num(x), Num(top), Num(bottom)));
-            }
-            svg.put(format_args!("\"/>\n"));
+    pub fn verticals(&self, svg: &mut Svg, inks: &Inks, y: f64, height: f64) {
+        svg.put(format_args!("<path stroke=\"{}\" d=\"", inks.grid));
+        for time_ns in self.elapsed_ticks() {
+            svg.put(format_args!("M{} {}v{}", Num(self.x_at(time_ns).round() + 0.5), Num(y), Num(height)));
         }
+        svg.put(format_args!("\"/>\n"));
     }
 
     /// Draws ticks and labels below `y`; returns where they end.
@@ -174,13 +181,13 @@ impl Frame {
             labels.iter().for_each(|(x, _)| svg.put(format_args!("M{} {}v4", Num(x.round() + 0.5), Num(y))));
             svg.put(format_args!("\"/>\n<g text-anchor=\"middle\">\n"));
             // A label at the very end would run over the edge of the page.
-            let end = self.page_px();
+            let end = self.page_px() - 6.0;
             labels
                 .iter()
                 .filter(|(x, label)| x + text_width(label, 11.0) / 2.0 < end)
                 .for_each(|(x, label)| svg.text(*x, y + 15.0, "", label));
             svg.put(format_args!("</g>\n"));
-            svg.text(LEFT_PX - 22.0, y + 15.0, &format!(" text-anchor=\"end\" fill=\"{}\"", inks.muted), name);
+            svg.text(8.0, y + 15.0, &format!(" fill=\"{}\"", inks.muted), name);
         };
         let elapsed = self.elapsed_ticks().into_iter();
         row(svg, y, "elapsed", elapsed.map(|time| (self.x_at(time), self.label(time, step))).collect());
@@ -193,7 +200,7 @@ impl Frame {
             if step >= 60_000_000_000 { full.strip_suffix(":00").map_or(full.clone(), str::to_string) } else { full }
         };
         let times = self.multiples(to_unix_ns.saturating_neg(), step).into_iter();
-        row(svg, y + 20.0, "wall clock", times.map(|time| (self.x_at(time), label(time))).collect());
+        row(svg, y + 20.0, "clock", times.map(|time| (self.x_at(time), label(time))).collect());
         y + 44.0
     }
 

@@ -25,6 +25,24 @@ pub(crate) struct Stretch {
     pub p99: u64,
 }
 
+/// The asked percentiles of a stretch of columns.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Percentiles {
+    pub columns: Range<u32>,
+    pub count: u64,
+    pub values: Vec<u64>,
+}
+
+/// What is asked of a series beside its cells.
+pub(crate) struct Asked<'a> {
+    /// Percentile lines.
+    pub quantiles: &'a [f64],
+    /// So many columns share a point of the lines.
+    pub line_columns: u32,
+    /// So many columns share a [`Stretch`].
+    pub stretch_columns: u32,
+}
+
 /// One heat map of possibly several.
 pub(crate) struct Panel {
     /// Name of the group; `None` when there is only one panel, of everything.
@@ -35,8 +53,8 @@ pub(crate) struct Panel {
     pub above: u64,
     /// By column, then from the bottom.
     pub cells: Vec<Cell>,
-    /// For each asked percentile its value in each column; `None` in empty ones.
-    pub percentiles: Vec<Vec<Option<u64>>>,
+    /// Percentiles over time, each of a few columns together.
+    pub percentiles: Vec<Percentiles>,
     /// How many events each column holds.
     pub counts: Vec<u64>,
     pub stretches: Vec<Stretch>,
@@ -100,26 +118,21 @@ impl Columns {
     }
 }
 
-/// Projects a series: one panel for each name of the facets. A [`Stretch`] spans `stride` columns.
+/// Projects a series: one panel for each name of the facets.
 pub(crate) fn panels(
     series: &HistogramSeries,
     columns: Columns,
     axis: &ValueAxis,
     facets: &Facets,
-    quantiles: &[f64],
-    stride: u32,
+    asked: &Asked<'_>,
 ) -> Vec<Panel> {
-    let weighted = series.weight != Weight::Count;
-    let mut makers: Vec<Maker> =
-        facets.names.iter().map(|name| Maker::new(name.clone(), series, columns, quantiles.len(), weighted)).collect();
+    let mut makers: Vec<Maker> = facets.names.iter().map(|name| Maker::new(name.clone(), series, columns)).collect();
     for (&interval, slice) in series.slices() {
         let Some(column) = columns.of(interval) else { continue };
         scatter(slice, facets, &mut makers);
-        for maker in &mut makers {
-            maker.end_column(column, axis, quantiles, stride);
-        }
+        makers.iter_mut().for_each(|maker| maker.end_column(column, axis, asked));
     }
-    makers.into_iter().map(Maker::finish).collect()
+    makers.into_iter().map(|maker| maker.finish(asked)).collect()
 }
 
 fn scatter(slice: &Slice, facets: &Facets, makers: &mut [Maker]) {
@@ -131,16 +144,21 @@ fn scatter(slice: &Slice, facets: &Facets, makers: &mut [Maker]) {
     }
 }
 
+/// A histogram over a few columns that are summed up together.
+struct Sum {
+    columns: Range<u32>,
+    histogram: Histogram,
+}
+
 struct Maker {
     panel: Panel,
     column: Histogram,
-    stretch: Histogram,
-    stretch_columns: Range<u32>,
+    line: Sum,
+    stretch: Sum,
 }
 
 impl Maker {
-    fn new(name: Option<String>, series: &HistogramSeries, columns: Columns, lines: usize, weighted: bool) -> Maker {
-        let count = columns.count as usize;
+    fn new(name: Option<String>, series: &HistogramSeries, columns: Columns) -> Maker {
         let panel = Panel {
             name,
             totals: Totals::EMPTY,
@@ -148,27 +166,44 @@ impl Maker {
             below: 0,
             above: 0,
             cells: Vec::new(),
-            percentiles: vec![vec![None; count]; lines],
-            counts: vec![0; count],
+            percentiles: Vec::new(),
+            counts: vec![0; columns.count as usize],
             stretches: Vec::new(),
         };
-        let empty = Histogram::new(series.grid(), weighted);
-        Maker { panel, column: empty.clone(), stretch: empty, stretch_columns: 0..0 }
+        let empty = Histogram::new(series.grid(), series.weight != Weight::Count);
+        let sum = || Sum { columns: 0..0, histogram: empty.clone() };
+        Maker { panel, line: sum(), stretch: sum(), column: empty }
     }
 
     /// Books the histogram of a column and clears it.
-    fn end_column(&mut self, column: u32, axis: &ValueAxis, quantiles: &[f64], stride: u32) {
-        let totals = *self.column.totals();
-        if totals.count == 0 {
+    fn end_column(&mut self, column: u32, axis: &ValueAxis, asked: &Asked<'_>) {
+        if self.column.totals().count == 0 {
             return;
         }
-        let panel = &mut self.panel;
-        panel.totals = panel.totals.merged(&totals);
-        panel.counts[column as usize] = totals.count;
-        for (line, value) in self.column.quantiles(quantiles, Rule::Interpolated).unwrap_or_default().into_iter().enumerate()
-        {
-            panel.percentiles[line][column as usize] = Some(value);
+        self.book_cells(column, axis);
+        let around = |together: u32| {
+            let from = column - column % together.max(1);
+            from..(from + together.max(1)).min(self.panel.counts.len() as u32)
+        };
+        let (line, stretch) = (around(asked.line_columns), around(asked.stretch_columns));
+        if self.line.columns != line {
+            self.end_line(asked.quantiles);
+            self.line.columns = line;
         }
+        if self.stretch.columns != stretch {
+            self.end_stretch();
+            self.stretch.columns = stretch;
+        }
+        let sparse = self.column.to_sparse();
+        self.line.histogram.add(&sparse);
+        self.stretch.histogram.add(&sparse);
+        self.column.clear();
+    }
+
+    fn book_cells(&mut self, column: u32, axis: &ValueAxis) {
+        let panel = &mut self.panel;
+        panel.totals = panel.totals.merged(self.column.totals());
+        panel.counts[column as usize] = self.column.totals().count;
         for (bucket, count, weight) in self.column.buckets() {
             let place = axis.place(bucket);
             match place {
@@ -184,31 +219,39 @@ impl Maker {
                 None => panel.cells.push(Cell { column, place, count, weight }),
             }
         }
-        if !self.stretch_columns.contains(&column) {
-            self.end_stretch();
-            let from = column - column % stride.max(1);
-            self.stretch_columns = from..(from + stride.max(1)).min(self.panel.counts.len() as u32);
+    }
+
+    fn end_line(&mut self, quantiles: &[f64]) {
+        let Sum { columns, histogram } = &mut self.line;
+        if let Some(values) = histogram.quantiles(quantiles, Rule::Interpolated) {
+            let count = histogram.totals().count;
+            self.panel.percentiles.push(Percentiles { columns: columns.clone(), count, values });
+            histogram.clear();
         }
-        self.stretch.add(&self.column.to_sparse());
-        self.column.clear();
     }
 
     fn end_stretch(&mut self) {
-        if let Some(values) = self.stretch.quantiles(&[0.5, 0.99], Rule::Interpolated) {
-            let weight = self.stretch.buckets().fold(0u64, |sum, (.., weight)| sum.saturating_add(weight));
+        let Sum { columns, histogram } = &mut self.stretch;
+        if let Some(values) = histogram.quantiles(&[0.5, 0.99], Rule::Interpolated) {
+            let weight = histogram.buckets().fold(0u64, |sum, (.., weight)| sum.saturating_add(weight));
             self.panel.stretches.push(Stretch {
-                columns: self.stretch_columns.clone(),
-                totals: *self.stretch.totals(),
+                columns: columns.clone(),
+                totals: *histogram.totals(),
                 weight,
                 p50: values[0],
                 p99: values[1],
             });
-            self.stretch.clear();
+            histogram.clear();
         }
     }
 
-    fn finish(mut self) -> Panel {
+    fn finish(mut self, asked: &Asked<'_>) -> Panel {
+        self.end_line(asked.quantiles);
         self.end_stretch();
         self.panel
     }
 }
+
+#[cfg(test)]
+#[path = "grid_tests.rs"]
+mod tests;

@@ -36,8 +36,22 @@ impl Picture<'_> {
 
     fn bar_labels(&self, svg: &mut Svg, bar: Area) {
         let mut ticks = self.colours.ticks();
+        // The ends say exactly where the scale begins and ends; round values find room between them.
+        let ends = [self.colours.low, self.colours.high].map(|value| (self.colours.part(value), self.colours.label(value)));
+        if self.colours.high > self.colours.low {
+            let room = |place: f64, label: &str| {
+                ends.iter().all(|(end, text)| {
+                    (place - end).abs() * bar.width > 6.0 + (text_width(label, 10.0) + text_width(text, 10.0)) / 2.0
+                })
+            };
+            ticks.retain(|(place, label)| room(*place, label));
+            ticks.splice(0..0, [ends[0].clone()]);
+        } else {
+            ticks.clear();
+        }
+        ticks.push(ends[1].clone());
         if self.colours.fixed
-            && let Some((_, label)) = ticks.last_mut().filter(|(place, _)| *place > 0.999)
+            && let Some((_, label)) = ticks.last_mut()
         {
             *label = format!("≥ {label}");
         }
@@ -55,7 +69,14 @@ impl Picture<'_> {
 
     fn line_keys(&self, svg: &mut Svg, y: f64) {
         let mut x = self.frame.page_px() - 26.0;
-        for (line, &quantile) in self.options.percentiles.iter().enumerate().rev() {
+        let lines = self.options.lines(self.series.quantity);
+        let together = self.frame.line_columns();
+        if together > 1 && !lines.is_empty() {
+            let words = format!("per {}", format_duration(self.frame.width_ns.saturating_mul(together.into())));
+            svg.text(x, y, &format!(" text-anchor=\"end\" fill=\"{}\"", self.inks.muted), &words);
+            x -= text_width(&words, 11.0) + 14.0;
+        }
+        for (line, &quantile) in lines.iter().enumerate().rev() {
             let name = quantile_name(quantile);
             svg.text(x, y, " text-anchor=\"end\"", &name);
             x -= text_width(&name, 11.0) + 6.0;

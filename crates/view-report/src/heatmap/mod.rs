@@ -16,7 +16,7 @@ use crate::palette::{Inks, Palette, Theme};
 use crate::svg::{Area, Escaped, Num, Svg};
 use colour::Colours;
 use frame::Frame;
-use grid::{Facets, Panel};
+use grid::{Asked, Facets, Panel};
 use latscope_event::Context;
 use latscope_series::{HistogramSeries, Quantity};
 
@@ -29,7 +29,7 @@ pub struct HeatmapOptions {
     pub width: u32,
     /// Height of the plot, pixels: of one panel, or of all facets together. From 100 to 4000.
     pub height: u32,
-    /// At most so many rows; by default as many as stay 3 pixels high.
+    /// At most so many rows; by default as many as stay 3 pixels high. A logarithmic axis has one for each octave at least.
     pub rows: Option<u32>,
     /// Layout of the value axis; by default linear for offsets, logarithmic for everything else.
     pub scale_y: Option<Scale>,
@@ -46,7 +46,7 @@ pub struct HeatmapOptions {
     pub palette: Palette,
     /// Background.
     pub theme: Theme,
-    /// Quantiles (0 to 1) drawn as lines over the cells; at most six.
+    /// Quantiles (0 to 1) drawn as lines over the cells; at most six. None are drawn over offsets, where they mean nothing.
     pub percentiles: Vec<f64>,
     /// Whether strips below show rate, throughput and requests in flight.
     pub strips: bool,
@@ -129,6 +129,11 @@ impl HeatmapOptions {
         Ok(())
     }
 
+    /// The percentile lines for this quantity.
+    fn lines(&self, quantity: Quantity) -> &[f64] {
+        if quantity == Quantity::Offset { &[] } else { &self.percentiles }
+    }
+
     fn scale(&self, quantity: Quantity) -> Scale {
         self.scale_y.unwrap_or(if quantity == Quantity::Offset { Scale::Linear } else { Scale::Log })
     }
@@ -177,8 +182,12 @@ pub fn heatmap(
     let axis = ValueAxis::new(&series.total(None), &wish);
     // Half of the texts are for stretches of time, half for cells.
     let stretches = (options.max_tooltips / 2 / many).max(1);
-    let stride = frame.columns.count.div_ceil(stretches);
-    let panels = grid::panels(&series, frame.columns, &axis, &facets, &options.percentiles, stride);
+    let asked = Asked {
+        quantiles: options.lines(series.quantity),
+        line_columns: frame.line_columns(),
+        stretch_columns: frame.columns.count.div_ceil(stretches),
+    };
+    let panels = grid::panels(&series, frame.columns, &axis, &facets, &asked);
     let weights = panels.iter().flat_map(|panel| &panel.cells).map(|cell| cell.weight);
     let colours = Colours::new(options.color, series.weight, series.width_ns(), weights, options.color_max);
     let ramp = options.palette.ramp(options.theme, colours.steps);
@@ -189,23 +198,19 @@ pub fn heatmap(
 
 impl Picture<'_> {
     fn draw(&self) -> String {
-        // What goes on top of what is below is known only when all of it is laid out, so the body is drawn first.
+        // The height of the page is known when all of it is drawn.
         let mut body = Svg::new();
         let head_px = self.head(&mut body);
         let mut y = self.legend(&mut body, head_px);
-        let top = y;
         if self.panels.iter().all(|panel| panel.totals.count == 0) {
             y = self.nothing(&mut body, y);
         } else {
-            let mut plots = Svg::new();
-            for (number, panel) in self.panels.iter().enumerate() {
-                y = self.panel(&mut plots, panel, number, y);
+            for panel in &self.panels {
+                y = self.panel(&mut body, panel, y);
             }
             if self.options.strips {
-                y = self.strips(&mut plots, y);
+                y = self.strips(&mut body, y);
             }
-            self.frame.verticals(&mut body, &self.inks, top, y, self.options.grid);
-            body.put(format_args!("{}", plots.finish()));
             y = self.frame.axis(&mut body, &self.inks, y);
         }
         let height = self.notes(&mut body, y) + 12.0;

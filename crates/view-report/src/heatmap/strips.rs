@@ -40,6 +40,9 @@ impl Picture<'_> {
         let most = values.iter().copied().fold(0.0, f64::max);
         let area = Area { x: self.frame.left(), y, width: self.frame.plot_px(), height: STRIP_PX };
         svg.rect(area, &format!(" fill=\"{}\"", self.inks.plot));
+        if self.options.grid {
+            self.frame.verticals(svg, &self.inks, area.y, area.height);
+        }
         let top = |value: f64| {
             // Something that is not nothing is at least a pixel high.
             let height = if most > 0.0 { value / most * (STRIP_PX - 2.0) } else { 0.0 };

@@ -1,12 +1,12 @@
 //! Texts that show when the pointer rests on the picture; `<title>` elements, so no script is needed.
 
 use super::Picture;
+use super::caption::events;
 use super::colour::weight_label;
 use super::draw::percent;
 use super::grid::{Cell, Panel};
 use crate::axis::Place;
 use crate::svg::{Area, Escaped, Num, Svg};
-use latscope_event::format_count;
 
 impl Picture<'_> {
     /// Invisible areas with a text: one for each stretch of time over the whole height, and on top of them one for
@@ -19,9 +19,9 @@ impl Picture<'_> {
         for stretch in &panel.stretches {
             let (from, to) = (stretch.columns.start, stretch.columns.end);
             let mut text = format!(
-                "{}\n{} events\np50 {}, p99 {}, max {}",
+                "{}\n{}\np50 {}, p99 {}, max {}",
                 self.span(from, to),
-                format_count(stretch.totals.count),
+                events(stretch.totals.count),
                 self.axis.label(stretch.p50),
                 self.axis.label(stretch.p99),
                 self.axis.label(stretch.totals.max)
@@ -76,9 +76,9 @@ impl Picture<'_> {
         };
         let all = panel.counts[cell.column as usize].max(1);
         let mut text = format!(
-            "{}\n{range}\n{} events, {} of this interval",
+            "{}\n{range}\n{}, {} of this interval",
             self.span(cell.column, cell.column + 1),
-            format_count(cell.count),
+            events(cell.count),
             percent(100.0 * cell.count as f64 / all as f64)
         );
         if self.series.is_weighted() {
