@@ -80,9 +80,21 @@ const ROW_PX: u32 = 3;
 #[derive(Clone, Copy)]
 enum Layout {
     /// Below `knee` linear and `knee_px` high, above it 2^power rows of `row_px` to the octave.
-    Log { power: u32, row_px: f64, knee: u64, knee_px: f64, zero: f64 },
-    Linear { lower: u64, px_per_unit: f64 },
-    Sqrt { root: f64, px_per_root: f64 },
+    Log {
+        power: u32,
+        row_px: f64,
+        knee: u64,
+        knee_px: f64,
+        zero: f64,
+    },
+    Linear {
+        lower: u64,
+        px_per_unit: f64,
+    },
+    Sqrt {
+        root: f64,
+        px_per_root: f64,
+    },
 }
 
 impl Layout {
@@ -125,8 +137,7 @@ impl ValueAxis {
         upper = wish.max.map_or(upper, |max| grid.upper(grid.index(max)));
         if lower > upper {
             // Everything lies beyond the one end that was given; the other end moves along.
-            (lower, upper) =
-                if wish.min.is_some() { (lower, lower.saturating_mul(2)) } else { (upper / 2, upper) };
+            (lower, upper) = if wish.min.is_some() { (lower, lower.saturating_mul(2)) } else { (upper / 2, upper) };
         }
         let step = if wish.quantity.is_bytes() { 1 } else { resolution_ns(total).next_power_of_two() };
         let (layout, edges) = match wish.scale {
@@ -259,8 +270,7 @@ fn log_rows(total: &Histogram, wish: &AxisWish, lower: u64, upper: u64, step: u6
     let rows = Grid::with_power(power).unwrap_or(grid);
     let row_px = (f64::from(wish.height_px) / count(power)).floor().clamp(1.0, 32.0);
     let knee_px = if knee > 0 { (row_px * f64::from(1u32 << power) / 2.0).clamp(10.0, 32.0).round() } else { 0.0 };
-    let layout =
-        Layout::Log { power: power.into(), row_px, knee, knee_px, zero: place(start, power.into()).floor() };
+    let layout = Layout::Log { power: power.into(), row_px, knee, knee_px, zero: place(start, power.into()).floor() };
     let first = if wish.min.is_some() { start } else { rows.lower(rows.index(start)) };
     let mut edges = if knee > 0 { vec![grid.lower(grid.index(lower))] } else { vec![first] };
     for index in rows.index(start) + usize::from(knee == 0)..rows.len() {
@@ -289,9 +299,8 @@ fn linear_rows(grid: Grid, wish: &AxisWish, lower: u64, upper: u64, step: u64) -
     let row_px = (u64::from(wish.height_px) / count).clamp(1, 32);
     // The lowest row begins where it was asked to, on a bucket's edge.
     let begin = if wish.min.is_some() { lower } else { first };
-    let edges = std::iter::once(begin)
-        .chain((1..=count).filter_map(|at| at.checked_mul(width)?.checked_add(first)))
-        .collect();
+    let edges =
+        std::iter::once(begin).chain((1..=count).filter_map(|at| at.checked_mul(width)?.checked_add(first))).collect();
     (Layout::Linear { lower: first, px_per_unit: row_px as f64 / width as f64 }, edges)
 }
 

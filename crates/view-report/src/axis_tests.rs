@@ -25,10 +25,7 @@ fn ticks_are_one_two_five_and_powers_of_two() {
         ["20us", "50us", "100us", "200us", "500us", "1ms", "2ms", "5ms", "10ms", "20ms", "50ms", "100ms"]
     );
     let axis = ValueAxis::new(&total(&[4096, 1 << 20], 6), &wish(Quantity::Size, Scale::Log));
-    assert_eq!(
-        labels(&axis),
-        ["4KiB", "8KiB", "16KiB", "32KiB", "64KiB", "128KiB", "256KiB", "512KiB", "1MiB"]
-    );
+    assert_eq!(labels(&axis), ["4KiB", "8KiB", "16KiB", "32KiB", "64KiB", "128KiB", "256KiB", "512KiB", "1MiB"]);
     let axis = ValueAxis::new(&total(&[1000, 9_500_000], 6), &wish(Quantity::Latency, Scale::Linear));
     assert_eq!(labels(&axis), ["0ns", "1ms", "2ms", "3ms", "4ms", "5ms", "6ms", "7ms", "8ms", "9ms"]);
 }

@@ -33,23 +33,17 @@ impl Palette {
     fn points(self) -> (&'static [u32], [f64; 2], [f64; 2]) {
         match self {
             Palette::Inferno => (
-                &[
-                    0x000004, 0x1b0c41, 0x4a0c6b, 0x781c6d, 0xa52c60, 0xcf4446, 0xed6925, 0xfb9b06, 0xf7d13d, 0xfcffa4,
-                ],
+                &[0x000004, 0x1b0c41, 0x4a0c6b, 0x781c6d, 0xa52c60, 0xcf4446, 0xed6925, 0xfb9b06, 0xf7d13d, 0xfcffa4],
                 [0.06, 0.86],
                 [0.27, 1.0],
             ),
             Palette::Viridis => (
-                &[
-                    0x440154, 0x482878, 0x3e4989, 0x31688e, 0x26828e, 0x1f9e89, 0x35b779, 0x6ece58, 0xb5de2b, 0xfde725,
-                ],
+                &[0x440154, 0x482878, 0x3e4989, 0x31688e, 0x26828e, 0x1f9e89, 0x35b779, 0x6ece58, 0xb5de2b, 0xfde725],
                 [0.0, 0.86],
                 [0.2, 1.0],
             ),
             Palette::Cividis => (
-                &[
-                    0x00204d, 0x00336f, 0x39486b, 0x575c6d, 0x707173, 0x8a8779, 0xa69d75, 0xc4b56c, 0xe4cf5b, 0xffea46,
-                ],
+                &[0x00204d, 0x00336f, 0x39486b, 0x575c6d, 0x707173, 0x8a8779, 0xa69d75, 0xc4b56c, 0xe4cf5b, 0xffea46],
                 [0.0, 0.86],
                 [0.25, 1.0],
             ),
@@ -61,9 +55,7 @@ impl Palette {
     pub(crate) fn ramp(self, theme: Theme, steps: usize) -> Vec<[u8; 3]> {
         let (points, light, dark) = self.points();
         let [from, to] = if theme == Theme::Light { [light[1], light[0]] } else { dark };
-        (0..steps)
-            .map(|step| blend(points, from + (to - from) * step as f64 / (steps.max(2) - 1) as f64))
-            .collect()
+        (0..steps).map(|step| blend(points, from + (to - from) * step as f64 / (steps.max(2) - 1) as f64)).collect()
     }
 }
 

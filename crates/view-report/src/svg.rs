@@ -148,6 +148,9 @@ mod tests {
 
     #[test]
     fn coordinates_are_short() {
-        assert_eq!((Num(3.0).to_string(), Num(-0.04).to_string(), Num(2.26).to_string()), ("3".into(), "0".into(), "2.3".into()));
+        assert_eq!(
+            (Num(3.0).to_string(), Num(-0.04).to_string(), Num(2.26).to_string()),
+            ("3".into(), "0".into(), "2.3".into())
+        );
     }
 }

@@ -30,7 +30,9 @@ pub(crate) fn round_values(bytes: bool) -> Vec<Tick> {
         ticks.extend(of_unit.map(|(factor, rank)| Tick { value: factor * unit, rank }));
     }
     ticks.retain(|tick| tick.value < 60 * S);
-    for (seconds, rank) in [(60, 0), (120, 3), (300, 2), (600, 1), (1800, 2), (3600, 0), (7200, 3), (18_000, 2), (36_000, 2)] {
+    for (seconds, rank) in
+        [(60, 0), (120, 3), (300, 2), (600, 1), (1800, 2), (3600, 0), (7200, 3), (18_000, 2), (36_000, 2)]
+    {
         ticks.push(Tick { value: seconds * S, rank });
     }
     for power in 0..=5 {
@@ -58,7 +60,8 @@ pub(crate) fn time_step(least_ns: u64) -> u64 {
     const MINUTE: u64 = 60 * S;
     const HOUR: u64 = 60 * MINUTE;
     const DAY: u64 = 24 * HOUR;
-    let decimal = (0..=9).flat_map(|power| [1, 2, 5].map(|factor| factor * 10u64.pow(power))).filter(|&ns| ns <= 10 * S);
+    let decimal =
+        (0..=9).flat_map(|power| [1, 2, 5].map(|factor| factor * 10u64.pow(power))).filter(|&ns| ns <= 10 * S);
     let clock = [15 * S, 30 * S, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR]
         .into_iter()
         .chain([2, 3, 6, 12].map(|hours| hours * HOUR));

@@ -144,7 +144,11 @@ impl Picture<'_> {
         }
         let mut y = y + 6.0;
         for line in lines {
-            let ink = if line.starts_with("missing:") || line.contains(": missing:") { self.inks.alarm } else { self.inks.muted };
+            let ink = if line.starts_with("missing:") || line.contains(": missing:") {
+                self.inks.alarm
+            } else {
+                self.inks.muted
+            };
             y += 15.0;
             svg.text(20.0, y, &format!(" fill=\"{ink}\""), &line);
         }

@@ -96,7 +96,8 @@ impl Colours {
             }
         } else {
             let unit = 10f64.powf(self.high.log10().floor());
-            let step = [0.2, 0.5, 1.0, 2.0, 5.0].into_iter().find(|step| self.high / (step * unit) <= 4.5).unwrap_or(5.0);
+            let step =
+                [0.2, 0.5, 1.0, 2.0, 5.0].into_iter().find(|step| self.high / (step * unit) <= 4.5).unwrap_or(5.0);
             values.extend((0..6).map(|at| f64::from(at) * step * unit));
         }
         values

@@ -71,11 +71,7 @@ impl Picture<'_> {
     }
 
     fn backgrounds(&self, svg: &mut Svg, bands: Bands, y: f64) {
-        let parts = [
-            (Some(bands.main), self.axis.height_px()),
-            (bands.above, BEYOND_PX),
-            (bands.below, BEYOND_PX),
-        ];
+        let parts = [(Some(bands.main), self.axis.height_px()), (bands.above, BEYOND_PX), (bands.below, BEYOND_PX)];
         for (top, height) in parts {
             if let Some(top) = top {
                 let area = Area {
@@ -187,7 +183,8 @@ impl Picture<'_> {
                 continue;
             }
             let ink = self.inks.lines[line % self.inks.lines.len()];
-            for (ink, style) in [(self.inks.halo, "stroke-opacity=\"0.7\" stroke-width=\"3.4\""), (ink, "stroke-width=\"1.5\"")]
+            for (ink, style) in
+                [(self.inks.halo, "stroke-opacity=\"0.7\" stroke-width=\"3.4\""), (ink, "stroke-width=\"1.5\"")]
             {
                 svg.put(format_args!(
                     "<path fill=\"none\" stroke=\"{ink}\" {style} stroke-linejoin=\"round\" d=\"{path}\"/>\n"

@@ -50,7 +50,9 @@ pub(crate) fn fitted<'a>(
     let shown = span.filter(|_| options.filter.is_none());
     let given_ns = series.width_ns();
     let mut wanted_ns = given_ns;
-    while columns_of(series, wanted_ns, shown).is_none_or(|columns| columns.count > options.width) && wanted_ns < 1 << 62 {
+    while columns_of(series, wanted_ns, shown).is_none_or(|columns| columns.count > options.width)
+        && wanted_ns < 1 << 62
+    {
         wanted_ns = next_wider(wanted_ns);
     }
     let series = match series.rebinned(wanted_ns) {
@@ -63,9 +65,8 @@ pub(crate) fn fitted<'a>(
     // A hundredth of an interval is not worth a mark.
     let slack = (width_ns / 100) as i64;
     let (start, end) = (series.start_ns(columns.first), series.start_ns(columns.last().saturating_add(1)));
-    let partial = span.map_or([false; 2], |(from, to)| {
-        [from > start.saturating_add(slack), to < end.saturating_sub(slack)]
-    });
+    let partial =
+        span.map_or([false; 2], |(from, to)| [from > start.saturating_add(slack), to < end.saturating_sub(slack)]);
     let frame = Frame {
         columns,
         column_px: (options.width / columns.count.max(1)).clamp(1, 48),

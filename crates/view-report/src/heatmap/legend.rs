@@ -37,7 +37,8 @@ impl Picture<'_> {
     fn bar_labels(&self, svg: &mut Svg, bar: Area) {
         let mut ticks = self.colours.ticks();
         // The ends say exactly where the scale begins and ends; round values find room between them.
-        let ends = [self.colours.low, self.colours.high].map(|value| (self.colours.part(value), self.colours.label(value)));
+        let ends =
+            [self.colours.low, self.colours.high].map(|value| (self.colours.part(value), self.colours.label(value)));
         if self.colours.high > self.colours.low {
             let room = |place: f64, label: &str| {
                 ends.iter().all(|(end, text)| {

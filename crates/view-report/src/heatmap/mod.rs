@@ -164,13 +164,11 @@ pub fn heatmap(
 ) -> Result<String, HeatmapError> {
     options.check(series.quantity)?;
     let (series, frame) = frame::fitted(series, contexts, options);
-    let facets = if options.facet && !series.by.is_empty() {
-        Facets::by_group(&series, PANELS)
-    } else {
-        Facets::none(&series)
-    };
+    let facets =
+        if options.facet && !series.by.is_empty() { Facets::by_group(&series, PANELS) } else { Facets::none(&series) };
     let many = facets.names.len() as u32;
-    let height_px = if many > 1 { (2 * options.height / many).clamp(90, 260).min(options.height) } else { options.height };
+    let height_px =
+        if many > 1 { (2 * options.height / many).clamp(90, 260).min(options.height) } else { options.height };
     let wish = AxisWish {
         quantity: series.quantity,
         scale: options.scale(series.quantity),
@@ -240,7 +238,8 @@ impl Picture<'_> {
 
     /// A plot without anything in it, and a word that says so.
     fn nothing(&self, svg: &mut Svg, y: f64) -> f64 {
-        let area = Area { x: self.frame.left(), y, width: self.frame.page_px() - self.frame.left() - 24.0, height: 160.0 };
+        let area =
+            Area { x: self.frame.left(), y, width: self.frame.page_px() - self.frame.left() - 24.0, height: 160.0 };
         svg.rect(area, &format!(" fill=\"{}\" stroke=\"{}\"", self.inks.plot, self.inks.frame));
         let style = format!(" text-anchor=\"middle\" font-size=\"15\" fill=\"{}\"", self.inks.muted);
         svg.text(area.x + area.width / 2.0, y + 85.0, &style, "no events");

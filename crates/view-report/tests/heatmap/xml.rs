@@ -37,7 +37,11 @@ pub fn check(text: &str) -> Result<(), String> {
             open.push(name);
         }
     }
-    if open.is_empty() && roots == 1 && rest.trim().is_empty() { Ok(()) } else { Err(format!("{roots} roots, open: {open:?}")) }
+    if open.is_empty() && roots == 1 && rest.trim().is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{roots} roots, open: {open:?}"))
+    }
 }
 
 fn attributes(mut text: &str) -> Result<(), String> {

@@ -1,0 +1,316 @@
+//! The heat map as a file: its text against golden files, its numbers against the input, its form against XML.
+
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, LossRange, Unfinished};
+use latscope_histogram::{Grid, Histogram};
+use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
+use latscope_view_report::{ColorScale, HeatmapError, HeatmapOptions, Palette, Scale, Theme, heatmap};
+use proptest::prelude::*;
+use std::path::PathBuf;
+
+const MS: u64 = 1_000_000;
+
+#[path = "heatmap/xml.rs"]
+mod xml;
+
+#[derive(Clone, Copy)]
+struct Event {
+    start_ns: i64,
+    latency_ns: u64,
+    size: u64,
+    device: &'static str,
+}
+
+fn series_of(events: &[Event], weight: Weight, by: &[Field], width_ns: u64) -> HistogramSeries {
+    let mut builder = SeriesBuilder::new(Quantity::Latency, weight, by.to_vec(), Interval::Fixed(width_ns));
+    let mut batch = Batch::new(builder.fields().with(Field::Device));
+    for event in events {
+        batch.push_i64(Field::Time, event.start_ns);
+        batch.push_u64(Field::Latency, event.latency_ns);
+        batch.push_u64(Field::Size, event.size);
+        batch.push_text(Field::Device, Some(event.device.as_bytes()));
+        batch.end_row();
+    }
+    builder.add(&batch, None);
+    builder.finish()
+}
+
+fn next(random: &mut u64) -> u64 {
+    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *random >> 33
+}
+
+/// A fast and a slow device, a pause, one outlier: the same in every run.
+fn story() -> Vec<Event> {
+    let mut random = 1;
+    let mut events = Vec::new();
+    for at in 0..3000u64 {
+        let (slow, spread) = (at % 10 == 0, next(&mut random) % 1000);
+        let latency_ns = if slow { 4 * MS + spread * 9_000 } else { 60_000 + spread * 70 };
+        let start_ns = (at * MS + if at > 2000 { 500 * MS } else { 0 }) as i64;
+        let device = if slow { "sdb" } else { "nvme0n1" };
+        events.push(Event { start_ns, latency_ns, size: 4096 << (spread % 4), device });
+    }
+    events.push(Event { start_ns: 1_200 * MS as i64, latency_ns: 237 * MS, size: 4096, device: "sdb" });
+    events
+}
+
+fn context() -> Context {
+    let mut context = Context::new("perf script, story.txt", Clock::unanchored("boot"));
+    context.host = Some("db-1".into());
+    context.cover(5 * MS as i64);
+    context.cover(3_495 * MS as i64);
+    context.tally.add(Anomaly::LostRecords, 42);
+    context.tally.add(Anomaly::Requeue, 258);
+    context.unfinished.push(Unfinished { what: "sdb write".into(), start_ns: 0, at_least_ns: 31 * MS });
+    context.loss_ranges.push(LossRange { from_ns: 700 * MS as i64, to_ns: 760 * MS as i64, cpu: None, records: 42 });
+    context
+}
+
+/// Compares with `testdata/heatmap/<name>.svg`; with LATSCOPE_BLESS=1 writes it instead. The bytes of the images are
+/// left out: another version of deflate may pack them otherwise.
+fn golden(name: &str, svg: &str) {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../testdata/heatmap", &format!("{name}.svg")].iter().collect();
+    if std::env::var_os("LATSCOPE_BLESS").is_some() {
+        std::fs::write(&path, svg).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    let without_image = |svg: &str| -> String {
+        let mut parts = svg.split("base64,");
+        let head = parts.next().unwrap_or_default().to_string();
+        parts.fold(head, |text, part| text + part.split_once('"').map_or("", |(_, rest)| rest))
+    };
+    let (found, expected) = (without_image(svg), without_image(&expected));
+    for (line, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(found, expected, "line {} of {name}.svg; LATSCOPE_BLESS=1 accepts the new picture", line + 1);
+    }
+    assert_eq!(found.lines().count(), expected.lines().count(), "{name}.svg; LATSCOPE_BLESS=1 accepts the new picture");
+}
+
+/// Drawn, below, above: the account that the text alternative gives.
+fn accounted(svg: &str) -> [u64; 3] {
+    let (head, tail) = svg.split_once(" drawn between ").expect("the description accounts for all events");
+    let (below, above) = tail.split_once(" above").unwrap().0.split_once(" below").unwrap();
+    [head, below, above].map(|text| {
+        let number = text.rsplit(' ').find(|word| word.starts_with(|letter: char| letter.is_ascii_digit())).unwrap();
+        number.replace(',', "").parse().unwrap()
+    })
+}
+
+#[test]
+fn golden_light() {
+    let options = HeatmapOptions { width: 400, height: 220, max_tooltips: 20, ..HeatmapOptions::default() };
+    let svg = heatmap(&series_of(&story(), Weight::Count, &[], 20 * MS), &[context()], &options).unwrap();
+    xml::check(&svg).unwrap();
+    golden("light", &svg);
+}
+
+#[test]
+fn golden_dark_facets() {
+    let options = HeatmapOptions {
+        title: Some("<Story> & \"more\"".into()),
+        width: 400,
+        height: 220,
+        min: Some(80_000),
+        max: Some(15 * MS),
+        color: ColorScale::Sqrt,
+        color_max: Some(1e9),
+        palette: Palette::Viridis,
+        theme: Theme::Dark,
+        percentiles: vec![0.5, 0.999, 1.0],
+        facet: true,
+        filter: Some("evt.latency > 1us and not comm = 'x'".into()),
+        max_tooltips: 20,
+        ..HeatmapOptions::default()
+    };
+    let series = series_of(&story(), Weight::Time, &[Field::Device], 20 * MS);
+    let svg = heatmap(&series, &[context()], &options).unwrap();
+    xml::check(&svg).unwrap();
+    golden("dark_facets", &svg);
+}
+
+#[test]
+fn the_picture_states_its_numbers() {
+    let series = series_of(&story(), Weight::Count, &[], 20 * MS);
+    let options = HeatmapOptions { max: Some(15 * MS), ..HeatmapOptions::default() };
+    let svg = heatmap(&series, &[context()], &options).unwrap();
+    for words in [
+        "db-1 · perf script, story.txt",
+        "3,001 events",
+        "max 237ms",
+        "interval 20ms",
+        "one event in 20ms is 50/s",
+        "&gt; 15.1ms, up to 237ms: 1 event (0.03 %)",
+        "missing: 42 records lost",
+        "258 requeued",
+        "longest unfinished: sdb write, at least 31ms",
+        "boldly hatched: records lost",
+        "finely hatched: interval covered in part",
+        "boot clock, wall time unknown",
+        ">p50<",
+        ">p99<",
+        "role=\"img\"",
+    ] {
+        assert!(svg.contains(words), "{words}");
+    }
+    assert_eq!(accounted(&svg), [3000, 0, 1]);
+}
+
+#[test]
+fn wall_time_is_named_when_it_is_known() {
+    let mut context = context();
+    context.clock.to_unix_ns = Some(1_763_000_000_000_000_000);
+    context.clock.approximate = true;
+    let series = series_of(&story(), Weight::Count, &[], 20 * MS);
+    let svg = heatmap(&series, std::slice::from_ref(&context), &HeatmapOptions::default()).unwrap();
+    assert!(svg.contains("began about 2025-11-1") && svg.contains(" UTC") && svg.contains(">clock<"));
+    context.clock.approximate = false;
+    assert!(heatmap(&series, &[context], &HeatmapOptions::default()).unwrap().contains("began 2025-11-1"));
+}
+
+#[test]
+fn foreign_text_cannot_break_the_document() {
+    let hostile = "</text><script>alert(1)</script>&amp;\"' \u{0}\u{1b}[31m\u{fffe}]]>";
+    let mut context = Context::new(hostile.repeat(50), Clock::unanchored(hostile));
+    context.host = Some(hostile.into());
+    context.unfinished.push(Unfinished { what: hostile.into(), start_ns: 0, at_least_ns: 1 });
+    let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, vec![Field::Path], MS);
+    let mut one = Histogram::new(Grid::FINE, false);
+    one.record(5, 1);
+    for number in 0..40 {
+        series.insert(number, vec![format!("{hostile}{number}").repeat(9)], &one.to_sparse()).unwrap();
+    }
+    let options = HeatmapOptions {
+        title: Some(hostile.repeat(100)),
+        filter: Some(hostile.into()),
+        facet: true,
+        ..HeatmapOptions::default()
+    };
+    let svg = heatmap(&series, &[context], &options).unwrap();
+    xml::check(&svg).unwrap();
+    assert!(!svg.contains("<script"));
+    assert!(svg.contains("28 others together"));
+}
+
+#[test]
+fn nothing_is_a_picture_that_says_so() {
+    for quantity in [Quantity::Latency, Quantity::Size, Quantity::Offset, Quantity::Queue] {
+        let empty = HistogramSeries::new(quantity, Weight::Time, vec![Field::Device], MS);
+        for options in [HeatmapOptions::default(), HeatmapOptions { facet: true, ..HeatmapOptions::default() }] {
+            for contexts in [vec![], vec![context()]] {
+                let svg = heatmap(&empty, &contexts, &options).unwrap();
+                xml::check(&svg).unwrap();
+                assert!(svg.contains("no events"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_single_event_is_visible() {
+    let event = Event { start_ns: 7, latency_ns: 5 * MS, size: 0, device: "sda" };
+    for weight in [Weight::Count, Weight::Time, Weight::Bytes] {
+        let svg = heatmap(&series_of(&[event], weight, &[], MS), &[], &HeatmapOptions::default()).unwrap();
+        xml::check(&svg).unwrap();
+        assert_eq!(accounted(&svg), [1, 0, 0]);
+    }
+}
+
+#[test]
+fn intervals_that_do_not_fit_are_merged_and_it_says_so() {
+    let event = |at: i64| Event { start_ns: at * MS as i64, latency_ns: 1000, size: 1, device: "sda" };
+    let events: Vec<_> = (0..5000).map(event).collect();
+    let svg = heatmap(&series_of(&events, Weight::Count, &[], MS), &[], &HeatmapOptions::default()).unwrap();
+    assert!(svg.contains("interval 10ms (intervals of 1ms merged to fit 1180 columns)"));
+    assert_eq!(accounted(&svg), [5000, 0, 0]);
+}
+
+#[test]
+fn a_million_events_make_a_small_file() {
+    let mut random = 7;
+    let event = |at: i64| {
+        // Over many orders of magnitude, so that most cells are hit.
+        let latency_ns = 20_000 + (1 << (next(&mut random) % 17 + 10)) + next(&mut random) % 30_000;
+        Event { start_ns: at * 117_000, latency_ns, size: 4096 + next(&mut random) % 9999, device: "sda" }
+    };
+    let events: Vec<_> = (0..1_000_000).map(event).collect();
+    let series = series_of(&events, Weight::Time, &[], 100 * MS);
+    let svg = heatmap(&series, &[context()], &HeatmapOptions::default()).unwrap();
+    assert!(svg.len() < 250_000, "{} bytes", svg.len());
+    println!("{} bytes", svg.len());
+    assert_eq!(accounted(&svg), [1_000_000, 0, 0]);
+}
+
+#[test]
+fn options_that_contradict_themselves_are_refused_in_a_sentence() {
+    let series = series_of(&story(), Weight::Count, &[], 20 * MS);
+    let error = |options| heatmap(&series, &[], &options).unwrap_err();
+    let default = HeatmapOptions::default;
+    assert_eq!(
+        error(HeatmapOptions { min: Some(MS), max: Some(1000), ..default() }).to_string(),
+        "The smallest value of the axis (1ms) is not below the largest (1us); give --min a value below --max."
+    );
+    assert_eq!(error(HeatmapOptions { percentiles: vec![99.0], ..default() }), HeatmapError::Percentiles);
+    assert_eq!(error(HeatmapOptions { percentiles: vec![f64::NAN], ..default() }), HeatmapError::Percentiles);
+    assert_eq!(error(HeatmapOptions { color_max: Some(-1.0), ..default() }), HeatmapError::ColorMax);
+    assert_eq!(error(HeatmapOptions { width: 10, ..default() }), HeatmapError::Size);
+    assert_eq!(error(HeatmapOptions { rows: Some(0), ..default() }), HeatmapError::Size);
+}
+
+#[test]
+fn renderers_accept_it() {
+    let options = HeatmapOptions { width: 400, ..HeatmapOptions::default() };
+    let svg = heatmap(&series_of(&story(), Weight::Count, &[], 20 * MS), &[context()], &options).unwrap();
+    let path = std::env::temp_dir().join(format!("latscope-heatmap-{}.svg", std::process::id()));
+    std::fs::write(&path, svg).unwrap();
+    let rendered = std::process::Command::new("rsvg-convert").arg(&path).output();
+    let _ = std::fs::remove_file(&path);
+    match rendered {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            assert!(output.stdout.starts_with(b"\x89PNG"));
+        }
+        Err(error) => println!("skipped: rsvg-convert does not run here ({error})"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_the_series_every_event_is_accounted_for(
+        cells in proptest::collection::vec((any::<i32>(), 0u32..64, any::<u64>(), 1u64..1000, 0u8..20), 1..30),
+        scale in proptest::option::of(0usize..3),
+        color in 0usize..3,
+        (quantity, weight) in (0usize..4, 0usize..3),
+        ends in (proptest::option::of(0u64..1_000_000), proptest::option::of(1_000_000u64..10_000_000_000)),
+        facet: bool,
+        power in 0u8..7,
+        span in proptest::option::of((any::<i64>(), any::<i64>())),
+        width_ns in 1u64..10_000_000_000,
+        (width, rows) in (200u32..1300, proptest::option::of(1u32..500)),
+    ) {
+        let quantity = [Quantity::Latency, Quantity::Size, Quantity::Offset, Quantity::Queue][quantity];
+        let weight = [Weight::Count, Weight::Time, Weight::Bytes][weight];
+        let mut series = HistogramSeries::new(quantity, weight, vec![Field::Device], width_ns);
+        let mut total = 0;
+        for (interval, bits, value, count, group) in cells {
+            let mut one = Histogram::new(Grid::with_power(power).unwrap(), weight != Weight::Count);
+            (0..count).for_each(|_| one.record(value >> bits, value >> bits));
+            series.insert(interval.into(), vec![group.to_string()], &one.to_sparse()).unwrap();
+            total += count;
+        }
+        let mut context = context();
+        context.span_ns = span.map(|(a, b)| (a.min(b), a.max(b)));
+        let options = HeatmapOptions {
+            scale_y: scale.map(|scale| [Scale::Log, Scale::Linear, Scale::Sqrt][scale]),
+            color: [ColorScale::Log, ColorScale::Sqrt, ColorScale::Linear][color],
+            min: ends.0, max: ends.1.filter(|&max| ends.0.is_none_or(|min| min < max)), facet, width, rows,
+            percentiles: vec![0.0, 0.5, 0.99, 1.0],
+            ..HeatmapOptions::default()
+        };
+        let svg = heatmap(&series, &[context], &options).unwrap();
+        xml::check(&svg).map_err(TestCaseError::fail)?;
+        let [drawn, below, above] = accounted(&svg);
+        prop_assert_eq!(drawn + below + above, total);
+        prop_assert!(svg.len() < 400_000, "{} bytes", svg.len());
+    }
+}
