@@ -3,6 +3,7 @@
 //! Both kinds carry the context as JSON in the file's key-value metadata, under the keys of the `.lat` schema, and use
 //! no type that one of those programs cannot read: no unsigned integers, no nanosecond timestamps.
 
+mod guard;
 mod read;
 mod series;
 mod write;
@@ -34,8 +35,9 @@ pub fn detect(input: &Input, kind: Format) -> Detected {
     }
     // What the columns are stands at the end. In a pipe it is out of reach, and events are the likelier content.
     let series = input.unpacked_file().is_some_and(|file| {
-        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new().with_skip_arrow_metadata(true));
-        metadata.is_ok_and(|metadata| value(&metadata, SERIES_KEY).is_some())
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let metadata = guard::guarded(|| ArrowReaderMetadata::load(&file, options));
+        matches!(metadata, Ok(Ok(metadata)) if value(&metadata, SERIES_KEY).is_some())
     });
     if series == (kind == Format::ParquetSeries) { Detected::Yes } else { Detected::No }
 }

@@ -1,17 +1,20 @@
 //! Events from Parquet: our own files, and those of others whose columns have our names.
 
+use super::guard::guarded;
 use super::{SERIES_KEY, value};
 use crate::input::Input;
 use crate::{Error, Place, ReadOptions, Sink};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::{DataType, Field as ArrowField, Fields, Schema, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field as ArrowField, Fields, Schema, TimeUnit};
 use latscope_event::{
     Anomaly, Batch, Clock, Column, Context, Field, FieldSet, FieldType, MISSING_CODE, MISSING_I64, MISSING_U64,
 };
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
 use std::fs::File;
 use std::sync::Arc;
 
@@ -31,22 +34,18 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     }
     let mut context = context(&metadata, &name).map_err(fail)?;
     let columns = wanted(metadata.schema().fields(), options.fields).map_err(fail)?;
-    let positions = columns.iter().map(|&(position, _)| position);
+    let positions: Vec<_> = columns.iter().map(|&(position, _)| position).collect();
     let projection = ProjectionMask::roots(metadata.parquet_schema(), positions);
-    let records = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone())
-        .with_projection(projection)
-        .with_batch_size(Batch::ROWS)
-        .build()
-        .map_err(|error| fail(damaged(&error)))?;
+    let mut records = open(file, metadata, projection, Batch::ROWS).map_err(fail)?;
     let mut batch = Batch::new(columns.iter().map(|&(_, field)| field).collect());
     let own_span = context.span_ns;
-    for records in records {
+    while let Some(records) = next(&mut records) {
         let records = match records {
             Ok(records) => records,
-            Err(error) => {
+            Err(why) => {
                 context.tally.add(Anomaly::DamagedRecords, 1);
                 context.tally.add(Anomaly::Truncated, 1);
-                context.properties.insert("cut".into(), damaged(&error));
+                context.properties.insert("cut".into(), why);
                 break;
             }
         };
@@ -67,7 +66,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
 /// What the end of the file says, with texts as dictionaries: so they are looked up once for each, not for each row.
 pub fn load(file: &File) -> Result<ArrowReaderMetadata, String> {
     let plain = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let metadata = ArrowReaderMetadata::load(file, plain.clone()).map_err(|error| damaged(&error))?;
+    let metadata = sound(guarded(|| ArrowReaderMetadata::load(file, plain.clone())))?;
     let coded = |field: &Arc<ArrowField>| match field.data_type() {
         DataType::Utf8 if Field::from_name(field.name()).is_some() => {
             let coded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
@@ -77,8 +76,34 @@ pub fn load(file: &File) -> Result<ArrowReaderMetadata, String> {
     };
     let fields: Fields = metadata.schema().fields().iter().map(coded).collect();
     let schema = Arc::new(Schema::new_with_metadata(fields, metadata.schema().metadata().clone()));
-    ArrowReaderMetadata::try_new(metadata.metadata().clone(), plain.with_schema(schema))
-        .map_err(|error| damaged(&error))
+    sound(guarded(|| ArrowReaderMetadata::try_new(metadata.metadata().clone(), plain.with_schema(schema))))
+}
+
+/// Begins to read these columns.
+pub fn open(
+    file: File,
+    metadata: ArrowReaderMetadata,
+    columns: ProjectionMask,
+    rows: usize,
+) -> Result<ParquetRecordBatchReader, String> {
+    sound(guarded(|| {
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
+        builder.with_projection(columns).with_batch_size(rows).build()
+    }))
+}
+
+/// The next rows. After an error the reader must not be asked again.
+pub fn next(records: &mut ParquetRecordBatchReader) -> Option<Result<RecordBatch, String>> {
+    sound(guarded(|| Ok::<_, ArrowError>(records.next()))).and_then(|next| sound(Ok(next.transpose()))).transpose()
+}
+
+/// An error or a panic of the library, as a sentence.
+fn sound<T, E: std::fmt::Display>(result: Result<Result<T, E>, String>) -> Result<T, String> {
+    match result {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(damaged(&error)),
+        Err(why) => Err(damaged(&why)),
+    }
 }
 
 fn damaged(error: &dyn std::fmt::Display) -> String {

@@ -1,6 +1,6 @@
 //! A series of histograms in Parquet: a row for each interval and group, with the non-empty buckets as two lists.
 
-use super::read::{context, integers, load};
+use super::read::{context, integers, load, next, open};
 use super::{SERIES_KEY, close, parquet_io_error, properties, value, writer};
 use crate::arrow_columns::io_error;
 use crate::input::Input;
@@ -12,7 +12,8 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use latscope_event::Context;
 use latscope_histogram::{Grid, Sparse, Totals};
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::schema::types::ColumnPath;
 use std::io::{self, Write};
 use std::path::Path;
@@ -167,7 +168,8 @@ pub struct SeriesReader {
     header: SeriesHeader,
     context: Context,
     name: String,
-    records: ParquetRecordBatchReader,
+    /// None after an error.
+    records: Option<ParquetRecordBatchReader>,
     rows: std::vec::IntoIter<SeriesRow>,
 }
 
@@ -186,11 +188,8 @@ impl SeriesReader {
             .ok_or_else(|| fail("This Parquet file holds no series of histograms that latscope wrote.".into()))?;
         let header = header(description).ok_or_else(|| fail("The description of the series is damaged.".into()))?;
         let context = context(&metadata, &name).map_err(fail)?;
-        let records = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
-            .with_batch_size(CHUNK_ROWS)
-            .build()
-            .map_err(|error| fail(format!("The series cannot be read: {error}.")))?;
-        Ok(SeriesReader { header, context, name, records, rows: Vec::new().into_iter() })
+        let records = open(file, metadata, ProjectionMask::all(), CHUNK_ROWS).map_err(fail)?;
+        Ok(SeriesReader { header, context, name, records: Some(records), rows: Vec::new().into_iter() })
     }
 
     /// What the series is of.
@@ -212,16 +211,12 @@ impl Iterator for SeriesReader {
             if let Some(row) = self.rows.next() {
                 return Some(Ok(row));
             }
-            let rows = match self.records.next()? {
-                Ok(records) => rows(&records, &self.header),
-                Err(error) => Err(error.to_string()),
-            };
-            match rows {
+            let records = next(self.records.as_mut()?)?;
+            match records.and_then(|records| rows(&records, &self.header)) {
                 Ok(rows) => self.rows = rows.into_iter(),
                 Err(why) => {
-                    // What a damaged reader would do next is anybody's guess.
-                    while self.records.next().is_some_and(|records| records.is_ok()) {}
-                    return Some(Err(Error::new(&self.name, Place::File, format!("The series is damaged: {why}."))));
+                    self.records = None;
+                    return Some(Err(Error::new(&self.name, Place::File, why)));
                 }
             }
         }
@@ -237,6 +232,10 @@ fn header(description: &str) -> Option<SeriesHeader> {
 }
 
 fn rows(records: &RecordBatch, header: &SeriesHeader) -> Result<Vec<SeriesRow>, String> {
+    checked_rows(records, header).map_err(|why| format!("The series is damaged: {why}."))
+}
+
+fn checked_rows(records: &RecordBatch, header: &SeriesHeader) -> Result<Vec<SeriesRow>, String> {
     let column = |name: &str| records.column_by_name(name).ok_or_else(|| format!("the column {name} is missing"));
     let numbers = |name: &str| {
         let values = integers(column(name)?, -1).ok_or_else(|| format!("the column {name} has no integers"))?;
