@@ -67,7 +67,18 @@ pub type Sink<'a> = dyn FnMut(&Context, &Batch) -> ControlFlow<()> + 'a;
 /// When the file cannot be opened or read, its format is not known, or it is damaged where no part can be used.
 /// A file that is cut in the middle is not an error: it yields what it holds and a note in the context.
 pub fn read(path: &Path, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
-    let mut input = input::Input::open(path, options.progress)?;
+    read_input(input::Input::open(path, options.progress)?, options, sink)
+}
+
+/// Reads a file of any known format that lies in memory; `name` stands for it in messages.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_bytes(name: &str, bytes: &[u8], options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
+    read_input(input::Input::from_bytes(name, bytes)?, options, sink)
+}
+
+fn read_input(mut input: input::Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
     let format = match options.format {
         Some(format) => format,
         None => detect::detect(&mut input)?,

@@ -1,9 +1,11 @@
 //! perf.data against the text that perf itself prints of it, paired here by brute force; and against damage.
 
-use latscope_capture_file::{Error, Format, Place, ReadOptions, read};
+#![allow(clippy::unwrap_used)]
+
+use latscope_capture_file::{Error, Format, Place, ReadOptions, read, read_bytes as read_memory};
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet};
 use proptest::prelude::*;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -61,8 +63,7 @@ fn rows(batch: &Batch, events: &mut Vec<Event>) {
 
 fn read_path(path: &Path, all_syscalls: bool) -> Result<(Context, Vec<Event>), Error> {
     let mut events = Vec::new();
-    let mut options = ReadOptions::new(FieldSet::EVERY);
-    options.all_syscalls = all_syscalls;
+    let options = ReadOptions { all_syscalls, ..ReadOptions::new(FieldSet::EVERY) };
     let context = read(path, &options, &mut |_, batch| {
         rows(batch, &mut events);
         ControlFlow::Continue(())
@@ -76,9 +77,14 @@ fn read_fixture(name: &str) -> (Context, Vec<Event>) {
 }
 
 fn read_bytes(bytes: &[u8]) -> Result<(Context, Vec<Event>), Error> {
-    let mut file = tempfile::NamedTempFile::new().unwrap();
-    file.write_all(bytes).unwrap();
-    read_path(file.path(), true)
+    let mut events = Vec::new();
+    let options = ReadOptions { all_syscalls: true, ..ReadOptions::new(FieldSet::EVERY) };
+    let context = read_memory("test", bytes, &options, &mut |_, batch| {
+        rows(batch, &mut events);
+        ControlFlow::Continue(())
+    })?;
+    events.sort();
+    Ok((context, events))
 }
 
 /// A line of perf script: command, thread, time, name of the event and what follows it.
@@ -250,8 +256,7 @@ fn system_calls_are_what_perf_script_prints() {
         ("syscalls_and_block.data.zst", "syscalls_and_block.txt.zst"),
     ] {
         let mut found = Vec::new();
-        let mut options = ReadOptions::new(FieldSet::EVERY);
-        options.all_syscalls = true;
+        let options = ReadOptions { all_syscalls: true, ..ReadOptions::new(FieldSet::EVERY) };
         let context = read(&fixture(data), &options, &mut |_, batch| {
             for row in 0..batch.len() {
                 let start = batch.time()[row];
@@ -344,8 +349,7 @@ fn a_recording_without_io_events_says_what_it_has() {
 
 #[test]
 fn the_format_is_known_by_content() {
-    let mut options = ReadOptions::new(FieldSet::ALWAYS);
-    options.format = Some(Format::PerfData);
+    let options = ReadOptions { format: Some(Format::PerfData), ..ReadOptions::new(FieldSet::ALWAYS) };
     let error = read(&fixture("block_lost.txt.zst"), &options, &mut |_, _| ControlFlow::Continue(())).unwrap_err();
     assert_eq!(error.place, Place::Byte(0));
 }
@@ -406,6 +410,146 @@ fn a_folder_whose_parts_are_cut_gives_what_they_hold() {
     let (_, all) = read_fixture("threads");
     assert_eq!(context.tally.get(Anomaly::Truncated), 1);
     assert!(!events.is_empty() && events.len() < all.len());
+}
+
+/// Writes a recording in either byte order.
+struct Writer {
+    big: bool,
+    bytes: Vec<u8>,
+}
+
+impl Writer {
+    fn new(big: bool) -> Writer {
+        Writer { big, bytes: Vec::new() }
+    }
+
+    fn number(&mut self, value: u64, size: usize) -> &mut Writer {
+        let bytes =
+            if self.big { value.to_be_bytes()[8 - size..].to_vec() } else { value.to_le_bytes()[..size].to_vec() };
+        self.text(&bytes)
+    }
+
+    fn text(&mut self, text: &[u8]) -> &mut Writer {
+        self.bytes.extend_from_slice(text);
+        self
+    }
+
+    fn record(&mut self, kind: u64, body: &[u8]) {
+        self.number(kind, 4).number(0, 2).number(8 + body.len() as u64, 2).text(body);
+    }
+}
+
+const FORMATS: [(&str, u64, &str); 2] = [
+    (
+        "block_rq_issue",
+        7,
+        "field:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;\nfield:sector_t sector;\toffset:16;\tsize:8;\tsigned:0;\n\
+         field:unsigned int nr_sector;\toffset:24;\tsize:4;\tsigned:0;\n\
+         field:unsigned int bytes;\toffset:28;\tsize:4;\tsigned:0;\n\
+         field:char rwbs[8];\toffset:32;\tsize:8;\tsigned:1;\nfield:char comm[16];\toffset:40;\tsize:16;\tsigned:1;\n",
+    ),
+    (
+        "block_rq_complete",
+        8,
+        "field:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;\nfield:sector_t sector;\toffset:16;\tsize:8;\tsigned:0;\n\
+         field:unsigned int nr_sector;\toffset:24;\tsize:4;\tsigned:0;\n\
+         field:int error;\toffset:28;\tsize:4;\tsigned:1;\nfield:char rwbs[8];\toffset:32;\tsize:8;\tsigned:1;\n",
+    ),
+];
+
+fn tracing_data(big: bool) -> Vec<u8> {
+    let mut out = Writer::new(big);
+    out.text(b"\x17\x08\x44tracing0.6\0").text(&[u8::from(big), 8]).number(4096, 4);
+    out.text(b"header_page\0").number(0, 8).text(b"header_event\0").number(0, 8).number(0, 4);
+    out.number(1, 4).text(b"block\0").number(2, 4);
+    for (name, id, fields) in FORMATS {
+        let text = format!("name: {name}\nID: {id}\nformat:\n{fields}\nprint fmt: \"\"\n");
+        out.number(text.len() as u64, 8).text(text.as_bytes());
+    }
+    out.bytes
+}
+
+/// One request of 4 KiB that fails after 1.5 us, and one that is lost sight of, with a LOST record between them.
+fn recording(big: bool) -> Vec<u8> {
+    // IDENTIFIER, TID, TIME, CPU, RAW.
+    let sample_type = 1 << 16 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 10;
+    let mut data = Writer::new(big);
+    let mut sample = |id: u64, time: u64, sector: u64, last: u64, name: &[u8]| {
+        let mut body = Writer::new(big);
+        body.number(100 + id, 8).number(41, 4).number(42, 4).number(time, 8).number(1, 4).number(0, 4).number(60, 4);
+        body.number(id, 2).number(0, 2).number(41, 4).number(8 << 20 | 3, 4).number(0, 4).number(sector, 8);
+        body.number(8, 4).number(last, 4).text(b"WS\0junk!").text(name);
+        data.record(9, &body.bytes);
+    };
+    sample(7, 10_000, 1 << 40, 4096, b"dd\0leftover\0...:----");
+    sample(8, 11_500, 1 << 40, -5i32 as u32 as u64, b"...............:----");
+    let mut lost = Writer::new(big);
+    lost.number(107, 8).number(9, 8); // then thread, time, CPU, identifier
+    lost.number(0, 8).number(12_000, 8).number(1, 4).number(0, 4).number(107, 8);
+    data.record(2, &lost.bytes);
+    let mut data = std::mem::take(&mut data.bytes);
+    let mut more = Writer::new(big);
+    more.record(68, &[]);
+    data.extend(more.bytes);
+
+    let mut out = Writer::new(big);
+    out.text(if big { b"2ELIFREP" } else { b"PERFILE2" });
+    let (attrs_at, ids_at) = (104, 104 + 2 * 144);
+    let data_at = ids_at + 16;
+    out.number(104, 8).number(144, 8).number(attrs_at, 8).number(2 * 144, 8);
+    out.number(data_at, 8).number(data.len() as u64, 8).number(0, 8).number(0, 8);
+    out.number(1 << 1 | 1 << 3, 8).number(0, 8).number(0, 8).number(0, 8);
+    for (at, (_, id, _)) in FORMATS.iter().enumerate() {
+        let start = out.bytes.len();
+        out.number(2, 4).number(128, 4).number(*id, 8).number(1, 8).number(sample_type, 8).number(0, 8);
+        out.number(1 << if big { 63 - 18 } else { 18 }, 8);
+        out.bytes.resize(start + 128, 0);
+        out.number(ids_at + 8 * at as u64, 8).number(8, 8);
+    }
+    out.number(107, 8).number(108, 8).text(&data);
+    let features_at = out.bytes.len() as u64 + 32;
+    let (tracing, mut host) = (tracing_data(big), Writer::new(big));
+    host.number(8, 4).text(b"wide\0\0\0\0");
+    out.number(features_at, 8).number(tracing.len() as u64, 8);
+    out.number(features_at + tracing.len() as u64, 8).number(host.bytes.len() as u64, 8);
+    out.text(&tracing).text(&host.bytes);
+    out.bytes
+}
+
+#[test]
+fn both_byte_orders_say_the_same() {
+    let (little, big) = (read_bytes(&recording(false)).unwrap(), read_bytes(&recording(true)).unwrap());
+    assert_eq!(little, big);
+    let (context, events) = big;
+    let event = Event {
+        start_ns: 10_000,
+        end_ns: 11_500,
+        name: "WS".into(),
+        dev: "8:3".into(),
+        offset: 512 << 40,
+        size: 4096,
+        comm: "dd".into(),
+        tid: 42,
+        error: "EIO".into(),
+    };
+    assert_eq!(events, [event]);
+    assert_eq!(context.host.as_deref(), Some("wide"));
+    assert_eq!(context.tally.get(Anomaly::LostRecords), 9);
+    let range = context.loss_ranges[0];
+    assert_eq!((range.from_ns, range.to_ns, range.cpu, range.records), (11_500, 12_000, Some(1), 9));
+}
+
+#[test]
+fn every_byte_of_a_small_file_may_be_anything() {
+    let whole = recording(false);
+    for at in 0..whole.len() {
+        for value in [0, 1, 0x7f, 0xff, whole[at] ^ 0x80] {
+            let mut bytes = whole.clone();
+            bytes[at] = value;
+            let _ = read_bytes(&bytes);
+        }
+        let _ = read_bytes(&whole[..at]);
+    }
 }
 
 proptest! {

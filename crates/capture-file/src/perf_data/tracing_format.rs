@@ -125,7 +125,7 @@ pub fn tracepoint(system: &str, text: &str) -> Option<Tracepoint> {
     Some(found)
 }
 
-/// `unsigned int nr_sector;	offset:24;	size:4;	signed:0;`
+/// `unsigned int nr_sector; offset:24; size:4; signed:0;`, with tabs between.
 fn field(text: &str) -> Option<(String, Place)> {
     let mut parts = text.split(';').map(str::trim);
     let declaration = parts.next()?;
