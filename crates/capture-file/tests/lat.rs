@@ -1,5 +1,7 @@
 //! `.lat`: what is written comes back, whatever happens to the file.
 
+#![allow(clippy::unwrap_used)]
+
 mod sample;
 
 use latscope_capture_file::{LatWriter, ReadOptions, read};

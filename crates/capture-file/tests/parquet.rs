@@ -1,5 +1,7 @@
 //! `.parquet`: what is written comes back, here and in the programs that people open it with.
 
+#![allow(clippy::unwrap_used)]
+
 mod sample;
 
 use arrow_array::{ArrayRef, Int32Array, Int64Array, LargeStringArray, RecordBatch, StringViewArray};
