@@ -34,8 +34,14 @@ pub enum Format {
 
 impl Format {
     /// All formats; detection asks them in this order, so the strictest come first.
-    pub const ALL: &'static [Format] =
-        &[Format::Lat, Format::Parquet, Format::ParquetSeries, Format::PerfData, Format::PerfScript, Format::TwoColumns];
+    pub const ALL: &'static [Format] = &[
+        Format::Lat,
+        Format::Parquet,
+        Format::ParquetSeries,
+        Format::PerfData,
+        Format::PerfScript,
+        Format::TwoColumns,
+    ];
 
     /// The name for `--format`.
     pub fn name(self) -> &'static str {
@@ -46,6 +52,18 @@ impl Format {
             Format::PerfData => "perf_data",
             Format::PerfScript => "perf_script",
             Format::TwoColumns => "two_columns",
+        }
+    }
+
+    /// What it is, one line.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Format::Lat => "our own trace: an Arrow IPC stream with the context of the trace",
+            Format::Parquet => "events in Parquet",
+            Format::ParquetSeries => "histograms over time in Parquet, as convert --series writes them",
+            Format::PerfData => "what perf record writes: plain, compressed, piped, or a folder of threads",
+            Format::PerfScript => "text of perf script, with whatever columns",
+            Format::TwoColumns => "text: time of completion and latency, as trace2heatmap reads it",
         }
     }
 

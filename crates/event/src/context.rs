@@ -195,6 +195,34 @@ impl Context {
         }
     }
 
+    /// What several traces say together, for views that show them as one: what they share is kept, counts add up.
+    pub fn merged(contexts: &[Context]) -> Context {
+        let [first, rest @ ..] = contexts else { return Context::new("nothing", Clock::unanchored("none")) };
+        let mut all = first.clone();
+        for other in rest {
+            if all.host != other.host {
+                all.host = None;
+            }
+            if all.clock != other.clock {
+                all.clock = Clock::unanchored("several");
+            }
+            for moment in other.span_ns.iter().flat_map(|&(from, to)| [from, to]) {
+                all.cover(moment);
+            }
+            all.tally.merge(&other.tally);
+            all.unfinished.extend_from_slice(&other.unfinished);
+            all.loss_ranges.extend_from_slice(&other.loss_ranges);
+            all.properties.retain(|key, value| other.properties.get(key) == Some(value));
+        }
+        if !rest.is_empty() {
+            all.source = format!("{} and {} more", all.source, rest.len());
+        }
+        all.unfinished.sort_by_key(|unfinished| std::cmp::Reverse(unfinished.at_least_ns));
+        all.unfinished.truncate(Context::UNFINISHED_KEPT);
+        all.loss_ranges.truncate(Context::LOSS_RANGES_KEPT);
+        all
+    }
+
     /// Widens the span so that it covers this moment.
     #[inline]
     pub fn cover(&mut self, time_ns: i64) {
@@ -250,6 +278,20 @@ mod tests {
             key.extend(letter.to_lowercase());
         }
         key
+    }
+
+    #[test]
+    fn several_traces_keep_what_they_share() {
+        let mut a = Context::new("a", Clock::wall());
+        a.cover(5);
+        a.tally.add(Anomaly::Requeue, 2);
+        a.host = Some("one".into());
+        let mut b = Context { source: "b".into(), ..a.clone() };
+        b.cover(50);
+        let both = Context::merged(&[a.clone(), b]);
+        assert_eq!((both.span_ns, both.tally.get(Anomaly::Requeue)), (Some((5, 50)), 4));
+        assert_eq!((both.host.as_deref(), both.source.as_str()), (Some("one"), "a and 1 more"));
+        assert_eq!(Context::merged(&[a.clone()]), a);
     }
 
     #[test]

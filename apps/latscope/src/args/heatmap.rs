@@ -35,7 +35,7 @@ pub struct Heatmap {
     pub color_max: Option<f64>,
     /// Colours
     #[arg(long, value_enum, default_value = "viridis", help_heading = "Picture")]
-    pub palette: Palette,
+    pub palette: Colors,
     /// Light text on a dark ground
     #[arg(long, help_heading = "Picture")]
     pub dark: bool,
@@ -57,7 +57,7 @@ pub struct Heatmap {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Palette {
+pub enum Colors {
     Viridis,
     Inferno,
     Cividis,

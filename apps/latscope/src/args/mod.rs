@@ -9,9 +9,9 @@ mod summary;
 
 pub use convert::Convert;
 pub use events::{Events, Sort};
-pub use heatmap::Heatmap;
+pub use heatmap::{Colors, Heatmap};
 pub use histogram::Histogram;
-pub use spectrogram::Spectrogram;
+pub use spectrogram::{Color, Orient, Palette, Spectrogram};
 pub use summary::Summary;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -32,6 +32,9 @@ pub struct Spectrogram {
     /// Columns of the screen; those of the terminal, or 100, when not given
     #[arg(long, value_name = "N", help_heading = "Screen")]
     pub width: Option<usize>,
+    /// Label rows with the time of day, where the trace's clock tells it
+    #[arg(long, help_heading = "Screen")]
+    pub wall: bool,
     /// One interval to a line instead of two half blocks
     #[arg(long, help_heading = "Screen")]
     pub no_half_blocks: bool,

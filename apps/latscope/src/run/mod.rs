@@ -1,6 +1,14 @@
 //! Doing what was planned.
 
+mod convert;
+mod events;
+mod heatmap;
+mod histogram;
+mod list;
+mod output;
 mod read;
+mod spectrogram;
+mod summary;
 
 use crate::Failure;
 use crate::plan::Plan;
@@ -8,17 +16,14 @@ use crate::plan::Plan;
 /// Carries out a plan.
 pub fn run(plan: Plan) -> Result<(), Failure> {
     match plan {
-        Plan::Explain(text) => print(&text),
-        Plan::Heatmap(reading, folding, _typed) => {
-            let (series, contexts) = read::series(&reading, &folding, 600)?;
-            print(&format!("{:?}\n{:#?}", series.total(None).totals(), contexts))
-        }
-        _ => Ok(()),
+        Plan::Explain(text) => output::text(None, &format!("{text}\n")),
+        Plan::Fields { json } => list::fields(json),
+        Plan::Formats { json } => list::formats(json),
+        Plan::Heatmap(reading, folding, typed) => heatmap::run(&reading, &folding, typed),
+        Plan::Spectrogram(reading, folding, typed) => spectrogram::run(&reading, &folding, typed),
+        Plan::Histogram(reading, folding, typed) => histogram::run(&reading, &folding, typed),
+        Plan::Summary(reading, plan) => summary::run(&reading, &plan),
+        Plan::Events(reading, plan) => events::run(&reading, &plan),
+        Plan::Convert(reading, plan) => convert::run(&reading, &plan),
     }
-}
-
-/// Prints a line to standard output.
-fn print(text: &str) -> Result<(), Failure> {
-    use std::io::Write;
-    writeln!(std::io::stdout().lock(), "{text}").map_err(|error| Failure::output(&error))
 }

@@ -139,3 +139,12 @@ pub fn series(reading: &Reading, folding: &Folding, limit: u32) -> Result<(Histo
     }
     Ok((series, contexts))
 }
+
+/// Says on standard error what a table in machine-readable form has no place for.
+pub fn say_notes(contexts: &[Context]) {
+    for context in contexts {
+        for note in context.notes() {
+            eprintln!("latscope: {}: {note}", context.source);
+        }
+    }
+}

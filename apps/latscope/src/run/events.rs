@@ -1,0 +1,229 @@
+//! `latscope events`.
+
+use super::{output, read};
+use crate::Failure;
+use crate::args::Sort;
+use crate::plan::{Events, Reading, Shape};
+use latscope_event::{
+    Batch, Column, Context, Field, FieldSet, FieldType, MISSING_I64, MISSING_U64, Mask, format_duration_exact, format_size,
+};
+use latscope_view_report::rows;
+use latscope_view_term::{Align, Table};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+
+/// So many rows decide how wide the columns of a text table are at first.
+const BLOCK: usize = 500;
+
+pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
+    let wanted = match &plan.columns {
+        Some(columns) => columns.iter().copied().collect(),
+        None => FieldSet::EVERY,
+    };
+    let mut printer = Printer { plan, out: output::open(plan.output.as_deref())?, table: None, columns: Vec::new(), zero_ns: None };
+    let mut kept = Kept { limit: plan.top, heap: BinaryHeap::new(), all: Vec::new(), serial: 0 };
+    let contexts = read::each_batch(reading, wanted, |context, batch, mask, _| {
+        let done = if plan.top.is_some() || plan.sort.is_some() {
+            kept.add(batch, mask, plan.sort);
+            Ok(())
+        } else {
+            printer.print(context, batch, mask)
+        };
+        match done {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(Failure::output(&error)),
+        }
+    })?;
+    let written = match contexts.first() {
+        Some(context) => kept.into_batches().iter().try_for_each(|batch| printer.print(context, batch, None)),
+        None => Ok(()),
+    };
+    written.and_then(|()| printer.finish()).map_err(|error| Failure::output(&error))?;
+    read::say_notes(&contexts);
+    Ok(())
+}
+
+/// Rows that have to wait until all are known: the slowest, or all of them for sorting.
+struct Kept {
+    limit: Option<usize>,
+    /// The fastest of the slowest on top: key, serial number, row.
+    heap: BinaryHeap<Reverse<(u64, Reverse<u64>, Row)>>,
+    all: Vec<(u64, Row)>,
+    serial: u64,
+}
+
+/// A row of its own, with texts instead of codes.
+type Row = Vec<(Field, Value)>;
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Value {
+    I64(i64),
+    U64(u64),
+    Text(Option<Box<str>>),
+}
+
+impl Kept {
+    fn add(&mut self, batch: &Batch, mask: Option<&Mask>, sort: Option<Sort>) {
+        for row in (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row))) {
+            self.serial += 1;
+            let latency = batch.latency()[row];
+            match self.limit {
+                None => {
+                    // An order of u64 for both: times are shifted above zero.
+                    let by_time = (batch.time()[row] as u64) ^ (1 << 63);
+                    self.all.push((if sort == Some(Sort::Time) { by_time } else { u64::MAX - latency }, row_of(batch, row)));
+                }
+                Some(0) => {}
+                Some(limit) => {
+                    let full = self.heap.len() >= limit;
+                    if full && self.heap.peek().is_some_and(|Reverse((least, ..))| *least >= latency) {
+                        continue;
+                    }
+                    if full {
+                        self.heap.pop();
+                    }
+                    self.heap.push(Reverse((latency, Reverse(self.serial), row_of(batch, row))));
+                }
+            }
+        }
+    }
+
+    /// The rows in order, as batches to print.
+    fn into_batches(mut self) -> Vec<Batch> {
+        let rows: Vec<Row> = match self.limit {
+            Some(_) => self.heap.into_sorted_vec().into_iter().map(|Reverse((.., row))| row).collect(),
+            None => {
+                self.all.sort_by_key(|&(key, _)| key);
+                self.all.into_iter().map(|(_, row)| row).collect()
+            }
+        };
+        rows.chunks(Batch::ROWS).map(batch_of).collect()
+    }
+}
+
+fn row_of(batch: &Batch, row: usize) -> Row {
+    let value = |field: Field| match batch.column(field)? {
+        Column::I64(values) => Some((field, Value::I64(values[row]))),
+        Column::U64(values) => Some((field, Value::U64(values[row]))),
+        Column::Text(_) => Some((field, Value::Text(batch.text(field, row).map(Into::into)))),
+    };
+    batch.fields().iter().filter_map(value).collect()
+}
+
+fn batch_of(rows: &[Row]) -> Batch {
+    let fields = rows.iter().flatten().map(|(field, _)| *field).collect();
+    let mut batch = Batch::new(fields);
+    for row in rows {
+        for (field, value) in row {
+            match value {
+                Value::I64(value) => batch.push_i64(*field, *value),
+                Value::U64(value) => batch.push_u64(*field, *value),
+                Value::Text(text) => batch.push_text(*field, text.as_deref().map(str::as_bytes)),
+            }
+        }
+        batch.end_row();
+    }
+    batch
+}
+
+struct Printer<'a> {
+    plan: &'a Events,
+    out: Box<dyn Write + Send>,
+    table: Option<Table>,
+    columns: Vec<Field>,
+    zero_ns: Option<i64>,
+}
+
+impl Printer<'_> {
+    fn print(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> io::Result<()> {
+        let first = self.columns.is_empty();
+        if first {
+            self.columns = match &self.plan.columns {
+                Some(columns) => columns.clone(),
+                None => batch.fields().iter().filter(|&field| self.plan.shape != Shape::Text || worth_a_column(batch, field)).collect(),
+            };
+        }
+        match self.plan.shape {
+            Shape::Json => rows::write_json_lines(&mut self.out, batch, mask, &self.columns),
+            Shape::Csv => {
+                if first {
+                    rows::write_csv_header(&mut self.out, &self.columns)?;
+                }
+                rows::write_csv_rows(&mut self.out, batch, mask, &self.columns)
+            }
+            Shape::Text => self.print_text(context, batch, mask),
+        }
+    }
+
+    fn print_text(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> io::Result<()> {
+        let zero_ns = *self.zero_ns.get_or_insert(context.span_ns.map_or(0, |span| span.0));
+        let rows: Vec<usize> = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row))).collect();
+        for block in rows.chunks(BLOCK) {
+            let heading = self.table.is_none();
+            let columns = &self.columns;
+            let table = self.table.get_or_insert_with(|| {
+                Table::new(columns.iter().map(|field| match field.field_type() {
+                    FieldType::Text => (title(*field), Align::Left),
+                    _ => (title(*field), Align::Right),
+                }))
+            });
+            for &row in block {
+                table.push(columns.iter().map(|&field| cell(batch, field, row, zero_ns)).collect());
+            }
+            let width = if output::to_terminal(&self.plan.output) { output::columns(&self.plan.output) } else { 10_000 };
+            let heading = heading.then(|| table.heading(width));
+            let mut text = String::new();
+            for line in heading.into_iter().chain(table.take_lines(width)) {
+                line.encode(&mut text);
+                text.push('\n');
+            }
+            self.out.write_all(text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A column without a single value would only take room.
+fn worth_a_column(batch: &Batch, field: Field) -> bool {
+    match batch.column(field) {
+        Some(Column::I64(values)) => values.iter().any(|&value| value != MISSING_I64),
+        Some(Column::U64(values)) => values.iter().any(|&value| value != MISSING_U64),
+        Some(Column::Text(_)) => !batch.dictionary(field).texts().is_empty(),
+        None => false,
+    }
+}
+
+/// The heading of a column of text output, which has units in its cells.
+fn title(field: Field) -> String {
+    field.name().trim_end_matches("_ns").to_string()
+}
+
+fn cell(batch: &Batch, field: Field, row: usize, zero_ns: i64) -> String {
+    match batch.column(field) {
+        Some(Column::I64(values)) if values[row] != MISSING_I64 => {
+            let value = values[row];
+            if field.field_type() == FieldType::Time {
+                // Seconds since the trace began, as the filter takes them: +5s.
+                let since = i128::from(value) - i128::from(zero_ns);
+                let sign = if since < 0 { '-' } else { '+' };
+                let since = since.unsigned_abs();
+                format!("{sign}{}.{:06}s", since / 1_000_000_000, since % 1_000_000_000 / 1000)
+            } else {
+                value.to_string()
+            }
+        }
+        Some(Column::U64(values)) if values[row] != MISSING_U64 => match field {
+            Field::Offset => values[row].to_string(),
+            Field::Size => format_size(values[row]),
+            _ => format_duration_exact(values[row]),
+        },
+        Some(Column::Text(_)) => batch.text(field, row).unwrap_or("-").to_string(),
+        _ => "-".into(),
+    }
+}

@@ -1,0 +1,78 @@
+//! `latscope heatmap`.
+
+use super::{output, read};
+use crate::Failure;
+use crate::args::{self, Colors};
+use crate::plan::{Folding, Reading};
+use latscope_view_report::{ColorScale, HeatmapOptions, Palette, Scale, Theme, heatmap};
+
+pub fn run(reading: &Reading, folding: &Folding, typed: args::Heatmap) -> Result<(), Failure> {
+    if output::to_terminal(&typed.output) {
+        return Err(Failure::Usage("An SVG picture is nothing for a terminal; say where it goes: -o latency.svg.".into()));
+    }
+    let options = options(reading, folding, &typed)?;
+    let (series, contexts) = read::series(reading, folding, typed.width.clamp(200, 4000) / 2)?;
+    let picture = heatmap(&series, &contexts, &options).map_err(|error| Failure::Usage(error.to_string()))?;
+    output::text(typed.output.as_deref(), &picture)
+}
+
+fn options(reading: &Reading, folding: &Folding, typed: &args::Heatmap) -> Result<HeatmapOptions, Failure> {
+    Ok(HeatmapOptions {
+        title: typed.title.clone(),
+        width: typed.width,
+        rows: typed.rows,
+        scale_y: typed.scale.map(|scale| match scale {
+            args::Scale::Log => Scale::Log,
+            args::Scale::Sqrt => Scale::Sqrt,
+            args::Scale::Linear => Scale::Linear,
+        }),
+        min: folding.min,
+        max: folding.max,
+        color: match typed.color {
+            args::Scale::Log => ColorScale::Log,
+            args::Scale::Sqrt => ColorScale::Sqrt,
+            args::Scale::Linear => ColorScale::Linear,
+        },
+        color_max: typed.color_max,
+        palette: match typed.palette {
+            Colors::Viridis => Palette::Viridis,
+            Colors::Inferno => Palette::Inferno,
+            Colors::Cividis => Palette::Cividis,
+            Colors::Classic => Palette::Classic,
+        },
+        theme: if typed.dark { Theme::Dark } else { Theme::Light },
+        percentiles: percentiles(&typed.lines)?,
+        strips: !typed.no_strips,
+        grid: typed.grid,
+        filter: reading.filter.as_ref().map(ToString::to_string),
+        facet: !folding.by.is_empty(),
+        ..HeatmapOptions::default()
+    })
+}
+
+/// `50,99,99.9` as quantiles.
+fn percentiles(text: &str) -> Result<Vec<f64>, Failure> {
+    if text == "none" {
+        return Ok(Vec::new());
+    }
+    let one = |word: &str| {
+        let number = word.trim().trim_start_matches('p').parse::<f64>().ok();
+        let number = number.filter(|number| (0.0..=100.0).contains(number));
+        number.map(|number| number / 100.0).ok_or_else(|| {
+            Failure::Usage(format!("--lines: {word} is not a percentile; write for instance 50,99,99.9, or none."))
+        })
+    };
+    text.split(',').map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentile_lists() {
+        assert_eq!(percentiles("50, p99,100").ok(), Some(vec![0.5, 0.99, 1.0]));
+        assert_eq!(percentiles("none").ok(), Some(vec![]));
+        assert!(percentiles("101").is_err() && percentiles("x").is_err() && percentiles("").is_err());
+    }
+}

@@ -1,0 +1,127 @@
+//! `latscope spectrogram`.
+
+use super::{output, read};
+use crate::Failure;
+use crate::args::{self, Color, Palette};
+use crate::plan::{Folding, Reading};
+use latscope_event::{Context, FieldSet};
+use latscope_series::{Quantity, Weight};
+use latscope_view_term::{
+    ColorDepth, Orient, Palette as Ladder, Scale, SpectrogramOptions, SysdigSpectrogram, TimeLabels, latency_maps,
+    spectrogram, sysdig_spectrogram, sysdig_width,
+};
+use std::ops::ControlFlow;
+
+/// Rows that a trace gets when the interval is not given.
+const ROWS: u32 = 120;
+/// The interval of sysdig's chisel.
+const CHISEL_NS: u64 = 500_000_000;
+
+pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Result<(), Failure> {
+    let options = options(folding, &typed);
+    let filter = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
+    match typed.palette {
+        Palette::Sysdig => chisel(reading, folding, &options, &filter, &typed),
+        Palette::Pylatencymap => {
+            // Both maps come from one series: its counts and the exact sums of time.
+            let folding = Folding { weight: Weight::Time, ..folding.clone() };
+            let (series, contexts) = read::series(reading, &folding, ROWS)?;
+            let lines = latency_maps(&series, &Context::merged(&contexts), &filter, &options);
+            output::lines(typed.output.as_deref(), lines)
+        }
+        _ => {
+            let (series, contexts) = read::series(reading, folding, limit(&options))?;
+            let context = Context::merged(&contexts);
+            let groups = if folding.by.is_empty() { vec![None] } else { heaviest(&series) };
+            let lines = groups.into_iter().flat_map(|group| {
+                spectrogram(&series, &context, &filter, &SpectrogramOptions { group, ..options.clone() })
+            });
+            output::lines(typed.output.as_deref(), lines)
+        }
+    }
+}
+
+/// How many intervals fit: a row each, or a column each.
+fn limit(options: &SpectrogramOptions) -> u32 {
+    match options.orient {
+        Orient::Down => ROWS,
+        Orient::Across => options.columns.saturating_sub(20).max(10) as u32,
+    }
+}
+
+/// Groups by their time, at most a screenful.
+fn heaviest(series: &latscope_series::HistogramSeries) -> Vec<Option<u32>> {
+    let mut groups: Vec<_> = series.group_totals().iter().enumerate().map(|(at, totals)| (totals.sum, at as u32)).collect();
+    groups.sort_by_key(|&(sum, at)| (std::cmp::Reverse(sum), at));
+    groups.into_iter().take(12).map(|(_, group)| Some(group)).collect()
+}
+
+/// Counts on the chisel's own columns, which are no multiple of our buckets.
+fn chisel(
+    reading: &Reading,
+    folding: &Folding,
+    options: &SpectrogramOptions,
+    filter: &str,
+    typed: &args::Spectrogram,
+) -> Result<(), Failure> {
+    if folding.quantity != Quantity::Latency || folding.weight != Weight::Count || !folding.by.is_empty() {
+        return Err(Failure::Usage("--palette sysdig shows counts of latencies of all events; take another palette for --y, --weight or --by.".into()));
+    }
+    let mut counted = SysdigSpectrogram::new(sysdig_width(options), folding.interval.unwrap_or(CHISEL_NS));
+    let contexts = read::each_batch(reading, FieldSet::ALWAYS, |_, batch, mask, _| {
+        let mut add = |row: usize| counted.add(batch.time()[row].saturating_add_unsigned(batch.latency()[row]), batch.latency()[row]);
+        match mask {
+            Some(mask) => mask.ones().for_each(&mut add),
+            None => (0..batch.len()).for_each(&mut add),
+        }
+        ControlFlow::Continue(())
+    })?;
+    let context = Context::merged(&contexts);
+    output::lines(typed.output.as_deref(), sysdig_spectrogram(&counted, &context, filter, options))
+}
+
+fn options(folding: &Folding, typed: &args::Spectrogram) -> SpectrogramOptions {
+    SpectrogramOptions {
+        columns: typed.width.unwrap_or_else(|| output::columns(&typed.output)).clamp(20, 10_000),
+        orient: match typed.orient {
+            args::Orient::Down => Orient::Down,
+            args::Orient::Across => Orient::Across,
+        },
+        palette: match typed.palette {
+            Palette::Viridis => Ladder::Viridis,
+            Palette::Inferno => Ladder::Inferno,
+            Palette::Turbo => Ladder::Turbo,
+            Palette::Sysdig => Ladder::Sysdig,
+            Palette::Pylatencymap => Ladder::PyLatencyMap,
+        },
+        depth: depth(typed),
+        scale: match typed.scale {
+            args::Scale::Log => Scale::Log,
+            args::Scale::Sqrt => Scale::Sqrt,
+            args::Scale::Linear => Scale::Linear,
+        },
+        min: folding.min,
+        max: folding.max,
+        half_blocks: !typed.no_half_blocks,
+        time: if typed.wall { TimeLabels::Wall } else { TimeLabels::Elapsed },
+        ..SpectrogramOptions::default()
+    }
+}
+
+/// As many colours as the terminal says it has; none into a file or pipe, or where NO_COLOR is set.
+fn depth(typed: &args::Spectrogram) -> ColorDepth {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    match typed.color {
+        Color::Truecolor => ColorDepth::Truecolor,
+        Color::Ansi256 => ColorDepth::Ansi256,
+        Color::Ansi16 => ColorDepth::Ansi16,
+        Color::Never => ColorDepth::Mono,
+        Color::Auto => match variable("TERM") {
+            _ if !variable("NO_COLOR").is_empty() || !output::to_terminal(&typed.output) => ColorDepth::Mono,
+            _ if matches!(variable("COLORTERM").as_str(), "truecolor" | "24bit") => ColorDepth::Truecolor,
+            term if term == "dumb" || term.is_empty() => ColorDepth::Mono,
+            term if term.contains("256") || term.contains("direct") => ColorDepth::Ansi256,
+            _ => ColorDepth::Ansi16,
+        },
+    }
+}

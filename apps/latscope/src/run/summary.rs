@@ -1,0 +1,83 @@
+//! `latscope summary`.
+
+use super::{output, read};
+use crate::Failure;
+use crate::plan::{Reading, Shape, Summary as Plan};
+use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_I64, MISSING_U64};
+use latscope_series::{HistogramSeries, Interval, SeriesBuilder};
+use latscope_view_term::{Outlier, Outliers, Summary, SummaryKey, TimeLabels};
+use std::ops::ControlFlow;
+
+/// So many outliers are listed, the slowest; all are counted.
+const LISTED: usize = 1000;
+/// What a warning line tells beside time and latency, where the source knows it.
+const SHOWN: [Field; 7] =
+    [Field::Device, Field::Kind, Field::Name, Field::Size, Field::Offset, Field::Path, Field::Comm];
+
+pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
+    let key = SummaryKey::from_name(&plan.sort).ok_or_else(|| {
+        Failure::Usage(format!(
+            "--sort {}: there is no such column; take group, count, bytes, min, mean, p50, p90, p99, p99.9, p99.99, max or share.",
+            plan.sort
+        ))
+    })?;
+    let folding = &plan.folding;
+    // One interval of any length would do; a few keep the bookkeeping of the builder as it is.
+    let mut builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Auto(2));
+    let mut outliers = plan.over_ns.map(|over_ns| Outliers::new(over_ns, LISTED));
+    let mut fields = builder.fields();
+    if outliers.is_some() {
+        fields = fields.union(SHOWN.into_iter().collect());
+    }
+    let contexts = read::each_batch(reading, fields, |_, batch, mask, begin| {
+        if begin {
+            builder.begin_trace();
+        }
+        builder.add(batch, mask);
+        if let Some(outliers) = &mut outliers {
+            let rows = (0..batch.len()).filter(|&row| outliers.is_over(batch.latency()[row]) && mask.is_none_or(|mask| mask.get(row)));
+            let found: Vec<Outlier> = rows.map(|row| outlier(batch, row, &folding.by)).collect();
+            found.into_iter().for_each(|outlier| outliers.add(outlier));
+        }
+        ControlFlow::Continue(())
+    })?;
+    let context = Context::merged(&contexts);
+    let series = builder.finish();
+    let mut summary = Summary::new(&series, &context);
+    summary.sort(key);
+    print(reading, plan, &summary, outliers.as_ref(), &context)?;
+    if plan.shape != Shape::Text {
+        read::say_notes(&contexts);
+    }
+    Ok(())
+}
+
+fn print(reading: &Reading, plan: &Plan, summary: &Summary, outliers: Option<&Outliers>, context: &Context) -> Result<(), Failure> {
+    let filter = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
+    let path = plan.output.as_deref();
+    // A table in a file need not be cut to a terminal.
+    let columns = if output::to_terminal(&plan.output) { output::columns(&plan.output) } else { 160 };
+    match (plan.shape, outliers) {
+        (Shape::Text, None) => output::lines(path, summary.lines(context, &filter, columns)),
+        (Shape::Text, Some(outliers)) => output::lines(path, outliers.lines(summary, context, TimeLabels::Elapsed, columns)),
+        (Shape::Csv, None) => output::text(path, &summary.csv()),
+        (Shape::Csv, Some(outliers)) => output::text(path, &outliers.csv()),
+        (Shape::Json, None) => output::text(path, &summary.json()),
+        (Shape::Json, Some(outliers)) => output::text(path, &outliers.json()),
+    }
+}
+
+fn outlier(batch: &Batch, row: usize, by: &[Field]) -> Outlier {
+    let group = by.iter().map(|&field| text(batch, field, row).unwrap_or(HistogramSeries::NO_VALUE.into())).collect();
+    let shown: FieldSet = SHOWN.into_iter().chain(by.iter().copied()).collect();
+    let values = shown.iter().filter_map(|field| Some((field, text(batch, field, row)?))).collect();
+    Outlier { time_ns: batch.time()[row], latency_ns: batch.latency()[row], group, values }
+}
+
+fn text(batch: &Batch, field: Field, row: usize) -> Option<String> {
+    match batch.column(field)? {
+        Column::I64(values) => (values[row] != MISSING_I64).then(|| values[row].to_string()),
+        Column::U64(values) => (values[row] != MISSING_U64).then(|| values[row].to_string()),
+        Column::Text(_) => batch.text(field, row).map(str::to_string),
+    }
+}
