@@ -12,9 +12,6 @@ const BEYOND_GAP_PX: u32 = 4;
 /// A cell smaller than this grows into its empty surroundings.
 const VISIBLE_PX: u32 = 3;
 
-/// Fewer events than these have no percentile worth a line.
-const LINE_EVENTS: u64 = 5;
-
 /// Where the parts of a panel lie, pixels from the top of its image.
 #[derive(Clone, Copy)]
 struct Bands {
@@ -199,9 +196,9 @@ impl Picture<'_> {
         let (mut path, mut end) = (String::new(), None);
         let (lower, upper) = self.axis.range();
         for point in &panel.percentiles {
-            // The percentile of a handful is one of them, and is seen better without a line over it.
-            let enough = point.count >= LINE_EVENTS || quantile <= 0.0 || quantile >= 1.0;
-            let Some(&value) = point.values.get(line).filter(|_| enough) else { continue };
+            let Some(&value) = point.values.get(line).filter(|_| has_percentile(point.count, quantile)) else {
+                continue;
+            };
             // Beyond the range the line runs along the edge.
             let y = main.bottom() - self.axis.px(value.clamp(lower, upper)).unwrap_or(0.0);
             let (x, to) = (self.frame.x(point.columns.start), self.frame.x(point.columns.end));
@@ -214,6 +211,12 @@ impl Picture<'_> {
         }
         path
     }
+}
+
+/// Whether a percentile of so many events is another thing than one end of them. If not, the events themselves are seen
+/// better without a line over them.
+pub(super) fn has_percentile(count: u64, quantile: f64) -> bool {
+    quantile <= 0.0 || quantile >= 1.0 || count >= 5 && count as f64 * quantile.min(1.0 - quantile) >= 0.999
 }
 
 /// A share for people: `0.27 %`.

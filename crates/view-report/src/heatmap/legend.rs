@@ -1,5 +1,6 @@
 //! The legend: what a colour means in numbers, and which line is which percentile.
 
+use super::draw::has_percentile;
 use super::{ColorScale, Picture};
 use crate::svg::{Area, Num, Svg, text_width};
 use latscope_event::format_duration;
@@ -12,7 +13,11 @@ impl Picture<'_> {
     pub(super) fn legend(&self, svg: &mut Svg, y: f64) -> f64 {
         let left = self.frame.left();
         let muted = format!(" fill=\"{}\"", self.inks.muted);
-        svg.text(left, y + 10.0, &muted, &self.colour_words());
+        let words = self.colour_words();
+        // The keys share the line with the words where there is room for both.
+        let keys_end = self.draw_keys(svg, &self.line_keys(), y + 10.0);
+        let y = if left + text_width(&words, 11.0) > keys_end { y + 18.0 } else { y };
+        svg.text(left, y + 10.0, &muted, &words);
         let bar = Area { x: left, y: y + 16.0, width: BAR_PX, height: 10.0 };
         let step_px = bar.width / self.ramp.len() as f64;
         svg.put(format_args!("<g shape-rendering=\"crispEdges\">\n"));
@@ -30,7 +35,6 @@ impl Picture<'_> {
         }
         svg.put(format_args!("</g>\n"));
         self.bar_labels(svg, bar);
-        self.line_keys(svg, y + 10.0);
         y + 50.0
     }
 
@@ -68,27 +72,42 @@ impl Picture<'_> {
         }
     }
 
-    fn line_keys(&self, svg: &mut Svg, y: f64) {
-        let mut x = self.frame.page_px() - 26.0;
+    /// The keys of the percentile lines, from the left: the colour of a line (`None` for a remark), its text.
+    fn line_keys(&self) -> Vec<(Option<&'static str>, String)> {
         let lines = self.options.lines(self.series.quantity);
+        let points = || self.panels.iter().flat_map(|panel| &panel.percentiles);
+        let (mut keys, mut missing) = (Vec::new(), Vec::new());
+        for (line, &quantile) in lines.iter().enumerate() {
+            if points().any(|point| has_percentile(point.count, quantile)) {
+                keys.push((Some(self.inks.lines[line % self.inks.lines.len()]), quantile_name(quantile)));
+            } else {
+                missing.push(quantile_name(quantile));
+            }
+        }
         let together = self.frame.line_columns();
-        if together > 1 && !lines.is_empty() {
-            let words = format!("per {}", format_duration(self.frame.width_ns.saturating_mul(together.into())));
-            svg.text(x, y, &format!(" text-anchor=\"end\" fill=\"{}\"", self.inks.muted), &words);
-            x -= text_width(&words, 11.0) + 14.0;
+        let time = format_duration(self.frame.width_ns.saturating_mul(together.into()));
+        if !missing.is_empty() {
+            keys.push((None, format!("too few events in {time} for {}", missing.join(", "))));
+        } else if together > 1 && !keys.is_empty() {
+            keys.push((None, format!("per {time}")));
         }
-        for (line, &quantile) in lines.iter().enumerate().rev() {
-            let name = quantile_name(quantile);
-            svg.text(x, y, " text-anchor=\"end\"", &name);
-            x -= text_width(&name, 11.0) + 6.0;
-            let ink = self.inks.lines[line % self.inks.lines.len()];
-            svg.put(format_args!(
-                "<path stroke=\"{ink}\" stroke-width=\"2\" d=\"M{} {}h-18\"/>\n",
-                Num(x),
-                Num(y - 4.0)
-            ));
-            x -= 32.0;
+        keys
+    }
+
+    /// Draws keys so that they end at the right; returns where they begin.
+    fn draw_keys(&self, svg: &mut Svg, keys: &[(Option<&'static str>, String)], y: f64) -> f64 {
+        let mut x = self.frame.page_px() - 26.0;
+        for (ink, name) in keys.iter().rev() {
+            let fill = if ink.is_some() { self.inks.text } else { self.inks.muted };
+            svg.text(x, y, &format!(" text-anchor=\"end\" fill=\"{fill}\""), name);
+            x -= text_width(name, 11.0) + 8.0;
+            if let Some(ink) = ink {
+                let (x, y) = (Num(x), Num(y - 4.0));
+                svg.put(format_args!("<path stroke=\"{ink}\" stroke-width=\"2\" d=\"M{x} {y}h-18\"/>\n"));
+            }
+            x -= 34.0;
         }
+        x
     }
 
     fn colour_words(&self) -> String {
