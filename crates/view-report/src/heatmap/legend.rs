@@ -105,7 +105,7 @@ impl Picture<'_> {
                 let (x, y) = (Num(x), Num(y - 4.0));
                 svg.put(format_args!("<path stroke=\"{ink}\" stroke-width=\"2\" d=\"M{x} {y}h-18\"/>\n"));
             }
-            x -= 34.0;
+            x -= if ink.is_some() { 34.0 } else { 14.0 };
         }
         x
     }
