@@ -146,6 +146,9 @@ struct Bytes<'a> {
 impl Bytes<'_> {
     /// Bytes of the file, fewer where it ends before.
     fn at(&mut self, offset: u64, count: u64) -> io::Result<Vec<u8>> {
+        if offset >= self.size {
+            return Ok(Vec::new());
+        }
         let mut bytes = vec![0; count.min(self.size.saturating_sub(offset)) as usize];
         self.file.seek(SeekFrom::Start(offset))?;
         let got = read_full(&mut self.file.by_ref(), &mut bytes)?;
@@ -183,6 +186,9 @@ impl Header {
         }
         if attrs.is_empty() {
             return Ok(Err((attrs_at, "There are no events in the file; it is cut or damaged.".into())));
+        }
+        if data_at > size {
+            return Ok(Err((size, "The file ends before its first record; copy or record it again.".into())));
         }
         let is_finished = data_bytes > 0;
         let data_bytes = if is_finished { data_bytes } else { size.saturating_sub(data_at) };

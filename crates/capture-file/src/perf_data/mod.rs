@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering;
 pub const FILLS: FieldSet = block_pairs::FILLS.union(syscall_pairs::FILLS);
 
 /// Large enough that the cost of a system call vanishes, small enough to stay in the cache.
-const CHUNK_BYTES: usize = 128 * 1024;
+const CHUNK_BYTES: usize = 256 * 1024;
 /// Streams of a folder are open all at once.
 const FOLDER_CHUNK_BYTES: usize = 128 * 1024;
 /// More files than a machine has CPUs.
@@ -208,7 +208,10 @@ fn parts(path: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
         let number = entry.file_name().to_str().and_then(|name| name.strip_prefix("data.")?.parse::<u32>().ok());
-        found.extend(number.map(|number| (number, entry.path())));
+        // Opening a named pipe would wait for ever.
+        if entry.file_type()?.is_file() {
+            found.extend(number.map(|number| (number, entry.path())));
+        }
     }
     found.sort();
     found.truncate(STREAMS_LIMIT);

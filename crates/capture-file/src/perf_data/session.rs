@@ -79,10 +79,14 @@ impl Tables {
         if attrs.iter().any(|attr| attr.kind != TRACEPOINT && (attr.kind, attr.config) != DUMMY) {
             tables.shared = None;
         }
-        for tracepoint in &notes.tracepoints {
-            let is_recorded =
-                attrs.iter().any(|attr| attr.kind == TRACEPOINT && attr.config == u64::from(tracepoint.id));
-            if let Some(decoder) = Decoder::new(tracepoint, syscalls).filter(|_| is_recorded) {
+        let mut recorded = vec![false; 1 << 16];
+        for attr in attrs.iter().filter(|attr| attr.kind == TRACEPOINT) {
+            if let Some(known) = usize::try_from(attr.config).ok().and_then(|id| recorded.get_mut(id)) {
+                *known = true;
+            }
+        }
+        for tracepoint in notes.tracepoints.iter().filter(|tracepoint| recorded[usize::from(tracepoint.id)]) {
+            if let Some(decoder) = Decoder::new(tracepoint, syscalls) {
                 let at = usize::from(tracepoint.id);
                 tables.decoders.resize_with(tables.decoders.len().max(at + 1), || None);
                 tables.has_syscalls |= decoder.is_syscall();
@@ -331,7 +335,9 @@ impl<'a, 's> Session<'a, 's> {
         match record_kind {
             kind::HEADER_ATTR => self.header_attr(record),
             kind::FEATURE => {
-                if let (Some(number), Some(bytes)) = (self.endian.u64(record, HEAD), record.get(HEAD + 8..)) {
+                if let (Some(number), Some(bytes), 0) =
+                    (self.endian.u64(record, HEAD), record.get(HEAD + 8..), self.counts.samples)
+                {
                     self.notes.add(self.endian, u32::try_from(number).unwrap_or(u32::MAX), bytes);
                     self.is_changed = true;
                 }

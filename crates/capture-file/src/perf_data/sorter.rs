@@ -131,7 +131,8 @@ impl<T> Sorter<T> {
         let spare = &mut self.spare;
         self.runs.retain_mut(|run| {
             let keep = !run.items.is_empty();
-            if !keep && spare.len() < 512 {
+            // Few large ones and many small ones serve both a round after round of two CPUs and of two hundred.
+            if !keep && (spare.len() < 4 || spare.len() < 512 && run.items.capacity() <= 1024) {
                 spare.push(std::mem::take(&mut run.items));
             }
             keep

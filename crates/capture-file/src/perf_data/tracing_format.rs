@@ -5,6 +5,9 @@ use super::endian::Endian;
 
 /// No recording has more tracepoints, systems or fields than this; a file that says so is damaged.
 const COUNT_LIMIT: u32 = 65_536;
+/// The longest name of a system and the longest format text; the kernel's are far shorter.
+const NAME_LIMIT: usize = 256;
+const TEXT_LIMIT: usize = 1 << 20;
 
 /// Where a field lies in the raw bytes of a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,10 +99,13 @@ fn parse_into(bytes: &[u8], tracepoints: &mut Vec<Tracepoint>) -> Option<()> {
         cursor.block()?; // ftrace's own events
     }
     for _ in 0..cursor.count()? {
-        let system = String::from_utf8_lossy(cursor.text()?).into_owned();
+        let system = String::from_utf8_lossy(cursor.text().filter(|name| name.len() <= NAME_LIMIT)?).into_owned();
         for _ in 0..cursor.count()? {
-            let text = String::from_utf8_lossy(cursor.block()?);
+            let text = String::from_utf8_lossy(cursor.block().filter(|text| text.len() <= TEXT_LIMIT)?);
             tracepoints.extend(tracepoint(&system, &text));
+            if tracepoints.len() >= COUNT_LIMIT as usize {
+                return None;
+            }
         }
     }
     Some(())
