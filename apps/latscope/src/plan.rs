@@ -14,8 +14,12 @@ pub enum Plan {
     /// Print how a filter was understood.
     Explain(String),
     /// List fields or formats.
-    Fields { json: bool },
-    Formats { json: bool },
+    Fields {
+        json: bool,
+    },
+    Formats {
+        json: bool,
+    },
     Heatmap(Reading, Folding, args::Heatmap),
     Spectrogram(Reading, Folding, args::Spectrogram),
     Histogram(Reading, Folding, args::Histogram),
@@ -238,9 +242,12 @@ fn interval(typed: &Option<String>) -> Result<Option<u64>, Failure> {
 fn fields(option: &str, names: &[String]) -> Result<Vec<Field>, Failure> {
     let field = |name: &String| {
         let field = Field::from_name(name.trim());
-        let field = field.ok_or_else(|| Failure::Usage(format!("{option}: there is no field {name}; latscope fields lists them.")))?;
+        let field = field.ok_or_else(|| {
+            Failure::Usage(format!("{option}: there is no field {name}; latscope fields lists them."))
+        })?;
         if option == "--by" && matches!(field.field_type(), FieldType::Time | FieldType::Duration) {
-            let message = format!("--by {name} would make a group of every value; use -i for time, or --y for the axis.");
+            let message =
+                format!("--by {name} would make a group of every value; use -i for time, or --y for the axis.");
             return Err(Failure::Usage(message));
         }
         Ok(field)
@@ -280,7 +287,11 @@ fn conversion(typed: args::Convert) -> Result<Conversion, Failure> {
         Some("parquet") => Target::Parquet,
         Some("csv") => Target::Csv,
         Some("jsonl" | "ndjson" | "json") => Target::JsonLines,
-        _ => return Err(Failure::Usage("Say what to write: end the name in .lat, .parquet, .csv or .jsonl, or give --to.".into())),
+        _ => {
+            return Err(Failure::Usage(
+                "Say what to write: end the name in .lat, .parquet, .csv or .jsonl, or give --to.".into(),
+            ));
+        }
     };
     let series = if typed.series {
         if target != Target::Parquet {

@@ -58,6 +58,14 @@ pub struct Progress {
     pub total: std::sync::atomic::AtomicU64,
 }
 
+/// The format of a file, from its content.
+///
+/// # Errors
+/// As [`read`].
+pub fn format_of(path: &Path) -> Result<Format, Error> {
+    detect::detect(&mut input::Input::open(path, None)?)
+}
+
 /// What takes the batches: it gets the context as known so far, and may end the reading with `Break`.
 pub type Sink<'a> = dyn FnMut(&Context, &Batch) -> ControlFlow<()> + 'a;
 

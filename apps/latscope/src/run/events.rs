@@ -5,7 +5,8 @@ use crate::Failure;
 use crate::args::Sort;
 use crate::plan::{Events, Reading, Shape};
 use latscope_event::{
-    Batch, Column, Context, Field, FieldSet, FieldType, MISSING_I64, MISSING_U64, Mask, format_duration_exact, format_size,
+    Batch, Column, Context, Field, FieldSet, FieldType, MISSING_I64, MISSING_U64, Mask, format_duration_exact,
+    format_size,
 };
 use latscope_view_report::rows;
 use latscope_view_term::{Align, Table};
@@ -22,7 +23,8 @@ pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
         Some(columns) => columns.iter().copied().collect(),
         None => FieldSet::EVERY,
     };
-    let mut printer = Printer { plan, out: output::open(plan.output.as_deref())?, table: None, columns: Vec::new(), zero_ns: None };
+    let mut printer =
+        Printer { plan, out: output::open(plan.output.as_deref())?, table: None, columns: Vec::new(), zero_ns: None };
     let mut kept = Kept { limit: plan.top, heap: BinaryHeap::new(), all: Vec::new(), serial: 0 };
     let contexts = read::each_batch(reading, wanted, |context, batch, mask, _| {
         let done = if plan.top.is_some() || plan.sort.is_some() {
@@ -73,7 +75,10 @@ impl Kept {
                 None => {
                     // An order of u64 for both: times are shifted above zero.
                     let by_time = (batch.time()[row] as u64) ^ (1 << 63);
-                    self.all.push((if sort == Some(Sort::Time) { by_time } else { u64::MAX - latency }, row_of(batch, row)));
+                    self.all.push((
+                        if sort == Some(Sort::Time) { by_time } else { u64::MAX - latency },
+                        row_of(batch, row),
+                    ));
                 }
                 Some(0) => {}
                 Some(limit) => {
@@ -142,7 +147,11 @@ impl Printer<'_> {
         if first {
             self.columns = match &self.plan.columns {
                 Some(columns) => columns.clone(),
-                None => batch.fields().iter().filter(|&field| self.plan.shape != Shape::Text || worth_a_column(batch, field)).collect(),
+                None => batch
+                    .fields()
+                    .iter()
+                    .filter(|&field| self.plan.shape != Shape::Text || worth_a_column(batch, field))
+                    .collect(),
             };
         }
         match self.plan.shape {
@@ -172,12 +181,12 @@ impl Printer<'_> {
             for &row in block {
                 table.push(columns.iter().map(|&field| cell(batch, field, row, zero_ns)).collect());
             }
-            let width = if output::to_terminal(&self.plan.output) { output::columns(&self.plan.output) } else { 10_000 };
+            let width =
+                if output::to_terminal(&self.plan.output) { output::columns(&self.plan.output) } else { 10_000 };
             let heading = heading.then(|| table.heading(width));
             let mut text = String::new();
             for line in heading.into_iter().chain(table.take_lines(width)) {
                 line.encode(&mut text);
-                text.push('\n');
             }
             self.out.write_all(text.as_bytes())?;
         }

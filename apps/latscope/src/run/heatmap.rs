@@ -8,7 +8,9 @@ use latscope_view_report::{ColorScale, HeatmapOptions, Palette, Scale, Theme, he
 
 pub fn run(reading: &Reading, folding: &Folding, typed: args::Heatmap) -> Result<(), Failure> {
     if output::to_terminal(&typed.output) {
-        return Err(Failure::Usage("An SVG picture is nothing for a terminal; say where it goes: -o latency.svg.".into()));
+        return Err(Failure::Usage(
+            "An SVG picture is nothing for a terminal; say where it goes: -o latency.svg.".into(),
+        ));
     }
     let options = options(reading, folding, &typed)?;
     let (series, contexts) = read::series(reading, folding, typed.width.clamp(200, 4000) / 2)?;

@@ -8,27 +8,50 @@ use latscope_filter::filter_fields;
 use latscope_view_term::{Align, Line, Table};
 
 pub fn fields(json: bool) -> Result<(), Failure> {
-    let columns: Vec<_> = Field::ALL.iter().map(|&field| {
-        (field.name().to_string(), String::new(), field.field_type().word(), field.meaning(), FieldSet::default().with(field))
-    }).collect();
+    let columns: Vec<_> = Field::ALL
+        .iter()
+        .map(|&field| {
+            (
+                field.name().to_string(),
+                String::new(),
+                field.field_type().word(),
+                field.meaning(),
+                FieldSet::default().with(field),
+            )
+        })
+        .collect();
     let own = |name: &str| Field::ALL.iter().any(|field| field.name() == name);
     let filters = filter_fields().iter().filter(|field| !own(field.name()));
-    let filters: Vec<_> = filters.map(|field| {
-        (field.name().to_string(), field.aliases().join(" "), field.type_word(), field.meaning(), field.fields())
-    }).collect();
+    let filters: Vec<_> = filters
+        .map(|field| {
+            (field.name().to_string(), field.aliases().join(" "), field.type_word(), field.meaning(), field.fields())
+        })
+        .collect();
     if json {
         let object = |kind: &str, (name, aliases, word, meaning, needs): &(String, String, &str, &str, FieldSet)| {
             let list = |words: Vec<&str>| words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(",");
             let aliases = list(aliases.split_whitespace().collect());
-            format!("{{\"name\":\"{name}\",\"aliases\":[{aliases}],\"use\":\"{kind}\",\"type\":\"{word}\",\"meaning\":\"{}\",\"formats\":[{}]}}",
-                meaning.replace('"', "'"), list(filled_by(*needs)))
+            format!(
+                "{{\"name\":\"{name}\",\"aliases\":[{aliases}],\"use\":\"{kind}\",\"type\":\"{word}\",\"meaning\":\"{}\",\"formats\":[{}]}}",
+                meaning.replace('"', "'"),
+                list(filled_by(*needs))
+            )
         };
-        let lines: Vec<_> = columns.iter().map(|row| object("column", row)).chain(filters.iter().map(|row| object("filter", row))).collect();
+        let lines: Vec<_> = columns
+            .iter()
+            .map(|row| object("column", row))
+            .chain(filters.iter().map(|row| object("filter", row)))
+            .collect();
         return output::text(None, &format!("[\n{}\n]\n", lines.join(",\n")));
     }
-    let mut lines = vec![Line::of("Columns: for --by, --columns, CSV, JSON, Parquet, and in the filter."), Line::default()];
+    let mut lines =
+        vec![Line::of("Columns: for --by, --columns, CSV, JSON, Parquet, and in the filter."), Line::default()];
     lines.extend(table(&columns));
-    lines.extend([Line::default(), Line::of("More names for the filter (those of sysdig, and short ones)."), Line::default()]);
+    lines.extend([
+        Line::default(),
+        Line::of("More names for the filter (those of sysdig, and short ones)."),
+        Line::default(),
+    ]);
     lines.extend(table(&filters));
     output::lines(None, lines)
 }
@@ -50,15 +73,25 @@ fn table(rows: &[(String, String, &str, &str, FieldSet)]) -> Vec<Line> {
 fn filled_by(fields: FieldSet) -> Vec<&'static str> {
     Format::ALL
         .iter()
-        .filter(|format| **format != Format::ParquetSeries && format.fills().intersection(fields) == fields).map(|format| format.name()).collect()
+        .filter(|format| **format != Format::ParquetSeries && format.fills().intersection(fields) == fields)
+        .map(|format| format.name())
+        .collect()
 }
 
 pub fn formats(json: bool) -> Result<(), Failure> {
     if json {
-        let lines: Vec<_> = Format::ALL.iter().map(|format| {
-            let fields: Vec<_> = format.fills().iter().map(|field| format!("\"{}\"", field.name())).collect();
-            format!("{{\"name\":\"{}\",\"meaning\":\"{}\",\"fields\":[{}]}}", format.name(), format.meaning(), fields.join(","))
-        }).collect();
+        let lines: Vec<_> = Format::ALL
+            .iter()
+            .map(|format| {
+                let fields: Vec<_> = format.fills().iter().map(|field| format!("\"{}\"", field.name())).collect();
+                format!(
+                    "{{\"name\":\"{}\",\"meaning\":\"{}\",\"fields\":[{}]}}",
+                    format.name(),
+                    format.meaning(),
+                    fields.join(",")
+                )
+            })
+            .collect();
         return output::text(None, &format!("[\n{}\n]\n", lines.join(",\n")));
     }
     let mut table = Table::new(["name", "what"].map(|title| (title, Align::Left)));

@@ -8,6 +8,7 @@ mod list;
 mod output;
 mod read;
 mod spectrogram;
+mod stored;
 mod summary;
 
 use crate::Failure;

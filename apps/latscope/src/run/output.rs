@@ -34,7 +34,6 @@ pub fn lines(path: Option<&Path>, lines: impl IntoIterator<Item = Line>) -> Resu
         for line in lines {
             encoded.clear();
             line.encode(&mut encoded);
-            encoded.push('\n');
             out.write_all(encoded.as_bytes())?;
         }
         out.flush()

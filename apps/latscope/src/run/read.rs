@@ -1,5 +1,6 @@
 //! From files to filtered batches, and from those to a series.
 
+use super::stored;
 use crate::Failure;
 use crate::plan::{self, Folding, Reading};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -23,7 +24,8 @@ pub fn each_batch(
     let progress = Progress::default();
     let mut contexts = Vec::new();
     for file in &reading.files {
-        let mut pass = Pass { reading, bound: None, mask: Mask::default(), bar: None, progress: &progress, failure: None };
+        let mut pass =
+            Pass { reading, bound: None, mask: Mask::default(), bar: None, progress: &progress, failure: None };
         let options = ReadOptions {
             format: reading.format,
             all_syscalls: reading.all_syscalls,
@@ -122,6 +124,9 @@ impl Drop for Pass<'_> {
 
 /// Reads all files into one series of at most `limit` intervals (when the interval is not given).
 pub fn series(reading: &Reading, folding: &Folding, limit: u32) -> Result<(HistogramSeries, Vec<Context>), Failure> {
+    if let Some(stored) = stored::read(reading, folding, limit)? {
+        return Ok(stored);
+    }
     let interval = folding.interval_or(limit);
     let mut builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
     let contexts = each_batch(reading, builder.fields(), |_, batch, mask, begin| {
@@ -135,7 +140,9 @@ pub fn series(reading: &Reading, folding: &Folding, limit: u32) -> Result<(Histo
     let series = builder.finish();
     if missing > 0 && series.slices().is_empty() {
         let field = folding.quantity.field().name();
-        return Err(Failure::Input(format!("No event in this trace tells {field}, so there is nothing to show over it.")));
+        return Err(Failure::Input(format!(
+            "No event in this trace tells {field}, so there is nothing to show over it."
+        )));
     }
     Ok((series, contexts))
 }

@@ -51,7 +51,8 @@ fn limit(options: &SpectrogramOptions) -> u32 {
 
 /// Groups by their time, at most a screenful.
 fn heaviest(series: &latscope_series::HistogramSeries) -> Vec<Option<u32>> {
-    let mut groups: Vec<_> = series.group_totals().iter().enumerate().map(|(at, totals)| (totals.sum, at as u32)).collect();
+    let mut groups: Vec<_> =
+        series.group_totals().iter().enumerate().map(|(at, totals)| (totals.sum, at as u32)).collect();
     groups.sort_by_key(|&(sum, at)| (std::cmp::Reverse(sum), at));
     groups.into_iter().take(12).map(|(_, group)| Some(group)).collect()
 }
@@ -65,11 +66,16 @@ fn chisel(
     typed: &args::Spectrogram,
 ) -> Result<(), Failure> {
     if folding.quantity != Quantity::Latency || folding.weight != Weight::Count || !folding.by.is_empty() {
-        return Err(Failure::Usage("--palette sysdig shows counts of latencies of all events; take another palette for --y, --weight or --by.".into()));
+        return Err(Failure::Usage(
+            "--palette sysdig shows counts of latencies of all events; take another palette for --y, --weight or --by."
+                .into(),
+        ));
     }
     let mut counted = SysdigSpectrogram::new(sysdig_width(options), folding.interval.unwrap_or(CHISEL_NS));
     let contexts = read::each_batch(reading, FieldSet::ALWAYS, |_, batch, mask, _| {
-        let mut add = |row: usize| counted.add(batch.time()[row].saturating_add_unsigned(batch.latency()[row]), batch.latency()[row]);
+        let mut add = |row: usize| {
+            counted.add(batch.time()[row].saturating_add_unsigned(batch.latency()[row]), batch.latency()[row])
+        };
         match mask {
             Some(mask) => mask.ones().for_each(&mut add),
             None => (0..batch.len()).for_each(&mut add),

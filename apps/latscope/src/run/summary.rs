@@ -35,7 +35,8 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         }
         builder.add(batch, mask);
         if let Some(outliers) = &mut outliers {
-            let rows = (0..batch.len()).filter(|&row| outliers.is_over(batch.latency()[row]) && mask.is_none_or(|mask| mask.get(row)));
+            let rows = (0..batch.len())
+                .filter(|&row| outliers.is_over(batch.latency()[row]) && mask.is_none_or(|mask| mask.get(row)));
             let found: Vec<Outlier> = rows.map(|row| outlier(batch, row, &folding.by)).collect();
             found.into_iter().for_each(|outlier| outliers.add(outlier));
         }
@@ -52,14 +53,22 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-fn print(reading: &Reading, plan: &Plan, summary: &Summary, outliers: Option<&Outliers>, context: &Context) -> Result<(), Failure> {
+fn print(
+    reading: &Reading,
+    plan: &Plan,
+    summary: &Summary,
+    outliers: Option<&Outliers>,
+    context: &Context,
+) -> Result<(), Failure> {
     let filter = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
     let path = plan.output.as_deref();
     // A table in a file need not be cut to a terminal.
     let columns = if output::to_terminal(&plan.output) { output::columns(&plan.output) } else { 160 };
     match (plan.shape, outliers) {
         (Shape::Text, None) => output::lines(path, summary.lines(context, &filter, columns)),
-        (Shape::Text, Some(outliers)) => output::lines(path, outliers.lines(summary, context, TimeLabels::Elapsed, columns)),
+        (Shape::Text, Some(outliers)) => {
+            output::lines(path, outliers.lines(summary, context, TimeLabels::Elapsed, columns))
+        }
         (Shape::Csv, None) => output::text(path, &summary.csv()),
         (Shape::Csv, Some(outliers)) => output::text(path, &outliers.csv()),
         (Shape::Json, None) => output::text(path, &summary.json()),
