@@ -1,10 +1,10 @@
 //! `latscope summary`.
 
-use super::{output, read};
+use super::{output, read, stored};
 use crate::Failure;
-use crate::plan::{Reading, Shape, Summary as Plan};
+use crate::plan::{Folding, Reading, Shape, Summary as Plan};
 use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_I64, MISSING_U64};
-use latscope_series::{HistogramSeries, Interval, SeriesBuilder};
+use latscope_series::{HistogramSeries, Interval, SeriesBuilder, Weight};
 use latscope_view_term::{Outlier, Outliers, Summary, SummaryKey, TimeLabels};
 use std::ops::ControlFlow;
 
@@ -22,6 +22,16 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         ))
     })?;
     let folding = &plan.folding;
+    // Stored histograms carry no bytes unless they were made for that, and no single events.
+    let counted = Folding { weight: Weight::Count, ..folding.clone() };
+    if plan.over_ns.is_none()
+        && let Some((series, contexts)) = stored::read(reading, &counted, 2)?
+    {
+        let context = Context::merged(&contexts);
+        let mut summary = Summary::new(&series, &context);
+        summary.sort(key);
+        return print(reading, plan, &summary, None, &context);
+    }
     // One interval of any length would do; a few keep the bookkeeping of the builder as it is.
     let mut builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Auto(2));
     let mut outliers = plan.over_ns.map(|over_ns| Outliers::new(over_ns, LISTED));
