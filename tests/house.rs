@@ -1,0 +1,134 @@
+//! The picture of the workspace in DESIGN, held against the manifests, and rules for every file.
+
+use crate::program::{command, end, root, unpacked};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Which of our crates each may depend on. A stage never imports its sibling; the program may see all.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("event", &[]),
+    ("histogram", &[]),
+    ("filter", &["event"]),
+    ("series", &["event", "histogram"]),
+    ("capture-file", &["event", "histogram", "series"]),
+    ("view-report", &["event", "histogram", "series"]),
+    ("view-term", &["event", "histogram", "series"]),
+];
+
+/// Crates that must say so themselves.
+const WITHOUT_UNSAFE: &[&str] = &["event", "filter", "histogram", "series", "view-report", "view-term"];
+
+/// Longest Rust file; tables that a program wrote would be named here as exceptions.
+const LONGEST: usize = 1000;
+
+/// The packages of the workspace: folder and names of those of our crates that it depends on.
+fn packages() -> BTreeMap<String, (String, Vec<String>)> {
+    let arguments = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
+    let text = end(command(env!("CARGO")).args(arguments), b"").success();
+    let metadata: serde_json::Value = serde_json::from_str(&text).expect("cargo writes JSON");
+    let root = root();
+    let package = |package: &serde_json::Value| {
+        let manifest = package["manifest_path"].as_str().expect("a path");
+        let folder = Path::new(manifest).parent().expect("a folder").strip_prefix(&root).expect("below the root");
+        let dependencies = package["dependencies"].as_array().expect("a list").iter();
+        // What only tests use may look across.
+        let ours = dependencies.filter(|dependency| dependency["kind"] != "dev").filter_map(|dependency| {
+            let name = dependency["name"].as_str()?;
+            dependency.get("path")?;
+            Some(name.strip_prefix("latscope-").unwrap_or(name).to_string())
+        });
+        let name = package["name"].as_str().expect("a name").to_string();
+        (name, (folder.to_str().expect("UTF-8").to_string(), ours.collect()))
+    };
+    metadata["packages"].as_array().expect("a list").iter().map(package).collect()
+}
+
+#[test]
+fn packages_are_named_like_their_folder() {
+    for (name, (folder, _)) in packages() {
+        match folder.split_once('/') {
+            Some(("crates", stem)) => assert_eq!(name, format!("latscope-{stem}")),
+            Some(("apps", stem)) => assert_eq!(name, stem),
+            _ => panic!("{folder} is neither in crates/ nor in apps/"),
+        }
+    }
+}
+
+#[test]
+fn dependencies_go_the_way_of_the_data() {
+    for (name, (folder, dependencies)) in packages() {
+        let Some(stem) = folder.strip_prefix("crates/") else { continue };
+        let allowed = ALLOWED.iter().find(|(of, _)| *of == stem);
+        let Some((_, allowed)) = allowed else { panic!("{name} has no place in the picture yet; add it to ALLOWED") };
+        for dependency in dependencies {
+            assert!(allowed.contains(&dependency.as_str()), "{name} must not depend on {dependency}");
+        }
+    }
+}
+
+#[test]
+fn views_and_vocabulary_have_no_unsafe_code() {
+    for stem in WITHOUT_UNSAFE {
+        let path = root().join("crates").join(stem).join("src/lib.rs");
+        let text = std::fs::read_to_string(&path).expect(stem);
+        assert!(text.lines().any(|line| line == "#![forbid(unsafe_code)]"), "{} does not forbid it", path.display());
+    }
+}
+
+/// The files of the repository; none where it was unpacked without git.
+fn files() -> Vec<String> {
+    let listed = end(command("git").args(["ls-files", "-z"]), b"");
+    if listed.status != Some(0) {
+        eprintln!("this is no git repository; its files are not looked at");
+        return Vec::new();
+    }
+    let text = String::from_utf8(listed.out).expect("names are UTF-8");
+    // A file may have been deleted since it was added.
+    text.split_terminator('\0').filter(|path| root().join(path).is_file()).map(str::to_string).collect()
+}
+
+#[test]
+fn no_rust_file_is_too_long() {
+    for path in files().iter().filter(|path| path.ends_with(".rs")) {
+        let lines = std::fs::read_to_string(root().join(path)).expect(path).lines().count();
+        assert!(lines <= LONGEST, "{path} has {lines} lines");
+    }
+}
+
+/// What would tell about the machine that a file was made on, or need one like it. In pieces, to be allowed here.
+const FOREIGN: &[&str] =
+    &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("index", "-url"), concat!("replace", "-with")];
+
+/// Where tests of the filter language use names of files as anybody's machine has them.
+const HOME: &str = concat!("/ho", "me/");
+const HOME_ALLOWED: &[&str] = &["crates/filter/src/glob.rs"];
+
+#[test]
+fn no_file_names_the_machine_it_was_made_on() {
+    for path in files() {
+        let bytes = match path.rsplit('.').next() {
+            Some("gz" | "zst") => unpack(&path),
+            _ => std::fs::read(root().join(&path)).expect(&path),
+        };
+        let has = |word: &str| memchr::memmem::find(&bytes, word.as_bytes()).is_some();
+        for word in FOREIGN {
+            assert!(!has(word), "{path} contains {word}");
+        }
+        assert!(HOME_ALLOWED.contains(&path.as_str()) || !has(HOME), "{path} contains {HOME}");
+    }
+}
+
+fn unpack(path: &str) -> Vec<u8> {
+    match path.strip_prefix("testdata/") {
+        Some(path) => unpacked(path),
+        None => Vec::new(),
+    }
+}
+
+#[test]
+fn crates_come_from_the_public_registry() {
+    let lock = std::fs::read_to_string(root().join("Cargo.lock")).expect("there is a lock file");
+    for line in lock.lines().filter(|line| line.starts_with("source = ")) {
+        assert_eq!(line, r#"source = "registry+https://github.com/rust-lang/crates.io-index""#);
+    }
+}
