@@ -120,7 +120,7 @@ impl SeriesBuilder {
     #[cold]
     fn move_to(&mut self, end_ns: i64) {
         self.settle();
-        if let Interval::Auto(limit) = self.interval {
+        if let Some(limit) = self.interval.limit() {
             self.widen(end_ns, limit);
         }
         let width = self.series.width_ns as i64;
@@ -208,7 +208,7 @@ impl SeriesBuilder {
         self.seal();
         self.settle();
         self.series.groups = self.groups.into_labels();
-        self.series
+        self.interval.finish(self.series)
     }
 
     /// The series as it stands, for a picture while events still come.
@@ -216,7 +216,7 @@ impl SeriesBuilder {
         self.seal();
         self.settle();
         self.series.groups = self.groups.labels().to_vec();
-        self.series.clone()
+        self.interval.finish(self.series.clone())
     }
 }
 

@@ -9,7 +9,7 @@ use latscope_capture_file::{Format, SeriesReader, SeriesRow, format_of};
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_filter::Filter;
 use latscope_histogram::{Sparse, Totals};
-use latscope_series::{HistogramSeries, next_wider};
+use latscope_series::HistogramSeries;
 use std::path::Path;
 
 /// Reads the files as stored series, `None` when they hold events.
@@ -106,7 +106,7 @@ fn load(file: &Path, reading: &Reading, folding: &Folding) -> Result<(HistogramS
     Ok((series, context))
 }
 
-/// The asked interval, or the first of the ladder with which no more than `limit` are needed.
+/// The asked interval, or the shortest round one with which no more than `limit` are needed.
 fn widened(series: HistogramSeries, folding: &Folding, limit: u32) -> Result<HistogramSeries, Failure> {
     if let Some(width_ns) = folding.interval {
         let stored = series.width_ns();
@@ -115,16 +115,7 @@ fn widened(series: HistogramSeries, folding: &Folding, limit: u32) -> Result<His
             Failure::Usage(format!("The stored intervals are {stored} long; -i must be a whole multiple of that."))
         });
     }
-    let mut series = series;
-    while let Some((first, last)) = series.range()
-        && last.abs_diff(first) >= u64::from(limit)
-    {
-        match series.rebinned(next_wider(series.width_ns())) {
-            Some(wide) => series = wide,
-            None => break,
-        }
-    }
-    Ok(series)
+    Ok(series.fitted(limit))
 }
 
 /// Applies a filter to buckets.
