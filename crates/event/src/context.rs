@@ -59,8 +59,8 @@ anomalies! {
     DamagedRecords "damaged_records" Lost "records damaged and skipped";
     TextOverflow "text_overflow" Lost "columns with too many different texts, the rest shown as one";
     Doubtful "doubtful" Repaired "in flight while records were lost: right, unless the completion and the next issue of their sector were both lost";
-    OpenAfterLoss "open_after_loss" Repaired "without a completion after records were lost (the completion was lost, or they are unfinished)";
-    Unfinished "unfinished" Repaired "unfinished at the end of the trace";
+    OpenAfterLoss "open_after_loss" Repaired "without a completion after records were lost (unfinished, or it is among the lost)";
+    Unfinished "unfinished" Repaired "without a completion when the trace ended (unfinished, or the tracer missed it)";
     RequeuedOnly "requeued_only" Repaired "requeued and not issued again under the same sector (merged, or still waiting)";
     OrphanRequeue "orphan_requeue" Repaired "requeues of requests that were not seen to be issued";
     OutOfOrder "out_of_order" Repaired "records out of order by more than the sorting window";
@@ -248,7 +248,7 @@ impl Context {
         }
         if let Some(oldest) = self.unfinished.first() {
             notes.push(format!(
-                "longest unfinished: {}, at least {}",
+                "longest without a completion: {}, at least {}",
                 oldest.what,
                 format_duration(oldest.at_least_ns)
             ));
@@ -306,7 +306,7 @@ mod tests {
             [
                 "missing: 12,345 records lost by the tracer",
                 "note: 258 requeued and issued again",
-                "longest unfinished: 7:0 write, at least 31ms"
+                "longest without a completion: 7:0 write, at least 31ms"
             ]
         );
     }
