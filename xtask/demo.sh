@@ -14,8 +14,9 @@ load() { # a mixed load on scratch files: random reads and writes, flushes, and 
         --numjobs=2 --direct=1 --fsync=64 --time_based --runtime="$seconds" --group_reporting --output="$out/fio.txt" &
     local fio=$!
     tar cf - /usr/share /usr/lib 2>/dev/null | head -c 400m >"$scratch/archive.tar" &
+    local tar=$!
     wait "$fio" || echo "fio failed; see $out/fio.txt" >&2
-    wait
+    wait "$tar" || true
 }
 
 record() {

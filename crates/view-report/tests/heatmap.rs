@@ -143,7 +143,7 @@ fn the_picture_states_its_numbers() {
         "&gt; 15.1ms, up to 237ms: 1 event (0.03 %)",
         "missing: 42 records lost",
         "258 requeued",
-        "longest unfinished: sdb write, at least 31ms",
+        "longest without a completion: sdb write, at least 31ms",
         "boldly hatched: records lost",
         "finely hatched: interval covered in part",
         "boot clock, wall time unknown",
