@@ -77,10 +77,11 @@ anomalies! {
 pub struct Tally(std::collections::BTreeMap<Anomaly, u64>);
 
 impl Tally {
-    /// Counts `count` more of this kind.
+    /// Counts `count` more of this kind. A file may say any number of times that any number was lost: it stops at the top.
     pub fn add(&mut self, anomaly: Anomaly, count: u64) {
         if count > 0 {
-            *self.0.entry(anomaly).or_insert(0) += count;
+            let sum = self.0.entry(anomaly).or_insert(0);
+            *sum = sum.saturating_add(count);
         }
     }
 
@@ -300,6 +301,10 @@ mod tests {
         context.tally.add(Anomaly::Requeue, 258);
         context.tally.add(Anomaly::LostRecords, 12_345);
         context.tally.add(Anomaly::Unfinished, 0);
+        context.tally.add(Anomaly::OrphanRequeue, u64::MAX);
+        context.tally.add(Anomaly::OrphanRequeue, 5);
+        assert_eq!(context.tally.get(Anomaly::OrphanRequeue), u64::MAX);
+        context.tally.0.remove(&Anomaly::OrphanRequeue);
         context.unfinished.push(Unfinished { what: "7:0 write".into(), start_ns: 0, at_least_ns: 31_000_000 });
         assert_eq!(
             context.notes(),
