@@ -147,7 +147,7 @@ fn anchor_at(line: &[u8], colon: usize) -> Option<Anchor> {
     let (mut seconds, mut scale) = (0i64, 1i64);
     while time > 0 && line[time - 1].is_ascii_digit() {
         time -= 1;
-        // Ten digits of seconds last until the year 2286 and cannot overflow.
+        // Ten digits of seconds last until the year 2286.
         if point - time > 10 {
             return None;
         }
@@ -164,7 +164,8 @@ fn anchor_at(line: &[u8], colon: usize) -> Option<Anchor> {
         }
         fraction = fraction * 10 + i64::from(byte - b'0');
     }
-    let time_ns = seconds.checked_mul(1_000_000_000)? + if decimals == 6 { fraction * 1000 } else { fraction };
+    let fraction_ns = if decimals == 6 { fraction * 1000 } else { fraction };
+    let time_ns = seconds.checked_mul(1_000_000_000)?.checked_add(fraction_ns)?;
     Some(Anchor { time, event: event_start(line, colon + 2), time_ns })
 }
 

@@ -109,7 +109,7 @@ impl Reader {
         let shift = self.anchored.shift_ns;
         match entry {
             Entry::Block(record) => {
-                let record = block_pairs::Record { time_ns: record.time_ns + shift, ..*record };
+                let record = block_pairs::Record { time_ns: record.time_ns.saturating_add(shift), ..*record };
                 self.blocks.push(&record, &mut self.batch, &mut self.context);
             }
             Entry::Call(at) => {
@@ -117,7 +117,7 @@ impl Reader {
                 self.call(record, shift);
             }
             Entry::Lost(range) => {
-                let (from_ns, to_ns) = (range.from_ns + shift, range.to_ns + shift);
+                let (from_ns, to_ns) = (range.from_ns.saturating_add(shift), range.to_ns.saturating_add(shift));
                 self.blocks.lost(LossRange { from_ns, to_ns, ..*range }, &mut self.context);
                 self.calls.lost();
             }
@@ -132,8 +132,8 @@ impl Reader {
         };
         let end = if record.enter { End::Enter(&record.values) } else { End::Exit(record.values[0] as i64) };
         let comm = block_pairs::trimmed(&record.comm);
-        let record =
-            SyscallRecord { time_ns: record.time_ns + shift, pid: record.pid, tid: record.tid, call, end, comm };
+        let time_ns = record.time_ns.saturating_add(shift);
+        let record = SyscallRecord { time_ns, pid: record.pid, tid: record.tid, call, end, comm };
         self.calls.push(&record, &mut self.batch, &mut self.context);
     }
 
@@ -161,8 +161,8 @@ impl Reader {
             (self.context.clock.to_unix_ns, self.anchored.captured_unix_ns, self.anchored.last_sample_ns)
         {
             // perf.data was closed about when the last sample was taken.
-            self.context.clock.to_unix_ns = Some(captured - last);
-            self.context.clock.approximate = true;
+            self.context.clock.to_unix_ns = captured.checked_sub(last);
+            self.context.clock.approximate = self.context.clock.to_unix_ns.is_some();
         }
     }
 
@@ -252,6 +252,24 @@ mod tests {
         assert_eq!(reference_time("nonsense"), None);
         assert!(captured_on("Sat Nov 21 01:10:17 2026").is_some());
         assert_eq!(captured_on("yesterday"), None);
+    }
+
+    #[test]
+    fn times_at_the_end_of_what_can_be_counted_stay_there() {
+        let text = "# captured on    : Sat Nov 21 01:10:17 2026\n\
+            # time of last sample : 9223372036.854775807\n\
+            # reference time : x = 9223372036.0 (TOD) = 0.1 (monotonic)\n\
+            fio 1 [001] 9223372036.854775: block:block_rq_issue: 254,0 RS 4096 () 8 + 8 [fio]\n\
+            fio 1 [001] 9223372036.999999: block:block_rq_complete: 254,0 RS () 8 + 8 [0]\n\
+            fio 1 [001] 9223372036.854775: PERF_RECORD_LOST lost 18446744073709551615\n\
+            fio 1 [001] 9223372036.854775: PERF_RECORD_LOST lost 18446744073709551615\n\
+            fio 1 [001] 9223372036.854775: raw_syscalls:sys_enter: NR 0 (3, 0, 340, 0, 0, 0)\n";
+        let options = ReadOptions::new(FieldSet::EVERY);
+        let input = Input::from_bytes("test", text.as_bytes()).unwrap();
+        let context = read(input, &options, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        assert_eq!(context.span_ns, Some((i64::MAX, i64::MAX)));
+        assert_eq!(context.tally.get(Anomaly::UnparsedLines), 1, "a moment after the last that can be counted");
+        assert_eq!(context.tally.get(Anomaly::LostRecords), u64::MAX);
     }
 
     #[test]
