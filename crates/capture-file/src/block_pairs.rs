@@ -24,6 +24,8 @@ pub const FILLS: FieldSet = FieldSet::ALWAYS
 
 /// No machine has more requests in flight; a trace that says so is damaged or made up.
 const IN_FLIGHT_LIMIT: usize = 1 << 18;
+/// Flushes in flight on one device; they are searched from front to back.
+const DATALESS_LIMIT: usize = IN_FLIGHT_LIMIT / 64;
 /// What the kernel calls a sector, whatever the device.
 const SECTOR_BYTES: u64 = 512;
 /// Thread or process number that the source does not tell.
@@ -92,7 +94,8 @@ struct Open {
     rwbs: [u8; 8],
     comm: [u8; 16],
     state: State,
-    doubtful: bool,
+    /// How often records had been lost when it opened.
+    losses: u64,
 }
 
 /// The requests in flight, and the codes of texts that repeat in every event.
@@ -101,6 +104,9 @@ pub struct BlockPairs {
     open: HashMap<(u32, u64), Open>,
     /// Flushes and other requests without data have no sector of their own: they pair in device order.
     dataless: HashMap<u32, VecDeque<Open>>,
+    dataless_len: usize,
+    /// How often records were lost: what opened before the last time is doubtful.
+    losses: u64,
     names: Vec<([u8; 8], u32, u32)>,
     devices: Vec<(u32, u32, u32)>,
 }
@@ -110,7 +116,7 @@ fn bytes_of(record: &Record) -> u64 {
 }
 
 impl Open {
-    fn new(record: &Record, state: State) -> Open {
+    fn new(record: &Record, state: State, losses: u64) -> Open {
         Open {
             queued_ns: record.time_ns,
             issued_ns: record.time_ns,
@@ -122,7 +128,7 @@ impl Open {
             rwbs: record.rwbs,
             comm: record.comm,
             state,
-            doubtful: false,
+            losses,
         }
     }
 
@@ -163,19 +169,19 @@ impl BlockPairs {
             // Insert follows start; the earlier of the two is when the waiting began.
             Some(open) if open.state == State::Queued && record.step == Step::Insert => return,
             Some(open) if open.state == State::Requeued => return,
-            Some(open) if open.state == State::Issued => context.tally.add(lost_by(open), 1),
+            Some(open) if open.state == State::Issued => context.tally.add(lost_by(open, self.losses), 1),
             Some(_) => context.tally.add(Anomaly::NeverIssued, 1),
             None => self.make_room(context),
         }
-        self.open.insert(key, Open::new(record, State::Queued));
+        self.open.insert(key, Open::new(record, State::Queued, self.losses));
     }
 
     fn issue(&mut self, record: &Record, context: &mut Context) {
         let key = (record.dev, record.sector);
         match self.open.get_mut(&key) {
             Some(open) if open.state == State::Issued => {
-                context.tally.add(lost_by(open), 1);
-                *open = Open::new(record, State::Issued);
+                context.tally.add(lost_by(open, self.losses), 1);
+                *open = Open::new(record, State::Issued, self.losses);
             }
             Some(open) => {
                 if open.state == State::Requeued {
@@ -185,7 +191,7 @@ impl BlockPairs {
             }
             None => {
                 self.make_room(context);
-                self.open.insert(key, Open::new(record, State::Issued));
+                self.open.insert(key, Open::new(record, State::Issued, self.losses));
             }
         }
     }
@@ -222,27 +228,26 @@ impl BlockPairs {
     }
 
     fn push_dataless(&mut self, record: &Record, batch: &mut Batch, context: &mut Context) {
-        let queue = self.dataless.entry(record.dev).or_default();
-        let at = |wanted: State| move |open: &Open| open.state == wanted && open.rwbs == record.rwbs;
+        let at = |wanted: State| move |open: &&mut Open| open.state == wanted && open.rwbs == record.rwbs;
+        let mut queue = self.dataless.get_mut(&record.dev).into_iter().flatten();
         match record.step {
             Step::Start | Step::Insert | Step::Done => {}
             Step::Issue => {
-                if let Some(open) = queue.iter_mut().find(|open| at(State::Requeued)(open)) {
+                if let Some(open) = queue.find(at(State::Requeued)) {
                     context.tally.add(Anomaly::Requeue, 1);
                     open.issue(record);
                 } else {
-                    if queue.len() >= IN_FLIGHT_LIMIT / 64 {
-                        queue.pop_front();
-                        context.tally.add(Anomaly::EvictedInFlight, 1);
-                    }
-                    queue.push_back(Open::new(record, State::Issued));
+                    self.make_room_dataless(record.dev, context);
+                    let queue = self.dataless.entry(record.dev).or_default();
+                    queue.push_back(Open::new(record, State::Issued, self.losses));
+                    self.dataless_len += 1;
                 }
             }
-            Step::Requeue => match queue.iter_mut().find(|open| at(State::Issued)(open)) {
+            Step::Requeue => match queue.find(at(State::Issued)) {
                 Some(open) => open.state = State::Requeued,
                 None => context.tally.add(Anomaly::OrphanRequeue, 1),
             },
-            Step::Complete => match queue.iter().position(at(State::Issued)).and_then(|at| queue.remove(at)) {
+            Step::Complete => match self.take_dataless(record) {
                 Some(open) => self.emit(&open, record, batch, context),
                 // The write that asked for the flush completes once more, without length.
                 None if record.rwbs.contains(&b'W') => context.tally.add(Anomaly::FlushParent, 1),
@@ -251,12 +256,37 @@ impl BlockPairs {
         }
     }
 
+    /// The first of its kind in flight on the device. A queue that it leaves empty goes: devices may be made up, too.
+    fn take_dataless(&mut self, record: &Record) -> Option<Open> {
+        let queue = self.dataless.get_mut(&record.dev)?;
+        let at = queue.iter().position(|open| open.state == State::Issued && open.rwbs == record.rwbs)?;
+        let open = queue.remove(at);
+        if queue.is_empty() {
+            self.dataless.remove(&record.dev);
+        }
+        self.dataless_len -= 1;
+        open
+    }
+
+    /// Keeps the queues bounded: the oldest of a long one goes, and all of them where there are too many devices.
+    fn make_room_dataless(&mut self, dev: u32, context: &mut Context) {
+        if let Some(queue) = self.dataless.get_mut(&dev).filter(|queue| queue.len() >= DATALESS_LIMIT) {
+            queue.pop_front();
+            self.dataless_len -= 1;
+            context.tally.add(Anomaly::EvictedInFlight, 1);
+        } else if self.dataless_len >= IN_FLIGHT_LIMIT {
+            context.tally.add(Anomaly::EvictedInFlight, self.dataless_len as u64);
+            self.dataless.clear();
+            self.dataless_len = 0;
+        }
+    }
+
     fn emit(&mut self, open: &Open, record: &Record, batch: &mut Batch, context: &mut Context) {
         let Ok(latency_ns) = u64::try_from(record.time_ns.saturating_sub(open.issued_ns)) else {
             context.tally.add(Anomaly::NegativeLatency, 1);
             return;
         };
-        if open.doubtful {
+        if open.losses < self.losses {
             context.tally.add(Anomaly::Doubtful, 1);
         }
         let (name, kind) = self.name_codes(open.rwbs, batch);
@@ -311,8 +341,7 @@ impl BlockPairs {
         if context.loss_ranges.len() < Context::LOSS_RANGES_KEPT {
             context.loss_ranges.push(range);
         }
-        self.open.values_mut().for_each(|open| open.doubtful = true);
-        self.dataless.values_mut().flatten().for_each(|open| open.doubtful = true);
+        self.losses += 1;
     }
 
     /// Keeps the table bounded: of too many requests in flight the older half goes.
@@ -337,7 +366,7 @@ impl BlockPairs {
             let anomaly = match open.state {
                 State::Queued => Anomaly::NeverIssued,
                 State::Requeued => Anomaly::RequeuedOnly,
-                State::Issued if open.doubtful => Anomaly::OpenAfterLoss,
+                State::Issued if open.losses < self.losses => Anomaly::OpenAfterLoss,
                 State::Issued => Anomaly::Unfinished,
             };
             context.tally.add(anomaly, 1);
@@ -353,13 +382,16 @@ impl BlockPairs {
                 context.unfinished.push(Unfinished { what, start_ns: open.issued_ns, at_least_ns });
             }
         }
-        context.unfinished.sort_by_key(|unfinished| (std::cmp::Reverse(unfinished.at_least_ns), unfinished.start_ns));
+        // By name where all else is equal, so that a trace is told in the same words each time.
+        context
+            .unfinished
+            .sort_by(|a, b| (b.at_least_ns, a.start_ns, &a.what).cmp(&(a.at_least_ns, b.start_ns, &b.what)));
         context.unfinished.truncate(Context::UNFINISHED_KEPT);
     }
 }
 
-fn lost_by(open: &Open) -> Anomaly {
-    if open.doubtful { Anomaly::OpenAfterLoss } else { Anomaly::LostCompletion }
+fn lost_by(open: &Open, losses: u64) -> Anomaly {
+    if open.losses < losses { Anomaly::OpenAfterLoss } else { Anomaly::LostCompletion }
 }
 
 fn id(number: i32) -> i64 {

@@ -191,3 +191,37 @@ fn letters_have_a_kind() {
         assert_eq!(kind_of(rwbs.as_bytes()), kind, "{rwbs}");
     }
 }
+
+#[test]
+fn flushes_of_ever_new_devices_take_no_more_room_than_the_limit() {
+    let mut batch = Batch::new(FILLS);
+    let mut context = Context::new("test", Clock::unanchored("boot"));
+    let mut pairs = BlockPairs::default();
+    let flush = |dev: u32, step| Record { dev, ..record(i64::from(dev), step, "FF", u64::MAX, 0) };
+    for dev in 0..1000 {
+        pairs.push(&flush(dev, Step::Issue), &mut batch, &mut context);
+        pairs.push(&flush(dev, Step::Complete), &mut batch, &mut context);
+        pairs.push(&flush(dev, Step::Complete), &mut batch, &mut context);
+    }
+    assert_eq!((batch.len(), pairs.dataless.len()), (1000, 0));
+    let count = IN_FLIGHT_LIMIT as u32 + 10;
+    (0..count).for_each(|dev| pairs.push(&flush(dev, Step::Issue), &mut batch, &mut context));
+    assert_eq!((pairs.dataless.len(), pairs.dataless_len), (10, 10));
+    for _ in 0..DATALESS_LIMIT {
+        pairs.push(&flush(7, Step::Issue), &mut batch, &mut context);
+    }
+    pairs.push(&flush(7, Step::Issue), &mut batch, &mut context);
+    assert_eq!((pairs.dataless[&7].len(), pairs.dataless_len), (DATALESS_LIMIT, DATALESS_LIMIT + 10));
+    assert_eq!(context.tally.get(Anomaly::EvictedInFlight), IN_FLIGHT_LIMIT as u64 + 1);
+    pairs.finish(&mut context);
+    assert_eq!(context.tally.get(Anomaly::Unfinished), DATALESS_LIMIT as u64 + 10);
+}
+
+#[test]
+fn unfinished_requests_of_one_moment_are_told_in_one_order() {
+    let issues: Vec<_> =
+        (0..40).map(|at| Record { dev: at % 5 << 20, ..record(0, Step::Issue, "R", 8 * u64::from(at), 8) }).collect();
+    let (_, first) = paired(&issues);
+    assert_eq!(first.unfinished.len(), Context::UNFINISHED_KEPT);
+    assert!((0..8).all(|_| paired(&issues).1 == first));
+}
