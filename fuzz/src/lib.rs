@@ -1,0 +1,109 @@
+//! What must be true of every trace, whatever the bytes that it was read from.
+
+use latscope_capture_file::{Format, LatWriter, ReadOptions, read_bytes};
+use latscope_event::{Batch, Column, Context, Dictionary, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64};
+use std::ops::ControlFlow;
+
+/// Rows that a reader may hand on at once: our own `.lat` takes batches of this size from others.
+const ROWS_LIMIT: usize = 1 << 20;
+
+/// What was read: every event in the order of the reader, and what the trace says about itself.
+#[derive(Debug)]
+pub struct Trace {
+    /// Starts of the events.
+    pub time: Vec<i64>,
+    /// Their latencies.
+    pub latency: Vec<u64>,
+    /// The account at the end.
+    pub context: Context,
+    /// The same trace as a `.lat` file.
+    pub lat: Vec<u8>,
+}
+
+/// Reads the bytes with these options and checks what must hold; `None` when they are refused, in a sentence.
+///
+/// # Panics
+/// When something does not hold, which is what the fuzzer looks for.
+pub fn read_checked(bytes: &[u8], options: &ReadOptions) -> Option<Trace> {
+    let (mut time, mut latency, mut writer) = (Vec::new(), Vec::new(), None);
+    let result = read_bytes("fuzz", bytes, options, &mut |context, batch| {
+        check_batch(batch);
+        time.extend_from_slice(batch.time());
+        latency.extend_from_slice(batch.latency());
+        let writer = writer.get_or_insert_with(|| created(batch.fields(), context));
+        writer.write(batch, None).expect("a trace in memory can be written");
+        ControlFlow::Continue(())
+    });
+    let context = match result {
+        Ok(context) => context,
+        Err(error) => {
+            assert!(error.to_string().ends_with('.'), "{error} is no sentence");
+            return None;
+        }
+    };
+    check_context(&context, !time.is_empty());
+    let writer = writer.unwrap_or_else(|| created(FieldSet::ALWAYS, &context));
+    let lat = writer.finish(&context).expect("a trace in memory can be ended");
+    Some(Trace { time, latency, context, lat })
+}
+
+/// Reads with all fields, with two only, and once more from the `.lat` that was made of it: the same trace each time.
+///
+/// # Panics
+/// When the three differ.
+pub fn check(bytes: &[u8], options: &ReadOptions) {
+    if is_packed(bytes) {
+        return;
+    }
+    let all = read_checked(bytes, &ReadOptions { fields: FieldSet::EVERY, ..options.clone() });
+    let few = read_checked(bytes, &ReadOptions { fields: FieldSet::ALWAYS, ..options.clone() });
+    assert_eq!(all.is_some(), few.is_some(), "a projection decides over whether the trace can be read");
+    let (Some(all), Some(few)) = (all, few) else { return };
+    assert!(all.time == few.time && all.latency == few.latency, "a projection changes the events");
+    assert_eq!(all.context, few.context, "a projection changes the account");
+    let lat = ReadOptions { format: Some(Format::Lat), ..ReadOptions::new(FieldSet::EVERY) };
+    let again = read_checked(&all.lat, &lat).expect("our own trace can be read");
+    assert!(all.time == again.time && all.latency == again.latency, "our own trace holds other events");
+    assert_eq!(all.context, again.context, "our own trace has another account");
+}
+
+/// A few bytes of gzip or zstd make gigabytes; they end in the same readers, so nothing is lost by leaving them out.
+fn is_packed(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0x1f, 0x8b]) || bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+}
+
+fn created(fields: FieldSet, context: &Context) -> LatWriter<Vec<u8>> {
+    LatWriter::create(Vec::new(), fields, context).expect("a trace in memory can be begun")
+}
+
+fn check_batch(batch: &Batch) {
+    assert!(!batch.is_empty() && batch.len() <= ROWS_LIMIT, "a batch of {} events", batch.len());
+    assert!(!batch.time().contains(&MISSING_I64), "an event without its time");
+    assert!(!batch.latency().contains(&MISSING_U64), "an event without its latency");
+    for &field in Field::ALL {
+        let dictionary = batch.dictionary(field);
+        assert!(dictionary.texts().len() <= Dictionary::LIMIT + 1);
+        let length = match batch.column(field) {
+            None => continue,
+            Some(Column::I64(values)) => values.len(),
+            Some(Column::U64(values)) => values.len(),
+            Some(Column::Text(codes)) => {
+                let known = |&code: &u32| code == MISSING_CODE || dictionary.text(code).is_some();
+                assert!(codes.iter().all(known), "a text of {} that is not in its dictionary", field.name());
+                codes.len()
+            }
+        };
+        assert_eq!(length, batch.len(), "the column {} has another length", field.name());
+    }
+}
+
+fn check_context(context: &Context, has_events: bool) {
+    assert!(context.span_ns.is_none_or(|(from, to)| from <= to));
+    assert!(context.span_ns.is_some() || !has_events, "events outside of all time");
+    assert!(context.unfinished.len() <= Context::UNFINISHED_KEPT);
+    assert!(context.loss_ranges.len() <= Context::LOSS_RANGES_KEPT);
+    // A count that wrapped around is beyond anything that a short input can say, or zero where there was something.
+    assert!(context.tally.iter().all(|(_, count)| count > 0));
+    assert!(context.notes().iter().all(|note| !note.is_empty()));
+    let _ = context.time_zero();
+}
