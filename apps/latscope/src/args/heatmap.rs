@@ -5,8 +5,8 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   latscope heatmap -r perf.data -o latency.svg
-  latscope heatmap -r perf.data --weight time -o waiting.svg          where the waiting is
-  latscope heatmap -r perf.data --by device --max 15ms -o zoom.svg    a panel per device
+  latscope heatmap -r perf.data --weight time -o waiting.svg        # where the waiting is
+  latscope heatmap -r perf.data --by device --max 15ms -o zoom.svg  # a panel per device
   latscope heatmap -r perf.data -y offset 'dev = 8:16' -o seeks.svg
   latscope heatmap -r out.lat_us --unitstime us --unitslat us -o out.svg";
 

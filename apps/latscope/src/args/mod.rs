@@ -30,8 +30,8 @@ pub struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   perf record -e block:block_rq_issue -e block:block_rq_complete -a -- sleep 10
-  latscope heatmap -r perf.data -o latency.svg       the picture: latency over time
-  latscope summary -r perf.data                      a line per device, percentiles and outliers
+  latscope heatmap -r perf.data -o latency.svg     # the picture: latency over time
+  latscope summary -r perf.data                    # a line per device, percentiles and outliers
   latscope heatmap -r perf.data --weight time --by device -o waiting.svg
   perf script | latscope spectrogram -r - 'kind = read and lat > 1ms'
 
