@@ -8,12 +8,16 @@ use latscope_filter::filter_fields;
 use latscope_view_term::{Align, Line, Table};
 
 pub fn fields(json: bool) -> Result<(), Failure> {
+    let aliases = |name: &str| {
+        let known = filter_fields().iter().find(|known| known.name() == name);
+        known.map_or(String::new(), |known| known.aliases().join(" "))
+    };
     let columns: Vec<_> = Field::ALL
         .iter()
         .map(|&field| {
             (
                 field.name().to_string(),
-                String::new(),
+                aliases(field.name()),
                 field.field_type().word(),
                 field.meaning(),
                 FieldSet::default().with(field),
