@@ -163,8 +163,9 @@ fn assert_notes(stderr: &str, truth: &Truth) {
     let expected = notes(truth);
     assert_eq!(stderr.lines().count(), expected.len(), "{stderr}");
     for (line, note) in stderr.lines().zip(&expected) {
-        match note.strip_prefix("longest unfinished: ?") {
-            Some(rest) => assert!(line.contains(": longest unfinished: ") && line.ends_with(rest), "{line}\n{note}"),
+        // What stands for the longest of them.
+        match note.split_once('?') {
+            Some((before, after)) => assert!(line.contains(before) && line.ends_with(after), "{line}\n{note}"),
             None => assert!(line.starts_with("latscope: ") && line.ends_with(note.as_str()), "{line}\n{note}"),
         }
     }
@@ -217,6 +218,16 @@ fn every_view_accounts_for_all_events() {
         })
         .collect();
     assert_eq!(found, expected);
+
+    let mut latencies: Vec<_> = truth.events.iter().map(|event| event.latency_ns).collect();
+    latencies.sort_unstable();
+    assert_eq!(summary["total"]["sum_ns"].as_u64(), Some(latencies.iter().sum()));
+    for (key, quantile) in [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99)] {
+        // Nearest rank; a bucket is at most 1/64 of its lower edge wide.
+        let exact = latencies[(quantile * latencies.len() as f64).ceil() as usize - 1] as f64;
+        let shown = summary["total"][key].as_f64().unwrap();
+        assert!((shown - exact).abs() <= exact / 64.0, "{key}: {shown} for {exact}");
+    }
 
     let slow = truth.events.iter().filter(|event| event.latency_ns > 1_000_000 && event.kind == "read").count();
     let filtered = latscope_with(&["events", "-r", "-", "--csv", "lat > 1ms and kind = read"], input).success();

@@ -1,7 +1,13 @@
 //! Tests of the whole: the program as a user runs it, and the picture that DESIGN draws of the workspace.
 
+mod cli;
+mod examples;
 mod generator;
+mod golden;
+mod hostile;
 mod house;
 mod known_truth;
 mod perf_script;
+mod picture;
 mod program;
+mod round_trip;

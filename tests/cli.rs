@@ -1,0 +1,157 @@
+//! What the program says when something is wrong, and with which status it ends.
+
+use crate::program::{LATSCOPE, command, end, latscope, latscope_with, testdata, unpacked};
+
+const STORY: &str = "testdata/perf_script/story_2s.txt.gz";
+
+#[track_caller]
+fn fails(arguments: &[&str], status: i32, says: &[&str]) {
+    let ended = latscope(arguments);
+    assert!(ended.out.is_empty(), "a failure writes no data");
+    let said = ended.failure(status);
+    for words in says {
+        assert!(said.contains(words), "{arguments:?} says: {said}");
+    }
+    let sentence = said.lines().next().unwrap_or_default();
+    assert!(sentence.starts_with("latscope: ") && sentence.ends_with('.') || sentence.starts_with("error: "), "{said}");
+}
+
+#[test]
+fn a_failure_is_a_sentence_and_a_status() {
+    fails(&["heatmap", "-r", "missing", "-o", "never.svg"], 3, &["missing: There is no such file."]);
+    fails(&["summary", "-r", "LICENSE-MIT"], 3, &["The format is not known", "latscope formats"]);
+    fails(&["summary"], 3, &["Live capture is not in this version", "-r"]);
+    fails(&["summary", "-r", STORY, "--format", "nosuch"], 2, &["There is no format nosuch", "perf_script"]);
+    fails(&["summary", "-r", STORY, "--by", "nosuch"], 2, &["there is no field nosuch", "latscope fields"]);
+    fails(&["summary", "-r", STORY, "--sort", "nosuch"], 2, &["no such column", "p99"]);
+    fails(&["events", "-r", STORY, "--columns", "time,nosuch"], 2, &["there is no field nosuch"]);
+    fails(&["heatmap", "-r", STORY, "-i", "100"], 2, &["-i 100 needs a unit: 100ms or 100s."]);
+    fails(&["heatmap", "-r", STORY, "-i", "0s"], 2, &["longer than zero"]);
+    fails(&["heatmap", "-r", STORY, "--min", "5ms", "--max", "1ms"], 2, &["--min must be smaller"]);
+    fails(&["heatmap", "-r", STORY, "--by", "latency_ns"], 2, &["a group of every value"]);
+    fails(&["heatmap", "-r", STORY, "-o", "no/such/folder/x.svg"], 3, &["no/such/folder/x.svg: Cannot be written"]);
+    fails(&["convert", "-r", STORY, "-w", "x.nosuch"], 2, &[".parquet"]);
+    fails(&["convert", "-r", STORY, "-w", "x.lat", "--series"], 2, &["Parquet"]);
+    fails(&["histogram", "-r", STORY, "--per-octave", "3"], 2, &["--per-octave is 1, 2, 4"]);
+    fails(&["summary", "-r", STORY, "--over", "soon"], 2, &["\"soon\" is not a duration"]);
+    fails(&["nosuch"], 2, &["nosuch"]);
+}
+
+#[test]
+fn an_error_in_a_filter_is_pointed_at() {
+    fails(&["summary", "-r", STORY, "lat > 1ms and"], 2, &["\nlat > 1ms and\n             ^"]);
+    fails(&["summary", "-r", STORY, "latenci > 1ms"], 2, &["\nlatenci > 1ms\n^^^^^^^\ndid you mean latency?"]);
+    // The words of -s stand before the user's, but the caret points into the user's.
+    fails(&["summary", "-r", STORY, "-s", "block", "latenci > 1ms"], 2, &["\nlatenci > 1ms\n^^^^^^^\n"]);
+    fails(&["summary", "-r", STORY, "kind > 5"], 2, &["\nkind > 5\n"]);
+}
+
+#[test]
+fn a_filter_can_be_explained() {
+    let explained = latscope(&["heatmap", "--explain-filter", "lat > 1ms or kind=read", "and size>=4k"]).success();
+    assert_eq!(explained, "latency_ns > 1ms or (kind = read and size >= 4KiB)\n");
+    assert_eq!(latscope(&["heatmap", "--explain-filter"]).success(), "(everything)\n");
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    for verb in ["events", "events --csv", "events --json", "convert -w - --to csv"] {
+        // Without the shell's own pipefail the status would be that of head.
+        let script = format!("{{ \"$0\" {verb} -r {STORY}; echo $? >&2; }} | head -n 1");
+        let ended = end(command("sh").args(["-c", &script, LATSCOPE]), b"");
+        assert_eq!(ended.out.iter().filter(|&&byte| byte == b'\n').count(), 1, "{verb}");
+        assert_eq!(ended.err, "0\n", "{verb}");
+    }
+}
+
+#[test]
+fn data_goes_to_standard_output_and_all_else_to_standard_error() {
+    let ended = latscope(&["events", "-r", STORY, "--csv"]);
+    assert!(ended.err.contains("missing: 6 completions"), "{}", ended.err);
+    let csv = ended.success();
+    assert!(csv.starts_with("time_ns,latency_ns,kind,"));
+    let columns = csv.lines().next().unwrap().split(',').count();
+    assert!(csv.lines().all(|line| line.split(',').count() == columns));
+}
+
+#[test]
+fn the_tutorials_two_columns_are_read_with_its_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (columns, picture) = (path("out.lat_us"), path("out.svg"));
+    std::fs::write(&columns, unpacked("two_columns/out.lat_us.gz")).unwrap();
+    let units = ["--unitstime=us", "--unitslat=us"];
+    let options = ["--grid", "--maxlat=15000us", "--title=Latency Heat Map: 15ms max"];
+    let arguments = [&["heatmap", "-r", &columns, "-o", &picture][..], &units, &options].concat();
+    latscope(&arguments).success();
+    let svg = std::fs::read_to_string(&picture).unwrap();
+    assert!(svg.contains("Latency Heat Map: 15ms max"));
+    // trace2heatmap calls the same option --unitslabel too.
+    latscope(&["heatmap", "-r", &columns, "-o", &picture, "--unitstime=us", "--unitslabel=us"]).success();
+
+    // The same numbers as from the trace that the columns were made of.
+    let of_columns = latscope(&[&["summary", "-r", &columns, "--by", "none", "--json"][..], &units].concat()).success();
+    let of_columns: serde_json::Value = serde_json::from_str(&of_columns).unwrap();
+    let trace = latscope(&["events", "-r", STORY, "--csv", "--columns", "latency"]).success();
+    let latencies: Vec<u64> = trace.lines().skip(1).take(4000).map(|line| line.parse().unwrap()).collect();
+    let total = &of_columns["total"];
+    assert_eq!(total["count"].as_u64(), Some(4000));
+    assert_eq!(total["sum_ns"].as_u64(), Some(latencies.iter().sum()));
+    assert_eq!(total["max_ns"].as_u64(), latencies.iter().max().copied());
+
+    fails(&["heatmap", "-r", &columns, "--unitslat", "parsec"], 2, &["parsec is not a unit of time"]);
+}
+
+#[test]
+fn several_files_are_one_trace_after_the_other() {
+    let once = latscope(&["summary", "-r", STORY, "--json"]).success();
+    let twice = latscope(&["summary", "-r", STORY, "-r", STORY, "--json"]).success();
+    let count = |text: &str| {
+        let summary: serde_json::Value = serde_json::from_str(text).unwrap();
+        summary["total"]["count"].as_u64().unwrap()
+    };
+    assert_eq!(2 * count(&once), count(&twice));
+}
+
+#[test]
+fn lists_of_fields_and_formats_are_tables_and_json() {
+    let fields: serde_json::Value = serde_json::from_str(&latscope(&["fields", "--json"]).success()).unwrap();
+    let words = |field: &serde_json::Value| {
+        [&field["name"]]
+            .into_iter()
+            .chain(field["aliases"].as_array().unwrap())
+            .map(|word| word.as_str().unwrap().to_string())
+            .collect::<Vec<_>>()
+    };
+    let names: Vec<_> = fields.as_array().unwrap().iter().flat_map(words).collect();
+    let formats: serde_json::Value = serde_json::from_str(&latscope(&["formats", "--json"]).success()).unwrap();
+    let table = latscope(&["fields"]).success();
+    for name in ["time_ns", "latency_ns", "device", "evt.latency", "proc.name"] {
+        assert!(names.iter().any(|known| known == name) && table.contains(name), "{name}");
+    }
+    for format in formats.as_array().unwrap() {
+        // Whatever is listed can be forced.
+        let name = format["name"].as_str().unwrap();
+        assert!(latscope(&["formats"]).success().contains(name));
+        latscope_with(&["summary", "-r", "-", "--format", name], b"").failure(3);
+    }
+}
+
+#[test]
+fn sources_pick_block_requests_or_system_calls() {
+    let both = testdata("perf_data/syscalls_and_block.txt.zst");
+    let count = |source: &[&str]| {
+        let arguments =
+            [&["events", "-r", both.to_str().unwrap(), "--csv", "--columns", "dev,name"][..], source].concat();
+        let csv = latscope(&arguments).success();
+        let rows: Vec<String> = csv.lines().skip(1).map(str::to_string).collect();
+        rows
+    };
+    let (block, io, all) = (count(&["-s", "block"]), count(&["-s", "io"]), count(&[]));
+    assert!(!block.is_empty() && block.iter().all(|row| !row.starts_with(',')));
+    assert!(!io.is_empty() && io.iter().all(|row| row.starts_with(',')));
+    assert_eq!(block.len() + io.len(), all.len());
+    let calls = "testdata/perf_script/raw_syscalls.txt.gz";
+    let count = |source: &str| latscope(&["events", "-r", calls, "-s", source, "--csv"]).success().lines().count();
+    assert!(count("syscall") > count("io") && count("io") > count("block") && count("block") == 1);
+}

@@ -1,0 +1,54 @@
+//! What the views print of one trace, word by word. `LATSCOPE_BLESS=1` writes the present output as the expected one;
+//! look at the difference before you commit it.
+
+use crate::program::{latscope, testdata};
+
+const STORY: &str = "testdata/perf_script/story_2s.txt.gz";
+
+#[track_caller]
+fn holds(name: &str, arguments: &[&str]) {
+    let printed = latscope(arguments).success();
+    let path = testdata("cli").join(name);
+    if std::env::var_os("LATSCOPE_BLESS").is_some() {
+        std::fs::write(&path, &printed).expect("testdata can be written");
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    let difference = printed.lines().zip(expected.lines()).find(|(printed, expected)| printed != expected);
+    assert_eq!(difference, None, "{name}: printed and expected");
+    assert!(printed == expected, "{name}: one is longer than the other");
+}
+
+#[test]
+fn summary() {
+    holds("summary.txt", &["summary", "-r", STORY]);
+    holds("summary_by.txt", &["summary", "-r", STORY, "--by", "device,kind", "--sort", "p99", "size = 4k"]);
+    holds("summary_over.txt", &["summary", "-r", STORY, "--over", "102ms"]);
+    holds("summary.json", &["summary", "-r", STORY, "--json"]);
+    holds("summary.csv", &["summary", "-r", STORY, "--csv"]);
+}
+
+#[test]
+fn histogram() {
+    holds("histogram.txt", &["histogram", "-r", STORY]);
+    holds("histogram_by.txt", &["histogram", "-r", STORY, "--by", "device", "--per-octave", "2", "dev = 7:0"]);
+    holds("histogram_size.txt", &["histogram", "-r", STORY, "-y", "size"]);
+}
+
+#[test]
+fn spectrogram() {
+    holds("spectrogram.txt", &["spectrogram", "-r", STORY, "--color", "never"]);
+    holds(
+        "spectrogram_across.txt",
+        &["spectrogram", "-r", STORY, "--color", "256", "--orient", "across", "--width", "80"],
+    );
+    holds("spectrogram_sysdig.txt", &["spectrogram", "-r", STORY, "--color", "256", "--palette", "sysdig"]);
+    holds("latency_maps.txt", &["spectrogram", "-r", STORY, "--palette", "pylatencymap", "-i", "100ms"]);
+}
+
+#[test]
+fn events() {
+    holds("events_top.txt", &["events", "-r", STORY, "--top", "5"]);
+    holds("events.txt", &["events", "-r", STORY, "dev = 7:0 and lat > 103ms"]);
+    let columns = "time,latency,device,kind,size,offset,comm";
+    holds("events.csv", &["events", "-r", STORY, "--csv", "--columns", columns, "--sort", "latency", "lat > 103ms"]);
+}

@@ -1,0 +1,122 @@
+//! Files that are damaged, made up or none at all end with a sentence and in bounded memory.
+
+use crate::generator::Random;
+use crate::program::{Ended, LATSCOPE, command, end, testdata, unpacked};
+use std::path::Path;
+
+/// Address space that the program may take: its code, threads and buffers, not the input.
+const LIMIT_KIB: u32 = 1_000_000;
+
+/// Runs the program under the limit.
+fn limited(arguments: &[&str], input: &[u8]) -> Ended {
+    let script = format!("ulimit -v {LIMIT_KIB}; exec \"$0\" \"$@\"");
+    end(command("sh").args(["-c", &script, LATSCOPE]).args(arguments), input)
+}
+
+/// Runs a view over the input, with the format found out and with every format said to be this one.
+#[track_caller]
+fn refused_by_all(input: &[u8]) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("input");
+    std::fs::write(&file, input).unwrap();
+    let file = file.to_str().unwrap();
+    for path in ["-", file] {
+        refused(limited(&["summary", "-r", path], input), path);
+        for format in ["lat", "parquet", "parquet_series", "perf_data", "perf_script", "two_columns"] {
+            refused(limited(&["summary", "-r", path, "--format", format], input), format);
+        }
+    }
+}
+
+#[track_caller]
+fn refused(ended: Ended, of: &str) {
+    assert!(ended.out.is_empty(), "{of}");
+    let said = ended.failure(3);
+    assert!(said.starts_with("latscope: ") && said.trim_end().ends_with('.'), "{of}: {said}");
+}
+
+#[test]
+fn an_empty_file() {
+    refused_by_all(b"");
+}
+
+#[test]
+fn binary_garbage() {
+    let mut random = Random::new(7);
+    let garbage: Vec<u8> = (0..8192).flat_map(|_| random.next().to_le_bytes()).collect();
+    refused_by_all(&garbage);
+    // Behind the beginning of each format it must not do worse.
+    for magic in [&b"PERFILE2"[..], b"2ELIFREP", b"PAR1", b"\xff\xff\xff\xff", b"\x1f\x8b\x08\0", b"\x28\xb5\x2f\xfd"] {
+        refused_by_all(&[magic, &garbage].concat());
+    }
+}
+
+#[test]
+fn an_endless_line() {
+    refused_by_all(&vec![b'x'; 50_000_000]);
+}
+
+#[test]
+fn ten_million_columns() {
+    refused_by_all(&b"1 ".repeat(10_000_000));
+}
+
+#[test]
+fn a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    refused(limited(&["summary", "-r", folder.path().to_str().unwrap()], b""), "a folder");
+}
+
+#[test]
+fn a_line_too_long_between_good_ones_is_counted() {
+    let text = unpacked("perf_script/story_2s.txt.gz");
+    let middle = text.len() / 2;
+    let middle = middle + text[middle..].iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    let long = vec![b'1'; 3_000_000];
+    let input = [&text[..middle], &long, b"\n", &text[middle..]].concat();
+    let with = limited(&["events", "-r", "-", "--csv"], &input);
+    assert!(with.err.contains("1 lines not understood"), "{}", with.err);
+    let without = limited(&["events", "-r", "-", "--csv"], &text).success();
+    assert!(with.success() == without);
+}
+
+/// A compressed file without its end, in one sentence or with what it holds; never a panic.
+#[test]
+fn a_packed_file_without_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["perf_script/story_2s.txt.gz", "perf_data/block_mixed.txt.zst", "perf_data/block_mixed.data.zst"] {
+        let whole = std::fs::read(testdata(name)).unwrap();
+        for part in [5, 10, 100, whole.len() / 3, whole.len() - 1] {
+            let path = folder.path().join(Path::new(name).file_name().unwrap());
+            std::fs::write(&path, &whole[..part]).unwrap();
+            cut_is_told(limited(&["summary", "-r", path.to_str().unwrap()], b""), name);
+        }
+    }
+}
+
+fn cut_is_told(ended: Ended, of: &str) {
+    match ended.status {
+        Some(0) => {
+            let text = String::from_utf8_lossy(&ended.out).into_owned();
+            assert!(text.contains("cut in the middle"), "{of}: {text}");
+        }
+        _ => refused(ended, of),
+    }
+}
+
+/// Whole batches of a cut trace remain, as DESIGN promises; a Parquet file has its directory at the end.
+#[test]
+fn our_own_files_without_their_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    for name in ["run.lat", "run.parquet"] {
+        let run = path(name);
+        limited(&["convert", "-r", "testdata/perf_data/block_mixed.txt.zst", "-w", &run], b"").success();
+        let whole = std::fs::read(&run).unwrap();
+        for part in [3, 200, whole.len() / 2, whole.len() - 20] {
+            let cut = path(&format!("cut-{name}"));
+            std::fs::write(&cut, &whole[..part]).unwrap();
+            cut_is_told(limited(&["summary", "-r", &cut], b""), name);
+        }
+    }
+}
