@@ -1,5 +1,7 @@
 //! Tests of the whole: the program as a user runs it, and the picture that DESIGN draws of the workspace.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop where it cannot go on")]
+
 mod cli;
 mod examples;
 mod generator;
