@@ -155,3 +155,21 @@ fn sources_pick_block_requests_or_system_calls() {
     let count = |source: &str| latscope(&["events", "-r", calls, "-s", source, "--csv"]).success().lines().count();
     assert!(count("syscall") > count("io") && count("io") > count("block") && count("block") == 1);
 }
+
+#[test]
+fn a_text_table_has_the_columns_of_the_events_that_it_shows() {
+    // More good requests than a batch holds, then one that failed.
+    let line = |at: u64, event: &str| {
+        format!("fio 7 [000] {}.{:06}: block:block_rq_{event}\n", at / 1_000_000, at % 1_000_000)
+    };
+    let mut text = String::new();
+    for number in 0..=40_000 {
+        let error = if number == 40_000 { -5 } else { 0 };
+        text += &line(10 * number, &format!("issue: 8,0 R 4096 () {} + 8 [fio]", 8 * number));
+        text += &line(10 * number + 5, &format!("complete: 8,0 R () {} + 8 [{error}]", 8 * number));
+    }
+    let failed = latscope_with(&["events", "-r", "-", "error exists"], text.as_bytes()).success();
+    let lines: Vec<_> = failed.lines().collect();
+    assert_eq!(lines.len(), 2, "{failed}");
+    assert!(lines[0].contains("  error") && lines[1].contains("  EIO"), "{failed}");
+}

@@ -5,8 +5,8 @@ use crate::Failure;
 use crate::args::Sort;
 use crate::plan::{Events, Reading, Shape};
 use latscope_event::{
-    Batch, Column, Context, Field, FieldSet, FieldType, MISSING_I64, MISSING_U64, Mask, format_duration_exact,
-    format_size,
+    Batch, Column, Context, Field, FieldSet, FieldType, MISSING_CODE, MISSING_I64, MISSING_U64, Mask,
+    format_duration_exact, format_size,
 };
 use latscope_view_report::rows;
 use latscope_view_term::{Align, Table};
@@ -144,13 +144,17 @@ struct Printer<'a> {
 impl Printer<'_> {
     fn print(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> io::Result<()> {
         let first = self.columns.is_empty();
+        if first && self.plan.shape == Shape::Text && mask.is_some_and(|mask| mask.ones().next().is_none()) {
+            // Which columns are worth showing is told by the first rows that are shown.
+            return Ok(());
+        }
         if first {
             self.columns = match &self.plan.columns {
                 Some(columns) => columns.clone(),
                 None => batch
                     .fields()
                     .iter()
-                    .filter(|&field| self.plan.shape != Shape::Text || worth_a_column(batch, field))
+                    .filter(|&field| self.plan.shape != Shape::Text || worth_a_column(batch, mask, field))
                     .collect(),
             };
         }
@@ -199,13 +203,14 @@ impl Printer<'_> {
 }
 
 /// A column without a single value would only take room.
-fn worth_a_column(batch: &Batch, field: Field) -> bool {
-    match batch.column(field) {
-        Some(Column::I64(values)) => values.iter().any(|&value| value != MISSING_I64),
-        Some(Column::U64(values)) => values.iter().any(|&value| value != MISSING_U64),
-        Some(Column::Text(_)) => !batch.dictionary(field).texts().is_empty(),
-        None => false,
-    }
+fn worth_a_column(batch: &Batch, mask: Option<&Mask>, field: Field) -> bool {
+    let Some(column) = batch.column(field) else { return false };
+    let has_value = |row: usize| match column {
+        Column::I64(values) => values[row] != MISSING_I64,
+        Column::U64(values) => values[row] != MISSING_U64,
+        Column::Text(codes) => codes[row] != MISSING_CODE,
+    };
+    (0..batch.len()).any(|row| mask.is_none_or(|mask| mask.get(row)) && has_value(row))
 }
 
 /// The heading of a column of text output, which has units in its cells.
