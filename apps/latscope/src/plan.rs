@@ -126,9 +126,9 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
     }
     let reading = reading(input)?;
     Ok(match typed.verb {
-        Verb::Heatmap(typed) => Plan::Heatmap(reading, folding(&typed.fold)?, typed),
-        Verb::Spectrogram(typed) => Plan::Spectrogram(reading, folding(&typed.fold)?, typed),
-        Verb::Histogram(typed) => Plan::Histogram(reading, folding(&typed.fold)?, typed),
+        Verb::Heatmap(typed) => Plan::Heatmap(reading, folding(&typed.fold, &typed.input)?, typed),
+        Verb::Spectrogram(typed) => Plan::Spectrogram(reading, folding(&typed.fold, &typed.input)?, typed),
+        Verb::Histogram(typed) => Plan::Histogram(reading, folding(&typed.fold, &typed.input)?, typed),
         Verb::Summary(typed) => Plan::Summary(reading, summary(typed)?),
         Verb::Events(typed) => Plan::Events(reading, events(typed)?),
         Verb::Convert(typed) => Plan::Convert(reading, conversion(typed)?),
@@ -187,10 +187,16 @@ fn filter(input: &args::Input) -> Result<Option<Filter>, Failure> {
     Ok(filter)
 }
 
-fn folding(typed: &args::Fold) -> Result<Folding, Failure> {
+fn folding(typed: &args::Fold, input: &args::Input) -> Result<Folding, Failure> {
     let quantity = quantity(typed.quantity);
+    // trace2heatmap's --maxlat is a bare number in the unit of the file.
+    let unit = input.units_latency.as_ref().or(input.units_time.as_ref()).filter(|_| !quantity.is_bytes());
     let bound = |name: &str, text: &Option<String>| match text {
         None => Ok(None),
+        Some(text) if unit.is_some() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            let text = format!("{text}{}", unit.map_or("", String::as_str));
+            parse_duration(&text).map(Some).map_err(|error| Failure::Usage(format!("--{name}: {error}.")))
+        }
         Some(text) => {
             let value = if quantity.is_bytes() { parse_size(text) } else { parse_duration(text) };
             value.map(Some).map_err(|error| Failure::Usage(format!("--{name}: {error}.")))

@@ -1,10 +1,11 @@
 //! The distribution as bars of text, in the layout that users of bcc and SystemTap know.
 
+use crate::caption::{Moments, TimeLabels};
 use crate::rungs::Rungs;
 use crate::{Line, caption};
 use latscope_event::{Context, format_count, format_duration, format_size};
 use latscope_histogram::{Histogram, Rule};
-use latscope_series::{HistogramSeries, Quantity};
+use latscope_series::{HistogramSeries, Quantity, Weight};
 
 /// How histograms are drawn.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,11 +20,26 @@ pub struct HistogramOptions {
     pub side_by_side: bool,
     /// At most so many groups, those with the most events first; the rest is counted in a line.
     pub groups: usize,
+    /// The lowest value with a row of its own; what lies below is counted in one line. `None`: that of the data.
+    pub min: Option<u64>,
+    /// The highest value, likewise.
+    pub max: Option<u64>,
+    /// A histogram for each interval instead of one of the whole time.
+    pub per_interval: bool,
 }
 
 impl Default for HistogramOptions {
     fn default() -> HistogramOptions {
-        HistogramOptions { columns: 80, rows_per_octave: 1, unicode: true, side_by_side: false, groups: 16 }
+        HistogramOptions {
+            columns: 80,
+            rows_per_octave: 1,
+            unicode: true,
+            side_by_side: false,
+            groups: 16,
+            min: None,
+            max: None,
+            per_interval: false,
+        }
     }
 }
 
@@ -37,27 +53,51 @@ const NARROWEST_BLOCK: usize = 64;
 /// The lines of a histogram for each group.
 pub fn histogram(series: &HistogramSeries, context: &Context, filter: &str, options: &HistogramOptions) -> Vec<Line> {
     let all = series.total(None);
+    let count = all.totals().count;
     let what = match series.range() {
-        Some((first, _)) => {
-            let extent = caption::extent(all.totals().count, series.width_ns(), series.start_ns(first), &context.clock);
+        Some((first, _)) if options.per_interval => {
+            let extent = caption::extent(count, series.width_ns(), series.start_ns(first), &context.clock);
             format!("{}, {extent}", series.quantity.word())
         }
+        Some(_) => format!("{}, {} events", series.quantity.word(), format_count(count)),
         None => format!("{}, no events", series.quantity.word()),
     };
     let mut lines = caption::head(&what, context, filter, options.columns);
     if all.totals().count > 0 {
-        lines.extend(blocks(series, &all, options));
+        if options.per_interval {
+            let moments = Moments::new(
+                TimeLabels::Elapsed,
+                &context.clock,
+                series.range().map_or(0, |(first, _)| series.start_ns(first)),
+                series.width_ns(),
+                series.range().map_or(0, |(first, last)| last.abs_diff(first).saturating_mul(series.width_ns())),
+            );
+            for &interval in series.slices().keys() {
+                let mut heading = Line::of(&format!("at {}", moments.label(series.start_ns(interval))));
+                heading.truncate(options.columns, true);
+                lines.extend([Line::default(), heading]);
+                lines.extend(blocks(series, &all, Some(interval), options));
+            }
+        } else {
+            lines.extend(blocks(series, &all, None, options));
+        }
     }
     lines.extend(caption::foot(context, options.columns));
     lines
 }
 
-fn blocks(series: &HistogramSeries, all: &Histogram, options: &HistogramOptions) -> Vec<Line> {
+/// The blocks of all groups, of one interval or of the whole time.
+fn blocks(series: &HistogramSeries, all: &Histogram, interval: Option<i64>, options: &HistogramOptions) -> Vec<Line> {
     let median = all.quantiles(&[0.5], Rule::Interpolated).map_or(0, |values| values[0]);
-    // Groups share their rows, so that they can be compared.
+    // Groups and intervals share their rows, so that they can be compared.
     let rungs = Rungs::new(series.grid(), series.quantity, median, options.rows_per_octave);
-    let rows = (rungs.row(all.totals().min), rungs.row(all.totals().max));
-    let totals = series.group_totals();
+    let low = rungs.row(all.totals().min.max(options.min.unwrap_or(0)));
+    let rows = (low, rungs.row(all.totals().max.min(options.max.unwrap_or(u64::MAX))).max(low));
+    let sum_of = |group: u32| interval.map_or_else(|| series.total(Some(group)), |at| series.at(at, Some(group)));
+    let totals = match interval {
+        None => series.group_totals(),
+        Some(at) => (0..series.groups().len() as u32).map(|group| *series.at(at, Some(group)).totals()).collect(),
+    };
     let mut groups: Vec<u32> = (0..totals.len() as u32).filter(|&group| totals[group as usize].count > 0).collect();
     groups.sort_by_key(|&group| std::cmp::Reverse(totals[group as usize].count));
     let left_out = groups.split_off(groups.len().min(options.groups.max(1)));
@@ -69,8 +109,15 @@ fn blocks(series: &HistogramSeries, all: &Histogram, options: &HistogramOptions)
         lines.push(Line::default());
         let blocks = band.iter().map(|&group| {
             let name = (!series.by.is_empty()).then(|| series.group_name(group));
-            let sum = series.total(Some(group));
-            Block { rungs: &rungs, rows, quantity: series.quantity, width, unicode: options.unicode }.lines(name, &sum)
+            let block = Block {
+                rungs: &rungs,
+                rows,
+                quantity: series.quantity,
+                weight: series.weight,
+                width,
+                unicode: options.unicode,
+            };
+            block.lines(name, &sum_of(group))
         });
         let blocks: Vec<Vec<Line>> = blocks.collect();
         for row in 0..blocks.iter().map(Vec::len).max().unwrap_or(0) {
@@ -96,6 +143,7 @@ struct Block<'a> {
     rungs: &'a Rungs,
     rows: (usize, usize),
     quantity: Quantity,
+    weight: Weight,
     width: usize,
     unicode: bool,
 }
@@ -103,31 +151,41 @@ struct Block<'a> {
 impl Block<'_> {
     fn lines(&self, name: Option<String>, sum: &Histogram) -> Vec<Line> {
         let (first, last) = self.rows;
-        let mut counts = vec![0u64; last - first + 1];
-        for (bucket, count, _) in sum.buckets() {
-            let row = self.rungs.row(sum.grid().lower(bucket)).clamp(first, last);
-            counts[row - first] += count;
+        // What lies outside of the rows is put into one more at either end.
+        let mut weights = vec![0u64; last - first + 3];
+        for (bucket, _, weight) in sum.buckets() {
+            let row = self.rungs.row(sum.grid().lower(bucket)).clamp(first.saturating_sub(1), last + 1);
+            let slot = &mut weights[row + 1 - first];
+            *slot = slot.saturating_add(weight);
         }
+        let whole = weights.iter().fold(0u64, |sum, &weight| sum.saturating_add(weight));
         let marks = self.marks(sum);
         let labels: Vec<_> = (first..=last).map(|row| self.rungs.label(row)).collect();
         let width = |text: &dyn Fn(&(String, String)) -> usize| labels.iter().map(text).max().unwrap_or(0);
         let (low, high) = (width(&|label| label.0.len()), width(&|label| label.1.len()));
-        let most = counts.iter().copied().max().unwrap_or(0);
-        let digits = most.to_string().len().max(5);
+        let amounts: Vec<String> = weights.iter().map(|&weight| self.amount(weight)).collect();
+        let most = weights.iter().copied().max().unwrap_or(0);
+        let digits = amounts.iter().map(String::len).max().unwrap_or(0).max(5);
         // Beside the bar: `low -> high : count |`, `| 12.34%`, and room for a mark.
         let fixed = low + 4 + high + 3 + digits + 2 + 8 + 14;
         let bar = self.width.saturating_sub(fixed).clamp(8, LONGEST_BAR);
 
         let mut lines: Vec<Line> = name.iter().map(|name| Line::of(name)).collect();
-        let heading =
-            format!("{:>label$} : {:<digits$}  distribution", self.rungs.unit, "count", label = low + 4 + high);
-        lines.push(Line::of(&heading));
-        for (at, (&count, (from, to))) in counts.iter().zip(&labels).enumerate() {
-            let mut line = Line::of(&format!("{from:>low$} -> {to:<high$} : {count:<digits$} |"));
+        let (unit, label) = (self.rungs.unit, low + 4 + high);
+        lines.push(Line::of(&format!("{unit:>label$} : {:<digits$}  distribution", self.weight.word())));
+        for (at, (&weight, amount)) in weights.iter().zip(&amounts).enumerate() {
+            let range = match at {
+                0 if weight == 0 => continue,
+                0 => format!("{:>label$}", "below"),
+                at if at == weights.len() - 1 && weight == 0 => continue,
+                at if at == weights.len() - 1 => format!("{:>label$}", "above"),
+                at => format!("{:>low$} -> {:<high$}", labels[at - 1].0, labels[at - 1].1),
+            };
+            let mut line = Line::of(&format!("{range} : {amount:<digits$} |"));
             let from = line.width();
-            line.push(&self.bar(count, most, bar)).pad_to(from + bar);
-            line.push("|").push(&share(count, sum.totals().count));
-            if let Some(mark) = marks.iter().find(|(row, _)| *row == first + at) {
+            line.push(&self.bar(weight, most, bar)).pad_to(from + bar);
+            line.push("|").push(&share(weight, whole));
+            if let Some(mark) = marks.iter().find(|(row, _)| *row + 1 == first + at) {
                 line.push(&format!("  {}", mark.1));
             }
             lines.push(line);
@@ -137,6 +195,14 @@ impl Block<'_> {
             line.truncate(self.width, true);
         });
         lines
+    }
+
+    fn amount(&self, weight: u64) -> String {
+        match self.weight {
+            Weight::Count => weight.to_string(),
+            Weight::Time => format_duration(weight),
+            Weight::Bytes => format_size(weight),
+        }
     }
 
     /// Never empty for a count above zero.

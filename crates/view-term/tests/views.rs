@@ -262,7 +262,7 @@ proptest! {
         let mut lines: Vec<Line> = spectrogram(&series, &context, "", &options).collect();
         lines.extend(latency_maps(&series, &context, "", &options));
         for side_by_side in [false, true] {
-            let options = HistogramOptions { columns, unicode, side_by_side, rows_per_octave: 1 << (rows % 7), groups: 3 };
+            let options = HistogramOptions { columns, unicode, side_by_side, rows_per_octave: 1 << (rows % 7), groups: 3, min, max, per_interval: across };
             lines.extend(histogram(&series, &context, "lat > 5", &options));
         }
         lines.extend(Summary::new(&series, &context).lines(&context, "", columns));
@@ -277,11 +277,13 @@ proptest! {
     #[test]
     fn a_histogram_counts_every_event(
         latencies in proptest::collection::vec((0u32..64, any::<u64>()).prop_map(|(bits, v)| v >> bits), 1..60),
-        octave in 0u32..7,
+        octave in 0u32..7, min in proptest::option::of(any::<u64>()), max in proptest::option::of(any::<u64>()),
+        per_interval: bool,
     ) {
-        let events: Vec<_> = latencies.iter().map(|&latency| (0, latency, "a", 0)).collect();
+        let events: Vec<_> =
+            latencies.iter().enumerate().map(|(at, &latency)| (at as i64 % 3 * MS as i64, latency, "a", 0)).collect();
         let series = series(&events, Weight::Count, Vec::new(), MS);
-        let options = HistogramOptions { rows_per_octave: 1 << octave, ..Default::default() };
+        let options = HistogramOptions { rows_per_octave: 1 << octave, min, max, per_interval, ..Default::default() };
         let lines = texts(histogram(&series, &context(), "", &options));
         let counted: u64 = lines
             .iter()

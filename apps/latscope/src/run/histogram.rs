@@ -13,6 +13,13 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Histogram) -> Resu
     let (series, contexts) = read::series(reading, folding, 64)?;
     let filter = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
     let columns = output::columns(&typed.output);
-    let options = HistogramOptions { columns, rows_per_octave: typed.per_octave, ..HistogramOptions::default() };
+    let options = HistogramOptions {
+        columns,
+        rows_per_octave: typed.per_octave,
+        min: folding.min,
+        max: folding.max,
+        per_interval: folding.interval.is_some(),
+        ..HistogramOptions::default()
+    };
     output::lines(typed.output.as_deref(), histogram(&series, &Context::merged(&contexts), &filter, &options))
 }
