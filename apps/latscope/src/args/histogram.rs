@@ -6,8 +6,8 @@ const EXAMPLES: &str = "\
 Examples:
   latscope histogram -r perf.data
   latscope histogram -r perf.data --by device,kind --per-octave 4
-  latscope histogram -r perf.data -i 1s                       one for each second
-  latscope histogram -r perf.data --weight time --min 1ms     where the time went
+  latscope histogram -r perf.data -i 1s                      # one for each second
+  latscope histogram -r perf.data --weight time --min 1ms    # where the time went
   latscope histogram -r perf.data -y size 'kind = write'";
 
 /// Latency distribution as text, per group.
