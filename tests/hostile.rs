@@ -8,7 +8,7 @@ use std::path::Path;
 const LIMIT_KIB: u32 = 1_000_000;
 
 /// Runs the program under the limit.
-fn limited(arguments: &[&str], input: &[u8]) -> Ended {
+pub fn limited(arguments: &[&str], input: &[u8]) -> Ended {
     let script = format!("ulimit -v {LIMIT_KIB}; exec \"$0\" \"$@\"");
     end(command("sh").args(["-c", &script, LATSCOPE]).args(arguments), input)
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop where it cannot go on")]
 
 mod cli;
+mod combinations;
 mod examples;
 mod generator;
 mod golden;
