@@ -93,7 +93,8 @@ struct Open {
     pid: i32,
     call: Call,
     comm: [u8; 16],
-    doubtful: bool,
+    /// How often records had been lost when it began.
+    losses: u64,
 }
 
 /// The calls that threads are in.
@@ -101,6 +102,8 @@ pub struct SyscallPairs {
     machine: Machine,
     all: bool,
     open: HashMap<i32, Open>,
+    /// How often records were lost: what began before the last time is doubtful.
+    losses: u64,
     known: Vec<Known>,
     by_name: HashMap<Box<[u8]>, Call>,
     by_number: Vec<Option<Call>>,
@@ -118,6 +121,7 @@ impl SyscallPairs {
             machine,
             all,
             open: HashMap::new(),
+            losses: 0,
             known: Vec::new(),
             by_name: HashMap::new(),
             by_number: Vec::new(),
@@ -211,7 +215,7 @@ impl SyscallPairs {
                 pid: record.pid,
                 call: record.call,
                 comm: padded(record.comm),
-                doubtful: false,
+                losses: self.losses,
             };
             self.open.insert(record.tid, open);
         }
@@ -238,7 +242,7 @@ impl SyscallPairs {
             context.tally.add(Anomaly::NegativeLatency, 1);
             return;
         };
-        if open.doubtful {
+        if open.losses < self.losses {
             context.tally.add(Anomaly::Doubtful, 1);
         }
         let known = &mut self.known[usize::from(open.call.0)];
@@ -265,7 +269,7 @@ impl SyscallPairs {
 
     /// The tracer lost records (the caller counts them): calls that are open now may be two calls seen as one.
     pub fn lost(&mut self) {
-        self.open.values_mut().for_each(|open| open.doubtful = true);
+        self.losses += 1;
     }
 
     /// Keeps the table bounded: of too many threads the half that has waited longest goes.
@@ -285,7 +289,7 @@ impl SyscallPairs {
     pub fn finish(self, context: &mut Context) {
         let Some((_, end_ns)) = context.span_ns else { return };
         for (tid, open) in self.open {
-            let anomaly = if open.doubtful { Anomaly::OpenAfterLoss } else { Anomaly::Unfinished };
+            let anomaly = if open.losses < self.losses { Anomaly::OpenAfterLoss } else { Anomaly::Unfinished };
             context.tally.add(anomaly, 1);
             if anomaly == Anomaly::Unfinished {
                 let call = String::from_utf8_lossy(&self.known[usize::from(open.call.0)].name);
