@@ -18,8 +18,6 @@ pub struct Input<'a> {
     pub name: String,
     /// The path, when it is not standard input.
     pub path: Option<PathBuf>,
-    /// Size on disk, 0 when unknown.
-    pub disk_bytes: u64,
     /// Whether bytes had to be decompressed or came from a pipe, so that seeking needs a copy.
     streamed: bool,
     reader: Box<dyn Read + Send + 'a>,
@@ -47,30 +45,29 @@ impl<'a> Input<'a> {
     /// Opens a file, `-` for standard input.
     pub fn open(path: &Path, progress: Option<&'a Progress>) -> Result<Input<'a>, Error> {
         if path == Path::new("-") {
-            return Input::sniff("standard input".into(), None, 0, io::stdin(), progress);
+            return Input::sniff("standard input".into(), None, io::stdin(), progress);
         }
         let file = File::open(path).map_err(|error| Error::io(path, &error))?;
         let metadata = file.metadata().map_err(|error| Error::io(path, &error))?;
         let name = path.display().to_string();
         if metadata.is_dir() {
             // A directory has no bytes of its own; the formats that are directories look at the path.
-            return Input::sniff(name, Some(path.into()), 0, io::empty(), progress);
+            return Input::sniff(name, Some(path.into()), io::empty(), progress);
         }
         if let Some(progress) = progress {
             progress.total.fetch_add(metadata.len(), Ordering::Relaxed);
         }
-        Input::sniff(name, Some(path.into()), metadata.len(), file, progress)
+        Input::sniff(name, Some(path.into()), file, progress)
     }
 
     /// Bytes in memory, for tests and fuzzing.
     pub fn from_bytes(name: &str, bytes: &'a [u8]) -> Result<Input<'a>, Error> {
-        Input::sniff(name.into(), None, bytes.len() as u64, bytes, None)
+        Input::sniff(name.into(), None, bytes, None)
     }
 
     fn sniff(
         name: String,
         path: Option<PathBuf>,
-        disk_bytes: u64,
         raw: impl Read + Send + 'a,
         progress: Option<&'a Progress>,
     ) -> Result<Input<'a>, Error> {
@@ -92,7 +89,7 @@ impl<'a> Input<'a> {
             }
             _ => Box::new(raw),
         };
-        let mut input = Input { name, path, disk_bytes, streamed, reader, head: Vec::new(), head_taken: 0 };
+        let mut input = Input { name, path, streamed, reader, head: Vec::new(), head_taken: 0 };
         let mut head = vec![0; HEAD_BYTES];
         let got = read_full(&mut input.reader, &mut head).map_err(|error| input.error(&error))?;
         head.truncate(got);
@@ -108,6 +105,11 @@ impl<'a> Input<'a> {
     /// An error of the operating system or of a decompressor about this file.
     pub fn error(&self, error: &io::Error) -> Error {
         Error::new(&self.name, Place::File, format!("Cannot be read: {error}."))
+    }
+
+    /// Whether random access takes a copy of the bytes: they come from a pipe, or are compressed.
+    pub fn needs_copy(&self) -> bool {
+        self.streamed
     }
 
     /// The file itself, when its bytes are the input's: neither a pipe nor compressed.

@@ -534,6 +534,7 @@ fn both_byte_orders_say_the_same() {
     };
     assert_eq!(events, [event]);
     assert_eq!(context.host.as_deref(), Some("wide"));
+    assert_eq!(context.clock.to_unix_ns, None, "when a copy of a pipe was made tells nothing of the recording");
     assert_eq!(context.tally.get(Anomaly::LostRecords), 9);
     let range = context.loss_ranges[0];
     assert_eq!((range.from_ns, range.to_ns, range.cpu, range.records), (11_500, 12_000, Some(1), 9));

@@ -68,14 +68,14 @@ pub fn read(mut input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<
         let records = Records::new(Box::new(input), endian, PIPE_HEADER_BYTES, u64::MAX, CHUNK_BYTES);
         return read_stream(records, session, None);
     }
-    let disk_bytes = input.disk_bytes;
+    let is_copy = input.needs_copy();
     let mut file = input.seekable()?;
     let io_error = |error: io::Error| Error::new(&name, Place::File, format!("Cannot be read: {error}."));
     let header = described(&name, Header::read(&file, endian).map_err(io_error)?)?;
     file.seek(SeekFrom::Start(header.data.0)).map_err(io_error)?;
     let (at, length) = header.data;
-    // A copy of what was compressed has another size; it was counted while it was made.
-    let metadata = file.metadata().ok().filter(|metadata| metadata.len() == disk_bytes);
+    // When a copy was written says nothing of the trace; and it was counted while it was made.
+    let metadata = file.metadata().ok().filter(|_| !is_copy);
     let written_unix_ns = metadata.as_ref().and_then(modified_unix_ns);
     let progress = options.progress.filter(|_| metadata.is_some());
     let records = Records::new(Box::new(Counted { file, progress }), endian, at, length, CHUNK_BYTES);
