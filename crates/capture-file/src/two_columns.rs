@@ -157,8 +157,11 @@ mod tests {
     use super::*;
     use std::ops::ControlFlow;
 
-    /// Completion, latency and label of every row, and what was not understood.
-    fn rows_of(text: &[u8], units: TwoColumns) -> Result<(Vec<(i64, u64, Option<String>)>, u64), Error> {
+    /// Completion, latency and label.
+    type Row = (i64, u64, Option<String>);
+
+    /// Every row, and how many lines were not understood.
+    fn rows_of(text: &[u8], units: TwoColumns) -> Result<(Vec<Row>, u64), Error> {
         let mut rows = Vec::new();
         let options = ReadOptions { two_columns: units, ..ReadOptions::new(FieldSet::EVERY) };
         let context = read(Input::from_bytes("test", text)?, &options, &mut |_, batch| {

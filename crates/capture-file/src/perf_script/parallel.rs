@@ -8,7 +8,7 @@ use latscope_event::LossRange;
 use memchr::memchr_iter;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 /// Chunks that wait for one worker: enough to keep it busy, few enough to stay in the cache.
 const WAITING: usize = 2;
@@ -109,13 +109,13 @@ impl Parsed {
 pub fn parse_in_order(input: Input, mut take: impl FnMut(&mut Parsed) -> ControlFlow<()>) -> Result<u64, Error> {
     let workers = thread::available_parallelism().map_or(1, usize::from).clamp(1, 4);
     thread::scope(|scope| {
-        let (mut chunks_to, mut parsed_from) = (Vec::new(), Vec::new());
+        let (mut chunks_to, mut parsed_from, mut working) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..workers {
             let (to_worker, chunks) = sync_channel::<Vec<u8>>(WAITING);
             let (to_main, parsed) = sync_channel::<Parsed>(WAITING);
             let (give_back, spent) = sync_channel::<Parsed>(2 * WAITING + 2);
             let (empty_chunk, empty_chunks) = sync_channel::<Vec<u8>>(2 * WAITING + 2);
-            scope.spawn(move || work(&chunks, &to_main, &spent, &empty_chunk));
+            working.push(scope.spawn(move || work(&chunks, &to_main, &spent, &empty_chunk)));
             chunks_to.push((to_worker, empty_chunks));
             parsed_from.push((parsed, give_back));
         }
@@ -131,12 +131,22 @@ pub fn parse_in_order(input: Input, mut take: impl FnMut(&mut Parsed) -> Control
         }
         // Where the loop ended early, the threads find their channels closed and end too.
         drop(parsed_from);
-        reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let too_long = joined(reading);
+        // The scope would wait until their work is done; this waits until they are gone with all that they own.
+        working.into_iter().for_each(joined);
+        too_long
     })
 }
 
+fn joined<T>(thread: ScopedJoinHandle<T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Where chunks for a worker go, and where it gives their memory back.
+type Worker = (SyncSender<Vec<u8>>, Receiver<Vec<u8>>);
+
 /// Deals chunks out to the workers in turn.
-fn distribute(mut lines: LineChunks, workers: Vec<(SyncSender<Vec<u8>>, Receiver<Vec<u8>>)>) -> Result<u64, Error> {
+fn distribute(mut lines: LineChunks, workers: Vec<Worker>) -> Result<u64, Error> {
     for (worker, empty_chunks) in workers.iter().cycle() {
         let mut chunk = empty_chunks.try_recv().unwrap_or_default();
         let more = lines.next(&mut chunk).map_err(|error| lines.input.error(&error))?;
