@@ -5,7 +5,7 @@ use arrow_array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType, Field as ArrowField, Schema, SchemaRef};
 use latscope_event::{
-    Batch, Column, Dictionary, Field, FieldSet, FieldType, MISSING_CODE, MISSING_I64, MISSING_U64, Mask,
+    Batch, Column, Context, Dictionary, Field, FieldSet, FieldType, MISSING_CODE, MISSING_I64, MISSING_U64, Mask,
 };
 use std::collections::HashMap;
 use std::io;
@@ -215,7 +215,7 @@ pub fn io_error(error: ArrowError) -> io::Error {
 }
 
 /// The context as the JSON that file headers carry, without the account that only the end can give.
-pub fn context_json(context: &latscope_event::Context, account: bool) -> io::Result<String> {
+pub fn context_json(context: &Context, account: bool) -> io::Result<String> {
     let shown = if account {
         std::borrow::Cow::Borrowed(context)
     } else {
@@ -226,4 +226,16 @@ pub fn context_json(context: &latscope_event::Context, account: bool) -> io::Res
         std::borrow::Cow::Owned(header)
     };
     serde_json::to_string(&*shown).map_err(io::Error::other)
+}
+
+/// The context in the metadata of a file. What views rely on is put right, since a file may say anything: a span that
+/// ends before it begins, longer lists than are kept, counts of nothing.
+pub fn context_of(json: &str) -> serde_json::Result<Context> {
+    let mut context: Context = serde_json::from_str(json)?;
+    context.span_ns = context.span_ns.map(|(from, to)| (from.min(to), from.max(to)));
+    context.unfinished.truncate(Context::UNFINISHED_KEPT);
+    context.loss_ranges.truncate(Context::LOSS_RANGES_KEPT);
+    let told = std::mem::take(&mut context.tally);
+    context.tally.merge(&told);
+    Ok(context)
 }

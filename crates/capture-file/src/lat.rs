@@ -72,7 +72,11 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     };
     let why = match stop {
         Stop::End => match account(&mut messages) {
-            Ok(account) => return Ok(account),
+            Ok(mut account) => {
+                // An account that says nothing of the time must not leave events outside of all time.
+                account.span_ns = account.span_ns.or(context.span_ns);
+                return Ok(account);
+            }
             Err(why) => why,
         },
         Stop::Cut => "the file ends without its end marker".to_string(),

@@ -225,3 +225,28 @@ proptest! {
         prop_assert_eq!(account, context());
     }
 }
+
+#[test]
+fn a_file_cannot_say_what_views_cannot_show() {
+    let mut odd = context();
+    odd.span_ns = Some((9, 5));
+    odd.unfinished = vec![odd.unfinished[0].clone(); 100];
+    let (_, account) =
+        read_bytes(&LatWriter::create(Vec::new(), fields(), &odd).unwrap().finish(&odd).unwrap(), fields()).unwrap();
+    assert_eq!((account.span_ns, account.unfinished.len()), (Some((5, 9)), Context::UNFINISHED_KEPT));
+
+    // No account of the time, and values that stand for missing ones where none may be missing.
+    for (time_ns, latency_ns) in [(70, 7), (i64::MIN, 7), (70, MISSING_U64)] {
+        let mut batch = Batch::new(FieldSet::ALWAYS);
+        batch.push_i64(Field::Time, time_ns);
+        batch.push_u64(Field::Latency, latency_ns);
+        batch.end_row();
+        odd.span_ns = None;
+        let mut writer = LatWriter::create(Vec::new(), FieldSet::ALWAYS, &odd).unwrap();
+        writer.write(&batch, None).unwrap();
+        let (rows, account) = read_bytes(&writer.finish(&odd).unwrap(), FieldSet::ALWAYS).unwrap();
+        let is_whole = (time_ns, latency_ns) == (70, 7);
+        assert_eq!((rows.len(), account.span_ns), if is_whole { (1, Some((70, 77))) } else { (0, None) });
+        assert_eq!(account.tally.get(Anomaly::DamagedRecords), u64::from(!is_whole));
+    }
+}

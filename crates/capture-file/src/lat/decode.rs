@@ -63,8 +63,8 @@ pub fn header(metadata: &[u8]) -> Result<Header, String> {
         ));
     }
     let json = value(CONTEXT_KEY).ok_or("This Arrow stream lacks the context that latscope puts into its schema.")?;
-    let context =
-        serde_json::from_str(json).map_err(|error| format!("The context of the trace is damaged: {error}."))?;
+    let context = crate::arrow_columns::context_of(json)
+        .map_err(|error| format!("The context of the trace is damaged: {error}."))?;
     let columns = schema.fields().into_iter().flatten().map(stored).collect::<Result<Vec<_>, _>>()?;
     let zstd = zstd::bulk::Decompressor::new().map_err(|error| format!("zstd cannot start: {error}."))?;
     let decoder = Decoder { columns, zstd, unpacked: Vec::new() };
@@ -214,15 +214,24 @@ impl Stored {
             }
             _ => Column::I64(self.integer.widen(bytes)),
         };
+        if FieldSet::ALWAYS.contains(field) && (present.is_some() || has_missing(&column)) {
+            return Err(format!("values of {} are missing", field.name()));
+        }
         match &mut column {
-            _ if FieldSet::ALWAYS.contains(field) && present.is_some() => {
-                return Err(format!("values of {} are missing", field.name()));
-            }
             Column::I64(values) => blank(values, present, MISSING_I64),
             Column::U64(values) => blank(values, present, MISSING_U64),
             Column::Text(_) => {}
         }
         Ok(column)
+    }
+}
+
+/// Whether a value is the one that stands for a missing one.
+fn has_missing(column: &Column) -> bool {
+    match column {
+        Column::I64(values) => values.contains(&MISSING_I64),
+        Column::U64(values) => values.contains(&MISSING_U64),
+        Column::Text(codes) => codes.contains(&MISSING_CODE),
     }
 }
 

@@ -114,9 +114,8 @@ fn damaged(error: &dyn std::fmt::Display) -> String {
 pub fn context(metadata: &ArrowReaderMetadata, name: &str) -> Result<Context, String> {
     match value(metadata, crate::lat::CONTEXT_KEY) {
         None => Ok(Context::new(format!("Parquet, {name}"), Clock::unanchored("unknown"))),
-        Some(json) => {
-            serde_json::from_str(json).map_err(|error| format!("The context in the metadata is damaged: {error}."))
-        }
+        Some(json) => crate::arrow_columns::context_of(json)
+            .map_err(|error| format!("The context in the metadata is damaged: {error}.")),
     }
 }
 
