@@ -1,7 +1,9 @@
 //! What must be true of every trace, whatever the bytes that it was read from.
 
 use latscope_capture_file::{Format, LatWriter, ReadOptions, read_bytes};
-use latscope_event::{Batch, Column, Context, Dictionary, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64};
+use latscope_event::{
+    Anomaly, Batch, Column, Context, Dictionary, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64,
+};
 use std::ops::ControlFlow;
 
 /// Rows that a reader may hand on at once: our own `.lat` takes batches of this size from others.
@@ -16,22 +18,25 @@ pub struct Trace {
     pub latency: Vec<u64>,
     /// The account at the end.
     pub context: Context,
-    /// The same trace as a `.lat` file.
+    /// The same trace as a `.lat` file; empty without events or when not asked for.
     pub lat: Vec<u8>,
 }
 
-/// Reads the bytes with these options and checks what must hold; `None` when they are refused, in a sentence.
+/// Reads the bytes with these options, writes them as `.lat` if asked to, and checks what must hold; `None` when they
+/// are refused, in a sentence.
 ///
 /// # Panics
 /// When something does not hold, which is what the fuzzer looks for.
-pub fn read_checked(bytes: &[u8], options: &ReadOptions) -> Option<Trace> {
+pub fn read_checked(bytes: &[u8], options: &ReadOptions, with_lat: bool) -> Option<Trace> {
     let (mut time, mut latency, mut writer) = (Vec::new(), Vec::new(), None);
     let result = read_bytes("fuzz", bytes, options, &mut |context, batch| {
         check_batch(batch);
         time.extend_from_slice(batch.time());
         latency.extend_from_slice(batch.latency());
-        let writer = writer.get_or_insert_with(|| created(batch.fields(), context));
-        writer.write(batch, None).expect("a trace in memory can be written");
+        if with_lat {
+            let writer = writer.get_or_insert_with(|| created(batch.fields(), context));
+            writer.write(batch, None).expect("a trace in memory can be written");
+        }
         ControlFlow::Continue(())
     });
     let context = match result {
@@ -42,12 +47,12 @@ pub fn read_checked(bytes: &[u8], options: &ReadOptions) -> Option<Trace> {
         }
     };
     check_context(&context, !time.is_empty());
-    let writer = writer.unwrap_or_else(|| created(FieldSet::ALWAYS, &context));
-    let lat = writer.finish(&context).expect("a trace in memory can be ended");
+    let lat = writer.map_or(Vec::new(), |writer| writer.finish(&context).expect("a trace in memory can be ended"));
     Some(Trace { time, latency, context, lat })
 }
 
-/// Reads with all fields, with two only, and once more from the `.lat` that was made of it: the same trace each time.
+/// Reads with all fields, with two only, and (one input in sixteen, since it takes long) once more from the `.lat` that
+/// was made of it: the same trace each time.
 ///
 /// # Panics
 /// When the three differ.
@@ -55,14 +60,23 @@ pub fn check(bytes: &[u8], options: &ReadOptions) {
     if is_packed(bytes) {
         return;
     }
-    let all = read_checked(bytes, &ReadOptions { fields: FieldSet::EVERY, ..options.clone() });
-    let few = read_checked(bytes, &ReadOptions { fields: FieldSet::ALWAYS, ..options.clone() });
+    let with_lat = bytes.iter().fold(0, |sum: u8, &byte| sum.wrapping_add(byte)) % 16 == 0;
+    let all = read_checked(bytes, &ReadOptions { fields: FieldSet::EVERY, ..options.clone() }, with_lat);
+    let few = read_checked(bytes, &ReadOptions { fields: FieldSet::ALWAYS, ..options.clone() }, false);
     assert_eq!(all.is_some(), few.is_some(), "a projection decides over whether the trace can be read");
     let (Some(all), Some(few)) = (all, few) else { return };
-    assert!(all.time == few.time && all.latency == few.latency, "a projection changes the events");
-    assert_eq!(all.context, few.context, "a projection changes the account");
+    if options.format == Some(Format::Lat) && all.context.tally.get(Anomaly::DamagedRecords) > 0 {
+        // Damage in a column that is not asked for is not seen, and then the trace goes on.
+        assert!(few.time.starts_with(&all.time) && few.latency.starts_with(&all.latency), "other events");
+    } else {
+        assert!(all.time == few.time && all.latency == few.latency, "a projection changes the events");
+        assert_eq!(all.context, few.context, "a projection changes the account");
+    }
+    if all.lat.is_empty() {
+        return;
+    }
     let lat = ReadOptions { format: Some(Format::Lat), ..ReadOptions::new(FieldSet::EVERY) };
-    let again = read_checked(&all.lat, &lat).expect("our own trace can be read");
+    let again = read_checked(&all.lat, &lat, false).expect("our own trace can be read");
     assert!(all.time == again.time && all.latency == again.latency, "our own trace holds other events");
     assert_eq!(all.context, again.context, "our own trace has another account");
 }
