@@ -41,9 +41,9 @@ impl Rungs {
         self.grid.index(value / self.scale)
     }
 
-    /// The lowest value of a row.
+    /// The lowest value of a row; rows beyond the grid, which fill up a map, begin at the largest value.
     pub(crate) fn lower(&self, row: usize) -> u64 {
-        self.grid.lower(row).saturating_mul(self.scale)
+        if row < self.grid.len() { self.grid.lower(row).saturating_mul(self.scale) } else { u64::MAX }
     }
 
     /// First and last number of a row as a label shows them. The lowest row of powers of two holds 0 and 1.
@@ -62,7 +62,7 @@ impl Rungs {
     pub(crate) fn short_label(&self, row: usize) -> String {
         match (self.bytes, self.unit) {
             (true, _) => format_size(self.lower(row)),
-            (false, "usecs") if self.grid.lower(row) < 1 << 10 => format!("{}us", self.grid.lower(row)),
+            (false, "usecs") if self.lower(row) < 1_024_000 => format!("{}us", self.lower(row) / self.scale),
             (false, _) => format_duration(self.lower(row)),
         }
     }
