@@ -7,7 +7,11 @@ const STORY: &str = "testdata/perf_script/story_2s.txt.gz";
 
 #[track_caller]
 fn holds(name: &str, arguments: &[&str]) {
-    let printed = latscope(arguments).success();
+    same(name, latscope(arguments).success());
+}
+
+#[track_caller]
+fn same(name: &str, printed: String) {
     let path = testdata("cli").join(name);
     if std::env::var_os("LATSCOPE_BLESS").is_some() {
         std::fs::write(&path, &printed).expect("testdata can be written");
@@ -51,4 +55,27 @@ fn events() {
     holds("events.txt", &["events", "-r", STORY, "dev = 7:0 and lat > 103ms"]);
     let columns = "time,latency,device,kind,size,offset,comm";
     holds("events.csv", &["events", "-r", STORY, "--csv", "--columns", columns, "--sort", "latency", "lat > 103ms"]);
+}
+
+/// What is written on a picture, a line for each text, without tooltips: those are one for each cell.
+fn texts(svg: &str) -> String {
+    let mut texts = String::new();
+    for part in svg.split("<text").skip(1) {
+        let (text, _) = part.split_once("</text>").expect("a text has an end");
+        let (_, mut rest) = text.split_once('>').expect("a tag has an end");
+        while let Some((before, tag)) = rest.split_once('<') {
+            texts.push_str(before);
+            rest = tag.split_once('>').map_or("", |(_, after)| after);
+        }
+        texts.push_str(rest);
+        texts.push('\n');
+    }
+    texts
+}
+
+#[test]
+fn heatmap() {
+    same("heatmap.txt", texts(&latscope(&["heatmap", "-r", STORY]).success()));
+    let waiting = ["heatmap", "-r", STORY, "--weight", "time", "--by", "device", "--max", "50ms"];
+    same("heatmap_waiting.txt", texts(&latscope(&waiting).success()));
 }
