@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latscope_capture_file::{Progress, ReadOptions};
 use latscope_event::{Batch, Context, FieldSet, Mask};
 use latscope_filter::BoundFilter;
-use latscope_series::{HistogramSeries, SeriesBuilder};
+use latscope_series::{HistogramSeries, Quantity, SeriesBuilder};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
@@ -143,6 +143,13 @@ pub fn series(reading: &Reading, folding: &Folding, limit: u32) -> Result<(Histo
         return Err(Failure::Input(format!(
             "No event in this trace tells {field}, so there is nothing to show over it."
         )));
+    }
+    if folding.quantity == Quantity::Queue && series.total(None).totals().max == 0 && !series.slices().is_empty() {
+        return Err(Failure::Input(
+            "No request of this trace is seen to wait before its issue; record block:block_io_start or \
+             block:block_rq_insert too."
+                .into(),
+        ));
     }
     Ok((series, contexts))
 }
