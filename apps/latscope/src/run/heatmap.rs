@@ -4,6 +4,7 @@ use super::{output, read};
 use crate::Failure;
 use crate::args::{self, Colors};
 use crate::plan::{Folding, Reading};
+use latscope_series::Weight;
 use latscope_view_report::{ColorScale, HeatmapOptions, Palette, Scale, Theme, heatmap};
 
 pub fn run(reading: &Reading, folding: &Folding, typed: args::Heatmap) -> Result<(), Failure> {
@@ -35,7 +36,8 @@ fn options(reading: &Reading, folding: &Folding, typed: &args::Heatmap) -> Resul
             args::Scale::Sqrt => ColorScale::Sqrt,
             args::Scale::Linear => ColorScale::Linear,
         },
-        color_max: typed.color_max,
+        // Typed in seconds of time spent, drawn in nanoseconds.
+        color_max: typed.color_max.map(|rate| if folding.weight == Weight::Time { rate * 1e9 } else { rate }),
         palette: match typed.palette {
             Colors::Viridis => Palette::Viridis,
             Colors::Inferno => Palette::Inferno,
