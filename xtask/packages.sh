@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages named, if they are missing. `rust` stands for a Rust toolchain of any origin.
+# Installs the Debian packages named, if they are missing. `rust` stands for a Rust toolchain, of any origin but new enough.
 set -euo pipefail
 
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
@@ -7,10 +7,17 @@ installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok instal
 # A rustup-managed toolchain may not be on the path of a non-login shell.
 if [ -f "$HOME/.cargo/env" ]; then . "$HOME/.cargo/env"; fi
 
+# Debian 12 carries a Rust that is too old for this code; Debian 13 carries rustup, which gets the present one.
+rust_is_new_enough() {
+    local version
+    version=$(rustc --version 2>/dev/null | cut -d' ' -f2) || return 1
+    [ -n "$version" ] && [ "$(printf '%s\n' 1.88 "$version" | sort -V | head -n 1)" = 1.88 ]
+}
+
 missing=()
 for package in "$@"; do
     case $package in
-        rust) command -v cargo >/dev/null || missing+=(cargo rustc rust-clippy rustfmt) ;;
+        rust) rust_is_new_enough || missing+=(rustup) ;;
         python3-venv) python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv) ;;
         python3-pip) python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip) ;;
         gcc) command -v cc >/dev/null || missing+=(gcc libc6-dev) ;;
@@ -27,4 +34,11 @@ fi
 echo "Installing ${missing[*]}" >&2
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq >&2
+if [[ " ${missing[*]} " == *" rustup "* ]] && ! apt-cache show rustup >/dev/null 2>&1; then
+    echo "Rust 1.88 or newer is needed and this Debian has neither it nor rustup; install rustup by hand, then try again." >&2
+    exit 3
+fi
 apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+if [[ " ${missing[*]} " == *" rustup "* ]]; then
+    rustup default stable >&2
+fi
