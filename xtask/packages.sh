@@ -7,7 +7,7 @@ installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok instal
 # A rustup-managed toolchain may not be on the path of a non-login shell.
 if [ -f "$HOME/.cargo/env" ]; then . "$HOME/.cargo/env"; fi
 
-# Debian 12 carries a Rust that is too old for this code; Debian 13 carries rustup, which gets the present one.
+# Debian 12's own Rust is too old for this code, but it keeps a newer one to build browsers with; Debian 13 has rustup.
 rust_is_new_enough() {
     local version
     version=$(rustc --version 2>/dev/null | cut -d' ' -f2) || return 1
@@ -17,7 +17,7 @@ rust_is_new_enough() {
 missing=()
 for package in "$@"; do
     case $package in
-        rust) rust_is_new_enough || missing+=(rustup) ;;
+        rust) rust_is_new_enough || missing+=(rust) ;;
         python3-venv) python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv) ;;
         python3-pip) python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip) ;;
         gcc) command -v cc >/dev/null || missing+=(gcc libc6-dev) ;;
@@ -34,11 +34,21 @@ fi
 echo "Installing ${missing[*]}" >&2
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq >&2
-if [[ " ${missing[*]} " == *" rustup "* ]] && ! apt-cache show rustup >/dev/null 2>&1; then
-    echo "Rust 1.88 or newer is needed and this Debian has neither it nor rustup; install rustup by hand, then try again." >&2
-    exit 3
-fi
-apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
-if [[ " ${missing[*]} " == *" rustup "* ]]; then
+can_have() { apt-cache policy "$1" | grep -q 'Candidate: [0-9]'; }
+packages=()
+for package in "${missing[@]}"; do
+    if [ "$package" != rust ]; then
+        packages+=("$package")
+    elif can_have rustup; then
+        packages+=(rustup)
+    elif can_have rustc-web; then
+        packages+=(cargo-web rustc-web)
+    else
+        echo "Rust 1.88 or newer is needed and this Debian has none; install rustup by hand, then try again." >&2
+        exit 3
+    fi
+done
+apt-get install -y -qq --no-install-recommends "${packages[@]}" >&2
+if [[ " ${packages[*]} " == *" rustup "* ]]; then
     rustup default stable >&2
 fi
