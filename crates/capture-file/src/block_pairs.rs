@@ -5,6 +5,7 @@
 //! pair is counted, never guessed.
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, LossRange, Unfinished, format_size};
 use std::collections::VecDeque;
 
@@ -177,21 +178,18 @@ impl BlockPairs {
     }
 
     fn issue(&mut self, record: &Record, context: &mut Context) {
-        let key = (record.dev, record.sector);
-        match self.open.get_mut(&key) {
-            Some(open) if open.state == State::Issued => {
-                context.tally.add(lost_by(open, self.losses), 1);
-                *open = Open::new(record, State::Issued, self.losses);
+        self.make_room(context);
+        match self.open.entry((record.dev, record.sector)) {
+            Entry::Vacant(place) => drop(place.insert(Open::new(record, State::Issued, self.losses))),
+            Entry::Occupied(mut open) if open.get().state == State::Issued => {
+                context.tally.add(lost_by(open.get(), self.losses), 1);
+                open.insert(Open::new(record, State::Issued, self.losses));
             }
-            Some(open) => {
-                if open.state == State::Requeued {
+            Entry::Occupied(mut open) => {
+                if open.get().state == State::Requeued {
                     context.tally.add(Anomaly::Requeue, 1);
                 }
-                open.issue(record);
-            }
-            None => {
-                self.make_room(context);
-                self.open.insert(key, Open::new(record, State::Issued, self.losses));
+                open.get_mut().issue(record);
             }
         }
     }
@@ -301,7 +299,9 @@ impl BlockPairs {
         batch.push_code(Field::Dev, dev);
         batch.push_i64(Field::Pid, id(open.pid));
         batch.push_i64(Field::Tid, id(open.tid));
-        batch.push_text(Field::Comm, Some(trimmed(&open.comm)));
+        if batch.fields().contains(Field::Comm) {
+            batch.push_text(Field::Comm, Some(trimmed(&open.comm)));
+        }
         batch.push_text(Field::Error, (record.error != 0).then(|| error_name(record.error)));
         batch.push_u64(Field::Queue, open.issued_ns.saturating_sub(open.queued_ns).try_into().unwrap_or(0));
         batch.push_missing_but(FILLS);
@@ -345,10 +345,15 @@ impl BlockPairs {
     }
 
     /// Keeps the table bounded: of too many requests in flight the older half goes.
+    #[inline]
     fn make_room(&mut self, context: &mut Context) {
-        if self.open.len() < IN_FLIGHT_LIMIT {
-            return;
+        if self.open.len() >= IN_FLIGHT_LIMIT {
+            self.evict(context);
         }
+    }
+
+    #[cold]
+    fn evict(&mut self, context: &mut Context) {
         let mut times: Vec<i64> = self.open.values().map(|open| open.issued_ns).collect();
         let middle = times.len() / 2;
         let (_, &mut median, _) = times.select_nth_unstable(middle);

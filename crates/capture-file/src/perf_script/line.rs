@@ -4,6 +4,7 @@
 //! The anchor is the time: digits, a point, six or nine digits, a colon and a blank, then the name of an event.
 //! Fields are never counted from either end.
 
+use super::scan::{blanks, find, leading_number, trailing_number};
 use crate::block_pairs::{NO_ID, Record, Step, padded};
 use memchr::{memchr, memchr_iter, memrchr};
 
@@ -55,18 +56,54 @@ pub struct Who<'a> {
     pub cpu: Option<u32>,
 }
 
-/// Understands lines. Columns mostly stand where they stood in the line before, so it looks there first.
+/// Understands lines. Columns mostly stand where they stood in the line before and say the same, so it looks there first.
 #[derive(Default)]
 pub struct LineParser {
     /// Where the colon behind the time stood.
     colon: usize,
+    seconds: Seconds,
+    device: Device,
+    /// Tails seen, each in the place that its hash says.
+    tails: [Tail; 1 << TAIL_BITS],
+}
+
+/// The last seconds before a point.
+#[derive(Default)]
+struct Seconds {
+    /// Their digits and the blank before, in the high bytes; the low bytes do not count.
+    word: u64,
+    ignored_bits: u32,
+    width: usize,
+    seconds: u64,
+}
+
+/// The last device, `MA,MI` and a blank.
+#[derive(Default)]
+struct Device {
+    /// Its text in the low bytes; the high bytes do not count.
+    word: u64,
+    ignored_bits: u32,
+    len: usize,
+    dev: u32,
+}
+
+/// Sizes and command names are few, and one place for each of them is found faster than their text is read.
+const TAIL_BITS: u32 = 5;
+
+/// What stands behind the first sector: ` + N [PRIO ][COMM or ERROR]`.
+#[derive(Default)]
+struct Tail {
+    key: TailKey,
+    sectors: u32,
+    error: i32,
+    comm: [u8; 16],
 }
 
 impl LineParser {
     /// Understands a line (without its newline).
-    #[inline]
+    #[inline(always)]
     pub fn parse<'a>(&mut self, line: &'a [u8]) -> Line<'a> {
-        let anchor = match anchor_at(line, self.colon) {
+        let anchor = match self.anchor_at(line, self.colon) {
             Some(anchor) => anchor,
             None => match anchor(line) {
                 Some((anchor, colon)) => {
@@ -76,8 +113,164 @@ impl LineParser {
                 None => return without_anchor(line),
             },
         };
-        event(line, &anchor)
+        let rest = &line[anchor.event..];
+        match rest.strip_prefix(b"block:block_") {
+            Some(rest) => self.block(line, &anchor, rest),
+            None => other_event(line, &anchor, rest),
+        }
     }
+
+    /// The anchor whose colon stands here.
+    #[inline(always)]
+    fn anchor_at(&mut self, line: &[u8], colon: usize) -> Option<Anchor> {
+        if colon < 16 || line.get(colon..colon + 2) != Some(b": ") || line[colon - 7] != b'.' {
+            return anchor_at(line, colon);
+        }
+        let point = colon - 7;
+        let known = &mut self.seconds;
+        let word = u64::from_le_bytes(*line[..point].last_chunk()?);
+        if (word ^ known.word) >> known.ignored_bits != 0 || known.width == 0 {
+            let anchor = anchor_at(line, colon)?;
+            let width = point - anchor.time;
+            if width < 8 {
+                let seconds = (anchor.time_ns / 1_000_000_000) as u64;
+                *known = Seconds { word, ignored_bits: 56 - 8 * width as u32, width, seconds };
+            }
+            return Some(anchor);
+        }
+        let (fraction_us, 6) = trailing_number(&line[..colon]) else { return None };
+        let time_ns = (known.seconds * 1_000_000_000 + fraction_us * 1000) as i64;
+        Some(Anchor { time: point - known.width, event: event_start(line, colon + 2), time_ns })
+    }
+
+    /// `rq_issue: MA,MI RWBS [BYTES ](CMD) SECTOR + N [PRIO ][COMM or ERROR]`; vendor kernels put more before the last
+    /// bracket.
+    #[inline(always)]
+    fn block<'a>(&mut self, line: &'a [u8], anchor: &Anchor, rest: &'a [u8]) -> Line<'a> {
+        let found = STEPS.iter().find_map(|&(name, step)| Some((step, rest.strip_prefix(name)?)));
+        let Some((step, payload)) = found else {
+            return if rest.contains(&b':') { Line::Other } else { Line::Unknown };
+        };
+        match self.payload(line, anchor, step, payload) {
+            Some(record) => Line::Block(record),
+            None => Line::Unknown,
+        }
+    }
+
+    #[inline(always)]
+    fn payload(&mut self, line: &[u8], anchor: &Anchor, step: Step, payload: &[u8]) -> Option<Record> {
+        let mut at = Cursor(payload);
+        at.blanks();
+        let dev = self.device(&mut at)?;
+        let rwbs = at.letters()?;
+        let bytes = if at.0.first() == Some(&b'(') { 0 } else { at.number().inspect(|_| at.blanks())? };
+        // A passthrough command prints its bytes between the brackets.
+        match at.0.strip_prefix(b"()") {
+            Some(rest) => at.0 = rest,
+            None => drop(at.until(b')')?),
+        }
+        at.blanks();
+        let sector = at.number()?;
+        let of_issuer = matches!(step, Step::Issue | Step::Insert | Step::Start);
+        let (pid, tid) = if of_issuer { ids(&line[..anchor.time]) } else { (NO_ID, NO_ID) };
+        let key = TailKey::new(at.0, of_issuer);
+        let known = &mut self.tails[key.place()];
+        if key != known.key || key.len == 0 {
+            *known = tail(at.0, of_issuer)?;
+            known.key = key;
+        }
+        Some(Record {
+            time_ns: anchor.time_ns,
+            sector,
+            bytes: u32::try_from(bytes).ok()?,
+            sectors: known.sectors,
+            dev,
+            error: known.error,
+            pid,
+            tid,
+            step,
+            rwbs,
+            comm: known.comm,
+        })
+    }
+
+    /// `MA,MI` and a blank, as the kernel packs it.
+    #[inline(always)]
+    fn device(&mut self, at: &mut Cursor) -> Option<u32> {
+        let word = at.0.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let known = &mut self.device;
+        if let Some(word) = word
+            && known.len > 0
+            && (word ^ known.word) << known.ignored_bits == 0
+        {
+            at.0 = &at.0[known.len..];
+            return Some(known.dev);
+        }
+        let before = at.0.len();
+        let major = u32::try_from(at.number()?).ok().filter(|&major| major < 1 << 12)?;
+        at.byte(b',')?;
+        let minor = u32::try_from(at.number()?).ok().filter(|&minor| minor < 1 << 20)?;
+        at.byte(b' ')?;
+        let (len, dev) = (before - at.0.len(), major << 20 | minor);
+        if let Some(word) = word.filter(|_| len <= 8) {
+            *known = Device { word, ignored_bits: 64 - 8 * len as u32, len, dev };
+        }
+        Some(dev)
+    }
+}
+
+const STEPS: [(&[u8], Step); 6] = [
+    (b"rq_issue:", Step::Issue),
+    (b"rq_complete:", Step::Complete),
+    (b"rq_requeue:", Step::Requeue),
+    (b"rq_insert:", Step::Insert),
+    (b"io_start:", Step::Start),
+    (b"io_done:", Step::Done),
+];
+
+/// All of a text of 8 to 32 bytes: its length, beginning and end, which may overlap. Length 0 for any other.
+#[derive(Default, PartialEq, Eq)]
+struct TailKey {
+    len: usize,
+    of_issuer: bool,
+    first: u128,
+    last: u128,
+}
+
+impl TailKey {
+    #[inline(always)]
+    fn new(text: &[u8], of_issuer: bool) -> TailKey {
+        let of_eight = |bytes: &[u8; 8]| u128::from(u64::from_le_bytes(*bytes));
+        let (len, first, last) = match text.len() {
+            16..=32 => (text.len(), text.first_chunk().copied(), text.last_chunk().copied()),
+            8..=15 => {
+                let (first, last) = (text.first_chunk().map(of_eight), text.last_chunk().map(of_eight));
+                (text.len(), first.map(u128::to_le_bytes), last.map(u128::to_le_bytes))
+            }
+            _ => (0, None, None),
+        };
+        let word = |bytes: Option<[u8; 16]>| u128::from_le_bytes(bytes.unwrap_or_default());
+        TailKey { len, of_issuer, first: word(first), last: word(last) }
+    }
+
+    /// Where in the table it belongs.
+    #[inline(always)]
+    fn place(&self) -> usize {
+        let mixed = self.first as u64 ^ ((self.last >> 64) as u64 ^ self.last as u64).rotate_left(20);
+        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - TAIL_BITS)) as usize
+    }
+}
+
+fn tail(text: &[u8], of_issuer: bool) -> Option<Tail> {
+    let mut at = Cursor(text);
+    at.blanks();
+    at.byte(b'+')?;
+    at.blanks();
+    let sectors = u32::try_from(at.number()?).ok()?;
+    at.until(b'[')?;
+    let last = &at.0[..memrchr(b']', at.0)?];
+    let error = if of_issuer { 0 } else { signed(last).unwrap_or(0) };
+    Some(Tail { key: TailKey::default(), sectors, error, comm: padded(if of_issuer { last } else { b"" }) })
 }
 
 /// A line that is no record.
@@ -90,11 +283,7 @@ fn without_anchor(line: &[u8]) -> Line<'_> {
     }
 }
 
-fn event<'a>(line: &'a [u8], anchor: &Anchor) -> Line<'a> {
-    let rest = &line[anchor.event..];
-    if let Some(rest) = rest.strip_prefix(b"block:block_") {
-        return block(line, anchor, rest);
-    }
+fn other_event<'a>(line: &'a [u8], anchor: &Anchor, rest: &'a [u8]) -> Line<'a> {
     if let Some(rest) = rest.strip_prefix(b"raw_syscalls:sys_") {
         return raw_syscall(line, anchor, rest);
     }
@@ -143,46 +332,31 @@ fn anchor_at(line: &[u8], colon: usize) -> Option<Anchor> {
         return None;
     };
     let point = colon - decimals - 1;
-    let mut time = point;
-    let (mut seconds, mut scale) = (0i64, 1i64);
-    while time > 0 && line[time - 1].is_ascii_digit() {
-        time -= 1;
-        // Ten digits of seconds last until the year 2286.
-        if point - time > 10 {
-            return None;
-        }
-        seconds += i64::from(line[time] - b'0') * scale;
-        scale *= 10;
-    }
-    if time == point || time > 0 && line[time - 1] != b' ' {
+    let (seconds, width) = trailing_number(&line[..point]);
+    let time = point - width;
+    // Ten digits of seconds last until the year 2286 and cannot overflow.
+    if !(1..=10).contains(&width) || time > 0 && line[time - 1] != b' ' {
         return None;
     }
-    let mut fraction = 0;
-    for &byte in &line[point + 1..colon] {
-        if !byte.is_ascii_digit() {
-            return None;
-        }
-        fraction = fraction * 10 + i64::from(byte - b'0');
+    let (fraction, width) = trailing_number(&line[..colon]);
+    if width != decimals {
+        return None;
     }
     let fraction_ns = if decimals == 6 { fraction * 1000 } else { fraction };
-    let time_ns = seconds.checked_mul(1_000_000_000)?.checked_add(fraction_ns)?;
+    let time_ns = i64::try_from(seconds * 1_000_000_000 + fraction_ns).ok()?;
     Some(Anchor { time, event: event_start(line, colon + 2), time_ns })
 }
 
 /// The start of the event's name, behind padding and an optional period.
-fn event_start(line: &[u8], mut at: usize) -> usize {
-    let skip_blanks = |mut at: usize| {
-        while line.get(at) == Some(&b' ') {
-            at += 1;
-        }
-        at
-    };
-    at = skip_blanks(at);
-    let mut end = at;
-    while line.get(end).is_some_and(u8::is_ascii_digit) {
-        end += 1;
+#[inline]
+fn event_start(line: &[u8], at: usize) -> usize {
+    let skip_blanks = |at: usize| at + line.get(at..).map_or(0, blanks);
+    let at = skip_blanks(at);
+    if !line.get(at).is_some_and(u8::is_ascii_digit) {
+        return at;
     }
-    if end > at && line.get(end) == Some(&b' ') { skip_blanks(end) } else { at }
+    let end = at + line[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if line.get(end) == Some(&b' ') { skip_blanks(end) } else { at }
 }
 
 /// `COMM TID`, `COMM PID/TID`, with or without `[CPU]`; an exiting task prints `:-1    -1`.
@@ -206,97 +380,25 @@ fn who(columns: &[u8]) -> Who<'_> {
 }
 
 /// Process and thread of these columns, as [`who`] finds them.
-#[inline]
+#[inline(always)]
 fn ids(columns: &[u8]) -> (i32, i32) {
     // The common form is `TID [CPU] `, with blanks before; whatever else it is goes the long way.
-    let mut at = columns.len();
-    let skip = |mut at: usize, while_: fn(u8) -> bool| {
-        while at > 0 && while_(columns[at - 1]) {
-            at -= 1;
-        }
-        at
+    let common = || {
+        let before_cpu = columns.trim_ascii_end().strip_suffix(b"]")?;
+        let (_, width) = trailing_number(before_cpu);
+        let before_tid = before_cpu[..before_cpu.len() - width].strip_suffix(b" [")?.trim_ascii_end();
+        let (tid, width) = trailing_number(before_tid);
+        let is_alone = before_tid[..before_tid.len() - width].ends_with(b" ");
+        (is_alone && (1..=9).contains(&width)).then_some((NO_ID, tid as i32))
     };
-    at = skip(at, |byte| byte == b' ');
-    if at > 0 && columns[at - 1] == b']' {
-        at = skip(at - 1, |byte| byte.is_ascii_digit());
-        if at > 0 && columns[at - 1] == b'[' {
-            let end = skip(at - 1, |byte| byte == b' ');
-            let start = skip(end, |byte| byte.is_ascii_digit());
-            if start > 0 && columns[start - 1] == b' ' && (1..=9).contains(&(end - start)) {
-                let tid = columns[start..end].iter().fold(0, |sum, &byte| sum * 10 + i32::from(byte - b'0'));
-                return (NO_ID, tid);
-            }
-        }
-    }
-    let who = who(columns);
-    (who.pid, who.tid)
+    common().unwrap_or_else(|| {
+        let who = who(columns);
+        (who.pid, who.tid)
+    })
 }
 
 fn signed(text: &[u8]) -> Option<i32> {
     std::str::from_utf8(text).ok()?.parse().ok()
-}
-
-/// `rq_issue: MA,MI RWBS [BYTES ](CMD) SECTOR + N [PRIO ][COMM or ERROR]`; vendor kernels put more before the last bracket.
-fn block<'a>(line: &'a [u8], anchor: &Anchor, rest: &'a [u8]) -> Line<'a> {
-    let Some(colon) = rest.iter().position(|&byte| byte == b':') else { return Line::Unknown };
-    let step = match &rest[..colon] {
-        b"rq_issue" => Step::Issue,
-        b"rq_complete" => Step::Complete,
-        b"rq_requeue" => Step::Requeue,
-        b"rq_insert" => Step::Insert,
-        b"io_start" => Step::Start,
-        b"io_done" => Step::Done,
-        _ => return Line::Other,
-    };
-    match block_payload(line, anchor, step, &rest[colon + 1..]) {
-        Some(record) => Line::Block(record),
-        None => Line::Unknown,
-    }
-}
-
-fn block_payload(line: &[u8], anchor: &Anchor, step: Step, payload: &[u8]) -> Option<Record> {
-    let mut at = Cursor(payload);
-    at.blanks();
-    let major = at.number()?;
-    at.byte(b',')?;
-    let minor = at.number()?;
-    at.byte(b' ')?;
-    let rwbs = at.word()?;
-    let bytes = if at.0.first() == Some(&b'(') { 0 } else { at.number().inspect(|_| at.blanks())? };
-    // A passthrough command prints its bytes between the brackets.
-    match at.0.strip_prefix(b"()") {
-        Some(rest) => at.0 = rest,
-        None => drop(at.until(b')')?),
-    }
-    at.blanks();
-    let sector = at.number()?;
-    at.blanks();
-    at.byte(b'+')?;
-    at.blanks();
-    let sectors = at.number()?;
-    let open = at.0.iter().position(|&byte| byte == b'[')?;
-    let close = match at.0 {
-        [.., b']'] => at.0.len() - 1,
-        rest => memrchr(b']', rest)?,
-    };
-    let tail = at.0.get(open + 1..close)?;
-    let of_issuer = matches!(step, Step::Issue | Step::Insert | Step::Start);
-    let (pid, tid) = if of_issuer { ids(&line[..anchor.time]) } else { (NO_ID, NO_ID) };
-    let error = if of_issuer || tail == b"0" { 0 } else { signed(tail).unwrap_or(0) };
-    Some(Record {
-        time_ns: anchor.time_ns,
-        sector,
-        bytes: u32::try_from(bytes).ok()?,
-        sectors: u32::try_from(sectors).ok()?,
-        dev: u32::try_from(major).ok().filter(|&major| major < 1 << 12)? << 20
-            | u32::try_from(minor).ok().filter(|&minor| minor < 1 << 20)?,
-        error,
-        pid,
-        tid,
-        step,
-        rwbs: padded(rwbs),
-        comm: padded(if of_issuer { tail } else { b"" }),
-    })
 }
 
 /// `enter: NR 0 (3, 7ffe.., 340, 0, 0, 0)` with hexadecimal arguments, `exit: NR 0 = 832`.
@@ -380,10 +482,9 @@ fn is_stack_line(line: &[u8]) -> bool {
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
+    #[inline(always)]
     fn blanks(&mut self) {
-        while let [b' ', rest @ ..] = self.0 {
-            self.0 = rest;
-        }
+        self.0 = &self.0[blanks(self.0)..];
     }
 
     fn byte(&mut self, byte: u8) -> Option<()> {
@@ -392,34 +493,23 @@ impl<'a> Cursor<'a> {
     }
 
     /// A decimal number; `None` when there is none or it exceeds `u64`.
-    #[inline]
+    #[inline(always)]
     fn number(&mut self) -> Option<u64> {
-        let mut value: u64 = 0;
-        let mut len = 0;
-        for &byte in self.0 {
-            let digit = byte.wrapping_sub(b'0');
-            if digit > 9 {
-                break;
-            }
-            // Nineteen digits always fit.
-            value = if len < 19 {
-                value * 10 + u64::from(digit)
-            } else {
-                value.checked_mul(10)?.checked_add(u64::from(digit))?
-            };
-            len += 1;
-        }
+        let (value, len) = leading_number(self.0)?;
         self.0 = &self.0[len..];
         (len > 0).then_some(value)
     }
 
-    /// What stands before the next blank, which is near; goes behind it.
-    #[inline]
-    fn word(&mut self) -> Option<&'a [u8]> {
-        let at = self.0.iter().position(|&byte| byte == b' ')?;
-        let (word, rest) = self.0.split_at(at);
-        self.0 = &rest[1..];
-        Some(word)
+    /// A word of a few letters, zero padded; goes behind the blank that ends it.
+    #[inline(always)]
+    fn letters(&mut self) -> Option<[u8; 8]> {
+        let end = find(self.0, b' ')?;
+        let letters = match self.0.first_chunk::<8>() {
+            Some(bytes) if end < 8 => (u64::from_le_bytes(*bytes) & ((1 << (8 * end)) - 1)).to_le_bytes(),
+            _ => padded(&self.0[..end]),
+        };
+        self.0 = &self.0[end + 1..];
+        Some(letters)
     }
 
     /// What stands before the next such byte; goes behind it.

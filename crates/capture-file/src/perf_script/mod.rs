@@ -2,6 +2,7 @@
 
 mod line;
 mod parallel;
+mod scan;
 
 use crate::block_pairs::BlockPairs;
 use crate::input::Input;
@@ -81,13 +82,13 @@ impl Reader {
     fn take(&mut self, parsed: &mut Parsed, sink: &mut Sink) -> ControlFlow<()> {
         self.context.tally.add(Anomaly::UnparsedLines, parsed.unknown);
         self.context.tally.add(Anomaly::OtherRecords, parsed.other);
-        let Parsed { entries, calls, .. } = parsed;
+        let Parsed { entries, calls, is_sorted, .. } = parsed;
         self.watch_order(entries, calls);
-        if !entries.is_sorted_by_key(|entry| entry.time(calls)) {
+        if !*is_sorted {
             // Text of a threads folder or of an old perf is nearly in order; records of one moment keep their order.
             entries.sort_by_key(|entry| entry.time(calls));
         }
-        for entry in entries.iter() {
+        for entry in entries.iter_mut() {
             self.entry(entry, calls);
             if self.batch.is_full() {
                 let go_on = sink(&self.context, &self.batch);
@@ -98,7 +99,8 @@ impl Reader {
         ControlFlow::Continue(())
     }
 
-    fn entry(&mut self, entry: &Entry, calls: &[CallRecord]) {
+    #[inline]
+    fn entry(&mut self, entry: &mut Entry, calls: &[CallRecord]) {
         if let Some(time_ns) = entry.time(calls) {
             self.records += 1;
             if time_ns < self.last_ns {
@@ -109,8 +111,8 @@ impl Reader {
         let shift = self.anchored.shift_ns;
         match entry {
             Entry::Block(record) => {
-                let record = block_pairs::Record { time_ns: record.time_ns.saturating_add(shift), ..*record };
-                self.blocks.push(&record, &mut self.batch, &mut self.context);
+                record.time_ns = record.time_ns.saturating_add(shift);
+                self.blocks.push(record, &mut self.batch, &mut self.context);
             }
             Entry::Call(at) => {
                 let Some(record) = calls.get(*at as usize) else { return };

@@ -56,6 +56,8 @@ pub struct Parsed {
     pub calls: Vec<CallRecord>,
     pub unknown: u64,
     pub other: u64,
+    /// Whether every record is as late as the one before or later.
+    pub is_sorted: bool,
     parser: LineParser,
 }
 
@@ -72,6 +74,8 @@ impl Parsed {
         if from < chunk.len() {
             self.line(&chunk[from..], &chunk[..from]);
         }
+        // While they are in this processor's cache.
+        self.is_sorted = self.entries.is_sorted_by_key(|entry| entry.time(&self.calls));
     }
 
     #[inline]
