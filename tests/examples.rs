@@ -40,7 +40,7 @@ fn furnish(folder: &Path) {
 #[track_caller]
 fn runs(example: &str, folder: &Path) -> bool {
     // Recording needs a machine that allows it; other words are of capabilities still to come; jq and perf are not ours.
-    let later = ["perf record", "latscope record", "app.scap"].iter().any(|words| example.contains(words));
+    let later = ["perf record", "latscope record"].iter().any(|words| example.contains(words));
     let needed = ["perf", "jq", "less"].into_iter();
     let mut needed = needed.filter(|name| example.split([' ', '|']).any(|word| word == *name));
     if later || !needed.all(installed) {

@@ -24,7 +24,8 @@ fn pictures() -> Vec<(&'static str, Vec<&'static str>)> {
 }
 
 fn draw(folder: &Path, name: &str, more: &[&str]) -> std::path::PathBuf {
-    let trace = testdata("perf_script/story_2s.txt.gz");
+    // Requests are seen to wait only where the trace has the records of their queueing.
+    let trace = testdata(if name == "queue" { "perf_script/all_events.txt.gz" } else { "perf_script/story_2s.txt.gz" });
     let path = folder.join(format!("{name}.svg"));
     let arguments = ["heatmap", "-r", trace.to_str().unwrap(), "-o", path.to_str().unwrap()];
     latscope(&[&arguments[..], more].concat()).success();

@@ -135,8 +135,11 @@ impl Open {
 
     fn issue(&mut self, record: &Record) {
         self.issued_ns = record.time_ns;
-        // A request that queued may have grown by merges before it was issued.
-        self.bytes = bytes_of(record);
+        // A request that queued may have grown by merges before it was issued; what is issued again after a part of it
+        // completed is only the rest.
+        if self.first_sector == record.sector {
+            self.bytes = bytes_of(record);
+        }
         self.sectors = record.sectors;
         self.rwbs = record.rwbs;
         if self.state == State::Queued {

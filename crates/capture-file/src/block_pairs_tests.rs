@@ -105,6 +105,18 @@ fn partial_completions_end_with_the_last_part() {
 }
 
 #[test]
+fn the_rest_of_a_request_that_is_issued_again_keeps_the_size_of_the_whole() {
+    let (events, _) = paired(&[
+        record(0, Step::Issue, "W", 8, 16),
+        record(10, Step::Complete, "W", 8, 4),
+        record(20, Step::Requeue, "W", 12, 12),
+        record(30, Step::Issue, "W", 12, 12),
+        record(50, Step::Complete, "W", 12, 12),
+    ]);
+    assert_eq!(events, [(20, 30, 8192)]);
+}
+
+#[test]
 fn flushes_pair_in_device_order_and_their_parent_is_no_request() {
     let (events, context) = paired(&[
         record(0, Step::Issue, "FF", 0, 0),

@@ -106,6 +106,9 @@ pub fn detect(input: &mut Input) -> Result<Format, Error> {
         }
     }
     match perhaps {
+        _ if is_directory => {
+            fail("This folder is no recording; of folders only those that perf record --threads writes are known.")
+        }
         Some(format) => Ok(format),
         None => fail("The format is not known; give it with --format (latscope formats lists them)."),
     }

@@ -5,7 +5,8 @@ use crate::{Error, Place, Progress};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How much of the beginning is looked at to find out the format.
 pub const HEAD_BYTES: usize = 64 * 1024;
@@ -23,6 +24,26 @@ pub struct Input<'a> {
     reader: Box<dyn Read + Send + 'a>,
     head: Vec<u8>,
     head_taken: usize,
+    /// Set when compressed data ended in the middle.
+    pub cut: Arc<AtomicBool>,
+}
+
+/// Takes the sudden end of compressed data as the end of the file, and remembers it: what came before is of use.
+struct UpToTheCut<R> {
+    inner: R,
+    cut: Arc<AtomicBool>,
+}
+
+impl<R: Read> Read for UpToTheCut<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.inner.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.cut.store(true, Ordering::Relaxed);
+                Ok(0)
+            }
+            result => result,
+        }
+    }
 }
 
 /// Counts the bytes that pass, for the progress bar.
@@ -77,19 +98,22 @@ impl<'a> Input<'a> {
         let got = read_full(&mut raw, &mut magic).map_err(fail)?;
         let raw = io::Cursor::new(magic).take(got as u64).chain(raw);
         let mut streamed = path.is_none();
+        let cut = Arc::new(AtomicBool::new(false));
+        let up_to = Arc::clone(&cut);
         let reader: Box<dyn Read + Send + 'a> = match magic {
             [0x1f, 0x8b, ..] => {
                 streamed = true;
                 // Concatenated members are one file, as for zcat.
-                Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(256 * 1024, raw)))
+                let inner = flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(256 * 1024, raw));
+                Box::new(UpToTheCut { inner, cut: up_to })
             }
             [0x28, 0xb5, 0x2f, 0xfd] => {
                 streamed = true;
-                Box::new(zstd::Decoder::new(raw).map_err(fail)?)
+                Box::new(UpToTheCut { inner: zstd::Decoder::new(raw).map_err(fail)?, cut: up_to })
             }
             _ => Box::new(raw),
         };
-        let mut input = Input { name, path, streamed, reader, head: Vec::new(), head_taken: 0 };
+        let mut input = Input { name, path, streamed, reader, head: Vec::new(), head_taken: 0, cut };
         let mut head = vec![0; HEAD_BYTES];
         let got = read_full(&mut input.reader, &mut head).map_err(|error| input.error(&error))?;
         head.truncate(got);
@@ -254,6 +278,22 @@ mod tests {
         text.resize(3 * CHUNK_BYTES, b'x');
         text.extend_from_slice(b"\nlast\n");
         assert_eq!(chunks_of(&text), (b"first\nlast\n".to_vec(), 1));
+    }
+
+    #[test]
+    fn compressed_data_that_is_cut_yields_what_comes_before() {
+        let text: Vec<u8> = (0..200_000).flat_map(|number| format!("line {number}\n").into_bytes()).collect();
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&text).unwrap();
+        for packed in [gzip.finish().unwrap(), zstd::encode_all(&text[..], 1).unwrap()] {
+            let input = Input::from_bytes("test", &packed[..packed.len() / 2]).unwrap();
+            let cut = Arc::clone(&input.cut);
+            let (mut lines, mut all, mut chunk) = (input.lines(), Vec::new(), Vec::new());
+            while lines.next(&mut chunk).unwrap() {
+                all.extend_from_slice(&chunk);
+            }
+            assert!(!all.is_empty() && text.starts_with(&all) && cut.load(Ordering::Relaxed));
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub use lat::LatWriter;
 pub use parquet::{ParquetWriter, SeriesHeader, SeriesReader, SeriesRow, write_series_parquet};
 pub use two_columns::TwoColumns;
 
-use latscope_event::{Batch, Context, FieldSet};
+use latscope_event::{Anomaly, Batch, Context, FieldSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -91,11 +91,18 @@ fn read_input(mut input: input::Input, options: &ReadOptions, sink: &mut Sink) -
         Some(format) => format,
         None => detect::detect(&mut input)?,
     };
-    match format {
+    let cut = std::sync::Arc::clone(&input.cut);
+    let context = match format {
         Format::Lat => lat::read(input, options, sink),
         Format::Parquet | Format::ParquetSeries => parquet::read(input, options, sink),
         Format::PerfData => perf_data::read(input, options, sink),
         Format::PerfScript => perf_script::read(input, options, sink),
         Format::TwoColumns => two_columns::read(input, options, sink),
-    }
+    };
+    context.map(|mut context| {
+        if cut.load(std::sync::atomic::Ordering::Relaxed) && context.tally.get(Anomaly::Truncated) == 0 {
+            context.tally.add(Anomaly::Truncated, 1);
+        }
+        context
+    })
 }

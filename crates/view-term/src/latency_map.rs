@@ -100,7 +100,7 @@ impl Maps {
         let high = rungs.row(options.max.unwrap_or(most)).max(1);
         let low = match options.min {
             Some(min) => rungs.row(min).min(high),
-            None => rungs.row(least).max((high + 1).saturating_sub(ROWS)),
+            None => rungs.row(least).max((high + 1).saturating_sub(ROWS)).min(high),
         };
         let folded = (rungs.row(least) < low, rungs.row(most) > high);
 
