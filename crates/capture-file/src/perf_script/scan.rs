@@ -8,7 +8,7 @@ const HIGH: u64 = 0x8080_8080_8080_8080;
 #[inline(always)]
 fn not_digits(word: u64) -> u64 {
     // Without its high bit, a byte above 9 reaches the high bit when 0x76 is added, and none carries into the next.
-    ((word & !HIGH) + 0x76 * EACH | word) & HIGH
+    (((word & !HIGH) + 0x76 * EACH) | word) & HIGH
 }
 
 /// Eight digits of a text, most significant first, each xor `0`, as a number.
@@ -25,7 +25,7 @@ fn number_of(digits: u64) -> u64 {
 pub fn leading_number(text: &[u8]) -> Option<(u64, usize)> {
     let (mut value, mut len) = (0, 0);
     if let Some(bytes) = text.first_chunk::<8>() {
-        let word = u64::from_le_bytes(*bytes) ^ EACH * u64::from(b'0');
+        let word = u64::from_le_bytes(*bytes) ^ (EACH * u64::from(b'0'));
         len = (not_digits(word).trailing_zeros() / 8) as usize;
         if len == 0 {
             return Some((0, 0));
@@ -68,7 +68,7 @@ fn trailing_eight(text: &[u8]) -> (u64, usize) {
             bytes
         }
     };
-    let word = u64::from_le_bytes(bytes) ^ EACH * u64::from(b'0');
+    let word = u64::from_le_bytes(bytes) ^ (EACH * u64::from(b'0'));
     let digits = (not_digits(word).leading_zeros() / 8) as usize;
     let kept = u64::MAX.checked_shl(64 - 8 * digits as u32).unwrap_or(0);
     (number_of(word & kept), digits)
@@ -78,7 +78,7 @@ fn trailing_eight(text: &[u8]) -> (u64, usize) {
 #[inline(always)]
 pub fn blanks(text: &[u8]) -> usize {
     if let Some(bytes) = text.first_chunk::<8>() {
-        let word = u64::from_le_bytes(*bytes) ^ EACH * u64::from(b' ');
+        let word = u64::from_le_bytes(*bytes) ^ (EACH * u64::from(b' '));
         if word != 0 {
             return (word.trailing_zeros() / 8) as usize;
         }
@@ -91,7 +91,7 @@ pub fn blanks(text: &[u8]) -> usize {
 pub fn find(text: &[u8], byte: u8) -> Option<usize> {
     let mut at = 0;
     while let Some(bytes) = text.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        let word = u64::from_le_bytes(*bytes) ^ EACH * u64::from(byte);
+        let word = u64::from_le_bytes(*bytes) ^ (EACH * u64::from(byte));
         // The lowest byte that is zero; a borrow can only mark bytes above it.
         let zeros = word.wrapping_sub(EACH) & !word & HIGH;
         if zeros != 0 {
