@@ -106,6 +106,9 @@ pub struct BlockPairs {
     /// Flushes and other requests without data have no sector of their own: they pair in device order.
     dataless: HashMap<u32, VecDeque<Open>>,
     dataless_len: usize,
+    /// Issues, and how many of them were seen to miss their completion, which perf loses without a word on some kernels.
+    issued: u64,
+    missed: u64,
     /// How often records were lost: what opened before the last time is doubtful.
     losses: u64,
     names: Vec<([u8; 8], u32, u32)>,
@@ -173,18 +176,29 @@ impl BlockPairs {
             // Insert follows start; the earlier of the two is when the waiting began.
             Some(open) if open.state == State::Queued && record.step == Step::Insert => return,
             Some(open) if open.state == State::Requeued => return,
-            Some(open) if open.state == State::Issued => context.tally.add(lost_by(open, self.losses), 1),
+            Some(open) if open.state == State::Issued => {
+                self.missed += 1;
+                context.tally.add(lost_by(open, self.losses), 1);
+            }
             Some(_) => context.tally.add(Anomaly::NeverIssued, 1),
             None => self.make_room(context),
         }
         self.open.insert(key, Open::new(record, State::Queued, self.losses));
     }
 
+    /// Whether so many completions are missing that flushes cannot be paired in order any more: every later one would get
+    /// an older one's start. Then one without data is in flight on a device at most.
+    fn misses_many(&self) -> bool {
+        self.missed >= 100 && self.missed > self.issued / 20
+    }
+
     fn issue(&mut self, record: &Record, context: &mut Context) {
+        self.issued += 1;
         self.make_room(context);
         match self.open.entry((record.dev, record.sector)) {
             Entry::Vacant(place) => drop(place.insert(Open::new(record, State::Issued, self.losses))),
             Entry::Occupied(mut open) if open.get().state == State::Issued => {
+                self.missed += 1;
                 context.tally.add(lost_by(open.get(), self.losses), 1);
                 open.insert(Open::new(record, State::Issued, self.losses));
             }
@@ -238,6 +252,9 @@ impl BlockPairs {
                     context.tally.add(Anomaly::Requeue, 1);
                     open.issue(record);
                 } else {
+                    if self.misses_many() {
+                        self.drop_dataless(record, context);
+                    }
                     self.make_room_dataless(record.dev, context);
                     let queue = self.dataless.entry(record.dev).or_default();
                     queue.push_back(Open::new(record, State::Issued, self.losses));
@@ -280,6 +297,20 @@ impl BlockPairs {
             self.dataless.clear();
             self.dataless_len = 0;
         }
+    }
+
+    /// Forgets what of this kind is in flight without data on the device: its completion was missed.
+    fn drop_dataless(&mut self, record: &Record, context: &mut Context) {
+        let Some(queue) = self.dataless.get_mut(&record.dev) else { return };
+        let (before, losses) = (queue.len(), self.losses);
+        queue.retain(|open| {
+            let missed = open.state == State::Issued && open.rwbs == record.rwbs;
+            if missed {
+                context.tally.add(lost_by(open, losses), 1);
+            }
+            !missed
+        });
+        self.dataless_len -= before - queue.len();
     }
 
     fn emit(&mut self, open: &Open, record: &Record, batch: &mut Batch, context: &mut Context) {

@@ -131,6 +131,20 @@ fn flushes_pair_in_device_order_and_their_parent_is_no_request() {
 }
 
 #[test]
+fn where_completions_go_missing_a_flush_does_not_get_the_start_of_an_older_one() {
+    let mut records: Vec<_> = (0..=100).map(|at| record(at, Step::Issue, "R", 8, 8)).collect();
+    records.extend([
+        record(200, Step::Issue, "FF", 0, 0),
+        record(5_000_000, Step::Issue, "FF", 0, 0),
+        record(5_000_030, Step::Complete, "FF", u64::MAX, 0),
+        record(5_000_040, Step::Complete, "R", 8, 8),
+    ]);
+    let (events, context) = paired(&records);
+    assert_eq!(events[0].0, 30);
+    assert_eq!(counts(&context), [(Anomaly::LostCompletion, 101)]);
+}
+
+#[test]
 fn flushes_with_data_pair_like_writes() {
     let (events, _) = paired(&[record(0, Step::Issue, "FWFS", 8, 8), record(9, Step::Complete, "FWFS", 8, 8)]);
     assert_eq!(events, [(9, 0, 4096)]);
