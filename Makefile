@@ -40,10 +40,10 @@ install: build ## to PREFIX (/usr/local)
 	install -D -m 755 $(PROGRAM) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/latscope
 
 packages-demo:
-	@./xtask/packages.sh rust linux-perf fio gcc
+	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make linux-perf fio
 
 packages-test:
-	@./xtask/packages.sh rust gcc gawk librsvg2-bin python3-venv python3-pip linux-perf fio chromium
+	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make clang-14 tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio chromium
 
 python: $(VENV)/done
 

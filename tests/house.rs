@@ -10,6 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("histogram", &[]),
     ("filter", &["event"]),
     ("series", &["event", "histogram"]),
+    ("capture-bpf", &["event", "histogram", "series"]),
     ("capture-file", &["event", "histogram", "series"]),
     ("view-report", &["event", "histogram", "series"]),
     ("view-term", &["event", "histogram", "series"]),

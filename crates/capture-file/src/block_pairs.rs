@@ -6,6 +6,7 @@
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
+use latscope_event::kernel::{block_kind, error_name};
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, LossRange, Unfinished, format_size};
 use std::collections::VecDeque;
 
@@ -336,9 +337,8 @@ impl BlockPairs {
         if batch.fields().contains(Field::Comm) {
             batch.push_text(Field::Comm, Some(trimmed(&open.comm)));
         }
-        batch.push_text(Field::Error, (record.error != 0).then(|| error_name(record.error)));
+        batch.push_text(Field::Error, error_name(-i64::from(record.error.unsigned_abs())).map(str::as_bytes));
         batch.push_u64(Field::Queue, open.issued_ns.saturating_sub(open.queued_ns).try_into().unwrap_or(0));
-        batch.push_missing_but(FILLS);
         batch.end_row();
     }
 
@@ -348,7 +348,7 @@ impl BlockPairs {
             return (name, kind);
         }
         let name = batch.intern(Field::Name, trimmed(&rwbs));
-        let kind = batch.intern(Field::Kind, kind_of(&rwbs).as_bytes());
+        let kind = batch.intern(Field::Kind, block_kind(&rwbs).as_bytes());
         // Letters are few in a real trace; a made-up one must not make the search long.
         if self.names.len() < 256 {
             self.names.push((rwbs, name, kind));
@@ -413,7 +413,7 @@ impl BlockPairs {
                 let what = format!(
                     "{} {} of {} by {}",
                     device_name(dev),
-                    kind_of(&open.rwbs),
+                    block_kind(&open.rwbs),
                     format_size(open.bytes),
                     String::from_utf8_lossy(trimmed(&open.comm))
                 );
@@ -448,42 +448,6 @@ pub fn padded<const N: usize>(text: &[u8]) -> [u8; N] {
     let len = text.len().min(N);
     array[..len].copy_from_slice(&text[..len]);
     array
-}
-
-/// What the operation letters mean. A leading F is a preflush of what follows; `FF` and a lone F are flushes.
-fn kind_of(rwbs: &[u8]) -> &'static str {
-    let letter = match rwbs {
-        [b'F', next @ (b'R' | b'W' | b'D' | b'N'), ..] => next,
-        [first, ..] => first,
-        [] => &0,
-    };
-    match letter {
-        b'R' => "read",
-        b'W' => "write",
-        b'D' => "discard",
-        b'F' => "flush",
-        _ => "other",
-    }
-}
-
-fn error_name(error: i32) -> &'static [u8] {
-    match error.unsigned_abs() {
-        4 => b"EINTR",
-        5 => b"EIO",
-        11 => b"EAGAIN",
-        12 => b"ENOMEM",
-        16 => b"EBUSY",
-        28 => b"ENOSPC",
-        52 => b"EBADE",
-        61 => b"ENODATA",
-        62 => b"ETIME",
-        67 => b"ENOLINK",
-        84 => b"EILSEQ",
-        95 => b"EOPNOTSUPP",
-        110 => b"ETIMEDOUT",
-        121 => b"EREMOTEIO",
-        _ => b"error",
-    }
 }
 
 /// `major:minor` of a packed device number.

@@ -214,7 +214,7 @@ fn letters_have_a_kind() {
         ("N", "other"),
         ("", "other"),
     ] {
-        assert_eq!(kind_of(rwbs.as_bytes()), kind, "{rwbs}");
+        assert_eq!(block_kind(rwbs.as_bytes()), kind, "{rwbs}");
     }
 }
 

@@ -13,7 +13,6 @@ mod lat;
 mod parquet;
 mod perf_data;
 mod perf_script;
-mod syscall_names;
 mod syscall_pairs;
 mod two_columns;
 

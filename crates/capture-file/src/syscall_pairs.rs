@@ -5,8 +5,8 @@
 //! and such waiting would bury the I/O in every picture.
 
 use crate::block_pairs::{NO_ID, padded, trimmed};
-use crate::syscall_names::{self, Machine};
 use hashbrown::HashMap;
+use latscope_event::kernel::{CallShape, FdFrom, Machine, call_shape, error_name};
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, MISSING_I64, MISSING_U64, Unfinished};
 
 /// The fields that a paired call fills.
@@ -57,30 +57,9 @@ pub struct SyscallRecord<'a> {
     pub comm: &'a [u8],
 }
 
-/// Where a call keeps what an event tells of it.
-#[derive(Clone, Copy)]
-struct Shape {
-    kind: &'static str,
-    is_io: bool,
-    fd: FdFrom,
-    size: Option<usize>,
-    offset: Option<usize>,
-    /// Whether it returns the number of bytes that it moved.
-    moves: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FdFrom {
-    Nowhere,
-    Argument,
-    Result,
-}
-
-const PLAIN: Shape = Shape { kind: "other", is_io: false, fd: FdFrom::Nowhere, size: None, offset: None, moves: false };
-
 struct Known {
     name: Box<[u8]>,
-    shape: Shape,
+    shape: CallShape,
     /// Codes of name and kind, once the call has become an event.
     codes: Option<(u32, u32)>,
 }
@@ -168,7 +147,7 @@ impl SyscallPairs {
 
     fn add(&mut self, name: &[u8]) -> Call {
         let call = Call(self.known.len() as u16);
-        self.known.push(Known { name: name.into(), shape: shape_of(name), codes: None });
+        self.known.push(Known { name: name.into(), shape: call_shape(name), codes: None });
         self.by_name.insert(name.into(), call);
         call
     }
@@ -263,7 +242,6 @@ impl SyscallPairs {
         batch.push_i64(Field::Fd, fd);
         batch.push_text(Field::Error, error_name(result).map(str::as_bytes));
         batch.push_i64(Field::Result, result);
-        batch.push_missing_but(FILLS);
         batch.end_row();
     }
 
@@ -302,52 +280,6 @@ impl SyscallPairs {
             .unfinished
             .sort_by(|a, b| (b.at_least_ns, a.start_ns, &a.what).cmp(&(a.at_least_ns, b.start_ns, &b.what)));
         context.unfinished.truncate(Context::UNFINISHED_KEPT);
-    }
-}
-
-fn error_name(result: i64) -> Option<&'static str> {
-    (-4095..=-1).contains(&result).then(|| syscall_names::error(result.unsigned_abs() as u32).unwrap_or("error"))
-}
-
-/// What is known of a call by its name. What it is for decides on `kind`; a call that both reads and writes is `other`.
-fn shape_of(name: &[u8]) -> Shape {
-    let io = Shape { is_io: true, ..PLAIN };
-    let with_fd = Shape { is_io: true, fd: FdFrom::Argument, ..PLAIN };
-    let read = Shape { kind: "read", moves: true, ..with_fd };
-    let write = Shape { kind: "write", moves: true, ..with_fd };
-    let sync = Shape { kind: "sync", ..with_fd };
-    let open = Shape { kind: "open", fd: FdFrom::Result, ..io };
-    match name {
-        b"read" | b"recvfrom" | b"recv" => Shape { size: Some(2), ..read },
-        b"pread64" => Shape { size: Some(2), offset: Some(3), ..read },
-        b"preadv" | b"preadv2" => Shape { offset: Some(3), ..read },
-        b"readv" | b"recvmsg" => read,
-        b"write" | b"sendto" | b"send" => Shape { size: Some(2), ..write },
-        b"pwrite64" => Shape { size: Some(2), offset: Some(3), ..write },
-        b"pwritev" | b"pwritev2" => Shape { offset: Some(3), ..write },
-        b"writev" | b"sendmsg" => write,
-        // These return messages, not bytes.
-        b"recvmmsg" => Shape { kind: "read", ..with_fd },
-        b"sendmmsg" => Shape { kind: "write", ..with_fd },
-        b"sendfile" => Shape { size: Some(3), moves: true, ..with_fd },
-        b"splice" | b"copy_file_range" => Shape { size: Some(4), moves: true, ..with_fd },
-        b"tee" => Shape { size: Some(2), moves: true, ..with_fd },
-        b"vmsplice" => Shape { moves: true, ..with_fd },
-        b"fsync" | b"fdatasync" | b"syncfs" => sync,
-        b"sync" => Shape { kind: "sync", ..io },
-        b"sync_file_range" => Shape { offset: Some(1), size: Some(2), ..sync },
-        b"msync" => Shape { kind: "sync", size: Some(1), ..io },
-        b"open" | b"openat" | b"openat2" | b"creat" => open,
-        b"close" | b"fstat" | b"fstatfs" | b"io_uring_enter" => with_fd,
-        b"stat" | b"lstat" | b"newfstatat" | b"statx" | b"statfs" => io,
-        b"io_submit" | b"io_getevents" | b"io_pgetevents" => io,
-        b"ioctl" | b"lseek" | b"fcntl" | b"dup" | b"dup2" | b"dup3" | b"ftruncate" | b"fallocate" | b"flock"
-        | b"fchmod" | b"fchown" | b"fchdir" | b"getdents" | b"getdents64" | b"readahead" | b"fadvise64"
-        | b"fsetxattr" | b"fgetxattr" | b"flistxattr" | b"fremovexattr" | b"accept" | b"accept4" | b"connect"
-        | b"bind" | b"listen" | b"shutdown" | b"getsockname" | b"getpeername" | b"setsockopt" | b"getsockopt"
-        | b"epoll_wait" | b"epoll_pwait" | b"epoll_pwait2" | b"epoll_ctl" | b"timerfd_settime" | b"timerfd_gettime"
-        | b"inotify_add_watch" | b"inotify_rm_watch" => Shape { fd: FdFrom::Argument, ..PLAIN },
-        _ => PLAIN,
     }
 }
 

@@ -236,24 +236,6 @@ impl Batch {
         }
     }
 
-    /// Marks every column as missing in this row but those of these fields: for a reader that fills fewer columns
-    /// in some rows than in others.
-    #[inline]
-    pub fn push_missing_but(&mut self, filled: FieldSet) {
-        let left = self.fields.without(filled);
-        if left == FieldSet::default() {
-            return;
-        }
-        for field in left.iter() {
-            match &mut self.columns[field as usize] {
-                Some(Column::I64(values)) => values.push(MISSING_I64),
-                Some(Column::U64(values)) => values.push(MISSING_U64),
-                Some(Column::Text(codes)) => codes.push(MISSING_CODE),
-                None => {}
-            }
-        }
-    }
-
     /// Ends a row. A column that got no value gets a missing one: a trace of both block requests and system calls
     /// has columns that only one of them fills.
     #[inline]

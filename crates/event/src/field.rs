@@ -85,6 +85,7 @@ fields! {
     Intended "intended_ns" Time "The start that the schedule of a probe asked for.";
     Container "container" Text "Container identifier.";
     Stack "stack" Text "Call stack that issued the event.";
+    Weight "weight" Number "How many events this one stands for, where only a sample was kept; missing means one.";
 }
 
 impl Field {
@@ -127,12 +128,6 @@ impl FieldSet {
         FieldSet(self.0 & other.0)
     }
 
-    /// Fields that are not in the other set.
-    #[must_use]
-    pub const fn without(self, other: FieldSet) -> FieldSet {
-        FieldSet(self.0 & !other.0)
-    }
-
     /// The fields of the set in table order.
     pub fn iter(self) -> impl Iterator<Item = Field> {
         Field::ALL.iter().copied().filter(move |&field| self.contains(field))
@@ -156,7 +151,7 @@ mod tests {
         assert_eq!(
             names.join(" "),
             "time_ns latency_ns kind name size offset device dev host job pid tid comm fd fd_type path error result \
-             queue_ns intended_ns container stack"
+             queue_ns intended_ns container stack weight"
         );
     }
 

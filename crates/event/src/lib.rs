@@ -8,7 +8,9 @@
 mod batch;
 mod context;
 mod field;
+pub mod kernel;
 mod mask;
+mod syscall_names;
 mod time;
 mod units;
 

@@ -2,10 +2,10 @@
 
 use super::samples::{CallName, Entry};
 use crate::block_pairs::{BlockPairs, trimmed};
-use crate::syscall_names::Machine;
 use crate::syscall_pairs::{End, SyscallPairs, SyscallRecord};
 use crate::{ReadOptions, Sink};
 use hashbrown::HashMap;
+use latscope_event::kernel::Machine;
 use latscope_event::{Batch, Context};
 use std::ops::ControlFlow;
 

@@ -8,10 +8,10 @@ use super::samples::{Attr, Decoder, Entry, Layout, Stamp, TRACEPOINT};
 use super::sorter::Sorter;
 use super::tracing_format;
 use crate::block_pairs::{padded, trimmed};
-use crate::syscall_names::Machine;
 use crate::syscall_pairs::SyscallPairs;
 use crate::{Error, Place, ReadOptions, Sink};
 use hashbrown::HashMap;
+use latscope_event::kernel::Machine;
 use latscope_event::{Anomaly, Clock, Context, LossRange};
 use std::ops::ControlFlow;
 

@@ -6,9 +6,9 @@ mod scan;
 
 use crate::block_pairs::BlockPairs;
 use crate::input::Input;
-use crate::syscall_names::Machine;
 use crate::syscall_pairs::{End, SyscallPairs, SyscallRecord};
 use crate::{Detected, Error, Place, ReadOptions, Sink, block_pairs, syscall_pairs};
+use latscope_event::kernel::Machine;
 use latscope_event::{Anomaly, Batch, Clock, Context, FieldSet, LossRange, TimeLiteral, TimeZero};
 use line::{CallName, Line};
 use parallel::{CallRecord, Entry, Parsed};

@@ -1,0 +1,17 @@
+//! Block requests.
+
+use crate::{Error, Events, Histograms, Options};
+use latscope_event::{Field, FieldSet};
+
+/// The fields that a block request fills.
+pub const FILLS: FieldSet = FieldSet::ALWAYS;
+/// The fields of its histogram keys.
+pub const KEYS: FieldSet = FieldSet::ALWAYS.with(Field::Device).with(Field::Dev).with(Field::Kind);
+
+pub fn events(_: &Options) -> Result<Box<dyn Events>, Error> {
+    Err(Error::Unsupported("Block requests cannot be captured yet.".into()))
+}
+
+pub fn histograms(_: &Options) -> Result<Box<dyn Histograms>, Error> {
+    Err(Error::Unsupported("Block requests cannot be captured yet.".into()))
+}

@@ -1,0 +1,245 @@
+//! Live capture of the running kernel by eBPF.
+//!
+//! A capture runs in one of two modes. An [`EventCapture`] yields every event through a ring buffer, filtered in the
+//! kernel as far as a [`PushDown`] says. A [`HistogramCapture`] counts in the kernel, per CPU and key, on our own bucket
+//! grid; nothing per event leaves the kernel. What was lost, and why, is in the [`Context`] of either.
+
+#[cfg(target_os = "linux")]
+mod block;
+mod error;
+#[cfg(target_os = "linux")]
+mod syscall;
+
+pub use error::Error;
+
+use latscope_event::{Batch, Context, FieldSet};
+use latscope_histogram::Sparse;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// What to capture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// Requests to block devices.
+    Block,
+    /// System calls that do I/O, and requests of io_uring.
+    Io,
+    /// All system calls.
+    Syscall,
+}
+
+/// What the kernel side tests itself. Every condition is necessary: an event that fails one would be dropped by the
+/// caller's own filter too, which is applied to all that comes out. An empty list is no condition.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PushDown {
+    /// Latency of at least this (of whatever [`Options::from_queue`] makes the latency).
+    pub min_latency_ns: u64,
+    /// One of these processes.
+    pub pids: Vec<u32>,
+    /// One of these command names.
+    pub comms: Vec<String>,
+    /// One of these system calls, or flag letters of a block request (`Field::Name`).
+    pub names: Vec<String>,
+    /// One of these kinds (`Field::Kind`).
+    pub kinds: Vec<String>,
+    /// One of these devices, by name or as major:minor.
+    pub devices: Vec<String>,
+    /// One of these types of file descriptor (`Field::FdType`).
+    pub fd_types: Vec<String>,
+}
+
+/// How to capture.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Options {
+    /// What to capture.
+    pub source: Source,
+    /// The fields that filter and view ask for; those of them that the source knows are filled.
+    pub fields: FieldSet,
+    /// What the kernel side tests.
+    pub push_down: PushDown,
+    /// Latency counts from when a block request began to wait, not from when the device got it. Events then still start
+    /// at their issue and tell `queue_ns` (the caller shifts them); it matters to [`PushDown::min_latency_ns`] and to
+    /// histograms.
+    pub from_queue: bool,
+    /// Keep every event at least this slow, and of the faster ones a uniform sample of one in so many, whose rows say in
+    /// `Field::Weight` how many events they stand for.
+    pub sample: Option<Sample>,
+    /// Only these system calls are looked at, by tracepoints of their own where the kernel has them, so that others cost
+    /// next to nothing; `None`: those of the source.
+    pub calls: Option<Vec<String>>,
+    /// Size of the ring buffer in bytes, a power of two; events that find no place in it are counted as lost.
+    pub ring_bytes: u32,
+}
+
+/// Which of the fast events are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// From this latency on all are kept, nanoseconds.
+    pub slow_ns: u64,
+    /// Of the others one in so many.
+    pub one_in: u32,
+}
+
+impl Options {
+    /// The default ring: half a second of a million events a second.
+    pub const RING_BYTES: u32 = 64 << 20;
+
+    /// Captures all of a source with these fields.
+    pub fn new(source: Source, fields: FieldSet) -> Options {
+        Options {
+            source,
+            fields,
+            push_down: PushDown::default(),
+            from_queue: false,
+            sample: None,
+            calls: None,
+            ring_bytes: Options::RING_BYTES,
+        }
+    }
+}
+
+/// The fields that a source can fill.
+pub fn fills(source: Source) -> FieldSet {
+    #[cfg(target_os = "linux")]
+    return match source {
+        Source::Block => block::FILLS,
+        Source::Io | Source::Syscall => syscall::FILLS,
+    };
+    #[cfg(not(target_os = "linux"))]
+    return FieldSet::ALWAYS;
+}
+
+/// The fields that make up the keys of a source's histograms.
+pub fn key_fields(source: Source) -> FieldSet {
+    #[cfg(target_os = "linux")]
+    return match source {
+        Source::Block => block::KEYS,
+        Source::Io | Source::Syscall => syscall::KEYS,
+    };
+    #[cfg(not(target_os = "linux"))]
+    return FieldSet::default();
+}
+
+/// What takes the events of a live capture: the context as known so far and a batch, in about the order of completion.
+pub type Sink<'a> = dyn FnMut(&Context, &Batch) -> ControlFlow<()> + 'a;
+
+/// A running capture of events. Times are `CLOCK_MONOTONIC` as Unix time by the offset at the start. Dropping it detaches.
+pub struct EventCapture(Box<dyn Events>);
+
+/// A running capture of histograms. Dropping it detaches.
+pub struct HistogramCapture(Box<dyn Histograms>);
+
+/// What was counted for one key since it was last asked.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Counted {
+    /// Row of the key in [`HistogramCapture::keys`].
+    pub key: usize,
+    /// The events. Its sum is exact; its least and greatest values are edges of buckets.
+    pub histogram: Sparse,
+    /// Bytes that they moved.
+    pub bytes: u64,
+}
+
+/// A source of events. There is one for block requests and one for system calls.
+trait Events: Send {
+    fn context(&self) -> &Context;
+    fn poll(&mut self, timeout: Duration, sink: &mut Sink) -> Result<ControlFlow<()>, Error>;
+    fn refresh(&mut self) -> Result<(), Error>;
+    fn finish(self: Box<Self>, sink: &mut Sink) -> Result<Context, Error>;
+}
+
+/// A source of histograms.
+trait Histograms: Send {
+    fn context(&self) -> &Context;
+    fn keys(&self) -> &Batch;
+    fn take(&mut self) -> Result<Vec<Counted>, Error>;
+    fn refresh(&mut self) -> Result<(), Error>;
+}
+
+impl EventCapture {
+    /// Loads and attaches.
+    ///
+    /// # Errors
+    /// When rights are missing, the kernel lacks what is needed, or an option names what does not exist.
+    pub fn start(options: &Options) -> Result<EventCapture, Error> {
+        #[cfg(target_os = "linux")]
+        return Ok(EventCapture(match options.source {
+            Source::Block => block::events(options)?,
+            Source::Io | Source::Syscall => syscall::events(options)?,
+        }));
+        #[cfg(not(target_os = "linux"))]
+        return Err(Error::not_linux());
+    }
+
+    /// What the trace says about itself, as of the last poll or refresh: span, losses, requests in flight.
+    pub fn context(&self) -> &Context {
+        self.0.context()
+    }
+
+    /// Waits until there are events, at most so long, and hands them on in batches. The sink may end it with `Break`,
+    /// which comes back; what was not handed on yet is handed on later.
+    ///
+    /// # Errors
+    /// When the ring cannot be read.
+    pub fn poll(&mut self, timeout: Duration, sink: &mut Sink) -> Result<ControlFlow<()>, Error> {
+        self.0.poll(timeout, sink)
+    }
+
+    /// Brings losses and the list of requests in flight (`Context::unfinished`, those that wait longest) up to date.
+    ///
+    /// # Errors
+    /// When a map cannot be read.
+    pub fn refresh(&mut self) -> Result<(), Error> {
+        self.0.refresh()
+    }
+
+    /// Detaches, hands on what is left, and returns the final account.
+    ///
+    /// # Errors
+    /// As [`EventCapture::poll`].
+    pub fn finish(self, sink: &mut Sink) -> Result<Context, Error> {
+        self.0.finish(sink)
+    }
+}
+
+impl HistogramCapture {
+    /// Loads and attaches. [`Options::push_down`] and [`Options::sample`] do not apply to histograms and must be empty.
+    ///
+    /// # Errors
+    /// As [`EventCapture::start`].
+    pub fn start(options: &Options) -> Result<HistogramCapture, Error> {
+        #[cfg(target_os = "linux")]
+        return Ok(HistogramCapture(match options.source {
+            Source::Block => block::histograms(options)?,
+            Source::Io | Source::Syscall => syscall::histograms(options)?,
+        }));
+        #[cfg(not(target_os = "linux"))]
+        return Err(Error::not_linux());
+    }
+
+    /// What the trace says about itself; how coarse the grid had to be is among its properties (`grid`).
+    pub fn context(&self) -> &Context {
+        self.0.context()
+    }
+
+    /// The keys seen so far, a row each with the columns of [`key_fields`]; rows are only ever added.
+    pub fn keys(&self) -> &Batch {
+        self.0.keys()
+    }
+
+    /// What was counted since the last call, keys without events left out.
+    ///
+    /// # Errors
+    /// When a map cannot be read.
+    pub fn take(&mut self) -> Result<Vec<Counted>, Error> {
+        self.0.take()
+    }
+
+    /// Brings the account of losses up to date.
+    ///
+    /// # Errors
+    /// As [`HistogramCapture::take`].
+    pub fn refresh(&mut self) -> Result<(), Error> {
+        self.0.refresh()
+    }
+}

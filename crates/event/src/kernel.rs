@@ -1,0 +1,99 @@
+//! What the kernel's interface fixes, as every source of events needs it: names and shapes of system calls, errors,
+//! and the letters of block requests.
+
+pub use crate::syscall_names::Machine;
+
+/// Where a system call keeps what an event tells of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CallShape {
+    /// What it is for: read, write, sync, open or other.
+    pub kind: &'static str,
+    /// Whether it does I/O, so that it counts when not all calls are asked for.
+    pub is_io: bool,
+    /// Where its file descriptor is.
+    pub fd: FdFrom,
+    /// Which argument holds the number of bytes asked for.
+    pub size: Option<usize>,
+    /// Which argument holds the position in the file.
+    pub offset: Option<usize>,
+    /// Whether it returns the number of bytes that it moved.
+    pub moves: bool,
+}
+
+/// Where a system call has its file descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FdFrom {
+    /// It has none.
+    Nowhere,
+    /// In its first argument.
+    Argument,
+    /// It returns one.
+    Result,
+}
+
+const PLAIN: CallShape =
+    CallShape { kind: "other", is_io: false, fd: FdFrom::Nowhere, size: None, offset: None, moves: false };
+
+/// The name of the error that a kernel function returned; `None` when the result is no error (-4095 to -1).
+pub fn error_name(result: i64) -> Option<&'static str> {
+    (-4095..=-1).contains(&result).then(|| crate::syscall_names::error(result.unsigned_abs() as u32).unwrap_or("error"))
+}
+
+/// What the operation letters of a block request mean. A leading F is a preflush of what follows; `FF` and a lone F
+/// are flushes.
+pub fn block_kind(rwbs: &[u8]) -> &'static str {
+    let letter = match rwbs {
+        [b'F', next @ (b'R' | b'W' | b'D' | b'N'), ..] => next,
+        [first, ..] => first,
+        [] => &0,
+    };
+    match letter {
+        b'R' => "read",
+        b'W' => "write",
+        b'D' => "discard",
+        b'F' => "flush",
+        _ => "other",
+    }
+}
+
+/// What is known of a call by its name. What it is for decides on `kind`; a call that both reads and writes is `other`.
+pub fn call_shape(name: &[u8]) -> CallShape {
+    let io = CallShape { is_io: true, ..PLAIN };
+    let with_fd = CallShape { is_io: true, fd: FdFrom::Argument, ..PLAIN };
+    let read = CallShape { kind: "read", moves: true, ..with_fd };
+    let write = CallShape { kind: "write", moves: true, ..with_fd };
+    let sync = CallShape { kind: "sync", ..with_fd };
+    let open = CallShape { kind: "open", fd: FdFrom::Result, ..io };
+    match name {
+        b"read" | b"recvfrom" | b"recv" => CallShape { size: Some(2), ..read },
+        b"pread64" => CallShape { size: Some(2), offset: Some(3), ..read },
+        b"preadv" | b"preadv2" => CallShape { offset: Some(3), ..read },
+        b"readv" | b"recvmsg" => read,
+        b"write" | b"sendto" | b"send" => CallShape { size: Some(2), ..write },
+        b"pwrite64" => CallShape { size: Some(2), offset: Some(3), ..write },
+        b"pwritev" | b"pwritev2" => CallShape { offset: Some(3), ..write },
+        b"writev" | b"sendmsg" => write,
+        // These return messages, not bytes.
+        b"recvmmsg" => CallShape { kind: "read", ..with_fd },
+        b"sendmmsg" => CallShape { kind: "write", ..with_fd },
+        b"sendfile" => CallShape { size: Some(3), moves: true, ..with_fd },
+        b"splice" | b"copy_file_range" => CallShape { size: Some(4), moves: true, ..with_fd },
+        b"tee" => CallShape { size: Some(2), moves: true, ..with_fd },
+        b"vmsplice" => CallShape { moves: true, ..with_fd },
+        b"fsync" | b"fdatasync" | b"syncfs" => sync,
+        b"sync" => CallShape { kind: "sync", ..io },
+        b"sync_file_range" => CallShape { offset: Some(1), size: Some(2), ..sync },
+        b"msync" => CallShape { kind: "sync", size: Some(1), ..io },
+        b"open" | b"openat" | b"openat2" | b"creat" => open,
+        b"close" | b"fstat" | b"fstatfs" | b"io_uring_enter" => with_fd,
+        b"stat" | b"lstat" | b"newfstatat" | b"statx" | b"statfs" => io,
+        b"io_submit" | b"io_getevents" | b"io_pgetevents" => io,
+        b"ioctl" | b"lseek" | b"fcntl" | b"dup" | b"dup2" | b"dup3" | b"ftruncate" | b"fallocate" | b"flock"
+        | b"fchmod" | b"fchown" | b"fchdir" | b"getdents" | b"getdents64" | b"readahead" | b"fadvise64"
+        | b"fsetxattr" | b"fgetxattr" | b"flistxattr" | b"fremovexattr" | b"accept" | b"accept4" | b"connect"
+        | b"bind" | b"listen" | b"shutdown" | b"getsockname" | b"getpeername" | b"setsockopt" | b"getsockopt"
+        | b"epoll_wait" | b"epoll_pwait" | b"epoll_pwait2" | b"epoll_ctl" | b"timerfd_settime" | b"timerfd_gettime"
+        | b"inotify_add_watch" | b"inotify_rm_watch" => CallShape { fd: FdFrom::Argument, ..PLAIN },
+        _ => PLAIN,
+    }
+}
