@@ -6,7 +6,7 @@ CARGO ?= cargo
 PROGRAM := target/release/latscope
 VENV := target/python
 
-.PHONY: help demo test build bench lint fmt install fuzz licences packages-demo packages-test python
+.PHONY: help demo test build bench lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf python
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,9 @@ licences: ## licences and origins of all crates; advisories where their database
 fuzz: ## every fuzz target for FUZZ_SECONDS (300) each; needs a nightly toolchain and cargo-fuzz
 	./fuzz/run.sh
 
+bpf: packages-bpf ## compile bpf/ anew into the objects that are checked in
+	./xtask/bpf.sh
+
 install: build ## to PREFIX (/usr/local)
 	install -D -m 755 $(PROGRAM) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/latscope
 
@@ -43,7 +46,10 @@ packages-demo:
 	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make linux-perf fio
 
 packages-test:
-	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make clang-14 tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio chromium
+	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio chromium
+
+packages-bpf:
+	@./xtask/packages.sh clang-14 llvm-14 libbpf-dev
 
 python: $(VENV)/done
 

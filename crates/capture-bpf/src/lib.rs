@@ -6,7 +6,13 @@
 
 #[cfg(target_os = "linux")]
 mod block;
+#[cfg(target_os = "linux")]
+mod container;
 mod error;
+#[cfg(target_os = "linux")]
+mod loader;
+#[cfg(target_os = "linux")]
+mod probe;
 #[cfg(target_os = "linux")]
 mod syscall;
 

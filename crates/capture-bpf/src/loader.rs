@@ -1,0 +1,175 @@
+//! Loads the checked-in BPF objects of `bpf/`, attaches their programs and reads what all of them share: counters of
+//! losses, the ring buffer, the clock.
+//!
+//! Every program exists twice: `name` for kernels that carry BTF (`tp_btf`), `name_raw` for those that do not
+//! (`raw_tp`). Callers only know `name`.
+
+mod clock;
+mod log;
+mod ring;
+mod shared;
+
+pub use clock::MonotonicClock;
+pub use log::keep as quiet;
+pub use ring::Ring;
+pub(crate) use shared::{Raw, shared};
+
+use crate::Error;
+use libbpf_rs::{Link, Map, MapCore, MapFdInfo, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+/// The section of the configuration, see `bpf/core.h`.
+const CONFIG: &str = ".rodata.config";
+
+/// An object whose maps can still be sized.
+pub struct Opened {
+    object: OpenObject,
+    suffix: &'static str,
+}
+
+/// An object in the kernel.
+pub struct Loaded {
+    object: Object,
+    suffix: &'static str,
+    attached: Vec<(String, Link)>,
+}
+
+impl Opened {
+    /// Opens a checked-in object. What libbpf has to say never reaches the terminal, only our errors.
+    pub fn open(bytes: &'static [u8]) -> Result<Opened, Error> {
+        quiet();
+        let object = ObjectBuilder::default().open_memory(bytes).map_err(|error| failed("opening", &error))?;
+        let suffix = if Path::new("/sys/kernel/btf/vmlinux").exists() { "" } else { "_raw" };
+        Ok(Opened { object, suffix })
+    }
+
+    /// Sets the configuration struct.
+    pub fn configure(&mut self, config: &impl Raw) -> Result<(), Error> {
+        let mut bytes = Vec::new();
+        config.write(&mut bytes);
+        self.map(CONFIG)?.set_initial_value(&bytes).map_err(|error| failed("configuring", &error))
+    }
+
+    /// Sets how many entries a map has (of a ring buffer: bytes).
+    pub fn set_entries(&mut self, map: &str, entries: u32) -> Result<(), Error> {
+        self.map(map)?.set_max_entries(entries).map_err(|error| failed("sizing", &error))
+    }
+
+    /// Sets how many bytes a value of a map has.
+    pub fn set_value_bytes(&mut self, map: &str, bytes: u32) -> Result<(), Error> {
+        self.map(map)?.set_value_size(bytes).map_err(|error| failed("sizing", &error))
+    }
+
+    /// A map that is not created at all, as no program uses it.
+    pub fn leave_out(&mut self, map: &str) -> Result<(), Error> {
+        self.map(map)?.set_autocreate(false).map_err(|error| failed("leaving out a map of", &error))
+    }
+
+    fn map(&mut self, name: &str) -> Result<OpenMapMut<'_>, Error> {
+        let found = self.object.maps_mut().find(|map| map.name() == name);
+        found.ok_or_else(|| Error::Failed(format!("the BPF object has no map {name}")))
+    }
+
+    /// Loads the maps and these programs, those that will be attached later among them.
+    pub fn load(mut self, programs: &[&str]) -> Result<Loaded, Error> {
+        for mut program in self.object.progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            let wanted = name.strip_suffix(self.suffix).is_some_and(|base| programs.contains(&base));
+            program.set_autoload(wanted);
+        }
+        let object = self.object.load().map_err(|error| failed("loading", &error))?;
+        Ok(Loaded { object, suffix: self.suffix, attached: Vec::new() })
+    }
+}
+
+impl Loaded {
+    /// Attaches a loaded program; nothing happens when it is attached already.
+    pub fn attach(&mut self, program: &str) -> Result<(), Error> {
+        if self.is_attached(program) {
+            return Ok(());
+        }
+        let name = format!("{program}{}", self.suffix);
+        let found = self.object.progs_mut().find(|program| program.name() == name.as_str());
+        let found = found.ok_or_else(|| Error::Failed(format!("the BPF object has no program {name}")))?;
+        let link = found.attach().map_err(|error| failed(&format!("attaching {program} of"), &error))?;
+        self.attached.push((program.to_owned(), link));
+        Ok(())
+    }
+
+    /// Whether a program is attached.
+    pub fn is_attached(&self, program: &str) -> bool {
+        self.attached.iter().any(|(name, _)| name == program)
+    }
+
+    /// Detaches a program.
+    pub fn detach(&mut self, program: &str) {
+        self.attached.retain(|(name, _)| name != program);
+    }
+
+    /// Detaches all programs; maps can still be read.
+    pub fn detach_all(&mut self) {
+        self.attached.clear();
+    }
+
+    /// A map.
+    pub fn map(&self, name: &str) -> Result<Map<'_>, Error> {
+        let found = self.object.maps().find(|map| map.name() == name);
+        found.ok_or_else(|| Error::Failed(format!("the BPF object has no map {name}")))
+    }
+
+    /// The ring buffer of this name.
+    pub fn ring(&self, name: &str) -> Result<Ring, Error> {
+        Ring::new(&self.map(name)?)
+    }
+
+    /// The first `N` counters of `bpf/core.h`, summed over the CPUs.
+    pub fn counts<const N: usize>(&self) -> Result<[u64; N], Error> {
+        let map = self.map("counts")?;
+        let mut sums = [0; N];
+        for (slot, sum) in (0u32..).zip(&mut sums) {
+            let per_cpu = map.lookup_percpu(&slot.to_ne_bytes(), MapFlags::ANY);
+            let per_cpu = per_cpu.map_err(|error| failed("reading the counters of", &error))?.unwrap_or_default();
+            *sum = per_cpu.iter().map(|value| u64::read(value)).sum();
+        }
+        Ok(sums)
+    }
+
+    /// How often a program was not run because it was running already on the same CPU (an interrupt in the middle of
+    /// it). The kernel counts it since Linux 5.12; before it is 0. Detached programs count too.
+    pub fn recursion_misses(&self) -> u64 {
+        self.object.progs().filter_map(|program| info(&program, "recursion_misses:")).sum()
+    }
+
+    /// What a program ran, in the kernel's own account, while `kernel.bpf_stats_enabled` was 1: times and nanoseconds.
+    #[cfg(test)]
+    pub fn run_stats(&self, program: &str) -> Option<(u64, u64)> {
+        let name = format!("{program}{}", self.suffix);
+        let program = self.object.progs().find(|program| program.name() == name.as_str())?;
+        Some((info(&program, "run_cnt:")?, info(&program, "run_time_ns:")?))
+    }
+
+    /// What the maps occupy in the kernel, by its own account.
+    pub fn memory_bytes(&self) -> u64 {
+        self.object.maps().filter_map(|map| MapFdInfo::from_fd(map.as_fd()).ok()?.memlock).sum()
+    }
+}
+
+/// A number that the kernel tells of a program.
+fn info(program: &impl AsFd, key: &str) -> Option<u64> {
+    let fd = program.as_fd().as_raw_fd();
+    if fd < 0 {
+        return None; // not loaded
+    }
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(key))?.trim().parse().ok()
+}
+
+fn failed(doing: &str, error: &libbpf_rs::Error) -> Error {
+    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
+        return Error::Rights(format!("the kernel refused {doing} a BPF object"));
+    }
+    let said = log::last_lines();
+    let said = if said.is_empty() { said } else { format!(" ({said})") };
+    Error::Failed(format!("{doing} the BPF object: {error:#}{said}"))
+}
