@@ -319,6 +319,7 @@ static FIELDS: &[FilterField] = &[
     ),
     text(Field::Container, &["container.id"]),
     text(Field::Stack, &[]),
+    number(Field::Weight, &["evt.weight"]),
 ];
 
 /// Every name that filters know, in the order of `latscope fields`.
@@ -352,7 +353,8 @@ mod tests {
              job.name pid proc.pid tid thread.tid comm proc.name thread.ismain fd fd.num fd_type fd.type fd.typechar \
              path fd.name fd.directory fd.filename error io.error result evt.rawres evt.res evt.failed evt.is_io \
              evt.is_io_read evt.is_io_write evt.io_dir evt.is_wait evt.dir evt.count evt.around evt.latency.s \
-             evt.latency.ns evt.rawtime.s evt.rawtime.ns evt.reltime.s evt.reltime.ns container container.id stack"
+             evt.latency.ns evt.rawtime.s evt.rawtime.ns evt.reltime.s evt.reltime.ns container container.id stack weight \
+             evt.weight"
         );
     }
 

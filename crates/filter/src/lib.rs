@@ -12,6 +12,7 @@ mod fields;
 mod glob;
 mod lexer;
 mod nearest;
+mod necessary;
 mod parser;
 mod ranges;
 mod sysdig;
@@ -22,6 +23,7 @@ mod value;
 pub use error::FilterError;
 pub use eval::BoundFilter;
 pub use fields::{FilterField, filter_fields};
+pub use necessary::Necessary;
 
 use latscope_event::{FieldSet, TimeZero};
 
@@ -47,6 +49,11 @@ impl Filter {
     /// The columns that the filter looks at.
     pub fn fields(&self) -> FieldSet {
         self.expr.fields()
+    }
+
+    /// What every event fulfils that the filter lets through, for a capture that can test it early.
+    pub fn necessary(&self) -> Necessary {
+        Necessary::of(&self.expr)
     }
 
     /// Makes the filter ready for a trace: moments become times on its clock, patterns are compiled. A bound filter

@@ -2,7 +2,7 @@
 //! column, a mask or a dictionary.
 
 use latscope_event::{Batch, Field, FieldSet, MISSING_I64, MISSING_U64, Mask, TimeZero};
-use latscope_filter::Filter;
+use latscope_filter::{Filter, Necessary};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -345,6 +345,41 @@ fn passes(tree: &Tree, row: &Row) -> bool {
     }
 }
 
+/// What a capture tests early, by its definition.
+fn fulfils(row: &Row, necessary: &Necessary) -> bool {
+    let own = |field: &Field| match field {
+        Field::Pid => vec![row.pid.map(|pid| pid.to_string())],
+        Field::Tid => vec![row.tid.map(|tid| tid.to_string())],
+        Field::Kind => vec![row.kind.clone()],
+        Field::Comm => vec![row.comm.clone()],
+        Field::Device => vec![row.device.clone(), row.dev.clone()],
+        _ => panic!("no condition is expected of {}", field.name()),
+    };
+    row.latency.is_none_or(|latency| latency >= necessary.min_latency_ns)
+        && necessary.any_of.iter().all(|(field, values)| {
+            own(field).iter().any(|value| value.as_ref().is_some_and(|value| values.contains(value)))
+        })
+}
+
+#[test]
+fn what_a_filter_demands_of_every_event() {
+    let necessary = |text: &str| {
+        let Necessary { min_latency_ns, any_of } = Filter::parse(text).unwrap().necessary();
+        let lists = any_of.iter().map(|(field, values)| {
+            format!(" {} in {}", field.name(), values.iter().map(String::as_str).collect::<Vec<_>>().join(","))
+        });
+        format!("{min_latency_ns}{}", lists.collect::<String>())
+    };
+    assert_eq!(
+        necessary("lat > 1ms and proc.name = fio and dev in (vda, 7:0)"),
+        "1000001 device in 7:0,vda comm in fio"
+    );
+    assert_eq!(necessary("lat >= 2ms and pid=7 or lat >= 1ms and pid=8 and kind=read"), "1000000 pid in 7,8");
+    assert_eq!(necessary("evt.is_io=true and kind in (read, sync)"), "0 kind in read");
+    assert_eq!(necessary("not lat > 1ms"), "0");
+    assert_eq!(necessary("comm contains f or lat > 1ms"), "0");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -362,6 +397,9 @@ proptest! {
         let mut mask = Mask::default();
         for rows in &traces {
             let expected: Vec<_> = rows.iter().map(|row| passes(&tree, row)).collect();
+            for row in rows.iter().filter(|row| passes(&tree, row)) {
+                prop_assert!(fulfils(row, &filter.necessary()), "{} does not need {:?}", text, filter.necessary());
+            }
             for (batch, bound) in [(&mut batch, &mut bound), (&mut narrow, &mut bound_narrow)] {
                 fill(batch, rows);
                 bound.eval(batch, &mut mask);

@@ -31,13 +31,19 @@ impl Histogram {
     /// Counts one value; `weight` is what it adds to its bucket's weight (ignored when unweighted).
     #[inline]
     pub fn record(&mut self, value: u64, weight: u64) {
+        self.record_many(value, 1, weight);
+    }
+
+    /// Counts a value that stands for several; `weight` is that of all of them.
+    #[inline]
+    pub fn record_many(&mut self, value: u64, count: u64, weight: u64) {
         let index = self.grid.index(value);
-        self.counts[index] += 1;
+        self.counts[index] = self.counts[index].saturating_add(count);
         if let Some(weights) = &mut self.weights {
             weights[index] = weights[index].saturating_add(weight);
         }
-        self.totals.count += 1;
-        self.totals.sum += u128::from(value);
+        self.totals.count = self.totals.count.saturating_add(count);
+        self.totals.sum = self.totals.sum.saturating_add(u128::from(value) * u128::from(count));
         self.totals.min = self.totals.min.min(value);
         self.totals.max = self.totals.max.max(value);
     }

@@ -58,7 +58,7 @@ impl SeriesBuilder {
     /// The columns that the builder reads.
     pub fn fields(&self) -> FieldSet {
         let by = self.series.by.iter().copied().collect::<FieldSet>();
-        by.union(FieldSet::ALWAYS).with(Field::Size).with(self.series.quantity.field())
+        by.union(FieldSet::ALWAYS).with(Field::Size).with(Field::Weight).with(self.series.quantity.field())
     }
 
     /// Events so far that lack the quantity (a size, an offset, a queue time) and are in no histogram.
@@ -92,28 +92,31 @@ impl SeriesBuilder {
             self.missing += 1;
             return;
         }
-        let bytes = if size == MISSING_U64 { 0 } else { size };
+        let count = batch
+            .i64s(Field::Weight)
+            .map_or(1, |weights| u64::try_from(weights[row]).map_or(1, |weight| weight.min(u64::from(u32::MAX))));
+        let bytes = if size == MISSING_U64 { 0 } else { size.saturating_mul(count) };
         let end_ns = start_ns.saturating_add_unsigned(latency_ns);
         if !(self.current.from_ns..self.current.to_ns).contains(&end_ns) {
             self.move_to(end_ns);
         }
         self.current.bytes = self.current.bytes.saturating_add(bytes);
         if start_ns >= self.current.from_ns {
-            self.current.in_flight_ns += u128::from(latency_ns);
+            self.current.in_flight_ns += u128::from(latency_ns) * u128::from(count);
         } else {
-            self.series.flow.add_span(self.series.width_ns, start_ns, end_ns);
+            self.series.flow.add_span(self.series.width_ns, start_ns, end_ns, count);
         }
         let group = self.groups.of(batch, row);
         let weight = match self.series.weight {
-            Weight::Count => 1,
-            Weight::Time => latency_ns,
+            Weight::Count => count,
+            Weight::Time => latency_ns.saturating_mul(count),
             Weight::Bytes => bytes,
         };
         let slot = match self.current.slots.get(group as usize) {
             Some(&slot) if slot != NONE => slot,
             _ => self.open_slot(group),
         };
-        self.open[slot as usize].histogram.record(value, weight);
+        self.open[slot as usize].histogram.record_many(value, count, weight);
     }
 
     /// Makes the interval that holds this moment the current one.
@@ -209,6 +212,18 @@ impl SeriesBuilder {
         self.settle();
         self.series.groups = self.groups.into_labels();
         self.interval.finish(self.series)
+    }
+
+    /// Takes out the intervals before this one, for what prints a live series bit by bit: memory stays flat. An event
+    /// that comes for an interval that was taken opens it again.
+    pub fn take_before(&mut self, interval: i64) -> HistogramSeries {
+        self.seal();
+        self.settle();
+        let later = self.series.slices.split_off(&interval);
+        let taken = std::mem::replace(&mut self.series.slices, later);
+        let groups = self.groups.labels().to_vec();
+        self.series.flow = Flow::default();
+        HistogramSeries { slices: taken, groups, flow: Flow::default(), by: self.series.by.clone(), ..self.series }
     }
 
     /// The series as it stands, for a picture while events still come.

@@ -23,14 +23,14 @@ impl Flow {
         self.0.entry(interval).or_default().partial_ns += ns as i128;
     }
 
-    /// An event that starts in one interval and ends in a later one.
-    pub(crate) fn add_span(&mut self, width_ns: u64, start_ns: i64, end_ns: i64) {
+    /// So many events that start at one moment and end at one, in a later interval.
+    pub(crate) fn add_span(&mut self, width_ns: u64, start_ns: i64, end_ns: i64, count: u64) {
         let width = width_ns as i64;
         let (first, last) = (start_ns.div_euclid(width), end_ns.div_euclid(width));
-        self.add_partial(first, (width - start_ns.rem_euclid(width)) as u128);
-        self.add_partial(last, end_ns.rem_euclid(width) as u128);
-        self.0.entry(first + 1).or_default().step += 1;
-        self.0.entry(last).or_default().step -= 1;
+        self.add_partial(first, (width - start_ns.rem_euclid(width)) as u128 * u128::from(count));
+        self.add_partial(last, end_ns.rem_euclid(width) as u128 * u128::from(count));
+        self.0.entry(first + 1).or_default().step += count as i64;
+        self.0.entry(last).or_default().step -= count as i64;
     }
 
     /// Adds all of another flow of the same width.
@@ -89,7 +89,7 @@ mod tests {
                 if first == last {
                     flow.add_partial(first, latency as u128);
                 } else {
-                    flow.add_span(width, start, start + latency);
+                    flow.add_span(width, start, start + latency, 1);
                 }
             }
             let wide = width as i64 * factor;

@@ -4,6 +4,9 @@ mod convert;
 mod events;
 mod heatmap;
 mod histogram;
+mod live;
+mod percentiles;
+mod record;
 mod spectrogram;
 mod summary;
 
@@ -11,6 +14,9 @@ pub use convert::Convert;
 pub use events::{Events, Sort};
 pub use heatmap::{Colors, Heatmap};
 pub use histogram::Histogram;
+pub use live::{Live, Mode};
+pub use percentiles::Percentiles;
+pub use record::Record;
 pub use spectrogram::{Color, Orient, Palette, Spectrogram};
 pub use summary::Summary;
 
@@ -29,8 +35,9 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  perf record -e block:block_rq_issue -e block:block_rq_complete -a -- sleep 10
-  latscope heatmap -r perf.data -o latency.svg     # the picture: latency over time
+  latscope spectrogram                             # live: the block devices of this machine
+  latscope record -s block -w t.lat --for 10s      # record first, look later
+  latscope heatmap -r t.lat -o latency.svg         # the picture: latency over time
   latscope summary -r perf.data                    # a line per device, percentiles and outliers
   latscope heatmap -r perf.data --weight time --by device -o waiting.svg
   perf script | latscope spectrogram -r - 'kind = read and lat > 1ms'
@@ -49,6 +56,10 @@ pub enum Verb {
     Summary(Summary),
     /// The events themselves
     Events(Events),
+    /// Percentiles over time: a line for every interval and group
+    Percentiles(Percentiles),
+    /// Record live events into a trace
+    Record(Record),
     /// Change format: .lat, .parquet, .csv, .jsonl
     Convert(Convert),
     /// List the fields: name, type, meaning, and which sources fill them
@@ -67,10 +78,12 @@ pub struct Json {
 /// What every view takes.
 #[derive(Args, Debug)]
 pub struct Input {
-    /// Read this file; may be given more than once; - is standard input. gzip and zstd are seen through
+    /// Read this file; may be given more than once; - is standard input. gzip and zstd are seen through. Without it the
+    /// view is live
     #[arg(short = 'r', long = "read", value_name = "FILE", help_heading = "Input")]
     pub read: Vec<PathBuf>,
-    /// Which events: block requests, system calls that do I/O, or all system calls
+    /// Live: what to capture (block when not given). Of files: which events. Block requests, system calls that do I/O,
+    /// or all system calls
     #[arg(short, long, value_enum, help_heading = "Input")]
     pub source: Option<Source>,
     /// Format of the files, when it should not be found out from the content (latscope formats lists them)
@@ -85,6 +98,8 @@ pub struct Input {
     /// Unit of the latency column of two-column files; that of the time column when not given
     #[arg(long = "unitslat", visible_aliases = ["unitslabel", "unitslatency", "latency-unit"], value_name = "UNIT", help_heading = "Input")]
     pub units_latency: Option<String>,
+    #[command(flatten)]
+    pub live: Live,
     /// Print how the filter was understood, and stop
     #[arg(long, help_heading = "Input")]
     pub explain_filter: bool,

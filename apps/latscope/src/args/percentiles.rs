@@ -1,0 +1,32 @@
+use super::{Fold, Input};
+use clap::Args;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  latscope percentiles -r perf.data -i 1s
+  latscope percentiles -s block -i 1s --by device            # live, a line for every second and device
+  latscope percentiles -r t.lat -i 10s --p 50,99,99.9 --csv > percentiles.csv
+  latscope percentiles -s io -i 1s --json 'proc.name = postgres' | jq .p99_ns";
+
+/// Percentiles over time: a line for every interval and group. Live, lines come as intervals pass.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Percentiles {
+    #[command(flatten)]
+    pub input: Input,
+    #[command(flatten)]
+    pub fold: Fold,
+    /// Which percentiles, separated by commas
+    #[arg(long = "p", value_name = "LIST", default_value = "50,90,99,99.9")]
+    pub percentiles: String,
+    /// Comma separated values, base units
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// A JSON object per line, base units
+    #[arg(long)]
+    pub json: bool,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}

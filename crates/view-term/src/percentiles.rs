@@ -1,0 +1,196 @@
+//! Percentiles over time: a row for each interval and group, that can be printed while later intervals are still open.
+
+use crate::table::csv_line;
+use crate::{Align, Line, Table};
+use latscope_event::{Field, format_count, format_duration, format_rate, format_size, format_wall};
+use latscope_histogram::Rule;
+use latscope_series::{HistogramSeries, Quantity};
+
+/// Prints percentiles of one series after the other, which may be parts of one that goes on.
+#[derive(Clone, Debug)]
+pub struct Percentiles {
+    quantiles: Vec<(f64, String)>,
+    by: Vec<Field>,
+    quantity: Quantity,
+    /// What to add to a time for the time of day; without it times count from the first interval.
+    to_unix_ns: Option<i64>,
+    zero_ns: Option<i64>,
+    table: Table,
+    begun: bool,
+}
+
+/// One line.
+struct Row {
+    time_ns: i64,
+    width_ns: u64,
+    group: Vec<String>,
+    count: u64,
+    mean: f64,
+    max: u64,
+    /// `None` where fewer events lie beyond the percentile than one, so that it would be a guess.
+    values: Vec<Option<u64>>,
+}
+
+impl Percentiles {
+    /// For these percentiles (0 to 100) of series with these group fields.
+    pub fn new(percentiles: &[f64], by: &[Field], quantity: Quantity, to_unix_ns: Option<i64>) -> Percentiles {
+        let quantiles: Vec<_> = percentiles.iter().map(|&p| (p / 100.0, format!("p{p}"))).collect();
+        let mut titles = vec![("time".to_string(), Align::Left)];
+        titles.extend(by.iter().map(|field| (field.name().to_string(), Align::Left)));
+        titles.extend(["count", "rate", "mean"].map(|title| (title.to_string(), Align::Right)));
+        titles.extend(quantiles.iter().map(|(_, title)| (title.clone(), Align::Right)));
+        titles.push(("max".into(), Align::Right));
+        let (zero_ns, table) = (None, Table::new(titles));
+        Percentiles { quantiles, by: by.to_vec(), quantity, to_unix_ns, zero_ns, table, begun: false }
+    }
+
+    fn rows(&self, series: &HistogramSeries) -> Vec<Row> {
+        let quantiles: Vec<f64> = self.quantiles.iter().map(|&(quantile, _)| quantile).collect();
+        let mut rows = Vec::new();
+        for (&interval, slice) in series.slices() {
+            let mut groups: Vec<_> =
+                slice.groups.iter().map(|(group, sparse)| (&series.groups()[*group as usize], sparse)).collect();
+            groups.sort_by_key(|&(group, _)| group);
+            for (group, sparse) in groups {
+                let totals = sparse.totals();
+                let values = sparse.quantiles(&quantiles, Rule::Interpolated).unwrap_or_default();
+                let told = |quantile: f64| (1.0 - quantile) * totals.count as f64 >= 0.999 || quantile <= 0.5;
+                rows.push(Row {
+                    time_ns: series.start_ns(interval),
+                    width_ns: series.width_ns(),
+                    group: group.clone(),
+                    count: totals.count,
+                    mean: totals.mean().unwrap_or(0.0),
+                    max: totals.max,
+                    values: values
+                        .iter()
+                        .zip(&quantiles)
+                        .map(|(&value, &quantile)| told(quantile).then_some(value))
+                        .collect(),
+                });
+            }
+        }
+        rows
+    }
+
+    /// Lines of a table, its heading before the first.
+    pub fn lines(&mut self, series: &HistogramSeries, columns: usize) -> Vec<Line> {
+        let rows = self.rows(series);
+        for row in &rows {
+            let zero_ns = *self.zero_ns.get_or_insert(row.time_ns);
+            let value = |value: u64| if self.quantity.is_bytes() { format_size(value) } else { format_duration(value) };
+            let decimals = if row.width_ns.is_multiple_of(1_000_000_000) { 0 } else { 3 };
+            let mut texts = vec![match self.to_unix_ns {
+                Some(to_unix_ns) => format_wall(row.time_ns.saturating_add(to_unix_ns), decimals, false),
+                None => format!("{:.decimals$}s", (row.time_ns - zero_ns) as f64 / 1e9),
+            }];
+            texts.extend(row.group.iter().cloned());
+            texts.push(format_count(row.count));
+            texts.push(format_rate(row.count as f64 * 1e9 / row.width_ns as f64));
+            texts.push(value(row.mean.round() as u64));
+            texts.extend(row.values.iter().map(|told| told.map_or("-".into(), value)));
+            texts.push(value(row.max));
+            self.table.push(texts);
+        }
+        let heading =
+            (!rows.is_empty() && !std::mem::replace(&mut self.begun, true)).then(|| self.table.heading(columns));
+        heading.into_iter().chain(self.table.take_lines(columns)).collect()
+    }
+
+    /// Names and numbers in base units.
+    fn numbers(&self, row: &Row) -> Vec<(String, String)> {
+        let unit = if self.quantity.is_bytes() { "bytes" } else { "ns" };
+        let mut numbers = vec![
+            ("time_ns".into(), row.time_ns.to_string()),
+            ("width_ns".into(), row.width_ns.to_string()),
+            ("count".into(), row.count.to_string()),
+            ("rate_per_s".into(), (row.count as f64 * 1e9 / row.width_ns as f64).to_string()),
+            (format!("mean_{unit}"), row.mean.to_string()),
+        ];
+        for ((_, title), value) in self.quantiles.iter().zip(&row.values) {
+            numbers.push((
+                format!("{}_{unit}", title.replace('.', "_")),
+                value.map_or(String::new(), |value| value.to_string()),
+            ));
+        }
+        numbers.push((format!("max_{unit}"), row.max.to_string()));
+        numbers
+    }
+
+    /// CSV in base units, with a heading before the first line; a percentile that too few events tell is empty.
+    pub fn csv(&mut self, series: &HistogramSeries) -> String {
+        let mut text = String::new();
+        for row in self.rows(series) {
+            let numbers = self.numbers(&row);
+            if !std::mem::replace(&mut self.begun, true) {
+                let names = self.by.iter().map(|field| field.name());
+                text += &csv_line(names.chain(numbers.iter().map(|(key, _)| key.as_str())));
+            }
+            text +=
+                &csv_line(row.group.iter().map(String::as_str).chain(numbers.iter().map(|(_, value)| value.as_str())));
+        }
+        text
+    }
+
+    /// A JSON object per line, keys as in CSV; null for a percentile that too few events tell.
+    pub fn json_lines(&self, series: &HistogramSeries) -> String {
+        let object = |row: &Row| {
+            let texts = self.by.iter().zip(&row.group);
+            let texts =
+                texts.map(|(field, value)| format!("\"{}\":{}", field.name(), crate::summary::json_text(value)));
+            let numbers = self.numbers(row).into_iter();
+            let numbers =
+                numbers.map(|(key, value)| format!("\"{key}\":{}", if value.is_empty() { "null" } else { &value }));
+            format!("{{{}}}\n", texts.chain(numbers).collect::<Vec<_>>().join(","))
+        };
+        self.rows(series).iter().map(object).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latscope_event::Batch;
+    use latscope_series::{Interval, SeriesBuilder, Weight};
+
+    fn series() -> HistogramSeries {
+        let mut batch = Batch::new([Field::Device].into_iter().collect());
+        for at in 0..300u64 {
+            batch.push_i64(Field::Time, (at * 10_000_000) as i64);
+            batch.push_u64(Field::Latency, if at % 100 == 99 { 5_000_000 } else { 100 });
+            batch.push_text(Field::Device, Some(if at < 250 { b"vda" } else { b"vdb" }));
+            batch.end_row();
+        }
+        let mut builder =
+            SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![Field::Device], Interval::Fixed(1_000_000_000));
+        builder.add(&batch, None);
+        builder.finish()
+    }
+
+    #[test]
+    fn a_line_for_each_interval_and_group() {
+        let mut printer = Percentiles::new(&[50.0, 99.0, 99.9], &[Field::Device], Quantity::Latency, None);
+        let texts: Vec<_> = printer.lines(&series(), 100).iter().map(Line::text).collect();
+        assert_eq!(
+            texts,
+            [
+                "time  device  count   rate    mean    p50    p99  p99.9    max",
+                "0s    vda       100  100/s  50.1us  100ns  100ns      -    5ms",
+                "1s    vda       100  100/s  50.1us  100ns  100ns      -    5ms",
+                "2s    vda        50   50/s   100ns  100ns      -      -  100ns",
+                "2s    vdb        50   50/s   100us  100ns      -      -    5ms",
+            ]
+        );
+        assert!(printer.lines(&series(), 100)[0].text().starts_with("0s"), "the heading stands once");
+    }
+
+    #[test]
+    fn machines_get_base_units() {
+        let mut printer = Percentiles::new(&[99.0], &[Field::Device], Quantity::Latency, None);
+        let csv = printer.csv(&series());
+        assert!(csv.starts_with("device,time_ns,width_ns,count,rate_per_s,mean_ns,p99_ns,max_ns\nvda,0,1000000000,100,100,50099,100,5000000\n"), "{csv}");
+        let json = printer.json_lines(&series());
+        let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+        assert_eq!((last["device"].as_str(), last["p99_ns"].is_null()), (Some("vdb"), true));
+    }
+}
