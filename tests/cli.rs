@@ -20,7 +20,13 @@ fn fails(arguments: &[&str], status: i32, says: &[&str]) {
 fn a_failure_is_a_sentence_and_a_status() {
     fails(&["heatmap", "-r", "missing", "-o", "never.svg"], 3, &["missing: There is no such file."]);
     fails(&["summary", "-r", "LICENSE-MIT"], 3, &["The format is not known", "latscope formats"]);
-    fails(&["summary"], 3, &["Live capture is not in this version", "-r"]);
+    fails(&["summary", "--for", "5"], 2, &["--for 5 needs a unit: 5s or 5m."]);
+    fails(&["summary", "--for", "0s"], 2, &["--for must be longer than zero"]);
+    fails(&["summary", "-s", "block", "--calls", "read"], 2, &["--calls is about system calls"]);
+    fails(&["summary", "--mode", "histogram", "--for", "1s", "comm = x"], 2, &["not enough", "comm"]);
+    fails(&["record", "-w", "x.txt"], 2, &["ends in .lat", "latscope convert"]);
+    fails(&["record", "-w", "x.lat", "--sample", "256"], 2, &["--sample 256", "1/256"]);
+    fails(&["record", "-w", "x.lat", "lat >"], 2, &["^"]);
     fails(&["summary", "-r", STORY, "--format", "nosuch"], 2, &["There is no format nosuch", "perf_script"]);
     fails(&["summary", "-r", STORY, "--by", "nosuch"], 2, &["there is no field nosuch", "latscope fields"]);
     fails(&["summary", "-r", STORY, "--sort", "nosuch"], 2, &["no such column", "p99"]);

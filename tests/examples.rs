@@ -1,6 +1,6 @@
 //! Every example of a help text and of the documentation is run as it stands.
 
-use crate::program::{LATSCOPE, command, end, installed, latscope, root, testdata, unpacked};
+use crate::program::{LATSCOPE, command, end, installed, is_root, latscope, root, testdata, unpacked};
 use std::path::{Path, PathBuf};
 
 /// The commands of a help text.
@@ -36,12 +36,19 @@ fn furnish(folder: &Path) {
     std::fs::copy(run, folder.join("today.lat")).expect("a copy");
 }
 
+/// Whether a command captures: it reads no file.
+fn is_live(example: &str) -> bool {
+    let reads = ["-r ", "--help", "fields", "formats", "--explain-filter"];
+    example.contains("latscope ") && !reads.iter().any(|word| example.contains(word))
+}
+
 /// Runs a command as a user would paste it; false when this version or this machine cannot.
 #[track_caller]
 fn runs(example: &str, folder: &Path) -> bool {
-    // Recording needs a machine that allows it; other words are of capabilities still to come; jq and perf are not ours.
-    let later = ["perf record", "latscope record"].iter().any(|words| example.contains(words));
-    let needed = ["perf", "jq", "less"].into_iter();
+    // Recording with perf takes too long; live capture needs root; jq and the like are not ours.
+    let live = is_live(example);
+    let later = example.contains("perf record") || live && !is_root();
+    let needed = ["perf", "jq", "less", "pgbench"].into_iter();
     let mut needed = needed.filter(|name| example.split([' ', '|']).any(|word| word == *name));
     if later || !needed.all(installed) {
         eprintln!("left out: {example}");
@@ -50,7 +57,13 @@ fn runs(example: &str, folder: &Path) -> bool {
     let programs = Path::new(LATSCOPE).parent().expect("a folder").display();
     let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
     // perf script reads a pipe before it looks for perf.data.
-    let script = format!("set -o pipefail; exec < /dev/null; {example}");
+    let mut script = format!("set -o pipefail; exec < /dev/null; {example}");
+    if live && !example.contains("--for") {
+        // What would go on until Ctrl-C.
+        for verb in verbs() {
+            script = script.replace(&format!("latscope {verb} "), &format!("latscope {verb} --for 300ms "));
+        }
+    }
     let ended = end(command("bash").args(["-c", &script]).current_dir(folder).env("PATH", path), b"");
     assert_eq!(ended.status, Some(0), "{example}\n{}", ended.err);
     true

@@ -99,3 +99,10 @@ pub fn installed(program: &str) -> bool {
     }
     there
 }
+
+/// Whether live capture may work here.
+pub fn is_root() -> bool {
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| {
+        status.lines().any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"))
+    })
+}

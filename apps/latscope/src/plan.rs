@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::args::{self, Arguments, Verb};
+use latscope_capture_bpf::{Sample, Source};
 use latscope_capture_file::{Format, TwoColumns};
 use latscope_event::{Field, FieldSet, FieldType, parse_duration, parse_size};
 use latscope_filter::Filter;
@@ -25,19 +26,34 @@ pub enum Plan {
     Histogram(Reading, Folding, args::Histogram),
     Summary(Reading, Summary),
     Events(Reading, Events),
+    Percentiles(Reading, Percentiles),
+    Record(Reading, Recording),
     Convert(Reading, Conversion),
 }
 
-/// Which events of which files.
+/// Which events of which files, or of the running kernel.
 #[derive(Debug, PartialEq)]
 pub struct Reading {
     pub files: Vec<PathBuf>,
+    /// `None` when files are read.
+    pub live: Option<Live>,
     pub format: Option<Format>,
     pub all_syscalls: bool,
     pub two_columns: TwoColumns,
     /// Latency counts from when a request began to wait.
     pub from_queue: bool,
     pub filter: Option<Filter>,
+}
+
+/// How to capture live.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Live {
+    pub source: Source,
+    /// Until interrupted when not given.
+    pub for_ns: Option<u64>,
+    pub calls: Option<Vec<String>>,
+    pub mode: args::Mode,
+    pub sample: Option<Sample>,
 }
 
 /// How events become a series.
@@ -67,6 +83,25 @@ pub struct Summary {
     pub sort: String,
     pub shape: Shape,
     pub output: Option<PathBuf>,
+}
+
+/// Plan of `percentiles`.
+#[derive(Debug, PartialEq)]
+pub struct Percentiles {
+    pub folding: Folding,
+    /// From 0 to 100.
+    pub percentiles: Vec<f64>,
+    pub shape: Shape,
+    pub output: Option<PathBuf>,
+}
+
+/// Plan of `record`.
+#[derive(Debug, PartialEq)]
+pub struct Recording {
+    pub write: PathBuf,
+    pub rotate_ns: Option<u64>,
+    pub keep: Option<usize>,
+    pub command: Vec<String>,
 }
 
 /// Plan of `events`.
@@ -117,12 +152,17 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         Verb::Histogram(typed) => &typed.input,
         Verb::Summary(typed) => &typed.input,
         Verb::Events(typed) => &typed.input,
+        Verb::Percentiles(typed) => &typed.input,
+        Verb::Record(_) => return record(typed),
         Verb::Convert(typed) => &typed.input,
         Verb::Fields(typed) => return Ok(Plan::Fields { json: typed.json }),
         Verb::Formats(typed) => return Ok(Plan::Formats { json: typed.json }),
     };
     if input.explain_filter {
-        return Ok(Plan::Explain(filter(input)?.map_or("(everything)".into(), |filter| filter.to_string())));
+        return Ok(Plan::Explain(
+            filter(&input.filter, input.source.filter(|_| !input.read.is_empty()))?
+                .map_or("(everything)".into(), |filter| filter.to_string()),
+        ));
     }
     let reading = reading(input)?;
     Ok(match typed.verb {
@@ -131,17 +171,14 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         Verb::Histogram(typed) => Plan::Histogram(reading, folding(&typed.fold, &typed.input)?, typed),
         Verb::Summary(typed) => Plan::Summary(reading, summary(typed)?),
         Verb::Events(typed) => Plan::Events(reading, events(typed)?),
+        Verb::Percentiles(typed) => Plan::Percentiles(reading, percentiles(typed)?),
         Verb::Convert(typed) => Plan::Convert(reading, conversion(typed)?),
-        Verb::Fields(_) | Verb::Formats(_) => unreachable!("planned above"),
+        Verb::Record(_) | Verb::Fields(_) | Verb::Formats(_) => unreachable!("planned above"),
     })
 }
 
 fn reading(input: &args::Input) -> Result<Reading, Failure> {
-    if input.read.is_empty() {
-        return Err(Failure::Input(
-            "Live capture is not in this version; give a file with -r, for instance the perf.data that perf record wrote.".into(),
-        ));
-    }
+    let live = if input.read.is_empty() { Some(live(input.source, &input.live)?) } else { None };
     let format = match &input.format {
         None => None,
         Some(name) => Some(Format::ALL.iter().copied().find(|format| format.name() == name).ok_or_else(|| {
@@ -161,23 +198,81 @@ fn reading(input: &args::Input) -> Result<Reading, Failure> {
     };
     Ok(Reading {
         files: input.read.clone(),
+        live,
         format,
         all_syscalls: input.source == Some(args::Source::Syscall),
         two_columns,
         from_queue: input.latency == args::Latency::Request,
-        filter: filter(input)?,
+        filter: filter(&input.filter, input.source.filter(|_| !input.read.is_empty()))?,
     })
 }
 
-/// The filter of the words, and of `-s`: block requests have a device number, system calls have none.
-fn filter(input: &args::Input) -> Result<Option<Filter>, Failure> {
-    let words = input.filter.join(" ");
+fn live(source: Option<args::Source>, typed: &args::Live) -> Result<Live, Failure> {
+    let source = match source {
+        None | Some(args::Source::Block) => Source::Block,
+        Some(args::Source::Io) => Source::Io,
+        Some(args::Source::Syscall) => Source::Syscall,
+    };
+    if source == Source::Block && !typed.calls.is_empty() {
+        return Err(Failure::Usage("--calls is about system calls; give -s io or -s syscall with it.".into()));
+    }
+    let calls = (!typed.calls.is_empty()).then(|| typed.calls.clone());
+    Ok(Live { source, for_ns: duration("--for", &typed.for_)?, calls, mode: typed.mode, sample: None })
+}
+
+/// A length of time above zero that was typed with its unit.
+fn duration(option: &str, typed: &Option<String>) -> Result<Option<u64>, Failure> {
+    let Some(text) = typed else { return Ok(None) };
+    match parse_duration(text) {
+        _ if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Err(Failure::Usage(format!("{option} {text} needs a unit: {text}s or {text}m.")))
+        }
+        Ok(0) => Err(Failure::Usage(format!("{option} must be longer than zero."))),
+        Ok(ns) if ns > i64::MAX as u64 / 4 => Err(Failure::Usage(format!("{option} is too long."))),
+        Ok(ns) => Ok(Some(ns)),
+        Err(error) => Err(Failure::Usage(format!("{option}: {error}."))),
+    }
+}
+
+fn record(typed: Arguments) -> Result<Plan, Failure> {
+    let Verb::Record(typed) = typed.verb else { unreachable!("planned for record only") };
+    if typed.write.extension().is_none_or(|ending| ending != "lat") {
+        let message = "-w takes a trace, whose name ends in .lat; latscope convert makes other files of it.";
+        return Err(Failure::Usage(message.into()));
+    }
+    let mut live = live(Some(typed.source), &typed.live())?;
+    if let Some(text) = &typed.sample {
+        let one_in = text.strip_prefix("1/").and_then(|number| number.parse().ok()).filter(|&number: &u32| number > 0);
+        let one_in =
+            one_in.ok_or_else(|| Failure::Usage(format!("--sample {text} is no part; write for instance 1/256.")))?;
+        live.sample = Some(Sample { slow_ns: duration("--only-slow", &typed.only_slow)?.unwrap_or(u64::MAX), one_in });
+    }
+    if typed.keep == Some(0) {
+        return Err(Failure::Usage("--keep must leave at least one file.".into()));
+    }
+    let reading = Reading {
+        files: Vec::new(),
+        live: Some(live),
+        format: None,
+        all_syscalls: false,
+        two_columns: TwoColumns::default(),
+        from_queue: false,
+        filter: filter(&typed.filter, None)?,
+    };
+    let rotate_ns = duration("--rotate", &typed.rotate)?;
+    let recording = Recording { write: typed.write, rotate_ns, keep: typed.keep, command: typed.command };
+    Ok(Plan::Record(reading, recording))
+}
+
+/// The filter of the words, and of `-s` with files: block requests have a device number, system calls have none.
+fn filter(words: &[String], source: Option<args::Source>) -> Result<Option<Filter>, Failure> {
+    let words = words.join(" ");
     let parse = |text: &str| Filter::parse(text).map_err(|error| Failure::Usage(format!("{error}\n{}", error.caret())));
     let mut filter = if words.trim().is_empty() { None } else { Some(parse(&words)?) };
-    let source = match input.source {
+    let source = match source {
         None => return Ok(filter),
-        Some(args::Source::Block) => "disk.dev exists",
-        Some(args::Source::Io | args::Source::Syscall) => "not disk.dev exists",
+        Some(args::Source::Block) => "disk.dev exists and not result exists",
+        Some(args::Source::Io | args::Source::Syscall) => "not (disk.dev exists and not result exists)",
     };
     // The user's words were parsed alone first, so that an error points into them.
     filter = Some(match filter {
@@ -233,16 +328,11 @@ fn quantity(typed: args::Quantity) -> Quantity {
 
 fn interval(typed: &Option<String>) -> Result<Option<u64>, Failure> {
     let Some(text) = typed else { return Ok(None) };
-    match parse_duration(text) {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
         // Sysdig's chisel takes its interval as a bare number of milliseconds; a bare number here would be nanoseconds.
-        _ if text.bytes().all(|byte| byte.is_ascii_digit()) => {
-            Err(Failure::Usage(format!("-i {text} needs a unit: {text}ms or {text}s.")))
-        }
-        Ok(0) => Err(Failure::Usage("-i must be longer than zero.".into())),
-        Ok(ns) if ns > i64::MAX as u64 / 4 => Err(Failure::Usage("-i is too long.".into())),
-        Ok(ns) => Ok(Some(ns)),
-        Err(error) => Err(Failure::Usage(format!("-i: {error}."))),
+        return Err(Failure::Usage(format!("-i {text} needs a unit: {text}ms or {text}s.")));
     }
+    duration("-i", typed)
 }
 
 fn fields(option: &str, names: &[String]) -> Result<Vec<Field>, Failure> {
@@ -278,6 +368,23 @@ fn summary(typed: args::Summary) -> Result<Summary, Failure> {
     let folding =
         Folding { interval: None, by, weight: Weight::Bytes, quantity: quantity(typed.quantity), min: None, max: None };
     Ok(Summary { folding, over_ns, sort: typed.sort, shape: shape(typed.csv, typed.json), output: typed.output })
+}
+
+fn percentiles(typed: args::Percentiles) -> Result<Percentiles, Failure> {
+    let folding = folding(&typed.fold, &typed.input)?;
+    let percentiles = percentile_list("--p", &typed.percentiles)?;
+    Ok(Percentiles { folding, percentiles, shape: shape(typed.csv, typed.json), output: typed.output })
+}
+
+/// `50,99,p99.9` as numbers from 0 to 100.
+pub fn percentile_list(option: &str, text: &str) -> Result<Vec<f64>, Failure> {
+    let one = |word: &str| {
+        let number = word.trim().trim_start_matches('p').parse::<f64>().ok();
+        number.filter(|number| (0.0..=100.0).contains(number)).ok_or_else(|| {
+            Failure::Usage(format!("{option}: {word} is not a percentile; write for instance 50,99,99.9."))
+        })
+    };
+    text.split(',').map(one).collect()
 }
 
 fn events(typed: args::Events) -> Result<Events, Failure> {

@@ -337,7 +337,7 @@ impl BlockPairs {
         if batch.fields().contains(Field::Comm) {
             batch.push_text(Field::Comm, Some(trimmed(&open.comm)));
         }
-        batch.push_text(Field::Error, error_name(-i64::from(record.error.unsigned_abs())).map(str::as_bytes));
+        batch.push_text(Field::Error, error_of(record.error));
         batch.push_u64(Field::Queue, open.issued_ns.saturating_sub(open.queued_ns).try_into().unwrap_or(0));
         batch.end_row();
     }
@@ -448,6 +448,11 @@ pub fn padded<const N: usize>(text: &[u8]) -> [u8; N] {
     let len = text.len().min(N);
     array[..len].copy_from_slice(&text[..len]);
     array
+}
+
+/// The name of an error that a tracer prints with either sign.
+fn error_of(error: i32) -> Option<&'static [u8]> {
+    (error != 0).then(|| error_name(-i64::from(error.unsigned_abs())).unwrap_or("error").as_bytes())
 }
 
 /// `major:minor` of a packed device number.

@@ -95,6 +95,14 @@ impl Tally {
         other.0.iter().for_each(|(&anomaly, &count)| self.add(anomaly, count));
     }
 
+    /// What was counted since an earlier state of the same tally.
+    #[must_use]
+    pub fn since(&self, earlier: &Tally) -> Tally {
+        let mut tally = Tally::default();
+        self.iter().for_each(|(anomaly, count)| tally.add(anomaly, count.saturating_sub(earlier.get(anomaly))));
+        tally
+    }
+
     /// The kinds that occurred, worst first within the order of [`Anomaly::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (Anomaly, u64)> + '_ {
         self.0.iter().map(|(&anomaly, &count)| (anomaly, count))

@@ -1,4 +1,4 @@
-use super::{Latency, Live, Source};
+use super::{Live, Source};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -57,7 +57,4 @@ impl Record {
     pub fn live(&self) -> Live {
         Live { for_: self.live.for_.clone(), calls: self.live.calls.clone(), mode: super::Mode::Event }
     }
-
-    /// Traces tell the queue time beside the latency, so a view of them can count from either.
-    pub const LATENCY: Latency = Latency::Device;
 }

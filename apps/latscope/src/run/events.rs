@@ -31,7 +31,9 @@ pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
             kept.add(batch, mask, plan.sort);
             Ok(())
         } else {
-            printer.print(context, batch, mask)
+            // What is watched live has to be seen at once.
+            let printed = printer.print(context, batch, mask);
+            if reading.live.is_some() { printed.and_then(|()| printer.out.flush()) } else { printed }
         };
         match done {
             Ok(()) => ControlFlow::Continue(()),

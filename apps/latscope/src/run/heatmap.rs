@@ -3,7 +3,7 @@
 use super::{output, read};
 use crate::Failure;
 use crate::args::{self, Colors};
-use crate::plan::{Folding, Reading};
+use crate::plan::{Folding, Reading, percentile_list};
 use latscope_series::Weight;
 use latscope_view_report::{ColorScale, HeatmapOptions, Palette, Scale, Theme, heatmap};
 
@@ -59,14 +59,7 @@ fn percentiles(text: &str) -> Result<Vec<f64>, Failure> {
     if text == "none" {
         return Ok(Vec::new());
     }
-    let one = |word: &str| {
-        let number = word.trim().trim_start_matches('p').parse::<f64>().ok();
-        let number = number.filter(|number| (0.0..=100.0).contains(number));
-        number.map(|number| number / 100.0).ok_or_else(|| {
-            Failure::Usage(format!("--lines: {word} is not a percentile; write for instance 50,99,99.9, or none."))
-        })
-    };
-    text.split(',').map(one).collect()
+    Ok(percentile_list("--lines", text)?.into_iter().map(|percentile| percentile / 100.0).collect())
 }
 
 #[cfg(test)]

@@ -5,8 +5,11 @@ mod events;
 mod heatmap;
 mod histogram;
 mod list;
+mod live;
 mod output;
+mod percentiles;
 mod read;
+mod record;
 mod spectrogram;
 mod stored;
 mod summary;
@@ -25,6 +28,8 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
         Plan::Histogram(reading, folding, typed) => histogram::run(&reading, &folding, typed),
         Plan::Summary(reading, plan) => summary::run(&reading, &plan),
         Plan::Events(reading, plan) => events::run(&reading, &plan),
+        Plan::Percentiles(reading, plan) => percentiles::run(&reading, &plan),
+        Plan::Record(reading, plan) => record::run(&reading, &plan),
         Plan::Convert(reading, plan) => convert::run(&reading, &plan),
     }
 }

@@ -1,6 +1,6 @@
 //! From files to filtered batches, and from those to a series.
 
-use super::stored;
+use super::{live, stored};
 use crate::Failure;
 use crate::plan::{self, Folding, Reading};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -14,18 +14,20 @@ use std::sync::atomic::Ordering;
 /// Shorter reads than this end before a bar could be read.
 const BAR_FROM_BYTES: u64 = 64 << 20;
 
-/// Reads all files, one after the other, and hands on each batch with the mask of what the filter lets through
+/// Reads all files, one after the other, or captures live, and hands on each batch with the mask of what the filter lets through
 /// (`None`: everything). `begin` is true for the first batch of a file. Returns the context of every file.
 pub fn each_batch(
     reading: &Reading,
     fields: FieldSet,
     mut take: impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<Failure>,
 ) -> Result<Vec<Context>, Failure> {
+    if let Some(capture) = &reading.live {
+        return live::each_batch(reading, capture, fields, take).map(|context| vec![context]);
+    }
     let progress = Progress::default();
     let mut contexts = Vec::new();
     for file in &reading.files {
-        let mut pass =
-            Pass { reading, bound: None, mask: Mask::default(), bar: None, progress: &progress, failure: None };
+        let mut pass = Pass::new(reading, Some(&progress));
         let options = ReadOptions {
             format: reading.format,
             all_syscalls: reading.all_syscalls,
@@ -45,18 +47,25 @@ pub fn each_batch(
     Ok(contexts)
 }
 
-/// The reading of one file.
-struct Pass<'a> {
+/// The reading of one file, or a capture.
+pub struct Pass<'a> {
     reading: &'a Reading,
     bound: Option<BoundFilter>,
     mask: Mask,
     bar: Option<ProgressBar>,
-    progress: &'a Progress,
-    failure: Option<Failure>,
+    progress: Option<&'a Progress>,
+    /// Why it was ended before its end.
+    pub failure: Option<Failure>,
 }
 
-impl Pass<'_> {
-    fn batch(
+impl<'a> Pass<'a> {
+    /// A pass; a file's progress is shown when it is long.
+    pub fn new(reading: &'a Reading, progress: Option<&'a Progress>) -> Pass<'a> {
+        Pass { reading, bound: None, mask: Mask::default(), bar: None, progress, failure: None }
+    }
+
+    /// Filters a batch and hands it on; `Break` when it failed.
+    pub fn batch(
         &mut self,
         context: &Context,
         batch: &Batch,
@@ -100,7 +109,8 @@ impl Pass<'_> {
     }
 
     fn show_progress(&mut self) {
-        let total = self.progress.total.load(Ordering::Relaxed);
+        let Some(progress) = self.progress else { return };
+        let total = progress.total.load(Ordering::Relaxed);
         if total < BAR_FROM_BYTES {
             return;
         }
@@ -110,7 +120,7 @@ impl Pass<'_> {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
             bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         });
-        bar.set_position(self.progress.done.load(Ordering::Relaxed));
+        bar.set_position(progress.done.load(Ordering::Relaxed));
     }
 }
 
@@ -122,10 +132,15 @@ impl Drop for Pass<'_> {
     }
 }
 
-/// Reads all files into one series of at most `limit` intervals (when the interval is not given).
+/// Reads all files, or captures live, into one series of at most `limit` intervals (when the interval is not given).
 pub fn series(reading: &Reading, folding: &Folding, limit: u32) -> Result<(HistogramSeries, Vec<Context>), Failure> {
     if let Some(stored) = stored::read(reading, folding, limit)? {
         return Ok(stored);
+    }
+    if let Some(capture) = &reading.live
+        && let Some((series, context)) = live::series(reading, capture, folding, limit)?
+    {
+        return Ok((series, vec![context]));
     }
     let interval = folding.interval_or(limit);
     let mut builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);

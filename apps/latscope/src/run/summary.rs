@@ -1,6 +1,6 @@
 //! `latscope summary`.
 
-use super::{output, read, stored};
+use super::{live, output, read, stored};
 use crate::Failure;
 use crate::plan::{Folding, Reading, Shape, Summary as Plan};
 use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_I64, MISSING_U64};
@@ -28,6 +28,15 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         && let Some((series, contexts)) = stored::read(reading, &counted, 2)?
     {
         let context = Context::merged(&contexts);
+        let mut summary = Summary::new(&series, &context);
+        summary.sort(key);
+        return print(reading, plan, &summary, None, &context);
+    }
+    let weighed = Folding { weight: Weight::Bytes, ..folding.clone() };
+    if plan.over_ns.is_none()
+        && let Some(capture) = &reading.live
+        && let Some((series, context)) = live::series(reading, capture, &weighed, 2)?
+    {
         let mut summary = Summary::new(&series, &context);
         summary.sort(key);
         return print(reading, plan, &summary, None, &context);

@@ -1,0 +1,95 @@
+//! `latscope percentiles`.
+
+use super::{live, output, read};
+use crate::Failure;
+use crate::plan::{Live, Percentiles as Plan, Reading, Shape};
+use latscope_series::{HistogramSeries, Interval, SeriesBuilder};
+use latscope_view_term::Percentiles;
+use std::io::Write;
+use std::ops::ControlFlow;
+
+/// Lines that a trace gets when the interval is not given.
+const LINES: u32 = 60;
+/// The interval of a live view when none is given.
+const LIVE_NS: u64 = 1_000_000_000;
+/// So long after an interval its events are all there: ring buffers are read ten times a second.
+const SLACK_NS: i64 = 300_000_000;
+
+pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
+    if let Some(capture) = &reading.live {
+        return stream(reading, capture, plan);
+    }
+    let (series, contexts) = read::series(reading, &plan.folding, LINES)?;
+    let to_unix_ns = latscope_event::Context::merged(&contexts).clock.to_unix_ns;
+    let mut printer = Printer::new(plan, to_unix_ns)?;
+    printer.print(&series)?;
+    read::say_notes(&contexts);
+    Ok(())
+}
+
+/// Lines as intervals pass.
+fn stream(reading: &Reading, capture: &Live, plan: &Plan) -> Result<(), Failure> {
+    let mut printer = Printer::new(plan, Some(0))?;
+    let width_ns = plan.folding.interval.unwrap_or(LIVE_NS);
+    if live::counts_in_kernel(reading, capture, &plan.folding)? {
+        let mut counting = live::Counting::start(reading, capture, &plan.folding, width_ns)?;
+        let until = live::Until::new(capture);
+        let mut over = false;
+        while !over {
+            std::thread::sleep(until.turn(counting.due().min(live::TURN)));
+            over = until.is_over();
+            if over || counting.due().is_zero() {
+                let mut series = counting.series();
+                counting.collect(&mut series)?;
+                printer.print(&series)?;
+            }
+        }
+        read::say_notes(&[counting.context()]);
+        return Ok(());
+    }
+    let folding = &plan.folding;
+    let mut builder =
+        SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Fixed(width_ns));
+    let contexts = read::each_batch(reading, builder.fields(), |_, batch, mask, begin| {
+        if begin {
+            builder.begin_trace();
+        }
+        builder.add(batch, mask);
+        let open = (live::now_ns() - SLACK_NS).div_euclid(width_ns as i64);
+        match printer.print(&builder.take_before(open)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(failure) => ControlFlow::Break(failure),
+        }
+    })?;
+    printer.print(&builder.finish())?;
+    read::say_notes(&contexts);
+    Ok(())
+}
+
+struct Printer<'a> {
+    plan: &'a Plan,
+    table: Percentiles,
+    out: Box<dyn Write + Send>,
+}
+
+impl Printer<'_> {
+    fn new(plan: &Plan, to_unix_ns: Option<i64>) -> Result<Printer<'_>, Failure> {
+        let folding = &plan.folding;
+        let table = Percentiles::new(&plan.percentiles, &folding.by, folding.quantity, to_unix_ns);
+        Ok(Printer { plan, table, out: output::open(plan.output.as_deref())? })
+    }
+
+    fn print(&mut self, series: &HistogramSeries) -> Result<(), Failure> {
+        let mut text = String::new();
+        match self.plan.shape {
+            Shape::Csv => text = self.table.csv(series),
+            Shape::Json => text = self.table.json_lines(series),
+            Shape::Text => {
+                let wide = output::to_terminal(&self.plan.output);
+                let columns = if wide { output::columns(&self.plan.output) } else { 1000 };
+                self.table.lines(series, columns).iter().for_each(|line| line.encode(&mut text));
+            }
+        }
+        self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))
+    }
+}
