@@ -3,6 +3,7 @@
 mod args;
 mod plan;
 mod run;
+mod tui;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -18,6 +19,16 @@ enum Failure {
     Command(u8),
     /// Standard output was closed by its reader, which is how `| head` ends us: success.
     Closed,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Usage(message) | Failure::Input(message) => f.write_str(message),
+            Failure::Command(status) => write!(f, "The command ended with status {status}."),
+            Failure::Closed => f.write_str("The output was closed by its reader."),
+        }
+    }
 }
 
 impl Failure {

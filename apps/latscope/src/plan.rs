@@ -32,7 +32,7 @@ pub enum Plan {
 }
 
 /// Which events of which files, or of the running kernel.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     pub files: Vec<PathBuf>,
     /// `None` when files are read.
@@ -66,8 +66,6 @@ pub struct Folding {
     pub quantity: Quantity,
     pub min: Option<u64>,
     pub max: Option<u64>,
-    /// An event counts in every interval that it lasts, by share.
-    pub share: bool,
 }
 
 impl Folding {
@@ -267,7 +265,7 @@ fn record(typed: Arguments) -> Result<Plan, Failure> {
 }
 
 /// The filter of the words, and of `-s` with files: block requests have a device number, system calls have none.
-fn filter(words: &[String], source: Option<args::Source>) -> Result<Option<Filter>, Failure> {
+pub fn filter(words: &[String], source: Option<args::Source>) -> Result<Option<Filter>, Failure> {
     let words = words.join(" ");
     let parse = |text: &str| Filter::parse(text).map_err(|error| Failure::Usage(format!("{error}\n{}", error.caret())));
     let mut filter = if words.trim().is_empty() { None } else { Some(parse(&words)?) };
@@ -316,7 +314,6 @@ fn folding(typed: &args::Fold, input: &args::Input) -> Result<Folding, Failure> 
         quantity,
         min,
         max,
-        share: false,
     })
 }
 
@@ -368,22 +365,13 @@ fn summary(typed: args::Summary) -> Result<Summary, Failure> {
         Some(text) => Some(parse_duration(text).map_err(|error| Failure::Usage(format!("--over: {error}.")))?),
     };
     let by = if typed.by == ["none"] { Vec::new() } else { fields("--by", &typed.by)? };
-    let folding = Folding {
-        interval: None,
-        by,
-        weight: Weight::Bytes,
-        quantity: quantity(typed.quantity),
-        min: None,
-        max: None,
-        share: false,
-    };
+    let folding =
+        Folding { interval: None, by, weight: Weight::Bytes, quantity: quantity(typed.quantity), min: None, max: None };
     Ok(Summary { folding, over_ns, sort: typed.sort, shape: shape(typed.csv, typed.json), output: typed.output })
 }
 
 fn percentiles(typed: args::Percentiles) -> Result<Percentiles, Failure> {
-    let mut folding = folding(&typed.fold, &typed.input)?;
-    // Live, an interval that has passed must not change any more.
-    folding.share = !typed.no_weight && !typed.input.read.is_empty() && folding.quantity == Quantity::Latency;
+    let folding = folding(&typed.fold, &typed.input)?;
     let percentiles = percentile_list("--p", &typed.percentiles)?;
     Ok(Percentiles { folding, percentiles, shape: shape(typed.csv, typed.json), output: typed.output })
 }
@@ -429,7 +417,6 @@ fn conversion(typed: args::Convert) -> Result<Conversion, Failure> {
             quantity: Quantity::Latency,
             min: None,
             max: None,
-            share: false,
         })
     } else {
         None

@@ -118,6 +118,13 @@ impl Interval {
     }
 }
 
+/// The width itself and the round widths that are whole multiples of it, ascending.
+pub fn round_multiples(width_ns: u64) -> impl Iterator<Item = u64> {
+    let width_ns = width_ns.max(1);
+    let round = ROUND.into_iter().filter(move |&wide| wide > width_ns && wide.is_multiple_of(width_ns));
+    std::iter::once(width_ns).chain(round)
+}
+
 /// The next wider width of the ladder; each is a whole multiple of the one before, so that a series can be re-binned exactly.
 pub fn next_wider(width_ns: u64) -> u64 {
     LADDER

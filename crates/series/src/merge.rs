@@ -6,7 +6,7 @@ use latscope_histogram::Grid;
 /// Series that cannot be put together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MergeError {
-    /// Of different quantities or weights, or one by share and one not.
+    /// Of different quantities or weights.
     #[error("the series are of different quantities or weights")]
     Kind,
     /// Grouped by different fields.
@@ -23,7 +23,7 @@ impl HistogramSeries {
     /// # Errors
     /// When quantity, weight or group fields differ, or the widths do not divide each other.
     pub fn merge(&mut self, other: &HistogramSeries) -> Result<(), MergeError> {
-        if (self.quantity, self.weight, self.per_event) != (other.quantity, other.weight, other.per_event) {
+        if (self.quantity, self.weight) != (other.quantity, other.weight) {
             return Err(MergeError::Kind);
         }
         if self.by != other.by {
@@ -31,7 +31,10 @@ impl HistogramSeries {
         }
         let width_ns = self.width_ns.max(other.width_ns);
         let mut other = other.rebinned(width_ns).ok_or(MergeError::Width(self.width_ns, other.width_ns))?;
-        *self = self.rebinned(width_ns).ok_or(MergeError::Width(self.width_ns, other.width_ns))?;
+        // A long series to which a short one is added again and again is not copied each time.
+        if width_ns != self.width_ns {
+            *self = self.rebinned(width_ns).ok_or(MergeError::Width(self.width_ns, other.width_ns))?;
+        }
         let grid = self.grid.min(other.grid);
         self.fold(grid);
         other.fold(grid);
@@ -59,6 +62,16 @@ impl HistogramSeries {
         let mut wide = self.clone();
         wide.widen(width_ns / self.width_ns);
         Some(wide)
+    }
+
+    /// Drops the intervals before this one.
+    pub fn forget_before(&mut self, interval: i64) {
+        self.slices = self.slices.split_off(&interval);
+    }
+
+    /// Non-empty buckets of all histograms, which is what its memory is made of.
+    pub fn buckets(&self) -> usize {
+        self.slices.values().flat_map(|slice| &slice.groups).map(|(_, sparse)| sparse.indices().len()).sum()
     }
 
     /// The same events without groups.

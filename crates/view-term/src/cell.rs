@@ -15,6 +15,23 @@ pub enum Color {
     Rgb(u8, u8, u8),
 }
 
+impl Color {
+    /// Appends the SGR code that makes this the colour of what is behind characters, or of characters, to others.
+    pub fn push_code(self, codes: &mut String, behind: bool) {
+        let base = if behind { 40 } else { 30 };
+        if !codes.is_empty() {
+            codes.push(';');
+        }
+        let _ = match self {
+            Color::Default => write!(codes, "{}", base + 9),
+            Color::Indexed(index @ 0..8) => write!(codes, "{}", base + index),
+            Color::Indexed(index @ 8..16) => write!(codes, "{}", base + 60 + index - 8),
+            Color::Indexed(index) => write!(codes, "{};5;{index}", base + 8),
+            Color::Rgb(red, green, blue) => write!(codes, "{};2;{red};{green};{blue}", base + 8),
+        };
+    }
+}
+
 /// What stands in one column of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cell {
@@ -127,10 +144,10 @@ impl Line {
             if (foreground, cell.background) != now {
                 let mut codes = String::new();
                 if foreground != now.0 {
-                    push_code(&mut codes, foreground, 30);
+                    foreground.push_code(&mut codes, false);
                 }
                 if cell.background != now.1 {
-                    push_code(&mut codes, cell.background, 40);
+                    cell.background.push_code(&mut codes, true);
                 }
                 let _ = write!(out, "\x1b[{codes}m");
                 now = (foreground, cell.background);
@@ -142,20 +159,6 @@ impl Line {
         }
         out.push('\n');
     }
-}
-
-/// The SGR code of a colour; `base` is 30 for characters, 40 for what is behind them.
-fn push_code(codes: &mut String, color: Color, base: u8) {
-    if !codes.is_empty() {
-        codes.push(';');
-    }
-    let _ = match color {
-        Color::Default => write!(codes, "{}", base + 9),
-        Color::Indexed(index @ 0..8) => write!(codes, "{}", base + index),
-        Color::Indexed(index @ 8..16) => write!(codes, "{}", base + 60 + index - 8),
-        Color::Indexed(index) => write!(codes, "{};5;{index}", base + 8),
-        Color::Rgb(red, green, blue) => write!(codes, "{};2;{red};{green};{blue}", base + 8),
-    };
 }
 
 /// Splits text into lines no wider than `width`, between words where it can.

@@ -38,6 +38,9 @@ pub struct Spectrogram {
     /// One interval to a line instead of two half blocks
     #[arg(long, help_heading = "Screen")]
     pub no_half_blocks: bool,
+    /// Plain rows on a terminal too, instead of the interactive screen
+    #[arg(long, help_heading = "Screen")]
+    pub plain: bool,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", help_heading = "Screen")]
     pub output: Option<PathBuf>,

@@ -5,13 +5,13 @@ mod events;
 mod heatmap;
 mod histogram;
 mod list;
-mod live;
+pub mod live;
 mod output;
 mod percentiles;
-mod read;
+pub mod read;
 mod record;
 mod spectrogram;
-mod stored;
+pub mod stored;
 mod summary;
 
 use crate::Failure;

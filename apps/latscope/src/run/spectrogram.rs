@@ -4,13 +4,15 @@ use super::{output, read};
 use crate::Failure;
 use crate::args::{self, Color, Palette};
 use crate::plan::{Folding, Reading};
+use crate::tui;
 use latscope_event::{Context, FieldSet};
 use latscope_series::{Quantity, Weight};
 use latscope_view_term::{
-    ColorDepth, Orient, Palette as Ladder, Scale, SpectrogramOptions, SysdigSpectrogram, TimeLabels, latency_maps,
-    spectrogram, sysdig_spectrogram, sysdig_width,
+    ColorDepth, Look, Orient, Palette as Ladder, Scale, SpectrogramOptions, SysdigSpectrogram, TimeLabels,
+    latency_maps, spectrogram, sysdig_spectrogram, sysdig_width,
 };
 use std::ops::ControlFlow;
+use std::path::Path;
 
 /// Rows that a trace gets when the interval is not given.
 const ROWS: u32 = 120;
@@ -19,6 +21,9 @@ const CHISEL_NS: u64 = 500_000_000;
 
 pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Result<(), Failure> {
     let options = options(folding, &typed);
+    if is_interactive(reading, &typed) {
+        return tui::run(reading.clone(), folding.clone(), look(folding, options), typed);
+    }
     let filter = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
     match typed.palette {
         Palette::Sysdig => chisel(reading, folding, &options, &filter, &typed),
@@ -39,6 +44,17 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Re
             output::lines(typed.output.as_deref(), lines)
         }
     }
+}
+
+/// Whether somebody is there to look at it. What comes through standard input could be read only once.
+fn is_interactive(reading: &Reading, typed: &args::Spectrogram) -> bool {
+    let plain = typed.plain || typed.output.is_some() || reading.files.iter().any(|file| file == Path::new("-"));
+    !plain && tui::is_possible()
+}
+
+/// How the interactive screen begins.
+fn look(folding: &Folding, options: SpectrogramOptions) -> Look {
+    Look { options, shown: folding.weight, percentiles: false, distribution: true, rates: true, merge: 1, newest: None }
 }
 
 /// How many intervals fit: a row each, or a column each.

@@ -1,0 +1,472 @@
+//! What is shown and asked for, and what every key, click and answer does to it. Nothing here touches the terminal.
+
+use super::digest::Digest;
+use super::edit::{Edited, Editor};
+use super::files::{self, Task};
+use super::keys::{self, Action};
+use super::select::{self, Words};
+use super::{Fed, Message};
+use crate::plan::{Folding, Reading};
+use crate::{Failure, args, plan};
+use crossterm::event::{Event, KeyEvent, KeyEventKind};
+use latscope_event::{Clock, Context, Field};
+use latscope_series::{HistogramSeries, Weight};
+use latscope_view_term::{Drawn, Look, Orient, Palette, Scale, Spot};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+/// The fields by which the map can be split, in the order of the key.
+const SPLITS: [Field; 7] =
+    [Field::Device, Field::Kind, Field::Comm, Field::Name, Field::FdType, Field::Job, Field::Container];
+
+/// How it ends.
+#[derive(Debug)]
+pub enum Quit {
+    /// The picture goes away.
+    Clean,
+    /// The picture stays.
+    Leaving,
+    /// By a signal.
+    Signal(i32),
+    /// Because there is nothing to show.
+    Failed(Failure),
+}
+
+/// What stands beside or over the map.
+#[derive(Clone, Debug)]
+pub enum Panel {
+    None,
+    Help,
+    /// Texts, a line or paragraph each.
+    Text(Vec<String>),
+    /// What is in a selection: the place, its filter, and what was found out so far.
+    Dig(Spot, String, Option<Result<Digest, String>>),
+}
+
+/// What is being typed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    Filter,
+    Save,
+}
+
+/// A view to step back to.
+pub struct View {
+    pub min: Option<u64>,
+    pub max: Option<u64>,
+    pub merge: u32,
+    pub newest: Option<i64>,
+}
+
+pub struct App {
+    pub typed: args::Spectrogram,
+    pub reading: Arc<Reading>,
+    pub folding: Folding,
+    /// The filter as it was typed.
+    pub words: String,
+    pub series: HistogramSeries,
+    pub context: Context,
+    /// `Some` while files are being read, with percent where known.
+    pub progress: Option<Option<u8>>,
+    splits: Vec<Field>,
+    pub look: Look,
+    /// Whether the time was zoomed so that all of it is seen at first.
+    pub fitted: bool,
+    pub cursor: Option<Spot>,
+    pub anchor: Option<Spot>,
+    pub selection: Option<Spot>,
+    pub back: Vec<View>,
+    pub paused: bool,
+    pub panel: Panel,
+    pub editor: Option<(Purpose, Editor)>,
+    /// A sentence on the last line until the next key.
+    pub said: Option<String>,
+    pub size: (usize, usize),
+    pub drawn: Drawn,
+    pub dirty: bool,
+    pub quit: Option<Quit>,
+    /// A sequence to send to the terminal.
+    pub send: Option<String>,
+    pub suspend: bool,
+    pub redraw: bool,
+    /// The question before the last, should that fail.
+    before: Option<(Arc<Reading>, Folding, String)>,
+    fold: Task,
+    dig: Task,
+    save: Task,
+}
+
+impl App {
+    /// Begins to read.
+    pub fn new(
+        reading: Reading,
+        folding: Folding,
+        look: Look,
+        typed: args::Spectrogram,
+        sender: Sender<Message>,
+    ) -> App {
+        let task = || Task::new(sender.clone());
+        let words = typed.input.filter.join(" ");
+        let folding = Folding { weight: Weight::Bytes, ..folding };
+        let series = HistogramSeries::new(folding.quantity, folding.weight, folding.by.clone(), 1_000_000_000);
+        let mut app = App {
+            reading: Arc::new(reading),
+            series,
+            context: Context::new("nothing yet", Clock::unanchored("none")),
+            progress: Some(None),
+            splits: Vec::new(),
+            look,
+            fitted: false,
+            cursor: None,
+            anchor: None,
+            selection: None,
+            back: Vec::new(),
+            paused: false,
+            panel: Panel::None,
+            editor: None,
+            said: None,
+            size: (80, 24),
+            drawn: Drawn::default(),
+            dirty: true,
+            quit: None,
+            send: None,
+            suspend: false,
+            redraw: false,
+            before: None,
+            fold: task(),
+            dig: task(),
+            save: task(),
+            typed,
+            folding,
+            words,
+        };
+        app.ask();
+        let reading = Arc::clone(&app.reading);
+        std::thread::spawn(move || sender.send(Message::Splits(files::told(&reading, &SPLITS))));
+        app
+    }
+
+    /// Reads anew, with the present filter and split.
+    fn ask(&mut self) {
+        let (task, reading, folding) = (self.fold.next(), Arc::clone(&self.reading), self.folding.clone());
+        self.progress = Some(None);
+        std::thread::spawn(move || files::fold(task, reading, folding));
+    }
+
+    /// Takes in what happened.
+    pub fn handle(&mut self, message: Message) {
+        match message {
+            Message::Input(Event::Key(key)) if key.kind != KeyEventKind::Release => self.key(&key),
+            Message::Input(Event::Mouse(event)) => self.mouse(event),
+            Message::Input(Event::Resize(..)) => self.redraw = true,
+            Message::Input(_) => return,
+            Message::InputEnded => self.quit = Some(Quit::Clean),
+            Message::Signal(signal_hook::consts::SIGTSTP) => self.suspend = true,
+            Message::Signal(signal) => self.quit = Some(Quit::Signal(signal)),
+            Message::Fed(number, fed) if number == self.fold.number() => self.fed(*fed),
+            Message::Dug(number, dug) if number == self.dig.number() => {
+                if let Panel::Dig(_, _, found) = &mut self.panel {
+                    *found = Some(dug);
+                }
+            }
+            Message::Fed(..) | Message::Dug(..) => return,
+            Message::Splits(fields) => self.splits = fields,
+            Message::Said(text) => self.said = Some(text),
+        }
+        self.dirty = true;
+    }
+
+    fn fed(&mut self, fed: Fed) {
+        match fed {
+            Fed::Series { series, context, reading } => {
+                if series.by != self.series.by {
+                    (self.cursor, self.anchor, self.selection) = (None, None, None);
+                }
+                if series.width_ns() != self.series.width_ns() {
+                    self.fitted = false;
+                    self.look.newest = None;
+                }
+                (self.series, self.context, self.progress) = (series, context, reading);
+                if reading.is_none() {
+                    self.before = None;
+                    if self.series.slices().is_empty() {
+                        self.said = Some(self.nothing());
+                    }
+                }
+            }
+            Fed::Failed(failure) => self.failed(failure),
+        }
+    }
+
+    fn nothing(&self) -> String {
+        match self.words.trim() {
+            "" => "No events in this trace.".into(),
+            words => format!("No event passes the filter {words}; / edits it."),
+        }
+    }
+
+    /// The first reading failed: the program ends. A later one: what was before stays.
+    fn failed(&mut self, failure: Failure) {
+        self.progress = None;
+        match self.before.take() {
+            None => self.quit = Some(Quit::Failed(failure)),
+            Some((reading, folding, words)) => {
+                let typed = std::mem::replace(&mut self.words, words);
+                (self.reading, self.folding) = (reading, folding);
+                self.refused(&failure, &typed);
+            }
+        }
+    }
+
+    fn refused(&mut self, failure: &Failure, typed: &str) {
+        let mut lines: Vec<String> = failure.to_string().lines().map(str::to_string).collect();
+        lines.push(String::new());
+        lines.push(match self.words.trim() {
+            "" => "Still without a filter; / edits what was typed.".into(),
+            words => format!("Still filtered by: {words}"),
+        });
+        self.panel = Panel::Text(lines);
+        self.editor = Some((Purpose::Filter, Editor::new(typed)));
+    }
+
+    fn key(&mut self, key: &KeyEvent) {
+        self.said = None;
+        if let Some((purpose, editor)) = &mut self.editor {
+            let (purpose, text) = match editor.key(key) {
+                Edited::Going => return,
+                Edited::Left => {
+                    self.editor = None;
+                    self.panel = Panel::None;
+                    return;
+                }
+                Edited::Done => (*purpose, editor.text()),
+            };
+            self.editor = None;
+            match purpose {
+                Purpose::Filter => self.filter(&text),
+                Purpose::Save => self.save(&text),
+            }
+        } else if let Some(action) = keys::action(key) {
+            self.act(action);
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Left | Action::Right | Action::Up | Action::Down => self.step(action),
+            Action::PageUp => self.page(-1),
+            Action::PageDown => self.page(1),
+            Action::Home => self.to_oldest(),
+            Action::End => self.look.newest = self.newest_if_paused(),
+            Action::ZoomIn => self.zoom_time(true),
+            Action::ZoomOut => self.zoom_time(false),
+            Action::ValuesIn => self.zoom_values(true),
+            Action::ValuesOut => self.zoom_values(false),
+            Action::ZoomToSelection => self.zoom_to_selection(),
+            Action::Back => self.step_back(),
+            Action::Select => self.begin_or_end_selection(),
+            Action::Dig => self.dig(),
+            Action::Filter => self.editor = Some((Purpose::Filter, Editor::new(&self.words))),
+            Action::Split => self.split(),
+            Action::Save => self.ask_name(),
+            Action::Copy => self.copy(),
+            Action::Mode => self.said = Some("Files are read as they are; histogram and event mode are live.".into()),
+            Action::Pause => self.pause(),
+            Action::Help => {
+                self.panel = if matches!(self.panel, Panel::Help) { Panel::None } else { Panel::Help };
+            }
+            Action::Redraw => self.redraw = true,
+            Action::Suspend => self.suspend = true,
+            Action::Quit => self.quit = Some(Quit::Clean),
+            Action::QuitLeaving => self.quit = Some(Quit::Leaving),
+            look => self.change_look(look),
+        }
+    }
+
+    fn change_look(&mut self, action: Action) {
+        let look = &mut self.look;
+        let options = &mut look.options;
+        match action {
+            Action::Weight => {
+                let bytes = self.series.weight == Weight::Bytes;
+                look.shown = match look.shown {
+                    Weight::Count => Weight::Time,
+                    Weight::Time if bytes => Weight::Bytes,
+                    _ => Weight::Count,
+                };
+            }
+            Action::Palette => {
+                let at = Palette::ALL.iter().position(|&palette| palette == options.palette).unwrap_or(0);
+                options.palette = Palette::ALL[(at + 1) % Palette::ALL.len()];
+            }
+            Action::Scale => {
+                options.scale = match options.scale {
+                    Scale::Log => Scale::Sqrt,
+                    Scale::Sqrt => Scale::Linear,
+                    Scale::Linear => Scale::Log,
+                };
+            }
+            Action::Turn => {
+                options.orient = match options.orient {
+                    Orient::Down => Orient::Across,
+                    Orient::Across => Orient::Down,
+                };
+            }
+            Action::Percentiles => look.percentiles = !look.percentiles,
+            Action::Distribution => look.distribution = !look.distribution,
+            Action::Rates => look.rates = !look.rates,
+            _ => {}
+        }
+    }
+
+    fn pause(&mut self) {
+        self.paused = !self.paused;
+        if self.look.newest.is_none() || !self.paused {
+            self.look.newest = self.newest_if_paused();
+        }
+    }
+
+    pub fn newest_if_paused(&self) -> Option<i64> {
+        self.series.range().map(|(_, last)| last).filter(|_| self.paused)
+    }
+
+    fn step_back(&mut self) {
+        if !matches!(self.panel, Panel::None) {
+            self.panel = Panel::None;
+            self.dig.stop();
+        } else if self.anchor.is_some() || self.selection.is_some() {
+            (self.anchor, self.selection) = (None, None);
+        } else if let Some(view) = self.back.pop() {
+            (self.look.options.min, self.look.options.max) = (view.min, view.max);
+            (self.look.merge, self.look.newest) = (view.merge, view.newest);
+        } else {
+            self.cursor = None;
+        }
+    }
+
+    fn begin_or_end_selection(&mut self) {
+        if self.anchor.take().is_some() {
+            return;
+        }
+        if self.cursor.is_none() {
+            self.cursor = self.middle();
+        }
+        (self.anchor, self.selection) = (self.cursor, self.cursor);
+    }
+
+    /// The selection, or what is under the cursor.
+    fn chosen(&mut self) -> Option<Spot> {
+        let chosen = self.selection.or(self.cursor);
+        if chosen.is_none() {
+            self.said = Some("Nothing is selected: move the cursor with the arrows, v begins a selection.".into());
+        }
+        chosen
+    }
+
+    /// The filter that selects a spot, with the one that is in force.
+    fn filter_of(&self, spot: &Spot) -> String {
+        select::both(&self.words, &select::filter(&self.series, spot, &self.context.clock))
+    }
+
+    /// What to read for a spot.
+    fn narrowed(&self, spot: &Spot) -> Result<Reading, String> {
+        let selection = select::filter(&self.series, spot, &self.context.clock);
+        let before = self.reading.filter.as_ref().map_or(String::new(), ToString::to_string);
+        let filter = select::parsed(&select::both(&before, &selection))?;
+        Ok(Reading { filter: Some(filter), ..Reading::clone(&self.reading) })
+    }
+
+    pub fn dig(&mut self) {
+        let Some(spot) = self.chosen() else { return };
+        self.anchor = None;
+        self.selection = Some(spot);
+        let text = self.filter_of(&spot);
+        match self.narrowed(&spot) {
+            Ok(reading) => {
+                self.panel = Panel::Dig(spot, text, None);
+                let task = self.dig.next();
+                std::thread::spawn(move || files::dig(task, reading));
+            }
+            Err(message) => self.said = Some(message),
+        }
+    }
+
+    fn filter(&mut self, text: &str) {
+        let text = text.trim();
+        self.panel = Panel::None;
+        if text == self.words.trim() {
+            return;
+        }
+        match plan::filter(&[text.to_string()], self.typed.input.source) {
+            Err(failure) => self.refused(&failure, text),
+            Ok(filter) => {
+                let reading = Reading { filter, ..Reading::clone(&self.reading) };
+                self.remember();
+                (self.reading, self.words) = (Arc::new(reading), text.into());
+                self.ask();
+            }
+        }
+    }
+
+    fn remember(&mut self) {
+        self.before.get_or_insert_with(|| (Arc::clone(&self.reading), self.folding.clone(), self.words.clone()));
+    }
+
+    fn split(&mut self) {
+        if self.splits.is_empty() {
+            self.said = Some("These events tell nothing to split the map by.".into());
+            return;
+        }
+        let at = self.folding.by.first().and_then(|first| self.splits.iter().position(|field| field == first));
+        let next = match (self.folding.by.is_empty(), at) {
+            (true, _) => Some(0),
+            (false, Some(at)) => Some(at + 1).filter(|&next| next < self.splits.len()),
+            (false, None) => None,
+        };
+        let by: Vec<Field> = next.map(|next| self.splits[next]).into_iter().collect();
+        let by_what = by.first().map_or("nothing".into(), |field| field.name().to_string());
+        self.said = Some(format!("split by {by_what}"));
+        self.remember();
+        self.folding.by = by;
+        self.ask();
+    }
+
+    fn ask_name(&mut self) {
+        if self.chosen().is_some() {
+            let name = (1..).map(|number| format!("selection-{number}.lat"));
+            let free = name.take(1000).find(|name| !std::path::Path::new(name).exists());
+            self.editor = Some((Purpose::Save, Editor::new(&free.unwrap_or_default())));
+        }
+    }
+
+    fn save(&mut self, name: &str) {
+        let Some(spot) = self.chosen().filter(|_| !name.trim().is_empty()) else { return };
+        match self.narrowed(&spot) {
+            Ok(reading) => {
+                let (task, path) = (self.save.next(), std::path::PathBuf::from(name.trim()));
+                std::thread::spawn(move || files::save(task, reading, &path));
+                self.said = Some("saving ...".into());
+            }
+            Err(message) => self.said = Some(message),
+        }
+    }
+
+    fn copy(&mut self) {
+        let Some(spot) = self.chosen() else { return };
+        let command = super::command::events(&self.typed.input, &self.filter_of(&spot));
+        self.send = Some(super::command::clipboard(&command));
+        self.panel = Panel::Text(vec![
+            command,
+            String::new(),
+            "It is in the clipboard too, where the terminal lets programs put things there.".into(),
+        ]);
+    }
+
+    /// How to write spots of the present series.
+    pub fn in_words(&self) -> Words<'_> {
+        let merge = i64::from(self.look.merge.max(1));
+        let zero_ns = self.series.range().map_or(0, |(first, _)| self.series.start_ns(first.div_euclid(merge) * merge));
+        let wall = self.look.options.time == latscope_view_term::TimeLabels::Wall;
+        Words { series: &self.series, clock: &self.context.clock, zero_ns, wall }
+    }
+}

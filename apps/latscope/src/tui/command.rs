@@ -1,0 +1,70 @@
+//! The selection as a command line, for another terminal.
+
+use crate::args;
+use clap::ValueEnum;
+
+/// The command that lists the events which the filter selects.
+pub fn events(input: &args::Input, filter: &str) -> String {
+    let mut words = vec!["latscope".to_string(), "events".into()];
+    for file in &input.read {
+        words.extend(["-r".into(), quoted(&file.display().to_string())]);
+    }
+    let mut option = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            words.extend([name.to_string(), quoted(&value)]);
+        }
+    };
+    let name = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_string());
+    option("-s", name(input.source.and_then(|source| source.to_possible_value())));
+    option("--format", input.format.clone());
+    option("--unitstime", input.units_time.clone());
+    option("--unitslat", input.units_latency.clone());
+    let latency = (input.latency == args::Latency::Request).then_some(input.latency);
+    option("--latency", name(latency.and_then(|latency| latency.to_possible_value())));
+    words.push(quoted(filter));
+    words.join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,+@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) { text.into() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+/// The sequence (OSC 52) that asks a terminal to put text into the clipboard.
+pub fn clipboard(text: &str) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut encoded = String::new();
+    for three in text.as_bytes().chunks(3) {
+        let bits = three.iter().enumerate().fold(0u32, |bits, (at, &byte)| bits | u32::from(byte) << (16 - 8 * at));
+        for at in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * at) & 63) as usize];
+            encoded.push(if at <= three.len() { char::from(letter) } else { '=' });
+        }
+    }
+    format!("\x1b]52;c;{encoded}\x1b\\")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn the_command_is_what_was_typed_with_the_filter() {
+        let typed = "latscope spectrogram -r a.txt -r it's.txt --latency request -s block kind = read";
+        let typed = args::Arguments::parse_from(typed.split(' '));
+        let args::Verb::Spectrogram(typed) = typed.verb else { unreachable!() };
+        assert_eq!(
+            events(&typed.input, "lat > 1ms and comm = \"it's\""),
+            "latscope events -r a.txt -r 'it'\\''s.txt' -s block --latency request 'lat > 1ms and comm = \"it'\\''s\"'"
+        );
+    }
+
+    #[test]
+    fn the_clipboard_gets_base64() {
+        for (text, encoded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(clipboard(text), format!("\x1b]52;c;{encoded}\x1b\\"));
+        }
+    }
+}

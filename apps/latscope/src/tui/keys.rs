@@ -1,0 +1,203 @@
+//! Keys: what they do, in one table from which the help, the manual and the reading of keys are made.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use latscope_view_term::Line;
+
+/// What a key asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    Pause,
+    Left,
+    Right,
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+    ZoomIn,
+    ZoomOut,
+    ValuesIn,
+    ValuesOut,
+    ZoomToSelection,
+    Back,
+    Select,
+    Dig,
+    Filter,
+    Split,
+    Weight,
+    Palette,
+    Scale,
+    Turn,
+    Percentiles,
+    Distribution,
+    Rates,
+    Save,
+    Copy,
+    Mode,
+    Help,
+    Redraw,
+    Suspend,
+    Quit,
+    QuitLeaving,
+}
+
+/// A row of the table.
+pub struct Entry {
+    pub action: Action,
+    pub keys: &'static [&'static str],
+    pub meaning: &'static str,
+}
+
+const fn entry(action: Action, keys: &'static [&'static str], meaning: &'static str) -> Entry {
+    Entry { action, keys, meaning }
+}
+
+/// All keys. `h` is the cursor's, as in vi and in csysdig's lists, so help is `?` and F1.
+pub const TABLE: &[Entry] = &[
+    entry(Action::Left, &["Left", "h"], "cursor to the left"),
+    entry(Action::Right, &["Right", "l"], "cursor to the right"),
+    entry(Action::Up, &["Up", "k"], "cursor up, at the edge back in time"),
+    entry(Action::Down, &["Down", "j"], "cursor down, at the edge on in time"),
+    entry(Action::PageUp, &["PgUp"], "a screen back in time"),
+    entry(Action::PageDown, &["PgDn"], "a screen on in time"),
+    entry(Action::Home, &["Home", "g"], "to the oldest interval"),
+    entry(Action::End, &["End", "G"], "to the newest interval, and follow it"),
+    entry(Action::ZoomIn, &["+", "="], "zoom into time: shorter intervals"),
+    entry(Action::ZoomOut, &["-"], "zoom out of time: intervals are put together"),
+    entry(Action::ValuesIn, &["]", "Shift-Up", "Shift-Right"], "zoom into latency around the cursor"),
+    entry(Action::ValuesOut, &["[", "Shift-Down", "Shift-Left"], "zoom out of latency"),
+    entry(Action::Select, &["v"], "begin or end a selection at the cursor"),
+    entry(Action::Dig, &["Enter", "F6"], "dig: what is in the selection, or under the cursor"),
+    entry(Action::ZoomToSelection, &["z"], "zoom to the selection"),
+    entry(Action::Back, &["Esc", "Backspace"], "close what is open, drop the selection, step back out of a zoom"),
+    entry(Action::Pause, &["Space", "p"], "freeze the screen, or let it go on; capture never stops"),
+    entry(Action::Filter, &["/", "F4"], "edit the filter"),
+    entry(Action::Split, &["b", "F2"], "split the map: by device, kind, process ..."),
+    entry(Action::Weight, &["w"], "colour by count, time spent or bytes"),
+    entry(Action::Palette, &["c"], "next palette"),
+    entry(Action::Scale, &["s"], "scale of the colours: log, sqrt, linear"),
+    entry(Action::Turn, &["t"], "time down or across"),
+    entry(Action::Percentiles, &["o"], "lines of the median and the 99th percentile"),
+    entry(Action::Distribution, &["d"], "distribution of all that is on the map"),
+    entry(Action::Rates, &["r"], "rate over time"),
+    entry(Action::Save, &["e"], "save the selection as a trace"),
+    entry(Action::Copy, &["y"], "show and copy the command that lists the selection"),
+    entry(Action::Mode, &["m"], "live: histogram mode or event mode"),
+    entry(Action::Help, &["?", "F1"], "this list"),
+    entry(Action::Redraw, &["Ctrl-L"], "draw the screen anew"),
+    entry(Action::Suspend, &["Ctrl-Z"], "suspend; fg comes back"),
+    entry(Action::Quit, &["q", "Ctrl-C", "F10"], "quit"),
+    entry(Action::QuitLeaving, &["Q"], "quit and leave the picture"),
+];
+
+/// What the mouse does, for help and manual.
+pub const MOUSE: &[(&str, &str)] = &[
+    ("click", "moves the cursor"),
+    ("drag", "selects, and digs when the button is let go"),
+    ("wheel", "goes back and on in time; with Ctrl or Shift zooms time"),
+];
+
+/// The action of a key.
+pub fn action(event: &KeyEvent) -> Option<Action> {
+    let name = name(event)?;
+    TABLE.iter().find(|entry| entry.keys.contains(&name.as_str())).map(|entry| entry.action)
+}
+
+fn name(event: &KeyEvent) -> Option<String> {
+    let base = match event.code {
+        KeyCode::Char(' ') => "Space".into(),
+        // Terminals give the letter already shifted.
+        KeyCode::Char(letter) if event.modifiers.contains(KeyModifiers::CONTROL) => letter.to_uppercase().to_string(),
+        KeyCode::Char(letter) => letter.to_string(),
+        KeyCode::Left => "Left".into(),
+        KeyCode::Right => "Right".into(),
+        KeyCode::Up => "Up".into(),
+        KeyCode::Down => "Down".into(),
+        KeyCode::PageUp => "PgUp".into(),
+        KeyCode::PageDown => "PgDn".into(),
+        KeyCode::Home => "Home".into(),
+        KeyCode::End => "End".into(),
+        KeyCode::Enter => "Enter".into(),
+        KeyCode::Esc => "Esc".into(),
+        KeyCode::Backspace => "Backspace".into(),
+        KeyCode::F(number) => format!("F{number}"),
+        _ => return None,
+    };
+    let letter = matches!(event.code, KeyCode::Char(_));
+    Some(if event.modifiers.contains(KeyModifiers::CONTROL) {
+        format!("Ctrl-{base}")
+    } else if event.modifiers.contains(KeyModifiers::SHIFT) && !letter {
+        format!("Shift-{base}")
+    } else {
+        base
+    })
+}
+
+/// The help, in so many columns of entries as fit.
+pub fn help(columns: usize) -> Vec<Line> {
+    let mut entries: Vec<String> =
+        TABLE.iter().map(|entry| format!("{:<20} {}", entry.keys.join(" "), entry.meaning)).collect();
+    entries.extend(MOUSE.iter().map(|(what, meaning)| format!("{:<20} {meaning}", format!("mouse {what}"))));
+    let widest = entries.iter().map(String::len).max().unwrap_or(0) + 3;
+    let beside = (columns / widest).clamp(1, 2);
+    let rows = entries.len().div_ceil(beside);
+    (0..rows)
+        .map(|row| {
+            let mut line = Line::default();
+            for (at, text) in entries.iter().skip(row).step_by(rows).enumerate() {
+                line.pad_to(at * widest).push(text);
+            }
+            line
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tables of the manual.
+    fn manual() -> String {
+        let mut text = String::from("| key | what it does |\n|---|---|\n");
+        for Entry { keys, meaning, .. } in TABLE {
+            let keys: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
+            text += &format!("| {} | {meaning} |\n", keys.join(" "));
+        }
+        text += "\n| mouse | what it does |\n|---|---|\n";
+        MOUSE.iter().for_each(|(what, meaning)| text += &format!("| {what} | {meaning} |\n"));
+        text
+    }
+
+    #[test]
+    fn the_manual_lists_the_keys_of_the_program() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/views/spectrogram.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        assert!(page.contains(&manual()), "docs/views/spectrogram.md should hold:\n{}", manual());
+    }
+
+    #[test]
+    fn no_key_has_two_meanings_and_every_action_is_reached() {
+        let mut keys: Vec<_> = TABLE.iter().flat_map(|entry| entry.keys).collect();
+        let count = keys.len();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), count);
+        let find = |code, modifiers| action(&KeyEvent::new(code, modifiers));
+        assert_eq!(find(KeyCode::Char('Q'), KeyModifiers::SHIFT), Some(Action::QuitLeaving));
+        assert_eq!(find(KeyCode::Char('z'), KeyModifiers::CONTROL), Some(Action::Suspend));
+        assert_eq!(find(KeyCode::Char('z'), KeyModifiers::NONE), Some(Action::ZoomToSelection));
+        assert_eq!(find(KeyCode::Up, KeyModifiers::SHIFT), Some(Action::ValuesIn));
+        assert_eq!(find(KeyCode::Char(' '), KeyModifiers::NONE), Some(Action::Pause));
+        assert_eq!(find(KeyCode::Char('X'), KeyModifiers::NONE), None);
+    }
+
+    #[test]
+    fn help_fits_where_there_is_room() {
+        for columns in [40, 80, 120, 200] {
+            let lines = help(columns);
+            assert!(lines.len() <= TABLE.len() + MOUSE.len());
+            assert!(columns < 90 || lines.iter().all(|line| line.width() <= columns), "{columns}");
+        }
+    }
+}

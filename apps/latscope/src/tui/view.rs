@@ -1,0 +1,157 @@
+//! The screen as it should be: title, map, panel, status.
+
+use super::app::{App, Panel, Purpose};
+use super::keys;
+use latscope_event::{format_count, format_duration, format_duration_exact};
+use latscope_view_term::{Cell, Color, Drawn, Line, Screen, screen};
+
+impl App {
+    /// Draws the screen, and keeps where on it what is.
+    pub fn draw(&mut self) -> &Drawn {
+        self.drawn = self.picture();
+        if !self.fitted && !self.series.slices().is_empty() && !self.drawn.maps.is_empty() {
+            self.fit();
+            self.drawn = self.picture();
+        }
+        &self.drawn
+    }
+
+    fn picture(&self) -> Drawn {
+        let (title, status, panel) = (self.title(), self.status(), self.panel_lines());
+        screen(&Screen {
+            size: self.size,
+            series: &self.series,
+            context: &self.context,
+            look: &self.look,
+            cursor: self.cursor,
+            selection: self.selection,
+            panel: &panel,
+            title: &title,
+            status: &status,
+        })
+    }
+
+    /// `latscope  perf script, out.txt  every 10ms  filter: kind = read  PAUSED`.
+    fn title(&self) -> Line {
+        let width = self.series.width_ns().saturating_mul(u64::from(self.look.merge));
+        let mut line = Line::of("latscope");
+        line.push(&format!("  {}", self.context.source));
+        if let Some(host) = &self.context.host {
+            line.push(&format!(", {host}"));
+        }
+        if !self.series.slices().is_empty() {
+            line.push(&format!("  every {}", format_duration_exact(width)));
+        }
+        if let Some(by) = self.series.by.first() {
+            line.push(&format!("  by {}", by.name()));
+        }
+        if !self.words.trim().is_empty() {
+            line.push(&format!("  filter: {}", self.words.trim()));
+        }
+        if let Some(percent) = self.progress {
+            let part = percent.map_or(String::new(), |percent| format!(" {percent}%"));
+            line.push("  ");
+            marked(&mut line, &format!(" reading{part} "));
+        }
+        if self.paused {
+            line.push("  ");
+            marked(&mut line, " PAUSED ");
+        }
+        line.truncate(self.size.0, true);
+        line
+    }
+
+    fn status(&self) -> Line {
+        let columns = self.size.0;
+        if let Some((purpose, editor)) = &self.editor {
+            let prompt = match purpose {
+                Purpose::Filter => "filter: ",
+                Purpose::Save => "save as: ",
+            };
+            return editor.line(prompt, columns);
+        }
+        let text = if let Some(said) = &self.said {
+            said.clone()
+        } else if let Some(spot) = self.selection.or(self.cursor) {
+            let words = self.in_words();
+            let what = if self.selection.is_some() { "selected " } else { "" };
+            format!("{what}{}: {}", words.place(&spot), words.sum(&spot))
+        } else {
+            "? help  arrows cursor  v select  Enter dig  / filter  + - zoom  b split  Space pause  q quit".into()
+        };
+        let mut line = Line::of(&text);
+        line.truncate(columns, true);
+        line
+    }
+
+    /// The panel; as many lines as leave something of the map to be seen where that is possible.
+    fn panel_lines(&self) -> Vec<Line> {
+        let (columns, rows) = self.size;
+        let inner = columns.saturating_sub(4).max(20);
+        match &self.panel {
+            Panel::None => Vec::new(),
+            Panel::Help => keys::help(inner),
+            Panel::Text(texts) => texts.iter().flat_map(|text| folded(text, inner)).collect(),
+            Panel::Dig(spot, filter, found) => {
+                let words = self.in_words();
+                let mut lines = vec![Line::of(&words.place(spot))];
+                lines.extend(folded(&format!("filter: {filter}"), inner));
+                let room = rows.saturating_sub(10).clamp(6, 28).saturating_sub(lines.len());
+                match found {
+                    None => {
+                        let sum = super::select::count(&self.series, spot);
+                        lines.push(Line::of(&format!("{} events, looking closer ...", format_count(sum.count))));
+                    }
+                    Some(Err(message)) => lines.extend(folded(message, inner)),
+                    Some(Ok(digest)) => {
+                        lines.push(Line::of(&digest.summary()));
+                        lines.extend(digest.lines(inner, room, |ns| words.moment_exact(ns)));
+                        lines.push(Line::of("z zoom  e save  y copy the command  Esc close"));
+                    }
+                }
+                lines
+            }
+        }
+    }
+
+    /// What to leave on the screen: the picture without panel and status.
+    pub fn last_picture(&mut self) -> Vec<Line> {
+        (self.panel, self.editor) = (Panel::None, None);
+        let total = self.series.total(None).totals().count;
+        let span = self.series.range().map_or(0, |(first, last)| (last - first + 1) as u64 * self.series.width_ns());
+        self.said = Some(format!("{} events in {}", format_count(total), format_duration(span)));
+        self.picture().lines
+    }
+}
+
+/// Appends text that stands out, on every terminal.
+fn marked(line: &mut Line, text: &str) {
+    for symbol in text.chars() {
+        line.push_cell(Cell { symbol, foreground: Color::Indexed(0), background: Color::Indexed(3) });
+    }
+}
+
+/// Text in lines no wider than this, between words where it can.
+fn folded(text: &str, columns: usize) -> Vec<Line> {
+    if Line::of(text).width() <= columns {
+        return vec![Line::of(text)];
+    }
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split_inclusive(' ') {
+        let mut word = word.to_string();
+        let last = lines.len() - 1;
+        if Line::of(&lines[last]).width() + Line::of(word.trim_end()).width() > columns && !lines[last].is_empty() {
+            lines.push(String::new());
+        }
+        while Line::of(word.trim_end()).width() > columns {
+            let rest: String = word.chars().skip(columns).collect();
+            let last = lines.len() - 1;
+            lines[last] = word.chars().take(columns).collect();
+            lines.push(String::new());
+            word = rest;
+        }
+        let last = lines.len() - 1;
+        lines[last] += &word;
+    }
+    lines.iter().map(|line| Line::of(line)).collect()
+}
