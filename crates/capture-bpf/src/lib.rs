@@ -10,6 +10,8 @@ mod block;
 mod container;
 mod error;
 #[cfg(target_os = "linux")]
+mod fd;
+#[cfg(target_os = "linux")]
 mod loader;
 #[cfg(target_os = "linux")]
 mod probe;

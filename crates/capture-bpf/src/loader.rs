@@ -15,7 +15,10 @@ pub use ring::Ring;
 pub(crate) use shared::{Raw, shared};
 
 use crate::Error;
-use libbpf_rs::{Link, Map, MapCore, MapFdInfo, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject};
+use libbpf_rs::{
+    Link, Map, MapCore, MapFdInfo, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject, TracepointCategory,
+};
+use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
@@ -95,6 +98,28 @@ impl Loaded {
         let link = found.attach().map_err(|error| failed(&format!("attaching {program} of"), &error))?;
         self.attached.push((program.to_owned(), link));
         Ok(())
+    }
+
+    /// Attaches a loaded program to a classic tracepoint, `syscalls` and `sys_enter_read`; it may have many.
+    pub fn attach_tracepoint(&mut self, program: &str, group: &str, name: &str) -> Result<(), Error> {
+        let found = self.object.progs_mut().find(|found| found.name() == program);
+        let found = found.ok_or_else(|| Error::Failed(format!("the BPF object has no program {program}")))?;
+        let link = found.attach_tracepoint(TracepointCategory::Custom(group.to_owned()), name);
+        let link = link.map_err(|error| failed(&format!("attaching {program} to {name} of"), &error))?;
+        self.attached.push((format!("{program} {name}"), link));
+        Ok(())
+    }
+
+    /// What a loaded iterator program writes, from start to end.
+    pub fn iterate(&self, program: &str) -> Result<Vec<u8>, Error> {
+        let found = self.object.progs_mut().find(|found| found.name() == program);
+        let found = found.ok_or_else(|| Error::Failed(format!("the BPF object has no program {program}")))?;
+        let doing = format!("running {program} of");
+        let link = found.attach().map_err(|error| failed(&doing, &error))?;
+        let mut output = Vec::new();
+        let mut reader = libbpf_rs::Iter::new(&link).map_err(|error| failed(&doing, &error))?;
+        reader.read_to_end(&mut output).map_err(|error| failed(&doing, &error.into()))?;
+        Ok(output)
     }
 
     /// Whether a program is attached.

@@ -69,6 +69,18 @@ impl Kernel {
         )))
     }
 
+    /// Refuses to go on without the kernel's own type information.
+    pub fn need_btf(&self) -> Result<(), Error> {
+        if self.btf.is_some() {
+            return Ok(());
+        }
+        Err(Error::Unsupported(format!(
+            "Capture of system calls needs a kernel that carries its type information (CONFIG_DEBUG_INFO_BTF), which {} \
+             does not; -s block may work.",
+            self.release
+        )))
+    }
+
     /// Refuses to go on without maps of this type.
     pub fn need_map(&self, map: MapType) -> Result<(), Error> {
         if map.is_supported().unwrap_or(true) {

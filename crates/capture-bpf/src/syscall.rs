@@ -1,18 +1,24 @@
-//! System calls.
+//! System calls and requests of io_uring.
+
+mod calls;
+mod cumulative;
+mod events;
+mod histograms;
+mod rows;
+mod shared;
+mod tracing;
+
+pub use histograms::KEYS;
+pub use tracing::FILLS;
 
 use crate::{Error, Events, Histograms, Options};
-use latscope_event::{Field, FieldSet};
 
-/// The fields that a system call fills.
-pub const FILLS: FieldSet = FieldSet::ALWAYS;
-/// The fields of its histogram keys.
-pub const KEYS: FieldSet =
-    FieldSet::ALWAYS.with(Field::Device).with(Field::Dev).with(Field::Kind).with(Field::Name).with(Field::FdType);
-
-pub fn events(_: &Options) -> Result<Box<dyn Events>, Error> {
-    Err(Error::Unsupported("System calls cannot be captured yet.".into()))
+/// Starts a capture of events.
+pub fn events(options: &Options) -> Result<Box<dyn Events>, Error> {
+    Ok(Box::new(events::CallEvents::start(options)?))
 }
 
-pub fn histograms(_: &Options) -> Result<Box<dyn Histograms>, Error> {
-    Err(Error::Unsupported("System calls cannot be captured yet.".into()))
+/// Starts a capture of histograms.
+pub fn histograms(options: &Options) -> Result<Box<dyn Histograms>, Error> {
+    Ok(Box::new(histograms::CallHistograms::start(options)?))
 }

@@ -54,6 +54,8 @@ anomalies! {
     EvictedInFlight "evicted_in_flight" Lost "in flight beyond what the table holds, left out";
     UnpairedExit "unpaired_exit" Lost "system calls that returned without having been seen to start, left out";
     UnpairedEnter "unpaired_enter" Lost "system calls started twice without returning, the first left out";
+    ForeignCalls "foreign_calls" Lost "system calls of 32-bit programs, left out";
+    SilentRequest "silent_request" Lost "io_uring requests that do not tell of their completion, left out";
     NegativeLatency "negative_latency" Lost "completed before they started (the clock stepped), left out";
     UnparsedLines "unparsed_lines" Lost "lines not understood";
     DamagedRecords "damaged_records" Lost "records damaged and skipped";
@@ -69,6 +71,7 @@ anomalies! {
     FlushParent "flush_parent" Note "completion lines of the parent of a flush, not requests of their own";
     NeverIssued "never_issued" Note "queued but never issued (most were merged into others)";
     NeverReturn "never_return" Note "system calls that never return (exit)";
+    PathGone "path_gone" Note "files and sockets gone before their path was looked up";
     OtherRecords "other_records" Note "records of kinds that carry no latency, skipped";
 }
 

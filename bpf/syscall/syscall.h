@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What the programs and user space (crates/capture-bpf/src/syscall/shared.rs) share; the layout is tested. */
+#ifndef LATSCOPE_SYSCALL_H
+#define LATSCOPE_SYSCALL_H
+
+/* System calls by number, the last for all beyond; behind them the operations of io_uring. */
+#define CALLS_NUMBERED 512
+#define CALLS_URING 64
+#define CALLS (CALLS_NUMBERED + CALLS_URING)
+
+enum {
+	CALL_WANTED = 1,
+	CALL_FD = 2, /* its first argument is a file descriptor */
+	CALL_RETURNS_FD = 4,
+	CALL_MOVES = 8, /* it returns the bytes that it moved */
+	CALL_CLOSES = 16, /* its file is gone when it returns */
+	CALL_NEVER_RETURNS = 32,
+	CALL_FORKS = 64, /* it returns in the child too, which did not enter it */
+	CALL_AGAIN = 128, /* one request may complete many times */
+};
+#define ARGUMENTS 5
+
+struct call {
+	u8 flags;
+	u8 size_at; /* the argument with the size, ARGUMENTS when there is none */
+	u8 offset_at;
+	u8 unused;
+	u32 slot; /* its histogram where calls alone are the keys */
+};
+
+enum { MODE_EVENTS, MODE_BY_CALL, MODE_BY_FILE };
+#define PIDS 16
+#define COMMS 8
+#define COMM 16
+
+struct config {
+	struct call calls[CALLS];
+	u64 min_latency_ns;
+	u64 slow_ns; /* of what is faster, one in `one_in` is kept; 0 keeps all */
+	u64 types; /* a bit for each wanted type of file; 0 wants all */
+	u8 comms[COMMS][COMM];
+	u32 pids[PIDS];
+	u32 comms_len;
+	u32 pids_len;
+	u32 one_in;
+	u32 own_pid;
+	u32 mode;
+	u32 power; /* of the grid */
+	u32 want_arguments;
+	u32 want_file;
+	u32 want_cgroup;
+	u32 unused;
+};
+
+enum {
+	TYPE_NONE,
+	TYPE_FILE,
+	TYPE_DIRECTORY,
+	TYPE_CHAR,
+	TYPE_BLOCK,
+	TYPE_PIPE,
+	TYPE_LINK,
+	TYPE_IPV4,
+	TYPE_IPV6,
+	TYPE_UNIX,
+	TYPE_NETLINK,
+	TYPE_SOCKET,
+	TYPE_EVENT,
+	TYPE_EVENTPOLL,
+	TYPE_SIGNALFD,
+	TYPE_TIMERFD,
+	TYPE_INOTIFY,
+	TYPE_BPF,
+	TYPE_USERFAULTFD,
+	TYPE_IO_URING,
+	TYPE_MEMFD,
+	TYPE_PIDFD,
+	TYPE_OTHER,
+};
+
+struct record {
+	u64 start_ns;
+	u64 latency_ns;
+	s64 result;
+	u64 size; /* as asked for; ~0 when it does not say */
+	u64 offset;
+	u64 inode; /* 0 when the file is not known */
+	u64 cgroup;
+	u8 comm[COMM];
+	u32 pid;
+	u32 tid;
+	s32 fd; /* -1 when there is none */
+	u32 dev; /* major << 20 | minor; 0 when it lies on no device */
+	u32 generation; /* tells a file from an earlier one with its inode number */
+	u32 weight;
+	u16 call;
+	u16 file_type;
+	u32 unused;
+};
+
+/* Key of a histogram by file. */
+struct key {
+	u32 dev;
+	u16 call;
+	u16 file_type;
+};
+
+/* Head of a histogram; 32-bit counts of the buckets follow. */
+struct sums {
+	u64 latency_ns;
+	u64 bytes;
+};
+
+enum {
+	COUNT_RING_FULL,
+	COUNT_UNPAIRED_EXIT,
+	COUNT_UNPAIRED_ENTER,
+	COUNT_NEVER_RETURNS,
+	COUNT_FOREIGN, /* calls of 32-bit programs, whose numbers mean other calls */
+	COUNT_KEYS_FULL,
+	COUNT_URING_FULL, /* more requests in flight than the table holds */
+	COUNT_URING_SILENT, /* requests that do not tell of their completion */
+	COUNT_URING_ORPHAN, /* completions without a request */
+	COUNT_URING_AGAIN, /* further completions of a request */
+	COUNT_LEN,
+};
+
+#endif

@@ -1,0 +1,164 @@
+//! The histogram mode: the kernel counts by call, device and type of file, or where all calls are asked for by call.
+
+use super::cumulative::{self, Cumulative};
+use super::shared::{FILE_TYPES, Key, mode};
+use super::tracing::{Tracing, config, open};
+use crate::fd::Devices;
+use crate::loader::Raw;
+use crate::{Counted, Error, Histograms, Options, PushDown, Source};
+use latscope_event::{Batch, Context, Field, FieldSet};
+use latscope_histogram::Grid;
+use libbpf_rs::{MapCore, MapFlags};
+use std::collections::HashMap;
+
+/// The fields of the keys.
+pub const KEYS: FieldSet =
+    FieldSet::ALWAYS.with(Field::Device).with(Field::Dev).with(Field::Kind).with(Field::Name).with(Field::FdType);
+
+/// What the histograms of all CPUs may occupy.
+const MEMORY_BYTES: usize = 64 << 20;
+/// So many combinations of call, device and type occur at most on a machine with some file systems.
+const FILE_KEYS: usize = 384;
+/// Coarser than this is no use.
+const COARSEST: u8 = 2;
+
+/// A capture of histograms.
+pub struct CallHistograms {
+    tracing: Tracing,
+    grid: Grid,
+    /// Numbers of the calls by slot, where calls alone are the keys.
+    slots: Option<Vec<u16>>,
+    seen: HashMap<Key, Cumulative>,
+    keys: Batch,
+    devices: Devices,
+}
+
+/// The finest grid, and how many keys there is room for.
+fn room(cpus: usize, keys: usize) -> (Grid, usize) {
+    let fits = |grid: &Grid| keys.saturating_mul(cpus).saturating_mul(cumulative::bytes(*grid)) <= MEMORY_BYTES;
+    let mut grids = (COARSEST..=Grid::FINE.power()).rev().filter_map(Grid::with_power);
+    let coarsest = Grid::with_power(COARSEST).unwrap_or(Grid::FINE);
+    match grids.find(fits) {
+        Some(grid) => (grid, keys),
+        None => (coarsest, (MEMORY_BYTES / cumulative::bytes(coarsest) / cpus.max(1)).max(1)),
+    }
+}
+
+impl CallHistograms {
+    /// Loads and attaches.
+    pub fn start(options: &Options) -> Result<CallHistograms, Error> {
+        if options.push_down != PushDown::default() || options.sample.is_some() {
+            return Err(Error::Option(
+                "Histograms are counted in the kernel and take neither filter nor sample.".into(),
+            ));
+        }
+        let (kernel, calls, mut opened) = open(options)?;
+        let slots = (options.source == Source::Syscall).then(|| calls.slots());
+        let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
+        let (grid, keys) = room(cpus, slots.as_ref().map_or(FILE_KEYS, Vec::len));
+        let (mode, used, unused) =
+            if slots.is_some() { (mode::BY_CALL, "by_call", "by_file") } else { (mode::BY_FILE, "by_file", "by_call") };
+        opened.configure(&config(options, &calls, mode, grid.power()))?;
+        for map in [used, unused, "empty"] {
+            opened.set_value_bytes(map, cumulative::bytes(grid) as u32)?;
+        }
+        opened.set_entries(used, keys as u32)?;
+        opened.set_entries("events", 4096)?;
+        let mut tracing = Tracing::start(options, &kernel, calls, opened)?;
+        let by = if slots.is_some() { "calls" } else { "calls by device and type of file" };
+        let grid_says = format!("{} buckets to the octave, room for {keys} {by} on {cpus} CPUs", 1 << grid.power());
+        tracing.context.properties.insert("grid".into(), grid_says);
+        let devices = Devices::default();
+        Ok(CallHistograms { tracing, grid, slots, seen: HashMap::new(), keys: Batch::new(KEYS), devices })
+    }
+
+    fn add(&mut self, key: Key, per_cpu: &[Vec<u8>], to: &mut Vec<Counted>) {
+        let grid = self.grid;
+        if let Some(seen) = self.seen.get_mut(&key) {
+            to.extend(seen.take(per_cpu, grid));
+            return;
+        }
+        let mut new = Cumulative::new(self.keys.len(), grid);
+        if let Some(counted) = new.take(per_cpu, grid) {
+            self.seen.insert(key, new);
+            self.add_row(key);
+            to.push(counted);
+        }
+    }
+
+    fn add_row(&mut self, key: Key) {
+        let known = self.tracing.calls.get(key.call);
+        let keys = &mut self.keys;
+        keys.push_i64(Field::Time, 0);
+        keys.push_u64(Field::Latency, 0);
+        keys.push_text(Field::Name, known.map(|known| known.name.as_bytes()));
+        keys.push_text(Field::Kind, known.map(|known| known.shape.kind.as_bytes()));
+        let file_type = FILE_TYPES.get(usize::from(key.file_type)).copied().flatten();
+        keys.push_text(Field::FdType, file_type.map(str::as_bytes));
+        if let Some(device) = self.devices.get(key.dev) {
+            keys.push_text(Field::Device, Some(device.name.as_bytes()));
+            keys.push_text(Field::Dev, Some(device.number.as_bytes()));
+        }
+        keys.end_row();
+    }
+}
+
+impl Histograms for CallHistograms {
+    fn context(&self) -> &Context {
+        &self.tracing.context
+    }
+
+    fn keys(&self) -> &Batch {
+        &self.keys
+    }
+
+    fn take(&mut self) -> Result<Vec<Counted>, Error> {
+        let cannot = |error| Error::Failed(format!("a histogram cannot be read: {error:#}"));
+        let mut read = Vec::new();
+        match &self.slots {
+            Some(slots) => {
+                let map = self.tracing.loaded.map("by_call")?;
+                for (slot, &call) in (0u32..).zip(slots) {
+                    let value = map.lookup_percpu(&slot.to_ne_bytes(), MapFlags::ANY).map_err(cannot)?;
+                    read.push((Key { call, ..Key::default() }, value.unwrap_or_default()));
+                }
+            }
+            None => {
+                let map = self.tracing.loaded.map("by_file")?;
+                for key in map.keys() {
+                    let value = map.lookup_percpu(&key, MapFlags::ANY).map_err(cannot)?;
+                    read.push((Key::read(&key), value.unwrap_or_default()));
+                }
+            }
+        }
+        let mut counted = Vec::new();
+        for (key, per_cpu) in read {
+            self.add(key, &per_cpu, &mut counted);
+        }
+        self.tracing.context.cover(self.tracing.clock.now_ns());
+        Ok(counted)
+    }
+
+    fn refresh(&mut self) -> Result<(), Error> {
+        self.tracing.find_waiting()?;
+        self.tracing.account(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_bounded_whatever_the_machine_has() {
+        for cpus in [1, 2, 8, 128, 1024, 8192] {
+            for keys in [1, FILE_KEYS, 600] {
+                let (grid, keys) = room(cpus, keys);
+                assert!(keys * cpus * cumulative::bytes(grid) <= MEMORY_BYTES, "{cpus} CPUs");
+                assert!(keys > 0);
+            }
+        }
+        assert_eq!(room(2, FILE_KEYS), (Grid::FINE, FILE_KEYS));
+        assert_eq!(room(128, FILE_KEYS), (Grid::with_power(3).unwrap(), FILE_KEYS));
+    }
+}

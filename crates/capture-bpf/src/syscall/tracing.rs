@@ -1,0 +1,233 @@
+//! The programs at work: configured, attached, and their account.
+
+use super::calls::Calls;
+use super::shared::{COMMS, COUNTS, Config, Count, FILE_TYPES, OBJECT, PIDS, Record, mode};
+use crate::loader::{Loaded, MonotonicClock, Opened, Raw};
+use crate::probe::Kernel;
+use crate::{Error, Options, Source};
+use latscope_event::kernel::Machine;
+use latscope_event::{Anomaly, Clock, Context, Field, FieldSet, LossRange, Unfinished, format_size};
+use libbpf_rs::MapType;
+
+/// More single calls than these are not worth tracepoints of their own.
+const FEW: usize = 64;
+
+/// What the kernel names otherwise than the manual (`/sys/kernel/tracing/events/syscalls`).
+const TRACEPOINT_NAMES: [(&str, &str); 6] = [
+    ("stat", "newstat"),
+    ("lstat", "newlstat"),
+    ("fstat", "newfstat"),
+    ("uname", "newuname"),
+    ("sendfile", "sendfile64"),
+    ("umount2", "umount"),
+];
+
+/// Attached programs.
+pub struct Tracing {
+    pub loaded: Loaded,
+    pub calls: Calls,
+    pub clock: MonotonicClock,
+    pub context: Context,
+    comms: Vec<String>,
+    ring_full: u64,
+    refreshed_ns: i64,
+}
+
+/// The configuration for events or, with a grid, histograms.
+pub fn config(options: &Options, calls: &Calls, mode: u32, power: u8) -> Config {
+    let push_down = &options.push_down;
+    let fields = options.fields;
+    let any = |list: &[Field]| list.iter().any(|&field| fields.contains(field));
+    let want_file = mode == mode::BY_FILE
+        || !push_down.fd_types.is_empty()
+        || any(&[Field::FdType, Field::Path, Field::Device, Field::Dev]);
+    let mut config = Config {
+        calls: calls.table(),
+        min_latency_ns: push_down.min_latency_ns,
+        slow_ns: options.sample.map_or(0, |sample| sample.slow_ns),
+        types: types(&push_down.fd_types),
+        comms: [[0; 16]; COMMS],
+        pids: [0; PIDS],
+        comms_len: 0,
+        pids_len: 0,
+        one_in: options.sample.map_or(0, |sample| sample.one_in),
+        own_pid: std::process::id(),
+        mode,
+        power: u32::from(power),
+        want_arguments: u32::from(want_file || any(&[Field::Fd, Field::Size, Field::Offset])),
+        want_file: u32::from(want_file),
+        want_cgroup: u32::from(fields.contains(Field::Container)),
+        unused: 0,
+    };
+    // A longer list is left to the caller's filter.
+    if push_down.pids.len() <= PIDS {
+        config.pids[..push_down.pids.len()].copy_from_slice(&push_down.pids);
+        config.pids_len = push_down.pids.len() as u32;
+    }
+    if push_down.comms.len() <= COMMS {
+        for (to, comm) in config.comms.iter_mut().zip(&push_down.comms) {
+            // What is longer than the kernel keeps equals no command.
+            let len = comm.len().min(16);
+            to[..len].copy_from_slice(&comm.as_bytes()[..len]);
+        }
+        config.comms_len = push_down.comms.len() as u32;
+    }
+    config
+}
+
+/// The bits of these types of files. Names that are none add the one of no file, so that all unknown is nothing.
+fn types(names: &[String]) -> u64 {
+    let bit = |name: &String| FILE_TYPES.iter().position(|&known| known == Some(name.as_str())).unwrap_or(63);
+    names.iter().fold(0, |bits, name| bits | 1 << bit(name))
+}
+
+/// Looks whether this kernel can do it, and opens the object.
+pub fn open(options: &Options) -> Result<(Kernel, Calls, Opened), Error> {
+    let kernel = Kernel::look()?;
+    kernel.need_btf()?;
+    for tracepoint in ["sys_enter", "sys_exit"] {
+        kernel.need_tracepoint(tracepoint)?;
+    }
+    kernel.need_map(MapType::TaskStorage)?;
+    let calls = Calls::select(Machine::from_arch(std::env::consts::ARCH), options)?;
+    Ok((kernel, calls, Opened::open(OBJECT)?))
+}
+
+impl Tracing {
+    /// Loads and attaches.
+    pub fn start(options: &Options, kernel: &Kernel, calls: Calls, opened: Opened) -> Result<Tracing, Error> {
+        let few = calls.few && calls.wanted_calls().count() <= FEW;
+        let single = if few { single_tracepoints(&calls) } else { None };
+        let mut programs = match single {
+            Some(_) => vec!["one_enter", "one_exit"],
+            None => vec!["any_enter", "any_exit"],
+        };
+        programs.push("waiting");
+        let loaded = opened.load(&programs)?;
+        let clock = MonotonicClock::measure();
+        let name = if options.source == Source::Io { "io" } else { "syscall" };
+        let mut context = Context::new(format!("live {name}"), Clock::wall());
+        context.properties.insert("kernel".into(), kernel.release.clone());
+        context.properties.insert("excluded".into(), format!("our own process, {}", std::process::id()));
+        for (at, missing) in kernel.missing().iter().enumerate() {
+            context.properties.insert(format!("missing.{at}"), missing.clone());
+        }
+        let now = clock.now_ns();
+        context.cover(now);
+        let comms = options.push_down.comms.clone();
+        let mut tracing = Tracing { loaded, calls, clock, context, comms, ring_full: 0, refreshed_ns: now };
+        tracing.attach(single, few)?;
+        Ok(tracing)
+    }
+
+    /// Exits come first: a call that is in progress has an exit without an enter either way, but none that begins while
+    /// we attach shall lack its exit.
+    fn attach(&mut self, single: Option<Vec<String>>, few: bool) -> Result<(), Error> {
+        let how = match single {
+            Some(names) => {
+                for (program, end) in [("one_exit", "sys_exit_"), ("one_enter", "sys_enter_")] {
+                    for name in &names {
+                        self.loaded.attach_tracepoint(program, "syscalls", &format!("{end}{name}"))?;
+                    }
+                }
+                "of single calls"
+            }
+            None => {
+                if self.calls.wanted_calls().next().is_some() {
+                    self.loaded.attach("any_exit")?;
+                    self.loaded.attach("any_enter")?;
+                }
+                if few { "of all calls, as this kernel has none for some of those named" } else { "of all calls" }
+            }
+        };
+        self.context.properties.insert("tracepoints".into(), how.into());
+        Ok(())
+    }
+
+    /// Brings the account of losses up to date; `gone` are paths that could not be looked up.
+    pub fn account(&mut self, gone: u64) -> Result<(), Error> {
+        let counts = self.loaded.counts::<COUNTS>()?;
+        let of = |count: Count| counts[count as usize];
+        let tally = &mut self.context.tally;
+        *tally = Default::default();
+        for (anomaly, count) in [
+            (Anomaly::LostRecords, of(Count::RingFull) + of(Count::KeysFull) + self.loaded.recursion_misses()),
+            (Anomaly::UnpairedExit, of(Count::UnpairedExit)),
+            (Anomaly::UnpairedEnter, of(Count::UnpairedEnter)),
+            (Anomaly::NeverReturn, of(Count::NeverReturns)),
+            (Anomaly::ForeignCalls, of(Count::Foreign)),
+            (Anomaly::EvictedInFlight, of(Count::UringFull)),
+            (Anomaly::SilentRequest, of(Count::UringSilent)),
+            (Anomaly::OrphanCompletion, of(Count::UringOrphan)),
+            (Anomaly::OtherRecords, of(Count::UringAgain)),
+            (Anomaly::PathGone, gone),
+        ] {
+            tally.add(anomaly, count);
+        }
+        let now = self.clock.now_ns();
+        let lost = of(Count::RingFull) - self.ring_full.min(of(Count::RingFull));
+        if lost > 0 && self.context.loss_ranges.len() < Context::LOSS_RANGES_KEPT {
+            let range = LossRange { from_ns: self.refreshed_ns, to_ns: now, cpu: None, records: lost };
+            self.context.loss_ranges.push(range);
+        }
+        self.ring_full = of(Count::RingFull);
+        self.refreshed_ns = now;
+        self.context.cover(now);
+        Ok(())
+    }
+
+    /// Names the calls in progress that have waited longest; how many there are comes back.
+    pub fn find_waiting(&mut self) -> Result<u64, Error> {
+        let output = self.loaded.iterate("waiting")?;
+        let mut waiting: Vec<Record> = output.chunks_exact(Record::SIZE).map(Record::read).collect();
+        if !self.comms.is_empty() {
+            waiting.retain(|record| self.comms.iter().any(|comm| comm.as_bytes() == record.comm()));
+        }
+        waiting.sort_unstable_by_key(|record| std::cmp::Reverse(record.latency_ns));
+        let longest = waiting.iter().take(Context::UNFINISHED_KEPT);
+        self.context.unfinished = longest.map(|record| self.unfinished(record)).collect();
+        Ok(waiting.len() as u64)
+    }
+
+    fn unfinished(&self, record: &Record) -> Unfinished {
+        let name = self.calls.get(record.call).map_or("call", |known| &known.name);
+        let of = record.type_name().map(|name| format!(" of {name}")).unwrap_or_default();
+        let size = if record.size == u64::MAX { String::new() } else { format!(", {}", format_size(record.size)) };
+        let comm = String::from_utf8_lossy(record.comm());
+        Unfinished {
+            what: format!("{name}{of}{size} by {comm}, thread {}", record.tid),
+            start_ns: self.clock.unix_ns(record.start_ns),
+            at_least_ns: record.latency_ns,
+        }
+    }
+}
+
+/// The names of the tracepoints of all wanted calls; `None` when the kernel lacks one of them.
+fn single_tracepoints(calls: &Calls) -> Option<Vec<String>> {
+    let roots = ["/sys/kernel/tracing/events/syscalls", "/sys/kernel/debug/tracing/events/syscalls"];
+    let root = roots.iter().map(std::path::Path::new).find(|root| root.exists())?;
+    let name = |call: &str| {
+        TRACEPOINT_NAMES.iter().find(|(manual, _)| *manual == call).map_or(call, |(_, name)| name).to_owned()
+    };
+    let names: Vec<String> = calls.wanted_calls().map(|known| name(&known.name)).collect();
+    names.iter().all(|name| root.join(format!("sys_enter_{name}")).exists()).then_some(names)
+}
+
+/// The fields that a system call fills.
+pub const FILLS: FieldSet = FieldSet::ALWAYS
+    .with(Field::Kind)
+    .with(Field::Name)
+    .with(Field::Size)
+    .with(Field::Offset)
+    .with(Field::Device)
+    .with(Field::Dev)
+    .with(Field::Pid)
+    .with(Field::Tid)
+    .with(Field::Comm)
+    .with(Field::Fd)
+    .with(Field::FdType)
+    .with(Field::Path)
+    .with(Field::Error)
+    .with(Field::Result)
+    .with(Field::Container)
+    .with(Field::Weight);
