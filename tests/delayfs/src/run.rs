@@ -1,0 +1,80 @@
+//! From the command line to the end.
+
+use crate::disk::{Disk, Served};
+use crate::schedule::Schedule;
+use clap::Parser;
+use fuser::MountOption;
+use latscope_event::{parse_duration, parse_size};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io::{Error, Write};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A file system of one file, `disk`, that answers after a known delay.
+#[derive(Parser, Debug)]
+struct Arguments {
+    /// An empty folder to mount it on
+    folder: PathBuf,
+    /// Size of the file
+    #[arg(long, default_value = "64MiB", value_parser = |text: &str| parse_size(text))]
+    size: u64,
+    /// Delay of a read
+    #[arg(long, default_value = "0ns", value_parser = duration)]
+    read: Duration,
+    /// Delay of a write
+    #[arg(long, default_value = "0ns", value_parser = duration)]
+    write: Duration,
+    /// Delay of a flush
+    #[arg(long, default_value = "0ns", value_parser = duration)]
+    sync: Duration,
+    /// Delay of every so many-th read or write instead
+    #[arg(long, default_value = "0ns", value_parser = duration)]
+    slow: Duration,
+    /// Which reads and writes those are: the 100th, the 200th ...
+    #[arg(long, requires = "slow", value_name = "COUNT")]
+    every: Option<u64>,
+    /// The end of each period, during which nothing is answered
+    #[arg(long, default_value = "0ns", requires = "period", value_parser = duration)]
+    stall: Duration,
+    /// How often it stalls; the first period begins when it is mounted
+    #[arg(long, default_value = "0ns", value_parser = duration)]
+    period: Duration,
+}
+
+fn duration(text: &str) -> Result<Duration, latscope_event::UnitError> {
+    parse_duration(text).map(Duration::from_nanos)
+}
+
+/// Mounts, serves until a signal, unmounts.
+pub fn run() -> Result<(), Error> {
+    let arguments = Arguments::parse();
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    // Answers shall not be 50 us late. The threads take it over from this one.
+    std::fs::write("/proc/self/timerslack_ns", "1")?;
+    let schedule = Schedule {
+        read: arguments.read,
+        write: arguments.write,
+        sync: arguments.sync,
+        slow: arguments.slow,
+        every: arguments.every.unwrap_or(0),
+        stall: arguments.stall,
+        period: arguments.period,
+    };
+    let served = Arc::new(Served::default());
+    let disk = Disk::new(arguments.size, schedule, Arc::clone(&served))?;
+    let options = [MountOption::FSName("delayfs".to_string()), MountOption::RW];
+    let _session = fuser::spawn_mount2(disk, &arguments.folder, &options)?;
+    println!("ready");
+    std::io::stdout().flush()?;
+    signals.forever().next();
+    // Lazily: a loop device may still hold the file, and its requests fail once this process has ended.
+    Command::new("umount").arg("--lazy").arg(&arguments.folder).status()?;
+    let [reads, writes, slow] =
+        [&served.reads, &served.writes, &served.slow].map(|count| count.load(Ordering::Relaxed));
+    println!("reads {reads} writes {writes} slow {slow}");
+    Ok(())
+}
