@@ -66,6 +66,8 @@ pub struct Folding {
     pub quantity: Quantity,
     pub min: Option<u64>,
     pub max: Option<u64>,
+    /// An event counts in every interval that it lasts, by share.
+    pub share: bool,
 }
 
 impl Folding {
@@ -314,6 +316,7 @@ fn folding(typed: &args::Fold, input: &args::Input) -> Result<Folding, Failure> 
         quantity,
         min,
         max,
+        share: false,
     })
 }
 
@@ -365,13 +368,22 @@ fn summary(typed: args::Summary) -> Result<Summary, Failure> {
         Some(text) => Some(parse_duration(text).map_err(|error| Failure::Usage(format!("--over: {error}.")))?),
     };
     let by = if typed.by == ["none"] { Vec::new() } else { fields("--by", &typed.by)? };
-    let folding =
-        Folding { interval: None, by, weight: Weight::Bytes, quantity: quantity(typed.quantity), min: None, max: None };
+    let folding = Folding {
+        interval: None,
+        by,
+        weight: Weight::Bytes,
+        quantity: quantity(typed.quantity),
+        min: None,
+        max: None,
+        share: false,
+    };
     Ok(Summary { folding, over_ns, sort: typed.sort, shape: shape(typed.csv, typed.json), output: typed.output })
 }
 
 fn percentiles(typed: args::Percentiles) -> Result<Percentiles, Failure> {
-    let folding = folding(&typed.fold, &typed.input)?;
+    let mut folding = folding(&typed.fold, &typed.input)?;
+    // Live, an interval that has passed must not change any more.
+    folding.share = !typed.no_weight && !typed.input.read.is_empty() && folding.quantity == Quantity::Latency;
     let percentiles = percentile_list("--p", &typed.percentiles)?;
     Ok(Percentiles { folding, percentiles, shape: shape(typed.csv, typed.json), output: typed.output })
 }
@@ -417,6 +429,7 @@ fn conversion(typed: args::Convert) -> Result<Conversion, Failure> {
             quantity: Quantity::Latency,
             min: None,
             max: None,
+            share: false,
         })
     } else {
         None

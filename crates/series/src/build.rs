@@ -1,7 +1,9 @@
 //! Folds batches into a series.
 
 use crate::group::Groups;
+use crate::share::{SHARES, Spanning};
 use crate::{Flow, HistogramSeries, Interval, Quantity, Slice, Weight};
+use hashbrown::HashMap;
 use latscope_event::{Batch, Field, FieldSet, MISSING_U64, Mask};
 use latscope_histogram::Histogram;
 
@@ -21,6 +23,10 @@ pub struct SeriesBuilder {
     current: Current,
     /// Events that lack the quantity.
     missing: u64,
+    /// Whether events are spread over the intervals that they last.
+    share: bool,
+    /// Place in `open` by interval and group, for events that end elsewhere than the last one.
+    places: HashMap<(i64, u32), u32>,
 }
 
 struct Open {
@@ -52,7 +58,18 @@ impl SeriesBuilder {
             // An empty range, so that the first event opens its interval.
             current: Current { interval: 0, from_ns: 0, to_ns: 0, slots: Vec::new(), bytes: 0, in_flight_ns: 0 },
             missing: 0,
+            share: false,
+            places: HashMap::new(),
         }
+    }
+
+    /// Counts an event in every interval that it lasts, by the share of its time that lies there, instead of where it
+    /// completed. Counts are then in units of 1/[`SHARES`](crate::SHARES).
+    #[must_use]
+    pub fn by_share(mut self) -> SeriesBuilder {
+        self.share = true;
+        self.series.per_event = SHARES;
+        self
     }
 
     /// The columns that the builder reads.
@@ -98,7 +115,7 @@ impl SeriesBuilder {
         let bytes = if size == MISSING_U64 { 0 } else { size.saturating_mul(count) };
         let end_ns = start_ns.saturating_add_unsigned(latency_ns);
         if !(self.current.from_ns..self.current.to_ns).contains(&end_ns) {
-            self.move_to(end_ns);
+            self.move_to(start_ns, end_ns);
         }
         self.current.bytes = self.current.bytes.saturating_add(bytes);
         if start_ns >= self.current.from_ns {
@@ -112,19 +129,32 @@ impl SeriesBuilder {
             Weight::Time => latency_ns.saturating_mul(count),
             Weight::Bytes => bytes,
         };
+        if self.share && start_ns < self.current.from_ns && latency_ns > 0 {
+            let event = Spanning { start_ns, end_ns, value, count, weight, group };
+            return self.spread(&event, self.series.width_ns);
+        }
         let slot = match self.current.slots.get(group as usize) {
             Some(&slot) if slot != NONE => slot,
-            _ => self.open_slot(group),
+            _ => self.open_slot(self.current.interval, group),
+        };
+        self.open[slot as usize].histogram.record_many(value, count.saturating_mul(self.series.per_event), weight);
+    }
+
+    /// Counts a value in any interval.
+    pub(crate) fn record(&mut self, interval: i64, group: u32, value: u64, count: u64, weight: u64) {
+        let slot = match self.places.get(&(interval, group)) {
+            Some(&slot) => slot,
+            None => self.open_slot(interval, group),
         };
         self.open[slot as usize].histogram.record_many(value, count, weight);
     }
 
-    /// Makes the interval that holds this moment the current one.
+    /// Makes the interval in which an event completed the current one.
     #[cold]
-    fn move_to(&mut self, end_ns: i64) {
+    fn move_to(&mut self, start_ns: i64, end_ns: i64) {
         self.settle();
         if let Some(limit) = self.interval.limit() {
-            self.widen(end_ns, limit);
+            self.widen(if self.share { start_ns } else { end_ns }, end_ns, limit);
         }
         let width = self.series.width_ns as i64;
         let interval = end_ns.div_euclid(width);
@@ -143,7 +173,7 @@ impl SeriesBuilder {
 
     /// Widens the intervals until the whole time, with this moment, needs no more than `limit` (two at least: intervals
     /// are aligned to the epoch, and no width joins the one before it with the one after).
-    fn widen(&mut self, end_ns: i64, limit: u32) {
+    fn widen(&mut self, start_ns: i64, end_ns: i64, limit: u32) {
         let known = self.open.iter().map(|open| open.interval).chain(self.series.slices.keys().copied().take(1));
         let known = known.chain(self.series.slices.keys().copied().next_back());
         let (mut first, mut last) = (i64::MAX, i64::MIN);
@@ -155,9 +185,8 @@ impl SeriesBuilder {
         let mut width = old;
         loop {
             let factor = (width / old) as i64;
-            let at = end_ns.div_euclid(width as i64);
-            let from = first.div_euclid(factor).min(at);
-            let to = last.div_euclid(factor).max(at);
+            let from = first.div_euclid(factor).min(start_ns.div_euclid(width as i64));
+            let to = last.div_euclid(factor).max(end_ns.div_euclid(width as i64));
             if i128::from(to) - i128::from(from) < i128::from(limit.max(2)) || width > i64::MAX as u64 / 4 {
                 break;
             }
@@ -170,18 +199,23 @@ impl SeriesBuilder {
     }
 
     #[cold]
-    fn open_slot(&mut self, group: u32) -> u32 {
+    fn open_slot(&mut self, interval: i64, group: u32) -> u32 {
         if self.open.len() >= OPEN_LIMIT {
             self.seal();
         }
         let weighted = self.series.weight != Weight::Count;
         let histogram = self.free.pop().unwrap_or_else(|| Histogram::new(self.series.grid, weighted));
         let slot = self.open.len() as u32;
-        self.open.push(Open { interval: self.current.interval, group, histogram });
-        if self.current.slots.len() <= group as usize {
-            self.current.slots.resize(group as usize + 1, NONE);
+        self.open.push(Open { interval, group, histogram });
+        if self.share {
+            self.places.insert((interval, group), slot);
         }
-        self.current.slots[group as usize] = slot;
+        if interval == self.current.interval {
+            if self.current.slots.len() <= group as usize {
+                self.current.slots.resize(group as usize + 1, NONE);
+            }
+            self.current.slots[group as usize] = slot;
+        }
         slot
     }
 
@@ -193,6 +227,7 @@ impl SeriesBuilder {
             self.free.push(open.histogram);
         }
         self.current.slots.fill(NONE);
+        self.places.clear();
     }
 
     /// Books what was summed up aside for the current interval.

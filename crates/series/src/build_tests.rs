@@ -149,3 +149,44 @@ fn too_many_groups_share_one() {
     assert_eq!(series.group_name(10_000), "(others)");
     assert_eq!(series.total(None).totals().count, 20_000);
 }
+
+proptest! {
+    #[test]
+    fn shares_are_the_overlaps_and_add_up(events in events(), width in 1u64..400, chunk in 1usize..50) {
+        let mut builder =
+            SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(width)).by_share();
+        for part in events.chunks(chunk) {
+            builder.add(&batch_of(part), None);
+        }
+        let series = builder.finish();
+        let mut expected = BTreeMap::<(i64, usize), f64>::new();
+        for event in &events {
+            let (start, end) = (event.start, event.start + event.latency as i64);
+            let bucket = series.grid().index(event.latency);
+            for interval in start.div_euclid(width as i64)..=end.div_euclid(width as i64) {
+                let (from, to) = (interval * width as i64, (interval + 1) * width as i64);
+                let share = match event.latency {
+                    0 => 1.0,
+                    latency => (end.min(to) - start.max(from)).max(0) as f64 / latency as f64,
+                };
+                *expected.entry((interval, bucket)).or_default() += share;
+            }
+        }
+        expected.retain(|_, share| *share > 0.0);
+        let got = cells(&series);
+        prop_assert_eq!(got.len(), expected.len());
+        for ((interval, _, bucket), (count, _)) in got {
+            let share = count as f64 / SHARES as f64;
+            prop_assert!((share - expected[&(interval, bucket)]).abs() < 1e-5, "{} {}", interval, bucket);
+        }
+        prop_assert_eq!(series.total(None).totals().count, events.len() as u64 * SHARES);
+    }
+}
+
+#[test]
+fn an_endless_event_costs_no_endless_time() {
+    let event = Event { start: -2000, latency: u64::MAX >> 2, size: None, comm: None, pid: 0 };
+    let mut builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(1)).by_share();
+    builder.add(&batch_of(&[event]), None);
+    assert_eq!(builder.finish().total(None).totals().count, SHARES);
+}

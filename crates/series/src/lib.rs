@@ -10,11 +10,13 @@ mod flow;
 mod group;
 mod interval;
 mod merge;
+mod share;
 
 pub use build::SeriesBuilder;
 pub use flow::Flow;
 pub use interval::{Interval, next_wider, round_multiples};
 pub use merge::MergeError;
+pub use share::SHARES;
 
 use latscope_event::Field;
 use latscope_histogram::{Grid, Histogram, Sparse, Totals};
@@ -116,6 +118,8 @@ pub struct HistogramSeries {
     groups: Vec<Vec<String>>,
     slices: BTreeMap<i64, Slice>,
     flow: Flow,
+    /// The count that one event adds up to.
+    per_event: u64,
 }
 
 impl HistogramSeries {
@@ -126,12 +130,18 @@ impl HistogramSeries {
     pub fn new(quantity: Quantity, weight: Weight, by: Vec<Field>, width_ns: u64) -> HistogramSeries {
         let grid = quantity.grid();
         let (groups, slices) = (Vec::new(), BTreeMap::new());
-        HistogramSeries { quantity, weight, by, width_ns: width_ns.max(1), grid, groups, slices, flow: Flow::default() }
+        let (flow, per_event) = (Flow::default(), 1);
+        HistogramSeries { quantity, weight, by, width_ns: width_ns.max(1), grid, groups, slices, flow, per_event }
     }
 
     /// Width of the intervals.
     pub fn width_ns(&self) -> u64 {
         self.width_ns
+    }
+
+    /// The count that one event adds up to: 1, or [`SHARES`] in a series by share.
+    pub fn per_event(&self) -> u64 {
+        self.per_event
     }
 
     /// The grid of all histograms.

@@ -6,7 +6,7 @@ use latscope_histogram::Grid;
 /// Series that cannot be put together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MergeError {
-    /// Of different quantities or weights.
+    /// Of different quantities or weights, or one by share and one not.
     #[error("the series are of different quantities or weights")]
     Kind,
     /// Grouped by different fields.
@@ -23,7 +23,7 @@ impl HistogramSeries {
     /// # Errors
     /// When quantity, weight or group fields differ, or the widths do not divide each other.
     pub fn merge(&mut self, other: &HistogramSeries) -> Result<(), MergeError> {
-        if (self.quantity, self.weight) != (other.quantity, other.weight) {
+        if (self.quantity, self.weight, self.per_event) != (other.quantity, other.weight, other.per_event) {
             return Err(MergeError::Kind);
         }
         if self.by != other.by {

@@ -24,7 +24,8 @@ struct Row {
     time_ns: i64,
     width_ns: u64,
     group: Vec<String>,
-    count: u64,
+    /// In a series by share not a whole number.
+    count: f64,
     mean: f64,
     max: u64,
     /// `None` where fewer events lie beyond the percentile than one, so that it would be a guess.
@@ -54,12 +55,13 @@ impl Percentiles {
             for (group, sparse) in groups {
                 let totals = sparse.totals();
                 let values = sparse.quantiles(&quantiles, Rule::Interpolated).unwrap_or_default();
-                let told = |quantile: f64| (1.0 - quantile) * totals.count as f64 >= 0.999 || quantile <= 0.5;
+                let count = totals.count as f64 / series.per_event() as f64;
+                let told = |quantile: f64| (1.0 - quantile) * count >= 0.999 || quantile <= 0.5;
                 rows.push(Row {
                     time_ns: series.start_ns(interval),
                     width_ns: series.width_ns(),
                     group: group.clone(),
-                    count: totals.count,
+                    count,
                     mean: totals.mean().unwrap_or(0.0),
                     max: totals.max,
                     values: values
@@ -85,8 +87,12 @@ impl Percentiles {
                 None => format!("{:.decimals$}s", (row.time_ns - zero_ns) as f64 / 1e9),
             }];
             texts.extend(row.group.iter().cloned());
-            texts.push(format_count(row.count));
-            texts.push(format_rate(row.count as f64 * 1e9 / row.width_ns as f64));
+            texts.push(if row.count < 10.0 && row.count.fract() > 0.0 {
+                format!("{:.2}", row.count)
+            } else {
+                format_count(row.count.round() as u64)
+            });
+            texts.push(format_rate(row.count * 1e9 / row.width_ns as f64));
             texts.push(value(row.mean.round() as u64));
             texts.extend(row.values.iter().map(|told| told.map_or("-".into(), value)));
             texts.push(value(row.max));
@@ -104,7 +110,7 @@ impl Percentiles {
             ("time_ns".into(), row.time_ns.to_string()),
             ("width_ns".into(), row.width_ns.to_string()),
             ("count".into(), row.count.to_string()),
-            ("rate_per_s".into(), (row.count as f64 * 1e9 / row.width_ns as f64).to_string()),
+            ("rate_per_s".into(), (row.count * 1e9 / row.width_ns as f64).to_string()),
             (format!("mean_{unit}"), row.mean.to_string()),
         ];
         for ((_, title), value) in self.quantiles.iter().zip(&row.values) {

@@ -20,6 +20,9 @@ pub struct Percentiles {
     /// Which percentiles, separated by commas
     #[arg(long = "p", value_name = "LIST", default_value = "50,90,99,99.9")]
     pub percentiles: String,
+    /// Count an event only in the interval in which it completed (as live views do), not by the share of its time in each
+    #[arg(long)]
+    pub no_weight: bool,
     /// Comma separated values, base units
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,

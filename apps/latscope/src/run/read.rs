@@ -144,6 +144,9 @@ pub fn series(reading: &Reading, folding: &Folding, limit: u32) -> Result<(Histo
     }
     let interval = folding.interval_or(limit);
     let mut builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
+    if folding.share {
+        builder = builder.by_share();
+    }
     let contexts = each_batch(reading, builder.fields(), |_, batch, mask, begin| {
         if begin {
             builder.begin_trace();
