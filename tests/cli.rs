@@ -20,6 +20,9 @@ fn fails(arguments: &[&str], status: i32, says: &[&str]) {
 fn a_failure_is_a_sentence_and_a_status() {
     fails(&["heatmap", "-r", "missing", "-o", "never.svg"], 3, &["missing: There is no such file."]);
     fails(&["summary", "-r", "LICENSE-MIT"], 3, &["The format is not known", "latscope formats"]);
+    fails(&["percentiles", "-r", STORY, "-i", "1s", "--fail-if", "p99 > 1ms for 2 intervals"], 1, &["so it was at"]);
+    fails(&["percentiles", "-r", STORY, "--fail-if", "p99 = 1ms"], 2, &["--fail-if: p99 is compared by"]);
+    latscope(&["percentiles", "-r", STORY, "-i", "1s", "--fail-if", "p99 > 10s"]).success();
     fails(&["summary", "--for", "5"], 2, &["--for 5 needs a unit: 5s or 5m."]);
     fails(&["summary", "--for", "0s"], 2, &["--for must be longer than zero"]);
     fails(&["summary", "-s", "block", "--calls", "read"], 2, &["--calls is about system calls"]);

@@ -15,6 +15,8 @@ enum Failure {
     Usage(String),
     /// Input or capture failed: status 3.
     Input(String),
+    /// A threshold was exceeded: status 1.
+    Exceeded(String),
     /// The command that was recorded ended so.
     Command(u8),
     /// Standard output was closed by its reader, which is how `| head` ends us: success.
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
     let typed = args::Arguments::parse();
     match plan::plan(typed).and_then(run::run) {
         Ok(()) | Err(Failure::Closed) => ExitCode::SUCCESS,
+        Err(Failure::Exceeded(message)) => fail(1, &message),
         Err(Failure::Command(status)) => ExitCode::from(status),
         Err(Failure::Usage(message)) => fail(2, &message),
         Err(Failure::Input(message)) => fail(3, &message),

@@ -6,7 +6,7 @@ use latscope_capture_bpf::{Sample, Source};
 use latscope_capture_file::{Format, TwoColumns};
 use latscope_event::{Field, FieldSet, FieldType, parse_duration, parse_size};
 use latscope_filter::Filter;
-use latscope_series::{Interval, Quantity, Weight};
+use latscope_series::{Interval, Quantity, Threshold, Weight};
 use std::path::{Path, PathBuf};
 
 /// What to do.
@@ -93,6 +93,7 @@ pub struct Percentiles {
     pub folding: Folding,
     /// From 0 to 100.
     pub percentiles: Vec<f64>,
+    pub fail_if: Option<Threshold>,
     pub shape: Shape,
     pub output: Option<PathBuf>,
 }
@@ -385,7 +386,9 @@ fn percentiles(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     // Live, an interval that has passed must not change any more.
     folding.share = !typed.no_weight && !typed.input.read.is_empty() && folding.quantity == Quantity::Latency;
     let percentiles = percentile_list("--p", &typed.percentiles)?;
-    Ok(Percentiles { folding, percentiles, shape: shape(typed.csv, typed.json), output: typed.output })
+    let fail_if = typed.fail_if.as_deref().map(Threshold::parse).transpose();
+    let fail_if = fail_if.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
+    Ok(Percentiles { folding, percentiles, fail_if, shape: shape(typed.csv, typed.json), output: typed.output })
 }
 
 /// `50,99,p99.9` as numbers from 0 to 100.

@@ -11,12 +11,14 @@ mod group;
 mod interval;
 mod merge;
 mod share;
+mod threshold;
 
 pub use build::SeriesBuilder;
 pub use flow::Flow;
 pub use interval::{Interval, next_wider, round_multiples};
 pub use merge::MergeError;
 pub use share::SHARES;
+pub use threshold::Threshold;
 
 use latscope_event::Field;
 use latscope_histogram::{Grid, Histogram, Sparse, Totals};

@@ -79,13 +79,9 @@ impl Percentiles {
     pub fn lines(&mut self, series: &HistogramSeries, columns: usize) -> Vec<Line> {
         let rows = self.rows(series);
         for row in &rows {
-            let zero_ns = *self.zero_ns.get_or_insert(row.time_ns);
+            self.zero_ns.get_or_insert(row.time_ns);
             let value = |value: u64| if self.quantity.is_bytes() { format_size(value) } else { format_duration(value) };
-            let decimals = if row.width_ns.is_multiple_of(1_000_000_000) { 0 } else { 3 };
-            let mut texts = vec![match self.to_unix_ns {
-                Some(to_unix_ns) => format_wall(row.time_ns.saturating_add(to_unix_ns), decimals, false),
-                None => format!("{:.decimals$}s", (row.time_ns - zero_ns) as f64 / 1e9),
-            }];
+            let mut texts = vec![self.label(row.time_ns, row.width_ns)];
             texts.extend(row.group.iter().cloned());
             texts.push(if row.count < 10.0 && row.count.fract() > 0.0 {
                 format!("{:.2}", row.count)
@@ -101,6 +97,15 @@ impl Percentiles {
         let heading =
             (!rows.is_empty() && !std::mem::replace(&mut self.begun, true)).then(|| self.table.heading(columns));
         heading.into_iter().chain(self.table.take_lines(columns)).collect()
+    }
+
+    /// A moment as the table shows it, for intervals of this width.
+    pub fn label(&self, time_ns: i64, width_ns: u64) -> String {
+        let decimals = if width_ns.is_multiple_of(1_000_000_000) { 0 } else { 3 };
+        match self.to_unix_ns {
+            Some(to_unix_ns) => format_wall(time_ns.saturating_add(to_unix_ns), decimals, false),
+            None => format!("{:.decimals$}s", time_ns.saturating_sub(self.zero_ns.unwrap_or(0)) as f64 / 1e9),
+        }
     }
 
     /// Names and numbers in base units.

@@ -7,6 +7,7 @@ Examples:
   latscope percentiles -r perf.data -i 1s
   latscope percentiles -s block -i 1s --by device            # live, a line for every second and device
   latscope percentiles -r t.lat -i 10s --p 50,99,99.9 --csv > percentiles.csv
+  latscope percentiles -r t.lat -i 1s --fail-if 'p99 > 5s'    # exit status 1 if so
   latscope percentiles -s io -i 1s --json 'proc.name = postgres' | jq .p99_ns";
 
 /// Percentiles over time: a line for every interval and group. Live, lines come as intervals pass.
@@ -23,6 +24,9 @@ pub struct Percentiles {
     /// Count an event only in the interval in which it completed (as live views do), not by the share of its time in each
     #[arg(long)]
     pub no_weight: bool,
+    /// End with status 1 if this holds in any interval and group, e.g. 'p95 > 1s or p99 > 5s for 3 intervals'
+    #[arg(long, value_name = "CONDITION")]
+    pub fail_if: Option<String>,
     /// Comma separated values, base units
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,

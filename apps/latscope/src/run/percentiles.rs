@@ -5,6 +5,7 @@ use crate::Failure;
 use crate::plan::{Live, Percentiles as Plan, Reading, Shape};
 use latscope_series::{HistogramSeries, Interval, SeriesBuilder};
 use latscope_view_term::Percentiles;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::ControlFlow;
 
@@ -24,7 +25,7 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
     let mut printer = Printer::new(plan, to_unix_ns)?;
     printer.print(&series)?;
     read::say_notes(&contexts);
-    Ok(())
+    printer.verdict()
 }
 
 /// Lines as intervals pass.
@@ -45,7 +46,7 @@ fn stream(reading: &Reading, capture: &Live, plan: &Plan) -> Result<(), Failure>
             }
         }
         read::say_notes(&[counting.context()]);
-        return Ok(());
+        return printer.verdict();
     }
     let folding = &plan.folding;
     let mut builder =
@@ -63,12 +64,16 @@ fn stream(reading: &Reading, capture: &Live, plan: &Plan) -> Result<(), Failure>
     })?;
     printer.print(&builder.finish())?;
     read::say_notes(&contexts);
-    Ok(())
+    printer.verdict()
 }
 
 struct Printer<'a> {
     plan: &'a Plan,
     table: Percentiles,
+    /// By group: the last interval in which the threshold held, and how many in a row.
+    runs: BTreeMap<Vec<String>, (i64, u32)>,
+    /// Group and start of the interval in which it had held long enough for the first time.
+    exceeded: Option<(Vec<String>, i64)>,
     out: Box<dyn Write + Send>,
 }
 
@@ -76,10 +81,37 @@ impl Printer<'_> {
     fn new(plan: &Plan, to_unix_ns: Option<i64>) -> Result<Printer<'_>, Failure> {
         let folding = &plan.folding;
         let table = Percentiles::new(&plan.percentiles, &folding.by, folding.quantity, to_unix_ns);
-        Ok(Printer { plan, table, out: output::open(plan.output.as_deref())? })
+        Ok(Printer { plan, table, runs: BTreeMap::new(), exceeded: None, out: output::open(plan.output.as_deref())? })
+    }
+
+    fn watch(&mut self, series: &HistogramSeries) {
+        let Some(threshold) = &self.plan.fail_if else { return };
+        for (&interval, slice) in series.slices() {
+            for (group, histogram) in &slice.groups {
+                if !threshold.holds(histogram, series.per_event(), series.width_ns()) {
+                    continue;
+                }
+                let group = &series.groups()[*group as usize];
+                let (last, run) = self.runs.entry(group.clone()).or_insert((interval, 0));
+                *run = if *last == interval - 1 { *run + 1 } else { 1 };
+                *last = interval;
+                if *run >= threshold.intervals() && self.exceeded.is_none() {
+                    self.exceeded = Some((group.clone(), series.start_ns(interval)));
+                }
+            }
+        }
+    }
+
+    /// Fails if the threshold was exceeded.
+    fn verdict(self) -> Result<(), Failure> {
+        let (Some(threshold), Some((group, time_ns))) = (&self.plan.fail_if, self.exceeded) else { return Ok(()) };
+        let of = if group.is_empty() { String::new() } else { format!(" of {}", group.join(" ")) };
+        let at = self.table.label(time_ns, 1_000_000);
+        Err(Failure::Exceeded(format!("{threshold}: so it was{of} at {at}.")))
     }
 
     fn print(&mut self, series: &HistogramSeries) -> Result<(), Failure> {
+        self.watch(series);
         let mut text = String::new();
         match self.plan.shape {
             Shape::Csv => text = self.table.csv(series),
