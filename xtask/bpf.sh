@@ -10,7 +10,7 @@ for source in bpf/*/*.bpf.c; do
     if [ -n "$into" ]; then
         object=$into/$(basename "$object")
     fi
-    clang-14 -target bpf -mcpu=v3 -mlittle-endian -O2 -g -Wall -Wextra -Werror -Ibpf \
+    clang-14 -target bpf -mcpu=v3 -mlittle-endian -O2 -g -Wall -Wextra -Wno-unused-parameter -Werror -Ibpf \
         -ffile-prefix-map="$PWD"=. -fdebug-prefix-map="$PWD"=. -c "$source" -o "$object"
     llvm-strip-14 --strip-debug "$object"
 done

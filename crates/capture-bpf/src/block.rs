@@ -1,17 +1,45 @@
 //! Block requests.
 
+mod account;
+mod devices;
+mod events;
+mod histograms;
+mod layout;
+mod letters;
+
+use crate::loader::Opened;
+use crate::probe::Kernel;
 use crate::{Error, Events, Histograms, Options};
 use latscope_event::{Field, FieldSet};
+use libbpf_rs::MapType;
 
 /// The fields that a block request fills.
-pub const FILLS: FieldSet = FieldSet::ALWAYS;
+pub const FILLS: FieldSet = FieldSet::ALWAYS
+    .with(Field::Kind)
+    .with(Field::Name)
+    .with(Field::Size)
+    .with(Field::Offset)
+    .with(Field::Device)
+    .with(Field::Dev)
+    .with(Field::Pid)
+    .with(Field::Tid)
+    .with(Field::Comm)
+    .with(Field::Error)
+    .with(Field::Queue)
+    .with(Field::Container)
+    .with(Field::Weight);
 /// The fields of its histogram keys.
 pub const KEYS: FieldSet = FieldSet::ALWAYS.with(Field::Device).with(Field::Dev).with(Field::Kind);
 
-pub fn events(_: &Options) -> Result<Box<dyn Events>, Error> {
-    Err(Error::Unsupported("Block requests cannot be captured yet.".into()))
+pub fn events(options: &Options) -> Result<Box<dyn Events>, Error> {
+    let mut kernel = Kernel::look()?;
+    kernel.need_map(MapType::RingBuf)?;
+    kernel.need_tracepoint("block_rq_complete")?;
+    Ok(Box::new(events::BlockEvents::start(&mut kernel, Opened::open(layout::OBJECT)?, options)?))
 }
 
-pub fn histograms(_: &Options) -> Result<Box<dyn Histograms>, Error> {
-    Err(Error::Unsupported("Block requests cannot be captured yet.".into()))
+pub fn histograms(options: &Options) -> Result<Box<dyn Histograms>, Error> {
+    let mut kernel = Kernel::look()?;
+    kernel.need_tracepoint("block_rq_complete")?;
+    Ok(Box::new(histograms::BlockHistograms::start(&mut kernel, Opened::open(layout::OBJECT)?, options)?))
 }

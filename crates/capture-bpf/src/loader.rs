@@ -143,6 +143,18 @@ impl Loaded {
         found.ok_or_else(|| Error::Failed(format!("the BPF object has no map {name}")))
     }
 
+    /// Sets a variable that has a section of its own, given as `.data.name`.
+    pub fn set_variable(&self, section: &str, value: u32) -> Result<(), Error> {
+        let set = self.map(section)?.update(&0u32.to_ne_bytes(), &value.to_ne_bytes(), MapFlags::ANY);
+        set.map_err(|error| failed("setting a variable of", &error))
+    }
+
+    /// Puts a key into a map that is a set.
+    pub fn insert(&self, set: &str, key: &[u8]) -> Result<(), Error> {
+        let inserted = self.map(set)?.update(key, &[1], MapFlags::ANY);
+        inserted.map_err(|error| failed("filling a map of", &error))
+    }
+
     /// The ring buffer of this name.
     pub fn ring(&self, name: &str) -> Result<Ring, Error> {
         Ring::new(&self.map(name)?)
@@ -164,6 +176,13 @@ impl Loaded {
     /// it). The kernel counts it since Linux 5.12; before it is 0. Detached programs count too.
     pub fn recursion_misses(&self) -> u64 {
         self.object.progs().filter_map(|program| info(&program, "recursion_misses:")).sum()
+    }
+
+    /// The recursion misses of one program.
+    pub fn misses_of(&self, program: &str) -> u64 {
+        let name = format!("{program}{}", self.suffix);
+        let program = self.object.progs().find(|program| program.name() == name.as_str());
+        program.and_then(|program| info(&program, "recursion_misses:")).unwrap_or(0)
     }
 
     /// What a program ran, in the kernel's own account, while `kernel.bpf_stats_enabled` was 1: times and nanoseconds.
@@ -191,10 +210,12 @@ fn info(program: &impl AsFd, key: &str) -> Option<u64> {
 }
 
 fn failed(doing: &str, error: &libbpf_rs::Error) -> Error {
-    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
-        return Error::Rights(format!("the kernel refused {doing} a BPF object"));
-    }
     let said = log::last_lines();
     let said = if said.is_empty() { said } else { format!(" ({said})") };
-    Error::Failed(format!("{doing} the BPF object: {error:#}{said}"))
+    let text = format!("{error:#}");
+    // EPERM; the verifier's objections are EACCES and EINVAL.
+    if text.contains("Operation not permitted") {
+        return Error::Rights(format!("the kernel refused {doing} the BPF object: {text}{said}"));
+    }
+    Error::Failed(format!("{doing} the BPF object: {text}{said}"))
 }

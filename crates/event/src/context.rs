@@ -70,6 +70,9 @@ anomalies! {
     PartialCompletion "partial_completion" Note "partial completions, counted with their request";
     FlushParent "flush_parent" Note "completion lines of the parent of a flush, not requests of their own";
     NeverIssued "never_issued" Note "queued but never issued (most were merged into others)";
+    FailedUnissued "failed_unissued" Lost "requests that failed before the device got them, left out";
+    IssuerUnknown "issuer_unknown" Note "requests of an unknown process (begun before the capture, or more in flight than the table holds)";
+    ReversedStamps "reversed_stamps" Note "waits below zero taken as zero (the kernel reads its clock once for several requests)";
     NeverReturn "never_return" Note "system calls that never return (exit)";
     PathGone "path_gone" Note "files and sockets gone before their path was looked up";
     OtherRecords "other_records" Note "records of kinds that carry no latency, skipped";

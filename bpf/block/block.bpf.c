@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Requests to block devices.
+ *
+ * Latency comes from the stamps that the kernel keeps in the request, at completion: no map is needed for histograms.
+ * Events need to know who began the request, as completion runs in whatever task it interrupted; for that the request
+ * is remembered from block_io_start on. Where the kernel does not stamp (iostats off, no writeback throttling), user
+ * space sees UNSTAMPED count and attaches `issue` (and `start`), whose own stamps are taken then.
+ */
+#include "core.h"
+#include "hist.h"
+#include "block/block.h"
+
+struct gendisk {
+	int major;
+	int first_minor;
+} KERNEL;
+
+struct request_queue {
+	struct gendisk *disk;
+} KERNEL;
+
+struct request {
+	struct request_queue *q;
+	u32 cmd_flags;
+	u32 rq_flags;
+	u32 __data_len;
+	u64 __sector;
+	u64 start_time_ns;
+	u64 io_start_time_ns;
+} KERNEL;
+
+/* Before 5.16 the disk hung on the request. */
+struct request___before_5_16 {
+	struct gendisk *rq_disk;
+} KERNEL;
+
+enum rqf_flags {
+	__RQF_IO_STAT = 8,
+	__RQF_STATS = 11,
+};
+
+enum req_flag_bits {
+	__REQ_SYNC = 11,
+	__REQ_META = 12,
+	__REQ_FUA = 17,
+	__REQ_PREFLUSH = 18,
+	__REQ_RAHEAD = 19,
+	__REQ_ATOMIC = 27,
+};
+
+CONFIG(struct block_config);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, u64); /* address of the request */
+	__type(value, struct block_issuer);
+} in_flight SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32);
+	__type(value, u8);
+} devices SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32);
+	__type(value, u8);
+} pids SEC(".maps");
+
+struct comm {
+	u8 letters[16];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct comm);
+	__type(value, u8);
+} comms SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, 64);
+	__type(key, u64); /* device << 8 | kind */
+	__type(value, struct block_hist);
+} histograms SEC(".maps");
+
+/* A histogram without counts, to begin a new key with: it is too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct block_hist);
+} empty SEC(".maps");
+
+/* Set when `issue` is attached, as requests have no stamps: `in_flight` has entries in histogram mode too. */
+u32 fallback SEC(".data.fallback") = 0;
+
+/* Set by user space when all is attached, and cleared before anything is detached: both take a while. */
+u32 running SEC(".data.running") = 0;
+
+static __always_inline bool may_have_entry(void)
+{
+	return config.events || fallback;
+}
+
+/*
+ * Whether a stamp of the kernel is good: its flag says so. Kernels whose flags are macros, not an enum, clear the
+ * stamps they do not set; newer ones leave there what an older request left.
+ */
+#define STAMP(direct, rq, flag, stamp)                                                               \
+	({                                                                                           \
+		u64 good_stamp = FIELD(direct, rq, stamp);                                           \
+		if (bpf_core_enum_value_exists(enum rqf_flags, flag) &&                              \
+		    !(FIELD(direct, rq, rq_flags) >> bpf_core_enum_value(enum rqf_flags, flag) & 1)) \
+			good_stamp = 0;                                                              \
+		good_stamp;                                                                          \
+	})
+
+/* The device number of the whole disk, as the kernel has it; 0 for requests without one. */
+static __always_inline u32 device_of(struct request *rq, const bool direct)
+{
+	struct gendisk *disk;
+
+	if (bpf_core_field_exists(((struct request_queue *)0)->disk)) {
+		struct request_queue *queue = FIELD(direct, rq, q);
+
+		disk = FIELD(direct, queue, disk);
+	} else {
+		struct request___before_5_16 *old = (void *)rq;
+
+		disk = FIELD(direct, old, rq_disk);
+	}
+	/* Fields of a disk that is none read as 0. */
+	return (u32)FIELD(direct, disk, major) << 20 | (u32)FIELD(direct, disk, first_minor);
+}
+
+#define MODE(flags, bit, mode)                                                                     \
+	(bpf_core_enum_value_exists(enum req_flag_bits, bit) &&                                    \
+			 (flags) >> bpf_core_enum_value(enum req_flag_bits, bit) & 1 ? (mode) : 0)
+
+static __always_inline u32 class_of(u32 flags)
+{
+	switch (flags & 0xff) {
+	case 0:
+		return READ;
+	case 1:
+		return WRITE;
+	case 2:
+		return FLUSH;
+	case 3:
+		return DISCARD;
+	case 5:
+		return ERASE;
+	default:
+		return OTHER;
+	}
+}
+
+static __always_inline u32 letters_of(u32 flags)
+{
+	return class_of(flags) * MODES | MODE(flags, __REQ_PREFLUSH, PREFLUSH) | MODE(flags, __REQ_FUA, FUA) |
+	       MODE(flags, __REQ_RAHEAD, AHEAD) | MODE(flags, __REQ_SYNC, SYNC) | MODE(flags, __REQ_META, META) |
+	       MODE(flags, __REQ_ATOMIC, ATOMIC);
+}
+
+static __always_inline bool wanted_device(u32 dev)
+{
+	return !config.some_devices || bpf_map_lookup_elem(&devices, &dev);
+}
+
+static __always_inline bool wanted_issuer(u32 pid, const void *comm)
+{
+	return (!config.some_pids || bpf_map_lookup_elem(&pids, &pid)) &&
+	       (!config.some_comms || bpf_map_lookup_elem(&comms, comm));
+}
+
+/* Remembers a request that begins to wait, and whose it is. */
+static __always_inline void remember(struct request *rq, u64 issue_ns, bool with_issuer, const bool direct)
+{
+	struct block_issuer issuer = {};
+	u64 key = (u64)rq;
+
+	if (!running)
+		return;
+	if (issue_ns)
+		issuer.issue_ns = issue_ns;
+	else
+		issuer.start_ns = bpf_ktime_get_ns();
+	if (config.events) {
+		u64 id = bpf_get_current_pid_tgid();
+
+		if (with_issuer) {
+			issuer.pid = id >> 32;
+			issuer.tid = id;
+			issuer.cgroup = bpf_get_current_cgroup_id();
+			bpf_get_current_comm(issuer.comm, sizeof(issuer.comm));
+		}
+		issuer.dev = device_of(rq, direct);
+		issuer.letters = letters_of(FIELD(direct, rq, cmd_flags));
+		issuer.size = FIELD(direct, rq, __data_len);
+		if (!wanted_device(issuer.dev) || !wanted_issuer(issuer.pid, issuer.comm)) {
+			/* What an earlier request of the same address left, should its end have been missed. */
+			bpf_map_delete_elem(&in_flight, &key);
+			return;
+		}
+	}
+	/* No place: the event will be without its issuer, and count as such. */
+	bpf_map_update_elem(&in_flight, &key, &issuer, BPF_ANY);
+}
+
+static __always_inline int on_issue(struct request *rq, const bool direct)
+{
+	u64 key = (u64)rq, now = bpf_ktime_get_ns();
+	struct block_issuer *issuer = bpf_map_lookup_elem(&in_flight, &key);
+
+	if (issuer)
+		issuer->issue_ns = now;
+	else
+		remember(rq, now, config.issuer_at_issue, direct);
+	return 0;
+}
+
+static __always_inline void forget(struct request *rq)
+{
+	u64 key = (u64)rq;
+
+	if (may_have_entry())
+		bpf_map_delete_elem(&in_flight, &key);
+}
+
+struct times {
+	s64 latency_ns; /* as the user asked for it */
+	u64 issue_ns;
+	u64 device_ns;
+	u64 queue_ns;
+};
+
+/* The times of a request that has just completed; false when one that is needed is not known. */
+static __always_inline bool measure(struct request *rq, struct block_issuer *issuer, u32 class, struct times *times,
+				    const bool direct)
+{
+	s64 now = bpf_ktime_get_ns(), device_ns, queue_ns = 0;
+	s64 issue_ns = STAMP(direct, rq, __RQF_STATS, io_start_time_ns);
+	s64 start_ns = STAMP(direct, rq, __RQF_IO_STAT, start_time_ns);
+	bool reversed = false, own = false;
+
+	if (issuer && !issue_ns) {
+		issue_ns = issuer->issue_ns;
+		own = true;
+	}
+	if (issuer && !start_ns) {
+		start_ns = issuer->start_ns;
+		own = true;
+	}
+	/* The request that a flush makes of itself never waits on its own: it has no start, and nobody saw one. */
+	if (config.from_queue && !config.events && class != FLUSH) {
+		if (!start_ns)
+			return false;
+		if (!issue_ns)
+			issue_ns = start_ns;
+	}
+	if (!issue_ns)
+		return false;
+	if (own)
+		count(OWN_STAMPS);
+
+	/* The kernel reads its clock once for several requests, so stamps may be out of order by some microseconds. */
+	device_ns = now - issue_ns;
+	if (device_ns < 0) {
+		device_ns = 0;
+		reversed = true;
+	}
+	if (start_ns) {
+		queue_ns = issue_ns - start_ns;
+		if (queue_ns < 0) {
+			queue_ns = 0;
+			reversed = true;
+		}
+	}
+	if (reversed)
+		count(REVERSED);
+	times->issue_ns = issue_ns;
+	times->device_ns = device_ns;
+	times->queue_ns = start_ns ? (u64)queue_ns : NO_QUEUE;
+	times->latency_ns = config.from_queue ? device_ns + queue_ns : device_ns;
+	return true;
+}
+
+static __always_inline struct block_hist *histogram_of(struct request *rq, u32 class, const bool direct)
+{
+	u64 key = (u64)device_of(rq, direct) << 8;
+	struct block_hist *hist, *none;
+	u32 first = 0;
+
+	key |= class <= DISCARD ? class : class == ERASE ? KIND_DISCARD : KIND_OTHER;
+	hist = bpf_map_lookup_elem(&histograms, &key);
+	if (hist)
+		return hist;
+	none = bpf_map_lookup_elem(&empty, &first);
+	if (!none)
+		return 0;
+	/* Another CPU may be faster; then both find the same. */
+	bpf_map_update_elem(&histograms, &key, none, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&histograms, &key);
+}
+
+static __always_inline void add_to_histogram(struct request *rq, const struct times *times, u32 class, u32 bytes,
+					     s32 error, const bool direct)
+{
+	struct block_hist *hist = histogram_of(rq, class, direct);
+
+	if (!hist) {
+		count(KEYS_FULL);
+		return;
+	}
+	hist->bytes += bytes;
+	if (!times)
+		return;
+	hist->sum_ns += times->latency_ns;
+	hist->buckets[hist_index(times->latency_ns, config.power)] += 1;
+	if (error)
+		count(FAILED);
+}
+
+/* How many events this one stands for; 0 when it is not in the sample. */
+static __always_inline u32 weight_of(u64 latency_ns)
+{
+	if (!config.one_in || latency_ns >= config.slow_ns)
+		return 1;
+	return bpf_get_prandom_u32() % config.one_in ? 0 : config.one_in;
+}
+
+static __always_inline void emit(struct request *rq, const struct block_issuer *issuer, const struct times *times,
+				 u32 bytes, s32 error, const bool direct)
+{
+	u32 letters = letters_of(FIELD(direct, rq, cmd_flags)), class = letters / MODES, dev, weight;
+	struct block_record *record;
+
+	/* The compiler knows that this is always true, the verifier does not. */
+	barrier_var(class);
+	if (class >= CLASSES || !(config.wanted[class] >> (letters % MODES) & 1))
+		return;
+	dev = device_of(rq, direct);
+	if (!wanted_device(dev) || (u64)times->latency_ns < config.min_latency_ns)
+		return;
+	weight = weight_of(times->latency_ns);
+	if (!weight)
+		return;
+	/* Requests that flushes make of themselves have no issuer. */
+	if (!(issuer && issuer->pid) && letters / MODES != FLUSH)
+		count(NO_ISSUER);
+	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
+	if (!record) {
+		count(RING_FULL);
+		return;
+	}
+	record->issue_ns = times->issue_ns;
+	record->latency_ns = times->device_ns;
+	record->queue_ns = times->queue_ns;
+	record->offset = FIELD(direct, rq, __sector) << 9;
+	record->size = bytes;
+	record->dev = dev;
+	record->letters = letters;
+	record->error = error;
+	record->weight = weight;
+	if (issuer) {
+		record->offset -= issuer->done;
+		record->size += issuer->done;
+		record->cgroup = issuer->cgroup;
+		record->pid = issuer->pid;
+		record->tid = issuer->tid;
+		__builtin_memcpy(record->comm, issuer->comm, sizeof(record->comm));
+	} else {
+		record->cgroup = 0;
+		record->pid = 0;
+		record->tid = 0;
+		__builtin_memset(record->comm, 0, sizeof(record->comm));
+	}
+	bpf_ringbuf_submit(record, SUBMIT_FLAGS);
+}
+
+static __always_inline int on_complete(struct request *rq, s32 error, u32 bytes, const bool direct)
+{
+	u32 class = class_of(FIELD(direct, rq, cmd_flags)), left = FIELD(direct, rq, __data_len);
+	struct block_issuer *issuer = 0;
+	struct times times;
+	u64 key = (u64)rq;
+
+	if (!running)
+		return 0;
+	count(COMPLETED);
+	if (may_have_entry())
+		issuer = bpf_map_lookup_elem(&in_flight, &key);
+	if (bytes < left) {
+		count(PARTIAL);
+		if (issuer)
+			issuer->done += bytes;
+		if (!config.events)
+			add_to_histogram(rq, 0, class, bytes, 0, direct);
+		return 0;
+	}
+	if (class == WRITE && !bytes && !left) {
+		/* A write of nothing: its flush was a request of its own; what it had to write, if anything, too. */
+		count(FLUSH_PARENT);
+	} else if (!config.events || issuer || !(config.some_pids || config.some_comms)) {
+		if (!measure(rq, issuer, class, &times, direct))
+			count(error ? NEVER_ISSUED : UNSTAMPED);
+		else if (config.events)
+			emit(rq, issuer, &times, bytes, error, direct);
+		else
+			add_to_histogram(rq, &times, class, bytes, error, direct);
+	}
+	if (issuer)
+		bpf_map_delete_elem(&in_flight, &key);
+	return 0;
+}
+
+SEC("tp_btf/block_io_start")
+int BPF_PROG(start, struct request *rq)
+{
+	remember(rq, 0, true, true);
+	return 0;
+}
+
+SEC("raw_tp/block_io_start")
+int BPF_PROG(start_raw, struct request *rq)
+{
+	remember(rq, 0, true, false);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(issue, struct request *rq)
+{
+	return on_issue(rq, true);
+}
+
+SEC("raw_tp/block_rq_issue")
+int BPF_PROG(issue_raw, struct request *rq)
+{
+	return on_issue(rq, false);
+}
+
+/* The request becomes part of another and is gone. */
+SEC("tp_btf/block_rq_merge")
+int BPF_PROG(merge, struct request *rq)
+{
+	forget(rq);
+	return 0;
+}
+
+SEC("raw_tp/block_rq_merge")
+int BPF_PROG(merge_raw, struct request *rq)
+{
+	forget(rq);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(complete, struct request *rq, int error, unsigned int bytes)
+{
+	return on_complete(rq, error, bytes, true);
+}
+
+SEC("raw_tp/block_rq_complete")
+int BPF_PROG(complete_raw, struct request *rq, int error, unsigned int bytes)
+{
+	return on_complete(rq, error, bytes, false);
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What crates/capture-bpf/src/block shares with the programs. No struct has padding. */
+#ifndef LATSCOPE_BLOCK_H
+#define LATSCOPE_BLOCK_H
+
+/* Slots of `counts`. */
+enum counter {
+	COMPLETED,      /* times the tracepoint fired */
+	PARTIAL,        /* partial completions; the last one of a request is its event */
+	FLUSH_PARENT,   /* the parent of a flush, which never went to the device itself */
+	UNSTAMPED,      /* nobody knows when it was issued: left out */
+	NEVER_ISSUED,   /* failed before it came to the device */
+	REVERSED,       /* stamps in the wrong order, the difference taken as 0 */
+	NO_ISSUER,      /* began before the capture, or found no place in `in_flight` */
+	RING_FULL,
+	KEYS_FULL,
+	OWN_STAMPS,     /* the kernel's stamps were not usable, ours were */
+	FAILED,         /* histogram mode: completed with an error */
+	BLOCK_COUNTERS,
+};
+
+/* A request as letters: what it is ... */
+enum class { READ, WRITE, FLUSH, DISCARD, ERASE, OTHER, CLASSES };
+/* ... and how, six bits. */
+enum { PREFLUSH = 1, FUA = 2, AHEAD = 4, SYNC = 8, META = 16, ATOMIC = 32, MODES = 64 };
+
+/* Kinds of the histograms' keys. */
+enum kind { KIND_READ, KIND_WRITE, KIND_FLUSH, KIND_DISCARD, KIND_OTHER };
+
+struct block_config {
+	u64 min_latency_ns;      /* push-down and sample look at the latency that the user asked for */
+	u64 slow_ns;             /* events at least this slow are kept, */
+	u64 wanted[CLASSES];     /* by class, a bit for each of its MODES */
+	u32 one_in;              /* of the others one in so many; 0: all */
+	u32 events;              /* event mode, else histograms */
+	u32 from_queue;          /* latency counts from when the request began to wait */
+	u32 some_devices;        /* only those in `devices` */
+	u32 some_pids;           /* only those in `pids` */
+	u32 some_comms;          /* only those in `comms` */
+	u32 issuer_at_issue;     /* there is no block_io_start: who issues counts as the issuer */
+	u32 power;               /* of the histograms' grid */
+};
+
+/* An event. Times are CLOCK_MONOTONIC. */
+struct block_record {
+	u64 issue_ns;
+	u64 latency_ns;
+	u64 queue_ns;            /* NO_QUEUE when not known */
+	u64 offset;
+	u64 cgroup;
+	u64 size;
+	u32 dev;
+	u32 pid;                 /* 0 when not known */
+	u32 tid;
+	u32 letters;             /* class << 6 | mode */
+	s32 error;               /* below zero an errno, above a blk_status_t */
+	u32 weight;
+	u8 comm[16];
+};
+#define NO_QUEUE (~0ULL)
+
+/* A request in flight. */
+struct block_issuer {
+	u64 start_ns;            /* our own stamps: when it began to wait */
+	u64 issue_ns;            /* and when the device got it, if anybody had to look */
+	u64 cgroup;
+	u64 done;                /* bytes of partial completions */
+	u32 dev;
+	u32 letters;
+	u32 size;                /* when it began; more may have been merged into it since */
+	u32 pid;
+	u32 tid;
+	u32 pad;
+	u8 comm[16];
+};
+
+/* A histogram, per CPU. The counts of events are in the buckets alone. */
+struct block_hist {
+	u64 sum_ns;
+	u64 bytes;
+	u32 buckets[HIST_MAX_LEN];
+};
+
+#endif

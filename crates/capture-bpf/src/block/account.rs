@@ -1,0 +1,116 @@
+//! What both modes share: starting the programs, the context, and the account of losses.
+
+use super::devices::{self, Stamp};
+use super::layout::{BlockConfig, COUNTERS, Counter};
+use crate::loader::{Loaded, MonotonicClock, Opened};
+use crate::probe::{Kernel, read_trimmed};
+use crate::{Error, Options};
+use latscope_event::{Anomaly, Clock, Context, Tally};
+
+/// A capture of block requests in the kernel.
+pub struct Capture {
+    pub loaded: Loaded,
+    pub clock: MonotonicClock,
+    pub context: Context,
+    /// The programs that take stamps of our own, attached once the kernel's are missing.
+    fallback: &'static [&'static str],
+    needs: Stamp,
+}
+
+impl Capture {
+    /// Loads and attaches. `always` is attached at once (completion before start, so that nothing is remembered whose
+    /// end nobody sees), `fallback` when
+    /// requests turn out not to have the stamp that is needed.
+    pub fn start(
+        kernel: &Kernel,
+        opened: Opened,
+        always: &[&'static str],
+        (needs, fallback): (Stamp, &'static [&'static str]),
+        mode: &str,
+    ) -> Result<Capture, Error> {
+        let programs: Vec<&str> = always.iter().chain(fallback).copied().collect();
+        let mut loaded = opened.load(&programs)?;
+        for program in always {
+            loaded.attach(program)?;
+        }
+        let clock = MonotonicClock::measure();
+        let mut context = Context::new("live block requests", Clock::wall());
+        context.host = read_trimmed("/proc/sys/kernel/hostname");
+        let mut property = |key: &str, value: String| context.properties.insert(key.to_owned(), value);
+        property("kernel", kernel.release.clone());
+        property("mode", mode.to_owned());
+        property("clock_offset_start_ns", clock.offset_ns.to_string());
+        property("kernel_memory_bytes", loaded.memory_bytes().to_string());
+        if !kernel.missing().is_empty() {
+            property("missing", kernel.missing().join(" "));
+        }
+        context.cover(clock.now_ns());
+        Ok(Capture { loaded, clock, context, fallback, needs })
+    }
+
+    /// From here on requests count.
+    pub fn run(&mut self) -> Result<(), Error> {
+        if devices::disks().into_iter().any(|dev| devices::is_unstamped(dev, self.needs)) {
+            self.attach_fallback()?;
+        }
+        self.loaded.set_variable(".data.running", 1)
+    }
+
+    /// From here on none do; the programs are detached.
+    pub fn stop(&mut self) -> Result<(), Error> {
+        let stopped = self.loaded.set_variable(".data.running", 0);
+        self.loaded.detach_all();
+        let offset_ns = MonotonicClock::measure().offset_ns;
+        self.context.properties.insert("clock_offset_end_ns".into(), offset_ns.to_string());
+        stopped
+    }
+
+    /// Brings the account up to date; attaches what takes our own stamps when the kernel's turned out to be missing.
+    pub fn refresh(&mut self) -> Result<(), Error> {
+        let counts = self.loaded.counts::<COUNTERS>()?;
+        let count = |counter: Counter| counts[counter as usize];
+        let mut tally = Tally::default();
+        tally.add(Anomaly::LostRecords, count(Counter::RingFull) + count(Counter::KeysFull));
+        tally.add(Anomaly::LostRecords, self.loaded.misses_of("complete"));
+        tally.add(Anomaly::OrphanCompletion, count(Counter::Unstamped));
+        tally.add(Anomaly::FailedUnissued, count(Counter::NeverIssued));
+        tally.add(Anomaly::IssuerUnknown, count(Counter::NoIssuer));
+        tally.add(Anomaly::PartialCompletion, count(Counter::Partial));
+        tally.add(Anomaly::FlushParent, count(Counter::FlushParent));
+        tally.add(Anomaly::ReversedStamps, count(Counter::Reversed));
+        self.context.tally = tally;
+        self.context.cover(self.clock.now_ns());
+        for (key, counter) in
+            [("completions", Counter::Completed), ("own_stamps", Counter::OwnStamps), ("failed", Counter::Failed)]
+        {
+            if count(counter) > 0 {
+                self.context.properties.insert(key.to_owned(), count(counter).to_string());
+            }
+        }
+        if count(Counter::Unstamped) > 0 { self.attach_fallback() } else { Ok(()) }
+    }
+
+    fn attach_fallback(&mut self) -> Result<(), Error> {
+        self.loaded.set_variable(".data.fallback", 1)?;
+        self.fallback.iter().try_for_each(|program| self.loaded.attach(program))
+    }
+}
+
+/// The configuration that `options` ask for.
+pub fn config(options: &Options, events: bool) -> BlockConfig {
+    let push_down = &options.push_down;
+    let sample = options.sample;
+    BlockConfig {
+        min_latency_ns: push_down.min_latency_ns,
+        slow_ns: sample.map_or(0, |sample| sample.slow_ns),
+        wanted: super::letters::wanted(push_down),
+        one_in: sample.map_or(0, |sample| sample.one_in),
+        events: events.into(),
+        from_queue: options.from_queue.into(),
+        some_devices: 0,
+        some_pids: (!push_down.pids.is_empty()).into(),
+        some_comms: 0,
+        issuer_at_issue: 0,
+        power: 6,
+    }
+}

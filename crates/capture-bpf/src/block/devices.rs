@@ -1,0 +1,77 @@
+//! Names and numbers of block devices.
+
+use std::path::Path;
+
+/// The kernel's own form of a device number.
+pub fn number_of(major: u32, minor: u32) -> u32 {
+    major << 20 | minor
+}
+
+/// A device number as `major:minor`.
+pub fn text_of(dev: u32) -> String {
+    format!("{}:{}", dev >> 20, dev & 0xf_ffff)
+}
+
+/// The name of a device that is there now.
+pub fn name_of(dev: u32) -> Option<String> {
+    let link = std::fs::read_link(Path::new("/sys/dev/block").join(text_of(dev))).ok()?;
+    Some(link.file_name()?.to_str()?.to_owned())
+}
+
+/// The number of a device given as `major:minor`, or by the name of one that is there now.
+pub fn find(device: &str) -> Option<u32> {
+    let numbers = match device.contains(':') {
+        true => device.to_owned(),
+        false if device.contains('/') || device.starts_with('.') => return None,
+        false => crate::probe::read_trimmed(Path::new("/sys/class/block").join(device).join("dev"))?,
+    };
+    let (major, minor) = numbers.split_once(':')?;
+    Some(number_of(major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The whole disks that are there now and have a size.
+pub fn disks() -> Vec<u32> {
+    let has_size =
+        |name: &str| crate::probe::read_trimmed(format!("/sys/block/{name}/size")).is_some_and(|size| size != "0");
+    let entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| has_size(name)).filter_map(|name| find(&name)).collect()
+}
+
+/// A stamp that the kernel may keep in a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stamp {
+    /// When it began to wait: kept for the device's statistics.
+    Start,
+    /// When the device got it: kept for whoever measures the device, such as writeback throttling and some schedulers.
+    Issue,
+}
+
+/// Whether the kernel seems not to stamp the requests of a device.
+pub fn is_unstamped(dev: u32, needs: Stamp) -> bool {
+    let setting = |file: &str| crate::probe::read_trimmed(format!("/sys/dev/block/{}/queue/{file}", text_of(dev)));
+    match needs {
+        Stamp::Start => setting("iostats").is_some_and(|on| on == "0"),
+        Stamp::Issue => {
+            let scheduler = setting("scheduler").unwrap_or_default();
+            let measures = scheduler.contains("[bfq]") || scheduler.contains("[kyber]");
+            !measures && setting("wbt_lat_usec").is_none_or(|target| target == "0")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_lead_to_each_other() {
+        assert_eq!(find("259:3"), Some(259 << 20 | 3));
+        assert_eq!(text_of(259 << 20 | 3), "259:3");
+        assert_eq!((find("no-such-disk"), find("../sda"), find("a:b")), (None, None, None));
+        for dev in disks() {
+            let name = name_of(dev).unwrap();
+            assert_eq!(find(&name), Some(dev), "{name}");
+        }
+    }
+}

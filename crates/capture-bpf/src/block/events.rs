@@ -1,0 +1,363 @@
+//! Event mode: a record for each request.
+
+use super::account::{Capture, config};
+use super::devices::{self, Stamp};
+use super::layout::{BlockIssuer, BlockRecord, MODES, NO_QUEUE, until_nul};
+use super::letters;
+use crate::container::Containers;
+use crate::loader::{Opened, Raw, Ring};
+use crate::probe::Kernel;
+use crate::{Error, Events, Options, PushDown, Sink};
+use latscope_event::{
+    Anomaly, Batch, Context, Field, MISSING_CODE, MISSING_I64, MISSING_U64, Unfinished, format_size, kernel,
+};
+use libbpf_rs::{MapCore, MapFlags};
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+/// What a map of push-down values holds; longer lists are left to the caller's filter.
+const SET_LIMIT: usize = 4096;
+/// Requests in flight are worth showing from this age on; younger ones are just at work.
+const STUCK_NS: u64 = 100_000_000;
+/// How often missing stamps are looked for between two calls of `refresh`.
+const LOOK_FOR_UNSTAMPED: Duration = Duration::from_millis(50);
+
+/// A running capture of block requests as events.
+pub struct BlockEvents {
+    capture: Capture,
+    ring: Ring,
+    records: Vec<u8>,
+    batch: Batch,
+    codes: Codes,
+    containers: Containers,
+    wanted: [u64; super::layout::CLASSES],
+    looked: Instant,
+}
+
+/// Codes of texts that many rows share.
+struct Codes {
+    kinds: Vec<u32>,
+    names: Vec<u32>,
+    /// Device number, codes of its name and of its number as text.
+    devices: Vec<(u32, u32, u32)>,
+}
+
+impl BlockEvents {
+    pub fn start(kernel: &mut Kernel, mut opened: Opened, options: &Options) -> Result<BlockEvents, Error> {
+        let knows_start = kernel.has_tracepoint("block_io_start");
+        if !knows_start {
+            kernel.note_missing(
+                "This kernel has no tracepoint block_io_start (Linux 6.5): the process of a request is the one that \
+                 handed it to the device, which for delayed requests is a worker of the kernel.",
+            );
+        }
+        let pushed = Pushed::new(&options.push_down);
+        let mut config = config(options, true);
+        config.some_devices = pushed.devices.is_some().into();
+        config.some_pids = pushed.pids.is_some().into();
+        config.some_comms = pushed.comms.is_some().into();
+        config.issuer_at_issue = (!knows_start).into();
+        opened.configure(&config)?;
+        opened.set_entries("events", options.ring_bytes)?;
+        ["histograms", "empty"].into_iter().try_for_each(|map| opened.leave_out(map))?;
+        let (always, fallback): (&[_], &[_]) = match knows_start {
+            true => (&["complete", "merge", "start"], &["issue"]),
+            false => (&["complete", "merge", "issue"], &[]),
+        };
+        let mut capture = Capture::start(kernel, opened, always, (Stamp::Issue, fallback), "events")?;
+        pushed.fill(&capture)?;
+        capture.context.properties.insert("kernel_filter".into(), pushed.describe(options));
+        let ring = capture.loaded.ring("events")?;
+        let mut fields = options.fields.intersection(super::FILLS);
+        if options.sample.is_none() {
+            fields = fields.iter().filter(|&field| field != Field::Weight).collect();
+        }
+        let mut batch = Batch::new(fields);
+        let codes = Codes::new(&mut batch);
+        capture.run()?;
+        Ok(BlockEvents {
+            capture,
+            ring,
+            records: Vec::new(),
+            batch,
+            codes,
+            containers: Containers::new(),
+            wanted: config.wanted,
+            looked: Instant::now(),
+        })
+    }
+
+    /// Moves what the ring holds into the batch and hands it on.
+    fn read(&mut self, timeout: Duration, sink: &mut Sink) -> Result<ControlFlow<()>, Error> {
+        self.ring.read(timeout, Batch::ROWS, &mut self.records)?;
+        if self.records.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.batch.clear();
+        let records = std::mem::take(&mut self.records);
+        records.chunks_exact(BlockRecord::SIZE).for_each(|record| self.push(&BlockRecord::read(record)));
+        self.records = records;
+        Ok(sink(&self.capture.context, &self.batch))
+    }
+
+    fn push(&mut self, record: &BlockRecord) {
+        let batch = &mut self.batch;
+        let time_ns = self.capture.clock.unix_ns(record.issue_ns);
+        self.capture.context.cover(time_ns);
+        self.capture.context.cover(time_ns.saturating_add_unsigned(record.latency_ns));
+        let known = record.pid != 0;
+        let number = |value: u32| if known { i64::from(value) } else { MISSING_I64 };
+        let (device, dev) = self.codes.device(record.dev, batch);
+        batch.push_i64(Field::Time, time_ns);
+        batch.push_u64(Field::Latency, record.latency_ns);
+        batch.push_u64(Field::Queue, if record.queue_ns == NO_QUEUE { MISSING_U64 } else { record.queue_ns });
+        batch.push_code(Field::Kind, self.codes.kinds.get(record.letters as usize).copied().unwrap_or(MISSING_CODE));
+        batch.push_code(Field::Name, self.codes.names.get(record.letters as usize).copied().unwrap_or(MISSING_CODE));
+        batch.push_u64(Field::Size, record.size);
+        batch.push_u64(Field::Offset, record.offset);
+        batch.push_code(Field::Device, device);
+        batch.push_code(Field::Dev, dev);
+        batch.push_i64(Field::Pid, number(record.pid));
+        batch.push_i64(Field::Tid, number(record.tid));
+        batch.push_text(Field::Comm, known.then(|| until_nul(&record.comm)));
+        batch.push_text(Field::Error, error_name(record.error).map(str::as_bytes));
+        batch.push_i64(Field::Weight, if record.weight > 1 { record.weight.into() } else { MISSING_I64 });
+        if known && batch.fields().contains(Field::Container) {
+            let container = self.containers.find(record.cgroup, record.pid);
+            batch.push_text(Field::Container, container.map(str::as_bytes));
+        }
+        batch.end_row();
+    }
+
+    /// The requests in flight that are at least this old, the oldest first.
+    fn in_flight(&self, at_least_ns: u64) -> Result<Vec<BlockIssuer>, Error> {
+        let map = self.capture.loaded.map("in_flight")?;
+        let now_ns = self.capture.clock.now_ns();
+        let cannot = |error| Error::Failed(format!("the table of requests in flight cannot be read: {error:#}"));
+        let entries = map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY).map_err(cannot)?;
+        let mut waiting: Vec<_> = entries
+            .map(|(_, issuer)| BlockIssuer::read(&issuer))
+            .filter(|issuer| {
+                let age_ns = now_ns - self.capture.clock.unix_ns(issuer.since_ns());
+                let (class, mode) = (issuer.letters as usize / MODES, issuer.letters as usize % MODES);
+                let wanted = self.wanted.get(class).is_some_and(|modes| modes >> mode & 1 == 1);
+                wanted && age_ns >= 0 && age_ns as u64 >= at_least_ns
+            })
+            .collect();
+        waiting.sort_by_key(BlockIssuer::since_ns);
+        Ok(waiting)
+    }
+
+    fn name_unfinished(&mut self, waiting: &[BlockIssuer]) {
+        let now_ns = self.capture.clock.now_ns();
+        let unfinished = waiting.iter().take(Context::UNFINISHED_KEPT).map(|issuer| {
+            let start_ns = self.capture.clock.unix_ns(issuer.since_ns());
+            Unfinished { what: describe(issuer), start_ns, at_least_ns: (now_ns - start_ns).max(0) as u64 }
+        });
+        self.capture.context.unfinished = unfinished.collect();
+    }
+}
+
+impl Events for BlockEvents {
+    fn context(&self) -> &Context {
+        &self.capture.context
+    }
+
+    fn poll(&mut self, timeout: Duration, sink: &mut Sink) -> Result<ControlFlow<()>, Error> {
+        let flow = self.read(timeout, sink)?;
+        if self.looked.elapsed() >= LOOK_FOR_UNSTAMPED {
+            self.looked = Instant::now();
+            self.capture.refresh()?;
+        }
+        Ok(flow)
+    }
+
+    fn refresh(&mut self) -> Result<(), Error> {
+        self.capture.refresh()?;
+        let waiting = self.in_flight(STUCK_NS)?;
+        self.name_unfinished(&waiting);
+        // Devices and processes come and go, and their numbers are used again.
+        self.codes.devices.clear();
+        self.containers.forget_pids();
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>, sink: &mut Sink) -> Result<Context, Error> {
+        self.capture.stop()?;
+        loop {
+            let flow = self.read(Duration::ZERO, sink)?;
+            if self.records.is_empty() || flow.is_break() {
+                break;
+            }
+        }
+        self.capture.refresh()?;
+        let waiting = self.in_flight(0)?;
+        self.name_unfinished(&waiting);
+        self.capture.context.tally.add(Anomaly::Unfinished, waiting.len() as u64);
+        Ok(self.capture.context)
+    }
+}
+
+impl Codes {
+    fn new(batch: &mut Batch) -> Codes {
+        let mut codes = |field, text: &dyn Fn(usize) -> String| {
+            let wanted = batch.fields().contains(field);
+            let codes = 0..if wanted { letters::CODES } else { 0 };
+            codes.map(|code| batch.intern(field, text(code).as_bytes())).collect()
+        };
+        let kinds = codes(Field::Kind, &|code| letters::kind(code).to_owned());
+        Codes { kinds, names: codes(Field::Name, &letters::letters), devices: Vec::new() }
+    }
+
+    /// Codes of the name and the number of a device; both missing for requests without a disk.
+    fn device(&mut self, dev: u32, batch: &mut Batch) -> (u32, u32) {
+        if let Some(&(_, device, number)) = self.devices.iter().find(|known| known.0 == dev) {
+            return (device, number);
+        }
+        let (mut device, mut number) = (MISSING_CODE, MISSING_CODE);
+        if dev != 0 {
+            let text = devices::text_of(dev);
+            number = batch.intern(Field::Dev, text.as_bytes());
+            device = batch.intern(Field::Device, devices::name_of(dev).unwrap_or(text).as_bytes());
+        }
+        self.devices.push((dev, device, number));
+        (device, number)
+    }
+}
+
+/// What of a [`PushDown`] the programs test: sets that are too large, or whose members are not known yet, are left out.
+struct Pushed {
+    devices: Option<Vec<u32>>,
+    pids: Option<Vec<u32>>,
+    comms: Option<Vec<[u8; 16]>>,
+}
+
+impl Pushed {
+    fn new(push_down: &PushDown) -> Pushed {
+        fn set<A, B>(list: &[A], of: impl Fn(&A) -> Option<B>) -> Option<Vec<B>> {
+            if list.is_empty() || list.len() > SET_LIMIT { None } else { list.iter().map(of).collect() }
+        }
+        Pushed {
+            devices: set(&push_down.devices, |device| devices::find(device)),
+            pids: set(&push_down.pids, |&pid| Some(pid)),
+            comms: set(&push_down.comms, |comm| comm_key(comm)),
+        }
+    }
+
+    fn fill(&self, capture: &Capture) -> Result<(), Error> {
+        for (map, numbers) in [("devices", &self.devices), ("pids", &self.pids)] {
+            for number in numbers.iter().flatten() {
+                capture.loaded.insert(map, &number.to_ne_bytes())?;
+            }
+        }
+        self.comms.iter().flatten().try_for_each(|comm| capture.loaded.insert("comms", comm))
+    }
+
+    /// What the kernel side filters, for the context.
+    fn describe(&self, options: &Options) -> String {
+        let push_down = &options.push_down;
+        let mut parts = Vec::new();
+        if push_down.min_latency_ns > 0 {
+            parts.push(format!("latency >= {} ns", push_down.min_latency_ns));
+        }
+        for (what, list, pushed) in [
+            ("device", push_down.devices.join(","), self.devices.is_some()),
+            ("pid", push_down.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(","), self.pids.is_some()),
+            ("comm", push_down.comms.join(","), self.comms.is_some()),
+            ("kind", push_down.kinds.join(","), !push_down.kinds.is_empty()),
+            ("name", push_down.names.join(","), !push_down.names.is_empty()),
+        ] {
+            if pushed {
+                parts.push(format!("{what} in ({list})"));
+            }
+        }
+        if let Some(sample) = options.sample {
+            parts.push(format!("of what is faster than {} ns one in {}", sample.slow_ns, sample.one_in));
+        }
+        if parts.is_empty() { "nothing".to_owned() } else { parts.join(" and ") }
+    }
+}
+
+/// A command name as the kernel keeps it; `None` when the test of equal bytes would not be that of equal texts. One
+/// that is longer than the kernel keeps equals none, and neither does its key.
+fn comm_key(comm: &str) -> Option<[u8; 16]> {
+    if comm.contains('\u{fffd}') || comm.contains('\0') {
+        return None;
+    }
+    let mut key = [0; 16];
+    let length = comm.len().min(16);
+    key[..length].copy_from_slice(&comm.as_bytes()[..length]);
+    Some(key)
+}
+
+/// The name of what a request failed with: older kernels tell an errno, newer ones a `blk_status_t`, whose meaning is
+/// that of `blk_status_to_errno` in block/blk-core.c.
+fn error_name(error: i32) -> Option<&'static str> {
+    const EIO: i32 = 5;
+    const OF_STATUS: [i32; 20] = [0, 95, 110, 28, 67, 121, 52, 61, 84, 12, EIO, 78, 11, 16, 16, 109, 75, 19, 62, 22];
+    let errno = match error {
+        0 => return None,
+        1.. => OF_STATUS.get(error as usize).copied().unwrap_or(EIO),
+        _ => error.saturating_neg(),
+    };
+    kernel::error_name(-i64::from(errno))
+}
+
+/// `vda write 4KiB by fio`.
+fn describe(issuer: &BlockIssuer) -> String {
+    let device = devices::name_of(issuer.dev).unwrap_or_else(|| devices::text_of(issuer.dev));
+    let letters = issuer.letters as usize;
+    // A write of nothing is there to flush.
+    let kind = if issuer.size == 0 && letters::kind(letters) == "write" { "flush" } else { letters::kind(letters) };
+    let size = if issuer.size == 0 { String::new() } else { format!(" {}", format_size(issuer.size.into())) };
+    let comm = String::from_utf8_lossy(until_nul(&issuer.comm)).into_owned();
+    let by = if comm.is_empty() { comm } else { format!(" by {comm}") };
+    format!("{device} {kind}{size}{by}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_old_and_new_kernels_have_names() {
+        assert_eq!(error_name(0), None);
+        assert_eq!((error_name(-5), error_name(10)), (Some("EIO"), Some("EIO")));
+        assert_eq!((error_name(3), error_name(-28)), (Some("ENOSPC"), Some("ENOSPC")));
+        assert_eq!(
+            (error_name(19), error_name(17), error_name(2)),
+            (Some("EINVAL"), Some("ENODEV"), Some("ETIMEDOUT"))
+        );
+        assert_eq!((error_name(200), error_name(i32::MIN)), (Some("EIO"), None));
+    }
+
+    #[test]
+    fn command_names_are_as_long_as_the_kernel_keeps_them() {
+        assert_eq!(comm_key("fio"), Some(*b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0"));
+        assert_eq!(comm_key("exactly15letter").unwrap()[15], 0);
+        assert_ne!(comm_key("sixteen letters!").unwrap()[15], 0, "equals no command name");
+        assert_eq!(comm_key("\u{fffd}"), None);
+    }
+
+    #[test]
+    fn requests_in_flight_read_well() {
+        let mut comm = [0; 16];
+        comm[..3].copy_from_slice(b"fio");
+        let letters = 64 + 8;
+        let issuer = BlockIssuer {
+            start_ns: 1,
+            issue_ns: 0,
+            cgroup: 0,
+            done: 0,
+            dev: u32::MAX,
+            letters,
+            size: 4096,
+            pid: 1,
+            tid: 1,
+            pad: 0,
+            comm,
+        };
+        assert_eq!(describe(&issuer), "4095:1048575 write 4KiB by fio");
+        assert_eq!(describe(&BlockIssuer { size: 0, comm: [0; 16], ..issuer }), "4095:1048575 flush");
+    }
+}
