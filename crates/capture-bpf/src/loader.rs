@@ -5,6 +5,8 @@
 //! (`raw_tp`). Callers only know `name`.
 
 mod clock;
+#[cfg(test)]
+pub mod in_c;
 mod log;
 mod ring;
 mod shared;

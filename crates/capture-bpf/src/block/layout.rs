@@ -114,60 +114,54 @@ pub fn until_nul(comm: &[u8; 16]) -> &[u8] {
 mod tests {
     use super::*;
     use crate::loader::Raw;
-    use libbpf_rs::Btf;
-    use libbpf_rs::btf::types::{Enum, Struct};
+    use crate::loader::in_c::{assert_layout, evaluate};
+    use latscope_histogram::Grid;
 
-    fn btf() -> Btf<'static> {
-        Btf::from_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf/block/block.bpf.o")).unwrap()
-    }
+    const HEADERS: &[&str] = &["hist.h", "block/block.h"];
 
     #[test]
     fn structs_are_laid_out_as_in_c() {
-        let btf = btf();
-        for (name, size, layout) in [
-            ("block_config", BlockConfig::SIZE, BlockConfig::LAYOUT),
-            ("block_record", BlockRecord::SIZE, BlockRecord::LAYOUT),
-            ("block_issuer", BlockIssuer::SIZE, BlockIssuer::LAYOUT),
-        ] {
-            let theirs = btf.type_by_name::<Struct<'_>>(name).unwrap();
-            assert_eq!(theirs.size(), size, "{name}");
-            let offsets: Vec<_> = theirs
-                .iter()
-                .map(|member| {
-                    let libbpf_rs::btf::types::MemberAttr::Normal { offset } = member.attr else { panic!("bit field") };
-                    (member.name.unwrap().to_str().unwrap().to_owned(), offset as usize / 8)
-                })
-                .collect();
-            let ours: Vec<_> = layout.iter().map(|&(field, offset, _)| (field.to_owned(), offset)).collect();
-            assert_eq!(ours, offsets, "{name}");
-        }
-        assert_eq!(btf.type_by_name::<Struct<'_>>("block_hist").unwrap().size(), hist_bytes(6));
+        assert_layout(HEADERS, "block_config", BlockConfig::SIZE, BlockConfig::LAYOUT);
+        assert_layout(HEADERS, "block_record", BlockRecord::SIZE, BlockRecord::LAYOUT);
+        assert_layout(HEADERS, "block_issuer", BlockIssuer::SIZE, BlockIssuer::LAYOUT);
+        let sizes = evaluate(HEADERS, &["sizeof(struct block_hist)", "CLASSES", "MODES", "NO_QUEUE", "KIND_OTHER"]);
+        assert_eq!(sizes, [hist_bytes(6) as u64, CLASSES as u64, MODES as u64, NO_QUEUE, KINDS.len() as u64 - 1]);
     }
 
     #[test]
     fn counters_have_the_numbers_of_c() {
-        let btf = btf();
-        let counters = btf.type_by_name::<Enum<'_>>("counter").unwrap();
-        let theirs: Vec<_> = counters
-            .iter()
-            .map(|member| member.name.unwrap().to_str().unwrap().replace('_', "").to_lowercase())
-            .collect();
         use Counter as C;
         let ours = [
-            C::Completed,
-            C::Partial,
-            C::FlushParent,
-            C::Unstamped,
-            C::NeverIssued,
-            C::Reversed,
-            C::NoIssuer,
-            C::RingFull,
-            C::KeysFull,
-            C::OwnStamps,
-            C::Failed,
+            (C::Completed, "COMPLETED"),
+            (C::Partial, "PARTIAL"),
+            (C::FlushParent, "FLUSH_PARENT"),
+            (C::Unstamped, "UNSTAMPED"),
+            (C::NeverIssued, "NEVER_ISSUED"),
+            (C::Reversed, "REVERSED"),
+            (C::NoIssuer, "NO_ISSUER"),
+            (C::RingFull, "RING_FULL"),
+            (C::KeysFull, "KEYS_FULL"),
+            (C::OwnStamps, "OWN_STAMPS"),
+            (C::Failed, "FAILED"),
         ];
-        let ours: Vec<_> = ours.iter().map(|counter| format!("{counter:?}").to_lowercase()).collect();
-        assert_eq!(theirs[..COUNTERS], ours);
-        assert_eq!(theirs.len(), COUNTERS + 1);
+        let names: Vec<_> = ours.iter().map(|&(_, name)| name).chain(["BLOCK_COUNTERS"]).collect();
+        let numbers: Vec<_> = ours.iter().map(|&(counter, _)| counter as u64).chain([COUNTERS as u64]).collect();
+        assert_eq!(evaluate(HEADERS, &names), numbers);
+    }
+
+    /// Every edge of every bucket, on every grid that a kernel map may have.
+    #[test]
+    fn buckets_are_those_of_the_grid() {
+        for power in 3..=6 {
+            let grid = Grid::with_power(power).unwrap();
+            let buckets = 0..hist_len(power);
+            let edges = buckets.flat_map(|index| [grid.lower(index), grid.upper(index)]);
+            let values: Vec<u64> = edges.chain([1 << 40, 1 << HIST_BITS, 1 << 60, u64::MAX]).collect();
+            let asked: Vec<_> = values.iter().map(|value| format!("hist_index({value}ULL, {power})")).collect();
+            let asked: Vec<_> = asked.iter().map(String::as_str).collect();
+            let expected = values.iter().map(|&value| grid.index(value).min(hist_len(power) - 1) as u64);
+            assert_eq!(evaluate(HEADERS, &asked), expected.collect::<Vec<_>>(), "power {power}");
+            assert_eq!(hist_len(power), grid.index(1 << HIST_BITS));
+        }
     }
 }

@@ -38,7 +38,7 @@ impl<T: Raw + Copy, const N: usize> Raw for [T; N] {
 }
 
 /// Declares a struct of `bpf/` for Rust. It must have no padding, which is checked when compiling; that it is laid out
-/// as the C side has it is tested against the BTF of the object (`LAYOUT`: name, offset and size of the fields).
+/// as the C side has it is for a test (`LAYOUT`: name, offset and size of the fields; see `in_c`).
 macro_rules! shared {
     ($(#[$doc:meta])* $vis:vis struct $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
