@@ -1,7 +1,7 @@
 //! Which format a file has, from its content only.
 
 use crate::input::Input;
-use crate::{Error, Place, lat, parquet, perf_data, perf_script, two_columns};
+use crate::{Error, Place, fio_log, lat, parquet, perf_data, perf_script, two_columns};
 use latscope_event::FieldSet;
 
 /// The answer of a format about the beginning of a file.
@@ -28,6 +28,8 @@ pub enum Format {
     PerfData,
     /// Text of `perf script`.
     PerfScript,
+    /// A log of fio that holds every I/O.
+    FioLog,
     /// Two columns: time and latency.
     TwoColumns,
 }
@@ -40,6 +42,7 @@ impl Format {
         Format::ParquetSeries,
         Format::PerfData,
         Format::PerfScript,
+        Format::FioLog,
         Format::TwoColumns,
     ];
 
@@ -51,6 +54,7 @@ impl Format {
             Format::ParquetSeries => "parquet_series",
             Format::PerfData => "perf_data",
             Format::PerfScript => "perf_script",
+            Format::FioLog => "fio_log",
             Format::TwoColumns => "two_columns",
         }
     }
@@ -63,6 +67,7 @@ impl Format {
             Format::ParquetSeries => "histograms over time in Parquet, as convert --series writes them",
             Format::PerfData => "what perf record writes: plain, compressed, piped, or a folder of threads",
             Format::PerfScript => "text of perf script, with whatever columns",
+            Format::FioLog => "logs of fio's write_lat_log: lat, slat and clat of every I/O, of any version",
             Format::TwoColumns => "text: time of completion and latency, as trace2heatmap reads it",
         }
     }
@@ -75,6 +80,7 @@ impl Format {
             Format::ParquetSeries => FieldSet::default(),
             Format::PerfData => perf_data::FILLS,
             Format::PerfScript => perf_script::FILLS,
+            Format::FioLog => fio_log::FILLS,
             Format::TwoColumns => two_columns::FILLS,
         }
     }
@@ -85,6 +91,7 @@ impl Format {
             Format::Parquet | Format::ParquetSeries => parquet::detect(input, self),
             Format::PerfData => perf_data::detect(input),
             Format::PerfScript => perf_script::detect(input.head()),
+            Format::FioLog => fio_log::detect(input),
             Format::TwoColumns => two_columns::detect(input.head()),
         }
     }
@@ -94,9 +101,6 @@ impl Format {
 pub fn detect(input: &mut Input) -> Result<Format, Error> {
     let fail = |message: &str| Err(Error::new(&input.name, Place::File, message));
     let is_directory = input.path.as_ref().is_some_and(|path| path.is_dir());
-    if input.head().is_empty() && !is_directory {
-        return fail("The file is empty.");
-    }
     let mut perhaps = None;
     for &format in Format::ALL {
         match format.detect(input) {
@@ -106,6 +110,7 @@ pub fn detect(input: &mut Input) -> Result<Format, Error> {
         }
     }
     match perhaps {
+        _ if input.head().is_empty() && !is_directory => fail("The file is empty."),
         _ if is_directory => {
             fail("This folder is no recording; of folders only those that perf record --threads writes are known.")
         }

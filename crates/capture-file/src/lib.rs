@@ -8,11 +8,14 @@ mod arrow_columns;
 mod block_pairs;
 mod detect;
 mod error;
+mod fio_log;
+mod fio_name;
 mod input;
 mod lat;
 mod parquet;
 mod perf_data;
 mod perf_script;
+mod scan;
 mod syscall_pairs;
 mod two_columns;
 
@@ -92,6 +95,7 @@ fn read_input(mut input: input::Input, options: &ReadOptions, sink: &mut Sink) -
     };
     let cut = std::sync::Arc::clone(&input.cut);
     let context = match format {
+        Format::FioLog => fio_log::read(input, options, sink),
         Format::Lat => lat::read(input, options, sink),
         Format::Parquet | Format::ParquetSeries => parquet::read(input, options, sink),
         Format::PerfData => perf_data::read(input, options, sink),

@@ -65,6 +65,8 @@ anomalies! {
     Unfinished "unfinished" Repaired "without a completion when the trace ended (unfinished, or the tracer missed it)";
     RequeuedOnly "requeued_only" Repaired "requeued and not issued again under the same sector (merged, or still waiting)";
     OrphanRequeue "orphan_requeue" Repaired "requeues of requests that were not seen to be issued";
+    AssumedUnit "assumed_unit" Repaired "logs of an old fio whose unit of latency is a guess (--latency-unit us or ns says it)";
+    WindowedRows "windowed_rows" Repaired "rows that are averages over a window (log_avg_msec), not single I/Os";
     OutOfOrder "out_of_order" Repaired "records out of order by more than the sorting window";
     Requeue "requeue" Note "requeued and issued again";
     PartialCompletion "partial_completion" Note "partial completions, counted with their request";
@@ -75,6 +77,7 @@ anomalies! {
     ReversedStamps "reversed_stamps" Note "waits below zero taken as zero (the kernel reads its clock once for several requests)";
     NeverReturn "never_return" Note "system calls that never return (exit)";
     PathGone "path_gone" Note "files and sockets gone before their path was looked up";
+    EmptyLog "empty_log" Note "empty logs (of jobs without such I/O)";
     OtherRecords "other_records" Note "records of kinds that carry no latency, skipped";
 }
 

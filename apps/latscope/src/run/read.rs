@@ -5,7 +5,7 @@ use crate::Failure;
 use crate::plan::{self, Folding, Reading};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latscope_capture_file::{Progress, ReadOptions};
-use latscope_event::{Batch, Context, FieldSet, Mask};
+use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask};
 use latscope_filter::BoundFilter;
 use latscope_series::{HistogramSeries, Quantity, SeriesBuilder};
 use std::ops::ControlFlow;
@@ -147,7 +147,14 @@ pub fn series(reading: &Reading, folding: &Folding, limit: u32) -> Result<(Histo
     if folding.share {
         builder = builder.by_share();
     }
-    let contexts = each_batch(reading, builder.fields(), |_, batch, mask, begin| {
+    let contexts = each_batch(reading, builder.fields(), |context, batch, mask, begin| {
+        if context.tally.get(Anomaly::WindowedRows) > 0 && folding.quantity == Quantity::Latency {
+            return ControlFlow::Break(Failure::Input(format!(
+                "{}: The rows are averages over a window, and from those no latency distribution can be made; run fio \
+                 without log_avg_msec. The averages themselves are printed by latscope events.",
+                context.source
+            )));
+        }
         if begin {
             builder.begin_trace();
         }

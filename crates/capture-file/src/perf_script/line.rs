@@ -4,8 +4,8 @@
 //! The anchor is the time: digits, a point, six or nine digits, a colon and a blank, then the name of an event.
 //! Fields are never counted from either end.
 
-use super::scan::{blanks, find, leading_number, trailing_number};
 use crate::block_pairs::{NO_ID, Record, Step, padded};
+use crate::scan::{blanks, find, leading_number, trailing_number};
 use memchr::{memchr, memchr_iter, memrchr};
 
 /// What a line says.

@@ -2,7 +2,6 @@
 
 mod line;
 mod parallel;
-mod scan;
 
 use crate::block_pairs::BlockPairs;
 use crate::input::Input;

@@ -1,0 +1,166 @@
+//! Which columns a log has: it depends on the version of fio and its options, and nothing in the file says so.
+
+use super::rows::{self, Row};
+
+/// The most columns that any version writes.
+pub const MOST: usize = 8;
+/// Rows that are looked at.
+const PROBE_ROWS: usize = 1000;
+/// Nobody has so many requests of one job in flight.
+const MOST_IN_FLIGHT: f64 = 256.0;
+
+/// The columns behind time and value: `[max,] direction, size [, offset] [, priority] [, issue]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// The largest of a window, from fio 3.37 with `log_window_value=both`.
+    pub max: bool,
+    /// `log_offset`, from fio 2.1.11.
+    pub offset: bool,
+    /// Priority, from fio 3.18 always.
+    pub priority: bool,
+    /// Time of issue since the start of the job, from fio 3.38.
+    pub issue: bool,
+}
+
+/// The unit of the latencies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unit {
+    pub ns: u64,
+    /// Whether the file leaves a doubt.
+    pub guessed: bool,
+}
+
+/// The beginning of a log.
+pub struct Probe {
+    pub layout: Layout,
+    rows: Vec<Row>,
+    /// Lines that are no row.
+    pub strange: usize,
+}
+
+/// A row whose columns have no meaning yet.
+struct Raw {
+    values: [u64; MOST],
+    len: usize,
+    hex: bool,
+}
+
+impl Probe {
+    /// Looks at the beginning of a file; none when no line is a row.
+    pub fn of(head: &[u8]) -> Option<Probe> {
+        // The last line may be cut, and a cut row looks like a row.
+        let whole = match memchr::memrchr(b'\n', head) {
+            Some(end) => &head[..end],
+            None => head,
+        };
+        let lines = || whole.split(|&byte| byte == b'\n').take(PROBE_ROWS).filter(|line| !line.trim_ascii().is_empty());
+        let raws: Vec<Raw> = lines().filter_map(raw).collect();
+        let mut widths = [0usize; MOST + 1];
+        raws.iter().for_each(|raw| widths[raw.len] += 1);
+        let first = raws.first()?.len;
+        let len = (4..=MOST).max_by_key(|&len| (widths[len], len == first))?;
+        let same: Vec<&Raw> = raws.iter().filter(|raw| raw.len == len).collect();
+        let layout = layout(len, &same)?;
+        let rows: Vec<Row> = lines().filter_map(|line| rows::row(line, layout).ok()).map(|(row, _)| row).collect();
+        let strange = lines().count() - rows.len();
+        (!rows.is_empty()).then_some(Probe { layout, rows, strange })
+    }
+
+    /// A beginning that is no text.
+    pub fn with(layout: Layout, rows: Vec<Row>) -> Option<Probe> {
+        (!rows.is_empty()).then_some(Probe { layout, rows, strange: 0 })
+    }
+
+    /// Whether values are addresses: nobody waits for weeks, again and again.
+    pub fn has_addresses(&self) -> bool {
+        self.rows.iter().all(|row| row.value > 1 << 43)
+    }
+
+    /// Whether rows are averages of a window: then they are of no one size.
+    pub fn is_windowed(&self) -> bool {
+        self.rows.iter().all(|row| row.size == 0)
+    }
+
+    /// Whether times are of the wall clock: milliseconds after September 2001 are no time since a start.
+    pub fn is_wall(&self) -> bool {
+        self.rows[0].time_ms > 1_000_000_000_000
+    }
+
+    /// Whether every value is 1, as in a log of IOPS.
+    pub fn counts_only(&self) -> bool {
+        self.rows.len() > 1 && self.rows.iter().all(|row| row.value == 1)
+    }
+
+    /// Milliseconds from the start of the job's clock to the zero of the times: what a time says beyond its issue time.
+    /// Times are taken a little later than completions, so the least difference is the right one.
+    pub fn epoch_ms(&self, submission: bool) -> Option<i64> {
+        let from_issue = self.rows.iter().filter_map(|row| row.epoch_ms(submission));
+        from_issue.min().map(|ms| if ms < 10 { 0 } else { ms })
+    }
+
+    /// Nanoseconds since fio 3.0, microseconds before. Columns that only younger versions write decide; else it is what
+    /// makes sense: an I/O does not begin before its job, and only so many are in flight.
+    pub fn unit(&self) -> Unit {
+        let Layout { max, priority, issue, .. } = self.layout;
+        let (nanoseconds, microseconds) = (1, 1000);
+        if max || priority || issue {
+            return Unit { ns: nanoseconds, guessed: false };
+        }
+        let (first, last) = (self.rows[0].time_ms, self.rows[self.rows.len() - 1].time_ms);
+        let waited_us: f64 = self.rows.iter().map(|row| row.value as f64).sum();
+        let in_flight = waited_us / (last.saturating_sub(first) as f64 + 1.0) / 1000.0;
+        if in_flight > MOST_IN_FLIGHT {
+            return Unit { ns: nanoseconds, guessed: false };
+        }
+        let before_start = |row: &&Row| row.value / 1000 > row.time_ms.saturating_add(2);
+        let impossible = self.rows.iter().filter(before_start).count() > 2;
+        let ns = if impossible { nanoseconds } else { microseconds };
+        Unit { ns, guessed: in_flight > 2.0 }
+    }
+}
+
+/// Numbers between commas, in the sixth or another column perhaps a priority as `0x` and digits.
+fn raw(line: &[u8]) -> Option<Raw> {
+    let mut raw = Raw { values: [0; MOST], len: 0, hex: false };
+    for text in line.split(|&byte| byte == b',') {
+        let text = text.trim_ascii();
+        let value = raw.values.get_mut(raw.len)?;
+        match rows::number(text) {
+            Some((number, digits)) if digits > 0 && digits == text.len() => *value = number,
+            _ => {
+                rows::hexadecimal(text)?;
+                raw.hex = true;
+            }
+        }
+        raw.len += 1;
+    }
+    (raw.len >= 4).then_some(raw)
+}
+
+fn layout(len: usize, rows: &[&Raw]) -> Option<Layout> {
+    let all = |at: usize, fits: fn(u64) -> bool| rows.iter().all(|row| fits(row.values[at]));
+    // Damaged rows must not decide.
+    let direction = |at: usize| 2 * rows.iter().filter(|row| row.values[at] <= 2).count() >= rows.len();
+    // With a third column of maxima there are at least six, since younger versions always write the priority.
+    let max = match len {
+        8 => true,
+        6 | 7 if !direction(2) => true,
+        // Both may look like directions: maxima are all 0 without a window, and then the next but one is a size;
+        // or sizes are all 0 in a window, and then offsets are too.
+        6 | 7 if direction(3) => !direction(4),
+        _ => false,
+    };
+    if !direction(2 + usize::from(max)) {
+        return None;
+    }
+    let priority_at = |at: usize| rows.iter().any(|row| row.hex) || all(at, |value| value <= 1);
+    let rest = match len - 4 - usize::from(max) {
+        0 => (false, false, false),
+        1 if priority_at(4 + usize::from(max)) => (false, true, false),
+        1 => (true, false, false),
+        2 => (true, true, false),
+        3 => (true, true, true),
+        _ => return None,
+    };
+    Some(Layout { max, offset: rest.0, priority: rest.1, issue: rest.2 })
+}

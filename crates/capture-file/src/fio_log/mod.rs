@@ -1,0 +1,317 @@
+//! Logs of fio that hold every I/O: `write_lat_log` makes `*_clat.N.log`, `*_slat.N.log` and `*_lat.N.log`.
+//!
+//! A row is a completion; its time is cut to whole milliseconds, so the middle of the millisecond is taken, or, where fio
+//! logged when it issued the I/O, that plus the latency. Rows of one job ascend; where time goes back, the next job (or
+//! the next run) begins.
+
+mod fz;
+mod layout;
+mod rows;
+
+use crate::fio_name::{LogKind, LogName};
+use crate::input::Input;
+use crate::{Detected, Error, Place, ReadOptions, Sink};
+use latscope_event::{
+    Anomaly, Batch, Clock, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_U64, format_count,
+};
+use layout::{Layout, Probe};
+use rows::Row;
+use std::ops::ControlFlow;
+
+/// The fields that a log can fill.
+pub const FILLS: FieldSet =
+    FieldSet::ALWAYS.with(Field::Kind).with(Field::Size).with(Field::Offset).with(Field::Host).with(Field::Job);
+
+/// Completions of one job may overtake each other by this much before they are another job's.
+const JITTER_MS: u64 = 5;
+/// A time further than this from issue plus latency is not that of the same job's clock.
+const DRIFT_NS: u64 = 10_000_000;
+const MS: i64 = 1_000_000;
+/// Times are rounded down, so on the average they are this much too early.
+const HALF_MS: i64 = MS / 2;
+
+/// Every line has the same four to eight numbers, the third or fourth of which is a direction.
+pub fn detect(input: &Input) -> Detected {
+    if input.head().is_empty() && named(input).is_some_and(|name| name.kind != LogKind::ClatHist) {
+        // A job that did no such I/O leaves an empty log, and a synchronous engine an empty slat log.
+        return Detected::Yes;
+    }
+    if fz::detect(input.head()) {
+        return Detected::Yes;
+    }
+    match Probe::of(input.head()) {
+        Some(probe) if probe.strange == 0 => Detected::Yes,
+        _ => Detected::No,
+    }
+}
+
+fn named(input: &Input) -> Option<LogName> {
+    LogName::of(input.path.as_ref()?)
+}
+
+/// Reads a log; see the crate's `read`.
+pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
+    let file = input.name.clone();
+    let fail = |place: Place, message: &str| Err(Error::new(&file, place, message));
+    let name = named(&input);
+    match name.as_ref().map(|name| name.kind) {
+        Some(LogKind::Bandwidth | LogKind::Iops) => {
+            return fail(Place::File, "This log holds bandwidth or IOPS, no latencies; read its _clat log.");
+        }
+        _ => {}
+    }
+    if input.head().is_empty() {
+        let mut context = Context::new(format!("fio log, {file}"), Clock::unanchored("relative"));
+        context.tally.add(Anomaly::EmptyLog, 1);
+        return Ok(context);
+    }
+    let is_packed = fz::detect(input.head());
+    let probe = if is_packed { fz::probe(input.head()) } else { Probe::of(input.head()) };
+    let Some(probe) = probe else {
+        return fail(
+            Place::Line(1),
+            "There is no row of fio's latency logs: time, latency, direction (0 to 2), size, all of them whole numbers.",
+        );
+    };
+    if is_packed && (probe.has_addresses() || name.as_ref().is_some_and(|name| name.kind == LogKind::ClatHist)) {
+        return fail(
+            Place::File,
+            "fio stored addresses instead of counts: histogram logs and log_store_compressed do not go together. Run fio \
+             again without log_store_compressed.",
+        );
+    }
+    if name.is_none() && probe.counts_only() {
+        return fail(Place::File, "Every value is 1, as in fio's logs of IOPS; read the _clat log.");
+    }
+    let mut reader = Reader::new(&file, name, &probe, options);
+    if is_packed {
+        fz::read(input, &mut reader, sink)?
+    } else {
+        text(input, probe.layout, &mut reader, sink)?
+    };
+    reader.finish(&file, sink)
+}
+
+fn text(input: Input, layout: Layout, reader: &mut Reader, sink: &mut Sink) -> Result<(), Error> {
+    let (mut lines, mut chunk) = (input.lines(), Vec::new());
+    // The number of the line is wanted for the first one that is strange; until then lines are rows.
+    let mut line_number = 0u64;
+    while lines.next(&mut chunk).map_err(|error| lines.input.error(&error))? {
+        let mut at = 0;
+        while at < chunk.len() {
+            line_number += 1;
+            let rest = &chunk[at..];
+            match rows::row(rest, layout) {
+                Ok((row, len)) => {
+                    at += len;
+                    if let Err(why) = reader.take(row) {
+                        reader.strange(line_number, why);
+                    } else if reader.is_full() && reader.hand_on(sink).is_break() {
+                        return Ok(());
+                    }
+                }
+                Err(why) => {
+                    let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+                    if !rest[..end].trim_ascii().is_empty() {
+                        reader.strange(line_number, why);
+                    }
+                    at += end + 1;
+                }
+            }
+        }
+    }
+    if lines.too_long > 0 {
+        reader.context.tally.add(Anomaly::UnparsedLines, lines.too_long);
+        reader.first_strange.get_or_insert((1, "a line far too long"));
+    }
+    Ok(())
+}
+
+/// Makes events of rows.
+struct Reader {
+    context: Context,
+    batch: Batch,
+    columns: Columns,
+    name: Option<LogName>,
+    unit_ns: u64,
+    windowed: bool,
+    /// Whether latencies end with the issue, not with the completion.
+    submission: bool,
+    /// Milliseconds from the zero of the issue times to that of the times; none until it is known for this job.
+    epoch_ms: Option<i64>,
+    last_ms: u64,
+    jobs: u32,
+    kinds: [u32; 3],
+    job: u32,
+    host: u32,
+    rows: u64,
+    first_strange: Option<(u64, &'static str)>,
+}
+
+/// What a batch is made of; columns that nobody asked for stay empty.
+#[derive(Default)]
+struct Columns {
+    time: Vec<i64>,
+    latency: Vec<u64>,
+    kind: Vec<u32>,
+    size: Vec<u64>,
+    offset: Vec<u64>,
+    host: Vec<u32>,
+    job: Vec<u32>,
+    wants_offset: bool,
+    wants_job: bool,
+}
+
+impl Reader {
+    fn new(file: &str, name: Option<LogName>, probe: &Probe, options: &ReadOptions) -> Reader {
+        let clock = if probe.is_wall() { Clock::wall() } else { Clock::unanchored("relative") };
+        let mut context = Context::new(format!("fio log, {file}"), clock);
+        context.host = name.as_ref().and_then(|name| name.host.clone());
+        let guessed = probe.unit();
+        let given = options.two_columns.latency_unit_ns;
+        let unit_ns = given.unwrap_or(guessed.ns);
+        if guessed.guessed && given.is_none() {
+            context.tally.add(Anomaly::AssumedUnit, 1);
+        }
+        let unit = if unit_ns == 1 { "ns".into() } else { format!("{} ns", format_count(unit_ns)) };
+        context.properties.insert("latency_unit".into(), unit);
+        let fields = options.fields.intersection(FILLS);
+        let mut batch = Batch::new(fields);
+        let host = match context.host.as_deref() {
+            Some(host) => batch.intern(Field::Host, host.as_bytes()),
+            None => MISSING_CODE,
+        };
+        let kinds = [&b"read"[..], b"write", b"trim"].map(|kind| batch.intern(Field::Kind, kind));
+        let submission = name.as_ref().is_some_and(|name| name.kind == LogKind::Slat);
+        let columns = Columns {
+            wants_offset: fields.contains(Field::Offset),
+            wants_job: fields.contains(Field::Job),
+            ..Columns::default()
+        };
+        let mut reader = Reader {
+            context,
+            batch,
+            columns,
+            name,
+            unit_ns,
+            windowed: probe.is_windowed(),
+            submission,
+            epoch_ms: probe.epoch_ms(submission),
+            last_ms: 0,
+            jobs: 0,
+            kinds,
+            job: MISSING_CODE,
+            host,
+            rows: 0,
+            first_strange: None,
+        };
+        reader.begin_job();
+        reader
+    }
+
+    fn begin_job(&mut self) {
+        self.jobs += 1;
+        if let Some(name) = &self.name {
+            self.job = self.batch.intern(Field::Job, name.job(self.jobs).as_bytes());
+        }
+    }
+
+    /// Makes an event of a row, or says why not.
+    #[inline(always)]
+    fn take(&mut self, row: Row) -> Result<(), &'static str> {
+        if row.time_ms.saturating_add(JITTER_MS) < self.last_ms {
+            self.begin_job();
+            self.epoch_ms = row.epoch_ms(self.submission).map(|ms| if ms < 10 { 0 } else { ms });
+        }
+        self.last_ms = row.time_ms;
+        let mut end_ns = match i64::try_from(row.time_ms).ok().and_then(|ms| ms.checked_mul(MS)) {
+            Some(ns) if ns < i64::MAX - MS => ns + HALF_MS,
+            _ => return Err("a time beyond all clocks"),
+        };
+        // Nothing takes 292 years, and so late a start would be the value that stands for a missing one.
+        let latency_ns = match row.value.checked_mul(self.unit_ns) {
+            Some(ns) if ns <= i64::MAX as u64 => ns,
+            _ => return Err("a latency of more than 292 years"),
+        };
+        if let Some(exact_ns) = self.exact(&row)
+            && exact_ns.abs_diff(end_ns) <= DRIFT_NS
+        {
+            end_ns = exact_ns;
+        }
+        self.context.cover(end_ns);
+        self.rows += 1;
+        let columns = &mut self.columns;
+        columns.time.push(end_ns - latency_ns as i64);
+        columns.latency.push(latency_ns);
+        columns.kind.push(self.kinds[usize::from(row.direction)]);
+        columns.size.push(if self.windowed { MISSING_U64 } else { row.size });
+        if columns.wants_offset {
+            columns.offset.push(row.offset);
+        }
+        if columns.wants_job {
+            columns.job.push(self.job);
+        }
+        Ok(())
+    }
+
+    /// Completion from the time of issue.
+    #[inline(always)]
+    fn exact(&self, row: &Row) -> Option<i64> {
+        let completed_ns = row.completed_ns(self.submission)?;
+        self.epoch_ms?.checked_mul(MS)?.checked_add_unsigned(completed_ns)
+    }
+
+    fn is_full(&self) -> bool {
+        self.columns.time.len() >= Batch::ROWS
+    }
+
+    /// A line or record that is no event.
+    #[cold]
+    fn strange(&mut self, number: u64, why: &'static str) {
+        self.context.tally.add(Anomaly::UnparsedLines, 1);
+        self.first_strange.get_or_insert((number, why));
+    }
+
+    fn hand_on(&mut self, sink: &mut Sink) -> ControlFlow<()> {
+        let rows = self.columns.time.len();
+        if rows == 0 {
+            return ControlFlow::Continue(());
+        }
+        if self.windowed {
+            self.context.tally.add(Anomaly::WindowedRows, rows as u64);
+        }
+        let columns = &mut self.columns;
+        columns.host.resize(rows, self.host);
+        fn filled<T>(column: &mut Vec<T>) -> Vec<T> {
+            std::mem::replace(column, Vec::with_capacity(Batch::ROWS))
+        }
+        let fields = self.batch.fields();
+        let columns = [
+            (Field::Time, Column::I64(filled(&mut columns.time))),
+            (Field::Latency, Column::U64(filled(&mut columns.latency))),
+            (Field::Kind, Column::Text(filled(&mut columns.kind))),
+            (Field::Size, Column::U64(filled(&mut columns.size))),
+            (Field::Offset, Column::U64(filled(&mut columns.offset))),
+            (Field::Host, Column::Text(filled(&mut columns.host))),
+            (Field::Job, Column::Text(filled(&mut columns.job))),
+        ];
+        self.batch.set_columns(columns.into_iter().filter(|(field, _)| fields.contains(*field)));
+        sink(&self.context, &self.batch)
+    }
+
+    fn finish(mut self, file: &str, sink: &mut Sink) -> Result<Context, Error> {
+        if let Some((line, why)) = self.first_strange {
+            if self.rows == 0 {
+                let message = format!("There is no row that can be used; the first one has {why}.");
+                return Err(Error::new(file, Place::Line(line), message));
+            }
+            self.context.properties.insert("first_line_not_understood".into(), format!("{line}: {why}"));
+        }
+        let _ = self.hand_on(sink);
+        Ok(self.context)
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

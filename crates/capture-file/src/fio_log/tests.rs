@@ -1,0 +1,216 @@
+use super::*;
+use std::path::Path;
+
+/// Completion in ns, latency, kind, size, offset, job, host.
+type Event = (i64, u64, String, u64, u64, String, String);
+
+fn named_read(name: &str, bytes: &[u8]) -> (Result<Context, Error>, Vec<Event>) {
+    let mut input = Input::from_bytes(name, bytes).unwrap();
+    if name != "-" {
+        input.path = Some(Path::new(name).into());
+    }
+    let mut events = Vec::new();
+    let context = read(input, &ReadOptions::new(FieldSet::EVERY), &mut |_, batch| {
+        for row in 0..batch.len() {
+            let text = |field| batch.text(field, row).unwrap_or_default().to_string();
+            let latency = batch.latency()[row];
+            let number = |field| batch.u64s(field).unwrap()[row];
+            events.push((
+                batch.time()[row] + latency as i64,
+                latency,
+                text(Field::Kind),
+                number(Field::Size),
+                number(Field::Offset),
+                text(Field::Job),
+                text(Field::Host),
+            ));
+        }
+        ControlFlow::Continue(())
+    });
+    (context, events)
+}
+
+fn layout_of(text: &str) -> Option<Layout> {
+    Probe::of(text.as_bytes()).map(|probe| probe.layout)
+}
+
+#[test]
+fn every_layout_that_a_version_of_fio_writes_is_recognised() {
+    let layout = |max, offset, priority, issue| Some(Layout { max, offset, priority, issue });
+    for (text, expect, why) in [
+        ("0, 223, 0, 4096\n1, 167, 1, 4096\n", layout(false, false, false, false), "1.99"),
+        ("0, 223, 0, 4096, 8192\n1, 167, 1, 4096, 0\n", layout(false, true, false, false), "2.1.11 with log_offset"),
+        ("0, 223000, 0, 4096, 0\n1, 167, 1, 4096, 1\n", layout(false, false, true, false), "3.18"),
+        ("0, 223000, 0, 4096, 0x2003\n", layout(false, false, true, false), "3.28 with log_prio"),
+        (
+            "0, 223000, 0, 4096, 8192, 0\n1, 9, 2, 4096, 0, 0\n",
+            layout(false, true, true, false),
+            "3.18 with log_offset",
+        ),
+        ("0, 223000, 0, 4096, 8192, 0x0000\n", layout(false, true, true, false), "3.28 with both"),
+        ("0, 223000, 0, 0, 4096, 0\n3, 9, 0, 1, 512, 0\n", layout(true, false, true, false), "3.37, both, no window"),
+        ("500, 223000, 523000, 0, 0, 0\n1000, 2, 3, 1, 0, 0\n", layout(true, false, true, false), "3.37, both"),
+        (
+            "500, 223000, 0, 0, 0, 0\n1000, 2, 1, 0, 0, 0\n",
+            layout(false, true, true, false),
+            "a window with log_offset",
+        ),
+        ("500, 9000, 0, 4096, 8192, 0, 498000\n", layout(false, true, true, true), "3.38 with issue times"),
+        ("500, 9000, 0, 1, 4096, 8192, 0\n", layout(true, true, true, false), "3.37, both, log_offset"),
+        ("500, 9000, 0, 1, 4096, 8192, 0, 4980\n", layout(true, true, true, true), "3.38, everything"),
+        ("500, 9000, 7, 4096\n", None, "no direction"),
+        ("500, 9000, 1\n", None, "three columns"),
+        ("1, 2, 0, 4, 5, 6, 7, 8, 9\n", None, "nine columns"),
+    ] {
+        assert_eq!(layout_of(text), expect, "{why}");
+    }
+}
+
+#[test]
+fn completions_are_in_the_middle_of_their_millisecond() {
+    let text = b"5, 409153, 0, 4096, 0\r\n6,1447481,1,512,0\n6, 7, 2, 4096, 1";
+    let (context, events) = named_read("/x/run_clat.3.log.vm1", text);
+    let context = context.unwrap();
+    let event = |end, latency, kind: &str, size| {
+        (end, latency, kind.to_string(), size, MISSING_U64, "run.3".to_string(), "vm1".to_string())
+    };
+    assert_eq!(
+        events,
+        [
+            event(5_500_000, 409_153, "read", 4096),
+            event(6_500_000, 1_447_481, "write", 512),
+            event(6_500_000, 7, "trim", 4096)
+        ]
+    );
+    assert_eq!((context.span_ns, context.host.as_deref()), (Some((5_500_000, 6_500_000)), Some("vm1")));
+    assert_eq!(context.clock, Clock::unanchored("relative"));
+    assert!(context.notes().is_empty());
+}
+
+#[test]
+fn times_since_the_epoch_are_of_the_wall_clock() {
+    let (context, events) = named_read("-", b"1795223322206, 193931, 0, 4096, 4046848, 0x0000\n");
+    assert_eq!(context.unwrap().clock, Clock::wall());
+    let [(end, _, _, size, offset, job, host)] = &events[..] else { panic!("one event") };
+    assert_eq!((*end, *size, *offset), (1_795_223_322_206_500_000, 4096, 4_046_848));
+    assert_eq!((job.as_str(), host.as_str()), ("", ""));
+}
+
+#[test]
+fn the_time_of_issue_gives_the_completion_to_the_nanosecond() {
+    // The second time was taken late, and the clock of the issue times begins 1795223322206 ms after 1970.
+    let epoch = 1_795_223_322_206u64;
+    let row = |late_ms: u64, issue_ns: u64, latency: u64| {
+        format!("{}, {latency}, 0, 4096, 0, 0, {issue_ns}\n", epoch + (issue_ns + latency) / 1_000_000 + late_ms)
+    };
+    let text = row(0, 1_000_123, 456_789) + &row(1, 2_345_678, 999_999) + &row(0, 0, 5);
+    let (_, events) = named_read("a_clat.1.log", text.as_bytes());
+    let ends: Vec<i64> = events.iter().map(|event| event.0 - epoch as i64 * MS).collect();
+    assert_eq!(ends, [1_456_912, 3_345_677, HALF_MS], "a row without a time of issue is in the middle");
+    let relative = text.replace("17952233222", "");
+    let (_, events) = named_read("a_clat.1.log", relative.as_bytes());
+    assert_eq!(events[0].0, 1_456_912, "offsets of a few milliseconds are not the clock's");
+}
+
+#[test]
+fn a_log_of_several_jobs_is_taken_apart() {
+    let text = b"1, 1000, 0, 512, 0\n900, 1000, 0, 512, 0\n897, 1, 0, 512, 0\n2, 1000, 1, 512, 0\n700, 2, 1, 512, 0\n3, 9, 0, 512, 0\n";
+    let jobs = |name: &str| named_read(name, text).1.into_iter().map(|event| event.5).collect::<Vec<_>>();
+    assert_eq!(jobs("all_clat.log"), ["all.1", "all.1", "all.1", "all.2", "all.2", "all.3"]);
+    assert_eq!(jobs("all_clat.7.log"), ["all.7"; 6], "runs that were appended");
+}
+
+#[test]
+fn microseconds_of_an_old_fio() {
+    let unit = |text: &str| Probe::of(text.as_bytes()).unwrap().unit();
+    let rows = |latency: u64, every_ms: u64| -> String {
+        (0..500).map(|at| format!("{}, {}, 0, 4096\n", at * every_ms, latency + at % 7)).collect()
+    };
+    let (us, ns) = (1000, 1);
+    for (latency, every_ms, ns_per_unit, guessed, why) in [
+        (8_000, 8, us, false, "a disk, one at a time"),
+        (58, 6, us, false, "a fast one that is mostly idle"),
+        (64_000, 2, us, true, "32 in flight, or nanoseconds of a rate-limited job"),
+        (90_000, 0, ns, false, "as microseconds, thousands in flight"),
+        (170_000, 2, ns, true, "as microseconds, begun before the job"),
+    ] {
+        // In flight at first: the time of an I/O that could have begun with the job.
+        let from = if ns_per_unit == us { latency / 1000 + 1 } else { 0 };
+        let text: String = rows(latency, every_ms)
+            .lines()
+            .map(|line| line.split_once(',').unwrap())
+            .map(|(time, rest)| format!("{},{rest}\n", time.parse::<u64>().unwrap() + from))
+            .collect();
+        assert_eq!(unit(&text), layout::Unit { ns: ns_per_unit, guessed }, "{why}");
+    }
+    assert_eq!(unit("0, 9, 0, 4096, 0\n").ns, 1, "who writes priorities writes nanoseconds");
+    let (context, events) = named_read("-", rows(8_000, 8).as_bytes());
+    assert_eq!((events[0].1, context.unwrap().properties["latency_unit"].as_str()), (8_000_000, "1,000 ns"));
+}
+
+#[test]
+fn averages_over_windows_are_told_apart() {
+    let (context, events) = named_read("a_clat.1.log", b"500, 9000, 0, 0, 0\n1000, 8000, 0, 0, 0\n");
+    assert_eq!(context.unwrap().tally.get(Anomaly::WindowedRows), 2);
+    assert_eq!(events[1].3, MISSING_U64, "a window has no size");
+}
+
+#[test]
+fn hostile_rows_are_counted_and_the_first_is_named() {
+    let good = "1, 5, 0, 4096, 0\n";
+    for (row, why) in [
+        ("2, 18446744073709551615, 0, 4096, 0", "a latency of more than 292 years"),
+        ("2, 18446744073709551616, 0, 4096, 0", "a number that no 64 bits hold"),
+        ("2, -5, 0, 4096, 0", "a negative number"),
+        ("2, 5, 3, 4096, 0", "a direction that is none of 0, 1, 2"),
+        ("2, 5, 0, 4096", "a column is missing"),
+        ("2, 5, 0, 4096, 0, 0", "more columns than the rows before"),
+        ("2, 5, \0, 4096, 0", "something that is no number"),
+        ("99999999999999999, 5, 0, 4096, 0", "a time beyond all clocks"),
+        ("2, 5, 0, 4096, 0x", "something that is no number"),
+    ] {
+        for end in ["\n1, 6, 0, 4096, 0\n", "\n", ""] {
+            let (context, events) = named_read("-", format!("{good}\n{row}{end}").as_bytes());
+            let context = context.unwrap();
+            assert_eq!(context.tally.get(Anomaly::UnparsedLines), 1, "{row}");
+            assert_eq!(context.properties["first_line_not_understood"], format!("3: {why}"));
+            assert_eq!(events.len(), if end.len() > 1 { 2 } else { 1 }, "{row}");
+        }
+    }
+    let (error, _) = named_read("-", b"1, 18446744073709551615, 0, 4096, 0\n");
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "-:1: There is no row that can be used; the first one has a latency of more than 292 years."
+    );
+    let (error, _) = named_read("-", &b"1, ".repeat(1_000_000));
+    assert!(error.unwrap_err().to_string().starts_with("-:1: There is no row of fio's latency logs"));
+}
+
+#[test]
+fn logs_that_are_none_of_latencies() {
+    for (name, text, says) in [
+        ("a_bw.1.log", "1, 5, 0, 4096, 0\n", "bandwidth"),
+        ("a_iops.1.log.host", "1, 1, 0, 4096, 0\n", "IOPS"),
+        ("-", "1, 1, 0, 4096, 0\n2, 1, 0, 4096, 0\n", "IOPS"),
+    ] {
+        assert!(named_read(name, text.as_bytes()).0.unwrap_err().message.contains(says), "{name}");
+    }
+    let (context, events) = named_read("a_slat.1.log", b"");
+    assert_eq!((context.unwrap().tally.get(Anomaly::EmptyLog), events.len()), (1, 0));
+}
+
+#[test]
+fn detection_is_by_content() {
+    for (text, expect) in [
+        (&b"1, 2, 0, 4096\n"[..], Detected::Yes),
+        (b"1, 2, 0, 4096, 0\n1, 2, 0, 4096, 0\n1, 2", Detected::Yes),
+        (b"1, 2, 5, 4096\n", Detected::No),
+        (b"1, 2, 0, 4096\n1, 2\n", Detected::No),
+        (b"1 2 0 4096\n", Detected::No),
+        (b"1, 2\n", Detected::No),
+        (b"", Detected::No),
+    ] {
+        let input = Input::from_bytes("test", text).unwrap();
+        assert_eq!(detect(&input), expect, "{}", String::from_utf8_lossy(text));
+    }
+}
