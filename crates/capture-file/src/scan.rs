@@ -46,6 +46,28 @@ pub fn leading_number(text: &[u8]) -> Option<(u64, usize)> {
     Some((value, len))
 }
 
+/// As [`leading_number`], for numbers that often have more than eight digits: sixteen without a loop.
+#[inline(always)]
+pub fn long_leading_number(text: &[u8]) -> Option<(u64, usize)> {
+    let Some(bytes) = text.first_chunk::<16>() else { return leading_number(text) };
+    let both = u128::from_le_bytes(*bytes);
+    let word = both as u64 ^ (EACH * u64::from(b'0'));
+    let len = (not_digits(word).trailing_zeros() / 8) as usize;
+    if len < 8 {
+        // A shift by 64 is none at all, so no digits are shifted out in two steps.
+        return Some((number_of(word << (56 - 8 * len) << 8), len));
+    }
+    let more = (both >> 64) as u64 ^ (EACH * u64::from(b'0'));
+    let more_len = (not_digits(more).trailing_zeros() / 8) as usize;
+    if more_len == 8 {
+        return leading_number(text);
+    }
+    let value = number_of(word) * TEN_TO[more_len] + number_of(more << (56 - 8 * more_len) << 8);
+    Some((value, 8 + more_len))
+}
+
+const TEN_TO: [u64; 8] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000];
+
 /// The number that the text ends with and its digits, of which at most sixteen are looked at.
 #[inline(always)]
 pub fn trailing_number(text: &[u8]) -> (u64, usize) {
@@ -120,6 +142,7 @@ mod tests {
             } else {
                 prop_assert_eq!(leading_number(text), number(&text[..leading]).ok().map(|value| (value, leading)));
             }
+            prop_assert_eq!(long_leading_number(text), leading_number(text));
             let trailing = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count().min(16);
             let value = if trailing == 0 { 0 } else { number(&text[text.len() - trailing..]).unwrap() };
             prop_assert_eq!(trailing_number(text), (value, trailing));

@@ -15,7 +15,7 @@ use latscope_event::{
     Anomaly, Batch, Clock, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_U64, format_count,
 };
 use layout::{Layout, Probe};
-use rows::Row;
+use rows::{Parser, Row};
 use std::ops::ControlFlow;
 
 /// The fields that a log can fill.
@@ -61,6 +61,9 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         _ => {}
     }
     if input.head().is_empty() {
+        if name.is_none() {
+            return fail(Place::File, "The file is empty.");
+        }
         let mut context = Context::new(format!("fio log, {file}"), Clock::unanchored("relative"));
         context.tally.add(Anomaly::EmptyLog, 1);
         return Ok(context);
@@ -93,7 +96,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
 }
 
 fn text(input: Input, layout: Layout, reader: &mut Reader, sink: &mut Sink) -> Result<(), Error> {
-    let (mut lines, mut chunk) = (input.lines(), Vec::new());
+    let (mut lines, mut chunk, mut parser) = (input.lines(), Vec::new(), Parser::new(layout));
     // The number of the line is wanted for the first one that is strange; until then lines are rows.
     let mut line_number = 0u64;
     while lines.next(&mut chunk).map_err(|error| lines.input.error(&error))? {
@@ -101,7 +104,7 @@ fn text(input: Input, layout: Layout, reader: &mut Reader, sink: &mut Sink) -> R
         while at < chunk.len() {
             line_number += 1;
             let rest = &chunk[at..];
-            match rows::row(rest, layout) {
+            match parser.row(rest) {
                 Ok((row, len)) => {
                     at += len;
                     if let Err(why) = reader.take(row) {

@@ -1,7 +1,7 @@
 //! One row of a log, fast: eight digits at a time.
 
 use super::layout::Layout;
-use crate::scan::leading_number;
+use crate::scan::long_leading_number;
 use latscope_event::MISSING_U64;
 
 /// A row as it stands in the file.
@@ -42,7 +42,7 @@ impl Row {
 /// A number and how many digits it has; none when it exceeds `u64`.
 #[inline(always)]
 pub fn number(text: &[u8]) -> Option<(u64, usize)> {
-    leading_number(text)
+    long_leading_number(text)
 }
 
 /// `0x` and digits: how long they are.
@@ -124,6 +124,73 @@ impl Cursor<'_> {
             b',' => Err("more columns than the rows before"),
             _ => Err("something that is no number"),
         }
+    }
+}
+
+/// Reads rows fast where direction, size and priority are those of an earlier row: in most logs they are of the last row
+/// of the same direction.
+pub struct Parser {
+    layout: Layout,
+    /// Whether rows end alike: there is no column that differs from row to row.
+    alike: bool,
+    tails: [Tail; 3],
+}
+
+/// The end of a row, from behind the latency to the end of the line.
+#[derive(Clone, Copy, Default)]
+struct Tail {
+    text: u128,
+    mask: u128,
+    len: usize,
+    size: u64,
+}
+
+impl Tail {
+    fn new(text: &[u8], size: u64) -> Option<Tail> {
+        let mut bytes = [0; 16];
+        bytes.get_mut(..text.len())?.copy_from_slice(text);
+        let mask = u128::MAX.checked_shr(128 - 8 * text.len() as u32)?;
+        Some(Tail { text: u128::from_le_bytes(bytes), mask, len: text.len(), size })
+    }
+}
+
+impl Parser {
+    pub fn new(layout: Layout) -> Parser {
+        let alike = !layout.max && !layout.offset && !layout.issue;
+        Parser { layout, alike, tails: Default::default() }
+    }
+
+    /// As [`row`].
+    #[inline(always)]
+    pub fn row(&mut self, text: &[u8]) -> Result<(Row, usize), &'static str> {
+        if !self.alike {
+            return row(text, self.layout);
+        }
+        let mut cursor = Cursor { text, at: 0 };
+        if let Ok(time_ms) = cursor.number()
+            && let Ok(value) = cursor.next()
+            && let Some(bytes) = text.get(cursor.at..).and_then(<[u8]>::first_chunk::<16>)
+            && let direction = bytes[2].wrapping_sub(b'0')
+            && let Some(tail) = self.tails.get(usize::from(direction))
+            && tail.len > 0
+            && u128::from_le_bytes(*bytes) & tail.mask == tail.text
+        {
+            let row = Row { time_ms, value, direction, size: tail.size, offset: MISSING_U64, issue_ns: 0 };
+            return Ok((row, cursor.at + tail.len));
+        }
+        self.unlike(text, cursor.at)
+    }
+
+    /// A row with an end that was not seen before; `at` is where its latency ends, if it has one.
+    #[inline(never)]
+    fn unlike(&mut self, text: &[u8], at: usize) -> Result<(Row, usize), &'static str> {
+        let (row, len) = row(text, self.layout)?;
+        if text[len - 1] == b'\n' {
+            // The direction must be where it is looked for.
+            let tail = text[at..len].starts_with(b", ").then(|| Tail::new(&text[at..len], row.size)).flatten();
+            self.tails[usize::from(row.direction)] = tail.unwrap_or_default();
+        }
+        Ok((row, len))
     }
 }
 

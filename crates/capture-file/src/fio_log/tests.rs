@@ -214,3 +214,19 @@ fn detection_is_by_content() {
         assert_eq!(detect(&input), expect, "{}", String::from_utf8_lossy(text));
     }
 }
+
+#[test]
+fn a_row_that_ends_like_one_before_is_the_same_row() {
+    let layout = Layout { max: false, offset: false, priority: true, issue: false };
+    let text = "1, 5, 0, 4096, 0\n22, 123456789, 0, 4096, 0\n3, 7, 1, 512, 0\n4, 9, 0, 4096, 0\n5, 1,0, 4096, 0\n\
+                6, 1, 0, 4096, 1\n7, 12345678901234567, 1, 512, 0\n8, 1, 01, 512, 0\n9, 1, 1, 512, 0 \n9, 1, 0, 4096, 0";
+    let mut parser = Parser::new(layout);
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let slow = rows::row(line.as_bytes(), layout).unwrap();
+        assert_eq!(parser.row(&text.as_bytes()[at..]), Ok(slow), "{line}");
+        assert_eq!(slow.1, line.len());
+        at += line.len();
+    }
+    assert!(parser.row(b"1, 5, 0, 4096, 2, 3\n").is_err() && parser.row(b"1, 5, 0, 4096\n").is_err());
+}
