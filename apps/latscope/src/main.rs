@@ -26,7 +26,7 @@ enum Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Failure::Usage(message) | Failure::Input(message) => f.write_str(message),
+            Failure::Usage(message) | Failure::Input(message) | Failure::Exceeded(message) => f.write_str(message),
             Failure::Command(status) => write!(f, "The command ended with status {status}."),
             Failure::Closed => f.write_str("The output was closed by its reader."),
         }
