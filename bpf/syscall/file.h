@@ -69,7 +69,7 @@ struct identity {
 	u64 inode;
 	u32 dev;
 	u32 generation;
-	u32 type;
+	enum file_type type;
 };
 
 /* The open file behind a descriptor of this task, null when there is none. */

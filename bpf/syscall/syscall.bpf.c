@@ -60,6 +60,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } events SEC(".maps");
 
+_Static_assert(sizeof(struct key) == 8 && sizeof(struct sums) == 16, "as shared.rs has them");
 #define HIST_BYTES (sizeof(struct sums) + 4 * HIST_MAX_LEN)
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -376,6 +377,8 @@ int one_exit(struct one_call *about)
 	leave(bpf_get_current_task_btf(), about->number, about->result);
 	return 0;
 }
+
+#include "uring.h"
 
 /* The calls that threads are in now. */
 SEC("iter/task")

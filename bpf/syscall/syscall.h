@@ -33,6 +33,20 @@ enum { MODE_EVENTS, MODE_BY_CALL, MODE_BY_FILE };
 #define COMMS 8
 #define COMM 16
 
+enum counter {
+	COUNT_RING_FULL,
+	COUNT_UNPAIRED_EXIT,
+	COUNT_UNPAIRED_ENTER,
+	COUNT_NEVER_RETURNS,
+	COUNT_FOREIGN, /* calls of 32-bit programs, whose numbers mean other calls */
+	COUNT_KEYS_FULL,
+	COUNT_URING_FULL, /* more requests in flight than the table holds */
+	COUNT_URING_SILENT, /* requests that do not tell of their completion */
+	COUNT_URING_ORPHAN, /* completions without a request */
+	COUNT_URING_AGAIN, /* further completions of a request */
+	COUNT_LEN,
+};
+
 struct config {
 	struct call calls[CALLS];
 	u64 min_latency_ns;
@@ -49,10 +63,10 @@ struct config {
 	u32 want_arguments;
 	u32 want_file;
 	u32 want_cgroup;
-	u32 unused;
+	enum counter unused; /* which puts the enum among the types that a test looks at */
 };
 
-enum {
+enum file_type {
 	TYPE_NONE,
 	TYPE_FILE,
 	TYPE_DIRECTORY,
@@ -111,18 +125,5 @@ struct sums {
 	u64 bytes;
 };
 
-enum {
-	COUNT_RING_FULL,
-	COUNT_UNPAIRED_EXIT,
-	COUNT_UNPAIRED_ENTER,
-	COUNT_NEVER_RETURNS,
-	COUNT_FOREIGN, /* calls of 32-bit programs, whose numbers mean other calls */
-	COUNT_KEYS_FULL,
-	COUNT_URING_FULL, /* more requests in flight than the table holds */
-	COUNT_URING_SILENT, /* requests that do not tell of their completion */
-	COUNT_URING_ORPHAN, /* completions without a request */
-	COUNT_URING_AGAIN, /* further completions of a request */
-	COUNT_LEN,
-};
 
 #endif

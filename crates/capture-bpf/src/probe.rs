@@ -1,7 +1,7 @@
 //! What the running kernel offers to a live capture.
 
 use crate::Error;
-use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::btf::types::{FuncProto, Typedef};
 use libbpf_rs::{Btf, MapType};
 use std::path::Path;
 
@@ -56,6 +56,14 @@ impl Kernel {
             Some(btf) => btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some(),
             None => tracefs_has(name).unwrap_or(true),
         }
+    }
+
+    /// How many arguments programs get from a tracepoint, which differs between kernels.
+    pub fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
+        let pointer = self.btf.as_ref()?.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}"))?.next_type()?;
+        let prototype = FuncProto::try_from(pointer.next_type()?).ok()?;
+        // The first is the tracepoint's own.
+        prototype.iter().count().checked_sub(1)
     }
 
     /// Refuses to go on without this tracepoint.

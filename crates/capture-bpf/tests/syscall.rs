@@ -113,3 +113,262 @@ fn a_read_from_a_pipe_lasts_as_long_as_its_writer_sleeps() {
     }
     assert!(read.text(Field::Path).starts_with("pipe:["));
 }
+
+#[test]
+fn calls_on_a_file_tell_path_size_offset_and_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    File::create(&path).unwrap().write_all(&[0; 65536]).unwrap();
+    let mut pid = 0;
+    let captured = capture(&every(Source::Io), || {
+        let mut fio = Command::new("fio")
+            .args(["--name=x", "--thread", "--ioengine=psync", "--rw=randrw", "--bs=4k", "--size=64k", "--io_size=1m"])
+            .args(["--file_service_type=random", "--norandommap", "--thinktime=2ms", "--output-format=json"])
+            .arg(format!("--filename={}", path.display()))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        pid = i64::from(fio.id());
+        assert!(fio.wait().unwrap().success());
+    });
+    let Some((_, rows)) = captured else { return };
+    let on_file: Vec<_> = rows
+        .iter()
+        .filter(|row| row.number(Field::Pid) == Some(pid) && row.text(Field::Path) == path.to_str().unwrap())
+        .filter(|row| ["pread64", "pwrite64"].contains(&row.text(Field::Name)))
+        .collect();
+    assert_eq!(on_file.len(), 256, "1 MiB in blocks of 4 KiB");
+    let number = std::os::unix::fs::MetadataExt::dev(&path.metadata().unwrap());
+    let dev = format!("{}:{}", number >> 8 & 0xfff, number & 0xff | number >> 12 & 0xfff00);
+    for row in on_file {
+        assert_eq!((row.number(Field::Size), row.number(Field::Result)), (Some(4096), Some(4096)));
+        assert!(row.number(Field::Offset).is_some_and(|offset| offset % 4096 == 0 && offset < 65536), "{row:?}");
+        assert_eq!((row.text(Field::FdType), row.text(Field::Dev)), ("file", dev.as_str()));
+        assert!(!row.text(Field::Device).is_empty());
+    }
+}
+
+#[test]
+fn an_open_that_fails_tells_its_error_and_nothing_made_up() {
+    let mut pid = 0;
+    let captured = capture(&every(Source::Io), || {
+        let mut cat = Command::new("cat").arg("/no/such/file").stderr(Stdio::null()).spawn().unwrap();
+        pid = i64::from(cat.id());
+        cat.wait().unwrap();
+    });
+    let Some((_, rows)) = captured else { return };
+    let failed: Vec<_> =
+        rows.iter().filter(|row| row.number(Field::Pid) == Some(pid) && row.text(Field::Error) == "ENOENT").collect();
+    let open = failed.iter().rfind(|row| row.text(Field::Kind) == "open").unwrap();
+    assert_eq!((open.number(Field::Result), open.number(Field::Fd), open.text(Field::FdType)), (Some(-2), None, ""));
+    assert_eq!(open.text(Field::Path), "");
+}
+
+/// `dd` reads and writes so often, and once more where it looks for more of its input.
+const BLOCKS: usize = 5000;
+
+/// Makes `BLOCKS` writes, and as many reads of a device that never ends.
+fn dd_blocks() -> i64 {
+    let mut dd = dd(&["if=/dev/zero", "of=/dev/null", "bs=512", &format!("count={BLOCKS}")]);
+    let pid = i64::from(dd.id());
+    assert!(dd.wait().unwrap().success());
+    pid
+}
+
+#[test]
+fn both_modes_and_single_tracepoints_count_each_call() {
+    let options = every(Source::Io);
+    let by_call = Options { calls: Some(vec!["write".into(), "fdatasync".into()]), ..every(Source::Syscall) };
+    let histogram = |options: &Options| match HistogramCapture::start(options) {
+        Err(error @ (Error::Rights(_) | Error::Unsupported(_))) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        capture => Some(capture.unwrap()),
+    };
+    let (Some(mut files), Some(mut calls)) = (histogram(&options), histogram(&by_call)) else { return };
+    assert_eq!(calls.context().properties["tracepoints"], "of single calls");
+    let mut pid = 0;
+    let Some((context, rows)) = capture(&options, || pid = dd_blocks()) else { return };
+    let of_dd = |name: &str| {
+        rows.iter()
+            .filter(|row| row.number(Field::Pid) == Some(pid) && row.text(Field::Name) == name)
+            .filter(|row| row.text(Field::FdType) == "char" && row.number(Field::Result) == Some(512))
+            .count()
+    };
+    assert_eq!((of_dd("write"), of_dd("read")), (BLOCKS, BLOCKS));
+    assert_eq!(context.tally.get(Anomaly::UnpairedEnter), 0);
+    // Histograms do not know processes, and others write too; to devices that are none few do.
+    let counted = |capture: &mut HistogramCapture, name: &str| -> (u64, u64) {
+        let counted = capture.take().unwrap();
+        let keys = capture.keys();
+        let of_name = counted.iter().filter(|counted| keys.text(Field::Name, counted.key) == Some(name));
+        of_name
+            .fold((0, 0), |(count, bytes), counted| (count + counted.histogram.totals().count, bytes + counted.bytes))
+    };
+    for capture in [&mut files, &mut calls] {
+        let (count, bytes) = counted(capture, "write");
+        assert!(count >= BLOCKS as u64 && bytes >= 512 * BLOCKS as u64, "{count} {bytes}");
+        capture.refresh().unwrap();
+        assert_eq!(capture.context().tally.get(Anomaly::LostRecords), 0);
+    }
+    assert_eq!(calls.keys().len(), 1, "of all calls only write was asked for and made");
+    assert!(counted(&mut files, "write").0 < BLOCKS as u64, "what was taken is not counted again");
+}
+
+#[test]
+fn what_the_kernel_rejects_the_filter_would_reject_too() {
+    let all = every(Source::Io);
+    let dd = |name: &str| PushDown { comms: vec![name.into()], ..PushDown::default() };
+    let cases: [(PushDown, fn(&Row) -> bool); 6] = [
+        (dd("dd"), |_| true),
+        (dd("a command that is longer"), |_| false),
+        (PushDown { names: vec!["write".into()], ..dd("dd") }, |row| row.text(Field::Name) == "write"),
+        (PushDown { kinds: vec!["open".into()], ..dd("dd") }, |row| row.text(Field::Kind) == "open"),
+        (PushDown { fd_types: vec!["char".into()], ..dd("dd") }, |row| row.text(Field::FdType) == "char"),
+        (PushDown { min_latency_ns: 2_000, ..dd("dd") }, |row| row.latency_ns >= 2_000),
+    ];
+    for (push_down, passes) in cases {
+        let pushed = Options { push_down: push_down.clone(), ..all.clone() };
+        let Some(reference) = start(&all) else { return };
+        let mut pid = 0;
+        let Some((_, rows)) = capture(&pushed, || pid = dd_blocks()) else { return };
+        let mut expected = Vec::new();
+        let flow = reference.finish(&mut |_, batch| {
+            expected.extend(rows_of(batch, pid));
+            ControlFlow::Continue(())
+        });
+        flow.unwrap();
+        let rows: Vec<_> = rows.into_iter().filter(|row| row.number(Field::Pid) == Some(pid)).collect();
+        assert!(rows.iter().all(|row| row.text(Field::Comm) == "dd" && passes(row)), "{push_down:?}");
+        if push_down.min_latency_ns == 0 {
+            // Two captures measure two latencies, but see the same calls.
+            let calls = |rows: &[Row]| {
+                let of = |row: &Row| (row.text(Field::Name).to_owned(), row.text(Field::FdType).to_owned());
+                let mut counts = BTreeMap::new();
+                rows.iter().for_each(|row| *counts.entry(of(row)).or_insert(0) += 1);
+                counts
+            };
+            expected.retain(|row| row.text(Field::Comm) == "dd" && passes(row));
+            assert_eq!(calls(&rows), calls(&expected), "{push_down:?}");
+        }
+    }
+}
+
+fn rows_of(batch: &Batch, pid: i64) -> Vec<Row> {
+    rows(batch).into_iter().filter(|row| row.number(Field::Pid) == Some(pid)).collect()
+}
+
+#[test]
+fn requests_of_io_uring_are_as_many_as_fio_made() {
+    let folder = tempfile::tempdir().unwrap();
+    for fixed in [false, true] {
+        let (mut pids, mut made) = (0, 0);
+        let captured = capture(&every(Source::Io), || {
+            let fio = Command::new("fio")
+                .args(["--name=x", "--thread", "--ioengine=io_uring", "--iodepth=8", "--rw=randread", "--bs=4k"])
+                .args(["--size=1m", "--io_size=8m", "--norandommap", "--output-format=json", "--overwrite=1"])
+                .args(["--thinktime=1ms", "--thinktime_blocks=8"]) // it shall last until its paths were looked up
+                .args([
+                    format!("--filename={}", folder.path().join("data").display()),
+                    format!("--registerfiles={}", u8::from(fixed)),
+                ])
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            pids = i64::from(fio.id());
+            let output = fio.wait_with_output().unwrap();
+            let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            made = json["jobs"][0]["read"]["total_ios"].as_u64().unwrap();
+        });
+        let Some((context, rows)) = captured else { return };
+        if context.properties.get("missing").is_some_and(|missing| missing.contains("io_uring")) {
+            return eprintln!("skipped: {}", context.properties["missing"]);
+        }
+        let reads: Vec<_> = rows
+            .iter()
+            .filter(|row| row.number(Field::Pid) == Some(pids) && row.text(Field::Name).starts_with("io_uring_read"))
+            .collect();
+        assert_eq!((reads.len() as u64, made), (2048, 2048));
+        for read in reads {
+            assert_eq!((read.text(Field::Kind), read.text(Field::FdType)), ("read", "file"), "{read:?}");
+            assert_eq!((read.number(Field::Size), read.number(Field::Result)), (Some(4096), Some(4096)));
+            assert!(read.number(Field::Offset).is_some_and(|offset| offset < 1 << 20), "{read:?}");
+            assert_eq!(read.number(Field::Fd).is_some(), !fixed);
+            assert!(read.text(Field::Path).ends_with("/data"), "{read:?}");
+        }
+    }
+}
+
+#[test]
+fn a_call_that_does_not_return_is_named_while_it_waits() {
+    let Some(mut capture) = start(&every(Source::Io)) else { return };
+    let mut cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let name = format!("read of pipe, 128KiB by cat, thread {}", cat.id());
+    let until = Instant::now() + Duration::from_secs(20);
+    let found = loop {
+        std::thread::sleep(Duration::from_millis(20));
+        capture.refresh().unwrap();
+        let found = capture.context().unfinished.iter().find(|unfinished| unfinished.what == name).cloned();
+        if found.as_ref().is_some_and(|found| found.at_least_ns > 30_000_000) || Instant::now() > until {
+            break found;
+        }
+    };
+    drop(cat.stdin.take());
+    cat.wait().unwrap();
+    assert!(found.is_some(), "{:?}", capture.context().unfinished);
+}
+
+#[test]
+fn short_lived_processes_and_threads_leave_nothing_behind() {
+    let options = Options::new(Source::Syscall, [Field::Name, Field::Pid].into_iter().collect());
+    let Some(mut capture) = start(&options) else { return };
+    let memory = |capture: &mut EventCapture| {
+        let mut rest = 1;
+        while rest > 0 {
+            rest = 0;
+            let mut count = |_: &Context, batch: &Batch| {
+                rest += batch.len();
+                ControlFlow::Continue(())
+            };
+            assert!(capture.poll(Duration::ZERO, &mut count).unwrap().is_continue());
+            rest /= Batch::ROWS; // others keep adding a few
+        }
+        capture.refresh().unwrap();
+        capture.context().properties["kernel_memory_bytes"].parse::<u64>().unwrap()
+    };
+    let before = memory(&mut capture);
+    let forks = "i=0; while [ $i -lt 5000 ]; do (:); i=$((i+1)); done";
+    assert!(Command::new("sh").args(["-c", forks]).status().unwrap().success());
+    let threads = "import threading\nfor i in range(5000): threading.Thread(target=int).start()";
+    if !Command::new("python3").args(["-c", threads]).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: threads, as there is no python3");
+    }
+    let after = memory(&mut capture);
+    assert!(after <= before + before / 10, "{before} {after}");
+    let context = capture.finish(&mut |_, _| ControlFlow::Continue(())).unwrap();
+    let waiting = context.tally.get(Anomaly::Unfinished);
+    assert!(waiting < 5000, "{waiting} threads are in a call: the stamps of those that are no more went with them");
+}
+
+#[test]
+fn a_sample_stands_for_all() {
+    let sample = latscope_capture_bpf::Sample { slow_ns: u64::MAX, one_in: 16 };
+    let options = Options { sample: Some(sample), ..every(Source::Io) };
+    let mut pid = 0;
+    let Some((_, rows)) = capture(&options, || pid = dd_blocks()) else { return };
+    let of_dd: Vec<_> = rows.iter().filter(|row| row.number(Field::Pid) == Some(pid)).collect();
+    assert!(of_dd.iter().all(|row| row.number(Field::Weight) == Some(16)));
+    // Some 10,000 calls, one in 16: 625 with a deviation of 24.
+    assert!((450..850).contains(&of_dd.len()), "{}", of_dd.len());
+}
+
+#[test]
+fn what_is_asked_for_must_exist() {
+    let options = Options { calls: Some(vec!["raed".into()]), ..every(Source::Io) };
+    match EventCapture::start(&options) {
+        Err(Error::Option(message)) => assert!(message.contains("raed")),
+        Err(Error::Rights(_) | Error::Unsupported(_)) => eprintln!("skipped: no right to capture here"),
+        _ => panic!("there is no such call"),
+    }
+}

@@ -28,7 +28,7 @@ impl CallEvents {
         opened.configure(&config(options, &calls, mode::EVENTS, 0))?;
         let smallest = Options::RING_BYTES.min(4096);
         opened.set_entries("events", options.ring_bytes.max(smallest).next_power_of_two())?;
-        let tracing = Tracing::start(options, &kernel, calls, opened)?;
+        let tracing = Tracing::start(options, kernel, calls, opened)?;
         let ring = tracing.loaded.ring("events")?;
         let fields = options.fields.intersection(FILLS);
         Ok(CallEvents { tracing, ring, rows: Rows::new(fields), records: Vec::new(), accounted: Instant::now() })

@@ -64,7 +64,7 @@ impl CallHistograms {
         }
         opened.set_entries(used, keys as u32)?;
         opened.set_entries("events", 4096)?;
-        let mut tracing = Tracing::start(options, &kernel, calls, opened)?;
+        let mut tracing = Tracing::start(options, kernel, calls, opened)?;
         let by = if slots.is_some() { "calls" } else { "calls by device and type of file" };
         let grid_says = format!("{} buckets to the octave, room for {keys} {by} on {cpus} CPUs", 1 << grid.power());
         tracing.context.properties.insert("grid".into(), grid_says);

@@ -170,3 +170,53 @@ impl Record {
         FILE_TYPES.get(usize::from(self.file_type)).copied().flatten()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loader::Raw;
+    use libbpf_rs::Btf;
+    use libbpf_rs::btf::types::{Enum, MemberAttr, Struct};
+
+    fn btf() -> Btf<'static> {
+        Btf::from_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf/syscall/syscall.bpf.o")).unwrap()
+    }
+
+    #[test]
+    fn structs_are_laid_out_as_in_c() {
+        let btf = btf();
+        for (name, size, layout) in [
+            ("call", Call::SIZE, Call::LAYOUT),
+            ("config", Config::SIZE, Config::LAYOUT),
+            ("record", Record::SIZE, Record::LAYOUT),
+        ] {
+            let theirs = btf.type_by_name::<Struct<'_>>(name).unwrap_or_else(|| panic!("no struct {name}"));
+            let members: Vec<_> = theirs
+                .iter()
+                .map(|member| match member.attr {
+                    MemberAttr::Normal { offset } => (member.name.unwrap().to_str().unwrap(), offset as usize / 8),
+                    MemberAttr::BitField { .. } => panic!("a bit field"),
+                })
+                .collect();
+            let ours: Vec<_> = layout.iter().map(|&(field, offset, _)| (field, offset)).collect();
+            assert_eq!((ours, size), (members, theirs.size()), "{name}");
+        }
+    }
+
+    #[test]
+    fn counters_and_types_of_files_have_the_numbers_of_c() {
+        assert_eq!((Key::SIZE, Sums::SIZE), (8, 16), "of which C asserts the same");
+        let btf = btf();
+        let names = |list: &str| -> Vec<String> {
+            let found = btf.type_by_name::<Enum<'_>>(list).unwrap_or_else(|| panic!("no enum {list}"));
+            found.iter().map(|value| value.name.unwrap().to_str().unwrap().to_lowercase()).collect()
+        };
+        let types: Vec<_> = FILE_TYPES.iter().map(|name| format!("type_{}", name.unwrap_or("none"))).collect();
+        assert_eq!(names("file_type"), types);
+        let counters = names("counter");
+        assert_eq!(counters.len(), COUNTS + 1);
+        for (count, name) in [(Count::RingFull, "count_ring_full"), (Count::UringAgain, "count_uring_again")] {
+            assert_eq!(counters[count as usize], name);
+        }
+    }
+}

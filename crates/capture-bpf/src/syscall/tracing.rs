@@ -3,11 +3,16 @@
 use super::calls::Calls;
 use super::shared::{COMMS, COUNTS, Config, Count, FILE_TYPES, OBJECT, PIDS, Record, mode};
 use crate::loader::{Loaded, MonotonicClock, Opened, Raw};
-use crate::probe::Kernel;
+use crate::probe::{Kernel, read_trimmed};
 use crate::{Error, Options, Source};
 use latscope_event::kernel::Machine;
 use latscope_event::{Anomaly, Clock, Context, Field, FieldSet, LossRange, Unfinished, format_size};
-use libbpf_rs::MapType;
+use libbpf_rs::{MapCore, MapFlags, MapType};
+
+/// Requests of io_uring that can be in flight.
+const REQUESTS: u32 = 1 << 16;
+/// How many of them are read at once.
+const REQUESTS_READ: u32 = 1 << 10;
 
 /// More single calls than these are not worth tracepoints of their own.
 const FEW: usize = 64;
@@ -95,7 +100,7 @@ pub fn open(options: &Options) -> Result<(Kernel, Calls, Opened), Error> {
 
 impl Tracing {
     /// Loads and attaches.
-    pub fn start(options: &Options, kernel: &Kernel, calls: Calls, opened: Opened) -> Result<Tracing, Error> {
+    pub fn start(options: &Options, mut kernel: Kernel, calls: Calls, mut opened: Opened) -> Result<Tracing, Error> {
         let few = calls.few && calls.wanted_calls().count() <= FEW;
         let single = if few { single_tracepoints(&calls) } else { None };
         let mut programs = match single {
@@ -103,20 +108,27 @@ impl Tracing {
             None => vec!["any_enter", "any_exit"],
         };
         programs.push("waiting");
+        let uring = if calls.wants_uring() { uring_programs(&mut kernel) } else { None };
+        programs.extend(uring.iter().flatten());
+        if uring.is_some() {
+            opened.set_entries("requests", REQUESTS)?;
+        }
         let loaded = opened.load(&programs)?;
         let clock = MonotonicClock::measure();
         let name = if options.source == Source::Io { "io" } else { "syscall" };
         let mut context = Context::new(format!("live {name}"), Clock::wall());
+        context.host = read_trimmed("/proc/sys/kernel/hostname");
         context.properties.insert("kernel".into(), kernel.release.clone());
         context.properties.insert("excluded".into(), format!("our own process, {}", std::process::id()));
-        for (at, missing) in kernel.missing().iter().enumerate() {
-            context.properties.insert(format!("missing.{at}"), missing.clone());
+        if !kernel.missing().is_empty() {
+            context.properties.insert("missing".into(), kernel.missing().join(" "));
         }
         let now = clock.now_ns();
         context.cover(now);
         let comms = options.push_down.comms.clone();
         let mut tracing = Tracing { loaded, calls, clock, context, comms, ring_full: 0, refreshed_ns: now };
         tracing.attach(single, few)?;
+        uring.iter().flatten().try_for_each(|program| tracing.loaded.attach(program))?;
         Ok(tracing)
     }
 
@@ -164,6 +176,8 @@ impl Tracing {
         ] {
             tally.add(anomaly, count);
         }
+        let memory = self.loaded.memory_bytes().to_string();
+        self.context.properties.insert("kernel_memory_bytes".into(), memory);
         let now = self.clock.now_ns();
         let lost = of(Count::RingFull) - self.ring_full.min(of(Count::RingFull));
         if lost > 0 && self.context.loss_ranges.len() < Context::LOSS_RANGES_KEPT {
@@ -176,10 +190,13 @@ impl Tracing {
         Ok(())
     }
 
-    /// Names the calls in progress that have waited longest; how many there are comes back.
+    /// Names the calls and requests in progress that have waited longest; how many there are comes back.
     pub fn find_waiting(&mut self) -> Result<u64, Error> {
         let output = self.loaded.iterate("waiting")?;
         let mut waiting: Vec<Record> = output.chunks_exact(Record::SIZE).map(Record::read).collect();
+        if self.loaded.is_attached("uring_submit") {
+            waiting.extend(self.requests()?);
+        }
         if !self.comms.is_empty() {
             waiting.retain(|record| self.comms.iter().any(|comm| comm.as_bytes() == record.comm()));
         }
@@ -187,6 +204,20 @@ impl Tracing {
         let longest = waiting.iter().take(Context::UNFINISHED_KEPT);
         self.context.unfinished = longest.map(|record| self.unfinished(record)).collect();
         Ok(waiting.len() as u64)
+    }
+
+    /// The requests of io_uring in flight.
+    fn requests(&self) -> Result<Vec<Record>, Error> {
+        let map = self.loaded.map("requests")?;
+        let all = map.lookup_batch(REQUESTS_READ, MapFlags::ANY, MapFlags::ANY);
+        let all = all.map_err(|error| Error::Failed(format!("the requests of io_uring cannot be read: {error:#}")))?;
+        let now = self.clock.now_ns();
+        let waits = |(_, value): (Vec<u8>, Vec<u8>)| {
+            let record = Record::read(&value);
+            let latency_ns = now.saturating_sub(self.clock.unix_ns(record.start_ns)).try_into().unwrap_or(0);
+            Record { latency_ns, ..record }
+        };
+        Ok(all.take(REQUESTS as usize).map(waits).collect())
     }
 
     fn unfinished(&self, record: &Record) -> Unfinished {
@@ -200,6 +231,21 @@ impl Tracing {
             at_least_ns: record.latency_ns,
         }
     }
+}
+
+/// The programs for io_uring on this kernel.
+fn uring_programs(kernel: &mut Kernel) -> Option<[&'static str; 2]> {
+    let submit = kernel.tracepoint_arguments("io_uring_submit_req");
+    let complete = match kernel.tracepoint_arguments("io_uring_complete") {
+        Some(3) => Some("uring_complete"),
+        Some(7) => Some("uring_complete_pieces"),
+        _ => None,
+    };
+    let programs = submit.and(complete).map(|complete| ["uring_submit", complete]);
+    if programs.is_none() {
+        kernel.note_missing("This kernel does not tell of requests of io_uring as we know it: they are left out.");
+    }
+    programs
 }
 
 /// The names of the tracepoints of all wanted calls; `None` when the kernel lacks one of them.
