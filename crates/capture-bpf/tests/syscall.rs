@@ -220,7 +220,8 @@ fn both_modes_and_single_tracepoints_count_each_call() {
 fn what_the_kernel_rejects_the_filter_would_reject_too() {
     let all = every(Source::Io);
     let dd = |name: &str| PushDown { comms: vec![name.into()], ..PushDown::default() };
-    let cases: [(PushDown, fn(&Row) -> bool); 6] = [
+    type Passes = fn(&Row) -> bool;
+    let cases: [(PushDown, Passes); 6] = [
         (dd("dd"), |_| true),
         (dd("a command that is longer"), |_| false),
         (PushDown { names: vec!["write".into()], ..dd("dd") }, |row| row.text(Field::Name) == "write"),

@@ -175,48 +175,44 @@ impl Record {
 mod tests {
     use super::*;
     use crate::loader::Raw;
-    use libbpf_rs::Btf;
-    use libbpf_rs::btf::types::{Enum, MemberAttr, Struct};
+    use crate::loader::in_c::{assert_layout, evaluate};
 
-    fn btf() -> Btf<'static> {
-        Btf::from_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf/syscall/syscall.bpf.o")).unwrap()
-    }
+    const HEADERS: &[&str] = &["syscall/syscall.h"];
 
     #[test]
     fn structs_are_laid_out_as_in_c() {
-        let btf = btf();
-        for (name, size, layout) in [
-            ("call", Call::SIZE, Call::LAYOUT),
-            ("config", Config::SIZE, Config::LAYOUT),
-            ("record", Record::SIZE, Record::LAYOUT),
-        ] {
-            let theirs = btf.type_by_name::<Struct<'_>>(name).unwrap_or_else(|| panic!("no struct {name}"));
-            let members: Vec<_> = theirs
-                .iter()
-                .map(|member| match member.attr {
-                    MemberAttr::Normal { offset } => (member.name.unwrap().to_str().unwrap(), offset as usize / 8),
-                    MemberAttr::BitField { .. } => panic!("a bit field"),
-                })
-                .collect();
-            let ours: Vec<_> = layout.iter().map(|&(field, offset, _)| (field, offset)).collect();
-            assert_eq!((ours, size), (members, theirs.size()), "{name}");
-        }
+        assert_layout(HEADERS, "call", Call::SIZE, Call::LAYOUT);
+        assert_layout(HEADERS, "config", Config::SIZE, Config::LAYOUT);
+        assert_layout(HEADERS, "record", Record::SIZE, Record::LAYOUT);
+        assert_layout(HEADERS, "key", Key::SIZE, Key::LAYOUT);
+        assert_layout(HEADERS, "sums", Sums::SIZE, Sums::LAYOUT);
     }
 
     #[test]
-    fn counters_and_types_of_files_have_the_numbers_of_c() {
-        assert_eq!((Key::SIZE, Sums::SIZE), (8, 16), "of which C asserts the same");
-        let btf = btf();
-        let names = |list: &str| -> Vec<String> {
-            let found = btf.type_by_name::<Enum<'_>>(list).unwrap_or_else(|| panic!("no enum {list}"));
-            found.iter().map(|value| value.name.unwrap().to_str().unwrap().to_lowercase()).collect()
-        };
-        let types: Vec<_> = FILE_TYPES.iter().map(|name| format!("type_{}", name.unwrap_or("none"))).collect();
-        assert_eq!(names("file_type"), types);
-        let counters = names("counter");
-        assert_eq!(counters.len(), COUNTS + 1);
-        for (count, name) in [(Count::RingFull, "count_ring_full"), (Count::UringAgain, "count_uring_again")] {
-            assert_eq!(counters[count as usize], name);
-        }
+    fn numbers_are_those_of_c() {
+        let ours = [
+            (NUMBERED, "CALLS_NUMBERED"),
+            (CALLS, "CALLS"),
+            (PIDS, "PIDS"),
+            (COMMS, "COMMS"),
+            (NO_ARGUMENT.into(), "ARGUMENTS"),
+            (flag::AGAIN.into(), "CALL_AGAIN"),
+            (flag::CLOSES.into(), "CALL_CLOSES"),
+            (mode::BY_CALL as usize, "MODE_BY_CALL"),
+            (mode::BY_FILE as usize, "MODE_BY_FILE"),
+            (FILE_TYPES.len() - 1, "TYPE_OTHER"),
+            (Count::UnpairedExit as usize, "COUNT_UNPAIRED_EXIT"),
+            (Count::Foreign as usize, "COUNT_FOREIGN"),
+            (Count::KeysFull as usize, "COUNT_KEYS_FULL"),
+            (Count::UringSilent as usize, "COUNT_URING_SILENT"),
+            (COUNTS, "COUNT_LEN"),
+        ];
+        let names: Vec<_> = ours.iter().map(|&(_, name)| name).collect();
+        let numbers: Vec<_> = ours.iter().map(|&(number, _)| number as u64).collect();
+        assert_eq!(evaluate(HEADERS, &names), numbers);
+        let types: Vec<_> =
+            FILE_TYPES.iter().map(|name| format!("TYPE_{}", name.unwrap_or("none").to_uppercase())).collect();
+        let types: Vec<_> = types.iter().map(String::as_str).collect();
+        assert_eq!(evaluate(HEADERS, &types), (0..FILE_TYPES.len() as u64).collect::<Vec<_>>());
     }
 }

@@ -119,6 +119,7 @@ impl Tracing {
         let mut context = Context::new(format!("live {name}"), Clock::wall());
         context.host = read_trimmed("/proc/sys/kernel/hostname");
         context.properties.insert("kernel".into(), kernel.release.clone());
+        context.properties.insert("clock_offset_start_ns".into(), clock.offset_ns.to_string());
         context.properties.insert("excluded".into(), format!("our own process, {}", std::process::id()));
         if !kernel.missing().is_empty() {
             context.properties.insert("missing".into(), kernel.missing().join(" "));
@@ -154,6 +155,13 @@ impl Tracing {
         };
         self.context.properties.insert("tracepoints".into(), how.into());
         Ok(())
+    }
+
+    /// Detaches all programs.
+    pub fn stop(&mut self) {
+        self.loaded.detach_all();
+        let offset_ns = MonotonicClock::measure().offset_ns;
+        self.context.properties.insert("clock_offset_end_ns".into(), offset_ns.to_string());
     }
 
     /// Brings the account of losses up to date; `gone` are paths that could not be looked up.
