@@ -28,6 +28,8 @@ pub(crate) struct Axis {
     buckets: (usize, usize),
     /// For each column the one whose count it shows.
     source: Vec<usize>,
+    /// The first bucket between `low` and `high`, and the columns of it and of those that follow.
+    shown: (usize, Vec<usize>),
 }
 
 impl Axis {
@@ -51,12 +53,12 @@ impl Axis {
         let last = range.1.map_or(grid.len() - 1, |high| grid.index(high));
         let columns = columns.max(1);
         let buckets = (first, last.max(first));
-        let mut axis = Axis { grid, columns, linear, bytes, low, high, buckets, source: Vec::new() };
-        let shown = grid.index(low as u64)..=grid.index(high as u64);
+        let shown = (grid.index(low as u64), Vec::new());
+        let mut axis = Axis { grid, columns, linear, bytes, low, high, buckets, source: Vec::new(), shown };
+        let buckets = axis.shown.0..=grid.index(high as u64);
+        axis.shown.1 = buckets.map(|bucket| axis.column_of(grid.lower(bucket) as f64)).collect();
         let mut starts = vec![false; columns];
-        for bucket in shown {
-            starts[axis.column_of(grid.lower(bucket) as f64)] = true;
-        }
+        axis.shown.1.iter().for_each(|&column| starts[column] = true);
         let mut source = 0;
         axis.source = (0..columns)
             .map(|column| {
@@ -78,8 +80,31 @@ impl Axis {
         } else if bucket > self.buckets.1 {
             Place::Over
         } else {
-            Place::Column(self.column_of(self.grid.lower(bucket) as f64))
+            let (first, columns) = &self.shown;
+            let at = bucket.saturating_sub(*first).min(columns.len() - 1);
+            Place::Column(columns[at])
         }
+    }
+
+    /// Least and greatest value of the buckets that have their place in these columns; `None` when there are none.
+    pub(crate) fn values(&self, columns: std::ops::RangeInclusive<usize>) -> Option<(u64, u64)> {
+        let (first, places) = &self.shown;
+        let from = places.partition_point(|place| place < columns.start());
+        let to = places.partition_point(|place| place <= columns.end());
+        if from == to {
+            return None;
+        }
+        // What lies outside of the range has its place at the ends.
+        let from = if from == 0 { self.buckets.0 } else { (first + from).max(self.buckets.0) };
+        let to = if to == places.len() { self.buckets.1 } else { (first + to - 1).min(self.buckets.1) };
+        (from <= to).then(|| (self.grid.lower(from), self.grid.upper(to)))
+    }
+
+    /// Greatest value below and least value above all columns, where there are any.
+    pub(crate) fn beyond(&self) -> (Option<u64>, Option<u64>) {
+        let (first, last) = self.buckets;
+        let below = (first > 0).then(|| self.grid.lower(first) - 1);
+        (below, (last + 1 < self.grid.len()).then(|| self.grid.upper(last) + 1))
     }
 
     /// The column whose count a column shows.

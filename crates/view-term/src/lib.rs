@@ -17,6 +17,7 @@ mod scale;
 mod screen;
 mod spectrogram;
 mod summary;
+mod svg;
 mod sysdig;
 mod table;
 
@@ -28,8 +29,9 @@ pub use outliers::{Outlier, Outliers};
 pub use palette::{ColorDepth, Palette};
 pub use percentiles::Percentiles;
 pub use scale::Scale;
-pub use screen::{Drawn, Look, MapArea, Screen, Spot, screen};
+pub use screen::{Area, Drawn, Look, MapArea, Readout, Screen, Spot, readout, screen};
 pub use spectrogram::{Orient, SpectrogramOptions, spectrogram, sysdig_spectrogram, sysdig_width};
 pub use summary::{Summary, SummaryKey, SummaryRow};
+pub use svg::svg_of_lines;
 pub use sysdig::{SysdigSpectrogram, sysdig_column};
 pub use table::{Align, Table, csv_line};

@@ -117,20 +117,11 @@ impl Strength {
 
     /// Colours with their rates, on as many lines as they need.
     pub(crate) fn legend(&self, columns: usize) -> Vec<Line> {
-        let word = match self.weight {
-            Weight::Count => "events",
-            Weight::Time => "time",
-            Weight::Bytes => "bytes",
-        };
+        let word = self.word();
         let mut lines = vec![Line::of(word)];
         for (rate, text) in self.stops() {
-            let mut entry = Line::of("  ");
-            let cell = self.cell(rate);
-            entry.push_cell(cell);
-            if cell.symbol == ' ' {
-                entry.push_cell(cell).push(" ");
-            }
-            entry.push(&text);
+            let mut entry = Line::default();
+            self.push_entry(&mut entry, rate, &text);
             if lines[lines.len() - 1].width() + entry.width() > columns {
                 lines.push(Line::of(&" ".repeat(word.len())));
             }
@@ -141,6 +132,42 @@ impl Strength {
             line.truncate(columns, false);
         });
         lines
+    }
+
+    /// The legend on one line: where it does not fit, with every second entry, and so on.
+    pub(crate) fn legend_line(&self, columns: usize) -> Line {
+        let stops = self.stops();
+        let last = stops.len() - 1;
+        let line = |step: usize| {
+            let mut line = Line::of(self.word());
+            for (_, (rate, text)) in stops.iter().enumerate().filter(|(at, _)| (last - at).is_multiple_of(step)) {
+                self.push_entry(&mut line, *rate, text);
+            }
+            line
+        };
+        let fits = |line: &Line| line.width() <= columns;
+        (1..=last.max(1)).map(line).find(fits).unwrap_or_else(|| {
+            let mut line = line(last.max(1));
+            line.truncate(columns, false);
+            line
+        })
+    }
+
+    fn word(&self) -> &'static str {
+        match self.weight {
+            Weight::Count => "events",
+            Weight::Time => "time",
+            Weight::Bytes => "bytes",
+        }
+    }
+
+    fn push_entry(&self, line: &mut Line, rate: f64, text: &str) {
+        let cell = self.cell(rate);
+        line.push("  ").push_cell(cell);
+        if cell.symbol == ' ' {
+            line.push_cell(cell).push(" ");
+        }
+        line.push(text);
     }
 
     /// The cells of a palette of few colours, with the rates from which on they stand.

@@ -1,16 +1,22 @@
 //! The interactive spectrogram as a value: one screenful of lines, and where on it what lies. The program owns keys, mouse
 //! and terminal; here is only drawing.
 
-mod across;
-mod down;
-mod marks;
+mod canvas;
+mod margin;
+mod paint;
+mod readout;
 mod samples;
+mod scene;
+mod window;
 
-use crate::caption::Moments;
-use crate::{Line, Orient, SpectrogramOptions, TimeLabels};
+pub use canvas::Area;
+pub use readout::{Readout, readout};
+
+use crate::{Line, SpectrogramOptions};
+use canvas::Canvas;
 use latscope_event::Context;
 use latscope_series::{HistogramSeries, Weight};
-use samples::{Samples, Strip};
+use scene::Scene;
 
 /// What a screen shows.
 pub struct Screen<'a> {
@@ -91,143 +97,117 @@ pub struct MapArea {
     pub rows: usize,
     /// Group of the strip.
     pub group: Option<u32>,
-    /// Whether time goes down.
     down: bool,
-    /// First moment and first after it, by cell along the axis of time.
+    /// First moment and first after it of the cells along time, oldest first.
     times: Vec<(i64, i64)>,
-    /// Least and greatest value, by cell along the axis of values.
+    /// Least and greatest value of the cells along the values, lowest first.
     values: Vec<(u64, u64)>,
 }
 
 impl MapArea {
-    /// What lies at a cell of the screen; `None` outside of the map.
+    /// What a cell of the screen shows; `None` outside of the map. Where the buckets are wider than the cells, several
+    /// cells show the same spot.
     pub fn spot(&self, column: usize, row: usize) -> Option<Spot> {
-        let (across, down) = (column.checked_sub(self.left)?, row.checked_sub(self.top)?);
-        let (time, value) = if self.down { (down, across) } else { (across, down) };
-        let (&(from_ns, to_ns), &(low, high)) = (self.times.get(time)?, self.values.get(value)?);
-        (across < self.columns && down < self.rows).then_some(Spot { from_ns, to_ns, low, high, group: self.group })
-    }
-
-    /// The cells that a spot covers: columns and rows on the screen, first and last; `None` when none of them is.
-    fn cells(&self, spot: &Spot) -> Option<((usize, usize), (usize, usize))> {
-        if spot.group != self.group {
+        let (right, down) = (column.checked_sub(self.left)?, row.checked_sub(self.top)?);
+        if right >= self.columns || down >= self.rows {
             return None;
         }
-        let range = |hit: &mut dyn Iterator<Item = bool>| {
-            let hits: Vec<usize> = hit.enumerate().filter(|&(_, hit)| hit).map(|(at, _)| at).collect();
-            Some((*hits.first()?, *hits.last()?))
-        };
-        let times = range(&mut self.times.iter().map(|&(from, to)| from < spot.to_ns && to > spot.from_ns))?;
-        let values = range(&mut self.values.iter().map(|&(low, high)| low <= spot.high && high >= spot.low))?;
-        let (across, down) = if self.down { (values, times) } else { (times, values) };
-        Some(((self.left + across.0, self.left + across.1), (self.top + down.0, self.top + down.1)))
+        let (time, value) = if self.down { (down, right) } else { (right, self.rows - 1 - down) };
+        let (&(from_ns, to_ns), &(low, high)) = (self.times.get(time)?, self.values.get(value)?);
+        Some(Spot { from_ns, to_ns, low, high, group: self.group })
+    }
+
+    /// The cells that a spot lies on, of this strip's group or of any; `None` when none of them is on the map.
+    pub fn cells(&self, spot: &Spot) -> Option<Area> {
+        let times = hit(&self.times, |&(from, to)| from < spot.to_ns && spot.from_ns < to)?;
+        let values = hit(&self.values, |&(low, high)| low <= spot.high && spot.low <= high)?;
+        Some(match self.down {
+            true => Area {
+                left: self.left + values.0,
+                top: self.top + times.0,
+                columns: values.1 - values.0 + 1,
+                rows: times.1 - times.0 + 1,
+            },
+            false => Area {
+                left: self.left + times.0,
+                top: (self.top + self.rows).saturating_sub(values.1 + 1),
+                columns: times.1 - times.0 + 1,
+                rows: values.1 - values.0 + 1,
+            },
+        })
+    }
+
+    /// The spot beside one, so many cells to the right and down (or left and up): the next one that differs where several
+    /// cells show the same. `None` beyond the map's edge.
+    pub fn beside(&self, spot: &Spot, right: isize, down: isize) -> Option<Spot> {
+        let cells = self.cells(spot)?;
+        let start = |from: usize, length: usize, by: isize| if by > 0 { from + length - 1 } else { from };
+        let column = start(cells.left, cells.columns, right).checked_add_signed(right)?;
+        let row = start(cells.top, cells.rows, down).checked_add_signed(down)?;
+        self.spot(column, row)
     }
 }
 
-/// Draws a screen.
+/// First and last that are hit.
+fn hit<T>(ranges: &[T], is_hit: impl Fn(&T) -> bool) -> Option<(usize, usize)> {
+    Some((ranges.iter().position(&is_hit)?, ranges.iter().rposition(&is_hit)?))
+}
+
+/// A panel beside the map needs a terminal so wide.
+const WIDE: usize = 100;
+
+/// Draws a screen: title, map with what stands around it, panel, status. Where there is little room, what is needed
+/// least is left out first.
 pub fn screen(screen: &Screen) -> Drawn {
     let (columns, rows) = screen.size;
-    let mut canvas = Canvas { lines: vec![Line::default(); rows], columns };
-    canvas.put(0, 0, screen.title);
-    let options = SpectrogramOptions { columns, ..screen.look.options.clone() };
-    // From below: status, what is missing, legend.
-    let mut bottom = rows.saturating_sub(1);
-    canvas.put(0, bottom, screen.status);
-    let notes = screen.context.notes();
-    for note in notes.iter().take(if rows >= 20 { 2 } else { usize::from(rows >= 12) }).rev() {
-        let mut line = Line::of(note);
-        line.truncate(columns, true);
-        bottom -= 1;
-        canvas.put(0, bottom, &line);
+    let mut canvas = Canvas::new(screen.size, screen.look.options.unicode);
+    let whole = Area { left: 0, top: 1, columns, rows: rows.saturating_sub(2) };
+    let (map, panel) = split(whole, screen.panel);
+    let maps = Scene::new(screen, map).map_or(Vec::new(), |scene| scene.draw(&mut canvas));
+    if let Some(area) = panel {
+        draw_panel(&mut canvas, area, whole, screen.panel);
     }
-    let mut maps = Vec::new();
-    if bottom > 6 && columns >= 16 && !screen.series.slices().is_empty() {
-        let frame = Frame { screen, options, top: 1, bottom: bottom - 1 };
-        let legend;
-        (maps, legend) = match screen.look.options.orient {
-            Orient::Down => down::draw(&mut canvas, &frame),
-            Orient::Across => across::draw(&mut canvas, &frame),
-        };
-        canvas.put(0, bottom - 1, &legend);
+    if rows > 1 {
+        canvas.line(0, 0, columns, screen.title);
     }
-    for map in &maps {
-        marks::selection(&mut canvas, map, screen.selection.as_ref());
-        marks::cursor(&mut canvas, map, screen.cursor.as_ref());
-    }
-    if !screen.panel.is_empty() {
-        marks::panel(&mut canvas, screen, &maps, bottom);
-    }
-    Drawn { lines: canvas.lines, maps }
+    canvas.line(0, rows.saturating_sub(1), columns, screen.status);
+    Drawn { lines: canvas.into_lines(), maps }
 }
 
-/// The screen while it is drawn.
-struct Canvas {
-    lines: Vec<Line>,
-    columns: usize,
-}
-
-impl Canvas {
-    /// Puts a line somewhere, cut at the edge.
-    fn put(&mut self, column: usize, row: usize, line: &Line) {
-        let Some(target) = self.lines.get_mut(row) else { return };
-        if column >= self.columns {
-            return;
-        }
-        let mut line = line.clone();
-        line.truncate(self.columns - column, false);
-        target.pad_to(column + line.width());
-        target.cells[column..column + line.width()].copy_from_slice(&line.cells);
+/// What the map keeps, and what the panel gets: columns at the right where it fits into half of a wide screen, else as
+/// many rows below as it needs and half of the screen has.
+fn split(whole: Area, panel: &[Line]) -> (Area, Option<Area>) {
+    let widest = panel.iter().map(Line::width).max().unwrap_or(0);
+    if panel.is_empty() || whole.rows == 0 {
+        (whole, None)
+    } else if whole.columns >= WIDE && widest + 3 <= whole.columns / 2 {
+        let columns = (widest + 3).max(whole.columns / 3);
+        let map = Area { columns: whole.columns - columns, ..whole };
+        (map, Some(Area { left: map.columns, columns, ..whole }))
+    } else {
+        let rows = (panel.len() + 1).min(whole.rows / 2).max(1);
+        let map = Area { rows: whole.rows - rows, ..whole };
+        (map, Some(Area { top: whole.top + map.rows, rows, ..whole }))
     }
 }
 
-/// What the map has of the screen.
-struct Frame<'a> {
-    screen: &'a Screen<'a>,
-    options: SpectrogramOptions,
-    /// First row, and the one behind the last.
-    top: usize,
-    bottom: usize,
-}
-
-impl Frame<'_> {
-    fn moments(&self, width_ns: u64) -> Moments {
-        let (first, last) = self.screen.series.range().unwrap_or((0, 0));
-        // Time counts from the start of the first interval of the map.
-        let merge = i64::from(self.screen.look.merge.max(1));
-        let first = self.screen.series.start_ns(first.div_euclid(merge) * merge);
-        let last = self.screen.series.start_ns(last);
-        let clock = &self.screen.context.clock;
-        Moments::new(self.options.time, clock, first, width_ns, last.abs_diff(first))
+fn draw_panel(canvas: &mut Canvas, area: Area, whole: Area, panel: &[Line]) {
+    let beside = area.rows == whole.rows && area.left > 0;
+    let (side, rule) = if canvas.unicode { ("│", "─") } else { ("|", "-") };
+    let (indent, top) = if beside { (2, 0) } else { (0, 1) };
+    if beside {
+        (0..area.rows).for_each(|row| canvas.text(area.left, area.top + row, 1, side));
+    } else {
+        canvas.text(area.left, area.top, area.columns, &rule.repeat(area.columns));
     }
-
-    /// Columns that the labels of times need.
-    fn label_width(&self, moments: &Moments) -> usize {
-        let (_, last) = self.screen.series.range().unwrap_or((0, 0));
-        if self.options.time == TimeLabels::None {
-            0
-        } else {
-            moments.label(self.screen.series.start_ns(last)).len().max(4)
-        }
+    let room = area.rows.saturating_sub(top);
+    let shown = if panel.len() > room { room.saturating_sub(1) } else { panel.len() };
+    for (at, line) in panel[..shown].iter().enumerate() {
+        canvas.line(area.left + indent, area.top + top + at, area.columns.saturating_sub(indent), line);
     }
-
-    /// The groups that get a strip, the heaviest first, at most so many.
-    fn groups(&self, limit: usize) -> Vec<Option<u32>> {
-        let series = self.screen.series;
-        if series.by.is_empty() {
-            return vec![None];
-        }
-        let mut groups: Vec<_> =
-            series.group_totals().iter().enumerate().map(|(at, totals)| (totals.sum, at as u32)).collect();
-        groups.retain(|&(sum, _)| sum > 0);
-        groups.sort_by_key(|&(sum, at)| (std::cmp::Reverse(sum), at));
-        groups.into_iter().take(limit.max(1)).map(|(_, group)| Some(group)).collect()
-    }
-
-    /// The name of a strip, cut to its width.
-    fn name(&self, group: u32, columns: usize) -> Line {
-        let mut line = Line::of(&self.screen.series.group_name(group));
-        line.truncate(columns, true);
-        line
+    if shown < panel.len() && room > 0 {
+        let text = format!("({} more lines)", panel.len() - shown);
+        canvas.text(area.left + indent, area.top + top + shown, area.columns.saturating_sub(indent), &text);
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{Line, Scale, SysdigSpectrogram, TimeLabels, caption};
 use latscope_event::{Context, format_count, format_duration, format_size};
 use latscope_series::HistogramSeries;
 use source::Source;
+pub(crate) use source::strength;
 
 /// Which way time goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,161 +1,161 @@
-//! The rates behind the cells of a map.
+//! What the cells add up: amounts by interval of the map and by slot of the axis.
 
-use super::Frame;
-use crate::axis::{Axis, Place};
-use crate::scale::Strength;
-use latscope_histogram::{Histogram, Rule, Totals};
-use latscope_series::Weight;
+use super::window::{Times, Values};
+use latscope_histogram::{Sparse, Totals};
+use latscope_series::{HistogramSeries, Quantity, Weight};
 
-/// One interval of the map in one strip.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Strip {
-    /// By cell along the axis of values, `<` first and `>` last where the axis has them.
-    pub rates: Vec<f64>,
-    /// Of all its events.
-    pub rate: f64,
-    /// Cells of median and 99th percentile, and that percentile itself.
-    pub percentiles: Option<(usize, usize, u64)>,
+/// How an amount is had from a bucket of a series.
+#[derive(Clone, Copy)]
+pub(super) struct Measure {
+    pub weight: Weight,
+    from: From,
+    per_event: f64,
 }
 
-/// How the intervals and values of a map are divided into cells.
-pub(super) struct Samples<'a> {
-    frame: &'a Frame<'a>,
-    axis: Axis,
-    /// Least and greatest value by cell.
-    pub values: Vec<(u64, u64)>,
-    under: usize,
-    over: usize,
-    sum: Histogram,
-    /// Width of an interval of the map.
-    pub width_ns: u64,
-    /// First and last interval of the map, in its own width.
-    pub range: (i64, i64),
+#[derive(Clone, Copy, PartialEq)]
+enum From {
+    Counts,
+    /// The middle of the bucket for each event.
+    Middles,
+    Weights,
 }
 
-impl<'a> Samples<'a> {
-    /// Values in so many cells, `<` and `>` among them, and at most so many intervals. These are whole multiples of
-    /// `align`, so that what shares a cell goes on sharing it.
-    pub fn new(frame: &'a Frame<'a>, cells: usize, intervals: usize, align: i64) -> Samples<'a> {
-        let (series, look) = (frame.screen.series, frame.screen.look);
-        let totals = series.group_totals().iter().fold(Totals::EMPTY, |sum, totals| sum.merged(totals));
-        let bounds = (look.options.min, look.options.max);
-        let (under, over) = (usize::from(bounds.0.is_some()), usize::from(bounds.1.is_some()));
-        let columns = cells.saturating_sub(under + over).max(1);
-        let axis = Axis::new(series.grid(), series.quantity, &totals, bounds, columns);
-        let merge = i64::from(look.merge.max(1));
-        let (first, last) = series.range().unwrap_or((0, 0));
-        let newest = look.newest.unwrap_or(last).div_euclid(merge).div_euclid(align);
-        let first = first.div_euclid(merge).div_euclid(align);
-        let rows = (intervals as i64 / align).max(1);
-        let oldest = (newest - rows + 1).max(first).min(newest);
-        let mut samples = Samples {
-            frame,
-            values: Vec::new(),
-            under,
-            over,
-            sum: Histogram::new(series.grid(), series.is_weighted()),
-            width_ns: series.width_ns().saturating_mul(merge as u64),
-            // A map that is not full grows downwards.
-            range: (oldest * align, (newest + 1) * align - 1),
-            axis,
+impl Measure {
+    /// What is asked for, or events where the series cannot tell.
+    pub fn new(series: &HistogramSeries, asked: Weight) -> Measure {
+        let is_value = match asked {
+            Weight::Count => false,
+            Weight::Time => matches!(series.quantity, Quantity::Latency | Quantity::Queue),
+            Weight::Bytes => series.quantity == Quantity::Size,
         };
-        samples.values = samples.edges();
-        samples
-    }
-
-    /// Least and greatest value of each cell: those of the buckets that it shows.
-    fn edges(&self) -> Vec<(u64, u64)> {
-        let grid = self.frame.screen.series.grid();
-        let mut edges: Vec<Option<(u64, u64)>> = vec![None; self.under + self.axis.columns() + self.over];
-        for bucket in 0..grid.len() {
-            let edge = &mut edges[self.cell(self.axis.place(bucket))];
-            let low = edge.map_or(grid.lower(bucket), |(low, _)| low);
-            *edge = Some((low, grid.upper(bucket)));
-        }
-        let mut before = (0, 0);
-        edges
-            .into_iter()
-            .map(|edge| {
-                // Cells between coarse buckets show the one below them.
-                before = edge.unwrap_or(before);
-                before
-            })
-            .collect()
-    }
-
-    fn cell(&self, place: Place) -> usize {
-        match place {
-            Place::Under => 0,
-            Place::Column(column) => self.under + column,
-            Place::Over => self.under + self.axis.columns(),
-        }
-    }
-
-    /// First moment of an interval of the map, and first after it.
-    pub fn time(&self, interval: i64) -> (i64, i64) {
-        let width = self.width_ns as i64;
-        (interval.saturating_mul(width), interval.saturating_add(1).saturating_mul(width))
-    }
-
-    /// An interval of the map.
-    pub fn strip(&mut self, interval: i64, group: Option<u32>) -> Strip {
-        let (series, look) = (self.frame.screen.series, self.frame.screen.look);
-        self.sum.clear();
-        let merge = i64::from(look.merge.max(1));
-        for (&at, _) in series.slices().range(interval * merge..(interval + 1) * merge) {
-            series.add_at(&mut self.sum, at, group);
-        }
-        let per_second = 1e9 / self.width_ns as f64;
-        let grid = series.grid();
-        let mut starts = vec![0.0; self.values.len()];
-        let mut rate = 0.0;
-        for (bucket, count, weight) in self.sum.buckets() {
-            let amount = match look.shown {
-                Weight::Count => count as f64,
-                Weight::Time => count as f64 * (grid.lower(bucket) as f64 + grid.upper(bucket) as f64) / 2.0,
-                Weight::Bytes => weight as f64,
-            } * per_second;
-            starts[self.cell(self.axis.place(bucket))] += amount;
-            rate += amount;
-        }
-        let quantiles = self.sum.quantiles(&[0.5, 0.99], Rule::Interpolated);
-        let percentiles = quantiles.map(|values| {
-            let cell = |value: u64| self.cell(self.axis.place(grid.index(value)));
-            (cell(values[0]), cell(values[1]), values[1])
-        });
-        let shown = |cell: usize| match cell.checked_sub(self.under).filter(|&column| column < self.axis.columns()) {
-            Some(column) => starts[self.under + self.axis.source(column)],
-            None => starts[cell],
+        let from = match asked {
+            Weight::Count => From::Counts,
+            _ if series.weight == asked => From::Weights,
+            _ if is_value => From::Middles,
+            _ => From::Counts,
         };
-        Strip { rates: (0..starts.len()).map(shown).collect(), rate, percentiles }
+        let weight = if from == From::Counts { Weight::Count } else { asked };
+        let per_event = if from == From::Weights { 1.0 } else { 1.0 / series.per_event().max(1) as f64 };
+        Measure { weight, from, per_event }
     }
 
-    /// Colours for these intervals.
-    pub fn strength<'s>(&self, strips: impl Iterator<Item = &'s Strip>) -> Strength {
-        let most = strips.flat_map(|strip| &strip.rates).fold(0.0f64, |most, &rate| most.max(rate));
-        let (options, weight) = (&self.frame.options, self.frame.screen.look.shown);
-        Strength {
-            palette: options.palette,
-            depth: options.depth,
-            scale: options.scale,
-            weight,
-            unicode: options.unicode,
-            full: options.full.unwrap_or_else(|| Strength::round_full(most, weight)),
-        }
+    fn of_bucket(self, sparse: &Sparse, bucket: usize, count: u64, weight: u64) -> f64 {
+        let amount = match self.from {
+            From::Counts => count as f64,
+            From::Weights => weight as f64,
+            From::Middles => count as f64 * middle(sparse.grid(), bucket),
+        };
+        amount * self.per_event
     }
 
-    /// Cells and labels of the ticks, and whether there is a first cell for what is below and a last for above.
-    pub fn ticks(&self, room: impl Fn(&str) -> usize) -> Vec<(usize, String)> {
-        let mut ticks: Vec<_> =
-            self.axis.ticks(room).into_iter().map(|(column, label)| (self.under + column, label)).collect();
-        if self.under > 0 {
-            ticks.retain(|&(cell, _)| cell > 1);
-            ticks.insert(0, (0, "<".into()));
+    /// What makes a group heavy.
+    fn of_totals(self, totals: &Totals) -> f64 {
+        if self.from == From::Middles { totals.sum as f64 } else { totals.count as f64 }
+    }
+}
+
+pub(super) fn middle(grid: latscope_histogram::Grid, bucket: usize) -> f64 {
+    let (lower, upper) = (grid.lower(bucket), grid.upper(bucket));
+    lower as f64 + (upper - lower) as f64 / 2.0
+}
+
+/// What lies in the window, before the axis is known.
+pub(super) struct Survey {
+    /// Of the groups that are shown.
+    pub totals: Totals,
+    /// Groups with events, the heaviest first.
+    pub groups: Vec<u32>,
+}
+
+impl Survey {
+    pub fn new(series: &HistogramSeries, measure: Measure, only: Option<u32>, times: &Times) -> Survey {
+        let mut groups: Vec<(f64, u32)> = Vec::new();
+        let mut totals = Totals::EMPTY;
+        for (_, slice) in series.slices().range(times.intervals()) {
+            for (group, sparse) in slice.groups.iter().filter(|(group, _)| only.is_none_or(|only| only == *group)) {
+                if groups.len() <= *group as usize {
+                    groups.resize(*group as usize + 1, (0.0, 0));
+                }
+                groups[*group as usize].0 += measure.of_totals(sparse.totals());
+                totals = totals.merged(sparse.totals());
+            }
         }
-        if self.over > 0 {
-            ticks.retain(|(cell, label)| cell + label.len() < self.values.len() - 2 || label == "<");
-            ticks.push((self.values.len() - 1, ">".into()));
+        groups.iter_mut().enumerate().for_each(|(number, group)| group.1 = number as u32);
+        groups.retain(|group| group.0 > 0.0);
+        groups.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        Survey { totals, groups: groups.into_iter().map(|(_, group)| group).collect() }
+    }
+}
+
+/// Amounts and counts of one strip, or of all that is in the window.
+#[derive(Clone)]
+pub(super) struct Samples {
+    slots: usize,
+    amounts: Vec<f64>,
+    counts: Vec<u64>,
+}
+
+impl Samples {
+    /// One for each group (all groups for `None`), then one of everything shown.
+    pub fn collect(
+        series: &HistogramSeries,
+        measure: Measure,
+        (times, values): (&Times, &Values),
+        groups: &[Option<u32>],
+        only: Option<u32>,
+    ) -> (Vec<Samples>, Vec<f64>) {
+        let slots = values.slots();
+        let length = times.cells * times.each * slots;
+        let mut strips = vec![Samples { slots, amounts: vec![0.0; length], counts: vec![0; length] }; groups.len()];
+        let mut whole = vec![0.0; times.cells * times.each];
+        for (&interval, slice) in series.slices().range(times.intervals()) {
+            let Some(at) = times.slot(interval) else { continue };
+            for (group, sparse) in slice.groups.iter().filter(|(group, _)| only.is_none_or(|only| only == *group)) {
+                let mut strip =
+                    groups.iter().position(|of| of.is_none_or(|of| of == *group)).map(|strip| &mut strips[strip]);
+                for (bucket, count, weight) in sparse.buckets() {
+                    let amount = measure.of_bucket(sparse, bucket, count, weight);
+                    whole[at] += amount;
+                    if let Some(strip) = &mut strip {
+                        let place = at * slots + values.slot(bucket);
+                        strip.amounts[place] += amount;
+                        strip.counts[place] = strip.counts[place].saturating_add(count);
+                    }
+                }
+            }
         }
-        ticks
+        (strips, whole)
+    }
+
+    /// The amount in an interval of the map.
+    pub fn amount(&self, interval: usize, slot: usize) -> f64 {
+        self.amounts[interval * self.slots + slot]
+    }
+
+    /// The greatest amount of a cell.
+    pub fn most(&self) -> f64 {
+        self.amounts.iter().fold(0.0, |most, &amount| amount.max(most))
+    }
+
+    /// Amounts of the whole time, by slot.
+    pub fn sums(&self) -> Vec<f64> {
+        let mut sums = vec![0.0; self.slots];
+        for row in self.amounts.chunks(self.slots) {
+            sums.iter_mut().zip(row).for_each(|(sum, amount)| *sum += amount);
+        }
+        sums
+    }
+
+    /// The slot that holds the quantile of the events of some intervals.
+    pub fn quantile(&self, intervals: std::ops::Range<usize>, quantile: f64) -> Option<usize> {
+        let rows = &self.counts[intervals.start * self.slots..intervals.end * self.slots];
+        let count = rows.iter().fold(0u64, |sum, &count| sum.saturating_add(count));
+        let rank = ((quantile * count as f64).ceil() as u64).max(1);
+        let mut before = 0u64;
+        (0..self.slots).find(|slot| {
+            let here = rows.chunks(self.slots).fold(0u64, |sum, row| sum.saturating_add(row[*slot]));
+            before = before.saturating_add(here);
+            count > 0 && before >= rank
+        })
     }
 }

@@ -213,7 +213,7 @@ impl<'a> Source<'a> {
     }
 }
 
-fn strength(options: &SpectrogramOptions, weight: Weight) -> Strength {
+pub(crate) fn strength(options: &SpectrogramOptions, weight: Weight) -> Strength {
     Strength {
         palette: options.palette,
         depth: options.depth,
