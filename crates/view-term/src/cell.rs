@@ -15,7 +15,12 @@ pub enum Color {
     Rgb(u8, u8, u8),
 }
 
-<<<<<<< HEAD
+/// The first 16 of xterm, which terminals let their users choose.
+const OWN: [u32; 16] = [
+    0x000000, 0xcd0000, 0x00cd00, 0xcdcd00, 0x0000ee, 0xcd00cd, 0x00cdcd, 0xe5e5e5, 0x7f7f7f, 0xff0000, 0x00ff00,
+    0xffff00, 0x5c5cff, 0xff00ff, 0x00ffff, 0xffffff,
+];
+
 impl Color {
     /// Appends the SGR code that makes this the colour of what is behind characters, or of characters, to others.
     pub fn push_code(self, codes: &mut String, behind: bool) {
@@ -30,14 +35,8 @@ impl Color {
             Color::Indexed(index) => write!(codes, "{};5;{index}", base + 8),
             Color::Rgb(red, green, blue) => write!(codes, "{};2;{red};{green};{blue}", base + 8),
         };
-=======
-/// The first 16 of xterm, which terminals let their users choose.
-const OWN: [u32; 16] = [
-    0x000000, 0xcd0000, 0x00cd00, 0xcdcd00, 0x0000ee, 0xcd00cd, 0x00cdcd, 0xe5e5e5, 0x7f7f7f, 0xff0000, 0x00ff00,
-    0xffff00, 0x5c5cff, 0xff00ff, 0x00ffff, 0xffffff,
-];
+    }
 
-impl Color {
     /// Red, green and blue, as xterm shows it; `None` for the terminal's own.
     pub fn rgb(self) -> Option<(u8, u8, u8)> {
         let cube = |level: u8| if level == 0 { 0 } else { 55 + 40 * level };
@@ -54,7 +53,6 @@ impl Color {
             }
             Color::Indexed(index) => Some((8 + 10 * (index - 232), 8 + 10 * (index - 232), 8 + 10 * (index - 232))),
         }
->>>>>>> bceae9b (The screen of the interactive spectrogram: map, axes, legend, strips, marks, panel; spot and cells, and its picture as SVG)
     }
 }
 

@@ -160,9 +160,10 @@ impl Scene<'_> {
                 self.bar_up(canvas, (area.left + at, bottom), room, rate / full);
             }
         }
-        let label = self.strength.label(full);
+        let bound = if self.unicode() { "≤" } else { "<=" };
+        let label = format!("{bound}{}", self.strength.label(full));
         if self.down && self.margins.axis > 0 {
-            canvas.text(right + 1, area.top - 1, room - 1, "0");
+            canvas.text(right + 1, area.top - 1, room - 1, "rate");
             canvas.text_right(right + 1, area.top - 1, room - 1, &label);
         } else if !self.down && self.margins.left > 0 {
             canvas.text_right(self.area.left, bottom + 1 - room, self.margins.left - 1, &label);
@@ -176,7 +177,7 @@ impl Scene<'_> {
             let here = eighths.saturating_sub(8 * row).min(8);
             let ascii = if here >= 4 { '#' } else { '.' };
             let symbol = if self.unicode() || here == 0 { BARS_UP[here] } else { ascii };
-            canvas.put(column, bottom.saturating_sub(row), Cell::plain(symbol));
+            canvas.put(column, bottom.saturating_sub(row), Cell { foreground: self.faint(), ..Cell::plain(symbol) });
         }
     }
 
@@ -185,7 +186,7 @@ impl Scene<'_> {
         for column in 0..columns {
             let here = eighths.saturating_sub(8 * column).min(8);
             let symbol = if self.unicode() || here == 0 { BARS_RIGHT[here] } else { '#' };
-            canvas.put(left + column, row, Cell::plain(symbol));
+            canvas.put(left + column, row, Cell { foreground: self.faint(), ..Cell::plain(symbol) });
         }
     }
 
