@@ -68,7 +68,7 @@ mod measure {
     use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
     use std::time::{Duration, Instant};
 
-    /// A base so much slower than the fastest of ten shows that somebody else is tracing: such a pair does not count.
+    /// A base so much slower than the fastest so far shows that somebody else is tracing: such a pair does not count.
     const BUSY: f64 = 1.2;
     /// How long to try for pairs that count.
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -144,13 +144,16 @@ mod measure {
             ("events of another process", Options { push_down: nobody, ..plain(Source::Syscall) }, true),
         ];
         let mut load = Load::start();
+        let mut quiet = std::collections::HashMap::new();
         println!(
             "added nanoseconds per call (quarter, median, three quarters of {pairs} pairs) over the base's median"
         );
         for (name, options, events) in &modes {
             for call in ["pread", "getppid"] {
                 let (mut bases, mut added) = (Vec::new(), Vec::new());
-                let quiet = (0..10).map(|_| load.ask(call, || ())).fold(f64::MAX, f64::min) * BUSY;
+                let quiet = quiet.entry(call).or_insert(f64::MAX);
+                *quiet = (0..20).map(|_| load.ask(call, || ())).fold(*quiet, f64::min);
+                let quiet = *quiet * BUSY;
                 let until = Instant::now() + PATIENCE;
                 while added.len() < pairs && Instant::now() < until {
                     let before = load.ask(call, || ());

@@ -114,6 +114,12 @@ fn a_read_from_a_pipe_lasts_as_long_as_its_writer_sleeps() {
     assert!(read.text(Field::Path).starts_with("pipe:["));
 }
 
+/// The device that a file lies on, `major:minor`.
+fn dev_of(path: &std::path::Path) -> String {
+    let number = std::os::unix::fs::MetadataExt::dev(&path.metadata().unwrap());
+    format!("{}:{}", number >> 8 & 0xfff, number & 0xff | number >> 12 & 0xfff00)
+}
+
 #[test]
 fn calls_on_a_file_tell_path_size_offset_and_device() {
     let folder = tempfile::tempdir().unwrap();
@@ -138,8 +144,7 @@ fn calls_on_a_file_tell_path_size_offset_and_device() {
         .filter(|row| ["pread64", "pwrite64"].contains(&row.text(Field::Name)))
         .collect();
     assert_eq!(on_file.len(), 256, "1 MiB in blocks of 4 KiB");
-    let number = std::os::unix::fs::MetadataExt::dev(&path.metadata().unwrap());
-    let dev = format!("{}:{}", number >> 8 & 0xfff, number & 0xff | number >> 12 & 0xfff00);
+    let dev = dev_of(&path);
     for row in on_file {
         assert_eq!((row.number(Field::Size), row.number(Field::Result)), (Some(4096), Some(4096)));
         assert!(row.number(Field::Offset).is_some_and(|offset| offset % 4096 == 0 && offset < 65536), "{row:?}");
@@ -214,6 +219,62 @@ fn both_modes_and_single_tracepoints_count_each_call() {
     }
     assert_eq!(calls.keys().len(), 1, "of all calls only write was asked for and made");
     assert!(counted(&mut files, "write").0 < BLOCKS as u64, "what was taken is not counted again");
+}
+
+/// A file system of its own for a test: nobody else uses its device.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    fn new() -> Option<Mounted> {
+        let folder = tempfile::tempdir().unwrap();
+        let mount = Command::new("mount").args(["-t", "tmpfs", "latscope-test"]).arg(folder.path()).status().unwrap();
+        mount.success().then_some(Mounted(folder))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn both_modes_agree_count_for_count() {
+    let Some(mounted) = Mounted::new() else { return eprintln!("skipped: no right to mount") };
+    let options = every(Source::Io);
+    let Ok(mut histograms) = HistogramCapture::start(&options) else {
+        return eprintln!("skipped: no right to capture here");
+    };
+    let file = mounted.0.path().join("data").display().to_string();
+    let captured = capture(&options, || {
+        let copy = |arguments: &[&str]| assert!(dd(arguments).wait().unwrap().success());
+        copy(&["if=/dev/zero", &format!("of={file}"), "bs=4k", "count=3000", "conv=fsync"]);
+        copy(&[&format!("if={file}"), "of=/dev/null", "bs=8k"]);
+    });
+    let Some((_, rows)) = captured else { return };
+    let dev = dev_of(mounted.0.path());
+    let mut events = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.text(Field::Dev) == dev) {
+        let (count, bytes) =
+            events.entry((row.text(Field::Name).to_owned(), row.text(Field::FdType).to_owned())).or_insert((0, 0));
+        *count += 1;
+        let moves = ["read", "write"].contains(&row.text(Field::Name));
+        *bytes += if moves { row.number(Field::Result).unwrap() as u64 } else { 0 };
+    }
+    let counted = histograms.take().unwrap();
+    let keys = histograms.keys();
+    let text = |field, key| keys.text(field, key).unwrap_or("").to_owned();
+    let kernel: BTreeMap<_, _> = counted
+        .iter()
+        .filter(|counted| keys.text(Field::Dev, counted.key) == Some(&dev))
+        .map(|counted| {
+            let key = (text(Field::Name, counted.key), text(Field::FdType, counted.key));
+            (key, (counted.histogram.totals().count, counted.bytes))
+        })
+        .collect();
+    assert_eq!(kernel, events);
+    let of = |name: &str| events[&(name.to_owned(), "file".to_owned())];
+    assert_eq!((of("write"), of("read"), of("fsync").0), ((3000, 3000 << 12), (1501, 3000 << 12), 1));
 }
 
 #[test]
