@@ -109,18 +109,13 @@ u32 fallback SEC(".data.fallback") = 0;
 /* Set by user space when all is attached, and cleared before anything is detached: both take a while. */
 u32 running SEC(".data.running") = 0;
 
-static __always_inline bool may_have_entry(void)
-{
-	return config.events || fallback;
-}
-
 /*
  * Whether a stamp of the kernel is good: its flag says so. Kernels whose flags are macros, not an enum, clear the
  * stamps they do not set; newer ones leave there what an older request left.
  */
 #define STAMP(direct, rq, flag, stamp)                                                               \
 	({                                                                                           \
-		u64 good_stamp = FIELD(direct, rq, stamp);                                           \
+		u64 good_stamp = config.ignore_stamps ? 0 : FIELD(direct, rq, stamp);                \
 		if (bpf_core_enum_value_exists(enum rqf_flags, flag) &&                              \
 		    !(FIELD(direct, rq, rq_flags) >> bpf_core_enum_value(enum rqf_flags, flag) & 1)) \
 			good_stamp = 0;                                                              \
@@ -235,7 +230,7 @@ static __always_inline void forget(struct request *rq)
 {
 	u64 key = (u64)rq;
 
-	if (may_have_entry())
+	if (config.events || fallback)
 		bpf_map_delete_elem(&in_flight, &key);
 }
 
@@ -315,60 +310,81 @@ static __always_inline struct block_hist *histogram_of(struct request *rq, u32 c
 	return bpf_map_lookup_elem(&histograms, &key);
 }
 
-static __always_inline void add_to_histogram(struct request *rq, const struct times *times, u32 class, u32 bytes,
+static __always_inline void add_to_histogram(struct request *rq, struct block_issuer *issuer, u32 class, u32 bytes,
 					     s32 error, const bool direct)
 {
-	struct block_hist *hist = histogram_of(rq, class, direct);
+	struct block_hist *hist;
+	struct times times;
 
+	if (!measure(rq, issuer, class, &times, direct)) {
+		count(error ? NEVER_ISSUED : UNSTAMPED);
+		return;
+	}
+	hist = histogram_of(rq, class, direct);
 	if (!hist) {
 		count(KEYS_FULL);
 		return;
 	}
 	hist->bytes += bytes;
-	if (!times)
-		return;
-	hist->sum_ns += times->latency_ns;
-	hist->buckets[hist_index(times->latency_ns, config.power)] += 1;
+	hist->sum_ns += times.latency_ns;
+	hist->buckets[hist_index(times.latency_ns, config.power)] += 1;
 	if (error)
 		count(FAILED);
 }
 
-/* How many events this one stands for; 0 when it is not in the sample. */
+/* Whether the push-down lets a request through, as far as it can be told without its times. */
+static __always_inline bool wanted(struct block_issuer *issuer, u32 dev, u32 letters)
+{
+	u32 class = letters / MODES;
+
+	/* The compiler knows that this is always true, the verifier does not. */
+	barrier_var(class);
+	if (class >= CLASSES || !(config.wanted[class] >> (letters % MODES) & 1))
+		return false;
+	/* Who issues it was looked at when it began. */
+	return wanted_device(dev) && (issuer || !(config.some_pids || config.some_comms));
+}
+
+/* How many events this one stands for; 0 when it is too fast, or not in the sample. */
 static __always_inline u32 weight_of(u64 latency_ns)
 {
+	if (latency_ns < config.min_latency_ns)
+		return 0;
 	if (!config.one_in || latency_ns >= config.slow_ns)
 		return 1;
 	return bpf_get_prandom_u32() % config.one_in ? 0 : config.one_in;
 }
 
-static __always_inline void emit(struct request *rq, const struct block_issuer *issuer, const struct times *times,
-				 u32 bytes, s32 error, const bool direct)
+static __always_inline void emit(struct request *rq, struct block_issuer *issuer, u32 class, u32 bytes, s32 error,
+				 const bool direct)
 {
-	u32 letters = letters_of(FIELD(direct, rq, cmd_flags)), class = letters / MODES, dev, weight;
+	u32 letters = letters_of(FIELD(direct, rq, cmd_flags)), dev = device_of(rq, direct), weight;
 	struct block_record *record;
+	struct times times;
 
-	/* The compiler knows that this is always true, the verifier does not. */
-	barrier_var(class);
-	if (class >= CLASSES || !(config.wanted[class] >> (letters % MODES) & 1))
+	if (!wanted(issuer, dev, letters))
 		return;
-	dev = device_of(rq, direct);
-	if (!wanted_device(dev) || (u64)times->latency_ns < config.min_latency_ns)
+	if (!measure(rq, issuer, class, &times, direct)) {
+		count(error ? NEVER_ISSUED : UNSTAMPED);
 		return;
-	weight = weight_of(times->latency_ns);
+	}
+	weight = weight_of(times.latency_ns);
 	if (!weight)
 		return;
 	/* Requests that flushes make of themselves have no issuer. */
-	if (!(issuer && issuer->pid) && letters / MODES != FLUSH)
+	if (!(issuer && issuer->pid) && class != FLUSH)
 		count(NO_ISSUER);
 	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
 	if (!record) {
 		count(RING_FULL);
 		return;
 	}
-	record->issue_ns = times->issue_ns;
-	record->latency_ns = times->device_ns;
-	record->queue_ns = times->queue_ns;
-	record->offset = FIELD(direct, rq, __sector) << 9;
+	record->issue_ns = times.issue_ns;
+	record->latency_ns = times.device_ns;
+	record->queue_ns = times.queue_ns;
+	record->offset = FIELD(direct, rq, __sector);
+	if (record->offset != NO_OFFSET)
+		record->offset <<= 9;
 	record->size = bytes;
 	record->dev = dev;
 	record->letters = letters;
@@ -390,37 +406,44 @@ static __always_inline void emit(struct request *rq, const struct block_issuer *
 	bpf_ringbuf_submit(record, SUBMIT_FLAGS);
 }
 
+/* Part of a request is done; the rest will complete later. */
+static __always_inline void on_part(struct request *rq, struct block_issuer *issuer, u32 class, u32 bytes,
+				    const bool direct)
+{
+	struct block_hist *hist;
+
+	count(PARTIAL);
+	if (issuer)
+		issuer->done += bytes;
+	if (config.events)
+		return;
+	hist = histogram_of(rq, class, direct);
+	if (hist)
+		hist->bytes += bytes;
+}
+
 static __always_inline int on_complete(struct request *rq, s32 error, u32 bytes, const bool direct)
 {
 	u32 class = class_of(FIELD(direct, rq, cmd_flags)), left = FIELD(direct, rq, __data_len);
 	struct block_issuer *issuer = 0;
-	struct times times;
 	u64 key = (u64)rq;
 
 	if (!running)
 		return 0;
 	count(COMPLETED);
-	if (may_have_entry())
+	if (config.events || fallback)
 		issuer = bpf_map_lookup_elem(&in_flight, &key);
 	if (bytes < left) {
-		count(PARTIAL);
-		if (issuer)
-			issuer->done += bytes;
-		if (!config.events)
-			add_to_histogram(rq, 0, class, bytes, 0, direct);
+		on_part(rq, issuer, class, bytes, direct);
 		return 0;
 	}
-	if (class == WRITE && !bytes && !left) {
+	if (class == WRITE && !bytes && !left)
 		/* A write of nothing: its flush was a request of its own; what it had to write, if anything, too. */
 		count(FLUSH_PARENT);
-	} else if (!config.events || issuer || !(config.some_pids || config.some_comms)) {
-		if (!measure(rq, issuer, class, &times, direct))
-			count(error ? NEVER_ISSUED : UNSTAMPED);
-		else if (config.events)
-			emit(rq, issuer, &times, bytes, error, direct);
-		else
-			add_to_histogram(rq, &times, class, bytes, error, direct);
-	}
+	else if (config.events)
+		emit(rq, issuer, class, bytes, error, direct);
+	else
+		add_to_histogram(rq, issuer, class, bytes, error, direct);
 	if (issuer)
 		bpf_map_delete_elem(&in_flight, &key);
 	return 0;

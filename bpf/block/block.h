@@ -39,6 +39,8 @@ struct block_config {
 	u32 some_comms;          /* only those in `comms` */
 	u32 issuer_at_issue;     /* there is no block_io_start: who issues counts as the issuer */
 	u32 power;               /* of the histograms' grid */
+	u32 ignore_stamps;       /* for tests: as if the kernel kept none */
+	u32 pad;
 };
 
 /* An event. Times are CLOCK_MONOTONIC. */
@@ -46,7 +48,7 @@ struct block_record {
 	u64 issue_ns;
 	u64 latency_ns;
 	u64 queue_ns;            /* NO_QUEUE when not known */
-	u64 offset;
+	u64 offset;              /* NO_OFFSET for requests without a place: flushes */
 	u64 cgroup;
 	u64 size;
 	u32 dev;
@@ -58,6 +60,7 @@ struct block_record {
 	u8 comm[16];
 };
 #define NO_QUEUE (~0ULL)
+#define NO_OFFSET (~0ULL)
 
 /* A request in flight. */
 struct block_issuer {

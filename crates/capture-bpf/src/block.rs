@@ -6,6 +6,8 @@ mod events;
 mod histograms;
 mod layout;
 mod letters;
+#[cfg(test)]
+mod tests;
 
 use crate::loader::Opened;
 use crate::probe::Kernel;

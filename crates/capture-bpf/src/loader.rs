@@ -49,6 +49,12 @@ impl Opened {
         Ok(Opened { object, suffix })
     }
 
+    /// As on a kernel without BTF, where the raw twins of the programs run.
+    #[cfg(test)]
+    pub fn with_raw_programs(self) -> Opened {
+        Opened { suffix: "_raw", ..self }
+    }
+
     /// Sets the configuration struct.
     pub fn configure(&mut self, config: &impl Raw) -> Result<(), Error> {
         let mut bytes = Vec::new();
@@ -129,11 +135,6 @@ impl Loaded {
         self.attached.iter().any(|(name, _)| name == program)
     }
 
-    /// Detaches a program.
-    pub fn detach(&mut self, program: &str) {
-        self.attached.retain(|(name, _)| name != program);
-    }
-
     /// Detaches all programs; maps can still be read.
     pub fn detach_all(&mut self) {
         self.attached.clear();
@@ -185,14 +186,6 @@ impl Loaded {
         let name = format!("{program}{}", self.suffix);
         let program = self.object.progs().find(|program| program.name() == name.as_str());
         program.and_then(|program| info(&program, "recursion_misses:")).unwrap_or(0)
-    }
-
-    /// What a program ran, in the kernel's own account, while `kernel.bpf_stats_enabled` was 1: times and nanoseconds.
-    #[cfg(test)]
-    pub fn run_stats(&self, program: &str) -> Option<(u64, u64)> {
-        let name = format!("{program}{}", self.suffix);
-        let program = self.object.progs().find(|program| program.name() == name.as_str())?;
-        Some((info(&program, "run_cnt:")?, info(&program, "run_time_ns:")?))
     }
 
     /// What the maps occupy in the kernel, by its own account.

@@ -90,7 +90,8 @@ impl Capture {
         if count(Counter::Unstamped) > 0 { self.attach_fallback() } else { Ok(()) }
     }
 
-    fn attach_fallback(&mut self) -> Result<(), Error> {
+    /// Attaches the programs that take our own stamps.
+    pub fn attach_fallback(&mut self) -> Result<(), Error> {
         self.loaded.set_variable(".data.fallback", 1)?;
         self.fallback.iter().try_for_each(|program| self.loaded.attach(program))
     }
@@ -112,5 +113,16 @@ pub fn config(options: &Options, events: bool) -> BlockConfig {
         some_comms: 0,
         issuer_at_issue: 0,
         power: 6,
+        #[cfg(test)]
+        ignore_stamps: IGNORE_STAMPS.get().into(),
+        #[cfg(not(test))]
+        ignore_stamps: 0,
+        pad: 0,
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Captures that are started by this thread do as if the kernel kept no stamps.
+    pub static IGNORE_STAMPS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }

@@ -2,15 +2,13 @@
 
 use super::account::{Capture, config};
 use super::devices::{self, Stamp};
-use super::layout::{BlockIssuer, BlockRecord, MODES, NO_QUEUE, until_nul};
+use super::layout::{BlockIssuer, BlockRecord, MODES, until_nul};
 use super::letters;
 use crate::container::Containers;
 use crate::loader::{Opened, Raw, Ring};
 use crate::probe::Kernel;
 use crate::{Error, Events, Options, PushDown, Sink};
-use latscope_event::{
-    Anomaly, Batch, Context, Field, MISSING_CODE, MISSING_I64, MISSING_U64, Unfinished, format_size, kernel,
-};
+use latscope_event::{Anomaly, Batch, Context, Field, MISSING_CODE, MISSING_I64, Unfinished, format_size, kernel};
 use libbpf_rs::{MapCore, MapFlags};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -87,6 +85,11 @@ impl BlockEvents {
         })
     }
 
+    #[cfg(test)]
+    pub fn attach_fallback(&mut self) {
+        self.capture.attach_fallback().unwrap();
+    }
+
     /// Moves what the ring holds into the batch and hands it on.
     fn read(&mut self, timeout: Duration, sink: &mut Sink) -> Result<ControlFlow<()>, Error> {
         self.ring.read(timeout, Batch::ROWS, &mut self.records)?;
@@ -110,7 +113,7 @@ impl BlockEvents {
         let (device, dev) = self.codes.device(record.dev, batch);
         batch.push_i64(Field::Time, time_ns);
         batch.push_u64(Field::Latency, record.latency_ns);
-        batch.push_u64(Field::Queue, if record.queue_ns == NO_QUEUE { MISSING_U64 } else { record.queue_ns });
+        batch.push_u64(Field::Queue, record.queue_ns);
         batch.push_code(Field::Kind, self.codes.kinds.get(record.letters as usize).copied().unwrap_or(MISSING_CODE));
         batch.push_code(Field::Name, self.codes.names.get(record.letters as usize).copied().unwrap_or(MISSING_CODE));
         batch.push_u64(Field::Size, record.size);

@@ -30,8 +30,6 @@ pub const CLASSES: usize = 6;
 pub const MODES: usize = 64;
 /// Kinds of the keys of histograms, in the order of their numbers.
 pub const KINDS: [&str; 5] = ["read", "write", "flush", "discard", "other"];
-/// Marks an unknown queue time.
-pub const NO_QUEUE: u64 = u64::MAX;
 /// Histograms end at two to this power of nanoseconds.
 pub const HIST_BITS: u32 = 42;
 
@@ -59,11 +57,13 @@ shared! {
         some_comms: u32,
         issuer_at_issue: u32,
         power: u32,
+        ignore_stamps: u32,
+        pad: u32,
     }
 }
 
 shared! {
-    /// An event as it comes out of the ring buffer.
+    /// An event as it comes out of the ring buffer. Queue time and offset are `MISSING_U64` where there is none.
     pub struct BlockRecord {
         issue_ns: u64,
         latency_ns: u64,
@@ -114,7 +114,8 @@ pub fn until_nul(comm: &[u8; 16]) -> &[u8] {
 mod tests {
     use super::*;
     use crate::loader::Raw;
-    use crate::loader::in_c::{assert_layout, evaluate};
+    use crate::loader::in_c::{assert_layout, evaluate, evaluate_for};
+    use latscope_event::MISSING_U64;
     use latscope_histogram::Grid;
 
     const HEADERS: &[&str] = &["hist.h", "block/block.h"];
@@ -124,8 +125,14 @@ mod tests {
         assert_layout(HEADERS, "block_config", BlockConfig::SIZE, BlockConfig::LAYOUT);
         assert_layout(HEADERS, "block_record", BlockRecord::SIZE, BlockRecord::LAYOUT);
         assert_layout(HEADERS, "block_issuer", BlockIssuer::SIZE, BlockIssuer::LAYOUT);
-        let sizes = evaluate(HEADERS, &["sizeof(struct block_hist)", "CLASSES", "MODES", "NO_QUEUE", "KIND_OTHER"]);
-        assert_eq!(sizes, [hist_bytes(6) as u64, CLASSES as u64, MODES as u64, NO_QUEUE, KINDS.len() as u64 - 1]);
+        let sizes = evaluate(
+            HEADERS,
+            &["sizeof(struct block_hist)", "CLASSES", "MODES", "NO_QUEUE", "NO_OFFSET", "KIND_OTHER"],
+        );
+        assert_eq!(
+            sizes,
+            [hist_bytes(6) as u64, CLASSES as u64, MODES as u64, MISSING_U64, MISSING_U64, KINDS.len() as u64 - 1]
+        );
     }
 
     #[test]
@@ -157,10 +164,9 @@ mod tests {
             let buckets = 0..hist_len(power);
             let edges = buckets.flat_map(|index| [grid.lower(index), grid.upper(index)]);
             let values: Vec<u64> = edges.chain([1 << 40, 1 << HIST_BITS, 1 << 60, u64::MAX]).collect();
-            let asked: Vec<_> = values.iter().map(|value| format!("hist_index({value}ULL, {power})")).collect();
-            let asked: Vec<_> = asked.iter().map(String::as_str).collect();
+            let theirs = evaluate_for(HEADERS, &format!("hist_index(value, {power})"), &values);
             let expected = values.iter().map(|&value| grid.index(value).min(hist_len(power) - 1) as u64);
-            assert_eq!(evaluate(HEADERS, &asked), expected.collect::<Vec<_>>(), "power {power}");
+            assert_eq!(theirs, expected.collect::<Vec<_>>(), "power {power}");
             assert_eq!(hist_len(power), grid.index(1 << HIST_BITS));
         }
     }

@@ -9,11 +9,22 @@ const PRELUDE: &str = "#include <stddef.h>\n#include <stdint.h>\n#include <stdio
 
 /// The values of these expressions, with these headers of `bpf/`.
 pub fn evaluate(headers: &[&str], expressions: &[&str]) -> Vec<u64> {
+    let print = |expression: &&str| format!("printf(\"%llu\\n\", (u64)({expression}));\n");
+    run(headers, "", &expressions.iter().map(print).collect::<String>())
+}
+
+/// The values of an expression of `value` for all of these values.
+pub fn evaluate_for(headers: &[&str], expression: &str, values: &[u64]) -> Vec<u64> {
+    let values: String = values.iter().map(|value| format!("{value}ULL,")).collect();
+    let table = format!("static const u64 values[] = {{{values}}};\n");
+    let each = "for (size_t at = 0; at < sizeof(values) / sizeof(*values); at++) { u64 value = values[at];";
+    run(headers, &table, &format!("{each} printf(\"%llu\\n\", (u64)({expression})); }}\n"))
+}
+
+fn run(headers: &[&str], declarations: &str, statements: &str) -> Vec<u64> {
     let mut source = PRELUDE.to_owned();
     headers.iter().for_each(|header| source += &format!("#include \"{header}\"\n"));
-    source += "int main(void) {\n";
-    expressions.iter().for_each(|expression| source += &format!("printf(\"%llu\\n\", (u64)({expression}));\n"));
-    source += "return 0; }\n";
+    source += &format!("{declarations}int main(void) {{\n{statements}return 0; }}\n");
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
     let headers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf");

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A loop device over a file; gone when dropped.
 pub struct LoopDevice {
@@ -9,11 +10,14 @@ pub struct LoopDevice {
     pub path: String,
     /// `loop3`
     pub name: String,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
-/// Why live capture cannot be tested here, if it cannot.
-pub fn skipped() -> bool {
+/// One test at a time: settings of one's device change what another's capture does.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// The right to test, or `None` and a printed reason where live capture cannot be tested.
+pub fn alone() -> Option<MutexGuard<'static, ()>> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let root = status.lines().any(|line| line.starts_with("Uid:\t0\t"));
     if !root {
@@ -21,9 +25,9 @@ pub fn skipped() -> bool {
     } else if !std::path::Path::new("/dev/loop-control").exists() {
         eprintln!("skipped: needs loop devices");
     } else {
-        return false;
+        return Some(ALONE.lock().unwrap_or_else(PoisonError::into_inner));
     }
-    true
+    None
 }
 
 pub fn run(program: &str, arguments: &[&str]) -> Output {
@@ -42,9 +46,17 @@ impl LoopDevice {
         let attached = run("losetup", &["--find", "--show", file.to_str().unwrap()]);
         let path = String::from_utf8(attached.stdout).unwrap().trim().to_owned();
         let name = path.strip_prefix("/dev/").unwrap().to_owned();
-        let device = LoopDevice { path, name, _folder: folder };
+        let device = LoopDevice { path, name, folder };
         device.set("scheduler", "none");
+        device.reset();
         device
+    }
+
+    /// A device keeps its settings when it changes its file.
+    fn reset(&self) {
+        self.set("iostats", "1");
+        // The default; kernels without writeback throttling refuse.
+        let _ = std::fs::write(format!("/sys/block/{}/queue/wbt_lat_usec", self.name), "-1");
     }
 
     /// Sets one of the queue's settings.
@@ -58,18 +70,53 @@ impl LoopDevice {
         text.split_whitespace().map(|number| number.parse().unwrap()).collect()
     }
 
+    /// `7:3`
+    pub fn number(&self) -> String {
+        std::fs::read_to_string(format!("/sys/block/{}/dev", self.name)).unwrap().trim().to_owned()
+    }
+
     /// Direct reads and writes of these many blocks of 4 KiB and then of 64 KiB, one at a time.
     pub fn load(&self, blocks: u64) {
+        self.load_by("dd", blocks);
+    }
+
+    /// The same by a process of this name.
+    pub fn load_as(&self, name: &str, blocks: u64) {
+        let program = self.folder.path().join(name);
+        let dd = ["/bin/dd", "/usr/bin/dd"].into_iter().find(|path| std::path::Path::new(path).exists()).unwrap();
+        std::fs::copy(dd, &program).unwrap();
+        self.load_by(program.to_str().unwrap(), blocks);
+    }
+
+    fn load_by(&self, dd: &str, blocks: u64) {
         let count = format!("count={blocks}");
         for bs in ["bs=4k", "bs=64k"] {
-            run("dd", &[&format!("if={}", self.path), "of=/dev/null", bs, &count, "iflag=direct"]);
-            run("dd", &["if=/dev/zero", &format!("of={}", self.path), bs, &count, "oflag=direct", "conv=notrunc"]);
+            run(dd, &[&format!("if={}", self.path), "of=/dev/null", bs, &count, "iflag=direct"]);
+            run(dd, &["if=/dev/zero", &format!("of={}", self.path), bs, &count, "oflag=direct", "conv=notrunc"]);
         }
+    }
+
+    /// Makes a file system on it where there is a tool for that, and writes some files.
+    pub fn use_as_file_system(&self) {
+        if Command::new("mkfs.ext4").arg("-V").output().is_err() {
+            eprintln!("skipped in part: no mkfs.ext4");
+            return;
+        }
+        run("mkfs.ext4", &["-q", "-F", &self.path]);
+        let folder = self.folder.path().join("mounted");
+        std::fs::create_dir(&folder).unwrap();
+        let folder = folder.to_str().unwrap();
+        run("mount", &[&self.path, folder]);
+        for number in 0..5 {
+            run("dd", &["if=/dev/zero", &format!("of={folder}/{number}"), "bs=20k", "count=3", "conv=fsync"]);
+        }
+        run("umount", &[folder]);
     }
 }
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
+        self.reset();
         run("losetup", &["--detach", &self.path]);
     }
 }

@@ -1,0 +1,78 @@
+//! What only happens on other kernels than the one that runs the tests.
+
+#[path = "../../tests/block/device.rs"]
+mod device;
+
+use super::account::IGNORE_STAMPS;
+use super::devices::{self, Stamp};
+use super::events::BlockEvents;
+use super::histograms::BlockHistograms;
+use super::layout::OBJECT;
+use crate::loader::Opened;
+use crate::probe::Kernel;
+use crate::{Events, Histograms, Options, PushDown, Source};
+use latscope_event::{Anomaly, Field, FieldSet};
+use std::ops::ControlFlow;
+
+/// The verifier sees other programs on kernels without BTF.
+#[test]
+fn raw_programs_load_and_run() {
+    let Ok(mut kernel) = Kernel::look() else {
+        eprintln!("skipped: no right to capture here");
+        return;
+    };
+    let options = Options { ring_bytes: 1 << 20, ..Options::new(Source::Block, FieldSet::EVERY) };
+    let opened = || Opened::open(OBJECT).unwrap().with_raw_programs();
+    let mut events = BlockEvents::start(&mut kernel, opened(), &options).unwrap();
+    events.attach_fallback();
+    for from_queue in [false, true] {
+        let options = Options { from_queue, ..options.clone() };
+        BlockHistograms::start(&mut kernel, opened(), &options).unwrap();
+    }
+    let mut rows = 0;
+    Box::new(events)
+        .finish(&mut |_, batch| {
+            rows += batch.len();
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    eprintln!("{rows} events meanwhile");
+}
+
+/// Where the kernel keeps no stamps at all, ours are taken as soon as that is noticed, and nothing stays behind.
+#[test]
+fn own_stamps_replace_those_of_the_kernel() {
+    let Some(_alone) = device::alone() else { return };
+    IGNORE_STAMPS.set(true);
+    let device = device::LoopDevice::new();
+    let push_down = PushDown { devices: vec![device.name.clone()], ..PushDown::default() };
+    let options = Options { ring_bytes: 1 << 20, push_down, ..Options::new(Source::Block, FieldSet::EVERY) };
+    let expected = devices::disks().into_iter().any(|dev| devices::is_unstamped(dev, Stamp::Issue));
+    let mut events = super::events(&options).unwrap();
+    let mut counted = super::histograms(&options).unwrap();
+    let count_of = |counted: &mut Box<dyn Histograms>| -> u64 {
+        let taken = counted.take().unwrap();
+        let own = |key| counted.keys().text(Field::Device, key) == Some(&device.name);
+        taken.iter().filter(|taken| own(taken.key)).map(|taken| taken.histogram.totals().count).sum()
+    };
+    device.load(5);
+    events.refresh().unwrap();
+    counted.refresh().unwrap();
+    let missed = events.context().tally.get(Anomaly::OrphanCompletion);
+    assert!(missed == 20 || missed == 0 && expected, "{missed}");
+    assert_eq!(count_of(&mut counted), 20 - missed);
+    device.load(5);
+    let (mut rows, mut sum) = (0, 0);
+    let context = events
+        .finish(&mut |_, batch| {
+            rows += batch.len();
+            sum += batch.latency().iter().sum::<u64>();
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!((rows as u64, count_of(&mut counted)), (40 - missed, 20));
+    let (from_ns, to_ns) = context.span_ns.unwrap();
+    assert!(sum > 0 && sum < (to_ns - from_ns) as u64, "one at a time");
+    assert_eq!(context.tally.get(Anomaly::Unfinished), 0);
+    assert_eq!(context.properties["own_stamps"], (40 - missed).to_string());
+}

@@ -1,0 +1,65 @@
+//! The kernel's own trace of completions, as text.
+
+use super::device::LoopDevice;
+use std::path::{Path, PathBuf};
+
+/// An instance of tracefs that notes the completions of one device; gone when dropped.
+pub struct Ftrace(PathBuf);
+
+/// A line of `block_rq_complete`: letters, sector, sectors.
+pub type Line = (String, u64, u64);
+
+impl Ftrace {
+    /// `None`, with a printed reason, where tracefs is not to be had.
+    pub fn start(device: &LoopDevice) -> Option<Ftrace> {
+        let root = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].iter().map(Path::new);
+        let Some(root) = root.into_iter().find(|root| root.join("instances").exists()) else {
+            eprintln!("skipped in part: tracefs is not mounted");
+            return None;
+        };
+        let instance = root.join(format!("instances/latscope-test-{}-{}", std::process::id(), device.name));
+        if let Err(error) = std::fs::create_dir(&instance) {
+            eprintln!("skipped in part: tracefs refuses an instance ({error})");
+            return None;
+        }
+        let ftrace = Ftrace(instance);
+        let dev = std::fs::read_to_string(format!("/sys/block/{}/dev", device.name)).unwrap();
+        let (major, minor) = dev.trim().split_once(':').unwrap();
+        let number = major.parse::<u32>().unwrap() << 20 | minor.parse::<u32>().unwrap();
+        ftrace.set("events/block/block_rq_complete/filter", &format!("dev == {number}"));
+        ftrace.set("buffer_size_kb", "4096");
+        ftrace.set("events/block/block_rq_complete/enable", "1");
+        Some(ftrace)
+    }
+
+    fn set(&self, file: &str, value: &str) {
+        std::fs::write(self.0.join(file), value).unwrap();
+    }
+
+    /// What was noted so far, sorted.
+    pub fn lines(&self) -> Vec<Line> {
+        self.set("events/block/block_rq_complete/enable", "0");
+        let text = std::fs::read_to_string(self.0.join("trace")).unwrap();
+        let written = text.lines().find_map(|line| line.strip_prefix("# entries-in-buffer/entries-written: "));
+        let (kept, written) = written.unwrap().split_whitespace().next().unwrap().split_once('/').unwrap();
+        assert_eq!(kept, written, "the instance's buffer is large enough");
+        let lines = text.lines().filter_map(|line| line.split_once("block_rq_complete: "));
+        let mut lines: Vec<Line> = lines.map(|(_, fields)| parse(fields)).collect();
+        lines.sort();
+        lines
+    }
+}
+
+/// `7,0 WS () 8 + 16 none,0,0 [0]`; the part in brackets is empty but for passthrough commands.
+fn parse(fields: &str) -> Line {
+    let (before, after) = fields.split_once(" + ").unwrap();
+    let letters = before.split_whitespace().nth(1).unwrap().to_owned();
+    let sector = before.split_whitespace().last().unwrap().parse().unwrap();
+    (letters, sector, after.split_whitespace().next().unwrap().parse().unwrap())
+}
+
+impl Drop for Ftrace {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
