@@ -195,34 +195,64 @@ static __always_inline void describe(struct record *to, struct task_struct *task
 	to->pid = task->tgid;
 	to->tid = task->pid;
 	to->call = number;
-	to->unused = 0;
+	to->path_follows = 0;
 }
 
-static __always_inline void emit(struct task_struct *task, const struct doing *in, u32 number, u64 latency_ns,
-				 s64 result, s32 fd, const struct identity *is, u32 weight)
-{
-	struct record *to;
+/* What is known of a call that returned. */
+struct outcome {
+	u64 latency_ns;
+	s64 result;
 	u64 comm[2];
+	s32 fd;
+	u32 weight;
+	const struct identity *is;
+};
 
-	bpf_get_current_comm(comm, sizeof(comm));
-	if (!comm_wanted(comm))
+static __always_inline void fill(struct record *to, struct task_struct *task, const struct doing *in, u32 number,
+				 const struct outcome *out)
+{
+	describe(to, task, in, number);
+	put_identity(to, out->is);
+	__builtin_memcpy(to->comm, out->comm, sizeof(out->comm));
+	to->latency_ns = out->latency_ns;
+	to->result = out->result;
+	to->fd = out->fd;
+	to->weight = out->weight;
+	if (config.want_cgroup)
+		to->cgroup = bpf_get_current_cgroup_id();
+}
+
+static __always_inline void emit(struct task_struct *task, const struct doing *in, u32 number, struct outcome *out)
+{
+	u32 path_at = config.calls[number].path_at;
+	struct record *to;
+
+	bpf_get_current_comm(out->comm, sizeof(out->comm));
+	if (!comm_wanted(out->comm))
 		return;
-	if (config.types && !(config.types >> is->type & 1))
+	if (config.types && !(config.types >> out->is->type & 1))
 		return;
+	if (config.want_path && path_at < ARGUMENTS) {
+		struct opened *opened = bpf_ringbuf_reserve(&events, sizeof(*opened), 0);
+
+		if (!opened) {
+			count(COUNT_RING_FULL);
+			return;
+		}
+		fill(&opened->record, task, in, number, out);
+		opened->record.path_follows = 1;
+		/* The page was read a moment ago, or the call would have failed. */
+		if (bpf_probe_read_user_str(opened->path, PATH, (void *)argument(in, path_at)) < 0)
+			opened->path[0] = 0;
+		bpf_ringbuf_submit(opened, SUBMIT_FLAGS);
+		return;
+	}
 	to = bpf_ringbuf_reserve(&events, sizeof(*to), 0);
 	if (!to) {
 		count(COUNT_RING_FULL);
 		return;
 	}
-	describe(to, task, in, number);
-	put_identity(to, is);
-	__builtin_memcpy(to->comm, comm, sizeof(comm));
-	to->latency_ns = latency_ns;
-	to->result = result;
-	to->fd = fd;
-	to->weight = weight;
-	if (config.want_cgroup)
-		to->cgroup = bpf_get_current_cgroup_id();
+	fill(to, task, in, number, out);
 	bpf_ringbuf_submit(to, SUBMIT_FLAGS);
 }
 
@@ -325,9 +355,11 @@ static __always_inline void leave(struct task_struct *task, u64 raw, s64 result)
 		is = in->closes;
 	else if (config.want_file && fd >= 0)
 		identify(file_of(task->files, fd), &is);
-	if (config.mode == MODE_EVENTS)
-		emit(task, in, number, latency_ns, result, fd, &is, weight);
-	else
+	if (config.mode == MODE_EVENTS) {
+		struct outcome out = { .latency_ns = latency_ns, .result = result, .fd = fd, .weight = weight, .is = &is };
+
+		emit(task, in, number, &out);
+	} else
 		tally(number, &is, latency_ns, result);
 done:
 	in->start_ns = 0;

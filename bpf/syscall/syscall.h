@@ -24,7 +24,7 @@ struct call {
 	u8 flags;
 	u8 size_at; /* the argument with the size, ARGUMENTS when there is none */
 	u8 offset_at;
-	u8 unused;
+	u8 path_at; /* of what it opens */
 	u32 slot; /* its histogram where calls alone are the keys */
 };
 
@@ -63,7 +63,7 @@ struct config {
 	u32 want_arguments;
 	u32 want_file;
 	u32 want_cgroup;
-	u32 unused;
+	u32 want_path;
 };
 
 enum file_type {
@@ -109,7 +109,12 @@ struct record {
 	u32 weight;
 	u16 call;
 	u16 file_type;
-	u32 unused;
+	u32 path_follows;
+};
+#define PATH (2 * sizeof(struct record))
+struct opened {
+	struct record record;
+	u8 path[PATH]; /* as the program gave it, ends at the first zero */
 };
 
 /* Key of a histogram by file. */

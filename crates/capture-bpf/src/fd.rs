@@ -56,12 +56,13 @@ impl Paths {
         Paths { known: HashMap::new(), sockets: Sockets::default(), gone: 0 }
     }
 
-    /// The path or address of a file; `None` when it has none, or was gone before anyone looked.
-    pub fn find(&mut self, file: &File) -> Option<&str> {
+    /// The path or address of a file; `None` when it has none, or was gone before anyone looked. `given` is the absolute
+    /// path by which it was just opened: it may lead through links, and so counts only when there is no better one.
+    pub fn find(&mut self, file: &File, given: Option<&str>) -> Option<&str> {
         let socket = match file.file_type {
             "file" | "directory" | "char" | "block" | "link" | "memfd" => false,
             "ipv4" | "ipv6" | "unix" => true,
-            "pipe" => return self.named(file, |file| Some(format!("pipe:[{}]", file.inode))),
+            "pipe" => return self.named(file, false, |file| Some(format!("pipe:[{}]", file.inode))),
             _ => return None,
         };
         if socket {
@@ -81,7 +82,7 @@ impl Paths {
                 }
             };
         }
-        self.named(file, look_up)
+        self.named(file, given.is_some(), |file| look_up(file).or_else(|| given.map(str::to_owned)))
     }
 
     /// Files whose path could not be looked up.
@@ -89,10 +90,11 @@ impl Paths {
         self.gone
     }
 
-    fn named(&mut self, file: &File, look: impl Fn(&File) -> Option<String>) -> Option<&str> {
+    fn named(&mut self, file: &File, given: bool, look: impl Fn(&File) -> Option<String>) -> Option<&str> {
         let key = (file.dev, file.inode, file.generation);
         let due = match self.known.get(&key) {
             Some(Known::Path(_)) => false,
+            Some(Known::Gone(_)) if given => true,
             Some(Known::Gone(at)) => at.elapsed() >= AGAIN_AFTER,
             None => true,
         };
@@ -214,11 +216,11 @@ mod tests {
         let open = std::fs::File::create(&path).unwrap();
         let file = seen(&open);
         let mut paths = Paths::new();
-        assert_eq!(paths.find(&file), path.to_str());
+        assert_eq!(paths.find(&file, None), path.to_str());
         drop(open);
-        assert_eq!(paths.find(&file), path.to_str(), "remembered");
-        assert_eq!(paths.find(&File { generation: 1, ..file }), None, "another file of that inode");
-        assert_eq!(paths.find(&File { generation: 1, ..file }), None);
+        assert_eq!(paths.find(&file, None), path.to_str(), "remembered");
+        assert_eq!(paths.find(&File { generation: 1, ..file }, None), None, "another file of that inode");
+        assert_eq!(paths.find(&File { generation: 1, ..file }, None), None);
         assert_eq!(paths.gone(), 1);
     }
 
@@ -228,9 +230,9 @@ mod tests {
         let open = std::fs::File::create(folder.path().join("a")).unwrap();
         let file = seen(&open);
         let mut paths = Paths::new();
-        assert_eq!(paths.find(&File { inode: file.inode + 1, ..file }), None);
-        assert_eq!(paths.find(&File { dev: file.dev + 1, ..file }), None);
-        assert!(paths.find(&File { fd: -1, ..file }).unwrap().ends_with("/a"), "found among all descriptors");
+        assert_eq!(paths.find(&File { inode: file.inode + 1, ..file }, None), None);
+        assert_eq!(paths.find(&File { dev: file.dev + 1, ..file }, None), None);
+        assert!(paths.find(&File { fd: -1, ..file }, None).unwrap().ends_with("/a"), "found among all descriptors");
     }
 
     #[test]
@@ -238,7 +240,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let open = std::fs::File::create(folder.path().join("a")).unwrap();
         std::fs::remove_file(folder.path().join("a")).unwrap();
-        assert!(Paths::new().find(&seen(&open)).unwrap().ends_with("/a (deleted)"));
+        assert!(Paths::new().find(&seen(&open), None).unwrap().ends_with("/a (deleted)"));
     }
 
     #[test]

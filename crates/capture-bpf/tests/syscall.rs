@@ -154,7 +154,7 @@ fn calls_on_a_file_tell_path_size_offset_and_device() {
 }
 
 #[test]
-fn an_open_that_fails_tells_its_error_and_nothing_made_up() {
+fn an_open_that_fails_tells_its_error_and_what_was_asked_for() {
     let mut pid = 0;
     let captured = capture(&every(Source::Io), || {
         let mut cat = Command::new("cat").arg("/no/such/file").stderr(Stdio::null()).spawn().unwrap();
@@ -164,9 +164,9 @@ fn an_open_that_fails_tells_its_error_and_nothing_made_up() {
     let Some((_, rows)) = captured else { return };
     let failed: Vec<_> =
         rows.iter().filter(|row| row.number(Field::Pid) == Some(pid) && row.text(Field::Error) == "ENOENT").collect();
-    let open = failed.iter().rfind(|row| row.text(Field::Kind) == "open").unwrap();
+    let open = failed.iter().find(|row| row.text(Field::Path) == "/no/such/file").unwrap();
     assert_eq!((open.number(Field::Result), open.number(Field::Fd), open.text(Field::FdType)), (Some(-2), None, ""));
-    assert_eq!(open.text(Field::Path), "");
+    assert_eq!(open.text(Field::Kind), "open");
 }
 
 /// `dd` reads and writes so often, and once more where it looks for more of its input.
@@ -253,6 +253,8 @@ fn both_modes_agree_count_for_count() {
     });
     let Some((_, rows)) = captured else { return };
     let dev = dev_of(mounted.0.path());
+    let written = rows.iter().filter(|row| row.text(Field::Name) == "write" && row.text(Field::Path) == file).count();
+    assert_eq!(written, 3000, "however short the life of its process, what it opened is known");
     let mut events = BTreeMap::new();
     for row in rows.iter().filter(|row| row.text(Field::Dev) == dev) {
         let (count, bytes) =

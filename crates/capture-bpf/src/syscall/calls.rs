@@ -135,7 +135,8 @@ impl Calls {
 
     /// The table of the programs.
     pub fn table(&self) -> [Call; CALLS] {
-        let mut table = [Call { size_at: NO_ARGUMENT, offset_at: NO_ARGUMENT, ..Call::default() }; CALLS];
+        let mut table =
+            [Call { size_at: NO_ARGUMENT, offset_at: NO_ARGUMENT, path_at: NO_ARGUMENT, ..Call::default() }; CALLS];
         for (number, known) in self.known.iter().enumerate() {
             if let Some(known) = known.as_ref().filter(|known| known.wanted) {
                 table[number] = known.for_programs(number >= NUMBERED);
@@ -168,7 +169,12 @@ impl Known {
         } else {
             (argument(self.shape.size), argument(self.shape.offset))
         };
-        Call { flags, size_at, offset_at, ..Call::default() }
+        let path_at = match base {
+            "open" | "creat" if !uring => 0,
+            "openat" | "openat2" if !uring => 1,
+            _ => NO_ARGUMENT,
+        };
+        Call { flags, size_at, offset_at, path_at, slot: 0 }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The event mode.
 
 use super::rows::Rows;
-use super::shared::{Record, mode};
+use super::shared::{PATH, Record, mode};
 use super::tracing::{FILLS, Tracing, config, open};
 use crate::loader::{Raw, Ring};
 use crate::{Error, Events, Options, Sink};
@@ -41,8 +41,13 @@ impl CallEvents {
             return Ok((false, ControlFlow::Continue(())));
         }
         let Tracing { calls, clock, context, .. } = &mut self.tracing;
-        for bytes in self.records.chunks_exact(Record::SIZE) {
-            self.rows.push(&Record::read(bytes), calls, *clock, context);
+        let mut rest = &self.records[..];
+        while rest.len() >= Record::SIZE {
+            let record = Record::read(rest);
+            let len = Record::SIZE + if record.path_follows != 0 { PATH } else { 0 };
+            let (bytes, next) = rest.split_at(len.min(rest.len()));
+            self.rows.push(&record, &bytes[Record::SIZE..], calls, *clock, context);
+            rest = next;
         }
         let flow = sink(context, &self.rows.batch);
         self.rows.batch.clear();

@@ -32,8 +32,8 @@ impl Rows {
         }
     }
 
-    /// Appends an event.
-    pub fn push(&mut self, record: &Record, calls: &Calls, clock: MonotonicClock, context: &mut Context) {
+    /// Appends an event; `given` is the path that an open was asked for, up to the first zero, or nothing.
+    pub fn push(&mut self, record: &Record, given: &[u8], calls: &Calls, clock: MonotonicClock, context: &mut Context) {
         let Some(known) = calls.get(record.call) else { return };
         let start_ns = clock.unix_ns(record.start_ns);
         context.cover(start_ns.saturating_add_unsigned(record.latency_ns));
@@ -59,12 +59,12 @@ impl Rows {
         batch.push_text(Field::Error, error_name(record.result).map(str::as_bytes));
         batch.push_i64(Field::Result, record.result);
         batch.push_i64(Field::Weight, if record.weight > 1 { i64::from(record.weight) } else { MISSING_I64 });
-        self.push_place(record);
+        self.push_place(record, given);
         self.batch.end_row();
     }
 
     /// The columns that need a look elsewhere.
-    fn push_place(&mut self, record: &Record) {
+    fn push_place(&mut self, record: &Record, given: &[u8]) {
         let batch = &mut self.batch;
         if self.fields.contains(Field::Device) || self.fields.contains(Field::Dev) {
             match self.devices.get(record.dev) {
@@ -88,7 +88,15 @@ impl Rows {
                 tid: record.tid,
                 fd: record.fd,
             };
-            batch.push_text(Field::Path, self.paths.find(&file).map(str::as_bytes));
+            let given = given_path(given);
+            match given.filter(|_| record.result < 0) {
+                Some(asked_for) => batch.push_text(Field::Path, Some(asked_for)),
+                None => {
+                    let absolute =
+                        given.and_then(|path| std::str::from_utf8(path).ok()).filter(|path| path.starts_with('/'));
+                    batch.push_text(Field::Path, self.paths.find(&file, absolute).map(str::as_bytes));
+                }
+            }
         }
         if self.fields.contains(Field::Container) {
             let container = self.containers.find(record.cgroup, record.pid);
@@ -100,4 +108,10 @@ impl Rows {
     pub fn forget(&mut self) {
         self.containers.forget_pids();
     }
+}
+
+/// The path that the program gave, unless it was cut.
+fn given_path(given: &[u8]) -> Option<&[u8]> {
+    let end = given.iter().position(|&byte| byte == 0)?;
+    (1..given.len() - 1).contains(&end).then(|| &given[..end])
 }

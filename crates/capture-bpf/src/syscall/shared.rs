@@ -24,7 +24,10 @@ pub mod flag {
     pub const AGAIN: u8 = 128;
 }
 
-/// The argument that stands for none, in [`Call::size_at`] and [`Call::offset_at`].
+/// Bytes of the path that follows a record of an open.
+pub const PATH: usize = 2 * size_of::<Record>();
+
+/// The argument that stands for none, in [`Call::size_at`] and its like.
 pub const NO_ARGUMENT: u8 = 5;
 
 /// Values of [`Config::mode`].
@@ -46,7 +49,7 @@ shared! {
         flags: u8,
         size_at: u8,
         offset_at: u8,
-        unused: u8,
+        path_at: u8,
         slot: u32,
     }
 }
@@ -69,7 +72,7 @@ shared! {
         want_arguments: u32,
         want_file: u32,
         want_cgroup: u32,
-        unused: u32,
+        want_path: u32,
     }
 }
 
@@ -92,7 +95,7 @@ shared! {
         weight: u32,
         call: u16,
         file_type: u16,
-        unused: u32,
+        path_follows: u32,
     }
 }
 
@@ -206,6 +209,7 @@ mod tests {
             (Count::KeysFull as usize, "COUNT_KEYS_FULL"),
             (Count::UringSilent as usize, "COUNT_URING_SILENT"),
             (COUNTS, "COUNT_LEN"),
+            (PATH, "PATH"),
         ];
         let names: Vec<_> = ours.iter().map(|&(_, name)| name).collect();
         let numbers: Vec<_> = ours.iter().map(|&(number, _)| number as u64).collect();

@@ -62,7 +62,7 @@ pub fn config(options: &Options, calls: &Calls, mode: u32, power: u8) -> Config 
         want_arguments: u32::from(want_file || any(&[Field::Fd, Field::Size, Field::Offset])),
         want_file: u32::from(want_file),
         want_cgroup: u32::from(fields.contains(Field::Container)),
-        unused: 0,
+        want_path: u32::from(fields.contains(Field::Path)),
     };
     // A longer list is left to the caller's filter.
     if push_down.pids.len() <= PIDS {
