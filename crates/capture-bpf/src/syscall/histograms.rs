@@ -118,7 +118,12 @@ impl Histograms for CallHistograms {
         match &self.slots {
             Some(slots) => {
                 let map = self.tracing.loaded.map("by_call")?;
-                for (slot, &call) in (0u32..).zip(slots) {
+                let touched = self.tracing.loaded.map(".data.touched")?;
+                let touched = touched.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(cannot)?.unwrap_or_default();
+                let is_touched = |call: u16| touched.get(usize::from(call)).is_some_and(|&touched| touched != 0);
+                // The first slot is that of all calls without a name.
+                let used = (0u32..).zip(slots).filter(|&(slot, &call)| slot == 0 || is_touched(call));
+                for (slot, &call) in used {
                     let value = map.lookup_percpu(&slot.to_ne_bytes(), MapFlags::ANY).map_err(cannot)?;
                     read.push((Key { call, ..Key::default() }, value.unwrap_or_default()));
                 }
