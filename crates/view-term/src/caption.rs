@@ -77,10 +77,24 @@ pub(crate) fn foot(context: &Context, columns: usize) -> Vec<Line> {
     context.notes().iter().flat_map(|note| wrap(note, columns)).collect()
 }
 
+/// `1 event`, `12,345 events`.
+pub(crate) fn events(count: u64) -> String {
+    format!("{} {}", format_count(count), if count == 1 { "event" } else { "events" })
+}
+
+/// Says so when the trace ends within the last interval, which then looks as if less had happened in it.
+pub(crate) fn incomplete(context: &Context, start_ns: i64, width_ns: u64) -> Option<String> {
+    let covered_ns = context.span_ns?.1.checked_sub(start_ns).and_then(|covered| u64::try_from(covered).ok())?;
+    // A hundredth of an interval is not worth a word.
+    (covered_ns < width_ns - width_ns / 100).then(|| {
+        let (covered, width) = (format_duration(covered_ns), format_duration(width_ns));
+        format!("note: the last interval is covered in part, {covered} of {width}")
+    })
+}
+
 /// `12,345 events in intervals of 100ms from 2026-11-21 10:32:05`.
 pub(crate) fn extent(count: u64, width_ns: u64, start_ns: i64, clock: &Clock) -> String {
-    let events = if count == 1 { "event" } else { "events" };
-    let mut text = format!("{} {events} in intervals of {}", format_count(count), format_duration(width_ns));
+    let mut text = format!("{} in intervals of {}", events(count), format_duration(width_ns));
     if let Some(to_unix_ns) = clock.to_unix_ns {
         let about = if clock.approximate { "about " } else { "" };
         text += &format!(" from {about}{}", format_wall(start_ns.saturating_add(to_unix_ns), 0, true));

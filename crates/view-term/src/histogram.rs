@@ -59,7 +59,7 @@ pub fn histogram(series: &HistogramSeries, context: &Context, filter: &str, opti
             let extent = caption::extent(count, series.width_ns(), series.start_ns(first), &context.clock);
             format!("{}, {extent}", series.quantity.word())
         }
-        Some(_) => format!("{}, {} events", series.quantity.word(), format_count(count)),
+        Some(_) => format!("{}, {}", series.quantity.word(), caption::events(count)),
         None => format!("{}, no events", series.quantity.word()),
     };
     let mut lines = caption::head(&what, context, filter, options.columns);
@@ -132,7 +132,9 @@ fn blocks(series: &HistogramSeries, all: &Histogram, interval: Option<i64>, opti
     }
     if !left_out.is_empty() {
         let count: u64 = left_out.iter().map(|&group| totals[group as usize].count).sum();
-        let text = format!("{} more groups with {} events", format_count(left_out.len() as u64), format_count(count));
+        let groups = if left_out.len() == 1 { "group" } else { "groups" };
+        let left_out = format_count(left_out.len() as u64);
+        let text = format!("{left_out} more {groups} with {}", caption::events(count));
         lines.extend([Line::default()].into_iter().chain(crate::cell::wrap(&text, options.columns)));
     }
     lines

@@ -55,6 +55,8 @@ pub fn latency_maps(
     }
     lines.push(Line::default());
     lines.extend(crate::cell::wrap(&maps.averages(), options.columns));
+    let note = caption::incomplete(context, series.start_ns(last), series.width_ns());
+    lines.extend(note.iter().flat_map(|note| crate::cell::wrap(note, options.columns)));
     lines.extend(caption::foot(context, options.columns));
     lines.iter_mut().for_each(|line| {
         line.truncate(options.columns, false);

@@ -7,7 +7,7 @@ mod source;
 use crate::palette::{ColorDepth, Palette};
 use crate::scale::Strength;
 use crate::{Line, Scale, SysdigSpectrogram, TimeLabels, caption};
-use latscope_event::{Context, format_count, format_duration, format_size};
+use latscope_event::{Context, format_duration, format_size};
 use latscope_series::HistogramSeries;
 use source::Source;
 pub(crate) use source::strength;
@@ -132,14 +132,17 @@ fn foot(source: &Source<'_>, context: &Context, options: &SpectrogramOptions) ->
     let (below, above) = source.beyond;
     for (count, sign, limit) in [(below, '<', options.min), (above, '>', options.max)] {
         if let Some(limit) = limit.filter(|_| count > 0) {
-            let note = format!("{sign} {}: {} events in the cells marked {sign}", text(limit), format_count(count));
+            let note = format!("{sign} {}: {} in the cells marked {sign}", text(limit), caption::events(count));
             lines.extend(crate::cell::wrap(&note, options.columns));
         }
     }
     if source.without > 0 {
-        let note = format!("note: {} events of 0 ns, which have no place on this axis", format_count(source.without));
+        let note = format!("note: {} of 0 ns, without a place on this axis", caption::events(source.without));
         lines.extend(crate::cell::wrap(&note, options.columns));
     }
+    let note =
+        source.range().and_then(|(_, last)| caption::incomplete(context, source.start_ns(last), source.width_ns));
+    lines.extend(note.iter().flat_map(|note| crate::cell::wrap(note, options.columns)));
     lines.extend(caption::foot(context, options.columns));
     lines
 }

@@ -120,8 +120,8 @@ impl Summary {
     /// The summary as a table. A percentile with fewer than ten events beyond it has a question mark.
     pub fn lines(&self, context: &Context, filter: &str, columns: usize) -> Vec<Line> {
         let what = format!(
-            "{} events in {}, {}",
-            format_count(self.total.totals.count),
+            "{} in {}, {}",
+            caption::events(self.total.totals.count),
             format_duration(self.span_ns),
             self.quantity.word()
         );
