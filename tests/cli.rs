@@ -17,12 +17,19 @@ fn fails(arguments: &[&str], status: i32, says: &[&str]) {
 }
 
 #[test]
+fn an_exceeded_threshold_is_status_1_beside_the_table() {
+    let percentiles = |condition| latscope(&["percentiles", "-r", STORY, "-i", "1s", "--fail-if", condition]);
+    let exceeded = percentiles("p99 > 1ms for 2 intervals");
+    assert!(exceeded.out.starts_with(b"time"));
+    assert!(exceeded.failure(1).contains("p99 > 1ms for 2 intervals: so it was at 1.000s"));
+    percentiles("p99 > 10s").success();
+}
+
+#[test]
 fn a_failure_is_a_sentence_and_a_status() {
     fails(&["heatmap", "-r", "missing", "-o", "never.svg"], 3, &["missing: There is no such file."]);
     fails(&["summary", "-r", "LICENSE-MIT"], 3, &["The format is not known", "latscope formats"]);
-    fails(&["percentiles", "-r", STORY, "-i", "1s", "--fail-if", "p99 > 1ms for 2 intervals"], 1, &["so it was at"]);
     fails(&["percentiles", "-r", STORY, "--fail-if", "p99 = 1ms"], 2, &["--fail-if: p99 is compared by"]);
-    latscope(&["percentiles", "-r", STORY, "-i", "1s", "--fail-if", "p99 > 10s"]).success();
     fails(&["summary", "--for", "5"], 2, &["--for 5 needs a unit: 5s or 5m."]);
     fails(&["summary", "--for", "0s"], 2, &["--for must be longer than zero"]);
     fails(&["summary", "-s", "block", "--calls", "read"], 2, &["--calls is about system calls"]);
