@@ -430,7 +430,6 @@ static __always_inline int on_complete(struct request *rq, s32 error, u32 bytes,
 
 	if (!running)
 		return 0;
-	count(COMPLETED);
 	if (config.events || fallback)
 		issuer = bpf_map_lookup_elem(&in_flight, &key);
 	if (bytes < left) {

@@ -5,7 +5,6 @@
 
 /* Slots of `counts`. */
 enum counter {
-	COMPLETED,      /* times the tracepoint fired */
 	PARTIAL,        /* partial completions; the last one of a request is its event */
 	FLUSH_PARENT,   /* the parent of a flush, which never went to the device itself */
 	UNSTAMPED,      /* nobody knows when it was issued: left out */

@@ -89,8 +89,9 @@ pub struct Sample {
 }
 
 impl Options {
-    /// The default ring: half a second of a million events a second.
-    pub const RING_BYTES: u32 = 64 << 20;
+    /// The default ring: a quarter of a second of a million events a second. With the tables beside it, it stays below
+    /// what all kernel maps together may occupy, 64 MB.
+    pub const RING_BYTES: u32 = 32 << 20;
 
     /// Captures all of a source with these fields.
     pub fn new(source: Source, fields: FieldSet) -> Options {

@@ -80,9 +80,7 @@ impl Capture {
         tally.add(Anomaly::ReversedStamps, count(Counter::Reversed));
         self.context.tally = tally;
         self.context.cover(self.clock.now_ns());
-        for (key, counter) in
-            [("completions", Counter::Completed), ("own_stamps", Counter::OwnStamps), ("failed", Counter::Failed)]
-        {
+        for (key, counter) in [("own_stamps", Counter::OwnStamps), ("failed", Counter::Failed)] {
             if count(counter) > 0 {
                 self.context.properties.insert(key.to_owned(), count(counter).to_string());
             }

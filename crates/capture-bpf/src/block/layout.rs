@@ -9,7 +9,6 @@ pub const OBJECT: &[u8] = include_bytes!("../../../../bpf/block/block.bpf.o");
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Counter {
-    Completed,
     Partial,
     FlushParent,
     Unstamped,
@@ -139,7 +138,6 @@ mod tests {
     fn counters_have_the_numbers_of_c() {
         use Counter as C;
         let ours = [
-            (C::Completed, "COMPLETED"),
             (C::Partial, "PARTIAL"),
             (C::FlushParent, "FLUSH_PARENT"),
             (C::Unstamped, "UNSTAMPED"),
