@@ -81,7 +81,7 @@ impl Events for CallEvents {
 
     fn finish(mut self: Box<Self>, sink: &mut Sink) -> Result<Context, Error> {
         let waiting = self.tracing.find_waiting()?;
-        self.tracing.stop();
+        self.tracing.stop()?;
         while let (true, ControlFlow::Continue(())) = self.pass_on(Duration::ZERO, sink)? {}
         self.account()?;
         self.tracing.context.tally.add(Anomaly::Unfinished, waiting);

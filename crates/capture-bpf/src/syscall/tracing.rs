@@ -36,6 +36,8 @@ pub struct Tracing {
     comms: Vec<String>,
     ring_full: u64,
     refreshed_ns: i64,
+    /// The counts when detaching began, as calls meanwhile have only one end.
+    stopped: Option<[u64; COUNTS]>,
 }
 
 /// The configuration for events or, with a grid, histograms.
@@ -127,7 +129,8 @@ impl Tracing {
         let now = clock.now_ns();
         context.cover(now);
         let comms = options.push_down.comms.clone();
-        let mut tracing = Tracing { loaded, calls, clock, context, comms, ring_full: 0, refreshed_ns: now };
+        let mut tracing =
+            Tracing { loaded, calls, clock, context, comms, ring_full: 0, refreshed_ns: now, stopped: None };
         tracing.attach(single, few)?;
         uring.iter().flatten().try_for_each(|program| tracing.loaded.attach(program))?;
         Ok(tracing)
@@ -158,22 +161,25 @@ impl Tracing {
     }
 
     /// Detaches all programs.
-    pub fn stop(&mut self) {
+    pub fn stop(&mut self) -> Result<(), Error> {
+        self.stopped = Some(self.loaded.counts()?);
         self.loaded.detach_all();
         let offset_ns = MonotonicClock::measure().offset_ns;
         self.context.properties.insert("clock_offset_end_ns".into(), offset_ns.to_string());
+        Ok(())
     }
 
     /// Brings the account of losses up to date; `gone` are paths that could not be looked up.
     pub fn account(&mut self, gone: u64) -> Result<(), Error> {
         let counts = self.loaded.counts::<COUNTS>()?;
         let of = |count: Count| counts[count as usize];
+        let paired = self.stopped.unwrap_or(counts);
         let tally = &mut self.context.tally;
         *tally = Default::default();
         for (anomaly, count) in [
             (Anomaly::LostRecords, of(Count::RingFull) + of(Count::KeysFull) + self.loaded.recursion_misses()),
-            (Anomaly::UnpairedExit, of(Count::UnpairedExit)),
-            (Anomaly::UnpairedEnter, of(Count::UnpairedEnter)),
+            (Anomaly::UnpairedExit, paired[Count::UnpairedExit as usize]),
+            (Anomaly::UnpairedEnter, paired[Count::UnpairedEnter as usize]),
             (Anomaly::NeverReturn, of(Count::NeverReturns)),
             (Anomaly::ForeignCalls, of(Count::Foreign)),
             (Anomaly::EvictedInFlight, of(Count::UringFull)),
