@@ -1,4 +1,5 @@
 //! Live block requests on a real loop device, held against the kernel's own accounts.
+#![allow(clippy::unwrap_used, reason = "a test may stop where it cannot go on")]
 
 #[path = "block/device.rs"]
 mod device;

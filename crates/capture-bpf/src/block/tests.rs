@@ -1,5 +1,6 @@
 //! What only happens on other kernels than the one that runs the tests.
 
+#[allow(dead_code, reason = "the tests beside the crate use more of it")]
 #[path = "../../tests/block/device.rs"]
 mod device;
 

@@ -36,6 +36,7 @@ impl MonotonicClock {
 }
 
 /// Now, as `bpf_ktime_get_ns` has it.
+#[allow(clippy::unnecessary_cast, reason = "the parts have 32 bits on some machines")]
 fn monotonic_ns() -> i64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is a timespec that outlives the call, which writes nothing else.
