@@ -43,7 +43,7 @@ install: build ## to PREFIX (/usr/local)
 	install -D -m 755 $(PROGRAM) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/latscope
 
 packages-demo:
-	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make linux-perf fio
+	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make fio
 
 packages-test:
 	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio chromium

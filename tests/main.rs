@@ -10,6 +10,7 @@ mod golden;
 mod hostile;
 mod house;
 mod known_truth;
+mod live;
 mod perf_script;
 mod picture;
 mod program;

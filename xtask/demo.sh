@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Records ten seconds of this machine's block I/O under a mixed load and leaves pictures in demo/.
-# Without root or perf it says so and takes the recorded trace of testdata/ instead.
+# Records ten seconds of this machine's I/O under a mixed load, block requests and system calls side by side, and leaves
+# pictures in demo/. Without the rights to capture it says so and takes the recorded trace of testdata/ instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 latscope=target/release/latscope
@@ -10,6 +10,9 @@ mkdir -p "$out"
 
 load() { # a mixed load on scratch files: random reads and writes, flushes, and an archive of the system's documentation
     local scratch=$1
+    # Reads of the archive shall reach the device.
+    sync
+    echo 3 >/proc/sys/vm/drop_caches 2>/dev/null || true
     fio --name=mixed --directory="$scratch" --size=128m --rw=randrw --rwmixread=70 --bsrange=4k-128k --ioengine=psync \
         --numjobs=2 --direct=1 --fsync=64 --time_based --runtime="$seconds" --group_reporting --output="$out/fio.txt" &
     local fio=$!
@@ -19,34 +22,37 @@ load() { # a mixed load on scratch files: random reads and writes, flushes, and 
     wait "$tar" || true
 }
 
-record() {
-    local scratch
+if [ "${1-}" = load ]; then
+    load "$2"
+    exit
+fi
+
+record() { # both captures see the same load, for each runs the rest of the line
+    local scratch status=0
     scratch=$(mktemp -d -p . .demo-scratch.XXXXXX)
-    trap 'rm -rf "$scratch"' RETURN
-    # Reads of the archive shall reach the device.
-    sync
-    echo 3 >/proc/sys/vm/drop_caches 2>/dev/null || true
-    perf record -q -a -o "$out/perf.data" -e block:block_rq_issue -e block:block_rq_complete -e block:block_rq_requeue \
-        -- sleep "$((seconds + 1))" 2>"$out/perf.log" &
-    local perf=$!
-    sleep 0.5
-    load "$scratch"
-    wait "$perf"
+    "$latscope" record -s block -w "$out/block.lat" -- \
+        "$latscope" record -s io -w "$out/io.lat" 'proc.name in (fio, tar)' -- \
+        ./xtask/demo.sh load "$scratch" 2>"$out/record.log" || status=$?
+    rm -rf "$scratch"
+    return "$status"
 }
 
-trace=$out/perf.data
 why=
-if [ "$(id -u)" -ne 0 ]; then why="not root"; elif ! command -v perf >/dev/null; then why="no perf"; elif ! command -v fio >/dev/null; then why="no fio"; fi
-if [ -z "$why" ]; then
-    echo "Recording $seconds seconds of block I/O under fio and tar ..."
-    rm -f "$trace"
-    record || why="perf record failed: $(tail -n 1 "$out/perf.log")"
-    [ -n "$why" ] || "$latscope" summary -r "$trace" --json >/dev/null 2>&1 || why="perf recorded no block I/O here"
+if ! command -v fio >/dev/null; then
+    why="no fio"
+else
+    echo "Recording $seconds seconds of I/O under fio and tar ..."
+    rm -f "$out/block.lat" "$out/io.lat"
+    record || why=$(tail -n 1 "$out/record.log")
 fi
 if [ -n "$why" ]; then
     echo "Nothing was recorded on this machine ($why); these are pictures of the recorded trace in testdata/."
     trace=$out/story.txt.gz
     cp testdata/perf_script/story_2s.txt.gz "$trace"
+else
+    trace=$out/block.lat
+    "$latscope" heatmap -r "$out/io.lat" --by kind -o "$out/calls.svg" 'kind in (read, write, sync)'
+    "$latscope" summary -r "$out/io.lat" --by comm,name >"$out/calls.txt"
 fi
 
 "$latscope" heatmap -r "$trace" -o "$out/latency.svg"
@@ -59,6 +65,7 @@ fi
 
 "$latscope" spectrogram -r "$trace"
 cat "$out/histogram.txt" "$out/summary.txt"
+[ -n "$why" ] || cat "$out/calls.txt"
 echo
-echo "The trace and the pictures are in $out/:"
+echo "The traces and the pictures are in $out/:"
 ls -1 "$out"

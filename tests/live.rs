@@ -1,0 +1,14 @@
+//! Live capture against the truth: a device and a pipe of known latency, what others say about the same run, and what
+//! record leaves behind whatever happens to it.
+//!
+//! Needs root and eBPF; elsewhere each test says why it is skipped. The machine may be busy: nothing is asserted about
+//! how fast something was, only about order, counts, and bounds that hold however long a process waits for a CPU.
+
+mod agreement;
+mod filters;
+mod hours;
+mod killed;
+mod known_truth;
+mod lab;
+mod recording;
+mod views;
