@@ -2,8 +2,8 @@
 //!
 //! A minute here; `benches/hours.sh` runs it for as long as wanted.
 
-use super::lab::{Background, Disk, alone, counts, detach, events, fio_command, number, signal};
-use crate::program::{command, end, latscope};
+use super::lab::{Background, Disk, alone, counts, detach, events, fio_command};
+use crate::program::{command, end};
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -88,5 +88,4 @@ fn memory_stays_and_counts_stay_right() {
         assert_eq!(ended.status, Some(0), "{}", ended.err);
         assert!(!ended.err.contains("map was full"), "{}", ended.err);
     }
-    let _ = (number, signal, latscope);
 }

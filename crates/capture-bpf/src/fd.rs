@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 
 /// More files are not remembered; then all are looked up anew.
 const KEPT: usize = 1 << 16;
-/// A file that was not found is looked for again after this time, not at each of its events.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// A file that was not found is looked for again, not at each of its events, but after as long as it has been missed;
+/// at least and at most after these times. (Whoever opened it first may be gone while others read it.)
+const AGAIN_AFTER: Duration = Duration::from_millis(1);
+const AGAIN_WITHIN: Duration = Duration::from_secs(1);
 /// Without a descriptor (a registered file of io_uring) so many of the process are tried.
 const TRIED: usize = 1024;
 
@@ -46,8 +48,8 @@ pub struct Paths {
 
 enum Known {
     Path(String),
-    /// Not found at that time.
-    Gone(Instant),
+    /// Not found when first and when last looked for.
+    Gone(Instant, Instant),
 }
 
 impl Paths {
@@ -92,19 +94,22 @@ impl Paths {
 
     fn named(&mut self, file: &File, given: bool, look: impl Fn(&File) -> Option<String>) -> Option<&str> {
         let key = (file.dev, file.inode, file.generation);
-        let due = match self.known.get(&key) {
-            Some(Known::Path(_)) => false,
-            Some(Known::Gone(_)) if given => true,
-            Some(Known::Gone(at)) => at.elapsed() >= AGAIN_AFTER,
-            None => true,
-        };
-        if due {
-            match look(file) {
-                Some(path) => self.remember(key, Known::Path(path)),
-                None => {
-                    self.gone += u64::from(!self.known.contains_key(&key));
-                    self.remember(key, Known::Gone(Instant::now()));
+        let now = Instant::now();
+        let missed_since = match self.known.get(&key) {
+            Some(Known::Path(_)) => return self.known_path(key),
+            Some(Known::Gone(first, last)) => {
+                if !given && now - *last < (*last - *first).clamp(AGAIN_AFTER, AGAIN_WITHIN) {
+                    return None;
                 }
+                Some(*first)
+            }
+            None => None,
+        };
+        match look(file) {
+            Some(path) => self.remember(key, Known::Path(path)),
+            None => {
+                self.gone += u64::from(missed_since.is_none());
+                self.remember(key, Known::Gone(missed_since.unwrap_or(now), now));
             }
         }
         self.known_path(key)
@@ -120,7 +125,7 @@ impl Paths {
     fn known_path(&self, key: (u32, u64, u32)) -> Option<&str> {
         match self.known.get(&key)? {
             Known::Path(path) => Some(path),
-            Known::Gone(_) => None,
+            Known::Gone(..) => None,
         }
     }
 }
