@@ -37,12 +37,13 @@ record() { # both captures see the same load, for each runs the rest of the line
     return "$status"
 }
 
+# What an earlier run left must not pass for this one's.
+rm -f "$out"/{block,io}.lat "$out"/story.txt.gz "$out"/calls.{svg,txt} "$out"/fio.txt
 why=
 if ! command -v fio >/dev/null; then
     why="no fio"
 else
     echo "Recording $seconds seconds of I/O under fio and tar ..."
-    rm -f "$out/block.lat" "$out/io.lat"
     record || why=$(tail -n 1 "$out/record.log")
 fi
 if [ -n "$why" ]; then

@@ -173,11 +173,6 @@ impl Background {
         fds.flatten().map(target).filter(|target| target.to_string_lossy().contains("bpf_link")).count()
     }
 
-    /// Standard output so far.
-    pub fn shown(&self) -> String {
-        String::from_utf8_lossy(&std::fs::read(&self.out).unwrap_or_default()).into_owned()
-    }
-
     /// Standard error so far.
     pub fn said(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.err).unwrap_or_default()).into_owned()
