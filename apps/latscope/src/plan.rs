@@ -200,7 +200,7 @@ fn reading(input: &args::Input) -> Result<Reading, Failure> {
         latency_unit_ns: unit(&input.units_latency)?,
     };
     Ok(Reading {
-        files: input.read.clone(),
+        files: files(&input.read, format)?,
         live,
         format,
         all_syscalls: input.source == Some(args::Source::Syscall),
@@ -208,6 +208,25 @@ fn reading(input: &args::Input) -> Result<Reading, Failure> {
         from_queue: input.latency == args::Latency::Request,
         filter: filter(&input.filter, input.source.filter(|_| !input.read.is_empty()))?,
     })
+}
+
+/// The files to read: of a folder of results, those that are in it.
+fn files(typed: &[PathBuf], format: Option<Format>) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in typed {
+        let tree = match format {
+            None => latscope_capture_file::tree(path).map_err(|error| Failure::Input(error.to_string()))?,
+            Some(_) => None,
+        };
+        match tree {
+            None => files.push(path.clone()),
+            Some(tree) => {
+                tree.left_out.iter().for_each(|said| eprintln!("latscope: {said}"));
+                files.extend(tree.files);
+            }
+        }
+    }
+    Ok(files)
 }
 
 fn live(source: Option<args::Source>, typed: &args::Live) -> Result<Live, Failure> {

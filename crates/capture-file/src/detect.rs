@@ -1,7 +1,7 @@
 //! Which format a file has, from its content only.
 
 use crate::input::Input;
-use crate::{Error, Place, fio_log, lat, parquet, perf_data, perf_script, two_columns};
+use crate::{Error, Place, fio_hist, fio_json, fio_log, lat, parquet, perf_data, perf_script, smallfile, two_columns};
 use latscope_event::FieldSet;
 
 /// The answer of a format about the beginning of a file.
@@ -28,8 +28,14 @@ pub enum Format {
     PerfData,
     /// Text of `perf script`.
     PerfScript,
+    /// A log of fio that holds histograms: no events, see [`SeriesReader`](crate::SeriesReader).
+    FioHist,
+    /// What fio prints as JSON: no events, see [`SeriesReader`](crate::SeriesReader).
+    FioJson,
     /// A log of fio that holds every I/O.
     FioLog,
+    /// Response times of smallfile.
+    Smallfile,
     /// Two columns: time and latency.
     TwoColumns,
 }
@@ -42,7 +48,10 @@ impl Format {
         Format::ParquetSeries,
         Format::PerfData,
         Format::PerfScript,
+        Format::FioJson,
+        Format::FioHist,
         Format::FioLog,
+        Format::Smallfile,
         Format::TwoColumns,
     ];
 
@@ -54,7 +63,10 @@ impl Format {
             Format::ParquetSeries => "parquet_series",
             Format::PerfData => "perf_data",
             Format::PerfScript => "perf_script",
+            Format::FioHist => "fio_hist",
+            Format::FioJson => "fio_json",
             Format::FioLog => "fio_log",
+            Format::Smallfile => "smallfile",
             Format::TwoColumns => "two_columns",
         }
     }
@@ -67,9 +79,17 @@ impl Format {
             Format::ParquetSeries => "histograms over time in Parquet, as convert --series writes them",
             Format::PerfData => "what perf record writes: plain, compressed, piped, or a folder of threads",
             Format::PerfScript => "text of perf script, with whatever columns",
+            Format::FioHist => "logs of fio's write_hist_log: histograms of completion latencies, of any version",
+            Format::FioJson => "fio's --output-format=json+: a histogram for each job",
+            Format::Smallfile => "response times of smallfile (rsptimes_*.csv)",
             Format::FioLog => "logs of fio's write_lat_log: lat, slat and clat of every I/O, of any version",
             Format::TwoColumns => "text: time of completion and latency, as trace2heatmap reads it",
         }
+    }
+
+    /// Whether files of this format hold histograms, no events.
+    pub fn is_series(self) -> bool {
+        matches!(self, Format::ParquetSeries | Format::FioHist | Format::FioJson)
     }
 
     /// The fields that files of this format can fill.
@@ -77,10 +97,11 @@ impl Format {
         match self {
             Format::Lat => lat::FILLS,
             Format::Parquet => parquet::FILLS,
-            Format::ParquetSeries => FieldSet::default(),
+            Format::ParquetSeries | Format::FioHist | Format::FioJson => FieldSet::default(),
             Format::PerfData => perf_data::FILLS,
             Format::PerfScript => perf_script::FILLS,
             Format::FioLog => fio_log::FILLS,
+            Format::Smallfile => smallfile::FILLS,
             Format::TwoColumns => two_columns::FILLS,
         }
     }
@@ -91,7 +112,10 @@ impl Format {
             Format::Parquet | Format::ParquetSeries => parquet::detect(input, self),
             Format::PerfData => perf_data::detect(input),
             Format::PerfScript => perf_script::detect(input.head()),
+            Format::FioHist => fio_hist::detect(input),
+            Format::FioJson => fio_json::detect(input.head()),
             Format::FioLog => fio_log::detect(input),
+            Format::Smallfile => smallfile::detect(input.head()),
             Format::TwoColumns => two_columns::detect(input.head()),
         }
     }

@@ -86,6 +86,11 @@ impl<'a> Input<'a> {
         Input::sniff(name.into(), None, bytes, None)
     }
 
+    /// Bytes in memory that nobody else needs.
+    pub fn from_vec(name: &str, bytes: Vec<u8>) -> Result<Input<'static>, Error> {
+        Input::sniff(name.into(), None, io::Cursor::new(bytes), None)
+    }
+
     fn sniff(
         name: String,
         path: Option<PathBuf>,

@@ -8,21 +8,28 @@ mod arrow_columns;
 mod block_pairs;
 mod detect;
 mod error;
+mod fio_hist;
+mod fio_json;
 mod fio_log;
 mod fio_name;
+mod fio_tree;
 mod input;
 mod lat;
 mod parquet;
 mod perf_data;
 mod perf_script;
 mod scan;
+mod series_reader;
+mod smallfile;
 mod syscall_pairs;
 mod two_columns;
 
 pub use detect::{Detected, Format};
 pub use error::{Error, Place};
+pub use fio_tree::{Tree, tree};
 pub use lat::LatWriter;
-pub use parquet::{ParquetWriter, SeriesHeader, SeriesReader, SeriesRow, write_series_parquet};
+pub use parquet::{ParquetWriter, write_series_parquet};
+pub use series_reader::{SeriesHeader, SeriesReader, SeriesRow};
 pub use two_columns::TwoColumns;
 
 use latscope_event::{Anomaly, Batch, Context, FieldSet};
@@ -95,11 +102,17 @@ fn read_input(mut input: input::Input, options: &ReadOptions, sink: &mut Sink) -
     };
     let cut = std::sync::Arc::clone(&input.cut);
     let context = match format {
+        Format::FioHist | Format::FioJson => Err(Error::new(
+            &input.name,
+            Place::File,
+            "This file holds histograms, not events; give it as a file (not through a pipe) to a view.",
+        )),
         Format::FioLog => fio_log::read(input, options, sink),
         Format::Lat => lat::read(input, options, sink),
         Format::Parquet | Format::ParquetSeries => parquet::read(input, options, sink),
         Format::PerfData => perf_data::read(input, options, sink),
         Format::PerfScript => perf_script::read(input, options, sink),
+        Format::Smallfile => smallfile::read(input, options, sink),
         Format::TwoColumns => two_columns::read(input, options, sink),
     };
     context.map(|mut context| {

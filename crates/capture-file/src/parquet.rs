@@ -9,7 +9,7 @@ mod series;
 mod write;
 
 pub use read::{FILLS, read};
-pub use series::{SeriesHeader, SeriesReader, SeriesRow, write_series_parquet};
+pub use series::{ParquetSeries, write_series_parquet};
 pub use write::ParquetWriter;
 
 use crate::arrow_columns::{context_json, io_error};

@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use latscope_capture_file::{Error, Format, ReadOptions, format_of, read};
+use latscope_capture_file::{Error, Format, ReadOptions, SeriesReader, SeriesRow, format_of, read};
 use latscope_event::{Anomaly, Clock, Context, Field, FieldSet};
+use latscope_histogram::{Grid, Histogram};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -149,4 +150,381 @@ fn ramps_unified_reports_and_cut_files() {
     let (two, context) = events(&cut).unwrap();
     assert!(two.len() > 160 && context.tally.get(Anomaly::Truncated) == 1, "{}", two.len());
     assert_eq!((two[0].job.as_str(), two[160].job.as_str()), ("z.1", "z.1"));
+}
+
+fn rows(path: &Path) -> Result<(Vec<SeriesRow>, Context), Error> {
+    let mut reader = SeriesReader::open(path, None)?;
+    assert!(reader.is_uneven() && reader.header().group_fields == ["kind", "job", "host"]);
+    let rows = reader.by_ref().collect::<Result<Vec<_>, _>>()?;
+    Ok((rows, reader.context().clone()))
+}
+
+/// Holds rows against the completions of one direction: each must have exactly those that come next, and the time of the
+/// last of them. Returns how many are in no row, since fio writes none after the last.
+fn check_rows(rows: &[SeriesRow], events: &[Event], kind: &str) -> u64 {
+    let mut events = events.iter().filter(|event| event.kind == kind);
+    let (mut before, mut seen) = (None, 0);
+    for row in rows.iter().filter(|row| row.groups[0] == kind) {
+        let end_ns = row.time_ns + row.width_ns as i64;
+        assert!(before.is_none_or(|before| before == row.time_ns), "rows join");
+        before = Some(end_ns);
+        let mut truth = Histogram::new(row.histogram.grid(), false);
+        let mut last_ns = end_ns;
+        for event in events.by_ref().take(row.histogram.totals().count as usize) {
+            truth.record(event.latency_ns, 0);
+            last_ns = event.start_ns + event.latency_ns as i64;
+        }
+        assert!(
+            (0..=20_000_000).contains(&(end_ns - last_ns)),
+            "{kind} {end_ns}: the last completion was at {last_ns}"
+        );
+        let truth = truth.to_sparse();
+        assert_eq!(row.histogram.indices(), truth.indices(), "{kind} {end_ns}");
+        assert_eq!(row.histogram.counts(), truth.counts(), "{kind} {end_ns}");
+        seen += 1;
+    }
+    assert!(seen > 3, "{kind}: there are rows");
+    events.count() as u64
+}
+
+/// Each row holds exactly what the log of every I/O of the same run says that it must, also where fio's server summed up.
+#[test]
+fn rows_hold_what_the_log_of_every_io_says() {
+    for (hist, clat, power, repaired) in [
+        ("A_clat_hist.1.log.zst", "A_clat.1.log.zst", 6, false),
+        ("A_clat_hist.2.log.zst", "A_clat.2.log.zst", 6, false),
+        ("A_clat_hist.3.log.zst", "A_clat.3.log.zst", 6, false),
+        ("A_clat_hist.4.log.zst", "A_clat.4.log.zst", 6, false),
+        ("B_clat_hist.1.log.zst", "B_clat.1.log.zst", 3, false),
+        ("H_clat_hist.1.log.127.0.0.2.zst", "H_clat.1.log.127.0.0.2.zst", 3, true),
+        ("H_clat_hist.1.log.127.0.0.3.zst", "H_clat.1.log.127.0.0.3.zst", 3, true),
+        ("H_clat_hist.2.log.127.0.0.2.zst", "H_clat.2.log.127.0.0.2.zst", 3, true),
+        ("H_clat_hist.2.log.127.0.0.3.zst", "H_clat.2.log.127.0.0.3.zst", 3, true),
+    ] {
+        let path = fixture("fio_hist", hist);
+        assert_eq!(format_of(&path), Ok(Format::FioHist), "{hist}");
+        let (rows, context) = rows(&path).unwrap();
+        let (events, _) = events(&fixture("fio_log", clat)).unwrap();
+        assert_eq!(context.tally.get(Anomaly::SummedRows), if repaired { rows.len() as u64 - 4 } else { 0 }, "{hist}");
+        for row in &rows {
+            assert_eq!((&row.groups[1], row.groups[2] == "-"), (&events[0].job, events[0].host.is_none()));
+            assert_eq!(row.histogram.grid().power(), power);
+        }
+        let left = check_rows(&rows, &events, "read") + check_rows(&rows, &events, "write");
+        let lost = context.tally.get(Anomaly::LostTail);
+        assert!(lost > 0 && lost < 6 * left.max(1), "{hist}: {left} are in no row, {lost} were estimated");
+    }
+}
+
+#[test]
+fn bins_of_microseconds() {
+    for (hist, clat) in [("G_clat_hist.1.log.zst", "G_clat.1.log.zst"), ("G_clat_hist.2.log.zst", "G_clat.2.log.zst")] {
+        let (rows, _) = rows(&fixture("fio_hist", hist)).unwrap();
+        let (events, _) = events(&fixture("fio_log", clat)).unwrap();
+        for kind in ["read", "write"] {
+            let mut events = events.iter().filter(|event| event.kind == kind);
+            for row in rows.iter().filter(|row| row.groups[0] == kind) {
+                let totals = row.histogram.totals();
+                let of_row: Vec<u64> =
+                    events.by_ref().take(totals.count as usize).map(|event| event.latency_ns).collect();
+                let (min, max) = (of_row.iter().min().unwrap(), of_row.iter().max().unwrap());
+                // A bin of fio 2 is 1 us wide or a 64th; what shares of it fall where is not known within it.
+                let bin = |ns: u64| (ns / 64).max(1000);
+                assert!(totals.min.abs_diff(*min) <= bin(*min) && totals.max.abs_diff(*max) <= bin(*max), "{totals:?}");
+                let mean = of_row.iter().sum::<u64>() as f64 / of_row.len() as f64 + 500.0;
+                assert!((totals.mean().unwrap() / mean - 1.0).abs() < 0.01);
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_made_by_hand() {
+    let (rows_a, context) = rows(&fixture("fio_hist", "ex_clat_hist.1.log.hostA.zst")).unwrap();
+    let middles: Vec<i64> = rows_a.iter().map(|row| row.time_ns + row.width_ns as i64 / 2).collect();
+    // 50.5, 152.5, 256, 381.5 ms, and half a millisecond; the first row is as wide as the others, but begins with the job.
+    assert_eq!(middles, [50_750_000, 153_000_000, 256_500_000, 382_000_000]);
+    assert_eq!((context.host.as_deref(), rows_a[0].groups[1].as_str()), (Some("hostA"), "ex.1"));
+    assert!(rows_a.iter().all(|row| row.histogram.counts() == [10]));
+    let (one, _) = rows(&fixture("fio_hist", "one_clat_hist.1.log.zst")).unwrap();
+    assert_eq!((one.len(), one[0].histogram.totals().min), (1, 148_897_792));
+    for name in ["u_clat_hist.1.log", "r_clat_hist.1.log"] {
+        assert!(!rows(&fixture("fio_hist", name)).unwrap().0.is_empty());
+    }
+    let (none, context) = rows(&fixture("fio_hist", "n_clat_hist.1.log")).unwrap();
+    assert_eq!((none.len(), context.tally.get(Anomaly::EmptyLog)), (0, 1));
+}
+
+#[test]
+fn histogram_logs_that_cannot_be_used_say_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x_clat_hist.1.log");
+    let line = |time: u64, bins: usize, counts: &[(usize, u64)]| {
+        let mut row = vec![time, 0, 4096];
+        row.resize(3 + bins, 0);
+        counts.iter().for_each(|&(bin, count)| row[3 + bin] = count);
+        row.iter().map(u64::to_string).collect::<Vec<_>>().join(", ") + "\n"
+    };
+    let read = |text: String| {
+        std::fs::write(&path, text).unwrap();
+        rows(&path)
+    };
+    for (text, why) in [
+        (line(100, 1856, &[]) + &line(200, 1856, &[]), "All counts are zero"),
+        (line(100, 1856, &[(700, 1), (900, 40)]) + &line(200, 1856, &[(700, 1)]), "786 us"),
+        (line(100, 1856, &[(1800, 1 << 45)]), "beyond all reason"),
+    ] {
+        assert!(read(text).unwrap_err().message.contains(why), "{why}");
+    }
+    // After a stall there are several rows of one moment.
+    let burst = [100, 200, 3500, 3500, 3500, 3501].map(|time| line(time, 58, &[(time as usize / 100, 1)]));
+    let (burst, _) = read(burst.concat()).unwrap();
+    let widths: Vec<u64> = burst.iter().map(|row| row.width_ns / 1_000_000).collect();
+    assert_eq!(widths, [100, 100, 3300, 0, 0, 1]);
+    let hostile = line(100, 29, &[(3, 1)]) + "\n1, 2, 3\n" + &line(200, 29, &[(28, 7)]) + "9, -1";
+    let (two, context) = read(hostile).unwrap();
+    let tally = |anomaly| context.tally.get(anomaly);
+    assert_eq!((two.len(), tally(Anomaly::UnparsedLines), tally(Anomaly::LastBin)), (2, 2, 7));
+    assert_eq!(context.properties["first_line_not_understood"], "3: fewer columns than the rows before");
+    // Two jobs in one file.
+    let jobs = read([100, 200, 90, 190].map(|time| line(time, 29, &[(5, 1)])).concat()).unwrap().0;
+    assert_eq!(jobs.iter().map(|row| (row.groups[1].as_str(), row.width_ns / 1_000_000)).collect::<Vec<_>>().len(), 4);
+}
+
+/// The histograms of a whole job hold what its log of every I/O says.
+#[test]
+fn json_holds_every_io_of_the_run() {
+    for (json, logs, unit_ns) in [
+        ("A.json.zst", vec!["A_clat.1.log.zst", "A_clat.2.log.zst", "A_clat.3.log.zst", "A_clat.4.log.zst"], 1),
+        (
+            "H.json.zst",
+            vec![
+                "H_clat.1.log.127.0.0.2.zst",
+                "H_clat.1.log.127.0.0.3.zst",
+                "H_clat.2.log.127.0.0.2.zst",
+                "H_clat.2.log.127.0.0.3.zst",
+            ],
+            1,
+        ),
+    ] {
+        let path = fixture("fio_json", json);
+        assert_eq!(format_of(&path), Ok(Format::FioJson));
+        let (rows, context) = rows(&path).unwrap();
+        assert_eq!((context.clock, context.properties["fio_version"].as_str()), (Clock::wall(), "fio-3.33"));
+        for kind in ["read", "write"] {
+            let mut ours = Histogram::new(Grid::FINE, false);
+            rows.iter().filter(|row| row.groups[0] == kind).for_each(|row| ours.add(&row.histogram));
+            let mut truth = Histogram::new(Grid::FINE, false);
+            for log in &logs {
+                let (events, _) = events(&fixture("fio_log", log)).unwrap();
+                events
+                    .iter()
+                    .filter(|event| event.kind == kind)
+                    .for_each(|event| truth.record(event.latency_ns * unit_ns, 0));
+            }
+            assert!(ours.buckets().eq(truth.buckets()), "{json} {kind}");
+            let (ours, truth) = (ours.totals(), truth.totals());
+            assert_eq!((ours.count, ours.min, ours.max), (truth.count, truth.min, truth.max));
+            assert!((ours.mean().unwrap() - truth.mean().unwrap()).abs() < 0.5);
+        }
+        if json.starts_with('H') {
+            let mut hosts: Vec<_> = rows.iter().map(|row| row.groups[2].as_str()).collect();
+            hosts.sort_unstable();
+            hosts.dedup();
+            assert_eq!(hosts, ["127.0.0.2", "127.0.0.3"]);
+        }
+    }
+    let (old, _) = rows(&fixture("fio_json", "G_jsonplus.json.zst")).unwrap();
+    assert_eq!((old.len(), old[0].histogram.totals().count, old[0].histogram.totals().max), (1, 201, 4_179_000));
+    assert_eq!(old[0].time_ns + old[0].width_ns as i64, 1_795_225_450_180_000_000);
+}
+
+#[test]
+fn json_with_a_banner_without_bins_or_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("output.0.host");
+    let all = unpacked(&fixture("fio_json", "A.json.zst"));
+    std::fs::write(&path, format!("a banner\nfio: a warning\n{all}\nfio text\n")).unwrap();
+    let (rows_of_all, _) = rows(&path).unwrap();
+    assert_eq!(rows_of_all, rows(&fixture("fio_json", "A.json.zst")).unwrap().0);
+    std::fs::write(&path, all.replace("\"bins\"", "\"none\"")).unwrap();
+    assert!(rows(&path).unwrap_err().message.contains("json+"));
+    std::fs::write(&path, &all[..all.len() / 2]).unwrap();
+    assert!(rows(&path).unwrap_err().message.contains("damaged"));
+}
+
+#[test]
+fn response_times_of_smallfile() {
+    let path = fixture("smallfile", "rsptimes_00_vm_create_1795225091.1155882.csv.zst");
+    assert_eq!(format_of(&path), Ok(Format::Smallfile));
+    let mut first = None;
+    let mut count = 0;
+    let context = read(&path, &ReadOptions::new(FieldSet::EVERY), &mut |_, batch| {
+        let text = |field| batch.text(field, 0).unwrap().to_string();
+        let texts = [Field::Kind, Field::Name, Field::Host, Field::Job].map(text);
+        first.get_or_insert((batch.time()[0], batch.latency()[0], texts));
+        count += batch.len();
+        ControlFlow::Continue(())
+    });
+    let expected = ["write", "create", "vm", "00"].map(str::to_string);
+    assert_eq!(first, Some((1_795_225_091_115_588_200 + 47_000, 146_000, expected)));
+    assert_eq!((count, context.unwrap().clock), (unpacked(&path).lines().count(), Clock::wall()));
+}
+
+#[test]
+fn a_folder_of_results_counts_each_io_once() {
+    let top = tempfile::tempdir().unwrap();
+    let folder = top.path().join("results/00000000/id-1234abcd");
+    std::fs::create_dir_all(&folder).unwrap();
+    let put = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    let names = |tree: &latscope_capture_file::Tree| -> Vec<String> {
+        tree.files.iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_string()).collect()
+    };
+    let row = "5, 409153, 0, 4096, 0\n";
+    put("notes.txt", "nothing");
+    let error = latscope_capture_file::tree(top.path()).unwrap_err();
+    assert!(error.message.contains("no log of fio"), "{error}");
+    put("output.0.vm1", &unpacked(&fixture("fio_json", "A.json.zst")));
+    let json = latscope_capture_file::tree(top.path()).unwrap().unwrap();
+    assert_eq!((names(&json), json.left_out), (vec!["output.0.vm1".to_string()], None));
+    for kind in ["clat", "lat", "slat", "bw", "iops"] {
+        put(&format!("output.0_{kind}.1.log.vm1"), row);
+        put(&format!("output.0_{kind}.1.log.vm2"), row);
+    }
+    put("output.1_clat.1.log.vm1", "");
+    put("output.2_clat.1.log.vm1", "500, 9000, 0, 0, 0\n");
+    put("output.0_clat_hist.1.log.vm1", "100, 0, 4096, 1\n");
+    let tree = latscope_capture_file::tree(top.path()).unwrap().unwrap();
+    assert_eq!(names(&tree), ["output.0_clat.1.log.vm1", "output.0_clat.1.log.vm2"]);
+    let said = tree.left_out.unwrap();
+    for part in ["2 logs of completion latency", "2 logs of total", "1 histogram logs", "1 JSON", "1 logs of averages"]
+    {
+        assert!(said.contains(part), "{said}");
+    }
+    assert_eq!(latscope_capture_file::tree(&folder.join("notes.txt")), Ok(None));
+}
+
+/// Runs fio here; none where it is not installed.
+fn fio(folder: &Path, arguments: &[&str]) -> Option<serde_json::Value> {
+    let mut command = std::process::Command::new("fio");
+    command.current_dir(folder).args(["--output-format=json+", "--output=run.json"]).args(arguments);
+    match command.output() {
+        Ok(ended) => assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr)),
+        Err(error) => {
+            eprintln!("skipped: fio cannot be run: {error}");
+            return None;
+        }
+    }
+    let text = std::fs::read_to_string(folder.join("run.json")).unwrap();
+    Some(serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap())
+}
+
+const JOB: [&str; 10] = [
+    "--name=j",
+    "--filename=data",
+    "--size=4m",
+    "--rw=randrw",
+    "--bs=4k",
+    "--ioengine=psync",
+    "--runtime=2",
+    "--time_based",
+    "--rate_iops=400,300",
+    "--write_lat_log=run",
+];
+
+/// fio says of its own run what we say of its logs: the count, and percentiles to the last digit.
+#[test]
+fn a_run_of_fio_agrees_with_its_own_summary() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = ["--write_hist_log=run", "--log_hist_msec=100", "--numjobs=2", "--log_unix_epoch=1"];
+    let Some(json) = fio(folder.path(), &[&JOB[..], &more].concat()) else { return };
+    let (from_json, _) = rows(&folder.path().join("run.json")).unwrap();
+    for (at, job) in json["jobs"].as_array().unwrap().iter().enumerate() {
+        let log = folder.path().join(format!("run_clat.{}.log", at + 1));
+        let (events, context) = events(&log).unwrap();
+        assert_eq!(context.clock, Clock::wall());
+        let (hist_rows, hist_context) = rows(&folder.path().join(format!("run_clat_hist.{}.log", at + 1))).unwrap();
+        for kind in ["read", "write"] {
+            let mut histogram = Histogram::new(Grid::FINE, false);
+            let ours = events.iter().filter(|event| event.kind == kind);
+            ours.for_each(|event| histogram.record(event.latency_ns, 0));
+            assert_eq!(histogram.totals().count, job[kind]["total_ios"].as_u64().unwrap());
+            check_percentiles(&histogram, &job[kind]["clat_ns"]["percentile"]);
+            let mut stored = Histogram::new(Grid::FINE, false);
+            from_json
+                .iter()
+                .filter(|row| row.groups[0] == kind)
+                .skip(at)
+                .take(1)
+                .for_each(|row| stored.add(&row.histogram));
+            assert!(stored.buckets().eq(histogram.buckets()), "the histogram of the JSON is that of the log");
+            check_rows(&hist_rows, &events, kind);
+        }
+        assert_eq!(hist_context.tally.get(Anomaly::SummedRows), 0);
+    }
+}
+
+/// fio's rule: the middle of the first bucket up to which there are as many values as the percentile asks for.
+fn check_percentiles(histogram: &Histogram, percentiles: &serde_json::Value) {
+    for percentile in ["50.000000", "90.000000", "95.000000", "99.000000", "99.900000"] {
+        let wanted = percentile.parse::<f64>().unwrap() / 100.0 * histogram.totals().count as f64;
+        let mut sum = 0;
+        let (index, ..) = histogram
+            .buckets()
+            .find(|&(_, count, _)| {
+                sum += count;
+                sum as f64 >= wanted
+            })
+            .unwrap();
+        let (lower, end) = (Grid::FINE.lower(index), Grid::FINE.upper(index) + 1);
+        assert_eq!(percentiles[percentile], lower + (end - lower) / 2, "p{percentile}");
+    }
+}
+
+/// Over the net fio damages its histogram logs; what we make of them is what the log of every I/O says.
+#[test]
+fn a_run_of_fio_over_the_net_is_repaired() {
+    let folder = tempfile::tempdir().unwrap();
+    let server_at = "ip:127.0.0.9,18765";
+    let server = std::process::Command::new("fio")
+        .current_dir(folder.path())
+        .arg(format!("--server={server_at}"))
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn();
+    let Ok(mut server) = server else {
+        eprintln!("skipped: fio cannot be run");
+        return;
+    };
+    let options = JOB.iter().skip(1).map(|option| option.trim_start_matches("--")).collect::<Vec<_>>().join("\n");
+    let job = format!("[j]\n{options}\nwrite_hist_log=run\nlog_hist_msec=100\n");
+    std::fs::write(folder.path().join("j.fio"), job).unwrap();
+    let client = format!("--client={server_at}");
+    // The server needs a moment; until it listens, the client fails.
+    let listens = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::net::TcpStream::connect(("127.0.0.9", 18765)).is_ok()
+    });
+    let json = if listens { fio(folder.path(), &[&client, "j.fio"]) } else { None };
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let Some(json) = json else {
+        eprintln!("skipped: the server does not listen");
+        return;
+    };
+    let found = |kind: &str| {
+        let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        files.into_iter().find(|path| path.to_str().unwrap().contains(&format!("run_{kind}.1.log."))).unwrap()
+    };
+    let (events, _) = events(&found("clat")).unwrap();
+    let (hist_rows, context) = rows(&found("clat_hist")).unwrap();
+    assert!(context.tally.get(Anomaly::SummedRows) > 10, "{:?}", context.notes());
+    let job = &json["client_stats"][0];
+    for kind in ["read", "write"] {
+        let mut histogram = Histogram::new(Grid::FINE, false);
+        events.iter().filter(|event| event.kind == kind).for_each(|event| histogram.record(event.latency_ns, 0));
+        assert_eq!(histogram.totals().count, job[kind]["total_ios"].as_u64().unwrap());
+        check_percentiles(&histogram, &job[kind]["clat_ns"]["percentile"]);
+        check_rows(&hist_rows, &events, kind);
+    }
 }

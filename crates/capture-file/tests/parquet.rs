@@ -5,7 +5,9 @@
 mod sample;
 
 use arrow_array::{ArrayRef, Int32Array, Int64Array, LargeStringArray, RecordBatch, StringViewArray};
-use latscope_capture_file::{LatWriter, ParquetWriter, SeriesHeader, SeriesReader, SeriesRow, write_series_parquet};
+use latscope_capture_file::{
+    Format, LatWriter, ParquetWriter, SeriesHeader, SeriesReader, SeriesRow, write_series_parquet,
+};
 use latscope_event::{Anomaly, Batch, Field, FieldSet};
 use latscope_histogram::{Grid, Histogram, Sparse};
 use parquet::arrow::ArrowWriter;
@@ -123,9 +125,11 @@ fn what_is_no_event_file_is_refused_in_a_sentence() {
     assert!(read_rows(&path, fields()).unwrap_err().contains("cut or damaged"));
     write_series(&path, &header("count"), series_rows(false));
     assert!(read_rows(&path, fields()).unwrap_err().contains("histograms, not events"));
-    assert!(SeriesReader::open(&path).is_ok());
+    assert!(SeriesReader::open(&path, Some(Format::ParquetSeries)).is_ok());
     write_events(&path, fields(), 0..10);
-    assert!(SeriesReader::open(&path).err().unwrap().to_string().contains("holds no series"));
+    assert!(
+        SeriesReader::open(&path, Some(Format::ParquetSeries)).err().unwrap().to_string().contains("holds no series")
+    );
 }
 
 fn header(weight: &str) -> SeriesHeader {
@@ -158,7 +162,7 @@ fn a_series_comes_back_with_and_without_weights() {
     for weight in ["count", "time"] {
         let rows = series_rows(weight != "count");
         write_series(&path, &header(weight), rows.clone());
-        let reader = SeriesReader::open(&path).unwrap();
+        let reader = SeriesReader::open(&path, Some(Format::ParquetSeries)).unwrap();
         assert_eq!((reader.header(), reader.context()), (&header(weight), &context()));
         assert_eq!(reader.collect::<Result<Vec<_>, _>>().unwrap(), rows);
     }
@@ -177,7 +181,7 @@ fn a_series_of_many_rows_and_coarse_grids_comes_back() {
         .map(|(at, row)| coarse(row, at as u8 % 7))
         .collect();
     write_series(&path, &header("count"), rows.clone());
-    assert!(SeriesReader::open(&path).unwrap().map(Result::unwrap).eq(rows));
+    assert!(SeriesReader::open(&path, Some(Format::ParquetSeries)).unwrap().map(Result::unwrap).eq(rows));
 }
 
 #[test]
@@ -191,7 +195,7 @@ fn a_series_that_contradicts_itself_is_refused() {
     let parts = (sparse.indices().to_vec(), sparse.counts().to_vec());
     rows[0].histogram = Sparse::from_parts(sparse.grid(), parts.0, parts.1, None, totals).unwrap();
     write_series(&path, &header("count"), rows);
-    let first = SeriesReader::open(&path).unwrap().next().unwrap();
+    let first = SeriesReader::open(&path, Some(Format::ParquetSeries)).unwrap().next().unwrap();
     assert!(first.unwrap_err().to_string().contains("contradicts itself"));
 }
 

@@ -54,6 +54,7 @@ anomalies! {
     EvictedInFlight "evicted_in_flight" Lost "in flight beyond what the table holds, left out";
     UnpairedExit "unpaired_exit" Lost "system calls that returned without having been seen to start, left out";
     UnpairedEnter "unpaired_enter" Lost "system calls started twice without returning, the first left out";
+    LostTail "lost_tail" Lost "I/Os (about) after the last row of histogram logs: fio writes none for them";
     ForeignCalls "foreign_calls" Lost "system calls of 32-bit programs, left out";
     SilentRequest "silent_request" Lost "io_uring requests that do not tell of their completion, left out";
     NegativeLatency "negative_latency" Lost "completed before they started (the clock stepped), left out";
@@ -65,6 +66,9 @@ anomalies! {
     Unfinished "unfinished" Repaired "without a completion when the trace ended (unfinished, or the tracer missed it)";
     RequeuedOnly "requeued_only" Repaired "requeued and not issued again under the same sector (merged, or still waiting)";
     OrphanRequeue "orphan_requeue" Repaired "requeues of requests that were not seen to be issued";
+    SummedRows "summed_rows" Repaired "rows of histogram logs that fio's server had added to earlier ones, taken apart again";
+    MaybeSummedRows "maybe_summed_rows" Repaired "rows that may hold those before them too, as fio's server writes them: the log is too short to tell";
+    LastBin "last_bin" Repaired "I/Os in fio's last bin: they took as long as that or longer";
     AssumedUnit "assumed_unit" Repaired "logs of an old fio whose unit of latency is a guess (--latency-unit us or ns says it)";
     WindowedRows "windowed_rows" Repaired "rows that are averages over a window (log_avg_msec), not single I/Os";
     OutOfOrder "out_of_order" Repaired "records out of order by more than the sorting window";

@@ -77,7 +77,7 @@ fn table(rows: &[(String, String, &str, &str, FieldSet)]) -> Vec<Line> {
 fn filled_by(fields: FieldSet) -> Vec<&'static str> {
     Format::ALL
         .iter()
-        .filter(|format| **format != Format::ParquetSeries && format.fills().intersection(fields) == fields)
+        .filter(|format| !format.is_series() && format.fills().intersection(fields) == fields)
         .map(|format| format.name())
         .collect()
 }

@@ -9,7 +9,7 @@ use latscope_capture_file::{Format, SeriesReader, SeriesRow, format_of};
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_filter::Filter;
 use latscope_histogram::{Sparse, Totals};
-use latscope_series::HistogramSeries;
+use latscope_series::{HistogramSeries, next_wider};
 use std::path::Path;
 
 /// Reads the files as stored series, `None` when they hold events.
@@ -19,7 +19,8 @@ pub fn read(
     limit: u32,
 ) -> Result<Option<(HistogramSeries, Vec<Context>)>, Failure> {
     let stored = |file: &Path| {
-        file != Path::new("-") && reading.format.or_else(|| format_of(file).ok()) == Some(Format::ParquetSeries)
+        let format = || reading.format.or_else(|| format_of(file).ok());
+        file != Path::new("-") && format().is_some_and(Format::is_series)
     };
     match reading.files.iter().filter(|file| stored(file)).count() {
         0 => return Ok(None),
@@ -46,8 +47,8 @@ pub fn read(
 
 fn load(file: &Path, reading: &Reading, folding: &Folding) -> Result<(HistogramSeries, Context), Failure> {
     let input = |error: latscope_capture_file::Error| Failure::Input(error.to_string());
-    let reader = SeriesReader::open(file).map_err(input)?;
-    let (header, context) = (reader.header().clone(), reader.context().clone());
+    let mut reader = SeriesReader::open(file, reading.format).map_err(input)?;
+    let header = reader.header().clone();
     if header.value != folding.quantity.word() || header.weight != folding.weight.word() {
         return Err(Failure::Usage(format!(
             "{} holds histograms of {} weighted by {}; they cannot be shown as {} by {}.",
@@ -75,27 +76,31 @@ fn load(file: &Path, reading: &Reading, folding: &Folding) -> Result<(HistogramS
         .collect::<Result<_, _>>()?;
     let mut pick = match &reading.filter {
         None => None,
-        Some(filter) => Some(Picker::new(filter, &header.group_fields, &context)?),
+        Some(filter) => Some(Picker::new(filter, &header.group_fields, reader.context())?),
     };
     let mut series: Option<HistogramSeries> = None;
-    for row in reader {
+    while let Some(row) = reader.next() {
         let row = row.map_err(input)?;
+        let is_uneven = reader.is_uneven();
         let series = series.get_or_insert_with(|| {
-            HistogramSeries::new(folding.quantity, folding.weight, folding.by.clone(), row.width_ns)
+            let width_ns = if is_uneven { even_width(row.width_ns, folding) } else { row.width_ns };
+            HistogramSeries::new(folding.quantity, folding.weight, folding.by.clone(), width_ns)
         });
-        if row.width_ns != series.width_ns() {
+        if !is_uneven && row.width_ns != series.width_ns() {
             return Err(Failure::Input(format!(
                 "{}: Its intervals have different widths, which is not supported.",
                 file.display()
             )));
         }
+        // What an uneven row holds completed halfway through it, on the average.
+        let moment = if is_uneven { row.time_ns.saturating_add_unsigned(row.width_ns / 2) } else { row.time_ns };
         let histogram = match &mut pick {
-            Some(pick) => pick.filtered(&row)?,
+            Some(pick) => pick.filtered(&row, moment)?,
             None => row.histogram,
         };
         if histogram.totals().count > 0 {
             let group = places.iter().map(|&at| row.groups[at].clone()).collect();
-            let interval = row.time_ns.div_euclid(row.width_ns as i64);
+            let interval = moment.div_euclid(series.width_ns() as i64);
             series
                 .insert(interval, group, &histogram)
                 .map_err(|error| Failure::Input(format!("{}: {error}.", file.display())))?;
@@ -103,7 +108,15 @@ fn load(file: &Path, reading: &Reading, folding: &Folding) -> Result<(HistogramS
     }
     let series = series
         .unwrap_or_else(|| HistogramSeries::new(folding.quantity, folding.weight, folding.by.clone(), 1_000_000_000));
-    Ok((series, context))
+    Ok((series, reader.context().clone()))
+}
+
+/// The width of the intervals that rows of their own widths are put into: as asked, or the next round one.
+fn even_width(row_ns: u64, folding: &Folding) -> u64 {
+    let round = std::iter::successors(Some(1_000_000), |&width_ns| Some(next_wider(width_ns)));
+    folding
+        .interval
+        .unwrap_or_else(|| round.into_iter().find(|&width_ns| width_ns + width_ns / 4 >= row_ns).unwrap_or(row_ns))
 }
 
 /// The asked interval, or the shortest round one with which no more than `limit` are needed.
@@ -142,12 +155,12 @@ impl Picker {
     }
 
     /// The buckets that the filter lets through. Their sum is no longer known exactly: a bucket counts with its middle.
-    fn filtered(&mut self, row: &SeriesRow) -> Result<Sparse, Failure> {
+    fn filtered(&mut self, row: &SeriesRow, moment: i64) -> Result<Sparse, Failure> {
         self.batch.clear();
         let grid = row.histogram.grid();
         for &index in row.histogram.indices() {
             let lower = grid.lower(index as usize);
-            self.batch.push_i64(Field::Time, row.time_ns.saturating_sub_unsigned(lower));
+            self.batch.push_i64(Field::Time, moment.saturating_sub_unsigned(lower));
             self.batch.push_u64(Field::Latency, lower);
             for (field, text) in self.groups.iter().zip(&row.groups) {
                 self.batch.push_text(*field, (text != HistogramSeries::NO_VALUE).then_some(text.as_bytes()));

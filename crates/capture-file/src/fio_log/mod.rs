@@ -45,6 +45,12 @@ pub fn detect(input: &Input) -> Detected {
     }
 }
 
+/// Whether the rows of this file are averages over windows.
+pub fn is_windowed(path: &std::path::Path) -> bool {
+    let probe = Input::open(path, None).ok().and_then(|input| Probe::of(input.head()));
+    probe.is_some_and(|probe| probe.is_windowed())
+}
+
 fn named(input: &Input) -> Option<LogName> {
     LogName::of(input.path.as_ref()?)
 }

@@ -4,7 +4,7 @@ use super::read::{context, integers, load, next, open};
 use super::{SERIES_KEY, close, parquet_io_error, properties, value, writer};
 use crate::arrow_columns::io_error;
 use crate::input::Input;
-use crate::{Error, Place};
+use crate::{Error, Place, SeriesHeader, SeriesRow};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
@@ -16,7 +16,6 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::schema::types::ColumnPath;
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Columns before the groups, and after them; the last one only when cells add up something other than events.
@@ -27,30 +26,6 @@ const LISTS: [&str; 3] = ["k", "n", "w"];
 const CHUNK_ROWS: usize = 1024;
 /// Row groups end here, so that memory stays bounded.
 const GROUP_BYTES: usize = 64 << 20;
-
-/// What a series is of.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SeriesHeader {
-    /// Names of the fields that make a group; they are columns of the file.
-    pub group_fields: Vec<String>,
-    /// What the histograms are of: `latency`, `size` ...
-    pub value: String,
-    /// What the cells add up: `count`, `time` or `bytes`.
-    pub weight: String,
-}
-
-/// The histogram of one interval and group.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SeriesRow {
-    /// Start of the interval.
-    pub time_ns: i64,
-    /// Width of the interval.
-    pub width_ns: u64,
-    /// Values of the group fields.
-    pub groups: Vec<String>,
-    /// The histogram. A sum beyond `i64::MAX` (292 years of waiting in one interval) is stored as that.
-    pub histogram: Sparse,
-}
 
 /// Writes a series. Rows without counts are left out.
 ///
@@ -164,7 +139,7 @@ fn records(rows: &[SeriesRow], header: &SeriesHeader, schema: SchemaRef) -> Resu
 }
 
 /// The rows of a series, one after the other. After an error there are no more.
-pub struct SeriesReader {
+pub struct ParquetSeries {
     header: SeriesHeader,
     context: Context,
     name: String,
@@ -173,13 +148,9 @@ pub struct SeriesReader {
     rows: std::vec::IntoIter<SeriesRow>,
 }
 
-impl SeriesReader {
-    /// Opens a series, `-` for standard input.
-    ///
-    /// # Errors
-    /// When it cannot be read, is damaged, or holds no series.
-    pub fn open(path: &Path) -> Result<SeriesReader, Error> {
-        let input = Input::open(path, None)?;
+impl ParquetSeries {
+    /// Opens a series.
+    pub fn open(input: Input) -> Result<ParquetSeries, Error> {
         let name = input.name.clone();
         let fail = |message: String| Error::new(&name, Place::File, message);
         let file = input.seekable()?;
@@ -189,7 +160,7 @@ impl SeriesReader {
         let header = header(description).ok_or_else(|| fail("The description of the series is damaged.".into()))?;
         let context = context(&metadata, &name).map_err(fail)?;
         let records = open(file, metadata, ProjectionMask::all(), CHUNK_ROWS).map_err(fail)?;
-        Ok(SeriesReader { header, context, name, records: Some(records), rows: Vec::new().into_iter() })
+        Ok(ParquetSeries { header, context, name, records: Some(records), rows: Vec::new().into_iter() })
     }
 
     /// What the series is of.
@@ -203,7 +174,7 @@ impl SeriesReader {
     }
 }
 
-impl Iterator for SeriesReader {
+impl Iterator for ParquetSeries {
     type Item = Result<SeriesRow, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {

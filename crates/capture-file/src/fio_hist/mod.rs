@@ -1,0 +1,372 @@
+//! Histogram logs of fio: `write_hist_log` makes `*_clat_hist.N.log`, a row of counts for every `log_hist_msec`.
+//!
+//! A row holds the completions since the row before of the same direction, and is written by the first completion after
+//! its time has come: so the row after a stall covers the stall, and what completes after the last row is in none.
+
+mod bins;
+mod row;
+mod summed;
+
+use crate::fio_name::LogName;
+use crate::input::{Input, LineChunks};
+use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};
+pub use bins::Bins;
+use latscope_event::{Anomaly, Clock, Context};
+use row::Row;
+use std::collections::VecDeque;
+use summed::Unsummer;
+
+const MS: i64 = 1_000_000;
+/// Times are rounded down, so on the average they are this much too early.
+const HALF_MS: i64 = MS / 2;
+/// A time that goes back further than this is another job's.
+const JITTER_MS: u64 = 5;
+/// What nobody counts in an interval: memory that was never written to.
+const ABSURD: u64 = 1 << 40;
+/// So many counts just below an edge and none above it are no chance.
+const SUSPICIOUS: u64 = 30;
+/// fio's default, where a file with a single row does not tell.
+const DEFAULT_MS: u64 = 1000;
+
+/// The beginning is a row with as many counts as some fio writes.
+pub fn detect(input: &Input) -> Detected {
+    let head = input.head();
+    let named = || LogName::of(input.path.as_ref()?);
+    if head.is_empty() {
+        return if named().is_some() { Detected::Yes } else { Detected::No };
+    }
+    let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    match row::row(line, None) {
+        Ok((_, bins)) if Bins::with_count(bins).is_some() => Detected::Yes,
+        _ => Detected::No,
+    }
+}
+
+/// The rows of a histogram log.
+pub struct FioHist<'a> {
+    header: SeriesHeader,
+    context: Context,
+    lines: LineChunks<'a>,
+    chunk: Vec<u8>,
+    at: usize,
+    line: u64,
+    bins: Bins,
+    name: Option<LogName>,
+    unsummer: Unsummer,
+    /// Rows that wait until it is known how far apart they are.
+    waiting: VecDeque<Row>,
+    interval_ms: Option<u64>,
+    job: Job,
+    jobs: u32,
+    last_read_ms: u64,
+    account: Account,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Reading,
+    /// All lines are read.
+    Draining,
+    Done,
+}
+
+/// The job whose rows are handed out.
+#[derive(Default)]
+struct Job {
+    label: Option<String>,
+    last_ms: u64,
+    /// Time of the last row of each direction.
+    last_of: [Option<u64>; 3],
+    first_of: [Option<u64>; 3],
+    count_of: [u64; 3],
+}
+
+/// What only the whole file tells.
+#[derive(Default)]
+struct Account {
+    rows: u64,
+    counts: u64,
+    in_last_bin: u64,
+    below_edge: u64,
+    above_edge: u64,
+    lost_tail: f64,
+    first_strange: Option<(u64, &'static str)>,
+}
+
+impl<'a> FioHist<'a> {
+    /// Opens a log.
+    pub fn open(input: Input<'a>) -> Result<FioHist<'a>, Error> {
+        let file = input.name.clone();
+        let name = input.path.as_deref().and_then(LogName::of);
+        let first = input.head().split(|&byte| byte == b'\n').find_map(|line| row::row(line, None).ok());
+        let (is_wall, bins) = match first {
+            Some((row, bins)) => (row.time_ms > 1_000_000_000_000, bins),
+            // An empty log, or none at all: that shows when the lines are read.
+            None => (false, 1856),
+        };
+        let bins = Bins::with_count(bins).ok_or_else(|| {
+            let message = format!(
+                "A row has {bins} counts, and no fio writes so many (1856 or, before fio 3, 1216, halved up to six times)."
+            );
+            Error::new(&file, Place::Line(1), message)
+        })?;
+        let clock = if is_wall { Clock::wall() } else { Clock::unanchored("relative") };
+        let mut context = Context::new(format!("fio histogram log, {file}"), clock);
+        context.host = name.as_ref().and_then(|name| name.host.clone());
+        if input.head().is_empty() {
+            context.tally.add(Anomaly::EmptyLog, 1);
+        }
+        let group_fields = ["kind", "job", "host"].map(str::to_string).to_vec();
+        let header = SeriesHeader { group_fields, value: "latency".into(), weight: "count".into() };
+        Ok(FioHist {
+            header,
+            context,
+            lines: input.lines(),
+            chunk: Vec::new(),
+            at: 0,
+            line: 0,
+            bins,
+            name,
+            unsummer: Unsummer::default(),
+            waiting: VecDeque::new(),
+            interval_ms: None,
+            job: Job::default(),
+            jobs: 0,
+            last_read_ms: 0,
+            account: Account::default(),
+            state: State::Reading,
+        })
+    }
+
+    pub fn header(&self) -> &SeriesHeader {
+        &self.header
+    }
+
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    fn error(&self, place: Place, message: impl Into<String>) -> Error {
+        Error::new(&self.lines.input.name, place, message)
+    }
+
+    /// Hands the next line to the repair; false at the end.
+    fn read_line(&mut self) -> Result<bool, Error> {
+        while self.at >= self.chunk.len() {
+            if !self.lines.next(&mut self.chunk).map_err(|error| self.lines.input.error(&error))? {
+                return Ok(false);
+            }
+            self.at = 0;
+        }
+        let rest = &self.chunk[self.at..];
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        let line = &rest[..end];
+        self.at += end + 1;
+        self.line += 1;
+        match row::row(line, Some(self.bins.len())) {
+            Ok((row, _)) if row.time_ms >= i64::MAX as u64 / MS as u64 - 1 => self.strange("a time beyond all clocks"),
+            Ok((row, _)) => self.take(row)?,
+            Err(_) if line.trim_ascii().is_empty() => {}
+            Err(why) => self.strange(why),
+        }
+        Ok(true)
+    }
+
+    #[cold]
+    fn strange(&mut self, why: &'static str) {
+        self.context.tally.add(Anomaly::UnparsedLines, 1);
+        self.account.first_strange.get_or_insert((self.line, why));
+    }
+
+    fn take(&mut self, row: Row) -> Result<(), Error> {
+        if row.counts.iter().any(|&(_, count)| count >= ABSURD) {
+            return Err(self.error(
+                Place::Line(self.line),
+                "A count is beyond all reason. fio 3.6 to 3.16 wrote memory that was never filled into the upper half of \
+                 each row; run a younger fio.",
+            ));
+        }
+        self.account.rows += 1;
+        let contradiction =
+            |reader: &FioHist, why| reader.error(Place::Line(reader.line), format!("The row has {why}."));
+        if row.time_ms.saturating_add(JITTER_MS) < self.last_read_ms {
+            self.unsummer.begin_job().map_err(|why| contradiction(self, why))?;
+        }
+        self.last_read_ms = row.time_ms;
+        self.unsummer.push(row).map_err(|why| contradiction(self, why))
+    }
+
+    /// The next row as fio counted it.
+    fn next_row(&mut self) -> Result<Option<Row>, Error> {
+        loop {
+            // The first row of a file covers as much time as the others do, so those are looked at first.
+            if self.interval_ms.is_some()
+                && let Some(row) = self.waiting.pop_front()
+            {
+                return Ok(Some(row));
+            }
+            if let Some(row) = self.unsummer.pop() {
+                self.waiting.push_back(row);
+                if self.interval_ms.is_none() {
+                    self.interval_ms = typical(&self.waiting, false);
+                }
+                continue;
+            }
+            match self.state {
+                State::Reading => {
+                    if !self.read_line()? {
+                        self.state = State::Draining;
+                        let has_host = self.name.as_ref().is_some_and(|name| name.host.is_some());
+                        let finished = self.unsummer.finish(has_host);
+                        finished.map_err(|why| self.error(Place::Line(self.line), format!("The row has {why}.")))?;
+                    }
+                }
+                State::Draining if self.interval_ms.is_none() => {
+                    self.interval_ms = typical(&self.waiting, true).or(Some(DEFAULT_MS));
+                }
+                State::Draining | State::Done => return Ok(None),
+            }
+        }
+    }
+
+    /// The histogram of a row and the time that it covers.
+    fn place(&mut self, row: Row) -> Result<SeriesRow, Error> {
+        if self.jobs == 0 || row.time_ms.saturating_add(JITTER_MS) < self.job.last_ms {
+            self.end_job();
+            self.jobs += 1;
+            let label = self.name.as_ref().map(|name| name.job(self.jobs));
+            self.job = Job { label, ..Job::default() };
+        }
+        self.job.last_ms = row.time_ms;
+        let at = usize::from(row.direction);
+        let moment = |ms: u64| ms as i64 * MS + HALF_MS;
+        let end_ns = moment(row.time_ms);
+        let start_ns = match self.job.last_of[at] {
+            Some(last_ms) => moment(last_ms),
+            None => (end_ns - self.interval_ms.unwrap_or(DEFAULT_MS).min(1 << 40) as i64 * MS).max(0),
+        };
+        self.job.last_of[at] = Some(row.time_ms);
+        self.job.first_of[at].get_or_insert(row.time_ms);
+        let count: u64 = row.counts.iter().map(|&(_, count)| count).sum();
+        self.job.count_of[at] += count;
+        self.count(&row);
+        self.context.cover(start_ns);
+        self.context.cover(end_ns);
+        let text = |text: Option<&str>| text.unwrap_or("-").to_string();
+        let host = self.name.as_ref().and_then(|name| name.host.as_deref());
+        let groups = vec![["read", "write", "trim"][at].to_string(), text(self.job.label.as_deref()), text(host)];
+        let histogram = self
+            .bins
+            .histogram(&row.counts)
+            .ok_or_else(|| self.error(Place::File, "The counts of a row are more than 64 bits hold."))?;
+        let width_ns = (end_ns - start_ns).max(0) as u64;
+        Ok(SeriesRow { time_ns: start_ns.min(end_ns), width_ns, groups, histogram })
+    }
+
+    fn count(&mut self, row: &Row) {
+        let last = self.bins.len() as u32 - 1;
+        let (near, edge) = self.bins.doubtful().unwrap_or((u32::MAX, u32::MAX));
+        for &(bin, count) in &row.counts {
+            let account = &mut self.account;
+            account.counts += count;
+            account.in_last_bin += if bin == last { count } else { 0 };
+            account.below_edge += if (near..edge).contains(&bin) { count } else { 0 };
+            account.above_edge += if bin >= edge { count } else { 0 };
+        }
+    }
+
+    /// What completed after the last row is in none: half an interval's worth on the average.
+    fn end_job(&mut self) {
+        let interval_ms = self.interval_ms.unwrap_or(DEFAULT_MS) as f64;
+        for at in 0..3 {
+            if let (Some(first), Some(last)) = (self.job.first_of[at], self.job.last_of[at]) {
+                let covered_ms = last.saturating_sub(first) as f64 + interval_ms;
+                self.account.lost_tail += self.job.count_of[at] as f64 / covered_ms * interval_ms / 2.0;
+            }
+        }
+    }
+
+    /// Writes down what the whole file told, or says why it cannot be used.
+    fn finish(&mut self) -> Result<(), Error> {
+        self.end_job();
+        let account = std::mem::take(&mut self.account);
+        if self.lines.too_long > 0 {
+            self.context.tally.add(Anomaly::UnparsedLines, self.lines.too_long);
+        }
+        if let Some((line, why)) = account.first_strange {
+            if account.rows == 0 {
+                let message = format!("There is no row that can be used; the first one has {why}.");
+                return Err(self.error(Place::Line(line), message));
+            }
+            self.context.properties.insert("first_line_not_understood".into(), format!("{line}: {why}"));
+        }
+        if account.rows > 0 && account.counts == 0 {
+            return Err(self.error(
+                Place::File,
+                "All counts are zero: with clat_percentiles=0 or disable_clat=1 fio counts nothing. Run it without them.",
+            ));
+        }
+        if account.rows == 0 && self.context.tally.get(Anomaly::EmptyLog) == 0 {
+            return Err(
+                self.error(Place::File, "There is no row of fio's histogram logs: time, direction, size, counts.")
+            );
+        }
+        if account.below_edge >= SUSPICIOUS && account.above_edge == 0 {
+            return Err(self.error(
+                Place::File,
+                "No latency is above 786 us though many come close: fio 3.6 to 3.16 lost the upper half of each row. Run a \
+                 younger fio, or read the _clat log.",
+            ));
+        }
+        let tally = &mut self.context.tally;
+        tally.add(Anomaly::SummedRows, self.unsummer.repaired);
+        tally.add(Anomaly::MaybeSummedRows, self.unsummer.doubtful);
+        tally.add(Anomaly::LostTail, account.lost_tail.round() as u64);
+        tally.add(Anomaly::LastBin, account.in_last_bin);
+        if let Some(ms) = self.interval_ms {
+            self.context.properties.insert("log_hist_msec".into(), format!("{ms}, from the rows"));
+        }
+        Ok(())
+    }
+}
+
+/// The middle of the distances between rows of one direction, or, where rows come in bursts, their mean: behind a stall
+/// fio writes as many rows as it would have without. None while there are too few.
+fn typical(rows: &VecDeque<Row>, all: bool) -> Option<u64> {
+    let (mut last, mut between) = ([None; 3], Vec::new());
+    for row in rows {
+        if let Some(last) = last[usize::from(row.direction)].replace(row.time_ms) {
+            between.push(row.time_ms.saturating_sub(last));
+        }
+    }
+    if between.is_empty() || between.len() < 16 && !all {
+        return None;
+    }
+    between.sort_unstable();
+    let middle = between[between.len() / 2];
+    let mean = between.iter().fold(0u64, |sum, &ms| sum.saturating_add(ms)) / between.len() as u64;
+    Some(if middle >= mean / 2 { middle } else { mean }.max(1))
+}
+
+impl Iterator for FioHist<'_> {
+    type Item = Result<SeriesRow, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.state == State::Done {
+            return None;
+        }
+        let row = self.next_row().and_then(|row| row.map(|row| self.place(row)).transpose());
+        match row {
+            Ok(Some(row)) => Some(Ok(row)),
+            Ok(None) => {
+                self.state = State::Done;
+                self.finish().err().map(Err)
+            }
+            Err(error) => {
+                self.state = State::Done;
+                Some(Err(error))
+            }
+        }
+    }
+}

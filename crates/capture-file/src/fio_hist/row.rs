@@ -1,0 +1,115 @@
+//! One row of a histogram log, fast: most of its counts are zero.
+
+use super::bins::Counts;
+use crate::scan::leading_number;
+
+/// A row as it stands in the file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// When it was written, rounded down.
+    pub time_ms: u64,
+    /// 0 read, 1 write, 2 trim.
+    pub direction: u8,
+    pub counts: Counts,
+}
+
+/// Eight empty bins.
+const ZEROS: &[u8; 24] = b", 0, 0, 0, 0, 0, 0, 0, 0";
+
+/// The row of a line (without its end) that must have `bins` counts, or as many as there are.
+pub fn row(line: &[u8], bins: Option<usize>) -> Result<(Row, usize), &'static str> {
+    let line = line.trim_ascii_end();
+    let mut at = 0;
+    let time_ms = number(line, &mut at)?;
+    let direction = next(line, &mut at)?;
+    let _size = next(line, &mut at)?;
+    if direction > 2 {
+        return Err("a direction that is none of 0, 1, 2");
+    }
+    let (mut counts, mut bin) = (Counts::new(), 0);
+    while at < line.len() {
+        if let Some(zeros) = line[at..].first_chunk::<24>()
+            && zeros == ZEROS
+            && !line.get(at + 24).is_some_and(u8::is_ascii_digit)
+        {
+            (at, bin) = (at + 24, bin + 8);
+            continue;
+        }
+        let count = next(line, &mut at)?;
+        if count > 0 {
+            counts.push((u32::try_from(bin).unwrap_or(u32::MAX), count));
+        }
+        bin += 1;
+    }
+    match bins {
+        Some(bins) if bin < bins => Err("fewer columns than the rows before"),
+        Some(bins) if bin > bins => Err("more columns than the rows before"),
+        _ => Ok((Row { time_ms, direction: direction as u8, counts }, bin)),
+    }
+}
+
+#[inline]
+fn next(line: &[u8], at: &mut usize) -> Result<u64, &'static str> {
+    if line.get(*at) != Some(&b',') {
+        return Err("something that is no number");
+    }
+    *at += 1;
+    while line.get(*at) == Some(&b' ') {
+        *at += 1;
+    }
+    number(line, at)
+}
+
+#[inline]
+fn number(line: &[u8], at: &mut usize) -> Result<u64, &'static str> {
+    let text = line.get(*at..).unwrap_or_default();
+    match leading_number(text) {
+        None => Err("a number that no 64 bits hold"),
+        Some((_, 0)) if text.first() == Some(&b'-') => Err("a negative number"),
+        Some((_, 0)) => Err("something that is no number"),
+        Some((value, digits)) => {
+            *at += digits;
+            Ok(value)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn equals_a_split_at_commas(
+            counts in proptest::collection::vec(prop_oneof![20 => Just(0u64), 1 => 1u64..5, 1 => any::<u64>()], 0..200),
+            blank: bool, time_ms: u64, direction in 0u64..3,
+        ) {
+            let between = if blank { ", " } else { "," };
+            let text = [vec![time_ms, direction, 4096], counts.clone()].concat().iter().map(u64::to_string).collect::<Vec<_>>();
+            let (row, bins) = row(text.join(between).as_bytes(), None).unwrap();
+            prop_assert_eq!((row.time_ms, u64::from(row.direction), bins), (time_ms, direction, counts.len()));
+            let full = counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(bin, &count)| (bin as u32, count));
+            prop_assert_eq!(row.counts, full.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn rows_that_are_none() {
+        let zeros = ", 0".repeat(8);
+        for (line, why) in [
+            ("1, 3, 4096, 0", "a direction that is none of 0, 1, 2"),
+            ("1, 0, 4096, -1", "a negative number"),
+            ("1, 0, 4096, 0x1", "something that is no number"),
+            ("1, 0", "something that is no number"),
+            ("", "something that is no number"),
+            ("1, 0, 4096, 99999999999999999999", "a number that no 64 bits hold"),
+            ("1, 0, 4096, 1, 2", "fewer columns than the rows before"),
+            (&format!("1, 0, 4096{zeros}"), "more columns than the rows before"),
+        ] {
+            assert_eq!(row(line.as_bytes(), Some(4)), Err(why), "{line}");
+        }
+        let (row, bins) = row(format!("1, 0, 4096{zeros}7").as_bytes(), None).unwrap();
+        assert_eq!((row.counts, bins), (vec![(7, 7)], 8));
+    }
+}

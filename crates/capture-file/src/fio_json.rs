@@ -1,0 +1,181 @@
+//! What fio prints with `--output-format=json+`: the histograms of whole jobs, as a series of one interval per job,
+//! direction and host.
+
+use crate::fio_hist::Bins;
+use crate::input::Input;
+use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};
+use latscope_event::{Clock, Context};
+use serde_json::Value;
+use std::io::Read;
+
+/// Larger ones are no summary of jobs.
+const LIMIT: u64 = 256 << 20;
+const MS: i64 = 1_000_000;
+/// The client's sum over all servers, whose histograms are empty.
+const ALL_CLIENTS: &str = "All clients";
+
+/// Text may stand before the brace: warnings, or the banner of CBT.
+fn json(text: &[u8]) -> Option<&[u8]> {
+    let at = memchr::memchr(b'{', text)?;
+    Some(&text[at..])
+}
+
+/// Its first member is the version.
+pub fn detect(head: &[u8]) -> Detected {
+    let Some(rest) = json(head).and_then(|text| text.get(1..)) else { return Detected::No };
+    if rest.trim_ascii_start().starts_with(b"\"fio version\"") { Detected::Yes } else { Detected::No }
+}
+
+/// The histograms of the jobs.
+pub struct FioJson {
+    header: SeriesHeader,
+    context: Context,
+    rows: std::vec::IntoIter<SeriesRow>,
+}
+
+impl FioJson {
+    /// Reads all of it.
+    pub fn open(mut input: Input) -> Result<FioJson, Error> {
+        let file = input.name.clone();
+        let fail = |message: String| Error::new(&file, Place::File, message);
+        let mut text = Vec::new();
+        let read = Read::by_ref(&mut input).take(LIMIT).read_to_end(&mut text);
+        read.map_err(|error| input.error(&error))?;
+        let json = json(&text).ok_or_else(|| fail("There is no JSON in it.".into()))?;
+        // What follows the JSON is fio's text output, if both were asked for.
+        let parsed = serde_json::Deserializer::from_slice(json).into_iter::<Value>().next();
+        let all = match parsed {
+            Some(Ok(all)) => all,
+            Some(Err(error)) => return Err(fail(format!("The JSON is damaged: {error}."))),
+            None => return Err(fail("There is no JSON in it.".into())),
+        };
+        let mut context = Context::new(format!("fio json, {file}"), Clock::wall());
+        let text = |key: &str| all.get(key).and_then(Value::as_str);
+        if let Some(version) = text("fio version") {
+            context.properties.insert("fio_version".into(), version.into());
+        }
+        let end_ms = all.get("timestamp_ms").and_then(Value::as_i64);
+        let end_ms = end_ms.or_else(|| all.get("timestamp")?.as_i64()?.checked_mul(1000));
+        let jobs = all.get("jobs").or_else(|| all.get("client_stats")).and_then(Value::as_array);
+        let jobs = jobs.ok_or_else(|| fail("There are no jobs in it.".into()))?;
+        let mut rows = Vec::new();
+        let mut counted = false;
+        for job in jobs.iter().filter(|job| job.get("jobname").and_then(Value::as_str) != Some(ALL_CLIENTS)) {
+            note_options(job, &mut context);
+            let (start_ns, width_ns) = span(job, end_ms);
+            for kind in ["read", "write", "trim"] {
+                let Some(direction) = job.get(kind) else { continue };
+                counted |= direction.get("total_ios").and_then(Value::as_u64).unwrap_or(0) > 0;
+                let Some(histogram) = histogram(direction).map_err(&fail)? else { continue };
+                let text = |key: &str| job.get(key).and_then(Value::as_str).unwrap_or("-").to_string();
+                let groups = vec![kind.into(), text("jobname"), text("hostname")];
+                context.cover(start_ns);
+                context.cover(start_ns.saturating_add_unsigned(width_ns));
+                rows.push(SeriesRow { time_ns: start_ns, width_ns, groups, histogram });
+            }
+        }
+        if rows.is_empty() && counted {
+            return Err(fail(
+                "It has percentiles but no histograms, and percentiles of several jobs do not make one; run fio with \
+                 --output-format=json+."
+                    .into(),
+            ));
+        }
+        let group_fields = ["kind", "job", "host"].map(str::to_string).to_vec();
+        let header = SeriesHeader { group_fields, value: "latency".into(), weight: "count".into() };
+        Ok(FioJson { header, context, rows: rows.into_iter() })
+    }
+
+    pub fn header(&self) -> &SeriesHeader {
+        &self.header
+    }
+
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+}
+
+impl Iterator for FioJson {
+    type Item = Result<SeriesRow, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.rows.next().map(Ok)
+    }
+}
+
+/// Options that say what was measured, of the first job that has them.
+fn note_options(job: &Value, context: &mut Context) {
+    let Some(options) = job.get("job options").and_then(Value::as_object) else { return };
+    for (name, value) in options.iter().filter(|(name, _)| name.len() < 64) {
+        let text = value.as_str().unwrap_or_default().chars().take(256).collect();
+        context.properties.entry(format!("fio_{name}")).or_insert(text);
+    }
+}
+
+/// Start and length of a job: fio tells the start from 3.36 on, before that only the end of the run.
+fn span(job: &Value, end_ms: Option<i64>) -> (i64, u64) {
+    let number = |key: &str| job.get(key).and_then(Value::as_i64).filter(|&ms| ms >= 0);
+    let runtime_of = |kind: &str| job.get(kind)?.get("runtime")?.as_i64();
+    let longest = || ["read", "write", "trim"].into_iter().filter_map(runtime_of).max();
+    let runtime_ms = number("job_runtime").or_else(longest).unwrap_or(0).clamp(1, 1 << 40);
+    let start_ms = number("job_start").unwrap_or(end_ms.unwrap_or(0).saturating_sub(runtime_ms));
+    let width_ns = runtime_ms * MS;
+    (start_ms.saturating_mul(MS).clamp(0, i64::MAX - width_ns), width_ns as u64)
+}
+
+/// The histogram of a direction; none when it has no bins.
+fn histogram(direction: &Value) -> Result<Option<latscope_histogram::Sparse>, String> {
+    let damaged = || "The histogram of a job is damaged.".to_string();
+    let latencies = [("clat_ns", 1856), ("clat", 1216), ("lat_ns", 1856)];
+    let found = latencies.into_iter().find_map(|(key, count)| {
+        let latencies = direction.get(key)?;
+        let bins = latencies.get("bins")?.as_object().filter(|bins| !bins.is_empty())?;
+        Some((latencies, bins, count))
+    });
+    let Some((latencies, keys, count)) = found else { return Ok(None) };
+    let mut bins = Bins::with_count(count).ok_or_else(damaged)?;
+    let mut counts = Vec::with_capacity(keys.len());
+    for (key, value) in keys {
+        let middle: u64 = key.parse().map_err(|_| damaged())?;
+        match value.as_u64().ok_or_else(damaged)? {
+            0 => {}
+            count => counts.push((bins.of_value(middle), count)),
+        }
+    }
+    // Keys are in the order of a text.
+    counts.sort_unstable();
+    counts.dedup_by(|next, last| {
+        let same = next.0 == last.0;
+        last.1 = if same { last.1.saturating_add(next.1) } else { last.1 };
+        same
+    });
+    if counts.is_empty() {
+        return Ok(None);
+    }
+    let number = |key: &str| latencies.get(key).and_then(Value::as_f64).map(|value| value * bins.unit_ns as f64);
+    let exact = (number("min"), number("max"), number("mean"));
+    bins.histogram(&counts).map(|histogram| Some(with_exact(histogram, exact))).ok_or_else(damaged)
+}
+
+/// fio knows the smallest, the largest and the mean exactly; they are taken where they agree with the bins.
+fn with_exact(
+    histogram: latscope_histogram::Sparse,
+    (min, max, mean): (Option<f64>, Option<f64>, Option<f64>),
+) -> latscope_histogram::Sparse {
+    let mut totals = *histogram.totals();
+    let place = |value: u64| histogram.grid().index(value) as u32;
+    if let Some(min) = min.map(|min| min as u64).filter(|&min| histogram.indices().first() == Some(&place(min))) {
+        totals.min = min;
+    }
+    if let Some(max) = max.map(|max| max as u64).filter(|&max| histogram.indices().last() == Some(&place(max))) {
+        totals.max = max;
+    }
+    if totals.min > totals.max {
+        return histogram;
+    }
+    if let Some(mean) = mean.filter(|&mean| mean >= totals.min as f64 && mean <= totals.max as f64) {
+        totals.sum = (mean * totals.count as f64).round() as u128;
+    }
+    let (indices, counts) = (histogram.indices().to_vec(), histogram.counts().to_vec());
+    latscope_histogram::Sparse::from_parts(histogram.grid(), indices, counts, None, totals).unwrap_or(histogram)
+}

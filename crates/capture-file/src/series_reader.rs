@@ -1,0 +1,106 @@
+//! Files that hold histograms instead of events, whatever their format.
+
+use crate::fio_hist::FioHist;
+use crate::fio_json::FioJson;
+use crate::input::Input;
+use crate::parquet::ParquetSeries;
+use crate::{Error, Format, Place, detect};
+use latscope_event::Context;
+use latscope_histogram::Sparse;
+use std::path::Path;
+
+/// What a series is of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SeriesHeader {
+    /// Names of the fields that make a group; they are columns of the file.
+    pub group_fields: Vec<String>,
+    /// What the histograms are of: `latency`, `size` ...
+    pub value: String,
+    /// What the cells add up: `count`, `time` or `bytes`.
+    pub weight: String,
+}
+
+/// The histogram of one interval and group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SeriesRow {
+    /// Start of the interval.
+    pub time_ns: i64,
+    /// Width of the interval; 0 for several rows of one moment, which fio's logs have.
+    pub width_ns: u64,
+    /// Values of the group fields; `-` where there is none.
+    pub groups: Vec<String>,
+    /// The histogram. A sum beyond `i64::MAX` (292 years of waiting in one interval) is stored as that.
+    pub histogram: Sparse,
+}
+
+/// The rows of a series, one after the other. After an error there are no more.
+pub struct SeriesReader(Rows);
+
+enum Rows {
+    Parquet(ParquetSeries),
+    FioHist(Box<FioHist<'static>>),
+    FioJson(FioJson),
+}
+
+impl SeriesReader {
+    /// Opens a series, `-` for standard input; the format is found out unless it is given.
+    ///
+    /// # Errors
+    /// When it cannot be read, is damaged, or holds no series.
+    pub fn open(path: &Path, format: Option<Format>) -> Result<SeriesReader, Error> {
+        SeriesReader::of(Input::open(path, None)?, format)
+    }
+
+    /// Opens a series that lies in memory; `name` stands for it in messages.
+    ///
+    /// # Errors
+    /// As [`SeriesReader::open`].
+    pub fn from_bytes(name: &str, bytes: Vec<u8>, format: Option<Format>) -> Result<SeriesReader, Error> {
+        SeriesReader::of(Input::from_vec(name, bytes)?, format)
+    }
+
+    fn of(mut input: Input<'static>, format: Option<Format>) -> Result<SeriesReader, Error> {
+        let format = format.map_or_else(|| detect::detect(&mut input), Ok)?;
+        Ok(SeriesReader(match format {
+            Format::FioHist => Rows::FioHist(Box::new(FioHist::open(input)?)),
+            Format::FioJson => Rows::FioJson(FioJson::open(input)?),
+            Format::Parquet | Format::ParquetSeries => Rows::Parquet(ParquetSeries::open(input)?),
+            _ => return Err(Error::new(input.name, Place::File, "This file holds events, no histograms.")),
+        }))
+    }
+
+    /// What the series is of.
+    pub fn header(&self) -> &SeriesHeader {
+        match &self.0 {
+            Rows::Parquet(rows) => rows.header(),
+            Rows::FioHist(rows) => rows.header(),
+            Rows::FioJson(rows) => rows.header(),
+        }
+    }
+
+    /// What the trace says about itself; complete behind the last row.
+    pub fn context(&self) -> &Context {
+        match &self.0 {
+            Rows::Parquet(rows) => rows.context(),
+            Rows::FioHist(rows) => rows.context(),
+            Rows::FioJson(rows) => rows.context(),
+        }
+    }
+
+    /// Whether intervals are what they happened to be, instead of multiples of one width.
+    pub fn is_uneven(&self) -> bool {
+        !matches!(self.0, Rows::Parquet(_))
+    }
+}
+
+impl Iterator for SeriesReader {
+    type Item = Result<SeriesRow, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Rows::Parquet(rows) => rows.next(),
+            Rows::FioHist(rows) => rows.next(),
+            Rows::FioJson(rows) => rows.next(),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Any bytes as histogram logs or JSON of fio: no panic, and histograms that agree with themselves.
+#![no_main]
+
+use latscope_capture_file::{Format, SeriesReader};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&first, rest)) = bytes.split_first() else { return };
+    // A few bytes of gzip or zstd make gigabytes.
+    if rest.starts_with(&[0x1f, 0x8b]) || rest.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        return;
+    }
+    let format = if first % 2 == 0 { Format::FioHist } else { Format::FioJson };
+    let mut reader = match SeriesReader::from_bytes("fuzz", rest.to_vec(), Some(format)) {
+        Ok(reader) => reader,
+        Err(error) => return assert!(error.to_string().ends_with('.'), "{error} is no sentence"),
+    };
+    let groups = reader.header().group_fields.len();
+    for row in reader.by_ref() {
+        let Ok(row) = row else { return };
+        assert_eq!(row.groups.len(), groups);
+        assert!(row.time_ns.checked_add_unsigned(row.width_ns).is_some());
+        let totals = row.histogram.totals();
+        assert!(totals.count == 0 || totals.min <= totals.max);
+        assert_eq!(row.histogram.counts().iter().sum::<u64>(), totals.count);
+    }
+    assert!(reader.context().notes().iter().all(|note| !note.is_empty()));
+});
