@@ -24,7 +24,18 @@ fn refused_by_all(input: &[u8]) {
     let paths = if input.len() > 1_000_000 { &["-"][..] } else { &["-", file] };
     for path in paths {
         refused(limited(&["summary", "-r", path], input), path);
-        for format in ["lat", "parquet", "parquet_series", "perf_data", "perf_script", "fio_log", "two_columns"] {
+        for format in [
+            "lat",
+            "parquet",
+            "parquet_series",
+            "perf_data",
+            "perf_script",
+            "fio_log",
+            "fio_hist",
+            "fio_json",
+            "smallfile",
+            "two_columns",
+        ] {
             refused(limited(&["summary", "-r", path, "--format", format], input), format);
         }
     }

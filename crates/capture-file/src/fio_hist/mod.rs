@@ -102,8 +102,11 @@ impl<'a> FioHist<'a> {
         let first = input.head().split(|&byte| byte == b'\n').find_map(|line| row::row(line, None).ok());
         let (is_wall, bins) = match first {
             Some((row, bins)) => (row.time_ms > 1_000_000_000_000, bins),
-            // An empty log, or none at all: that shows when the lines are read.
-            None => (false, 1856),
+            None if input.head().is_empty() && name.is_some() => (false, 1856),
+            None => {
+                let message = "There is no row of fio's histogram logs: time, direction, size, counts.";
+                return Err(Error::new(file, Place::Line(1), message));
+            }
         };
         let bins = Bins::with_count(bins).ok_or_else(|| {
             let message = format!(
