@@ -15,3 +15,4 @@ mod perf_script;
 mod picture;
 mod program;
 mod round_trip;
+mod tui;

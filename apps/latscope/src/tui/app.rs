@@ -5,6 +5,7 @@ use super::edit::{Edited, Editor};
 use super::files::{self, Task};
 use super::keys::{self, Action};
 use super::select::{self, Words};
+use super::watch::Watch;
 use super::{Fed, Message};
 use crate::plan::{Folding, Reading};
 use crate::{Failure, args, plan};
@@ -69,6 +70,8 @@ pub struct App {
     /// `Some` while files are being read, with percent where known.
     pub progress: Option<Option<u8>>,
     splits: Vec<Field>,
+    /// What belongs to a live capture; `None` when files are read.
+    pub watch: Option<Watch>,
     pub look: Look,
     /// Whether the time was zoomed so that all of it is seen at first.
     pub fitted: bool,
@@ -90,10 +93,10 @@ pub struct App {
     pub suspend: bool,
     pub redraw: bool,
     /// The question before the last, should that fail.
-    before: Option<(Arc<Reading>, Folding, String)>,
-    fold: Task,
-    dig: Task,
-    save: Task,
+    pub before: Option<(Arc<Reading>, Folding, String)>,
+    pub fold: Task,
+    pub dig: Task,
+    pub save: Task,
 }
 
 impl App {
@@ -108,8 +111,10 @@ impl App {
         let task = || Task::new(sender.clone());
         let words = typed.input.filter.join(" ");
         let folding = Folding { weight: Weight::Bytes, ..folding };
-        let series = HistogramSeries::new(folding.quantity, folding.weight, folding.by.clone(), 1_000_000_000);
+        let width_ns = super::live::width(&folding);
+        let series = HistogramSeries::new(folding.quantity, folding.weight, folding.by.clone(), width_ns);
         let mut app = App {
+            watch: reading.live.clone().map(|live| Watch::new(live, &folding)),
             reading: Arc::new(reading),
             series,
             context: Context::new("nothing yet", Clock::unanchored("none")),
@@ -140,9 +145,14 @@ impl App {
             folding,
             words,
         };
-        app.ask();
-        let reading = Arc::clone(&app.reading);
-        std::thread::spawn(move || sender.send(Message::Splits(files::told(&reading, &SPLITS))));
+        if app.watch.is_some() {
+            app.splits = app.watched_fields(&SPLITS);
+            app.begin_watching(sender);
+        } else {
+            app.ask();
+            let reading = Arc::clone(&app.reading);
+            std::thread::spawn(move || sender.send(Message::Splits(files::told(&reading, &SPLITS))));
+        }
         app
     }
 
@@ -163,7 +173,13 @@ impl App {
             Message::InputEnded => self.quit = Some(Quit::Clean),
             Message::Signal(signal_hook::consts::SIGTSTP) => self.suspend = true,
             Message::Signal(signal) => self.quit = Some(Quit::Signal(signal)),
-            Message::Fed(number, fed) if number == self.fold.number() => self.fed(*fed),
+            Message::Fed(number, fed) if number == self.fold.number() => {
+                let more = matches!(*fed, Fed::More { .. });
+                self.fed(*fed);
+                if more && self.paused {
+                    return;
+                }
+            }
             Message::Dug(number, dug) if number == self.dig.number() => {
                 if let Panel::Dig(_, _, found) = &mut self.panel {
                     *found = Some(dug);
@@ -171,6 +187,7 @@ impl App {
             }
             Message::Fed(..) | Message::Dug(..) => return,
             Message::Splits(fields) => self.splits = fields,
+            Message::Over => self.end_watching(),
             Message::Said(text) => self.said = Some(text),
         }
         self.dirty = true;
@@ -194,6 +211,7 @@ impl App {
                     }
                 }
             }
+            Fed::More { series, context } => self.take_in(&series, context),
             Fed::Failed(failure) => self.failed(failure),
         }
     }
@@ -214,11 +232,14 @@ impl App {
                 let typed = std::mem::replace(&mut self.words, words);
                 (self.reading, self.folding) = (reading, folding);
                 self.refused(&failure, &typed);
+                if self.watch.is_some() {
+                    self.capture();
+                }
             }
         }
     }
 
-    fn refused(&mut self, failure: &Failure, typed: &str) {
+    pub fn refused(&mut self, failure: &Failure, typed: &str) {
         let mut lines: Vec<String> = failure.to_string().lines().map(str::to_string).collect();
         lines.push(String::new());
         lines.push(match self.words.trim() {
@@ -270,7 +291,7 @@ impl App {
             Action::Split => self.split(),
             Action::Save => self.ask_name(),
             Action::Copy => self.copy(),
-            Action::Mode => self.said = Some("Files are read as they are; histogram and event mode are live.".into()),
+            Action::Mode => self.switch_mode(),
             Action::Pause => self.pause(),
             Action::Help => {
                 self.panel = if matches!(self.panel, Panel::Help) { Panel::None } else { Panel::Help };
@@ -327,7 +348,13 @@ impl App {
     }
 
     pub fn newest_if_paused(&self) -> Option<i64> {
-        self.series.range().map(|(_, last)| last).filter(|_| self.paused)
+        self.range().map(|(_, last)| last).filter(|_| self.paused)
+    }
+
+    /// First and last interval that there is, with or without events.
+    pub fn range(&self) -> Option<(i64, i64)> {
+        let now = self.watch.as_ref().map_or(i64::MIN, |watch| watch.now_ns.div_euclid(self.series.width_ns() as i64));
+        self.series.range().map(|(first, last)| (first, last.max(now)))
     }
 
     fn step_back(&mut self) {
@@ -364,7 +391,7 @@ impl App {
     }
 
     /// The filter that selects a spot, with the one that is in force.
-    fn filter_of(&self, spot: &Spot) -> String {
+    pub fn filter_of(&self, spot: &Spot) -> String {
         select::both(&self.words, &select::filter(&self.series, spot, &self.context.clock))
     }
 
@@ -385,7 +412,10 @@ impl App {
             Ok(reading) => {
                 self.panel = Panel::Dig(spot, text, None);
                 let task = self.dig.next();
-                std::thread::spawn(move || files::dig(task, reading));
+                match &self.watch {
+                    Some(_) => self.dig_live(task, reading, &spot),
+                    None => drop(std::thread::spawn(move || files::dig(task, reading))),
+                }
             }
             Err(message) => self.said = Some(message),
         }
@@ -397,14 +427,23 @@ impl App {
         if text == self.words.trim() {
             return;
         }
-        match plan::filter(&[text.to_string()], self.typed.input.source) {
+        let source = self.typed.input.source.filter(|_| self.watch.is_none());
+        match plan::filter(&[text.to_string()], source) {
             Err(failure) => self.refused(&failure, text),
             Ok(filter) => {
                 let reading = Reading { filter, ..Reading::clone(&self.reading) };
                 self.remember();
                 (self.reading, self.words) = (Arc::new(reading), text.into());
-                self.ask();
+                self.anew(false);
             }
+        }
+    }
+
+    /// The question is another one.
+    fn anew(&mut self, same_filter: bool) {
+        match self.watch {
+            Some(_) => self.watch_anew(same_filter),
+            None => self.ask(),
         }
     }
 
@@ -428,7 +467,7 @@ impl App {
         self.said = Some(format!("split by {by_what}"));
         self.remember();
         self.folding.by = by;
-        self.ask();
+        self.anew(true);
     }
 
     fn ask_name(&mut self) {
@@ -444,8 +483,11 @@ impl App {
         match self.narrowed(&spot) {
             Ok(reading) => {
                 let (task, path) = (self.save.next(), std::path::PathBuf::from(name.trim()));
-                std::thread::spawn(move || files::save(task, reading, &path));
                 self.said = Some("saving ...".into());
+                match &self.watch {
+                    Some(_) => self.save_live(task, reading, path),
+                    None => drop(std::thread::spawn(move || files::save(task, reading, &path))),
+                }
             }
             Err(message) => self.said = Some(message),
         }

@@ -89,6 +89,13 @@ impl Digest {
         rows.iter().for_each(|&row| self.slow(batch, row));
     }
 
+    /// Adds how many events have a value of a field, where only that is known.
+    pub fn add_value(&mut self, field: Field, text: &str, count: u64) {
+        if let Some(at) = COUNTED.iter().position(|&(counted, _)| counted == field) {
+            *self.values.entry(at).or_default().entry(text.into()).or_default() += count;
+        }
+    }
+
     fn slow(&mut self, batch: &Batch, row: usize) {
         let latency = batch.latency()[row];
         if self.slowest.len() >= SLOWEST && self.slowest.peek().is_some_and(|Reverse(least)| latency <= least.0) {
@@ -107,7 +114,7 @@ impl Digest {
         if self.bytes > 0 {
             text += &format!(", {}", format_size(self.bytes));
         }
-        if self.count > 0 {
+        if self.count > 0 && self.sum_ns > 0 {
             text += &format!(", mean {}", format_duration((self.sum_ns / u128::from(self.count)) as u64));
         }
         text

@@ -9,11 +9,14 @@ mod digest;
 mod edit;
 mod files;
 mod keys;
+mod live;
 mod moves;
 mod painter;
+mod recent;
 mod select;
 mod terminal;
 mod view;
+mod watch;
 
 use crate::plan::{Folding, Reading};
 use crate::{Failure, args};
@@ -45,6 +48,8 @@ enum Message {
     Dug(u64, Result<digest::Digest, String>),
     /// The fields by which the map can be split.
     Splits(Vec<Field>),
+    /// The time given with `--for` is over.
+    Over,
     /// A sentence for the user.
     Said(String),
 }
@@ -56,6 +61,11 @@ enum Fed {
         series: HistogramSeries,
         context: Context,
         reading: Option<Option<u8>>,
+    },
+    /// What was captured since the last time.
+    More {
+        series: HistogramSeries,
+        context: Context,
     },
     Failed(Failure),
 }

@@ -121,7 +121,7 @@ impl App {
     }
 
     fn scroll_intervals(&mut self, by: i64, page: i64) -> i64 {
-        let Some((first, last)) = self.series.range() else { return 0 };
+        let Some((first, last)) = self.range() else { return 0 };
         let now = self.look.newest.unwrap_or(last);
         let oldest = (first + page - 1).min(last);
         let then = (now + by).clamp(oldest.min(now), last.max(now));
@@ -167,12 +167,12 @@ impl App {
             return;
         };
         self.remember_view();
-        if let (Some(newest), Some((_, last))) = (self.look.newest, self.series.range()) {
+        if let (Some(newest), Some((_, last))) = (self.look.newest, self.range()) {
             let pivot = self.cursor.map_or(newest, |cursor| cursor.to_ns.div_euclid(width as i64));
             let beyond = i128::from(newest - pivot) * i128::from(next) / i128::from(now.max(1));
             let moved = pivot.saturating_add(beyond as i64);
             self.look.newest = (moved < last || self.paused).then_some(moved.min(last));
-        } else if let (Some(cursor), Some((_, last)), true) = (self.cursor, self.series.range(), closer) {
+        } else if let (Some(cursor), Some((_, last)), true) = (self.cursor, self.range(), closer) {
             let pivot = cursor.to_ns.div_euclid(width as i64);
             let beyond = i128::from(last - pivot) * i128::from(next) / i128::from(now.max(1));
             self.look.newest = Some(pivot.saturating_add(beyond as i64)).filter(|&newest| newest < last);
@@ -181,12 +181,12 @@ impl App {
     }
 
     fn is_longer_than(&self, intervals: i64) -> bool {
-        self.series.range().is_some_and(|(first, last)| last - first >= intervals)
+        self.range().is_some_and(|(first, last)| last - first >= intervals)
     }
 
     /// Chooses the interval so that all of it fits on the map.
     pub fn fit(&mut self) {
-        let (Some((_, page)), Some((first, last))) = (self.extent(), self.series.range()) else { return };
+        let (Some((_, page)), Some((first, last))) = (self.extent(), self.range()) else { return };
         let width = self.series.width_ns();
         let cells = (page / i64::from(self.look.merge)).max(1);
         let fits = |wide: &u64| {
@@ -246,7 +246,7 @@ impl App {
         let newest = (spot.to_ns - 1).div_euclid(width as i64);
         // The selection in the middle, if it is shorter than the map.
         let room = cells as i64 * i64::from(self.look.merge) - (needed / width) as i64;
-        let last = self.series.range().map_or(newest, |(_, last)| last);
+        let last = self.range().map_or(newest, |(_, last)| last);
         self.look.newest = Some((newest + room / 2).min(last));
         (self.anchor, self.selection, self.panel) = (None, None, Panel::None);
     }

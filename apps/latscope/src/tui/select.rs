@@ -152,10 +152,15 @@ pub fn filter(series: &HistogramSeries, spot: &Spot, clock: &Clock) -> String {
     if spot.low == 0 && spot.high == u64::MAX && series.quantity != Quantity::Latency {
         terms.push(format!("{name} exists"));
     }
-    if let Some(values) = spot.group.and_then(|group| series.groups().get(group as usize)) {
-        terms.extend(series.by.iter().zip(values).map(|(&field, text)| group_term(field, text)));
-    }
+    terms.extend(group_filter(series, spot));
     terms.join(" and ")
+}
+
+/// The filter of the strip alone; `None` where there is one strip of all.
+pub fn group_filter(series: &HistogramSeries, spot: &Spot) -> Option<String> {
+    let values = series.groups().get(spot.group? as usize).filter(|values| !values.is_empty())?;
+    let terms: Vec<String> = series.by.iter().zip(values).map(|(&field, text)| group_term(field, text)).collect();
+    Some(terms.join(" and "))
 }
 
 fn group_term(field: Field, text: &str) -> String {

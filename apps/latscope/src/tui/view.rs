@@ -3,13 +3,13 @@
 use super::app::{App, Panel, Purpose};
 use super::keys;
 use latscope_event::{format_count, format_duration, format_duration_exact};
-use latscope_view_term::{Cell, Color, Drawn, Line, Screen, screen};
+use latscope_view_term::{Cell, Color, Drawn, Line, Look, Screen, screen};
 
 impl App {
     /// Draws the screen, and keeps where on it what is.
     pub fn draw(&mut self) -> &Drawn {
         self.drawn = self.picture();
-        if !self.fitted && !self.series.slices().is_empty() && !self.drawn.maps.is_empty() {
+        if !self.fitted && self.watch.is_none() && !self.series.slices().is_empty() && !self.drawn.maps.is_empty() {
             self.fit();
             self.drawn = self.picture();
         }
@@ -18,11 +18,14 @@ impl App {
 
     fn picture(&self) -> Drawn {
         let (title, status, panel) = (self.title(), self.status(), self.panel_lines());
+        // A live map goes on when nothing happens, too.
+        let newest = self.look.newest.or(self.range().map(|(_, last)| last).filter(|_| self.watch.is_some()));
+        let look = Look { newest, ..self.look.clone() };
         screen(&Screen {
             size: self.size,
             series: &self.series,
             context: &self.context,
-            look: &self.look,
+            look: &look,
             cursor: self.cursor,
             selection: self.selection,
             panel: &panel,
@@ -31,31 +34,35 @@ impl App {
         })
     }
 
-    /// `latscope  perf script, out.txt  every 10ms  filter: kind = read  PAUSED`.
+    /// `latscope  PAUSED  every 10ms  by device  filter: kind = read  perf script, out.txt`: what changes comes first,
+    /// what is cut off where there is no room is where it all comes from.
     fn title(&self) -> Line {
-        let width = self.series.width_ns().saturating_mul(u64::from(self.look.merge));
         let mut line = Line::of("latscope");
-        line.push(&format!("  {}", self.context.source));
-        if let Some(host) = &self.context.host {
-            line.push(&format!(", {host}"));
-        }
-        if !self.series.slices().is_empty() {
-            line.push(&format!("  every {}", format_duration_exact(width)));
-        }
-        if let Some(by) = self.series.by.first() {
-            line.push(&format!("  by {}", by.name()));
-        }
-        if !self.words.trim().is_empty() {
-            line.push(&format!("  filter: {}", self.words.trim()));
+        let mut mark = |text: String| {
+            line.push("  ");
+            marked(&mut line, &format!(" {text} "));
+        };
+        if self.paused {
+            mark("PAUSED".into());
         }
         if let Some(percent) = self.progress {
-            let part = percent.map_or(String::new(), |percent| format!(" {percent}%"));
-            line.push("  ");
-            marked(&mut line, &format!(" reading{part} "));
+            mark(percent.map_or("reading".into(), |percent| format!("reading {percent}%")));
         }
-        if self.paused {
-            line.push("  ");
-            marked(&mut line, " PAUSED ");
+        if let Some(waiting) = self.watch.as_ref().and_then(|watch| watch.waiting(&self.context)) {
+            mark(waiting);
+        }
+        let width = self.series.width_ns().saturating_mul(u64::from(self.look.merge));
+        let mut parts = Vec::new();
+        if self.watch.is_some() || !self.series.slices().is_empty() {
+            parts.push(format!("every {}", format_duration_exact(width)));
+        }
+        parts.extend(self.watch.as_ref().map(|watch| watch.state()));
+        parts.extend(self.series.by.first().map(|by| format!("by {}", by.name())));
+        parts.extend(Some(self.words.trim()).filter(|words| !words.is_empty()).map(|words| format!("filter: {words}")));
+        parts.push(self.context.source.clone());
+        parts.extend(self.context.host.clone());
+        for part in &parts {
+            line.push("  ").push(part);
         }
         line.truncate(self.size.0, true);
         line

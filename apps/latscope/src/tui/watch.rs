@@ -1,0 +1,334 @@
+//! What is shown of a live capture: its mode, what is kept of it, and what a new filter or split makes of that.
+
+use super::app::{App, Panel, Quit};
+use super::digest::Digest;
+use super::files::Task;
+use super::live::{self, Kept, Shared, lock};
+use super::{Message, select};
+use crate::Failure;
+use crate::args::Mode;
+use crate::plan::{Live, Reading};
+use crate::run::live::{needs_events, now_ns};
+use latscope_capture_bpf::fills;
+use latscope_event::{Anomaly, Context, Field, Severity, Tally, format_duration};
+use latscope_series::HistogramSeries;
+use latscope_view_term::Spot;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+/// A request that waits so long is worth a word on the first line.
+const WAITING_NS: u64 = 1_000_000_000;
+
+/// A live capture as the screen knows it.
+pub struct Watch {
+    live: Live,
+    /// Whether the kernel counts; else single events are captured.
+    kernel: bool,
+    /// Why it has to be events.
+    why: Option<String>,
+    kept: Kept,
+    shared: Shared,
+    /// What captures that were ended before had lost.
+    lost: Tally,
+    /// The end of what was captured.
+    pub now_ns: i64,
+    /// Whether the strips on the map are still those of the split before.
+    refold: bool,
+    note: Option<String>,
+    over: bool,
+}
+
+impl Watch {
+    pub fn new(live: Live, folding: &crate::plan::Folding) -> Watch {
+        let keys = HistogramSeries::new(folding.quantity, folding.weight, live::keys(&live), live::width(folding));
+        Watch {
+            live,
+            kernel: true,
+            why: None,
+            kept: Kept::Keys(keys),
+            shared: Shared::new(&folding.by),
+            lost: Tally::default(),
+            now_ns: now_ns(),
+            refold: false,
+            note: None,
+            over: false,
+        }
+    }
+
+    /// Mode and what has to be said, for the first line.
+    pub fn state(&self) -> String {
+        let mut state = match (self.kernel, &self.why) {
+            (true, _) => "histogram mode".to_string(),
+            (false, Some(why)) => format!("event mode ({why})"),
+            (false, None) => "event mode".to_string(),
+        };
+        if let Some(note) = &self.note {
+            state += &format!("  {note}");
+        }
+        if self.over {
+            state += "  capture is over";
+        }
+        state
+    }
+
+    /// What waits, when it waits long.
+    pub fn waiting(&self, context: &Context) -> Option<String> {
+        let oldest = context.unfinished.first().filter(|oldest| oldest.at_least_ns >= WAITING_NS)?;
+        Some(format!("in flight at least {}: {}", format_duration(oldest.at_least_ns), oldest.what))
+    }
+}
+
+impl App {
+    /// Those of these fields that the source knows.
+    pub fn watched_fields(&self, asked: &[Field]) -> Vec<Field> {
+        let Some(watch) = &self.watch else { return Vec::new() };
+        asked.iter().copied().filter(|&field| fills(watch.live.source).contains(field)).collect()
+    }
+
+    pub fn begin_watching(&mut self, sender: Sender<Message>) {
+        let Some(watch) = &self.watch else { return };
+        if let Some(ns) = watch.live.for_ns {
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_nanos(ns));
+                sender.send(Message::Over)
+            });
+        }
+        (self.fitted, self.progress) = (true, None);
+        match self.mode() {
+            Ok(_) => self.capture(),
+            Err(failure) => self.quit = Some(Quit::Failed(failure)),
+        }
+    }
+
+    /// Finds out in which mode the present question is answered; returns whether it is another one.
+    fn mode(&mut self) -> Result<bool, Failure> {
+        let needed = match &self.watch {
+            Some(watch) => needs_events(&self.reading, &watch.live, &self.folding),
+            None => None,
+        };
+        let Some(watch) = &mut self.watch else { return Ok(false) };
+        let kernel = match (watch.live.mode, &needed) {
+            (Mode::Histogram, Some(why)) => {
+                return Err(Failure::Usage(format!("Histogram mode is not enough: {why}.")));
+            }
+            (Mode::Event, _) | (_, Some(_)) => false,
+            (_, None) => true,
+        };
+        watch.why = needed;
+        Ok(std::mem::replace(&mut watch.kernel, kernel) != kernel)
+    }
+
+    /// Starts to capture, in place of what captured before.
+    pub fn capture(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        let lost = self.context.tally.iter().filter(|(anomaly, _)| anomaly.severity() == Severity::Lost);
+        let lost: Vec<(Anomaly, u64)> = lost.collect();
+        watch.lost = Tally::default();
+        lost.into_iter().for_each(|(anomaly, count)| watch.lost.add(anomaly, count));
+        match (watch.kernel, &watch.kept) {
+            (true, Kept::Events(_)) => {
+                let empty = HistogramSeries::new(
+                    self.series.quantity,
+                    self.series.weight,
+                    live::keys(&watch.live),
+                    live::width(&self.folding),
+                );
+                watch.kept = Kept::Keys(empty);
+            }
+            (false, Kept::Keys(_)) => {
+                watch.shared = Shared::new(&self.folding.by);
+                watch.kept = Kept::Events(Arc::clone(&watch.shared.recent));
+            }
+            _ => {}
+        }
+        let shared = (!watch.kernel).then(|| watch.shared.clone());
+        let (task, reading, folding) = (self.fold.next(), Arc::clone(&self.reading), self.folding.clone());
+        std::thread::spawn(move || live::capture(task, reading, folding, shared));
+    }
+
+    /// Adds what was captured.
+    pub fn take_in(&mut self, more: &HistogramSeries, mut context: Context) {
+        let Some(watch) = &mut self.watch else { return };
+        watch.now_ns = now_ns().max(watch.now_ns);
+        context.tally.merge(&watch.lost);
+        self.context = context;
+        self.before = None;
+        let added = match &mut watch.kept {
+            Kept::Keys(keys) => {
+                let merged = keys.merge(more).map_err(|error| Failure::Input(format!("{error}.")));
+                live::bound(keys);
+                merged.and_then(|()| live::folded(more, &self.reading, &self.folding.by, &self.context))
+            }
+            Kept::Events(_) if more.by != self.folding.by => return,
+            Kept::Events(_) => Ok(more.clone()),
+        };
+        // The kept events hold these already.
+        if std::mem::take(&mut watch.refold) {
+            self.refold(true);
+            return;
+        }
+        let merged =
+            added.and_then(|added| self.series.merge(&added).map_err(|error| Failure::Input(format!("{error}."))));
+        match merged {
+            Err(failure) => self.quit = Some(Quit::Failed(failure)),
+            Ok(()) => {
+                if live::bound(&mut self.series) {
+                    self.shortened();
+                }
+            }
+        }
+    }
+
+    fn shortened(&mut self) {
+        let Some((first, _)) = self.series.range() else { return };
+        let from = self.in_words().moment(self.series.start_ns(first));
+        if let Some(watch) = &mut self.watch {
+            watch.note = Some(format!("history from {from} on"));
+        }
+    }
+
+    /// Another filter or split.
+    pub fn watch_anew(&mut self, same_filter: bool) {
+        let changed = match self.mode() {
+            Ok(changed) => changed,
+            Err(failure) => {
+                self.take_back(&failure);
+                return;
+            }
+        };
+        let Some(watch) = &mut self.watch else { return };
+        if changed {
+            // What the kernel counted by its keys says nothing about other fields.
+            self.capture();
+            self.refold(same_filter);
+        } else if watch.kernel {
+            self.refold(same_filter);
+        } else if same_filter {
+            (*lock(&watch.shared.by)).clone_from(&self.folding.by);
+            watch.refold = true;
+        } else {
+            self.capture();
+            self.refold(false);
+        }
+    }
+
+    fn take_back(&mut self, failure: &Failure) {
+        if let Some((reading, folding, words)) = self.before.take() {
+            let typed = std::mem::replace(&mut self.words, words);
+            (self.reading, self.folding) = (reading, folding);
+            self.refused(failure, &typed);
+        }
+    }
+
+    /// Makes the map anew from what is kept.
+    fn refold(&mut self, same_filter: bool) {
+        let Some(watch) = &self.watch else { return };
+        let folded =
+            live::refolded(&watch.kept, &self.series, &self.reading, &self.folding, &self.context, same_filter);
+        match folded {
+            Err(failure) => self.take_back(&failure),
+            Ok((series, from)) => {
+                self.series = series;
+                (self.cursor, self.anchor, self.selection) = (None, None, None);
+                let note = from.map(|from| {
+                    let what = if same_filter { "split" } else { "filter" };
+                    format!("{what} from {} on", self.in_words().moment(from))
+                });
+                if let Some(watch) = &mut self.watch {
+                    watch.note = note;
+                }
+            }
+        }
+    }
+
+    /// Histogram mode or event mode, where there is a choice.
+    pub fn switch_mode(&mut self) {
+        let Some(watch) = &mut self.watch else {
+            self.said = Some("Files hold what they hold; histogram mode and event mode are for live captures.".into());
+            return;
+        };
+        let needed = needs_events(&self.reading, &watch.live, &self.folding);
+        if let (false, Some(why)) = (watch.kernel, &needed) {
+            self.said = Some(format!("Histogram mode is not enough: {why}."));
+            return;
+        }
+        watch.live.mode = if watch.kernel { Mode::Event } else { Mode::Auto };
+        watch.kernel = !watch.kernel;
+        watch.note = None;
+        self.said = Some(match watch.kernel {
+            true => "histogram mode: the kernel counts, single events are not captured".into(),
+            false => "event mode: every event is captured, Enter digs into what comes from now on".into(),
+        });
+        self.capture();
+    }
+
+    pub fn end_watching(&mut self) {
+        self.fold.stop();
+        if let Some(watch) = &mut self.watch {
+            watch.over = true;
+        }
+    }
+
+    /// Digs into what is kept of a live capture.
+    pub fn dig_live(&mut self, task: Task, reading: Reading, spot: &Spot) {
+        let Some(watch) = &self.watch else { return };
+        match &watch.kept {
+            Kept::Events(recent) => {
+                let from = lock(recent).complete_from_ns();
+                if spot.from_ns < from {
+                    let from = self.in_words().moment_exact(from);
+                    self.said = Some(format!("Single events are kept from {from} on; the panel tells of those."));
+                }
+                let (recent, context) = (Arc::clone(recent), self.context.clone());
+                std::thread::spawn(move || live::dig(task, &reading, &context, &recent));
+            }
+            Kept::Keys(keys) => {
+                let dug = self.dig_keys(keys, spot);
+                self.said = Some("Histogram mode knows no single events; m switches to event mode.".into());
+                if let Panel::Dig(_, _, found) = &mut self.panel {
+                    *found = Some(dug);
+                }
+            }
+        }
+    }
+
+    /// What the kernel's keys tell about a spot.
+    fn dig_keys(&self, keys: &HistogramSeries, spot: &Spot) -> Result<Digest, String> {
+        let before = self.reading.filter.as_ref().map_or(String::new(), ToString::to_string);
+        let filter = match select::group_filter(&self.series, spot) {
+            Some(strip) => Some(select::parsed(&select::both(&before, &strip))?),
+            None => self.reading.filter.clone(),
+        };
+        let reading = Reading { filter, ..Reading::clone(&self.reading) };
+        let mut digest = Digest::default();
+        for &field in &keys.by {
+            let series =
+                live::folded(keys, &reading, &[field], &self.context).map_err(|failure| failure.to_string())?;
+            digest.count = 0;
+            for group in 0..series.groups().len() as u32 {
+                let sum = select::count(&series, &Spot { group: Some(group), ..*spot });
+                digest.count += sum.count;
+                if sum.count > 0 {
+                    digest.add_value(field, &series.group_name(group), sum.count);
+                }
+            }
+        }
+        Ok(digest)
+    }
+
+    /// Saves what is kept of a live capture.
+    pub fn save_live(&mut self, task: Task, reading: Reading, path: PathBuf) {
+        let Some(watch) = &self.watch else { return };
+        match &watch.kept {
+            Kept::Events(recent) => {
+                let (recent, context) = (Arc::clone(recent), self.context.clone());
+                std::thread::spawn(move || live::save(task, &reading, &context, &recent, &path));
+            }
+            Kept::Keys(_) => {
+                self.said = Some("Histogram mode has no single events to save; m switches to event mode.".into());
+            }
+        }
+    }
+}
