@@ -1,6 +1,6 @@
 //! The interactive spectrogram in a real terminal: tmux holds one, types into it and tells what it shows.
 
-use crate::program::{LATSCOPE, latscope, testdata};
+use crate::program::{LATSCOPE, is_root, latscope, testdata};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -141,10 +141,7 @@ fn story() -> String {
 
 /// The text of the panel, without its frame, as one line.
 fn panel(screen: &str) -> String {
-    let inside = |line: &str| {
-        let (from, to) = (line.find("│ ")?, line.rfind(" │")?);
-        line.get(from + "│ ".len()..to).map(|text| text.trim().to_string())
-    };
+    let inside = |line: &str| line.rsplit_once('│').map(|(_, text)| text.trim().to_string());
     screen.lines().filter_map(inside).collect::<Vec<_>>().join(" ")
 }
 
@@ -162,7 +159,7 @@ fn selected(file: &str, filter: &str) -> u64 {
 #[test]
 fn a_drag_digs_and_its_filter_selects_the_same_events() {
     let Some(terminal) = Terminal::running(120, 40, &format!("-r {}", story())) else { return };
-    terminal.drag((30, 6), (95, 12));
+    terminal.drag((30, 24), (95, 32));
     let screen = terminal.until("the slowest");
     let text = panel(&screen);
     let filter = text.split("filter: ").nth(1).unwrap();
@@ -233,9 +230,10 @@ fn a_wrong_filter_is_explained_and_the_old_one_stays() {
 #[test]
 fn the_look_changes_by_keys() {
     let Some(terminal) = Terminal::running(120, 40, &format!("-r {}", story())) else { return };
-    terminal.until("rate     p99");
+    let axis = |screen: &str| screen.lines().find(|line| line.contains("|100us")).map(str::to_string);
+    let before = terminal.until("|100us");
     terminal.keys(&["r"]);
-    terminal.without("rate     p99");
+    terminal.when(|screen| axis(screen).is_some() && axis(screen) != axis(&before), "a map without rates");
     terminal.keys(&["b"]);
     terminal.until("by device");
     terminal.until("loop3");
@@ -315,4 +313,82 @@ fn rows_where_nobody_sits_or_plain_is_asked_for() {
     let screen = terminal.until("ended 0");
     assert!(screen.contains("missing: 6 completions"), "{screen}");
     assert!(!Path::new("selection-1.lat").exists());
+}
+
+/// A block device of our own.
+struct Loop(String);
+
+impl Loop {
+    fn new(folder: &Path) -> Option<Loop> {
+        let file = folder.join("disk");
+        std::fs::write(&file, vec![7u8; 8 << 20]).unwrap();
+        let out = Command::new("losetup").args(["-f", "--show"]).arg(&file).output().ok()?;
+        out.status.success().then(|| Loop(String::from_utf8_lossy(&out.stdout).trim().to_string()))
+    }
+
+    /// Reads it, past the page cache.
+    fn read(&self) {
+        let input = format!("if={}", self.0);
+        let read = Command::new("dd").args([&input, "of=/dev/null", "bs=4k", "count=500", "iflag=direct"]).output();
+        assert!(read.unwrap().status.success());
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["-d", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_live_capture_is_watched_in_either_mode() {
+    if !is_root() {
+        eprintln!("skipped: live capture needs root");
+        return;
+    }
+    let Some(terminal) = Terminal::open(120, 40) else { return };
+    let Some(disk) = Loop::new(terminal.folder.path()) else {
+        eprintln!("skipped: no loop device can be made here");
+        return;
+    };
+    let name = disk.0.trim_start_matches("/dev/").to_string();
+    terminal.line(&format!("clear; {LATSCOPE} spectrogram -s block 'device = {name}'; echo ended $?"));
+    let started = |screen: &str| screen.contains("histogram mode") || screen.contains("ended 3");
+    let screen = terminal.when(started, "a live capture");
+    if screen.contains("ended 3") {
+        eprintln!("skipped: no live capture here:\n{screen}");
+        return;
+    }
+    // What waits for the capture to be attached reads again and again.
+    let seen = |what: &dyn Fn(&str) -> bool| {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !what(&terminal.screen()) {
+            assert!(Instant::now() < end, "{}", terminal.screen());
+            disk.read();
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    };
+    seen(&|screen| screen.contains("events  "));
+    terminal.drag((12, 8), (80, 34));
+    terminal.until("m switches to event mode");
+    let text = panel(&terminal.screen());
+    assert!(text.contains(&name) && text.contains("read"), "{text}");
+    terminal.keys(&["Escape", "Escape", "Escape"]);
+    terminal.keys(&["m"]);
+    terminal.until("event mode");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        disk.read();
+        std::thread::sleep(Duration::from_millis(700));
+        terminal.drag((12, 8), (80, 34));
+        let screen = terminal.when(|screen| screen.contains(" events"), "a panel");
+        if panel(&screen).contains("dd ") {
+            break;
+        }
+        terminal.keys(&["Escape", "Escape", "Escape"]);
+        assert!(Instant::now() < deadline, "{screen}");
+    }
+    terminal.keys(&["q"]);
+    terminal.until("ended 0");
+    terminal.is_clean();
 }

@@ -22,7 +22,7 @@ const CHISEL_NS: u64 = 500_000_000;
 pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Result<(), Failure> {
     let options = options(folding, &typed);
     if is_interactive(reading, &typed) {
-        return tui::run(reading.clone(), folding.clone(), look(folding, options), typed);
+        return tui::run(reading.clone(), folding.clone(), look(reading, folding, options), typed);
     }
     let filter = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
     match typed.palette {
@@ -53,7 +53,10 @@ fn is_interactive(reading: &Reading, typed: &args::Spectrogram) -> bool {
 }
 
 /// How the interactive screen begins.
-fn look(folding: &Folding, options: SpectrogramOptions) -> Look {
+fn look(reading: &Reading, folding: &Folding, options: SpectrogramOptions) -> Look {
+    // Live, the time of day is what other logs have too.
+    let time = if reading.live.is_some() { TimeLabels::Wall } else { options.time };
+    let options = SpectrogramOptions { time, ..options };
     Look { options, shown: folding.weight, percentiles: false, distribution: true, rates: true, merge: 1, newest: None }
 }
 

@@ -81,6 +81,8 @@ pub struct App {
     pub back: Vec<View>,
     pub paused: bool,
     pub panel: Panel,
+    /// First line of it that is shown.
+    pub panel_from: usize,
     pub editor: Option<(Purpose, Editor)>,
     /// A sentence on the last line until the next key.
     pub said: Option<String>,
@@ -128,6 +130,7 @@ impl App {
             back: Vec::new(),
             paused: false,
             panel: Panel::None,
+            panel_from: 0,
             editor: None,
             said: None,
             size: (80, 24),
@@ -275,8 +278,14 @@ impl App {
     fn act(&mut self, action: Action) {
         match action {
             Action::Left | Action::Right | Action::Up | Action::Down => self.step(action),
-            Action::PageUp => self.page(-1),
-            Action::PageDown => self.page(1),
+            Action::PageUp => match self.panel_page() {
+                Some(lines) => self.panel_from = self.panel_from.saturating_sub(lines),
+                None => self.page(-1),
+            },
+            Action::PageDown => match self.panel_page() {
+                Some(lines) => self.panel_from += lines,
+                None => self.page(1),
+            },
             Action::Home => self.to_oldest(),
             Action::End => self.look.newest = self.newest_if_paused(),
             Action::ZoomIn => self.zoom_time(true),
@@ -295,6 +304,7 @@ impl App {
             Action::Pause => self.pause(),
             Action::Help => {
                 self.panel = if matches!(self.panel, Panel::Help) { Panel::None } else { Panel::Help };
+                self.panel_from = 0;
             }
             Action::Redraw => self.redraw = true,
             Action::Suspend => self.suspend = true,
@@ -411,6 +421,7 @@ impl App {
         match self.narrowed(&spot) {
             Ok(reading) => {
                 self.panel = Panel::Dig(spot, text, None);
+                self.panel_from = 0;
                 let task = self.dig.next();
                 match &self.watch {
                     Some(_) => self.dig_live(task, reading, &spot),

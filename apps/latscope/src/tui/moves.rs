@@ -18,21 +18,6 @@ impl App {
         self.drawn.maps.iter().find_map(|map| map.spot(column, row))
     }
 
-    /// The cell in which a spot begins.
-    fn cell_of(&self, spot: &Spot) -> Option<(usize, usize)> {
-        let same = |map: &&MapArea| map.group == spot.group;
-        self.drawn.maps.iter().filter(same).find_map(|map| {
-            let cells = |map: &MapArea| (map.top..map.top + map.rows, map.left..map.left + map.columns);
-            let (rows, mut columns) = cells(map);
-            let holds = |cell: Spot| {
-                (cell.from_ns..cell.to_ns).contains(&spot.from_ns) && (cell.low..=cell.high).contains(&spot.low)
-            };
-            rows.flat_map(|row| columns.clone().map(move |column| (column, row)))
-                .find(|&(column, row)| map.spot(column, row).is_some_and(holds))
-                .inspect(|_| columns.start = 0)
-        })
-    }
-
     /// First and last cell of the first strip, by time.
     fn ends(&self) -> Option<(Spot, Spot)> {
         let map = self.drawn.maps.first()?;
@@ -71,25 +56,20 @@ impl App {
             self.cursor = self.middle();
             return;
         };
-        let Some((column, row)) = self.cell_of(&cursor) else {
+        let on = self.drawn.maps.iter().find(|map| map.group == cursor.group && map.cells(&cursor).is_some());
+        let Some(map) = on else {
             // It was scrolled away.
             self.cursor = self.middle();
             return;
         };
-        let beyond = |by: isize| Some((column.checked_add_signed(right * by)?, row.checked_add_signed(down * by)?));
-        let next = beyond(1).and_then(|(column, row)| self.spot_at(column, row));
         let along_time = (self.look.options.orient == Orient::Down) == (down != 0);
-        if let Some(spot) = next {
+        if let Some(spot) = map.beside(&cursor, right, down) {
             self.cursor = Some(spot);
-        } else if let Some(spot) = (2..BETWEEN_STRIPS as isize)
-            .find_map(|by| beyond(by).and_then(|(column, row)| self.spot_at(column, row)))
-            .filter(|spot| self.anchor.is_none() && spot.group != cursor.group)
-        {
+        } else if let Some(spot) = self.in_next_strip(map, &cursor, (right, down)) {
             self.cursor = Some(spot);
         } else if along_time {
             let newer = if right + down > 0 { 1 } else { -1 };
-            let moved = self.scroll(newer);
-            let by = moved.saturating_mul(self.series.width_ns() as i64);
+            let by = self.scroll(newer).saturating_mul(self.series.width_ns() as i64);
             self.cursor = Some(Spot {
                 from_ns: cursor.from_ns.saturating_add(by),
                 to_ns: cursor.to_ns.saturating_add(by),
@@ -97,6 +77,16 @@ impl App {
             });
         }
         self.stretch();
+    }
+
+    /// Where the cursor comes to over the edge of a strip; a selection stays in its own.
+    fn in_next_strip(&self, map: &MapArea, cursor: &Spot, (right, down): (isize, isize)) -> Option<Spot> {
+        let cells = map.cells(cursor).filter(|_| self.anchor.is_none())?;
+        (1..BETWEEN_STRIPS as isize).find_map(|by| {
+            let column = cells.left.checked_add_signed(right * by)?;
+            let row = cells.top.checked_add_signed(down * by)?;
+            self.spot_at(column, row).filter(|spot| spot.group != cursor.group)
+        })
     }
 
     /// While something is being selected, it reaches to the cursor.

@@ -91,28 +91,58 @@ impl App {
         line
     }
 
-    /// The panel; as many lines as leave something of the map to be seen where that is possible.
-    fn panel_lines(&self) -> Vec<Line> {
+    /// Columns and rows of a panel: beside the map where the screen is wide, else below it.
+    fn panel_room(&self) -> (usize, usize) {
         let (columns, rows) = self.size;
-        let inner = columns.saturating_sub(4).max(20);
+        match columns {
+            100.. => (columns / 2 - 3, rows.saturating_sub(2)),
+            _ => (columns, (rows.saturating_sub(2) / 2).saturating_sub(1)),
+        }
+    }
+
+    /// By how many lines a panel is turned over, and whether there is anything to turn.
+    pub fn panel_page(&self) -> Option<usize> {
+        let room = self.panel_room().1;
+        (self.whole_panel().len() > room).then(|| room.saturating_sub(1).max(1))
+    }
+
+    fn panel_lines(&self) -> Vec<Line> {
+        let room = self.panel_room().1;
+        let mut lines = self.whole_panel();
+        if lines.len() <= room || room < 2 {
+            return lines;
+        }
+        let from = self.panel_from.min(lines.len() - 1);
+        let rest = lines.len().saturating_sub(from + room - 1);
+        lines.drain(..from);
+        lines.truncate(room - 1);
+        lines.push(Line::of(&match rest {
+            0 => "PgUp goes back, Esc closes".to_string(),
+            rest => format!("PgDn shows {rest} more lines, Esc closes"),
+        }));
+        lines
+    }
+
+    fn whole_panel(&self) -> Vec<Line> {
+        let (columns, rows) = self.panel_room();
         match &self.panel {
             Panel::None => Vec::new(),
-            Panel::Help => keys::help(inner),
-            Panel::Text(texts) => texts.iter().flat_map(|text| folded(text, inner)).collect(),
+            Panel::Help => help(columns),
+            Panel::Text(texts) => texts.iter().flat_map(|text| folded(text, columns)).collect(),
             Panel::Dig(spot, filter, found) => {
                 let words = self.in_words();
-                let mut lines = vec![Line::of(&words.place(spot))];
-                lines.extend(folded(&format!("filter: {filter}"), inner));
-                let room = rows.saturating_sub(10).clamp(6, 28).saturating_sub(lines.len());
+                let mut lines = folded(&words.place(spot), columns);
+                lines.extend(folded(&format!("filter: {filter}"), columns));
                 match found {
                     None => {
                         let sum = super::select::count(&self.series, spot);
                         lines.push(Line::of(&format!("{} events, looking closer ...", format_count(sum.count))));
                     }
-                    Some(Err(message)) => lines.extend(folded(message, inner)),
+                    Some(Err(message)) => lines.extend(folded(message, columns)),
                     Some(Ok(digest)) => {
                         lines.push(Line::of(&digest.summary()));
-                        lines.extend(digest.lines(inner, room, |ns| words.moment_exact(ns)));
+                        let room = rows.saturating_sub(lines.len() + 1).max(12);
+                        lines.extend(digest.lines(columns, room, |ns| words.moment_exact(ns)));
                         lines.push(Line::of("z zoom  e save  y copy the command  Esc close"));
                     }
                 }
@@ -136,6 +166,23 @@ fn marked(line: &mut Line, text: &str) {
     for symbol in text.chars() {
         line.push_cell(Cell { symbol, foreground: Color::Indexed(0), background: Color::Indexed(3) });
     }
+}
+
+/// Keys at the left, their meaning at the right of them.
+fn help(columns: usize) -> Vec<Line> {
+    const KEYS: usize = 16;
+    let mut lines = Vec::new();
+    for (keys, meaning) in keys::help() {
+        for (at, meaning) in folded(meaning, columns.saturating_sub(KEYS).max(20)).into_iter().enumerate() {
+            let mut line = Line::of(if at == 0 { &keys } else { "" });
+            if line.width() >= KEYS {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.pad_to(KEYS).push(&meaning.text());
+            lines.push(line);
+        }
+    }
+    lines
 }
 
 /// Text in lines no wider than this, between words where it can.
