@@ -50,7 +50,7 @@ impl Terminal {
     fn running(columns: usize, rows: usize, arguments: &str) -> Option<Terminal> {
         let terminal = Terminal::open(columns, rows)?;
         terminal.line(&format!("clear; {LATSCOPE} spectrogram {arguments}"));
-        terminal.until("events ");
+        terminal.until("▀");
         Some(terminal)
     }
 
@@ -122,7 +122,7 @@ impl Terminal {
         let modes = "#{alternate_on} #{cursor_flag} #{mouse_any_flag} #{mouse_sgr_flag} #{wrap_flag}";
         assert_eq!(self.tmux(&["display-message", "-p", modes]).trim(), "0 1 0 0 1", "{}", self.screen());
         // Readline sets its own modes at the prompt; a child sees those of the terminal.
-        self.line("clear; stty -a | tr ' ;' '\\n\\n' | grep -xE -- '-?(echo|icanon|isig|opost|icrnl)' | sort | tr '\\n' ' '; echo END");
+        self.line("clear; stty -a | tr ' ;' '\\n\\n' | grep -xE -- '-?(echo|icanon|isig|opost|icrnl)' | sort | tr '\\n' ' '; echo E''ND");
         let screen = self.until(" END");
         let modes = screen.lines().find(|line| line.contains(" END")).unwrap_or_default();
         assert_eq!(modes.trim(), "echo icanon icrnl isig opost END");
@@ -369,7 +369,7 @@ fn a_live_capture_is_watched_in_either_mode() {
         }
     };
     seen(&|screen| screen.contains("events  "));
-    terminal.drag((12, 8), (80, 34));
+    terminal.drag((12, 8), (100, 39));
     terminal.until("m switches to event mode");
     let text = panel(&terminal.screen());
     assert!(text.contains(&name) && text.contains("read"), "{text}");
@@ -380,7 +380,7 @@ fn a_live_capture_is_watched_in_either_mode() {
     loop {
         disk.read();
         std::thread::sleep(Duration::from_millis(700));
-        terminal.drag((12, 8), (80, 34));
+        terminal.drag((12, 8), (100, 39));
         let screen = terminal.when(|screen| screen.contains(" events"), "a panel");
         if panel(&screen).contains("dd ") {
             break;

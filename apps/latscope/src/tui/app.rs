@@ -199,7 +199,9 @@ impl App {
     fn fed(&mut self, fed: Fed) {
         match fed {
             Fed::Series { series, context, reading } => {
-                if series.by != self.series.by {
+                // What was marked on another map, or on none yet, means nothing on this one.
+                let others = series.by != self.series.by || series.width_ns() != self.series.width_ns();
+                if others || self.series.slices().is_empty() {
                     (self.cursor, self.anchor, self.selection) = (None, None, None);
                 }
                 if series.width_ns() != self.series.width_ns() {

@@ -132,6 +132,8 @@ mod tests {
         recent.push(&batch(0, 10), None);
         assert_eq!(recent.complete_from_ns(), -5);
         for at in 0..10 {
+            // Each of these has a dictionary of its own, as a capture that was started anew.
+            recent.begin_trace();
             recent.push(&batch(10 + at * rows, rows), None);
         }
         let kept: Vec<i64> = recent.batches().flat_map(|batch| batch.time().iter().copied()).collect();

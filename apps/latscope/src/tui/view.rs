@@ -207,5 +207,5 @@ fn folded(text: &str, columns: usize) -> Vec<Line> {
         let last = lines.len() - 1;
         lines[last] += &word;
     }
-    lines.iter().map(|line| Line::of(line)).collect()
+    lines.iter().map(|line| Line::of(line.trim_end())).collect()
 }
