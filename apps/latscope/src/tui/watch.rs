@@ -164,6 +164,10 @@ impl App {
             Kept::Events(_) if more.by != self.folding.by => return,
             Kept::Events(_) => Ok(more.clone()),
         };
+        if self.series.slices().is_empty() {
+            // What was marked on the empty map means nothing on this one.
+            (self.cursor, self.anchor, self.selection) = (None, None, None);
+        }
         // The kept events hold these already.
         if std::mem::take(&mut watch.refold) {
             self.refold(true);
