@@ -5,9 +5,9 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   latscope percentiles -r perf.data -i 1s
-  latscope percentiles -s block -i 1s --by device            # live, a line for every second and device
+  latscope percentiles -s block -i 1s --by device    # live, a line for every second
   latscope percentiles -r t.lat -i 10s --p 50,99,99.9 --csv > percentiles.csv
-  latscope percentiles -r t.lat -i 1s --fail-if 'p99 > 5s'    # exit status 1 if so
+  latscope percentiles -r t.lat -i 1s --fail-if 'p99 > 5s'
   latscope percentiles -s io -i 1s --json 'proc.name = postgres' | jq .p99_ns";
 
 /// Percentiles over time: a line for every interval and group. Live, lines come as intervals pass.

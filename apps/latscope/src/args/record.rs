@@ -7,7 +7,7 @@ Examples:
   latscope record -s block -w t.lat --for 10s
   latscope record -s io -w t.lat 'proc.name = postgres' -- pgbench -T 60
   latscope record -s block -w flight.lat --rotate 1h --keep 24      # a flight recorder
-  latscope record -s io -w t.lat --only-slow 10ms --sample 1/256    # all that is slow, a sample of the rest";
+  latscope record -s io -w t.lat --only-slow 10ms --sample 1/256    # of the rest a sample";
 
 /// Record live events into a trace, until Ctrl-C, for a time, or while a command runs.
 #[derive(Args, Debug)]
