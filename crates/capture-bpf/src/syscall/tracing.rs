@@ -9,6 +9,8 @@ use latscope_event::kernel::Machine;
 use latscope_event::{Anomaly, Clock, Context, Field, FieldSet, LossRange, Unfinished, format_size};
 use libbpf_rs::{MapCore, MapFlags, MapType};
 
+/// What has not returned for so long is named; calls in progress are normal.
+const STUCK_NS: u64 = 100_000_000;
 /// Requests of io_uring that can be in flight.
 const REQUESTS: u32 = 1 << 16;
 /// How many of them are read at once.
@@ -204,7 +206,7 @@ impl Tracing {
         Ok(())
     }
 
-    /// Names the calls and requests in progress that have waited longest; how many there are comes back.
+    /// Names the calls and requests in progress that have waited long; how many there are in all comes back.
     pub fn find_waiting(&mut self) -> Result<u64, Error> {
         let output = self.loaded.iterate("waiting")?;
         let mut waiting: Vec<Record> = output.chunks_exact(Record::SIZE).map(Record::read).collect();
@@ -215,7 +217,7 @@ impl Tracing {
             waiting.retain(|record| self.comms.iter().any(|comm| comm.as_bytes() == record.comm()));
         }
         waiting.sort_unstable_by_key(|record| std::cmp::Reverse(record.latency_ns));
-        let longest = waiting.iter().take(Context::UNFINISHED_KEPT);
+        let longest = waiting.iter().filter(|record| record.latency_ns >= STUCK_NS).take(Context::UNFINISHED_KEPT);
         self.context.unfinished = longest.map(|record| self.unfinished(record)).collect();
         Ok(waiting.len() as u64)
     }
