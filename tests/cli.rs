@@ -17,6 +17,14 @@ fn fails(arguments: &[&str], status: i32, says: &[&str]) {
 }
 
 #[test]
+fn a_summary_of_histograms_without_devices_is_one_line() {
+    let log = "testdata/fio_hist/A_clat_hist.1.log.zst";
+    let json: serde_json::Value = serde_json::from_str(&latscope(&["summary", "-r", log, "--json"]).success()).unwrap();
+    assert!(json["total"]["count"].as_u64() > Some(0), "{json}");
+    fails(&["summary", "-r", log, "--by", "device"], 2, &["is not grouped by device"]);
+}
+
+#[test]
 fn an_exceeded_threshold_is_status_1_beside_the_table() {
     let percentiles = |condition| latscope(&["percentiles", "-r", STORY, "-i", "1s", "--fail-if", condition]);
     let exceeded = percentiles("p99 > 1ms for 2 intervals");

@@ -81,6 +81,8 @@ impl Folding {
 #[derive(Debug, PartialEq)]
 pub struct Summary {
     pub folding: Folding,
+    /// Nobody asked for these groups: where stored histograms do not have them, all are summed up.
+    pub by_default: bool,
     pub over_ns: Option<u64>,
     pub sort: String,
     pub shape: Shape,
@@ -387,7 +389,12 @@ fn summary(typed: args::Summary) -> Result<Summary, Failure> {
         None => None,
         Some(text) => Some(parse_duration(text).map_err(|error| Failure::Usage(format!("--over: {error}.")))?),
     };
-    let by = if typed.by == ["none"] { Vec::new() } else { fields("--by", &typed.by)? };
+    let by_default = typed.by.is_empty();
+    let by = match &typed.by[..] {
+        [] => vec![Field::Device],
+        [none] if none == "none" => Vec::new(),
+        names => fields("--by", names)?,
+    };
     let folding = Folding {
         interval: None,
         by,
@@ -397,7 +404,14 @@ fn summary(typed: args::Summary) -> Result<Summary, Failure> {
         max: None,
         share: false,
     };
-    Ok(Summary { folding, over_ns, sort: typed.sort, shape: shape(typed.csv, typed.json), output: typed.output })
+    Ok(Summary {
+        folding,
+        by_default,
+        over_ns,
+        sort: typed.sort,
+        shape: shape(typed.csv, typed.json),
+        output: typed.output,
+    })
 }
 
 fn percentiles(typed: args::Percentiles) -> Result<Percentiles, Failure> {

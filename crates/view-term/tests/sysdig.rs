@@ -83,7 +83,7 @@ fn what_the_chisel_hides_is_shown() {
     let lines: Vec<_> = sysdig_spectrogram(&spectrogram, &context, "", &options).collect();
     let text: Vec<_> = lines.iter().map(|line| line.text()).collect();
     assert!(lines.iter().all(|line| line.width() <= 100));
-    assert!(text.iter().any(|line| line.contains("> 100s: 1 events")), "{text:#?}");
+    assert!(text.iter().any(|line| line.contains("> 100s: 1 event")), "{text:#?}");
     assert!(text.iter().any(|line| line.contains("1 event of 0 ns")), "{text:#?}");
 }
 

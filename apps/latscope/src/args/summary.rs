@@ -15,8 +15,8 @@ Examples:
 pub struct Summary {
     #[command(flatten)]
     pub input: Input,
-    /// Group by these fields
-    #[arg(long, value_name = "FIELD", value_delimiter = ',', default_value = "device")]
+    /// Group by these fields, none for a single line; by device when not given
+    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub by: Vec<String>,
     /// What is summed up
     #[arg(short = 'y', long = "y", value_enum, default_value = "latency")]

@@ -24,9 +24,16 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
     let folding = &plan.folding;
     // Stored histograms carry no bytes unless they were made for that, and no single events.
     let counted = Folding { weight: Weight::Count, ..folding.clone() };
-    if plan.over_ns.is_none()
-        && let Some((series, contexts)) = stored::read(reading, &counted, 2)?
-    {
+    let stored = |counted: &Folding| match plan.over_ns {
+        None => stored::read(reading, counted, 2),
+        Some(_) => Ok(None),
+    };
+    let read = match stored(&counted) {
+        // Not every stored histogram is of a device; nobody asked for that.
+        Err(Failure::Usage(_)) if plan.by_default => stored(&Folding { by: Vec::new(), ..counted }),
+        read => read,
+    };
+    if let Some((series, contexts)) = read? {
         let context = Context::merged(&contexts);
         let mut summary = Summary::new(&series, &context);
         summary.sort(key);

@@ -288,7 +288,7 @@ impl App {
                 Some(lines) => self.panel_from += lines,
                 None => self.page(1),
             },
-            Action::Home => self.to_oldest(),
+            Action::Home => self.show_oldest(),
             Action::End => self.look.newest = self.newest_if_paused(),
             Action::ZoomIn => self.zoom_time(true),
             Action::ZoomOut => self.zoom_time(false),

@@ -126,7 +126,7 @@ impl App {
         }
     }
 
-    pub fn to_oldest(&mut self) {
+    pub fn show_oldest(&mut self) {
         if let Some((_, page)) = self.extent() {
             self.scroll_intervals(-(1 << 40), page);
         }
@@ -260,10 +260,8 @@ impl App {
                     self.stretch();
                 }
             }
-            MouseEventKind::Up(MouseButton::Left) => {
-                if self.anchor.take().is_some() && self.selection.is_some() {
-                    self.dig();
-                }
+            MouseEventKind::Up(MouseButton::Left) if self.anchor.take().is_some() && self.selection.is_some() => {
+                self.dig();
             }
             MouseEventKind::ScrollUp if zoom => self.zoom_time(true),
             MouseEventKind::ScrollDown if zoom => self.zoom_time(false),

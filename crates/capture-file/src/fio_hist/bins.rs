@@ -40,14 +40,14 @@ impl Bins {
     pub fn with_count(count: usize) -> Option<Bins> {
         let kinds = KINDS.into_iter().flat_map(|kind| (0..=COARSEST).map(move |coarseness| (kind, coarseness)));
         let ((octaves, unit_ns), coarseness) =
-            kinds.into_iter().find(|((octaves, _), coarseness)| octaves * 64 >> coarseness == count)?;
+            kinds.into_iter().find(|((octaves, _), coarseness)| (octaves * 64) >> coarseness == count)?;
         let grid = Grid::with_power(Grid::FINE.power() - coarseness)?;
         let edge = |bin: usize| lower(bin << coarseness) * unit_ns;
         let bins = (0..count).map(|bin| {
             let (lower_ns, end_ns) = (edge(bin), edge(bin + 1));
             Bin { lower_ns, end_ns, first: grid.index(lower_ns) as u32, last: grid.index(end_ns - 1) as u32 }
         });
-        debug_assert_eq!(octaves * 64 >> coarseness, count);
+        debug_assert_eq!((octaves * 64) >> coarseness, count);
         Some(Bins { unit_ns, coarseness, grid, bins: bins.collect(), dealt: 0 })
     }
 

@@ -60,11 +60,8 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let file = input.name.clone();
     let fail = |place: Place, message: &str| Err(Error::new(&file, place, message));
     let name = named(&input);
-    match name.as_ref().map(|name| name.kind) {
-        Some(LogKind::Bandwidth | LogKind::Iops) => {
-            return fail(Place::File, "This log holds bandwidth or IOPS, no latencies; read its _clat log.");
-        }
-        _ => {}
+    if let Some(LogKind::Bandwidth | LogKind::Iops) = name.as_ref().map(|name| name.kind) {
+        return fail(Place::File, "This log holds bandwidth or IOPS, no latencies; read its _clat log.");
     }
     if input.head().is_empty() {
         if name.is_none() {
