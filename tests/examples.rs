@@ -65,6 +65,8 @@ fn runs(example: &str, folder: &Path) -> bool {
         eprintln!("left out: {example}");
         return false;
     }
+    // Captures that come and go must not disturb the tests that count every event.
+    let _alone = if live { crate::live::alone() } else { None };
     let programs = Path::new(LATSCOPE).parent().expect("a folder").display();
     let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
     // perf script reads a pipe before it looks for perf.data.

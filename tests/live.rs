@@ -12,3 +12,5 @@ mod known_truth;
 mod lab;
 mod recording;
 mod views;
+
+pub use lab::alone;
