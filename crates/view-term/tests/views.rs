@@ -112,7 +112,7 @@ fn what_lies_beyond_the_axis_has_cells_of_its_own() {
     for orient in [Orient::Down, Orient::Across] {
         let options = SpectrogramOptions { max: Some(10 * MS), min: Some(50_000), orient, ..mono(72) };
         let lines = texts(spectrogram(&series, &context(), "", &options));
-        assert!(lines.contains(&"> 10ms: 1 events in the cells marked >".to_string()), "{lines:#?}");
+        assert!(lines.contains(&"> 10ms: 1 event in the cells marked >".to_string()), "{lines:#?}");
         assert!(!lines.iter().any(|line| line.starts_with("< 50us")));
     }
 }
