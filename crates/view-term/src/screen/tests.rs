@@ -112,8 +112,6 @@ proptest! {
     fn the_cell_that_lights_up_holds_the_event(
         event in events(2), options in options(), columns in 8usize..130, rows in 4usize..40, merge in 1u32..5,
     ) {
-        // A known defect: on a tiny map of a few nanoseconds the cell beside the event's lights up.
-        prop_assume!(event[0].1 >= 1000);
         let series = series(&event, Weight::Count, &[], 100);
         let look = Look { merge, ..look(options) };
         let drawn = drawn(&series, &Context { span_ns: Some((-100_000, 0)), ..context() }, &look, (columns, rows));

@@ -124,7 +124,10 @@ impl Values {
         if column >= self.axis.columns() {
             return (self.axis.columns() + 1, self.axis.columns() + 1);
         }
-        (self.axis.source(column) + 1, self.axis.source(column + self.each - 1) + 1)
+        let (lower, upper) = (self.axis.source(column), self.axis.source(column + self.each - 1));
+        // A bucket drawn up to the next one ends with a cell: the half of a cell that has buckets of its own shows those.
+        let lower = if lower < column && upper >= column { upper } else { lower };
+        (lower + 1, upper + 1)
     }
 
     /// The cell of a slot.
