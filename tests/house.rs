@@ -12,6 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("series", &["event", "histogram"]),
     ("capture-bpf", &["event", "histogram", "series"]),
     ("capture-file", &["event", "histogram", "series"]),
+    ("capture-probe", &["event", "histogram", "series"]),
     ("view-report", &["event", "histogram", "series"]),
     ("view-term", &["event", "histogram", "series"]),
 ];
