@@ -4,6 +4,8 @@
 //! at its height. A logarithmic axis uses rows of a coarser bucket grid (2^power rows to the octave), whose octaves are
 //! divided evenly; that differs from a true logarithm by less than a tenth of an octave.
 
+use crate::palette::Inks;
+use crate::svg::{Area, Num, Svg};
 use latscope_histogram::{Grid, Histogram};
 use latscope_series::Quantity;
 
@@ -185,6 +187,31 @@ impl ValueAxis {
         label(self.quantity, value)
     }
 
+    /// Draws ticks and labels to the left of a plot, and faint lines across it with `grid`.
+    pub fn draw(&self, svg: &mut Svg, inks: &Inks, plot: Area, grid: bool) {
+        let ticks = self.ticks();
+        let at = |px: f64| plot.bottom() - px.round() + 0.5;
+        if grid {
+            svg.put(format_args!("<path stroke=\"{}\" d=\"", inks.grid));
+            for (px, _) in ticks.iter().filter(|(_, label)| label.is_some()) {
+                svg.put(format_args!("M{} {}h{}", Num(plot.x), Num(at(*px)), Num(plot.width)));
+            }
+            svg.put(format_args!("\"/>\n"));
+        }
+        svg.put(format_args!("<path stroke=\"{}\" d=\"", inks.muted));
+        for (px, label) in &ticks {
+            let length = if label.is_some() { 5 } else { 3 };
+            svg.put(format_args!("M{} {}h-{length}", Num(plot.x), Num(at(*px))));
+        }
+        svg.put(format_args!("\"/>\n<g text-anchor=\"end\">\n"));
+        for (px, label) in &ticks {
+            if let Some(label) = label {
+                svg.text(plot.x - 8.0, at(*px) + 3.5, "", label);
+            }
+        }
+        svg.put(format_args!("</g>\n"));
+    }
+
     /// Ticks from the bottom: pixels, and the label where there is room for one.
     pub fn ticks(&self) -> Vec<(f64, Option<String>)> {
         const ROOM_PX: f64 = 15.0;
@@ -217,6 +244,16 @@ impl ValueAxis {
             .zip(labelled)
             .map(|(&(px, _, value), labelled)| (px, labelled.then(|| self.label(value))))
             .collect()
+    }
+}
+
+/// A quantity as a title begins.
+pub(crate) fn quantity_title(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Latency => "Latency",
+        Quantity::Size => "Size",
+        Quantity::Offset => "Offset",
+        Quantity::Queue => "Queue time",
     }
 }
 

@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod axis;
+mod frame;
 mod heatmap;
+mod page;
 mod palette;
 mod png;
 pub mod rows;

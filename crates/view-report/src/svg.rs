@@ -34,6 +34,19 @@ impl Svg {
         ));
     }
 
+    /// An area with a text that shows when the pointer rests on it; a `<title>`, so no script is needed.
+    pub fn tip(&mut self, area: Area, text: &str) {
+        self.put(format_args!(
+            "<path d=\"M{} {}h{}v{}h-{}z\"><title>{}</title></path>\n",
+            Num(area.x),
+            Num(area.y),
+            Num(area.width),
+            Num(area.height),
+            Num(area.width),
+            Escaped(text)
+        ));
+    }
+
     pub fn finish(self) -> String {
         self.out
     }

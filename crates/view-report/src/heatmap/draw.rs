@@ -1,9 +1,9 @@
 //! One panel: the cells as an image, the rows beyond the range, percentile lines, the value axis.
 
 use super::Picture;
-use super::caption::events;
 use super::grid::{Cell, Panel};
 use crate::axis::Place;
+use crate::page::{events, percent};
 use crate::svg::{Area, Num, Svg, shortened};
 
 /// Height of the row of everything beyond the range, and its distance from the others.
@@ -43,7 +43,7 @@ impl Picture<'_> {
             svg.text(self.frame.left(), y + 12.0, " font-size=\"12\" font-weight=\"bold\"", &self.panel_title(panel));
             y += 18.0;
         }
-        let note = format!(" font-size=\"10\" fill=\"{}\"", self.inks.muted);
+        let note = format!(" font-size=\"10\" fill=\"{}\"", self.page.inks.muted);
         if panel.above > 0 {
             svg.text(self.frame.left(), y + 10.0, &note, &self.beyond(panel, panel.above, true));
             y += 14.0;
@@ -52,11 +52,14 @@ impl Picture<'_> {
         let (left, width) = (self.frame.left(), self.frame.plot_px());
         let main = Area { x: left, y: y + f64::from(bands.main), width, height: f64::from(self.axis.height_px()) };
         self.backgrounds(svg, bands, y);
-        self.ticks(svg, main);
+        if self.options.grid {
+            self.frame.verticals(svg, &self.page.inks, main.y, main.height);
+        }
+        self.axis.draw(svg, &self.page.inks, main, self.options.grid);
         self.image(svg, panel, bands, y);
         self.frame.hatches(svg, self.contexts, y, f64::from(bands.height));
         self.percentile_lines(svg, panel, main);
-        svg.rect(main, &format!(" fill=\"none\" stroke=\"{}\"", self.inks.frame));
+        svg.rect(main, &format!(" fill=\"none\" stroke=\"{}\"", self.page.inks.frame));
         let whole = Area { x: left, y, width, height: f64::from(bands.height) };
         self.tips(svg, panel, whole, &|cell| self.cell_area(cell, bands, y));
         y = whole.bottom();
@@ -77,34 +80,9 @@ impl Picture<'_> {
                     width: self.frame.plot_px(),
                     height: height.into(),
                 };
-                svg.rect(area, &format!(" fill=\"{}\"", self.inks.plot));
+                svg.rect(area, &format!(" fill=\"{}\"", self.page.inks.plot));
             }
         }
-    }
-
-    fn ticks(&self, svg: &mut Svg, main: Area) {
-        let ticks = self.axis.ticks();
-        let at = |px: f64| main.bottom() - px.round() + 0.5;
-        if self.options.grid {
-            self.frame.verticals(svg, &self.inks, main.y, main.height);
-            svg.put(format_args!("<path stroke=\"{}\" d=\"", self.inks.grid));
-            for (px, _) in ticks.iter().filter(|(_, label)| label.is_some()) {
-                svg.put(format_args!("M{} {}h{}", Num(main.x), Num(at(*px)), Num(main.width)));
-            }
-            svg.put(format_args!("\"/>\n"));
-        }
-        svg.put(format_args!("<path stroke=\"{}\" d=\"", self.inks.muted));
-        for (px, label) in &ticks {
-            let length = if label.is_some() { 5 } else { 3 };
-            svg.put(format_args!("M{} {}h-{length}", Num(main.x), Num(at(*px))));
-        }
-        svg.put(format_args!("\"/>\n<g text-anchor=\"end\">\n"));
-        for (px, label) in &ticks {
-            if let Some(label) = label {
-                svg.text(main.x - 8.0, at(*px) + 3.5, "", label);
-            }
-        }
-        svg.put(format_args!("</g>\n"));
     }
 
     /// A sentence about the events beyond one end of the axis.
@@ -179,9 +157,9 @@ impl Picture<'_> {
             if path.is_empty() {
                 continue;
             }
-            let ink = self.inks.lines[line % self.inks.lines.len()];
+            let ink = self.page.inks.lines[line % self.page.inks.lines.len()];
             for (ink, style) in
-                [(self.inks.halo, "stroke-opacity=\"0.7\" stroke-width=\"3.4\""), (ink, "stroke-width=\"1.5\"")]
+                [(self.page.inks.halo, "stroke-opacity=\"0.7\" stroke-width=\"3.4\""), (ink, "stroke-width=\"1.5\"")]
             {
                 svg.put(format_args!(
                     "<path fill=\"none\" stroke=\"{ink}\" {style} stroke-linejoin=\"round\" d=\"{path}\"/>\n"
@@ -217,17 +195,6 @@ impl Picture<'_> {
 /// better without a line over them.
 pub(super) fn has_percentile(count: u64, quantile: f64) -> bool {
     quantile <= 0.0 || quantile >= 1.0 || count >= 5 && count as f64 * quantile.min(1.0 - quantile) >= 0.999
-}
-
-/// A share for people: `0.27 %`.
-pub(super) fn percent(share: f64) -> String {
-    match share {
-        share if share == 0.0 || share == 100.0 => format!("{share:.0} %"),
-        share if share < 0.01 => "< 0.01 %".into(),
-        share if share < 1.0 => format!("{share:.2} %"),
-        share if share > 99.9 => "> 99.9 %".into(),
-        share => format!("{share:.1} %"),
-    }
 }
 
 struct Canvas {

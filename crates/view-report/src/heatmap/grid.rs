@@ -1,6 +1,7 @@
 //! The cells of a heat map: a series projected onto columns and rows, panel by panel, without losing a count.
 
 use crate::axis::{Place, ValueAxis};
+use crate::frame::Columns;
 use latscope_histogram::{Histogram, Rule, Totals};
 use latscope_series::{HistogramSeries, Slice, Weight};
 use std::ops::Range;
@@ -97,24 +98,6 @@ impl Facets {
             names.push(Some(format!("{} others together", order.len() - shown)));
         }
         Facets { panel_of, names }
-    }
-}
-
-/// Columns of intervals: the first interval and how many follow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Columns {
-    pub first: i64,
-    pub count: u32,
-}
-
-impl Columns {
-    pub fn last(self) -> i64 {
-        self.first + i64::from(self.count) - 1
-    }
-
-    /// The column of an interval; `None` outside.
-    pub fn of(self, interval: i64) -> Option<u32> {
-        u32::try_from(interval.checked_sub(self.first)?).ok().filter(|&column| column < self.count)
     }
 }
 

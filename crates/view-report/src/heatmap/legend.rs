@@ -2,6 +2,7 @@
 
 use super::draw::has_percentile;
 use super::{ColorScale, Picture};
+use crate::page::quantile_name;
 use crate::svg::{Area, Num, Svg, text_width};
 use latscope_event::format_duration;
 use latscope_series::Weight;
@@ -12,7 +13,7 @@ impl Picture<'_> {
     /// Draws the legend below `y`; returns where it ends.
     pub(super) fn legend(&self, svg: &mut Svg, y: f64) -> f64 {
         let left = self.frame.left();
-        let muted = format!(" fill=\"{}\"", self.inks.muted);
+        let muted = format!(" fill=\"{}\"", self.page.inks.muted);
         let words = self.colour_words();
         // The keys share the line with the words where there is room for both.
         let keys_end = self.draw_keys(svg, &self.line_keys(), y + 10.0);
@@ -63,7 +64,12 @@ impl Picture<'_> {
         let mut end = f64::NEG_INFINITY;
         for (place, label) in ticks {
             let x = bar.x + place * bar.width;
-            svg.put(format_args!("<path stroke=\"{}\" d=\"M{} {}v3\"/>\n", self.inks.muted, Num(x), Num(bar.bottom())));
+            svg.put(format_args!(
+                "<path stroke=\"{}\" d=\"M{} {}v3\"/>\n",
+                self.page.inks.muted,
+                Num(x),
+                Num(bar.bottom())
+            ));
             let half = text_width(&label, 10.0) / 2.0;
             if x - half > end + 4.0 {
                 svg.text(x, bar.bottom() + 13.0, " text-anchor=\"middle\" font-size=\"10\"", &label);
@@ -79,7 +85,7 @@ impl Picture<'_> {
         let (mut keys, mut missing) = (Vec::new(), Vec::new());
         for (line, &quantile) in lines.iter().enumerate() {
             if points().any(|point| has_percentile(point.count, quantile)) {
-                keys.push((Some(self.inks.lines[line % self.inks.lines.len()]), quantile_name(quantile)));
+                keys.push((Some(self.page.inks.lines[line % self.page.inks.lines.len()]), quantile_name(quantile)));
             } else {
                 missing.push(quantile_name(quantile));
             }
@@ -98,7 +104,7 @@ impl Picture<'_> {
     fn draw_keys(&self, svg: &mut Svg, keys: &[(Option<&'static str>, String)], y: f64) -> f64 {
         let mut x = self.frame.page_px() - 26.0;
         for (ink, name) in keys.iter().rev() {
-            let fill = if ink.is_some() { self.inks.text } else { self.inks.muted };
+            let fill = if ink.is_some() { self.page.inks.text } else { self.page.inks.muted };
             svg.text(x, y, &format!(" text-anchor=\"end\" fill=\"{fill}\""), name);
             x -= text_width(name, 11.0) + 8.0;
             if let Some(ink) = ink {
@@ -139,18 +145,5 @@ impl Picture<'_> {
             Weight::Time => "time spent",
             Weight::Bytes => "data",
         }
-    }
-}
-
-/// `p99.9`, `min`, `max`.
-pub(super) fn quantile_name(quantile: f64) -> String {
-    if quantile <= 0.0 {
-        "min".into()
-    } else if quantile >= 1.0 {
-        "max".into()
-    } else {
-        // Eight decimals hide what a multiplication by 100 adds.
-        let text = format!("{:.8}", quantile * 100.0);
-        format!("p{}", text.trim_end_matches('0').trim_end_matches('.'))
     }
 }

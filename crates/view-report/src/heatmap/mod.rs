@@ -3,7 +3,6 @@
 mod caption;
 mod colour;
 mod draw;
-mod frame;
 mod grid;
 mod legend;
 mod strips;
@@ -12,10 +11,11 @@ mod tips;
 pub use colour::ColorScale;
 
 use crate::axis::{AxisWish, Scale, ValueAxis};
-use crate::palette::{Inks, Palette, Theme};
-use crate::svg::{Area, Escaped, Num, Svg};
+use crate::frame::{self, Frame, FrameWish};
+use crate::page::Page;
+use crate::palette::{Palette, Theme};
+use crate::svg::Svg;
 use colour::Colours;
-use frame::Frame;
 use grid::{Asked, Facets, Panel};
 use latscope_event::Context;
 use latscope_series::{HistogramSeries, Quantity};
@@ -106,6 +106,8 @@ pub enum HeatmapError {
     Size,
 }
 
+/// A cell is at most so wide.
+const COLUMN_PX: u32 = 48;
 /// Panels beyond this many are merged into the last one.
 const PANELS: usize = 12;
 
@@ -144,12 +146,12 @@ struct Picture<'a> {
     series: &'a HistogramSeries,
     contexts: &'a [Context],
     options: &'a HeatmapOptions,
+    page: Page<'a>,
     frame: Frame,
     axis: ValueAxis,
     panels: Vec<Panel>,
     colours: Colours,
     ramp: Vec<[u8; 3]>,
-    inks: Inks,
 }
 
 /// Draws the heat map of a series as one self-contained SVG. The contexts are those of the traces that the series was
@@ -163,7 +165,8 @@ pub fn heatmap(
     options: &HeatmapOptions,
 ) -> Result<String, HeatmapError> {
     options.check(series.quantity)?;
-    let (series, frame) = frame::fitted(series, contexts, options);
+    let wish = FrameWish { width_px: options.width, column_px: COLUMN_PX, filtered: options.filter.is_some() };
+    let (series, frame) = frame::fitted(series, contexts, &wish);
     let facets =
         if options.facet && !series.by.is_empty() { Facets::by_group(&series, PANELS) } else { Facets::none(&series) };
     let many = facets.names.len() as u32;
@@ -189,19 +192,24 @@ pub fn heatmap(
     let weights = panels.iter().flat_map(|panel| &panel.cells).map(|cell| cell.weight);
     let colours = Colours::new(options.color, series.weight, series.width_ns(), weights, options.color_max);
     let ramp = options.palette.ramp(options.theme, colours.steps);
-    let inks = options.theme.inks();
-    let picture = Picture { series: &series, contexts, options, frame, axis, panels, colours, ramp, inks };
-    Ok(picture.draw())
+    let page = Page {
+        width_px: frame.page_px(),
+        inks: options.theme.inks(),
+        title: options.title.clone().unwrap_or_else(|| caption::title(series.quantity, series.weight)),
+        contexts,
+        filter: options.filter.as_deref(),
+    };
+    Ok(Picture { series: &series, contexts, options, page, frame, axis, panels, colours, ramp }.draw())
 }
 
 impl Picture<'_> {
     fn draw(&self) -> String {
         // The height of the page is known when all of it is drawn.
         let mut body = Svg::new();
-        let head_px = self.head(&mut body);
+        let head_px = self.page.head(&mut body, &self.sentences());
         let mut y = self.legend(&mut body, head_px);
         if self.panels.iter().all(|panel| panel.totals.count == 0) {
-            y = self.nothing(&mut body, y);
+            y = self.page.nothing(&mut body, self.frame.left(), y);
         } else {
             for panel in &self.panels {
                 y = self.panel(&mut body, panel, y);
@@ -209,40 +217,9 @@ impl Picture<'_> {
             if self.options.strips {
                 y = self.strips(&mut body, y);
             }
-            y = self.frame.axis(&mut body, &self.inks, y);
+            y = self.frame.axis(&mut body, &self.page.inks, y);
         }
-        let height = self.notes(&mut body, y) + 12.0;
-        let (width, inks) = (self.frame.page_px(), &self.inks);
-        let mut page = Svg::new();
-        page.put(format_args!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" role=\"img\" \
-             aria-labelledby=\"t d\" font-family=\"sans-serif\" font-size=\"11\" fill=\"{2}\">\n<title id=\"t\">{3}</title>\n\
-             <desc id=\"d\">{4}</desc>\n",
-            Num(width),
-            Num(height),
-            inks.text,
-            Escaped(&self.title()),
-            Escaped(&self.description())
-        ));
-        page.put(format_args!(
-            "<defs><pattern id=\"lost\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" \
-             patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"6\" fill=\"{}\"/></pattern>\
-             <pattern id=\"partial\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(-45)\">\
-             <rect width=\"1\" height=\"4\" fill=\"{}\"/></pattern></defs>\n",
-            inks.alarm, inks.muted
-        ));
-        page.rect(Area { x: 0.0, y: 0.0, width, height }, &format!(" fill=\"{}\"", inks.page));
-        page.put(format_args!("{}</svg>\n", body.finish()));
-        page.finish()
-    }
-
-    /// A plot without anything in it, and a word that says so.
-    fn nothing(&self, svg: &mut Svg, y: f64) -> f64 {
-        let area =
-            Area { x: self.frame.left(), y, width: self.frame.page_px() - self.frame.left() - 24.0, height: 160.0 };
-        svg.rect(area, &format!(" fill=\"{}\" stroke=\"{}\"", self.inks.plot, self.inks.frame));
-        let style = format!(" text-anchor=\"middle\" font-size=\"15\" fill=\"{}\"", self.inks.muted);
-        svg.text(area.x + area.width / 2.0, y + 85.0, &style, "no events");
-        area.bottom() + 12.0
+        let height = self.page.notes(&mut body, y) + 12.0;
+        self.page.document(body, height, &self.description())
     }
 }

@@ -1,12 +1,11 @@
 //! Texts that show when the pointer rests on the picture; `<title>` elements, so no script is needed.
 
 use super::Picture;
-use super::caption::events;
 use super::colour::weight_label;
-use super::draw::percent;
 use super::grid::{Cell, Panel};
 use crate::axis::Place;
-use crate::svg::{Area, Escaped, Num, Svg};
+use crate::page::{events, percent};
+use crate::svg::{Area, Svg};
 
 impl Picture<'_> {
     /// Invisible areas with a text: one for each stretch of time over the whole height, and on top of them one for
@@ -20,7 +19,7 @@ impl Picture<'_> {
             let (from, to) = (stretch.columns.start, stretch.columns.end);
             let mut text = format!(
                 "{}\n{}\np50 {}, p99 {}, max {}",
-                self.span(from, to),
+                self.frame.span(from, to),
                 events(stretch.totals.count),
                 self.axis.label(stretch.p50),
                 self.axis.label(stretch.p99),
@@ -30,24 +29,12 @@ impl Picture<'_> {
                 text += &format!("\n{} of {}", weight_label(self.series.weight, stretch.weight), self.weight_noun());
             }
             let width = f64::from((to - from) * self.frame.column_px);
-            self.tip(svg, Area { x: self.frame.x(from), width, ..whole }, &text);
+            svg.tip(Area { x: self.frame.x(from), width, ..whole }, &text);
         }
         for cell in self.worth_a_tip(panel) {
-            self.tip(svg, area_of(cell), &self.cell_text(panel, cell));
+            svg.tip(area_of(cell), &self.cell_text(panel, cell));
         }
         svg.put(format_args!("</g>\n"));
-    }
-
-    fn tip(&self, svg: &mut Svg, area: Area, text: &str) {
-        svg.put(format_args!(
-            "<path d=\"M{} {}h{}v{}h-{}z\"><title>{}</title></path>\n",
-            Num(area.x),
-            Num(area.y),
-            Num(area.width),
-            Num(area.height),
-            Num(area.width),
-            Escaped(text)
-        ));
     }
 
     /// The cells with the largest values, and those with the most in them.
@@ -77,7 +64,7 @@ impl Picture<'_> {
         let all = panel.counts[cell.column as usize].max(1);
         let mut text = format!(
             "{}\n{range}\n{}, {} of this interval",
-            self.span(cell.column, cell.column + 1),
+            self.frame.span(cell.column, cell.column + 1),
             events(cell.count),
             percent(100.0 * cell.count as f64 / all as f64)
         );
@@ -85,12 +72,5 @@ impl Picture<'_> {
             text += &format!("\n{} of {}", weight_label(self.series.weight, cell.weight), self.weight_noun());
         }
         text
-    }
-
-    /// The time of some columns: elapsed, and by the wall clock.
-    fn span(&self, from: u32, to: u32) -> String {
-        let (from, to) = (self.frame.start_ns(from), self.frame.start_ns(to));
-        let elapsed = format!("{} - {}", self.frame.moment(from), self.frame.moment(to));
-        self.frame.wall(from).map_or(elapsed.clone(), |wall| format!("{elapsed} ({wall})"))
     }
 }

@@ -1,11 +1,10 @@
 //! The time axis that all panels and strips share: columns of intervals, pixels, labels.
 
-use super::HeatmapOptions;
-use super::grid::Columns;
+use crate::page::Page;
 use crate::palette::Inks;
-use crate::svg::{Area, Num, Svg, text_width};
+use crate::svg::{Area, Num, Svg, shortened, text_width};
 use crate::ticks::time_step;
-use latscope_event::{Context, format_elapsed, format_wall};
+use latscope_event::{Context, format_duration, format_elapsed, format_wall, wall_zone};
 use latscope_series::{HistogramSeries, next_wider};
 use std::borrow::Cow;
 
@@ -18,7 +17,44 @@ const LEAST_PX: f64 = 620.0;
 const LINE_PX: u32 = 8;
 /// Distance between labels.
 const LABEL_PX: f64 = 84.0;
+const STRIP_PX: f64 = 38.0;
+const GAP_PX: f64 = 8.0;
 const DAY_NS: u64 = 86_400_000_000_000;
+
+/// Columns of intervals: the first interval and how many follow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Columns {
+    pub first: i64,
+    pub count: u32,
+}
+
+impl Columns {
+    pub fn last(self) -> i64 {
+        self.first + i64::from(self.count) - 1
+    }
+
+    /// The column of an interval; `None` outside.
+    pub fn of(self, interval: i64) -> Option<u32> {
+        u32::try_from(interval.checked_sub(self.first)?).ok().filter(|&column| column < self.count)
+    }
+}
+
+/// What decides about the time axis beside the series.
+pub(crate) struct FrameWish {
+    /// Width of the plot, pixels; also the largest number of columns.
+    pub width_px: u32,
+    /// A column is at most so wide.
+    pub column_px: u32,
+    /// Whether a filter chose the events: silence at either end is then no part of the picture.
+    pub filtered: bool,
+}
+
+/// A value for each column, drawn below a plot: event rate, throughput ...
+pub(crate) struct Strip<'a> {
+    pub name: &'a str,
+    pub values: &'a [f64],
+    pub label: &'a dyn Fn(f64) -> String,
+}
 
 /// Time to the right.
 pub(crate) struct Frame {
@@ -40,17 +76,17 @@ pub(crate) struct Frame {
 pub(crate) fn fitted<'a>(
     series: &'a HistogramSeries,
     contexts: &[Context],
-    options: &HeatmapOptions,
+    wish: &FrameWish,
 ) -> (Cow<'a, HistogramSeries>, Frame) {
     let span = contexts
         .iter()
         .filter_map(|context| context.span_ns)
         .reduce(|(from, to), other| (from.min(other.0), to.max(other.1)));
     // A filter may be about time; without one, silence at either end of the trace is part of the picture.
-    let shown = span.filter(|_| options.filter.is_none());
+    let shown = span.filter(|_| !wish.filtered);
     let given_ns = series.width_ns();
     let mut wanted_ns = given_ns;
-    while columns_of(series, wanted_ns, shown).is_none_or(|columns| columns.count > options.width)
+    while columns_of(series, wanted_ns, shown).is_none_or(|columns| columns.count > wish.width_px)
         && wanted_ns < 1 << 62
     {
         wanted_ns = next_wider(wanted_ns);
@@ -69,7 +105,7 @@ pub(crate) fn fitted<'a>(
         span.map_or([false; 2], |(from, to)| [from > start.saturating_add(slack), to < end.saturating_sub(slack)]);
     let frame = Frame {
         columns,
-        column_px: (options.width / columns.count.max(1)).clamp(1, 48),
+        column_px: (wish.width_px / columns.count.max(1)).clamp(1, wish.column_px),
         width_ns,
         merged_from_ns: (width_ns != given_ns).then_some(given_ns),
         zero_ns: span.map_or(start, |(from, _)| from),
@@ -136,6 +172,13 @@ impl Frame {
     pub fn wall(&self, time_ns: i64) -> Option<String> {
         let unix_ns = time_ns.checked_add(self.to_unix_ns?)?;
         Some(format_wall(unix_ns, decimals(self.width_ns), false))
+    }
+
+    /// The time of some columns: elapsed, and by the wall clock.
+    pub fn span(&self, from: u32, to: u32) -> String {
+        let (from, to) = (self.start_ns(from), self.start_ns(to));
+        let elapsed = format!("{} - {}", self.moment(from), self.moment(to));
+        self.wall(from).map_or(elapsed.clone(), |wall| format!("{elapsed} ({wall})"))
     }
 
     fn step_ns(&self, room_px: f64) -> u64 {
@@ -208,6 +251,72 @@ impl Frame {
     fn label(&self, time_ns: i64, step_ns: u64) -> String {
         let elapsed = u64::try_from(i128::from(time_ns) - i128::from(self.zero_ns)).unwrap_or(0);
         format_elapsed(elapsed, step_ns)
+    }
+
+    /// Draws a strip below `y`, with faint lines at the ticks with `grid`; returns where it ends.
+    pub fn strip(&self, svg: &mut Svg, page: &Page<'_>, y: f64, grid: bool, strip: &Strip<'_>) -> f64 {
+        let Strip { name, values, label } = *strip;
+        let inks = &page.inks;
+        let most = values.iter().copied().fold(0.0, f64::max);
+        let area = Area { x: self.left(), y, width: self.plot_px(), height: STRIP_PX };
+        svg.rect(area, &format!(" fill=\"{}\"", inks.plot));
+        if grid {
+            self.verticals(svg, inks, area.y, area.height);
+        }
+        let top = |value: f64| {
+            // Something that is not nothing is at least a pixel high.
+            let height = if most > 0.0 { value / most * (STRIP_PX - 2.0) } else { 0.0 };
+            area.bottom() - if value > 0.0 { height.max(1.0) } else { 0.0 }
+        };
+        svg.put(format_args!(
+            "<path fill=\"{}\" stroke=\"{}\" stroke-width=\"0.8\" d=\"M{} {}",
+            inks.strip,
+            inks.strip_line,
+            Num(area.x),
+            Num(area.bottom())
+        ));
+        let mut run = 0;
+        for (at, &value) in values.iter().enumerate() {
+            run += 1;
+            if values.get(at + 1).is_none_or(|&next| next != value) {
+                svg.put(format_args!("V{}h{}", Num(top(value)), run * self.column_px));
+                run = 0;
+            }
+        }
+        svg.put(format_args!("V{}z\"/>\n", Num(area.bottom())));
+        self.hatches(svg, page.contexts, area.y, area.height);
+        svg.rect(area, &format!(" fill=\"none\" stroke=\"{}\"", inks.frame));
+        let muted = format!(" text-anchor=\"end\" fill=\"{}\"", inks.muted);
+        svg.text(area.x - 8.0, y + 11.0, " text-anchor=\"end\"", &label(most));
+        svg.text(area.x - 8.0, y + STRIP_PX / 2.0 + 7.0, &muted, name);
+        svg.text(area.x - 8.0, area.bottom(), &format!("{muted} font-size=\"9\""), "0");
+        area.bottom() + GAP_PX
+    }
+
+    /// Interval, merging, clock, marks: a sentence for the heading. `limit` is the largest number of columns.
+    pub fn how(&self, contexts: &[Context], has_events: bool, limit: u32) -> String {
+        let mut parts = vec![match self.merged_from_ns {
+            Some(given) => format!(
+                "interval {} (intervals of {} merged to fit {limit} columns)",
+                format_duration(self.width_ns),
+                format_duration(given),
+            ),
+            None => format!("interval {}", format_duration(self.width_ns)),
+        }];
+        if let Some(to_unix_ns) = self.to_unix_ns {
+            let unix_ns = self.zero_ns.saturating_add(to_unix_ns);
+            let about = if self.approximate { "about " } else { "" };
+            parts.push(format!("began {about}{} {}", format_wall(unix_ns, 0, true), wall_zone(unix_ns)));
+        } else if let Some(context) = contexts.first() {
+            parts.push(format!("{} clock, wall time unknown", shortened(&context.clock.name, 24)));
+        }
+        if has_events && self.partial.contains(&true) {
+            parts.push("finely hatched: interval covered in part".into());
+        }
+        if contexts.iter().any(|context| !context.loss_ranges.is_empty()) {
+            parts.push("boldly hatched: records lost".into());
+        }
+        parts.join(" · ")
     }
 
     /// Hatches over the stretches in which records were lost and over columns covered in part.
