@@ -1,4 +1,4 @@
-//! The heat map is looked at by those who will show it: an SVG library and a browser.
+//! Pictures are looked at by those who will show it: an SVG library and a browser.
 
 use crate::program::{command, end, installed, latscope, testdata};
 use std::collections::HashSet;
@@ -95,6 +95,46 @@ fn heat_maps_are_well_formed_and_small() {
         assert!(svg.len() < 250_000, "{name}: {} bytes", svg.len());
         assert!(svg.contains("<title>") || name == "nothing", "{name} has no tooltips");
     }
+}
+
+/// A chart of the story's trace.
+fn chart(folder: &Path, more: &[&str]) -> std::path::PathBuf {
+    let path = folder.join("chart.svg");
+    let trace = testdata("perf_script/story_2s.txt.gz");
+    let arguments = ["percentiles", "-r", trace.to_str().unwrap(), "-o", path.to_str().unwrap()];
+    latscope(&[&arguments[..], more].concat()).success();
+    path
+}
+
+#[test]
+fn charts_of_percentiles_are_well_formed_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    for more in [&["--by", "device"][..], &["--p", "50..99,99.9", "--dark", "-i", "20ms"], &["lat > 1h"]] {
+        let path = chart(folder.path(), more);
+        let svg = std::fs::read_to_string(&path).unwrap();
+        xml::check(&svg).unwrap_or_else(|error| panic!("{more:?}: {error}"));
+        if installed("rsvg-convert") {
+            let drawn = end(command("rsvg-convert").arg(&path), b"");
+            assert!(drawn.status == Some(0) && colours(&drawn.out) > 20, "{more:?}: {}", drawn.err);
+        }
+    }
+}
+
+#[test]
+fn a_chart_fails_as_the_table_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = testdata("perf_script/story_2s.txt.gz");
+    let path = folder.path().join("level.svg");
+    let run = |level: &str| {
+        let files = ["percentiles", "-r", trace.to_str().unwrap(), "-o", path.to_str().unwrap()];
+        latscope(&[&files[..], &["-i", "100ms", "--fail-if", level]].concat())
+    };
+    assert!(run("max > 100ms").failure(1).contains("max > 100ms: so it was"));
+    let svg = std::fs::read_to_string(&path).unwrap();
+    assert!(svg.contains(">max &gt; 100ms<") && svg.contains("max &gt; 100ms: in "), "the level is drawn");
+    run("max > 1s").success();
+    assert!(latscope(&["percentiles", "-r", "x", "--csv", "-o", "x.svg"]).failure(2).contains("no pictures"));
+    assert!(latscope(&["percentiles", "-r", "x", "--p", "99..50"]).failure(2).contains("goes down"));
 }
 
 #[test]

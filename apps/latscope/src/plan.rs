@@ -7,6 +7,7 @@ use latscope_capture_file::{Format, TwoColumns};
 use latscope_event::{Field, FieldSet, FieldType, parse_duration, parse_size};
 use latscope_filter::Filter;
 use latscope_series::{Interval, Quantity, Threshold, Weight};
+use latscope_view_report::{PercentilesOptions, Theme};
 use std::path::{Path, PathBuf};
 
 /// What to do.
@@ -98,6 +99,8 @@ pub struct Percentiles {
     pub fail_if: Option<Threshold>,
     pub shape: Shape,
     pub output: Option<PathBuf>,
+    /// An SVG chart instead of a table.
+    pub chart: Option<PercentilesOptions>,
 }
 
 /// Plan of `record`.
@@ -421,10 +424,37 @@ fn percentiles(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     let percentiles = percentile_list("--p", &typed.percentiles)?;
     let fail_if = typed.fail_if.as_deref().map(Threshold::parse).transpose();
     let fail_if = fail_if.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
-    Ok(Percentiles { folding, percentiles, fail_if, shape: shape(typed.csv, typed.json), output: typed.output })
+    let mut chart = None;
+    if is_svg(&typed.output) {
+        if typed.csv || typed.json {
+            return Err(Failure::Usage("--csv and --json are no pictures; end the name in .csv or .json.".into()));
+        }
+        chart = Some(PercentilesOptions {
+            title: typed.look.title,
+            width: typed.look.width,
+            min: folding.min,
+            max: folding.max,
+            theme: theme(typed.look.dark),
+            percentiles: percentiles.iter().map(|percentile| percentile / 100.0).collect(),
+            level: fail_if.clone(),
+            filter: (!typed.input.filter.is_empty()).then(|| typed.input.filter.join(" ")),
+            ..PercentilesOptions::default()
+        });
+    }
+    let shape = shape(typed.csv, typed.json);
+    Ok(Percentiles { folding, percentiles, fail_if, shape, output: typed.output, chart })
 }
 
-/// `50,99,p99.9` as numbers from 0 to 100.
+/// Whether a picture is asked for.
+fn is_svg(output: &Option<PathBuf>) -> bool {
+    output.as_ref().and_then(|path| path.extension()).is_some_and(|ending| ending.eq_ignore_ascii_case("svg"))
+}
+
+fn theme(dark: bool) -> Theme {
+    if dark { Theme::Dark } else { Theme::Light }
+}
+
+/// `50,99,p99.9` as numbers from 0 to 100; `50..53` is 50, 51, 52, 53.
 pub fn percentile_list(option: &str, text: &str) -> Result<Vec<f64>, Failure> {
     let one = |word: &str| {
         let number = word.trim().trim_start_matches('p').parse::<f64>().ok();
@@ -432,7 +462,19 @@ pub fn percentile_list(option: &str, text: &str) -> Result<Vec<f64>, Failure> {
             Failure::Usage(format!("{option}: {word} is not a percentile; write for instance 50,99,99.9."))
         })
     };
-    text.split(',').map(one).collect()
+    let mut list = Vec::new();
+    for word in text.split(',') {
+        let Some((from, to)) = word.split_once("..") else {
+            list.push(one(word)?);
+            continue;
+        };
+        let (from, to) = (one(from)?, one(to)?);
+        if from > to {
+            return Err(Failure::Usage(format!("{option}: {word} goes down; write the smaller percentile first.")));
+        }
+        list.extend((0..=100).map(|step| from + f64::from(step)).take_while(|&percentile| percentile <= to));
+    }
+    Ok(list)
 }
 
 fn events(typed: args::Events) -> Result<Events, Failure> {

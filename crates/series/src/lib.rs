@@ -11,6 +11,7 @@ mod group;
 mod interval;
 mod merge;
 mod share;
+mod support;
 mod threshold;
 
 pub use build::SeriesBuilder;
@@ -18,6 +19,7 @@ pub use flow::Flow;
 pub use interval::{Interval, next_wider, round_multiples};
 pub use merge::MergeError;
 pub use share::SHARES;
+pub use support::Support;
 pub use threshold::Threshold;
 
 use latscope_event::Field;

@@ -75,6 +75,13 @@ impl Threshold {
         self.intervals
     }
 
+    /// Its bounds on values (nanoseconds, or bytes), as they are written, for lines in a picture; those on counts and
+    /// rates are left out.
+    pub fn levels(&self) -> Vec<(String, u64)> {
+        let bounds = self.any.iter().flatten().filter(|bound| !matches!(bound.metric, Metric::Count | Metric::Rate));
+        bounds.map(|bound| (bound.to_string(), bound.value as u64)).collect()
+    }
+
     /// Whether one histogram fulfils it. A percentile beyond which lies less than one event is not known, and fulfils
     /// nothing. `per_event` is what one event counts (see [`HistogramSeries::per_event`](crate::HistogramSeries::per_event)).
     pub fn holds(&self, histogram: &Sparse, per_event: u64, width_ns: u64) -> bool {
@@ -213,6 +220,8 @@ mod tests {
             assert_eq!(Threshold::parse(text).unwrap().to_string(), text);
         }
         assert_eq!(Threshold::parse("max>5ms for 1 interval").unwrap().intervals(), 1);
+        let level = Threshold::parse("p95 > 1s and rate > 5 or max >= 5s for 3 intervals").unwrap();
+        assert_eq!(level.levels(), [("p95 > 1s".into(), 1_000_000_000), ("max >= 5s".into(), 5_000_000_000)]);
     }
 
     #[test]

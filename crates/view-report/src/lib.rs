@@ -1,4 +1,4 @@
-//! Pictures and tables of series as files: the SVG heat map. Pure functions from a series to text.
+//! Pictures and tables of series as files: the SVG heat map, the chart of percentiles. Pure functions from a series to text.
 #![forbid(unsafe_code)]
 
 mod axis;
@@ -6,6 +6,7 @@ mod frame;
 mod heatmap;
 mod page;
 mod palette;
+mod percentiles;
 mod png;
 pub mod rows;
 mod svg;
@@ -14,3 +15,4 @@ mod ticks;
 pub use axis::Scale;
 pub use heatmap::{ColorScale, HeatmapError, HeatmapOptions, heatmap};
 pub use palette::{Palette, Theme};
+pub use percentiles::{PercentilesError, PercentilesOptions, percentiles};

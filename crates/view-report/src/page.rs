@@ -94,6 +94,11 @@ impl Page<'_> {
 
     /// The document: what was drawn on its ground, with the picture in words for those who cannot see it.
     pub fn document(&self, body: Svg, height: f64, description: &[String]) -> String {
+        self.document_with(body, height, description, "")
+    }
+
+    /// The document, with more definitions (markup) than patterns of what is lost and partial.
+    pub fn document_with(&self, body: Svg, height: f64, description: &[String], more: &str) -> String {
         let (width, inks) = (self.width_px, &self.inks);
         let said: Vec<&str> = description.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
         let mut page = Svg::new();
@@ -111,7 +116,7 @@ impl Page<'_> {
             "<defs><pattern id=\"lost\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" \
              patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"6\" fill=\"{}\"/></pattern>\
              <pattern id=\"partial\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(-45)\">\
-             <rect width=\"1\" height=\"4\" fill=\"{}\"/></pattern></defs>\n",
+             <rect width=\"1\" height=\"4\" fill=\"{}\"/></pattern>{more}</defs>\n",
             inks.alarm, inks.muted
         ));
         page.rect(Area { x: 0.0, y: 0.0, width, height }, &format!(" fill=\"{}\"", inks.page));

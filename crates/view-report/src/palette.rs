@@ -93,6 +93,10 @@ pub(crate) struct Inks {
     /// Lines over the cells, in order, and the halo that sets them off.
     pub lines: [&'static str; 6],
     pub halo: &'static str,
+    /// The mean, wherever it is drawn.
+    pub mean: &'static str,
+    /// Things side by side, in order: Okabe and Ito's colours for any colour vision, darker or lighter for the ground.
+    pub groups: [&'static str; 8],
 }
 
 impl Theme {
@@ -118,6 +122,8 @@ impl Theme {
                 alarm: "#c1121f",
                 lines: ["#0a6fd1", "#00856f", "#111111", "#7a4fd0", "#8a5a00", "#5c6670"],
                 halo: "#ffffff",
+                mean: "#c8500a",
+                groups: ["#0072b2", "#d55e00", "#008a63", "#b0568a", "#8a6d00", "#3a9ad0", "#6b4fbb", "#5c6670"],
             },
             Theme::Dark => Inks {
                 page: "#0d1117",
@@ -131,6 +137,8 @@ impl Theme {
                 alarm: "#ff6b6b",
                 lines: ["#58b4ff", "#4fe0b5", "#ffffff", "#c8a6ff", "#ffce70", "#b6c0ca"],
                 halo: "#0d1117",
+                mean: "#ff9d4d",
+                groups: ["#4db5ff", "#ff8a3d", "#2fd6a3", "#f29bc9", "#e6c84a", "#9ad7ff", "#b9a3ff", "#b6c0ca"],
             },
         }
     }

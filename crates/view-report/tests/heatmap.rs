@@ -5,10 +5,11 @@ use latscope_histogram::{Grid, Histogram};
 use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
 use latscope_view_report::{ColorScale, HeatmapError, HeatmapOptions, Palette, Scale, Theme, heatmap};
 use proptest::prelude::*;
-use std::path::PathBuf;
 
 const MS: u64 = 1_000_000;
 
+#[path = "heatmap/golden.rs"]
+mod golden;
 #[path = "heatmap/xml.rs"]
 mod xml;
 
@@ -66,26 +67,6 @@ fn context() -> Context {
     context
 }
 
-/// Compares with `testdata/heatmap/<name>.svg`; with LATSCOPE_BLESS=1 writes it instead. The bytes of the images are
-/// left out: another version of deflate may pack them otherwise.
-fn golden(name: &str, svg: &str) {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../testdata/heatmap", &format!("{name}.svg")].iter().collect();
-    if std::env::var_os("LATSCOPE_BLESS").is_some() {
-        std::fs::write(&path, svg).expect("testdata can be written");
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    let without_image = |svg: &str| -> String {
-        let mut parts = svg.split("base64,");
-        let head = parts.next().unwrap_or_default().to_string();
-        parts.fold(head, |text, part| text + part.split_once('"').map_or("", |(_, rest)| rest))
-    };
-    let (found, expected) = (without_image(svg), without_image(&expected));
-    for (line, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
-        assert_eq!(found, expected, "line {} of {name}.svg; LATSCOPE_BLESS=1 accepts the new picture", line + 1);
-    }
-    assert_eq!(found.lines().count(), expected.lines().count(), "{name}.svg; LATSCOPE_BLESS=1 accepts the new picture");
-}
-
 /// Drawn, below, above: the account that the text alternative gives.
 fn accounted(svg: &str) -> [u64; 3] {
     let (head, tail) = svg.split_once(" drawn between ").expect("the description accounts for all events");
@@ -102,7 +83,7 @@ fn golden_light() {
     let options = HeatmapOptions { width: 400, height: 220, max_tooltips: 20, ..HeatmapOptions::default() };
     let svg = heatmap(&series_of(&story(), Weight::Count, &[], 20 * MS), &[context()], &options).unwrap();
     xml::check(&svg).unwrap();
-    golden("light", &svg);
+    golden::same("heatmap/light", &svg);
 }
 
 #[test]
@@ -126,7 +107,7 @@ fn golden_dark_facets() {
     let series = series_of(&story(), Weight::Time, &[Field::Device], 20 * MS);
     let svg = heatmap(&series, &[context()], &options).unwrap();
     xml::check(&svg).unwrap();
-    golden("dark_facets", &svg);
+    golden::same("heatmap/dark_facets", &svg);
 }
 
 #[test]

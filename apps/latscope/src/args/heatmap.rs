@@ -1,4 +1,4 @@
-use super::{Fold, Input, Scale};
+use super::{Fold, Input, Look, Scale};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -21,9 +21,8 @@ pub struct Heatmap {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", help_heading = "Picture")]
     pub output: Option<PathBuf>,
-    /// Heading of the picture
-    #[arg(long, value_name = "TEXT", help_heading = "Picture")]
-    pub title: Option<String>,
+    #[command(flatten)]
+    pub look: Look,
     /// Scale of the y axis; log for latency and size, linear for offset when not given
     #[arg(long, value_enum, help_heading = "Picture")]
     pub scale: Option<Scale>,
@@ -36,9 +35,6 @@ pub struct Heatmap {
     /// Colours
     #[arg(long, value_enum, default_value = "viridis", help_heading = "Picture")]
     pub palette: Colors,
-    /// Light text on a dark ground
-    #[arg(long, help_heading = "Picture")]
-    pub dark: bool,
     /// Percentile lines, e.g. 50,99,99.9; 100 is the maximum; none for none
     #[arg(long = "lines", value_name = "P", default_value = "50,99", help_heading = "Picture")]
     pub lines: String,
@@ -48,9 +44,6 @@ pub struct Heatmap {
     /// Draw a grid
     #[arg(long, help_heading = "Picture")]
     pub grid: bool,
-    /// Width of the plot in pixels
-    #[arg(long, value_name = "PX", default_value_t = 1000, help_heading = "Picture")]
-    pub width: u32,
     /// Number of rows
     #[arg(long, value_name = "N", help_heading = "Picture")]
     pub rows: Option<u32>,

@@ -56,7 +56,7 @@ pub enum Verb {
     Summary(Summary),
     /// The events themselves
     Events(Events),
-    /// Percentiles over time: a line for every interval and group
+    /// Percentiles over time: a line for every interval and group, or an SVG line chart
     Percentiles(Percentiles),
     /// Record live events into a trace
     Record(Record),
@@ -129,6 +129,20 @@ pub struct Fold {
     /// Largest value on the axis; what is above has a row of its own
     #[arg(long, visible_alias = "maxlat", value_name = "VALUE", help_heading = "Folding")]
     pub max: Option<String>,
+}
+
+/// What every SVG picture takes.
+#[derive(Args, Debug)]
+pub struct Look {
+    /// Heading of the picture
+    #[arg(long, value_name = "TEXT", help_heading = "Picture")]
+    pub title: Option<String>,
+    /// Light text on a dark ground
+    #[arg(long, help_heading = "Picture")]
+    pub dark: bool,
+    /// Width of the plot in pixels
+    #[arg(long, value_name = "PX", default_value_t = 1000, help_heading = "Picture")]
+    pub width: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

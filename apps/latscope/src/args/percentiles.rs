@@ -1,4 +1,4 @@
-use super::{Fold, Input};
+use super::{Fold, Input, Look};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -8,6 +8,8 @@ Examples:
   latscope percentiles -s block -i 1s --by device    # live, a line for every second
   latscope percentiles -r t.lat -i 10s --p 50,99,99.9 --csv > percentiles.csv
   latscope percentiles -r t.lat -i 1s --fail-if 'p99 > 5s'
+  latscope percentiles -r t.lat -o percentiles.svg                # a line chart
+  latscope percentiles -r t.lat --p 50..99,99.9 -o shades.svg     # every percent from 50 to 99 as shades
   latscope percentiles -s io -i 1s --json 'proc.name = postgres' | jq .p99_ns";
 
 /// Percentiles over time: a line for every interval and group. Live, lines come as intervals pass.
@@ -18,7 +20,7 @@ pub struct Percentiles {
     pub input: Input,
     #[command(flatten)]
     pub fold: Fold,
-    /// Which percentiles, separated by commas
+    /// Which percentiles, separated by commas; 50..99 is every one from 50 to 99
     #[arg(long = "p", value_name = "LIST", default_value = "50,90,99,99.9")]
     pub percentiles: String,
     /// Count an event only in the interval in which it completed (as live views do), not by the share of its time in each
@@ -33,7 +35,9 @@ pub struct Percentiles {
     /// A JSON object per line, base units
     #[arg(long)]
     pub json: bool,
-    /// Write to this file instead of standard output
+    /// Write to this file instead of standard output; a line chart if its name ends in .svg
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub look: Look,
 }

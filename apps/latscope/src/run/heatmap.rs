@@ -14,15 +14,15 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Heatmap) -> Result
         ));
     }
     let options = options(reading, folding, &typed)?;
-    let (series, contexts) = read::series(reading, folding, typed.width.clamp(200, 4000) / 2)?;
+    let (series, contexts) = read::series(reading, folding, typed.look.width.clamp(200, 4000) / 2)?;
     let picture = heatmap(&series, &contexts, &options).map_err(|error| Failure::Usage(error.to_string()))?;
     output::text(typed.output.as_deref(), &picture)
 }
 
 fn options(reading: &Reading, folding: &Folding, typed: &args::Heatmap) -> Result<HeatmapOptions, Failure> {
     Ok(HeatmapOptions {
-        title: typed.title.clone(),
-        width: typed.width,
+        title: typed.look.title.clone(),
+        width: typed.look.width,
         rows: typed.rows,
         scale_y: typed.scale.map(|scale| match scale {
             args::Scale::Log => Scale::Log,
@@ -44,7 +44,7 @@ fn options(reading: &Reading, folding: &Folding, typed: &args::Heatmap) -> Resul
             Colors::Cividis => Palette::Cividis,
             Colors::Classic => Palette::Classic,
         },
-        theme: if typed.dark { Theme::Dark } else { Theme::Light },
+        theme: if typed.look.dark { Theme::Dark } else { Theme::Light },
         percentiles: percentiles(&typed.lines)?,
         strips: !typed.no_strips,
         grid: typed.grid,

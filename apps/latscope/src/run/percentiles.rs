@@ -11,21 +11,46 @@ use std::ops::ControlFlow;
 
 /// Lines that a trace gets when the interval is not given.
 const LINES: u32 = 60;
+/// How many intervals a chart of a trace has when their length is not given.
+const POINTS: std::ops::RangeInclusive<u32> = 50..=200;
 /// The interval of a live view when none is given.
 const LIVE_NS: u64 = 1_000_000_000;
 /// So long after an interval its events are all there: ring buffers are read ten times a second.
 const SLACK_NS: i64 = 300_000_000;
 
 pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
-    if let Some(capture) = &reading.live {
+    if let (Some(capture), None) = (&reading.live, &plan.chart) {
         return stream(reading, capture, plan);
     }
-    let (series, contexts) = read::series(reading, &plan.folding, LINES)?;
+    let limit = if plan.chart.is_some() { *POINTS.end() } else { LINES };
+    let (mut series, contexts) = read::series(reading, &plan.folding, limit)?;
+    if plan.chart.is_some() && plan.folding.interval.is_none() {
+        series = told(series, &plan.percentiles);
+    }
     let to_unix_ns = latscope_event::Context::merged(&contexts).clock.to_unix_ns;
     let mut printer = Printer::new(plan, to_unix_ns)?;
-    printer.print(&series)?;
-    read::say_notes(&contexts);
+    match &plan.chart {
+        None => {
+            printer.print(&series)?;
+            read::say_notes(&contexts);
+        }
+        Some(options) => {
+            let chart = latscope_view_report::percentiles(&series, &contexts, options);
+            let chart = chart.map_err(|error| Failure::Usage(error.to_string()))?;
+            output::text(plan.output.as_deref(), &chart)?;
+            printer.watch(&series);
+        }
+    }
     printer.verdict()
+}
+
+/// The series in intervals that hold on the average what the highest percentile takes, ten events beyond it, as far as
+/// enough intervals remain to see when it was.
+fn told(series: HistogramSeries, percentiles: &[f64]) -> HistogramSeries {
+    let beyond = percentiles.iter().map(|percentile| 1.0 - percentile / 100.0).filter(|&beyond| beyond > 0.0);
+    let events = series.total(None).totals().count as f64 / series.per_event() as f64;
+    let limit = (events * beyond.fold(1.0, f64::min) / 10.0) as u32;
+    series.fitted(limit.clamp(*POINTS.start(), *POINTS.end()))
 }
 
 /// Lines as intervals pass.

@@ -16,7 +16,8 @@ use crate::page::Page;
 use crate::palette::{Palette, Theme};
 use crate::svg::Svg;
 use colour::Colours;
-use grid::{Asked, Facets, Panel};
+pub(crate) use grid::Facets;
+use grid::{Asked, Panel};
 use latscope_event::Context;
 use latscope_series::{HistogramSeries, Quantity};
 

@@ -1,0 +1,280 @@
+//! Percentiles over time as lines: one panel of everything, one for each group; or, of a single percentile, one panel with
+//! a line for each group.
+
+mod curves;
+mod draw;
+
+use crate::axis::{AxisWish, Scale, ValueAxis, quantity_title};
+use crate::frame::{self, Frame, FrameWish, Strip};
+use crate::page::{Page, events, percent, quantile_name};
+use crate::palette::Theme;
+use crate::svg::Svg;
+use curves::Panel;
+use latscope_event::{Context, format_duration, format_rate};
+use latscope_histogram::{Grid, Histogram, Rule, Totals};
+use latscope_series::{HistogramSeries, Quantity, Threshold};
+
+/// How a chart of percentiles shall look.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PercentilesOptions {
+    /// Heading; by default it names the quantity.
+    pub title: Option<String>,
+    /// Width of the plot, pixels; also the largest number of intervals. From 200 to 4000.
+    pub width: u32,
+    /// Height of the plot, pixels; panels of groups are lower. From 100 to 4000.
+    pub height: u32,
+    /// Smallest value of the axis (nanoseconds or bytes); a line below runs along the edge.
+    pub min: Option<u64>,
+    /// Largest value of the axis (nanoseconds or bytes); a line above runs along the edge.
+    pub max: Option<u64>,
+    /// Background.
+    pub theme: Theme,
+    /// Quantiles (0 to 1), at least one. Eight or more in even steps of a hundredth or less are shades instead of lines.
+    pub percentiles: Vec<f64>,
+    /// A service level: its bounds are drawn as lines, the intervals in which it holds are marked.
+    pub level: Option<Threshold>,
+    /// The filter that made the series, to be named.
+    pub filter: Option<String>,
+    /// So many texts that show when the pointer rests.
+    pub max_tooltips: u32,
+}
+
+impl Default for PercentilesOptions {
+    fn default() -> PercentilesOptions {
+        PercentilesOptions {
+            title: None,
+            width: 1000,
+            height: 360,
+            min: None,
+            max: None,
+            theme: Theme::default(),
+            percentiles: vec![0.5, 0.9, 0.99, 0.999],
+            level: None,
+            filter: None,
+            max_tooltips: 500,
+        }
+    }
+}
+
+/// Options that make no chart.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum PercentilesError {
+    /// No quantiles, too many, or one outside of 0 to 1.
+    #[error("A chart needs 1 to 200 percentiles from 0 to 100.")]
+    Percentiles,
+    /// The range of the value axis is empty.
+    #[error("The smallest value of the axis must be below the largest.")]
+    Range,
+    /// A size beyond what a picture can be.
+    #[error("A chart is 200 to 4000 pixels wide and 100 to 4000 high.")]
+    Size,
+}
+
+impl PercentilesOptions {
+    fn check(&self) -> Result<(), PercentilesError> {
+        let quantiles = &self.percentiles;
+        if !(1..=200).contains(&quantiles.len()) || !quantiles.iter().all(|quantile| (0.0..=1.0).contains(quantile)) {
+            return Err(PercentilesError::Percentiles);
+        }
+        if self.min.zip(self.max).is_some_and(|(min, max)| min >= max) {
+            return Err(PercentilesError::Range);
+        }
+        if !(200..=4000).contains(&self.width) || !(100..=4000).contains(&self.height) {
+            return Err(PercentilesError::Size);
+        }
+        Ok(())
+    }
+}
+
+/// Panels, or lines of groups in one panel, at most; further groups are taken together.
+const PANELS: usize = 12;
+const LINES: usize = 8;
+
+/// Everything that is drawn, before it is drawn.
+struct Chart<'a> {
+    series: &'a HistogramSeries,
+    options: &'a PercentilesOptions,
+    page: Page<'a>,
+    frame: Frame,
+    axis: ValueAxis,
+    panels: Vec<Panel>,
+    /// Of everything.
+    total: Histogram,
+    /// From here on requests that had not ended when the trace did are missing, if they were as slow as the slowest.
+    open_from_ns: Option<i64>,
+}
+
+/// Draws percentiles over time, mean and maximum as lines on a logarithmic axis, with the rate of events below, as one
+/// self-contained SVG. The contexts are those of the traces that the series was made from.
+///
+/// # Errors
+/// When the options contradict themselves.
+pub fn percentiles(
+    series: &HistogramSeries,
+    contexts: &[Context],
+    options: &PercentilesOptions,
+) -> Result<String, PercentilesError> {
+    options.check()?;
+    let wish = FrameWish { width_px: options.width, column_px: options.width, filtered: options.filter.is_some() };
+    let (series, frame) = frame::fitted(series, contexts, &wish);
+    let page = Page {
+        width_px: frame.page_px(),
+        inks: options.theme.inks(),
+        title: options
+            .title
+            .clone()
+            .unwrap_or_else(|| format!("{} percentiles over time", quantity_title(series.quantity))),
+        contexts,
+        filter: options.filter.as_deref(),
+    };
+    let mut asked = options.percentiles.clone();
+    asked.sort_by(f64::total_cmp);
+    asked.dedup();
+    let panels = match asked[..] {
+        [quantile] if !series.by.is_empty() => {
+            vec![curves::by_group(&series, frame.columns, quantile, LINES, options, &page.inks)]
+        }
+        _ => curves::by_panel(&series, frame.columns, &asked, PANELS, options, &page.inks),
+    };
+    let axis = axis(&series, &panels, options);
+    let total = series.total(None);
+    let open_from_ns = open_from(&series, contexts, total.totals().max);
+    let chart = Chart { series: &series, options, page, frame, axis, panels, total, open_from_ns };
+    Ok(chart.draw())
+}
+
+/// An axis that has room for every line and every bound.
+fn axis(series: &HistogramSeries, panels: &[Panel], options: &PercentilesOptions) -> ValueAxis {
+    let mut drawn = Histogram::new(Grid::FINE, false);
+    let bounds = options.level.iter().flat_map(Threshold::levels).map(|(_, value)| value);
+    let lines = panels.iter().flat_map(|panel| &panel.curves).flat_map(|curve| &curve.points).flatten();
+    lines.map(|point| point.value).chain(bounds).for_each(|value| drawn.record(value, 0));
+    let many = panels.len() as u32;
+    let wish = AxisWish {
+        quantity: series.quantity,
+        scale: if series.quantity == Quantity::Offset { Scale::Linear } else { Scale::Log },
+        min: options.min,
+        max: options.max,
+        height_px: if many > 1 {
+            (3 * options.height / many).clamp(110, 280).min(options.height)
+        } else {
+            options.height
+        },
+        rows: None,
+    };
+    ValueAxis::new(&drawn, &wish)
+}
+
+/// Events are known when they end, and count by share in the intervals before, too: what was not over when the trace
+/// ended is missing there, back to the length of the slowest.
+fn open_from(series: &HistogramSeries, contexts: &[Context], slowest_ns: u64) -> Option<i64> {
+    if series.per_event() <= 1 || series.quantity != Quantity::Latency {
+        return None;
+    }
+    let known = contexts.iter().filter_map(|context| context.span_ns).map(|(_, to)| to).max();
+    let end_ns = known.or_else(|| Some(series.start_ns(series.range()?.1.saturating_add(1))))?;
+    let from_ns = end_ns.saturating_sub_unsigned(slowest_ns);
+    // Within the last interval it is no more than every other trace has.
+    (slowest_ns > series.width_ns() / 100).then_some(from_ns)
+}
+
+impl Chart<'_> {
+    fn draw(&self) -> String {
+        let mut body = Svg::new();
+        let head_px = self.page.head(&mut body, &self.sentences());
+        let mut y = head_px;
+        if self.total.totals().count == 0 {
+            y = self.page.nothing(&mut body, self.frame.left(), y + 8.0);
+        } else {
+            y = self.legend(&mut body, y);
+            for panel in &self.panels {
+                y = self.panel(&mut body, panel, y);
+            }
+            let counts = &self.panels[0].counts;
+            let seconds = self.frame.width_ns as f64 / 1e9;
+            let rates: Vec<f64> = counts.iter().map(|count| count / seconds).collect();
+            let strip = Strip { name: "events", values: &rates, label: &format_rate };
+            y = self.frame.strip(&mut body, &self.page, y, true, &strip);
+            y = self.frame.axis(&mut body, &self.page.inks, y);
+        }
+        let height = self.page.notes(&mut body, y) + 12.0;
+        let open = format!(
+            "<pattern id=\"open\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\">\
+             <circle cx=\"2\" cy=\"2\" r=\"0.9\" fill=\"{}\"/></pattern>",
+            self.page.inks.muted
+        );
+        self.page.document_with(body, height, &self.description(), &open)
+    }
+
+    fn sentences(&self) -> [String; 3] {
+        [self.page.origin(), self.numbers(self.total.totals(), &self.total), self.how()]
+    }
+
+    /// The numbers of the whole time.
+    fn numbers(&self, totals: &Totals, of: &Histogram) -> String {
+        let count = totals.count / self.series.per_event();
+        if totals.count == 0 {
+            return "0 events".into();
+        }
+        let label = |value| self.axis.label(value);
+        let mut shown: Vec<f64> = self.options.percentiles.clone();
+        shown.sort_by(f64::total_cmp);
+        shown.dedup();
+        if shown.len() > 5 {
+            // Ends and quarters of a long list.
+            shown = (0..5).map(|quarter| shown[quarter * (shown.len() - 1) / 4]).collect();
+        }
+        let values = of.quantiles(&shown, Rule::Interpolated).unwrap_or_default();
+        let mut parts = vec![format!("mean {}", label(totals.mean().unwrap_or(0.0).round() as u64))];
+        parts.extend(shown.iter().zip(values).map(|(&at, value)| format!("{} {}", quantile_name(at), label(value))));
+        parts.push(format!("max {}", label(totals.max)));
+        format!("{} · of the whole time: {}", events(count), parts.join(", "))
+    }
+
+    fn how(&self) -> String {
+        let mut how = self.frame.how(self.page.contexts, self.total.totals().count > 0, self.options.width);
+        if self.series.per_event() > 1 {
+            how += " · events count by the share of their time in each interval";
+        }
+        if self.open_from_ns.is_some() {
+            how += &format!(
+                " · dotted ground: what took as long as the slowest ({}) and had not ended is missing",
+                self.axis.label(self.total.totals().max)
+            );
+        }
+        how
+    }
+
+    /// The picture in words.
+    fn description(&self) -> Vec<String> {
+        let mut parts = self.sentences().to_vec();
+        for panel in &self.panels {
+            let all = self.total.totals().count.max(1) as f64;
+            if let Some(name) = &panel.name {
+                parts.push(format!("{name}: {}", percent(100.0 * panel.total.totals().count as f64 / all)));
+            }
+            for curve in &panel.curves {
+                parts.extend(self.range(curve).map(|range| format!("{}: {range}", curve.name)));
+            }
+            parts.extend(self.exceeded(panel));
+        }
+        parts.extend(self.page.told());
+        parts
+    }
+
+    /// From the lowest to the highest point of a line.
+    fn range(&self, curve: &curves::Curve) -> Option<String> {
+        let values = || curve.points.iter().flatten().map(|point| point.value);
+        let (low, high) = (values().min()?, values().max()?);
+        let (low, high) = (self.axis.label(low), self.axis.label(high));
+        Some(if low == high { low } else { format!("{low} - {high}") })
+    }
+
+    /// In how many intervals the service level was exceeded.
+    fn exceeded(&self, panel: &Panel) -> Option<String> {
+        let level = self.options.level.as_ref()?;
+        let count = panel.exceeded.iter().filter(|&&exceeded| exceeded).count();
+        let width = format_duration(self.frame.width_ns);
+        Some(format!("{level}: in {count} of {} intervals of {width}", panel.filled()))
+    }
+}
