@@ -1,21 +1,45 @@
 //! The dense histogram, for counting and for accumulating merges.
 
 use crate::{Grid, Rule, Sparse, Totals, quantile};
+use std::ops::Range;
 
 /// Counts on every bucket of a grid, and optionally the exact sum of a weight (time, bytes) per bucket.
-#[derive(Clone, PartialEq, Eq, Debug)]
+///
+/// Only the buckets up to the largest value have memory: nobody waits for the years that the last half of a grid is for.
+#[derive(Clone, Debug)]
 pub struct Histogram {
     grid: Grid,
+    /// Up to the bucket of the largest value ever counted, or further; the same length as the weights.
     counts: Vec<u64>,
     weights: Option<Vec<u64>>,
     totals: Totals,
 }
 
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Histogram) -> bool {
+        (self.grid, self.weights.is_some(), self.totals) == (other.grid, other.weights.is_some(), other.totals)
+            && self.buckets().eq(other.buckets())
+    }
+}
+
+impl Eq for Histogram {}
+
 impl Histogram {
     /// An empty histogram; `weighted` adds a sum of weights to every bucket.
     pub fn new(grid: Grid, weighted: bool) -> Histogram {
-        let weights = weighted.then(|| vec![0; grid.len()]);
-        Histogram { grid, counts: vec![0; grid.len()], weights, totals: Totals::EMPTY }
+        Histogram { grid, counts: Vec::new(), weights: weighted.then(Vec::new), totals: Totals::EMPTY }
+    }
+
+    /// Makes room for a bucket, by whole octaves.
+    #[cold]
+    fn grow(&mut self, index: usize) {
+        let len = (index + 1).next_multiple_of(1 << self.grid.power()).min(self.grid.len());
+        // No more than that: many of them are open at a time.
+        self.counts.reserve_exact(len - self.counts.len());
+        self.counts.resize(len, 0);
+        if let Some(weights) = &mut self.weights {
+            weights.resize(len, 0);
+        }
     }
 
     /// The grid.
@@ -38,6 +62,9 @@ impl Histogram {
     #[inline]
     pub fn record_many(&mut self, value: u64, count: u64, weight: u64) {
         let index = self.grid.index(value);
+        if index >= self.counts.len() {
+            self.grow(index);
+        }
         self.counts[index] = self.counts[index].saturating_add(count);
         if let Some(weights) = &mut self.weights {
             weights[index] = weights[index].saturating_add(weight);
@@ -48,11 +75,39 @@ impl Histogram {
         self.totals.max = self.totals.max.max(value);
     }
 
+    /// Counts each of these values as `each`; only for a histogram without weights.
+    pub fn record_all(&mut self, values: &[u64], each: u64) {
+        debug_assert!(self.weights.is_none(), "the weights are not known");
+        if values.is_empty() {
+            return;
+        }
+        let (mut sum, mut min, mut max) = (0u128, self.totals.min, self.totals.max);
+        for &value in values {
+            (sum, min, max) = (sum + u128::from(value), min.min(value), max.max(value));
+        }
+        if self.grid.index(max) >= self.counts.len() {
+            self.grow(self.grid.index(max));
+        }
+        for &value in values {
+            let count = &mut self.counts[self.grid.index(value)];
+            *count = count.saturating_add(each);
+        }
+        self.totals.count = self.totals.count.saturating_add(each.saturating_mul(values.len() as u64));
+        self.totals.sum = self.totals.sum.saturating_add(sum.saturating_mul(u128::from(each)));
+        (self.totals.min, self.totals.max) = (min, max);
+    }
+
     /// Adds another histogram by scattering its buckets into this one. A finer one is folded;
     /// when the other is coarser, this one is first folded onto its grid, so a merge takes the coarser grid.
     pub fn add(&mut self, other: &Sparse) {
         if other.grid() < self.grid {
             *self = self.to_sparse().folded(other.grid()).to_dense();
+        }
+        if let Some(&last) = other.indices().last() {
+            let last = self.grid.fold(other.grid(), last as usize);
+            if last >= self.counts.len() {
+                self.grow(last);
+            }
         }
         let same = other.grid() == self.grid;
         for (index, count, weight) in other.buckets() {
@@ -67,16 +122,19 @@ impl Histogram {
 
     /// The non-empty buckets, ascending: index, count, weight (the count itself when unweighted).
     pub fn buckets(&self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
-        // Between the smallest and the largest value, which spares most of the walk over an almost empty histogram.
-        let range = if self.totals.count == 0 {
-            0..0
-        } else {
-            self.grid.index(self.totals.min)..self.grid.index(self.totals.max) + 1
-        };
-        range.filter(|&index| self.counts[index] != 0).map(|index| {
+        self.used().filter(|&index| self.counts[index] != 0).map(|index| {
             let count = self.counts[index];
             (index, count, self.weights.as_ref().map_or(count, |weights| weights[index]))
         })
+    }
+
+    /// Between the smallest and the largest value, which spares most of the walk over an almost empty histogram.
+    fn used(&self) -> Range<usize> {
+        if self.totals.count == 0 {
+            return 0..0;
+        }
+        // What was stored elsewhere may claim a maximum beyond its buckets.
+        self.grid.index(self.totals.min)..self.counts.len().min(self.grid.index(self.totals.max) + 1)
     }
 
     /// The same counts with the empty buckets left out.
@@ -86,13 +144,12 @@ impl Histogram {
 
     /// Forgets everything counted, keeps the memory.
     pub fn clear(&mut self) {
-        if self.totals.count == 0 {
-            return;
-        }
-        let range = self.grid.index(self.totals.min)..self.grid.index(self.totals.max) + 1;
-        self.counts[range.clone()].fill(0);
-        if let Some(weights) = &mut self.weights {
-            weights[range].fill(0);
+        let range = self.used();
+        if !range.is_empty() {
+            self.counts[range.clone()].fill(0);
+            if let Some(weights) = &mut self.weights {
+                weights[range].fill(0);
+            }
         }
         self.totals = Totals::EMPTY;
     }

@@ -4,11 +4,13 @@ use crate::group::Groups;
 use crate::share::{SHARES, Spanning};
 use crate::{Flow, HistogramSeries, Interval, Quantity, Slice, Weight};
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use latscope_event::{Batch, Field, FieldSet, MISSING_U64, Mask};
 use latscope_histogram::Histogram;
 
-/// So many dense histograms are open at a time (30 KB each, twice that with weights); the rest is sparse.
-const OPEN_LIMIT: usize = 256;
+/// Dense histograms that are open at a time take no more than this; the rest is sparse. Ten minutes in intervals of a second
+/// fit, so that the second and every further trace of the same time finds the histograms of the first.
+const OPEN_BYTES: usize = 24 << 20;
 const NONE: u32 = u32::MAX;
 
 /// Builds a [`HistogramSeries`] from batches, in any order of time.
@@ -25,7 +27,7 @@ pub struct SeriesBuilder {
     missing: u64,
     /// Whether events are spread over the intervals that they last.
     share: bool,
-    /// Place in `open` by interval and group, for events that end elsewhere than the last one.
+    /// Place in `open` by interval and group.
     places: HashMap<(i64, u32), u32>,
 }
 
@@ -85,14 +87,57 @@ impl SeriesBuilder {
 
     /// Call before the first batch of every further trace: its dictionaries are others.
     pub fn begin_trace(&mut self) {
-        self.groups.begin_trace();
+        self.groups.begin_trace(None);
+    }
+
+    /// As [`SeriesBuilder::begin_trace`], where several builders share the traces: groups are numbered as if one builder had
+    /// been given all traces in the order of these numbers.
+    pub fn begin_trace_number(&mut self, number: u32) {
+        self.groups.begin_trace(Some(number));
     }
 
     /// Adds the events of a batch that the mask lets through, or all.
     pub fn add(&mut self, batch: &Batch, mask: Option<&Mask>) {
         match mask {
             Some(mask) => mask.ones().for_each(|row| self.add_row(batch, row)),
+            None if self.is_plain(batch) => self.add_runs(batch),
             None => (0..batch.len()).for_each(|row| self.add_row(batch, row)),
+        }
+    }
+
+    /// Whether every event just counts one, in one group, by its latency.
+    fn is_plain(&self, batch: &Batch) -> bool {
+        self.series.by.is_empty()
+            && self.series.weight == Weight::Count
+            && self.series.quantity == Quantity::Latency
+            && batch.column(Field::Weight).is_none()
+    }
+
+    /// Counts runs of events that begin and end in the current interval at once, all others one by one.
+    fn add_runs(&mut self, batch: &Batch) {
+        let (times, latencies, sizes) = (batch.time(), batch.latency(), batch.u64s(Field::Size));
+        let mut row = 0;
+        while row < times.len() {
+            let (from_ns, width_ns) = (self.current.from_ns, self.current.to_ns.abs_diff(self.current.from_ns));
+            let inside = |(&start_ns, &latency_ns): (&i64, &u64)| {
+                // A start before the interval is a number beyond its width, and so is a missing latency.
+                latency_ns < width_ns.saturating_sub(start_ns.wrapping_sub(from_ns) as u64)
+            };
+            let run = times[row..].iter().zip(&latencies[row..]).take_while(|&event| inside(event)).count();
+            if run == 0 {
+                self.add_row(batch, row);
+                row += 1;
+                continue;
+            }
+            let latencies = &latencies[row..row + run];
+            self.current.in_flight_ns += latencies.iter().map(|&ns| u128::from(ns)).sum::<u128>();
+            if let Some(sizes) = sizes {
+                let known = sizes[row..row + run].iter().filter(|&&size| size != MISSING_U64);
+                self.current.bytes = known.fold(self.current.bytes, |sum, &size| sum.saturating_add(size));
+            }
+            let slot = self.current_slot(0);
+            self.open[slot as usize].histogram.record_all(latencies, self.series.per_event);
+            row += run;
         }
     }
 
@@ -133,20 +178,30 @@ impl SeriesBuilder {
             let event = Spanning { start_ns, end_ns, value, count, weight, group };
             return self.spread(&event, self.series.width_ns);
         }
-        let slot = match self.current.slots.get(group as usize) {
-            Some(&slot) if slot != NONE => slot,
-            _ => self.open_slot(self.current.interval, group),
-        };
+        let slot = self.current_slot(group);
         self.open[slot as usize].histogram.record_many(value, count.saturating_mul(self.series.per_event), weight);
     }
 
     /// Counts a value in any interval.
     pub(crate) fn record(&mut self, interval: i64, group: u32, value: u64, count: u64, weight: u64) {
-        let slot = match self.places.get(&(interval, group)) {
-            Some(&slot) => slot,
-            None => self.open_slot(interval, group),
-        };
+        let slot = self.slot(interval, group);
         self.open[slot as usize].histogram.record_many(value, count, weight);
+    }
+
+    /// The place of a group's histogram of the current interval.
+    #[inline]
+    fn current_slot(&mut self, group: u32) -> u32 {
+        match self.current.slots.get(group as usize) {
+            Some(&slot) if slot != NONE => slot,
+            _ => {
+                let slot = self.slot(self.current.interval, group);
+                if self.current.slots.len() <= group as usize {
+                    self.current.slots.resize(group as usize + 1, NONE);
+                }
+                self.current.slots[group as usize] = slot;
+                slot
+            }
+        }
     }
 
     /// Makes the interval in which an event completed the current one.
@@ -162,13 +217,6 @@ impl SeriesBuilder {
         self.current.slots.fill(NONE);
         (self.current.interval, self.current.from_ns, self.current.to_ns) =
             (interval, from_ns, from_ns.saturating_add(width));
-        for (slot, open) in self.open.iter().enumerate().filter(|(_, open)| open.interval == interval) {
-            let group = open.group as usize;
-            if self.current.slots.len() <= group {
-                self.current.slots.resize(group + 1, NONE);
-            }
-            self.current.slots[group] = slot as u32;
-        }
     }
 
     /// Widens the intervals until the whole time, with this moment, needs no more than `limit` (two at least: intervals
@@ -198,25 +246,23 @@ impl SeriesBuilder {
         }
     }
 
-    #[cold]
-    fn open_slot(&mut self, interval: i64, group: u32) -> u32 {
-        if self.open.len() >= OPEN_LIMIT {
+    /// The place of the histogram of any interval, which is opened if it was not.
+    fn slot(&mut self, interval: i64, group: u32) -> u32 {
+        let weighted = self.series.weight != Weight::Count;
+        if self.open.len() >= OPEN_BYTES / (8 * self.series.grid.len() * (1 + usize::from(weighted)))
+            && !self.places.contains_key(&(interval, group))
+        {
             self.seal();
         }
-        let weighted = self.series.weight != Weight::Count;
-        let histogram = self.free.pop().unwrap_or_else(|| Histogram::new(self.series.grid, weighted));
-        let slot = self.open.len() as u32;
-        self.open.push(Open { interval, group, histogram });
-        if self.share {
-            self.places.insert((interval, group), slot);
-        }
-        if interval == self.current.interval {
-            if self.current.slots.len() <= group as usize {
-                self.current.slots.resize(group as usize + 1, NONE);
+        match self.places.entry((interval, group)) {
+            Entry::Occupied(place) => *place.get(),
+            Entry::Vacant(place) => {
+                let histogram = self.free.pop().unwrap_or_else(|| Histogram::new(self.series.grid, weighted));
+                let slot = self.open.len() as u32;
+                self.open.push(Open { interval, group, histogram });
+                *place.insert(slot)
             }
-            self.current.slots[group as usize] = slot;
         }
-        slot
     }
 
     /// Turns all dense histograms into sparse ones.
@@ -241,10 +287,34 @@ impl SeriesBuilder {
         }
     }
 
+    /// Takes over what another builder of the same kind counted, of other traces.
+    pub fn absorb(&mut self, mut other: SeriesBuilder) {
+        for builder in [&mut *self, &mut other] {
+            builder.seal();
+            builder.settle();
+        }
+        let width = self.series.width_ns.max(other.series.width_ns);
+        self.series.widen(width / self.series.width_ns);
+        other.series.widen(width / other.series.width_ns);
+        if let (Some(limit), Some((first, last))) = (self.interval.limit(), other.series.range()) {
+            let (first_ns, end_ns) = (other.series.start_ns(first), other.series.start_ns(last.saturating_add(1)));
+            self.widen(first_ns, end_ns.saturating_sub(1), limit);
+            other.series.widen(self.series.width_ns / width);
+        }
+        // The width may be another one now, and so the next event opens its interval.
+        (self.current.from_ns, self.current.to_ns) = (0, 0);
+        self.missing += other.missing;
+        let numbers = self.groups.join(other.groups);
+        self.series.take_in(other.series, &numbers);
+    }
+
     /// The series.
     pub fn finish(mut self) -> HistogramSeries {
         self.seal();
         self.settle();
+        if let Some(order) = self.groups.sort() {
+            self.series.renumber(&order);
+        }
         self.series.groups = self.groups.into_labels();
         self.interval.finish(self.series)
     }

@@ -190,3 +190,45 @@ fn an_endless_event_costs_no_endless_time() {
     builder.add(&batch_of(&[event]), None);
     assert_eq!(builder.finish().total(None).totals().count, SHARES);
 }
+
+proptest! {
+    #[test]
+    fn builders_that_share_the_traces_give_what_one_builder_gives(
+        events in events(), parts in 1usize..5, size in 1usize..30, by in 0usize..3, auto: bool, share: bool, width in 1u64..400,
+        known_size: bool,
+    ) {
+        let interval = if auto { Interval::Auto(6) } else { Interval::Fixed(width) };
+        // Of milliseconds, so that an automatic interval has to widen.
+        let factor = if auto { 1_000_000 } else { 1 };
+        let scaled = |event: &Event| Event {
+            start: event.start * factor,
+            latency: event.latency * factor as u64,
+            size: event.size.filter(|_| known_size),
+            ..event.clone()
+        };
+        let events: Vec<Event> = events.iter().map(scaled).collect();
+        let by = [&[][..], &[Field::Comm], &[Field::Comm, Field::Pid]][by];
+        let new = || {
+            let builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, by.to_vec(), interval);
+            if share { builder.by_share() } else { builder }
+        };
+        let (mut one, mut several) = (new(), (0..parts).map(|_| new()).collect::<Vec<_>>());
+        for (number, part) in events.chunks(size).enumerate() {
+            one.begin_trace();
+            one.add(&batch_of(part), None);
+            // Traces go to whoever is free.
+            let taker = &mut several[(number * 7 + part.len()) % parts];
+            taker.begin_trace_number(number as u32 + 1);
+            taker.add(&batch_of(part), None);
+        }
+        let mut all = several.pop().unwrap();
+        several.into_iter().rev().for_each(|builder| all.absorb(builder));
+        let (one, all) = (one.finish(), all.finish());
+        prop_assert_eq!(one.groups(), all.groups());
+        prop_assert_eq!(one.slices(), all.slices());
+        prop_assert_eq!(one.width_ns(), all.width_ns());
+        if let Some((first, last)) = one.range() {
+            prop_assert_eq!(one.in_flight(first, last), all.in_flight(first, last));
+        }
+    }
+}

@@ -67,7 +67,8 @@ impl Flow {
                     level += change.step;
                     partial_ns = change.partial_ns;
                 }
-                level as f64 + partial_ns as f64 / width_ns as f64
+                // Rounded once, so that it is the same whether a step or a partial time says it.
+                (i128::from(level) * i128::from(width_ns) + partial_ns) as f64 / width_ns as f64
             })
             .collect()
     }

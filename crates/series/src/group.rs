@@ -14,6 +14,9 @@ pub struct Groups {
     by: Vec<Field>,
     labels: Vec<Vec<String>>,
     numbers: HashMap<Vec<String>, u32>,
+    /// Where each group first appeared: number of the trace, and how many groups there were before.
+    firsts: Vec<(u32, u32)>,
+    trace: u32,
     /// For one text column: the group of each code of the present trace.
     of_code: Vec<Option<u32>>,
     /// For everything else: the group of each combination of raw values of the present trace.
@@ -40,10 +43,37 @@ impl Groups {
     }
 
     /// A new trace has new dictionaries, so codes mean other texts.
-    pub fn begin_trace(&mut self) {
+    pub fn begin_trace(&mut self, number: Option<u32>) {
+        self.trace = number.unwrap_or(self.trace + 1);
         self.of_code.clear();
         self.of_key.clear();
         self.last = None;
+    }
+
+    /// Takes over the groups of another builder; returns their numbers here, by their numbers there.
+    pub fn join(&mut self, other: Groups) -> Vec<u32> {
+        let joined = other.labels.into_iter().zip(other.firsts).map(|(label, first)| {
+            let known = self.labels.len();
+            let number = self.number(label);
+            let mine = &mut self.firsts[number as usize];
+            *mine = if (number as usize) < known { first.min(*mine) } else { first };
+            number
+        });
+        joined.collect()
+    }
+
+    /// Brings groups into the order in which they first appeared; returns their new numbers by the old ones, or none when
+    /// they were in it. No more may be added then.
+    pub fn sort(&mut self) -> Option<Vec<u32>> {
+        if self.firsts.is_sorted() {
+            return None;
+        }
+        let mut order: Vec<usize> = (0..self.labels.len()).collect();
+        order.sort_by_key(|&number| self.firsts[number]);
+        self.labels = order.iter().map(|&number| std::mem::take(&mut self.labels[number])).collect();
+        let mut numbers = vec![0; order.len()];
+        order.into_iter().enumerate().for_each(|(new, old)| numbers[old] = new as u32);
+        Some(numbers)
     }
 
     fn number(&mut self, label: Vec<String>) -> u32 {
@@ -55,6 +85,7 @@ impl Groups {
             return number;
         }
         let number = self.labels.len() as u32;
+        self.firsts.push((self.trace, number));
         self.labels.push(label.clone());
         self.numbers.insert(label, number);
         number

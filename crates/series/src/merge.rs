@@ -38,20 +38,34 @@ impl HistogramSeries {
         let grid = self.grid.min(other.grid);
         self.fold(grid);
         other.fold(grid);
+        let number = |label: &Vec<String>| match self.groups.iter().position(|known| known == label) {
+            Some(number) => number as u32,
+            None => {
+                self.groups.push(label.clone());
+                self.groups.len() as u32 - 1
+            }
+        };
+        let numbers: Vec<u32> = other.groups.iter().map(number).collect();
+        self.take_in(other, &numbers);
+        Ok(())
+    }
+
+    /// Adds the histograms of a series of the same width and grid, whose groups have these numbers here.
+    pub(crate) fn take_in(&mut self, other: HistogramSeries, numbers: &[u32]) {
         for (interval, slice) in other.slices {
             let target = self.slices.entry(interval).or_default();
             target.bytes = target.bytes.saturating_add(slice.bytes);
-            for (group, sparse) in slice.groups {
-                let label = &other.groups[group as usize];
-                let number = self.groups.iter().position(|known| known == label).unwrap_or_else(|| {
-                    self.groups.push(label.clone());
-                    self.groups.len() - 1
-                });
-                target.add(number as u32, sparse);
-            }
+            slice.groups.into_iter().for_each(|(group, sparse)| target.add(numbers[group as usize], sparse));
         }
         self.flow.merge(&other.flow);
-        Ok(())
+    }
+
+    /// Gives every group the number that stands at its old one.
+    pub(crate) fn renumber(&mut self, numbers: &[u32]) {
+        for slice in self.slices.values_mut() {
+            slice.groups.iter_mut().for_each(|(group, _)| *group = numbers[*group as usize]);
+            slice.groups.sort_unstable_by_key(|&(group, _)| group);
+        }
     }
 
     /// The same events in wider intervals; `None` when the width is no whole multiple of the present one.
