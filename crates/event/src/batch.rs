@@ -278,6 +278,14 @@ impl Batch {
         assert!(self.columns.iter().flatten().all(|column| column.len() == self.len), "columns differ in length");
     }
 
+    /// Forgets the rows and takes out the memory of a column, emptied, to be filled and given back with
+    /// [`Batch::set_columns`].
+    pub fn take_column(&mut self, field: Field) -> Option<Column> {
+        self.clear();
+        let column = self.columns[field as usize].as_mut()?;
+        Some(std::mem::replace(column, Column::empty(field.field_type())))
+    }
+
     /// The same events counted from when they began to wait: the queue time moves from before the start into the latency.
     /// Events that do not tell it stay as they are.
     #[must_use]

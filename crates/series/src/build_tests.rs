@@ -125,10 +125,10 @@ proptest! {
 
 #[test]
 fn more_histograms_than_may_be_open_are_sealed_and_opened_again() {
-    let event = |at: i64| Event { start: at % 700 * 1000, latency: 5, size: None, comm: None, pid: 0 };
-    let events: Vec<_> = (0..2100).map(event).collect();
+    let event = |at: i64| Event { start: at % 2000 * 1000, latency: 5, size: None, comm: None, pid: 0 };
+    let events: Vec<_> = (0..6000).map(event).collect();
     let series = build(&events, Weight::Count, &[], 1000, 10_000);
-    assert_eq!(series.slices().len(), 700);
+    assert_eq!(series.slices().len(), 2000);
     assert!(series.slices().values().all(|slice| slice.groups[0].1.totals().count == 3));
 }
 

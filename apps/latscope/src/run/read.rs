@@ -9,10 +9,15 @@ use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask};
 use latscope_filter::BoundFilter;
 use latscope_series::{HistogramSeries, Quantity, SeriesBuilder};
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 
 /// Shorter reads than this end before a bar could be read.
 const BAR_FROM_BYTES: u64 = 64 << 20;
+
+/// As many files are read at a time, at most: each costs the memory of a builder.
+const MOST_READERS: usize = 8;
 
 /// Reads all files, one after the other, or captures live, and hands on each batch with the mask of what the filter lets through
 /// (`None`: everything). `begin` is true for the first batch of a file. Returns the context of every file.
@@ -25,26 +30,35 @@ pub fn each_batch(
         return live::each_batch(reading, capture, fields, take).map(|context| vec![context]);
     }
     let progress = Progress::default();
-    let mut contexts = Vec::new();
-    for file in &reading.files {
-        let mut pass = Pass::new(reading, Some(&progress));
-        let options = ReadOptions {
-            format: reading.format,
-            all_syscalls: reading.all_syscalls,
-            two_columns: reading.two_columns,
-            progress: Some(&progress),
-            ..ReadOptions::new(fields.union(plan::filter_fields(reading)))
-        };
-        let mut begin = true;
-        let context = latscope_capture_file::read(file, &options, &mut |context, batch| {
-            pass.batch(context, batch, |batch, mask| take(context, batch, mask, std::mem::take(&mut begin)))
-        });
-        if let Some(failure) = pass.failure.take() {
-            return Err(failure);
-        }
-        contexts.push(context.map_err(|error| Failure::Input(error.to_string()))?);
+    let file = |file: &PathBuf| read_file(reading, file, fields, &progress, true, &mut take);
+    reading.files.iter().map(file).collect()
+}
+
+/// Reads one file; see [`each_batch`].
+fn read_file(
+    reading: &Reading,
+    file: &Path,
+    fields: FieldSet,
+    progress: &Progress,
+    is_shown: bool,
+    take: &mut impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<Failure>,
+) -> Result<Context, Failure> {
+    let mut pass = Pass::new(reading, is_shown.then_some(progress));
+    let options = ReadOptions {
+        format: reading.format,
+        all_syscalls: reading.all_syscalls,
+        two_columns: reading.two_columns,
+        progress: Some(progress),
+        ..ReadOptions::new(fields.union(plan::filter_fields(reading)))
+    };
+    let mut begin = true;
+    let context = latscope_capture_file::read(file, &options, &mut |context, batch| {
+        pass.batch(context, batch, |batch, mask| take(context, batch, mask, std::mem::take(&mut begin)))
+    });
+    match pass.failure.take() {
+        Some(failure) => Err(failure),
+        None => context.map_err(|error| Failure::Input(error.to_string())),
     }
-    Ok(contexts)
 }
 
 /// The reading of one file, or a capture.
@@ -143,24 +157,21 @@ pub fn series(reading: &Reading, folding: &Folding, limit: u32) -> Result<(Histo
         return Ok((series, vec![context]));
     }
     let interval = folding.interval_or(limit);
-    let mut builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
-    if folding.share {
-        builder = builder.by_share();
-    }
-    let contexts = each_batch(reading, builder.fields(), |context, batch, mask, begin| {
-        if context.tally.get(Anomaly::WindowedRows) > 0 && folding.quantity == Quantity::Latency {
-            return ControlFlow::Break(Failure::Input(format!(
-                "{}: The rows are averages over a window, and from those no latency distribution can be made; run fio \
-                 without log_avg_msec. The averages themselves are printed by latscope events.",
-                context.source
-            )));
+    let new_builder = || {
+        let builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
+        if folding.share { builder.by_share() } else { builder }
+    };
+    let (builder, contexts) = match &reading.live {
+        Some(_) => {
+            let mut builder = new_builder();
+            let fields = builder.fields();
+            let contexts = each_batch(reading, fields, |context, batch, mask, _| {
+                fold(&mut builder, folding, (context, batch, mask))
+            })?;
+            (builder, contexts)
         }
-        if begin {
-            builder.begin_trace();
-        }
-        builder.add(batch, mask);
-        ControlFlow::Continue(())
-    })?;
+        None => fold_files(reading, folding, &new_builder)?,
+    };
     let missing = builder.missing();
     let series = builder.finish();
     if missing > 0 && series.slices().is_empty() {
@@ -177,6 +188,64 @@ pub fn series(reading: &Reading, folding: &Folding, limit: u32) -> Result<(Histo
         ));
     }
     Ok((series, contexts))
+}
+
+/// Counts a batch.
+fn fold(
+    builder: &mut SeriesBuilder,
+    folding: &Folding,
+    (context, batch, mask): (&Context, &Batch, Option<&Mask>),
+) -> ControlFlow<Failure> {
+    if context.tally.get(Anomaly::WindowedRows) > 0 && folding.quantity == Quantity::Latency {
+        return ControlFlow::Break(Failure::Input(format!(
+            "{}: The rows are averages over a window, and from those no latency distribution can be made; run fio \
+             without log_avg_msec. The averages themselves are printed by latscope events.",
+            context.source
+        )));
+    }
+    builder.add(batch, mask);
+    ControlFlow::Continue(())
+}
+
+/// Folds all files, several at a time. Where files fail, the first of them is told, as if they were read in order.
+fn fold_files(
+    reading: &Reading,
+    folding: &Folding,
+    new_builder: &(impl Fn() -> SeriesBuilder + Sync),
+) -> Result<(SeriesBuilder, Vec<Context>), Failure> {
+    let (progress, next, is_over) = (Progress::default(), AtomicUsize::new(0), AtomicBool::new(false));
+    // Files are dealt out in order, so those before one that fails are all begun, and end.
+    let work = |is_shown: bool| {
+        let (mut builder, mut results) = (new_builder(), Vec::new());
+        let fields = builder.fields();
+        while let number = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(file) = reading.files.get(number)
+            && !is_over.load(Ordering::Relaxed)
+        {
+            builder.begin_trace_number(number as u32);
+            let result = read_file(reading, file, fields, &progress, is_shown, &mut |context, batch, mask, _| {
+                fold(&mut builder, folding, (context, batch, mask))
+            });
+            is_over.fetch_or(result.is_err(), Ordering::Relaxed);
+            results.push((number, result));
+        }
+        (builder, results)
+    };
+    let workers =
+        thread::available_parallelism().map_or(1, usize::from).min(reading.files.len()).clamp(1, MOST_READERS);
+    let (builder, mut results) = thread::scope(|scope| {
+        let others: Vec<_> = (1..workers).map(|_| scope.spawn(|| work(false))).collect();
+        let (mut builder, mut results) = work(true);
+        for other in others {
+            let (theirs, more) = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            builder.absorb(theirs);
+            results.extend(more);
+        }
+        (builder, results)
+    });
+    results.sort_by_key(|&(number, _)| number);
+    let contexts = results.into_iter().map(|(_, result)| result).collect::<Result<_, _>>()?;
+    Ok((builder, contexts))
 }
 
 /// Says on standard error what a table in machine-readable form has no place for.

@@ -164,8 +164,31 @@ struct Columns {
     offset: Vec<u64>,
     host: Vec<u32>,
     job: Vec<u32>,
+    wants_kind: bool,
+    wants_size: bool,
     wants_offset: bool,
     wants_job: bool,
+}
+
+impl Columns {
+    /// Takes the memory back from a batch that was handed on.
+    fn take_back(&mut self, batch: &mut Batch) {
+        fn numbers(batch: &mut Batch, field: Field) -> Vec<u64> {
+            if let Some(Column::U64(values)) = batch.take_column(field) { values } else { Vec::new() }
+        }
+        fn codes(batch: &mut Batch, field: Field) -> Vec<u32> {
+            if let Some(Column::Text(values)) = batch.take_column(field) { values } else { Vec::new() }
+        }
+        if let Some(Column::I64(times)) = batch.take_column(Field::Time) {
+            self.time = times;
+        }
+        self.latency = numbers(batch, Field::Latency);
+        self.size = numbers(batch, Field::Size);
+        self.offset = numbers(batch, Field::Offset);
+        self.kind = codes(batch, Field::Kind);
+        self.host = codes(batch, Field::Host);
+        self.job = codes(batch, Field::Job);
+    }
 }
 
 impl Reader {
@@ -190,6 +213,8 @@ impl Reader {
         let kinds = [&b"read"[..], b"write", b"trim"].map(|kind| batch.intern(Field::Kind, kind));
         let submission = name.as_ref().is_some_and(|name| name.kind == LogKind::Slat);
         let columns = Columns {
+            wants_kind: fields.contains(Field::Kind),
+            wants_size: fields.contains(Field::Size),
             wants_offset: fields.contains(Field::Offset),
             wants_job: fields.contains(Field::Job),
             ..Columns::default()
@@ -244,13 +269,15 @@ impl Reader {
         {
             end_ns = exact_ns;
         }
-        self.context.cover(end_ns);
-        self.rows += 1;
         let columns = &mut self.columns;
         columns.time.push(end_ns - latency_ns as i64);
         columns.latency.push(latency_ns);
-        columns.kind.push(self.kinds[usize::from(row.direction)]);
-        columns.size.push(if self.windowed { MISSING_U64 } else { row.size });
+        if columns.wants_kind {
+            columns.kind.push(self.kinds[usize::from(row.direction)]);
+        }
+        if columns.wants_size {
+            columns.size.push(if self.windowed { MISSING_U64 } else { row.size });
+        }
         if columns.wants_offset {
             columns.offset.push(row.offset);
         }
@@ -286,12 +313,19 @@ impl Reader {
         if self.windowed {
             self.context.tally.add(Anomaly::WindowedRows, rows as u64);
         }
+        self.rows += rows as u64;
         let columns = &mut self.columns;
-        columns.host.resize(rows, self.host);
-        fn filled<T>(column: &mut Vec<T>) -> Vec<T> {
-            std::mem::replace(column, Vec::with_capacity(Batch::ROWS))
+        let end_ns = |(&start_ns, &latency_ns): (&i64, &u64)| start_ns + latency_ns as i64;
+        let ends = || columns.time.iter().zip(&columns.latency).map(end_ns);
+        if let (Some(first), Some(last)) = (ends().min(), ends().max()) {
+            self.context.cover(first);
+            self.context.cover(last);
         }
         let fields = self.batch.fields();
+        if fields.contains(Field::Host) {
+            columns.host.resize(rows, self.host);
+        }
+        use std::mem::take as filled;
         let columns = [
             (Field::Time, Column::I64(filled(&mut columns.time))),
             (Field::Latency, Column::U64(filled(&mut columns.latency))),
@@ -302,12 +336,14 @@ impl Reader {
             (Field::Job, Column::Text(filled(&mut columns.job))),
         ];
         self.batch.set_columns(columns.into_iter().filter(|(field, _)| fields.contains(*field)));
-        sink(&self.context, &self.batch)
+        let go_on = sink(&self.context, &self.batch);
+        self.columns.take_back(&mut self.batch);
+        go_on
     }
 
     fn finish(mut self, file: &str, sink: &mut Sink) -> Result<Context, Error> {
         if let Some((line, why)) = self.first_strange {
-            if self.rows == 0 {
+            if self.rows == 0 && self.columns.time.is_empty() {
                 let message = format!("There is no row that can be used; the first one has {why}.");
                 return Err(Error::new(file, Place::Line(line), message));
             }
