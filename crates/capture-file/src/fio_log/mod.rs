@@ -103,26 +103,19 @@ fn text(input: Input, layout: Layout, reader: &mut Reader, sink: &mut Sink) -> R
     // The number of the line is wanted for the first one that is strange; until then lines are rows.
     let mut line_number = 0u64;
     while lines.next(&mut chunk).map_err(|error| lines.input.error(&error))? {
-        let mut at = 0;
-        while at < chunk.len() {
+        let mut from = 0;
+        // The last line of a file may lack its newline.
+        let unended = (!chunk.ends_with(b"\n")).then_some(chunk.len());
+        let ends = memchr::memchr_iter(b'\n', &chunk).map(|newline| newline + 1).chain(unended);
+        for end in ends {
             line_number += 1;
-            let rest = &chunk[at..];
-            match parser.row(rest) {
-                Ok((row, len)) => {
-                    at += len;
-                    if let Err(why) = reader.take(row) {
-                        reader.strange(line_number, why);
-                    } else if reader.is_full() && reader.hand_on(sink).is_break() {
-                        return Ok(());
-                    }
-                }
-                Err(why) => {
-                    let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-                    if !rest[..end].trim_ascii().is_empty() {
-                        reader.strange(line_number, why);
-                    }
-                    at += end + 1;
-                }
+            let line = &chunk[from..end];
+            from = end;
+            match parser.row(line).and_then(|row| reader.take(row)) {
+                Ok(()) if reader.is_full() && reader.hand_on(sink).is_break() => return Ok(()),
+                Ok(()) => {}
+                Err(_) if line.trim_ascii().is_empty() => {}
+                Err(why) => reader.strange(line_number, why),
             }
         }
     }
@@ -315,12 +308,13 @@ impl Reader {
         }
         self.rows += rows as u64;
         let columns = &mut self.columns;
-        let end_ns = |(&start_ns, &latency_ns): (&i64, &u64)| start_ns + latency_ns as i64;
-        let ends = || columns.time.iter().zip(&columns.latency).map(end_ns);
-        if let (Some(first), Some(last)) = (ends().min(), ends().max()) {
-            self.context.cover(first);
-            self.context.cover(last);
+        let (mut first_ns, mut last_ns) = (i64::MAX, i64::MIN);
+        for (&start_ns, &latency_ns) in columns.time.iter().zip(&columns.latency) {
+            let end_ns = start_ns + latency_ns as i64;
+            (first_ns, last_ns) = (first_ns.min(end_ns), last_ns.max(end_ns));
         }
+        self.context.cover(first_ns);
+        self.context.cover(last_ns);
         let fields = self.batch.fields();
         if fields.contains(Field::Host) {
             columns.host.resize(rows, self.host);

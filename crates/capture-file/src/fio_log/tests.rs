@@ -221,12 +221,40 @@ fn a_row_that_ends_like_one_before_is_the_same_row() {
     let text = "1, 5, 0, 4096, 0\n22, 123456789, 0, 4096, 0\n3, 7, 1, 512, 0\n4, 9, 0, 4096, 0\n5, 1,0, 4096, 0\n\
                 6, 1, 0, 4096, 1\n7, 12345678901234567, 1, 512, 0\n8, 1, 01, 512, 0\n9, 1, 1, 512, 0 \n9, 1, 0, 4096, 0";
     let mut parser = Parser::new(layout);
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        let slow = rows::row(line.as_bytes(), layout).unwrap();
-        assert_eq!(parser.row(&text.as_bytes()[at..]), Ok(slow), "{line}");
-        assert_eq!(slow.1, line.len());
-        at += line.len();
+    for line in text.split_inclusive('\n').chain(text.split_inclusive('\n')) {
+        let (slow, len) = rows::row(line.as_bytes(), layout).unwrap();
+        assert_eq!(parser.row(line.as_bytes()), Ok(slow), "{line}");
+        assert_eq!(len, line.len());
     }
-    assert!(parser.row(b"1, 5, 0, 4096, 2, 3\n").is_err() && parser.row(b"1, 5, 0, 4096\n").is_err());
+    for line in [
+        "1, 5, 0, 4096, 2, 3\n",
+        "1, 5, 0, 4096\n",
+        "1, 5, 3, 4096, 0\n",
+        "1, , 0, 4096, 0\n",
+        ", 5, 0, 4096, 0\n",
+        "11111111, -5, 0, 4096, 0\n",
+        "11111111; 55555555, 0, 4096, 0\n",
+        "1, 99999999999999999999, 0, 4096, 0\n",
+    ] {
+        let why = rows::row(line.as_bytes(), layout).unwrap_err();
+        assert_eq!(parser.row(line.as_bytes()), Err(why), "{line}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn rows_are_read_alike_in_every_order(
+        rows in proptest::collection::vec(
+            (0u64..1 << 50, 0u32..64, proptest::num::u64::ANY, 0u8..4, 0usize..4, proptest::bool::ANY), 1..60,
+        ),
+    ) {
+        let layout = Layout { max: false, offset: false, priority: true, issue: false };
+        let mut parser = Parser::new(layout);
+        for (time, bits, value, direction, size, early) in rows {
+            let size = ["512", "4096", "1048576", "x"][size];
+            let line = format!("{}, {}, {direction}, {size}, 0\n", if early { time % 1000 } else { time }, value >> bits);
+            let slow = rows::row(line.as_bytes(), layout).map(|(row, _)| row);
+            proptest::prop_assert_eq!(parser.row(line.as_bytes()), slow, "{}", line);
+        }
+    }
 }
