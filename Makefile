@@ -6,7 +6,7 @@ CARGO ?= cargo
 PROGRAM := target/release/latscope
 VENV := target/python
 
-.PHONY: help demo test build bench lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf python
+.PHONY: help demo test build bench lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -14,7 +14,7 @@ help: ## this list
 demo: packages-demo build ## record ten seconds of real I/O of this machine and leave pictures in demo/
 	./xtask/demo.sh
 
-test: packages-test python build ## every test, as root where it can, else with the reason for what is skipped
+test: packages-test tracefs python build ## every test, as root where it can, else with the reason for what is skipped
 	LATSCOPE_PYTHON=$(CURDIR)/$(VENV)/bin/python $(CARGO) test --release --workspace --locked
 
 build: ## the program, in target/release
@@ -47,6 +47,10 @@ packages-demo:
 
 packages-test:
 	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio chromium
+
+# systemd mounts it at boot; containers and small virtual machines often do not. Some tests compare with what ftrace sees.
+tracefs:
+	@test "$$(id -u)" -ne 0 || mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing || true
 
 packages-bpf:
 	@./xtask/packages.sh clang-14 llvm-14 libbpf-dev

@@ -5,6 +5,8 @@
 //! how fast something was, only about order, counts, and bounds that hold however long a process waits for a CPU.
 
 mod agreement;
+#[path = "../crates/capture-bpf/tests/block/blind.rs"]
+mod blind;
 mod filters;
 mod hours;
 mod killed;

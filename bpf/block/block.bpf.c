@@ -205,13 +205,17 @@ static __always_inline void remember(struct request *rq, u64 issue_ns, bool with
 		issuer.letters = letters_of(FIELD(direct, rq, cmd_flags));
 		issuer.size = FIELD(direct, rq, __data_len);
 		if (!wanted_device(issuer.dev) || !wanted_issuer(issuer.pid, issuer.comm)) {
-			/* What an earlier request of the same address left, should its end have been missed. */
-			bpf_map_delete_elem(&in_flight, &key);
+			/* What an earlier request of the same address left: no program ran when that completed. */
+			if (!bpf_map_delete_elem(&in_flight, &key))
+				count(UNSEEN_END);
 			return;
 		}
 	}
-	/* No place: the event will be without its issuer, and count as such. */
-	bpf_map_update_elem(&in_flight, &key, &issuer, BPF_ANY);
+	if (bpf_map_update_elem(&in_flight, &key, &issuer, BPF_NOEXIST) == -EEXIST) {
+		count(UNSEEN_END);
+		bpf_map_update_elem(&in_flight, &key, &issuer, BPF_ANY);
+	}
+	/* If there is no place, the event will be without its issuer, and count as such. */
 }
 
 static __always_inline int on_issue(struct request *rq, const bool direct)

@@ -15,6 +15,7 @@ enum counter {
 	KEYS_FULL,
 	OWN_STAMPS,     /* the kernel's stamps were not usable, ours were */
 	FAILED,         /* histogram mode: completed with an error */
+	UNSEEN_END,     /* event mode: began again, and nobody saw it complete in between */
 	BLOCK_COUNTERS,
 };
 

@@ -1,5 +1,6 @@
 //! The same run counted in different ways.
 
+use super::blind::seeing_all;
 use super::lab::{Background, Disk, alone, counts, events, fio_command, number};
 use crate::program::{end, latscope};
 use std::collections::BTreeMap;
@@ -58,30 +59,32 @@ impl Drop for Ftrace {
 
 #[test]
 fn kernel_counts_events_and_ftrace_agree() {
-    let Some(_alone) = alone() else { return };
-    let disk = Disk::new(&["--size", "64MiB"]);
-    let folder = tempfile::tempdir().unwrap();
-    let trace = folder.path().join("block.lat");
-    let of_disk = disk.filter();
-    let counted = ["summary", "-s", "block", "--mode", "histogram", "--by", "device,kind", "--json", &of_disk];
-    let counted = Background::latscope(&counted);
-    let record = Background::latscope(&["record", "-s", "block", "-w", trace.to_str().unwrap(), &of_disk]);
-    let ftrace = Ftrace::new(&disk);
-    let load = ["--ioengine=libaio", "--iodepth=8", "--rw=randrw", "--size=64m", "--fsync=100"];
-    end(&mut fio_command(&disk, &load), b"").success();
-    let ftrace = ftrace.map(|ftrace| ftrace.counts());
-    record.interrupt().success();
-    let counted = counts(&counted.interrupt().success(), "kind");
+    seeing_all(|| {
+        let Some(_alone) = alone() else { return };
+        let disk = Disk::new(&["--size", "64MiB"]);
+        let folder = tempfile::tempdir().unwrap();
+        let trace = folder.path().join("block.lat");
+        let of_disk = disk.filter();
+        let counted = ["summary", "-s", "block", "--mode", "histogram", "--by", "device,kind", "--json", &of_disk];
+        let counted = Background::latscope(&counted);
+        let record = Background::latscope(&["record", "-s", "block", "-w", trace.to_str().unwrap(), &of_disk]);
+        let ftrace = Ftrace::new(&disk);
+        let load = ["--ioengine=libaio", "--iodepth=8", "--rw=randrw", "--size=64m", "--fsync=100"];
+        end(&mut fio_command(&disk, &load), b"").success();
+        let ftrace = ftrace.map(|ftrace| ftrace.counts());
+        record.interrupt().success();
+        let counted = counts(&counted.interrupt().success(), "kind");
 
-    let recorded = latscope(&["summary", "-r", trace.to_str().unwrap(), "--by", "kind", "--json"]).success();
-    assert_eq!(counted, counts(&recorded, "kind"));
-    let transfers = counted["read"] + counted["write"];
-    assert_eq!(transfers, (64 << 20) / 4096, "{counted:?}");
-    let letters = latscope(&["summary", "-r", trace.to_str().unwrap(), "--by", "name", "--json"]).success();
-    let letters = counts(&letters, "name");
-    if let Some(ftrace) = ftrace {
-        assert_eq!(letters, ftrace);
-    }
+        let recorded = latscope(&["summary", "-r", trace.to_str().unwrap(), "--by", "kind", "--json"]).success();
+        assert_eq!(counted, counts(&recorded, "kind"));
+        let transfers = counted["read"] + counted["write"];
+        assert_eq!(transfers, (64 << 20) / 4096, "{counted:?}");
+        let letters = latscope(&["summary", "-r", trace.to_str().unwrap(), "--by", "name", "--json"]).success();
+        let letters = counts(&letters, "name");
+        if let Some(ftrace) = ftrace {
+            assert_eq!(letters, ftrace);
+        }
+    });
 }
 
 #[test]

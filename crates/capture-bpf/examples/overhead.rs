@@ -110,14 +110,14 @@ mod measure {
     /// How a capture runs while the load does.
     enum Attached {
         Events(EventCapture),
-        Histograms(#[allow(dead_code)] HistogramCapture),
+        Histograms { _running: HistogramCapture },
     }
 
     fn attach(options: &Options, events: bool) -> Attached {
         if events {
             Attached::Events(EventCapture::start(options).unwrap())
         } else {
-            Attached::Histograms(HistogramCapture::start(options).unwrap())
+            Attached::Histograms { _running: HistogramCapture::start(options).unwrap() }
         }
     }
 

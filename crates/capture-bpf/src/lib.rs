@@ -8,6 +8,8 @@
 mod block;
 #[cfg(target_os = "linux")]
 mod container;
+#[cfg(target_os = "linux")]
+mod cumulative;
 mod error;
 #[cfg(target_os = "linux")]
 mod fd;

@@ -1,7 +1,6 @@
 //! System calls and requests of io_uring.
 
 mod calls;
-mod cumulative;
 mod events;
 mod histograms;
 mod rows;

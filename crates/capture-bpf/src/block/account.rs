@@ -72,6 +72,7 @@ impl Capture {
         let mut tally = Tally::default();
         tally.add(Anomaly::LostRecords, count(Counter::RingFull) + count(Counter::KeysFull));
         tally.add(Anomaly::LostRecords, self.loaded.misses_of("complete"));
+        tally.add(Anomaly::LostCompletion, count(Counter::UnseenEnd));
         tally.add(Anomaly::OrphanCompletion, count(Counter::Unstamped));
         tally.add(Anomaly::FailedUnissued, count(Counter::NeverIssued));
         tally.add(Anomaly::IssuerUnknown, count(Counter::NoIssuer));

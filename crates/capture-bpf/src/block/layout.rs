@@ -19,9 +19,10 @@ pub enum Counter {
     KeysFull,
     OwnStamps,
     Failed,
+    UnseenEnd,
 }
 /// How many counters there are.
-pub const COUNTERS: usize = Counter::Failed as usize + 1;
+pub const COUNTERS: usize = Counter::UnseenEnd as usize + 1;
 
 /// What a request is for, by the first of its letters: read, write, flush, discard, erase, other.
 pub const CLASSES: usize = 6;
@@ -29,19 +30,6 @@ pub const CLASSES: usize = 6;
 pub const MODES: usize = 64;
 /// Kinds of the keys of histograms, in the order of their numbers.
 pub const KINDS: [&str; 5] = ["read", "write", "flush", "discard", "other"];
-/// Histograms end at two to this power of nanoseconds.
-pub const HIST_BITS: u32 = 42;
-
-/// Number of buckets of a histogram.
-pub const fn hist_len(power: u8) -> usize {
-    ((HIST_BITS + 1 - power as u32) << power) as usize
-}
-
-/// Bytes of a histogram.
-pub const fn hist_bytes(power: u8) -> usize {
-    16 + 4 * hist_len(power)
-}
-
 shared! {
     /// The configuration of the programs.
     pub struct BlockConfig {
@@ -112,6 +100,7 @@ pub fn until_nul(comm: &[u8; 16]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cumulative;
     use crate::loader::Raw;
     use crate::loader::in_c::{assert_layout, evaluate, evaluate_for};
     use latscope_event::MISSING_U64;
@@ -130,7 +119,14 @@ mod tests {
         );
         assert_eq!(
             sizes,
-            [hist_bytes(6) as u64, CLASSES as u64, MODES as u64, MISSING_U64, MISSING_U64, KINDS.len() as u64 - 1]
+            [
+                cumulative::bytes(Grid::FINE) as u64,
+                CLASSES as u64,
+                MODES as u64,
+                MISSING_U64,
+                MISSING_U64,
+                KINDS.len() as u64 - 1
+            ]
         );
     }
 
@@ -148,6 +144,7 @@ mod tests {
             (C::KeysFull, "KEYS_FULL"),
             (C::OwnStamps, "OWN_STAMPS"),
             (C::Failed, "FAILED"),
+            (C::UnseenEnd, "UNSEEN_END"),
         ];
         let names: Vec<_> = ours.iter().map(|&(_, name)| name).chain(["BLOCK_COUNTERS"]).collect();
         let numbers: Vec<_> = ours.iter().map(|&(counter, _)| counter as u64).chain([COUNTERS as u64]).collect();
@@ -159,13 +156,13 @@ mod tests {
     fn buckets_are_those_of_the_grid() {
         for power in 3..=6 {
             let grid = Grid::with_power(power).unwrap();
-            let buckets = 0..hist_len(power);
+            let buckets = 0..cumulative::buckets(grid);
             let edges = buckets.flat_map(|index| [grid.lower(index), grid.upper(index)]);
-            let values: Vec<u64> = edges.chain([1 << 40, 1 << HIST_BITS, 1 << 60, u64::MAX]).collect();
+            let values: Vec<u64> = edges.chain([1 << 40, 1 << cumulative::BITS, 1 << 60, u64::MAX]).collect();
             let theirs = evaluate_for(HEADERS, &format!("hist_index(value, {power})"), &values);
-            let expected = values.iter().map(|&value| grid.index(value).min(hist_len(power) - 1) as u64);
+            let expected = values.iter().map(|&value| grid.index(value).min(cumulative::buckets(grid) - 1) as u64);
             assert_eq!(theirs, expected.collect::<Vec<_>>(), "power {power}");
-            assert_eq!(hist_len(power), grid.index(1 << HIST_BITS));
+            assert_eq!(cumulative::buckets(grid), grid.index(1 << cumulative::BITS));
         }
     }
 }

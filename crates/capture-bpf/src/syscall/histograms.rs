@@ -1,8 +1,8 @@
 //! The histogram mode: the kernel counts by call, device and type of file, or where all calls are asked for by call.
 
-use super::cumulative::{self, Cumulative};
 use super::shared::{FILE_TYPES, Key, mode};
 use super::tracing::{Tracing, config, open};
+use crate::cumulative::{self, Cumulative};
 use crate::fd::Devices;
 use crate::loader::Raw;
 use crate::{Counted, Error, Histograms, Options, PushDown, Source};
@@ -15,13 +15,8 @@ use std::collections::HashMap;
 pub const KEYS: FieldSet =
     FieldSet::ALWAYS.with(Field::Device).with(Field::Dev).with(Field::Kind).with(Field::Name).with(Field::FdType);
 
-/// What the histograms of all CPUs may occupy.
-const MEMORY_BYTES: usize = 64 << 20;
 /// So many combinations of call, device and type occur at most on a machine with some file systems.
 const FILE_KEYS: usize = 384;
-/// Coarser than this is no use.
-const COARSEST: u8 = 2;
-
 /// A capture of histograms.
 pub struct CallHistograms {
     tracing: Tracing,
@@ -31,17 +26,6 @@ pub struct CallHistograms {
     seen: HashMap<Key, Cumulative>,
     keys: Batch,
     devices: Devices,
-}
-
-/// The finest grid, and how many keys there is room for.
-fn room(cpus: usize, keys: usize) -> (Grid, usize) {
-    let fits = |grid: &Grid| keys.saturating_mul(cpus).saturating_mul(cumulative::bytes(*grid)) <= MEMORY_BYTES;
-    let mut grids = (COARSEST..=Grid::FINE.power()).rev().filter_map(Grid::with_power);
-    let coarsest = Grid::with_power(COARSEST).unwrap_or(Grid::FINE);
-    match grids.find(fits) {
-        Some(grid) => (grid, keys),
-        None => (coarsest, (MEMORY_BYTES / cumulative::bytes(coarsest) / cpus.max(1)).max(1)),
-    }
 }
 
 impl CallHistograms {
@@ -55,7 +39,7 @@ impl CallHistograms {
         let (kernel, calls, mut opened) = open(options)?;
         let slots = (options.source == Source::Syscall).then(|| calls.slots());
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
-        let (grid, keys) = room(cpus, slots.as_ref().map_or(FILE_KEYS, Vec::len));
+        let (grid, keys) = cumulative::room(cpus, slots.as_ref().map_or(FILE_KEYS, Vec::len));
         let (mode, used, unused) =
             if slots.is_some() { (mode::BY_CALL, "by_call", "by_file") } else { (mode::BY_FILE, "by_file", "by_call") };
         opened.configure(&config(options, &calls, mode, grid.power()))?;
@@ -147,23 +131,5 @@ impl Histograms for CallHistograms {
     fn refresh(&mut self) -> Result<(), Error> {
         self.tracing.find_waiting()?;
         self.tracing.account(0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_bounded_whatever_the_machine_has() {
-        for cpus in [1, 2, 8, 128, 1024, 8192] {
-            for keys in [1, FILE_KEYS, 600] {
-                let (grid, keys) = room(cpus, keys);
-                assert!(keys * cpus * cumulative::bytes(grid) <= MEMORY_BYTES, "{cpus} CPUs");
-                assert!(keys > 0);
-            }
-        }
-        assert_eq!(room(2, FILE_KEYS), (Grid::FINE, FILE_KEYS));
-        assert_eq!(room(128, FILE_KEYS), (Grid::with_power(3).unwrap(), FILE_KEYS));
     }
 }

@@ -8,6 +8,7 @@ use crate::{Error, Options, Source};
 use latscope_event::kernel::Machine;
 use latscope_event::{Anomaly, Clock, Context, Field, FieldSet, LossRange, Unfinished, format_size};
 use libbpf_rs::{MapCore, MapFlags, MapType};
+use std::path::Path;
 
 /// What has not returned for so long is named; calls in progress are normal.
 const STUCK_NS: u64 = 100_000_000;
@@ -155,7 +156,11 @@ impl Tracing {
                     self.loaded.attach("any_exit")?;
                     self.loaded.attach("any_enter")?;
                 }
-                if few { "of all calls, as this kernel has none for some of those named" } else { "of all calls" }
+                match few {
+                    true if tracefs().is_none() => "of all calls, as tracefs is not mounted (/sys/kernel/tracing)",
+                    true => "of all calls, as this kernel has none for some of those named",
+                    false => "of all calls",
+                }
             }
         };
         self.context.properties.insert("tracepoints".into(), how.into());
@@ -264,10 +269,15 @@ fn uring_programs(kernel: &mut Kernel) -> Option<[&'static str; 2]> {
     programs
 }
 
+/// Where the kernel lists the tracepoints of single calls; `None` where it is not mounted.
+fn tracefs() -> Option<&'static Path> {
+    const ROOTS: [&str; 2] = ["/sys/kernel/tracing/events/syscalls", "/sys/kernel/debug/tracing/events/syscalls"];
+    ROOTS.iter().map(Path::new).find(|root| root.exists())
+}
+
 /// The names of the tracepoints of all wanted calls; `None` when the kernel lacks one of them.
 fn single_tracepoints(calls: &Calls) -> Option<Vec<String>> {
-    let roots = ["/sys/kernel/tracing/events/syscalls", "/sys/kernel/debug/tracing/events/syscalls"];
-    let root = roots.iter().map(std::path::Path::new).find(|root| root.exists())?;
+    let root = tracefs()?;
     let name = |call: &str| {
         TRACEPOINT_NAMES.iter().find(|(manual, _)| *manual == call).map_or(call, |(_, name)| name).to_owned()
     };
