@@ -14,5 +14,6 @@ mod live;
 mod perf_script;
 mod picture;
 mod program;
+mod push_down;
 mod round_trip;
 mod tui;

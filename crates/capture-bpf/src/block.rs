@@ -15,6 +15,8 @@ use crate::{Error, Events, Histograms, Options};
 use latscope_event::{Field, FieldSet};
 use libbpf_rs::MapType;
 
+pub use devices::without_requests;
+
 /// The fields that a block request fills.
 pub const FILLS: FieldSet = FieldSet::ALWAYS
     .with(Field::Kind)

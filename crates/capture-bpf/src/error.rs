@@ -3,7 +3,7 @@
 pub enum Error {
     /// The process may not load BPF programs.
     #[error(
-        "Live capture needs root, or the capabilities CAP_BPF and CAP_PERFMON ({0}). Without them latscope still reads files (-r)."
+        "Live capture needs root, or the capabilities CAP_BPF and CAP_PERFMON ({0}). Without them latscope still measures by itself (latscope ping) and reads files (-r)."
     )]
     Rights(String),
     /// The kernel lacks something; the sentence says what, and what follows from it.

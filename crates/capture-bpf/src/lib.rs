@@ -131,6 +131,14 @@ pub fn key_fields(source: Source) -> FieldSet {
     return FieldSet::default();
 }
 
+/// Why a source has nothing of a device that is there, as a sentence with the way out; `None` when it may have something.
+pub fn nothing_of(source: Source, device: &str) -> Option<String> {
+    #[cfg(target_os = "linux")]
+    return if source == Source::Block { block::without_requests(device) } else { None };
+    #[cfg(not(target_os = "linux"))]
+    return None;
+}
+
 /// What takes the events of a live capture: the context as known so far and a batch, in about the order of completion.
 pub type Sink<'a> = dyn FnMut(&Context, &Batch) -> ControlFlow<()> + 'a;
 

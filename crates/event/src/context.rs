@@ -275,6 +275,7 @@ impl Context {
                 format_duration(oldest.at_least_ns)
             ));
         }
+        notes.extend(self.properties.get("missing").cloned());
         notes
     }
 }

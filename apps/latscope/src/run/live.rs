@@ -4,7 +4,7 @@ use super::read::Pass;
 use crate::Failure;
 use crate::args::Mode;
 use crate::plan::{Folding, Live, Reading, filter_fields};
-use latscope_capture_bpf::{Counted, Error, EventCapture, HistogramCapture, Options, PushDown, key_fields};
+use latscope_capture_bpf::{Counted, Error, EventCapture, HistogramCapture, Options, PushDown, key_fields, nothing_of};
 use latscope_event::{Batch, Column, Context, Field, FieldSet, Mask};
 use latscope_filter::BoundFilter;
 use latscope_histogram::Sparse;
@@ -68,14 +68,24 @@ impl Until {
 }
 
 /// What to capture for these fields, filtered in the kernel as far as the filter allows.
-pub fn options(reading: &Reading, live: &Live, fields: FieldSet) -> Options {
-    Options {
-        push_down: push_down(reading),
+///
+/// # Errors
+/// When the filter asks only for devices of which the source has nothing.
+pub fn options(reading: &Reading, live: &Live, fields: FieldSet) -> Result<Options, Failure> {
+    let push_down = push_down(reading);
+    let nothing = |device: &String| nothing_of(live.source, device);
+    if let Some(why) = push_down.devices.iter().map(nothing).collect::<Option<Vec<_>>>()
+        && !why.is_empty()
+    {
+        return Err(Failure::Usage(why.join("\n")));
+    }
+    Ok(Options {
+        push_down,
         from_queue: reading.from_queue,
         sample: live.sample,
         calls: live.calls.clone(),
         ..Options::new(live.source, fields.union(filter_fields(reading)))
-    }
+    })
 }
 
 fn push_down(reading: &Reading) -> PushDown {
@@ -108,7 +118,7 @@ pub fn each_batch(
             "This view shows single events or what only they tell, so --mode histogram has nothing for it.".into(),
         ));
     }
-    let mut capture = EventCapture::start(&options(reading, live, fields))?;
+    let mut capture = EventCapture::start(&options(reading, live, fields)?)?;
     let until = Until::new(live);
     let mut pass = Pass::new(reading, None);
     let mut begin = true;
@@ -186,7 +196,7 @@ impl Counting {
     /// Starts to count in intervals of this width.
     pub fn start(reading: &Reading, live: &Live, folding: &Folding, width_ns: u64) -> Result<Counting, Failure> {
         let fields = own(key_fields(live.source));
-        let options = Options { push_down: PushDown::default(), ..options(reading, live, fields) };
+        let options = Options { push_down: PushDown::default(), ..options(reading, live, fields)? };
         let capture = HistogramCapture::start(&options)?;
         let bind = |filter: &latscope_filter::Filter| {
             filter

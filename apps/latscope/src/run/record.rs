@@ -14,7 +14,7 @@ use std::process::{Child, Command, ExitStatus};
 
 pub fn run(reading: &Reading, plan: &Recording) -> Result<(), Failure> {
     let Some(live) = &reading.live else { return Err(Failure::Usage("record captures live.".into())) };
-    let mut capture = EventCapture::start(&live::options(reading, live, fills(live.source)))?;
+    let mut capture = EventCapture::start(&live::options(reading, live, fills(live.source))?)?;
     let mut files = Files::open(plan, live, reading, capture.context())?;
     let until = Until::new(live);
     let mut command = Running::start(&plan.command)?;

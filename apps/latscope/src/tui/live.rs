@@ -83,7 +83,7 @@ fn send(task: &Task, series: HistogramSeries, context: Context) {
 }
 
 fn events(task: &Task, reading: &Reading, live: &Live, mut folding: Folding, shared: &Shared) -> Result<(), Failure> {
-    let mut capture = EventCapture::start(&live::options(reading, live, fills(live.source)))?;
+    let mut capture = EventCapture::start(&live::options(reading, live, fills(live.source))?)?;
     let mut pass = Pass::new(reading, None);
     lock(&shared.recent).begin_trace();
     let tick = TICK.min(Duration::from_nanos(width(&folding))).max(live::TURN);

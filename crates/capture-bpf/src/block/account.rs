@@ -67,6 +67,7 @@ impl Capture {
 
     /// Brings the account up to date; attaches what takes our own stamps when the kernel's turned out to be missing.
     pub fn refresh(&mut self) -> Result<(), Error> {
+        self.clock.follow();
         let counts = self.loaded.counts::<COUNTERS>()?;
         let count = |counter: Counter| counts[counter as usize];
         let mut tally = Tally::default();

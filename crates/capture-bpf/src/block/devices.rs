@@ -38,6 +38,33 @@ pub fn disks() -> Vec<u32> {
     names.filter(|name| has_size(name)).filter_map(|name| find(&name)).collect()
 }
 
+/// Why there are no requests of a device that is there, as a sentence with the way out; `None` when there may be some.
+pub fn without_requests(device: &str) -> Option<String> {
+    let dev = find(device)?;
+    let own = Path::new("/sys/dev/block").join(text_of(dev)).canonicalize().ok()?;
+    if own.join("partition").exists() {
+        let disk = own.parent()?.file_name()?.to_string_lossy().into_owned();
+        return Some(format!(
+            "{device} is a partition, and requests are made to the whole disk: filter by device = {disk}, and by offset."
+        ));
+    }
+    if own.join("mq").exists() {
+        return None;
+    }
+    let below: Vec<String> = std::fs::read_dir(own.join("slaves"))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    let instead = match &below[..] {
+        [] => String::new(),
+        below => format!("the devices below it, device in ({}), or ", below.join(", ")),
+    };
+    Some(format!(
+        "{device} makes no requests: its driver serves what it gets, or hands it on, without a queue. Ask for {instead}the          system calls, -s io."
+    ))
+}
+
 /// A stamp that the kernel may keep in a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stamp {
@@ -63,6 +90,18 @@ pub fn is_unstamped(dev: u32, needs: Stamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn disks_with_a_queue_have_requests() {
+        assert_eq!(without_requests("no-such-disk"), None);
+        for dev in disks() {
+            let name = name_of(dev).unwrap();
+            let queue = Path::new("/sys/block").join(&name).join("mq").exists();
+            let sentence = without_requests(&name);
+            assert_eq!(sentence.is_none(), queue, "{name}: {sentence:?}");
+            assert!(sentence.is_none_or(|sentence| sentence.contains("-s io")), "{name}");
+        }
+    }
 
     #[test]
     fn numbers_and_names_lead_to_each_other() {

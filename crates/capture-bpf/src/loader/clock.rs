@@ -2,7 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How far Unix time is ahead of `CLOCK_MONOTONIC`, as measured when a capture began.
+/// The offset changes by more than this when somebody sets the wall clock, and when the machine was suspended, as the
+/// monotonic clock stands still meanwhile; both clocks are slewed together.
+const STEP_NS: u64 = 5_000_000;
+
+/// How far Unix time is ahead of `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MonotonicClock {
     /// Nanoseconds to add.
@@ -21,6 +25,19 @@ impl MonotonicClock {
         };
         let best = (0..32).map(|_| reading()).min_by_key(|&(width, _)| width);
         MonotonicClock { offset_ns: best.map_or(0, |(_, offset)| offset) }
+    }
+
+    /// Takes up the offset of now if it is another one than before; returns whether it is.
+    pub fn follow(&mut self) -> bool {
+        self.step_to(MonotonicClock::measure())
+    }
+
+    fn step_to(&mut self, now: MonotonicClock) -> bool {
+        let stepped = now.offset_ns.abs_diff(self.offset_ns) > STEP_NS;
+        if stepped {
+            *self = now;
+        }
+        stepped
     }
 
     /// Unix time of a stamp.
@@ -48,6 +65,16 @@ fn monotonic_ns() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_suspended_machine_wakes_up_at_the_right_time() {
+        let mut clock = MonotonicClock { offset_ns: 1_000_000_000 };
+        assert!(!clock.step_to(MonotonicClock { offset_ns: 1_000_000_900 }), "an error of the measurement");
+        assert_eq!(clock.unix_ns(5), 1_000_000_005);
+        assert!(clock.step_to(MonotonicClock { offset_ns: 61_000_000_000 }), "a minute of sleep");
+        assert_eq!(clock.unix_ns(5), 61_000_000_005);
+        assert!(!clock.follow() || !clock.follow(), "the second look sees what the first one saw");
+    }
 
     #[test]
     fn now_is_now() {

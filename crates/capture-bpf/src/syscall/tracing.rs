@@ -178,6 +178,7 @@ impl Tracing {
 
     /// Brings the account of losses up to date; `gone` are paths that could not be looked up.
     pub fn account(&mut self, gone: u64) -> Result<(), Error> {
+        self.clock.follow();
         let counts = self.loaded.counts::<COUNTS>()?;
         let of = |count: Count| counts[count as usize];
         let paired = self.stopped.unwrap_or(counts);

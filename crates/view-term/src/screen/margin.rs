@@ -219,6 +219,9 @@ impl Scene<'_> {
         if self.screen.look.percentiles {
             parts.extend(self.percentiles().map(|percentile| format!("{} {}", percentile.symbol, percentile.name)));
         }
+        if self.waiting().next().is_some() {
+            parts.push(format!("{} in flight, at least", self.waits()));
+        }
         if self.is_incomplete() && self.area.columns >= 60 {
             parts.push(format!("{} incomplete", if self.unicode() { '…' } else { '~' }));
         }

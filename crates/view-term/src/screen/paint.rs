@@ -5,6 +5,7 @@ use super::canvas::{Area, Canvas};
 use super::samples::Samples;
 use super::scene::Scene;
 use crate::{Cell, Color, ColorDepth};
+use latscope_series::Quantity;
 
 /// What stands for a percentile on the map.
 #[derive(Clone, Copy)]
@@ -83,6 +84,40 @@ impl Scene<'_> {
                     canvas.overlay(column, row, percentile.symbol);
                 }
             }
+        }
+    }
+
+    /// How long what is in flight has taken at least; nothing where the axis is not that of the latency, or where the map is
+    /// split, as nobody knows in which strip it will end.
+    pub fn waiting(&self) -> impl Iterator<Item = u64> + '_ {
+        let whole = self.strips.iter().all(|(group, ..)| group.is_none());
+        let tells = whole && self.screen.series.quantity == Quantity::Latency;
+        self.screen.context.unfinished.iter().filter(move |_| tells).map(|unfinished| unfinished.at_least_ns)
+    }
+
+    /// What stands for a request or call in flight: it will end further up the axis than that.
+    pub fn waits(&self) -> char {
+        match (self.screen.look.options.unicode, self.down) {
+            (true, true) => '»',
+            (false, true) => '>',
+            (true, false) => '↑',
+            (false, false) => '^',
+        }
+    }
+
+    /// Signs in the newest interval for what is in flight.
+    pub fn paint_waiting(&self, canvas: &mut Canvas, area: Area) {
+        let Some((_, now)) = self.screen.context.span_ns else { return };
+        let is_newest = |&time: &usize| {
+            let (from, to) = self.times.span(time);
+            (from..to).contains(&now)
+        };
+        let Some(time) = (0..self.times.cells).find(is_newest) else { return };
+        let grid = self.screen.series.grid();
+        for at_least_ns in self.waiting() {
+            let slot = self.values.slot(grid.index(at_least_ns));
+            let (column, row) = self.place(area, time, self.values.cell(slot));
+            canvas.overlay(column, row, self.waits());
         }
     }
 

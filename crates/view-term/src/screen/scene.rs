@@ -94,7 +94,8 @@ impl<'a> Scene<'a> {
         let (groups, more) = groups(&survey, options.group, grouped, down, inner);
         let areas = strip_areas(inner, groups.len(), down, margins.heading);
         let along = areas.first().map(|area| if down { area.columns } else { area.rows })?;
-        let values = values(series, &survey.totals, (options.min, options.max), along, each_value);
+        let totals = with_waiting(survey.totals, screen);
+        let values = values(series, &totals, (options.min, options.max), along, each_value);
         let (samples, whole) = Samples::collect(series, measure, (&times, &values), &groups, options.group);
         if options.full.is_none() {
             let most = samples.iter().map(Samples::most).fold(0.0, f64::max);
@@ -109,6 +110,7 @@ impl<'a> Scene<'a> {
         for (group, area, samples) in &self.strips {
             self.paint(canvas, *area, samples);
             self.paint_percentiles(canvas, *area, samples);
+            self.paint_waiting(canvas, *area);
             self.paint_marks(canvas, &self.map_area(*group, *area));
             self.draw_values(canvas, *area);
             self.draw_distribution(canvas, *area, samples);
@@ -216,6 +218,17 @@ fn strip_areas(inner: Area, count: usize, down: bool, heading: usize) -> Vec<Are
         let heading = if each > heading { heading } else { 0 };
         let rows = (each - heading).max(1);
         (0..count).map(|at| Area { top: inner.top + at * each + heading, rows, ..inner }).collect()
+    }
+}
+
+/// What is in flight has its place on the axis too.
+fn with_waiting(totals: Totals, screen: &Screen) -> Totals {
+    let waiting = screen.context.unfinished.iter().map(|unfinished| unfinished.at_least_ns).max();
+    match waiting {
+        Some(at_least_ns) if totals.count > 0 && screen.series.quantity == Quantity::Latency => {
+            Totals { max: totals.max.max(at_least_ns), ..totals }
+        }
+        _ => totals,
     }
 }
 

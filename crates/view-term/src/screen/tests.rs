@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{Color, ColorDepth, Orient, Palette};
-use latscope_event::{Anomaly, Batch, Clock, Field, FieldSet};
+use latscope_event::{Anomaly, Batch, Clock, Field, FieldSet, Unfinished};
 use latscope_series::{Interval, Quantity, SeriesBuilder};
 use proptest::prelude::*;
 
@@ -174,5 +174,30 @@ proptest! {
         for (from_ns, row) in now {
             prop_assert!(later.get(&from_ns).is_none_or(|later| *later == row));
         }
+    }
+}
+
+#[test]
+fn what_is_in_flight_stands_where_it_is_at_least() {
+    for (orient, unicode, sign) in [(Orient::Down, true, '»'), (Orient::Across, false, '^')] {
+        let mut context = context();
+        context.cover(0);
+        context.cover(9_500_000_000);
+        let at_least_ns = 5_000_000_000;
+        context.unfinished.push(Unfinished { what: "sda read".into(), start_ns: 4_500_000_000, at_least_ns });
+        let look = look(SpectrogramOptions { orient, unicode, ..SpectrogramOptions::default() });
+        // All events are far faster: the axis reaches up to what has no end yet.
+        let events: Vec<_> = (1..10).map(|at| (at * 1_000_000_000, 1_000_000, 0)).collect();
+        let series = series(&events, Weight::Count, &[], 1_000_000_000);
+        let drawn = drawn(&series, &context, &look, (80, 24));
+        let [map] = &drawn.maps[..] else { panic!("one map") };
+        let is_sign = |&(column, row): &(usize, usize)| drawn.lines[row].cells[column].symbol == sign;
+        let signs: Vec<_> = cells(map).filter(is_sign).collect();
+        let [place] = signs[..] else { panic!("{signs:?}") };
+        let spot = map.spot(place.0, place.1).unwrap();
+        assert!(spot.low <= at_least_ns && at_least_ns <= spot.high, "{spot:?}");
+        assert!((spot.from_ns..spot.to_ns).contains(&9_500_000_000), "{spot:?}");
+        let text: String = drawn.lines.iter().map(|line| line.text() + "\n").collect();
+        assert!(text.contains(&format!("{sign} in flight, at least")), "{text}");
     }
 }
