@@ -61,7 +61,8 @@ pub fn without_requests(device: &str) -> Option<String> {
         below => format!("the devices below it, device in ({}), or ", below.join(", ")),
     };
     Some(format!(
-        "{device} makes no requests: its driver serves what it gets, or hands it on, without a queue. Ask for {instead}the          system calls, -s io."
+        "{device} makes no requests: its driver serves what it gets, or hands it on, without a queue. Ask for {instead}the \
+         system calls, -s io."
     ))
 }
 
