@@ -44,14 +44,23 @@ impl Failure {
 }
 
 fn main() -> ExitCode {
-    let typed = args::Arguments::parse();
-    match plan::plan(typed).and_then(run::run) {
+    let words: Vec<_> = std::env::args_os().collect();
+    let plan = match called_ioping(&words) {
+        true => plan::ioping(&words[1..]),
+        false => plan::plan(args::Arguments::parse_from(words)),
+    };
+    match plan.and_then(run::run) {
         Ok(()) | Err(Failure::Closed) => ExitCode::SUCCESS,
         Err(Failure::Exceeded(message)) => fail(1, &message),
         Err(Failure::Command(status)) => ExitCode::from(status),
         Err(Failure::Usage(message)) => fail(2, &message),
         Err(Failure::Input(message)) => fail(3, &message),
     }
+}
+
+/// Whether this was started as `ioping`, by a link of that name: then it is that program.
+fn called_ioping(words: &[std::ffi::OsString]) -> bool {
+    words.first().is_some_and(|name| std::path::Path::new(name).file_name() == Some("ioping".as_ref()))
 }
 
 fn fail(status: u8, message: &str) -> ExitCode {

@@ -1,5 +1,9 @@
 //! What was typed means this: plain values, comparable in tests. Nothing is opened here.
 
+mod ping;
+
+pub use ping::{Ping, PingShow, ioping};
+
 use crate::Failure;
 use crate::args::{self, Arguments, Verb};
 use latscope_capture_bpf::{Sample, Source};
@@ -30,6 +34,9 @@ pub enum Plan {
     Percentiles(Reading, Percentiles),
     Record(Reading, Recording),
     Convert(Reading, Conversion),
+    Ping(Box<Ping>),
+    /// Print this and be done.
+    Say(String),
 }
 
 /// Which events of which files, or of the running kernel.
@@ -162,6 +169,7 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         Verb::Events(typed) => &typed.input,
         Verb::Percentiles(typed) => &typed.input,
         Verb::Record(_) => return record(typed),
+        Verb::Ping(typed) => return ping::plan(&typed.words),
         Verb::Convert(typed) => &typed.input,
         Verb::Fields(typed) => return Ok(Plan::Fields { json: typed.json }),
         Verb::Formats(typed) => return Ok(Plan::Formats { json: typed.json }),
@@ -181,7 +189,7 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         Verb::Events(typed) => Plan::Events(reading, events(typed)?),
         Verb::Percentiles(typed) => Plan::Percentiles(reading, percentiles(typed)?),
         Verb::Convert(typed) => Plan::Convert(reading, conversion(typed)?),
-        Verb::Record(_) | Verb::Fields(_) | Verb::Formats(_) => unreachable!("planned above"),
+        Verb::Record(_) | Verb::Ping(_) | Verb::Fields(_) | Verb::Formats(_) => unreachable!("planned above"),
     })
 }
 

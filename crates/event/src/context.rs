@@ -46,6 +46,7 @@ macro_rules! anomalies {
 }
 
 anomalies! {
+    NotSent "not_sent" Lost "requests due before the probe ended and never made: the target was too slow for the rate";
     Truncated "truncated" Lost "cut in the middle: what follows is missing";
     LostRecords "lost_records" Lost "records lost by the tracer";
     LostCompletion "lost_completion" Lost "issued again without a completion in between, left out";
@@ -72,6 +73,10 @@ anomalies! {
     AssumedUnit "assumed_unit" Repaired "logs of an old fio whose unit of latency is a guess (--latency-unit us or ns says it)";
     WindowedRows "windowed_rows" Repaired "rows that are averages over a window (log_avg_msec), not single I/Os";
     OutOfOrder "out_of_order" Repaired "records out of order by more than the sorting window";
+    NotCold "not_cold" Repaired "reads that found their data in memory, though they were to come from the device";
+    NotHot "not_hot" Repaired "reads that did not find their data in memory, though they were to";
+    FailedRequests "failed_requests" Repaired "requests that failed";
+    ShortRequests "short_requests" Repaired "requests that moved less than was asked for";
     Requeue "requeue" Note "requeued and issued again";
     PartialCompletion "partial_completion" Note "partial completions, counted with their request";
     FlushParent "flush_parent" Note "completion lines of the parent of a flush, not requests of their own";

@@ -18,7 +18,7 @@ pub use batch::{Batch, Column, Dictionary, MISSING_CODE, MISSING_I64, MISSING_U6
 pub use context::{Anomaly, Clock, Context, LossRange, Severity, Tally, Unfinished};
 pub use field::{Field, FieldSet, FieldType};
 pub use mask::Mask;
-pub use time::{TimeLiteral, TimeZero, format_elapsed, format_wall, wall_zone};
+pub use time::{TimeLiteral, TimeZero, format_elapsed, format_strftime, format_wall, wall_zone};
 pub use units::{
     UnitError, format_count, format_duration, format_duration_exact, format_rate, format_size, format_size_exact,
     parse_duration, parse_rate, parse_size,

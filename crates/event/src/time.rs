@@ -141,6 +141,12 @@ pub fn format_wall(unix_ns: i64, decimals: usize, date: bool) -> String {
     text
 }
 
+/// A Unix time as local time in a format of `strftime`, `None` when the format means nothing.
+pub fn format_strftime(unix_ns: i64, format: &str) -> Option<String> {
+    let local = Timestamp::from_nanosecond(i128::from(unix_ns)).ok()?.to_zoned(TimeZone::system());
+    jiff::fmt::strtime::format(format, &local).ok()
+}
+
 /// The time zone in which [`format_wall`] shows a Unix time, for a label: `UTC+01:00`.
 pub fn wall_zone(unix_ns: i64) -> String {
     let Ok(timestamp) = Timestamp::from_nanosecond(i128::from(unix_ns)) else { return "UTC".into() };

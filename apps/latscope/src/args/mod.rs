@@ -6,6 +6,8 @@ mod heatmap;
 mod histogram;
 mod live;
 mod percentiles;
+mod ping;
+mod ping_units;
 mod record;
 mod spectrogram;
 mod summary;
@@ -16,6 +18,7 @@ pub use heatmap::{Colors, Heatmap};
 pub use histogram::Histogram;
 pub use live::{Live, Mode};
 pub use percentiles::Percentiles;
+pub use ping::{Ping, PingWords};
 pub use record::Record;
 pub use spectrogram::{Color, Orient, Palette, Spectrogram};
 pub use summary::Summary;
@@ -39,6 +42,7 @@ Examples:
   latscope record -s block -w t.lat --for 10s      # record first, look later
   latscope heatmap -r t.lat -o latency.svg         # the picture: latency over time
   latscope summary -r perf.data                    # a line per device, percentiles and outliers
+  latscope ping -c 10 /var/lib                     # ten reads of a directory's disk
   latscope heatmap -r perf.data --weight time --by device -o waiting.svg
   perf script | latscope spectrogram -r - 'kind = read and lat > 1ms'
 
@@ -60,6 +64,8 @@ pub enum Verb {
     Percentiles(Percentiles),
     /// Record live events into a trace
     Record(Record),
+    /// Measure directories, files and devices actively; takes the options of ioping
+    Ping(PingWords),
     /// Change format: .lat, .parquet, .csv, .jsonl
     Convert(Convert),
     /// List the fields: name, type, meaning, and which sources fill them

@@ -8,6 +8,7 @@ mod list;
 pub mod live;
 mod output;
 mod percentiles;
+mod ping;
 pub mod read;
 mod record;
 mod spectrogram;
@@ -30,6 +31,8 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
         Plan::Events(reading, plan) => events::run(&reading, &plan),
         Plan::Percentiles(reading, plan) => percentiles::run(&reading, &plan),
         Plan::Record(reading, plan) => record::run(&reading, &plan),
+        Plan::Ping(plan) => ping::run(&plan),
+        Plan::Say(text) => output::text(None, &text),
         Plan::Convert(reading, plan) => convert::run(&reading, &plan),
     }
 }

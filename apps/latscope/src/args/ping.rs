@@ -1,0 +1,377 @@
+//! What was typed after `ping`, or after `ioping`. The words are read as `getopt_long_only` reads them, since that is how
+//! ioping does: `-c 3`, `-c3`, `-count 3`, `--count=3`, `-cou 3`, `-WWW`, options after the target.
+
+use super::ping_units::{count, duration, size};
+use clap::Args;
+use std::iter::{Map, Peekable};
+use std::path::PathBuf;
+use std::slice::Iter;
+
+/// Measure a directory, file or device actively; takes the options of ioping (latscope ping --help).
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true, disable_version_flag = true)]
+pub struct PingWords {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS AND TARGETS")]
+    pub words: Vec<String>,
+}
+
+/// What was typed, understood word by word.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ping {
+    pub targets: Vec<PathBuf>,
+    pub help: bool,
+    pub version: bool,
+    pub warmup: Option<u64>,
+    pub burst: u64,
+    pub count: Option<u64>,
+    pub seed: u64,
+    pub interval_ns: Option<u64>,
+    pub speed_limit: Option<u64>,
+    pub rate_limit: Option<u64>,
+    pub min_time_ns: Option<u64>,
+    pub max_time_ns: Option<u64>,
+    pub size: Option<u64>,
+    pub work_size: Option<u64>,
+    pub work_offset: u64,
+    pub work_time_ns: Option<u64>,
+    pub print_count: Option<u64>,
+    pub print_interval_ns: Option<u64>,
+    pub aio: bool,
+    pub cached: bool,
+    pub direct: bool,
+    pub nowait: bool,
+    pub hipri: bool,
+    pub open_sync: bool,
+    pub open_dsync: bool,
+    /// How often `-W` was given.
+    pub write: u32,
+    pub read_write: bool,
+    pub linear: bool,
+    pub rapid: bool,
+    pub keep: bool,
+    pub batch: bool,
+    pub quiet: bool,
+    pub json: bool,
+    /// Of `strftime`.
+    pub time_format: Option<String>,
+    pub native: Native,
+}
+
+/// What ioping does not have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Native {
+    /// Requests per second of an open loop.
+    pub rate: Option<u64>,
+    pub depth: Option<u32>,
+    pub threads: Option<u32>,
+    pub engine: Option<String>,
+    pub sync: Option<String>,
+    pub append: bool,
+    pub cache: Option<String>,
+    pub strict_cache: bool,
+    pub realtime: bool,
+    pub busy: bool,
+    pub fail_if: Option<String>,
+    pub on_error: Option<String>,
+    pub timeout_ns: Option<u64>,
+    pub write_trace: Option<PathBuf>,
+    pub spectrogram: bool,
+}
+
+/// The words that were not looked at yet.
+type Words<'a> = Peekable<Map<Iter<'a, String>, fn(&String) -> &str>>;
+
+/// Of `--sync HOW`.
+pub const SYNCS: [&str; 5] = ["none", "fdatasync", "fsync", "dsync", "sync"];
+
+/// An option: letter, long name, what it takes, what it does.
+struct Known {
+    letter: Option<char>,
+    name: &'static str,
+    takes: Takes,
+    native: bool,
+    meaning: &'static str,
+    set: fn(&mut Ping, &str) -> Result<(), String>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Takes {
+    Nothing,
+    Value(&'static str),
+    /// In the same word only.
+    Perhaps(&'static str),
+}
+
+macro_rules! known {
+    ($($native:ident $letter:literal $name:literal $takes:expr, $meaning:literal, |$to:ident, $text:tt| $set:expr;)*) => {
+        &[$(Known {
+            letter: match $letter { ' ' => None, letter => Some(letter) },
+            name: $name,
+            takes: $takes,
+            native: stringify!($native).as_bytes()[0] == b'n',
+            meaning: $meaning,
+            set: |$to: &mut Ping, $text: &str| {
+                $set;
+                Ok(())
+            },
+        },)*]
+    };
+}
+
+const NOTHING: Takes = Takes::Nothing;
+
+/// Every option. `ioping` marks those that ioping has.
+const KNOWN: &[Known] = known! {
+    ioping 'a' "warmup" Takes::Value("N"), "leave the first N requests out (1)", |to, text| to.warmup = Some(count(text)?);
+    ioping 'b' "burst" Takes::Value("N"), "make N requests back to back in every interval", |to, text| to.burst = count(text)?;
+    ioping 'c' "count" Takes::Value("N"), "stop after N requests", |to, text| to.count = Some(count(text)?);
+    ioping 'e' "entropy" Takes::Value("N"), "seed of offsets and data (the clock)", |to, text| to.seed = count(text)?;
+    ioping 'i' "interval" Takes::Value("TIME"), "from one request to the next (1s)", |to, text| to.interval_ns = Some(duration(text)?);
+    ioping 'l' "speed-limit" Takes::Value("SIZE"), "move at most so much per second", |to, text| to.speed_limit = Some(size(text)?);
+    ioping 'r' "rate-limit" Takes::Value("N"), "make at most N requests per second", |to, text| to.rate_limit = Some(count(text)?);
+    ioping 't' "min-time" Takes::Value("TIME"), "leave faster requests out", |to, text| to.min_time_ns = Some(duration(text)?);
+    ioping 'T' "max-time" Takes::Value("TIME"), "leave slower requests out", |to, text| to.max_time_ns = Some(duration(text)?);
+    ioping 's' "size" Takes::Value("SIZE"), "bytes of a request (4k; 256k with -L)", |to, text| to.size = Some(size(text)?);
+    ioping 'S' "work-size" Takes::Value("SIZE"), "size of the working set (1m in a directory, 64m with -R; else all of the target)", |to, text| to.work_size = Some(size(text)?);
+    ioping 'o' "work-offset" Takes::Value("SIZE"), "where the working set begins", |to, text| to.work_offset = size(text)?;
+    ioping 'w' "work-time" Takes::Value("TIME"), "stop after so long", |to, text| to.work_time_ns = Some(duration(text)?);
+    ioping 'p' "print-count" Takes::Value("N"), "print raw statistics for every N requests", |to, text| to.print_count = Some(count(text)?).filter(|&n| n > 0);
+    ioping 'P' "print-interval" Takes::Value("TIME"), "print raw statistics for every such time", |to, text| to.print_interval_ns = Some(duration(text)?).filter(|&ns| ns > 0);
+    ioping 'A' "async" NOTHING, "use libaio", |to, _| to.aio = true;
+    ioping 'C' "cached" NOTHING, "leave the page cache alone, and do not sync after writes", |to, _| to.cached = true;
+    ioping 'D' "direct" NOTHING, "direct I/O, past the page cache (O_DIRECT)", |to, _| to.direct = true;
+    ioping 'N' "nowait" NOTHING, "fail rather than wait (RWF_NOWAIT)", |to, _| to.nowait = true;
+    ioping 'H' "hipri" NOTHING, "poll for completions (RWF_HIPRI)", |to, _| to.hipri = true;
+    ioping 'Y' "sync" NOTHING, "open with O_SYNC", |to, _| to.open_sync = true;
+    ioping 'y' "dsync" NOTHING, "open with O_DSYNC", |to, _| to.open_dsync = true;
+    ioping 'W' "write" NOTHING, "write; -WWW to overwrite a file or device", |to, _| to.write += 1;
+    ioping 'G' "read-write" NOTHING, "write and read in turn", |to, _| to.read_write = true;
+    ioping 'L' "linear" NOTHING, "one after the other instead of anywhere", |to, _| to.linear = true;
+    ioping 'R' "rapid" NOTHING, "as fast as possible: -q -i 0 -w 3, working set 64m", |to, _| to.rapid = true;
+    ioping 'k' "keep" NOTHING, "keep the file in a directory as ioping.tmp, and use it again", |to, _| to.keep = true;
+    ioping 'B' "batch" NOTHING, "print one raw line at the end", |to, _| to.batch = true;
+    ioping 'q' "quiet" NOTHING, "no line for every request", |to, _| to.quiet = true;
+    ioping 'J' "json" NOTHING, "JSON", |to, _| to.json = true;
+    ioping 'I' "time" Takes::Perhaps("FORMAT"), "the time of day in front of every line, in a format of strftime", |to, text| to.time_format = Some(if text.is_empty() { "%b %d %H:%M:%S" } else { text }.into());
+    ioping 'h' "help" NOTHING, "this help", |to, _| to.help = true;
+    ioping 'v' "version" NOTHING, "the version", |to, _| to.version = true;
+    native ' ' "rate" Takes::Value("N"), "open loop: N requests per second whatever the target does; latency counts from when a request was due", |to, text| to.native.rate = Some(count(text)?);
+    native ' ' "depth" Takes::Value("N"), "requests in flight per thread, by io_uring (1; 64 with --rate)", |to, text| to.native.depth = Some(small(text)?);
+    native ' ' "threads" Takes::Value("N"), "threads per target (1)", |to, text| to.native.threads = Some(small(text)?);
+    native ' ' "engine" Takes::Value("NAME"), "pread, libaio or io_uring", |to, text| to.native.engine = Some(text.into());
+    native ' ' "append" NOTHING, "write at the end of a file that grows", |to, _| to.native.append = true;
+    native ' ' "cache" Takes::Value("STATE"), "where data shall be before: cold (dropped from memory, and verified), any, hot", |to, text| to.native.cache = Some(text.into());
+    native ' ' "strict-cache" NOTHING, "fail when a read found its data elsewhere", |to, _| to.native.strict_cache = true;
+    native ' ' "rt" NOTHING, "real-time scheduling (SCHED_FIFO)", |to, _| to.native.realtime = true;
+    native ' ' "busy" NOTHING, "wait without sleeping, so that the CPU need not wake up", |to, _| to.native.busy = true;
+    native ' ' "fail-if" Takes::Value("CONDITION"), "status 1 if the latencies fulfil it, e.g. 'p99 > 10ms'", |to, text| to.native.fail_if = Some(text.into());
+    native ' ' "on-error" Takes::Value("WHAT"), "stop or continue (continue) after a failed request", |to, text| to.native.on_error = Some(text.into());
+    native ' ' "timeout" Takes::Value("TIME"), "say it when a request takes so long (5s)", |to, text| to.native.timeout_ns = Some(duration(text)?);
+    native ' ' "trace" Takes::Value("FILE"), "write every request to a trace (.lat), for all views; -w FILE.lat is the same", |to, text| to.native.write_trace = Some(text.into());
+    native ' ' "spectrogram" NOTHING, "a row of colour for every interval instead of lines", |to, _| to.native.spectrogram = true;
+};
+
+fn small(text: &str) -> Result<u32, String> {
+    u32::try_from(count(text)?).map_err(|_| format!("integer overflow at parsing argument: {text}"))
+}
+
+impl Ping {
+    /// Reads words; `compatible` knows the options of ioping only.
+    ///
+    /// # Errors
+    /// What is wrong, as ioping says it.
+    pub fn parse(words: &[String], compatible: bool) -> Result<Ping, String> {
+        let mut ping = Ping::default();
+        let mut words: Words = words.iter().map(String::as_str as fn(&String) -> &str).peekable();
+        while let Some(word) = words.next() {
+            match word {
+                "--" => ping.targets.extend(words.by_ref().map(PathBuf::from)),
+                "-" => ping.targets.push(word.into()),
+                _ if !word.starts_with('-') => ping.targets.push(word.into()),
+                _ => ping.option(word, &mut words, compatible)?,
+            }
+        }
+        Ok(ping)
+    }
+
+    fn option<'a>(&mut self, word: &'a str, words: &mut Words<'a>, compatible: bool) -> Result<(), String> {
+        let long = word.strip_prefix("--");
+        let text = long.unwrap_or(&word[1..]);
+        let first = text.chars().next();
+        let letter = |letter: char| find_letter(letter, compatible);
+        // One letter alone is that letter; more are a long name if there is one that begins so.
+        if long.is_some() || text.chars().count() > 1 || first.is_none_or(|first| letter(first).is_none()) {
+            let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+            match find_name(name, compatible)? {
+                Some(known) => return self.long(known, value, words, compatible),
+                None if long.is_some() || first.is_none_or(|first| letter(first).is_none()) => {
+                    return Err(format!("unrecognized option '{word}'"));
+                }
+                None => {}
+            }
+        }
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            let known = letter(first).ok_or_else(|| format!("invalid option -- '{first}'"))?;
+            rest = &rest[first.len_utf8()..];
+            match known.takes {
+                Takes::Nothing => (known.set)(self, "")?,
+                Takes::Perhaps(_) => return (known.set)(self, std::mem::take(&mut rest)),
+                Takes::Value(_) => {
+                    let value = if rest.is_empty() { words.next() } else { Some(std::mem::take(&mut rest)) };
+                    let value = value.ok_or_else(|| format!("option requires an argument -- '{first}'"))?;
+                    // Everywhere else in latscope -w is the trace to write, and no time ends in .lat.
+                    if first == 'w' && !compatible && value.ends_with(".lat") {
+                        self.native.write_trace = Some(value.into());
+                        return Ok(());
+                    }
+                    return (known.set)(self, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn long<'a>(
+        &mut self,
+        known: &Known,
+        value: Option<&'a str>,
+        words: &mut Words<'a>,
+        compatible: bool,
+    ) -> Result<(), String> {
+        match (known.takes, value) {
+            (Takes::Nothing, Some(how)) if known.name == "sync" && !compatible => {
+                self.native.sync = Some(how.into());
+                Ok(())
+            }
+            (Takes::Nothing, Some(_)) => Err(format!("option '{}' doesn't allow an argument", known.name)),
+            (Takes::Nothing, None) if known.name == "sync" && !compatible => {
+                // ioping's own option takes nothing; which target has such a name?
+                match words.next_if(|word| SYNCS.contains(word)) {
+                    Some(how) => self.native.sync = Some(how.into()),
+                    None => self.open_sync = true,
+                }
+                Ok(())
+            }
+            (Takes::Nothing, None) => (known.set)(self, ""),
+            (Takes::Perhaps(_), value) => (known.set)(self, value.unwrap_or("")),
+            (Takes::Value(_), value) => {
+                let value = value.or_else(|| words.next());
+                (known.set)(self, value.ok_or_else(|| format!("option '{}' requires an argument", known.name))?)
+            }
+        }
+    }
+
+    /// The help.
+    pub fn help(compatible: bool) -> String {
+        let mut text = if compatible {
+            "Usage: ioping [OPTION]... TARGET\n\nMeasures the latency of a directory, file or device, one request after the other.\n".to_string()
+        } else {
+            INTRODUCTION.to_string()
+        };
+        for native in [false, true] {
+            if native && compatible {
+                break;
+            }
+            text += if native { BEYOND } else { "\nOptions (also as -name and --name):\n" };
+            for known in KNOWN.iter().filter(|known| known.native == native) {
+                let letter = known.letter.map_or("    ".into(), |letter| format!("-{letter}, "));
+                let takes = match known.takes {
+                    Takes::Nothing => String::new(),
+                    Takes::Value(name) => format!(" {name}"),
+                    Takes::Perhaps(name) => format!("[={name}]"),
+                };
+                text += &format!("  {:<28} {}\n", format!("{letter}--{}{takes}", known.name), known.meaning);
+            }
+        }
+        text += "\nSizes: b sector k page m g t (k = 1024). Counts: k m g t (k = 1000). Times: ns us ms s m h, without a unit seconds.\n";
+        text + if compatible { "" } else { EXAMPLES }
+    }
+}
+
+const INTRODUCTION: &str = "\
+Measures the latency of directories, files and devices by requests of its own.
+
+Usage: latscope ping [OPTION]... TARGET...
+
+Reads never write to what is there. A directory gets a file without a name, which is gone with the process.
+";
+
+const BEYOND: &str = "
+Beyond ioping:
+      --sync HOW               what a write waits for: none, fdatasync, fsync, dsync or sync (fdatasync; none with -C)
+";
+
+const EXAMPLES: &str = "
+Examples:
+  latscope ping -c 10 /var/lib/data                    # ten reads, one a second
+  latscope ping -D -i 0 -w 10 -q /data                 # as fast as possible for ten seconds, past the page cache
+  latscope ping -W --sync fdatasync -i 10ms /a /b   # durable writes, two volumes side by side
+  latscope ping --rate 1000 -w 60 --trace t.lat /data  # open loop; then: latscope heatmap -r t.lat -o t.svg
+  latscope ping -q -c 1000 -i 1ms --fail-if 'p99 > 10ms' /data
+
+Exit status: 0 done, 1 --fail-if or --strict-cache, 2 wrong usage, 3 the probe failed.
+";
+
+fn find_letter(letter: char, compatible: bool) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.letter == Some(letter) && !(compatible && known.native))
+}
+
+/// The option of this name, or of the one name that begins so.
+fn find_name(name: &str, compatible: bool) -> Result<Option<&'static Known>, String> {
+    let candidates = || KNOWN.iter().filter(|known| !(compatible && known.native));
+    if let Some(known) = candidates().find(|known| known.name == name) {
+        return Ok(Some(known));
+    }
+    let mut begin = candidates().filter(|known| !name.is_empty() && known.name.starts_with(name));
+    match (begin.next(), begin.next()) {
+        (Some(_), Some(_)) => Err(format!("option '{name}' is ambiguous")),
+        (found, _) => Ok(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Ping, String> {
+        let words: Vec<String> = text.split_whitespace().map(String::from).collect();
+        Ping::parse(&words, true)
+    }
+
+    #[test]
+    fn every_way_to_write_an_option() {
+        let wanted = Ping { count: Some(3), targets: vec!["dir".into()], ..Ping::default() };
+        for text in ["-c 3 dir", "-c3 dir", "dir -count 3", "--count=3 dir", "-count=3 dir", "--cou 3 -- dir"] {
+            assert_eq!(parse(text), Ok(wanted.clone()), "{text}");
+        }
+        let wanted =
+            Ping { rapid: true, linear: true, batch: true, work_time_ns: Some(1_000_000_000), ..Ping::default() };
+        assert_eq!(parse("-RLB -w 1"), Ok(wanted));
+        assert_eq!(parse("-WWW").map(|ping| ping.write), Ok(3));
+        assert_eq!(parse("-print-count 1 -quiet").map(|ping| (ping.print_count, ping.quiet)), Ok((Some(1), true)));
+        assert_eq!(parse("-I%s").map(|ping| ping.time_format), Ok(Some("%s".into())));
+        assert_eq!(parse("-time x").map(|ping| ping.targets), Ok(vec!["x".into()]), "a format is in the same word");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        assert_eq!(parse("-i 10furlongs"), Err("invalid suffix: \"furlongs\"".into()));
+        assert_eq!(parse("-c -3"), Err("integer overflow at parsing argument: -3".into()));
+        assert!(parse("-Z").is_err() && parse("--rate 5").is_ok_and(|ping| ping.rate_limit == Some(5)));
+        assert!(parse("-c").unwrap_err().contains("requires an argument"));
+        assert!(parse("--work 1").unwrap_err().contains("ambiguous"));
+        assert!(parse("--depth 5").is_err(), "ioping has no such option");
+    }
+
+    #[test]
+    fn natively_there_is_more() {
+        let words = |text: &str| text.split_whitespace().map(String::from).collect::<Vec<_>>();
+        let ping = Ping::parse(&words("--rate 1k -w t.lat -w 5 --sync dsync -Y a b"), false).unwrap();
+        assert_eq!(ping.native.rate, Some(1000));
+        assert_eq!(ping.native.write_trace, Some("t.lat".into()));
+        assert_eq!((ping.work_time_ns, ping.open_sync), (Some(5_000_000_000), true));
+        assert_eq!((ping.native.sync.as_deref(), ping.targets.len()), (Some("dsync"), 2));
+        assert!(KNOWN.iter().all(|known| Ping::help(false).contains(known.name)));
+    }
+}

@@ -1,0 +1,170 @@
+//! `latscope ping`, and `ioping`.
+
+mod amount;
+mod columns;
+mod lines;
+mod meter;
+mod stats;
+mod trace;
+mod view;
+
+use crate::Failure;
+use crate::plan::Ping;
+use latscope_capture_probe::{Capture, Sample};
+use latscope_event::format_duration;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use trace::Trace;
+use view::View;
+
+/// How long samples are waited for before signals and hanging requests are looked at.
+const TURN: Duration = Duration::from_millis(50);
+
+pub fn run(plan: &Ping) -> Result<(), Failure> {
+    let signals = Signals::new();
+    let mut capture = match Capture::start(plan.probes.clone()) {
+        Ok(capture) => capture,
+        Err(error) if plan.compatible => {
+            eprintln!("ioping: {error}");
+            return Err(Failure::Command(2));
+        }
+        Err(error @ latscope_capture_probe::Error::Settings(_)) => return Err(Failure::Usage(error.to_string())),
+        Err(error) => return Err(Failure::Input(error.to_string())),
+    };
+    capture.remarks().iter().for_each(|remark| eprintln!("latscope: {remark}"));
+    let mut trace = plan.trace.as_deref().map(|path| Trace::create(path, &capture)).transpose()?;
+    let mut view = View::new(plan, &capture);
+    let mut hanging = Hanging { told_ns: plan.timeout_ns, plan };
+    let mut kept: Vec<(usize, Vec<Sample>)> = Vec::new();
+    let mut more = true;
+    while more && signals.ended().is_none() && !view.is_closed() {
+        let keeps = trace.is_some() || view.wants_events();
+        more = capture.poll(TURN, &mut |target, samples| {
+            view.samples(target, samples);
+            if keeps {
+                kept.push((target, samples.to_vec()));
+            }
+        });
+        hand_on(&mut capture, &mut kept, &mut trace, &mut view)?;
+        view.flush()?;
+        hanging.look(&capture);
+        if signals.asked() {
+            view.interim(&capture)?;
+        }
+    }
+    // What is in flight may still end.
+    let ended_ns = capture.elapsed_ns();
+    capture.stop();
+    let until = ended_ns + 1_000_000_000;
+    while more && capture.elapsed_ns() < until {
+        more = capture.poll(TURN, &mut |target, samples| {
+            view.samples(target, samples);
+            kept.push((target, samples.to_vec()));
+        });
+        if trace.is_some() || view.wants_events() {
+            hand_on(&mut capture, &mut kept, &mut trace, &mut view)?;
+        }
+    }
+    for request in capture.outstanding().iter().filter(|_| more) {
+        eprintln!("{}: {}", plan.name(), plan.describe(request.target, request.age_ns));
+    }
+    let context = capture.finish(&mut |_, _| {});
+    if let Some(trace) = trace {
+        trace.finish(&context)?;
+    }
+    view.finish(&context)?;
+    match signals.ended() {
+        Some(signal) if plan.compatible && signal != SIGINT => Err(Failure::Command(128 + signal as u8)),
+        _ => view.verdict(plan),
+    }
+}
+
+/// Samples as events to whoever wants them.
+fn hand_on(
+    capture: &mut Capture,
+    kept: &mut Vec<(usize, Vec<Sample>)>,
+    trace: &mut Option<Trace>,
+    view: &mut View,
+) -> Result<(), Failure> {
+    for (target, samples) in kept.drain(..) {
+        let batch = capture.events(target, &samples);
+        if let Some(trace) = trace {
+            trace.write(batch)?;
+        }
+        view.events(batch);
+    }
+    match trace {
+        Some(trace) => trace.flush_if_due(),
+        None => Ok(()),
+    }
+}
+
+impl Ping {
+    fn name(&self) -> &'static str {
+        if self.compatible { "ioping" } else { "latscope" }
+    }
+
+    fn describe(&self, target: usize, age_ns: u64) -> String {
+        let path = self.probes[target].target.display();
+        format!("{path}: A request has been waiting for {} and is not done.", format_duration(age_ns))
+    }
+}
+
+/// Talks about requests that do not return.
+struct Hanging<'a> {
+    plan: &'a Ping,
+    /// The age at which the next word is due; it doubles, so that a hanging disk does not fill the screen.
+    told_ns: u64,
+}
+
+impl Hanging<'_> {
+    fn look(&mut self, capture: &Capture) {
+        let oldest = capture.outstanding().into_iter().max_by_key(|request| request.age_ns);
+        match oldest {
+            Some(request) if request.age_ns >= self.told_ns => {
+                eprintln!("{}: {}", self.plan.name(), self.plan.describe(request.target, request.age_ns));
+                let _ = std::io::stderr().flush();
+                self.told_ns = self.told_ns.saturating_mul(2);
+            }
+            Some(request) if request.age_ns >= self.plan.timeout_ns => {}
+            _ => self.told_ns = self.plan.timeout_ns,
+        }
+    }
+}
+
+/// Signals that came.
+struct Signals {
+    ended: Arc<AtomicUsize>,
+    asked: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn new() -> Signals {
+        let signals = Signals { ended: Arc::default(), asked: Arc::default() };
+        // A second Ctrl-C does not wait for what hangs.
+        let second = Arc::new(AtomicBool::new(false));
+        let _ = signal_hook::flag::register_conditional_shutdown(SIGINT, 4, Arc::clone(&second));
+        let _ = signal_hook::flag::register(SIGINT, second);
+        // Without a handler a signal does what it does to every program.
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let _ = signal_hook::flag::register_usize(signal, Arc::clone(&signals.ended), signal as usize);
+        }
+        for signal in [SIGQUIT, SIGUSR1] {
+            let _ = signal_hook::flag::register(signal, Arc::clone(&signals.asked));
+        }
+        signals
+    }
+
+    /// The signal that ends it.
+    fn ended(&self) -> Option<i32> {
+        Some(self.ended.load(Ordering::Relaxed) as i32).filter(|&signal| signal != 0)
+    }
+
+    /// Whether a line in between was asked for.
+    fn asked(&self) -> bool {
+        self.asked.swap(false, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,142 @@
+//! Statistics as ioping makes them, exact: sums are whole numbers.
+
+use crate::plan::PingShow;
+use latscope_capture_probe::Sample;
+
+/// Of the requests that count.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Stats {
+    pub count: u64,
+    pub sum_ns: u64,
+    squares: u128,
+    pub min_ns: u64,
+    pub max_ns: u64,
+    /// All that moved data, those that do not count among them.
+    pub load: u64,
+    pub too_fast: u64,
+    pub too_slow: u64,
+    pub failed: u64,
+}
+
+impl Stats {
+    #[inline]
+    pub fn add(&mut self, ns: u64) {
+        self.min_ns = if self.count == 0 { ns } else { self.min_ns.min(ns) };
+        self.count += 1;
+        self.sum_ns += ns;
+        self.squares += u128::from(ns) * u128::from(ns);
+        self.max_ns = self.max_ns.max(ns);
+    }
+
+    pub fn avg_ns(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum_ns as f64 / self.count as f64 }
+    }
+
+    /// The standard deviation of all. From n * squares - sum^2, which is exact, so it is never the root of less than zero.
+    pub fn mdev_ns(&self) -> f64 {
+        let (n, sum) = (u128::from(self.count.max(1)), u128::from(self.sum_ns));
+        let difference = n.saturating_mul(self.squares).saturating_sub(sum.saturating_mul(sum));
+        (difference as f64).sqrt() / n as f64
+    }
+
+    /// Per second of the time that requests took, which is not the time that passed.
+    pub fn iops(&self) -> f64 {
+        if self.sum_ns == 0 { 0.0 } else { self.count as f64 * 1e9 / self.sum_ns as f64 }
+    }
+}
+
+/// Why a request does not count, or stands out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notice {
+    None,
+    Failed(i32),
+    /// Nothing was moved.
+    Empty,
+    Warmup,
+    TooFast,
+    TooSlow,
+    Fast,
+    Slow,
+}
+
+impl Notice {
+    /// Of a request: its number (from 1) among all, and the statistics of the window so far.
+    #[inline]
+    pub fn of(sample: &Sample, number: u64, show: &PingShow, window: &Stats) -> Notice {
+        if let Some(error) = sample.error() {
+            return Notice::Failed(error);
+        }
+        let ns = sample.latency_ns();
+        if sample.result == 0 {
+            Notice::Empty
+        } else if number <= show.warmup {
+            Notice::Warmup
+        } else if ns < show.min_time_ns {
+            Notice::TooFast
+        } else if ns > show.max_time_ns {
+            Notice::TooSlow
+        } else if show.quiet || window.count <= 5 {
+            Notice::None
+        } else if ns as f64 * 2.0 < window.avg_ns() {
+            Notice::Fast
+        } else if ns as f64 > window.avg_ns() * 2.0 {
+            Notice::Slow
+        } else {
+            Notice::None
+        }
+    }
+
+    /// Whether it counts.
+    #[inline]
+    pub fn is_valid(self) -> bool {
+        matches!(self, Notice::None | Notice::Fast | Notice::Slow)
+    }
+
+    /// The word behind the line.
+    pub fn word(self) -> Option<String> {
+        let word = match self {
+            Notice::None | Notice::Empty => return None,
+            Notice::Failed(error) => {
+                let name = latscope_event::kernel::error_name(-i64::from(error));
+                return Some(name.map_or(format!("error {error}"), String::from));
+            }
+            Notice::Warmup => "warmup",
+            Notice::TooFast => "too fast",
+            Notice::TooSlow => "too slow",
+            Notice::Fast => "fast",
+            Notice::Slow => "slow",
+        };
+        Some(word.into())
+    }
+
+    /// Counts a request in statistics.
+    #[inline]
+    pub fn count(self, sample: &Sample, stats: &mut Stats) {
+        stats.load += u64::from(!matches!(self, Notice::Failed(_) | Notice::Empty));
+        match self {
+            Notice::TooFast => stats.too_fast += 1,
+            Notice::TooSlow => stats.too_slow += 1,
+            Notice::Failed(_) => stats.failed += 1,
+            Notice::Empty | Notice::Warmup => {}
+            Notice::None | Notice::Fast | Notice::Slow => stats.add(sample.latency_ns()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deviation_is_that_of_all_and_never_not_a_number() {
+        let mut stats = Stats::default();
+        assert_eq!((stats.mdev_ns(), stats.avg_ns(), stats.iops()), (0.0, 0.0, 0.0));
+        for ns in [2, 4, 4, 4, 5, 5, 7, 9] {
+            stats.add(ns);
+        }
+        assert_eq!((stats.avg_ns(), stats.mdev_ns(), stats.min_ns, stats.max_ns), (5.0, 2.0, 2, 9));
+        let mut same = Stats::default();
+        (0..1_000_000).for_each(|_| same.add(10_000_000_007));
+        assert_eq!(same.mdev_ns(), 0.0);
+    }
+}

@@ -1,0 +1,232 @@
+//! What the user sees of a probe while it runs and at its end.
+
+use super::amount::time;
+use super::columns::Columns;
+use super::lines::{Json, Lines};
+use super::meter::Meter;
+use super::stats::Notice;
+use crate::Failure;
+use crate::plan::Ping;
+use latscope_capture_probe::{Cache, Capture, Sample};
+use latscope_event::{Batch, Context, format_count, format_duration};
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+/// Output gathers up to so many bytes while requests follow each other without a pause.
+const GATHERED: usize = 1 << 16;
+
+/// Counts and prints.
+pub struct View {
+    meters: Vec<Meter>,
+    lines: Vec<Lines>,
+    json: Json,
+    /// Side by side, with several targets.
+    columns: Option<Columns>,
+    is_json: bool,
+    is_batch: bool,
+    /// No summary: ioping prints none beside windows when it is quiet.
+    is_bare: bool,
+    more: bool,
+    out: String,
+    closed: bool,
+}
+
+impl View {
+    pub fn new(plan: &Ping, capture: &Capture) -> View {
+        let show = &plan.show;
+        let windows = show.print_count.is_some() || show.print_interval_ns.is_some();
+        let lines = |(at, probe)| Lines::new(probe, capture.place(at), show, capture.start_unix_ns(), !plan.compatible);
+        let several = plan.probes.len() > 1 && !show.json;
+        View {
+            meters: plan.probes.iter().map(|probe| Meter::new(probe, show)).collect(),
+            lines: plan.probes.iter().enumerate().map(lines).collect(),
+            json: Json::default(),
+            columns: several.then(|| Columns::new(plan)),
+            is_json: show.json,
+            is_batch: show.batch,
+            is_bare: show.quiet && windows && !show.batch,
+            more: !plan.compatible,
+            out: String::new(),
+            closed: false,
+        }
+    }
+
+    /// Whether nobody reads any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether [`View::events`] is to be called.
+    pub fn wants_events(&self) -> bool {
+        false
+    }
+
+    /// Events of the requests.
+    pub fn events(&mut self, _batch: &Batch) {}
+
+    /// Requests of a target.
+    pub fn samples(&mut self, target: usize, samples: &[Sample]) {
+        let (meter, lines) = (&mut self.meters[target], &self.lines[target]);
+        let shows = lines.shows_requests() && self.columns.is_none();
+        for sample in samples {
+            let (notice, window) = meter.add(sample);
+            if shows {
+                lines.request(sample, meter.requests, notice, &mut self.json, &mut self.out);
+            }
+            if notice == Notice::Empty {
+                eprintln!("{}: request returned less than expected: 0", if self.more { "latscope" } else { "ioping" });
+            }
+            if let Some(window) = window {
+                lines.statistics(&window, None, &mut self.json, &mut self.out);
+            }
+            if let Some(columns) = &mut self.columns {
+                columns.add(target, sample, notice);
+            }
+        }
+        if let Some(columns) = &mut self.columns {
+            columns.ready(&mut self.out);
+        }
+        if self.out.len() > GATHERED {
+            // What cannot be written is seen at the next flush.
+            let _ = self.flush();
+        }
+    }
+
+    /// Writes what there is.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        let text = std::mem::take(&mut self.out);
+        if text.is_empty() || self.closed {
+            return Ok(());
+        }
+        let mut out = std::io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+                self.closed = true;
+                Ok(())
+            }
+            Err(error) => Err(Failure::output(&error)),
+        }
+    }
+
+    /// A line on standard error about what was measured so far.
+    pub fn interim(&self, capture: &Capture) -> Result<(), Failure> {
+        let mut text = String::new();
+        for (meter, lines) in self.meters.iter().zip(&self.lines) {
+            let stats = &meter.total;
+            let [min, avg, max] = [stats.min_ns as f64, stats.avg_ns(), stats.max_ns as f64].map(time);
+            let count = format_count(stats.count);
+            let _ = writeln!(text, "{}: {count} requests, min/avg/max = {min} / {avg} / {max}", lines.path());
+        }
+        capture.outstanding().iter().filter(|request| request.age_ns > 100_000_000).for_each(|request| {
+            let age = format_duration(request.age_ns);
+            let _ = writeln!(text, "{}: one waits for {age}", self.lines[request.target].path());
+        });
+        eprint!("{text}");
+        Ok(())
+    }
+
+    /// The end.
+    pub fn finish(&mut self, context: &Context) -> Result<(), Failure> {
+        if let Some(columns) = &mut self.columns {
+            columns.rest(&mut self.out);
+        }
+        if let Some(columns) = &self.columns {
+            columns.summary(&self.meters, &mut self.out);
+        } else if self.is_json || self.is_batch {
+            for (meter, lines) in self.meters.iter().zip(&self.lines) {
+                lines.statistics(&meter.whole(), Some(meter), &mut self.json, &mut self.out);
+            }
+            if self.is_json {
+                self.json.end(&mut self.out);
+            }
+        } else if !self.is_bare {
+            for (meter, lines) in self.meters.iter().zip(&self.lines) {
+                lines.summary(&meter.whole(), &mut self.out);
+                if self.more {
+                    percentiles(meter, &mut self.out);
+                }
+            }
+        }
+        self.flush()?;
+        if self.more {
+            let many = self.meters.len() > 1;
+            for (meter, lines) in self.meters.iter().zip(&self.lines) {
+                let name = if many { format!("{}: ", lines.path()) } else { String::new() };
+                remarks(meter).iter().for_each(|remark| eprintln!("latscope: {name}{remark}"));
+            }
+            context.notes().iter().for_each(|note| eprintln!("latscope: {note}"));
+        }
+        Ok(())
+    }
+
+    /// Whether what was measured is what was asked for.
+    pub fn verdict(&self, plan: &Ping) -> Result<(), Failure> {
+        let (failed, counted): (u64, u64) =
+            self.meters.iter().fold((0, 0), |sum, meter| (sum.0 + meter.total.failed, sum.1 + meter.total.load));
+        if failed > 0 && plan.compatible && plan.probes[0].stop_on_error {
+            eprintln!("ioping: request failed");
+            return Err(Failure::Command(3));
+        }
+        if plan.compatible {
+            return Ok(());
+        }
+        if failed > 0 && (counted == 0 || plan.probes[0].stop_on_error) {
+            return Err(Failure::Input(format!("{} requests failed.", format_count(failed))));
+        }
+        for (meter, lines) in self.meters.iter().zip(&self.lines) {
+            if plan.strict_cache && (meter.misplaced > 0 || meter.cache.is_some() && meter.looked_at == 0) {
+                return Err(Failure::Exceeded(format!("{}: {}", lines.path(), placed(meter))));
+            }
+            if let Some(threshold) = &plan.fail_if
+                && threshold.holds(&meter.histogram.to_sparse(), 1, meter.end_ns)
+            {
+                return Err(Failure::Exceeded(format!("{}: {threshold} holds.", lines.path())));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A line with the percentiles.
+fn percentiles(meter: &Meter, out: &mut String) {
+    let (names, values): (Vec<_>, Vec<_>) = meter.percentiles().into_iter().unzip();
+    let values: Vec<String> = values.into_iter().map(|value| value.map_or("-".into(), |ns| time(ns as f64))).collect();
+    let count = format_count(meter.total.count);
+    let _ = writeln!(out, "{} = {} (of {count} requests)", names.join("/"), values.join(" / "));
+    if let Some(lag) = &meter.lag
+        && let Some(values) = lag.quantiles(&[0.5, 0.99, 1.0], latscope_histogram::Rule::Interpolated)
+    {
+        let [p50, p99, max] = [values[0], values[1], values[2]].map(|ns| time(ns as f64));
+        let _ = writeln!(
+            out,
+            "open loop, counted from when requests were due; made late by p50/p99/max = {p50} / {p99} / {max}"
+        );
+    }
+}
+
+/// What a reader of the numbers has to know.
+fn remarks(meter: &Meter) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if meter.slow > 0 && meter.slow_wait_ns * 10 > meter.slow_ns {
+        let (waited, all) = (format_duration(meter.slow_wait_ns), format_duration(meter.slow_ns));
+        let slow = format_count(meter.slow);
+        remarks.push(format!(
+            "of the {all} of the {slow} slow requests, {waited} was waiting for a CPU, not for the target"
+        ));
+    }
+    if meter.misplaced > 0 {
+        remarks.push(placed(meter));
+    }
+    remarks
+}
+
+/// Where data was found.
+fn placed(meter: &Meter) -> String {
+    let (wrong, all) = (format_count(meter.misplaced), format_count(meter.looked_at));
+    match meter.cache {
+        _ if meter.looked_at == 0 => "The kernel does not tell where data was before it was read.".into(),
+        Some(Cache::Hot) => format!("{wrong} of {all} reads did not find their data in memory (--cache hot)."),
+        _ => format!("{wrong} of {all} reads found their data in memory (--cache cold); -D reads past it."),
+    }
+}

@@ -1,0 +1,67 @@
+//! The page cache: what is in it, and getting things out of it.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+/// Where a range of a file is.
+#[repr(C)]
+struct Range {
+    offset: u64,
+    len: u64,
+}
+
+/// What the kernel counts in a range.
+#[repr(C)]
+#[derive(Default)]
+struct Stat {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// `cachestat(2)` of Linux 6.5; the number is the same on all architectures but alpha.
+const SYS_CACHESTAT: libc::c_long = 451;
+
+/// How many pages of the range are in memory; `None` where the kernel does not tell (before Linux 6.5, or of files that
+/// are no files of a disk).
+pub fn pages_in_memory(file: &File, offset: u64, len: u64) -> Option<u64> {
+    let (range, mut stat) = (Range { offset, len }, Stat::default());
+    // SAFETY: both structs are ours and have the layout of the kernel's.
+    let done = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &range, &mut stat, 0) };
+    (done == 0).then_some(stat.cached)
+}
+
+/// Drops what the cache holds of the range, as far as it is clean and lies in it as a whole.
+#[inline]
+pub fn drop_range(file: &File, offset: u64, len: u64) {
+    advise(file, offset, len, libc::POSIX_FADV_DONTNEED);
+}
+
+/// Reads will jump about: the kernel reads nothing ahead and keeps pages small, so that each can be dropped.
+pub fn expect_random(file: &File) {
+    advise(file, 0, 0, libc::POSIX_FADV_RANDOM);
+}
+
+fn advise(file: &File, offset: u64, len: u64, advice: libc::c_int) {
+    // SAFETY: no memory of ours is involved. A refusal changes nothing, and is seen by whoever verifies.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), offset as libc::off_t, len as libc::off_t, advice) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn what_was_written_is_in_memory() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1; 16384]).unwrap();
+        match pages_in_memory(&file, 0, 16384) {
+            Some(pages) => assert_eq!(pages, 4),
+            None => eprintln!("skipped: the kernel has no cachestat"),
+        }
+        drop(file);
+    }
+}

@@ -1,0 +1,395 @@
+//! Probes that run.
+
+use crate::account::Account;
+use crate::clock::Epoch;
+use crate::engine::{Buffer, Requests};
+use crate::sample::{self, FILLS};
+use crate::target::Target;
+use crate::uring::{self, Ring};
+use crate::worker::{Common, Message, Outbox, Places, Watched, Worker};
+use crate::{Engine, Error, Place, Probe, Sample, cpu, settings};
+use latscope_event::{Anomaly, Batch, Clock, Context, Unfinished, format_size_exact};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What takes the events of a probe: the context as known so far and a batch, in about the order of completion.
+pub type Sink<'a> = dyn FnMut(&Context, &Batch) -> ControlFlow<()> + 'a;
+
+/// Hand-overs that may wait for the receiver; a worker that finds no room waits between two requests.
+const WAITING: usize = 64;
+/// Requests in flight get so long to end after the capture was told to.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Probes that run. Dropping it stops them.
+pub struct Capture {
+    epoch: Epoch,
+    stop: Arc<AtomicBool>,
+    workers: Vec<Running>,
+    targets: Vec<Measured>,
+    messages: Receiver<Message>,
+    batch: Batch,
+    context: Context,
+    remarks: Vec<String>,
+}
+
+/// A worker.
+struct Running {
+    thread: JoinHandle<()>,
+    watched: Arc<Watched>,
+    target: usize,
+    /// Where emptied lists of samples go back.
+    emptied: Sender<Vec<Sample>>,
+    done: bool,
+}
+
+/// A target.
+struct Measured {
+    common: Arc<Common>,
+    account: Account,
+    /// The call that reads or writes.
+    name: &'static str,
+}
+
+/// A request that was made and is not done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outstanding {
+    /// Number of its target, in the order in which they were given.
+    pub target: usize,
+    /// When it was made, nanoseconds since the start of the capture.
+    pub since_ns: u64,
+    /// How long that is ago.
+    pub age_ns: u64,
+}
+
+impl Capture {
+    /// Opens the targets, makes the files that are needed, and begins with all at the same moment.
+    ///
+    /// # Errors
+    /// When a target cannot be probed as asked. Nothing that was there before is changed then.
+    pub fn start(mut probes: Vec<Probe>) -> Result<Capture, Error> {
+        let mut remarks = Vec::new();
+        for probe in &mut probes {
+            check(probe)?;
+            if probe.chosen_engine() == Engine::Uring
+                && let Err(source) = uring::is_allowed()
+            {
+                if probe.engine == Engine::Uring {
+                    return Err(Error::Engine { engine: "io_uring", source });
+                }
+                // As many requests can be in flight from as many threads.
+                remarks.push(format!(
+                    "io_uring is refused ({source}), so {} threads make the requests.",
+                    probe.threads * probe.depth
+                ));
+                (probe.threads, probe.depth, probe.engine) = (probe.threads * probe.depth, 1, Engine::Blocking);
+            }
+        }
+        let (to, messages) = mpsc::sync_channel(WAITING);
+        let start = Start::default();
+        let mut capture = Capture {
+            epoch: Epoch::now(),
+            stop: Arc::clone(&start.stop),
+            workers: Vec::new(),
+            targets: Vec::new(),
+            messages,
+            batch: Batch::new(FILLS),
+            context: Context::new("probe", Clock::wall()),
+            remarks,
+        };
+        for probe in probes {
+            let target = Target::open(&probe)?;
+            let tail = AtomicU64::new(target.start);
+            let common = Arc::new(Common { probe, target, tail });
+            capture.targets.push(Measured { common, account: Account::default(), name: "" });
+        }
+        capture.begin(&start, &to)?;
+        Ok(capture)
+    }
+
+    fn begin(&mut self, start: &Start, to: &SyncSender<Message>) -> Result<(), Error> {
+        for (target, measured) in self.targets.iter_mut().enumerate() {
+            let common = &measured.common;
+            for thread in 0..common.probe.threads {
+                let (emptied, taken) = mpsc::channel();
+                let (number, watched) = (self.workers.len(), Arc::<Watched>::default());
+                let seed = common.probe.seed.wrapping_add(u64::from(thread) << 32).wrapping_add(target as u64);
+                let threads = u64::from(common.probe.threads);
+                let worker = Worker {
+                    common: Arc::clone(common),
+                    due: common.probe.pace.share(thread, common.probe.threads),
+                    count: common
+                        .probe
+                        .count
+                        .map_or(u64::MAX, |count| (count + threads - 1 - u64::from(thread)) / threads),
+                    watched: Arc::clone(&watched),
+                    stop: Arc::clone(&self.stop),
+                    outbox: Outbox::new(number, to.clone(), taken),
+                    places: Places::new(&common.probe, &common.target, thread, seed),
+                };
+                let (thread, name) = start.worker(worker)?;
+                measured.name = name;
+                self.workers.push(Running { thread, watched, target, emptied, done: false });
+            }
+        }
+        self.epoch = start.go();
+        self.context.span_ns = Some((self.epoch.unix_ns, self.epoch.unix_ns));
+        settings::of_machine(&mut self.context);
+        let several = self.targets.len() > 1;
+        for (number, measured) in self.targets.iter().enumerate() {
+            let Common { probe, target, .. } = &*measured.common;
+            settings::of_probe(&mut self.context, probe, target, measured.name, &suffix(several, number));
+        }
+        let names: Vec<_> =
+            self.targets.iter().map(|measured| measured.common.probe.target.to_string_lossy()).collect();
+        self.context.source = format!("probe of {}", names.join(", "));
+        Ok(())
+    }
+
+    /// What the user should know: that something else is done than was asked for.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// What a target lies on.
+    pub fn place(&self, target: usize) -> &Place {
+        &self.targets[target].common.target.place
+    }
+
+    /// The call that makes the requests of a target.
+    pub fn call(&self, target: usize) -> &'static str {
+        self.targets[target].name
+    }
+
+    /// Nanoseconds since the start.
+    pub fn elapsed_ns(&self) -> u64 {
+        self.epoch.elapsed_ns()
+    }
+
+    /// Unix time of the start, nanoseconds.
+    pub fn start_unix_ns(&self) -> i64 {
+        self.epoch.unix_ns
+    }
+
+    /// No more requests are begun.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.workers.iter().for_each(|worker| worker.thread.thread().unpark());
+    }
+
+    /// Waits until there are samples, at most so long, and hands them on with the number of their target, in the order of
+    /// completion for each of its threads. `false` when all have come.
+    pub fn poll(&mut self, timeout: Duration, take: &mut dyn FnMut(usize, &[Sample])) -> bool {
+        let mut wait = timeout;
+        while self.workers.iter().any(|worker| !worker.done) {
+            match self.messages.recv_timeout(wait) {
+                Ok(message) => self.receive(message, take),
+                Err(RecvTimeoutError::Timeout) => return true,
+                // Cannot be while workers are there, but would be no reason to wait for them.
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+            // What else is there already.
+            wait = Duration::ZERO;
+        }
+        false
+    }
+
+    fn receive(&mut self, message: Message, take: &mut dyn FnMut(usize, &[Sample])) {
+        match message {
+            Message::Samples { worker, mut samples } => {
+                let running = &self.workers[worker];
+                let measured = &mut self.targets[running.target];
+                measured.account.add(&measured.common.probe, &samples);
+                take(running.target, &samples);
+                samples.clear();
+                // A worker that has ended needs it no more.
+                let _ = running.emptied.send(samples);
+            }
+            Message::Done { worker, not_sent } => {
+                let running = &mut self.workers[worker];
+                running.done = true;
+                self.targets[running.target].account.not_sent += not_sent;
+            }
+        }
+    }
+
+    /// Samples of a target as events. The batch is used again by the next call; its dictionaries only grow.
+    pub fn events(&mut self, target: usize, samples: &[Sample]) -> &Batch {
+        self.batch.clear();
+        let measured = &self.targets[target];
+        let Common { probe, target, .. } = &*measured.common;
+        sample::append(&mut self.batch, samples, probe, &target.place, measured.name, self.epoch.unix_ns);
+        &self.batch
+    }
+
+    /// The oldest request in flight of every worker that has one.
+    pub fn outstanding(&self) -> Vec<Outstanding> {
+        let now_ns = self.elapsed_ns();
+        let of = |worker: &Running| {
+            let since_ns = worker.watched.oldest_ns().filter(|_| !worker.done)?;
+            Some(Outstanding { target: worker.target, since_ns, age_ns: now_ns.saturating_sub(since_ns) })
+        };
+        self.workers.iter().filter_map(of).collect()
+    }
+
+    /// Runs to the end and hands on all events; the sink ends it with `Break`. Returns the final account.
+    pub fn run(mut self, sink: &mut Sink) -> Context {
+        let mut open = ControlFlow::Continue(());
+        let mut taken: Vec<(usize, Vec<Sample>)> = Vec::new();
+        loop {
+            let more =
+                self.poll(Duration::from_millis(100), &mut |target, samples| taken.push((target, samples.to_vec())));
+            for (target, samples) in taken.drain(..) {
+                self.events(target, &samples);
+                if open.is_continue() {
+                    open = sink(&self.context, &self.batch);
+                }
+            }
+            if !more || open.is_break() {
+                return self.finish(&mut |_, _| {});
+            }
+        }
+    }
+
+    /// Stops; requests in flight get a second to end, and what is left comes to `take`. Returns the final account, with
+    /// the requests that did not end among what is unfinished.
+    pub fn finish(mut self, take: &mut dyn FnMut(usize, &[Sample])) -> Context {
+        self.stop();
+        let until = Instant::now() + GRACE;
+        while self.poll(until.saturating_duration_since(Instant::now()).min(Duration::from_millis(50)), take)
+            && Instant::now() < until
+        {}
+        let mut context = self.account();
+        let outstanding = self.outstanding();
+        context.tally.add(Anomaly::Unfinished, outstanding.len() as u64);
+        for request in &outstanding {
+            let probe = &self.targets[request.target].common.probe;
+            let what = format!("{} request to {}", format_size_exact(probe.work.size), probe.target.display());
+            let start_ns = self.epoch.unix_ns + request.since_ns as i64;
+            context.unfinished.push(Unfinished { what, start_ns, at_least_ns: request.age_ns });
+        }
+        context
+    }
+
+    /// What the trace says about itself by now.
+    pub fn account(&self) -> Context {
+        let mut context = self.context.clone();
+        context.cover(self.epoch.unix_ns + self.elapsed_ns() as i64);
+        for (number, measured) in self.targets.iter().enumerate() {
+            measured.account.tell(&mut context, &measured.common.probe, &suffix(self.targets.len() > 1, number));
+        }
+        context
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        self.stop();
+        // A thread with descriptors of its own must not be the last to know a file, or it stays open with us.
+        for worker in self.workers.drain(..).filter(|worker| worker.done) {
+            let _ = worker.thread.join();
+        }
+    }
+}
+
+/// What stands behind the names of properties when there are several targets.
+fn suffix(several: bool, number: usize) -> String {
+    if several { format!(" ({})", number + 1) } else { String::new() }
+}
+
+/// Settings that do not go together.
+fn check(probe: &Probe) -> Result<(), Error> {
+    let engine = probe.chosen_engine();
+    let wrong = if probe.threads == 0 || probe.depth == 0 {
+        "There must be at least one thread and a depth of one."
+    } else if probe.threads > 1024 || probe.depth > 4096 {
+        "There can be at most 1024 threads with 4096 requests in flight each."
+    } else if probe.depth > 1 && engine != Engine::Uring {
+        "More than one request in flight takes io_uring; leave --engine away, or use --threads."
+    } else if !(probe.pace.interval_ns.is_finite() && probe.pace.interval_ns >= 0.0) {
+        "The rate must be above zero."
+    } else {
+        return Ok(());
+    };
+    Err(Error::Settings(wrong.into()))
+}
+
+/// Lets workers prepare, and all begin at once.
+#[derive(Default)]
+struct Start {
+    stop: Arc<AtomicBool>,
+    go: Arc<OnceLock<Epoch>>,
+    parked: std::cell::RefCell<Vec<std::thread::Thread>>,
+}
+
+impl Start {
+    /// Starts the thread of a worker and waits until it is prepared; the name of the call that it will make.
+    fn worker(&self, worker: Worker) -> Result<(JoinHandle<()>, &'static str), Error> {
+        let (tell, told) = mpsc::channel();
+        let (go, stop) = (Arc::clone(&self.go), Arc::clone(&self.stop));
+        let body = move || {
+            cpu::own_descriptors();
+            let tools = Tools::prepare(&worker.common.probe);
+            let (prepared, name) = match tools {
+                Ok(tools) => (Ok(tools.name()), Some(tools)),
+                Err(error) => (Err(error), None),
+            };
+            let _ = tell.send(prepared);
+            let Some(tools) = name else { return };
+            let epoch = loop {
+                match go.get() {
+                    Some(&epoch) => break epoch,
+                    None if stop.load(Ordering::Relaxed) => return,
+                    None => std::thread::park(),
+                }
+            };
+            match tools {
+                Tools::One(requests, buffer) => worker.run(epoch, requests, buffer),
+                Tools::Many(ring) => uring::run(worker, epoch, *ring),
+            }
+        };
+        let thread = std::thread::Builder::new().name("probe".into()).spawn(body).map_err(Error::Thread)?;
+        self.parked.borrow_mut().push(thread.thread().clone());
+        match told.recv() {
+            Ok(Ok(name)) => Ok((thread, name)),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(Error::Settings("A thread of the probe ended before it began.".into())),
+        }
+    }
+
+    /// Now.
+    fn go(&self) -> Epoch {
+        let epoch = *self.go.get_or_init(Epoch::now);
+        self.parked.borrow().iter().for_each(std::thread::Thread::unpark);
+        epoch
+    }
+}
+
+/// What a worker needs, made in its own thread.
+enum Tools {
+    One(Requests, Buffer),
+    Many(Box<Ring>),
+}
+
+impl Tools {
+    fn prepare(probe: &Probe) -> Result<Tools, Error> {
+        cpu::sharp_timers();
+        if probe.realtime {
+            cpu::realtime().map_err(|source| Error::Realtime { source })?;
+        }
+        match probe.chosen_engine() {
+            Engine::Uring => Ring::new(probe).map(|ring| Tools::Many(Box::new(ring))),
+            _ => Ok(Tools::One(Requests::new(probe)?, Buffer::new(probe.work.size as usize)?)),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Tools::One(requests, _) => requests.name(),
+            Tools::Many(_) => "io_uring",
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The clock, and waiting for a moment of it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Far enough away to let a request to stop come in between.
+const FAR: u64 = 20_000_000;
+
+/// `CLOCK_MONOTONIC`, nanoseconds since its own start.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills a timespec that is ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The zero of a capture.
+#[derive(Clone, Copy, Debug)]
+pub struct Epoch {
+    monotonic_ns: u64,
+    /// The same moment as Unix time.
+    pub unix_ns: i64,
+}
+
+impl Epoch {
+    /// Now.
+    pub fn now() -> Epoch {
+        let unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
+        Epoch { monotonic_ns: monotonic_ns(), unix_ns }
+    }
+
+    /// Nanoseconds since.
+    #[inline]
+    pub fn elapsed_ns(&self) -> u64 {
+        monotonic_ns() - self.monotonic_ns
+    }
+
+    /// Waits until so long after the epoch, sleeping or not. `false` when it was asked to stop meanwhile; whoever asks
+    /// unparks the thread.
+    pub fn wait_until(&self, ns: u64, busy: bool, stop: &AtomicBool) -> bool {
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let now = self.elapsed_ns();
+            if now >= ns {
+                return true;
+            }
+            if busy {
+                std::hint::spin_loop();
+            } else if ns - now > FAR {
+                std::thread::park_timeout(Duration::from_nanos(ns - now - FAR / 2));
+            } else {
+                sleep_until(self.monotonic_ns + ns);
+            }
+        }
+    }
+}
+
+fn sleep_until(monotonic_ns: u64) {
+    let until = libc::timespec {
+        tv_sec: (monotonic_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (monotonic_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: the kernel reads a timespec that is ours; an early end (a signal) is seen by the caller's clock.
+    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &until, std::ptr::null_mut()) };
+}

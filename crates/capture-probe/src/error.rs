@@ -1,0 +1,124 @@
+//! Why a probe cannot start.
+
+use latscope_event::format_size;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a probe cannot start. Requests that fail later are samples with an error.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The target cannot be looked at.
+    #[error("{}: Cannot be found: {source}.", path.display())]
+    Stat {
+        /// The target.
+        path: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// Neither directory, file nor device.
+    #[error("{}: Only a directory, a regular file or a device can be probed.", path.display())]
+    Unsupported {
+        /// The target.
+        path: PathBuf,
+    },
+    /// The file cannot be opened or made.
+    #[error("{}: {what}: {source}.", path.display())]
+    Open {
+        /// The target.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// Writing to what exists was not asked for clearly enough.
+    #[error("{}: Writing would destroy what is there; if that is meant, give -WWW.", path.display())]
+    WouldDestroy {
+        /// The target.
+        path: PathBuf,
+    },
+    /// A device that somebody uses.
+    #[error("{}: The device is in use (mounted, or part of something that is), so it is not written to.", path.display())]
+    InUse {
+        /// The target.
+        path: PathBuf,
+    },
+    /// Not even the working set fits into the target.
+    #[error("{}: The target has {}, and the working set would end at {}; give a smaller -S or -o.", path.display(), format_size(*size), format_size(*end))]
+    TooSmall {
+        /// The target.
+        path: PathBuf,
+        /// Bytes of the target.
+        size: u64,
+        /// Where the working set would end.
+        end: u64,
+    },
+    /// One request is larger than the working set, or than the kernel takes.
+    #[error("{}: A request of {} is larger than the {} that it may have there.", path.display(), format_size(*size), format_size(*limit))]
+    RequestTooBig {
+        /// The target.
+        path: PathBuf,
+        /// Bytes of a request.
+        size: u64,
+        /// The most that is possible.
+        limit: u64,
+    },
+    /// The file system has no room for the file.
+    #[error("{}: The working set needs {}, and {} are free; give a smaller -S.", path.display(), format_size(*needed), format_size(*free))]
+    NoSpace {
+        /// The directory.
+        path: PathBuf,
+        /// Bytes that the file needs.
+        needed: u64,
+        /// Bytes that there are.
+        free: u64,
+    },
+    /// The working set could not be written.
+    #[error("{}: The working set cannot be written: {source}.", path.display())]
+    Layout {
+        /// The directory.
+        path: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// Direct I/O with a size or an offset that the device does not take.
+    #[error("{}: Direct I/O needs sizes and offsets in multiples of {align} bytes here, and {what} is {value}.", path.display())]
+    Unaligned {
+        /// The target.
+        path: PathBuf,
+        /// What the file system says that it needs, bytes.
+        align: u64,
+        /// Which of the settings it is.
+        what: &'static str,
+        /// Its value, bytes.
+        value: u64,
+    },
+    /// The file system knows no direct I/O.
+    #[error("{}: The file system has no direct I/O: {source}; leave -D away.", path.display())]
+    NoDirect {
+        /// The target.
+        path: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The scheduling class is refused.
+    #[error("Real-time scheduling is refused ({source}); it needs CAP_SYS_NICE, or leave --rt away.")]
+    Realtime {
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The engine is refused.
+    #[error("{engine} cannot be used: {source}; take --engine pread.")]
+    Engine {
+        /// Its name.
+        engine: &'static str,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// Settings that do not go together.
+    #[error("{0}")]
+    Settings(String),
+    /// A thread could not be started.
+    #[error("A thread cannot be started: {0}.")]
+    Thread(io::Error),
+}

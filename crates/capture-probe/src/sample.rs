@@ -1,0 +1,102 @@
+//! One timed request, and how it becomes an event.
+
+use crate::{Place, Probe};
+use latscope_event::kernel::error_name;
+use latscope_event::{Batch, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64};
+
+/// The fields of a probe's events.
+pub const FILLS: FieldSet = FieldSet::ALWAYS
+    .with(Field::Kind)
+    .with(Field::Name)
+    .with(Field::Size)
+    .with(Field::Offset)
+    .with(Field::Device)
+    .with(Field::Dev)
+    .with(Field::Path)
+    .with(Field::Error)
+    .with(Field::Result)
+    .with(Field::Intended)
+    .with(Field::Lag)
+    .with(Field::CpuWait)
+    .with(Field::Cache);
+
+/// One request. Times are nanoseconds since the start of the capture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// When the schedule asked for it; in a closed loop, when it was made.
+    pub intended_ns: u64,
+    /// When it was made.
+    pub submitted_ns: u64,
+    /// When it was done.
+    pub completed_ns: u64,
+    /// Where in the target, bytes.
+    pub offset: u64,
+    /// Bytes that were moved, or a negative error number.
+    pub result: i32,
+    /// How much of its time its thread waited for a CPU; [`Sample::UNKNOWN`] of requests that were not slow.
+    pub cpu_wait_ns: u32,
+    /// Whether it was a write.
+    pub write: bool,
+    /// Whether its data was in memory before, where that was looked at.
+    pub cached: Option<bool>,
+}
+
+impl Sample {
+    /// A [`Sample::cpu_wait_ns`] that was not asked for.
+    pub const UNKNOWN: u32 = u32::MAX;
+
+    /// From the intended start to the completion: what a user of the target waits.
+    #[inline]
+    pub fn latency_ns(&self) -> u64 {
+        self.completed_ns.saturating_sub(self.intended_ns)
+    }
+
+    /// From the submission to the completion: what the target took.
+    #[inline]
+    pub fn service_ns(&self) -> u64 {
+        self.completed_ns.saturating_sub(self.submitted_ns)
+    }
+
+    /// From the intended start to the submission: how late the probe was.
+    #[inline]
+    pub fn lag_ns(&self) -> u64 {
+        self.submitted_ns.saturating_sub(self.intended_ns)
+    }
+
+    /// The error number, if it failed.
+    #[inline]
+    pub fn error(&self) -> Option<i32> {
+        (self.result < 0).then_some(-self.result)
+    }
+}
+
+/// Appends samples of one target as events.
+pub(crate) fn append(batch: &mut Batch, samples: &[Sample], probe: &Probe, place: &Place, name: &str, epoch: i64) {
+    let [read, write] = [b"read", &b"write"[..]].map(|kind| batch.intern(Field::Kind, kind));
+    let name = batch.intern(Field::Name, name.as_bytes());
+    let path = batch.intern(Field::Path, probe.target.as_os_str().as_encoded_bytes());
+    let device = place.device_name().map(|device| batch.intern(Field::Device, device.as_bytes()));
+    let dev = place.dev.map(|(major, minor)| batch.intern(Field::Dev, format!("{major}:{minor}").as_bytes()));
+    for sample in samples {
+        let start_ns = epoch + sample.intended_ns as i64;
+        batch.push_i64(Field::Time, start_ns);
+        batch.push_u64(Field::Latency, sample.latency_ns());
+        batch.push_code(Field::Kind, if sample.write { write } else { read });
+        batch.push_code(Field::Name, name);
+        batch.push_u64(Field::Size, probe.work.size);
+        batch.push_u64(Field::Offset, sample.offset);
+        batch.push_code(Field::Device, device.unwrap_or(MISSING_CODE));
+        batch.push_code(Field::Dev, dev.unwrap_or(MISSING_CODE));
+        batch.push_code(Field::Path, path);
+        batch.push_text(Field::Error, error_name(i64::from(sample.result)).map(str::as_bytes));
+        batch.push_i64(Field::Result, i64::from(sample.result));
+        let open = probe.pace.open;
+        batch.push_i64(Field::Intended, if open { start_ns } else { MISSING_I64 });
+        batch.push_u64(Field::Lag, if open { sample.lag_ns() } else { MISSING_U64 });
+        let waited = sample.cpu_wait_ns;
+        batch.push_u64(Field::CpuWait, if waited == Sample::UNKNOWN { MISSING_U64 } else { u64::from(waited) });
+        let place: Option<&[u8]> = sample.cached.map(|cached| if cached { &b"memory"[..] } else { b"device" });
+        batch.push_text(Field::Cache, place);
+        batch.end_row();
+    }
+}

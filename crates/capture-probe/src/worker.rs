@@ -1,0 +1,328 @@
+//! A thread that makes requests.
+
+use crate::clock::Epoch;
+use crate::cpu::CpuWait;
+use crate::engine::{Buffer, Requests};
+use crate::target::Target;
+use crate::{Cache, Due, Operation, Order, Probe, Sample, cache};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+
+/// So many samples are handed on together: few enough to stay in the cache, many enough that nobody is woken often.
+const TOGETHER: usize = 4096;
+/// Samples are handed on when the oldest is so old.
+const OLD_NS: u64 = 100_000_000;
+/// Before a sleep of at least this all are handed on, so that a line appears when its request is done.
+const SLEEP_NS: u64 = 5_000_000;
+
+/// What a worker tells the capture.
+pub enum Message {
+    /// Timed requests.
+    Samples { worker: usize, samples: Vec<Sample> },
+    /// The worker makes no more requests. So many were due and not made.
+    Done { worker: usize, not_sent: u64 },
+}
+
+/// What other threads see of a worker while it waits for the target.
+#[derive(Default)]
+pub struct Watched {
+    /// When the oldest request in flight was made, plus one; 0 when there is none.
+    oldest_ns: AtomicU64,
+}
+
+impl Watched {
+    #[inline]
+    pub fn begins(&self, at_ns: u64) {
+        self.oldest_ns.store(at_ns + 1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn ends(&self) {
+        self.oldest_ns.store(0, Ordering::Relaxed);
+    }
+
+    /// When the oldest request in flight was made.
+    pub fn oldest_ns(&self) -> Option<u64> {
+        self.oldest_ns.load(Ordering::Relaxed).checked_sub(1)
+    }
+}
+
+/// What workers of one target share.
+pub struct Common {
+    pub probe: Probe,
+    pub target: Target,
+    /// Where the file ends to which is appended.
+    pub tail: AtomicU64,
+}
+
+/// One worker, before it begins.
+pub struct Worker {
+    pub common: Arc<Common>,
+    pub due: Due,
+    pub count: u64,
+    pub watched: Arc<Watched>,
+    pub stop: Arc<AtomicBool>,
+    pub outbox: Outbox,
+    pub places: Places,
+}
+
+/// What a request is about to do.
+#[derive(Clone, Copy)]
+pub struct Next {
+    pub write: bool,
+    pub offset: u64,
+    pub cached: Option<bool>,
+}
+
+impl Worker {
+    /// Makes requests one at a time until there is no more to do.
+    pub fn run(mut self, epoch: Epoch, mut requests: Requests, mut buffer: Buffer) {
+        let common = Arc::clone(&self.common);
+        let (probe, target) = (&common.probe, &common.target);
+        let end_ns = end_ns(probe);
+        let mut waits = CpuWait::of_this_thread(probe.cpu_wait);
+        let (mut made, mut now_ns) = (0, epoch.elapsed_ns());
+        while made < self.count {
+            let due_ns = self.due.next_ns();
+            if due_ns >= end_ns {
+                break;
+            }
+            let sleeps = due_ns > now_ns;
+            if sleeps {
+                self.outbox.before_sleep(now_ns, due_ns);
+                if !epoch.wait_until(due_ns, probe.busy, &self.stop) {
+                    break;
+                }
+            } else if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let next = self.prepare(buffer.bytes());
+            waits.before(now_ns, sleeps);
+            let submitted_ns = epoch.elapsed_ns();
+            self.watched.begins(submitted_ns);
+            let result = requests.make(&target.file, next.write, buffer.bytes(), next.offset);
+            now_ns = epoch.elapsed_ns();
+            self.watched.ends();
+            let cpu_wait_ns = waits.after(now_ns, now_ns - submitted_ns);
+            let intended_ns = if probe.pace.open { due_ns } else { submitted_ns };
+            self.outbox.push(Sample {
+                intended_ns,
+                submitted_ns,
+                completed_ns: now_ns,
+                offset: next.offset,
+                result,
+                cpu_wait_ns,
+                write: next.write,
+                cached: next.cached,
+            });
+            made += 1;
+            self.due.advance(now_ns);
+            if result < 0 && probe.stop_on_error {
+                self.stop.store(true, Ordering::Relaxed);
+            }
+        }
+        let not_sent = self.not_sent(made, epoch.elapsed_ns().min(end_ns));
+        self.outbox.done(not_sent);
+    }
+
+    /// Of an open loop: requests that were due before `now_ns` and are not made any more.
+    pub fn not_sent(&mut self, mut made: u64, now_ns: u64) -> u64 {
+        let from = made;
+        while self.common.probe.pace.open && made < self.count && self.due.next_ns() < now_ns {
+            self.due.advance(now_ns);
+            made += 1;
+        }
+        made - from
+    }
+
+    /// Chooses the next request and brings data and cache into the state that is asked for.
+    #[inline]
+    pub fn prepare(&mut self, buffer: &mut [u8]) -> Next {
+        let work = &self.common.probe.work;
+        let write = match work.operation {
+            Operation::Read => false,
+            Operation::Write => true,
+            Operation::Alternate => self.places.alternate(),
+        };
+        let offset = match work.order {
+            Order::Append => self.append(),
+            _ => self.places.next(),
+        };
+        if write {
+            self.places.random.fill(buffer);
+        }
+        let cached = match work.cache {
+            Cache::Any => None,
+            _ if self.common.target.is_stream => None,
+            Cache::Cold => self.cool(write, offset),
+            Cache::Hot => self.warm(write, offset, buffer),
+        };
+        Next { write, offset, cached }
+    }
+
+    fn cool(&self, write: bool, offset: u64) -> Option<bool> {
+        let (work, file) = (&self.common.probe.work, &self.common.target.file);
+        cache::drop_range(file, offset, work.size);
+        let looked_at = work.verify_cache && !write && !work.direct;
+        if looked_at { cache::pages_in_memory(file, offset, work.size).map(|pages| pages > 0) } else { None }
+    }
+
+    fn warm(&self, write: bool, offset: u64, buffer: &mut [u8]) -> Option<bool> {
+        let (work, file) = (&self.common.probe.work, &self.common.target.file);
+        if write || work.direct {
+            return None;
+        }
+        let pages = (offset + work.size).div_ceil(4096) - offset / 4096;
+        let is_warm = || cache::pages_in_memory(file, offset, work.size).map(|found| found >= pages);
+        if is_warm() == Some(true) {
+            return Some(true);
+        }
+        // A failure shows in the request itself.
+        let _ = file.read_at(buffer, offset);
+        is_warm()
+    }
+
+    fn append(&self) -> u64 {
+        let (common, size) = (&self.common, self.common.probe.work.size);
+        let offset = common.tail.fetch_add(size, Ordering::Relaxed);
+        if offset + size <= common.target.start + common.target.len {
+            return offset;
+        }
+        // Between requests; another thread that appends just now makes a hole, which does no harm.
+        let _ = common.target.file.set_len(common.target.start);
+        common.tail.store(common.target.start + size, Ordering::Relaxed);
+        common.target.start
+    }
+}
+
+/// When no request is begun any more.
+pub fn end_ns(probe: &Probe) -> u64 {
+    probe.duration.map_or(u64::MAX, |duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Gathers samples and hands them on together.
+pub struct Outbox {
+    worker: usize,
+    samples: Vec<Sample>,
+    to: SyncSender<Message>,
+    emptied: Receiver<Vec<Sample>>,
+}
+
+impl Outbox {
+    pub fn new(worker: usize, to: SyncSender<Message>, emptied: Receiver<Vec<Sample>>) -> Outbox {
+        Outbox { worker, samples: Vec::with_capacity(TOGETHER), to, emptied }
+    }
+
+    #[inline]
+    pub fn push(&mut self, sample: Sample) {
+        self.samples.push(sample);
+        if self.samples.len() >= TOGETHER || sample.completed_ns - self.samples[0].completed_ns > OLD_NS {
+            self.hand_on();
+        }
+    }
+
+    /// The worker will do nothing from now until then.
+    pub fn before_sleep(&mut self, now_ns: u64, until_ns: u64) {
+        let Some(first) = self.samples.first() else { return };
+        if until_ns - now_ns >= SLEEP_NS || now_ns.saturating_sub(first.completed_ns) > 4 * SLEEP_NS {
+            self.hand_on();
+        }
+    }
+
+    #[cold]
+    fn hand_on(&mut self) {
+        let empty = self.emptied.try_recv().unwrap_or_else(|_| Vec::with_capacity(TOGETHER));
+        let samples = std::mem::replace(&mut self.samples, empty);
+        // When nobody listens any more, the stop flag is set.
+        let _ = self.to.send(Message::Samples { worker: self.worker, samples });
+    }
+
+    /// The last word.
+    pub fn done(&mut self, not_sent: u64) {
+        if !self.samples.is_empty() {
+            self.hand_on();
+        }
+        let _ = self.to.send(Message::Done { worker: self.worker, not_sent });
+    }
+}
+
+/// Where requests go.
+pub struct Places {
+    start: u64,
+    size: u64,
+    count: u64,
+    is_linear: bool,
+    is_stream: bool,
+    at: u64,
+    wrote: bool,
+    pub random: Random,
+}
+
+impl Places {
+    /// Of thread `thread` of so many.
+    pub fn new(probe: &Probe, target: &Target, thread: u32, seed: u64) -> Places {
+        let count = (target.len / probe.work.size).max(1);
+        Places {
+            start: target.start,
+            size: probe.work.size,
+            count,
+            is_linear: probe.work.order == Order::Linear,
+            is_stream: target.is_stream,
+            at: count / u64::from(probe.threads) * u64::from(thread),
+            wrote: false,
+            random: Random::new(seed),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> u64 {
+        let at = if self.is_stream {
+            0
+        } else if self.is_linear {
+            let at = self.at;
+            self.at = if at + 1 >= self.count { 0 } else { at + 1 };
+            at
+        } else {
+            self.random.below(self.count)
+        };
+        self.start + at * self.size
+    }
+
+    fn alternate(&mut self) -> bool {
+        self.wrote = !self.wrote;
+        self.wrote
+    }
+}
+
+/// Random numbers: SplitMix64 (Steele, Lea and Flood, 2014).
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    #[inline]
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `limit`; the high half of a product is even enough for places in a file.
+    #[inline]
+    fn below(&mut self, limit: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+    }
+
+    /// Fills memory.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        let mut words = bytes.chunks_exact_mut(8);
+        words.by_ref().for_each(|word| word.copy_from_slice(&self.next().to_ne_bytes()));
+        let rest = self.next().to_ne_bytes();
+        words.into_remainder().iter_mut().zip(rest).for_each(|(byte, random)| *byte = random);
+    }
+}
