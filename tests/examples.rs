@@ -50,7 +50,8 @@ fn furnish(folder: &Path) {
 /// Whether a command captures: it reads no file.
 fn is_live(example: &str) -> bool {
     let reads = ["-r ", "--help", "fields", "formats", "--explain-filter"];
-    example.contains("latscope ") && !reads.iter().any(|word| example.contains(word))
+    // What a probe measures is nobody's business but its own.
+    example.contains("latscope ") && !example.contains("latscope ping ") && !reads.iter().any(|word| example.contains(word))
 }
 
 /// Runs a command as a user would paste it; false when this version or this machine cannot.

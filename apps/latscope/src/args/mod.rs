@@ -42,7 +42,7 @@ Examples:
   latscope record -s block -w t.lat --for 10s      # record first, look later
   latscope heatmap -r t.lat -o latency.svg         # the picture: latency over time
   latscope summary -r perf.data                    # a line per device, percentiles and outliers
-  latscope ping -c 10 /var/lib                     # ten reads of a directory's disk
+  latscope ping -c 3 .                             # measure the disk below a directory
   latscope heatmap -r perf.data --weight time --by device -o waiting.svg
   perf script | latscope spectrogram -r - 'kind = read and lat > 1ms'
 

@@ -304,11 +304,11 @@ Beyond ioping:
 
 const EXAMPLES: &str = "
 Examples:
-  latscope ping -c 10 /var/lib/data                    # ten reads, one a second
-  latscope ping -D -i 0 -w 10 -q /data                 # as fast as possible for ten seconds, past the page cache
-  latscope ping -W --sync fdatasync -i 10ms /a /b   # durable writes, two volumes side by side
-  latscope ping --rate 1000 -w 60 --trace t.lat /data  # open loop; then: latscope heatmap -r t.lat -o t.svg
-  latscope ping -q -c 1000 -i 1ms --fail-if 'p99 > 10ms' /data
+  latscope ping -c 3 .                               # three reads, one a second
+  latscope ping -D -i 0 -w 2 -q .                    # as fast as possible for two seconds, past the page cache
+  latscope ping -W --sync fdatasync -i 10ms -w 2 . /tmp     # durable writes, two volumes side by side
+  latscope ping --rate 1000 -w 2 -q -w probe.lat .   # open loop, with a trace for all views
+  latscope ping -q -c 1000 -i 1ms --fail-if 'p99 > 1s' .
 
 Exit status: 0 done, 1 --fail-if or --strict-cache, 2 wrong usage, 3 the probe failed.
 ";
