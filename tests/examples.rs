@@ -51,7 +51,9 @@ fn furnish(folder: &Path) {
 fn is_live(example: &str) -> bool {
     let reads = ["-r ", "--help", "fields", "formats", "--explain-filter"];
     // What a probe measures is nobody's business but its own.
-    example.contains("latscope ") && !example.contains("latscope ping ") && !reads.iter().any(|word| example.contains(word))
+    example.contains("latscope ")
+        && !example.contains("latscope ping ")
+        && !reads.iter().any(|word| example.contains(word))
 }
 
 /// Runs a command as a user would paste it; false when this version or this machine cannot.

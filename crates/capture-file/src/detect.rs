@@ -1,7 +1,9 @@
 //! Which format a file has, from its content only.
 
 use crate::input::Input;
-use crate::{Error, Place, fio_hist, fio_json, fio_log, lat, parquet, perf_data, perf_script, smallfile, two_columns};
+use crate::{
+    Error, Place, fio_hist, fio_json, fio_log, ioping, lat, parquet, perf_data, perf_script, smallfile, two_columns,
+};
 use latscope_event::FieldSet;
 
 /// The answer of a format about the beginning of a file.
@@ -34,6 +36,8 @@ pub enum Format {
     FioJson,
     /// A log of fio that holds every I/O.
     FioLog,
+    /// What ioping prints.
+    Ioping,
     /// Response times of smallfile.
     Smallfile,
     /// Two columns: time and latency.
@@ -51,6 +55,7 @@ impl Format {
         Format::FioJson,
         Format::FioHist,
         Format::FioLog,
+        Format::Ioping,
         Format::Smallfile,
         Format::TwoColumns,
     ];
@@ -66,6 +71,7 @@ impl Format {
             Format::FioHist => "fio_hist",
             Format::FioJson => "fio_json",
             Format::FioLog => "fio_log",
+            Format::Ioping => "ioping",
             Format::Smallfile => "smallfile",
             Format::TwoColumns => "two_columns",
         }
@@ -81,6 +87,7 @@ impl Format {
             Format::PerfScript => "text of perf script, with whatever columns",
             Format::FioHist => "logs of fio's write_hist_log: histograms of completion latencies, of any version",
             Format::FioJson => "fio's --output-format=json+: a histogram for each job",
+            Format::Ioping => "what ioping prints: request lines, raw lines or JSON, of version 0.6 on",
             Format::Smallfile => "response times of smallfile (rsptimes_*.csv)",
             Format::FioLog => "logs of fio's write_lat_log: lat, slat and clat of every I/O, of any version",
             Format::TwoColumns => "text: time of completion and latency, as trace2heatmap reads it",
@@ -101,6 +108,7 @@ impl Format {
             Format::PerfData => perf_data::FILLS,
             Format::PerfScript => perf_script::FILLS,
             Format::FioLog => fio_log::FILLS,
+            Format::Ioping => ioping::FILLS,
             Format::Smallfile => smallfile::FILLS,
             Format::TwoColumns => two_columns::FILLS,
         }
@@ -115,6 +123,7 @@ impl Format {
             Format::FioHist => fio_hist::detect(input),
             Format::FioJson => fio_json::detect(input.head()),
             Format::FioLog => fio_log::detect(input),
+            Format::Ioping => ioping::detect(input.head()),
             Format::Smallfile => smallfile::detect(input.head()),
             Format::TwoColumns => two_columns::detect(input.head()),
         }

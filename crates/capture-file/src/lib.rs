@@ -14,7 +14,9 @@ mod fio_log;
 mod fio_name;
 mod fio_tree;
 mod input;
+mod ioping;
 mod lat;
+mod omission;
 mod parquet;
 mod perf_data;
 mod perf_script;
@@ -47,6 +49,9 @@ pub struct ReadOptions<'a> {
     pub all_syscalls: bool,
     /// How to read two-column files.
     pub two_columns: TwoColumns,
+    /// The interval of a generator that waited for every request and left out those that were due meanwhile: they are
+    /// added again, each with the time that it would have waited. `None` leaves the trace as it is.
+    pub omitted_every_ns: Option<u64>,
     /// Where to report progress.
     pub progress: Option<&'a Progress>,
 }
@@ -54,7 +59,14 @@ pub struct ReadOptions<'a> {
 impl ReadOptions<'_> {
     /// Reads these fields, detecting the format.
     pub fn new(fields: FieldSet) -> Self {
-        ReadOptions { format: None, fields, all_syscalls: false, two_columns: TwoColumns::default(), progress: None }
+        ReadOptions {
+            format: None,
+            fields,
+            all_syscalls: false,
+            two_columns: TwoColumns::default(),
+            omitted_every_ns: None,
+            progress: None,
+        }
     }
 }
 
@@ -100,6 +112,9 @@ fn read_input(mut input: input::Input, options: &ReadOptions, sink: &mut Sink) -
         Some(format) => format,
         None => detect::detect(&mut input)?,
     };
+    if let Some(interval_ns) = options.omitted_every_ns {
+        return omission::read(input, format, interval_ns, options, sink);
+    }
     let cut = std::sync::Arc::clone(&input.cut);
     let context = match format {
         Format::FioHist | Format::FioJson => Err(Error::new(
@@ -112,6 +127,7 @@ fn read_input(mut input: input::Input, options: &ReadOptions, sink: &mut Sink) -
         Format::Parquet | Format::ParquetSeries => parquet::read(input, options, sink),
         Format::PerfData => perf_data::read(input, options, sink),
         Format::PerfScript => perf_script::read(input, options, sink),
+        Format::Ioping => ioping::read(input, options, sink),
         Format::Smallfile => smallfile::read(input, options, sink),
         Format::TwoColumns => two_columns::read(input, options, sink),
     };

@@ -71,8 +71,9 @@ anomalies! {
     MaybeSummedRows "maybe_summed_rows" Repaired "rows that may hold those before them too, as fio's server writes them: the log is too short to tell";
     LastBin "last_bin" Repaired "I/Os in fio's last bin: they took as long as that or longer";
     AssumedUnit "assumed_unit" Repaired "logs of an old fio whose unit of latency is a guess (--latency-unit us or ns says it)";
-    WindowedRows "windowed_rows" Repaired "rows that are averages over a window (log_avg_msec), not single I/Os";
+    WindowedRows "windowed_rows" Repaired "rows that are averages over a window, not single I/Os";
     OutOfOrder "out_of_order" Repaired "records out of order by more than the sorting window";
+    Omitted "omitted" Repaired "requests added that the generator left out while it waited (--correct-omission)";
     NotCold "not_cold" Repaired "reads that found their data in memory, though they were to come from the device";
     NotHot "not_hot" Repaired "reads that did not find their data in memory, though they were to";
     FailedRequests "failed_requests" Repaired "requests that failed";
@@ -87,6 +88,7 @@ anomalies! {
     NeverReturn "never_return" Note "system calls that never return (exit)";
     PathGone "path_gone" Note "files and sockets gone before their path was looked up";
     EmptyLog "empty_log" Note "empty logs (of jobs without such I/O)";
+    LeftOut "left_out" Note "requests left out as ioping did (warm-up, too fast, too slow)";
     OtherRecords "other_records" Note "records of kinds that carry no latency, skipped";
 }
 

@@ -1,0 +1,216 @@
+//! What ioping prints, of versions 0.6 to 1.3: a line for each request, raw lines (`-p`, `-P`, `-B`), or JSON.
+//!
+//! Only JSON tells when a request was. Of ten raw columns the last is the time since the line before, so their sum is a
+//! time axis with an arbitrary zero; otherwise requests are put one behind the other.
+
+mod json;
+mod rows;
+
+use crate::input::Input;
+use crate::{Detected, Error, Place, ReadOptions, Sink};
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet};
+use rows::{Raw, Request};
+use std::ops::ControlFlow;
+
+/// The fields of a request.
+pub const FILLS: FieldSet = FieldSet::ALWAYS
+    .with(Field::Kind)
+    .with(Field::Size)
+    .with(Field::Offset)
+    .with(Field::Device)
+    .with(Field::Path)
+    .with(Field::Error);
+
+/// Lines that are looked at to know the format.
+const LOOKED_AT: usize = 20;
+
+/// The whole lines of a head.
+fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let whole = memchr::memrchr(b'\n', head).map_or(head, |end| &head[..end]);
+    whole.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty())
+}
+
+/// JSON with ioping's keys, a request line among the first lines, or raw lines only.
+pub fn detect(head: &[u8]) -> Detected {
+    if json::is_it(head) {
+        return Detected::Yes;
+    }
+    let mut first = lines(head).take(LOOKED_AT).peekable();
+    if first.peek().is_none() {
+        return Detected::No;
+    }
+    let (mut requests, mut raws, mut others) = (0, 0, 0);
+    for line in first {
+        match (Request::parse(line), Raw::parse(line)) {
+            (Some(_), _) => requests += 1,
+            (_, Some(_)) => raws += 1,
+            _ => others += 1,
+        }
+    }
+    if requests > 0 || raws > 0 && others == 0 { Detected::Yes } else { Detected::No }
+}
+
+/// Reads the file; see the crate's `read`.
+pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
+    let (file, is_json) = (input.name.clone(), json::is_it(input.head()));
+    let clock = if is_json { Clock::wall() } else { Clock::unanchored("relative") };
+    let context = Context::new(format!("ioping, {file}"), clock);
+    let batch = Batch::new(options.fields.intersection(FILLS));
+    let mut events = Events { context, batch, now_ns: 0, rows: 0, sink, go_on: ControlFlow::Continue(()) };
+    let first_bad = if is_json { json::read(input, &mut events)? } else { read_lines(input, &mut events)? };
+    if events.rows == 0 && events.context.tally.get(Anomaly::LeftOut) == 0 {
+        let place = first_bad.map_or(Place::File, Place::Line);
+        return Err(Error::new(file, place, "There is no request of ioping in this file."));
+    }
+    if !events.batch.is_empty() && events.go_on.is_continue() {
+        let _ = (events.sink)(&events.context, &events.batch);
+    }
+    Ok(events.context)
+}
+
+/// Text and raw lines. Returns the number of the first line that was not understood.
+fn read_lines(input: Input, events: &mut Events) -> Result<Option<u64>, Error> {
+    let (mut lines, mut chunk) = (input.lines(), Vec::new());
+    let (mut number, mut first_bad, mut texts) = (0u64, None, false);
+    let mut raws = Totals::default();
+    while events.go_on.is_continue() && lines.next(&mut chunk).map_err(|error| lines.input.error(&error))? {
+        for line in chunk.split_inclusive(|&byte| byte == b'\n') {
+            number += 1;
+            let line = line.trim_ascii();
+            if let Some(request) = Request::parse(line) {
+                texts = true;
+                events.request(&request);
+            } else if let Some(raw) = Raw::parse(line) {
+                // Beside the requests themselves, a raw line is a second account of them.
+                if !texts && let Some(raw) = raws.next(raw, |raw| (raw.count, raw.sum)) {
+                    events.raw(&raw);
+                }
+            } else if !rows::is_summary(line) {
+                events.context.tally.add(Anomaly::UnparsedLines, 1);
+                first_bad = first_bad.or(Some(number));
+            }
+        }
+    }
+    if let Some(raw) = raws.last.take().filter(|last| !raws.is_total(last.count, last.sum)) {
+        events.raw(&raw);
+    }
+    events.context.tally.add(Anomaly::UnparsedLines, lines.too_long);
+    Ok(first_bad)
+}
+
+/// With `-p` and `-B` the last line adds up those before it: lines are held back until the next has come.
+struct Totals<T> {
+    last: Option<T>,
+    lines: u64,
+    count: u64,
+    sum: u64,
+}
+
+impl<T> Default for Totals<T> {
+    fn default() -> Totals<T> {
+        Totals { last: None, lines: 0, count: 0, sum: 0 }
+    }
+}
+
+impl<T> Totals<T> {
+    /// The line before this one.
+    fn next(&mut self, line: T, of: impl Fn(&T) -> (u64, u64)) -> Option<T> {
+        let before = self.last.replace(line)?;
+        let (count, sum) = of(&before);
+        self.lines += 1;
+        (self.count, self.sum) = (self.count.saturating_add(count), self.sum.saturating_add(sum));
+        Some(before)
+    }
+
+    /// Whether this, the last line, is the sum of the others (windows of one line are that line).
+    fn is_total(&self, count: u64, sum: u64) -> bool {
+        self.lines > 0 && count > 0 && (count, sum) == (self.count, self.sum)
+    }
+}
+
+/// Events in the making.
+struct Events<'a, 'b> {
+    context: Context,
+    batch: Batch,
+    /// Where the next request without a time of its own begins.
+    now_ns: i64,
+    rows: u64,
+    sink: &'a mut Sink<'b>,
+    go_on: ControlFlow<()>,
+}
+
+/// What is known of an event beside its time.
+#[derive(Default)]
+struct Known<'a> {
+    kind: Option<&'static str>,
+    size: Option<u64>,
+    offset: Option<u64>,
+    device: Option<&'a [u8]>,
+    path: Option<&'a [u8]>,
+    error: Option<&'a [u8]>,
+}
+
+impl Events<'_, '_> {
+    /// A line of text.
+    fn request(&mut self, request: &Request) {
+        if request.is_left_out() {
+            self.left_out();
+            return;
+        }
+        let known = Known {
+            kind: Some(if request.write { "write" } else { "read" }),
+            size: Some(request.size),
+            device: Some(request.device).filter(|device| !device.is_empty()),
+            path: Some(request.path),
+            error: request.error,
+            offset: None,
+        };
+        self.event(self.now_ns, request.latency_ns, &known);
+        self.now_ns = self.now_ns.saturating_add_unsigned(request.latency_ns);
+    }
+
+    /// A raw line.
+    fn raw(&mut self, raw: &Raw) {
+        if raw.count == 0 {
+            self.now_ns = self.now_ns.saturating_add_unsigned(raw.wall_ns.unwrap_or(0));
+            return;
+        }
+        let end_ns = self.now_ns.saturating_add_unsigned(raw.wall_ns.unwrap_or(raw.sum_ns()));
+        if raw.is_window() {
+            self.context.tally.add(Anomaly::WindowedRows, 1);
+        }
+        let known = Known { size: raw.size(), ..Known::default() };
+        self.event(end_ns.saturating_sub_unsigned(raw.latency_ns()), raw.latency_ns(), &known);
+        self.now_ns = end_ns;
+    }
+
+    fn left_out(&mut self) {
+        self.context.tally.add(Anomaly::LeftOut, 1);
+    }
+
+    fn event(&mut self, start_ns: i64, latency_ns: u64, known: &Known) {
+        let Some(end_ns) = start_ns.checked_add_unsigned(latency_ns).filter(|_| start_ns > i64::MIN) else {
+            self.context.tally.add(Anomaly::UnparsedLines, 1);
+            return;
+        };
+        self.rows += 1;
+        self.context.cover(start_ns);
+        self.context.cover(end_ns);
+        let batch = &mut self.batch;
+        batch.push_i64(Field::Time, start_ns);
+        batch.push_u64(Field::Latency, latency_ns);
+        known.size.into_iter().for_each(|size| batch.push_u64(Field::Size, size));
+        known.offset.into_iter().for_each(|offset| batch.push_u64(Field::Offset, offset));
+        batch.push_text(Field::Kind, known.kind.map(str::as_bytes));
+        batch.push_text(Field::Device, known.device);
+        batch.push_text(Field::Path, known.path);
+        batch.push_text(Field::Error, known.error);
+        batch.end_row();
+        if batch.is_full() {
+            if self.go_on.is_continue() {
+                self.go_on = (self.sink)(&self.context, &self.batch);
+            }
+            self.batch.clear();
+        }
+    }
+}
