@@ -30,7 +30,7 @@ pub use palette::{ColorDepth, Palette};
 pub use percentiles::Percentiles;
 pub use scale::Scale;
 pub use screen::{Area, Drawn, Look, MapArea, Readout, Screen, Spot, readout, screen};
-pub use spectrogram::{Orient, SpectrogramOptions, spectrogram, sysdig_spectrogram, sysdig_width};
+pub use spectrogram::{GrowingSpectrogram, Orient, SpectrogramOptions, spectrogram, sysdig_spectrogram, sysdig_width};
 pub use summary::{Summary, SummaryKey, SummaryRow};
 pub use svg::svg_of_lines;
 pub use sysdig::{SysdigSpectrogram, sysdig_column};

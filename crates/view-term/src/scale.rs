@@ -35,6 +35,15 @@ impl Strength {
         if most > 0.0 { round_up(most, weight == Weight::Bytes) } else { 1.0 }
     }
 
+    /// The same for a picture that goes on: on a logarithmic scale a decade (or a power of 16), so that it seldom changes.
+    pub(crate) fn steady_full(most: f64, scale: Scale, weight: Weight) -> f64 {
+        let base: f64 = if weight == Weight::Bytes { 16.0 } else { 10.0 };
+        match scale {
+            Scale::Log if most > 0.0 => base.powf((most.ln() / base.ln() - 1e-9).ceil()),
+            _ => Strength::round_full(most, weight),
+        }
+    }
+
     /// The rate that a logarithmic scale takes for one: an event, ten microseconds, 4 KiB a second.
     fn unit(&self) -> f64 {
         match self.weight {

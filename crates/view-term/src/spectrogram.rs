@@ -2,11 +2,13 @@
 
 mod across;
 mod down;
+mod growing;
 mod source;
 
 use crate::palette::{ColorDepth, Palette};
 use crate::scale::Strength;
 use crate::{Line, Scale, SysdigSpectrogram, TimeLabels, caption};
+pub use growing::GrowingSpectrogram;
 use latscope_event::{Context, format_duration, format_size};
 use latscope_series::HistogramSeries;
 use source::Source;

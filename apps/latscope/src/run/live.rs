@@ -8,7 +8,7 @@ use latscope_capture_bpf::{Counted, Error, EventCapture, HistogramCapture, Optio
 use latscope_event::{Batch, Column, Context, Field, FieldSet, Mask};
 use latscope_filter::BoundFilter;
 use latscope_histogram::Sparse;
-use latscope_series::{HistogramSeries, Quantity, Weight};
+use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -248,6 +248,54 @@ impl Counting {
         context.cover(now_ns());
         context
     }
+}
+
+/// So long after an interval its events are all there: ring buffers are read ten times a second.
+const SLACK_NS: i64 = 300_000_000;
+
+/// Captures until it is over and hands on, as they pass, the intervals before a certain one; an interval without events is
+/// not in the series. Returns the final context.
+pub fn each_interval(
+    reading: &Reading,
+    live: &Live,
+    folding: &Folding,
+    mut take: impl FnMut(&HistogramSeries, i64, &Context) -> Result<(), Failure>,
+) -> Result<Context, Failure> {
+    let width_ns = folding.interval.unwrap_or(INTERVAL_NS);
+    if counts_in_kernel(reading, live, folding)? {
+        let mut counting = Counting::start(reading, live, folding, width_ns)?;
+        let until = Until::new(live);
+        let mut over = false;
+        while !over {
+            std::thread::sleep(until.turn(counting.due().min(TURN)));
+            over = until.is_over();
+            if over || counting.due().is_zero() {
+                let mut series = counting.series();
+                let passed = counting.collect(&mut series)?;
+                take(&series, passed + 1, &counting.context())?;
+            }
+        }
+        return Ok(counting.context());
+    }
+    let interval = Interval::Fixed(width_ns);
+    let mut builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
+    let mut taken = None;
+    let context = each_batch(reading, live, builder.fields(), |context, batch, mask, begin| {
+        if begin {
+            builder.begin_trace();
+        }
+        builder.add(batch, mask);
+        let open = (now_ns() - SLACK_NS).div_euclid(width_ns as i64);
+        if taken.replace(open) == Some(open) {
+            return ControlFlow::Continue(());
+        }
+        match take(&builder.take_before(open), open, context) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(failure) => ControlFlow::Break(failure),
+        }
+    })?;
+    take(&builder.finish(), now_ns().div_euclid(width_ns as i64) + 1, &context)?;
+    Ok(context)
 }
 
 /// Reads live into one series, counted in the kernel if that is enough; `None` if events are needed.

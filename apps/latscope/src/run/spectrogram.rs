@@ -1,16 +1,17 @@
 //! `latscope spectrogram`.
 
-use super::{output, read};
+use super::{live, output, read};
 use crate::Failure;
 use crate::args::{self, Color, Palette};
-use crate::plan::{Folding, Reading};
+use crate::plan::{Folding, Live, Reading};
 use crate::tui;
 use latscope_event::{Context, FieldSet};
 use latscope_series::{Quantity, Weight};
 use latscope_view_term::{
-    ColorDepth, Look, Orient, Palette as Ladder, Scale, SpectrogramOptions, SysdigSpectrogram, TimeLabels,
-    latency_maps, spectrogram, sysdig_spectrogram, sysdig_width,
+    ColorDepth, GrowingSpectrogram, Line, Look, Orient, Palette as Ladder, Scale, SpectrogramOptions,
+    SysdigSpectrogram, TimeLabels, latency_maps, spectrogram, sysdig_spectrogram, sysdig_width,
 };
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -35,6 +36,10 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Re
             output::lines(typed.output.as_deref(), lines)
         }
         _ => {
+            let whole = !folding.by.is_empty() || options.orient == Orient::Across;
+            if let Some(capture) = reading.live.as_ref().filter(|_| !whole) {
+                return grow(reading, capture, folding, &options, &filter, &typed);
+            }
             let (series, contexts) = read::series(reading, folding, limit(&options))?;
             let context = Context::merged(&contexts);
             let groups = if folding.by.is_empty() { vec![None] } else { heaviest(&series) };
@@ -44,6 +49,29 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Re
             output::lines(typed.output.as_deref(), lines)
         }
     }
+}
+
+/// Rows as intervals pass.
+fn grow(
+    reading: &Reading,
+    capture: &Live,
+    folding: &Folding,
+    options: &SpectrogramOptions,
+    filter: &str,
+    typed: &args::Spectrogram,
+) -> Result<(), Failure> {
+    let mut growing =
+        GrowingSpectrogram::new(filter, &SpectrogramOptions { time: TimeLabels::Wall, ..options.clone() });
+    let mut out = output::open(typed.output.as_deref())?;
+    let mut write = |lines: Vec<Line>| {
+        let mut text = String::new();
+        lines.iter().for_each(|line| line.encode(&mut text));
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
+    };
+    let context = live::each_interval(reading, capture, folding, |series, before, context| {
+        write(growing.grow(series, before, context))
+    })?;
+    write(growing.finish(&context))
 }
 
 /// Whether somebody is there to look at it. What comes through standard input could be read only once.

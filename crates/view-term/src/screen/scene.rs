@@ -6,11 +6,11 @@ use super::window::{Times, Values};
 use super::{MapArea, Screen};
 use crate::axis::Axis;
 use crate::caption::Moments;
-use crate::scale::{Scale, Strength};
+use crate::scale::Strength;
 use crate::spectrogram::strength;
 use crate::{Orient, TimeLabels};
 use latscope_histogram::Totals;
-use latscope_series::{HistogramSeries, Quantity, Weight};
+use latscope_series::{HistogramSeries, Quantity};
 
 /// Columns of the labels of the values when time goes across.
 const VALUE_LABELS: usize = 8;
@@ -99,7 +99,8 @@ impl<'a> Scene<'a> {
         let (samples, whole) = Samples::collect(series, measure, (&times, &values), &groups, options.group);
         if options.full.is_none() {
             let most = samples.iter().map(Samples::most).fold(0.0, f64::max);
-            strength.full = steady_full(most * 1e9 / times.interval_ns() as f64, options.scale, measure.weight);
+            strength.full =
+                Strength::steady_full(most * 1e9 / times.interval_ns() as f64, options.scale, measure.weight);
         }
         let strips = groups.into_iter().zip(areas).zip(samples).map(|((group, area), samples)| (group, area, samples));
         let strips = strips.collect();
@@ -252,13 +253,4 @@ fn values(
     let beyond = usize::from(below) + usize::from(above);
     let (range, cells) = if cells > beyond { (range, cells - beyond) } else { ((None, None), cells) };
     Values::new(Axis::new(grid, series.quantity, &totals, range, cells * each), each)
-}
-
-/// The rate of the strongest colour: on a logarithmic scale a decade (or a power of 16), so that it seldom changes.
-fn steady_full(most: f64, scale: Scale, weight: Weight) -> f64 {
-    let base: f64 = if weight == Weight::Bytes { 16.0 } else { 10.0 };
-    match scale {
-        Scale::Log if most > 0.0 => base.powf((most.ln() / base.ln() - 1e-9).ceil()),
-        _ => Strength::round_full(most, weight),
-    }
 }

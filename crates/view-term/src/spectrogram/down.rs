@@ -9,9 +9,9 @@ use latscope_histogram::Histogram;
 use latscope_series::HistogramSeries;
 
 /// The axis is repeated after so many rows of text.
-const AXIS_EVERY: usize = 40;
+pub(super) const AXIS_EVERY: usize = 40;
 /// More empty intervals in a row than this are one line that says so.
-const GAP: u64 = 200;
+pub(super) const GAP: u64 = 200;
 /// After so many empty rows in all every longer gap is one line, so that scattered times do not make endless output.
 const EMPTY_ROWS: u64 = 20_000;
 
@@ -101,13 +101,15 @@ pub(crate) fn lines<'a>(
     head.into_iter().chain(painter.rows(context))
 }
 
-struct Painter<'a> {
-    source: Source<'a>,
-    layout: Layout,
-    options: SpectrogramOptions,
-    moments: Moments,
-    halved: bool,
-    sum: Histogram,
+pub(super) struct Painter<'a> {
+    pub source: Source<'a>,
+    pub layout: Layout,
+    pub options: SpectrogramOptions,
+    pub moments: Moments,
+    /// Two intervals to a row.
+    pub halved: bool,
+    /// To collect in.
+    pub sum: Histogram,
 }
 
 impl<'a> Painter<'a> {
@@ -155,7 +157,7 @@ impl<'a> Painter<'a> {
     }
 
     /// A row of text that shows one interval or two.
-    fn row(&mut self, intervals: &[i64]) -> Line {
+    pub fn row(&mut self, intervals: &[i64]) -> Line {
         let samples: Vec<Sample> = intervals.iter().map(|&interval| self.source.row(&mut self.sum, interval)).collect();
         let mut line = self.left(&self.moments.label(self.source.start_ns(intervals[0])));
         if self.layout.under > 0 {
@@ -191,7 +193,8 @@ impl<'a> Painter<'a> {
         line
     }
 
-    fn gap(&self, count: u64) -> Line {
+    /// Instead of the rows of so many intervals without events.
+    pub fn gap(&self, count: u64) -> Line {
         let length = format_duration(count.saturating_mul(self.source.width_ns));
         let mut line = self.left(if self.options.unicode { "…" } else { "..." });
         line.push(&format!("{length} without events, {} intervals", format_count(count)));
@@ -199,7 +202,8 @@ impl<'a> Painter<'a> {
         line
     }
 
-    fn axis(&self) -> Line {
+    /// The axis of the values.
+    pub fn axis(&self) -> Line {
         let mut line = self.left("");
         if self.layout.under > 0 {
             line.push("<");
