@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+pub mod compare;
 mod flow;
 mod group;
 mod interval;

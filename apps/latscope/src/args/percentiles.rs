@@ -9,7 +9,7 @@ Examples:
   latscope percentiles -r t.lat -i 10s --p 50,99,99.9 --csv > percentiles.csv
   latscope percentiles -r t.lat -i 1s --fail-if 'p99 > 5s'
   latscope percentiles -r t.lat -o percentiles.svg                # a line chart
-  latscope percentiles -r t.lat --p 50..99,99.9 -o shades.svg     # every percent from 50 to 99 as shades
+  latscope percentiles -r t.lat --p 50..99,99.9 -o shades.svg     # shades
   latscope percentiles -s io -i 1s --json 'proc.name = postgres' | jq .p99_ns";
 
 /// Percentiles over time: a line for every interval and group. Live, lines come as intervals pass.

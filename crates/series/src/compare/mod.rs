@@ -1,0 +1,268 @@
+//! Whether one trace is slower than another, and by how much: differences with intervals that hold all at once.
+//!
+//! The method, in short: percentiles (nearest rank), the mean and the chance that a request of one side is slower than one
+//! of the other are computed of both sides; then all of them again on resampled data, thousands of times. Requests that
+//! follow each other resemble each other (a stall makes many slow), so not single requests are drawn but blocks of
+//! neighbours (circular block bootstrap: Politis and Romano 1992), as long as the data ask for (Politis and White 2004,
+//! corrected by Patton, Politis and White 2009). An interval is that of the middle 95 % of the resampled differences. With
+//! several measures one of them leaves out zero by chance more often than that, so what is claimed goes by the wider joint
+//! intervals of Mandel and Betensky (2008): every one is cut at the same rank, so far out that all of them together hold in
+//! 98 of 100 cases. A claim about each measure is then a claim about all, wrong in no more than one of fifty comparisons of
+//! equal sides.
+
+mod blocks;
+mod resample;
+mod sample;
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+pub use sample::Sample;
+pub use verdict::Limit;
+
+use crate::Support;
+use resample::Resampler;
+
+/// How to compare.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CompareOptions {
+    /// Quantiles (0 to 1, exclusive) to compare; in the result they are ascending.
+    pub quantiles: Vec<f64>,
+    /// How often to resample, from 100 on.
+    pub rounds: u32,
+    /// The same seed gives the same intervals.
+    pub seed: u64,
+    /// With what confidence each interval holds, from 0 to 1.
+    pub confidence: f64,
+    /// How often equal sides are told to be equal in everything that is measured, from 0 to 1.
+    pub certainty: f64,
+}
+
+impl Default for CompareOptions {
+    fn default() -> CompareOptions {
+        CompareOptions {
+            quantiles: vec![0.5, 0.9, 0.99, 0.999],
+            rounds: 2000,
+            seed: 1,
+            confidence: 0.95,
+            certainty: 0.98,
+        }
+    }
+}
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Measure {
+    /// A quantile, 0 to 1; nanoseconds.
+    Quantile(f64),
+    /// The arithmetic mean; nanoseconds.
+    Mean,
+    /// The chance that a request of the other side takes longer than one of the base, ties by half; 0 to 1, and 0.5 of equal sides.
+    Chance,
+}
+
+/// What a difference amounts to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Finding {
+    /// The other side is slower than the base.
+    Slower,
+    /// It is faster.
+    Faster,
+    /// The interval holds zero, or no more than the buckets of histograms resolve.
+    NoDifference,
+    /// The interval leaves out zero, but with so many measures some do by chance.
+    Unsure,
+    /// Too few events lie beyond the percentile to say anything.
+    TooFew,
+}
+
+/// One measure of two sides.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Difference {
+    /// What.
+    pub measure: Measure,
+    /// Of the base; of [`Measure::Chance`] one half.
+    pub base: f64,
+    /// Of the other side.
+    pub other: f64,
+    /// Interval of `other - base`, taken by itself; `None` when there are too few events.
+    pub interval: Option<(f64, f64)>,
+    /// Interval that holds together with all others, wider; what the finding goes by.
+    pub joint: Option<(f64, f64)>,
+    /// What it amounts to.
+    pub finding: Finding,
+}
+
+impl Difference {
+    /// Other minus base.
+    pub fn difference(&self) -> f64 {
+        self.other - self.base
+    }
+}
+
+/// A side against the first one.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Pair {
+    /// Number of the other side; the base is side 0.
+    pub other: usize,
+    /// The quantiles asked for, the mean, the chance.
+    pub differences: Vec<Difference>,
+}
+
+/// Numbers of one side.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Side {
+    /// Events.
+    pub count: u64,
+    /// Smallest, nanoseconds.
+    pub min: u64,
+    /// Largest, nanoseconds.
+    pub max: u64,
+    /// Arithmetic mean, nanoseconds.
+    pub mean: f64,
+    /// Standard deviation of the values (not of the mean), nanoseconds; from the middles of buckets where only those are known.
+    pub deviation: f64,
+    /// The quantiles asked for, nanoseconds.
+    pub quantiles: Vec<f64>,
+    /// So many neighbours (events, or intervals of histograms) were drawn together; 1 when they do not resemble each other.
+    pub block: usize,
+}
+
+/// Two or more sides, each against the first.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Comparison {
+    /// How it was made.
+    pub options: CompareOptions,
+    /// The numbers of each side.
+    pub sides: Vec<Side>,
+    /// All but the first against the first.
+    pub pairs: Vec<Pair>,
+    /// Whether single events were compared; else histograms, and a difference of less than a bucket is none.
+    pub exact: bool,
+}
+
+/// Sides that cannot be compared.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum CompareError {
+    /// Fewer than two sides.
+    #[error("a comparison takes two sides at least")]
+    OneSide,
+    /// A side without events, by its number.
+    #[error("side {0} has no events")]
+    Empty(usize),
+    /// Quantiles, rounds or confidence beyond what is sensible.
+    #[error(
+        "a comparison takes up to 64 percentiles between 0 and 100, 100 to 100,000 rounds and a confidence between 0 and 1"
+    )]
+    Options,
+}
+
+/// Compares each side with the first.
+///
+/// # Errors
+/// When there is nothing to compare.
+pub fn compare(samples: &[Sample], options: &CompareOptions) -> Result<Comparison, CompareError> {
+    let inside = |part: f64| part > 0.0 && part < 1.0;
+    let sensible = options.quantiles.len() <= 64 && (100..=100_000).contains(&options.rounds);
+    if !sensible
+        || ![options.confidence, options.certainty].into_iter().all(inside)
+        || !options.quantiles.iter().copied().all(inside)
+    {
+        return Err(CompareError::Options);
+    }
+    if samples.len() < 2 {
+        return Err(CompareError::OneSide);
+    }
+    if let Some(empty) = samples.iter().position(|sample| sample.count() == 0) {
+        return Err(CompareError::Empty(empty));
+    }
+    let mut options = options.clone();
+    options.quantiles.sort_by(f64::total_cmp);
+    options.quantiles.dedup();
+    let resampler = Resampler::new(samples, &options.quantiles);
+    let sides: Vec<Side> = samples.iter().zip(resampler.sides()).map(|(sample, known)| side(sample, known)).collect();
+    let mut pairs = pairs(&sides, &resampler, &options);
+    intervals(&mut pairs, &resampler, &options);
+    Ok(Comparison { sides, pairs, exact: resampler.exact(), options })
+}
+
+fn side(sample: &Sample, known: (Vec<f64>, usize)) -> Side {
+    let totals = sample.totals();
+    let (quantiles, block) = known;
+    let (count, min, max) = (totals.count, totals.min, totals.max);
+    Side { count, min, max, mean: totals.mean().unwrap_or(0.0), deviation: sample.deviation(), quantiles, block }
+}
+
+/// The differences as they are, without intervals.
+fn pairs(sides: &[Side], resampler: &Resampler, options: &CompareOptions) -> Vec<Pair> {
+    let pair = |other: usize| {
+        let (a, b) = (&sides[0], &sides[other]);
+        let row = |measure, base, other, enough: bool| {
+            let finding = if enough { Finding::NoDifference } else { Finding::TooFew };
+            Difference { measure, base, other, interval: None, joint: None, finding }
+        };
+        let events = a.count.min(b.count) as f64;
+        let mut differences: Vec<Difference> = Vec::new();
+        for (at, &quantile) in options.quantiles.iter().enumerate() {
+            let enough = Support::of(quantile, events) == Support::Enough;
+            differences.push(row(Measure::Quantile(quantile), a.quantiles[at], b.quantiles[at], enough));
+        }
+        // Of fewer than ten there is no telling how much they vary.
+        let enough = events >= 10.0;
+        differences.push(row(Measure::Mean, a.mean, b.mean, enough));
+        differences.push(row(Measure::Chance, 0.5, resampler.chance(other), enough));
+        Pair { other, differences }
+    };
+    (1..sides.len()).map(pair).collect()
+}
+
+/// Resamples, and cuts every interval at the rank at which all hold together.
+fn intervals(pairs: &mut [Pair], resampler: &Resampler, options: &CompareOptions) {
+    let mut rows: Vec<&mut Difference> = pairs.iter_mut().flat_map(|pair| &mut pair.differences).collect();
+    // By round, then by row.
+    let mut drawn: Vec<Vec<f64>> = resampler.rounds(options.rounds, options.seed);
+    let wanted: Vec<usize> = (0..rows.len()).filter(|&row| rows[row].finding != Finding::TooFew).collect();
+    if wanted.is_empty() {
+        return;
+    }
+    let count = drawn.len();
+    // How far out each round lies in its row, as the smaller number of rounds beyond it on either side.
+    let mut depth = vec![usize::MAX; count];
+    let mut sorted: Vec<Vec<f64>> = Vec::new();
+    for &row in &wanted {
+        let mut column: Vec<f64> = drawn.iter().map(|round| round[row]).collect();
+        column.sort_by(f64::total_cmp);
+        for (round, depth) in drawn.iter().zip(&mut depth) {
+            let below = column.partition_point(|&value| value < round[row]);
+            let above = count - column.partition_point(|&value| value <= round[row]);
+            // Rounds that are equal share their place, as if they lay in the middle of it.
+            let equal = count - below - above;
+            *depth = (*depth).min(below.min(above) + (equal - 1) / 2);
+        }
+        sorted.push(column);
+    }
+    drawn.clear();
+    depth.sort_unstable();
+    let joint = depth[(((1.0 - options.certainty) * count as f64) as usize).min(count - 1)];
+    let alone = ((1.0 - options.confidence) / 2.0 * count as f64) as usize;
+    let cut = |column: &[f64], rank: usize| (column[rank.min(count / 2)], column[count - 1 - rank.min(count / 2)]);
+    for (&row, column) in wanted.iter().zip(&sorted) {
+        let row = &mut *rows[row];
+        // The joint interval is never the narrower one.
+        (row.interval, row.joint) = (Some(cut(column, alone)), Some(cut(column, joint.min(alone))));
+        row.finding = found(row, if row.measure == Measure::Chance { 0.0 } else { resampler.resolution() });
+    }
+}
+
+/// `resolution` is the part of a value below which nothing is told apart.
+fn found(row: &Difference, resolution: f64) -> Finding {
+    let least = row.base.max(row.other) * resolution;
+    let above = |interval: Option<(f64, f64)>| interval.is_some_and(|(low, _)| low > least);
+    let below = |interval: Option<(f64, f64)>| interval.is_some_and(|(_, high)| high < -least);
+    match row.joint {
+        joint if above(joint) => Finding::Slower,
+        joint if below(joint) => Finding::Faster,
+        _ if above(row.interval) || below(row.interval) => Finding::Unsure,
+        _ => Finding::NoDifference,
+    }
+}
