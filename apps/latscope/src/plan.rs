@@ -10,8 +10,9 @@ use latscope_capture_bpf::{Sample, Source};
 use latscope_capture_file::{Format, TwoColumns};
 use latscope_event::{Field, FieldSet, FieldType, parse_duration, parse_size};
 use latscope_filter::Filter;
+use latscope_series::compare::{CompareOptions, Limit};
 use latscope_series::{Interval, Quantity, Threshold, Weight};
-use latscope_view_report::{PercentilesOptions, Theme};
+use latscope_view_report::{ComparePicture, PercentilesOptions, Theme};
 use std::path::{Path, PathBuf};
 
 /// What to do.
@@ -32,6 +33,7 @@ pub enum Plan {
     Summary(Reading, Summary),
     Events(Reading, Events),
     Percentiles(Reading, Percentiles),
+    Compare(Compare),
     Record(Reading, Recording),
     Convert(Reading, Conversion),
     Ping(Box<Ping>),
@@ -110,6 +112,19 @@ pub struct Percentiles {
     pub chart: Option<PercentilesOptions>,
 }
 
+/// Plan of `compare`.
+#[derive(Debug, PartialEq)]
+pub struct Compare {
+    /// Name and files of each side.
+    pub sides: Vec<(String, Reading)>,
+    pub options: CompareOptions,
+    pub limit: Option<Limit>,
+    pub shape: Shape,
+    pub output: Option<PathBuf>,
+    /// The picture, beside the table.
+    pub chart: Option<ComparePicture>,
+}
+
 /// Plan of `record`.
 #[derive(Debug, PartialEq)]
 pub struct Recording {
@@ -170,6 +185,7 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         Verb::Percentiles(typed) => &typed.input,
         Verb::Record(_) => return record(typed),
         Verb::Ping(typed) => return ping::plan(&typed.words),
+        Verb::Compare(_) => return compare(typed),
         Verb::Convert(typed) => &typed.input,
         Verb::Fields(typed) => return Ok(Plan::Fields { json: typed.json }),
         Verb::Formats(typed) => return Ok(Plan::Formats { json: typed.json }),
@@ -189,7 +205,9 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         Verb::Events(typed) => Plan::Events(reading, events(typed)?),
         Verb::Percentiles(typed) => Plan::Percentiles(reading, percentiles(typed)?),
         Verb::Convert(typed) => Plan::Convert(reading, conversion(typed)?),
-        Verb::Record(_) | Verb::Ping(_) | Verb::Fields(_) | Verb::Formats(_) => unreachable!("planned above"),
+        Verb::Record(_) | Verb::Ping(_) | Verb::Compare(_) | Verb::Fields(_) | Verb::Formats(_) => {
+            unreachable!("planned above")
+        }
     })
 }
 
@@ -451,6 +469,54 @@ fn percentiles(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     }
     let shape = shape(typed.csv, typed.json);
     Ok(Percentiles { folding, percentiles, fail_if, shape, output: typed.output, chart })
+}
+
+fn compare(typed: Arguments) -> Result<Plan, Failure> {
+    let Verb::Compare(typed) = typed.verb else { unreachable!("planned for compare only") };
+    let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let mut names: Vec<String> = typed.traces.iter().map(name).collect();
+    if (1..names.len()).any(|at| names[..at].contains(&names[at])) {
+        names = typed.traces.iter().map(|path| path.display().to_string()).collect();
+    }
+    if !typed.names.is_empty() {
+        if typed.names.len() != names.len() {
+            return Err(Failure::Usage(format!("--names takes a name for each of the {} traces.", names.len())));
+        }
+        names = typed.names;
+    }
+    let side = |path: &PathBuf| {
+        reading(&args::Input {
+            read: vec![path.clone()],
+            source: None,
+            format: typed.format.clone(),
+            latency: typed.latency,
+            units_time: typed.units_time.clone(),
+            units_latency: typed.units_latency.clone(),
+            live: args::Live::default(),
+            explain_filter: false,
+            filter: typed.filter.iter().cloned().collect(),
+        })
+    };
+    let readings: Vec<Reading> = typed.traces.iter().map(side).collect::<Result<_, _>>()?;
+    let limit = typed.fail_if.as_deref().map(Limit::parse).transpose();
+    let limit = limit.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
+    let mut quantiles: Vec<f64> = percentile_list("--p", &typed.percentiles)?.iter().map(|p| p / 100.0).collect();
+    // A limit on a percentile that nobody looks at could never be exceeded.
+    quantiles.extend(limit.iter().flat_map(Limit::quantiles));
+    let chart = is_svg(&typed.output).then(|| ComparePicture {
+        title: typed.look.title,
+        width: typed.look.width,
+        theme: theme(typed.look.dark),
+        filter: typed.filter.clone(),
+    });
+    Ok(Plan::Compare(Compare {
+        sides: names.into_iter().zip(readings).collect(),
+        options: CompareOptions { quantiles, rounds: typed.rounds, seed: typed.seed, ..CompareOptions::default() },
+        limit,
+        shape: shape(typed.csv, typed.json),
+        output: typed.output,
+        chart,
+    }))
 }
 
 /// Whether a picture is asked for.

@@ -7,7 +7,7 @@ pub enum Support {
     None,
     /// Fewer than ten lie beyond it: a few events decide what it is.
     Few,
-    /// Ten or more.
+    /// Ten or more, rounded: 999 requests tell a 99th percentile.
     Enough,
 }
 
@@ -19,7 +19,7 @@ impl Support {
         // A hair below, since 1 - 0.999 is not quite 0.001.
         match beyond {
             _ if quantile <= 0.0 || quantile >= 1.0 => Support::Enough,
-            beyond if beyond >= 9.9999 => Support::Enough,
+            beyond if beyond >= 9.5 => Support::Enough,
             beyond if beyond >= 0.999 || quantile == 0.5 && events > 0.0 => Support::Few,
             _ => Support::None,
         }
@@ -35,7 +35,8 @@ mod tests {
         for (quantile, events, support) in [
             (0.99, 99.0, Support::None),
             (0.99, 100.0, Support::Few),
-            (0.99, 999.0, Support::Few),
+            (0.99, 949.0, Support::Few),
+            (0.99, 999.0, Support::Enough),
             (0.99, 1000.0, Support::Enough),
             (0.999, 10_000.0, Support::Enough),
             (0.01, 99.0, Support::None),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod axis;
+mod compare;
 mod frame;
 mod heatmap;
 mod page;
@@ -13,6 +14,7 @@ mod svg;
 mod ticks;
 
 pub use axis::Scale;
+pub use compare::{ComparePicture, CompareSide, compare};
 pub use heatmap::{ColorScale, HeatmapError, HeatmapOptions, heatmap};
 pub use palette::{Palette, Theme};
 pub use percentiles::{PercentilesError, PercentilesOptions, percentiles};

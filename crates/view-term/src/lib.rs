@@ -7,6 +7,7 @@
 mod axis;
 mod caption;
 mod cell;
+mod compare;
 mod histogram;
 mod latency_map;
 mod outliers;
@@ -23,6 +24,7 @@ mod table;
 
 pub use caption::TimeLabels;
 pub use cell::{Cell, Color, Line};
+pub use compare::CompareTable;
 pub use histogram::{HistogramOptions, histogram};
 pub use latency_map::latency_maps;
 pub use outliers::{Outlier, Outliers};

@@ -1,5 +1,6 @@
 //! What was typed.
 
+mod compare;
 mod convert;
 mod events;
 mod heatmap;
@@ -12,6 +13,7 @@ mod record;
 mod spectrogram;
 mod summary;
 
+pub use compare::Compare;
 pub use convert::Convert;
 pub use events::{Events, Sort};
 pub use heatmap::{Colors, Heatmap};
@@ -62,6 +64,8 @@ pub enum Verb {
     Events(Events),
     /// Percentiles over time: a line for every interval and group, or an SVG line chart
     Percentiles(Percentiles),
+    /// Whether one trace is slower than another, by how much and how surely
+    Compare(Compare),
     /// Record live events into a trace
     Record(Record),
     /// Measure directories, files and devices actively; takes the options of ioping

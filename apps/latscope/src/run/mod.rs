@@ -1,5 +1,6 @@
 //! Doing what was planned.
 
+mod compare;
 mod convert;
 mod events;
 mod heatmap;
@@ -30,6 +31,7 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
         Plan::Summary(reading, plan) => summary::run(&reading, &plan),
         Plan::Events(reading, plan) => events::run(&reading, &plan),
         Plan::Percentiles(reading, plan) => percentiles::run(&reading, &plan),
+        Plan::Compare(plan) => compare::run(&plan),
         Plan::Record(reading, plan) => record::run(&reading, &plan),
         Plan::Ping(plan) => ping::run(&plan),
         Plan::Say(text) => output::text(None, &text),

@@ -196,12 +196,10 @@ fn fold(
     folding: &Folding,
     (context, batch, mask): (&Context, &Batch, Option<&Mask>),
 ) -> ControlFlow<Failure> {
-    if context.tally.get(Anomaly::WindowedRows) > 0 && folding.quantity == Quantity::Latency {
-        return ControlFlow::Break(Failure::Input(format!(
-            "{}: The rows are averages over a window, and from those no latency distribution can be made; run fio \
-             without log_avg_msec. The averages themselves are printed by latscope events.",
-            context.source
-        )));
+    if folding.quantity == Quantity::Latency
+        && let Err(failure) = refuse_windows(context)
+    {
+        return ControlFlow::Break(failure);
     }
     builder.add(batch, mask);
     ControlFlow::Continue(())
@@ -246,6 +244,18 @@ fn fold_files(
     results.sort_by_key(|&(number, _)| number);
     let contexts = results.into_iter().map(|(_, result)| result).collect::<Result<_, _>>()?;
     Ok((builder, contexts))
+}
+
+/// Fails if the rows of a trace are averages: they have no distribution.
+pub fn refuse_windows(context: &Context) -> Result<(), Failure> {
+    if context.tally.get(Anomaly::WindowedRows) == 0 {
+        return Ok(());
+    }
+    Err(Failure::Input(format!(
+        "{}: The rows are averages over a window, and from those no latency distribution can be made; run fio without \
+         log_avg_msec. The averages themselves are printed by latscope events.",
+        context.source
+    )))
 }
 
 /// Says on standard error what a table in machine-readable form has no place for.

@@ -74,6 +74,12 @@ impl Facets {
         Facets { panel_of: vec![0; series.groups().len().max(1)], names: vec![None] }
     }
 
+    /// A panel for each group, in their order.
+    pub fn in_order(series: &HistogramSeries) -> Facets {
+        let names = (0..series.groups().len()).map(|group| Some(series.group_name(group as u32))).collect();
+        Facets { panel_of: (0..series.groups().len()).collect(), names }
+    }
+
     /// A panel for each of the heaviest groups, one for all others together.
     pub fn by_group(series: &HistogramSeries, limit: usize) -> Facets {
         let mut weights = vec![(0u64, 0u64); series.groups().len()];

@@ -165,11 +165,44 @@ pub fn heatmap(
     contexts: &[Context],
     options: &HeatmapOptions,
 ) -> Result<String, HeatmapError> {
+    with_picture(series, contexts, options, None, |picture| picture.draw())
+}
+
+/// Draws the key, a panel for each group in this order, and the time axis below `y`, as part of a larger picture; returns
+/// where they end.
+///
+/// # Errors
+/// As [`heatmap`].
+pub(crate) fn panels(
+    svg: &mut Svg,
+    y: f64,
+    series: &HistogramSeries,
+    options: &HeatmapOptions,
+) -> Result<f64, HeatmapError> {
+    let facets = Facets::in_order(series);
+    with_picture(series, &[], options, Some(facets), |picture| {
+        let mut y = picture.legend(svg, y);
+        for panel in &picture.panels {
+            y = picture.panel(svg, panel, y);
+        }
+        picture.frame.axis(svg, &picture.page.inks, y)
+    })
+}
+
+fn with_picture<T>(
+    series: &HistogramSeries,
+    contexts: &[Context],
+    options: &HeatmapOptions,
+    facets: Option<Facets>,
+    draw: impl FnOnce(&Picture<'_>) -> T,
+) -> Result<T, HeatmapError> {
     options.check(series.quantity)?;
     let wish = FrameWish { width_px: options.width, column_px: COLUMN_PX, filtered: options.filter.is_some() };
     let (series, frame) = frame::fitted(series, contexts, &wish);
-    let facets =
-        if options.facet && !series.by.is_empty() { Facets::by_group(&series, PANELS) } else { Facets::none(&series) };
+    let facets = facets.unwrap_or_else(|| match options.facet && !series.by.is_empty() {
+        true => Facets::by_group(&series, PANELS),
+        false => Facets::none(&series),
+    });
     let many = facets.names.len() as u32;
     let height_px =
         if many > 1 { (2 * options.height / many).clamp(90, 260).min(options.height) } else { options.height };
@@ -200,7 +233,8 @@ pub fn heatmap(
         contexts,
         filter: options.filter.as_deref(),
     };
-    Ok(Picture { series: &series, contexts, options, page, frame, axis, panels, colours, ramp }.draw())
+    let picture = Picture { series: &series, contexts, options, page, frame, axis, panels, colours, ramp };
+    Ok(draw(&picture))
 }
 
 impl Picture<'_> {

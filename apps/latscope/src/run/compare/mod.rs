@@ -1,0 +1,77 @@
+//! `latscope compare`.
+
+mod subject;
+mod unlike;
+
+pub use subject::Subject;
+
+use super::{output, read};
+use crate::Failure;
+use crate::plan::{Compare as Plan, Shape};
+use latscope_event::Context;
+use latscope_series::compare::{CompareError, Sample, compare};
+use latscope_view_report::CompareSide;
+use latscope_view_term::CompareTable;
+
+pub fn run(plan: &Plan) -> Result<(), Failure> {
+    let mut subjects = Vec::new();
+    for (name, reading) in &plan.sides {
+        subjects.push(Subject::read(name.clone(), reading)?);
+    }
+    report(plan, &subjects)
+}
+
+/// Compares what was gathered, prints it, draws it, and fails if a limit is exceeded.
+pub fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
+    let samples: Vec<Sample> = subjects.iter().map(Subject::sample).collect();
+    let comparison = compare(&samples, &plan.options).map_err(|error| match error {
+        CompareError::Empty(side) => {
+            Failure::Input(format!("{} has no events that could be compared.", subjects[side].name))
+        }
+        error => Failure::Usage(format!("{error}.")),
+    })?;
+    let names: Vec<String> = subjects.iter().map(|subject| subject.name.clone()).collect();
+    let unlike = unlike::unlike(subjects);
+    let table = CompareTable { comparison: &comparison, names: &names, unlike: &unlike };
+    let path = plan.output.as_deref().filter(|_| plan.chart.is_none());
+    match plan.shape {
+        Shape::Csv => output::text(path, &table.csv())?,
+        Shape::Json => output::text(path, &table.json())?,
+        Shape::Text => {
+            let columns = if output::to_terminal(&plan.output) { output::columns(&plan.output) } else { 160 };
+            output::lines(path, table.lines(columns))?;
+        }
+    }
+    if plan.shape == Shape::Csv {
+        unlike.iter().for_each(|text| eprintln!("latscope: unlike: {text}"));
+        table.verdicts().iter().for_each(|text| eprintln!("latscope: {text}"));
+    }
+    subjects.iter().for_each(|subject| read::say_notes(&subject.contexts));
+    if let Some(options) = &plan.chart {
+        let contexts: Vec<Context> = subjects.iter().map(|subject| Context::merged(&subject.contexts)).collect();
+        let sides = subjects.iter().zip(&samples).zip(&contexts);
+        let sides: Vec<CompareSide<'_>> = sides
+            .map(|((subject, sample), context)| CompareSide {
+                name: &subject.name,
+                sample,
+                series: &subject.series,
+                context,
+            })
+            .collect();
+        let picture = latscope_view_report::compare(&comparison, &sides, &unlike, options);
+        let picture = picture.map_err(|error| Failure::Usage(error.to_string()))?;
+        output::text(plan.output.as_deref(), &picture)?;
+    }
+    let Some(limit) = &plan.limit else { return Ok(()) };
+    for pair in &comparison.pairs {
+        let exceeded: Vec<&str> = limit.exceeded(pair).collect();
+        if !exceeded.is_empty() {
+            let (base, other) = (&names[0], &names[pair.other]);
+            return Err(Failure::Exceeded(format!(
+                "{}: by so much is {other} slower than {base}.",
+                exceeded.join(", ")
+            )));
+        }
+    }
+    Ok(())
+}

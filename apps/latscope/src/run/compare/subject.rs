@@ -1,0 +1,137 @@
+//! One side of a comparison: its events in the order of time, or its histograms, and what tells whether it is like the
+//! others.
+
+use crate::Failure;
+use crate::plan::{Folding, Reading};
+use crate::run::{read, stored};
+use latscope_event::{Batch, Context, Field, MISSING_U64, Mask};
+use latscope_series::compare::Sample;
+use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// Intervals that a side is divided into: blocks of neighbours are found among them where events are too many.
+const INTERVALS: u32 = 512;
+/// So many different sizes are told apart.
+const SIZES: usize = 64;
+
+/// One side.
+pub struct Subject {
+    pub name: String,
+    /// Time of start and latency, nanoseconds, ascending; `None` when there are too many, or only histograms.
+    events: Option<Vec<(i64, u64)>>,
+    pub series: HistogramSeries,
+    pub contexts: Vec<Context>,
+    /// Events by kind and by size, as far as the source tells.
+    pub kinds: BTreeMap<String, u64>,
+    pub sizes: BTreeMap<u64, u64>,
+}
+
+/// Gathers a side from batches.
+pub struct Gather {
+    builder: SeriesBuilder,
+    events: Option<Vec<(i64, u64)>>,
+    kinds: BTreeMap<String, u64>,
+    sizes: BTreeMap<u64, u64>,
+}
+
+impl Gather {
+    pub fn new() -> Gather {
+        let builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), Interval::Auto(INTERVALS));
+        Gather { builder, events: Some(Vec::new()), kinds: BTreeMap::new(), sizes: BTreeMap::new() }
+    }
+
+    /// The columns that are looked at.
+    pub fn fields(&self) -> latscope_event::FieldSet {
+        self.builder.fields().with(Field::Kind).with(Field::Size).with(Field::Weight)
+    }
+
+    /// Adds the events of a batch that the mask lets through; `begin` before the first of a trace.
+    pub fn add(&mut self, batch: &Batch, mask: Option<&Mask>, begin: bool) {
+        if begin {
+            self.builder.begin_trace();
+        }
+        self.builder.add(batch, mask);
+        let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
+        for row in rows {
+            if let Some(events) = &mut self.events {
+                events.push((batch.time()[row], batch.latency()[row]));
+            }
+            if let Some(kind) = batch.text(Field::Kind, row) {
+                match self.kinds.get_mut(kind) {
+                    Some(count) => *count += 1,
+                    None => drop(self.kinds.insert(kind.into(), 1)),
+                }
+            }
+            let size = batch.u64s(Field::Size).map_or(MISSING_U64, |sizes| sizes[row]);
+            if size != MISSING_U64 && (self.sizes.len() < SIZES || self.sizes.contains_key(&size)) {
+                *self.sizes.entry(size).or_insert(0) += 1;
+            }
+        }
+        // What stands for several, and what is too much, is compared by histograms.
+        let weighs = batch.i64s(Field::Weight).is_some_and(|weights| weights.iter().any(|&weight| weight > 1));
+        if weighs || self.events.as_ref().is_some_and(|events| events.len() > Sample::EVENTS) {
+            self.events = None;
+        }
+    }
+
+    /// The side.
+    pub fn finish(self, name: String, contexts: Vec<Context>) -> Subject {
+        let mut events = self.events;
+        if let Some(events) = &mut events {
+            events.sort_by_key(|&(time_ns, _)| time_ns);
+        }
+        Subject { name, events, series: self.builder.finish(), contexts, kinds: self.kinds, sizes: self.sizes }
+    }
+}
+
+impl Subject {
+    /// Reads a side from files.
+    pub fn read(name: String, reading: &Reading) -> Result<Subject, Failure> {
+        let folding = Folding {
+            interval: None,
+            by: Vec::new(),
+            weight: Weight::Count,
+            quantity: Quantity::Latency,
+            min: None,
+            max: None,
+            share: false,
+        };
+        let mut gather = Gather::new();
+        if let Some((series, contexts)) = stored::read(reading, &folding, INTERVALS)? {
+            return Ok(Subject { events: None, series, ..gather.finish(name, contexts) });
+        }
+        let contexts = read::each_batch(reading, gather.fields(), |context, batch, mask, begin| {
+            if let Err(failure) = read::refuse_windows(context) {
+                return ControlFlow::Break(failure);
+            }
+            gather.add(batch, mask, begin);
+            ControlFlow::Continue(())
+        })?;
+        Ok(gather.finish(name, contexts))
+    }
+
+    /// What is compared.
+    pub fn sample(&self) -> Sample {
+        match &self.events {
+            Some(events) => Sample::of_events(events.iter().map(|&(_, latency)| latency).collect()),
+            None => Sample::of_series(&self.series),
+        }
+    }
+
+    /// The median distance between the starts of requests, nanoseconds, where single events are known.
+    pub fn distance_ns(&self) -> Option<u64> {
+        let events = self.events.as_ref().filter(|events| events.len() > 1)?;
+        let mut distances: Vec<u64> = events.windows(2).map(|pair| pair[1].0.abs_diff(pair[0].0)).collect();
+        let middle = distances.len() / 2;
+        Some(*distances.select_nth_unstable(middle).1)
+    }
+
+    /// First and last moment, nanoseconds since 1970, where the clock tells.
+    pub fn measured(&self) -> Option<(i64, i64)> {
+        let context = Context::merged(&self.contexts);
+        let (from, to) = context.span_ns?;
+        let to_unix_ns = context.clock.to_unix_ns.filter(|_| !context.clock.approximate)?;
+        Some((from.saturating_add(to_unix_ns), to.saturating_add(to_unix_ns)))
+    }
+}

@@ -1,0 +1,104 @@
+//! In what sides differ beside their latency: nobody shall compare unlike things without knowing.
+
+use super::Subject;
+use latscope_event::{Anomaly, Context, Severity, format_count, format_duration, format_size};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Shares of kinds and sizes may differ by so much.
+const SHARE: f64 = 0.05;
+/// Distances between requests may differ by this part.
+const DISTANCE: f64 = 0.1;
+/// What each run has of its own and says nothing about how it was measured.
+const OWN: [&str; 8] =
+    ["clock_offset_start_ns", "clock_offset_end_ns", "excluded", "command", "target", "path", "pid", "started"];
+
+/// Sentences without an end: `interval between requests: 10ms (gp2), 100ms (gp3)`.
+pub fn unlike(subjects: &[Subject]) -> Vec<String> {
+    let contexts: Vec<Context> = subjects.iter().map(|subject| Context::merged(&subject.contexts)).collect();
+    let mut unlike = Vec::new();
+    let mut differs = |what: &str, texts: Vec<Option<String>>| {
+        if texts.iter().any(|text| *text != texts[0]) {
+            let told = texts
+                .iter()
+                .zip(subjects)
+                .map(|(text, subject)| format!("{} ({})", text.as_deref().unwrap_or("not told"), subject.name));
+            unlike.push(format!("{what}: {}", told.collect::<Vec<_>>().join(", ")));
+        }
+    };
+    // The path follows the format.
+    let format = |context: &Context| context.source.split(", ").next().map(str::to_string);
+    differs("source", contexts.iter().map(format).collect());
+    differs("host", contexts.iter().map(|context| context.host.clone()).collect());
+    let assumed = |context: &Context| {
+        let guess = context.tally.get(Anomaly::AssumedUnit) > 0;
+        Some(if guess { "assumed" } else { "known" }.to_string())
+    };
+    differs("unit of latency", contexts.iter().map(assumed).collect());
+    let keys: BTreeSet<&String> = contexts.iter().flat_map(|context| context.properties.keys()).collect();
+    for key in keys.into_iter().filter(|key| !OWN.contains(&key.as_str())) {
+        differs(key, contexts.iter().map(|context| context.properties.get(key).cloned()).collect());
+    }
+    let exact = |subject: &Subject| {
+        Some(if subject.sample().events().is_some() { "single events" } else { "histograms" }.to_string())
+    };
+    differs("compared by", subjects.iter().map(exact).collect());
+    let distances: Vec<Option<u64>> = subjects.iter().map(Subject::distance_ns).collect();
+    if spread(distances.iter().flatten().map(|&distance| distance as f64)) > DISTANCE {
+        differs("interval between requests", distances.iter().map(|distance| distance.map(format_duration)).collect());
+    }
+    mixes(&mut differs, "kind", subjects.iter().map(|subject| &subject.kinds).collect(), &|kind: &String| kind.clone());
+    mixes(&mut differs, "size", subjects.iter().map(|subject| &subject.sizes).collect(), &|size: &u64| {
+        format_size(*size)
+    });
+    let counts: Vec<u64> = subjects.iter().map(|subject| subject.series.total(None).totals().count).collect();
+    if spread(counts.iter().map(|&count| count as f64)) > 0.5 {
+        differs("number of requests", counts.iter().map(|&count| Some(format_count(count))).collect());
+    }
+    let lost = |context: &Context| {
+        let lost = context.tally.iter().filter(|(anomaly, _)| anomaly.severity() == Severity::Lost);
+        format_count(lost.map(|(_, count)| count).sum())
+    };
+    differs("records lost", contexts.iter().map(|context| Some(lost(context))).collect());
+    let spans: Vec<(i64, i64)> = subjects.iter().filter_map(Subject::measured).collect();
+    let apart = |pair: &[(i64, i64)]| pair[0].1 < pair[1].0 || pair[1].1 < pair[0].0;
+    if spans.len() == subjects.len() && spans.windows(2).any(apart) {
+        unlike.push("measured one after the other: what changed meanwhile counts as a difference".into());
+    }
+    unlike
+}
+
+/// By which part of the largest the smallest is smaller.
+fn spread(values: impl Iterator<Item = f64> + Clone) -> f64 {
+    let most = values.clone().fold(0.0, f64::max);
+    let least = values.fold(f64::INFINITY, f64::min);
+    if most > 0.0 && least.is_finite() { 1.0 - least / most } else { 0.0 }
+}
+
+/// Says so if the shares of any key differ.
+fn mixes<K: Ord>(
+    differs: &mut impl FnMut(&str, Vec<Option<String>>),
+    what: &str,
+    mixes: Vec<&BTreeMap<K, u64>>,
+    name: &dyn Fn(&K) -> String,
+) {
+    let share = |mix: &BTreeMap<K, u64>, key: &K| {
+        let all: u64 = mix.values().sum();
+        mix.get(key).copied().unwrap_or(0) as f64 / all.max(1) as f64
+    };
+    let keys: BTreeSet<&K> = mixes.iter().flat_map(|mix| mix.keys()).collect();
+    let range = |key: &K| {
+        let shares = mixes.iter().map(|mix| share(mix, key));
+        shares.clone().fold(0.0, f64::max) - shares.fold(1.0, f64::min)
+    };
+    if keys.iter().all(|key| range(key) <= SHARE) {
+        return;
+    }
+    let told = |mix: &&BTreeMap<K, u64>| {
+        let mut most: Vec<(&K, f64)> = mix.keys().map(|key| (key, share(mix, key))).collect();
+        most.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let more = if most.len() > 3 { " ..." } else { "" };
+        let shown = most.iter().take(3).map(|(key, share)| format!("{:.0}% {}", 100.0 * share, name(key)));
+        (!most.is_empty()).then(|| shown.collect::<Vec<_>>().join(" ") + more)
+    };
+    differs(what, mixes.iter().map(told).collect());
+}

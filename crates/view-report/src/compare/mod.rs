@@ -1,0 +1,346 @@
+//! Two or more traces in one picture: heat maps on one axis, distributions with their bands, tails, differences with their
+//! intervals, and every single request between minimum, average and maximum.
+
+mod plot;
+mod scatter;
+
+use crate::heatmap::{HeatmapError, HeatmapOptions, panels};
+use crate::page::{Page, percent};
+use crate::palette::{Palette, Theme};
+use crate::svg::{Area, Svg, shortened, text_width, wrapped};
+use latscope_event::{Context, Field, format_count, format_duration};
+use latscope_series::compare::{Comparison, Finding, Measure, Sample};
+use latscope_series::{HistogramSeries, Quantity, Weight, round_multiples};
+use plot::{Axis, Plot};
+
+/// How the picture of a comparison shall look.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ComparePicture {
+    /// Heading; by default it names the sides.
+    pub title: Option<String>,
+    /// Width of the plots, pixels. From 620 to 4000.
+    pub width: u32,
+    /// Background.
+    pub theme: Theme,
+    /// The filter that chose the events, to be named.
+    pub filter: Option<String>,
+}
+
+/// One side.
+pub struct CompareSide<'a> {
+    /// What it is called.
+    pub name: &'a str,
+    /// What was compared.
+    pub sample: &'a Sample,
+    /// The same over time; at most 512 intervals or so.
+    pub series: &'a HistogramSeries,
+    /// Where it comes from.
+    pub context: &'a Context,
+}
+
+const LEFT_PX: f64 = 84.0;
+const RIGHT_PX: f64 = 26.0;
+const GAP_PX: f64 = 70.0;
+/// Height of the plots of distributions and of single requests.
+const PLOT_PX: f64 = 220.0;
+/// Columns of the heat maps.
+const COLUMNS: u32 = 250;
+
+struct Picture<'a> {
+    comparison: &'a Comparison,
+    sides: &'a [CompareSide<'a>],
+    page: Page<'a>,
+    names: Vec<String>,
+    theme: Theme,
+}
+
+/// Draws a comparison as one self-contained SVG; `unlike` is what makes the sides unlike each other beside their latency.
+///
+/// # Errors
+/// When the size is beyond what a picture can be.
+pub fn compare(
+    comparison: &Comparison,
+    sides: &[CompareSide<'_>],
+    unlike: &[String],
+    options: &ComparePicture,
+) -> Result<String, HeatmapError> {
+    if !(620..=4000).contains(&options.width) {
+        return Err(HeatmapError::Size);
+    }
+    let names: Vec<String> = sides.iter().map(|side| shortened(side.name, 40)).collect();
+    let title = options.title.clone().unwrap_or_else(|| format!("Latency of {}", names.join(", ")));
+    let contexts: Vec<Context> = sides.iter().map(|side| side.context.clone()).collect();
+    let page = Page {
+        width_px: LEFT_PX + f64::from(options.width) + RIGHT_PX,
+        inks: options.theme.inks(),
+        title,
+        contexts: &contexts,
+        filter: options.filter.as_deref(),
+    };
+    Picture { comparison, sides, page, names, theme: options.theme }.draw(unlike, options.width)
+}
+
+impl Picture<'_> {
+    fn draw(&self, unlike: &[String], width: u32) -> Result<String, HeatmapError> {
+        let mut svg = Svg::new();
+        let mut y = self.page.head(&mut svg, &[self.page.origin()]);
+        y = self.verdicts(&mut svg, y, unlike);
+        y = self.numbers(&mut svg, y + 4.0);
+        y = self.over_time(&mut svg, y + 10.0, width)?;
+        y = self.distributions(&mut svg, y + 14.0);
+        y = self.differences(&mut svg, y + 10.0);
+        y = self.requests(&mut svg, y + 10.0);
+        let height = self.page.notes(&mut svg, y) + 12.0;
+        Ok(self.page.document(svg, height, &self.description(unlike)))
+    }
+
+    fn colour(&self, side: usize) -> &'static str {
+        self.page.inks.groups[side % self.page.inks.groups.len()]
+    }
+
+    /// What was found and what has to be known about it; returns where it ends.
+    fn verdicts(&self, svg: &mut Svg, y: f64, unlike: &[String]) -> f64 {
+        let mut y = y + 6.0;
+        let mut put = |text: &str, size: f64, style: &str| {
+            for line in wrapped(text, self.page.letters(size), 3) {
+                svg.text(20.0, y, &format!(" font-size=\"{size}\"{style}"), &line);
+                y += size + 5.0;
+            }
+        };
+        for text in unlike {
+            put(&format!("unlike: {text}"), 12.0, &format!(" fill=\"{}\"", self.page.inks.alarm));
+        }
+        for pair in &self.comparison.pairs {
+            put(&self.comparison.verdict(pair, &self.names), 14.0, " font-weight=\"bold\"");
+        }
+        for note in self.comparison.notes(&self.names) {
+            put(&note, 11.0, &format!(" fill=\"{}\"", self.page.inks.muted));
+        }
+        y
+    }
+
+    /// A line of numbers for each side, which is the key of the colours, too.
+    fn numbers(&self, svg: &mut Svg, y: f64) -> f64 {
+        let mut y = y;
+        let names = self.names.iter().map(|name| text_width(name, 12.0)).fold(0.0, f64::max);
+        for (at, (side, name)) in self.comparison.sides.iter().zip(&self.names).enumerate() {
+            svg.rect(Area { x: 20.0, y, width: 12.0, height: 12.0 }, &format!(" fill=\"{}\"", self.colour(at)));
+            svg.text(38.0, y + 10.5, " font-size=\"12\" font-weight=\"bold\"", name);
+            let quantiles = self.comparison.options.quantiles.iter().zip(&side.quantiles);
+            let quantiles = quantiles.map(|(&at, &value)| format!("{} {}", Measure::Quantile(at).key(), ns(value)));
+            let text = format!(
+                "{} requests: mean {}, sd {}, min {}, {}, max {}",
+                format_count(side.count),
+                ns(side.mean),
+                ns(side.deviation),
+                ns(side.min as f64),
+                quantiles.collect::<Vec<_>>().join(", "),
+                ns(side.max as f64)
+            );
+            svg.text(52.0 + names * 1.06, y + 10.5, " font-size=\"12\"", &text);
+            y += 17.0;
+        }
+        y
+    }
+
+    fn heading(&self, svg: &mut Svg, x: f64, y: f64, title: &str, what: &str) {
+        svg.text(x, y, " font-size=\"12\" font-weight=\"bold\"", title);
+        let behind = x + text_width(title, 12.0) * 1.06 + 8.0;
+        svg.text(behind, y, &format!(" fill=\"{}\"", self.page.inks.muted), what);
+    }
+
+    /// A heat map of each side, all on one axis and from the same moment on.
+    fn over_time(&self, svg: &mut Svg, y: f64, width: u32) -> Result<f64, HeatmapError> {
+        self.heading(svg, LEFT_PX, y + 10.0, "Over time", "each from its own beginning");
+        let Some(series) = together(self.sides, &self.names) else {
+            let why =
+                "the intervals of the stored histograms do not divide each other, so they are not shown side by side";
+            svg.text(LEFT_PX, y + 30.0, "", why);
+            return Ok(y + 40.0);
+        };
+        let options = HeatmapOptions {
+            width,
+            height: 150 * self.sides.len().clamp(1, 6) as u32,
+            palette: Palette::Viridis,
+            theme: self.theme,
+            facet: true,
+            max_tooltips: 300,
+            ..HeatmapOptions::default()
+        };
+        panels(svg, y + 18.0, &series.fitted(COLUMNS), &options)
+    }
+
+    /// The axis of latencies that all distributions share, to the right.
+    fn latencies(&self) -> Axis {
+        let sides = &self.comparison.sides;
+        let low = sides.iter().map(|side| side.min).min().unwrap_or(1).max(1) as f64;
+        let high = sides.iter().map(|side| side.max).max().unwrap_or(1) as f64;
+        Axis::log(low * 0.95, high.max(low * 1.5) * 1.05)
+    }
+
+    /// Distribution and tail, side by side.
+    fn distributions(&self, svg: &mut Svg, y: f64) -> f64 {
+        let width = (self.page.width_px - LEFT_PX - RIGHT_PX - GAP_PX) / 2.0;
+        let area = Area { x: LEFT_PX, y: y + 18.0, width, height: PLOT_PX };
+        let share = |part: f64| percent(100.0 * part);
+        self.heading(svg, area.x, y + 10.0, "Distribution", "share of requests as fast as this, with its 95 % band");
+        let plot = Plot { area, x: self.latencies(), y: Axis::linear(0.0, 1.0), inks: &self.page.inks };
+        plot.ground(svg, &ns, &share);
+        let curves: Vec<Vec<(f64, f64)>> = self.sides.iter().map(|side| distribution(side.sample)).collect();
+        for (at, curve) in curves.iter().enumerate() {
+            plot.band(svg, curve, self.band(at), self.colour(at));
+        }
+        for (at, curve) in curves.iter().enumerate() {
+            plot.steps(svg, curve, self.colour(at));
+        }
+        let area = Area { x: area.right() + GAP_PX, ..area };
+        self.heading(svg, area.x, y + 10.0, "Tail", "share of requests slower than this");
+        let most = self.comparison.sides.iter().map(|side| side.count).max().unwrap_or(1) as f64;
+        let plot = Plot { area, x: self.latencies(), y: Axis::log(0.5 / most, 1.0), inks: &self.page.inks };
+        plot.ground(svg, &ns, &share);
+        for (at, curve) in curves.iter().enumerate() {
+            // The last request has none slower than itself; the line ends at the one before it, and falls.
+            let tail: Vec<(f64, f64)> =
+                curve.iter().map(|&(value, share)| (value, (1.0 - share).max(0.25 / most))).collect();
+            plot.steps(svg, &tail, self.colour(at));
+        }
+        area.bottom() + 26.0
+    }
+
+    /// Half the height of the band that the true distribution lies in with 95 % (Dvoretzky, Kiefer and Wolfowitz 1956, with
+    /// the constant of Massart 1990), of as many requests as there are blocks.
+    fn band(&self, side: usize) -> f64 {
+        let known = &self.comparison.sides[side];
+        let independent = match self.sides[side].sample.events() {
+            Some(_) => known.count as f64 / known.block as f64,
+            None => {
+                let intervals = self.sides[side].series.slices().len().max(1) as f64;
+                if known.block > 1 { intervals / known.block as f64 } else { known.count as f64 }
+            }
+        };
+        ((2.0f64 / 0.05).ln() / (2.0 * independent.max(1.0))).sqrt()
+    }
+
+    /// A row for each measure in time, with a point and its intervals for each pair.
+    fn differences(&self, svg: &mut Svg, y: f64) -> f64 {
+        let rows = |pair: &latscope_series::compare::Pair| -> Vec<_> {
+            pair.differences.iter().filter(|row| row.measure != Measure::Chance).copied().collect()
+        };
+        let all: Vec<_> = self.comparison.pairs.iter().flat_map(rows).collect();
+        let ends = all.iter().flat_map(|row| row.joint.or(row.interval).map_or(vec![], |(low, high)| vec![low, high]));
+        let ends: Vec<f64> = ends.chain([0.0]).collect();
+        let (low, high) = (ends.iter().copied().fold(0.0, f64::min), ends.iter().copied().fold(0.0, f64::max));
+        let room = (high - low).max(1.0) * 0.05;
+        let measures = self.comparison.options.quantiles.len() + 1;
+        let row_px = 10.0 + 12.0 * self.comparison.pairs.len() as f64;
+        let what = format!("to {}; thick: 95 %, thin: together with all others", self.names[0]);
+        self.heading(svg, LEFT_PX, y + 10.0, "Difference", &what);
+        let width = self.page.width_px - LEFT_PX - RIGHT_PX - 330.0;
+        let area = Area { x: LEFT_PX, y: y + 18.0, width, height: row_px * measures as f64 };
+        let axis = Axis::linear(low - room, high + room);
+        let plot = Plot { area, x: axis, y: Axis::linear(0.0, 1.0), inks: &self.page.inks };
+        plot.ground_across(svg, &signed);
+        for (nth, pair) in self.comparison.pairs.iter().enumerate() {
+            for (at, row) in rows(pair).iter().enumerate() {
+                let middle = area.y + row_px * at as f64 + 11.0 + 12.0 * nth as f64;
+                if nth == 0 {
+                    svg.text(area.x - 8.0, middle + 4.0, " text-anchor=\"end\"", &row.measure.key());
+                }
+                let ink = self.colour(pair.other);
+                let said = match (row.interval, row.joint) {
+                    (Some(own), Some(joint)) => {
+                        plot.whisker(svg, middle, row.difference(), own, joint, ink);
+                        format!(
+                            "{} [{}, {}]: {}",
+                            signed(row.difference()),
+                            signed(own.0),
+                            signed(own.1),
+                            word(row.finding)
+                        )
+                    }
+                    _ => "too few requests".to_string(),
+                };
+                let name = if self.comparison.pairs.len() > 1 {
+                    format!("{}: ", self.names[pair.other])
+                } else {
+                    String::new()
+                };
+                svg.text(area.right() + 10.0, middle + 4.0, "", &format!("{name}{said}"));
+            }
+        }
+        area.bottom() + 30.0
+    }
+
+    /// The picture in words.
+    fn description(&self, unlike: &[String]) -> Vec<String> {
+        let mut parts = vec![self.page.origin()];
+        parts.extend(unlike.iter().map(|text| format!("unlike: {text}")));
+        parts.extend(self.comparison.pairs.iter().map(|pair| self.comparison.verdict(pair, &self.names)));
+        for (name, side) in self.names.iter().zip(&self.comparison.sides) {
+            parts.push(format!(
+                "{name}: minimum {}, average {}, maximum {}, standard deviation {}",
+                ns(side.min as f64),
+                ns(side.mean),
+                ns(side.max as f64),
+                ns(side.deviation)
+            ));
+        }
+        parts.extend(self.comparison.notes(&self.names));
+        parts.extend(self.page.told());
+        parts
+    }
+}
+
+fn word(finding: Finding) -> &'static str {
+    match finding {
+        Finding::Slower => "slower",
+        Finding::Faster => "faster",
+        Finding::NoDifference => "no difference",
+        Finding::Unsure => "unsure",
+        Finding::TooFew => "too few",
+    }
+}
+
+fn ns(value: f64) -> String {
+    format_duration(value.max(0.0).round() as u64)
+}
+
+fn signed(value: f64) -> String {
+    let sign = match value.round() {
+        value if value < 0.0 => "-",
+        value if value > 0.0 => "+",
+        _ => return "0".into(),
+    };
+    format!("{sign}{}", ns(value.abs()))
+}
+
+/// Every value with the share of requests up to it.
+fn distribution(sample: &Sample) -> Vec<(f64, f64)> {
+    let all = sample.count().max(1) as f64;
+    let mut sum = 0.0;
+    let share = |(value, count): (f64, u64)| {
+        sum += count as f64;
+        (value, sum / all)
+    };
+    sample.distribution().into_iter().map(share).collect()
+}
+
+/// All sides as groups of one series that begins at zero; `None` if no interval fits all.
+fn together(sides: &[CompareSide<'_>], names: &[String]) -> Option<HistogramSeries> {
+    let first = sides.first()?.series.width_ns();
+    let fits = |&width_ns: &u64| sides.iter().all(|side| width_ns.is_multiple_of(side.series.width_ns()));
+    let width_ns = round_multiples(first).find(fits)?;
+    let mut all = HistogramSeries::new(Quantity::Latency, Weight::Count, vec![Field::Job], width_ns);
+    for (side, name) in sides.iter().zip(names) {
+        // From the first event on: the interval in which it lies would begin before it.
+        let series = side.series.rebinned(width_ns)?;
+        let (first, _) = series.range()?;
+        for &interval in series.slices().keys() {
+            let sum = series.at(interval, None);
+            if sum.totals().count > 0 {
+                all.insert(interval - first, vec![name.clone()], &sum.to_sparse()).ok()?;
+            }
+        }
+    }
+    Some(all)
+}

@@ -1,0 +1,172 @@
+//! A plot with two axes of numbers.
+
+use crate::palette::Inks;
+use crate::svg::{Area, Num, Svg, text_width};
+use crate::ticks::round_values;
+use std::fmt::Write;
+
+/// From a number to a place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Axis {
+    from: f64,
+    to: f64,
+    is_log: bool,
+}
+
+impl Axis {
+    pub fn linear(from: f64, to: f64) -> Axis {
+        Axis { from, to: to.max(from + f64::MIN_POSITIVE), is_log: false }
+    }
+
+    /// Both ends above zero.
+    pub fn log(from: f64, to: f64) -> Axis {
+        Axis { from, to, is_log: true }
+    }
+
+    /// From 0 to 1 within the axis.
+    pub fn part(self, value: f64) -> f64 {
+        let part = match self.is_log {
+            true => (value.max(f64::MIN_POSITIVE) / self.from).ln() / (self.to / self.from).ln(),
+            false => (value - self.from) / (self.to - self.from),
+        };
+        part.clamp(0.0, 1.0)
+    }
+
+    /// Round values within the axis, the roundest first; `count` at most are wanted.
+    fn ticks(self, count: usize) -> Vec<f64> {
+        let within = |value: &f64| (self.from..=self.to).contains(value);
+        if self.is_log && self.to <= 1.0 {
+            return (0..12).map(|power| 0.1f64.powi(power)).filter(within).collect();
+        }
+        if self.is_log {
+            let mut ticks: Vec<_> =
+                round_values(false).into_iter().map(|tick| (tick.rank, tick.value as f64)).collect();
+            ticks.retain(|(_, value)| within(value));
+            ticks.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+            return ticks.into_iter().map(|(_, value)| value).collect();
+        }
+        let least = (self.to - self.from) / count as f64;
+        let unit = 10f64.powf(least.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * unit).find(|&step| step >= least);
+        let step = step.unwrap_or(10.0 * unit);
+        let first = (self.from / step).ceil();
+        (0..=count + 1).map(|at| (first + at as f64) * step).filter(within).collect()
+    }
+}
+
+/// A plot.
+pub(super) struct Plot<'a> {
+    pub area: Area,
+    pub x: Axis,
+    pub y: Axis,
+    pub inks: &'a Inks,
+}
+
+impl Plot<'_> {
+    pub fn x_at(&self, value: f64) -> f64 {
+        self.area.x + self.x.part(value) * self.area.width
+    }
+
+    pub fn y_at(&self, value: f64) -> f64 {
+        self.area.bottom() - self.y.part(value) * self.area.height
+    }
+
+    /// Ground, grid and labels of both axes.
+    pub fn ground(&self, svg: &mut Svg, x_label: &dyn Fn(f64) -> String, y_label: &dyn Fn(f64) -> String) {
+        self.ground_across(svg, x_label);
+        let Area { x, width, .. } = self.area;
+        let mut taken: Vec<f64> = Vec::new();
+        for value in self.y.ticks(5) {
+            let y = self.y_at(value);
+            if taken.iter().all(|other| (other - y).abs() >= 15.0) {
+                taken.push(y);
+                svg.put(format_args!(
+                    "<path stroke=\"{}\" d=\"M{} {}h{}\"/>\n",
+                    self.inks.grid,
+                    Num(x),
+                    Num(y),
+                    Num(width)
+                ));
+                svg.text(x - 6.0, y + 4.0, " text-anchor=\"end\"", &y_label(value));
+            }
+        }
+        svg.rect(self.area, &format!(" fill=\"none\" stroke=\"{}\"", self.inks.frame));
+    }
+
+    /// Ground, and grid and labels of the horizontal axis.
+    pub fn ground_across(&self, svg: &mut Svg, label: &dyn Fn(f64) -> String) {
+        svg.rect(self.area, &format!(" fill=\"{}\"", self.inks.plot));
+        let mut taken: Vec<(f64, f64)> = Vec::new();
+        for value in self.x.ticks((self.area.width / 90.0) as usize) {
+            let (x, text) = (self.x_at(value), label(value));
+            let half = text_width(&text, 11.0) / 2.0 + 4.0;
+            if taken.iter().all(|(other, room)| (other - x).abs() >= half + room) {
+                taken.push((x, half));
+                let ink = if value == 0.0 { self.inks.muted } else { self.inks.grid };
+                let (y, height) = (Num(self.area.y), Num(self.area.height));
+                svg.put(format_args!("<path stroke=\"{ink}\" d=\"M{} {y}v{height}\"/>\n", Num(x)));
+                svg.text(x, self.area.bottom() + 14.0, " text-anchor=\"middle\"", &text);
+            }
+        }
+        svg.rect(self.area, &format!(" fill=\"none\" stroke=\"{}\"", self.inks.frame));
+    }
+
+    /// Corners of a line of steps through points of ascending x, no closer than the eye can tell apart.
+    fn corners(&self, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+        let mut corners: Vec<(f64, f64)> = Vec::new();
+        for (at, &(x, y)) in points.iter().enumerate() {
+            let corner = (self.x_at(x), self.y_at(y));
+            let near = corners.last().is_some_and(|last| corner.0 - last.0 < 0.5 && (corner.1 - last.1).abs() < 0.5);
+            if !near || at + 1 == points.len() {
+                corners.push(corner);
+            }
+        }
+        corners
+    }
+
+    /// A line of steps.
+    pub fn steps(&self, svg: &mut Svg, points: &[(f64, f64)], ink: &str) {
+        let mut path = String::new();
+        for (at, (x, y)) in self.corners(points).into_iter().enumerate() {
+            // Writing to a String does not fail.
+            let _ =
+                if at == 0 { write!(path, "M{} {}", Num(x), Num(y)) } else { write!(path, "H{}V{}", Num(x), Num(y)) };
+        }
+        svg.put(format_args!("<path fill=\"none\" stroke=\"{ink}\" stroke-width=\"1.6\" d=\"{path}\"/>\n"));
+    }
+
+    /// The area within `half` of a line of steps.
+    pub fn band(&self, svg: &mut Svg, points: &[(f64, f64)], half: f64, ink: &str) {
+        let shifted = |by: f64| -> Vec<(f64, f64)> {
+            let points = points.iter().map(|&(x, y)| (x, (y + by).clamp(0.0, 1.0)));
+            self.corners(&points.collect::<Vec<_>>())
+        };
+        let mut path = String::new();
+        for (at, (x, y)) in shifted(half).into_iter().enumerate() {
+            let _ =
+                if at == 0 { write!(path, "M{} {}", Num(x), Num(y)) } else { write!(path, "H{}V{}", Num(x), Num(y)) };
+        }
+        for (x, y) in shifted(-half).into_iter().rev() {
+            let _ = write!(path, "V{}H{}", Num(y), Num(x));
+        }
+        svg.put(format_args!("<path fill=\"{ink}\" fill-opacity=\"0.18\" d=\"{path}z\"/>\n"));
+    }
+
+    /// A point with a thick and a thin interval at a height.
+    pub fn whisker(&self, svg: &mut Svg, y: f64, value: f64, own: (f64, f64), joint: (f64, f64), ink: &str) {
+        for ((low, high), width) in [(joint, 1.2), (own, 3.6)] {
+            let (low, high) = (self.x_at(low), self.x_at(high));
+            svg.put(format_args!(
+                "<path stroke=\"{ink}\" stroke-width=\"{width}\" d=\"M{} {}H{}\"/>\n",
+                Num(low),
+                Num(y),
+                Num(high.max(low + 1.0))
+            ));
+        }
+        let x = Num(self.x_at(value));
+        let (fill, y) = (self.inks.halo, Num(y));
+        svg.put(format_args!(
+            "<circle cx=\"{x}\" cy=\"{y}\" r=\"3.6\" fill=\"{fill}\" stroke=\"{ink}\" stroke-width=\"1.8\"/>\n"
+        ));
+    }
+}

@@ -1,0 +1,93 @@
+//! Every single request, with minimum, average, maximum and standard deviation, in one range of latencies for all sides.
+
+use super::plot::{Axis, Plot};
+use super::{GAP_PX, LEFT_PX, PLOT_PX, Picture, RIGHT_PX, ns};
+use crate::svg::{Area, Num, Svg};
+use latscope_event::format_count;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// Requests closer than this on the picture are one point.
+const POINT_PX: f64 = 1.5;
+
+impl Picture<'_> {
+    /// Draws a plot for each side, two beside each other; returns where they end.
+    pub(super) fn requests(&self, svg: &mut Svg, y: f64) -> f64 {
+        let known = || self.sides.iter().map(|side| side.sample.events());
+        if known().all(|events| events.is_none()) {
+            return y;
+        }
+        self.heading(svg, LEFT_PX, y + 10.0, "Requests", "each in the order of time, on one linear axis");
+        let width = (self.page.width_px - LEFT_PX - RIGHT_PX - GAP_PX) / 2.0;
+        let most = self.comparison.sides.iter().map(|side| side.max).max().unwrap_or(1) as f64;
+        let (mut bottom, mut place) = (y, 0);
+        for (at, events) in known().enumerate() {
+            let Some(events) = events else { continue };
+            let x = LEFT_PX + if place % 2 == 1 { width + GAP_PX } else { 0.0 };
+            if place % 2 == 0 && place > 0 {
+                bottom += PLOT_PX + 62.0;
+            }
+            let area = Area { x, y: bottom + 52.0, width, height: PLOT_PX };
+            let (x, y) = (Axis::linear(0.0, events.len() as f64), Axis::linear(0.0, most * 1.05));
+            self.scatter(svg, at, events, &Plot { area, x, y, inks: &self.page.inks });
+            place += 1;
+        }
+        bottom + 52.0 + PLOT_PX + 24.0
+    }
+
+    fn scatter(&self, svg: &mut Svg, at: usize, events: &[u64], plot: &Plot<'_>) {
+        let (side, area, inks) = (&self.comparison.sides[at], plot.area, plot.inks);
+        let (min, max) = (side.min as f64, side.max as f64);
+        let muted = format!(" fill=\"{}\"", inks.muted);
+        self.heading(svg, area.x, area.y - 20.0, &self.names[at], "by request number");
+        let said = format!(
+            "minimum {}, average {}, maximum {}, standard deviation {}",
+            ns(min),
+            ns(side.mean),
+            ns(max),
+            ns(side.deviation)
+        );
+        svg.text(area.x, area.y - 5.0, &muted, &said);
+        plot.ground(svg, &|number| format_count(number.max(0.0) as u64), &ns);
+        let mut band = |low: f64, high: f64, style: &str| {
+            let (top, bottom) = (plot.y_at(high), plot.y_at(low));
+            svg.rect(Area { y: top, height: bottom - top, ..area }, style);
+        };
+        band(min, side.mean, &format!(" fill=\"{}\" fill-opacity=\"0.16\"", inks.groups[0]));
+        band(side.mean, max, &format!(" fill=\"{}\" fill-opacity=\"0.16\"", inks.groups[2]));
+        let deviation = side.deviation;
+        band(
+            (side.mean - deviation).max(0.0),
+            side.mean + deviation,
+            &format!(" fill=\"{}\" fill-opacity=\"0.22\"", inks.mean),
+        );
+        let mut path = String::new();
+        for (x, y) in points(events, plot) {
+            let _ = write!(path, "M{} {}h0", Num(x), Num(y));
+        }
+        let ink = self.colour(at);
+        svg.put(format_args!(
+            "<path fill=\"none\" stroke=\"{ink}\" stroke-width=\"2.4\" stroke-linecap=\"round\" stroke-opacity=\"0.8\" d=\"{path}\"/>\n"
+        ));
+        let y = Num(plot.y_at(side.mean));
+        svg.put(format_args!(
+            "<path stroke=\"{}\" stroke-width=\"1.6\" d=\"M{} {y}h{}\"/>\n",
+            inks.mean,
+            Num(area.x),
+            Num(area.width)
+        ));
+    }
+}
+
+/// Where the points lie; those that would cover each other are one.
+fn points(events: &[u64], plot: &Plot<'_>) -> Vec<(f64, f64)> {
+    let mut taken = BTreeSet::new();
+    let mut points = Vec::new();
+    for (number, &latency) in events.iter().enumerate() {
+        let (x, y) = (plot.x_at(number as f64), plot.y_at(latency as f64));
+        if taken.insert(((x / POINT_PX) as i64, (y / POINT_PX) as i64)) {
+            points.push((x, y));
+        }
+    }
+    points
+}

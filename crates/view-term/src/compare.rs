@@ -1,0 +1,182 @@
+//! A comparison as a table, CSV and JSON.
+
+use crate::table::csv_line;
+use crate::{Align, Line, Table, cell};
+use latscope_event::{format_count, format_duration};
+use latscope_series::compare::{Comparison, Difference, Finding, Measure, Pair};
+
+/// A comparison with what its readers have to know.
+#[derive(Clone, Debug)]
+pub struct CompareTable<'a> {
+    /// What was found.
+    pub comparison: &'a Comparison,
+    /// The names of the sides.
+    pub names: &'a [String],
+    /// What makes the sides unlike each other beside their latency.
+    pub unlike: &'a [String],
+}
+
+/// The word for a finding.
+fn word(finding: Finding) -> &'static str {
+    match finding {
+        Finding::Slower => "slower",
+        Finding::Faster => "faster",
+        Finding::NoDifference => "no difference",
+        Finding::Unsure => "unsure",
+        Finding::TooFew => "too few",
+    }
+}
+
+fn ns(value: f64) -> String {
+    format_duration(value.max(0.0).round() as u64)
+}
+
+fn signed(value: f64) -> String {
+    format!("{}{}", if value < 0.0 { "-" } else { "+" }, ns(value.abs()))
+}
+
+impl CompareTable<'_> {
+    /// What is unlike, a table for each pair, the verdicts, how they were made.
+    pub fn lines(&self, columns: usize) -> Vec<Line> {
+        let wrap = |text: &str| cell::wrap(text, columns);
+        let mut lines: Vec<Line> = self.unlike.iter().flat_map(|text| wrap(&format!("unlike: {text}"))).collect();
+        for pair in &self.comparison.pairs {
+            if !lines.is_empty() {
+                lines.push(Line::default());
+            }
+            let mut table = self.table(pair);
+            lines.push(table.heading(columns));
+            lines.extend(table.take_lines(columns));
+        }
+        lines.push(Line::default());
+        lines.extend(self.verdicts().iter().flat_map(|verdict| wrap(verdict)));
+        lines.extend(self.comparison.notes(self.names).iter().flat_map(|note| wrap(&format!("note: {note}"))));
+        lines
+    }
+
+    /// A sentence for each pair.
+    pub fn verdicts(&self) -> Vec<String> {
+        self.comparison.pairs.iter().map(|pair| self.comparison.verdict(pair, self.names)).collect()
+    }
+
+    fn name(&self, side: usize) -> &str {
+        self.names.get(side).map_or("?", String::as_str)
+    }
+
+    fn table(&self, pair: &Pair) -> Table {
+        let confidence = (self.comparison.options.confidence * 1e4).round() / 100.0;
+        let right = |title: &str| (title.to_string(), Align::Right);
+        let titles = [
+            (String::new(), Align::Left),
+            right(self.name(0)),
+            right(self.name(pair.other)),
+            right("difference"),
+            right(""),
+            right(&format!("{confidence}% interval")),
+            (String::new(), Align::Left),
+        ];
+        let mut table = Table::new(titles);
+        let sides = [&self.comparison.sides[0], &self.comparison.sides[pair.other]];
+        let mut plain = |title: &str, texts: [String; 2]| {
+            table.push([title.to_string()].into_iter().chain(texts).collect());
+        };
+        plain("count", sides.map(|side| format_count(side.count)));
+        plain("min", sides.map(|side| ns(side.min as f64)));
+        plain("max", sides.map(|side| ns(side.max as f64)));
+        plain("sd", sides.map(|side| ns(side.deviation)));
+        for row in &pair.differences {
+            table.push(texts(row));
+        }
+        table
+    }
+
+    /// Names and numbers of a row: nanoseconds, or a part of one for the chance.
+    fn numbers(row: &Difference) -> Vec<(String, Option<f64>)> {
+        let unit = if row.measure == Measure::Chance { "" } else { "_ns" };
+        let (low, high) = row.interval.unzip();
+        let (joint_low, joint_high) = row.joint.unzip();
+        [
+            ("base", Some(row.base)),
+            ("other", Some(row.other)),
+            ("difference", Some(row.difference())),
+            ("low", low),
+            ("high", high),
+            ("joint_low", joint_low),
+            ("joint_high", joint_high),
+        ]
+        .map(|(key, value)| (format!("{key}{unit}"), value))
+        .to_vec()
+    }
+
+    /// A line for each measure of each pair, base units.
+    pub fn csv(&self) -> String {
+        let keys = "other,base,measure,base_value,other_value,difference,low,high,joint_low,joint_high,finding";
+        let mut text = csv_line(keys.split(','));
+        for pair in &self.comparison.pairs {
+            for row in &pair.differences {
+                let key = row.measure.key();
+                let numbers =
+                    Self::numbers(row).into_iter().map(|(_, value)| value.map_or(String::new(), |v| v.to_string()));
+                let numbers: Vec<String> = numbers.collect();
+                let head = [self.name(pair.other), self.name(0), &key].into_iter();
+                text += &csv_line(head.chain(numbers.iter().map(String::as_str)).chain([word(row.finding)]));
+            }
+        }
+        text
+    }
+
+    /// An object: `sides`, `differences`, `verdicts`, `unlike`, `notes`; base units.
+    pub fn json(&self) -> String {
+        use serde_json::{Map, Value, json};
+        let options = &self.comparison.options;
+        let sides = self.comparison.sides.iter().enumerate().map(|(at, side)| {
+            let mut object = Map::new();
+            let mut put = |key: &str, value: Value| object.insert(key.into(), value);
+            put("name", self.name(at).into());
+            put("count", side.count.into());
+            put("min_ns", side.min.into());
+            put("mean_ns", side.mean.into());
+            put("sd_ns", side.deviation.into());
+            for (&quantile, &value) in options.quantiles.iter().zip(&side.quantiles) {
+                put(&format!("{}_ns", Measure::Quantile(quantile).key().replace('.', "_")), value.into());
+            }
+            put("max_ns", side.max.into());
+            put("block", side.block.into());
+            Value::Object(object)
+        });
+        let rows = self.comparison.pairs.iter().flat_map(|pair| pair.differences.iter().map(move |row| (pair, row)));
+        let rows = rows.map(|(pair, row)| {
+            let mut object = Map::new();
+            object.insert("other_side".into(), self.name(pair.other).into());
+            object.insert("base_side".into(), self.name(0).into());
+            object.insert("measure".into(), row.measure.key().into());
+            Self::numbers(row).into_iter().for_each(|(key, value)| drop(object.insert(key, value.into())));
+            object.insert("finding".into(), word(row.finding).into());
+            Value::Object(object)
+        });
+        let all = json!({
+            "sides": sides.collect::<Vec<_>>(),
+            "differences": rows.collect::<Vec<_>>(),
+            "verdicts": self.verdicts(),
+            "unlike": self.unlike,
+            "notes": self.comparison.notes(self.names),
+            "confidence": options.confidence,
+            "certainty": options.certainty,
+            "rounds": options.rounds,
+            "seed": options.seed,
+        });
+        format!("{all}\n")
+    }
+}
+
+fn texts(row: &Difference) -> Vec<String> {
+    let chance = row.measure == Measure::Chance;
+    let percent = |value: f64| format!("{:.1}%", 100.0 * value);
+    let value = |value: f64| if chance { percent(value) } else { ns(value) };
+    let change = |value: f64| if chance { format!("{:+.1}%", 100.0 * value) } else { signed(value) };
+    let part =
+        if chance || row.base <= 0.0 { String::new() } else { format!("{:+.1}%", 100.0 * row.difference() / row.base) };
+    let interval = row.interval.map_or("-".into(), |(low, high)| format!("[{}, {}]", change(low), change(high)));
+    let title = if chance { "slower than base".into() } else { row.measure.key() };
+    vec![title, value(row.base), value(row.other), change(row.difference()), part, interval, word(row.finding).into()]
+}
