@@ -26,6 +26,9 @@ fn furnish(folder: &Path) {
     write("perf.data", &unpacked("perf_data/block_mixed.data.zst"));
     write("out.txt.gz", &std::fs::read(testdata("perf_script/story_2s.txt.gz")).expect("the trace is there"));
     write("out.lat_us", &unpacked("two_columns/out.lat_us.gz"));
+    for (packed, name) in [("compare/volA.txt", "gp2.txt"), ("compare/volB.txt", "gp3.txt")] {
+        write(name, &unpacked(packed));
+    }
     let (data, run) = (folder.join("perf.data"), folder.join("run.lat"));
     // As perf script --header begins, from which the time of day is known.
     let header = b"# captured on    : Sat Nov 21 10:32:07 2026\n# time of last sample : 2288.609000\n";

@@ -4,6 +4,7 @@
 
 mod cli;
 mod combinations;
+mod compare;
 mod examples;
 mod generator;
 mod golden;

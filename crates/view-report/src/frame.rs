@@ -13,8 +13,7 @@ const LEFT_PX: f64 = 84.0;
 const RIGHT_PX: f64 = 26.0;
 /// Room that head, legend and notes need at least.
 const LEAST_PX: f64 = 620.0;
-/// A point of a percentile line stands for columns of at least this width together.
-const LINE_PX: u32 = 8;
+
 /// Distance between labels.
 const LABEL_PX: f64 = 84.0;
 const STRIP_PX: f64 = 38.0;
@@ -45,6 +44,8 @@ pub(crate) struct FrameWish {
     pub width_px: u32,
     /// A column is at most so wide.
     pub column_px: u32,
+    /// A point of a percentile line stands for columns of at least this width together.
+    pub line_px: u32,
     /// Whether a filter chose the events: silence at either end is then no part of the picture.
     pub filtered: bool,
 }
@@ -60,6 +61,7 @@ pub(crate) struct Strip<'a> {
 pub(crate) struct Frame {
     pub columns: Columns,
     pub column_px: u32,
+    line_px: u32,
     pub width_ns: u64,
     /// Width of the intervals that were given, when they had to be merged to fit.
     pub merged_from_ns: Option<u64>,
@@ -106,6 +108,7 @@ pub(crate) fn fitted<'a>(
     let frame = Frame {
         columns,
         column_px: (wish.width_px / columns.count.max(1)).clamp(1, wish.column_px),
+        line_px: wish.line_px,
         width_ns,
         merged_from_ns: (width_ns != given_ns).then_some(given_ns),
         zero_ns: span.map_or(start, |(from, _)| from),
@@ -205,7 +208,7 @@ impl Frame {
 
     /// How many columns share a point of a percentile line: where columns are narrow, they hold too little for one.
     pub fn line_columns(&self) -> u32 {
-        LINE_PX.div_ceil(self.column_px)
+        self.line_px.div_ceil(self.column_px)
     }
 
     /// Faint vertical lines at the ticks.

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  latscope compare t.lat today.lat
-  latscope compare t.lat today.lat --names before,after -o c.svg    # the picture, and the verdict
-  latscope compare t.lat today.lat --filter 'kind = read' --json | jq .verdicts
-  latscope compare t.lat today.lat --fail-if 'p99 > 10% or mean > 1ms'";
+  latscope compare run.lat today.lat
+  latscope compare run.lat today.lat --names before,after -o c.svg    # the picture, and the verdict
+  latscope compare run.lat today.lat --filter 'kind = read' --json | jq .verdicts
+  latscope compare run.lat today.lat --fail-if 'p99 > 10% or mean > 1ms'";
 
 /// Whether one trace is slower than another, by how much, and how sure that is. Each is compared with the first.
 #[derive(Args, Debug)]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Interval, Quantity, SeriesBuilder, Weight};
+use crate::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
 use latscope_event::{Batch, Field};
 use proptest::prelude::*;
 
@@ -71,4 +71,197 @@ fn five_percent_are_told_apart_by_a_thousand_requests() {
     assert!(found >= 95, "{found} of 100");
     let slower = |row: &Difference| row.finding != Finding::Faster;
     assert!((0..20).all(|seed| one(seed).pairs[0].differences.iter().all(slower)), "never the wrong way around");
+}
+
+/// What the text books say, computed anew.
+fn nearest_rank(values: &[u64], quantile: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted[((quantile * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len()) - 1] as f64
+}
+
+fn close(found: f64, truth: f64) -> bool {
+    (found - truth).abs() <= 1e-9 * truth.abs().max(1.0)
+}
+
+proptest! {
+    #[test]
+    fn numbers_are_those_of_the_events(
+        a in proptest::collection::vec((0u32..40, any::<u64>()).prop_map(|(bits, value)| value >> (24 + bits)), 1..60),
+        b in proptest::collection::vec((0u32..40, any::<u64>()).prop_map(|(bits, value)| value >> (24 + bits)), 1..60),
+    ) {
+        let options = CompareOptions { quantiles: vec![0.9, 0.5], rounds: 100, ..CompareOptions::default() };
+        let found = compare(&[Sample::of_events(a.clone()), Sample::of_events(b.clone())], &options).unwrap();
+        for (side, values) in found.sides.iter().zip([&a, &b]) {
+            let mean = values.iter().map(|&value| value as f64).sum::<f64>() / values.len() as f64;
+            let squares = values.iter().map(|&value| (value as f64 - mean).powi(2)).sum::<f64>();
+            prop_assert_eq!(&side.quantiles, &vec![nearest_rank(values, 0.5), nearest_rank(values, 0.9)]);
+            prop_assert!(close(side.mean, mean) && close(side.deviation, (squares / values.len() as f64).sqrt()));
+            prop_assert_eq!((side.count, side.min, side.max), (values.len() as u64, *values.iter().min().unwrap(), *values.iter().max().unwrap()));
+        }
+        let wins: f64 = a.iter().flat_map(|a| b.iter().map(move |b| match b.cmp(a) {
+            std::cmp::Ordering::Greater => 1.0,
+            std::cmp::Ordering::Equal => 0.5,
+            std::cmp::Ordering::Less => 0.0,
+        })).sum();
+        let chance = found.pairs[0].differences.last().unwrap();
+        prop_assert!(chance.measure == Measure::Chance && close(chance.other, wins / (a.len() * b.len()) as f64));
+    }
+}
+
+#[test]
+fn intervals_are_as_wide_as_theory_says() {
+    let mut random = Lcg(7);
+    let mut normal = |count: usize| -> Vec<u64> { (0..count).map(|_| (1e6 + 1e5 * random.normal()) as u64).collect() };
+    let (a, b) = (normal(4000), normal(2000));
+    let found = compared(a, b, 3);
+    let row = |measure| *found.pairs[0].differences.iter().find(|row| row.measure == measure).unwrap();
+    // The standard errors of a mean, and of a median of normal values.
+    let error = 1e5 * (1.0 / 4000.0 + 1.0 / 2000.0f64).sqrt();
+    for (measure, error) in [(Measure::Mean, error), (Measure::Quantile(0.5), 1.2533 * error)] {
+        let (low, high) = row(measure).interval.unwrap();
+        let (wide, narrow) = (row(measure).joint.unwrap(), (low, high));
+        assert!(((high - low) / (2.0 * 1.96 * error) - 1.0).abs() < 0.15, "{measure:?}: {low} {high} {error}");
+        assert!(wide.0 <= narrow.0 && wide.1 >= narrow.1);
+    }
+}
+
+/// The same events as a series of intervals of a second.
+fn series(values: &[u64]) -> HistogramSeries {
+    let mut builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), Interval::Fixed(1_000_000_000));
+    let mut batch = Batch::new(builder.fields());
+    for (at, &value) in values.iter().enumerate() {
+        batch.push_i64(Field::Time, at as i64 * 10_000_000);
+        batch.push_u64(Field::Latency, value);
+        batch.end_row();
+    }
+    builder.add(&batch, None);
+    builder.finish()
+}
+
+#[test]
+fn histograms_tell_the_same_within_their_buckets() {
+    let (a, b) = (target(1, 20_000, 1.0, 0.0), target(2, 20_000, 1.1, 0.0));
+    let options = CompareOptions { rounds: 500, ..CompareOptions::default() };
+    let events = compare(&[Sample::of_events(a.clone()), Sample::of_events(b.clone())], &options).unwrap();
+    let buckets = [Sample::of_series(&series(&a)), Sample::of_series(&series(&b))];
+    let mixed = [Sample::of_events(a.clone()), Sample::of_series(&series(&b))];
+    for samples in [&buckets, &mixed] {
+        let found = compare(samples, &options).unwrap();
+        assert!(!found.exact && events.exact);
+        for (found, truth) in found.pairs[0].differences.iter().zip(&events.pairs[0].differences) {
+            let bucket = truth.base.max(truth.other) / 64.0;
+            assert!((found.other - truth.other).abs() <= bucket, "{found:?} {truth:?}");
+            // Buckets make some less sure, of the few requests of the tail above all; nothing becomes surer.
+            let tail = found.measure == Measure::Quantile(0.999) && found.finding == Finding::Unsure;
+            assert!(found.finding == truth.finding || tail, "{found:?} {truth:?}");
+        }
+    }
+    // One in a hundred is less than what a bucket can hide.
+    let near: Vec<u64> = a.iter().map(|value| value + value / 100).collect();
+    let found = compare(&[Sample::of_series(&series(&a)), Sample::of_series(&series(&near))], &options).unwrap();
+    let timed = found.pairs[0].differences.iter().filter(|row| row.measure != Measure::Chance);
+    assert!(timed.into_iter().all(|row| row.finding != Finding::Slower));
+}
+
+#[test]
+fn few_intervals_and_many_events_work_as_well() {
+    let few =
+        [Sample::of_series(&series(&target(1, 900, 1.0, 0.0))), Sample::of_series(&series(&target(2, 900, 1.5, 0.0)))];
+    assert!(differs(&compare(&few, &CompareOptions::default()).unwrap()));
+    let many = Sample::EVENTS + 1;
+    let many = [Sample::of_events(target(1, many, 1.0, 0.0)), Sample::of_events(target(2, many, 1.0, 0.0))];
+    let found = compare(&many, &CompareOptions { rounds: 100, ..CompareOptions::default() }).unwrap();
+    assert!(!found.exact && found.pairs[0].differences[0].interval.is_some());
+}
+
+#[test]
+fn the_same_seed_gives_the_same() {
+    let (a, b) = (target(1, 500, 1.0, 0.0), target(2, 500, 1.0, 0.0));
+    assert_eq!(compared(a.clone(), b.clone(), 5), compared(a.clone(), b.clone(), 5));
+    assert_ne!(compared(a.clone(), b.clone(), 5).pairs, compared(a, b, 6).pairs);
+}
+
+#[test]
+fn verdicts_are_sentences() {
+    let names: Vec<String> = ["gp2", "gp3"].map(String::from).into();
+    use Finding::{Faster, NoDifference, Slower, TooFew, Unsure};
+    let row = |measure, base: f64, other: f64, finding| Difference {
+        measure,
+        base,
+        other,
+        interval: (finding != TooFew).then_some((other - base - 15e3, other - base + 15e3)),
+        joint: None,
+        finding,
+    };
+    let told = |findings: [Finding; 4], others: [f64; 4]| {
+        let measures = [Measure::Quantile(0.5), Measure::Quantile(0.99), Measure::Mean, Measure::Chance];
+        let bases = [400e3, 900e3, 450e3, 0.5];
+        let rows = (0..4).map(|at| row(measures[at], bases[at], others[at], findings[at])).collect();
+        let pair = Pair { other: 1, differences: rows };
+        let (sides, pairs) = (Vec::new(), Vec::new());
+        Comparison { options: CompareOptions::default(), sides, pairs, exact: true }.verdict(&pair, &names)
+    };
+    for (findings, others, sentence) in [
+        (
+            [Slower, NoDifference, Slower, Slower],
+            [560e3, 910e3, 600e3, 0.8],
+            "gp3 is slower than gp2 at the median by 160us [145us, 175us] (+40 %), on the average by 150us [135us, 165us] \
+             (+33 %); no difference at p99.",
+        ),
+        (
+            [Faster, Slower, Unsure, NoDifference],
+            [360e3, 990e3, 451e3, 0.5],
+            "gp3 is slower than gp2 at p99 by 90us [75us, 105us] (+10 %), but faster at the median by 40us [25us, 55us] \
+             (-10 %); no difference on the average.",
+        ),
+        (
+            [NoDifference, TooFew, NoDifference, NoDifference],
+            [401e3, 990e3, 451e3, 0.5],
+            "No difference between gp2 and gp3 was found (at the median it is between -14us and +16us); too few requests to \
+             tell for p99.",
+        ),
+        (
+            [NoDifference, NoDifference, NoDifference, Slower],
+            [401e3, 990e3, 451e3, 0.6],
+            "gp3 is slower than gp2 more often than not, 60 of 100 times; no difference at the median, at p99, on the average.",
+        ),
+        ([TooFew; 4], [401e3, 990e3, 451e3, 0.5], "gp3 and gp2 have too few requests to be told apart."),
+    ] {
+        assert_eq!(told(findings, others), sentence);
+    }
+}
+
+#[test]
+fn limits_hold_for_sure_only() {
+    let found = compared(target(1, 1000, 1.0, 0.0), target(2, 1000, 1.2, 0.0), 1);
+    let exceeded = |text: &str| Limit::parse(text).unwrap().exceeded(&found.pairs[0]).count();
+    assert_eq!((exceeded("p50 > 10%"), exceeded("p50 > 30us or p90 > 1us"), exceeded("p50 > 0%")), (1, 2, 1));
+    // Twenty percent slower, but not surely more than nineteen and a half; and of the 99.9th nobody knows.
+    assert_eq!((exceeded("p50 > 19.5%"), exceeded("p50 > 1ms"), exceeded("p99.9 > 0%")), (0, 0, 0));
+    for (text, part) in [
+        ("p99", "is no limit"),
+        ("p99 > 5", "5 needs a unit"),
+        ("max > 5ms", "neither mean nor a percentile"),
+        ("p100 > 5ms", "neither mean nor a percentile"),
+        ("mean > x%", "no percentage"),
+    ] {
+        let message = Limit::parse(text).unwrap_err();
+        assert!(message.contains(part), "{text}: {message}");
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    let sample = || Sample::of_events(vec![1, 2, 3]);
+    let with = |options: CompareOptions| compare(&[sample(), sample()], &options);
+    assert_eq!(compare(&[sample()], &CompareOptions::default()), Err(CompareError::OneSide));
+    let empty = compare(&[sample(), Sample::of_events(Vec::new())], &CompareOptions::default());
+    assert_eq!(empty, Err(CompareError::Empty(1)));
+    assert_eq!(with(CompareOptions { rounds: 5, ..CompareOptions::default() }), Err(CompareError::Options));
+    assert_eq!(with(CompareOptions { quantiles: vec![1.0], ..CompareOptions::default() }), Err(CompareError::Options));
+    assert_eq!(with(CompareOptions { certainty: f64::NAN, ..CompareOptions::default() }), Err(CompareError::Options));
+    // Three requests tell nothing, and say so.
+    let few = with(CompareOptions::default()).unwrap();
+    assert!(few.pairs[0].differences.iter().all(|row| row.finding == Finding::TooFew));
 }

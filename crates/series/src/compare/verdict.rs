@@ -47,30 +47,15 @@ impl Comparison {
         let none: Vec<String> = none.map(|row| row.measure.place()).collect();
         let mut sentence = match (parts.is_empty(), none.is_empty()) {
             (true, true) => format!("{other} and {base} have too few requests to be told apart"),
-            (true, false) => self.unlocated(pair, base, other),
+            (true, false) => unlocated(pair, base, other, &none.join(", ")),
             (false, true) => format!("{other} is {}", parts.join(", but ")),
             (false, false) => format!("{other} is {}; no difference {}", parts.join(", but "), none.join(", ")),
         };
         let few: Vec<String> = with(Finding::TooFew).map(|row| row.measure.key()).collect();
-        if !few.is_empty() && !(none.is_empty() && parts.is_empty()) {
+        if !few.is_empty() && none.len() + parts.len() > 0 {
             sentence += &format!("; too few requests to tell for {}", few.join(", "));
         }
         sentence + "."
-    }
-
-    /// Where no percentile and no mean differs: whether requests do on the whole, or how large a difference may still be.
-    fn unlocated(&self, pair: &Pair, base: &str, other: &str) -> String {
-        let found = |row: &&Difference| matches!(row.finding, Finding::Slower | Finding::Faster);
-        if let Some(row) = pair.differences.iter().find(found) {
-            let (word, part) =
-                if row.finding == Finding::Slower { ("slower", row.other) } else { ("faster", 1.0 - row.other) };
-            return format!("{other} is {word} than {base} more often than not, {:.0} of 100 times", 100.0 * part);
-        }
-        let known = pair.differences.iter().find_map(|row| Some((row.measure.place(), row.interval?)));
-        let within = known.map_or(String::new(), |(place, (low, high))| {
-            format!(" ({place} it is between {} and {})", signed(low), signed(high))
-        });
-        format!("No difference between {base} and {other} was found{within}")
     }
 
     /// What has to be known about how the numbers were made.
@@ -97,6 +82,24 @@ impl Comparison {
         }
         notes
     }
+}
+
+/// Where no percentile and no mean differs: whether requests do on the whole, or how large a difference may still be.
+fn unlocated(pair: &Pair, base: &str, other: &str, none: &str) -> String {
+    let found = |row: &&Difference| matches!(row.finding, Finding::Slower | Finding::Faster);
+    if let Some(row) = pair.differences.iter().find(found) {
+        let (word, part) =
+            if row.finding == Finding::Slower { ("slower", row.other) } else { ("faster", 1.0 - row.other) };
+        return format!(
+            "{other} is {word} than {base} more often than not, {:.0} of 100 times; no difference {none}",
+            100.0 * part
+        );
+    }
+    let known = pair.differences.iter().find_map(|row| Some((row.measure.place(), row.interval?)));
+    let within = known.map_or(String::new(), |(place, (low, high))| {
+        format!(" ({place} it is between {} and {})", signed(low), signed(high))
+    });
+    format!("No difference between {base} and {other} was found{within}")
 }
 
 /// `at the median by 160us [143us, 174us] (+46 %)`.

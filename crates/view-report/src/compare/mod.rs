@@ -102,7 +102,9 @@ impl Picture<'_> {
     fn verdicts(&self, svg: &mut Svg, y: f64, unlike: &[String]) -> f64 {
         let mut y = y + 6.0;
         let mut put = |text: &str, size: f64, style: &str| {
-            for line in wrapped(text, self.page.letters(size), 3) {
+            // Bold letters are wider.
+            let letters = self.page.letters(if style.contains("bold") { size * 1.15 } else { size });
+            for line in wrapped(text, letters, 4) {
                 svg.text(20.0, y, &format!(" font-size=\"{size}\"{style}"), &line);
                 y += size + 5.0;
             }
@@ -167,7 +169,10 @@ impl Picture<'_> {
             max_tooltips: 300,
             ..HeatmapOptions::default()
         };
-        panels(svg, y + 18.0, &series.fitted(COLUMNS), &options)
+        // A point of a line needs some hundred events for a p99.
+        let fewest = self.comparison.sides.iter().map(|side| side.count).min().unwrap_or(1).max(1);
+        let line_px = (u64::from(width) * 120).div_ceil(fewest).clamp(8, u64::from(width) / 5) as u32;
+        panels(svg, y + 18.0, &series.fitted(COLUMNS), &options, line_px)
     }
 
     /// The axis of latencies that all distributions share, to the right.

@@ -17,7 +17,9 @@ impl Picture<'_> {
         if known().all(|events| events.is_none()) {
             return y;
         }
-        self.heading(svg, LEFT_PX, y + 10.0, "Requests", "each in the order of time, on one linear axis");
+        let what = "each in the order of time; blue ground: from minimum to average, green: to maximum, grey: average ± 1 standard \
+                    deviation";
+        self.heading(svg, LEFT_PX, y + 10.0, "Requests", what);
         let width = (self.page.width_px - LEFT_PX - RIGHT_PX - GAP_PX) / 2.0;
         let most = self.comparison.sides.iter().map(|side| side.max).max().unwrap_or(1) as f64;
         let (mut bottom, mut place) = (y, 0);
@@ -59,7 +61,7 @@ impl Picture<'_> {
         band(
             (side.mean - deviation).max(0.0),
             side.mean + deviation,
-            &format!(" fill=\"{}\" fill-opacity=\"0.22\"", inks.mean),
+            &format!(" fill=\"{}\" fill-opacity=\"0.25\"", inks.muted),
         );
         let mut path = String::new();
         for (x, y) in points(events, plot) {
@@ -72,7 +74,7 @@ impl Picture<'_> {
         let y = Num(plot.y_at(side.mean));
         svg.put(format_args!(
             "<path stroke=\"{}\" stroke-width=\"1.6\" d=\"M{} {y}h{}\"/>\n",
-            inks.mean,
+            inks.text,
             Num(area.x),
             Num(area.width)
         ));

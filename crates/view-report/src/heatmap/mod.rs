@@ -107,6 +107,8 @@ pub enum HeatmapError {
     Size,
 }
 
+/// A point of a percentile line stands for columns of at least this width together.
+const LINE_PX: u32 = 8;
 /// A cell is at most so wide.
 const COLUMN_PX: u32 = 48;
 /// Panels beyond this many are merged into the last one.
@@ -165,10 +167,11 @@ pub fn heatmap(
     contexts: &[Context],
     options: &HeatmapOptions,
 ) -> Result<String, HeatmapError> {
-    with_picture(series, contexts, options, None, |picture| picture.draw())
+    with_picture(series, contexts, options, None, LINE_PX, |picture| picture.draw())
 }
 
-/// Draws the key, a panel for each group in this order, and the time axis below `y`, as part of a larger picture; returns
+/// Draws the key, a panel for each group in this order, and the time axis below `y`, as part of a larger picture. A point of a
+/// percentile line stands for `line_px` at least. Returns
 /// where they end.
 ///
 /// # Errors
@@ -178,9 +181,10 @@ pub(crate) fn panels(
     y: f64,
     series: &HistogramSeries,
     options: &HeatmapOptions,
+    line_px: u32,
 ) -> Result<f64, HeatmapError> {
     let facets = Facets::in_order(series);
-    with_picture(series, &[], options, Some(facets), |picture| {
+    with_picture(series, &[], options, Some(facets), line_px, |picture| {
         let mut y = picture.legend(svg, y);
         for panel in &picture.panels {
             y = picture.panel(svg, panel, y);
@@ -194,10 +198,11 @@ fn with_picture<T>(
     contexts: &[Context],
     options: &HeatmapOptions,
     facets: Option<Facets>,
+    line_px: u32,
     draw: impl FnOnce(&Picture<'_>) -> T,
 ) -> Result<T, HeatmapError> {
     options.check(series.quantity)?;
-    let wish = FrameWish { width_px: options.width, column_px: COLUMN_PX, filtered: options.filter.is_some() };
+    let wish = FrameWish { width_px: options.width, column_px: COLUMN_PX, line_px, filtered: options.filter.is_some() };
     let (series, frame) = frame::fitted(series, contexts, &wish);
     let facets = facets.unwrap_or_else(|| match options.facet && !series.by.is_empty() {
         true => Facets::by_group(&series, PANELS),

@@ -115,7 +115,8 @@ pub fn percentiles(
     options: &PercentilesOptions,
 ) -> Result<String, PercentilesError> {
     options.check()?;
-    let wish = FrameWish { width_px: options.width, column_px: options.width, filtered: options.filter.is_some() };
+    let wish =
+        FrameWish { width_px: options.width, column_px: options.width, line_px: 1, filtered: options.filter.is_some() };
     let (series, frame) = frame::fitted(series, contexts, &wish);
     let page = Page {
         width_px: frame.page_px(),

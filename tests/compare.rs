@@ -1,0 +1,140 @@
+//! `compare` as a user runs it, on two volumes of known delays.
+
+use crate::program::{command, end, installed, latscope, testdata};
+use serde_json::Value;
+
+#[path = "../crates/view-report/tests/heatmap/xml.rs"]
+mod xml;
+
+fn volume(name: &str) -> String {
+    testdata("compare").join(format!("{name}.txt")).to_str().unwrap().to_string()
+}
+
+fn compare(more: &[&str]) -> crate::program::Ended {
+    let (a, b) = (volume("volA"), volume("volB"));
+    latscope(&[&["compare", &a, &b, "--unitstime", "ns", "--names", "gp2,gp3"], more].concat())
+}
+
+/// The second column, ascending.
+fn latencies(name: &str) -> Vec<f64> {
+    let text = std::fs::read_to_string(volume(name)).unwrap();
+    let mut values: Vec<f64> = text.lines().map(|line| line.split(' ').nth(1).unwrap().parse().unwrap()).collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+#[test]
+fn two_volumes_are_told_apart_by_what_they_are() {
+    let json: Value = serde_json::from_str(&compare(&["--json"]).success()).unwrap();
+    // The text books' formulas, on the same files.
+    for (side, name) in [(&json["sides"][0], "volA"), (&json["sides"][1], "volB")] {
+        let values = latencies(name);
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let sd = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt();
+        let rank = |quantile: f64| values[(quantile * n).ceil() as usize - 1];
+        for (key, truth) in [("mean_ns", mean), ("sd_ns", sd), ("p50_ns", rank(0.5)), ("p99_ns", rank(0.99))] {
+            let told = side[key].as_f64().unwrap();
+            assert!((told / truth - 1.0).abs() < 1e-9, "{name} {key}: {told} {truth}");
+        }
+    }
+    // What another program found of the same files with a bootstrap of its own (numpy): differences and 95 % intervals in us.
+    let row = |measure: &str| {
+        let rows = json["differences"].as_array().unwrap();
+        rows.iter().find(|row| row["measure"] == measure).unwrap()
+    };
+    let us = |row: &Value, key: &str| row[key].as_f64().unwrap() / 1e3;
+    for (measure, difference, low, high, room) in
+        [("p50", 159.7, 142.7, 173.6, 5.0), ("p90", 329.0, 285.0, 366.0, 8.0), ("mean", 186.0, 165.0, 208.0, 4.0)]
+    {
+        let row = row(measure);
+        assert!((us(row, "difference_ns") - difference).abs() < 2.0, "{measure}: {row}");
+        assert!((us(row, "low_ns") - low).abs() < room && (us(row, "high_ns") - high).abs() < room, "{measure}: {row}");
+        assert_eq!(row["finding"], "slower");
+    }
+    assert!((row("chance")["other"].as_f64().unwrap() - 0.786).abs() < 1e-3);
+    assert!(json["verdicts"][0].as_str().unwrap().starts_with("gp3 is slower than gp2 at the median by 160us ["));
+}
+
+#[test]
+fn a_limit_is_an_exit_status() {
+    let said = compare(&["--fail-if", "p50 > 10% or mean > 1ms"]).failure(1);
+    assert!(said.contains("p50 > 10%: by so much is gp3 slower than gp2."), "{said}");
+    compare(&["--fail-if", "p50 > 100%"]).success();
+    assert!(compare(&["--fail-if", "p50 < 1ms"]).failure(2).contains("is no limit"));
+    assert!(compare(&["--p", "0"]).failure(2).contains("percentiles between 0 and 100"));
+    assert!(latscope(&["compare", &volume("volA")]).failure(2).contains("2 values"));
+}
+
+#[test]
+fn the_same_is_the_same() {
+    let a = volume("volA");
+    let json = || latscope(&["compare", &a, &a, "--unitstime", "ns", "--json", "--seed", "7"]).success();
+    let (first, second) = (json(), json());
+    assert_eq!(first, second, "the seed decides");
+    let json: Value = serde_json::from_str(&first).unwrap();
+    assert!(json["verdicts"][0].as_str().unwrap().starts_with("No difference between "), "{json}");
+    assert_eq!(json["unlike"].as_array().unwrap().len(), 0, "{json}");
+    let csv = compare(&["--csv"]).success();
+    assert!(csv.starts_with("other,base,measure,base_value,") && csv.lines().count() == 7, "{csv}");
+}
+
+#[test]
+fn unlike_things_are_named_before_anything_else() {
+    let story = testdata("perf_script/story_2s.txt.gz");
+    let text = latscope(&["compare", &volume("volA"), story.to_str().unwrap(), "--unitstime", "ns"]).success();
+    let (before, _) = text.split_once("difference").unwrap();
+    for words in [
+        "unlike: source: two columns (volA.txt), perf script (story_2s.txt.gz)",
+        "unlike: interval between requests: 9.",
+        "unlike: kind: not told (volA.txt), ",
+        "unlike: size: not told (volA.txt), ",
+        "unlike: number of requests: 999 (volA.txt), 16,906 (story_2s.txt.gz)",
+        "unlike: records lost: 0 (volA.txt), 6 (story_2s.txt.gz)",
+    ] {
+        assert!(before.contains(words), "{words}:\n{before}");
+    }
+}
+
+#[test]
+fn stored_histograms_are_compared_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let series = |name: &str| {
+        let path = folder.path().join(format!("{name}.parquet"));
+        let path = path.to_str().unwrap().to_string();
+        latscope(&["convert", "-r", &volume(name), "--unitstime", "ns", "-w", &path, "--series", "-i", "100ms"])
+            .success();
+        path
+    };
+    let text = latscope(&["compare", &series("volA"), &series("volB")]).success();
+    assert!(text.contains("volB.parquet is slower than volA.parquet at the median by 1"), "{text}");
+    assert!(text.contains("compared by histograms"), "{text}");
+    let text = latscope(&["compare", &volume("volA"), &series("volB"), "--unitstime", "ns"]).success();
+    assert!(text.contains("unlike: compared by: single events (volA.txt), histograms (volB.parquet)"), "{text}");
+}
+
+#[test]
+fn the_picture_states_its_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.svg");
+    for more in [&[][..], &["--dark", "--title", "<Volumes>", "--filter", "lat < 10s"]] {
+        let text = compare(&[&["-o", path.to_str().unwrap()], more].concat()).success();
+        assert!(text.contains("gp3 is slower"), "the table is there, too");
+        let svg = std::fs::read_to_string(&path).unwrap();
+        xml::check(&svg).unwrap();
+        for words in [
+            ">minimum 227us, average 454us, maximum 2.72ms, standard deviation 185us<",
+            ">minimum 246us, average 640us, maximum 3.76ms, standard deviation 292us<",
+            ">gp2: 999 events (50.0 %)<",
+            ">Tail<",
+            "+160us [+142us, +173us]: slower",
+        ] {
+            assert!(svg.contains(words), "{words}");
+        }
+        assert!(svg.len() < 300_000, "{} bytes", svg.len());
+        if installed("rsvg-convert") {
+            let drawn = end(command("rsvg-convert").arg(&path), b"");
+            assert!(drawn.status == Some(0) && drawn.out.len() > 10_000, "{}", drawn.err);
+        }
+    }
+}
