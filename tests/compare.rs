@@ -1,10 +1,8 @@
 //! `compare` as a user runs it, on two volumes of known delays.
 
+use crate::picture::xml;
 use crate::program::{command, end, installed, latscope, testdata};
 use serde_json::Value;
-
-#[path = "../crates/view-report/tests/heatmap/xml.rs"]
-mod xml;
 
 fn volume(name: &str) -> String {
     testdata("compare").join(format!("{name}.txt")).to_str().unwrap().to_string()
@@ -86,7 +84,7 @@ fn unlike_things_are_named_before_anything_else() {
     let (before, _) = text.split_once("difference").unwrap();
     for words in [
         "unlike: source: two columns (volA.txt), perf script (story_2s.txt.gz)",
-        "unlike: interval between requests: 9.",
+        "unlike: interval between requests: 10ms (volA.txt), ",
         "unlike: kind: not told (volA.txt), ",
         "unlike: size: not told (volA.txt), ",
         "unlike: number of requests: 999 (volA.txt), 16,906 (story_2s.txt.gz)",

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 #[path = "../crates/view-report/tests/heatmap/xml.rs"]
-mod xml;
+pub mod xml;
 
 /// Colours that a picture of text and axes alone does not come to.
 const COLOURS: usize = 100;

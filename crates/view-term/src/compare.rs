@@ -3,7 +3,7 @@
 use crate::table::csv_line;
 use crate::{Align, Line, Table, cell};
 use latscope_event::{format_count, format_duration};
-use latscope_series::compare::{Comparison, Difference, Finding, Measure, Pair};
+use latscope_series::compare::{Comparison, Difference, Measure, Pair, signed};
 
 /// A comparison with what its readers have to know.
 #[derive(Clone, Debug)]
@@ -16,23 +16,8 @@ pub struct CompareTable<'a> {
     pub unlike: &'a [String],
 }
 
-/// The word for a finding.
-fn word(finding: Finding) -> &'static str {
-    match finding {
-        Finding::Slower => "slower",
-        Finding::Faster => "faster",
-        Finding::NoDifference => "no difference",
-        Finding::Unsure => "unsure",
-        Finding::TooFew => "too few",
-    }
-}
-
 fn ns(value: f64) -> String {
     format_duration(value.max(0.0).round() as u64)
-}
-
-fn signed(value: f64) -> String {
-    format!("{}{}", if value < 0.0 { "-" } else { "+" }, ns(value.abs()))
 }
 
 impl CompareTable<'_> {
@@ -119,7 +104,7 @@ impl CompareTable<'_> {
                     Self::numbers(row).into_iter().map(|(_, value)| value.map_or(String::new(), |v| v.to_string()));
                 let numbers: Vec<String> = numbers.collect();
                 let head = [self.name(pair.other), self.name(0), &key].into_iter();
-                text += &csv_line(head.chain(numbers.iter().map(String::as_str)).chain([word(row.finding)]));
+                text += &csv_line(head.chain(numbers.iter().map(String::as_str)).chain([row.finding.word()]));
             }
         }
         text
@@ -151,7 +136,7 @@ impl CompareTable<'_> {
             object.insert("base_side".into(), self.name(0).into());
             object.insert("measure".into(), row.measure.key().into());
             Self::numbers(row).into_iter().for_each(|(key, value)| drop(object.insert(key, value.into())));
-            object.insert("finding".into(), word(row.finding).into());
+            object.insert("finding".into(), row.finding.word().into());
             Value::Object(object)
         });
         let all = json!({
@@ -178,5 +163,5 @@ fn texts(row: &Difference) -> Vec<String> {
         if chance || row.base <= 0.0 { String::new() } else { format!("{:+.1}%", 100.0 * row.difference() / row.base) };
     let interval = row.interval.map_or("-".into(), |(low, high)| format!("[{}, {}]", change(low), change(high)));
     let title = if chance { "slower than base".into() } else { row.measure.key() };
-    vec![title, value(row.base), value(row.other), change(row.difference()), part, interval, word(row.finding).into()]
+    vec![title, value(row.base), value(row.other), change(row.difference()), part, interval, row.finding.word().into()]
 }

@@ -18,7 +18,7 @@ mod tests;
 mod verdict;
 
 pub use sample::Sample;
-pub use verdict::Limit;
+pub use verdict::{Limit, signed};
 
 use crate::Support;
 use resample::Resampler;
@@ -74,6 +74,19 @@ pub enum Finding {
     Unsure,
     /// Too few events lie beyond the percentile to say anything.
     TooFew,
+}
+
+impl Finding {
+    /// The word for tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Finding::Slower => "slower",
+            Finding::Faster => "faster",
+            Finding::NoDifference => "no difference",
+            Finding::Unsure => "unsure",
+            Finding::TooFew => "too few",
+        }
+    }
 }
 
 /// One measure of two sides.

@@ -213,7 +213,7 @@ fn verdicts_are_sentences() {
             [Faster, Slower, Unsure, NoDifference],
             [360e3, 990e3, 451e3, 0.5],
             "gp3 is slower than gp2 at p99 by 90us [75us, 105us] (+10 %), but faster at the median by 40us [25us, 55us] \
-             (-10 %); no difference on the average.",
+             (-10 %); no sure difference on the average.",
         ),
         (
             [NoDifference, TooFew, NoDifference, NoDifference],

@@ -22,9 +22,13 @@ impl Measure {
     }
 }
 
-/// A difference with its sign: `+160us`.
-pub(super) fn signed(ns: f64) -> String {
-    let sign = if ns < 0.0 { "-" } else { "+" };
+/// A difference of nanoseconds with its sign: `+160us`.
+pub fn signed(ns: f64) -> String {
+    let sign = match ns.round() {
+        0.0 => return "0".into(),
+        ns if ns < 0.0 => "-",
+        _ => "+",
+    };
     format!("{sign}{}", format_duration(ns.abs().round() as u64))
 }
 
@@ -45,11 +49,13 @@ impl Comparison {
         }
         let none = timed().filter(|row| matches!(row.finding, Finding::NoDifference | Finding::Unsure));
         let none: Vec<String> = none.map(|row| row.measure.place()).collect();
+        let unsure = with(Finding::Unsure).next().is_some();
+        let no = if unsure { "no sure difference" } else { "no difference" };
         let mut sentence = match (parts.is_empty(), none.is_empty()) {
             (true, true) => format!("{other} and {base} have too few requests to be told apart"),
-            (true, false) => unlocated(pair, base, other, &none.join(", ")),
+            (true, false) => unlocated(pair, base, other, &format!("{no} {}", none.join(", "))),
             (false, true) => format!("{other} is {}", parts.join(", but ")),
-            (false, false) => format!("{other} is {}; no difference {}", parts.join(", but "), none.join(", ")),
+            (false, false) => format!("{other} is {}; {no} {}", parts.join(", but "), none.join(", ")),
         };
         let few: Vec<String> = with(Finding::TooFew).map(|row| row.measure.key()).collect();
         if !few.is_empty() && none.len() + parts.len() > 0 {
@@ -90,10 +96,7 @@ fn unlocated(pair: &Pair, base: &str, other: &str, none: &str) -> String {
     if let Some(row) = pair.differences.iter().find(found) {
         let (word, part) =
             if row.finding == Finding::Slower { ("slower", row.other) } else { ("faster", 1.0 - row.other) };
-        return format!(
-            "{other} is {word} than {base} more often than not, {:.0} of 100 times; no difference {none}",
-            100.0 * part
-        );
+        return format!("{other} is {word} than {base} more often than not, {:.0} of 100 times; {none}", 100.0 * part);
     }
     let known = pair.differences.iter().find_map(|row| Some((row.measure.place(), row.interval?)));
     let within = known.map_or(String::new(), |(place, (low, high))| {

@@ -9,7 +9,7 @@ use crate::page::{Page, percent};
 use crate::palette::{Palette, Theme};
 use crate::svg::{Area, Svg, shortened, text_width, wrapped};
 use latscope_event::{Context, Field, format_count, format_duration};
-use latscope_series::compare::{Comparison, Finding, Measure, Sample};
+use latscope_series::compare::{Comparison, Measure, Sample, signed};
 use latscope_series::{HistogramSeries, Quantity, Weight, round_multiples};
 use plot::{Axis, Plot};
 
@@ -260,7 +260,7 @@ impl Picture<'_> {
                             signed(row.difference()),
                             signed(own.0),
                             signed(own.1),
-                            word(row.finding)
+                            row.finding.word()
                         )
                     }
                     _ => "too few requests".to_string(),
@@ -296,27 +296,8 @@ impl Picture<'_> {
     }
 }
 
-fn word(finding: Finding) -> &'static str {
-    match finding {
-        Finding::Slower => "slower",
-        Finding::Faster => "faster",
-        Finding::NoDifference => "no difference",
-        Finding::Unsure => "unsure",
-        Finding::TooFew => "too few",
-    }
-}
-
 fn ns(value: f64) -> String {
     format_duration(value.max(0.0).round() as u64)
-}
-
-fn signed(value: f64) -> String {
-    let sign = match value.round() {
-        value if value < 0.0 => "-",
-        value if value > 0.0 => "+",
-        _ => return "0".into(),
-    };
-    format!("{sign}{}", ns(value.abs()))
 }
 
 /// Every value with the share of requests up to it.
