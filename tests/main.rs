@@ -12,6 +12,7 @@ mod hostile;
 mod house;
 mod known_truth;
 mod live;
+mod percentiles;
 mod perf_script;
 mod picture;
 mod program;

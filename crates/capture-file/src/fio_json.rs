@@ -28,9 +28,11 @@ pub fn detect(head: &[u8]) -> Detected {
 
 /// The histograms of the jobs.
 pub struct FioJson {
+    file: String,
     header: SeriesHeader,
     context: Context,
     rows: std::vec::IntoIter<SeriesRow>,
+    per_event: u64,
 }
 
 impl FioJson {
@@ -83,7 +85,7 @@ impl FioJson {
         }
         let group_fields = ["kind", "job", "host"].map(str::to_string).to_vec();
         let header = SeriesHeader { group_fields, value: "latency".into(), weight: "count".into() };
-        Ok(FioJson { header, context, rows: rows.into_iter() })
+        Ok(FioJson { file: input.name, header, context, rows: rows.into_iter(), per_event: 1 })
     }
 
     pub fn header(&self) -> &SeriesHeader {
@@ -93,13 +95,22 @@ impl FioJson {
     pub fn context(&self) -> &Context {
         &self.context
     }
+
+    pub fn count_in(&mut self, per_event: u64) {
+        self.per_event = per_event;
+    }
 }
 
 impl Iterator for FioJson {
     type Item = Result<SeriesRow, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.rows.next().map(Ok)
+        let row = self.rows.next()?;
+        let Some(histogram) = row.histogram.times(self.per_event) else {
+            let message = "The counts of a job are more than 64 bits hold.";
+            return Some(Err(Error::new(&self.file, Place::File, message)));
+        };
+        Some(Ok(SeriesRow { histogram, ..row }))
     }
 }
 

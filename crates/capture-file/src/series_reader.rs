@@ -69,6 +69,17 @@ impl SeriesReader {
         }))
     }
 
+    /// Lets every I/O of an uneven series count so many, so that it can be divided without loss.
+    #[must_use]
+    pub fn counted_in(mut self, per_event: u64) -> SeriesReader {
+        match &mut self.0 {
+            Rows::Parquet(_) => {}
+            Rows::FioHist(rows) => rows.count_in(per_event),
+            Rows::FioJson(rows) => rows.count_in(per_event),
+        }
+        self
+    }
+
     /// What the series is of.
     pub fn header(&self) -> &SeriesHeader {
         match &self.0 {

@@ -97,6 +97,15 @@ impl Histogram {
         (self.totals.min, self.totals.max) = (min, max);
     }
 
+    /// Counts values of which no more is known than between which two they lie, both in one bucket: they count there, and
+    /// add up as if they were in the middle.
+    #[inline]
+    pub fn record_within(&mut self, (lowest, highest): (u64, u64), count: u64, weight: u64) {
+        self.record_many(lowest + (highest - lowest) / 2, count, weight);
+        self.totals.min = self.totals.min.min(lowest);
+        self.totals.max = self.totals.max.max(highest);
+    }
+
     /// Adds another histogram by scattering its buckets into this one. A finer one is folded;
     /// when the other is coarser, this one is first folded onto its grid, so a merge takes the coarser grid.
     pub fn add(&mut self, other: &Sparse) {

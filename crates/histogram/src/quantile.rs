@@ -2,19 +2,18 @@
 
 use crate::{Grid, Totals};
 
-/// How a quantile is placed inside the bucket that holds its rank.
-///
-/// The rank is the nearest rank, `ceil(q * count)`. Both rules return the exact minimum at 0 and the exact maximum at 1,
-/// and never leave the range between them.
+/// How a quantile is placed inside the bucket that holds its rank, which is the nearest rank, `ceil(q * count)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rule {
     /// Linear interpolation, as if the bucket's values lay evenly in it. Smooth over time; the error against the value of
-    /// nearest rank stays below the bucket's width, 1/64 of the value on the fine grid.
+    /// nearest rank stays below the bucket's width, 1/64 of the value on the fine grid. At 0 it is the exact minimum, at 1
+    /// the exact maximum, and it never leaves the range between them.
     #[default]
     Interpolated,
-    /// The middle of the bucket: the error against the value of nearest rank is at most 1/128 on the fine grid,
-    /// whatever the values are.
-    Midpoint,
+    /// The middle of the bucket, as fio gives its percentiles (stat.c, `calc_clat_percentiles` and `plat_idx_to_val`),
+    /// digit for digit: the first bucket up to which there are at least `percent/100 * count` values, whatever minimum and
+    /// maximum are. The error against the value of nearest rank is at most 1/128 on the fine grid.
+    Fio,
 }
 
 /// Values at `quantiles`, in their order; `buckets` are (index, count), ascending and non-empty.
@@ -28,23 +27,31 @@ pub(crate) fn quantiles(
     if totals.count == 0 {
         return None;
     }
-    let rank = |quantile: f64| ((quantile.clamp(0.0, 1.0) * totals.count as f64).ceil() as u64).clamp(1, totals.count);
+    let rank = |quantile: f64| match rule {
+        Rule::Interpolated => (quantile.clamp(0.0, 1.0) * totals.count as f64).ceil() as u64,
+        Rule::Fio => fio_rank(quantile.clamp(0.0, 1.0), totals.count),
+    };
+    let ranks: Vec<u64> = quantiles.iter().map(|&quantile| rank(quantile).clamp(1, totals.count)).collect();
     let mut order: Vec<usize> = (0..quantiles.len()).collect();
-    order.sort_by_key(|&at| rank(quantiles[at]));
+    order.sort_by_key(|&at| ranks[at]);
     let mut values = vec![totals.max; quantiles.len()];
     let mut wanted = order.into_iter().peekable();
     let mut before = 0;
     for (index, count) in buckets {
         while let Some(&at) = wanted.peek()
-            && rank(quantiles[at]) <= before + count
+            && ranks[at] <= before + count
         {
             wanted.next();
-            values[at] = if quantiles[at] <= 0.0 {
-                totals.min
-            } else if quantiles[at] >= 1.0 {
-                totals.max
-            } else {
-                place(grid, index, rank(quantiles[at]) - before, count, rule).clamp(totals.min, totals.max)
+            let (lower, width) = (grid.lower(index), grid.upper(index) - grid.lower(index));
+            values[at] = match rule {
+                Rule::Fio => lower + width.div_ceil(2),
+                Rule::Interpolated if quantiles[at] <= 0.0 => totals.min,
+                Rule::Interpolated if quantiles[at] >= 1.0 => totals.max,
+                Rule::Interpolated => {
+                    let nth = (ranks[at] - before) as f64 - 0.5;
+                    let value = lower + (width as f64 * nth / count as f64).round() as u64;
+                    value.clamp(totals.min, totals.max)
+                }
             };
         }
         before += count;
@@ -52,13 +59,19 @@ pub(crate) fn quantiles(
     Some(values)
 }
 
-/// The value of the `nth` of `count` values in a bucket.
-fn place(grid: Grid, index: usize, nth: u64, count: u64, rule: Rule) -> u64 {
-    let (lower, width) = (grid.lower(index), grid.upper(index) - grid.lower(index));
-    match rule {
-        Rule::Midpoint => lower + width / 2,
-        Rule::Interpolated => lower + (width as f64 * (nth as f64 - 0.5) / count as f64).round() as u64,
-    }
+/// The smallest number of values that is at least `percent/100 * count`, for a percentage as it was typed: fio multiplies
+/// the nearest binary number, which for 99.9 is a bit larger, so that of a thousand values it takes the last.
+fn fio_rank(quantile: f64, count: u64) -> u64 {
+    // From 0.999 back to what 99.9 was.
+    let percent = (quantile * 1e9).round() / 1e7;
+    // Whole percent exactly, and the rest with the error of its product.
+    let (whole, part) = (percent.floor(), percent.fract());
+    let product = part * count as f64;
+    let error = part.mul_add(count as f64, -product);
+    let floor = product.floor();
+    let beyond = product > floor || error > 0.0;
+    let hundredfold = whole as u128 * u128::from(count) + floor as u128 + u128::from(beyond);
+    u64::try_from(hundredfold.div_ceil(100)).unwrap_or(count)
 }
 
 #[cfg(test)]
@@ -84,6 +97,39 @@ mod tests {
         assert_eq!(counted(&[]).quantiles(&[0.5], Rule::Interpolated), None);
     }
 
+    /// The rule of fio, in its own words: long double there, whole numbers here.
+    #[test]
+    fn ranks_of_fio() {
+        for (percent, count, rank) in [
+            (50.0, 1000, 500),
+            (99.0, 1000, 990),
+            (99.0, 101, 100),
+            (1.0, 99, 1),
+            // The nearest binary number to 99.9 is above it, the one to 99.95 is above, the one to 99.99 below.
+            (99.9, 1000, 1000),
+            (99.95, 2000, 2000),
+            (99.99, 10_000, 9999),
+            (100.0, 7, 7),
+            (0.0, 7, 0),
+        ] {
+            assert_eq!(fio_rank(percent / 100.0, count), rank, "{percent} of {count}");
+        }
+        // In units of shares the same values are reached.
+        for count in 1..3000u64 {
+            for percent in [1.0, 5.0, 30.0, 50.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99] {
+                let scaled = fio_rank(percent / 100.0, count << 24);
+                assert_eq!(scaled.div_ceil(1 << 24), fio_rank(percent / 100.0, count), "{percent} of {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_middle_of_a_bin_as_fio_has_it() {
+        let histogram = counted(&[5, 130, 1_000_000, 17_100_000_000]);
+        let middles = histogram.quantiles(&[0.25, 0.5, 0.75, 1.0], Rule::Fio).unwrap();
+        assert_eq!(middles, [5, 131, 1_003_520, 17_112_760_320]);
+    }
+
     proptest! {
         #[test]
         fn error_against_nearest_rank_is_bounded(
@@ -92,7 +138,7 @@ mod tests {
         ) {
             values.sort_unstable();
             let histogram = counted(&values);
-            for (rule, bound) in [(Rule::Midpoint, 1.0 / 128.0), (Rule::Interpolated, 1.0 / 64.0)] {
+            for (rule, bound) in [(Rule::Fio, 1.0 / 128.0), (Rule::Interpolated, 1.0 / 64.0)] {
                 let found = histogram.quantiles(&asked, rule).unwrap();
                 prop_assert_eq!(&histogram.to_sparse().quantiles(&asked, rule).unwrap(), &found);
                 for (&quantile, &found) in asked.iter().zip(&found) {

@@ -120,6 +120,17 @@ impl Sparse {
             .map(|((&index, &count), &weight)| (index as usize, count, weight))
     }
 
+    /// Every value so many times as often; `None` when that is more than 64 bits hold.
+    pub fn times(&self, factor: u64) -> Option<Sparse> {
+        let mut more = self.clone();
+        let totals = &mut more.totals;
+        (totals.count, totals.sum) = (totals.count.checked_mul(factor)?, totals.sum.saturating_mul(factor.into()));
+        // No bucket has more than all of them have.
+        more.counts.iter_mut().for_each(|count| *count *= factor);
+        more.weights.iter_mut().flatten().for_each(|weight| *weight = weight.saturating_mul(factor));
+        Some(more)
+    }
+
     /// The same counts on a coarser grid; unchanged when the grid is as coarse already.
     #[must_use]
     pub fn folded(&self, grid: Grid) -> Sparse {

@@ -6,7 +6,7 @@ use crate::{Flow, HistogramSeries, Interval, Quantity, Slice, Weight};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use latscope_event::{Batch, Field, FieldSet, MISSING_U64, Mask};
-use latscope_histogram::Histogram;
+use latscope_histogram::{Grid, Histogram};
 
 /// Dense histograms that are open at a time take no more than this; the rest is sparse. Ten minutes in intervals of a second
 /// fit, so that the second and every further trace of the same time finds the histograms of the first.
@@ -29,6 +29,8 @@ pub struct SeriesBuilder {
     share: bool,
     /// Place in `open` by interval and group.
     places: HashMap<(i64, u32), u32>,
+    /// Nothing was in flight before this.
+    earliest_ns: i64,
 }
 
 struct Open {
@@ -62,6 +64,7 @@ impl SeriesBuilder {
             missing: 0,
             share: false,
             places: HashMap::new(),
+            earliest_ns: i64::MIN,
         }
     }
 
@@ -72,6 +75,12 @@ impl SeriesBuilder {
         self.share = true;
         self.series.per_event = SHARES;
         self
+    }
+
+    /// Says when the next trace began, where that is known: what would have started earlier (times are rounded) counts, by
+    /// share, from there.
+    pub fn begins_at(&mut self, earliest_ns: Option<i64>) {
+        self.earliest_ns = earliest_ns.unwrap_or(i64::MIN);
     }
 
     /// The columns that the builder reads.
@@ -184,8 +193,38 @@ impl SeriesBuilder {
 
     /// Counts a value in any interval.
     pub(crate) fn record(&mut self, interval: i64, group: u32, value: u64, count: u64, weight: u64) {
+        self.histogram_at(interval, group).record_many(value, count, weight);
+    }
+
+    pub(crate) fn earliest_ns(&self) -> i64 {
+        self.earliest_ns
+    }
+
+    pub(crate) fn width_ns(&self) -> u64 {
+        self.series.width_ns
+    }
+
+    pub(crate) fn is_by_share(&self) -> bool {
+        self.share
+    }
+
+    pub(crate) fn group_of(&mut self, labels: &[String]) -> u32 {
+        self.groups.labelled(labels)
+    }
+
+    /// Goes over to a coarser grid.
+    pub(crate) fn fold_to(&mut self, grid: Grid) {
+        if grid < self.series.grid {
+            self.seal();
+            self.free.clear();
+            self.series.fold(grid);
+        }
+    }
+
+    /// The histogram of an interval and group, to add to.
+    pub(crate) fn histogram_at(&mut self, interval: i64, group: u32) -> &mut Histogram {
         let slot = self.slot(interval, group);
-        self.open[slot as usize].histogram.record_many(value, count, weight);
+        &mut self.open[slot as usize].histogram
     }
 
     /// The place of a group's histogram of the current interval.
@@ -268,7 +307,9 @@ impl SeriesBuilder {
     /// Turns all dense histograms into sparse ones.
     fn seal(&mut self) {
         for mut open in self.open.drain(..) {
-            self.series.slices.entry(open.interval).or_default().add(open.group, open.histogram.to_sparse());
+            if open.histogram.totals().count > 0 {
+                self.series.slices.entry(open.interval).or_default().add(open.group, open.histogram.to_sparse());
+            }
             open.histogram.clear();
             self.free.push(open.histogram);
         }

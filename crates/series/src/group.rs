@@ -76,6 +76,14 @@ impl Groups {
         Some(numbers)
     }
 
+    /// The group of these values.
+    pub fn labelled(&mut self, labels: &[String]) -> u32 {
+        match self.numbers.get(labels) {
+            Some(&number) => number,
+            None => self.number(labels.to_vec()),
+        }
+    }
+
     fn number(&mut self, label: Vec<String>) -> u32 {
         if let Some(&number) = self.numbers.get(&label) {
             return number;

@@ -12,6 +12,7 @@ mod group;
 mod interval;
 mod merge;
 mod share;
+mod stretch;
 mod support;
 mod threshold;
 
@@ -20,6 +21,7 @@ pub use flow::Flow;
 pub use interval::{Interval, next_wider, round_multiples};
 pub use merge::MergeError;
 pub use share::SHARES;
+pub use stretch::Stretch;
 pub use support::Support;
 pub use threshold::Threshold;
 

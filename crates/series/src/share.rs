@@ -4,13 +4,11 @@
 //! Counts are then fixed-point numbers: an event is [`SHARES`] wherever it lies, and its parts add up to that exactly.
 
 use crate::SeriesBuilder;
+use crate::stretch::REACH;
 
 /// The count that an event adds up to in a series by share. A power of two, so that a share is exact to 6e-8 and 10^12
 /// events still fit.
 pub const SHARES: u64 = 1 << 24;
-
-/// An event that reaches back over more intervals than this is cut there: a damaged latency must not cost forever.
-const REACH: i64 = 1 << 20;
 
 /// An event that spans several intervals.
 pub(crate) struct Spanning {
@@ -29,8 +27,10 @@ impl SeriesBuilder {
     pub(crate) fn spread(&mut self, event: &Spanning, width_ns: u64) {
         let width = width_ns as i64;
         let last = event.end_ns.div_euclid(width);
-        let first = event.start_ns.div_euclid(width).max(last.saturating_sub(REACH));
-        let start_ns = event.start_ns.max(first.saturating_mul(width));
+        // Before the zero of its clock there was nothing: what reaches back so far counts from there.
+        let start_ns = event.start_ns.max(self.earliest_ns()).min(event.end_ns);
+        let first = start_ns.div_euclid(width).max(last.saturating_sub(REACH));
+        let start_ns = start_ns.max(first.saturating_mul(width));
         let length = u128::from(event.end_ns.abs_diff(start_ns).max(1));
         let total = u128::from(event.count) * u128::from(SHARES);
         // By running sums, so that nothing is lost to rounding.

@@ -5,11 +5,11 @@
 
 use crate::Failure;
 use crate::plan::{Folding, Reading};
-use latscope_capture_file::{Format, SeriesReader, SeriesRow, format_of};
+use latscope_capture_file::{Format, SeriesHeader, SeriesReader, SeriesRow, format_of};
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_filter::Filter;
 use latscope_histogram::{Sparse, Totals};
-use latscope_series::{HistogramSeries, next_wider};
+use latscope_series::{HistogramSeries, Interval, SHARES, SeriesBuilder, Stretch, next_wider};
 use std::path::Path;
 
 /// Reads the files as stored series, `None` when they hold events.
@@ -31,24 +31,99 @@ pub fn read(
         }
         _ => {}
     }
-    let mut sum: Option<HistogramSeries> = None;
-    let mut contexts = Vec::new();
-    for file in &reading.files {
-        let (series, context) = load(file, reading, folding)?;
-        contexts.push(context);
-        match &mut sum {
-            None => sum = Some(series),
-            Some(sum) => sum.merge(&series).map_err(|error| Failure::Usage(format!("{}: {error}.", file.display())))?,
-        }
-    }
-    let Some(series) = sum else { return Ok(None) };
-    Ok(Some((widened(series, folding, limit)?, contexts)))
+    let mut stored = Stored { reading, folding, even: None, uneven: None };
+    let contexts = reading.files.iter().map(|file| stored.load(file)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Some((widened(stored.finish()?, folding, limit)?, contexts)))
 }
 
-fn load(file: &Path, reading: &Reading, folding: &Folding) -> Result<(HistogramSeries, Context), Failure> {
-    let input = |error: latscope_capture_file::Error| Failure::Input(error.to_string());
-    let mut reader = SeriesReader::open(file, reading.format).map_err(input)?;
-    let header = reader.header().clone();
+/// What was read so far.
+struct Stored<'a> {
+    reading: &'a Reading,
+    folding: &'a Folding,
+    /// Of intervals of one width.
+    even: Option<HistogramSeries>,
+    /// Of rows of their own widths.
+    uneven: Option<SeriesBuilder>,
+}
+
+impl Stored<'_> {
+    fn load(&mut self, file: &Path) -> Result<Context, Failure> {
+        let input = |error: latscope_capture_file::Error| Failure::Input(error.to_string());
+        let folding = self.folding;
+        let mut reader = SeriesReader::open(file, self.reading.format).map_err(input)?;
+        if folding.share {
+            reader = reader.counted_in(SHARES);
+        }
+        let places = places(file, reader.header(), folding)?;
+        let mut pick = match &self.reading.filter {
+            None => None,
+            Some(filter) => Some(Picker::new(filter, &reader.header().group_fields, reader.context())?),
+        };
+        let is_uneven = reader.is_uneven();
+        let mut even: Option<HistogramSeries> = None;
+        let mut group = vec![String::new(); places.len()];
+        while let Some(row) = reader.next() {
+            let row = row.map_err(input)?;
+            // What an uneven row holds completed halfway through it, on the average.
+            let moment = if is_uneven { row.time_ns.saturating_add_unsigned(row.width_ns / 2) } else { row.time_ns };
+            let histogram = match &mut pick {
+                Some(pick) => &pick.filtered(&row, moment)?,
+                None => &row.histogram,
+            };
+            group.iter_mut().zip(&places).for_each(|(value, &at)| value.clone_from(&row.groups[at]));
+            if is_uneven {
+                let builder = self.uneven.get_or_insert_with(|| builder(folding, row.width_ns));
+                let (from_ns, to_ns) = (row.time_ns, row.time_ns.saturating_add_unsigned(row.width_ns));
+                builder.add_stretch(&Stretch { from_ns, to_ns, group: &group, histogram });
+                continue;
+            }
+            let series = even.get_or_insert_with(|| empty(folding, row.width_ns));
+            if row.width_ns != series.width_ns() {
+                return Err(Failure::Input(format!(
+                    "{}: Its intervals have different widths, which is not supported.",
+                    file.display()
+                )));
+            }
+            if histogram.totals().count > 0 {
+                series
+                    .insert(moment.div_euclid(series.width_ns() as i64), group.clone(), histogram)
+                    .map_err(|error| Failure::Input(format!("{}: {error}.", file.display())))?;
+            }
+        }
+        match (&mut self.even, even) {
+            (Some(sum), Some(series)) => merge(sum, &series)?,
+            (none, Some(series)) => *none = Some(series),
+            (_, None) => {}
+        }
+        Ok(reader.context().clone())
+    }
+
+    fn finish(self) -> Result<HistogramSeries, Failure> {
+        match (self.even, self.uneven.map(SeriesBuilder::finish)) {
+            (Some(mut even), Some(uneven)) => merge(&mut even, &uneven).map(|()| even),
+            (Some(series), None) | (None, Some(series)) => Ok(series),
+            (None, None) => Ok(empty(self.folding, 1_000_000_000)),
+        }
+    }
+}
+
+fn merge(sum: &mut HistogramSeries, series: &HistogramSeries) -> Result<(), Failure> {
+    sum.merge(series).map_err(|error| Failure::Usage(format!("The files do not go together: {error}.")))
+}
+
+fn empty(folding: &Folding, width_ns: u64) -> HistogramSeries {
+    HistogramSeries::new(folding.quantity, folding.weight, folding.by.clone(), width_ns)
+}
+
+/// For rows of their own widths, of which the first is so wide.
+fn builder(folding: &Folding, row_ns: u64) -> SeriesBuilder {
+    let interval = Interval::Fixed(even_width(row_ns, folding));
+    let builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
+    if folding.share { builder.by_share() } else { builder }
+}
+
+/// Where in a row the asked groups are: any of the stored fields may be asked for, the others are summed over.
+fn places(file: &Path, header: &SeriesHeader, folding: &Folding) -> Result<Vec<usize>, Failure> {
     if header.value != folding.quantity.word() || header.weight != folding.weight.word() {
         return Err(Failure::Usage(format!(
             "{} holds histograms of {} weighted by {}; they cannot be shown as {} by {}.",
@@ -59,56 +134,17 @@ fn load(file: &Path, reading: &Reading, folding: &Folding) -> Result<(HistogramS
             folding.weight.word()
         )));
     }
-    // Any of the stored group fields may be asked for; the others are summed over.
-    let places: Vec<usize> = folding
-        .by
-        .iter()
-        .map(|field| {
-            header.group_fields.iter().position(|name| name == field.name()).ok_or_else(|| {
-                Failure::Usage(format!(
-                    "{} is not grouped by {}; it has: {}.",
-                    file.display(),
-                    field.name(),
-                    header.group_fields.join(", ")
-                ))
-            })
+    let place = |field: &Field| {
+        header.group_fields.iter().position(|name| name == field.name()).ok_or_else(|| {
+            Failure::Usage(format!(
+                "{} is not grouped by {}; it has: {}.",
+                file.display(),
+                field.name(),
+                header.group_fields.join(", ")
+            ))
         })
-        .collect::<Result<_, _>>()?;
-    let mut pick = match &reading.filter {
-        None => None,
-        Some(filter) => Some(Picker::new(filter, &header.group_fields, reader.context())?),
     };
-    let mut series: Option<HistogramSeries> = None;
-    while let Some(row) = reader.next() {
-        let row = row.map_err(input)?;
-        let is_uneven = reader.is_uneven();
-        let series = series.get_or_insert_with(|| {
-            let width_ns = if is_uneven { even_width(row.width_ns, folding) } else { row.width_ns };
-            HistogramSeries::new(folding.quantity, folding.weight, folding.by.clone(), width_ns)
-        });
-        if !is_uneven && row.width_ns != series.width_ns() {
-            return Err(Failure::Input(format!(
-                "{}: Its intervals have different widths, which is not supported.",
-                file.display()
-            )));
-        }
-        // What an uneven row holds completed halfway through it, on the average.
-        let moment = if is_uneven { row.time_ns.saturating_add_unsigned(row.width_ns / 2) } else { row.time_ns };
-        let histogram = match &mut pick {
-            Some(pick) => pick.filtered(&row, moment)?,
-            None => row.histogram,
-        };
-        if histogram.totals().count > 0 {
-            let group = places.iter().map(|&at| row.groups[at].clone()).collect();
-            let interval = moment.div_euclid(series.width_ns() as i64);
-            series
-                .insert(interval, group, &histogram)
-                .map_err(|error| Failure::Input(format!("{}: {error}.", file.display())))?;
-        }
-    }
-    let series = series
-        .unwrap_or_else(|| HistogramSeries::new(folding.quantity, folding.weight, folding.by.clone(), 1_000_000_000));
-    Ok((series, reader.context().clone()))
+    folding.by.iter().map(place).collect()
 }
 
 /// The width of the intervals that rows of their own widths are put into: as asked, or the next round one.

@@ -19,6 +19,8 @@ pub type Counts = Vec<(u32, u64)>;
 pub struct Bins {
     /// Microseconds for fio 2.
     pub unit_ns: u64,
+    /// What one I/O counts in the histograms: more than 1 where it is to be divided.
+    pub per_event: u64,
     coarseness: u8,
     grid: Grid,
     bins: Vec<Bin>,
@@ -48,7 +50,7 @@ impl Bins {
             Bin { lower_ns, end_ns, first: grid.index(lower_ns) as u32, last: grid.index(end_ns - 1) as u32 }
         });
         debug_assert_eq!((octaves * 64) >> coarseness, count);
-        Some(Bins { unit_ns, coarseness, grid, bins: bins.collect(), dealt: 0 })
+        Some(Bins { unit_ns, per_event: 1, coarseness, grid, bins: bins.collect(), dealt: 0 })
     }
 
     pub fn len(&self) -> usize {
@@ -73,6 +75,7 @@ impl Bins {
         let mut totals = Totals::EMPTY;
         for &(at, count) in counts {
             let bin = &self.bins[at as usize];
+            let count = count.checked_mul(self.per_event)?;
             totals.count = totals.count.checked_add(count)?;
             totals.sum += u128::from(bin.lower_ns + (bin.end_ns - bin.lower_ns) / 2) * u128::from(count);
             if bin.first == bin.last {

@@ -150,6 +150,10 @@ impl<'a> FioHist<'a> {
         &self.context
     }
 
+    pub fn count_in(&mut self, per_event: u64) {
+        self.bins.per_event = per_event;
+    }
+
     fn error(&self, place: Place, message: impl Into<String>) -> Error {
         Error::new(&self.lines.input.name, place, message)
     }

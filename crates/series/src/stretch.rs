@@ -1,0 +1,132 @@
+//! Histograms of stretches of time, such as the rows of fio's histogram logs, counted by share.
+//!
+//! A row tells when its events completed (some time in the stretch) and how long each took, so they were in flight from
+//! before the stretch on. Completions are taken as spread evenly over it.
+
+use crate::SeriesBuilder;
+use latscope_histogram::{Grid, Histogram, Sparse, Totals};
+
+/// What reaches back over more intervals than this is cut there: a damaged time must not cost forever.
+pub(crate) const REACH: i64 = 1 << 20;
+
+/// The events that completed in a stretch of time, but for its first moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Stretch<'a> {
+    /// Begin, where the stretch before ended.
+    pub from_ns: i64,
+    /// End; the same as the begin for several rows of one moment.
+    pub to_ns: i64,
+    /// Values of the group fields.
+    pub group: &'a [String],
+    /// How many took how long; counts are in the units of the series ([`HistogramSeries::per_event`](crate::HistogramSeries::per_event)).
+    pub histogram: &'a Sparse,
+}
+
+impl SeriesBuilder {
+    /// Adds the events of a stretch: by share to the intervals in which they were in flight, otherwise all of them to the
+    /// interval in which the middle of the stretch lies.
+    pub fn add_stretch(&mut self, stretch: &Stretch) {
+        let Some(&highest) = stretch.histogram.indices().last() else { return };
+        self.fold_to(stretch.histogram.grid());
+        let group = self.group_of(stretch.group);
+        let (from_ns, to_ns) = (stretch.from_ns.min(stretch.to_ns), stretch.to_ns);
+        let width = self.width_ns() as i64;
+        if !self.is_by_share() {
+            let middle = from_ns.saturating_add_unsigned(to_ns.abs_diff(from_ns) / 2);
+            return self.histogram_at(middle.div_euclid(width), group).add(stretch.histogram);
+        }
+        let last = to_ns.saturating_sub(1).div_euclid(width);
+        let longest = stretch.histogram.grid().upper(highest as usize).min(i64::MAX as u64);
+        let first = from_ns.saturating_sub_unsigned(longest).max(self.earliest_ns()).div_euclid(width);
+        let first = first.clamp(last.saturating_sub(REACH), last);
+        if first == last {
+            return self.histogram_at(last, group).add(stretch.histogram);
+        }
+        let mut parts = Parts::new(stretch.histogram);
+        for interval in (first..=last).rev() {
+            if parts.is_empty() {
+                break;
+            }
+            // The earliest interval takes whatever would lie before it.
+            let begin_ns = if interval == first { None } else { Some(interval.saturating_mul(width)) };
+            parts.take(begin_ns, from_ns, to_ns, self.histogram_at(interval, group));
+        }
+    }
+}
+
+/// What is left of the buckets of a stretch, while it is taken away interval by interval, the last one first.
+struct Parts<'a> {
+    grid: Grid,
+    totals: &'a Totals,
+    indices: &'a [u32],
+    counts: &'a [u64],
+    weights: Option<&'a [u64]>,
+    /// Counts and weights that are left.
+    left: Vec<(u64, u64)>,
+    /// Buckets before this one are used up: the shorter a latency, the less far it reaches back.
+    begin: usize,
+}
+
+impl<'a> Parts<'a> {
+    fn new(histogram: &'a Sparse) -> Parts<'a> {
+        let (counts, weights) = (histogram.counts(), histogram.weights());
+        let left = counts.iter().enumerate().map(|(at, &count)| (count, weights.map_or(0, |weights| weights[at])));
+        let left = left.collect();
+        let (grid, totals, indices) = (histogram.grid(), histogram.totals(), histogram.indices());
+        Parts { grid, totals, indices, counts, weights, left, begin: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.begin >= self.left.len()
+    }
+
+    /// Moves what lies behind `begin_ns`, or everything, into a histogram.
+    fn take(&mut self, begin_ns: Option<i64>, from_ns: i64, to_ns: i64, into: &mut Histogram) {
+        let distance = |ns: i64| begin_ns.map_or(0.0, |begin_ns| ns.saturating_sub(begin_ns) as f64);
+        let (behind_from, behind_to) = (distance(from_ns), distance(to_ns));
+        let mut used_up = self.begin;
+        for at in self.begin..self.left.len() {
+            let index = self.indices[at] as usize;
+            let (lower, upper) = (self.grid.lower(index), self.grid.upper(index));
+            let before = match begin_ns {
+                None => 0.0,
+                Some(_) => share_before(behind_from, behind_to, lower as f64 + ((upper - lower) as f64 + 1.0) / 2.0),
+            };
+            // What lies before the begin is counted from the whole, so that nothing is lost to rounding.
+            let part = |whole: u64, left: u64| ((whole as f64 * before) as u64).min(left);
+            let (count, weight) = self.left[at];
+            let rest = (part(self.counts[at], count), part(self.weights.map_or(0, |weights| weights[at]), weight));
+            if count > rest.0 {
+                let limits = (lower.max(self.totals.min), upper.min(self.totals.max));
+                into.record_within(limits, count - rest.0, weight - rest.1);
+            }
+            self.left[at] = rest;
+            used_up += usize::from(used_up == at && rest.0 == 0);
+        }
+        self.begin = used_up;
+    }
+}
+
+/// Which share of an event lies before a moment, when it took `latency` and completed anywhere between two moments,
+/// which lie by `behind_from` and `behind_to` behind that one (below zero: before it).
+///
+/// A completion `x` behind the moment leaves `(latency - x)/latency` before it, all when `x` is below zero, none beyond the
+/// latency. The mean of that over the stretch is one minus a difference of two integrals of the rest.
+fn share_before(behind_from: f64, behind_to: f64, latency: f64) -> f64 {
+    if behind_from >= latency {
+        return 0.0;
+    }
+    if behind_to <= behind_from {
+        return 1.0 - (behind_to / latency).clamp(0.0, 1.0);
+    }
+    let integral = |x: f64| match x {
+        _ if x <= 0.0 => 0.0,
+        _ if x < latency => x * x / (2.0 * latency),
+        _ => x - latency / 2.0,
+    };
+    (1.0 - (integral(behind_to) - integral(behind_from)) / (behind_to - behind_from)).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+#[path = "stretch_tests.rs"]
+mod tests;
