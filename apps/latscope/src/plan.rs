@@ -10,6 +10,7 @@ use latscope_capture_bpf::{Sample, Source};
 use latscope_capture_file::{Format, TwoColumns};
 use latscope_event::{Field, FieldSet, FieldType, parse_duration, parse_size};
 use latscope_filter::Filter;
+use latscope_histogram::Rule;
 use latscope_series::compare::{CompareOptions, Limit};
 use latscope_series::{Interval, Quantity, Threshold, Weight};
 use latscope_view_report::{ComparePicture, PercentilesOptions, Theme};
@@ -52,6 +53,8 @@ pub struct Reading {
     pub two_columns: TwoColumns,
     /// Latency counts from when a request began to wait.
     pub from_queue: bool,
+    /// Where it says by how much the clocks of the hosts are moved.
+    pub offsets: Option<PathBuf>,
     pub filter: Option<Filter>,
 }
 
@@ -105,6 +108,13 @@ pub struct Percentiles {
     pub folding: Folding,
     /// From 0 to 100.
     pub percentiles: Vec<f64>,
+    pub rule: Rule,
+    /// From the events themselves, not from buckets.
+    pub exact: bool,
+    /// Intervals are joined until each percentile has so many events that it is within this part of its value.
+    pub accuracy: Option<f64>,
+    /// A line over all groups beside those of the groups.
+    pub all: bool,
     pub fail_if: Option<Threshold>,
     pub shape: Shape,
     pub output: Option<PathBuf>,
@@ -237,6 +247,7 @@ fn reading(input: &args::Input) -> Result<Reading, Failure> {
         all_syscalls: input.source == Some(args::Source::Syscall),
         two_columns,
         from_queue: input.latency == args::Latency::Request,
+        offsets: input.offsets.clone(),
         filter: filter(&input.filter, input.source.filter(|_| !input.read.is_empty()))?,
     })
 }
@@ -310,6 +321,7 @@ fn record(typed: Arguments) -> Result<Plan, Failure> {
         all_syscalls: false,
         two_columns: TwoColumns::default(),
         from_queue: false,
+        offsets: None,
         filter: filter(&typed.filter, None)?,
     };
     let rotate_ns = duration("--rotate", &typed.rotate)?;
@@ -380,8 +392,13 @@ fn quantity(typed: args::Quantity) -> Quantity {
     }
 }
 
+/// Instead of an interval: find out which.
+const AUTO: &str = "auto";
+/// What `-i auto` is content with.
+const ACCURACY: f64 = 0.1;
+
 fn interval(typed: &Option<String>) -> Result<Option<u64>, Failure> {
-    let Some(text) = typed else { return Ok(None) };
+    let Some(text) = typed.as_ref().filter(|text| *text != AUTO) else { return Ok(None) };
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         // Sysdig's chisel takes its interval as a bare number of milliseconds; a bare number here would be nanoseconds.
         return Err(Failure::Usage(format!("-i {text} needs a unit: {text}ms or {text}s.")));
@@ -450,10 +467,20 @@ fn percentiles(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     let percentiles = percentile_list("--p", &typed.percentiles)?;
     let fail_if = typed.fail_if.as_deref().map(Threshold::parse).transpose();
     let fail_if = fail_if.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
+    let accuracy = accuracy(&typed)?;
+    let rule = match typed.percentile_rule {
+        args::PercentileRule::Linear => Rule::Interpolated,
+        args::PercentileRule::Fio => Rule::Fio,
+    };
     let mut chart = None;
     if is_svg(&typed.output) {
         if typed.csv || typed.json {
             return Err(Failure::Usage("--csv and --json are no pictures; end the name in .csv or .json.".into()));
+        }
+        if typed.exact || typed.all || typed.accuracy.is_some() || rule != Rule::default() {
+            let message =
+                "--exact, --all, --accuracy and --percentile-rule are for tables; leave them out, or -o x.svg.";
+            return Err(Failure::Usage(message.into()));
         }
         chart = Some(PercentilesOptions {
             title: typed.look.title,
@@ -467,8 +494,29 @@ fn percentiles(typed: args::Percentiles) -> Result<Percentiles, Failure> {
             ..PercentilesOptions::default()
         });
     }
-    let shape = shape(typed.csv, typed.json);
-    Ok(Percentiles { folding, percentiles, fail_if, shape, output: typed.output, chart })
+    let (exact, all, shape) = (typed.exact, typed.all, shape(typed.csv, typed.json));
+    Ok(Percentiles { folding, percentiles, rule, exact, accuracy, all, fail_if, shape, output: typed.output, chart })
+}
+
+/// How accurate the percentiles have to be, where that chooses the intervals.
+fn accuracy(typed: &args::Percentiles) -> Result<Option<f64>, Failure> {
+    let is_auto = typed.fold.interval.as_deref().map(|interval| interval == AUTO);
+    let Some(text) = &typed.accuracy else {
+        if is_auto == Some(true) && typed.input.read.is_empty() {
+            return Err(Failure::Usage("-i auto looks at the whole trace; live, say how long: -i 1s.".into()));
+        }
+        return Ok(is_auto.filter(|&auto| auto).map(|_| ACCURACY));
+    };
+    if is_auto == Some(false) {
+        return Err(Failure::Usage("--accuracy chooses the intervals, and -i does too; give -i auto with it.".into()));
+    }
+    let part = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse().map(|percent: f64| percent / 100.0),
+        None => text.trim().parse(),
+    };
+    let part = part.ok().filter(|part| (0.001..=1.0).contains(part));
+    let message = || Failure::Usage(format!("--accuracy {text} is no part from 0.1% to 100%; write for instance 10%."));
+    part.ok_or_else(message).map(Some)
 }
 
 fn compare(typed: Arguments) -> Result<Plan, Failure> {
@@ -492,6 +540,7 @@ fn compare(typed: Arguments) -> Result<Plan, Failure> {
             latency: typed.latency,
             units_time: typed.units_time.clone(),
             units_latency: typed.units_latency.clone(),
+            offsets: None,
             live: args::Live::default(),
             explain_filter: false,
             filter: typed.filter.iter().cloned().collect(),

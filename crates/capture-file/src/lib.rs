@@ -12,6 +12,7 @@ mod fio_hist;
 mod fio_json;
 mod fio_log;
 mod fio_name;
+mod fio_start;
 mod fio_tree;
 mod input;
 mod ioping;
@@ -28,6 +29,7 @@ mod two_columns;
 
 pub use detect::{Detected, Format};
 pub use error::{Error, Place};
+pub use fio_start::{are_of_several_runs, host_and_job, job_starts};
 pub use fio_tree::{Tree, tree};
 pub use lat::LatWriter;
 pub use parquet::{ParquetWriter, write_series_parquet};

@@ -302,6 +302,16 @@ impl Batch {
         shifted
     }
 
+    /// The same events, later by this much.
+    #[must_use]
+    pub fn shifted(&self, by_ns: i64) -> Batch {
+        let mut shifted = self.clone();
+        if let Some(Column::I64(times)) = &mut shifted.columns[Field::Time as usize] {
+            times.iter_mut().for_each(|time| *time = time.saturating_add(by_ns));
+        }
+        shifted
+    }
+
     /// Forgets the rows, keeps dictionaries and memory.
     pub fn clear(&mut self) {
         self.columns.iter_mut().flatten().for_each(Column::clear);

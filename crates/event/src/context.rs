@@ -71,6 +71,7 @@ anomalies! {
     MaybeSummedRows "maybe_summed_rows" Repaired "rows that may hold those before them too, as fio's server writes them: the log is too short to tell";
     LastBin "last_bin" Repaired "I/Os in fio's last bin: they took as long as that or longer";
     AssumedUnit "assumed_unit" Repaired "logs of an old fio whose unit of latency is a guess (--latency-unit us or ns says it)";
+    AssumedStart "assumed_start" Repaired "logs whose start is not known, taken to begin with the others (--offsets FILE says it)";
     WindowedRows "windowed_rows" Repaired "rows that are averages over a window, not single I/Os";
     OutOfOrder "out_of_order" Repaired "records out of order by more than the sorting window";
     Omitted "omitted" Repaired "requests added that the generator left out while it waited (--correct-omission)";
@@ -194,6 +195,9 @@ pub struct Context {
     pub clock: Clock,
     /// First and last moment that the trace covers (records, not only events).
     pub span_ns: Option<(i64, i64)>,
+    /// When what was measured began, where that is known: whatever seems to have started earlier did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begin_ns: Option<i64>,
     /// What was lost, repaired, unfinished.
     pub tally: Tally,
     /// The longest of the unfinished, longest first, at most [`Context::UNFINISHED_KEPT`].
@@ -217,6 +221,7 @@ impl Context {
             host: None,
             clock,
             span_ns: None,
+            begin_ns: None,
             tally: Tally::default(),
             unfinished: Vec::new(),
             loss_ranges: Vec::new(),
@@ -235,6 +240,7 @@ impl Context {
             if all.clock != other.clock {
                 all.clock = Clock::unanchored("several");
             }
+            all.begin_ns = all.begin_ns.zip(other.begin_ns).map(|(one, other)| one.min(other));
             for moment in other.span_ns.iter().flat_map(|&(from, to)| [from, to]) {
                 all.cover(moment);
             }

@@ -369,7 +369,14 @@ impl SeriesBuilder {
         let taken = std::mem::replace(&mut self.series.slices, later);
         let groups = self.groups.labels().to_vec();
         self.series.flow = Flow::default();
-        HistogramSeries { slices: taken, groups, flow: Flow::default(), by: self.series.by.clone(), ..self.series }
+        HistogramSeries {
+            slices: taken,
+            groups,
+            flow: Flow::default(),
+            by: self.series.by.clone(),
+            lengths: Default::default(),
+            ..self.series
+        }
     }
 
     /// The series as it stands, for a picture while events still come.

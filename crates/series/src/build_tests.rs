@@ -57,7 +57,7 @@ fn cells(series: &HistogramSeries) -> Cells {
     cells
 }
 
-fn brute_force(events: &[Event], width: u64, grid: latscope_histogram::Grid) -> Cells {
+fn brute_force(events: &[Event], width: u64, grid: Grid) -> Cells {
     let mut cells = Cells::new();
     for event in events {
         let interval = (event.start + event.latency as i64).div_euclid(width as i64);

@@ -38,6 +38,10 @@ impl Groups {
         self.labels
     }
 
+    pub fn fields(&self) -> &[Field] {
+        &self.by
+    }
+
     pub fn labels(&self) -> &[Vec<String>] {
         &self.labels
     }

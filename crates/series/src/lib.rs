@@ -7,9 +7,11 @@
 
 mod build;
 pub mod compare;
+mod exact;
 mod flow;
 mod group;
 mod interval;
+mod joined;
 mod merge;
 mod share;
 mod stretch;
@@ -17,8 +19,10 @@ mod support;
 mod threshold;
 
 pub use build::SeriesBuilder;
+pub use exact::{Exact, ExactBuilder};
 pub use flow::Flow;
 pub use interval::{Interval, next_wider, round_multiples};
+pub use joined::events_for;
 pub use merge::MergeError;
 pub use share::SHARES;
 pub use stretch::Stretch;
@@ -127,6 +131,8 @@ pub struct HistogramSeries {
     flow: Flow,
     /// The count that one event adds up to.
     per_event: u64,
+    /// Of how many intervals an interval was joined, where it was.
+    lengths: BTreeMap<i64, u64>,
 }
 
 impl HistogramSeries {
@@ -138,7 +144,18 @@ impl HistogramSeries {
         let grid = quantity.grid();
         let (groups, slices) = (Vec::new(), BTreeMap::new());
         let (flow, per_event) = (Flow::default(), 1);
-        HistogramSeries { quantity, weight, by, width_ns: width_ns.max(1), grid, groups, slices, flow, per_event }
+        HistogramSeries {
+            quantity,
+            weight,
+            by,
+            width_ns: width_ns.max(1),
+            grid,
+            groups,
+            slices,
+            flow,
+            per_event,
+            lengths: BTreeMap::new(),
+        }
     }
 
     /// Width of the intervals.

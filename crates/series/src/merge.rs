@@ -26,6 +26,9 @@ impl HistogramSeries {
         if (self.quantity, self.weight, self.per_event) != (other.quantity, other.weight, other.per_event) {
             return Err(MergeError::Kind);
         }
+        if self.is_joined() || other.is_joined() {
+            return Err(MergeError::Width(self.width_ns, other.width_ns));
+        }
         if self.by != other.by {
             return Err(MergeError::Groups);
         }
@@ -70,7 +73,7 @@ impl HistogramSeries {
 
     /// The same events in wider intervals; `None` when the width is no whole multiple of the present one.
     pub fn rebinned(&self, width_ns: u64) -> Option<HistogramSeries> {
-        if width_ns == 0 || !width_ns.is_multiple_of(self.width_ns) {
+        if width_ns == 0 || self.is_joined() || !width_ns.is_multiple_of(self.width_ns) {
             return None;
         }
         let mut wide = self.clone();

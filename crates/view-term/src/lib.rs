@@ -29,7 +29,7 @@ pub use histogram::{HistogramOptions, histogram};
 pub use latency_map::latency_maps;
 pub use outliers::{Outlier, Outliers};
 pub use palette::{ColorDepth, Palette};
-pub use percentiles::Percentiles;
+pub use percentiles::{PercentileOptions, Percentiles};
 pub use scale::Scale;
 pub use screen::{Area, Drawn, Look, MapArea, Readout, Screen, Spot, readout, screen};
 pub use spectrogram::{GrowingSpectrogram, Orient, SpectrogramOptions, spectrogram, sysdig_spectrogram, sysdig_width};

@@ -1,10 +1,32 @@
 //! Percentiles over time: a row for each interval and group, that can be printed while later intervals are still open.
 
 use crate::table::csv_line;
-use crate::{Align, Line, Table};
+use crate::{Align, Color, Line, Table};
 use latscope_event::{Field, format_count, format_duration, format_rate, format_size, format_wall};
-use latscope_histogram::Rule;
-use latscope_series::{HistogramSeries, Quantity};
+use latscope_histogram::{Rule, Sparse};
+use latscope_series::{Exact, HistogramSeries, Quantity, Support};
+
+/// How percentiles are found and shown.
+#[derive(Clone, Debug, Default)]
+pub struct PercentileOptions {
+    /// Where in its bucket a percentile lies.
+    pub rule: Rule,
+    /// Values that take the place of those from buckets.
+    pub exact: Option<Exact>,
+    /// Whether a line over all groups follows those of the groups.
+    pub all: bool,
+    /// What is in flight after this moment may be missing.
+    pub complete_until_ns: Option<i64>,
+    /// Whether doubtful values are grey.
+    pub color: bool,
+}
+
+/// Events that must lie beyond a percentile for it to be trusted, as [`Support`] has it: their number is off by about a
+/// third by chance.
+const TRUSTED: f64 = 10.0;
+/// The group of a line over all groups.
+const ALL: &str = "all";
+const GREY: Color = Color::Indexed(8);
 
 /// Prints percentiles of one series after the other, which may be parts of one that goes on.
 #[derive(Clone, Debug)]
@@ -12,6 +34,7 @@ pub struct Percentiles {
     quantiles: Vec<(f64, String)>,
     by: Vec<Field>,
     quantity: Quantity,
+    options: PercentileOptions,
     /// What to add to a time for the time of day; without it times count from the first interval.
     to_unix_ns: Option<i64>,
     zero_ns: Option<i64>,
@@ -28,8 +51,18 @@ struct Row {
     count: f64,
     mean: f64,
     max: u64,
-    /// `None` where fewer events lie beyond the percentile than one, so that it would be a guess.
-    values: Vec<Option<u64>>,
+    /// `None` where fewer events lie beyond the percentile than one, so that it would be a guess. Values from buckets are
+    /// whole numbers, exact ones have a decimal. True where it is doubtful.
+    values: Vec<Option<(f64, bool)>>,
+    /// Whether events that were in flight in the interval may not be in it.
+    incomplete: bool,
+}
+
+impl Row {
+    /// Up to which percentile values are trusted, 0 to 100.
+    fn trusted(&self) -> f64 {
+        (100.0 * (1.0 - TRUSTED / self.count)).max(0.0)
+    }
 }
 
 impl Percentiles {
@@ -41,38 +74,72 @@ impl Percentiles {
         titles.extend(["count", "rate", "mean"].map(|title| (title.to_string(), Align::Right)));
         titles.extend(quantiles.iter().map(|(_, title)| (title.clone(), Align::Right)));
         titles.push(("max".into(), Align::Right));
-        let (zero_ns, table) = (None, Table::new(titles));
-        Percentiles { quantiles, by: by.to_vec(), quantity, to_unix_ns, zero_ns, table, begun: false }
+        let (zero_ns, table, options) = (None, Table::new(titles), PercentileOptions::default());
+        Percentiles { quantiles, by: by.to_vec(), quantity, options, to_unix_ns, zero_ns, table, begun: false }
+    }
+
+    /// Finds and shows them like this.
+    #[must_use]
+    pub fn with(self, options: PercentileOptions) -> Percentiles {
+        Percentiles { options, ..self }
     }
 
     fn rows(&self, series: &HistogramSeries) -> Vec<Row> {
-        let quantiles: Vec<f64> = self.quantiles.iter().map(|&(quantile, _)| quantile).collect();
         let mut rows = Vec::new();
         for (&interval, slice) in series.slices() {
-            let mut groups: Vec<_> =
-                slice.groups.iter().map(|(group, sparse)| (&series.groups()[*group as usize], sparse)).collect();
-            groups.sort_by_key(|&(group, _)| group);
-            for (group, sparse) in groups {
-                let totals = sparse.totals();
-                let values = sparse.quantiles(&quantiles, Rule::Interpolated).unwrap_or_default();
-                let count = totals.count as f64 / series.per_event() as f64;
-                let told = |quantile: f64| (1.0 - quantile) * count >= 0.999 || quantile <= 0.5;
-                rows.push(Row {
-                    time_ns: series.start_ns(interval),
-                    width_ns: series.width_ns(),
-                    group: group.clone(),
-                    count,
-                    mean: totals.mean().unwrap_or(0.0),
-                    max: totals.max,
-                    values: values
-                        .iter()
-                        .zip(&quantiles)
-                        .map(|(&value, &quantile)| told(quantile).then_some(value))
-                        .collect(),
-                });
+            let mut groups: Vec<_> = slice
+                .groups
+                .iter()
+                .map(|(number, sparse)| (&series.groups()[*number as usize], *number, sparse))
+                .collect();
+            groups.sort_by_key(|&(group, ..)| group);
+            rows.extend(
+                groups
+                    .into_iter()
+                    .map(|(group, number, sparse)| self.row(series, interval, (group.clone(), Some(number)), sparse)),
+            );
+            if self.options.all && !self.by.is_empty() {
+                let group = (vec![ALL.to_string(); self.by.len()], None);
+                rows.push(self.row(series, interval, group, &series.at(interval, None).to_sparse()));
             }
         }
         rows
+    }
+
+    fn row(
+        &self,
+        series: &HistogramSeries,
+        interval: i64,
+        (group, number): (Vec<String>, Option<u32>),
+        sparse: &Sparse,
+    ) -> Row {
+        let quantiles: Vec<f64> = self.quantiles.iter().map(|&(quantile, _)| quantile).collect();
+        let totals = sparse.totals();
+        let count = totals.count as f64 / series.per_event() as f64;
+        let values = match self.options.exact.as_ref().and_then(|exact| exact.at(interval, number)) {
+            Some(values) => values.iter().map(|value| (value * 10.0).round() / 10.0).collect(),
+            None => {
+                let values = sparse.quantiles(&quantiles, self.options.rule).unwrap_or_default();
+                values.into_iter().map(|value| value as f64).collect::<Vec<_>>()
+            }
+        };
+        let told = |(value, &quantile)| match Support::of(quantile, count) {
+            Support::None => None,
+            support => Some((value, support == Support::Few)),
+        };
+        let values = values.into_iter().zip(&quantiles).map(told);
+        let (time_ns, width_ns) = (series.start_ns(interval), series.width_of(interval));
+        let end_ns = time_ns.saturating_add_unsigned(width_ns);
+        Row {
+            time_ns,
+            width_ns,
+            group,
+            count,
+            mean: totals.mean().unwrap_or(0.0),
+            max: totals.max,
+            values: values.collect(),
+            incomplete: self.options.complete_until_ns.is_some_and(|until_ns| end_ns > until_ns),
+        }
     }
 
     /// Lines of a table, its heading before the first.
@@ -81,18 +148,23 @@ impl Percentiles {
         for row in &rows {
             self.zero_ns.get_or_insert(row.time_ns);
             let value = |value: u64| if self.quantity.is_bytes() { format_size(value) } else { format_duration(value) };
-            let mut texts = vec![self.label(row.time_ns, row.width_ns)];
+            let mut texts = vec![self.label(row.time_ns, series.width_ns())];
             texts.extend(row.group.iter().cloned());
-            texts.push(if row.count < 10.0 && row.count.fract() > 0.0 {
+            let count = if row.count < 10.0 && row.count.fract() > 0.0 {
                 format!("{:.2}", row.count)
             } else {
                 format_count(row.count.round() as u64)
-            });
+            };
+            texts.push(if row.incomplete { format!("{count}+") } else { count });
             texts.push(format_rate(row.count * 1e9 / row.width_ns as f64));
             texts.push(value(row.mean.round() as u64));
-            texts.extend(row.values.iter().map(|told| told.map_or("-".into(), value)));
+            let first = texts.len();
+            texts.extend(row.values.iter().map(|told| told.map_or("-".into(), |(told, _)| value(told.round() as u64))));
             texts.push(value(row.max));
-            self.table.push(texts);
+            let doubtful = |&at: &usize| row.values[at].is_some_and(|(_, doubtful)| doubtful);
+            let grey = (0..row.values.len()).filter(doubtful).map(|at| first + at);
+            let grey: Vec<usize> = if self.options.color { grey.collect() } else { Vec::new() };
+            self.table.push_colored(texts, &grey, GREY);
         }
         let heading =
             (!rows.is_empty() && !std::mem::replace(&mut self.begun, true)).then(|| self.table.heading(columns));
@@ -121,10 +193,12 @@ impl Percentiles {
         for ((_, title), value) in self.quantiles.iter().zip(&row.values) {
             numbers.push((
                 format!("{}_{unit}", title.replace('.', "_")),
-                value.map_or(String::new(), |value| value.to_string()),
+                value.map_or(String::new(), |(value, _)| value.to_string()),
             ));
         }
         numbers.push((format!("max_{unit}"), row.max.to_string()));
+        numbers.push(("trusted_p".into(), ((row.trusted() * 1e4).floor() / 1e4).to_string()));
+        numbers.push(("incomplete".into(), row.incomplete.to_string()));
         numbers
     }
 
@@ -196,10 +270,48 @@ mod tests {
     }
 
     #[test]
+    fn a_line_over_all_groups_and_marks_of_what_is_doubtful() {
+        let options = PercentileOptions {
+            all: true,
+            color: true,
+            complete_until_ns: Some(2_500_000_000),
+            rule: Rule::Fio,
+            ..PercentileOptions::default()
+        };
+        let quantity = Quantity::Latency;
+        let mut printer = Percentiles::new(&[50.0, 90.0, 99.0], &[Field::Device], quantity, None).with(options);
+        let lines = printer.lines(&series(), 100);
+        let texts: Vec<_> = lines.iter().map(Line::text).collect();
+        assert_eq!(
+            texts,
+            [
+                "time  device  count   rate    mean    p50    p90    p99    max",
+                "0s    vda       100  100/s  50.1us  100ns  100ns  100ns    5ms",
+                "0s    all       100  100/s  50.1us  100ns  100ns  100ns    5ms",
+                "1s    vda       100  100/s  50.1us  100ns  100ns  100ns    5ms",
+                "1s    all       100  100/s  50.1us  100ns  100ns  100ns    5ms",
+                "2s    vda       50+   50/s   100ns  100ns  100ns      -  100ns",
+                "2s    vdb       50+   50/s   100us  100ns  100ns      -    5ms",
+                "2s    all      100+  100/s  50.1us  100ns  100ns  100ns    5ms",
+            ]
+        );
+        // Ten of a hundred lie beyond p90, one beyond p99; of fifty, five.
+        let grey = |line: &Line| line.cells.iter().filter(|cell| cell.foreground == GREY).count();
+        assert_eq!(lines.iter().map(grey).collect::<Vec<_>>(), [0, 5, 5, 5, 5, 5, 5, 5]);
+        let json = printer.json_lines(&series());
+        let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+        assert_eq!(
+            (last["device"].as_str(), last["count"].as_u64(), last["trusted_p"].as_u64()),
+            (Some("all"), Some(100), Some(90))
+        );
+        assert_eq!((last["incomplete"].as_bool(), json.matches("\"incomplete\":false").count()), (Some(true), 4));
+    }
+
+    #[test]
     fn machines_get_base_units() {
         let mut printer = Percentiles::new(&[99.0], &[Field::Device], Quantity::Latency, None);
         let csv = printer.csv(&series());
-        assert!(csv.starts_with("device,time_ns,width_ns,count,rate_per_s,mean_ns,p99_ns,max_ns\nvda,0,1000000000,100,100,50099,100,5000000\n"), "{csv}");
+        assert!(csv.starts_with("device,time_ns,width_ns,count,rate_per_s,mean_ns,p99_ns,max_ns,trusted_p,incomplete\nvda,0,1000000000,100,100,50099,100,5000000,90,false\n"), "{csv}");
         let json = printer.json_lines(&series());
         let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
         assert_eq!((last["device"].as_str(), last["p99_ns"].is_null()), (Some("vdb"), true));

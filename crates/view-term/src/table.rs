@@ -1,6 +1,6 @@
 //! Tables as text: columns as wide as their contents, numbers to the right, and CSV.
 
-use crate::Line;
+use crate::{Color, Line};
 
 /// To which side a column's texts go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,8 +16,16 @@ pub enum Align {
 pub struct Table {
     titles: Vec<String>,
     align: Vec<Align>,
-    rows: Vec<Vec<String>>,
+    rows: Vec<Row>,
     widths: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    texts: Vec<String>,
+    /// Columns that have a colour of their own.
+    colored: Vec<usize>,
+    color: Color,
 }
 
 /// Blanks between two columns.
@@ -35,17 +43,22 @@ impl Table {
     }
 
     /// Appends a row; missing texts are empty, surplus ones are left out.
-    pub fn push(&mut self, mut row: Vec<String>) {
+    pub fn push(&mut self, row: Vec<String>) {
+        self.push_colored(row, &[], Color::Default);
+    }
+
+    /// As [`Table::push`], with the texts of some columns in a colour.
+    pub fn push_colored(&mut self, mut row: Vec<String>, colored: &[usize], color: Color) {
         row.resize(self.titles.len(), String::new());
         for (width, text) in self.widths.iter_mut().zip(&row) {
             *width = (*width).max(Line::of(text).width());
         }
-        self.rows.push(row);
+        self.rows.push(Row { texts: row, colored: colored.to_vec(), color });
     }
 
     /// The titles as a line no wider than `columns`.
     pub fn heading(&self, columns: usize) -> Line {
-        self.line(&self.titles, &self.fitted(columns), columns)
+        self.line(&self.titles, (&[], Color::Default), &self.fitted(columns), columns)
     }
 
     /// Takes the rows out as lines no wider than `columns`. Texts that do not fit end in `…`, the longest columns of
@@ -53,7 +66,7 @@ impl Table {
     pub fn take_lines(&mut self, columns: usize) -> Vec<Line> {
         let widths = self.fitted(columns);
         let rows = std::mem::take(&mut self.rows);
-        rows.iter().map(|row| self.line(row, &widths, columns)).collect()
+        rows.iter().map(|row| self.line(&row.texts, (&row.colored, row.color), &widths, columns)).collect()
     }
 
     fn fitted(&self, columns: usize) -> Vec<usize> {
@@ -80,7 +93,7 @@ impl Table {
         }
     }
 
-    fn line(&self, texts: &[String], widths: &[usize], columns: usize) -> Line {
+    fn line(&self, texts: &[String], (colored, color): (&[usize], Color), widths: &[usize], columns: usize) -> Line {
         let mut line = Line::default();
         for (at, (text, &width)) in texts.iter().zip(widths).enumerate() {
             if at > 0 {
@@ -89,6 +102,9 @@ impl Table {
             let end = line.width() + width;
             let mut cell = Line::of(text);
             cell.truncate(width, true);
+            if colored.contains(&at) {
+                cell.cells.iter_mut().for_each(|cell| cell.foreground = color);
+            }
             if self.align[at] == Align::Right {
                 line.pad_to(end - cell.width());
             }

@@ -19,7 +19,7 @@ pub use events::{Events, Sort};
 pub use heatmap::{Colors, Heatmap};
 pub use histogram::Histogram;
 pub use live::{Live, Mode};
-pub use percentiles::Percentiles;
+pub use percentiles::{PercentileRule, Percentiles};
 pub use ping::{Ping, PingWords};
 pub use record::Record;
 pub use spectrogram::{Color, Orient, Palette, Spectrogram};
@@ -108,6 +108,10 @@ pub struct Input {
     /// Unit of the latency column of two-column files; that of the time column when not given
     #[arg(long = "unitslat", visible_aliases = ["unitslabel", "unitslatency", "latency-unit"], value_name = "UNIT", help_heading = "Input")]
     pub units_latency: Option<String>,
+    /// By how much to move the times of each host: lines of "host milliseconds" or "host:job milliseconds". Else fio's logs
+    /// are laid on one clock by the job_start of the JSON beside them
+    #[arg(long, value_name = "FILE", requires = "read", help_heading = "Input")]
+    pub offsets: Option<PathBuf>,
     #[command(flatten)]
     pub live: Live,
     /// Print how the filter was understood, and stop
@@ -121,7 +125,8 @@ pub struct Input {
 /// What a view over time takes.
 #[derive(Args, Debug)]
 pub struct Fold {
-    /// Length of an interval, e.g. 100ms, 1s; chosen by the length of the trace when not given
+    /// Length of an interval, e.g. 100ms, 1s; auto or not given: chosen by the length of the trace (percentiles -i auto: as
+    /// long as each percentile needs)
     #[arg(short, long, value_name = "DURATION", help_heading = "Folding")]
     pub interval: Option<String>,
     /// Group by these fields, e.g. device or device,kind

@@ -1,5 +1,5 @@
 use super::{Fold, Input, Look};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -10,6 +10,8 @@ Examples:
   latscope percentiles -r t.lat -i 1s --fail-if 'p99 > 5s'
   latscope percentiles -r t.lat -o percentiles.svg                # a line chart
   latscope percentiles -r t.lat --p 50..99,99.9 -o shades.svg     # shades
+  latscope percentiles -r run_clat.1.log.vm1 -r run_clat.1.log.vm2 -i 1s --by host --all
+  latscope percentiles -r t.lat -i auto --accuracy 10% --p 50,95
   latscope percentiles -s io -i 1s --json 'proc.name = postgres' | jq .p99_ns";
 
 /// Percentiles over time: a line for every interval and group. Live, lines come as intervals pass.
@@ -23,6 +25,18 @@ pub struct Percentiles {
     /// Which percentiles, separated by commas; 50..99 is every one from 50 to 99
     #[arg(long = "p", value_name = "LIST", default_value = "50,90,99,99.9")]
     pub percentiles: String,
+    /// Where inside its bucket a percentile lies
+    #[arg(long, value_enum, default_value = "linear", value_name = "RULE")]
+    pub percentile_rule: PercentileRule,
+    /// Exact percentiles instead of those of buckets; the files are read twice and must hold single events
+    #[arg(long, conflicts_with = "percentile_rule", requires = "read")]
+    pub exact: bool,
+    /// With -i auto: how accurate the percentiles must be, as a part of their value (10% when not given)
+    #[arg(long, value_name = "PART", requires = "read")]
+    pub accuracy: Option<String>,
+    /// With --by: also a line over all groups
+    #[arg(long, requires = "by")]
+    pub all: bool,
     /// Count an event only in the interval in which it completed (as live views do), not by the share of its time in each
     #[arg(long)]
     pub no_weight: bool,
@@ -40,4 +54,12 @@ pub struct Percentiles {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub look: Look,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PercentileRule {
+    /// As if the values lay evenly in it
+    Linear,
+    /// In its middle, digit for digit as fio's own output
+    Fio,
 }

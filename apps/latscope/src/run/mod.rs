@@ -13,6 +13,7 @@ mod ping;
 pub mod read;
 mod record;
 mod spectrogram;
+pub mod start;
 pub mod stored;
 mod summary;
 

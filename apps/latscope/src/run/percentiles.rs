@@ -1,14 +1,18 @@
 //! `latscope percentiles`.
 
-use super::{live, output, read};
+use super::{live, output, read, stored};
 use crate::Failure;
 use crate::plan::{Live, Percentiles as Plan, Reading, Shape};
-use latscope_series::{HistogramSeries, Interval, SeriesBuilder};
-use latscope_view_term::Percentiles;
+use latscope_event::Context;
+use latscope_series::{ExactBuilder, HistogramSeries, Interval, SeriesBuilder, events_for};
+use latscope_view_term::{PercentileOptions, Percentiles};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::path::Path;
 
+/// Intervals at least from which those of `-i auto` are joined.
+const FINEST: u32 = 1000;
 /// Lines that a trace gets when the interval is not given.
 const LINES: u32 = 60;
 /// How many intervals a chart of a trace has when their length is not given.
@@ -22,26 +26,57 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
     if let (Some(capture), None) = (&reading.live, &plan.chart) {
         return stream(reading, capture, plan);
     }
-    let limit = if plan.chart.is_some() { *POINTS.end() } else { LINES };
+    if plan.exact {
+        require_events(reading)?;
+    }
+    let limit = match &plan.chart {
+        Some(_) => *POINTS.end(),
+        None if plan.accuracy.is_some() => FINEST,
+        None => LINES,
+    };
     let (mut series, contexts) = read::series(reading, &plan.folding, limit)?;
     if plan.chart.is_some() && plan.folding.interval.is_none() {
         series = told(series, &plan.percentiles);
     }
-    let to_unix_ns = latscope_event::Context::merged(&contexts).clock.to_unix_ns;
-    let mut printer = Printer::new(plan, to_unix_ns)?;
-    match &plan.chart {
-        None => {
-            printer.print(&series)?;
-            read::say_notes(&contexts);
-        }
+    let printer = match &plan.chart {
+        None => table(reading, plan, series, &contexts)?,
         Some(options) => {
             let chart = latscope_view_report::percentiles(&series, &contexts, options);
             let chart = chart.map_err(|error| Failure::Usage(error.to_string()))?;
             output::text(plan.output.as_deref(), &chart)?;
+            let mut printer = Printer::new(plan, Context::merged(&contexts).clock.to_unix_ns, options_of(plan))?;
             printer.watch(&series);
+            printer
         }
-    }
+    };
     printer.verdict()
+}
+
+/// Prints the lines of a whole series.
+fn table<'a>(
+    reading: &Reading,
+    plan: &'a Plan,
+    mut series: HistogramSeries,
+    contexts: &[Context],
+) -> Result<Printer<'a>, Failure> {
+    let quantiles: Vec<f64> = plan.percentiles.iter().map(|percentile| percentile / 100.0).collect();
+    if let Some(accuracy) = plan.accuracy {
+        let events = quantiles.iter().map(|&quantile| events_for(quantile, accuracy));
+        series = series.joined(events.fold(1.0, f64::max));
+    }
+    let all = Context::merged(contexts);
+    let options = PercentileOptions {
+        exact: if plan.exact { Some(exact(reading, plan, &series, &quantiles)?) } else { None },
+        complete_until_ns: all.span_ns.filter(|_| plan.folding.share).map(|(_, to_ns)| {
+            // What took longest may have company that never came back before the end.
+            to_ns.saturating_sub_unsigned(series.total(None).totals().max)
+        }),
+        ..options_of(plan)
+    };
+    let mut printer = Printer::new(plan, all.clock.to_unix_ns, options)?;
+    printer.print(&series)?;
+    read::say_notes(contexts);
+    Ok(printer)
 }
 
 /// The series in intervals that hold on the average what the highest percentile takes, ten events beyond it, as far as
@@ -53,9 +88,48 @@ fn told(series: HistogramSeries, percentiles: &[f64]) -> HistogramSeries {
     series.fitted(limit.clamp(*POINTS.start(), *POINTS.end()))
 }
 
+/// How percentiles are shown, as far as it was typed.
+fn options_of(plan: &Plan) -> PercentileOptions {
+    let color = output::to_terminal(&plan.output) && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+    let color = color && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
+    PercentileOptions { rule: plan.rule, all: plan.all, color, ..PercentileOptions::default() }
+}
+
+/// Exact percentiles take single events, twice.
+fn require_events(reading: &Reading) -> Result<(), Failure> {
+    if reading.files.iter().any(|file| file == Path::new("-")) {
+        return Err(Failure::Usage("--exact reads its input twice, which a pipe cannot be; give a file.".into()));
+    }
+    match reading.files.iter().find(|file| stored::is_stored(reading, file)) {
+        None => Ok(()),
+        Some(file) => Err(Failure::Usage(format!(
+            "{} holds histograms, no events, so its percentiles are as exact as its bins are; leave --exact out.",
+            file.display()
+        ))),
+    }
+}
+
+/// Reads the events once more, for the exact percentiles of a series of them.
+fn exact(
+    reading: &Reading,
+    plan: &Plan,
+    series: &HistogramSeries,
+    quantiles: &[f64],
+) -> Result<latscope_series::Exact, Failure> {
+    let mut exact = ExactBuilder::new(series, quantiles, plan.all);
+    read::each_batch(reading, exact.fields(), |context, batch, mask, begin| {
+        if begin {
+            exact.begin_trace(context.begin_ns);
+        }
+        exact.add(batch, mask);
+        ControlFlow::Continue(())
+    })?;
+    Ok(exact.finish())
+}
+
 /// Lines as intervals pass.
 fn stream(reading: &Reading, capture: &Live, plan: &Plan) -> Result<(), Failure> {
-    let mut printer = Printer::new(plan, Some(0))?;
+    let mut printer = Printer::new(plan, Some(0), options_of(plan))?;
     let width_ns = plan.folding.interval.unwrap_or(LIVE_NS);
     if live::counts_in_kernel(reading, capture, &plan.folding)? {
         let mut counting = live::Counting::start(reading, capture, &plan.folding, width_ns)?;
@@ -95,7 +169,7 @@ fn stream(reading: &Reading, capture: &Live, plan: &Plan) -> Result<(), Failure>
 struct Printer<'a> {
     plan: &'a Plan,
     table: Percentiles,
-    /// By group: the last interval in which the threshold held, and how many in a row.
+    /// By group: the interval behind the last one in which the threshold held, and how many in a row did.
     runs: BTreeMap<Vec<String>, (i64, u32)>,
     /// Group and start of the interval in which it had held long enough for the first time.
     exceeded: Option<(Vec<String>, i64)>,
@@ -103,9 +177,9 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    fn new(plan: &Plan, to_unix_ns: Option<i64>) -> Result<Printer<'_>, Failure> {
+    fn new(plan: &Plan, to_unix_ns: Option<i64>, options: PercentileOptions) -> Result<Printer<'_>, Failure> {
         let folding = &plan.folding;
-        let table = Percentiles::new(&plan.percentiles, &folding.by, folding.quantity, to_unix_ns);
+        let table = Percentiles::new(&plan.percentiles, &folding.by, folding.quantity, to_unix_ns).with(options);
         Ok(Printer { plan, table, runs: BTreeMap::new(), exceeded: None, out: output::open(plan.output.as_deref())? })
     }
 
@@ -113,13 +187,13 @@ impl Printer<'_> {
         let Some(threshold) = &self.plan.fail_if else { return };
         for (&interval, slice) in series.slices() {
             for (group, histogram) in &slice.groups {
-                if !threshold.holds(histogram, series.per_event(), series.width_ns()) {
+                if !threshold.holds(histogram, series.per_event(), series.width_of(interval)) {
                     continue;
                 }
                 let group = &series.groups()[*group as usize];
-                let (last, run) = self.runs.entry(group.clone()).or_insert((interval, 0));
-                *run = if *last == interval - 1 { *run + 1 } else { 1 };
-                *last = interval;
+                let (next, run) = self.runs.entry(group.clone()).or_insert((interval, 0));
+                *run = if *next == interval { *run + 1 } else { 1 };
+                *next = interval.saturating_add_unsigned(series.width_of(interval) / series.width_ns());
                 if *run >= threshold.intervals() && self.exceeded.is_none() {
                     self.exceeded = Some((group.clone(), series.start_ns(interval)));
                 }

@@ -1,6 +1,6 @@
 //! From files to filtered batches, and from those to a series.
 
-use super::{live, stored};
+use super::{live, start::Starts, stored};
 use crate::Failure;
 use crate::plan::{self, Folding, Reading};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -9,7 +9,6 @@ use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask};
 use latscope_filter::BoundFilter;
 use latscope_series::{HistogramSeries, Quantity, SeriesBuilder};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
@@ -30,14 +29,14 @@ pub fn each_batch(
         return live::each_batch(reading, capture, fields, take).map(|context| vec![context]);
     }
     let progress = Progress::default();
-    let file = |file: &PathBuf| read_file(reading, file, fields, &progress, true, &mut take);
-    reading.files.iter().map(file).collect()
+    let starts = Starts::of(reading)?;
+    (0..reading.files.len()).map(|at| read_file(reading, (at, &starts), fields, &progress, true, &mut take)).collect()
 }
 
-/// Reads one file; see [`each_batch`].
+/// Reads the file at a place; see [`each_batch`].
 fn read_file(
     reading: &Reading,
-    file: &Path,
+    (at, starts): (usize, &Starts),
     fields: FieldSet,
     progress: &Progress,
     is_shown: bool,
@@ -52,12 +51,17 @@ fn read_file(
         ..ReadOptions::new(fields.union(plan::filter_fields(reading)))
     };
     let mut begin = true;
-    let context = latscope_capture_file::read(file, &options, &mut |context, batch| {
-        pass.batch(context, batch, |batch, mask| take(context, batch, mask, std::mem::take(&mut begin)))
+    let context = latscope_capture_file::read(&reading.files[at], &options, &mut |context, batch| {
+        starts.moved(at, context, batch, |context, batch| {
+            pass.batch(context, batch, |batch, mask| take(context, batch, mask, std::mem::take(&mut begin)))
+        })
     });
     match pass.failure.take() {
         Some(failure) => Err(failure),
-        None => context.map_err(|error| Failure::Input(error.to_string())),
+        None => match context {
+            Ok(context) => Ok(starts.context(at, context)),
+            Err(error) => Err(Failure::Input(error.to_string())),
+        },
     }
 }
 
@@ -201,6 +205,7 @@ fn fold(
     {
         return ControlFlow::Break(failure);
     }
+    builder.begins_at(context.begin_ns);
     builder.add(batch, mask);
     ControlFlow::Continue(())
 }
@@ -211,19 +216,21 @@ fn fold_files(
     folding: &Folding,
     new_builder: &(impl Fn() -> SeriesBuilder + Sync),
 ) -> Result<(SeriesBuilder, Vec<Context>), Failure> {
+    let starts = Starts::of(reading)?;
     let (progress, next, is_over) = (Progress::default(), AtomicUsize::new(0), AtomicBool::new(false));
     // Files are dealt out in order, so those before one that fails are all begun, and end.
     let work = |is_shown: bool| {
         let (mut builder, mut results) = (new_builder(), Vec::new());
         let fields = builder.fields();
         while let number = next.fetch_add(1, Ordering::Relaxed)
-            && let Some(file) = reading.files.get(number)
+            && number < reading.files.len()
             && !is_over.load(Ordering::Relaxed)
         {
             builder.begin_trace_number(number as u32);
-            let result = read_file(reading, file, fields, &progress, is_shown, &mut |context, batch, mask, _| {
-                fold(&mut builder, folding, (context, batch, mask))
-            });
+            let result =
+                read_file(reading, (number, &starts), fields, &progress, is_shown, &mut |context, batch, mask, _| {
+                    fold(&mut builder, folding, (context, batch, mask))
+                });
             is_over.fetch_or(result.is_err(), Ordering::Relaxed);
             results.push((number, result));
         }

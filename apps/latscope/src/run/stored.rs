@@ -3,6 +3,7 @@
 //! A filter may look at the interval's time, the latency (at bucket edges) and the group fields; to use the same
 //! evaluation as for events, every bucket of every histogram stands as one row in a batch.
 
+use super::start::Starts;
 use crate::Failure;
 use crate::plan::{Folding, Reading};
 use latscope_capture_file::{Format, SeriesHeader, SeriesReader, SeriesRow, format_of};
@@ -18,11 +19,7 @@ pub fn read(
     folding: &Folding,
     limit: u32,
 ) -> Result<Option<(HistogramSeries, Vec<Context>)>, Failure> {
-    let stored = |file: &Path| {
-        let format = || reading.format.or_else(|| format_of(file).ok());
-        file != Path::new("-") && format().is_some_and(Format::is_series)
-    };
-    match reading.files.iter().filter(|file| stored(file)).count() {
+    match reading.files.iter().filter(|file| is_stored(reading, file)).count() {
         0 => return Ok(None),
         some if some < reading.files.len() => {
             return Err(Failure::Usage(
@@ -31,15 +28,22 @@ pub fn read(
         }
         _ => {}
     }
-    let mut stored = Stored { reading, folding, even: None, uneven: None };
-    let contexts = reading.files.iter().map(|file| stored.load(file)).collect::<Result<Vec<_>, _>>()?;
+    let mut stored = Stored { reading, folding, starts: Starts::of(reading)?, even: None, uneven: None };
+    let contexts = (0..reading.files.len()).map(|at| stored.load(at)).collect::<Result<Vec<_>, _>>()?;
     Ok(Some((widened(stored.finish()?, folding, limit)?, contexts)))
+}
+
+/// Whether a file holds histograms.
+pub fn is_stored(reading: &Reading, file: &Path) -> bool {
+    let format = || reading.format.or_else(|| format_of(file).ok());
+    file != Path::new("-") && format().is_some_and(Format::is_series)
 }
 
 /// What was read so far.
 struct Stored<'a> {
     reading: &'a Reading,
     folding: &'a Folding,
+    starts: Starts<'a>,
     /// Of intervals of one width.
     even: Option<HistogramSeries>,
     /// Of rows of their own widths.
@@ -47,7 +51,8 @@ struct Stored<'a> {
 }
 
 impl Stored<'_> {
-    fn load(&mut self, file: &Path) -> Result<Context, Failure> {
+    fn load(&mut self, at: usize) -> Result<Context, Failure> {
+        let file = &self.reading.files[at];
         let input = |error: latscope_capture_file::Error| Failure::Input(error.to_string());
         let folding = self.folding;
         let mut reader = SeriesReader::open(file, self.reading.format).map_err(input)?;
@@ -57,13 +62,18 @@ impl Stored<'_> {
         let places = places(file, reader.header(), folding)?;
         let mut pick = match &self.reading.filter {
             None => None,
-            Some(filter) => Some(Picker::new(filter, &reader.header().group_fields, reader.context())?),
+            Some(filter) => {
+                let context = self.starts.context(at, reader.context().clone());
+                Some(Picker::new(filter, &reader.header().group_fields, &context)?)
+            }
         };
-        let is_uneven = reader.is_uneven();
+        let (is_uneven, shift_ns) = (reader.is_uneven(), self.starts.shift_ns(at, reader.context()));
+        let begin_ns = reader.context().begin_ns.map(|ns| ns.saturating_add(shift_ns));
         let mut even: Option<HistogramSeries> = None;
         let mut group = vec![String::new(); places.len()];
         while let Some(row) = reader.next() {
-            let row = row.map_err(input)?;
+            let mut row = row.map_err(input)?;
+            row.time_ns = row.time_ns.saturating_add(shift_ns);
             // What an uneven row holds completed halfway through it, on the average.
             let moment = if is_uneven { row.time_ns.saturating_add_unsigned(row.width_ns / 2) } else { row.time_ns };
             let histogram = match &mut pick {
@@ -73,6 +83,7 @@ impl Stored<'_> {
             group.iter_mut().zip(&places).for_each(|(value, &at)| value.clone_from(&row.groups[at]));
             if is_uneven {
                 let builder = self.uneven.get_or_insert_with(|| builder(folding, row.width_ns));
+                builder.begins_at(begin_ns);
                 let (from_ns, to_ns) = (row.time_ns, row.time_ns.saturating_add_unsigned(row.width_ns));
                 builder.add_stretch(&Stretch { from_ns, to_ns, group: &group, histogram });
                 continue;
@@ -95,7 +106,7 @@ impl Stored<'_> {
             (none, Some(series)) => *none = Some(series),
             (_, None) => {}
         }
-        Ok(reader.context().clone())
+        Ok(self.starts.context(at, reader.context().clone()))
     }
 
     fn finish(self) -> Result<HistogramSeries, Failure> {

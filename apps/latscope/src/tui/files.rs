@@ -5,6 +5,7 @@ use super::{Fed, Message};
 use crate::Failure;
 use crate::plan::{Folding, Reading, filter_fields};
 use crate::run::read::Pass;
+use crate::run::start::Starts;
 use crate::run::stored;
 use latscope_capture_file::{LatWriter, Progress, ReadOptions};
 use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_CODE, Mask};
@@ -64,8 +65,9 @@ fn each_batch(
     progress: &Progress,
     mut take: impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<Failure>,
 ) -> Result<Vec<Context>, Failure> {
+    let starts = Starts::of(reading)?;
     let mut contexts = Vec::new();
-    for file in &reading.files {
+    for (at, file) in reading.files.iter().enumerate() {
         let mut pass = Pass::new(reading, None);
         let options = ReadOptions {
             format: reading.format,
@@ -79,7 +81,9 @@ fn each_batch(
             if !task.is_wanted() {
                 return ControlFlow::Break(());
             }
-            pass.batch(context, batch, |batch, mask| take(context, batch, mask, std::mem::take(&mut begin)))
+            starts.moved(at, context, batch, |context, batch| {
+                pass.batch(context, batch, |batch, mask| take(context, batch, mask, std::mem::take(&mut begin)))
+            })
         });
         if let Some(failure) = pass.failure.take() {
             return Err(failure);
@@ -87,7 +91,7 @@ fn each_batch(
         if !task.is_wanted() {
             return Err(Failure::Closed);
         }
-        contexts.push(context.map_err(|error| Failure::Input(error.to_string()))?);
+        contexts.push(starts.context(at, context.map_err(|error| Failure::Input(error.to_string()))?));
     }
     Ok(contexts)
 }

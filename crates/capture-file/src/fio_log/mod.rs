@@ -188,6 +188,7 @@ impl Reader {
     fn new(file: &str, name: Option<LogName>, probe: &Probe, options: &ReadOptions) -> Reader {
         let clock = if probe.is_wall() { Clock::wall() } else { Clock::unanchored("relative") };
         let mut context = Context::new(format!("fio log, {file}"), clock);
+        context.begin_ns = (!probe.is_wall()).then_some(0);
         context.host = name.as_ref().and_then(|name| name.host.clone());
         let guessed = probe.unit();
         let given = options.two_columns.latency_unit_ns;

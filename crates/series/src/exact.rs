@@ -1,0 +1,260 @@
+//! Exact percentiles of events, weighted by their share of each interval.
+//!
+//! The events are read twice. The histograms of the first time tell in which bucket each percentile lies; the second time
+//! the events of those buckets are kept, and of the others how much they weigh. So memory grows with the events in the
+//! buckets that hold a percentile.
+
+use crate::group::Groups;
+use crate::{HistogramSeries, Quantity};
+use hashbrown::HashMap;
+use latscope_event::{Batch, Field, FieldSet, MISSING_U64, Mask};
+use latscope_histogram::{Grid, Histogram};
+use std::collections::BTreeMap;
+
+/// What one event weighs: whole numbers, so that sums do not depend on the order.
+const WHOLE: u128 = 1 << 64;
+/// In place of a group number: all groups together.
+const ALL: u32 = u32::MAX;
+
+/// The percentiles of each interval and group, or of all groups together.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Exact(BTreeMap<(i64, u32), Vec<f64>>);
+
+impl Exact {
+    /// The values of an interval in the order in which the percentiles were asked for; the group by its number in the
+    /// series, or none for all groups together.
+    pub fn at(&self, interval: i64, group: Option<u32>) -> Option<&[f64]> {
+        self.0.get(&(interval, group.unwrap_or(ALL))).map(Vec::as_slice)
+    }
+}
+
+/// Takes the events for the second time.
+pub struct ExactBuilder {
+    quantity: Quantity,
+    share: bool,
+    earliest_ns: i64,
+    groups: Groups,
+    /// Number of a group in the series by number in `groups`, as far as it was looked up.
+    numbers: Vec<Option<u32>>,
+    known: HashMap<Vec<String>, u32>,
+    /// Begin, end and number of each interval.
+    intervals: Vec<(i64, i64, i64)>,
+    /// Place in `intervals` of the last event.
+    last: usize,
+    cells: HashMap<(i64, u32), Cell>,
+}
+
+struct Cell {
+    weight: u128,
+    targets: Vec<Target>,
+}
+
+/// The surroundings of one percentile.
+struct Target {
+    quantile: f64,
+    /// The smallest and the largest value of the bucket that holds it.
+    lower: u64,
+    upper: u64,
+    /// What the events below weigh, and the last of them; the first above: value and weight.
+    below: u128,
+    under: Option<(u64, u128)>,
+    over: Option<(u64, u128)>,
+    inside: BTreeMap<u64, Same>,
+}
+
+/// Events of one value: what they weigh in all, the lightest and the heaviest.
+struct Same {
+    weight: u128,
+    lightest: u128,
+    heaviest: u128,
+}
+
+impl ExactBuilder {
+    /// For these quantiles (0 to 1) of every interval and group of a series of the same events, and of all groups together
+    /// where that is asked for.
+    pub fn new(series: &HistogramSeries, quantiles: &[f64], also_all: bool) -> ExactBuilder {
+        let mut cells = HashMap::new();
+        for (&interval, slice) in series.slices() {
+            for (group, sparse) in &slice.groups {
+                cells.insert((interval, *group), Cell::new(&sparse.to_dense(), quantiles));
+            }
+            if also_all {
+                cells.insert((interval, ALL), Cell::new(&series.at(interval, None), quantiles));
+            }
+        }
+        let span = |&interval: &i64| {
+            let begin = series.start_ns(interval);
+            (begin, begin.saturating_add_unsigned(series.width_of(interval)), interval)
+        };
+        ExactBuilder {
+            quantity: series.quantity,
+            share: series.per_event > 1,
+            earliest_ns: i64::MIN,
+            groups: Groups::new(series.by.clone()),
+            numbers: Vec::new(),
+            known: (0..).zip(&series.groups).map(|(number, label)| (label.clone(), number)).collect(),
+            intervals: series.slices().keys().map(span).collect(),
+            last: 0,
+            cells,
+        }
+    }
+
+    /// Call before the first batch of every trace; see [`SeriesBuilder::begins_at`](crate::SeriesBuilder::begins_at).
+    pub fn begin_trace(&mut self, earliest_ns: Option<i64>) {
+        self.groups.begin_trace(None);
+        self.earliest_ns = earliest_ns.unwrap_or(i64::MIN);
+    }
+
+    /// The columns that are read.
+    pub fn fields(&self) -> FieldSet {
+        let by = self.groups.fields().iter().copied().collect::<FieldSet>();
+        by.union(FieldSet::ALWAYS).with(Field::Weight).with(self.quantity.field())
+    }
+
+    /// Adds the events of a batch that the mask lets through, or all.
+    pub fn add(&mut self, batch: &Batch, mask: Option<&Mask>) {
+        match mask {
+            Some(mask) => mask.ones().for_each(|row| self.add_row(batch, row)),
+            None => (0..batch.len()).for_each(|row| self.add_row(batch, row)),
+        }
+    }
+
+    fn add_row(&mut self, batch: &Batch, row: usize) {
+        let (start_ns, latency_ns) = (batch.time()[row], batch.latency()[row]);
+        let value = match self.quantity {
+            Quantity::Latency => latency_ns,
+            quantity => batch.u64s(quantity.field()).map_or(MISSING_U64, |values| values[row]),
+        };
+        if value == MISSING_U64 {
+            return;
+        }
+        let count = batch
+            .i64s(Field::Weight)
+            .map_or(1, |weights| u64::try_from(weights[row]).map_or(1, |weight| weight.min(u64::from(u32::MAX))));
+        let end_ns = start_ns.saturating_add_unsigned(latency_ns);
+        let Some(group) = self.group(batch, row) else { return };
+        let start_ns = if self.share { start_ns.max(self.earliest_ns).min(end_ns) } else { end_ns };
+        let mut place = self.place(end_ns);
+        if start_ns == end_ns {
+            return self.record(place, group, value, WHOLE * u128::from(count));
+        }
+        let length = u128::from(end_ns.abs_diff(start_ns));
+        loop {
+            let (begin, end, _) = self.intervals[place];
+            let overlap = end.min(end_ns).saturating_sub(begin.max(start_ns)).max(0) as u128;
+            if overlap > 0 {
+                self.record(place, group, value, WHOLE * overlap / length * u128::from(count));
+            }
+            if begin <= start_ns || place == 0 {
+                return;
+            }
+            place -= 1;
+        }
+    }
+
+    fn group(&mut self, batch: &Batch, row: usize) -> Option<u32> {
+        let number = self.groups.of(batch, row) as usize;
+        if self.numbers.len() <= number {
+            let labels = &self.groups.labels()[self.numbers.len()..];
+            self.numbers.extend(labels.iter().map(|label| self.known.get(label).copied()));
+        }
+        self.numbers[number]
+    }
+
+    /// The last interval that begins at or before this moment.
+    fn place(&mut self, moment: i64) -> usize {
+        let is_in =
+            |place: usize| self.intervals.get(place).is_some_and(|&(begin, end, _)| (begin..end).contains(&moment));
+        if !is_in(self.last) {
+            self.last = self.intervals.partition_point(|&(begin, _, _)| begin <= moment).saturating_sub(1);
+        }
+        self.last
+    }
+
+    fn record(&mut self, place: usize, group: u32, value: u64, weight: u128) {
+        let Some(&(_, _, interval)) = self.intervals.get(place) else { return };
+        for group in [group, ALL] {
+            if let Some(cell) = self.cells.get_mut(&(interval, group)) {
+                cell.weight += weight;
+                cell.targets.iter_mut().for_each(|target| target.record(value, weight));
+            }
+        }
+    }
+
+    /// The percentiles.
+    pub fn finish(self) -> Exact {
+        let values = |cell: &Cell| cell.targets.iter().map(|target| target.value(cell.weight)).collect();
+        Exact(self.cells.iter().map(|(&key, cell)| (key, values(cell))).collect())
+    }
+}
+
+impl Cell {
+    fn new(histogram: &Histogram, quantiles: &[f64]) -> Cell {
+        let count = histogram.totals().count as f64;
+        let target = |&quantile: &f64| {
+            let (mut before, grid): (_, Grid) = (0u64, histogram.grid());
+            let mut buckets = histogram.buckets().map(|(index, count, _)| {
+                before += count;
+                (index, before)
+            });
+            let index =
+                buckets.find(|&(_, sum)| sum as f64 >= quantile * count).map_or(grid.len() - 1, |(index, _)| index);
+            Target {
+                quantile,
+                lower: grid.lower(index),
+                upper: grid.upper(index),
+                below: 0,
+                under: None,
+                over: None,
+                inside: BTreeMap::new(),
+            }
+        };
+        Cell { weight: 0, targets: quantiles.iter().map(target).collect() }
+    }
+}
+
+impl Target {
+    #[inline]
+    fn record(&mut self, value: u64, weight: u128) {
+        let event = (value, weight);
+        if value < self.lower {
+            self.below += weight;
+            self.under = self.under.max(Some(event));
+        } else if value > self.upper {
+            self.over = Some(self.over.map_or(event, |over| over.min(event)));
+        } else {
+            let same = self.inside.entry(value).or_insert(Same { weight: 0, lightest: weight, heaviest: weight });
+            same.weight += weight;
+            same.lightest = same.lightest.min(weight);
+            same.heaviest = same.heaviest.max(weight);
+        }
+    }
+
+    /// The weighted percentile with C = 1/2: each event stands, in the order of values and then weights, at the middle of
+    /// its weight in the running sum; between two events the value is interpolated.
+    fn value(&self, weight: u128) -> f64 {
+        // All positions count from where the bucket begins.
+        let wanted = self.quantile * weight as f64 - self.below as f64;
+        let (mut sum, mut points) = (0.0, Vec::new());
+        points.extend(self.under.map(|(value, weight)| (-0.5 * weight as f64, value as f64)));
+        for (&value, same) in &self.inside {
+            points.push((sum + 0.5 * same.lightest as f64, value as f64));
+            sum += same.weight as f64;
+            points.push((sum - 0.5 * same.heaviest as f64, value as f64));
+        }
+        points.extend(self.over.map(|(value, weight)| (sum + 0.5 * weight as f64, value as f64)));
+        let (Some(first), Some(last)) = (points.first(), points.last()) else { return 0.0 };
+        match points.windows(2).find(|pair| (pair[0].0..=pair[1].0).contains(&wanted)) {
+            Some(&[(at, value), (next, next_value)]) if next > at => {
+                value + (next_value - value) * ((wanted - at) / (next - at))
+            }
+            Some(pair) => pair[1].1,
+            None if wanted < first.0 => first.1,
+            None => last.1,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "exact_tests.rs"]
+mod tests;
