@@ -36,13 +36,16 @@ fn furnish(folder: &Path) {
         write(name, &[&header[..], &unpacked("perf_script/story_2s.txt.gz")].concat());
     }
     // What fio and smallfile leave, under the names that the documentation gives them.
-    std::fs::create_dir_all(folder.join("results")).expect("a folder");
+    write("offsets", b"vm1 0\nvm2 -30\n");
+    ["results", "stall"].iter().for_each(|name| std::fs::create_dir_all(folder.join(name)).expect("a folder"));
     for (packed, names) in [
         ("fio_hist/H_clat_hist.1.log.127.0.0.2.zst", ["run_clat_hist.1.log.vm1", "results/run_clat_hist.1.log.vm1"]),
         ("fio_hist/H_clat_hist.1.log.127.0.0.3.zst", ["run_clat_hist.1.log.vm2", "results/run_clat_hist.1.log.vm2"]),
         ("fio_log/H_clat.1.log.127.0.0.2.zst", ["run_clat.1.log.vm1", "run_clat.2.log.vm1"]),
         ("fio_log/H_clat.1.log.127.0.0.3.zst", ["run_clat.1.log.vm2", "run_clat.2.log.vm2"]),
         ("fio_json/H.json.zst", ["run.json", "output.0.vm1"]),
+        ("stall/stall_clat.log.zst", ["stall_clat.log", "stall/stall_clat.log"]),
+        ("stall/stall_clat_hist.log.zst", ["stall_clat_hist.log", "stall/stall_clat_hist.log"]),
     ] {
         names.iter().for_each(|name| write(name, &unpacked(packed)));
     }
@@ -124,7 +127,7 @@ fn commands_of_the_documentation_work() {
     for part in ["formats", "views"] {
         pages(&root().join("docs").join(part), &mut paths);
     }
-    paths.push(root().join("docs/filter.md"));
+    paths.extend(["docs/filter.md", "docs/percentiles-over-time.md"].map(|page| root().join(page)));
     let mut run = 0;
     for path in paths.iter().filter(|path| path.is_file()) {
         let text = std::fs::read_to_string(path).unwrap();

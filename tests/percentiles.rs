@@ -1,8 +1,8 @@
 //! Percentiles over time of whole files, against independent programs and against fio itself.
 
-use crate::program::{Ended, latscope, testdata};
+use crate::program::{Ended, command, end, installed, latscope, testdata, unpacked};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The rows of CSV: values by the names of their columns.
 fn table(csv: &str) -> Vec<BTreeMap<String, String>> {
@@ -53,12 +53,328 @@ fn rows_of_histogram_logs_by_share() {
                 let (value, expected) = (number(row, name), expected * unit_ns);
                 // Too few events tell it.
                 let too_few = value.is_nan() && line[1] < 100.0;
+                // Bins of microseconds are shared out among buckets, which are up to a 64th wide.
+                let bound = if unit_ns == 1.0 { 5e-4 } else { 1.0 / 64.0 };
                 assert!(
-                    too_few || (value / expected - 1.0).abs() <= 5e-4,
+                    too_few || (value / expected - 1.0).abs() <= bound,
                     "{run} {} {name}: {value}, not {expected}",
                     line[0]
                 );
             }
         }
     }
+}
+
+/// What every I/O weighs in each interval, and exact percentiles, against the same program in Python.
+#[test]
+fn exact_percentiles_of_logs_of_every_io() {
+    for (run, unit_ns) in [("A", 1.0), ("G", 1000.0), ("H", 1.0)] {
+        let expected = std::fs::read_to_string(testdata(&format!("fio_log/{run}.lat.500.weighted.csv"))).unwrap();
+        let files = logs("fio_log", &format!("{run}_clat"));
+        let rows = table(&csv(&files, &["-i", "500ms", "--p", "50,90,95,99", "--exact"]).success());
+        assert_eq!(rows.len(), expected.lines().count(), "{run}");
+        for (row, line) in rows.iter().zip(expected.lines()) {
+            let line: Vec<f64> = line.split(", ").map(|text| text.parse().unwrap()).collect();
+            assert!((number(row, "count") - line[1]).abs() <= 1e-6 * line[1], "{run} {}", line[0]);
+            for (name, expected) in ["p50_ns", "p90_ns", "p95_ns", "p99_ns"].iter().zip(&line[2..]) {
+                let value = number(row, name) / unit_ns;
+                // To the digit that is printed there.
+                let equal = (value - expected).abs() <= 0.0501;
+                assert!(
+                    equal || value.is_nan() && line[1] < 100.0,
+                    "{run} {} {name}: {value}, not {expected}",
+                    line[0]
+                );
+            }
+        }
+    }
+    let histograms = csv(&logs("fio_hist", "A_clat_hist"), &["--exact"]).failure(2);
+    assert!(histograms.contains("holds histograms, no events"), "{histograms}");
+    let pipe = csv(&["-"], &["--exact"]).failure(2);
+    assert!(pipe.contains("reads its input twice"), "{pipe}");
+}
+
+/// Runs fio; what it says must be no error.
+fn fio(folder: &Path, arguments: &[&str]) {
+    let ended = end(command("fio").args(arguments).current_dir(folder), b"");
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+}
+
+const JOB: &str = "[global]\nioengine=psync\nbs=4k\nsize=2m\nrw=randrw\nrwmixread=70\nruntime=2\ntime_based\n\
+    rate_iops=600,250\nwrite_lat_log=run\nwrite_hist_log=run\nlog_hist_msec=50\n\
+    percentile_list=1:5:10:20:30:40:50:60:70:80:90:95:99:99.5:99.9\n";
+const ASKED: &str = "1,5,10,20,30,40,50,60,70,80,90,95,99,99.5,99.9";
+
+/// Holds each percentile of one line against what fio printed of the same I/Os.
+fn assert_as_fio(row: &BTreeMap<String, String>, latencies: &serde_json::Value) {
+    assert_eq!(number(row, "count"), latencies["N"].as_f64().unwrap());
+    let mut told = 0;
+    for percentile in ASKED.split(',') {
+        let ours = &row[&format!("p{}_ns", percentile.replace('.', "_"))];
+        let key = format!("{:.6}", percentile.parse::<f64>().unwrap());
+        let theirs = latencies["percentile"][&key].as_u64().expect(&key);
+        // Too few events tell some.
+        assert!(ours.is_empty() || *ours == theirs.to_string(), "p{percentile}: {ours}, fio says {theirs}");
+        told += u32::from(!ours.is_empty());
+    }
+    assert!(told >= 12, "{row:?}");
+}
+
+fn json(path: &Path) -> serde_json::Value {
+    let text = std::fs::read_to_string(path).unwrap();
+    serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap()
+}
+
+/// A run of fio: percentiles by its rule are its own, digit for digit; and the log of every I/O and the histogram log of the
+/// same run agree within the width of buckets and the time that a row leaves open.
+#[test]
+fn one_run_of_fio_logged_both_ways() {
+    if !installed("fio") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("run.fio"), format!("{JOB}[a]\n[b]\nbs=8k\n")).unwrap();
+    fio(folder.path(), &["--output-format=json", "--output=run.json", "run.fio"]);
+    let files = [1, 2].map(|number| folder.path().join(format!("run_clat.{number}.log")));
+    let whole = ["-i", "1h", "--by", "job,kind", "--percentile-rule", "fio", "--p", ASKED];
+    let rows = table(&csv(&files, &whole).success());
+    assert_eq!(rows.len(), 4);
+    let run = json(&folder.path().join("run.json"));
+    for row in &rows {
+        let job = usize::from(row["job"] == "run.2");
+        assert_as_fio(row, &run["jobs"][job][&row["kind"]]["clat_ns"]);
+    }
+    // The log of every I/O: completion and latency, both in ms.
+    let text = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect::<Vec<_>>();
+    let events: Vec<Vec<(f64, f64)>> = text.iter().map(|text| text.lines().map(event).collect()).collect();
+    let rows = files.map(|file| PathBuf::from(file.to_str().unwrap().replace("_clat.", "_clat_hist.")));
+    for row in table(&csv(&rows, &["-i", "500ms", "--p", "10,50,90"]).success()).iter().take(3) {
+        let (begin, end) = (number(row, "time_ns") / 1e6, number(row, "time_ns") / 1e6 + 500.0);
+        let shares: Vec<(f64, f64)> =
+            events.iter().flatten().map(|&(done, took)| (took, share(done, took, begin, end))).collect();
+        let count: f64 = shares.iter().map(|&(_, share)| share).sum();
+        // A row leaves open when its events completed; it is as long as the pause at an edge, or 50 ms.
+        let near = |done: f64, pause: f64| [begin, end].iter().any(|edge| (done - edge).abs() <= pause);
+        let open: usize = events
+            .iter()
+            .map(|events| {
+                let pause = events.windows(2).map(|pair| pair[1].0 - pair[0].0).fold(50.0, f64::max) + 51.0;
+                events.iter().filter(|event| near(event.0, pause)).count()
+            })
+            .sum();
+        assert!((number(row, "count") - count).abs() <= open as f64, "{count} {row:?}");
+        for (name, part) in [("p10_ns", 0.1), ("p50_ns", 0.5), ("p90_ns", 0.9)] {
+            let value = number(row, name) / 1e6;
+            let below =
+                |value: f64| shares.iter().filter(|event| event.0 <= value).map(|event| event.1).sum::<f64>() / count;
+            let slack = open as f64 / count;
+            assert!(
+                below(value * (1.0 - 1.0 / 64.0)) <= part + slack && below(value * (1.0 + 1.0 / 64.0)) >= part - slack,
+                "{name} {value} ms: {} lie below; {slack} is open",
+                below(value)
+            );
+        }
+    }
+}
+
+fn event(line: &str) -> (f64, f64) {
+    let numbers: Vec<f64> = line.split(", ").map(|text| text.parse().unwrap()).collect();
+    (numbers[0] + 0.5, numbers[1] / 1e6)
+}
+
+/// The share of an event in an interval.
+fn share(done: f64, took: f64, begin: f64, end: f64) -> f64 {
+    let start = (done - took).max(0.0);
+    ((done.min(end) - start.max(begin)) / (done - start)).max(0.0)
+}
+
+/// Two servers on this machine, each of which measures for the same client.
+#[test]
+fn two_servers_of_fio_and_a_client() {
+    if !installed("fio") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let job = format!("{JOB}directory={}\n[a]\n", folder.path().display());
+    std::fs::write(folder.path().join("run.fio"), job).unwrap();
+    let servers: Vec<_> =
+        ["127.0.0.2", "127.0.0.3"].iter().filter_map(|host| Server::start(host, folder.path())).collect();
+    if servers.len() < 2 {
+        eprintln!("fio's server does not come up on the loopback addresses; its test is left out");
+        return;
+    }
+    let clients: Vec<String> = servers.iter().map(|server| format!("--client={}", server.address)).collect();
+    let arguments = ["--output-format=json", "--output=run.json", &clients[0], "run.fio", &clients[1], "run.fio"];
+    fio(folder.path(), &arguments);
+    let files = ["127.0.0.2", "127.0.0.3"].map(|host| folder.path().join(format!("run_clat.1.log.{host}")));
+    let whole = ["-i", "1h", "--by", "host,kind", "--all", "--percentile-rule", "fio", "--p", ASKED];
+    let rows = table(&csv(&files, &whole).success());
+    assert_eq!(rows.len(), 5);
+    let run = json(&folder.path().join("run.json"));
+    let mut sum = 0.0;
+    for row in &rows[..4] {
+        let of = run["client_stats"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|job| job["hostname"] == row["host"].as_str() && job["jobname"] == "a");
+        assert_as_fio(row, &of.unwrap()[&row["kind"]]["clat_ns"]);
+        sum += number(row, "count");
+    }
+    assert_eq!((rows[4]["host"].as_str(), rows[4]["kind"].as_str(), number(&rows[4], "count")), ("all", "all", sum));
+    // The rows that the server had summed up tell of as many I/Os, but for those after the last row.
+    let histograms = ["127.0.0.2", "127.0.0.3"].map(|host| folder.path().join(format!("run_clat_hist.1.log.{host}")));
+    let rows = table(&csv(&histograms, &["-i", "1h", "--by", "host", "--all"]).success());
+    let counted = number(rows.last().unwrap(), "count");
+    assert!(counted <= sum && counted >= 0.5 * sum, "{counted} of {sum}");
+}
+
+/// A fio server, ended with the test.
+struct Server {
+    address: String,
+    child: std::process::Child,
+}
+
+impl Server {
+    fn start(host: &str, folder: &Path) -> Option<Server> {
+        let port = std::net::TcpListener::bind((host, 0)).ok()?.local_addr().ok()?.port();
+        let mut fio = command("fio");
+        fio.arg(format!("--server=ip:{host},{port}")).current_dir(folder);
+        fio.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let server = Server { address: format!("ip:{host},{port}"), child: fio.spawn().ok()? };
+        for _ in 0..200 {
+            if std::net::TcpStream::connect((host, port)).is_ok() {
+                return Some(server);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        None
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Files in any order, and the same lines in one file or in several, are the same to the last digit.
+#[test]
+fn how_logs_are_cut_into_files_does_not_matter() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, name) in [("fio_log", "clat"), ("fio_hist", "clat_hist")] {
+        let mut files = logs(kind, &format!("A_{name}"));
+        let options = ["-i", "500ms", "--by", "kind", "--all"];
+        let once = csv(&files, &options).success();
+        assert_eq!(table(&once).len() % 3, 0, "two directions, and both together");
+        files.reverse();
+        assert_eq!(csv(&files, &options).success(), once, "{name}: in another order");
+        let texts: Vec<Vec<u8>> =
+            files.iter().map(|file| zstd::decode_all(std::fs::File::open(file).unwrap()).unwrap()).collect();
+        let all = folder.path().join(format!("A_{name}.log"));
+        std::fs::write(&all, texts.concat()).unwrap();
+        assert_eq!(csv(&[&all], &options).success(), once, "{name}: all in one file");
+        if name == "clat" {
+            let text = &texts[0];
+            let cut = text.len() / 2 + text[text.len() / 2..].iter().position(|&byte| byte == b'\n').unwrap() + 1;
+            let halves = [&text[..cut], &text[cut..]].map(<[u8]>::to_vec);
+            let mut parts: Vec<PathBuf> = files[1..].to_vec();
+            for (at, half) in halves.iter().enumerate() {
+                parts.push(folder.path().join(format!("half{at}_clat.1.log")));
+                std::fs::write(&parts[parts.len() - 1], half).unwrap();
+            }
+            assert_eq!(csv(&parts, &options).success(), once, "one log in two files");
+        }
+    }
+}
+
+/// Two hosts that count from their own start: known from JSON, given, or not known.
+#[test]
+fn hosts_are_laid_on_one_clock() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["A", "B"].map(|host| folder.path().join(format!("ex_clat_hist.1.log.host{host}")));
+    for (file, host) in files.iter().zip(["A", "B"]) {
+        std::fs::write(file, unpacked(&format!("fio_hist/ex_clat_hist.1.log.host{host}.zst"))).unwrap();
+    }
+    let options = ["-i", "100ms", "--by", "host"];
+    let ended = csv(&files, &options);
+    assert!(ended.err.contains("start is not known"), "{}", ended.err);
+    let alone = |csv: &str, host: &str, by_ms: f64| {
+        let mut rows = table(csv);
+        rows.retain(|row| row["host"] == host);
+        rows.iter()
+            .map(|row| (number(row, "time_ns") / 1e6 + by_ms, row["count"].clone(), row["p50_ns"].clone()))
+            .collect::<Vec<_>>()
+    };
+    let unmoved = ended.success();
+    let assert_moved = |moved: &str, by_ms: [f64; 2]| {
+        for (host, by_ms) in ["hostA", "hostB"].iter().zip(by_ms) {
+            assert_eq!(alone(moved, host, 0.0), alone(&unmoved, host, by_ms), "{host}");
+        }
+    };
+    let offsets = folder.path().join("offsets");
+    std::fs::write(&offsets, "# started by pdsh\nhostA 500\nhostB:ex.1 -200ms\n").unwrap();
+    let given = csv(&files, &[&options[..], &["--offsets", offsets.to_str().unwrap()]].concat());
+    assert!(!given.err.contains("start is not known"), "{}", given.err);
+    assert_moved(&given.success(), [500.0, -200.0]);
+    // As fio writes it from 3.36 on.
+    let job = |host: &str, start: u64| format!(r#"{{"jobname": "ex", "hostname": "{host}", "job_start": {start}}}"#);
+    let jobs = [job("hostB", 1_795_225_119_500), job("hostA", 1_795_225_119_200)].join(",");
+    let run = format!(r#"{{"fio version": "fio-3.42", "client_stats": [{jobs}]}}"#);
+    std::fs::write(folder.path().join("run.json"), run).unwrap();
+    let known = csv(&files, &options);
+    assert!(!known.err.contains("start is not known"), "{}", known.err);
+    assert_moved(&known.success(), [1_795_225_119_200.0, 1_795_225_119_500.0]);
+    // Events are moved in the same way, and what is typed goes before what is found.
+    let log = folder.path().join("run_clat.1.log.hostA");
+    std::fs::write(&log, "10, 2000000, 0, 4096, 0\n").unwrap();
+    let row = |options: &[&str]| table(&csv(&[&log], &[&["-i", "1ms"], options].concat()).success()).remove(0);
+    assert_eq!(number(&row(&[]), "time_ns"), 1_795_225_119_208e6);
+    assert_eq!(number(&row(&["--offsets", offsets.to_str().unwrap()]), "time_ns"), 508e6);
+    std::fs::write(&offsets, "hostA soon\n").unwrap();
+    let wrong = csv(&files, &["--offsets", offsets.to_str().unwrap()]).failure(3);
+    assert!(wrong.contains("offsets:1: The offset is no number of milliseconds"), "{wrong}");
+}
+
+/// Intervals as long as an accuracy asks; and what the end of a log leaves open.
+#[test]
+fn intervals_that_have_enough_events() {
+    let files = logs("fio_log", "A_clat");
+    let rows = table(&csv(&files, &["-i", "auto", "--accuracy", "20%", "--p", "95", "--no-weight"]).success());
+    // 0.95/(0.05 * 0.2^2) events are needed; 7200 there are.
+    let counts: Vec<f64> = rows.iter().map(|row| number(row, "count")).collect();
+    assert!(
+        rows.len() > 10 && counts[..rows.len() - 1].iter().all(|&count| (475.0..500.0).contains(&count)),
+        "{counts:?}"
+    );
+    let mut next = number(&rows[0], "time_ns");
+    for row in &rows {
+        assert_eq!(number(row, "time_ns"), next, "one after the other");
+        next += number(row, "width_ns");
+    }
+    let wrong = csv(&files, &["-i", "1s", "--accuracy", "10%"]).failure(2);
+    assert!(wrong.contains("give -i auto with it"), "{wrong}");
+    // The last completion is at 3 s, and the longest took less than half an interval.
+    let rows = table(&csv(&files, &["-i", "500ms"]).success());
+    let incomplete: Vec<&str> = rows.iter().map(|row| row["incomplete"].as_str()).collect();
+    assert_eq!(incomplete, ["false", "false", "false", "false", "false", "true", "true"]);
+    assert!(
+        rows.iter()
+            .all(|row| (number(row, "trusted_p") - (100.0 - 1000.0 / number(row, "count")).max(0.0)).abs() < 1e-3)
+    );
+}
+
+/// A stall of 3.5 seconds that we made: while it lasts, eight I/Os are in flight, and whoever counts completions sees nothing.
+#[test]
+fn a_stall_is_seen_while_it_lasts() {
+    let file = testdata("stall/stall_clat.log.zst");
+    let weighted = table(&csv(&[&file], &["-i", "1s", "--p", "50"]).success());
+    assert_eq!(weighted.len(), 12);
+    for row in &weighted[4..7] {
+        // Eight that took 3.6 s, of which a second lies here.
+        assert!((number(row, "count") - 8.0 / 3.6).abs() < 0.01 && number(row, "p50_ns") > 3.5e9, "{row:?}");
+    }
+    let unweighted = table(&csv(&[&file], &["-i", "1s", "--p", "50", "--no-weight"]).success());
+    assert!(unweighted.iter().all(|row| !(4e9..7e9).contains(&number(row, "time_ns")) && number(row, "p50_ns") < 1e6));
 }

@@ -80,6 +80,14 @@ impl SeriesReader {
         self
     }
 
+    /// How long rows are as a rule, where the first completion after that time ends each of them; known from the first row on.
+    pub fn usual_ns(&self) -> Option<u64> {
+        match &self.0 {
+            Rows::FioHist(rows) => rows.row_ns(),
+            Rows::Parquet(_) | Rows::FioJson(_) => None,
+        }
+    }
+
     /// What the series is of.
     pub fn header(&self) -> &SeriesHeader {
         match &self.0 {

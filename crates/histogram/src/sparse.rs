@@ -131,6 +131,24 @@ impl Sparse {
         Some(more)
     }
 
+    /// Parts it in two: all but the `count` largest values, and those; weights are left out. Of values in the bucket where
+    /// it is cut no more is known than the bucket, so minima, maxima and sums are those of its edges and its middle.
+    pub fn split_largest(&self, count: u64) -> (Sparse, Sparse) {
+        let mut parts = [(); 2].map(|()| Histogram::new(self.grid, false));
+        let mut left = count;
+        for (&index, &count) in self.indices.iter().zip(&self.counts).rev() {
+            let (lower, upper) = (self.grid.lower(index as usize), self.grid.upper(index as usize));
+            let within = (lower.max(self.totals.min), upper.min(self.totals.max));
+            let largest = left.min(count);
+            left -= largest;
+            for (part, count) in parts.iter_mut().zip([count - largest, largest]).filter(|&(_, count)| count > 0) {
+                part.record_within(within, count, 0);
+            }
+        }
+        let [others, largest] = parts.map(|part| part.to_sparse());
+        (others, largest)
+    }
+
     /// The same counts on a coarser grid; unchanged when the grid is as coarse already.
     #[must_use]
     pub fn folded(&self, grid: Grid) -> Sparse {
@@ -232,6 +250,22 @@ mod tests {
             dense.clear();
             b.iter().for_each(|&value| dense.record(value, value / 3));
             prop_assert_eq!(dense.to_sparse(), of(&b, 6));
+        }
+
+        #[test]
+        fn the_largest_can_be_taken_off(mut a in latencies(), count in 0usize..70) {
+            a.sort_unstable();
+            let cut = a.len() - count.min(a.len());
+            let plain = |values: &[u64]| {
+                let sparse = of(values, 6);
+                (sparse.indices().to_vec(), sparse.counts().to_vec())
+            };
+            let (others, largest) = of(&a, 6).split_largest(count as u64);
+            prop_assert_eq!((others.indices().to_vec(), others.counts().to_vec()), plain(&a[..cut]));
+            prop_assert_eq!((largest.indices().to_vec(), largest.counts().to_vec()), plain(&a[cut..]));
+            for part in [others, largest].iter().filter(|part| part.totals().count > 0) {
+                prop_assert!(part.totals().min >= a[0] && part.totals().max <= a[a.len() - 1]);
+            }
         }
 
         #[test]

@@ -16,6 +16,10 @@ pub struct Stretch<'a> {
     pub from_ns: i64,
     /// End; the same as the begin for several rows of one moment.
     pub to_ns: i64,
+    /// How long a stretch is as a rule, where the first completion after that time ends it (as fio ends its rows). Of a much
+    /// longer one, such as that of a stall, all events but one then completed within that time, and the last, which is
+    /// taken for the slowest, at its end.
+    pub usual_ns: Option<u64>,
     /// Values of the group fields.
     pub group: &'a [String],
     /// How many took how long; counts are in the units of the series ([`HistogramSeries::per_event`](crate::HistogramSeries::per_event)).
@@ -26,23 +30,38 @@ impl SeriesBuilder {
     /// Adds the events of a stretch: by share to the intervals in which they were in flight, otherwise all of them to the
     /// interval in which the middle of the stretch lies.
     pub fn add_stretch(&mut self, stretch: &Stretch) {
-        let Some(&highest) = stretch.histogram.indices().last() else { return };
+        if stretch.histogram.indices().is_empty() {
+            return;
+        }
         self.fold_to(stretch.histogram.grid());
         let group = self.group_of(stretch.group);
         let (from_ns, to_ns) = (stretch.from_ns.min(stretch.to_ns), stretch.to_ns);
-        let width = self.width_ns() as i64;
         if !self.is_by_share() {
+            let width = self.width_ns() as i64;
             let middle = from_ns.saturating_add_unsigned(to_ns.abs_diff(from_ns) / 2);
             return self.histogram_at(middle.div_euclid(width), group).add(stretch.histogram);
         }
+        let long = |usual_ns: &u64| to_ns.abs_diff(from_ns) > usual_ns.saturating_add(usual_ns / 2);
+        if let Some(usual_ns) = stretch.usual_ns.filter(long) {
+            let (others, slowest) = stretch.histogram.split_largest(crate::SHARES);
+            self.spread_evenly((from_ns, from_ns.saturating_add_unsigned(usual_ns)), group, &others);
+            return self.spread_evenly((to_ns, to_ns), group, &slowest);
+        }
+        self.spread_evenly((from_ns, to_ns), group, stretch.histogram);
+    }
+
+    /// Counts events by share that completed some time between two moments.
+    fn spread_evenly(&mut self, (from_ns, to_ns): (i64, i64), group: u32, histogram: &Sparse) {
+        let Some(&highest) = histogram.indices().last() else { return };
+        let width = self.width_ns() as i64;
         let last = to_ns.saturating_sub(1).div_euclid(width);
-        let longest = stretch.histogram.grid().upper(highest as usize).min(i64::MAX as u64);
+        let longest = histogram.grid().upper(highest as usize).min(i64::MAX as u64);
         let first = from_ns.saturating_sub_unsigned(longest).max(self.earliest_ns()).div_euclid(width);
         let first = first.clamp(last.saturating_sub(REACH), last);
         if first == last {
-            return self.histogram_at(last, group).add(stretch.histogram);
+            return self.histogram_at(last, group).add(histogram);
         }
-        let mut parts = Parts::new(stretch.histogram);
+        let mut parts = Parts::new(histogram);
         for interval in (first..=last).rev() {
             if parts.is_empty() {
                 break;

@@ -45,7 +45,13 @@ fn one_long_event_in_a_row() {
     let mut builder = builder(100);
     builder.begins_at(Some(0));
     let histogram = of(&[(150_000_000, 1)]);
-    builder.add_stretch(&Stretch { from_ns: 100 * MS, to_ns: 200 * MS, group: &[], histogram: &histogram });
+    builder.add_stretch(&Stretch {
+        from_ns: 100 * MS,
+        to_ns: 200 * MS,
+        usual_ns: None,
+        group: &[],
+        histogram: &histogram,
+    });
     let late = 50.0 / 149.946_368;
     assert_counts(&builder.finish(), &[(0, 1.0 - late), (1, late)]);
 }
@@ -55,7 +61,13 @@ fn one_long_event_in_a_row() {
 fn a_row_without_a_width_is_a_completion() {
     let mut builder = builder(100);
     let histogram = of(&[(100, 3), (149_946_368, 5)]);
-    builder.add_stretch(&Stretch { from_ns: 200 * MS, to_ns: 200 * MS, group: &[], histogram: &histogram });
+    builder.add_stretch(&Stretch {
+        from_ns: 200 * MS,
+        to_ns: 200 * MS,
+        usual_ns: None,
+        group: &[],
+        histogram: &histogram,
+    });
     let early = 49.946_368 / 149.946_368;
     assert_counts(&builder.finish(), &[(0, 5.0 * early), (1, 3.0 + 5.0 * (1.0 - early))]);
 }
@@ -76,7 +88,7 @@ fn two_hosts_that_drift() {
     builder.begins_at(Some(0));
     for (ends, histogram) in [([101, 204, 308, 455], &a), ([100, 200, 301, 402], &b)] {
         for (from_ns, to_ns) in rows(ends) {
-            builder.add_stretch(&Stretch { from_ns, to_ns, group: &[], histogram });
+            builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns: None, group: &[], histogram });
         }
     }
     let series = builder.finish();
@@ -95,8 +107,31 @@ fn what_would_begin_before_the_trace_counts_in_its_first_interval() {
     let histogram = of(&[(150_000_000, 4), (1000, 3)]);
     let mut builder = builder(100);
     builder.begins_at(Some(0));
-    builder.add_stretch(&Stretch { from_ns: 0, to_ns: 90 * MS, group: &[], histogram: &histogram });
+    builder.add_stretch(&Stretch { from_ns: 0, to_ns: 90 * MS, usual_ns: None, group: &[], histogram: &histogram });
     assert_counts(&builder.finish(), &[(0, 7.0)]);
+}
+
+/// The row of a stall: its slowest I/O is what ended it, the others completed before the next row was due.
+#[test]
+fn a_row_of_a_stall() {
+    let builder_of_seconds = || builder(1000);
+    let mut builder = builder_of_seconds();
+    let histogram = of(&[(1_000_000, 6), (3_500_000_000, 1)]);
+    let (from_ns, to_ns) = (900 * MS, 4500 * MS);
+    builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns: Some(100_000_000), group: &[], histogram: &histogram });
+    let took = Grid::FINE.lower(Grid::FINE.index(3_500_000_000)) as f64 / 1e9 + (1u64 << 24) as f64 / 1e9;
+    let series = builder.finish();
+    assert_counts(
+        &series,
+        &[(0, 6.0 + (took - 3.5) / took), (1, 1.0 / took), (2, 1.0 / took), (3, 1.0 / took), (4, 0.5 / took)],
+    );
+    // An ordinary row is spread evenly, however it is called.
+    let build = |usual_ns| {
+        let mut builder = builder_of_seconds();
+        builder.add_stretch(&Stretch { from_ns, to_ns: 1040 * MS, usual_ns, group: &[], histogram: &histogram });
+        builder.finish()
+    };
+    assert_eq!(build(Some(100_000_000)), build(None));
 }
 
 #[test]
@@ -106,8 +141,8 @@ fn coarser_rows_fold_the_series() {
     for order in [[&coarse, &fine], [&fine, &coarse]] {
         let mut builder = builder(100);
         for histogram in order {
-            builder.add_stretch(&Stretch { from_ns: 10 * MS, to_ns: 20 * MS, group: &[], histogram });
-            builder.add_stretch(&Stretch { from_ns: 95 * MS, to_ns: 105 * MS, group: &[], histogram });
+            builder.add_stretch(&Stretch { from_ns: 10 * MS, to_ns: 20 * MS, usual_ns: None, group: &[], histogram });
+            builder.add_stretch(&Stretch { from_ns: 95 * MS, to_ns: 105 * MS, usual_ns: None, group: &[], histogram });
         }
         let series = builder.finish();
         assert_eq!(series.grid().power(), 3);
@@ -120,7 +155,7 @@ fn hostile_times_are_cut() {
     let histogram = of(&[(u64::MAX, 1), (5, 1)]);
     for (from_ns, to_ns) in [(i64::MIN, i64::MAX), (i64::MAX, i64::MAX), (5, -5), (i64::MIN, i64::MIN)] {
         let mut builder = builder(3_600_000_000);
-        builder.add_stretch(&Stretch { from_ns, to_ns, group: &[], histogram: &histogram });
+        builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns: None, group: &[], histogram: &histogram });
         assert_eq!(builder.finish().total(None).totals().count, 2 * SHARES);
     }
 }
@@ -156,7 +191,7 @@ proptest! {
         let earliest = earliest.map(|earliest| earliest.min(from));
         let mut builder = builder(width);
         builder.begins_at(earliest.map(|earliest| earliest * MS));
-        builder.add_stretch(&Stretch { from_ns: from * MS, to_ns: (from + length) * MS, group: &[], histogram: &histogram });
+        builder.add_stretch(&Stretch { from_ns: from * MS, to_ns: (from + length) * MS, usual_ns: None, group: &[], histogram: &histogram });
         let series = builder.finish();
         prop_assert_eq!(series.total(None).totals().count, count * SHARES, "nothing is lost to rounding");
         let truth = brute_force(
@@ -179,7 +214,7 @@ proptest! {
             for &(from, length, bits, count) in rows {
                 let histogram = of(&[(1 << bits, count), (3 << bits, 1)]);
                 let (from_ns, to_ns) = (from * MS, (from + length) * MS);
-                builder.add_stretch(&Stretch { from_ns, to_ns, group: &[], histogram: &histogram });
+                builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns: None, group: &[], histogram: &histogram });
             }
             builder.finish()
         };

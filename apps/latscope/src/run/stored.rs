@@ -85,7 +85,7 @@ impl Stored<'_> {
                 let builder = self.uneven.get_or_insert_with(|| builder(folding, row.width_ns));
                 builder.begins_at(begin_ns);
                 let (from_ns, to_ns) = (row.time_ns, row.time_ns.saturating_add_unsigned(row.width_ns));
-                builder.add_stretch(&Stretch { from_ns, to_ns, group: &group, histogram });
+                builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns: reader.usual_ns(), group: &group, histogram });
                 continue;
             }
             let series = even.get_or_insert_with(|| empty(folding, row.width_ns));

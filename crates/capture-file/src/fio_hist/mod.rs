@@ -151,6 +151,11 @@ impl<'a> FioHist<'a> {
         &self.context
     }
 
+    /// How long rows are as a rule; known from the first one on.
+    pub fn row_ns(&self) -> Option<u64> {
+        self.interval_ms?.checked_mul(MS as u64)
+    }
+
     pub fn count_in(&mut self, per_event: u64) {
         self.bins.per_event = per_event;
     }
