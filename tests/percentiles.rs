@@ -27,7 +27,7 @@ fn csv<T: AsRef<Path>>(files: &[T], options: &[&str]) -> Ended {
 }
 
 /// The logs of a run in `testdata`.
-fn logs(folder: &str, names: &str) -> Vec<std::path::PathBuf> {
+fn logs(folder: &str, names: &str) -> Vec<PathBuf> {
     let mut files: Vec<_> = std::fs::read_dir(testdata(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.file_name().is_some_and(|name| name.to_str().is_some_and(|name| name.starts_with(names))));
     files.sort();
@@ -69,7 +69,9 @@ fn rows_of_histogram_logs_by_share() {
 #[test]
 fn exact_percentiles_of_logs_of_every_io() {
     for (run, unit_ns) in [("A", 1.0), ("G", 1000.0), ("H", 1.0)] {
-        let expected = std::fs::read_to_string(testdata(&format!("fio_log/{run}.lat.500.weighted.csv"))).unwrap();
+        // Of Unix times the program's numbers held only quarters of a microsecond, so it was given those less a constant.
+        let name = if run == "H" { "exact" } else { "weighted" };
+        let expected = std::fs::read_to_string(testdata(&format!("fio_log/{run}.lat.500.{name}.csv"))).unwrap();
         let files = logs("fio_log", &format!("{run}_clat"));
         let rows = table(&csv(&files, &["-i", "500ms", "--p", "50,90,95,99", "--exact"]).success());
         assert_eq!(rows.len(), expected.lines().count(), "{run}");
@@ -267,7 +269,7 @@ fn how_logs_are_cut_into_files_does_not_matter() {
         let mut files = logs(kind, &format!("A_{name}"));
         let options = ["-i", "500ms", "--by", "kind", "--all"];
         let once = csv(&files, &options).success();
-        assert_eq!(table(&once).len() % 3, 0, "two directions, and both together");
+        assert!(["read,", "write,", "all,"].iter().all(|line| once.contains(line)), "{once}");
         files.reverse();
         assert_eq!(csv(&files, &options).success(), once, "{name}: in another order");
         let texts: Vec<Vec<u8>> =

@@ -9,7 +9,7 @@ Examples:
   latscope percentiles -r t.lat -i 10s --p 50,99,99.9 --csv > percentiles.csv
   latscope percentiles -r t.lat -i 1s --fail-if 'p99 > 5s'
   latscope percentiles -r t.lat -o percentiles.svg                # a line chart
-  latscope percentiles -r t.lat --p 50..99,99.9 -o shades.svg     # shades
+  latscope percentiles -r t.lat --p 50..99,99.9 -o shades.svg     # p50 to p99 as shades
   latscope percentiles -r run_clat.1.log.vm1 -r run_clat.1.log.vm2 -i 1s --by host --all
   latscope percentiles -r t.lat -i auto --accuracy 10% --p 50,95
   latscope percentiles -s io -i 1s --json 'proc.name = postgres' | jq .p99_ns";
