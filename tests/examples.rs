@@ -55,7 +55,7 @@ fn furnish(folder: &Path) {
 
 /// Whether a command captures: it reads no file.
 fn is_live(example: &str) -> bool {
-    let reads = ["-r ", "--help", "fields", "formats", "--explain-filter"];
+    let reads = ["-r ", "compare ", "--help", "fields", "formats", "--explain-filter"];
     // What a probe measures is nobody's business but its own.
     example.contains("latscope ")
         && !example.contains("latscope ping ")
