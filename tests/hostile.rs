@@ -33,6 +33,7 @@ fn refused_by_all(input: &[u8]) {
             "fio_log",
             "fio_hist",
             "fio_json",
+            "ioping",
             "smallfile",
             "two_columns",
         ] {

@@ -11,7 +11,7 @@ mod filters;
 mod hours;
 mod killed;
 mod known_truth;
-mod lab;
+pub mod lab;
 mod recording;
 mod views;
 

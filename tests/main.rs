@@ -15,6 +15,8 @@ mod live;
 mod percentiles;
 mod perf_script;
 mod picture;
+mod ping;
+
 mod program;
 mod push_down;
 mod round_trip;

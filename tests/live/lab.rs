@@ -70,6 +70,11 @@ impl Disk {
         disk
     }
 
+    /// The file below the device.
+    pub fn file(&self) -> PathBuf {
+        self.folder.path().join("disk")
+    }
+
     /// `loop3`.
     pub fn name(&self) -> &str {
         self.path.trim_start_matches("/dev/")

@@ -55,6 +55,8 @@ pub struct Reading {
     pub from_queue: bool,
     /// Where it says by how much the clocks of the hosts are moved.
     pub offsets: Option<PathBuf>,
+    /// The interval of a generator that left requests out.
+    pub omitted_every_ns: Option<u64>,
     pub filter: Option<Filter>,
 }
 
@@ -248,6 +250,7 @@ fn reading(input: &args::Input) -> Result<Reading, Failure> {
         two_columns,
         from_queue: input.latency == args::Latency::Request,
         offsets: input.offsets.clone(),
+        omitted_every_ns: duration("--correct-omission", &input.correct_omission)?,
         filter: filter(&input.filter, input.source.filter(|_| !input.read.is_empty()))?,
     })
 }
@@ -322,6 +325,7 @@ fn record(typed: Arguments) -> Result<Plan, Failure> {
         two_columns: TwoColumns::default(),
         from_queue: false,
         offsets: None,
+        omitted_every_ns: None,
         filter: filter(&typed.filter, None)?,
     };
     let rotate_ns = duration("--rotate", &typed.rotate)?;
@@ -541,6 +545,7 @@ fn compare(typed: Arguments) -> Result<Plan, Failure> {
             units_time: typed.units_time.clone(),
             units_latency: typed.units_latency.clone(),
             offsets: None,
+            correct_omission: typed.correct_omission.clone(),
             live: args::Live::default(),
             explain_filter: false,
             filter: typed.filter.iter().cloned().collect(),

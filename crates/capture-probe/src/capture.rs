@@ -28,6 +28,8 @@ const GRACE: Duration = Duration::from_secs(1);
 pub struct Capture {
     epoch: Epoch,
     stop: Arc<AtomicBool>,
+    /// When it was told to stop.
+    stopped: OnceLock<Instant>,
     workers: Vec<Running>,
     targets: Vec<Measured>,
     messages: Receiver<Message>,
@@ -93,6 +95,7 @@ impl Capture {
         let mut capture = Capture {
             epoch: Epoch::now(),
             stop: Arc::clone(&start.stop),
+            stopped: OnceLock::new(),
             workers: Vec::new(),
             targets: Vec::new(),
             messages,
@@ -176,6 +179,7 @@ impl Capture {
 
     /// No more requests are begun.
     pub fn stop(&self) {
+        self.stopped.get_or_init(Instant::now);
         self.stop.store(true, Ordering::Relaxed);
         self.workers.iter().for_each(|worker| worker.thread.thread().unpark());
     }
@@ -258,7 +262,7 @@ impl Capture {
     /// the requests that did not end among what is unfinished.
     pub fn finish(mut self, take: &mut dyn FnMut(usize, &[Sample])) -> Context {
         self.stop();
-        let until = Instant::now() + GRACE;
+        let until = *self.stopped.get_or_init(Instant::now) + GRACE;
         while self.poll(until.saturating_duration_since(Instant::now()).min(Duration::from_millis(50)), take)
             && Instant::now() < until
         {}

@@ -55,6 +55,9 @@ pub struct Compare {
     /// Unit of the latency column of two-column files; that of the time column when not given
     #[arg(long = "unitslat", visible_alias = "latency-unit", value_name = "UNIT", help_heading = "Input")]
     pub units_latency: Option<String>,
+    /// Put back the requests that ioping, or latscope ping without --rate, left out while it waited for one
+    #[arg(long, value_name = "INTERVAL", help_heading = "Input")]
+    pub correct_omission: Option<String>,
     #[command(flatten)]
     pub look: Look,
 }

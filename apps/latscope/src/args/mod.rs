@@ -112,6 +112,10 @@ pub struct Input {
     /// are laid on one clock by the job_start of the JSON beside them
     #[arg(long, value_name = "FILE", requires = "read", help_heading = "Input")]
     pub offsets: Option<PathBuf>,
+    /// Put back the requests that a generator which makes one every so often, and waits for each, left out while it waited:
+    /// for ioping, and latscope ping without --rate
+    #[arg(long, value_name = "INTERVAL", help_heading = "Input", requires = "read")]
+    pub correct_omission: Option<String>,
     #[command(flatten)]
     pub live: Live,
     /// Print how the filter was understood, and stop

@@ -139,7 +139,7 @@ fn meant(typed: &Typed, compatible: bool) -> Result<Ping, String> {
             print_count: typed.print_count,
             print_interval_ns: typed.print_interval_ns,
             batch: typed.batch,
-            quiet: typed.quiet || typed.batch || typed.rapid,
+            quiet: typed.quiet || typed.batch || typed.rapid || native.spectrogram,
             json: typed.json,
             time_format: typed.time_format.clone(),
             spectrogram: native.spectrogram,

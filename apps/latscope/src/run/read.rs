@@ -47,6 +47,7 @@ fn read_file(
         format: reading.format,
         all_syscalls: reading.all_syscalls,
         two_columns: reading.two_columns,
+        omitted_every_ns: reading.omitted_every_ns,
         progress: Some(progress),
         ..ReadOptions::new(fields.union(plan::filter_fields(reading)))
     };
@@ -260,7 +261,7 @@ pub fn refuse_windows(context: &Context) -> Result<(), Failure> {
     }
     Err(Failure::Input(format!(
         "{}: The rows are averages over a window, and from those no latency distribution can be made; run fio without \
-         log_avg_msec. The averages themselves are printed by latscope events.",
+         log_avg_msec, ioping with -p 1. The averages themselves are printed by latscope events.",
         context.source
     )))
 }

@@ -147,7 +147,7 @@ fn options(folding: &Folding, typed: &args::Spectrogram) -> SpectrogramOptions {
             Palette::Sysdig => Ladder::Sysdig,
             Palette::Pylatencymap => Ladder::PyLatencyMap,
         },
-        depth: depth(typed),
+        depth: depth(typed.color, output::to_terminal(&typed.output)),
         scale: match typed.scale {
             args::Scale::Log => Scale::Log,
             args::Scale::Sqrt => Scale::Sqrt,
@@ -162,15 +162,15 @@ fn options(folding: &Folding, typed: &args::Spectrogram) -> SpectrogramOptions {
 }
 
 /// As many colours as the terminal says it has; none into a file or pipe, or where NO_COLOR is set.
-fn depth(typed: &args::Spectrogram) -> ColorDepth {
+pub fn depth(color: Color, to_terminal: bool) -> ColorDepth {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
-    match typed.color {
+    match color {
         Color::Truecolor => ColorDepth::Truecolor,
         Color::Ansi256 => ColorDepth::Ansi256,
         Color::Ansi16 => ColorDepth::Ansi16,
         Color::Never => ColorDepth::Mono,
         Color::Auto => match variable("TERM") {
-            _ if !variable("NO_COLOR").is_empty() || !output::to_terminal(&typed.output) => ColorDepth::Mono,
+            _ if !variable("NO_COLOR").is_empty() || !to_terminal => ColorDepth::Mono,
             _ if matches!(variable("COLORTERM").as_str(), "truecolor" | "24bit") => ColorDepth::Truecolor,
             term if term == "dumb" || term.is_empty() => ColorDepth::Mono,
             term if term.contains("256") || term.contains("direct") => ColorDepth::Ansi256,

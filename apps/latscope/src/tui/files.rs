@@ -73,6 +73,7 @@ fn each_batch(
             format: reading.format,
             all_syscalls: reading.all_syscalls,
             two_columns: reading.two_columns,
+            omitted_every_ns: reading.omitted_every_ns,
             progress: Some(progress),
             ..ReadOptions::new(fields.union(filter_fields(reading)))
         };
@@ -142,6 +143,7 @@ pub fn told(reading: &Reading, asked: &[Field]) -> Vec<Field> {
             format: reading.format,
             all_syscalls: reading.all_syscalls,
             two_columns: reading.two_columns,
+            omitted_every_ns: reading.omitted_every_ns,
             ..ReadOptions::new(asked.iter().copied().collect())
         };
         // A file that cannot be read is reported where its events are asked for.

@@ -1,7 +1,7 @@
 //! The JSON of ioping 1.2 on: an array of requests, windows, and all of the run at last. It is read object by object, so
 //! a run that was killed and left no end is as good as any.
 
-use super::{Events, Known, Totals};
+use super::{Events, Known, Sum, Totals};
 use crate::Error;
 use crate::input::Input;
 use latscope_event::Anomaly;
@@ -48,11 +48,8 @@ pub fn read(input: Input, events: &mut Events) -> Result<Option<u64>, Error> {
             });
         }
     }
-    if let Some(last) = windows.last.take().filter(|_| !requests) {
-        let (count, sum) = totals(&last);
-        if !windows.is_total(count, sum) {
-            window(&last, events);
-        }
+    if let Some(last) = windows.last.take().filter(|last| !requests && !windows.is_total(totals(last))) {
+        window(&last, events);
     }
     if objects.depth > 0 {
         events.context.tally.add(Anomaly::Truncated, 1);
@@ -104,9 +101,9 @@ fn number(object: &Value, keys: [&str; 2]) -> Option<u64> {
     object.get(keys[0])?.get(keys[1])?.as_u64().filter(|&number| number <= i64::MAX as u64)
 }
 
-fn totals(object: &Value) -> (u64, u64) {
+fn totals(object: &Value) -> Sum {
     let of = |key| number(object, ["stat", key]).unwrap_or(0);
-    (of("count"), of("time"))
+    Sum { count: of("count"), sum: of("time"), min: of("min"), max: of("max") }
 }
 
 /// When the object was written, Unix time. The fraction is cut to whole microseconds, as it is printed.

@@ -82,7 +82,7 @@ fn read_lines(input: Input, events: &mut Events) -> Result<Option<u64>, Error> {
                 events.request(&request);
             } else if let Some(raw) = Raw::parse(line) {
                 // Beside the requests themselves, a raw line is a second account of them.
-                if !texts && let Some(raw) = raws.next(raw, |raw| (raw.count, raw.sum)) {
+                if !texts && let Some(raw) = raws.next(raw, Raw::total) {
                     events.raw(&raw);
                 }
             } else if !rows::is_summary(line) {
@@ -91,40 +91,55 @@ fn read_lines(input: Input, events: &mut Events) -> Result<Option<u64>, Error> {
             }
         }
     }
-    if let Some(raw) = raws.last.take().filter(|last| !raws.is_total(last.count, last.sum)) {
+    if let Some(raw) = raws.last.take().filter(|last| !raws.is_total(last.total())) {
         events.raw(&raw);
     }
     events.context.tally.add(Anomaly::UnparsedLines, lines.too_long);
     Ok(first_bad)
 }
 
-/// With `-p` and `-B` the last line adds up those before it: lines are held back until the next has come.
+/// With `-p` and `-B` the last line adds up those before it, and what came after the last of them: lines are held back
+/// until the next has come.
 struct Totals<T> {
     last: Option<T>,
-    lines: u64,
+    before: Option<Sum>,
+}
+
+/// What a line sums up.
+#[derive(Clone, Copy)]
+struct Sum {
     count: u64,
     sum: u64,
+    min: u64,
+    max: u64,
 }
 
 impl<T> Default for Totals<T> {
     fn default() -> Totals<T> {
-        Totals { last: None, lines: 0, count: 0, sum: 0 }
+        Totals { last: None, before: None }
     }
 }
 
 impl<T> Totals<T> {
     /// The line before this one.
-    fn next(&mut self, line: T, of: impl Fn(&T) -> (u64, u64)) -> Option<T> {
+    fn next(&mut self, line: T, of: impl Fn(&T) -> Sum) -> Option<T> {
         let before = self.last.replace(line)?;
-        let (count, sum) = of(&before);
-        self.lines += 1;
-        (self.count, self.sum) = (self.count.saturating_add(count), self.sum.saturating_add(sum));
+        let more = of(&before);
+        self.before = Some(self.before.map_or(more, |all| Sum {
+            count: all.count.saturating_add(more.count),
+            sum: all.sum.saturating_add(more.sum),
+            min: all.min.min(more.min),
+            max: all.max.max(more.max),
+        }));
         Some(before)
     }
 
-    /// Whether this, the last line, is the sum of the others (windows of one line are that line).
-    fn is_total(&self, count: u64, sum: u64) -> bool {
-        self.lines > 0 && count > 0 && (count, sum) == (self.count, self.sum)
+    /// Whether this, the last line, adds up the others. Windows of `-p` all have one count, so none exceeds the others
+    /// together; what is as many is their total only if it took exactly as long.
+    fn is_total(&self, last: Sum) -> bool {
+        let Some(before) = self.before.filter(|_| last.count > 0) else { return false };
+        let holds = last.sum >= before.sum && last.min <= before.min && last.max >= before.max;
+        (last.count, last.sum) == (before.count, before.sum) || last.count > before.count && holds
     }
 }
 

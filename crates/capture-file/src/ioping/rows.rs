@@ -158,6 +158,11 @@ impl Raw {
         self.sum.saturating_mul(self.unit_ns).min(i64::MAX as u64)
     }
 
+    /// What it sums up.
+    pub fn total(&self) -> super::Sum {
+        super::Sum { count: self.count, sum: self.sum, min: self.min, max: self.max }
+    }
+
     /// Bytes of a request.
     pub fn size(&self) -> Option<u64> {
         if self.bytes_per_s == 0 || self.count == 0 {

@@ -4,6 +4,7 @@ mod amount;
 mod columns;
 mod lines;
 mod meter;
+mod rows;
 mod stats;
 mod trace;
 mod view;
@@ -49,6 +50,7 @@ pub fn run(plan: &Ping) -> Result<(), Failure> {
             }
         });
         hand_on(&mut capture, &mut kept, &mut trace, &mut view)?;
+        view.now(capture.start_unix_ns() + capture.elapsed_ns() as i64);
         view.flush()?;
         hanging.look(&capture);
         if signals.asked() {

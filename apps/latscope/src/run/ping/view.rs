@@ -4,6 +4,7 @@ use super::amount::time;
 use super::columns::Columns;
 use super::lines::{Json, Lines};
 use super::meter::Meter;
+use super::rows::Rows;
 use super::stats::Notice;
 use crate::Failure;
 use crate::plan::Ping;
@@ -22,6 +23,8 @@ pub struct View {
     json: Json,
     /// Side by side, with several targets.
     columns: Option<Columns>,
+    /// A row of colour for every interval.
+    rows: Option<Rows>,
     is_json: bool,
     is_batch: bool,
     /// No summary: ioping prints none beside windows when it is quiet.
@@ -42,6 +45,7 @@ impl View {
             lines: plan.probes.iter().enumerate().map(lines).collect(),
             json: Json::default(),
             columns: several.then(|| Columns::new(plan)),
+            rows: show.spectrogram.then(|| Rows::new(plan)),
             is_json: show.json,
             is_batch: show.batch,
             is_bare: show.quiet && windows && !show.batch,
@@ -58,11 +62,18 @@ impl View {
 
     /// Whether [`View::events`] is to be called.
     pub fn wants_events(&self) -> bool {
-        false
+        self.rows.is_some()
     }
 
     /// Events of the requests.
-    pub fn events(&mut self, _batch: &Batch) {}
+    pub fn events(&mut self, batch: &Batch) {
+        self.rows.iter_mut().for_each(|rows| rows.add(batch));
+    }
+
+    /// A moment has come, Unix time: rows that are over are printed.
+    pub fn now(&mut self, unix_ns: i64) {
+        self.rows.iter_mut().for_each(|rows| rows.ready(unix_ns, &mut self.out));
+    }
 
     /// Requests of a target.
     pub fn samples(&mut self, target: usize, samples: &[Sample]) {
@@ -128,6 +139,7 @@ impl View {
 
     /// The end.
     pub fn finish(&mut self, context: &Context) -> Result<(), Failure> {
+        self.now(i64::MAX);
         if let Some(columns) = &mut self.columns {
             columns.rest(&mut self.out);
         }

@@ -1,0 +1,9 @@
+//! `latscope ping` against ioping itself, against targets of known latency, and against faults.
+
+#[cfg(target_os = "linux")]
+mod faults;
+#[cfg(target_os = "linux")]
+mod golden;
+#[cfg(target_os = "linux")]
+mod known_truth;
+mod sources;

@@ -1,0 +1,140 @@
+//! Faults: what the kernel refuses, what is interrupted, and what is killed.
+
+use crate::program::{LATSCOPE, command, end, installed, latscope};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// Runs ping with a fault in one of its system calls. No `None`: strace is there.
+fn injected(fault: &str, arguments: &[&str]) -> Option<crate::program::Ended> {
+    if !installed("strace") {
+        return None;
+    }
+    let mut strace = command("strace");
+    strace.args([
+        "-f",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        "trace=pread64,pwrite64",
+        "-e",
+        &format!("inject={fault}"),
+        LATSCOPE,
+        "ping",
+    ]);
+    let ended = end(strace.args(arguments), b"");
+    if ended.err.contains("ptrace") {
+        eprintln!("skipped: tracing is not allowed here");
+        return None;
+    }
+    Some(ended)
+}
+
+#[test]
+fn errors_are_counted_and_survived_or_end_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    // Late enough to be past what the loader reads.
+    let Some(ended) = injected("pread64:error=EIO:when=20", &["-i", "0", "-c", "100", "-C", path]) else { return };
+    let text = String::from_utf8_lossy(&ended.out).into_owned();
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    assert!(text.contains("(EIO)") && text.contains("request=100 "), "{text}");
+    assert!(ended.err.contains("1 requests that failed"), "{}", ended.err);
+    let stopped =
+        injected("pread64:error=EIO:when=20", &["-i", "0", "-c", "100", "-C", "--on-error", "stop", path]).unwrap();
+    assert_eq!(stopped.status, Some(3), "{}", stopped.err);
+    assert!(String::from_utf8_lossy(&stopped.out).contains("min/avg/max/mdev"), "a summary all the same");
+    let interrupted = injected("pread64:error=EINTR:when=20", &["-i", "0", "-c", "100", "-C", path]).unwrap();
+    assert!(!String::from_utf8_lossy(&interrupted.out).contains("EINTR"), "it is made again");
+    let short = injected("pread64:retval=512:when=20", &["-i", "0", "-c", "100", "-C", path]).unwrap();
+    assert!(short.err.contains("moved less than was asked for"), "{}", short.err);
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let Some(ended) = injected("pwrite64:error=ENOSPC:when=2", &["-c", "1", "-S", "4m", path]) else { return };
+    assert!(ended.failure(3).contains("The working set cannot be written"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    let said = latscope(&["ping", "-c", "1", "-S", "1000000t", path]).failure(3);
+    assert!(said.contains("are free"), "{said}");
+}
+
+#[test]
+fn a_killed_probe_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = command(LATSCOPE)
+        .args(["ping", "-W", "-i", "1ms", "-q"])
+        .arg(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(400));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn signals_end_it_with_a_summary() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |name: &str, signal: &str| {
+        let link = folder.path().join(name);
+        let _ = std::os::unix::fs::symlink(LATSCOPE, &link);
+        let program = if name == "ioping" { link.clone() } else { LATSCOPE.into() };
+        let mut running = command(program);
+        if name != "ioping" {
+            running.arg("ping");
+        }
+        let child = running
+            .args(["-J", "-i", "10ms"])
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(400));
+        crate::live::lab::signal(child.id(), signal);
+        if signal == "USR1" {
+            std::thread::sleep(Duration::from_millis(300));
+            crate::live::lab::signal(child.id(), "INT");
+        }
+        child.wait_with_output().unwrap()
+    };
+    for (name, signal, status) in
+        [("ioping", "INT", 0), ("ioping", "TERM", 143), ("latscope", "TERM", 0), ("latscope", "USR1", 0)]
+    {
+        let output = run(name, signal);
+        assert_eq!(output.status.code(), Some(status), "{name} {signal}");
+        let all: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON is closed");
+        assert!(all.as_array().unwrap().last().unwrap()["stat"]["count"].as_u64().unwrap() > 0);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said.contains("requests, min/avg/max"), signal == "USR1", "{said}");
+    }
+}
+
+#[test]
+fn nothing_is_overwritten_by_accident() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("precious");
+    std::fs::write(&file, vec![7; 65536]).unwrap();
+    let path = file.to_str().unwrap();
+    for write in ["-W", "-WW", "-G"] {
+        assert!(latscope(&["ping", write, "-c", "2", "-i", "0", path]).failure(3).contains("-WWW"));
+    }
+    latscope(&["ping", "-c", "20", "-i", "0", path]).success();
+    assert!(std::fs::read(&file).unwrap().iter().all(|&byte| byte == 7), "reads do not write");
+    latscope(&["ping", "-WWW", "-c", "20", "-i", "0", path]).success();
+    assert!(std::fs::read(&file).unwrap().iter().any(|&byte| byte != 7));
+    let odd = latscope(&["ping", "-D", "-s", "1000", "-c", "1", path]);
+    // tmpfs takes any size.
+    if odd.status != Some(0) {
+        assert!(odd.failure(3).contains("multiples of"));
+    }
+    assert!(latscope(&["ping", "-c", "1", "/proc/self/nothing"]).failure(3).contains("Cannot be found"));
+    assert!(Path::new(path).exists());
+}
