@@ -7,7 +7,7 @@ pub use ping::{Ping, PingShow, ioping};
 use crate::Failure;
 use crate::args::{self, Arguments, Verb};
 use latscope_capture_bpf::{Sample, Source};
-use latscope_capture_file::{Format, TwoColumns};
+use latscope_capture_file::{FioColumns, Format, TwoColumns};
 use latscope_event::{Field, FieldSet, FieldType, parse_duration, parse_size};
 use latscope_filter::Filter;
 use latscope_histogram::Rule;
@@ -51,6 +51,8 @@ pub struct Reading {
     pub format: Option<Format>,
     pub all_syscalls: bool,
     pub two_columns: TwoColumns,
+    pub fio_columns: Option<FioColumns>,
+    pub lenient: bool,
     /// Latency counts from when a request began to wait.
     pub from_queue: bool,
     /// Where it says by how much the clocks of the hosts are moved.
@@ -242,16 +244,30 @@ fn reading(input: &args::Input) -> Result<Reading, Failure> {
         time_unit_ns: unit(&input.units_time)?.unwrap_or(TwoColumns::default().time_unit_ns),
         latency_unit_ns: unit(&input.units_latency)?,
     };
+    let fio_columns = input.log_columns.as_deref().map(fio_columns).transpose()?;
     Ok(Reading {
         files: files(&input.read, format)?,
         live,
-        format,
+        // Whoever says what the columns of a log are says that it is one.
+        format: format.or(fio_columns.map(|_| Format::FioLog)),
         all_syscalls: input.source == Some(args::Source::Syscall),
         two_columns,
+        fio_columns,
+        lenient: input.lenient,
         from_queue: input.latency == args::Latency::Request,
         offsets: input.offsets.clone(),
         omitted_every_ns: duration("--correct-omission", &input.correct_omission)?,
         filter: filter(&input.filter, input.source.filter(|_| !input.read.is_empty()))?,
+    })
+}
+
+fn fio_columns(names: &str) -> Result<FioColumns, Failure> {
+    FioColumns::parse(names).ok_or_else(|| {
+        Failure::Usage(format!(
+            "--log-columns {names}: no fio writes such rows; of {} only max, offset, priority and issue may be missing, \
+             and the order is this one.",
+            FioColumns::NAMES.join(",")
+        ))
     })
 }
 
@@ -323,6 +339,8 @@ fn record(typed: Arguments) -> Result<Plan, Failure> {
         format: None,
         all_syscalls: false,
         two_columns: TwoColumns::default(),
+        fio_columns: None,
+        lenient: false,
         from_queue: false,
         offsets: None,
         omitted_every_ns: None,

@@ -25,10 +25,12 @@ mod scan;
 mod series_reader;
 mod smallfile;
 mod syscall_pairs;
+mod text_rows;
 mod two_columns;
 
 pub use detect::{Detected, Format};
 pub use error::{Error, Place};
+pub use fio_log::FioColumns;
 pub use fio_start::{are_of_several_runs, host_and_job, job_starts};
 pub use fio_tree::{Tree, tree};
 pub use lat::LatWriter;
@@ -54,6 +56,10 @@ pub struct ReadOptions<'a> {
     /// The interval of a generator that waited for every request and left out those that were due meanwhile: they are
     /// added again, each with the time that it would have waited. `None` leaves the trace as it is.
     pub omitted_every_ns: Option<u64>,
+    /// The columns of logs of fio, where they should not be inferred.
+    pub fio_columns: Option<FioColumns>,
+    /// Whether lines of fio and smallfile that are no row are skipped and counted; else the first one is an error.
+    pub lenient: bool,
     /// Where to report progress.
     pub progress: Option<&'a Progress>,
 }
@@ -67,6 +73,8 @@ impl ReadOptions<'_> {
             all_syscalls: false,
             two_columns: TwoColumns::default(),
             omitted_every_ns: None,
+            fio_columns: None,
+            lenient: false,
             progress: None,
         }
     }

@@ -80,6 +80,15 @@ impl SeriesReader {
         self
     }
 
+    /// Whether lines of a log that are no row are skipped and counted (`lenient`), instead of ending the reading.
+    #[must_use]
+    pub fn lenient(mut self, lenient: bool) -> SeriesReader {
+        if let Rows::FioHist(rows) = &mut self.0 {
+            rows.set_lenient(lenient);
+        }
+        self
+    }
+
     /// How long rows are as a rule, where the first completion after that time ends each of them; known from the first row on.
     pub fn usual_ns(&self) -> Option<u64> {
         match &self.0 {

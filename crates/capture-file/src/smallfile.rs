@@ -2,8 +2,12 @@
 
 use crate::input::Input;
 use crate::scan::leading_number;
+use crate::text_rows::{NoRows, Rows, each_line};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
-use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet};
+use latscope_event::{Batch, Clock, Context, Field, FieldSet};
+
+/// Why a line is no row.
+pub const NO_ROW: &str = "something else than operation, start and duration in seconds";
 
 /// The fields of an operation; the thread is the job.
 pub const FILLS: FieldSet = FieldSet::ALWAYS.with(Field::Kind).with(Field::Name).with(Field::Host).with(Field::Job);
@@ -83,53 +87,32 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let mut context = Context::new(format!("smallfile, {file}"), clock);
     context.host = path.as_ref().map(|name| name.host.clone());
     let zero_ns = path.as_ref().map_or(0, |name| name.start_ns);
-    let mut batch = Batch::new(options.fields.intersection(FILLS));
-    let (mut lines, mut chunk) = (input.lines(), Vec::new());
-    let (mut line_number, mut rows, mut first_bad) = (0u64, 0u64, None);
-    while lines.next(&mut chunk).map_err(|error| lines.input.error(&error))? {
-        for line in chunk.split(|&byte| byte == b'\n') {
-            line_number += 1;
-            let event = parse(line).and_then(|(operation, start_ns, latency_ns)| {
-                let start_ns = zero_ns.checked_add_unsigned(start_ns)?;
-                Some((operation, start_ns, latency_ns, start_ns.checked_add_unsigned(latency_ns)?))
-            });
-            let Some((operation, start_ns, latency_ns, end_ns)) = event else {
-                if !line.trim_ascii().is_empty() {
-                    context.tally.add(Anomaly::UnparsedLines, 1);
-                    first_bad = first_bad.or(Some(line_number));
-                }
-                continue;
-            };
-            rows += 1;
-            context.cover(start_ns);
-            context.cover(end_ns);
-            batch.push_i64(Field::Time, start_ns);
-            batch.push_u64(Field::Latency, latency_ns);
-            batch.push_text(Field::Kind, Some(kind(operation)));
-            batch.push_text(Field::Name, Some(operation));
-            batch.push_text(Field::Host, path.as_ref().map(|name| name.host.as_bytes()));
-            batch.push_text(Field::Job, path.as_ref().map(|name| name.thread.as_bytes()));
-            batch.end_row();
-            if batch.is_full() {
-                let go_on = sink(&context, &batch);
-                batch.clear();
-                if go_on.is_break() {
-                    return Ok(context);
-                }
-            }
-        }
-        // A chunk ends with its newline, after which there is no line.
-        line_number -= u64::from(chunk.ends_with(b"\n"));
+    let mut rows = Rows::new(context, Batch::new(options.fields.intersection(FILLS)), sink);
+    let mut no_rows = NoRows::new(&file, options.lenient);
+    each_line(input, |number, line| {
+        let event = line.ok().and_then(parse).and_then(|(operation, start_ns, latency_ns)| {
+            let start_ns = zero_ns.checked_add_unsigned(start_ns)?;
+            Some((operation, start_ns, latency_ns, start_ns.checked_add_unsigned(latency_ns)?))
+        });
+        let Some((operation, start_ns, latency_ns, end_ns)) = event else {
+            return no_rows.add(&mut rows.context, number, line, line.err().unwrap_or(NO_ROW));
+        };
+        rows.context.cover(start_ns);
+        rows.context.cover(end_ns);
+        let batch = &mut rows.batch;
+        batch.push_i64(Field::Time, start_ns);
+        batch.push_u64(Field::Latency, latency_ns);
+        batch.push_text(Field::Kind, Some(kind(operation)));
+        batch.push_text(Field::Name, Some(operation));
+        batch.push_text(Field::Host, path.as_ref().map(|name| name.host.as_bytes()));
+        batch.push_text(Field::Job, path.as_ref().map(|name| name.thread.as_bytes()));
+        Ok(rows.end_row())
+    })?;
+    no_rows.finish(&mut rows.context, rows.count)?;
+    if rows.count == 0 {
+        return Err(Error::new(file, Place::File, "There is no row of smallfile: operation, start and duration."));
     }
-    context.tally.add(Anomaly::UnparsedLines, lines.too_long);
-    if rows == 0 {
-        let place = first_bad.map_or(Place::File, Place::Line);
-        return Err(Error::new(file, place, "There is no row of smallfile: operation, start and duration in seconds."));
-    }
-    if !batch.is_empty() {
-        let _ = sink(&context, &batch);
-    }
-    Ok(context)
+    Ok(rows.finish())
 }
 
 #[cfg(test)]

@@ -4,8 +4,10 @@
 //! Rows may come in any order.
 
 use crate::input::Input;
+use crate::text_rows::{Rows, each_line};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, parse_duration};
+use std::ops::ControlFlow;
 
 /// The fields of a two-column file; a third column is the job.
 pub const FILLS: FieldSet = FieldSet::ALWAYS.with(Field::Job);
@@ -59,7 +61,7 @@ fn skipped(line: &[u8]) -> bool {
 }
 
 fn columns(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(|byte| matches!(byte, b' ' | b'\t' | b',' | b';' | b'\r')).filter(|column| !column.is_empty())
+    line.split(|byte| matches!(byte, b' ' | b'\t' | b',' | b';' | b'\r' | b'\n')).filter(|column| !column.is_empty())
 }
 
 /// Time in nanoseconds, latency in nanoseconds, label.
@@ -100,62 +102,43 @@ fn fraction(text: &[u8], unit: u64) -> Option<u64> {
 /// Reads the file; see the crate's `read`.
 pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
     let name = input.name.clone();
-    let mut context = Context::new(format!("two columns, {name}"), Clock::unanchored("relative"));
+    let context = Context::new(format!("two columns, {name}"), Clock::unanchored("relative"));
     let time_unit = options.two_columns.time_unit_ns;
     let latency_unit = options.two_columns.latency_unit_ns.unwrap_or(time_unit);
-    let mut batch = Batch::new(options.fields.intersection(FILLS));
-    let (mut lines, mut chunk) = (input.lines(), Vec::new());
-    let (mut line_number, mut rows, mut first_bad) = (0u64, 0u64, None);
-    while lines.next(&mut chunk).map_err(|error| lines.input.error(&error))? {
-        for line in chunk.split(|&byte| byte == b'\n') {
-            line_number += 1;
-            if skipped(line) {
-                continue;
-            }
-            let Some((end_ns, latency_ns, label)) = parse(line, time_unit, latency_unit) else {
-                // A header is one line with letters before all rows.
-                if rows > 0 || first_bad.is_some() {
-                    context.tally.add(Anomaly::UnparsedLines, 1);
-                }
-                first_bad = first_bad.or(Some(line_number));
-                continue;
-            };
-            if rows == 0 && end_ns > 1_000_000_000_000_000_000 {
-                // A time after September 2001 is one on the wall; no machine has been up that long.
-                context.clock = Clock::wall();
-            }
-            rows += 1;
-            context.cover(end_ns);
-            batch.push_i64(Field::Time, end_ns.saturating_sub_unsigned(latency_ns));
-            batch.push_u64(Field::Latency, latency_ns);
-            batch.push_text(Field::Job, label);
-            batch.end_row();
-            if batch.is_full() {
-                let go_on = sink(&context, &batch);
-                batch.clear();
-                if go_on.is_break() {
-                    return Ok(context);
-                }
-            }
+    let mut rows = Rows::new(context, Batch::new(options.fields.intersection(FILLS)), sink);
+    let mut first_bad = None;
+    each_line(input, |number, line| {
+        if line.is_ok_and(skipped) {
+            return Ok(ControlFlow::Continue(()));
         }
-        // A chunk ends with its newline, after which there is no line.
-        line_number -= u64::from(chunk.ends_with(b"\n"));
-    }
-    context.tally.add(Anomaly::UnparsedLines, lines.too_long);
-    if rows == 0 {
+        let Some((end_ns, latency_ns, label)) = line.ok().and_then(|line| parse(line, time_unit, latency_unit)) else {
+            // A header is one line with letters before all rows.
+            if rows.count > 0 || first_bad.is_some() || line.is_err() {
+                rows.context.tally.add(Anomaly::UnparsedLines, 1);
+            }
+            first_bad = first_bad.or(Some(number));
+            return Ok(ControlFlow::Continue(()));
+        };
+        if rows.count == 0 && end_ns > 1_000_000_000_000_000_000 {
+            // A time after September 2001 is one on the wall; no machine has been up that long.
+            rows.context.clock = Clock::wall();
+        }
+        rows.context.cover(end_ns);
+        rows.batch.push_i64(Field::Time, end_ns.saturating_sub_unsigned(latency_ns));
+        rows.batch.push_u64(Field::Latency, latency_ns);
+        rows.batch.push_text(Field::Job, label);
+        Ok(rows.end_row())
+    })?;
+    if rows.count == 0 {
         let place = first_bad.map_or(Place::File, Place::Line);
         return Err(Error::new(name, place, "There is no row of two numbers, time and latency."));
     }
-    if !batch.is_empty() {
-        let _ = sink(&context, &batch);
-    }
-    Ok(context)
+    Ok(rows.finish())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ops::ControlFlow;
 
     /// Completion, latency and label.
     type Row = (i64, u64, Option<String>);

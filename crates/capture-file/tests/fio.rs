@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use latscope_capture_file::{Error, Format, ReadOptions, SeriesReader, SeriesRow, format_of, read};
+use latscope_capture_file::{Error, Format, Place, ReadOptions, SeriesReader, SeriesRow, format_of, read, read_bytes};
 use latscope_event::{Anomaly, Clock, Context, Field, FieldSet};
 use latscope_histogram::{Grid, Histogram};
 use std::collections::BTreeMap;
@@ -153,7 +153,10 @@ fn ramps_unified_reports_and_cut_files() {
 }
 
 fn rows(path: &Path) -> Result<(Vec<SeriesRow>, Context), Error> {
-    let mut reader = SeriesReader::open(path, None)?;
+    rows_of(SeriesReader::open(path, None)?)
+}
+
+fn rows_of(mut reader: SeriesReader) -> Result<(Vec<SeriesRow>, Context), Error> {
     assert!(reader.is_uneven() && reader.header().group_fields == ["kind", "job", "host"]);
     let rows = reader.by_ref().collect::<Result<Vec<_>, _>>()?;
     Ok((rows, reader.context().clone()))
@@ -282,10 +285,33 @@ fn histogram_logs_that_cannot_be_used_say_why() {
     let widths: Vec<u64> = burst.iter().map(|row| row.width_ns / 1_000_000).collect();
     assert_eq!(widths, [100, 100, 3300, 0, 0, 1]);
     let hostile = line(100, 29, &[(3, 1)]) + "\n1, 2, 3\n" + &line(200, 29, &[(28, 7)]) + "9, -1";
-    let (two, context) = read(hostile).unwrap();
+    let error = read(hostile).unwrap_err();
+    assert_eq!((error.place, error.message.contains("fewer columns")), (Place::Line(3), true));
+    let lenient = || rows_of(SeriesReader::open(&path, None).unwrap().lenient(true));
+    let (two, context) = lenient().unwrap();
     let tally = |anomaly| context.tally.get(anomaly);
     assert_eq!((two.len(), tally(Anomaly::UnparsedLines), tally(Anomaly::LastBin)), (2, 2, 7));
     assert_eq!(context.properties["first_line_not_understood"], "3: fewer columns than the rows before");
+    // Rows of a million columns, of counts that nobody counts, and a last one that is cut.
+    let good = line(100, 29, &[(3, 1)]);
+    let long = format!("200, 0, 4096{}\n", ", 0".repeat(1_000_000));
+    for (row, why) in [
+        (long.as_str(), "more characters"),
+        (&line(200, 29, &[(3, u64::MAX)]), "beyond all reason"),
+        (&line(200, 30, &[(3, 1)]), "more columns"),
+        ("200, 0, 4096, \0\n", "no number"),
+    ] {
+        // By its name it is a log, whatever its first line is; only the beginning of the file is looked at.
+        let first = (row.len() < 1_000_000).then(|| (row.to_string() + &good, 1));
+        for (text, at) in [(good.clone() + row, 2)].into_iter().chain(first) {
+            let error = read(text).unwrap_err();
+            assert_eq!((error.place, error.message.contains(why)), (Place::Line(at), true), "{error}");
+            let (one, context) = lenient().unwrap();
+            assert_eq!((one.len(), context.tally.get(Anomaly::UnparsedLines)), (1, 1), "{why}");
+        }
+    }
+    let (one, context) = read(good.clone() + "200, 0, 4096, 0, 0").unwrap();
+    assert_eq!((one.len(), context.tally.get(Anomaly::Truncated)), (1, 1));
     // Two jobs in one file.
     let jobs = read([100, 200, 90, 190].map(|time| line(time, 29, &[(5, 1)])).concat()).unwrap().0;
     assert_eq!(jobs.iter().map(|row| (row.groups[1].as_str(), row.width_ns / 1_000_000)).collect::<Vec<_>>().len(), 4);
@@ -369,6 +395,20 @@ fn response_times_of_smallfile() {
     let expected = ["write", "create", "vm", "00"].map(str::to_string);
     assert_eq!(first, Some((1_795_225_091_115_588_200 + 47_000, 146_000, expected)));
     assert_eq!((count, context.unwrap().clock), (unpacked(&path).lines().count(), Clock::wall()));
+    let strange = b"create, 0.1, 0.2\nwhat is this\ncreate, 0.2, 0.2\ncreate, 0.";
+    let read = |lenient| {
+        let mut count = 0;
+        let options = ReadOptions { lenient, format: Some(Format::Smallfile), ..ReadOptions::new(FieldSet::EVERY) };
+        let context = read_bytes("x", strange, &options, &mut |_, batch| {
+            count += batch.len();
+            ControlFlow::Continue(())
+        });
+        context.map(|context| (count, context))
+    };
+    assert_eq!(read(false).unwrap_err().place, Place::Line(2));
+    let (count, context) = read(true).unwrap();
+    let tally = |anomaly| context.tally.get(anomaly);
+    assert_eq!((count, tally(Anomaly::UnparsedLines), tally(Anomaly::Truncated)), (2, 1, 1));
 }
 
 #[test]

@@ -116,6 +116,13 @@ pub struct Input {
     /// for ioping, and latscope ping without --rate
     #[arg(long, value_name = "INTERVAL", help_heading = "Input", requires = "read")]
     pub correct_omission: Option<String>,
+    /// Columns of logs of fio, where they cannot be inferred: time,value,max,direction,size,offset,priority,issue in this
+    /// order, without those of max, offset, priority and issue that are not there
+    #[arg(long, value_name = "NAMES", requires = "read", help_heading = "Input")]
+    pub log_columns: Option<String>,
+    /// Skip and count rows of logs of fio and smallfile that are none, instead of stopping at the first
+    #[arg(long, requires = "read", help_heading = "Input")]
+    pub lenient: bool,
     #[command(flatten)]
     pub live: Live,
     /// Print how the filter was understood, and stop

@@ -48,6 +48,8 @@ fn read_file(
         all_syscalls: reading.all_syscalls,
         two_columns: reading.two_columns,
         omitted_every_ns: reading.omitted_every_ns,
+        fio_columns: reading.fio_columns,
+        lenient: reading.lenient,
         progress: Some(progress),
         ..ReadOptions::new(fields.union(plan::filter_fields(reading)))
     };

@@ -55,7 +55,7 @@ impl Stored<'_> {
         let file = &self.reading.files[at];
         let input = |error: latscope_capture_file::Error| Failure::Input(error.to_string());
         let folding = self.folding;
-        let mut reader = SeriesReader::open(file, self.reading.format).map_err(input)?;
+        let mut reader = SeriesReader::open(file, self.reading.format).map_err(input)?.lenient(self.reading.lenient);
         if folding.share {
             reader = reader.counted_in(SHARES);
         }

@@ -74,6 +74,8 @@ fn each_batch(
             all_syscalls: reading.all_syscalls,
             two_columns: reading.two_columns,
             omitted_every_ns: reading.omitted_every_ns,
+            fio_columns: reading.fio_columns,
+            lenient: reading.lenient,
             progress: Some(progress),
             ..ReadOptions::new(fields.union(filter_fields(reading)))
         };
@@ -144,6 +146,8 @@ pub fn told(reading: &Reading, asked: &[Field]) -> Vec<Field> {
             all_syscalls: reading.all_syscalls,
             two_columns: reading.two_columns,
             omitted_every_ns: reading.omitted_every_ns,
+            fio_columns: reading.fio_columns,
+            lenient: reading.lenient,
             ..ReadOptions::new(asked.iter().copied().collect())
         };
         // A file that cannot be read is reported where its events are asked for.

@@ -9,6 +9,7 @@ mod summed;
 
 use crate::fio_name::LogName;
 use crate::input::{Input, LineChunks};
+use crate::text_rows::{NoRows, TOO_LONG};
 use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};
 pub use bins::Bins;
 use latscope_event::{Anomaly, Clock, Context};
@@ -35,11 +36,11 @@ pub fn detect(input: &Input) -> Detected {
     if head.is_empty() {
         return if named().is_some() { Detected::Yes } else { Detected::No };
     }
-    let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    match row::row(line, None) {
-        Ok((_, bins)) if Bins::with_count(bins).is_some() => Detected::Yes,
-        _ => Detected::No,
-    }
+    // By its name a log is one even where some of its lines are none.
+    let looked_at = if named().is_some() { usize::MAX } else { 1 };
+    let mut lines = head.split(|&byte| byte == b'\n').take(looked_at);
+    let is_row = |line: &[u8]| row::row(line, None).is_ok_and(|(_, bins)| Bins::with_count(bins).is_some());
+    if lines.any(is_row) { Detected::Yes } else { Detected::No }
 }
 
 /// The rows of a histogram log.
@@ -60,6 +61,7 @@ pub struct FioHist<'a> {
     jobs: u32,
     last_read_ms: u64,
     account: Account,
+    no_rows: NoRows,
     state: State,
 }
 
@@ -91,7 +93,6 @@ struct Account {
     below_edge: u64,
     above_edge: u64,
     lost_tail: f64,
-    first_strange: Option<(u64, &'static str)>,
 }
 
 impl<'a> FioHist<'a> {
@@ -99,7 +100,9 @@ impl<'a> FioHist<'a> {
     pub fn open(input: Input<'a>) -> Result<FioHist<'a>, Error> {
         let file = input.name.clone();
         let name = input.path.as_deref().and_then(LogName::of);
-        let first = input.head().split(|&byte| byte == b'\n').find_map(|line| row::row(line, None).ok());
+        let rows = || input.head().split(|&byte| byte == b'\n').filter_map(|line| row::row(line, None).ok());
+        let known = rows().find(|&(_, bins)| Bins::with_count(bins).is_some());
+        let first = known.or_else(|| rows().next());
         let (is_wall, bins) = match first {
             Some((row, bins)) => (row.time_ms > 1_000_000_000_000, bins),
             None if input.head().is_empty() && name.is_some() => (false, 1856),
@@ -139,8 +142,14 @@ impl<'a> FioHist<'a> {
             jobs: 0,
             last_read_ms: 0,
             account: Account::default(),
+            no_rows: NoRows::new(&file, false),
             state: State::Reading,
         })
+    }
+
+    /// Whether lines that are no row are skipped and counted; else the first one is an error.
+    pub fn set_lenient(&mut self, lenient: bool) {
+        self.no_rows = NoRows::new(&self.lines.input.name, lenient);
     }
 
     pub fn header(&self) -> &SeriesHeader {
@@ -167,39 +176,53 @@ impl<'a> FioHist<'a> {
     /// Hands the next line to the repair; false at the end.
     fn read_line(&mut self) -> Result<bool, Error> {
         while self.at >= self.chunk.len() {
-            if !self.lines.next(&mut self.chunk).map_err(|error| self.lines.input.error(&error))? {
+            let known = self.lines.too_long;
+            let more = self.lines.next(&mut self.chunk).map_err(|error| self.lines.input.error(&error))?;
+            // They were before the lines of this chunk.
+            for _ in known..self.lines.too_long {
+                self.line += 1;
+                self.no_row(Err(TOO_LONG), TOO_LONG)?;
+            }
+            if !more {
                 return Ok(false);
             }
             self.at = 0;
         }
-        let rest = &self.chunk[self.at..];
-        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-        let line = &rest[..end];
-        self.at += end + 1;
+        // Only where a line is strange it is of interest, so the chunk is lent to it meanwhile.
+        let chunk = std::mem::take(&mut self.chunk);
+        let rest = &chunk[self.at..];
+        let line = &rest[..memchr::memchr(b'\n', rest).map_or(rest.len(), |newline| newline + 1)];
+        self.at += line.len();
         self.line += 1;
-        match row::row(line, Some(self.bins.len())) {
-            Ok((row, _)) if row.time_ms >= i64::MAX as u64 / MS as u64 - 1 => self.strange("a time beyond all clocks"),
-            Ok((row, _)) => self.take(row)?,
-            Err(_) if line.trim_ascii().is_empty() => {}
-            Err(why) => self.strange(why),
-        }
-        Ok(true)
+        let taken = match row::row(line, Some(self.bins.len())) {
+            Ok((row, _)) if row.time_ms >= i64::MAX as u64 / MS as u64 - 1 => {
+                self.no_row(Ok(line), "a time beyond all clocks")
+            }
+            Ok((row, _)) if row.counts.iter().any(|&(_, count)| count >= ABSURD) => self.absurd(line),
+            Ok((row, _)) => self.take(row),
+            Err(why) => self.no_row(Ok(line), why),
+        };
+        self.chunk = chunk;
+        taken.map(|()| true)
+    }
+
+    fn no_row(&mut self, line: Result<&[u8], &str>, why: &'static str) -> Result<(), Error> {
+        self.no_rows.add(&mut self.context, self.line, line, why).map(drop)
     }
 
     #[cold]
-    fn strange(&mut self, why: &'static str) {
-        self.context.tally.add(Anomaly::UnparsedLines, 1);
-        self.account.first_strange.get_or_insert((self.line, why));
+    fn absurd(&mut self, line: &[u8]) -> Result<(), Error> {
+        if self.no_rows.are_skipped() {
+            return self.no_row(Ok(line), "a count beyond all reason");
+        }
+        Err(self.error(
+            Place::Line(self.line),
+            "A count is beyond all reason. fio 3.6 to 3.16 wrote memory that was never filled into the upper half of \
+             each row; run a younger fio.",
+        ))
     }
 
     fn take(&mut self, row: Row) -> Result<(), Error> {
-        if row.counts.iter().any(|&(_, count)| count >= ABSURD) {
-            return Err(self.error(
-                Place::Line(self.line),
-                "A count is beyond all reason. fio 3.6 to 3.16 wrote memory that was never filled into the upper half of \
-                 each row; run a younger fio.",
-            ));
-        }
         self.account.rows += 1;
         let contradiction =
             |reader: &FioHist, why| reader.error(Place::Line(reader.line), format!("The row has {why}."));
@@ -304,16 +327,7 @@ impl<'a> FioHist<'a> {
     fn finish(&mut self) -> Result<(), Error> {
         self.end_job();
         let account = std::mem::take(&mut self.account);
-        if self.lines.too_long > 0 {
-            self.context.tally.add(Anomaly::UnparsedLines, self.lines.too_long);
-        }
-        if let Some((line, why)) = account.first_strange {
-            if account.rows == 0 {
-                let message = format!("There is no row that can be used; the first one has {why}.");
-                return Err(self.error(Place::Line(line), message));
-            }
-            self.context.properties.insert("first_line_not_understood".into(), format!("{line}: {why}"));
-        }
+        self.no_rows.finish(&mut self.context, account.rows)?;
         if account.rows > 0 && account.counts == 0 {
             return Err(self.error(
                 Place::File,

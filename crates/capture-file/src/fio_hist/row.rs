@@ -2,6 +2,7 @@
 
 use super::bins::Counts;
 use crate::scan::leading_number;
+use crate::text_rows::FEWER;
 
 /// A row as it stands in the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,7 +43,7 @@ pub fn row(line: &[u8], bins: Option<usize>) -> Result<(Row, usize), &'static st
         bin += 1;
     }
     match bins {
-        Some(bins) if bin < bins => Err("fewer columns than the rows before"),
+        Some(bins) if bin < bins => Err(FEWER),
         Some(bins) if bin > bins => Err("more columns than the rows before"),
         _ => Ok((Row { time_ms, direction: direction as u8, counts }, bin)),
     }

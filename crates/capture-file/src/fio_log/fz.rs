@@ -1,7 +1,7 @@
 //! Logs that fio compressed itself (`log_store_compressed`): zlib streams one after the other, of its own structures.
 
 use super::Reader;
-use super::layout::{Layout, Probe};
+use super::layout::{FioColumns, Probe};
 use super::rows::Row;
 use crate::input::{Input, read_full};
 use crate::{Error, Sink};
@@ -14,6 +14,8 @@ const HAS_ISSUE: u32 = 1 << 28;
 const FLAGS: u32 = 0xf << 28;
 /// Records that decide about the layout.
 const LOOKED_AT: usize = 64;
+/// Why a record is none.
+const WHY_NONE: &str = "a direction that is none of 0, 1, 2";
 
 /// How a version of fio lays out a record (iolog.h, `struct io_sample`), before the offset and the time of issue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,7 +102,7 @@ pub fn probe(head: &[u8]) -> Option<Probe> {
         at += len;
     }
     // Only fio 2 and the first of fio 3 wrote the old record.
-    let layout = Layout { max: record == Record::Max, offset: true, priority: record != Record::Old, issue: false };
+    let layout = FioColumns { max: record == Record::Max, offset: true, priority: record != Record::Old, issue: false };
     Probe::with(layout, rows)
 }
 
@@ -116,7 +118,7 @@ pub fn read(mut input: Input, reader: &mut Reader, sink: &mut Sink) -> Result<()
             let before = (unpacker.total_in(), bytes.len());
             let status = unpacker.decompress_vec(&packed[from..to], &mut bytes, FlushDecompress::None);
             from += (unpacker.total_in() - before.0) as usize;
-            let done = records(record, &mut bytes, &mut number, reader, sink);
+            let done = records(record, &mut bytes, &mut number, reader, sink)?;
             if done {
                 return Ok(());
             }
@@ -147,7 +149,13 @@ pub fn read(mut input: Input, reader: &mut Reader, sink: &mut Sink) -> Result<()
 }
 
 /// Takes the whole records out of the bytes; true when nobody wants more.
-fn records(record: Record, bytes: &mut Vec<u8>, number: &mut u64, reader: &mut Reader, sink: &mut Sink) -> bool {
+fn records(
+    record: Record,
+    bytes: &mut Vec<u8>,
+    number: &mut u64,
+    reader: &mut Reader,
+    sink: &mut Sink,
+) -> Result<bool, Error> {
     let mut at = 0;
     // One with all its parts is this long.
     while bytes.len() - at >= record.direction_at() + 32 || bytes.len() > at && record.parse(&bytes[at..]).is_some() {
@@ -155,18 +163,18 @@ fn records(record: Record, bytes: &mut Vec<u8>, number: &mut u64, reader: &mut R
         let (row, len) = match record.parse(&bytes[at..]) {
             Some(parsed) => parsed,
             None => {
-                reader.strange(*number, "a direction that is none of 0, 1, 2");
+                let _ = reader.strange(*number, Err(WHY_NONE), WHY_NONE)?;
                 at += record.direction_at() + if record == Record::Old { 8 } else { 16 };
                 continue;
             }
         };
         at += len;
         if let Err(why) = reader.take(row) {
-            reader.strange(*number, why);
+            let _ = reader.strange(*number, Err(why), why)?;
         } else if reader.is_full() && reader.hand_on(sink).is_break() {
-            return true;
+            return Ok(true);
         }
     }
     bytes.drain(..at);
-    false
+    Ok(false)
 }

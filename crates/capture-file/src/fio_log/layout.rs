@@ -9,9 +9,9 @@ const PROBE_ROWS: usize = 1000;
 /// Nobody has so many requests of one job in flight.
 const MOST_IN_FLIGHT: f64 = 256.0;
 
-/// The columns behind time and value: `[max,] direction, size [, offset] [, priority] [, issue]`.
+/// The columns of a log: `time, value [, max], direction, size [, offset] [, priority] [, issue]`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Layout {
+pub struct FioColumns {
     /// The largest of a window, from fio 3.37 with `log_window_value=both`.
     pub max: bool,
     /// `log_offset`, from fio 2.1.11.
@@ -20,6 +20,27 @@ pub struct Layout {
     pub priority: bool,
     /// Time of issue since the start of the job, from fio 3.38.
     pub issue: bool,
+}
+
+impl FioColumns {
+    /// All columns by their names, in the order of a row.
+    pub const NAMES: [&str; MOST] = ["time", "value", "max", "direction", "size", "offset", "priority", "issue"];
+
+    /// The columns of this list of names, commas between them; none when fio writes no such row.
+    pub fn parse(text: &str) -> Option<FioColumns> {
+        let names: Vec<&str> = text.split(',').map(str::trim).collect();
+        let has = |name| names.contains(&name);
+        let columns =
+            FioColumns { max: has("max"), offset: has("offset"), priority: has("priority"), issue: has("issue") };
+        let is_there = |name: &str| match name {
+            "max" => columns.max,
+            "offset" => columns.offset,
+            "priority" => columns.priority,
+            "issue" => columns.issue,
+            _ => true,
+        };
+        FioColumns::NAMES.into_iter().filter(|name| is_there(name)).eq(names).then_some(columns)
+    }
 }
 
 /// The unit of the latencies.
@@ -32,7 +53,7 @@ pub struct Unit {
 
 /// The beginning of a log.
 pub struct Probe {
-    pub layout: Layout,
+    pub layout: FioColumns,
     rows: Vec<Row>,
     /// Lines that are no row.
     pub strange: usize,
@@ -47,27 +68,21 @@ struct Raw {
 
 impl Probe {
     /// Looks at the beginning of a file; none when no line is a row.
-    pub fn of(head: &[u8]) -> Option<Probe> {
+    pub fn of(head: &[u8], given: Option<FioColumns>) -> Option<Probe> {
         // The last line may be cut, and a cut row looks like a row.
         let whole = match memchr::memrchr(b'\n', head) {
             Some(end) => &head[..end],
             None => head,
         };
         let lines = || whole.split(|&byte| byte == b'\n').take(PROBE_ROWS).filter(|line| !line.trim_ascii().is_empty());
-        let raws: Vec<Raw> = lines().filter_map(raw).collect();
-        let mut widths = [0usize; MOST + 1];
-        raws.iter().for_each(|raw| widths[raw.len] += 1);
-        let first = raws.first()?.len;
-        let len = (4..=MOST).max_by_key(|&len| (widths[len], len == first))?;
-        let same: Vec<&Raw> = raws.iter().filter(|raw| raw.len == len).collect();
-        let layout = layout(len, &same)?;
+        let layout = given.or_else(|| inferred(lines()))?;
         let rows: Vec<Row> = lines().filter_map(|line| rows::row(line, layout).ok()).map(|(row, _)| row).collect();
         let strange = lines().count() - rows.len();
         (!rows.is_empty()).then_some(Probe { layout, rows, strange })
     }
 
     /// A beginning that is no text.
-    pub fn with(layout: Layout, rows: Vec<Row>) -> Option<Probe> {
+    pub fn with(layout: FioColumns, rows: Vec<Row>) -> Option<Probe> {
         (!rows.is_empty()).then_some(Probe { layout, rows, strange: 0 })
     }
 
@@ -101,7 +116,7 @@ impl Probe {
     /// Nanoseconds since fio 3.0, microseconds before. Columns that only younger versions write decide; else it is what
     /// makes sense: an I/O does not begin before its job, and only so many are in flight.
     pub fn unit(&self) -> Unit {
-        let Layout { max, priority, issue, .. } = self.layout;
+        let FioColumns { max, priority, issue, .. } = self.layout;
         let (nanoseconds, microseconds) = (1, 1000);
         if max || priority || issue {
             return Unit { ns: nanoseconds, guessed: false };
@@ -137,7 +152,18 @@ fn raw(line: &[u8]) -> Option<Raw> {
     (raw.len >= 4).then_some(raw)
 }
 
-fn layout(len: usize, rows: &[&Raw]) -> Option<Layout> {
+/// What the most lines look like.
+fn inferred<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<FioColumns> {
+    let raws: Vec<Raw> = lines.filter_map(raw).collect();
+    let mut widths = [0usize; MOST + 1];
+    raws.iter().for_each(|raw| widths[raw.len] += 1);
+    let first = raws.first()?.len;
+    let len = (4..=MOST).max_by_key(|&len| (widths[len], len == first))?;
+    let same: Vec<&Raw> = raws.iter().filter(|raw| raw.len == len).collect();
+    layout(len, &same)
+}
+
+fn layout(len: usize, rows: &[&Raw]) -> Option<FioColumns> {
     let all = |at: usize, fits: fn(u64) -> bool| rows.iter().all(|row| fits(row.values[at]));
     // Damaged rows must not decide.
     let direction = |at: usize| 2 * rows.iter().filter(|row| row.values[at] <= 2).count() >= rows.len();
@@ -162,5 +188,5 @@ fn layout(len: usize, rows: &[&Raw]) -> Option<Layout> {
         3 => (true, true, true),
         _ => return None,
     };
-    Some(Layout { max, offset: rest.0, priority: rest.1, issue: rest.2 })
+    Some(FioColumns { max, offset: rest.0, priority: rest.1, issue: rest.2 })
 }

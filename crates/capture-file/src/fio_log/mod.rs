@@ -10,11 +10,13 @@ mod rows;
 
 use crate::fio_name::{LogKind, LogName};
 use crate::input::Input;
+use crate::text_rows::{NoRows, each_line};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
 use latscope_event::{
     Anomaly, Batch, Clock, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_U64, format_count,
 };
-use layout::{Layout, Probe};
+pub use layout::FioColumns;
+use layout::Probe;
 use rows::{Parser, Row};
 use std::ops::ControlFlow;
 
@@ -39,15 +41,16 @@ pub fn detect(input: &Input) -> Detected {
     if fz::detect(input.head()) {
         return Detected::Yes;
     }
-    match Probe::of(input.head()) {
-        Some(probe) if probe.strange == 0 => Detected::Yes,
+    match Probe::of(input.head(), None) {
+        // By its name a log is one even where some of its lines are none.
+        Some(probe) if probe.strange == 0 || named(input).is_some() => Detected::Yes,
         _ => Detected::No,
     }
 }
 
 /// Whether the rows of this file are averages over windows.
 pub fn is_windowed(path: &std::path::Path) -> bool {
-    let probe = Input::open(path, None).ok().and_then(|input| Probe::of(input.head()));
+    let probe = Input::open(path, None).ok().and_then(|input| Probe::of(input.head(), None));
     probe.is_some_and(|probe| probe.is_windowed())
 }
 
@@ -72,7 +75,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         return Ok(context);
     }
     let is_packed = fz::detect(input.head());
-    let probe = if is_packed { fz::probe(input.head()) } else { Probe::of(input.head()) };
+    let probe = if is_packed { fz::probe(input.head()) } else { Probe::of(input.head(), options.fio_columns) };
     let Some(probe) = probe else {
         return fail(
             Place::Line(1),
@@ -95,35 +98,16 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     } else {
         text(input, probe.layout, &mut reader, sink)?
     };
-    reader.finish(&file, sink)
+    reader.finish(sink)
 }
 
-fn text(input: Input, layout: Layout, reader: &mut Reader, sink: &mut Sink) -> Result<(), Error> {
-    let (mut lines, mut chunk, mut parser) = (input.lines(), Vec::new(), Parser::new(layout));
-    // The number of the line is wanted for the first one that is strange; until then lines are rows.
-    let mut line_number = 0u64;
-    while lines.next(&mut chunk).map_err(|error| lines.input.error(&error))? {
-        let mut from = 0;
-        // The last line of a file may lack its newline.
-        let unended = (!chunk.ends_with(b"\n")).then_some(chunk.len());
-        let ends = memchr::memchr_iter(b'\n', &chunk).map(|newline| newline + 1).chain(unended);
-        for end in ends {
-            line_number += 1;
-            let line = &chunk[from..end];
-            from = end;
-            match parser.row(line).and_then(|row| reader.take(row)) {
-                Ok(()) if reader.is_full() && reader.hand_on(sink).is_break() => return Ok(()),
-                Ok(()) => {}
-                Err(_) if line.trim_ascii().is_empty() => {}
-                Err(why) => reader.strange(line_number, why),
-            }
-        }
-    }
-    if lines.too_long > 0 {
-        reader.context.tally.add(Anomaly::UnparsedLines, lines.too_long);
-        reader.first_strange.get_or_insert((1, "a line far too long"));
-    }
-    Ok(())
+fn text(input: Input, columns: FioColumns, reader: &mut Reader, sink: &mut Sink) -> Result<(), Error> {
+    let mut parser = Parser::new(columns);
+    each_line(input, |number, line| match line.and_then(|line| parser.row(line)).and_then(|row| reader.take(row)) {
+        Ok(()) if reader.is_full() => Ok(reader.hand_on(sink)),
+        Ok(()) => Ok(ControlFlow::Continue(())),
+        Err(why) => reader.strange(number, line, why),
+    })
 }
 
 /// Makes events of rows.
@@ -144,7 +128,7 @@ struct Reader {
     job: u32,
     host: u32,
     rows: u64,
-    first_strange: Option<(u64, &'static str)>,
+    no_rows: NoRows,
 }
 
 /// What a batch is made of; columns that nobody asked for stay empty.
@@ -228,7 +212,7 @@ impl Reader {
             job: MISSING_CODE,
             host,
             rows: 0,
-            first_strange: None,
+            no_rows: NoRows::new(file, options.lenient),
         };
         reader.begin_job();
         reader
@@ -293,10 +277,8 @@ impl Reader {
     }
 
     /// A line or record that is no event.
-    #[cold]
-    fn strange(&mut self, number: u64, why: &'static str) {
-        self.context.tally.add(Anomaly::UnparsedLines, 1);
-        self.first_strange.get_or_insert((number, why));
+    fn strange(&mut self, number: u64, line: Result<&[u8], &str>, why: &'static str) -> Result<ControlFlow<()>, Error> {
+        self.no_rows.add(&mut self.context, number, line, why)
     }
 
     fn hand_on(&mut self, sink: &mut Sink) -> ControlFlow<()> {
@@ -336,14 +318,8 @@ impl Reader {
         go_on
     }
 
-    fn finish(mut self, file: &str, sink: &mut Sink) -> Result<Context, Error> {
-        if let Some((line, why)) = self.first_strange {
-            if self.rows == 0 && self.columns.time.is_empty() {
-                let message = format!("There is no row that can be used; the first one has {why}.");
-                return Err(Error::new(file, Place::Line(line), message));
-            }
-            self.context.properties.insert("first_line_not_understood".into(), format!("{line}: {why}"));
-        }
+    fn finish(mut self, sink: &mut Sink) -> Result<Context, Error> {
+        self.no_rows.finish(&mut self.context, self.rows + self.columns.time.len() as u64)?;
         let _ = self.hand_on(sink);
         Ok(self.context)
     }

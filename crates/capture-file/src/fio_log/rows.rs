@@ -1,7 +1,8 @@
 //! One row of a log, fast: eight digits at a time.
 
-use super::layout::Layout;
+use super::layout::FioColumns;
 use crate::scan::{long_leading_number, trailing_number};
+use crate::text_rows::MISSING;
 use latscope_event::MISSING_U64;
 
 /// A row as it stands in the file.
@@ -77,7 +78,7 @@ impl Cursor<'_> {
     fn not_a_number(&self) -> &'static str {
         match self.byte() {
             b'-' => "a negative number",
-            b'\n' | b'\r' => "a column is missing",
+            b'\n' | b'\r' => MISSING,
             _ => "something that is no number",
         }
     }
@@ -86,7 +87,7 @@ impl Cursor<'_> {
     fn comma(&mut self) -> Result<(), &'static str> {
         if self.byte() != b',' {
             return Err(match self.byte() {
-                b'\n' | b'\r' => "a column is missing",
+                b'\n' | b'\r' => MISSING,
                 _ => "something that is no number",
             });
         }
@@ -132,7 +133,7 @@ impl Cursor<'_> {
 /// Where a line ends is known before it is looked at, so time is read from its beginning and latency from its end; no step
 /// waits for the one before, and the processor works on several rows at a time.
 pub struct Parser {
-    layout: Layout,
+    layout: FioColumns,
     /// Whether rows may end alike: there is no column that differs from row to row.
     alike: bool,
     /// Ends of the rows that were read slowly last: reads and writes may be of different sizes.
@@ -168,7 +169,7 @@ impl Tail {
 }
 
 impl Parser {
-    pub fn new(layout: Layout) -> Parser {
+    pub fn new(layout: FioColumns) -> Parser {
         let alike = !layout.max && !layout.offset && !layout.issue;
         Parser { layout, alike, tails: [None; 3], oldest: 0 }
     }
@@ -214,7 +215,7 @@ fn fast(line: &[u8], tail: &Tail) -> Option<Row> {
 
 /// The row that the text begins with, and the bytes up to the next one.
 #[inline(always)]
-pub fn row(text: &[u8], layout: Layout) -> Result<(Row, usize), &'static str> {
+pub fn row(text: &[u8], layout: FioColumns) -> Result<(Row, usize), &'static str> {
     let mut cursor = Cursor { text, at: 0 };
     let time_ms = cursor.number()?;
     let value = cursor.next()?;

@@ -5,12 +5,16 @@ use std::path::Path;
 type Event = (i64, u64, String, u64, u64, String, String);
 
 fn named_read(name: &str, bytes: &[u8]) -> (Result<Context, Error>, Vec<Event>) {
+    read_as(name, bytes, &ReadOptions::new(FieldSet::EVERY))
+}
+
+fn read_as(name: &str, bytes: &[u8], options: &ReadOptions) -> (Result<Context, Error>, Vec<Event>) {
     let mut input = Input::from_bytes(name, bytes).unwrap();
     if name != "-" {
         input.path = Some(Path::new(name).into());
     }
     let mut events = Vec::new();
-    let context = read(input, &ReadOptions::new(FieldSet::EVERY), &mut |_, batch| {
+    let context = read(input, options, &mut |_, batch| {
         for row in 0..batch.len() {
             let text = |field| batch.text(field, row).unwrap_or_default().to_string();
             let latency = batch.latency()[row];
@@ -30,13 +34,13 @@ fn named_read(name: &str, bytes: &[u8]) -> (Result<Context, Error>, Vec<Event>) 
     (context, events)
 }
 
-fn layout_of(text: &str) -> Option<Layout> {
-    Probe::of(text.as_bytes()).map(|probe| probe.layout)
+fn layout_of(text: &str) -> Option<FioColumns> {
+    Probe::of(text.as_bytes(), None).map(|probe| probe.layout)
 }
 
 #[test]
 fn every_layout_that_a_version_of_fio_writes_is_recognised() {
-    let layout = |max, offset, priority, issue| Some(Layout { max, offset, priority, issue });
+    let layout = |max, offset, priority, issue| Some(FioColumns { max, offset, priority, issue });
     for (text, expect, why) in [
         ("0, 223, 0, 4096\n1, 167, 1, 4096\n", layout(false, false, false, false), "1.99"),
         ("0, 223, 0, 4096, 8192\n1, 167, 1, 4096, 0\n", layout(false, true, false, false), "2.1.11 with log_offset"),
@@ -122,7 +126,7 @@ fn a_log_of_several_jobs_is_taken_apart() {
 
 #[test]
 fn microseconds_of_an_old_fio() {
-    let unit = |text: &str| Probe::of(text.as_bytes()).unwrap().unit();
+    let unit = |text: &str| Probe::of(text.as_bytes(), None).unwrap().unit();
     let rows = |latency: u64, every_ms: u64| -> String {
         (0..500).map(|at| format!("{}, {}, 0, 4096\n", at * every_ms, latency + at % 7)).collect()
     };
@@ -156,8 +160,11 @@ fn averages_over_windows_are_told_apart() {
 }
 
 #[test]
-fn hostile_rows_are_counted_and_the_first_is_named() {
-    let good = "1, 5, 0, 4096, 0\n";
+fn hostile_rows_are_errors_or_counted_and_the_first_is_named() {
+    let lenient = ReadOptions { lenient: true, ..ReadOptions::new(FieldSet::EVERY) };
+    // An empty line is nothing, but it is a line.
+    let good = "1, 5, 0, 4096, 0\n\n";
+    let long = format!("2, 5, 0, 4096{}", ", 0".repeat(1_000_000));
     for (row, why) in [
         ("2, 18446744073709551615, 0, 4096, 0", "a latency of more than 292 years"),
         ("2, 18446744073709551616, 0, 4096, 0", "a number that no 64 bits hold"),
@@ -168,22 +175,66 @@ fn hostile_rows_are_counted_and_the_first_is_named() {
         ("2, 5, \0, 4096, 0", "something that is no number"),
         ("99999999999999999, 5, 0, 4096, 0", "a time beyond all clocks"),
         ("2, 5, 0, 4096, 0x", "something that is no number"),
+        (&long, crate::text_rows::TOO_LONG),
     ] {
         for end in ["\n1, 6, 0, 4096, 0\n", "\n", ""] {
-            let (context, events) = named_read("-", format!("{good}\n{row}{end}").as_bytes());
+            let text = format!("{good}{row}{end}");
+            // By its name it is a log, whatever is in its lines.
+            let (context, events) = read_as("a_clat.1.log", text.as_bytes(), &lenient);
             let context = context.unwrap();
-            assert_eq!(context.tally.get(Anomaly::UnparsedLines), 1, "{row}");
+            let is_cut = end.is_empty() && why == "a column is missing";
+            let counted = if is_cut { Anomaly::Truncated } else { Anomaly::UnparsedLines };
+            assert_eq!(context.tally.get(counted), 1, "{row:.40}");
             assert_eq!(context.properties["first_line_not_understood"], format!("3: {why}"));
-            assert_eq!(events.len(), if end.len() > 1 { 2 } else { 1 }, "{row}");
+            assert_eq!(events.len(), if end.len() > 1 { 2 } else { 1 }, "{row:.40}");
+            let said = named_read("a_clat.1.log", text.as_bytes()).0.map_err(|error| error.to_string());
+            match said {
+                Ok(context) => assert!(is_cut && context.tally.get(Anomaly::Truncated) == 1, "{row:.40}"),
+                Err(said) => assert_eq!(
+                    said,
+                    format!("a_clat.1.log:3: The row has {why}; --lenient skips such rows and counts them.")
+                ),
+            }
         }
     }
-    let (error, _) = named_read("-", b"1, 18446744073709551615, 0, 4096, 0\n");
+    let (error, _) = read_as("-", b"1, 18446744073709551615, 0, 4096, 0\n", &lenient);
     assert_eq!(
         error.unwrap_err().to_string(),
         "-:1: There is no row that can be used; the first one has a latency of more than 292 years."
     );
     let (error, _) = named_read("-", &b"1, ".repeat(1_000_000));
     assert!(error.unwrap_err().to_string().starts_with("-:1: There is no row of fio's latency logs"));
+}
+
+#[test]
+fn columns_that_only_the_user_knows() {
+    // A window with maxima, or offsets of 0: only who made the log can tell.
+    let text = b"500, 2, 1, 0, 0, 0\n1000, 2, 1, 0, 0, 0\n";
+    let read = |names: &str| {
+        let fio_columns = FioColumns::parse(names);
+        assert!(fio_columns.is_some(), "{names}");
+        read_as("-", text, &ReadOptions { fio_columns, ..ReadOptions::new(FieldSet::EVERY) }).1
+    };
+    let (maxima, offsets) =
+        (read("time,value,max,direction,size,priority"), read("time,value,direction,size,offset,priority"));
+    assert_eq!((maxima[0].2.as_str(), maxima[0].4), ("read", MISSING_U64));
+    assert_eq!((offsets[0].2.as_str(), offsets[0].4), ("write", 0));
+    for names in [
+        "",
+        "time,value",
+        "value,time,direction,size",
+        "time,value,direction,size,size",
+        "time,value,direction,size,prio",
+    ] {
+        assert_eq!(FioColumns::parse(names), None, "{names}");
+    }
+    assert_eq!(FioColumns::parse(&FioColumns::NAMES.join(", ")).map(|all| all.max && all.issue), Some(true));
+    // A log that is none of these columns.
+    let options = ReadOptions {
+        fio_columns: FioColumns::parse("time,value,direction,size"),
+        ..ReadOptions::new(FieldSet::EVERY)
+    };
+    assert!(read_as("-", text, &options).0.is_err());
 }
 
 #[test]
@@ -217,7 +268,7 @@ fn detection_is_by_content() {
 
 #[test]
 fn a_row_that_ends_like_one_before_is_the_same_row() {
-    let layout = Layout { max: false, offset: false, priority: true, issue: false };
+    let layout = FioColumns { max: false, offset: false, priority: true, issue: false };
     let text = "1, 5, 0, 4096, 0\n22, 123456789, 0, 4096, 0\n3, 7, 1, 512, 0\n4, 9, 0, 4096, 0\n5, 1,0, 4096, 0\n\
                 6, 1, 0, 4096, 1\n7, 12345678901234567, 1, 512, 0\n8, 1, 01, 512, 0\n9, 1, 1, 512, 0 \n9, 1, 0, 4096, 0";
     let mut parser = Parser::new(layout);
@@ -248,7 +299,7 @@ proptest::proptest! {
             (0u64..1 << 50, 0u32..64, proptest::num::u64::ANY, 0u8..4, 0usize..4, proptest::bool::ANY), 1..60,
         ),
     ) {
-        let layout = Layout { max: false, offset: false, priority: true, issue: false };
+        let layout = FioColumns { max: false, offset: false, priority: true, issue: false };
         let mut parser = Parser::new(layout);
         for (time, bits, value, direction, size, early) in rows {
             let size = ["512", "4096", "1048576", "x"][size];

@@ -1,0 +1,136 @@
+//! Files that are a row to the line: reading along, and what becomes of lines that are none.
+
+use crate::input::Input;
+use crate::{Error, Place, Sink};
+use latscope_event::{Anomaly, Batch, Context};
+use std::ops::ControlFlow;
+
+/// Why a line that is longer than a chunk is no row.
+pub const TOO_LONG: &str = "more characters than any row";
+
+/// Why a row is none that ends too early.
+pub const MISSING: &str = "a column is missing";
+/// The same of a row of many columns.
+pub const FEWER: &str = "fewer columns than the rows before";
+/// As which the last line of a file is found that was cut.
+const CUT: [&str; 3] = [MISSING, FEWER, crate::smallfile::NO_ROW];
+
+/// Calls `take` for each line with its number, counted from 1, until it breaks or fails. A line has its newline, if it has
+/// one; instead of one that is too long comes the reason why it is none.
+#[inline(always)]
+pub fn each_line(
+    input: Input,
+    mut take: impl FnMut(u64, Result<&[u8], &'static str>) -> Result<ControlFlow<()>, Error>,
+) -> Result<(), Error> {
+    let (mut lines, mut chunk, mut number, mut too_long) = (input.lines(), Vec::new(), 0, 0);
+    loop {
+        let more = lines.next(&mut chunk).map_err(|error| lines.input.error(&error))?;
+        // They were before the lines of this chunk.
+        for _ in std::mem::replace(&mut too_long, lines.too_long)..lines.too_long {
+            number += 1;
+            if take(number, Err(TOO_LONG))?.is_break() {
+                return Ok(());
+            }
+        }
+        if !more {
+            return Ok(());
+        }
+        let mut from = 0;
+        let unended = (!chunk.ends_with(b"\n")).then_some(chunk.len());
+        for end in memchr::memchr_iter(b'\n', &chunk).map(|newline| newline + 1).chain(unended) {
+            number += 1;
+            if take(number, Ok(&chunk[from..end]))?.is_break() {
+                return Ok(());
+            }
+            from = end;
+        }
+    }
+}
+
+/// Lines that are no row: the first is an error, unless they are to be skipped and counted.
+pub struct NoRows {
+    file: String,
+    lenient: bool,
+    first: Option<(u64, &'static str)>,
+}
+
+impl NoRows {
+    pub fn new(file: &str, lenient: bool) -> NoRows {
+        NoRows { file: file.into(), lenient, first: None }
+    }
+
+    /// Whether they are skipped.
+    pub fn are_skipped(&self) -> bool {
+        self.lenient
+    }
+
+    /// Notes a line that is none, and why. Empty lines are nothing; the last line may be cut.
+    #[cold]
+    pub fn add(
+        &mut self,
+        context: &mut Context,
+        number: u64,
+        line: Result<&[u8], &str>,
+        why: &'static str,
+    ) -> Result<ControlFlow<()>, Error> {
+        match line {
+            Ok(line) if line.trim_ascii().is_empty() => return Ok(ControlFlow::Continue(())),
+            Ok(line) if !line.ends_with(b"\n") && number > 1 && CUT.contains(&why) => {
+                context.tally.add(Anomaly::Truncated, 1);
+            }
+            _ if !self.lenient => {
+                let message = format!("The row has {why}; --lenient skips such rows and counts them.");
+                return Err(Error::new(&self.file, Place::Line(number), message));
+            }
+            _ => context.tally.add(Anomaly::UnparsedLines, 1),
+        }
+        self.first.get_or_insert((number, why));
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// At the end: fails when there were `rows` of none, else names the first line that was none.
+    pub fn finish(&self, context: &mut Context, rows: u64) -> Result<(), Error> {
+        let Some((line, why)) = self.first else { return Ok(()) };
+        if rows == 0 {
+            let message = format!("There is no row that can be used; the first one has {why}.");
+            return Err(Error::new(&self.file, Place::Line(line), message));
+        }
+        context.properties.insert("first_line_not_understood".into(), format!("{line}: {why}"));
+        Ok(())
+    }
+}
+
+/// Fills a batch row by row and hands it on when it is full.
+pub struct Rows<'a, 'b> {
+    pub context: Context,
+    pub batch: Batch,
+    sink: &'a mut Sink<'b>,
+    is_over: bool,
+    /// How many there were.
+    pub count: u64,
+}
+
+impl<'a, 'b> Rows<'a, 'b> {
+    pub fn new(context: Context, batch: Batch, sink: &'a mut Sink<'b>) -> Rows<'a, 'b> {
+        Rows { context, batch, sink, is_over: false, count: 0 }
+    }
+
+    /// Ends the row whose values were pushed; `Break` when nobody wants more.
+    pub fn end_row(&mut self) -> ControlFlow<()> {
+        self.batch.end_row();
+        self.count += 1;
+        if self.batch.is_full() {
+            self.is_over = (self.sink)(&self.context, &self.batch).is_break();
+            self.batch.clear();
+        }
+        if self.is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Hands on what is left.
+    pub fn finish(self) -> Context {
+        if !self.batch.is_empty() && !self.is_over {
+            let _ = (self.sink)(&self.context, &self.batch);
+        }
+        self.context
+    }
+}
