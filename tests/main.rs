@@ -6,6 +6,7 @@ mod cli;
 mod combinations;
 mod compare;
 mod examples;
+mod fio_sources;
 mod generator;
 mod golden;
 mod hostile;
