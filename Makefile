@@ -6,7 +6,7 @@ CARGO ?= cargo
 PROGRAM := target/release/latscope
 VENV := target/python
 
-.PHONY: help demo test build bench lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python
+.PHONY: help demo test build bench bench-fio lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,6 +22,9 @@ build: ## the program, in target/release
 
 bench: packages-test build ## us and the peers side by side on the same input
 	./benches/run.sh
+
+bench-fio: python build ## percentiles of 30 million rows of fio logs, beside polars, DuckDB and fio's own script
+	LATSCOPE_PYTHON=$(CURDIR)/$(VENV)/bin/python ./benches/fio.sh
 
 lint: ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check

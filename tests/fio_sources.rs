@@ -91,3 +91,44 @@ fn columns_may_be_said() {
     assert!(events("time,direction,value,size").failure(2).contains("the order is this one"));
     assert!(events("time,value,direction,size").failure(3).contains("no row of fio's latency logs"));
 }
+
+#[test]
+fn averages_over_windows_are_drawn_but_make_no_percentiles() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("a_clat.1.log");
+    let rows: String = (1..=20).map(|at| format!("{}, {}, 0, 0, 0\n", at * 500, 900_000 + at)).collect();
+    std::fs::write(&log, rows).unwrap();
+    let log = log.to_str().unwrap();
+    for verb in ["percentiles", "histogram", "summary"] {
+        let said = latscope(&[verb, "-r", log]).failure(3);
+        assert!(said.contains("averages over a window") && said.contains("latscope heatmap"), "{verb}: {said}");
+    }
+    let picture = latscope(&["heatmap", "-r", log, "-o", "-"]);
+    let picture = picture.success();
+    assert!(picture.contains("20 rows that are averages over a window"), "the picture says what it shows");
+    assert_eq!(latscope(&["events", "--csv", "-r", log]).success().lines().count(), 21);
+}
+
+#[test]
+fn histograms_go_to_hdrhistogram_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let hist = testdata("fio_hist/A_clat_hist.1.log.zst");
+    let hist = hist.to_str().unwrap();
+    // Each row counts where it is written, since a row that is spread has no whole counts.
+    for (source, by) in [(hist, "kind"), ("testdata/fio_log/A_clat.1.log.zst", "kind")] {
+        let (hlog, again) = (path("run.hlog"), path("again.hlog"));
+        latscope(&["convert", "-r", source, "-w", &hlog, "-i", "1s", "--by", by]).success();
+        latscope(&["convert", "-r", &hlog, "-w", &again, "-i", "1s", "--by", "job"]).success();
+        let percentiles = |file: &str, by: &str| {
+            let csv = latscope(&["percentiles", "-r", file, "-i", "1s", "--by", by, "--csv", "--no-weight"]).success();
+            let mut rows: Vec<String> = csv.lines().skip(1).map(str::to_string).collect();
+            rows.sort();
+            rows
+        };
+        let (hlog, again) = (percentiles(&hlog, "job"), percentiles(&again, "job"));
+        assert!(hlog.len() >= 4 && hlog.iter().any(|row| row.contains("read")), "{hlog:?}");
+        assert_eq!(hlog, again, "{source}");
+    }
+    assert!(latscope(&["convert", "-r", hist, "-w", &path("x.csv"), "-i", "1s"]).failure(2).contains("--series"));
+}

@@ -34,6 +34,7 @@ fn refused_by_all(input: &[u8]) {
             "fio_hist",
             "fio_json",
             "ioping",
+            "hlog",
             "smallfile",
             "two_columns",
         ] {

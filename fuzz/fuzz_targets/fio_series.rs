@@ -1,4 +1,4 @@
-//! Any bytes as histogram logs or JSON of fio: no panic, and histograms that agree with themselves.
+//! Any bytes as histogram logs or JSON of fio, or a log of HdrHistogram: no panic, and histograms that agree with themselves.
 #![no_main]
 
 use latscope_capture_file::{Format, SeriesReader};
@@ -10,9 +10,13 @@ fuzz_target!(|bytes: &[u8]| {
     if rest.starts_with(&[0x1f, 0x8b]) || rest.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
         return;
     }
-    let format = if first % 2 == 0 { Format::FioHist } else { Format::FioJson };
+    let format = match first % 6 {
+        0 | 2 => Format::FioHist,
+        1 | 3 => Format::FioJson,
+        _ => Format::Hlog,
+    };
     let mut reader = match SeriesReader::from_bytes("fuzz", rest.to_vec(), Some(format)) {
-        Ok(reader) => reader,
+        Ok(reader) => reader.lenient(first & 0x80 == 0),
         Err(error) => return assert!(error.to_string().ends_with('.'), "{error} is no sentence"),
     };
     let groups = reader.header().group_fields.len();

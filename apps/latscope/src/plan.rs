@@ -183,6 +183,8 @@ pub enum Target {
     Parquet,
     Csv,
     JsonLines,
+    /// Histograms only.
+    Hlog,
 }
 
 /// Makes a plan of what was typed.
@@ -635,16 +637,18 @@ fn conversion(typed: args::Convert) -> Result<Conversion, Failure> {
         Some("lat") => Target::Lat,
         Some("parquet") => Target::Parquet,
         Some("csv") => Target::Csv,
+        Some("hlog") => Target::Hlog,
         Some("jsonl" | "ndjson" | "json") => Target::JsonLines,
         _ => {
             return Err(Failure::Usage(
-                "Say what to write: end the name in .lat, .parquet, .csv or .jsonl, or give --to.".into(),
+                "Say what to write: end the name in .lat, .parquet, .csv, .jsonl or .hlog, or give --to.".into(),
             ));
         }
     };
-    let series = if typed.series {
-        if target != Target::Parquet {
-            return Err(Failure::Usage("--series is written as Parquet only; end the name in .parquet.".into()));
+    let series = if typed.series || target == Target::Hlog {
+        if !matches!(target, Target::Parquet | Target::Hlog) {
+            let message = "--series is written as Parquet or for HdrHistogram; end the name in .parquet or .hlog.";
+            return Err(Failure::Usage(message.into()));
         }
         Some(Folding {
             interval: interval(&typed.interval)?,
@@ -655,6 +659,8 @@ fn conversion(typed: args::Convert) -> Result<Conversion, Failure> {
             max: None,
             share: false,
         })
+    } else if typed.interval.is_some() || !typed.by.is_empty() {
+        return Err(Failure::Usage("-i and --by are for histograms: give --series, or write a .hlog.".into()));
     } else {
         None
     };

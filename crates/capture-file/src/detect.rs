@@ -2,7 +2,8 @@
 
 use crate::input::Input;
 use crate::{
-    Error, Place, fio_hist, fio_json, fio_log, ioping, lat, parquet, perf_data, perf_script, smallfile, two_columns,
+    Error, Place, fio_hist, fio_json, fio_log, hlog, ioping, lat, parquet, perf_data, perf_script, smallfile,
+    two_columns,
 };
 use latscope_event::FieldSet;
 
@@ -38,6 +39,8 @@ pub enum Format {
     FioLog,
     /// What ioping prints.
     Ioping,
+    /// An interval log of HdrHistogram: no events, see [`SeriesReader`](crate::SeriesReader).
+    Hlog,
     /// Response times of smallfile.
     Smallfile,
     /// Two columns: time and latency.
@@ -53,6 +56,7 @@ impl Format {
         Format::PerfData,
         Format::PerfScript,
         Format::FioJson,
+        Format::Hlog,
         Format::FioHist,
         Format::FioLog,
         Format::Ioping,
@@ -72,6 +76,7 @@ impl Format {
             Format::FioJson => "fio_json",
             Format::FioLog => "fio_log",
             Format::Ioping => "ioping",
+            Format::Hlog => "hlog",
             Format::Smallfile => "smallfile",
             Format::TwoColumns => "two_columns",
         }
@@ -88,6 +93,7 @@ impl Format {
             Format::FioHist => "logs of fio's write_hist_log: histograms of completion latencies, of any version",
             Format::FioJson => "fio's --output-format=json+: a histogram for each job",
             Format::Ioping => "what ioping prints: request lines, raw lines or JSON, of version 0.6 on",
+            Format::Hlog => "interval logs of HdrHistogram (.hlog): a histogram for each interval and tag",
             Format::Smallfile => "response times of smallfile (rsptimes_*.csv)",
             Format::FioLog => "logs of fio's write_lat_log: lat, slat and clat of every I/O, of any version",
             Format::TwoColumns => "text: time of completion and latency, as trace2heatmap reads it",
@@ -96,7 +102,7 @@ impl Format {
 
     /// Whether files of this format hold histograms, no events.
     pub fn is_series(self) -> bool {
-        matches!(self, Format::ParquetSeries | Format::FioHist | Format::FioJson)
+        matches!(self, Format::ParquetSeries | Format::FioHist | Format::FioJson | Format::Hlog)
     }
 
     /// The fields that files of this format can fill.
@@ -104,7 +110,7 @@ impl Format {
         match self {
             Format::Lat => lat::FILLS,
             Format::Parquet => parquet::FILLS,
-            Format::ParquetSeries | Format::FioHist | Format::FioJson => FieldSet::default(),
+            Format::ParquetSeries | Format::FioHist | Format::FioJson | Format::Hlog => FieldSet::default(),
             Format::PerfData => perf_data::FILLS,
             Format::PerfScript => perf_script::FILLS,
             Format::FioLog => fio_log::FILLS,
@@ -124,6 +130,7 @@ impl Format {
             Format::FioJson => fio_json::detect(input.head()),
             Format::FioLog => fio_log::detect(input),
             Format::Ioping => ioping::detect(input.head()),
+            Format::Hlog => hlog::detect(input.head()),
             Format::Smallfile => smallfile::detect(input.head()),
             Format::TwoColumns => two_columns::detect(input.head()),
         }

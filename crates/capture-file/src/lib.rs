@@ -14,6 +14,7 @@ mod fio_log;
 mod fio_name;
 mod fio_start;
 mod fio_tree;
+mod hlog;
 mod input;
 mod ioping;
 mod lat;
@@ -33,6 +34,7 @@ pub use error::{Error, Place};
 pub use fio_log::FioColumns;
 pub use fio_start::{are_of_several_runs, host_and_job, job_starts};
 pub use fio_tree::{Tree, tree};
+pub use hlog::write_hlog;
 pub use lat::LatWriter;
 pub use parquet::{ParquetWriter, write_series_parquet};
 pub use series_reader::{SeriesHeader, SeriesReader, SeriesRow};
@@ -127,7 +129,7 @@ fn read_input(mut input: input::Input, options: &ReadOptions, sink: &mut Sink) -
     }
     let cut = std::sync::Arc::clone(&input.cut);
     let context = match format {
-        Format::FioHist | Format::FioJson => Err(Error::new(
+        Format::FioHist | Format::FioJson | Format::Hlog => Err(Error::new(
             &input.name,
             Place::File,
             "This file holds histograms, not events; give it as a file (not through a pipe) to a view.",

@@ -124,6 +124,23 @@ pub fn find(text: &[u8], byte: u8) -> Option<usize> {
     text.get(at..)?.iter().position(|&found| found == byte).map(|near| at + near)
 }
 
+/// Decimal seconds as nanoseconds.
+pub fn decimal_seconds(text: &[u8]) -> Option<u64> {
+    let (whole, len) = leading_number(text)?;
+    let mut ns = whole.checked_mul(1_000_000_000)?;
+    let fraction = match &text[len..] {
+        [b'.', digits @ ..] => digits,
+        [] => &[],
+        _ => return None,
+    };
+    let mut unit = 100_000_000;
+    for &digit in fraction {
+        ns = ns.checked_add(u64::from(digit.is_ascii_digit().then(|| digit - b'0')?) * unit)?;
+        unit /= 10;
+    }
+    (len > 0 || !fraction.is_empty()).then_some(ns)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

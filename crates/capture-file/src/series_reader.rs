@@ -2,6 +2,7 @@
 
 use crate::fio_hist::FioHist;
 use crate::fio_json::FioJson;
+use crate::hlog::Hlog;
 use crate::input::Input;
 use crate::parquet::ParquetSeries;
 use crate::{Error, Format, Place, detect};
@@ -40,6 +41,7 @@ enum Rows {
     Parquet(ParquetSeries),
     FioHist(Box<FioHist<'static>>),
     FioJson(FioJson),
+    Hlog(Box<Hlog<'static>>),
 }
 
 impl SeriesReader {
@@ -64,6 +66,7 @@ impl SeriesReader {
         Ok(SeriesReader(match format {
             Format::FioHist => Rows::FioHist(Box::new(FioHist::open(input)?)),
             Format::FioJson => Rows::FioJson(FioJson::open(input)?),
+            Format::Hlog => Rows::Hlog(Box::new(Hlog::open(input))),
             Format::Parquet | Format::ParquetSeries => Rows::Parquet(ParquetSeries::open(input)?),
             _ => return Err(Error::new(input.name, Place::File, "This file holds events, no histograms.")),
         }))
@@ -76,6 +79,7 @@ impl SeriesReader {
             Rows::Parquet(_) => {}
             Rows::FioHist(rows) => rows.count_in(per_event),
             Rows::FioJson(rows) => rows.count_in(per_event),
+            Rows::Hlog(rows) => rows.count_in(per_event),
         }
         self
     }
@@ -83,8 +87,10 @@ impl SeriesReader {
     /// Whether lines of a log that are no row are skipped and counted (`lenient`), instead of ending the reading.
     #[must_use]
     pub fn lenient(mut self, lenient: bool) -> SeriesReader {
-        if let Rows::FioHist(rows) = &mut self.0 {
-            rows.set_lenient(lenient);
+        match &mut self.0 {
+            Rows::FioHist(rows) => rows.set_lenient(lenient),
+            Rows::Hlog(rows) => rows.set_lenient(lenient),
+            Rows::Parquet(_) | Rows::FioJson(_) => {}
         }
         self
     }
@@ -93,7 +99,7 @@ impl SeriesReader {
     pub fn usual_ns(&self) -> Option<u64> {
         match &self.0 {
             Rows::FioHist(rows) => rows.row_ns(),
-            Rows::Parquet(_) | Rows::FioJson(_) => None,
+            Rows::Parquet(_) | Rows::FioJson(_) | Rows::Hlog(_) => None,
         }
     }
 
@@ -103,6 +109,7 @@ impl SeriesReader {
             Rows::Parquet(rows) => rows.header(),
             Rows::FioHist(rows) => rows.header(),
             Rows::FioJson(rows) => rows.header(),
+            Rows::Hlog(rows) => rows.header(),
         }
     }
 
@@ -112,6 +119,7 @@ impl SeriesReader {
             Rows::Parquet(rows) => rows.context(),
             Rows::FioHist(rows) => rows.context(),
             Rows::FioJson(rows) => rows.context(),
+            Rows::Hlog(rows) => rows.context(),
         }
     }
 
@@ -129,6 +137,7 @@ impl Iterator for SeriesReader {
             Rows::Parquet(rows) => rows.next(),
             Rows::FioHist(rows) => rows.next(),
             Rows::FioJson(rows) => rows.next(),
+            Rows::Hlog(rows) => rows.next(),
         }
     }
 }

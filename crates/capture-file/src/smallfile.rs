@@ -1,10 +1,11 @@
 //! Response times of smallfile: `rsptimes_<thread>_<host>_<op>_<start>.csv`, a row of operation, start and duration each.
 
 use crate::input::Input;
-use crate::scan::leading_number;
+use crate::scan::decimal_seconds as seconds;
 use crate::text_rows::{NoRows, Rows, each_line};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
 use latscope_event::{Batch, Clock, Context, Field, FieldSet};
+use std::ops::ControlFlow;
 
 /// Why a line is no row.
 pub const NO_ROW: &str = "something else than operation, start and duration in seconds";
@@ -30,23 +31,6 @@ impl Name {
         let start_ns = i64::try_from(seconds(start.as_bytes())?).ok()?;
         Some(Name { thread: thread.into(), host: host.into(), start_ns })
     }
-}
-
-/// Decimal seconds as nanoseconds.
-fn seconds(text: &[u8]) -> Option<u64> {
-    let (whole, len) = leading_number(text)?;
-    let mut ns = whole.checked_mul(1_000_000_000)?;
-    let fraction = match &text[len..] {
-        [b'.', digits @ ..] => digits,
-        [] => &[],
-        _ => return None,
-    };
-    let mut unit = 100_000_000;
-    for &digit in fraction {
-        ns = ns.checked_add(u64::from(digit.is_ascii_digit().then(|| digit - b'0')?) * unit)?;
-        unit /= 10;
-    }
-    (len > 0 || !fraction.is_empty()).then_some(ns)
 }
 
 /// Operation, start and duration.
@@ -95,7 +79,8 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
             Some((operation, start_ns, latency_ns, start_ns.checked_add_unsigned(latency_ns)?))
         });
         let Some((operation, start_ns, latency_ns, end_ns)) = event else {
-            return no_rows.add(&mut rows.context, number, line, line.err().unwrap_or(NO_ROW));
+            no_rows.add(&mut rows.context, number, line, line.err().unwrap_or(NO_ROW))?;
+            return Ok(ControlFlow::Continue(()));
         };
         rows.context.cover(start_ns);
         rows.context.cover(end_ns);

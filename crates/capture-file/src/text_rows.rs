@@ -1,6 +1,6 @@
 //! Files that are a row to the line: reading along, and what becomes of lines that are none.
 
-use crate::input::Input;
+use crate::input::{Input, LineChunks};
 use crate::{Error, Place, Sink};
 use latscope_event::{Anomaly, Batch, Context};
 use std::ops::ControlFlow;
@@ -47,6 +47,50 @@ pub fn each_line(
     }
 }
 
+/// The lines one after the other, for who takes them when asked for the next row.
+pub struct Lines<'a> {
+    lines: LineChunks<'a>,
+    chunk: Vec<u8>,
+    at: usize,
+    number: u64,
+    too_long: u64,
+}
+
+/// A line's number and text, or why it has none; see [`each_line`].
+pub type NumberedLine<'l> = (u64, Result<&'l [u8], &'static str>);
+
+impl<'a> Lines<'a> {
+    pub fn new(input: Input<'a>) -> Lines<'a> {
+        Lines { lines: input.lines(), chunk: Vec::new(), at: 0, number: 0, too_long: 0 }
+    }
+
+    /// The file's name for messages.
+    pub fn name(&self) -> &str {
+        &self.lines.input.name
+    }
+
+    /// The next line; none at the end.
+    pub fn next(&mut self) -> Result<Option<NumberedLine<'_>>, Error> {
+        if self.at >= self.chunk.len() && self.too_long == self.lines.too_long {
+            let more = self.lines.next(&mut self.chunk).map_err(|error| self.lines.input.error(&error))?;
+            self.at = 0;
+            if !more && self.too_long == self.lines.too_long {
+                return Ok(None);
+            }
+        }
+        self.number += 1;
+        // They were before the lines of this chunk.
+        if self.too_long < self.lines.too_long {
+            self.too_long += 1;
+            return Ok(Some((self.number, Err(TOO_LONG))));
+        }
+        let rest = &self.chunk[self.at..];
+        let line = &rest[..memchr::memchr(b'\n', rest).map_or(rest.len(), |newline| newline + 1)];
+        self.at += line.len();
+        Ok(Some((self.number, Ok(line))))
+    }
+}
+
 /// Lines that are no row: the first is an error, unless they are to be skipped and counted.
 pub struct NoRows {
     file: String,
@@ -72,9 +116,9 @@ impl NoRows {
         number: u64,
         line: Result<&[u8], &str>,
         why: &'static str,
-    ) -> Result<ControlFlow<()>, Error> {
+    ) -> Result<(), Error> {
         match line {
-            Ok(line) if line.trim_ascii().is_empty() => return Ok(ControlFlow::Continue(())),
+            Ok(line) if line.trim_ascii().is_empty() => return Ok(()),
             Ok(line) if !line.ends_with(b"\n") && number > 1 && CUT.contains(&why) => {
                 context.tally.add(Anomaly::Truncated, 1);
             }
@@ -85,7 +129,7 @@ impl NoRows {
             _ => context.tally.add(Anomaly::UnparsedLines, 1),
         }
         self.first.get_or_insert((number, why));
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     }
 
     /// At the end: fails when there were `rows` of none, else names the first line that was none.

@@ -3,7 +3,7 @@
 use super::{output, read};
 use crate::Failure;
 use crate::plan::{Conversion, Folding, Reading, Target};
-use latscope_capture_file::{LatWriter, ParquetWriter, SeriesHeader, SeriesRow, write_series_parquet};
+use latscope_capture_file::{LatWriter, ParquetWriter, SeriesHeader, SeriesRow, write_hlog, write_series_parquet};
 use latscope_event::{Batch, Clock, Context, Field, FieldSet, Mask};
 use latscope_view_report::rows;
 use std::io::{self, Write};
@@ -41,6 +41,7 @@ impl Writer {
             Target::Lat => Writer::Lat(LatWriter::create(out, fields, context).map_err(fail)?),
             Target::Parquet => Writer::Parquet(ParquetWriter::create(out, fields).map_err(fail)?),
             Target::JsonLines => Writer::Rows(out, fields.iter().collect()),
+            Target::Hlog => unreachable!("planned as histograms"),
             Target::Csv => {
                 let (mut out, fields) = (out, fields.iter().collect::<Vec<_>>());
                 rows::write_csv_header(&mut out, &fields).map_err(fail)?;
@@ -117,6 +118,10 @@ fn series(reading: &Reading, folding: &Folding, conversion: &Conversion) -> Resu
         })
     });
     let out = output::open(Some(&conversion.write))?;
-    let written = write_series_parquet(out, &header, &Context::merged(&contexts), rows);
+    let context = Context::merged(&contexts);
+    let written = match conversion.target {
+        Target::Hlog => write_hlog(out, &context, rows),
+        _ => write_series_parquet(out, &header, &context, rows),
+    };
     written.and_then(|mut out| out.flush()).map_err(|error| Failure::output(&error))
 }

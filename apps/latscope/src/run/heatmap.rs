@@ -14,7 +14,7 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Heatmap) -> Result
         ));
     }
     let options = options(reading, folding, &typed)?;
-    let (series, contexts) = read::series(reading, folding, typed.look.width.clamp(200, 4000) / 2)?;
+    let (series, contexts) = read::series_to_plot(reading, folding, typed.look.width.clamp(200, 4000) / 2)?;
     let picture = heatmap(&series, &contexts, &options).map_err(|error| Failure::Usage(error.to_string()))?;
     output::text(typed.output.as_deref(), &picture)
 }

@@ -153,8 +153,22 @@ impl Drop for Pass<'_> {
     }
 }
 
-/// Reads all files, or captures live, into one series of at most `limit` intervals (when the interval is not given).
+/// Reads all files, or captures live, into one series of at most `limit` intervals (when the interval is not given). What is no
+/// distribution of latencies is refused.
 pub fn series(reading: &Reading, folding: &Folding, limit: u32) -> Result<(HistogramSeries, Vec<Context>), Failure> {
+    let (series, contexts) = series_to_plot(reading, folding, limit)?;
+    if folding.quantity == Quantity::Latency {
+        contexts.iter().try_for_each(refuse_windows)?;
+    }
+    Ok((series, contexts))
+}
+
+/// As [`series`], where averages over windows may be shown too: a picture of them is what it says to be.
+pub fn series_to_plot(
+    reading: &Reading,
+    folding: &Folding,
+    limit: u32,
+) -> Result<(HistogramSeries, Vec<Context>), Failure> {
     if let Some(stored) = stored::read(reading, folding, limit)? {
         return Ok(stored);
     }
@@ -172,12 +186,11 @@ pub fn series(reading: &Reading, folding: &Folding, limit: u32) -> Result<(Histo
         Some(_) => {
             let mut builder = new_builder();
             let fields = builder.fields();
-            let contexts = each_batch(reading, fields, |context, batch, mask, _| {
-                fold(&mut builder, folding, (context, batch, mask))
-            })?;
+            let contexts =
+                each_batch(reading, fields, |context, batch, mask, _| fold(&mut builder, (context, batch, mask)))?;
             (builder, contexts)
         }
-        None => fold_files(reading, folding, &new_builder)?,
+        None => fold_files(reading, &new_builder)?,
     };
     let missing = builder.missing();
     let series = builder.finish();
@@ -200,14 +213,8 @@ pub fn series(reading: &Reading, folding: &Folding, limit: u32) -> Result<(Histo
 /// Counts a batch.
 fn fold(
     builder: &mut SeriesBuilder,
-    folding: &Folding,
     (context, batch, mask): (&Context, &Batch, Option<&Mask>),
 ) -> ControlFlow<Failure> {
-    if folding.quantity == Quantity::Latency
-        && let Err(failure) = refuse_windows(context)
-    {
-        return ControlFlow::Break(failure);
-    }
     builder.begins_at(context.begin_ns);
     builder.add(batch, mask);
     ControlFlow::Continue(())
@@ -216,7 +223,6 @@ fn fold(
 /// Folds all files, several at a time. Where files fail, the first of them is told, as if they were read in order.
 fn fold_files(
     reading: &Reading,
-    folding: &Folding,
     new_builder: &(impl Fn() -> SeriesBuilder + Sync),
 ) -> Result<(SeriesBuilder, Vec<Context>), Failure> {
     let starts = Starts::of(reading)?;
@@ -232,7 +238,7 @@ fn fold_files(
             builder.begin_trace_number(number as u32);
             let result =
                 read_file(reading, (number, &starts), fields, &progress, is_shown, &mut |context, batch, mask, _| {
-                    fold(&mut builder, folding, (context, batch, mask))
+                    fold(&mut builder, (context, batch, mask))
                 });
             is_over.fetch_or(result.is_err(), Ordering::Relaxed);
             results.push((number, result));
@@ -264,6 +270,7 @@ pub fn refuse_windows(context: &Context) -> Result<(), Failure> {
     Err(Failure::Input(format!(
         "{}: The rows are averages over a window, and from those no latency distribution can be made; run fio without \
          log_avg_msec, ioping with -p 1. The averages themselves are printed by latscope events.",
+         log_avg_msec. The averages themselves are drawn by latscope heatmap and printed by latscope events.",
         context.source
     )))
 }

@@ -40,7 +40,7 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Re
             if let Some(capture) = reading.live.as_ref().filter(|_| !whole) {
                 return grow(reading, capture, folding, &options, &filter, &typed);
             }
-            let (series, contexts) = read::series(reading, folding, limit(&options))?;
+            let (series, contexts) = read::series_to_plot(reading, folding, limit(&options))?;
             let context = Context::merged(&contexts);
             let groups = if folding.by.is_empty() { vec![None] } else { heaviest(&series) };
             let lines = groups.into_iter().flat_map(|group| {

@@ -4,7 +4,7 @@ use super::{live, output, read, stored};
 use crate::Failure;
 use crate::plan::{Folding, Reading, Shape, Summary as Plan};
 use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_I64, MISSING_U64};
-use latscope_series::{HistogramSeries, Interval, SeriesBuilder, Weight};
+use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
 use latscope_view_term::{Outlier, Outliers, Summary, SummaryKey, TimeLabels};
 use std::ops::ControlFlow;
 
@@ -68,6 +68,9 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         }
         ControlFlow::Continue(())
     })?;
+    if folding.quantity == Quantity::Latency {
+        contexts.iter().try_for_each(read::refuse_windows)?;
+    }
     let context = Context::merged(&contexts);
     let series = builder.finish();
     let mut summary = Summary::new(&series, &context);

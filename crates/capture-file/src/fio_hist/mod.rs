@@ -8,8 +8,8 @@ mod row;
 mod summed;
 
 use crate::fio_name::LogName;
-use crate::input::{Input, LineChunks};
-use crate::text_rows::{NoRows, TOO_LONG};
+use crate::input::Input;
+use crate::text_rows::{Lines, NoRows};
 use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};
 pub use bins::Bins;
 use latscope_event::{Anomaly, Clock, Context};
@@ -47,9 +47,7 @@ pub fn detect(input: &Input) -> Detected {
 pub struct FioHist<'a> {
     header: SeriesHeader,
     context: Context,
-    lines: LineChunks<'a>,
-    chunk: Vec<u8>,
-    at: usize,
+    lines: Lines<'a>,
     line: u64,
     bins: Bins,
     name: Option<LogName>,
@@ -129,9 +127,7 @@ impl<'a> FioHist<'a> {
         Ok(FioHist {
             header,
             context,
-            lines: input.lines(),
-            chunk: Vec::new(),
-            at: 0,
+            lines: Lines::new(input),
             line: 0,
             bins,
             name,
@@ -149,7 +145,7 @@ impl<'a> FioHist<'a> {
 
     /// Whether lines that are no row are skipped and counted; else the first one is an error.
     pub fn set_lenient(&mut self, lenient: bool) {
-        self.no_rows = NoRows::new(&self.lines.input.name, lenient);
+        self.no_rows = NoRows::new(self.lines.name(), lenient);
     }
 
     pub fn header(&self) -> &SeriesHeader {
@@ -170,50 +166,29 @@ impl<'a> FioHist<'a> {
     }
 
     fn error(&self, place: Place, message: impl Into<String>) -> Error {
-        Error::new(&self.lines.input.name, place, message)
+        Error::new(self.lines.name(), place, message)
     }
 
     /// Hands the next line to the repair; false at the end.
     fn read_line(&mut self) -> Result<bool, Error> {
-        while self.at >= self.chunk.len() {
-            let known = self.lines.too_long;
-            let more = self.lines.next(&mut self.chunk).map_err(|error| self.lines.input.error(&error))?;
-            // They were before the lines of this chunk.
-            for _ in known..self.lines.too_long {
-                self.line += 1;
-                self.no_row(Err(TOO_LONG), TOO_LONG)?;
-            }
-            if !more {
-                return Ok(false);
-            }
-            self.at = 0;
-        }
-        // Only where a line is strange it is of interest, so the chunk is lent to it meanwhile.
-        let chunk = std::mem::take(&mut self.chunk);
-        let rest = &chunk[self.at..];
-        let line = &rest[..memchr::memchr(b'\n', rest).map_or(rest.len(), |newline| newline + 1)];
-        self.at += line.len();
-        self.line += 1;
-        let taken = match row::row(line, Some(self.bins.len())) {
+        let Some((number, line)) = self.lines.next()? else { return Ok(false) };
+        self.line = number;
+        match line.and_then(|line| row::row(line, Some(self.bins.len()))) {
             Ok((row, _)) if row.time_ms >= i64::MAX as u64 / MS as u64 - 1 => {
-                self.no_row(Ok(line), "a time beyond all clocks")
+                self.no_rows.add(&mut self.context, number, line, "a time beyond all clocks")?;
             }
-            Ok((row, _)) if row.counts.iter().any(|&(_, count)| count >= ABSURD) => self.absurd(line),
-            Ok((row, _)) => self.take(row),
-            Err(why) => self.no_row(Ok(line), why),
-        };
-        self.chunk = chunk;
-        taken.map(|()| true)
-    }
-
-    fn no_row(&mut self, line: Result<&[u8], &str>, why: &'static str) -> Result<(), Error> {
-        self.no_rows.add(&mut self.context, self.line, line, why).map(drop)
+            Ok((row, _)) if row.counts.iter().any(|&(_, count)| count >= ABSURD) => self.absurd()?,
+            Ok((row, _)) => self.take(row)?,
+            Err(why) => self.no_rows.add(&mut self.context, number, line, why)?,
+        }
+        Ok(true)
     }
 
     #[cold]
-    fn absurd(&mut self, line: &[u8]) -> Result<(), Error> {
+    fn absurd(&mut self) -> Result<(), Error> {
         if self.no_rows.are_skipped() {
-            return self.no_row(Ok(line), "a count beyond all reason");
+            let why = "a count beyond all reason";
+            return self.no_rows.add(&mut self.context, self.line, Err(why), why);
         }
         Err(self.error(
             Place::Line(self.line),

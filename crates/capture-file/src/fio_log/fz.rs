@@ -163,14 +163,14 @@ fn records(
         let (row, len) = match record.parse(&bytes[at..]) {
             Some(parsed) => parsed,
             None => {
-                let _ = reader.strange(*number, Err(WHY_NONE), WHY_NONE)?;
+                reader.strange(*number, Err(WHY_NONE), WHY_NONE)?;
                 at += record.direction_at() + if record == Record::Old { 8 } else { 16 };
                 continue;
             }
         };
         at += len;
         if let Err(why) = reader.take(row) {
-            let _ = reader.strange(*number, Err(why), why)?;
+            reader.strange(*number, Err(why), why)?;
         } else if reader.is_full() && reader.hand_on(sink).is_break() {
             return Ok(true);
         }

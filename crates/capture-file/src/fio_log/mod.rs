@@ -106,7 +106,7 @@ fn text(input: Input, columns: FioColumns, reader: &mut Reader, sink: &mut Sink)
     each_line(input, |number, line| match line.and_then(|line| parser.row(line)).and_then(|row| reader.take(row)) {
         Ok(()) if reader.is_full() => Ok(reader.hand_on(sink)),
         Ok(()) => Ok(ControlFlow::Continue(())),
-        Err(why) => reader.strange(number, line, why),
+        Err(why) => reader.strange(number, line, why).map(|()| ControlFlow::Continue(())),
     })
 }
 
@@ -277,7 +277,7 @@ impl Reader {
     }
 
     /// A line or record that is no event.
-    fn strange(&mut self, number: u64, line: Result<&[u8], &str>, why: &'static str) -> Result<ControlFlow<()>, Error> {
+    fn strange(&mut self, number: u64, line: Result<&[u8], &str>, why: &'static str) -> Result<(), Error> {
         self.no_rows.add(&mut self.context, number, line, why)
     }
 

@@ -1,0 +1,107 @@
+use super::*;
+use crate::{Format, Place, SeriesReader};
+use latscope_event::Anomaly;
+use latscope_histogram::Histogram;
+
+fn read(name: &str) -> Result<(Vec<SeriesRow>, Context), Error> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/hlog").join(name);
+    rows(SeriesReader::open(&path, None)?)
+}
+
+fn of(bytes: Vec<u8>, lenient: bool) -> Result<(Vec<SeriesRow>, Context), Error> {
+    rows(SeriesReader::from_bytes("test", bytes, Some(Format::Hlog))?.lenient(lenient))
+}
+
+fn rows(mut reader: SeriesReader) -> Result<(Vec<SeriesRow>, Context), Error> {
+    let rows = reader.by_ref().collect::<Result<Vec<_>, _>>()?;
+    Ok((rows, reader.context().clone()))
+}
+
+fn sum<'a>(rows: impl IntoIterator<Item = &'a SeriesRow>) -> Histogram {
+    let mut sum = Histogram::new(latscope_histogram::Grid::FINE, false);
+    rows.into_iter().for_each(|row| sum.add(&row.histogram));
+    sum
+}
+
+/// Numbers that HdrHistogram's own tests expect of this log. They add it up with three digits, where the bin of the maximum
+/// ends at 1,796,210,687; the log has two, and the bin that begins with it is eight times as wide.
+#[test]
+fn a_log_of_jhiccup() {
+    let (rows, context) = read("jhiccup_v2.hlog").unwrap();
+    let all = sum(&rows);
+    let begin = 1_796_210_688 - (1 << 20);
+    assert_eq!((rows.len(), all.totals().count, all.totals().max), (62, 48_761, begin + (1 << 23) - 1));
+    assert_eq!((rows[0].time_ns, rows[0].width_ns), (1_441_812_279_601_000_000, 1_007_000_000));
+    assert_eq!(context.clock, Clock::wall());
+    // The 99.9th is 1,745,879,039: within a bucket of it.
+    let quantile = all.quantiles(&[0.999], latscope_histogram::Rule::Midpoint).unwrap()[0];
+    assert!(quantile.abs_diff(1_745_879_039) <= 1_745_879_039 / 64, "{quantile}");
+}
+
+#[test]
+fn tags_are_groups() {
+    let (rows, _) = read("tagged_v2.hlog").unwrap();
+    let of = |tag: &str| sum(rows.iter().filter(|row| row.groups == [tag]));
+    assert!(of("A").totals().count > 10_000);
+    assert_eq!(of("A"), of("-"), "the log has every row twice, once with the tag");
+}
+
+#[test]
+fn the_first_version_of_the_encoding_is_refused() {
+    let error = read("jhiccup_v1.hlog").unwrap_err();
+    assert_eq!((error.place, error.message.contains("V1 encoding")), (Place::Line(5), true), "{error}");
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let (rows, context) = read("jhiccup_v2.hlog").unwrap();
+    let named = |row: &SeriesRow| SeriesRow { groups: vec!["read".into(), "a host, or two".into()], ..row.clone() };
+    let out = write_hlog(Vec::new(), &context, rows.iter().map(named)).unwrap();
+    let (again, context_again) = of(out.clone(), false).unwrap();
+    assert_eq!((again.len(), context_again.clock), (rows.len(), context.clock.clone()));
+    for (row, again) in rows.iter().zip(&again) {
+        assert_eq!((row.time_ns, row.width_ns), (again.time_ns, again.width_ns));
+        assert_eq!(again.groups, ["read/a_host__or_two"]);
+        assert_eq!(
+            (row.histogram.indices(), row.histogram.counts()),
+            (again.histogram.indices(), again.histogram.counts())
+        );
+    }
+    // Zero-based times stay as they are.
+    let relative = Context::new("x\ny", Clock::unanchored("relative"));
+    let shifted = rows.iter().map(|row| SeriesRow { time_ns: row.time_ns - rows[0].time_ns, ..row.clone() });
+    let (again, context) = of(write_hlog(Vec::new(), &relative, shifted).unwrap(), false).unwrap();
+    assert_eq!((again[0].time_ns, again[1].time_ns, context.clock.to_unix_ns), (0, 1_007_000_000, None));
+    assert_eq!(again[0].groups, ["-"]);
+    // Cut anywhere it is what it holds, or a sentence.
+    for cut in (0..out.len()).step_by(97) {
+        for lenient in [false, true] {
+            match of(out[..cut].to_vec(), lenient) {
+                Ok((rows, _)) => assert!(rows.len() <= again.len()),
+                Err(error) => assert!(!lenient || error.message.starts_with("There is no row"), "{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn strange_lines_and_absolute_times() {
+    let good = "1441812279.5,1.0,2.769,HISTFAAAAEV42pNpmSzMwMCgyAABTBDKT4GBgdnNYMcCBvsPEBEJISEuATEZMQ4uASkhIR4nrxg9v2lMaxhvMekILGZkKmcCAEf2CsI=\n";
+    let (one, context) = of(format!("#[StartTime: 1441812270.0 (seconds)]\n{good}").into_bytes(), false).unwrap();
+    assert_eq!((one[0].time_ns, context.clock), (1_441_812_279_500_000_000, Clock::wall()));
+    for (line, why) in [
+        ("1,2,3", "something else than"),
+        ("1,2,3,HISTF!", "no base 64"),
+        ("1,2,3,HISTFAAAAEV42pNpm", "ends too early"),
+        ("1,2,3,AAAA", "ends too early"),
+        ("1,2,3,AAAAAAAA", "unknown encoding"),
+        ("-1,2,3,HISTFAAAAEV42p", "something else than"),
+        ("9999999999,2,3,HISTFAAAAEV42p", "beyond all clocks"),
+    ] {
+        let text = format!("{good}{line}\n{good}");
+        let error = of(text.clone().into_bytes(), false).unwrap_err();
+        assert_eq!((error.place, error.message.contains(why)), (Place::Line(2), true), "{error}");
+        let (two, context) = of(text.into_bytes(), true).unwrap();
+        assert_eq!((two.len(), context.tally.get(Anomaly::UnparsedLines)), (2, 1), "{line}");
+    }
+}
