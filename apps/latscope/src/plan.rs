@@ -566,6 +566,8 @@ fn compare(typed: Arguments) -> Result<Plan, Failure> {
             units_latency: typed.units_latency.clone(),
             offsets: None,
             correct_omission: typed.correct_omission.clone(),
+            log_columns: None,
+            lenient: false,
             live: args::Live::default(),
             explain_filter: false,
             filter: typed.filter.iter().cloned().collect(),
