@@ -33,6 +33,19 @@ pub fn each_batch(
     (0..reading.files.len()).map(|at| read_file(reading, (at, &starts), fields, &progress, true, &mut take)).collect()
 }
 
+/// How files are read for these fields.
+pub fn options(reading: &Reading, fields: FieldSet) -> ReadOptions<'static> {
+    ReadOptions {
+        format: reading.format,
+        all_syscalls: reading.all_syscalls,
+        two_columns: reading.two_columns,
+        omitted_every_ns: reading.omitted_every_ns,
+        fio_columns: reading.fio_columns,
+        lenient: reading.lenient,
+        ..ReadOptions::new(fields)
+    }
+}
+
 /// Reads the file at a place; see [`each_batch`].
 fn read_file(
     reading: &Reading,
@@ -43,16 +56,8 @@ fn read_file(
     take: &mut impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<Failure>,
 ) -> Result<Context, Failure> {
     let mut pass = Pass::new(reading, is_shown.then_some(progress));
-    let options = ReadOptions {
-        format: reading.format,
-        all_syscalls: reading.all_syscalls,
-        two_columns: reading.two_columns,
-        omitted_every_ns: reading.omitted_every_ns,
-        fio_columns: reading.fio_columns,
-        lenient: reading.lenient,
-        progress: Some(progress),
-        ..ReadOptions::new(fields.union(plan::filter_fields(reading)))
-    };
+    let options =
+        ReadOptions { progress: Some(progress), ..options(reading, fields.union(plan::filter_fields(reading))) };
     let mut begin = true;
     let context = latscope_capture_file::read(&reading.files[at], &options, &mut |context, batch| {
         starts.moved(at, context, batch, |context, batch| {
@@ -269,8 +274,8 @@ pub fn refuse_windows(context: &Context) -> Result<(), Failure> {
     }
     Err(Failure::Input(format!(
         "{}: The rows are averages over a window, and from those no latency distribution can be made; run fio without \
-         log_avg_msec, ioping with -p 1. The averages themselves are printed by latscope events.",
-         log_avg_msec. The averages themselves are drawn by latscope heatmap and printed by latscope events.",
+         log_avg_msec, ioping with -p 1. The averages themselves are drawn by latscope heatmap and printed by latscope \
+         events.",
         context.source
     )))
 }

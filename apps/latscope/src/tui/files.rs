@@ -4,7 +4,7 @@ use super::digest::Digest;
 use super::{Fed, Message};
 use crate::Failure;
 use crate::plan::{Folding, Reading, filter_fields};
-use crate::run::read::Pass;
+use crate::run::read::{self, Pass};
 use crate::run::start::Starts;
 use crate::run::stored;
 use latscope_capture_file::{LatWriter, Progress, ReadOptions};
@@ -69,16 +69,8 @@ fn each_batch(
     let mut contexts = Vec::new();
     for (at, file) in reading.files.iter().enumerate() {
         let mut pass = Pass::new(reading, None);
-        let options = ReadOptions {
-            format: reading.format,
-            all_syscalls: reading.all_syscalls,
-            two_columns: reading.two_columns,
-            omitted_every_ns: reading.omitted_every_ns,
-            fio_columns: reading.fio_columns,
-            lenient: reading.lenient,
-            progress: Some(progress),
-            ..ReadOptions::new(fields.union(filter_fields(reading)))
-        };
+        let options =
+            ReadOptions { progress: Some(progress), ..read::options(reading, fields.union(filter_fields(reading))) };
         let mut begin = true;
         let context = latscope_capture_file::read(file, &options, &mut |context, batch| {
             if !task.is_wanted() {
@@ -141,15 +133,7 @@ fn whole(task: &Task, reading: &Reading, folding: &Folding) -> Result<(Histogram
 pub fn told(reading: &Reading, asked: &[Field]) -> Vec<Field> {
     let mut told = FieldSet::default();
     for file in &reading.files {
-        let options = ReadOptions {
-            format: reading.format,
-            all_syscalls: reading.all_syscalls,
-            two_columns: reading.two_columns,
-            omitted_every_ns: reading.omitted_every_ns,
-            fio_columns: reading.fio_columns,
-            lenient: reading.lenient,
-            ..ReadOptions::new(asked.iter().copied().collect())
-        };
+        let options = read::options(reading, asked.iter().copied().collect());
         // A file that cannot be read is reported where its events are asked for.
         let _ = latscope_capture_file::read(file, &options, &mut |_, batch| {
             let has = |field: &Field| match batch.column(*field) {
