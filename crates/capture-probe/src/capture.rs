@@ -3,12 +3,12 @@
 use crate::account::Account;
 use crate::clock::Epoch;
 use crate::engine::{Buffer, Requests};
-use crate::sample::{self, FILLS};
+use crate::sample::{self, Call, FILLS};
 use crate::target::Target;
 use crate::uring::{self, Ring};
 use crate::worker::{Common, Message, Outbox, Places, Watched, Worker};
 use crate::{Engine, Error, Place, Probe, Sample, cpu, settings};
-use latscope_event::{Anomaly, Batch, Clock, Context, Unfinished, format_size_exact};
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, Unfinished, format_size_exact};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
@@ -99,7 +99,7 @@ impl Capture {
             workers: Vec::new(),
             targets: Vec::new(),
             messages,
-            batch: Batch::new(FILLS),
+            batch: Batch::new(fields(&probes)),
             context: Context::new("probe", Clock::wall()),
             remarks,
         };
@@ -220,12 +220,18 @@ impl Capture {
         }
     }
 
+    /// The fields of its events.
+    pub fn fields(&self) -> FieldSet {
+        self.batch.fields()
+    }
+
     /// Samples of a target as events. The batch is used again by the next call; its dictionaries only grow.
     pub fn events(&mut self, target: usize, samples: &[Sample]) -> &Batch {
         self.batch.clear();
         let measured = &self.targets[target];
         let Common { probe, target, .. } = &*measured.common;
-        sample::append(&mut self.batch, samples, probe, &target.place, measured.name, self.epoch.unix_ns);
+        let call = Call { name: measured.name, host: self.context.host.as_deref(), epoch: self.epoch.unix_ns };
+        sample::append(&mut self.batch, samples, probe, &target.place, &call);
         &self.batch
     }
 
@@ -299,13 +305,21 @@ impl Drop for Capture {
     }
 }
 
+/// What the events of probes fill.
+fn fields(probes: &[Probe]) -> FieldSet {
+    match probes.iter().any(|probe| probe.job.is_some()) {
+        true => FILLS.with(Field::Job).with(Field::Host),
+        false => FILLS,
+    }
+}
+
 /// What stands behind the names of properties when there are several targets.
 fn suffix(several: bool, number: usize) -> String {
     if several { format!(" ({})", number + 1) } else { String::new() }
 }
 
 /// Settings that do not go together.
-fn check(probe: &Probe) -> Result<(), Error> {
+pub(crate) fn check(probe: &Probe) -> Result<(), Error> {
     let engine = probe.chosen_engine();
     let wrong = if probe.threads == 0 || probe.depth == 0 {
         "There must be at least one thread and a depth of one."

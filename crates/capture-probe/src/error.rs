@@ -21,6 +21,12 @@ pub enum Error {
         /// The target.
         path: PathBuf,
     },
+    /// A lab measures directories.
+    #[error("{}: This is no directory; an experiment makes a file of its own in a directory.", path.display())]
+    NoDirectory {
+        /// The target.
+        path: PathBuf,
+    },
     /// The file cannot be opened or made.
     #[error("{}: {what}: {source}.", path.display())]
     Open {

@@ -17,6 +17,7 @@ mod clock;
 mod cpu;
 mod engine;
 mod error;
+mod lab;
 mod pace;
 mod place;
 mod probe;
@@ -28,6 +29,7 @@ mod worker;
 
 pub use capture::{Capture, Outstanding, Sink};
 pub use error::Error;
+pub use lab::{Compare, Experiment, Lab, LabError, PRESETS, Turn};
 pub use pace::{Due, Pace};
 pub use place::Place;
 pub use probe::{AfterWrite, Cache, Engine, OpenSync, Operation, Order, Probe, Work};

@@ -33,6 +33,8 @@ pub struct Probe {
     pub cpu_wait: bool,
     /// Of offsets and data.
     pub seed: u64,
+    /// The experiment that it belongs to; then events carry it as `job`, and their `host`.
+    pub job: Option<String>,
 }
 
 impl Probe {
@@ -52,6 +54,7 @@ impl Probe {
             busy: false,
             cpu_wait: true,
             seed: 0,
+            job: None,
         }
     }
 

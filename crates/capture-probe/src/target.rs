@@ -240,6 +240,11 @@ fn fill(file: &File, size: u64, seed: u64) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Bytes that a file in this directory can have, where the file system tells.
+pub fn free_space(directory: &Path) -> Option<u64> {
+    file_system(directory).map(|system| system.free)
+}
+
 /// Bytes of a file system.
 struct FileSystem {
     size: u64,

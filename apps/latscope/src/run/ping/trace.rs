@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use latscope_capture_file::LatWriter;
-use latscope_capture_probe::{Capture, FILLS};
+use latscope_capture_probe::Capture;
 use latscope_event::{Batch, Context, Tally, format_count, format_size};
 use std::fs::File;
 use std::io;
@@ -22,7 +22,7 @@ impl Trace {
             return Err(Failure::Usage(message.into()));
         }
         let start = Context { tally: Tally::default(), span_ns: None, ..capture.account() };
-        let writer = File::create(path).and_then(|file| LatWriter::create(file, FILLS, &start));
+        let writer = File::create(path).and_then(|file| LatWriter::create(file, capture.fields(), &start));
         let writer = writer.map_err(|error| failed(path, &error))?;
         Ok(Trace { path: path.to_path_buf(), writer, events: 0 })
     }
