@@ -1,7 +1,9 @@
 //! What was typed means this: plain values, comparable in tests. Nothing is opened here.
 
+mod lab;
 mod ping;
 
+pub use lab::Lab;
 pub use ping::{Ping, PingShow, ioping};
 
 use crate::Failure;
@@ -38,6 +40,11 @@ pub enum Plan {
     Record(Reading, Recording),
     Convert(Reading, Conversion),
     Ping(Box<Ping>),
+    Lab(Box<Lab>),
+    /// List the labs.
+    Labs {
+        json: bool,
+    },
     /// Print this and be done.
     Say(String),
 }
@@ -201,6 +208,7 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         Verb::Percentiles(typed) => &typed.input,
         Verb::Record(_) => return record(typed),
         Verb::Ping(typed) => return ping::plan(&typed.words),
+        Verb::Lab(_) => return lab(typed),
         Verb::Compare(_) => return compare(typed),
         Verb::Convert(typed) => &typed.input,
         Verb::Fields(typed) => return Ok(Plan::Fields { json: typed.json }),
@@ -221,10 +229,15 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         Verb::Events(typed) => Plan::Events(reading, events(typed)?),
         Verb::Percentiles(typed) => Plan::Percentiles(reading, percentiles(typed)?),
         Verb::Convert(typed) => Plan::Convert(reading, conversion(typed)?),
-        Verb::Record(_) | Verb::Ping(_) | Verb::Compare(_) | Verb::Fields(_) | Verb::Formats(_) => {
+        Verb::Record(_) | Verb::Ping(_) | Verb::Lab(_) | Verb::Compare(_) | Verb::Fields(_) | Verb::Formats(_) => {
             unreachable!("planned above")
         }
     })
+}
+
+fn lab(typed: Arguments) -> Result<Plan, Failure> {
+    let Verb::Lab(typed) = typed.verb else { unreachable!("planned for lab only") };
+    lab::plan(typed)
 }
 
 fn reading(input: &args::Input) -> Result<Reading, Failure> {

@@ -5,6 +5,7 @@ mod convert;
 mod events;
 mod heatmap;
 mod histogram;
+mod lab;
 mod live;
 mod percentiles;
 mod ping;
@@ -18,6 +19,7 @@ pub use convert::Convert;
 pub use events::{Events, Sort};
 pub use heatmap::{Colors, Heatmap};
 pub use histogram::Histogram;
+pub use lab::Lab;
 pub use live::{Live, Mode};
 pub use percentiles::{PercentileRule, Percentiles};
 pub use ping::{Ping, PingWords};
@@ -70,6 +72,8 @@ pub enum Verb {
     Record(Record),
     /// Measure directories, files and devices actively; takes the options of ioping
     Ping(PingWords),
+    /// Experiments in one or several directories, recorded and compared: storage, etcd, commit, curve, your own
+    Lab(Lab),
     /// Change format: .lat, .parquet, .csv, .jsonl
     Convert(Convert),
     /// List the fields: name, type, meaning, and which sources fill them

@@ -5,6 +5,7 @@ mod convert;
 mod events;
 mod heatmap;
 mod histogram;
+mod lab;
 mod list;
 pub mod live;
 mod output;
@@ -34,6 +35,8 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
         Plan::Percentiles(reading, plan) => percentiles::run(&reading, &plan),
         Plan::Compare(plan) => compare::run(&plan),
         Plan::Record(reading, plan) => record::run(&reading, &plan),
+        Plan::Lab(plan) => lab::run(&plan),
+        Plan::Labs { json } => lab::list(json),
         Plan::Ping(plan) => ping::run(&plan),
         Plan::Say(text) => output::text(None, &text),
         Plan::Convert(reading, plan) => convert::run(&reading, &plan),

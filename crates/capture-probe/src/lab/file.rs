@@ -131,7 +131,7 @@ impl Lab {
             .map_err(|error| fail(error.span().map_or(0, |span| span.start), error.message().into()))?;
         let rounds = *read.rounds.get_ref();
         if rounds == 0 || rounds > MOST_ROUNDS {
-            return Err(fail(read.rounds.span().start, format!("rounds must be from 1 to {MOST_ROUNDS}")));
+            return Err(fail(read.rounds.span().start, format!("the rounds must be from 1 to {MOST_ROUNDS}")));
         }
         if read.experiment.is_empty() || read.experiment.len() > MOST_EXPERIMENTS {
             return Err(fail(0, format!("a lab has from 1 to {MOST_EXPERIMENTS} tables [[experiment]]")));
@@ -168,18 +168,18 @@ impl Written {
             return Err((Some(self.name.span().start), message));
         }
         if self.work_size < self.size {
-            return Err((None, "work_size must have room for a request at least; give a larger one".into()));
+            return Err((None, "the work_size must have room for a request at least; give a larger one".into()));
         }
         if let Some(rate) = self.rate.as_ref().filter(|rate| !(*rate.get_ref() > 0.0 && *rate.get_ref() <= 1e7)) {
             return Err((Some(rate.span().start), "a rate is above zero, and 10 million a second at most".into()));
         }
         if let Some(loads) = &self.loads {
             let wrong = if self.rate.is_some() {
-                "loads are parts of the largest rate, so a rate beside them means nothing; leave one of both away"
+                "the loads are parts of the largest rate, so a rate beside them means nothing; leave one of both away"
             } else if loads.get_ref().is_empty() || loads.get_ref().len() > 100 {
-                "loads are from 1 to 100 percentages, for instance [10, 50, 90]"
+                "the loads are from 1 to 100 percentages, for instance [10, 50, 90]"
             } else if loads.get_ref().iter().any(|load| !(1..=200).contains(load)) {
-                "loads are percentages from 1 to 200"
+                "the loads are percentages from 1 to 200"
             } else {
                 ""
             };
@@ -192,7 +192,7 @@ impl Written {
             return Err((None, "only writes can be appended; take order = \"linear\" or \"random\"".into()));
         }
         if !(1..=1024).contains(&self.threads) || !(1..=4096).contains(&self.depth) {
-            return Err((None, "threads are from 1 to 1024, depth from 1 to 4096".into()));
+            return Err((None, "the threads are from 1 to 1024, the depth from 1 to 4096".into()));
         }
         Ok(self.experiment(limit))
     }

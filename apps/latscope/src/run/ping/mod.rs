@@ -18,7 +18,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use trace::Trace;
+pub use trace::Trace;
 use view::View;
 
 /// How long samples are waited for before signals and hanging requests are looked at.
@@ -138,13 +138,14 @@ impl Hanging<'_> {
 }
 
 /// Signals that came.
-struct Signals {
+pub struct Signals {
     ended: Arc<AtomicUsize>,
     asked: Arc<AtomicBool>,
 }
 
 impl Signals {
-    fn new() -> Signals {
+    /// From now on they are noted.
+    pub fn new() -> Signals {
         let signals = Signals { ended: Arc::default(), asked: Arc::default() };
         // A second Ctrl-C does not wait for what hangs.
         let second = Arc::new(AtomicBool::new(false));
@@ -161,7 +162,7 @@ impl Signals {
     }
 
     /// The signal that ends it.
-    fn ended(&self) -> Option<i32> {
+    pub fn ended(&self) -> Option<i32> {
         Some(self.ended.load(Ordering::Relaxed) as i32).filter(|&signal| signal != 0)
     }
 

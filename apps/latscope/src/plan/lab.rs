@@ -1,0 +1,88 @@
+//! What the words of `lab` mean.
+
+use super::{Plan, duration, theme};
+use crate::{Failure, args};
+use latscope_capture_probe::{Lab as Experiments, PRESETS};
+use latscope_series::Threshold;
+use latscope_view_report::Theme;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Plan of `lab`.
+#[derive(Debug, PartialEq)]
+pub struct Lab {
+    pub lab: Experiments,
+    pub directories: Vec<PathBuf>,
+    /// The folder for results.
+    pub output: PathBuf,
+    pub dry_run: bool,
+    pub fail_if: Option<Threshold>,
+    /// Of each experiment: when a volume does not do for it, and how that is written.
+    pub limits: Vec<Option<(Threshold, String)>>,
+    pub json: bool,
+    pub theme: Theme,
+}
+
+/// `--quick` takes this part of a turn.
+const QUICK: u32 = 10;
+
+pub fn plan(typed: args::Lab) -> Result<Plan, Failure> {
+    let known = || PRESETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let mut directories = typed.paths;
+    let mut lab = match typed.lab.as_str() {
+        "list" if directories.is_empty() => return Ok(Plan::Labs { json: typed.json }),
+        "list" => return Err(Failure::Usage("lab list takes no directory.".into())),
+        "run" if directories.is_empty() => {
+            return Err(Failure::Usage(
+                "lab run takes a TOML file and then the directories; docs/lab.md shows one.".into(),
+            ));
+        }
+        "run" => read(&directories.remove(0))?,
+        name => Experiments::preset(name).ok_or_else(|| {
+            Failure::Usage(format!(
+                "There is no lab {name}; known are {}. One of your own: latscope lab run FILE.",
+                known()
+            ))
+        })?,
+    };
+    if directories.is_empty() {
+        return Err(Failure::Usage(format!("Say where to measure: latscope lab {} DIR...", typed.lab)));
+    }
+    if let Some(twice) = (1..directories.len()).find(|&at| directories[..at].contains(&directories[at])) {
+        return Err(Failure::Usage(format!(
+            "{} is given twice; to measure it against itself, write it in another way, as DIR and DIR/.",
+            directories[twice].display()
+        )));
+    }
+    let turn = duration("--for", &typed.for_)?.map(Duration::from_nanos);
+    for experiment in &mut lab.experiments {
+        experiment.turn = turn.unwrap_or(experiment.turn / if typed.quick { QUICK } else { 1 });
+    }
+    lab.rounds = typed.rounds.unwrap_or(lab.rounds);
+    let threshold = |what: &str, text: &str| match Threshold::parse(text) {
+        Ok(threshold) if threshold.intervals() > 1 => {
+            Err(Failure::Usage(format!("{what}: a lab is judged as a whole, so leave \"for N intervals\" away.")))
+        }
+        Ok(threshold) => Ok(threshold),
+        Err(message) => Err(Failure::Usage(format!("{what}: {message}."))),
+    };
+    let fail_if = typed.fail_if.as_deref().map(|text| threshold("--fail-if", text)).transpose()?;
+    let mut limits = Vec::new();
+    for experiment in &lab.experiments {
+        limits.push(match &experiment.limit {
+            Some((text, line)) => Some((threshold(&format!("{}:{line}: limit", lab.name), text)?, text.clone())),
+            None => None,
+        });
+    }
+    let output = typed.output.unwrap_or_else(|| PathBuf::from(format!("lab-{}", lab.name)));
+    let (dry_run, json, theme) = (typed.dry_run, typed.json, theme(typed.dark));
+    Ok(Plan::Lab(Box::new(Lab { lab, directories, output, dry_run, fail_if, limits, json, theme })))
+}
+
+/// Experiments of the user's own.
+fn read(file: &Path) -> Result<Experiments, Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::Usage(format!("{}: Cannot be read: {error}.", file.display())))?;
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    Experiments::parse(&name, &file.display().to_string(), &text).map_err(|error| Failure::Usage(error.to_string()))
+}

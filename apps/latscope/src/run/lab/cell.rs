@@ -1,0 +1,172 @@
+//! What was measured in one directory by one experiment, over all its rounds.
+
+use super::record::Recorded;
+use crate::Failure;
+use crate::plan::{Folding, Lab as Plan, Reading};
+use crate::run::read;
+use latscope_capture_file::TwoColumns;
+use latscope_event::{Context, format_duration, format_size};
+use latscope_histogram::{Rule, Sparse};
+use latscope_series::{HistogramSeries, Mode, Period, Quantity, Support, Weight, modes, next_wider, period};
+use std::path::PathBuf;
+
+/// A turn has at least so many intervals.
+const INTERVALS: u64 = 400;
+/// The shortest interval.
+const SHORTEST_NS: u64 = 1_000_000;
+/// The percentiles of the table.
+pub const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
+
+/// One experiment (at one load) in one directory.
+pub struct Cell {
+    /// Number of the experiment.
+    pub experiment: usize,
+    /// Number of the directory.
+    pub directory: usize,
+    pub job: String,
+    pub files: Vec<PathBuf>,
+    pub contexts: Vec<Context>,
+    /// A series for each round.
+    pub rounds: Vec<HistogramSeries>,
+    pub total: Sparse,
+    /// How long was measured, nanoseconds.
+    pub span_ns: u64,
+    pub bytes: u64,
+    pub modes: Vec<Mode>,
+    pub period: Option<Period>,
+}
+
+/// Reads back what was recorded, in the order of experiments, loads, and directories.
+pub fn read(plan: &Plan, recorded: &Recorded) -> Result<Vec<Cell>, Failure> {
+    let mut traces: Vec<_> = recorded.traces.iter().collect();
+    // A largest rate (no load) comes first.
+    traces.sort_by_key(|(turn, _)| (turn.experiment, turn.load, turn.directory, turn.round));
+    let of = |turn: &latscope_capture_probe::Turn| (turn.experiment, turn.load, turn.directory);
+    let width_ns = width_ns(plan);
+    let mut cells = Vec::new();
+    for same in traces.chunk_by(|a, b| of(&a.0) == of(&b.0)) {
+        let turn = same[0].0;
+        let (mut rounds, mut contexts) = (Vec::new(), Vec::new());
+        for (_, path) in same {
+            let folding = Folding {
+                interval: Some(width_ns),
+                by: Vec::new(),
+                weight: Weight::Count,
+                quantity: Quantity::Latency,
+                min: None,
+                max: None,
+                share: false,
+            };
+            let (series, context) = read::series(&reading(vec![path.clone()]), &folding, u32::MAX)?;
+            rounds.push(series);
+            contexts.extend(context);
+        }
+        let files = same.iter().map(|(_, path)| path.clone()).collect();
+        let job = plan.lab.experiments[turn.experiment].job(turn.load);
+        cells.push(Cell::new(turn.experiment, turn.directory, job, files, contexts, rounds));
+    }
+    Ok(cells)
+}
+
+/// Our own traces.
+pub fn reading(files: Vec<PathBuf>) -> Reading {
+    Reading {
+        files,
+        live: None,
+        format: None,
+        all_syscalls: false,
+        two_columns: TwoColumns::default(),
+        from_queue: false,
+        filter: None,
+    }
+}
+
+/// The interval of all series: a round one.
+fn width_ns(plan: &Plan) -> u64 {
+    let shortest = plan.lab.experiments.iter().map(|experiment| experiment.turn.as_nanos() as u64).min().unwrap_or(0);
+    let wanted = shortest / INTERVALS;
+    let mut width_ns = SHORTEST_NS;
+    while next_wider(width_ns) <= wanted {
+        width_ns = next_wider(width_ns);
+    }
+    width_ns
+}
+
+impl Cell {
+    fn new(
+        experiment: usize,
+        directory: usize,
+        job: String,
+        files: Vec<PathBuf>,
+        contexts: Vec<Context>,
+        rounds: Vec<HistogramSeries>,
+    ) -> Cell {
+        let totals = rounds.iter().map(|series| series.total(None).to_sparse());
+        let total = totals.reduce(|a, b| a.merged(&b)).unwrap_or_else(|| {
+            HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 1).total(None).to_sparse()
+        });
+        let span_ns = contexts.iter().filter_map(|context| context.span_ns).map(|(from, to)| from.abs_diff(to)).sum();
+        let bytes = rounds.iter().flat_map(|series| series.slices().values()).map(|slice| slice.bytes).sum();
+        let (modes, period) = (modes(&total), period(&rounds));
+        Cell { experiment, directory, job, files, contexts, rounds, total, span_ns, bytes, modes, period }
+    }
+
+    /// Requests or bytes per second.
+    pub fn per_second(&self, amount: u64) -> f64 {
+        amount as f64 * 1e9 / self.span_ns.max(1) as f64
+    }
+
+    /// The percentiles of the table with what so many requests tell of them.
+    pub fn quantiles(&self) -> Vec<(u64, Support)> {
+        let quantiles = QUANTILES.map(|(quantile, _)| quantile);
+        let values = self.total.quantiles(&quantiles, Rule::Interpolated).unwrap_or_default();
+        let count = self.total.totals().count as f64;
+        values.into_iter().zip(quantiles).map(|(value, quantile)| (value, Support::of(quantile, count))).collect()
+    }
+
+    /// The modes, in a phrase.
+    pub fn modes_told(&self) -> String {
+        let told = |mode: &Mode| {
+            format!(
+                "about {} ({} to {})",
+                format_duration(mode.peak_ns),
+                format_duration(mode.low_ns),
+                format_duration(mode.high_ns)
+            )
+        };
+        match &self.modes[..] {
+            [] => "no requests".into(),
+            [mode] => format!("one mode {}", told(mode)),
+            modes => {
+                let each = modes.iter().map(|mode| format!("{:.3} % {}", 100.0 * mode.share, told(mode)));
+                let each: Vec<String> = each.collect();
+                format!("{} modes: {}", modes.len(), each.join(", "))
+            }
+        }
+    }
+
+    /// What recurs, in a phrase.
+    pub fn period_told(&self) -> String {
+        match self.period {
+            Some(found) => format!(
+                "requests slower than {} come again every {} (autocorrelation {:.2})",
+                format_duration(found.slow_ns),
+                format_duration(found.period_ns),
+                found.correlation
+            ),
+            None => {
+                let longest = self.rounds.iter().filter_map(|round| {
+                    let (first, last) = round.range()?;
+                    Some(first.abs_diff(last) * round.width_ns() / 3)
+                });
+                let longest = longest.max().unwrap_or(0);
+                format!("no period of slow requests up to {}", format_duration(longest))
+            }
+        }
+    }
+
+    /// Bytes per second, as people write them.
+    pub fn throughput(&self) -> String {
+        format!("{}/s", format_size(self.per_second(self.bytes) as u64))
+    }
+}

@@ -1,0 +1,70 @@
+//! Heat maps of all cells on one axis of latency, each from its own beginning.
+
+use super::cell::Cell;
+use crate::Failure;
+use crate::plan::Lab as Plan;
+use crate::run::output;
+use latscope_event::{Context, Field};
+use latscope_series::{HistogramSeries, Quantity, Weight};
+use latscope_view_report::{HeatmapOptions, heatmap};
+use std::path::PathBuf;
+
+/// A picture has room for so many.
+const PANELS: usize = 12;
+
+/// Draws the cells, a dozen to a picture; returns the files.
+pub fn all(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
+    let least = cells.iter().map(|cell| cell.total.totals()).filter(|totals| totals.count > 0);
+    let (min, max) = (least.clone().map(|totals| totals.min).min(), least.map(|totals| totals.max).max());
+    // The same ends for all, whatever is in a picture; of a single latency there is no axis.
+    let ends = min.zip(max).filter(|(min, max)| min < max);
+    let mut files = Vec::new();
+    for (number, some) in cells.chunks(PANELS).enumerate() {
+        let path = plan.output.join(match number {
+            0 => "heatmap.svg".to_string(),
+            _ => format!("heatmap-{}.svg", number + 1),
+        });
+        let series = laid_out(plan, some)?;
+        let contexts: Vec<Context> = some.iter().flat_map(|cell| cell.contexts.clone()).collect();
+        let mut context = Context::merged(&contexts);
+        // The turns lie beside each other, at times that never were.
+        context.span_ns = None;
+        context.clock = latscope_event::Clock::unanchored("since the beginning of each");
+        context.source = format!("latscope lab {}", plan.lab.name);
+        let options = HeatmapOptions {
+            title: Some(format!("{}: latency of each experiment in each directory", plan.lab.name)),
+            theme: plan.theme,
+            min: ends.map(|(min, _)| min),
+            max: ends.map(|(_, max)| max),
+            facet: true,
+            strips: false,
+            ..HeatmapOptions::default()
+        };
+        let picture = heatmap(&series, &[context], &options).map_err(|error| Failure::Input(error.to_string()))?;
+        output::text(Some(&path), &picture)?;
+        files.push(path);
+    }
+    Ok(files)
+}
+
+/// Rounds behind each other, from zero for each cell.
+fn laid_out(plan: &Plan, cells: &[Cell]) -> Result<HistogramSeries, Failure> {
+    let width_ns = cells.iter().flat_map(|cell| &cell.rounds).map(HistogramSeries::width_ns).next().unwrap_or(1);
+    let by = vec![Field::Job, Field::Path];
+    let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, by, width_ns);
+    for cell in cells {
+        let group = vec![cell.job.clone(), plan.directories[cell.directory].display().to_string()];
+        let mut begin = 0;
+        for round in &cell.rounds {
+            let Some((first, last)) = round.range() else { continue };
+            for (&interval, slice) in round.slices() {
+                for (_, sparse) in &slice.groups {
+                    let inserted = series.insert(begin + interval - first, group.clone(), sparse);
+                    inserted.map_err(|error| Failure::Input(error.to_string()))?;
+                }
+            }
+            begin += last - first + 1;
+        }
+    }
+    Ok(series)
+}

@@ -1,0 +1,144 @@
+//! What came out: a table, modes and periods, limits, and the comparison.
+
+use super::cell::{Cell, QUANTILES};
+use super::picture;
+use super::record::Recorded;
+use crate::Failure;
+use crate::plan::Lab as Plan;
+use crate::run::{output, read};
+use latscope_event::{format_count, format_duration, format_rate};
+use latscope_series::{Support, Threshold};
+use latscope_view_term::{Align, Line, Table};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+pub fn run(plan: &Plan, recorded: &Recorded, cells: &[Cell]) -> Result<(), Failure> {
+    let pictures = picture::all(plan, cells)?;
+    if plan.json {
+        output::text(None, &format!("{:#}\n", json(plan, recorded, cells, &pictures)))?;
+        cells.iter().for_each(|cell| read::say_notes(&cell.contexts));
+    } else {
+        output::lines(None, lines(plan, recorded, cells, &pictures))?;
+    }
+    let exceeded: Vec<String> = match &plan.fail_if {
+        None => Vec::new(),
+        Some(threshold) => cells.iter().filter(|cell| holds(threshold, cell)).map(|cell| name(plan, cell)).collect(),
+    };
+    match exceeded.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Exceeded(format!("--fail-if is fulfilled by {}.", exceeded.join(", ")))),
+    }
+}
+
+fn name(plan: &Plan, cell: &Cell) -> String {
+    format!("{} in {}", cell.job, plan.directories[cell.directory].display())
+}
+
+fn holds(threshold: &Threshold, cell: &Cell) -> bool {
+    threshold.holds(&cell.total, 1, cell.span_ns)
+}
+
+fn lines(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf]) -> Vec<Line> {
+    let columns = if output::to_terminal(&None) { output::columns(&None) } else { 160 };
+    let mut texts = vec![format!("{}: {}", plan.lab.name, plan.lab.about)];
+    if recorded.interrupted {
+        texts.push("note: ended by a signal, so what follows is a part of it".into());
+    }
+    texts.extend(recorded.left_out.iter().map(|said| format!("note: {said}")));
+    let mut lines: Vec<Line> = texts.iter().map(|text| Line::of(text)).collect();
+    let mut table = table(plan, cells);
+    lines.extend([Line::default(), table.heading(columns)]);
+    lines.extend(table.take_lines(columns));
+    lines.push(Line::of("? fewer than ten requests beyond this percentile, - less than one"));
+    lines.push(Line::default());
+    for cell in cells {
+        lines.push(Line::of(&format!("{}: {}; {}.", name(plan, cell), cell.modes_told(), cell.period_told())));
+    }
+    for (cell, limit) in cells.iter().filter_map(|cell| Some((cell, plan.limits[cell.experiment].as_ref()?))) {
+        let word = if holds(&limit.0, cell) { "does not do" } else { "does" };
+        lines.push(Line::of(&format!("{} {word}: the limit is {}.", name(plan, cell), limit.1)));
+    }
+    for cell in cells {
+        let mut notes: Vec<String> = cell.contexts.iter().flat_map(|context| context.notes()).collect();
+        notes.dedup();
+        lines.extend(notes.iter().map(|note| Line::of(&format!("{}: {note}", name(plan, cell)))));
+    }
+    lines.push(Line::default());
+    let pictures: Vec<String> = pictures.iter().map(|path| path.display().to_string()).collect();
+    lines.push(Line::of(&format!("Heat maps: {}; traces: {}/*.lat.", pictures.join(", "), plan.output.display())));
+    lines
+}
+
+fn table(plan: &Plan, cells: &[Cell]) -> Table {
+    let right =
+        ["requests", "rate", "throughput", "min"].into_iter().chain(QUANTILES.map(|(_, name)| name)).chain(["max"]);
+    let titles = [("experiment", Align::Left), ("directory", Align::Left)].into_iter();
+    let mut table = Table::new(titles.chain(right.map(|title| (title, Align::Right))));
+    for cell in cells {
+        let totals = cell.total.totals();
+        let mut row = vec![
+            cell.job.clone(),
+            plan.directories[cell.directory].display().to_string(),
+            format_count(totals.count),
+            format_rate(cell.per_second(totals.count)),
+            cell.throughput(),
+        ];
+        if totals.count > 0 {
+            row.push(format_duration(totals.min));
+            row.extend(cell.quantiles().into_iter().map(|(value, support)| match support {
+                Support::None => "-".into(),
+                Support::Few => format!("{}?", format_duration(value)),
+                Support::Enough => format_duration(value),
+            }));
+            row.push(format_duration(totals.max));
+        }
+        table.push(row);
+    }
+    table
+}
+
+/// Everything in base units.
+fn json(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf]) -> Value {
+    let paths = |paths: &[PathBuf]| paths.iter().map(|path| path.to_string_lossy().into_owned()).collect::<Vec<_>>();
+    let cell = |cell: &Cell| {
+        let totals = cell.total.totals();
+        let mut object = Map::new();
+        let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
+        put("job", cell.job.clone().into());
+        put("path", plan.directories[cell.directory].to_string_lossy().into());
+        put("traces", paths(&cell.files).into());
+        put("count", totals.count.into());
+        put("rate_per_s", cell.per_second(totals.count).into());
+        put("bytes_per_s", cell.per_second(cell.bytes).into());
+        if totals.count > 0 {
+            put("min_ns", totals.min.into());
+            put("mean_ns", totals.mean().into());
+            for ((value, support), (_, key)) in cell.quantiles().into_iter().zip(QUANTILES) {
+                let known = (support != Support::None).then_some(value);
+                put(&format!("{}_ns", key.replace('.', "_")), known.into());
+            }
+            put("max_ns", totals.max.into());
+        }
+        let modes = cell.modes.iter().map(
+            |mode| json!({"peak_ns": mode.peak_ns, "low_ns": mode.low_ns, "high_ns": mode.high_ns, "share": mode.share}),
+        );
+        put("modes", modes.collect::<Vec<_>>().into());
+        let period = cell.period.map(|found| {
+            json!({"period_ns": found.period_ns, "correlation": found.correlation, "slow_ns": found.slow_ns, "slow": found.slow})
+        });
+        put("period", period.into());
+        if let Some((threshold, text)) = &plan.limits[cell.experiment] {
+            put("limit", text.clone().into());
+            put("limit_exceeded", holds(threshold, cell).into());
+        }
+        Value::Object(object)
+    };
+    json!({
+        "lab": plan.lab.name,
+        "rounds": plan.lab.rounds,
+        "interrupted": recorded.interrupted,
+        "left_out": recorded.left_out,
+        "results": cells.iter().map(cell).collect::<Vec<_>>(),
+        "pictures": paths(pictures),
+    })
+}
