@@ -35,6 +35,7 @@ fn furnish(folder: &Path) {
     for name in ["out.txt", "out.blockio"] {
         write(name, &[&header[..], &unpacked("perf_script/story_2s.txt.gz")].concat());
     }
+    write("mine.toml", &std::fs::read(root().join("crates/capture-probe/experiments/etcd.toml")).expect("a lab"));
     // What fio and smallfile leave, under the names that the documentation gives them.
     write("offsets", b"vm1 0\nvm2 -30\n");
     ["results", "stall"].iter().for_each(|name| std::fs::create_dir_all(folder.join(name)).expect("a folder"));
@@ -58,7 +59,7 @@ fn is_live(example: &str) -> bool {
     let reads = ["-r ", "compare ", "--help", "fields", "formats", "--explain-filter"];
     // What a probe measures is nobody's business but its own.
     example.contains("latscope ")
-        && !example.contains("latscope ping ")
+        && !["latscope ping ", "latscope lab "].iter().any(|verb| example.contains(verb))
         && !reads.iter().any(|word| example.contains(word))
 }
 

@@ -41,10 +41,8 @@ pub enum Plan {
     Convert(Reading, Conversion),
     Ping(Box<Ping>),
     Lab(Box<Lab>),
-    /// List the labs.
-    Labs {
-        json: bool,
-    },
+    /// List the labs, as JSON or not.
+    Labs(bool),
     /// Print this and be done.
     Say(String),
 }
@@ -208,7 +206,7 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         Verb::Percentiles(typed) => &typed.input,
         Verb::Record(_) => return record(typed),
         Verb::Ping(typed) => return ping::plan(&typed.words),
-        Verb::Lab(_) => return lab(typed),
+        Verb::Lab(_) => return lab::plan(typed),
         Verb::Compare(_) => return compare(typed),
         Verb::Convert(typed) => &typed.input,
         Verb::Fields(typed) => return Ok(Plan::Fields { json: typed.json }),
@@ -229,15 +227,8 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         Verb::Events(typed) => Plan::Events(reading, events(typed)?),
         Verb::Percentiles(typed) => Plan::Percentiles(reading, percentiles(typed)?),
         Verb::Convert(typed) => Plan::Convert(reading, conversion(typed)?),
-        Verb::Record(_) | Verb::Ping(_) | Verb::Lab(_) | Verb::Compare(_) | Verb::Fields(_) | Verb::Formats(_) => {
-            unreachable!("planned above")
-        }
+        _ => unreachable!("planned above"),
     })
-}
-
-fn lab(typed: Arguments) -> Result<Plan, Failure> {
-    let Verb::Lab(typed) = typed.verb else { unreachable!("planned for lab only") };
-    lab::plan(typed)
 }
 
 fn reading(input: &args::Input) -> Result<Reading, Failure> {

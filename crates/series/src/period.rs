@@ -42,7 +42,7 @@ pub fn period(stretches: &[HistogramSeries]) -> Option<Period> {
     }
     let mut all = stretches.first()?.total(None);
     stretches[1..].iter().for_each(|stretch| all.add(&stretch.total(None).to_sparse()));
-    let thresholds = all.quantiles(&SLOW, Rule::Midpoint)?;
+    let thresholds = all.quantiles(&SLOW, Rule::Interpolated)?;
     let candidates = thresholds.into_iter().filter_map(|slow_ns| {
         let counts: Vec<Vec<u64>> = stretches.iter().map(|stretch| slow_counts(stretch, slow_ns)).collect();
         let slow = counts.iter().flatten().sum();

@@ -1,7 +1,8 @@
 //! What the words of `lab` mean.
 
 use super::{Plan, duration, theme};
-use crate::{Failure, args};
+use crate::Failure;
+use crate::args::{Arguments, Verb};
 use latscope_capture_probe::{Lab as Experiments, PRESETS};
 use latscope_series::Threshold;
 use latscope_view_report::Theme;
@@ -26,11 +27,12 @@ pub struct Lab {
 /// `--quick` takes this part of a turn.
 const QUICK: u32 = 10;
 
-pub fn plan(typed: args::Lab) -> Result<Plan, Failure> {
+pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
+    let Verb::Lab(typed) = typed.verb else { unreachable!("planned for lab only") };
     let known = || PRESETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let mut directories = typed.paths;
     let mut lab = match typed.lab.as_str() {
-        "list" if directories.is_empty() => return Ok(Plan::Labs { json: typed.json }),
+        "list" if directories.is_empty() => return Ok(Plan::Labs(typed.json)),
         "list" => return Err(Failure::Usage("lab list takes no directory.".into())),
         "run" if directories.is_empty() => {
             return Err(Failure::Usage(

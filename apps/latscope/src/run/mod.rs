@@ -36,7 +36,7 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
         Plan::Compare(plan) => compare::run(&plan),
         Plan::Record(reading, plan) => record::run(&reading, &plan),
         Plan::Lab(plan) => lab::run(&plan),
-        Plan::Labs { json } => lab::list(json),
+        Plan::Labs(json) => lab::list(json),
         Plan::Ping(plan) => ping::run(&plan),
         Plan::Say(text) => output::text(None, &text),
         Plan::Convert(reading, plan) => convert::run(&reading, &plan),

@@ -155,8 +155,9 @@ impl Experiment {
 
     /// The probe of a turn. `rate` is that of an open loop, requests per second.
     pub fn probe(&self, directory: &Path, load: Option<u32>, rate: Option<f64>) -> Probe {
-        // A late request must not hold up those that are due meanwhile.
-        let depth = if rate.is_some() { self.depth.max(OPEN_DEPTH) } else { self.depth };
+        // One writer waits for each of its requests, as a program that logs does; what it is late counts. Where there are
+        // several in flight, a late one must not hold up those that are due meanwhile.
+        let depth = if rate.is_some() && self.depth > 1 { self.depth.max(OPEN_DEPTH) } else { self.depth };
         Probe {
             work: self.work.clone(),
             pace: rate.map_or(Pace::closed(0, 0), Pace::open),
@@ -182,7 +183,7 @@ impl Experiment {
     }
 }
 
-/// Requests in flight of an open loop, at least.
+/// Requests in flight of an open loop that has several, at least.
 const OPEN_DEPTH: u32 = 64;
 /// All turns write the same data to the same places.
 const SEED: u64 = 1;

@@ -78,6 +78,7 @@ pub fn reading(files: Vec<PathBuf>) -> Reading {
         two_columns: TwoColumns::default(),
         from_queue: false,
         filter: None,
+        offsets: Default::default(),
     }
 }
 

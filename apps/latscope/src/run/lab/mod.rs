@@ -1,6 +1,7 @@
 //! `latscope lab`: experiments in turns, recorded, and what came out of them.
 
 mod cell;
+mod comparison;
 mod dry;
 mod picture;
 mod record;
@@ -47,7 +48,7 @@ pub fn list(json: bool) -> Result<(), Failure> {
     for lab in labs {
         table.push(vec![lab.name.clone(), dry::duration(lab.duration(1)), lab.about]);
     }
-    let columns = output::columns(&None).max(100);
+    let columns = output::columns(&None).max(120);
     let lines = [table.heading(columns)].into_iter().chain(table.take_lines(columns)).collect::<Vec<_>>();
     output::lines(None, lines)
 }

@@ -1,8 +1,8 @@
 //! What came out: a table, modes and periods, limits, and the comparison.
 
 use super::cell::{Cell, QUANTILES};
-use super::picture;
 use super::record::Recorded;
+use super::{comparison, picture};
 use crate::Failure;
 use crate::plan::Lab as Plan;
 use crate::run::{output, read};
@@ -15,10 +15,12 @@ use std::path::PathBuf;
 pub fn run(plan: &Plan, recorded: &Recorded, cells: &[Cell]) -> Result<(), Failure> {
     let pictures = picture::all(plan, cells)?;
     if plan.json {
-        output::text(None, &format!("{:#}\n", json(plan, recorded, cells, &pictures)))?;
+        let comparisons = comparison::all(plan, cells)?;
+        output::text(None, &format!("{:#}\n", json(plan, recorded, cells, [&pictures, &comparisons])))?;
         cells.iter().for_each(|cell| read::say_notes(&cell.contexts));
     } else {
         output::lines(None, lines(plan, recorded, cells, &pictures))?;
+        comparison::all(plan, cells)?;
     }
     let exceeded: Vec<String> = match &plan.fail_if {
         None => Vec::new(),
@@ -98,7 +100,7 @@ fn table(plan: &Plan, cells: &[Cell]) -> Table {
 }
 
 /// Everything in base units.
-fn json(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf]) -> Value {
+fn json(plan: &Plan, recorded: &Recorded, cells: &[Cell], files: [&[PathBuf]; 2]) -> Value {
     let paths = |paths: &[PathBuf]| paths.iter().map(|path| path.to_string_lossy().into_owned()).collect::<Vec<_>>();
     let cell = |cell: &Cell| {
         let totals = cell.total.totals();
@@ -139,6 +141,7 @@ fn json(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf]) 
         "interrupted": recorded.interrupted,
         "left_out": recorded.left_out,
         "results": cells.iter().map(cell).collect::<Vec<_>>(),
-        "pictures": paths(pictures),
+        "pictures": paths(files[0]),
+        "comparisons": paths(files[1]),
     })
 }

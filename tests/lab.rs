@@ -1,0 +1,178 @@
+//! Experiments: what is recorded is there, all of it, under the names that it should have.
+
+use crate::program::{LATSCOPE, command, latscope};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// A folder with two directories to measure, `a` and `b`.
+fn two() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    ["a", "b"].iter().for_each(|name| std::fs::create_dir(folder.path().join(name)).unwrap());
+    folder
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_string()
+}
+
+const MINE: &str = "about = 'appends and reads'\nrounds = 2\n\
+    [[experiment]]\nname = 'paced'\nabout = 'x'\noperation = 'write'\norder = 'append'\nsize = '1k'\nwork_size = '1m'\n\
+    rate = 200\nturn = '250ms'\n\
+    [[experiment]]\nname = 'rest'\nabout = 'x'\noperation = 'read'\nsize = '4k'\nwork_size = '64k'\nturn = '50ms'\n\
+    limit = 'count > 0'\n";
+
+#[test]
+fn everything_is_recorded_and_compared() {
+    let folder = two();
+    let (file, out) = (folder.path().join("mine.toml"), folder.path().join("out"));
+    std::fs::write(&file, MINE).unwrap();
+    let [a, b] = ["a", "b"].map(|name| text(&folder.path().join(name)));
+    let words = ["lab", "run", &text(&file), &a, &b, "-o", &text(&out), "--json"];
+    let json: Value = serde_json::from_str(&latscope(&words).success()).unwrap();
+    assert_eq!(json["left_out"], serde_json::json!([]));
+    let results = json["results"].as_array().unwrap();
+    assert_eq!(results.len(), 4, "two experiments in two directories");
+    for result in results {
+        let (job, path) = (result["job"].as_str().unwrap(), result["path"].as_str().unwrap());
+        let traces: Vec<&str> =
+            result["traces"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
+        assert_eq!(traces.len(), 2, "a trace for each round");
+        // What the summary of the files says is what the lab says.
+        let read = traces.iter().flat_map(|path| ["-r", *path]);
+        let words: Vec<&str> = ["summary", "--json", "--by", "job,path"].into_iter().chain(read).collect();
+        let summary: Value = serde_json::from_str(&latscope(&words).success()).unwrap();
+        let groups = summary["groups"].as_array().unwrap();
+        assert_eq!(groups.len(), 1, "{summary}");
+        assert_eq!((groups[0]["job"].as_str(), groups[0]["path"].as_str()), (Some(job), Some(path)), "{summary}");
+        for key in ["count", "min_ns", "p50_ns", "max_ns"] {
+            assert_eq!(groups[0][key], result[key], "{key} of {job} in {path}");
+        }
+        let shares: f64 = result["modes"].as_array().unwrap().iter().map(|mode| mode["share"].as_f64().unwrap()).sum();
+        assert!((shares - 1.0).abs() < 1e-9, "{result}");
+        if job == "paced" {
+            assert_eq!(result["count"], 2 * 50, "an open loop leaves nothing out");
+        }
+        assert_eq!(result["limit_exceeded"].as_bool(), (job == "rest").then_some(true));
+    }
+    for comparison in json["comparisons"].as_array().unwrap() {
+        let text = std::fs::read_to_string(comparison.as_str().unwrap()).unwrap();
+        let compared: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(compared["sides"].as_array().unwrap().len(), 2);
+    }
+    assert_eq!(json["comparisons"].as_array().unwrap().len(), 2);
+    let picture = std::fs::read_to_string(json["pictures"][0].as_str().unwrap()).unwrap();
+    for panel in [format!("paced {a}"), format!("rest {b}")] {
+        assert!(picture.contains(&panel), "{panel}");
+    }
+    for directory in [&a, &b] {
+        assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0, "nothing is left behind");
+    }
+    let again = latscope(&words).failure(2);
+    assert!(again.contains("traces already"), "{again}");
+}
+
+#[test]
+fn the_storage_lab_tells_its_experiments_apart() {
+    let folder = two();
+    let out = text(&folder.path().join("out"));
+    let [a, b] = ["a", "b"].map(|name| text(&folder.path().join(name)));
+    let words = ["lab", "storage", "--for", "100ms", "--rounds", "1", "-o", &out, &a, &b];
+    let said = latscope(&words).success();
+    for job in ["paced", "sustained"] {
+        assert!(said.contains(&format!("{job} in {a}: ")), "{said}");
+        assert!(Path::new(&out).join(format!("compare-{job}.svg")).is_file(), "{said}");
+    }
+    assert!(said.contains("no period of slow requests") || said.contains("come again every"), "{said}");
+    let files: Vec<String> = std::fs::read_dir(&out)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".lat"))
+        .collect();
+    let mut jobs: BTreeMap<&str, usize> = BTreeMap::new();
+    files.iter().for_each(|name| *jobs.entry(name.split('.').next().unwrap()).or_default() += 1);
+    assert_eq!((jobs["paced"], jobs["sustained"]), (2, 2), "{files:?}");
+    // Not every file system has direct I/O; then that is said.
+    assert!(jobs.get("direct") == Some(&2) || said.contains("direct is left out"), "{said}");
+}
+
+#[test]
+fn a_limit_decides_the_status() {
+    let folder = two();
+    let file = text(&folder.path().join("mine.toml"));
+    std::fs::write(&file, MINE).unwrap();
+    let a = text(&folder.path().join("a"));
+    for (number, (condition, status)) in [("min > 1h", 0), ("count > 1", 1)].into_iter().enumerate() {
+        let out = text(&folder.path().join(number.to_string()));
+        let words = ["lab", "run", &file, &a, "--rounds", "1", "--for", "50ms", "-o", &out, "--fail-if", condition];
+        assert_eq!(latscope(&words).status, Some(status), "{condition}");
+    }
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let folder = two();
+    let (a, out) = (text(&folder.path().join("a")), folder.path().join("out"));
+    for lab in ["storage", "etcd", "commit", "curve"] {
+        let said = latscope(&["lab", lab, "--dry-run", &a, "-o", &text(&out)]).success();
+        assert!(said.contains(&a) && said.contains("must be free") && said.contains("It measures for"), "{said}");
+    }
+    assert!(!out.exists());
+    assert_eq!(std::fs::read_dir(&a).unwrap().count(), 0);
+    let list = latscope(&["lab", "list", "--json"]).success();
+    let list: Value = serde_json::from_str(&list).unwrap();
+    assert_eq!(list.as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn wrong_words_are_told() {
+    let folder = two();
+    let file = folder.path().join("mine.toml");
+    let a = text(&folder.path().join("a"));
+    for (words, told) in [
+        (vec!["lab", "storage", "/proc/nowhere"], "Cannot be found"),
+        (vec!["lab", "storage", "/proc/self/status"], "no directory"),
+        (vec!["lab", "storage"], "Say where"),
+        (vec!["lab", "stroage", &a], "known are storage, etcd, commit, curve"),
+        (vec!["lab", "storage", &a, &a], "given twice"),
+        (vec!["lab", "storage", &a, "--for", "5"], "needs a unit"),
+        (vec!["lab", "run", "/proc/nowhere.toml", &a], "Cannot be read"),
+        (vec!["lab", "storage", &a, "--fail-if", "p99 >"], "--fail-if"),
+    ] {
+        let said = latscope(&words).failure(2);
+        assert!(said.contains(told), "{words:?}: {said}");
+    }
+    std::fs::write(&file, MINE.replace("'1k'", "'1 furlong'")).unwrap();
+    let said = latscope(&["lab", "run", &text(&file), &a]).failure(2);
+    assert!(said.contains("mine.toml:8: "), "{said}");
+    std::fs::write(&file, MINE.replace("'64k'", "'64000t'")).unwrap();
+    let said = latscope(&["lab", "run", &text(&file), &a]).failure(3);
+    assert!(said.contains("are free"), "{said}");
+}
+
+#[test]
+fn an_interrupt_leaves_whole_traces_and_no_file() {
+    let folder = two();
+    let (a, out) = (folder.path().join("a"), folder.path().join("out"));
+    let mut lab = command(LATSCOPE);
+    lab.args(["lab", "storage", &text(&a), "-o", &text(&out), "--json"]);
+    let child = lab.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let trace = out.join(format!("paced.{}.1.lat", text(&a).trim_matches('/').replace(['/', '.'], "-")));
+    // The signal comes when the first turn is under way.
+    while !trace.exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let sent = command("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let json: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!((&json["interrupted"], json["results"].as_array().unwrap().len()), (&Value::Bool(true), 1));
+    let summary = latscope(&["summary", "--json", "-r", &text(&trace)]).success();
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    assert_eq!(summary["total"]["count"], json["results"][0]["count"], "{summary}");
+    assert_eq!(std::fs::read_dir(&a).unwrap().count(), 0);
+}
