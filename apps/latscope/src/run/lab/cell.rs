@@ -78,7 +78,8 @@ pub fn reading(files: Vec<PathBuf>) -> Reading {
         two_columns: TwoColumns::default(),
         from_queue: false,
         filter: None,
-        offsets: Default::default(),
+        offsets: None,
+        omitted_every_ns: None,
     }
 }
 
