@@ -48,7 +48,7 @@ pub enum Plan {
 }
 
 /// Which events of which files, or of the running kernel.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct Reading {
     pub files: Vec<PathBuf>,
     /// `None` when files are read.

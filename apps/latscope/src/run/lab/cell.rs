@@ -4,7 +4,6 @@ use super::record::Recorded;
 use crate::Failure;
 use crate::plan::{Folding, Lab as Plan, Reading};
 use crate::run::read;
-use latscope_capture_file::TwoColumns;
 use latscope_event::{Context, format_duration, format_size};
 use latscope_histogram::{Rule, Sparse};
 use latscope_series::{HistogramSeries, Mode, Period, Quantity, Support, Weight, modes, next_wider, period};
@@ -70,17 +69,7 @@ pub fn read(plan: &Plan, recorded: &Recorded) -> Result<Vec<Cell>, Failure> {
 
 /// Our own traces.
 pub fn reading(files: Vec<PathBuf>) -> Reading {
-    Reading {
-        files,
-        live: None,
-        format: None,
-        all_syscalls: false,
-        two_columns: TwoColumns::default(),
-        from_queue: false,
-        filter: None,
-        offsets: None,
-        omitted_every_ns: None,
-    }
+    Reading { files, ..Reading::default() }
 }
 
 /// The interval of all series: a round one.
