@@ -12,6 +12,7 @@ mod golden;
 mod hostile;
 mod house;
 mod known_truth;
+mod lab;
 mod live;
 mod percentiles;
 mod perf_script;

@@ -25,7 +25,7 @@ pub struct Period {
 
 /// Slow events lie above one of these quantiles.
 const SLOW: [f64; 3] = [0.99, 0.999, 0.9999];
-/// So many intervals with slow events recur at least.
+/// So many runs of slow events recur at least.
 const FEWEST: f64 = 6.0;
 const LEAST: f64 = 0.25;
 const DEVIATIONS: f64 = 6.3;
@@ -46,9 +46,11 @@ pub fn period(stretches: &[HistogramSeries]) -> Option<Period> {
     let candidates = thresholds.into_iter().filter_map(|slow_ns| {
         let counts: Vec<Vec<u64>> = stretches.iter().map(|stretch| slow_counts(stretch, slow_ns)).collect();
         let slow = counts.iter().flatten().sum();
-        let intervals = counts.iter().flatten().filter(|&&count| count > 0).count() as f64;
         let rates: Vec<Vec<f64>> = counts.iter().map(|counts| smoothed(counts)).collect();
-        let recurs = |&(_, correlation): &(usize, f64)| correlation * intervals >= FEWEST;
+        let recurs = |&(lag, correlation): &(usize, f64)| {
+            let runs: usize = counts.iter().map(|counts| runs(counts, lag / 4)).sum();
+            correlation * runs as f64 >= FEWEST
+        };
         let (lag, correlation) = recurrence(&rates).filter(recurs)?;
         Some(Period { period_ns: lag as u64 * width_ns, correlation, slow_ns, slow })
     });
@@ -66,6 +68,14 @@ fn slow_counts(series: &HistogramSeries, slow_ns: u64) -> Vec<u64> {
         buckets.filter(|&(index, ..)| grid.lower(index) > slow_ns).map(|(_, count, _)| count).sum()
     };
     (first..=last).map(slow).collect()
+}
+
+/// How many runs of slow events there are; intervals without any longer than `gap` divide them. A stall is one of them, however
+/// long.
+fn runs(counts: &[u64], gap: usize) -> usize {
+    let slow: Vec<usize> = (0..counts.len()).filter(|&at| counts[at] > 0).collect();
+    let apart = slow.windows(2).filter(|pair| pair[1] - pair[0] > gap + 1).count();
+    apart + usize::from(!slow.is_empty())
 }
 
 /// Logarithms over three intervals, weighted 1, 2, 1.
@@ -174,6 +184,9 @@ mod tests {
     fn one_long_stall_does_not_recur() {
         let mut random = Random(7);
         let moments: Vec<f64> = (0..40).map(|at| 200.0 + f64::from(at) / 4.0).collect();
+        assert_eq!(period(&[stretch(&mut random, 600, &moments)]), None);
+        // Nor do three of them, which may lie anywhere.
+        let moments: Vec<f64> = (0..120).map(|at| f64::from(60 + 180 * (at / 40)) + f64::from(at % 40) / 4.0).collect();
         assert_eq!(period(&[stretch(&mut random, 600, &moments)]), None);
         assert_eq!(period(&[]), None);
         assert_eq!(period(&[stretch(&mut random, 1, &[])]), None);

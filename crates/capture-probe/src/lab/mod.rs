@@ -165,6 +165,8 @@ impl Experiment {
             depth,
             threads: self.threads,
             duration: Some(self.turn),
+            // On a full disk every further request would fail too, as fast as possible.
+            stop_on_error: true,
             job: Some(self.job(load)),
             seed: SEED,
             ..Probe::new(directory)

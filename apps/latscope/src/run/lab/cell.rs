@@ -129,7 +129,7 @@ impl Cell {
             [] => "no requests".into(),
             [mode] => format!("one mode {}", told(mode)),
             modes => {
-                let each = modes.iter().map(|mode| format!("{:.3} % {}", 100.0 * mode.share, told(mode)));
+                let each = modes.iter().map(|mode| format!("{:.1} % {}", 100.0 * mode.share, told(mode)));
                 let each: Vec<String> = each.collect();
                 format!("{} modes: {}", modes.len(), each.join(", "))
             }
