@@ -29,7 +29,7 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
         let mut context = Context::merged(&contexts);
         // The turns lie beside each other, at times that never were.
         context.span_ns = None;
-        context.clock = latscope_event::Clock::unanchored("since the beginning of each");
+        context.clock = latscope_event::Clock::unanchored("relative");
         context.source = format!("latscope lab {}", plan.lab.name);
         let options = HeatmapOptions {
             title: Some(format!("{}: latency of each experiment in each directory", plan.lab.name)),
