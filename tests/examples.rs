@@ -25,6 +25,7 @@ fn furnish(folder: &Path) {
     let write = |name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).expect(name);
     write("perf.data", &unpacked("perf_data/block_mixed.data.zst"));
     write("out.txt.gz", &std::fs::read(testdata("perf_script/story_2s.txt.gz")).expect("the trace is there"));
+    write("jhiccup.hlog", &std::fs::read(testdata("hlog/jhiccup_v2.hlog")).expect("the log is there"));
     write("out.lat_us", &unpacked("two_columns/out.lat_us.gz"));
     for (packed, name) in [("compare/volA.txt", "gp2.txt"), ("compare/volB.txt", "gp3.txt")] {
         write(name, &unpacked(packed));

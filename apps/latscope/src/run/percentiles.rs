@@ -43,8 +43,8 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         Some(options) => {
             let chart = latscope_view_report::percentiles(&series, &contexts, options);
             let chart = chart.map_err(|error| Failure::Usage(error.to_string()))?;
-            output::text(plan.output.as_deref(), &chart)?;
             let mut printer = Printer::new(plan, Context::merged(&contexts).clock.to_unix_ns, options_of(plan))?;
+            printer.write(&chart)?;
             printer.watch(&series);
             printer
         }
@@ -221,6 +221,10 @@ impl Printer<'_> {
                 self.table.lines(series, columns).iter().for_each(|line| line.encode(&mut text));
             }
         }
+        self.write(&text)
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), Failure> {
         self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))
     }
 }

@@ -14,7 +14,7 @@ mod write;
 use crate::input::Input;
 use crate::scan::decimal_seconds;
 use crate::text_rows::{Lines, NoRows};
-use crate::{Detected, Error, SeriesHeader, SeriesRow};
+use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};
 use latscope_event::{Clock, Context};
 pub use write::write_hlog;
 
@@ -45,6 +45,8 @@ pub struct Hlog<'a> {
     /// What times count from, since the Unix epoch.
     base_ns: u64,
     rows: u64,
+    /// There was a line of its head: a log without rows is one of nothing.
+    says_so: bool,
     /// As how many an event counts.
     per_event: u64,
     is_over: bool,
@@ -84,6 +86,7 @@ impl<'a> Hlog<'a> {
             lines: Lines::new(input),
             base_ns: base_ns.unwrap_or(0),
             rows: 0,
+            says_so: false,
             per_event: 1,
             is_over: false,
         }
@@ -110,6 +113,7 @@ impl<'a> Hlog<'a> {
         while let Some((number, line)) = self.lines.next()? {
             let text = line.map(<[u8]>::trim_ascii);
             if text.is_ok_and(|text| text.starts_with(b"#") || text.starts_with(LEGEND)) {
+                self.says_so = true;
                 continue;
             }
             match text.and_then(|text| series_row(text, self.base_ns, self.per_event)) {
@@ -123,6 +127,10 @@ impl<'a> Hlog<'a> {
             }
         }
         self.no_rows.finish(&mut self.context, self.rows)?;
+        if self.rows == 0 && !self.says_so {
+            let sentence = "There is no row of an HdrHistogram log: start, length, maximum, histogram.";
+            return Err(Error::new(self.lines.name(), Place::File, sentence));
+        }
         Ok(None)
     }
 }
