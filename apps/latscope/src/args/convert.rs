@@ -8,7 +8,7 @@ Examples:
   latscope convert -r run.lat -w run.parquet
   latscope convert -r perf.data -w slow.csv 'lat > 10ms'
   latscope convert -r run.lat -w run-1s.parquet --series -i 1s --by device
-  latscope convert -r run_clat_hist.1.log.vm1 -w run.hlog -i 1s --by kind  # for HdrHistogram's tools";
+  latscope convert -r run_clat_hist.1.log.vm1 -w run.hlog -i 1s --by kind";
 
 /// Change format; the ending of the file to write says which: .lat, .parquet, .csv, .jsonl, .hlog.
 #[derive(Args, Debug)]
