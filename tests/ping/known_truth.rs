@@ -20,10 +20,9 @@ fn minimum_and_median_are_those_of_the_file() {
     let Some(_alone) = alone() else { return };
     for (delay, ns, count) in [("100us", 100_000, "2000"), ("1ms", 1_000_000, "600"), ("5ms", 5_000_000, "200")] {
         let disk = Disk::new(&["--read", delay]);
-        // Real-time, since other programs run beside this; but the server of the file waits for a CPU like anybody, which
-        // makes whole rounds slower, and none faster.
+        // The server of the file waits for a CPU like anybody, which makes whole rounds slower, and none faster.
         let round = || {
-            let found = measured(&["--rt", "-C", "-i", "0", "-c", count, disk.file().to_str().unwrap()]);
+            let found = measured(&["-C", "-i", "0", "-c", count, disk.file().to_str().unwrap()]);
             (found["min"].as_u64().unwrap(), found["p50"].as_u64().unwrap())
         };
         let most = ns + ns / 10 + 60_000;
