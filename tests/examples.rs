@@ -52,7 +52,9 @@ fn furnish(folder: &Path) {
         names.iter().for_each(|name| write(name, &unpacked(packed)));
     }
     latscope(&["convert", "-r", data.to_str().expect("UTF-8"), "-w", run.to_str().expect("UTF-8")]).success();
-    std::fs::copy(run, folder.join("today.lat")).expect("a copy");
+    for name in ["today.lat", "yesterday.lat"] {
+        std::fs::copy(&run, folder.join(name)).expect("a copy");
+    }
 }
 
 /// Whether a command captures: it reads no file.
