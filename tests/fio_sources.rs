@@ -57,6 +57,22 @@ fn the_order_of_files_and_the_number_of_processors_change_nothing() {
     assert!(places.is_sorted() && places[0].is_some(), "{by_job}");
 }
 
+/// As a shell expands `-r run/*.log`.
+#[test]
+fn files_behind_the_first_one_are_read_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = jobs(folder.path());
+    let names: Vec<&str> = jobs.iter().map(|job| job.to_str().unwrap()).collect();
+    for filter in [&[][..], &["kind = write"], &["kind", "=", "write"]] {
+        let each = [&reading(&["summary", "--json"], &jobs)[..], filter].concat();
+        let glob = [&["summary", "--json", "-r"], &names[..], filter].concat();
+        let expected = latscope(&each).success();
+        assert_eq!(latscope(&glob).success(), expected);
+    }
+    let said = latscope(&["summary", "-r", names[0], "no-such-file.log"]).failure(2);
+    assert!(said.contains("no-such-file.log"), "{said}");
+}
+
 #[test]
 fn the_first_file_that_fails_is_told() {
     let folder = tempfile::tempdir().unwrap();

@@ -196,22 +196,24 @@ pub enum Target {
 ///
 /// # Errors
 /// [`Failure::Usage`] when it makes no sense, [`Failure::Input`] when it asks for what this version cannot do.
-pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
-    let input = match &typed.verb {
-        Verb::Heatmap(typed) => &typed.input,
-        Verb::Spectrogram(typed) => &typed.input,
-        Verb::Histogram(typed) => &typed.input,
-        Verb::Summary(typed) => &typed.input,
-        Verb::Events(typed) => &typed.input,
-        Verb::Percentiles(typed) => &typed.input,
+pub fn plan(mut typed: Arguments) -> Result<Plan, Failure> {
+    let input = match &mut typed.verb {
+        Verb::Heatmap(typed) => &mut typed.input,
+        Verb::Spectrogram(typed) => &mut typed.input,
+        Verb::Histogram(typed) => &mut typed.input,
+        Verb::Summary(typed) => &mut typed.input,
+        Verb::Events(typed) => &mut typed.input,
+        Verb::Percentiles(typed) => &mut typed.input,
         Verb::Record(_) => return record(typed),
         Verb::Ping(typed) => return ping::plan(&typed.words),
         Verb::Lab(_) => return lab::plan(typed),
         Verb::Compare(_) => return compare(typed),
-        Verb::Convert(typed) => &typed.input,
+        Verb::Convert(typed) => &mut typed.input,
         Verb::Fields(typed) => return Ok(Plan::Fields { json: typed.json }),
         Verb::Formats(typed) => return Ok(Plan::Formats { json: typed.json }),
     };
+    input.take_files();
+    let input = &*input;
     if input.explain_filter {
         return Ok(Plan::Explain(
             filter(&input.filter, input.source.filter(|_| !input.read.is_empty()))?

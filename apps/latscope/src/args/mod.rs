@@ -28,7 +28,7 @@ pub use spectrogram::{Color, Orient, Palette, Spectrogram};
 pub use summary::Summary;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Makes I/O latency visible: heat maps, spectrograms, histograms and outliers from traces.
 ///
@@ -92,8 +92,8 @@ pub struct Json {
 /// What every view takes.
 #[derive(Args, Debug)]
 pub struct Input {
-    /// Read this file; may be given more than once; - is standard input. gzip and zstd are seen through. Without it the
-    /// view is live
+    /// Read this file; may be given more than once, or as -r *.log; - is standard input. gzip and zstd are seen through.
+    /// Without it the view is live
     #[arg(short = 'r', long = "read", value_name = "FILE", help_heading = "Input")]
     pub read: Vec<PathBuf>,
     /// Live: what to capture (block when not given). Of files: which events. Block requests, system calls that do I/O,
@@ -135,6 +135,19 @@ pub struct Input {
     /// Which events to show, e.g. lat > 1ms and kind = write (quote < > ! and brackets for the shell; see docs/filter.md)
     #[arg(value_name = "FILTER", help_heading = "Input")]
     pub filter: Vec<String>,
+}
+
+impl Input {
+    /// `-r run/*.log` comes from the shell as one file behind `-r` and the others as words: those in front that are files
+    /// that are there, and no names of fields, are read too.
+    pub fn take_files(&mut self) {
+        if self.read.is_empty() {
+            return;
+        }
+        let is_file = |word: &String| Path::new(word).exists() && latscope_event::Field::from_name(word).is_none();
+        let files = self.filter.iter().take_while(|word| is_file(word)).count();
+        self.read.extend(self.filter.drain(..files).map(PathBuf::from));
+    }
 }
 
 /// What a view over time takes.
