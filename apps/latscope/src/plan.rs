@@ -1,9 +1,13 @@
 //! What was typed means this: plain values, comparable in tests. Nothing is opened here.
 
+mod compare;
 mod lab;
+mod percentiles;
 mod ping;
 
+pub use compare::Compare;
 pub use lab::Lab;
+pub use percentiles::{Percentiles, percentile_list};
 pub use ping::{Ping, PingShow, ioping};
 
 use crate::Failure;
@@ -12,10 +16,8 @@ use latscope_capture_bpf::{Sample, Source};
 use latscope_capture_file::{FioColumns, Format, TwoColumns};
 use latscope_event::{Field, FieldSet, FieldType, parse_duration, parse_size};
 use latscope_filter::Filter;
-use latscope_histogram::Rule;
-use latscope_series::compare::{CompareOptions, Limit};
-use latscope_series::{Interval, Quantity, Threshold, Weight};
-use latscope_view_report::{ComparePicture, PercentilesOptions, Theme};
+use latscope_series::{Interval, Quantity, Weight};
+use latscope_view_report::Theme;
 use std::path::{Path, PathBuf};
 
 /// What to do.
@@ -111,39 +113,6 @@ pub struct Summary {
     pub output: Option<PathBuf>,
 }
 
-/// Plan of `percentiles`.
-#[derive(Debug, PartialEq)]
-pub struct Percentiles {
-    pub folding: Folding,
-    /// From 0 to 100.
-    pub percentiles: Vec<f64>,
-    pub rule: Rule,
-    /// From the events themselves, not from buckets.
-    pub exact: bool,
-    /// Intervals are joined until each percentile has so many events that it is within this part of its value.
-    pub accuracy: Option<f64>,
-    /// A line over all groups beside those of the groups.
-    pub all: bool,
-    pub fail_if: Option<Threshold>,
-    pub shape: Shape,
-    pub output: Option<PathBuf>,
-    /// An SVG chart instead of a table.
-    pub chart: Option<PercentilesOptions>,
-}
-
-/// Plan of `compare`.
-#[derive(Debug, PartialEq)]
-pub struct Compare {
-    /// Name and files of each side.
-    pub sides: Vec<(String, Reading)>,
-    pub options: CompareOptions,
-    pub limit: Option<Limit>,
-    pub shape: Shape,
-    pub output: Option<PathBuf>,
-    /// The picture, beside the table.
-    pub chart: Option<ComparePicture>,
-}
-
 /// Plan of `record`.
 #[derive(Debug, PartialEq)]
 pub struct Recording {
@@ -207,7 +176,7 @@ pub fn plan(mut typed: Arguments) -> Result<Plan, Failure> {
         Verb::Record(_) => return record(typed),
         Verb::Ping(typed) => return ping::plan(&typed.words),
         Verb::Lab(_) => return lab::plan(typed),
-        Verb::Compare(_) => return compare(typed),
+        Verb::Compare(_) => return compare::plan(typed),
         Verb::Convert(typed) => &mut typed.input,
         Verb::Fields(typed) => return Ok(Plan::Fields { json: typed.json }),
         Verb::Formats(typed) => return Ok(Plan::Formats { json: typed.json }),
@@ -227,7 +196,7 @@ pub fn plan(mut typed: Arguments) -> Result<Plan, Failure> {
         Verb::Histogram(typed) => Plan::Histogram(reading, folding(&typed.fold, &typed.input)?, typed),
         Verb::Summary(typed) => Plan::Summary(reading, summary(typed)?),
         Verb::Events(typed) => Plan::Events(reading, events(typed)?),
-        Verb::Percentiles(typed) => Plan::Percentiles(reading, percentiles(typed)?),
+        Verb::Percentiles(typed) => Plan::Percentiles(reading, percentiles::plan(typed)?),
         Verb::Convert(typed) => Plan::Convert(reading, conversion(typed)?),
         _ => unreachable!("planned above"),
     })
@@ -235,7 +204,16 @@ pub fn plan(mut typed: Arguments) -> Result<Plan, Failure> {
 
 fn reading(input: &args::Input) -> Result<Reading, Failure> {
     let live = if input.read.is_empty() { Some(live(input.source, &input.live)?) } else { None };
-    let format = match &input.format {
+    let typed = &input.files;
+    let of_files = [
+        ("--correct-omission", typed.correct_omission.is_some()),
+        ("--log-columns", typed.log_columns.is_some()),
+        ("--lenient", typed.lenient),
+    ];
+    if let Some((option, _)) = of_files.iter().find(|(_, given)| *given && live.is_some()) {
+        return Err(Failure::Usage(format!("{option} is about files; say which with -r.")));
+    }
+    let format = match &typed.format {
         None => None,
         Some(name) => Some(Format::ALL.iter().copied().find(|format| format.name() == name).ok_or_else(|| {
             let known: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
@@ -249,10 +227,10 @@ fn reading(input: &args::Input) -> Result<Reading, Failure> {
             .ok_or_else(|| Failure::Usage(format!("{name} is not a unit of time; use s, ms, us or ns."))),
     };
     let two_columns = TwoColumns {
-        time_unit_ns: unit(&input.units_time)?.unwrap_or(TwoColumns::default().time_unit_ns),
-        latency_unit_ns: unit(&input.units_latency)?,
+        time_unit_ns: unit(&typed.units_time)?.unwrap_or(TwoColumns::default().time_unit_ns),
+        latency_unit_ns: unit(&typed.units_latency)?,
     };
-    let fio_columns = input.log_columns.as_deref().map(fio_columns).transpose()?;
+    let fio_columns = typed.log_columns.as_deref().map(fio_columns).transpose()?;
     Ok(Reading {
         files: files(&input.read, format)?,
         live,
@@ -261,10 +239,10 @@ fn reading(input: &args::Input) -> Result<Reading, Failure> {
         all_syscalls: input.source == Some(args::Source::Syscall),
         two_columns,
         fio_columns,
-        lenient: input.lenient,
-        from_queue: input.latency == args::Latency::Request,
+        lenient: typed.lenient,
+        from_queue: typed.latency == args::Latency::Request,
         offsets: input.offsets.clone(),
-        omitted_every_ns: duration("--correct-omission", &input.correct_omission)?,
+        omitted_every_ns: duration("--correct-omission", &typed.correct_omission)?,
         filter: filter(&input.filter, input.source.filter(|_| !input.read.is_empty()))?,
     })
 }
@@ -380,7 +358,7 @@ pub fn filter(words: &[String], source: Option<args::Source>) -> Result<Option<F
 fn folding(typed: &args::Fold, input: &args::Input) -> Result<Folding, Failure> {
     let quantity = quantity(typed.quantity);
     // trace2heatmap's --maxlat is a bare number in the unit of the file.
-    let unit = input.units_latency.as_ref().or(input.units_time.as_ref()).filter(|_| !quantity.is_bytes());
+    let unit = input.files.units_latency.as_ref().or(input.files.units_time.as_ref()).filter(|_| !quantity.is_bytes());
     let bound = |name: &str, text: &Option<String>| match text {
         None => Ok(None),
         Some(text) if unit.is_some() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -424,8 +402,6 @@ fn quantity(typed: args::Quantity) -> Quantity {
 
 /// Instead of an interval: find out which.
 const AUTO: &str = "auto";
-/// What `-i auto` is content with.
-const ACCURACY: f64 = 0.1;
 
 fn interval(typed: &Option<String>) -> Result<Option<u64>, Failure> {
     let Some(text) = typed.as_ref().filter(|text| *text != AUTO) else { return Ok(None) };
@@ -452,8 +428,8 @@ fn fields(option: &str, names: &[String]) -> Result<Vec<Field>, Failure> {
     names.iter().map(field).collect()
 }
 
-fn shape(csv: bool, json: bool) -> Shape {
-    match (csv, json) {
+fn shape(typed: args::Table) -> Shape {
+    match (typed.csv, typed.json) {
         (true, _) => Shape::Csv,
         (_, true) => Shape::Json,
         _ => Shape::Text,
@@ -480,125 +456,7 @@ fn summary(typed: args::Summary) -> Result<Summary, Failure> {
         max: None,
         share: false,
     };
-    Ok(Summary {
-        folding,
-        by_default,
-        over_ns,
-        sort: typed.sort,
-        shape: shape(typed.csv, typed.json),
-        output: typed.output,
-    })
-}
-
-fn percentiles(typed: args::Percentiles) -> Result<Percentiles, Failure> {
-    let mut folding = folding(&typed.fold, &typed.input)?;
-    // Live, an interval that has passed must not change any more.
-    folding.share = !typed.no_weight && !typed.input.read.is_empty() && folding.quantity == Quantity::Latency;
-    let percentiles = percentile_list("--p", &typed.percentiles)?;
-    let fail_if = typed.fail_if.as_deref().map(Threshold::parse).transpose();
-    let fail_if = fail_if.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
-    let accuracy = accuracy(&typed)?;
-    let rule = match typed.percentile_rule {
-        args::PercentileRule::Linear => Rule::Interpolated,
-        args::PercentileRule::Fio => Rule::Fio,
-    };
-    let mut chart = None;
-    if is_svg(&typed.output) {
-        if typed.csv || typed.json {
-            return Err(Failure::Usage("--csv and --json are no pictures; end the name in .csv or .json.".into()));
-        }
-        if typed.exact || typed.all || typed.accuracy.is_some() || rule != Rule::default() {
-            let message =
-                "--exact, --all, --accuracy and --percentile-rule are for tables; leave them out, or -o x.svg.";
-            return Err(Failure::Usage(message.into()));
-        }
-        chart = Some(PercentilesOptions {
-            title: typed.look.title,
-            width: typed.look.width,
-            min: folding.min,
-            max: folding.max,
-            theme: theme(typed.look.dark),
-            percentiles: percentiles.iter().map(|percentile| percentile / 100.0).collect(),
-            level: fail_if.clone(),
-            filter: (!typed.input.filter.is_empty()).then(|| typed.input.filter.join(" ")),
-            ..PercentilesOptions::default()
-        });
-    }
-    let (exact, all, shape) = (typed.exact, typed.all, shape(typed.csv, typed.json));
-    Ok(Percentiles { folding, percentiles, rule, exact, accuracy, all, fail_if, shape, output: typed.output, chart })
-}
-
-/// How accurate the percentiles have to be, where that chooses the intervals.
-fn accuracy(typed: &args::Percentiles) -> Result<Option<f64>, Failure> {
-    let is_auto = typed.fold.interval.as_deref().map(|interval| interval == AUTO);
-    let Some(text) = &typed.accuracy else {
-        if is_auto == Some(true) && typed.input.read.is_empty() {
-            return Err(Failure::Usage("-i auto looks at the whole trace; live, say how long: -i 1s.".into()));
-        }
-        return Ok(is_auto.filter(|&auto| auto).map(|_| ACCURACY));
-    };
-    if is_auto == Some(false) {
-        return Err(Failure::Usage("--accuracy chooses the intervals, and -i does too; give -i auto with it.".into()));
-    }
-    let part = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse().map(|percent: f64| percent / 100.0),
-        None => text.trim().parse(),
-    };
-    let part = part.ok().filter(|part| (0.001..=1.0).contains(part));
-    let message = || Failure::Usage(format!("--accuracy {text} is no part from 0.1% to 100%; write for instance 10%."));
-    part.ok_or_else(message).map(Some)
-}
-
-fn compare(typed: Arguments) -> Result<Plan, Failure> {
-    let Verb::Compare(typed) = typed.verb else { unreachable!("planned for compare only") };
-    let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    let mut names: Vec<String> = typed.traces.iter().map(name).collect();
-    if (1..names.len()).any(|at| names[..at].contains(&names[at])) {
-        names = typed.traces.iter().map(|path| path.display().to_string()).collect();
-    }
-    if !typed.names.is_empty() {
-        if typed.names.len() != names.len() {
-            return Err(Failure::Usage(format!("--names takes a name for each of the {} traces.", names.len())));
-        }
-        names = typed.names;
-    }
-    let side = |path: &PathBuf| {
-        reading(&args::Input {
-            read: vec![path.clone()],
-            source: None,
-            format: typed.format.clone(),
-            latency: typed.latency,
-            units_time: typed.units_time.clone(),
-            units_latency: typed.units_latency.clone(),
-            offsets: None,
-            correct_omission: typed.correct_omission.clone(),
-            log_columns: None,
-            lenient: false,
-            live: args::Live::default(),
-            explain_filter: false,
-            filter: typed.filter.iter().cloned().collect(),
-        })
-    };
-    let readings: Vec<Reading> = typed.traces.iter().map(side).collect::<Result<_, _>>()?;
-    let limit = typed.fail_if.as_deref().map(Limit::parse).transpose();
-    let limit = limit.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
-    let mut quantiles: Vec<f64> = percentile_list("--p", &typed.percentiles)?.iter().map(|p| p / 100.0).collect();
-    // A limit on a percentile that nobody looks at could never be exceeded.
-    quantiles.extend(limit.iter().flat_map(Limit::quantiles));
-    let chart = is_svg(&typed.output).then(|| ComparePicture {
-        title: typed.look.title,
-        width: typed.look.width,
-        theme: theme(typed.look.dark),
-        filter: typed.filter.clone(),
-    });
-    Ok(Plan::Compare(Compare {
-        sides: names.into_iter().zip(readings).collect(),
-        options: CompareOptions { quantiles, rounds: typed.rounds, seed: typed.seed, ..CompareOptions::default() },
-        limit,
-        shape: shape(typed.csv, typed.json),
-        output: typed.output,
-        chart,
-    }))
+    Ok(Summary { folding, by_default, over_ns, sort: typed.sort, shape: shape(typed.table), output: typed.output })
 }
 
 /// Whether a picture is asked for.
@@ -610,32 +468,9 @@ fn theme(dark: bool) -> Theme {
     if dark { Theme::Dark } else { Theme::Light }
 }
 
-/// `50,99,p99.9` as numbers from 0 to 100; `50..53` is 50, 51, 52, 53.
-pub fn percentile_list(option: &str, text: &str) -> Result<Vec<f64>, Failure> {
-    let one = |word: &str| {
-        let number = word.trim().trim_start_matches('p').parse::<f64>().ok();
-        number.filter(|number| (0.0..=100.0).contains(number)).ok_or_else(|| {
-            Failure::Usage(format!("{option}: {word} is not a percentile; write for instance 50,99,99.9."))
-        })
-    };
-    let mut list = Vec::new();
-    for word in text.split(',') {
-        let Some((from, to)) = word.split_once("..") else {
-            list.push(one(word)?);
-            continue;
-        };
-        let (from, to) = (one(from)?, one(to)?);
-        if from > to {
-            return Err(Failure::Usage(format!("{option}: {word} goes down; write the smaller percentile first.")));
-        }
-        list.extend((0..=100).map(|step| from + f64::from(step)).take_while(|&percentile| percentile <= to));
-    }
-    Ok(list)
-}
-
 fn events(typed: args::Events) -> Result<Events, Failure> {
     let columns = if typed.columns.is_empty() { None } else { Some(fields("--columns", &typed.columns)?) };
-    Ok(Events { columns, top: typed.top, sort: typed.sort, shape: shape(typed.csv, typed.json), output: typed.output })
+    Ok(Events { columns, top: typed.top, sort: typed.sort, shape: shape(typed.table), output: typed.output })
 }
 
 fn conversion(typed: args::Convert) -> Result<Conversion, Failure> {

@@ -6,6 +6,7 @@
 
 mod clock;
 #[cfg(test)]
+#[path = "loader/in_c_tests.rs"]
 pub mod in_c;
 mod log;
 mod ring;

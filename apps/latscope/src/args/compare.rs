@@ -1,4 +1,4 @@
-use super::{Latency, Look};
+use super::{Files, Look, Table};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -34,30 +34,13 @@ pub struct Compare {
     /// Another seed gives slightly other intervals; the same seed the same
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Comma separated values, base units
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
-    /// JSON, base units
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub table: Table,
     /// Write to this file instead of standard output; if its name ends in .svg: the picture, beside the table
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Format of the files, when it should not be found out from the content (latscope formats lists them)
-    #[arg(long, value_name = "NAME", help_heading = "Input")]
-    pub format: Option<String>,
-    /// Latency of block requests: from the last issue to the device, or from when the request began to wait
-    #[arg(long, value_enum, default_value = "device", help_heading = "Input")]
-    pub latency: Latency,
-    /// Unit of the time column of two-column files: s, ms, us, ns
-    #[arg(long = "unitstime", visible_alias = "time-unit", value_name = "UNIT", help_heading = "Input")]
-    pub units_time: Option<String>,
-    /// Unit of the latency column of two-column files; that of the time column when not given
-    #[arg(long = "unitslat", visible_alias = "latency-unit", value_name = "UNIT", help_heading = "Input")]
-    pub units_latency: Option<String>,
-    /// Put back the requests that ioping, or latscope ping without --rate, left out while it waited for one
-    #[arg(long, value_name = "INTERVAL", help_heading = "Input")]
-    pub correct_omission: Option<String>,
+    #[command(flatten)]
+    pub files: Files,
     #[command(flatten)]
     pub look: Look,
 }

@@ -1,4 +1,4 @@
-use super::Input;
+use super::{Input, Table};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -23,12 +23,8 @@ pub struct Events {
     /// Order; without it events come as they completed. Needs memory for all of them
     #[arg(long, value_enum, value_name = "ORDER")]
     pub sort: Option<Sort>,
-    /// Comma separated values, base units
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
-    /// A JSON object per line, base units
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub table: Table,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

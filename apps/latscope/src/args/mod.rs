@@ -89,17 +89,9 @@ pub struct Json {
     pub json: bool,
 }
 
-/// What every view takes.
-#[derive(Args, Debug)]
-pub struct Input {
-    /// Read this file; may be given more than once, or as -r *.log; - is standard input. gzip and zstd are seen through.
-    /// Without it the view is live
-    #[arg(short = 'r', long = "read", value_name = "FILE", help_heading = "Input")]
-    pub read: Vec<PathBuf>,
-    /// Live: what to capture (block when not given). Of files: which events. Block requests, system calls that do I/O,
-    /// or all system calls
-    #[arg(short, long, value_enum, help_heading = "Input")]
-    pub source: Option<Source>,
+/// How files are to be read.
+#[derive(Args, Clone, Debug)]
+pub struct Files {
     /// Format of the files, when it should not be found out from the content (latscope formats lists them)
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     pub format: Option<String>,
@@ -112,21 +104,47 @@ pub struct Input {
     /// Unit of the latency column of two-column files; that of the time column when not given
     #[arg(long = "unitslat", visible_aliases = ["unitslabel", "unitslatency", "latency-unit"], value_name = "UNIT", help_heading = "Input")]
     pub units_latency: Option<String>,
+    /// Put back the requests that a generator which makes one every so often, and waits for each, left out while it waited:
+    /// for ioping, and latscope ping without --rate
+    #[arg(long, value_name = "INTERVAL", help_heading = "Input")]
+    pub correct_omission: Option<String>,
+    /// Columns of logs of fio, where they cannot be inferred: time,value,max,direction,size,offset,priority,issue in this
+    /// order, without those of max, offset, priority and issue that are not there
+    #[arg(long, value_name = "NAMES", help_heading = "Input")]
+    pub log_columns: Option<String>,
+    /// Skip and count rows of logs of fio and smallfile that are none, instead of stopping at the first
+    #[arg(long, help_heading = "Input")]
+    pub lenient: bool,
+}
+
+/// A table as other programs want it.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Table {
+    /// Comma separated values, base units
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// JSON, base units; events and percentiles an object to the line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What every view takes.
+#[derive(Args, Debug)]
+pub struct Input {
+    /// Read this file; may be given more than once, or as -r *.log; - is standard input. gzip and zstd are seen through.
+    /// Without it the view is live
+    #[arg(short = 'r', long = "read", value_name = "FILE", help_heading = "Input")]
+    pub read: Vec<PathBuf>,
+    /// Live: what to capture (block when not given). Of files: which events. Block requests, system calls that do I/O,
+    /// or all system calls
+    #[arg(short, long, value_enum, help_heading = "Input")]
+    pub source: Option<Source>,
+    #[command(flatten)]
+    pub files: Files,
     /// By how much to move the times of each host: lines of "host milliseconds" or "host:job milliseconds". Else fio's logs
     /// are laid on one clock by the job_start of the JSON beside them
     #[arg(long, value_name = "FILE", requires = "read", help_heading = "Input")]
     pub offsets: Option<PathBuf>,
-    /// Put back the requests that a generator which makes one every so often, and waits for each, left out while it waited:
-    /// for ioping, and latscope ping without --rate
-    #[arg(long, value_name = "INTERVAL", help_heading = "Input", requires = "read")]
-    pub correct_omission: Option<String>,
-    /// Columns of logs of fio, where they cannot be inferred: time,value,max,direction,size,offset,priority,issue in this
-    /// order, without those of max, offset, priority and issue that are not there
-    #[arg(long, value_name = "NAMES", requires = "read", help_heading = "Input")]
-    pub log_columns: Option<String>,
-    /// Skip and count rows of logs of fio and smallfile that are none, instead of stopping at the first
-    #[arg(long, requires = "read", help_heading = "Input")]
-    pub lenient: bool,
     #[command(flatten)]
     pub live: Live,
     /// Print how the filter was understood, and stop

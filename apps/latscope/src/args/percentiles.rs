@@ -1,4 +1,4 @@
-use super::{Fold, Input, Look};
+use super::{Fold, Input, Look, Table};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -43,12 +43,8 @@ pub struct Percentiles {
     /// End with status 1 if this holds in any interval and group, e.g. 'p95 > 1s or p99 > 5s for 3 intervals'
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Option<String>,
-    /// Comma separated values, base units
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
-    /// A JSON object per line, base units
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub table: Table,
     /// Write to this file instead of standard output; a line chart if its name ends in .svg
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

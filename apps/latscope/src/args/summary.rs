@@ -1,4 +1,4 @@
-use super::{Input, Quantity};
+use super::{Input, Quantity, Table};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -27,12 +27,8 @@ pub struct Summary {
     /// Sort by this column, largest first
     #[arg(long, value_name = "COLUMN", default_value = "share")]
     pub sort: String,
-    /// Comma separated values, base units
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
-    /// JSON, base units
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub table: Table,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -16,11 +16,18 @@ pub fn events(input: &args::Input, filter: &str) -> String {
     };
     let name = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_string());
     option("-s", name(input.source.and_then(|source| source.to_possible_value())));
-    option("--format", input.format.clone());
-    option("--unitstime", input.units_time.clone());
-    option("--unitslat", input.units_latency.clone());
-    let latency = (input.latency == args::Latency::Request).then_some(input.latency);
+    let files = &input.files;
+    option("--format", files.format.clone());
+    option("--unitstime", files.units_time.clone());
+    option("--unitslat", files.units_latency.clone());
+    let latency = (files.latency == args::Latency::Request).then_some(files.latency);
     option("--latency", name(latency.and_then(|latency| latency.to_possible_value())));
+    option("--offsets", input.offsets.as_ref().map(|path| path.display().to_string()));
+    option("--correct-omission", files.correct_omission.clone());
+    option("--log-columns", files.log_columns.clone());
+    if files.lenient {
+        words.push("--lenient".into());
+    }
     words.push(quoted(filter));
     words.join(" ")
 }
@@ -52,12 +59,13 @@ mod tests {
 
     #[test]
     fn the_command_is_what_was_typed_with_the_filter() {
-        let typed = "latscope spectrogram -r a.txt -r it's.txt --latency request -s block kind = read";
+        let typed =
+            "latscope spectrogram -r a.txt -r it's.txt --latency request -s block --lenient --offsets o kind = read";
         let typed = args::Arguments::parse_from(typed.split(' '));
         let args::Verb::Spectrogram(typed) = typed.verb else { unreachable!() };
         assert_eq!(
             events(&typed.input, "lat > 1ms and comm = \"it's\""),
-            "latscope events -r a.txt -r 'it'\\''s.txt' -s block --latency request 'lat > 1ms and comm = \"it'\\''s\"'"
+            "latscope events -r a.txt -r 'it'\\''s.txt' -s block --latency request --offsets o --lenient 'lat > 1ms and comm = \"it'\\''s\"'"
         );
     }
 

@@ -6,7 +6,7 @@ use latscope_event::{
 };
 use latscope_filter::Filter;
 use latscope_series::{HistogramSeries, Quantity, Weight};
-use latscope_view_term::Spot;
+use latscope_view_term::{Spot, readout};
 
 /// The smallest spot that holds both; it stays in the strip of the first.
 pub fn union(a: Spot, b: Spot) -> Spot {
@@ -17,39 +17,6 @@ pub fn union(a: Spot, b: Spot) -> Spot {
         high: a.high.max(b.high),
         group: a.group,
     }
-}
-
-/// What is counted in a spot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Sum {
-    pub count: u64,
-    /// Bytes, where the series is weighted by them.
-    pub weight: u64,
-    /// Events of the same time and strip, whatever their value.
-    pub beside: u64,
-}
-
-/// Counts a spot.
-pub fn count(series: &HistogramSeries, spot: &Spot) -> Sum {
-    let width = series.width_ns() as i64;
-    let mut sum = Sum::default();
-    if spot.to_ns <= spot.from_ns {
-        return sum;
-    }
-    let intervals = spot.from_ns.div_euclid(width)..=(spot.to_ns - 1).div_euclid(width);
-    for (group, sparse) in series.slices().range(intervals).flat_map(|(_, slice)| &slice.groups) {
-        if spot.group.is_some_and(|wanted| wanted != *group) {
-            continue;
-        }
-        sum.beside += sparse.totals().count;
-        for (index, count, weight) in sparse.buckets() {
-            if (spot.low..=spot.high).contains(&sparse.grid().lower(index)) {
-                sum.count += count;
-                sum.weight = sum.weight.saturating_add(weight);
-            }
-        }
-    }
-    sum
 }
 
 /// A time, a value and a place, to write spots of a series with.
@@ -99,7 +66,7 @@ impl Words<'_> {
 
     /// How much is in a spot: `1,234 events, 2.4k/s, 12% of that time`.
     pub fn sum(&self, spot: &Spot) -> String {
-        let sum = count(self.series, spot);
+        let sum = readout(self.series, spot);
         let seconds = (spot.to_ns.saturating_sub(spot.from_ns)).max(1) as f64 / 1e9;
         let mut text = format!("{} {}", format_count(sum.count), if sum.count == 1 { "event" } else { "events" });
         if sum.count > 0 {

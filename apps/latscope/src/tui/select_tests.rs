@@ -51,7 +51,7 @@ fn the_filter_of_a_spot_selects_its_events() {
             context.cover(0);
             let mut mask = Mask::default();
             parsed(&text).unwrap().bind(context.time_zero()).unwrap().eval(&batch, &mut mask);
-            let sum = count(&series, &spot);
+            let sum = readout(&series, &spot);
             assert_eq!(mask.count() as u64, sum.count, "{text}");
             let bytes: u64 = mask.ones().map(|row| batch.u64s(Field::Size).unwrap()[row]).sum();
             assert_eq!(bytes, sum.weight, "{text}");

@@ -3,7 +3,7 @@
 use super::app::{App, Panel, Purpose};
 use super::keys;
 use latscope_event::{format_count, format_duration, format_duration_exact};
-use latscope_view_term::{Cell, Color, Drawn, Line, Look, Screen, screen};
+use latscope_view_term::{Cell, Color, Drawn, Line, Look, Screen, readout, screen};
 
 impl App {
     /// Draws the screen, and keeps where on it what is.
@@ -135,7 +135,7 @@ impl App {
                 lines.extend(folded(&format!("filter: {filter}"), columns));
                 match found {
                     None => {
-                        let sum = super::select::count(&self.series, spot);
+                        let sum = readout(&self.series, spot);
                         lines.push(Line::of(&format!("{} events, looking closer ...", format_count(sum.count))));
                     }
                     Some(Err(message)) => lines.extend(folded(message, columns)),

@@ -12,7 +12,7 @@ use crate::run::live::{needs_events, now_ns};
 use latscope_capture_bpf::fills;
 use latscope_event::{Anomaly, Context, Field, Severity, Tally, format_duration};
 use latscope_series::HistogramSeries;
-use latscope_view_term::Spot;
+use latscope_view_term::{Spot, readout};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -312,7 +312,7 @@ impl App {
                 live::folded(keys, &reading, &[field], &self.context).map_err(|failure| failure.to_string())?;
             digest.count = 0;
             for group in 0..series.groups().len() as u32 {
-                let sum = select::count(&series, &Spot { group: Some(group), ..*spot });
+                let sum = readout(&series, &Spot { group: Some(group), ..*spot });
                 digest.count += sum.count;
                 if sum.count > 0 {
                     digest.add_value(field, &series.group_name(group), sum.count);

@@ -54,7 +54,7 @@ impl Measure {
     }
 }
 
-pub(super) fn middle(grid: latscope_histogram::Grid, bucket: usize) -> f64 {
+fn middle(grid: latscope_histogram::Grid, bucket: usize) -> f64 {
     let (lower, upper) = (grid.lower(bucket), grid.upper(bucket));
     lower as f64 + (upper - lower) as f64 / 2.0
 }

@@ -85,7 +85,7 @@ proptest! {
         let (from, to) = (spots.iter().map(|spot| spot.from_ns).min().unwrap(), spots.iter().map(|s| s.to_ns).max().unwrap());
         spots.sort_by_key(|spot| (spot.from_ns, spot.low));
         spots.dedup();
-        let count: u64 = spots.iter().map(|spot| readout(&series, &look, spot).count).sum();
+        let count: u64 = spots.iter().map(|spot| readout(&series, spot).count).sum();
         let expected = events.iter().filter(|event| (from..to).contains(&event.0)).count() as u64;
         prop_assert_eq!(count, expected);
     }

@@ -1,0 +1,115 @@
+//! What the words of `percentiles` mean.
+
+use super::{AUTO, Folding, Shape, folding, is_svg, shape, theme};
+use crate::Failure;
+use crate::args;
+use latscope_histogram::Rule;
+use latscope_series::{Quantity, Threshold};
+use latscope_view_report::PercentilesOptions;
+use std::path::PathBuf;
+
+/// What `-i auto` is content with.
+const ACCURACY: f64 = 0.1;
+
+/// Plan of `percentiles`.
+#[derive(Debug, PartialEq)]
+pub struct Percentiles {
+    pub folding: Folding,
+    /// From 0 to 100.
+    pub percentiles: Vec<f64>,
+    pub rule: Rule,
+    /// From the events themselves, not from buckets.
+    pub exact: bool,
+    /// Intervals are joined until each percentile has so many events that it is within this part of its value.
+    pub accuracy: Option<f64>,
+    /// A line over all groups beside those of the groups.
+    pub all: bool,
+    pub fail_if: Option<Threshold>,
+    pub shape: Shape,
+    pub output: Option<PathBuf>,
+    /// An SVG chart instead of a table.
+    pub chart: Option<PercentilesOptions>,
+}
+
+/// Plans `percentiles`.
+pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
+    let mut folding = folding(&typed.fold, &typed.input)?;
+    // Live, an interval that has passed must not change any more.
+    folding.share = !typed.no_weight && !typed.input.read.is_empty() && folding.quantity == Quantity::Latency;
+    let percentiles = percentile_list("--p", &typed.percentiles)?;
+    let fail_if = typed.fail_if.as_deref().map(Threshold::parse).transpose();
+    let fail_if = fail_if.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
+    let accuracy = accuracy(&typed)?;
+    let rule = match typed.percentile_rule {
+        args::PercentileRule::Linear => Rule::Interpolated,
+        args::PercentileRule::Fio => Rule::Fio,
+    };
+    let mut chart = None;
+    if is_svg(&typed.output) {
+        if typed.table.csv || typed.table.json {
+            return Err(Failure::Usage("--csv and --json are no pictures; end the name in .csv or .json.".into()));
+        }
+        if typed.exact || typed.all || typed.accuracy.is_some() || rule != Rule::default() {
+            let message =
+                "--exact, --all, --accuracy and --percentile-rule are for tables; leave them out, or -o x.svg.";
+            return Err(Failure::Usage(message.into()));
+        }
+        chart = Some(PercentilesOptions {
+            title: typed.look.title,
+            width: typed.look.width,
+            min: folding.min,
+            max: folding.max,
+            theme: theme(typed.look.dark),
+            percentiles: percentiles.iter().map(|percentile| percentile / 100.0).collect(),
+            level: fail_if.clone(),
+            filter: (!typed.input.filter.is_empty()).then(|| typed.input.filter.join(" ")),
+            ..PercentilesOptions::default()
+        });
+    }
+    let (exact, all, shape) = (typed.exact, typed.all, shape(typed.table));
+    Ok(Percentiles { folding, percentiles, rule, exact, accuracy, all, fail_if, shape, output: typed.output, chart })
+}
+
+/// How accurate the percentiles have to be, where that chooses the intervals.
+fn accuracy(typed: &args::Percentiles) -> Result<Option<f64>, Failure> {
+    let is_auto = typed.fold.interval.as_deref().map(|interval| interval == AUTO);
+    let Some(text) = &typed.accuracy else {
+        if is_auto == Some(true) && typed.input.read.is_empty() {
+            return Err(Failure::Usage("-i auto looks at the whole trace; live, say how long: -i 1s.".into()));
+        }
+        return Ok(is_auto.filter(|&auto| auto).map(|_| ACCURACY));
+    };
+    if is_auto == Some(false) {
+        return Err(Failure::Usage("--accuracy chooses the intervals, and -i does too; give -i auto with it.".into()));
+    }
+    let part = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse().map(|percent: f64| percent / 100.0),
+        None => text.trim().parse(),
+    };
+    let part = part.ok().filter(|part| (0.001..=1.0).contains(part));
+    let message = || Failure::Usage(format!("--accuracy {text} is no part from 0.1% to 100%; write for instance 10%."));
+    part.ok_or_else(message).map(Some)
+}
+
+/// `50,99,p99.9` as numbers from 0 to 100; `50..53` is 50, 51, 52, 53.
+pub fn percentile_list(option: &str, text: &str) -> Result<Vec<f64>, Failure> {
+    let one = |word: &str| {
+        let number = word.trim().trim_start_matches('p').parse::<f64>().ok();
+        number.filter(|number| (0.0..=100.0).contains(number)).ok_or_else(|| {
+            Failure::Usage(format!("{option}: {word} is not a percentile; write for instance 50,99,99.9."))
+        })
+    };
+    let mut list = Vec::new();
+    for word in text.split(',') {
+        let Some((from, to)) = word.split_once("..") else {
+            list.push(one(word)?);
+            continue;
+        };
+        let (from, to) = (one(from)?, one(to)?);
+        if from > to {
+            return Err(Failure::Usage(format!("{option}: {word} goes down; write the smaller percentile first.")));
+        }
+        list.extend((0..=100).map(|step| from + f64::from(step)).take_while(|&percentile| percentile <= to));
+    }
+    Ok(list)
+}
