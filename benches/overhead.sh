@@ -69,3 +69,41 @@ peer() {
 }
 peer "perf trace -s" perf trace -s
 peer "strace -c" strace -f -c -o /dev/null
+
+# Block requests: what the kernel's own statistics say of the programs of each tracer, while fio reads. The statistics
+# have a share of their own, which an empty program shows in the same run.
+file=$(mktemp -p "${BLOCK_DIR:-/var/tmp}" latscope-overhead.XXXXXX)
+were=$(sysctl -n kernel.bpf_stats_enabled)
+trap 'sysctl -q kernel.bpf_stats_enabled="$were"; rm -f "$file"' EXIT
+dd if=/dev/urandom of="$file" bs=1M count=256 status=none
+sync "$file"
+sysctl -q kernel.bpf_stats_enabled=1
+
+# Nanoseconds that the programs of a process ran: all their time, by the runs of the one that ran most.
+ran() {
+    cat /proc/"$1"/fdinfo/* 2> /dev/null | awk '/^run_time_ns/ { ns = $2 } /^run_cnt/ { runs = $2 } /^prog_id/ { id = $2 }
+        /^verified_insns/ && !seen[id]++ { all += ns; if (runs > most) most = runs }
+        END { if (most) printf "%d %d\n", all / most, most }'
+}
+block() {
+    local name=$1 round
+    shift
+    for round in 1 2 3; do
+        "$overhead" empty > /dev/null & local empty=$!
+        "$@" > /dev/null 2>&1 & local pid=$!
+        sleep 4
+        fio --name=x --filename="$file" --rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth=8 --runtime=3 \
+            --time_based --minimal > /dev/null
+        echo "$name: $(ran $pid), empty: $(ran $empty)"
+        kill -KILL $pid $empty; wait $pid $empty 2> /dev/null || true
+    done | awk -v FS='[:, ]+' '{ name = $0; sub(/: .*/, "", name); rest = substr($0, length(name) + 3); split(rest, part, /[ ,:]+/)
+        printf "%-34s %5d ns a request by statistics, of which %3d are their own: %4d  (%d requests)\n", name, part[1], part[4], part[1] - part[4], part[2] }'
+}
+if command -v fio > /dev/null; then
+    block "latscope, block histograms" "$overhead" hold block
+    [ -x "$target/release/latscope" ] && block "latscope, block events" "$target/release/latscope" events -s block
+    command -v bpftrace > /dev/null && block "bpftrace, hist() of requests" bpftrace -e 'tracepoint:block:block_rq_issue { @start[args->dev, args->sector] = nsecs; }
+        tracepoint:block:block_rq_complete /@start[args->dev, args->sector]/ { @us[args->dev] = hist(nsecs - @start[args->dev, args->sector]); delete(@start[args->dev, args->sector]); }'
+else
+    echo "skipped: no fio"
+fi

@@ -13,8 +13,34 @@ fn main() {
     match arguments.first().map(String::as_str) {
         Some("load") => load::serve(),
         Some("rate") => measure::rate(),
-        Some("hold") => measure::hold(arguments.get(1).is_some_and(|source| source == "io")),
+        Some("hold") => measure::hold(arguments.get(1).map(String::as_str)),
+        Some("empty") => empty::hold(),
         pairs => measure::costs(pairs.and_then(|pairs| pairs.parse().ok()).unwrap_or(15)),
+    }
+}
+
+/// The least that can be attached: what the kernel's statistics say of it is their own share.
+#[cfg(target_os = "linux")]
+mod empty {
+    use libbpf_rs::libbpf_sys::{BPF_PROG_TYPE_RAW_TRACEPOINT, bpf_insn, bpf_prog_load, bpf_raw_tracepoint_open};
+
+    /// Attaches `return 0` to the completion of block requests, until it is killed.
+    pub fn hold() {
+        // r0 = 0; exit
+        let mut insns = [bpf_insn::default(); 2];
+        insns[0].code = 0xb7;
+        insns[1].code = 0x95;
+        let (kind, name, licence) = (BPF_PROG_TYPE_RAW_TRACEPOINT, c"empty".as_ptr(), c"GPL".as_ptr());
+        // SAFETY: both take what outlives the calls; no options are null.
+        let link = unsafe {
+            let program = bpf_prog_load(kind, name, licence, insns.as_ptr(), insns.len() as u64, std::ptr::null_mut());
+            assert!(program >= 0, "the kernel refuses a program: {program}");
+            bpf_raw_tracepoint_open(c"block_rq_complete".as_ptr(), program)
+        };
+        assert!(link >= 0, "the kernel does not attach it: {link}");
+        loop {
+            std::thread::sleep(std::time::Duration::from_secs(60));
+        }
     }
 }
 
@@ -188,8 +214,12 @@ mod measure {
     }
 
     /// Holds a capture of histograms and reads it twice a second, until it is killed.
-    pub fn hold(io: bool) {
-        let source = if io { Source::Io } else { Source::Syscall };
+    pub fn hold(source: Option<&str>) {
+        let source = match source {
+            Some("io") => Source::Io,
+            Some("block") => Source::Block,
+            _ => Source::Syscall,
+        };
         let mut capture = HistogramCapture::start(&Options::new(source, FieldSet::ALWAYS)).unwrap();
         loop {
             std::thread::sleep(Duration::from_millis(500));

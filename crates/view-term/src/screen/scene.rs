@@ -248,9 +248,10 @@ fn values(
         totals.max = above.map_or(u64::MAX, |above| above - 1);
     }
     let grid = series.grid();
-    let below = range.0.is_some_and(|low| grid.index(low) > 0);
-    let above = range.1.is_some_and(|high| grid.index(high) + 1 < grid.len());
-    let beyond = usize::from(below) + usize::from(above);
+    // A range upside down has the one bucket of its lower end, as the axis has it.
+    let first = range.0.map_or(0, |low| grid.index(low));
+    let above = range.1.is_some_and(|high| grid.index(high).max(first) + 1 < grid.len());
+    let beyond = usize::from(first > 0) + usize::from(above);
     let (range, cells) = if cells > beyond { (range, cells - beyond) } else { ((None, None), cells) };
     Values::new(Axis::new(grid, series.quantity, &totals, range, cells * each), each)
 }
