@@ -10,6 +10,7 @@
 #include "core.h"
 #include "hist.h"
 #include "block/block.h"
+#include "block/keys.h"
 
 struct gendisk {
 	int major;
@@ -89,19 +90,16 @@ struct {
 } events SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 64);
-	__type(key, u64); /* device << 8 | kind */
+	__type(key, u32);
 	__type(value, struct block_hist);
 } histograms SEC(".maps");
 
-/* A histogram without counts, to begin a new key with: it is too large for the stack. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct block_hist);
-} empty SEC(".maps");
+/* Which of the histograms a key has: a lookup in a hash map of the kernel would cost a fifth of the whole program. */
+u64 keys[KEY_PLACES] SEC(".bss.keys");
+/* How many of the histograms are given away. */
+u64 given SEC(".bss.given");
 
 /* Set when `issue` is attached, as requests have no stamps: `in_flight` has entries in histogram mode too. */
 u32 fallback SEC(".data.fallback") = 0;
@@ -299,19 +297,11 @@ static __always_inline bool measure(struct request *rq, struct block_issuer *iss
 static __always_inline struct block_hist *histogram_of(struct request *rq, u32 class, const bool direct)
 {
 	u64 key = (u64)device_of(rq, direct) << 8;
-	struct block_hist *hist, *none;
-	u32 first = 0;
+	u32 number;
 
 	key |= class <= DISCARD ? class : class == ERASE ? KIND_DISCARD : KIND_OTHER;
-	hist = bpf_map_lookup_elem(&histograms, &key);
-	if (hist)
-		return hist;
-	none = bpf_map_lookup_elem(&empty, &first);
-	if (!none)
-		return 0;
-	/* Another CPU may be faster; then both find the same. */
-	bpf_map_update_elem(&histograms, &key, none, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&histograms, &key);
+	number = number_of(key, keys, &given, config.keys);
+	return bpf_map_lookup_elem(&histograms, &number);
 }
 
 static __always_inline void add_to_histogram(struct request *rq, struct block_issuer *issuer, u32 class, u32 bytes,

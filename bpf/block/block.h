@@ -40,7 +40,7 @@ struct block_config {
 	u32 issuer_at_issue;     /* there is no block_io_start: who issues counts as the issuer */
 	u32 power;               /* of the histograms' grid */
 	u32 ignore_stamps;       /* for tests: as if the kernel kept none */
-	u32 pad;
+	u32 keys;                /* how many histograms there is room for */
 };
 
 /* An event. Times are CLOCK_MONOTONIC. */

@@ -117,7 +117,7 @@ pub fn config(options: &Options, events: bool) -> BlockConfig {
         ignore_stamps: IGNORE_STAMPS.get().into(),
         #[cfg(not(test))]
         ignore_stamps: 0,
-        pad: 0,
+        keys: 0,
     }
 }
 

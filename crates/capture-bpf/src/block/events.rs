@@ -57,7 +57,7 @@ impl BlockEvents {
         config.issuer_at_issue = (!knows_start).into();
         opened.configure(&config)?;
         opened.set_entries("events", options.ring_bytes)?;
-        ["histograms", "empty"].into_iter().try_for_each(|map| opened.leave_out(map))?;
+        opened.leave_out("histograms")?;
         let (always, fallback): (&[_], &[_]) = match knows_start {
             true => (&["complete", "merge", "start"], &["issue"]),
             false => (&["complete", "merge", "issue"], &[]),

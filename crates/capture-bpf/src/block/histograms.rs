@@ -2,7 +2,7 @@
 
 use super::account::{Capture, config};
 use super::devices::{self, Stamp};
-use super::layout::KINDS;
+use super::layout::{KEY_PLACES, KINDS};
 use crate::cumulative::{self, Cumulative};
 use crate::loader::{Opened, Raw};
 use crate::probe::Kernel;
@@ -33,10 +33,12 @@ impl BlockHistograms {
         let mut config = config(options, false);
         config.some_pids = 0;
         config.power = grid.power().into();
+        // Half of the places stay free, so that a key is found at once.
+        let keys = keys.min(KEY_PLACES / 2);
+        config.keys = keys as u32;
         opened.configure(&config)?;
         opened.set_entries("histograms", keys as u32)?;
         opened.set_value_bytes("histograms", cumulative::bytes(grid) as u32)?;
-        opened.set_value_bytes("empty", cumulative::bytes(grid) as u32)?;
         opened.set_entries("in_flight", IN_FLIGHT)?;
         ["events", "devices", "pids", "comms"].into_iter().try_for_each(|map| opened.leave_out(map))?;
         let fallback: (_, &[_]) = match options.from_queue {
@@ -80,13 +82,15 @@ impl Histograms for BlockHistograms {
 
     fn take(&mut self) -> Result<Vec<Counted>, Error> {
         self.capture.context.cover(self.capture.clock.now_ns());
+        let failed = |error| Error::Failed(format!("a histogram cannot be read: {error:#}"));
         let map = self.capture.loaded.map("histograms")?;
+        let places = self.capture.loaded.map(".bss.keys")?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
         let mut counted = Vec::new();
-        // Keys are never removed, so that walking them sees each once.
-        for key in map.keys() {
-            let values = map.lookup_percpu(&key, MapFlags::ANY);
-            let values = values.map_err(|error| Error::Failed(format!("a histogram cannot be read: {error:#}")))?;
-            let (keys, grid, key) = (&mut self.keys, self.grid, u64::read(&key));
+        for place in places.map_err(failed)?.unwrap_or_default().chunks_exact(8) {
+            let place = u64::read(place);
+            let (key, Some(number)) = (place >> 16, (place as u16).checked_sub(1)) else { continue };
+            let values = map.lookup_percpu(&u32::from(number).to_ne_bytes(), MapFlags::ANY).map_err(failed)?;
+            let (keys, grid) = (&mut self.keys, self.grid);
             let seen = self.seen.entry(key).or_insert_with(|| Cumulative::new(Self::add_key(keys, key), grid));
             counted.extend(seen.take(&values.unwrap_or_default(), grid));
         }

@@ -28,6 +28,8 @@ pub const COUNTERS: usize = Counter::UnseenEnd as usize + 1;
 pub const CLASSES: usize = 6;
 /// How a request is done: six bits.
 pub const MODES: usize = 64;
+/// Places for the keys of histograms.
+pub const KEY_PLACES: usize = 1 << 12;
 /// Kinds of the keys of histograms, in the order of their numbers.
 pub const KINDS: [&str; 5] = ["read", "write", "flush", "discard", "other"];
 shared! {
@@ -45,7 +47,7 @@ shared! {
         issuer_at_issue: u32,
         power: u32,
         ignore_stamps: u32,
-        pad: u32,
+        keys: u32,
     }
 }
 
@@ -149,6 +151,21 @@ mod tests {
         let names: Vec<_> = ours.iter().map(|&(_, name)| name).chain(["BLOCK_COUNTERS"]).collect();
         let numbers: Vec<_> = ours.iter().map(|&(counter, _)| counter as u64).chain([COUNTERS as u64]).collect();
         assert_eq!(evaluate(HEADERS, &names), numbers);
+    }
+
+    /// Many disks, then the same again, then one too many.
+    #[test]
+    fn every_key_has_a_number_of_its_own_while_there_are_any() {
+        let keys: Vec<u64> =
+            (0..400u64).flat_map(|disk| (0..5).map(move |kind| (disk << 20 | 259) << 8 | kind)).collect();
+        let numbers: Vec<u64> = (0..keys.len() as u64).collect();
+        let number = "({ static u64 keys[KEY_PLACES], given; number_of(value, keys, &given, 2000); })";
+        let number = |asked: Vec<u64>| evaluate_for(&["block/keys.h"], number, &asked);
+        assert_eq!(number([&keys[..], &keys[..], &[1 << 41]].concat()), {
+            [&numbers[..], &numbers[..], &[u64::from(u32::MAX)]].concat()
+        });
+        assert_eq!(number(vec![0, 1, 0]), [0, 1, 0], "nothing is a key too");
+        assert_eq!(evaluate(&["block/keys.h"], &["KEY_PLACES"]), [KEY_PLACES as u64]);
     }
 
     /// Every edge of every bucket, on every grid that a kernel map may have.
