@@ -387,6 +387,13 @@ fn a_live_capture_is_watched_in_either_mode() {
         terminal.drag((12, 8), (100, 39));
         std::thread::sleep(Duration::from_millis(500));
     }
+    terminal.keys(&["Escape"]);
+    terminal.without("filter: (");
+    terminal.keys(&["/"]);
+    terminal.typed(" and lat > 1ns");
+    terminal.keys(&["Enter"]);
+    // The kernel filters, too: another filter is another capture.
+    terminal.until("Nothing was captured for");
     terminal.keys(&["q"]);
     terminal.until("ended 0");
     terminal.is_clean();

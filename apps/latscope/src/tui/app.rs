@@ -238,7 +238,7 @@ impl App {
                 (self.reading, self.folding) = (reading, folding);
                 self.refused(&failure, &typed);
                 if self.watch.is_some() {
-                    self.capture();
+                    self.capture(None);
                 }
             }
         }

@@ -10,7 +10,7 @@ use crate::run::live::{self, Counting, now_ns};
 use crate::run::read::Pass;
 use latscope_capture_bpf::{EventCapture, fills, key_fields};
 use latscope_capture_file::LatWriter;
-use latscope_event::{Batch, Context, Field, FieldSet, Mask};
+use latscope_event::{Batch, Context, Field, FieldSet, Mask, format_duration};
 use latscope_histogram::Sparse;
 use latscope_series::{HistogramSeries, Interval, SeriesBuilder, Weight};
 use std::fs::File;
@@ -61,12 +61,18 @@ impl Shared {
     }
 }
 
-/// Captures until the task is not wanted any more, and sends what comes; events, with `shared`, are kept too.
-pub fn capture(task: Task, reading: Arc<Reading>, folding: Folding, shared: Option<Shared>) {
+/// Captures until the task is not wanted any more, and sends what comes; events, with `shared`, are kept too. Another
+/// capture may have ended at `since`: then it is said how long there was none.
+pub fn capture(task: Task, reading: Arc<Reading>, folding: Folding, shared: Option<Shared>, since: Option<i64>) {
     let Some(live) = &reading.live else { return };
+    let started = || {
+        let Some(gap) = since.map(|since| now_ns().abs_diff(since)) else { return };
+        let said = format!("Nothing was captured for {} while it changed.", format_duration(gap));
+        let _ = task.sender.send(Message::Said(said));
+    };
     let done = match &shared {
-        Some(shared) => events(&task, &reading, live, folding, shared),
-        None => histograms(&task, &reading, live, folding),
+        Some(shared) => events(&task, &reading, live, folding, shared, &started),
+        None => histograms(&task, &reading, live, folding, &started),
     };
     if let Err(failure) = done {
         let _ = task.sender.send(Message::Fed(task.number(), Box::new(Fed::Failed(failure))));
@@ -82,8 +88,16 @@ fn send(task: &Task, series: HistogramSeries, context: Context) {
     let _ = task.sender.send(Message::Fed(task.number(), Box::new(Fed::More { series, context })));
 }
 
-fn events(task: &Task, reading: &Reading, live: &Live, mut folding: Folding, shared: &Shared) -> Result<(), Failure> {
+fn events(
+    task: &Task,
+    reading: &Reading,
+    live: &Live,
+    mut folding: Folding,
+    shared: &Shared,
+    started: &dyn Fn(),
+) -> Result<(), Failure> {
     let mut capture = EventCapture::start(&live::options(reading, live, fills(live.source))?)?;
+    started();
     let mut pass = Pass::new(reading, None);
     lock(&shared.recent).begin_trace();
     let tick = TICK.min(Duration::from_nanos(width(&folding))).max(live::TURN);
@@ -119,10 +133,17 @@ fn events(task: &Task, reading: &Reading, live: &Live, mut folding: Folding, sha
     Ok(())
 }
 
-fn histograms(task: &Task, reading: &Reading, live: &Live, folding: Folding) -> Result<(), Failure> {
+fn histograms(
+    task: &Task,
+    reading: &Reading,
+    live: &Live,
+    folding: Folding,
+    started: &dyn Fn(),
+) -> Result<(), Failure> {
     let all = Reading { filter: None, ..reading.clone() };
     let folding = Folding { by: keys(live), weight: Weight::Bytes, ..folding };
     let mut counting = Counting::start(&all, live, &folding, width(&folding))?;
+    started();
     let mut ticked = Instant::now();
     while task.is_wanted() {
         std::thread::sleep(counting.due().min(live::TURN));

@@ -97,7 +97,7 @@ impl App {
         }
         (self.fitted, self.progress) = (true, None);
         match self.mode() {
-            Ok(_) => self.capture(),
+            Ok(_) => self.capture(None),
             Err(failure) => self.quit = Some(Quit::Failed(failure)),
         }
     }
@@ -120,8 +120,8 @@ impl App {
         Ok(std::mem::replace(&mut watch.kernel, kernel) != kernel)
     }
 
-    /// Starts to capture, in place of what captured before.
-    pub fn capture(&mut self) {
+    /// Starts to capture, in place of what captured before, up to `since`.
+    pub fn capture(&mut self, since: Option<i64>) {
         let Some(watch) = &mut self.watch else { return };
         let lost = self.context.tally.iter().filter(|(anomaly, _)| anomaly.severity() == Severity::Lost);
         let lost: Vec<(Anomaly, u64)> = lost.collect();
@@ -145,7 +145,7 @@ impl App {
         }
         let shared = (!watch.kernel).then(|| watch.shared.clone());
         let (task, reading, folding) = (self.fold.next(), Arc::clone(&self.reading), self.folding.clone());
-        std::thread::spawn(move || live::capture(task, reading, folding, shared));
+        std::thread::spawn(move || live::capture(task, reading, folding, shared, since));
     }
 
     /// Adds what was captured.
@@ -205,7 +205,7 @@ impl App {
         let Some(watch) = &mut self.watch else { return };
         if changed {
             // What the kernel counted by its keys says nothing about other fields.
-            self.capture();
+            self.capture(Some(now_ns()));
             self.refold(same_filter);
         } else if watch.kernel {
             self.refold(same_filter);
@@ -213,7 +213,7 @@ impl App {
             (*lock(&watch.shared.by)).clone_from(&self.folding.by);
             watch.refold = true;
         } else {
-            self.capture();
+            self.capture(Some(now_ns()));
             self.refold(false);
         }
     }
@@ -265,7 +265,7 @@ impl App {
             true => "histogram mode: the kernel counts, single events are not captured".into(),
             false => "event mode: every event is captured, Enter digs into what comes from now on".into(),
         });
-        self.capture();
+        self.capture(None);
     }
 
     pub fn end_watching(&mut self) {
