@@ -1,7 +1,7 @@
 //! Turns a screen into the bytes that make it of the one before: over ssh every byte counts.
 //!
-//! A map that merely moved by whole rows is moved by the terminal itself (a scrolling region); then runs of cells that
-//! differ are sent, with colours named where they change.
+//! A map that merely moved by whole rows is moved by the terminal itself (a scrolling region), the rows of one that moved to
+//! the left too (cells taken out and put in); then runs of cells that differ are sent, with colours named where they change.
 
 use latscope_view_term::{Cell, Color, Drawn, Line};
 use std::fmt::Write;
@@ -47,6 +47,12 @@ impl Painter {
         regions.sort_unstable();
         regions.dedup();
         regions.into_iter().for_each(|region| self.scroll(&mut out, &wanted, region));
+        for map in &drawn.maps {
+            let (left, right) = (map.left.min(columns), (map.left + map.columns).min(columns));
+            for row in map.top.min(rows)..(map.top + map.rows).min(rows) {
+                self.shift(&mut out, row, &wanted[row], (left, right));
+            }
+        }
         for (row, cells) in wanted.into_iter().enumerate() {
             if cells != self.shown[row] {
                 self.row(&mut out, row, &cells);
@@ -89,6 +95,31 @@ impl Painter {
             0..count
         };
         map[fresh].fill(vec![Cell::BLANK; columns]);
+    }
+
+    /// Lets the terminal move a row of a map to the left if that leaves less to send: cells are taken out at its left end,
+    /// and put in at its right one, so that what is beside the map stays.
+    fn shift(&mut self, out: &mut String, row: usize, wanted: &[Cell], (left, right): (usize, usize)) {
+        let differing = |by: usize| {
+            let moved = differ(&wanted[left..right - by], Some(&self.shown[row][left + by..right]));
+            moved + differ(&wanted[right - by..right], None)
+        };
+        let furthest = FURTHEST.min((right - left).saturating_sub(1));
+        let Some(by) = (1..=furthest).min_by_key(|&by| differing(by)) else { return };
+        // Terminals differ in what becomes of half a wide character.
+        let wide = self.shown[row][left..].iter().any(|cell| cell.symbol == Cell::CONTINUED);
+        if wide || differing(by) + WORTH > differ(&wanted[left..right], Some(&self.shown[row][left..right])) {
+            return;
+        }
+        self.color(out, (Color::Default, Color::Default));
+        self.go(out, left, row);
+        let _ = write!(out, "\x1b[{by}P");
+        self.shown[row][left..right].rotate_left(by);
+        self.shown[row][right - by..right].fill(Cell::BLANK);
+        if right < self.columns {
+            self.go(out, right - by, row);
+            let _ = write!(out, "\x1b[{by}@");
+        }
     }
 
     /// Sends the cells of a row that differ.

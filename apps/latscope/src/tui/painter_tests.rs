@@ -19,7 +19,7 @@ impl Screen {
         let mut rest = text;
         while let Some(letter) = rest.chars().next() {
             if let Some(sequence) = rest.strip_prefix("\x1b[") {
-                let end = sequence.find(|c: char| c.is_ascii_alphabetic()).unwrap();
+                let end = sequence.find(|c| ('@'..='~').contains(&c)).unwrap();
                 let numbers: Vec<usize> =
                     sequence[..end].trim_start_matches('?').split(';').filter_map(|n| n.parse().ok()).collect();
                 self.control(sequence.as_bytes()[end], &numbers);
@@ -44,6 +44,16 @@ impl Screen {
         match letter {
             b'H' => self.at = (numbers[1] - 1, numbers[0] - 1),
             b'C' => self.at.0 += first,
+            b'P' => {
+                let rest = &mut self.cells[self.at.1][self.at.0..];
+                rest.rotate_left(first);
+                rest.iter_mut().rev().take(first).for_each(|cell| *cell = blank);
+            }
+            b'@' => {
+                let rest = &mut self.cells[self.at.1][self.at.0..];
+                rest.rotate_right(first);
+                rest.iter_mut().take(first).for_each(|cell| *cell = blank);
+            }
             b'J' => self.cells.iter_mut().for_each(|row| row.fill(blank)),
             b'K' => self.cells[self.at.1][self.at.0..].fill(blank),
             b'r' if numbers.is_empty() => (self.region, self.at) = ((0, self.cells.len()), (0, 0)),
@@ -136,8 +146,26 @@ fn random_line(numbers: &mut Numbers, columns: usize) -> Line {
     line
 }
 
+/// Where the map begins, and how wide it is.
+const MAP: (usize, usize) = (3, 22);
+
+/// The rows of the map move to the left, and something comes in at the right.
+fn shift(lines: &mut [Line], by: usize, mut fresh: impl FnMut() -> Cell) {
+    let rows = lines.len();
+    for line in &mut lines[1..rows - 2] {
+        line.pad_to(MAP.0 + MAP.1);
+        // A map has no wide characters; half of one would be left.
+        let wide = |cell: &&mut Cell| matches!(cell.symbol, Cell::CONTINUED | '日');
+        line.cells.iter_mut().filter(wide).for_each(|cell| cell.symbol = 'x');
+        for _ in 0..by {
+            line.cells.remove(MAP.0);
+            line.cells.insert(MAP.0 + MAP.1 - 1, fresh());
+        }
+    }
+}
+
 fn drawn(lines: Vec<Line>) -> Drawn {
-    let (left, top, columns, rows) = (0, 1, 30, lines.len().saturating_sub(3));
+    let (left, top, columns, rows) = (MAP.0, 1, MAP.1, lines.len().saturating_sub(3));
     let mut drawn = Drawn { lines, ..Drawn::default() };
     let mut map = MapArea::default();
     (map.left, map.top, map.columns, map.rows) = (left, top, columns, rows);
@@ -153,7 +181,8 @@ fn any_screen_becomes_any_other() {
     let mut screen = Screen::new(columns, rows);
     let mut lines: Vec<Line> = (0..rows).map(|_| random_line(&mut numbers, columns)).collect();
     for round in 0..600 {
-        match numbers.below(8) {
+        match numbers.below(12) {
+            8.. => shift(&mut lines, 1 + numbers.below(2), || Cell::plain(['x', ' ', '#'][numbers.below(3)])),
             // The map moves on; a new row comes in.
             0..5 => {
                 let at = 1 + numbers.below(3);
@@ -178,6 +207,28 @@ fn any_screen_becomes_any_other() {
         assert_eq!(screen.seen(), Screen::showing(&picture, columns, rows).seen(), "round {round}");
         assert_eq!(painter.paint(&picture, (columns, rows)), "", "nothing differs");
     }
+}
+
+#[test]
+fn a_map_that_moved_to_the_left_costs_its_new_column() {
+    let mut numbers = Numbers(11);
+    let cell =
+        |numbers: &mut Numbers| Cell { background: Color::Rgb(0, 0, numbers.below(200) as u8), ..Cell::plain('▀') };
+    let row = |numbers: &mut Numbers| {
+        let mut line = Line::of(">> ");
+        for _ in 0..MAP.1 {
+            line.push_cell(cell(numbers));
+        }
+        line.push("| beside");
+        line
+    };
+    let mut lines: Vec<Line> = (0..40).map(|_| row(&mut numbers)).collect();
+    let mut painter = Painter::default();
+    let whole = painter.paint(&drawn(lines.clone()), (60, 40)).len();
+    shift(&mut lines, 1, || cell(&mut numbers));
+    let moved = painter.paint(&drawn(lines.clone()), (60, 40));
+    assert!(moved.contains("\x1b[1P") && !moved.contains("beside"), "{moved:?}");
+    assert!(moved.len() < whole / 6, "{} of {whole}", moved.len());
 }
 
 #[test]
