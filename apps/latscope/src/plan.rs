@@ -512,6 +512,6 @@ fn conversion(typed: args::Convert) -> Result<Conversion, Failure> {
 
 /// The columns that a filter needs.
 pub fn filter_fields(reading: &Reading) -> FieldSet {
-    let queue = if reading.from_queue { FieldSet::default().with(Field::Queue) } else { FieldSet::default() };
+    let queue = if reading.from_queue { FieldSet::default().with(&[Field::Queue]) } else { FieldSet::default() };
     reading.filter.as_ref().map_or(queue, |filter| filter.fields().union(queue))
 }

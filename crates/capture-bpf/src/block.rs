@@ -18,22 +18,9 @@ use libbpf_rs::MapType;
 pub use devices::without_requests;
 
 /// The fields that a block request fills.
-pub const FILLS: FieldSet = FieldSet::ALWAYS
-    .with(Field::Kind)
-    .with(Field::Name)
-    .with(Field::Size)
-    .with(Field::Offset)
-    .with(Field::Device)
-    .with(Field::Dev)
-    .with(Field::Pid)
-    .with(Field::Tid)
-    .with(Field::Comm)
-    .with(Field::Error)
-    .with(Field::Queue)
-    .with(Field::Container)
-    .with(Field::Weight);
+pub const FILLS: FieldSet = FieldSet::TRACED.with(&[Field::Queue, Field::Container, Field::Weight]);
 /// The fields of its histogram keys.
-pub const KEYS: FieldSet = FieldSet::ALWAYS.with(Field::Device).with(Field::Dev).with(Field::Kind);
+pub const KEYS: FieldSet = FieldSet::ALWAYS.with(&[Field::Device, Field::Dev, Field::Kind]);
 
 pub fn events(options: &Options) -> Result<Box<dyn Events>, Error> {
     let mut kernel = Kernel::look()?;

@@ -11,18 +11,7 @@ use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, LossRange, Unfini
 use std::collections::VecDeque;
 
 /// The fields that a paired request fills.
-pub const FILLS: FieldSet = FieldSet::ALWAYS
-    .with(Field::Kind)
-    .with(Field::Name)
-    .with(Field::Size)
-    .with(Field::Offset)
-    .with(Field::Device)
-    .with(Field::Dev)
-    .with(Field::Pid)
-    .with(Field::Tid)
-    .with(Field::Comm)
-    .with(Field::Error)
-    .with(Field::Queue);
+pub const FILLS: FieldSet = FieldSet::TRACED.with(&[Field::Queue]);
 
 /// No machine has more requests in flight; a trace that says so is damaged or made up.
 const IN_FLIGHT_LIMIT: usize = 1 << 18;

@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_stall_stands_for_those_that_waited() {
-        let mut batch = Batch::new(latscope_event::FieldSet::default().with(Field::Size));
+        let mut batch = Batch::new(latscope_event::FieldSet::default().with(&[Field::Size]));
         for (time, latency) in [(0, 5), (100, 350), (500, 99), (600, 200)] {
             batch.push_i64(Field::Time, time);
             batch.push_u64(Field::Latency, latency);

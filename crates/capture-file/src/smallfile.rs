@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 pub const NO_ROW: &str = "something else than operation, start and duration in seconds";
 
 /// The fields of an operation; the thread is the job.
-pub const FILLS: FieldSet = FieldSet::ALWAYS.with(Field::Kind).with(Field::Name).with(Field::Host).with(Field::Job);
+pub const FILLS: FieldSet = FieldSet::ALWAYS.with(&[Field::Kind, Field::Name, Field::Host, Field::Job]);
 
 /// What the name of the file tells.
 #[derive(Clone, PartialEq, Eq, Debug)]

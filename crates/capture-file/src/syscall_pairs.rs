@@ -10,17 +10,18 @@ use latscope_event::kernel::{CallShape, FdFrom, Machine, call_shape, error_name}
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, MISSING_I64, MISSING_U64, Unfinished};
 
 /// The fields that a paired call fills.
-pub const FILLS: FieldSet = FieldSet::ALWAYS
-    .with(Field::Kind)
-    .with(Field::Name)
-    .with(Field::Size)
-    .with(Field::Offset)
-    .with(Field::Pid)
-    .with(Field::Tid)
-    .with(Field::Comm)
-    .with(Field::Fd)
-    .with(Field::Error)
-    .with(Field::Result);
+pub const FILLS: FieldSet = FieldSet::ALWAYS.with(&[
+    Field::Kind,
+    Field::Name,
+    Field::Size,
+    Field::Offset,
+    Field::Pid,
+    Field::Tid,
+    Field::Comm,
+    Field::Fd,
+    Field::Error,
+    Field::Result,
+]);
 
 /// No machine runs more threads at once; a trace that says so is damaged or made up.
 const THREADS_LIMIT: usize = 1 << 18;

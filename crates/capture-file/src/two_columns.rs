@@ -10,7 +10,7 @@ use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, parse_dura
 use std::ops::ControlFlow;
 
 /// The fields of a two-column file; a third column is the job.
-pub const FILLS: FieldSet = FieldSet::ALWAYS.with(Field::Job);
+pub const FILLS: FieldSet = FieldSet::ALWAYS.with(&[Field::Job]);
 
 /// Units of the columns, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -67,7 +67,7 @@ fn only_the_columns_asked_for_are_filled() {
         ControlFlow::Continue(())
     })
     .unwrap();
-    assert_eq!(seen, FieldSet::ALWAYS.with(Field::Comm));
+    assert_eq!(seen, FieldSet::ALWAYS.with(&[Field::Comm]));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_mask_picks_events_and_a_missing_column_is_missing() {
     let batch = batch(fields(), 0..1000);
     let mut mask = Mask::filled(1000, true);
     mask.retain(|row| row % 3 == 1);
-    let wider = fields().with(Field::Error);
+    let wider = fields().with(&[Field::Error]);
     let mut file = Vec::new();
     let mut writer = LatWriter::create(&mut file, wider, &context()).unwrap();
     writer.write(&batch, Some(&mask)).unwrap();

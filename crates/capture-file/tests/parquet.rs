@@ -64,7 +64,7 @@ fn events_come_back_in_order_of_their_start() {
 #[test]
 fn many_events_become_sorted_row_groups_with_statistics_and_page_index() {
     let (_folder, path) = in_folder();
-    let few = FieldSet::ALWAYS.with(Field::Kind);
+    let few = FieldSet::ALWAYS.with(&[Field::Kind]);
     write_events(&path, few, 0..1_400_000);
     let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
     let metadata = file.metadata();
@@ -82,7 +82,7 @@ fn many_events_become_sorted_row_groups_with_statistics_and_page_index() {
     let pairs = metadata.file_metadata().key_value_metadata().unwrap();
     let sorted = pairs.iter().find(|pair| pair.key == "latscope.sorted").unwrap();
     assert_eq!(sorted.value.as_deref(), Some("file"));
-    let times = FieldSet::default().with(Field::Time);
+    let times = FieldSet::default().with(&[Field::Time]);
     let read = read_rows(&path, times).unwrap().0;
     assert_eq!(read.len(), 1_400_000);
     assert!(read.is_sorted_by_key(|row| row[0].as_ref().unwrap().parse::<i64>().unwrap()));

@@ -308,7 +308,7 @@ impl Drop for Capture {
 /// What the events of probes fill.
 fn fields(probes: &[Probe]) -> FieldSet {
     match probes.iter().any(|probe| probe.job.is_some()) {
-        true => FILLS.with(Field::Job).with(Field::Host),
+        true => FILLS.with(&[Field::Job, Field::Host]),
         false => FILLS,
     }
 }

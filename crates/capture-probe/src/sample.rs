@@ -5,20 +5,21 @@ use latscope_event::kernel::error_name;
 use latscope_event::{Batch, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64};
 
 /// The fields of a probe's events.
-pub const FILLS: FieldSet = FieldSet::ALWAYS
-    .with(Field::Kind)
-    .with(Field::Name)
-    .with(Field::Size)
-    .with(Field::Offset)
-    .with(Field::Device)
-    .with(Field::Dev)
-    .with(Field::Path)
-    .with(Field::Error)
-    .with(Field::Result)
-    .with(Field::Intended)
-    .with(Field::Lag)
-    .with(Field::CpuWait)
-    .with(Field::Cache);
+pub const FILLS: FieldSet = FieldSet::ALWAYS.with(&[
+    Field::Kind,
+    Field::Name,
+    Field::Size,
+    Field::Offset,
+    Field::Device,
+    Field::Dev,
+    Field::Path,
+    Field::Error,
+    Field::Result,
+    Field::Intended,
+    Field::Lag,
+    Field::CpuWait,
+    Field::Cache,
+]);
 
 /// One request. Times are nanoseconds since the start of the capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -271,7 +271,7 @@ impl Batch {
                 field.name()
             );
             self.columns[field as usize] = Some(column);
-            self.fields = self.fields.with(field);
+            self.fields = self.fields.with(&[field]);
         }
         self.width = self.fields.iter().count();
         self.len = self.time().len();

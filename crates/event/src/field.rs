@@ -105,13 +105,32 @@ pub struct FieldSet(u32);
 impl FieldSet {
     /// Time and latency, which every event has.
     pub const ALWAYS: FieldSet = FieldSet(1 << Field::Time as u8 | 1 << Field::Latency as u8);
+    /// What a tracer tells of a request: what was asked, of which place and device, by whom, and how it ended.
+    pub const TRACED: FieldSet = FieldSet::ALWAYS.with(&[
+        Field::Kind,
+        Field::Name,
+        Field::Size,
+        Field::Offset,
+        Field::Device,
+        Field::Dev,
+        Field::Pid,
+        Field::Tid,
+        Field::Comm,
+        Field::Error,
+    ]);
     /// Every field.
     pub const EVERY: FieldSet = FieldSet((1 << Field::COUNT) - 1);
 
-    /// The set with this field added.
+    /// The set with these fields added.
     #[must_use]
-    pub const fn with(self, field: Field) -> FieldSet {
-        FieldSet(self.0 | 1 << field as u8)
+    pub const fn with(self, fields: &[Field]) -> FieldSet {
+        // A constant function has no iterators.
+        let (mut set, mut at) = (self.0, 0);
+        while at < fields.len() {
+            set |= 1 << fields[at] as u8;
+            at += 1;
+        }
+        FieldSet(set)
     }
 
     /// Whether the field is in the set.
@@ -139,7 +158,7 @@ impl FieldSet {
 
 impl FromIterator<Field> for FieldSet {
     fn from_iter<I: IntoIterator<Item = Field>>(fields: I) -> FieldSet {
-        fields.into_iter().fold(FieldSet::default(), FieldSet::with)
+        fields.into_iter().fold(FieldSet::default(), |set, field| set.with(&[field]))
     }
 }
 

@@ -155,20 +155,20 @@ impl FilterField {
     /// The columns of an event that it is made of.
     pub fn fields(&self) -> FieldSet {
         let clocked = |base| match base {
-            Clocked::Latency => FieldSet::default().with(Field::Latency),
+            Clocked::Latency => FieldSet::default().with(&[Field::Latency]),
             Clocked::End | Clocked::SinceStart => FieldSet::ALWAYS,
         };
         match self.source {
             Source::Number(Number::Column(field))
             | Source::Text(Text::Column(field) | Text::Part(field, _))
-            | Source::Bool(Bool::Among(field, _)) => FieldSet::default().with(field),
+            | Source::Bool(Bool::Among(field, _)) => FieldSet::default().with(&[field]),
             Source::Number(Number::Seconds(base) | Number::Nanos(base)) => clocked(base),
             Source::Number(Number::End | Number::SinceStart) | Source::Around => FieldSet::ALWAYS,
-            Source::Text(Text::Either(one, other)) => FieldSet::default().with(one).with(other),
+            Source::Text(Text::Either(one, other)) => FieldSet::default().with(&[one, other]),
             Source::Text(Text::Outcome) | Source::Bool(Bool::Failed) => {
-                FieldSet::default().with(Field::Error).with(Field::Result)
+                FieldSet::default().with(&[Field::Error, Field::Result])
             }
-            Source::Bool(Bool::MainThread) => FieldSet::default().with(Field::Pid).with(Field::Tid),
+            Source::Bool(Bool::MainThread) => FieldSet::default().with(&[Field::Pid, Field::Tid]),
             Source::Number(Number::One) | Source::Text(Text::Completed) => FieldSet::default(),
         }
     }

@@ -86,7 +86,7 @@ impl SeriesBuilder {
     /// The columns that the builder reads.
     pub fn fields(&self) -> FieldSet {
         let by = self.series.by.iter().copied().collect::<FieldSet>();
-        by.union(FieldSet::ALWAYS).with(Field::Size).with(Field::Weight).with(self.series.quantity.field())
+        by.union(FieldSet::ALWAYS).with(&[Field::Size, Field::Weight, self.series.quantity.field()])
     }
 
     /// Events so far that lack the quantity (a size, an offset, a queue time) and are in no histogram.

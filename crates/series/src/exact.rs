@@ -108,7 +108,7 @@ impl ExactBuilder {
     /// The columns that are read.
     pub fn fields(&self) -> FieldSet {
         let by = self.groups.fields().iter().copied().collect::<FieldSet>();
-        by.union(FieldSet::ALWAYS).with(Field::Weight).with(self.quantity.field())
+        by.union(FieldSet::ALWAYS).with(&[Field::Weight, self.quantity.field()])
     }
 
     /// Adds the events of a batch that the mask lets through, or all.

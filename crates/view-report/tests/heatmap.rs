@@ -23,7 +23,7 @@ struct Event {
 
 fn series_of(events: &[Event], weight: Weight, by: &[Field], width_ns: u64) -> HistogramSeries {
     let mut builder = SeriesBuilder::new(Quantity::Latency, weight, by.to_vec(), Interval::Fixed(width_ns));
-    let mut batch = Batch::new(builder.fields().with(Field::Device));
+    let mut batch = Batch::new(builder.fields().with(&[Field::Device]));
     for event in events {
         batch.push_i64(Field::Time, event.start_ns);
         batch.push_u64(Field::Latency, event.latency_ns);

@@ -22,7 +22,7 @@ fn series_of(events: &[Event], by: &[Field], share: bool) -> HistogramSeries {
     if share {
         builder = builder.by_share();
     }
-    let mut batch = Batch::new(builder.fields().with(Field::Device));
+    let mut batch = Batch::new(builder.fields().with(&[Field::Device]));
     for &(start_ns, latency_ns, device) in events {
         batch.push_i64(Field::Time, start_ns as i64);
         batch.push_u64(Field::Latency, latency_ns);

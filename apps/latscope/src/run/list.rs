@@ -20,7 +20,7 @@ pub fn fields(json: bool) -> Result<(), Failure> {
                 aliases(field.name()),
                 field.field_type().word(),
                 field.meaning(),
-                FieldSet::default().with(field),
+                FieldSet::default().with(&[field]),
             )
         })
         .collect();

@@ -44,7 +44,7 @@ impl Digest {
     /// The columns that it looks at.
     pub fn fields() -> FieldSet {
         let fields: FieldSet = COUNTED.iter().map(|&(field, _)| field).chain(SHOWN).collect();
-        fields.union(FieldSet::ALWAYS).with(Field::Weight)
+        fields.union(FieldSet::ALWAYS).with(&[Field::Weight])
     }
 
     /// Adds the events that the mask lets through, or all.

@@ -141,7 +141,7 @@ pub fn told(reading: &Reading, asked: &[Field]) -> Vec<Field> {
                 Some(_) => true,
                 None => false,
             };
-            told = asked.iter().copied().filter(has).fold(told, FieldSet::with);
+            told = asked.iter().copied().filter(has).fold(told, |set, field| set.with(&[field]));
             ControlFlow::Break(())
         });
     }

@@ -49,8 +49,8 @@ impl Painter {
         regions.into_iter().for_each(|region| self.scroll(&mut out, &wanted, region));
         for map in &drawn.maps {
             let (left, right) = (map.left.min(columns), (map.left + map.columns).min(columns));
-            for row in map.top.min(rows)..(map.top + map.rows).min(rows) {
-                self.shift(&mut out, row, &wanted[row], (left, right));
+            for (row, cells) in wanted.iter().enumerate().skip(map.top).take(map.rows) {
+                self.shift(&mut out, row, cells, (left, right));
             }
         }
         for (row, cells) in wanted.into_iter().enumerate() {

@@ -12,8 +12,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use std::collections::HashMap;
 
 /// The fields of the keys.
-pub const KEYS: FieldSet =
-    FieldSet::ALWAYS.with(Field::Device).with(Field::Dev).with(Field::Kind).with(Field::Name).with(Field::FdType);
+pub const KEYS: FieldSet = FieldSet::ALWAYS.with(&[Field::Device, Field::Dev, Field::Kind, Field::Name, Field::FdType]);
 
 /// So many combinations of call, device and type occur at most on a machine with some file systems.
 const FILE_KEYS: usize = 384;

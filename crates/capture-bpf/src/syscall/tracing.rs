@@ -287,20 +287,5 @@ fn single_tracepoints(calls: &Calls) -> Option<Vec<String>> {
 }
 
 /// The fields that a system call fills.
-pub const FILLS: FieldSet = FieldSet::ALWAYS
-    .with(Field::Kind)
-    .with(Field::Name)
-    .with(Field::Size)
-    .with(Field::Offset)
-    .with(Field::Device)
-    .with(Field::Dev)
-    .with(Field::Pid)
-    .with(Field::Tid)
-    .with(Field::Comm)
-    .with(Field::Fd)
-    .with(Field::FdType)
-    .with(Field::Path)
-    .with(Field::Error)
-    .with(Field::Result)
-    .with(Field::Container)
-    .with(Field::Weight);
+pub const FILLS: FieldSet =
+    FieldSet::TRACED.with(&[Field::Fd, Field::FdType, Field::Path, Field::Result, Field::Container, Field::Weight]);

@@ -21,8 +21,7 @@ use rows::{Parser, Row};
 use std::ops::ControlFlow;
 
 /// The fields that a log can fill.
-pub const FILLS: FieldSet =
-    FieldSet::ALWAYS.with(Field::Kind).with(Field::Size).with(Field::Offset).with(Field::Host).with(Field::Job);
+pub const FILLS: FieldSet = FieldSet::ALWAYS.with(&[Field::Kind, Field::Size, Field::Offset, Field::Host, Field::Job]);
 
 /// Completions of one job may overtake each other by this much before they are another job's.
 const JITTER_MS: u64 = 5;

@@ -13,13 +13,8 @@ use rows::{Raw, Request};
 use std::ops::ControlFlow;
 
 /// The fields of a request.
-pub const FILLS: FieldSet = FieldSet::ALWAYS
-    .with(Field::Kind)
-    .with(Field::Size)
-    .with(Field::Offset)
-    .with(Field::Device)
-    .with(Field::Path)
-    .with(Field::Error);
+pub const FILLS: FieldSet =
+    FieldSet::ALWAYS.with(&[Field::Kind, Field::Size, Field::Offset, Field::Device, Field::Path, Field::Error]);
 
 /// Lines that are looked at to know the format.
 const LOOKED_AT: usize = 20;

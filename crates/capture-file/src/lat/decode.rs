@@ -117,7 +117,7 @@ impl Decoder {
         for column in &mut self.columns {
             // A second column of the same name would fight with the first.
             column.field = column.field.filter(|&field| fields.contains(field) && !seen.contains(field));
-            seen = column.field.map_or(seen, |field| seen.with(field));
+            seen = column.field.map_or(seen, |field| seen.with(&[field]));
         }
         self
     }

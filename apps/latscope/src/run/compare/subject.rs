@@ -43,7 +43,7 @@ impl Gather {
 
     /// The columns that are looked at.
     pub fn fields(&self) -> latscope_event::FieldSet {
-        self.builder.fields().with(Field::Kind).with(Field::Size).with(Field::Weight)
+        self.builder.fields().with(&[Field::Kind, Field::Size, Field::Weight])
     }
 
     /// Adds the events of a batch that the mask lets through; `begin` before the first of a trace.
