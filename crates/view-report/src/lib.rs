@@ -17,4 +17,4 @@ pub use axis::Scale;
 pub use compare::{ComparePicture, CompareSide, compare};
 pub use heatmap::{ColorScale, HeatmapError, HeatmapOptions, heatmap};
 pub use palette::{Palette, Theme};
-pub use percentiles::{PercentilesError, PercentilesOptions, percentiles};
+pub use percentiles::{PercentilesChart, PercentilesError, PercentilesOptions, percentiles};

@@ -4,7 +4,7 @@ use crate::table::csv_line;
 use crate::{Align, Color, Line, Table};
 use latscope_event::{Field, format_count, format_duration, format_rate, format_size, format_wall};
 use latscope_histogram::{Rule, Sparse};
-use latscope_series::{Exact, HistogramSeries, Quantity, Support};
+use latscope_series::{AskedPercentiles, Exact, HistogramSeries, Quantity, ToldPercentile, ToldPercentiles};
 
 /// How percentiles are found and shown.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,9 @@ const GREY: Color = Color::Indexed(8);
 /// Prints percentiles of one series after the other, which may be parts of one that goes on.
 #[derive(Clone, Debug)]
 pub struct Percentiles {
-    quantiles: Vec<(f64, String)>,
+    asked: AskedPercentiles,
+    /// Their names, `p50` and so on.
+    names: Vec<String>,
     by: Vec<Field>,
     quantity: Quantity,
     options: PercentileOptions,
@@ -47,13 +49,7 @@ struct Row {
     time_ns: i64,
     width_ns: u64,
     group: Vec<String>,
-    /// In a series by share not a whole number.
-    count: f64,
-    mean: f64,
-    max: u64,
-    /// `None` where fewer events lie beyond the percentile than one, so that it would be a guess. Values from buckets are
-    /// whole numbers, exact ones have a decimal. True where it is doubtful.
-    values: Vec<Option<(f64, bool)>>,
+    told: ToldPercentiles,
     /// Whether events that were in flight in the interval may not be in it.
     incomplete: bool,
 }
@@ -61,27 +57,30 @@ struct Row {
 impl Row {
     /// Up to which percentile values are trusted, 0 to 100.
     fn trusted(&self) -> f64 {
-        (100.0 * (1.0 - TRUSTED / self.count)).max(0.0)
+        (100.0 * (1.0 - TRUSTED / self.told.count)).max(0.0)
     }
 }
 
 impl Percentiles {
     /// For these percentiles (0 to 100) of series with these group fields.
     pub fn new(percentiles: &[f64], by: &[Field], quantity: Quantity, to_unix_ns: Option<i64>) -> Percentiles {
-        let quantiles: Vec<_> = percentiles.iter().map(|&p| (p / 100.0, format!("p{p}"))).collect();
+        let names: Vec<_> = percentiles.iter().map(|p| format!("p{p}")).collect();
+        let quantiles = percentiles.iter().map(|p| p / 100.0).collect();
         let mut titles = vec![("time".to_string(), Align::Left)];
         titles.extend(by.iter().map(|field| (field.name().to_string(), Align::Left)));
         titles.extend(["count", "rate", "mean"].map(|title| (title.to_string(), Align::Right)));
-        titles.extend(quantiles.iter().map(|(_, title)| (title.clone(), Align::Right)));
+        titles.extend(names.iter().map(|title| (title.clone(), Align::Right)));
         titles.push(("max".into(), Align::Right));
+        let asked = AskedPercentiles { quantiles, ..AskedPercentiles::default() };
         let (zero_ns, table, options) = (None, Table::new(titles), PercentileOptions::default());
-        Percentiles { quantiles, by: by.to_vec(), quantity, options, to_unix_ns, zero_ns, table, begun: false }
+        Percentiles { asked, names, by: by.to_vec(), quantity, options, to_unix_ns, zero_ns, table, begun: false }
     }
 
     /// Finds and shows them like this.
     #[must_use]
-    pub fn with(self, options: PercentileOptions) -> Percentiles {
-        Percentiles { options, ..self }
+    pub fn with(self, mut options: PercentileOptions) -> Percentiles {
+        let asked = AskedPercentiles { rule: options.rule, exact: options.exact.take(), ..self.asked };
+        Percentiles { asked, options, ..self }
     }
 
     fn rows(&self, series: &HistogramSeries) -> Vec<Row> {
@@ -113,31 +112,13 @@ impl Percentiles {
         (group, number): (Vec<String>, Option<u32>),
         sparse: &Sparse,
     ) -> Row {
-        let quantiles: Vec<f64> = self.quantiles.iter().map(|&(quantile, _)| quantile).collect();
-        let totals = sparse.totals();
-        let count = totals.count as f64 / series.per_event() as f64;
-        let values = match self.options.exact.as_ref().and_then(|exact| exact.at(interval, number)) {
-            Some(values) => values.iter().map(|value| (value * 10.0).round() / 10.0).collect(),
-            None => {
-                let values = sparse.quantiles(&quantiles, self.options.rule).unwrap_or_default();
-                values.into_iter().map(|value| value as f64).collect::<Vec<_>>()
-            }
-        };
-        let told = |(value, &quantile)| match Support::of(quantile, count) {
-            Support::None => None,
-            support => Some((value, support == Support::Few)),
-        };
-        let values = values.into_iter().zip(&quantiles).map(told);
         let (time_ns, width_ns) = (series.start_ns(interval), series.width_of(interval));
         let end_ns = time_ns.saturating_add_unsigned(width_ns);
         Row {
             time_ns,
             width_ns,
             group,
-            count,
-            mean: totals.mean().unwrap_or(0.0),
-            max: totals.max,
-            values: values.collect(),
+            told: self.asked.of(series, interval, number, sparse),
             incomplete: self.options.complete_until_ns.is_some_and(|until_ns| end_ns > until_ns),
         }
     }
@@ -150,19 +131,21 @@ impl Percentiles {
             let value = |value: u64| if self.quantity.is_bytes() { format_size(value) } else { format_duration(value) };
             let mut texts = vec![self.label(row.time_ns, series.width_ns())];
             texts.extend(row.group.iter().cloned());
-            let count = if row.count < 10.0 && row.count.fract() > 0.0 {
-                format!("{:.2}", row.count)
+            let told = &row.told;
+            let count = if told.count < 10.0 && told.count.fract() > 0.0 {
+                format!("{:.2}", told.count)
             } else {
-                format_count(row.count.round() as u64)
+                format_count(told.count.round() as u64)
             };
             texts.push(if row.incomplete { format!("{count}+") } else { count });
-            texts.push(format_rate(row.count * 1e9 / row.width_ns as f64));
-            texts.push(value(row.mean.round() as u64));
+            texts.push(format_rate(told.count * 1e9 / row.width_ns as f64));
+            texts.push(value(told.mean.round() as u64));
             let first = texts.len();
-            texts.extend(row.values.iter().map(|told| told.map_or("-".into(), |(told, _)| value(told.round() as u64))));
-            texts.push(value(row.max));
-            let doubtful = |&at: &usize| row.values[at].is_some_and(|(_, doubtful)| doubtful);
-            let grey = (0..row.values.len()).filter(doubtful).map(|at| first + at);
+            let text = |told: &Option<ToldPercentile>| told.map_or("-".into(), |told| value(told.value.round() as u64));
+            texts.extend(told.values.iter().map(text));
+            texts.push(value(told.max));
+            let doubtful = |&at: &usize| told.values[at].is_some_and(|told| told.doubtful);
+            let grey = (0..told.values.len()).filter(doubtful).map(|at| first + at);
             let grey: Vec<usize> = if self.options.color { grey.collect() } else { Vec::new() };
             self.table.push_colored(texts, &grey, GREY);
         }
@@ -183,20 +166,21 @@ impl Percentiles {
     /// Names and numbers in base units.
     fn numbers(&self, row: &Row) -> Vec<(String, String)> {
         let unit = if self.quantity.is_bytes() { "bytes" } else { "ns" };
+        let told = &row.told;
         let mut numbers = vec![
             ("time_ns".into(), row.time_ns.to_string()),
             ("width_ns".into(), row.width_ns.to_string()),
-            ("count".into(), row.count.to_string()),
-            ("rate_per_s".into(), (row.count * 1e9 / row.width_ns as f64).to_string()),
-            (format!("mean_{unit}"), row.mean.to_string()),
+            ("count".into(), told.count.to_string()),
+            ("rate_per_s".into(), (told.count * 1e9 / row.width_ns as f64).to_string()),
+            (format!("mean_{unit}"), told.mean.to_string()),
         ];
-        for ((_, title), value) in self.quantiles.iter().zip(&row.values) {
+        for (title, value) in self.names.iter().zip(&told.values) {
             numbers.push((
                 format!("{}_{unit}", title.replace('.', "_")),
-                value.map_or(String::new(), |(value, _)| value.to_string()),
+                value.map_or(String::new(), |told| told.value.to_string()),
             ));
         }
-        numbers.push((format!("max_{unit}"), row.max.to_string()));
+        numbers.push((format!("max_{unit}"), told.max.to_string()));
         numbers.push(("trusted_p".into(), ((row.trusted() * 1e4).floor() / 1e4).to_string()));
         numbers.push(("incomplete".into(), row.incomplete.to_string()));
         numbers

@@ -49,11 +49,6 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
         if typed.table.csv || typed.table.json {
             return Err(Failure::Usage("--csv and --json are no pictures; end the name in .csv or .json.".into()));
         }
-        if typed.exact || typed.all || typed.accuracy.is_some() || rule != Rule::default() {
-            let message =
-                "--exact, --all, --accuracy and --percentile-rule are for tables; leave them out, or -o x.svg.";
-            return Err(Failure::Usage(message.into()));
-        }
         chart = Some(PercentilesOptions {
             title: typed.look.title,
             width: typed.look.width,
@@ -61,6 +56,7 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
             max: folding.max,
             theme: theme(typed.look.dark),
             percentiles: percentiles.iter().map(|percentile| percentile / 100.0).collect(),
+            rule,
             level: fail_if.clone(),
             filter: (!typed.input.filter.is_empty()).then(|| typed.input.filter.join(" ")),
             ..PercentilesOptions::default()

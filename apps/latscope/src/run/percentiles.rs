@@ -4,7 +4,8 @@ use super::{live, output, read, stored};
 use crate::Failure;
 use crate::plan::{Live, Percentiles as Plan, Reading, Shape};
 use latscope_event::Context;
-use latscope_series::{ExactBuilder, HistogramSeries, Interval, SeriesBuilder, events_for};
+use latscope_series::{Exact, ExactBuilder, HistogramSeries, Interval, SeriesBuilder, events_for};
+use latscope_view_report::{PercentilesChart, PercentilesOptions};
 use latscope_view_term::{PercentileOptions, Percentiles};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -30,24 +31,17 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         require_events(reading)?;
     }
     let limit = match &plan.chart {
+        _ if plan.accuracy.is_some() => FINEST,
         Some(_) => *POINTS.end(),
-        None if plan.accuracy.is_some() => FINEST,
         None => LINES,
     };
     let (mut series, contexts) = read::series(reading, &plan.folding, limit)?;
-    if plan.chart.is_some() && plan.folding.interval.is_none() {
+    if plan.chart.is_some() && plan.folding.interval.is_none() && plan.accuracy.is_none() {
         series = told(series, &plan.percentiles);
     }
     let printer = match &plan.chart {
         None => table(reading, plan, series, &contexts)?,
-        Some(options) => {
-            let chart = latscope_view_report::percentiles(&series, &contexts, options);
-            let chart = chart.map_err(|error| Failure::Usage(error.to_string()))?;
-            let mut printer = Printer::new(plan, Context::merged(&contexts).clock.to_unix_ns, options_of(plan))?;
-            printer.write(&chart)?;
-            printer.watch(&series);
-            printer
-        }
+        Some(options) => draw(reading, plan, &series, (&contexts, options))?,
     };
     printer.verdict()
 }
@@ -60,13 +54,12 @@ fn table<'a>(
     contexts: &[Context],
 ) -> Result<Printer<'a>, Failure> {
     let quantiles: Vec<f64> = plan.percentiles.iter().map(|percentile| percentile / 100.0).collect();
-    if let Some(accuracy) = plan.accuracy {
-        let events = quantiles.iter().map(|&quantile| events_for(quantile, accuracy));
-        series = series.joined(events.fold(1.0, f64::max));
+    if let Some(events) = events_wanted(plan) {
+        series = series.joined(events);
     }
     let all = Context::merged(contexts);
     let options = PercentileOptions {
-        exact: if plan.exact { Some(exact(reading, plan, &series, &quantiles)?) } else { None },
+        exact: if plan.exact { Some(exact(reading, &series, &quantiles, plan.all)?) } else { None },
         complete_until_ns: all.span_ns.filter(|_| plan.folding.share).map(|(_, to_ns)| {
             // What took longest may have company that never came back before the end.
             to_ns.saturating_sub_unsigned(series.total(None).totals().max)
@@ -77,6 +70,35 @@ fn table<'a>(
     printer.print(&series)?;
     read::say_notes(contexts);
     Ok(printer)
+}
+
+/// Draws the chart of a whole series.
+fn draw<'a>(
+    reading: &Reading,
+    plan: &'a Plan,
+    series: &HistogramSeries,
+    (contexts, options): (&[Context], &PercentilesOptions),
+) -> Result<Printer<'a>, Failure> {
+    let mut chart =
+        PercentilesChart::new(series, contexts, options).map_err(|error| Failure::Usage(error.to_string()))?;
+    if let Some(events) = events_wanted(plan) {
+        chart = chart.joined(events);
+    }
+    if plan.exact {
+        // The panel of everything is always there.
+        let exact = exact(reading, chart.series(), chart.quantiles(), true)?;
+        chart = chart.exact(exact);
+    }
+    let mut printer = Printer::new(plan, Context::merged(contexts).clock.to_unix_ns, options_of(plan))?;
+    printer.watch(if plan.accuracy.is_some() { chart.series() } else { series });
+    printer.write(&chart.svg())?;
+    Ok(printer)
+}
+
+/// How many events an interval has to hold, where the accuracy of percentiles decides.
+fn events_wanted(plan: &Plan) -> Option<f64> {
+    let accuracy = plan.accuracy?;
+    Some(plan.percentiles.iter().map(|percentile| events_for(percentile / 100.0, accuracy)).fold(1.0, f64::max))
 }
 
 /// The series in intervals that hold on the average what the highest percentile takes, ten events beyond it, as far as
@@ -110,13 +132,8 @@ fn require_events(reading: &Reading) -> Result<(), Failure> {
 }
 
 /// Reads the events once more, for the exact percentiles of a series of them.
-fn exact(
-    reading: &Reading,
-    plan: &Plan,
-    series: &HistogramSeries,
-    quantiles: &[f64],
-) -> Result<latscope_series::Exact, Failure> {
-    let mut exact = ExactBuilder::new(series, quantiles, plan.all);
+fn exact(reading: &Reading, series: &HistogramSeries, quantiles: &[f64], also_all: bool) -> Result<Exact, Failure> {
+    let mut exact = ExactBuilder::new(series, quantiles, also_all);
     read::each_batch(reading, exact.fields(), |context, batch, mask, begin| {
         if begin {
             exact.begin_trace(context.begin_ns);

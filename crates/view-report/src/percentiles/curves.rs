@@ -5,10 +5,10 @@ use crate::frame::Columns;
 use crate::heatmap::Facets;
 use crate::page::quantile_name;
 use crate::palette::{Inks, Palette};
-use latscope_histogram::{Histogram, Rule};
-use latscope_series::{HistogramSeries, Support};
+use latscope_histogram::Histogram;
+use latscope_series::{AskedPercentiles, HistogramSeries, Threshold};
 
-/// A value of a line in one column.
+/// A value of a line in one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Point {
     pub value: u64,
@@ -23,7 +23,7 @@ pub(super) struct Curve {
     pub width_px: f64,
     /// SVG's lengths of dashes and gaps; empty for a whole line.
     pub dashes: &'static str,
-    /// By column.
+    /// By step.
     pub points: Vec<Option<Point>>,
     /// Whether it is only the edge of a shade.
     pub is_edge: bool,
@@ -41,118 +41,162 @@ pub(super) struct Panel {
     /// Name of the group; `None` when there is nothing but everything.
     pub name: Option<String>,
     pub total: Histogram,
-    /// Events by column.
+    /// Events by step.
     pub counts: Vec<f64>,
-    /// Whether the service level was exceeded, by column.
+    /// Whether the service level was exceeded, by step.
     pub exceeded: Vec<bool>,
     pub curves: Vec<Curve>,
     pub shades: Vec<Shade>,
 }
 
 impl Panel {
-    /// Columns that have events.
+    /// Steps that have events.
     pub fn filled(&self) -> usize {
         self.counts.iter().filter(|&&count| count > 0.0).count()
     }
 }
 
-/// A panel of everything, and one for each group if there are any.
-pub(super) fn by_panel(
-    series: &HistogramSeries,
-    columns: Columns,
-    quantiles: &[f64],
-    limit: usize,
-    options: &PercentilesOptions,
-    inks: &Inks,
-) -> Vec<Panel> {
-    let mut panels = vec![panel(series, columns, quantiles, None, options, inks)];
-    if series.by.is_empty() {
-        return panels;
-    }
-    let facets = Facets::by_group(series, limit);
-    if facets.names.len() > 1 {
-        panels[0].name = Some("all".into());
-        panels.extend((0..facets.names.len()).map(|facet| {
-            let mut panel = panel(series, columns, quantiles, Some((&facets, facet)), options, inks);
-            panel.name.clone_from(&facets.names[facet]);
-            panel
-        }));
-    } else {
-        panels[0].name.clone_from(&facets.names[0]);
-    }
-    panels
+/// What lines are steps of: an interval each, which is a column, or several where intervals were joined.
+pub(super) struct Steps {
+    /// The first column of each, and the one behind the last.
+    bounds: Vec<u32>,
 }
 
-/// One panel with a line of this percentile for everything and for each group.
-pub(super) fn by_group(
-    series: &HistogramSeries,
-    columns: Columns,
-    quantile: f64,
-    limit: usize,
-    options: &PercentilesOptions,
-    inks: &Inks,
-) -> Panel {
-    let one = &[quantile][..];
-    let mut all = panel(series, columns, one, None, options, inks);
-    all.curves.retain(|curve| curve.name == quantile_name(quantile));
-    let facets = Facets::by_group(series, limit);
-    for curve in &mut all.curves {
-        (curve.colour, curve.width_px) = (inks.text.into(), 2.2);
-        curve.name = format!("{} of all", curve.name);
-    }
-    for facet in 0..facets.names.len() {
-        let part = panel(series, columns, one, Some((&facets, facet)), options, inks);
-        let Some(mut curve) = part.curves.into_iter().find(|curve| curve.name == quantile_name(quantile)) else {
-            continue;
-        };
-        curve.name = facets.names[facet].clone().unwrap_or_default();
-        curve.colour = inks.groups[facet % inks.groups.len()].into();
-        all.curves.push(curve);
-    }
-    all
-}
-
-/// The histogram of a column, of everything or of one facet.
-fn column(series: &HistogramSeries, interval: i64, facet: Option<(&Facets, usize)>, sum: &mut Histogram) {
-    sum.clear();
-    let Some(slice) = series.slices().get(&interval) else { return };
-    let of = |group: u32| facet.is_none_or(|(facets, facet)| facets.panel_of.get(group as usize) == Some(&facet));
-    slice.groups.iter().filter(|(group, _)| of(*group)).for_each(|(_, sparse)| sum.add(sparse));
-}
-
-fn panel(
-    series: &HistogramSeries,
-    columns: Columns,
-    quantiles: &[f64],
-    facet: Option<(&Facets, usize)>,
-    options: &PercentilesOptions,
-    inks: &Inks,
-) -> Panel {
-    let count = columns.count as usize;
-    let empty = Histogram::new(series.grid(), series.is_weighted());
-    let (mut sum, mut total) = (empty.clone(), empty);
-    let (mut counts, mut exceeded) = (vec![0.0; count], vec![false; count]);
-    let mut lines: Vec<Vec<Option<Point>>> = vec![vec![None; count]; quantiles.len() + 2];
-    for (&interval, place) in series.slices().keys().filter_map(|at| Some((at, columns.of(*at)? as usize))) {
-        column(series, interval, facet, &mut sum);
-        let totals = *sum.totals();
-        let Some(values) = sum.quantiles(quantiles, Rule::Interpolated) else { continue };
-        let sparse = sum.to_sparse();
-        total.add(&sparse);
-        counts[place] = totals.count as f64 / series.per_event() as f64;
-        exceeded[place] =
-            options.level.as_ref().is_some_and(|level| level.holds(&sparse, series.per_event(), series.width_ns()));
-        for (line, (&quantile, value)) in quantiles.iter().zip(values).enumerate() {
-            let support = Support::of(quantile, counts[place]);
-            let point = Point { value, doubtful: support == Support::Few };
-            lines[line][place] = (support != Support::None).then_some(point);
+impl Steps {
+    pub fn new(series: &HistogramSeries, columns: Columns) -> Steps {
+        let (mut bounds, mut next) = (Vec::new(), 0);
+        for (&interval, column) in series.slices().keys().filter_map(|at| Some((at, columns.of(*at)?))) {
+            bounds.extend(next..=column);
+            let length = series.width_of(interval) / series.width_ns();
+            next = column.saturating_add(u32::try_from(length).unwrap_or(u32::MAX)).min(columns.count);
         }
-        let sure = |value| Some(Point { value, doubtful: false });
-        lines[quantiles.len()][place] = totals.mean().and_then(|mean| sure(mean.round() as u64));
-        lines[quantiles.len() + 1][place] = sure(totals.max);
+        bounds.extend(next..=columns.count);
+        Steps { bounds }
     }
-    let (curves, shades) = styled(quantiles, lines, options, inks);
-    Panel { name: None, total, counts, exceeded, curves, shades }
+
+    pub fn count(&self) -> usize {
+        self.bounds.len() - 1
+    }
+
+    /// The first column of a step; that of the one behind the last is the end.
+    pub fn column(&self, step: usize) -> u32 {
+        self.bounds[step]
+    }
+
+    /// How many columns a step spans.
+    pub fn columns(&self, step: usize) -> u32 {
+        self.bounds[step + 1] - self.bounds[step]
+    }
+
+    /// The step of a column.
+    fn of(&self, column: u32) -> usize {
+        self.bounds.partition_point(|&first| first <= column).saturating_sub(1)
+    }
+}
+
+/// What panels are made of.
+pub(super) struct Source<'a> {
+    pub series: &'a HistogramSeries,
+    pub columns: Columns,
+    pub steps: &'a Steps,
+    pub asked: &'a AskedPercentiles,
+    pub options: &'a PercentilesOptions,
+    pub inks: &'a Inks,
+}
+
+impl Source<'_> {
+    /// A panel of everything, and one for each group if there are any.
+    pub fn by_panel(&self, limit: usize) -> Vec<Panel> {
+        let mut panels = vec![self.panel(None)];
+        if self.series.by.is_empty() {
+            return panels;
+        }
+        let facets = Facets::by_group(self.series, limit);
+        if facets.names.len() > 1 {
+            panels[0].name = Some("all".into());
+            panels.extend((0..facets.names.len()).map(|facet| {
+                let mut panel = self.panel(Some((&facets, facet)));
+                panel.name = self.name(&facets, facet);
+                panel
+            }));
+        } else {
+            panels[0].name.clone_from(&facets.names[0]);
+        }
+        panels
+    }
+
+    /// One panel with a line of the one percentile for everything and for each group.
+    pub fn by_group(&self, quantile: f64, limit: usize) -> Panel {
+        let mut all = self.panel(None);
+        all.curves.retain(|curve| curve.name == quantile_name(quantile));
+        let facets = Facets::by_group(self.series, limit);
+        for curve in &mut all.curves {
+            (curve.colour, curve.width_px) = (self.inks.text.into(), 2.2);
+            curve.name = format!("{} of all", curve.name);
+        }
+        for facet in 0..facets.names.len() {
+            let part = self.panel(Some((&facets, facet)));
+            let Some(mut curve) = part.curves.into_iter().find(|curve| curve.name == quantile_name(quantile)) else {
+                continue;
+            };
+            curve.name = self.name(&facets, facet).unwrap_or_default();
+            curve.colour = self.inks.groups[facet % self.inks.groups.len()].into();
+            all.curves.push(curve);
+        }
+        all
+    }
+
+    /// A facet's name, and where its percentiles are not as exact as those of the others.
+    fn name(&self, facets: &Facets, facet: usize) -> Option<String> {
+        let name = facets.names[facet].clone()?;
+        let is_rest = self.asked.exact.is_some() && group_of(facets, facet).is_none();
+        Some(if is_rest { format!("{name} (from buckets)") } else { name })
+    }
+
+    /// The histogram of an interval, of everything or of one facet.
+    fn sum_up(&self, interval: i64, facet: Option<(&Facets, usize)>, sum: &mut Histogram) {
+        sum.clear();
+        let Some(slice) = self.series.slices().get(&interval) else { return };
+        let of = |group: u32| facet.is_none_or(|(facets, facet)| facets.panel_of.get(group as usize) == Some(&facet));
+        slice.groups.iter().filter(|(group, _)| of(*group)).for_each(|(_, sparse)| sum.add(sparse));
+    }
+
+    fn panel(&self, facet: Option<(&Facets, usize)>) -> Panel {
+        let (series, quantiles, count) = (self.series, &self.asked.quantiles[..], self.steps.count());
+        let group = facet.and_then(|(facets, facet)| group_of(facets, facet));
+        // Exact percentiles are those of groups and of everything; of some groups together there are none.
+        let buckets = AskedPercentiles { exact: None, quantiles: quantiles.to_vec(), ..*self.asked };
+        let asked = if facet.is_some() && group.is_none() { &buckets } else { self.asked };
+        let empty = Histogram::new(series.grid(), series.is_weighted());
+        let (mut sum, mut total) = (empty.clone(), empty);
+        let (mut counts, mut exceeded) = (vec![0.0; count], vec![false; count]);
+        let mut lines: Vec<Vec<Option<Point>>> = vec![vec![None; count]; quantiles.len() + 2];
+        for (&interval, column) in series.slices().keys().filter_map(|at| Some((at, self.columns.of(*at)?))) {
+            self.sum_up(interval, facet, &mut sum);
+            let sparse = sum.to_sparse();
+            if sparse.totals().count == 0 {
+                continue;
+            }
+            let (step, told) = (self.steps.of(column), asked.of(series, interval, group, &sparse));
+            total.add(&sparse);
+            counts[step] = told.count;
+            let holds = |level: &Threshold| level.holds(&sparse, series.per_event(), series.width_of(interval));
+            exceeded[step] = self.options.level.as_ref().is_some_and(holds);
+            let points = told.values.iter().map(|told| told.map(|told| (told.value, told.doubtful)));
+            let points = points.chain([Some((told.mean, false)), Some((told.max as f64, false))]);
+            for (line, point) in lines.iter_mut().zip(points) {
+                line[step] = point.map(|(value, doubtful)| Point { value: value.round() as u64, doubtful });
+            }
+        }
+        let (curves, shades) = styled(quantiles, lines, self.options, self.inks);
+        Panel { name: None, total, counts, exceeded, curves, shades }
+    }
+}
+
+/// The group of a facet that has one only.
+fn group_of(facets: &Facets, facet: usize) -> Option<u32> {
+    let mut groups = (0u32..).zip(&facets.panel_of).filter(|(_, of)| **of == facet).map(|(group, _)| group);
+    groups.next().filter(|_| groups.next().is_none())
 }
 
 /// Neighbours at most so far apart, and at least so many of them, are shades.

@@ -6,7 +6,7 @@ use crate::page::{events, percent};
 use crate::svg::{Area, Num, Svg, shortened, text_width};
 use std::fmt::Write;
 
-/// Columns in a row of which something is true or not: that, the first column and the one behind the last.
+/// Steps in a row of which something is true or not: that, the first step and the one behind the last.
 type Run = (bool, usize, usize);
 
 impl Chart<'_> {
@@ -88,10 +88,9 @@ impl Chart<'_> {
 
     /// The ground of intervals that exceed the service level, and of those that are not complete.
     fn marks(&self, svg: &mut Svg, panel: &Panel, main: Area) {
-        let column_px = f64::from(self.frame.column_px);
         for (exceeded, from, to) in runs(&panel.exceeded) {
             if exceeded {
-                let area = Area { x: self.frame.x(from as u32), width: (to - from) as f64 * column_px, ..main };
+                let area = Area { x: self.x(from), width: self.x(to) - self.x(from), ..main };
                 svg.rect(area, &format!(" fill=\"{}\" fill-opacity=\"0.13\"", self.page.inks.alarm));
             }
         }
@@ -99,6 +98,11 @@ impl Chart<'_> {
             let x = self.frame.x_at(from_ns);
             svg.rect(Area { x, width: main.right() - x, ..main }, " fill=\"url(#open)\"");
         }
+    }
+
+    /// Where a step begins, which is where the one before it ends.
+    fn x(&self, step: usize) -> f64 {
+        self.frame.x(self.steps.column(step))
     }
 
     fn y(&self, main: Area, value: u64) -> f64 {
@@ -130,7 +134,7 @@ impl Chart<'_> {
         }
     }
 
-    /// Steps, broken where a column has no value; thin where few events tell it.
+    /// Steps, broken where one has no value; thin where few events tell it.
     fn curve(&self, svg: &mut Svg, curve: &Curve, main: Area) {
         for doubtful in [true, false] {
             let path = self.path(&curve.points, main, doubtful);
@@ -147,13 +151,13 @@ impl Chart<'_> {
     fn path(&self, points: &[Option<Point>], main: Area, doubtful: bool) -> String {
         let mut path = String::new();
         let mut before = None;
-        for (column, point) in points.iter().enumerate() {
+        for (step, point) in points.iter().enumerate() {
             let Some(point) = point else {
                 before = None;
                 continue;
             };
             let y = self.y(main, point.value);
-            let (x, to) = (self.frame.x(column as u32), self.frame.x(column as u32 + 1));
+            let (x, to) = (self.x(step), self.x(step + 1));
             if point.doubtful == doubtful {
                 // A step joins the interval before it, thin or not. Writing to a String does not fail.
                 let _ = match before {
@@ -179,7 +183,7 @@ impl Chart<'_> {
             if !there {
                 continue;
             }
-            let x = |column: usize| Num(self.frame.x(column as u32));
+            let x = |step: usize| Num(self.x(step));
             let run: Vec<(f64, f64)> = edges[from..to].iter().flatten().copied().collect();
             let _ = write!(path, "M{} {}", x(from), Num(run[0].0));
             for (at, edge) in run.iter().enumerate() {
@@ -198,7 +202,7 @@ impl Chart<'_> {
         }
     }
 
-    /// A text for each column, or for each few of them of the one with the highest maximum.
+    /// A text for each step, or for each few of them of the one with the highest maximum.
     fn tips(&self, svg: &mut Svg, panel: &Panel, main: Area) {
         let budget = self.options.max_tooltips as usize / self.panels.len().max(1);
         if budget == 0 {
@@ -209,16 +213,13 @@ impl Chart<'_> {
         svg.put(format_args!("<g fill-opacity=\"0\">\n"));
         for from in (0..count).step_by(together) {
             let to = (from + together).min(count);
-            let height = |column: usize| {
-                panel.curves.iter().filter_map(|curve| curve.points[column]).map(|point| point.value).max()
-            };
-            let Some(column) =
-                (from..to).filter(|&column| height(column).is_some()).max_by_key(|&column| height(column))
-            else {
+            let height =
+                |step: usize| panel.curves.iter().filter_map(|curve| curve.points[step]).map(|point| point.value).max();
+            let Some(step) = (from..to).filter(|&step| height(step).is_some()).max_by_key(|&step| height(step)) else {
                 continue;
             };
             let shown = panel.curves.iter().filter(|curve| !curve.is_edge).filter_map(|curve| {
-                let point = curve.points[column]?;
+                let point = curve.points[step]?;
                 Some(format!(
                     "{} {}{}",
                     curve.name,
@@ -226,19 +227,19 @@ impl Chart<'_> {
                     if point.doubtful { "?" } else { "" }
                 ))
             });
-            let mut text = self.frame.span(column as u32, column as u32 + 1);
+            let mut text = self.frame.span(self.steps.column(step), self.steps.column(step + 1));
             if to - from > 1 {
                 text += &format!("\nthe slowest of {} intervals", to - from);
             }
-            let counted = panel.counts[column];
+            let counted = panel.counts[step];
             let counted = if counted.fract() > 0.0 && counted < 100.0 {
                 format!("{counted:.2} events")
             } else {
                 events(counted as u64)
             };
             let text = format!("{text}\n{counted}\n{}", shown.collect::<Vec<_>>().join(", "));
-            let x = self.frame.x(from as u32);
-            svg.tip(Area { x, width: self.frame.x(to as u32) - x, ..main }, &text);
+            let x = self.x(from);
+            svg.tip(Area { x, width: self.x(to) - x, ..main }, &text);
         }
         svg.put(format_args!("</g>\n"));
     }

@@ -9,10 +9,11 @@ use crate::frame::{self, Frame, FrameWish, Strip};
 use crate::page::{Page, events, percent, quantile_name};
 use crate::palette::Theme;
 use crate::svg::Svg;
-use curves::Panel;
-use latscope_event::{Context, format_duration, format_rate};
+use curves::{Panel, Source, Steps};
+use latscope_event::{Context, format_count, format_duration, format_rate};
 use latscope_histogram::{Grid, Histogram, Rule, Totals};
-use latscope_series::{HistogramSeries, Quantity, Threshold};
+use latscope_series::{AskedPercentiles, Exact, HistogramSeries, Quantity, Threshold};
+use std::borrow::Cow;
 
 /// How a chart of percentiles shall look.
 #[derive(Clone, PartialEq, Debug)]
@@ -31,6 +32,8 @@ pub struct PercentilesOptions {
     pub theme: Theme,
     /// Quantiles (0 to 1), at least one. Eight or more in even steps of a hundredth or less are shades instead of lines.
     pub percentiles: Vec<f64>,
+    /// Where in its bucket a percentile lies.
+    pub rule: Rule,
     /// A service level: its bounds are drawn as lines, the intervals in which it holds are marked.
     pub level: Option<Threshold>,
     /// The filter that made the series, to be named.
@@ -49,6 +52,7 @@ impl Default for PercentilesOptions {
             max: None,
             theme: Theme::default(),
             percentiles: vec![0.5, 0.9, 0.99, 0.999],
+            rule: Rule::default(),
             level: None,
             filter: None,
             max_tooltips: 500,
@@ -90,22 +94,98 @@ impl PercentilesOptions {
 const PANELS: usize = 12;
 const LINES: usize = 8;
 
-/// Everything that is drawn, before it is drawn.
-struct Chart<'a> {
-    series: &'a HistogramSeries,
+/// Percentiles over time, mean and maximum as lines on a logarithmic axis, with the rate of events below, as one
+/// self-contained SVG: the chart in the making.
+pub struct PercentilesChart<'a> {
+    series: Cow<'a, HistogramSeries>,
+    contexts: &'a [Context],
     options: &'a PercentilesOptions,
-    page: Page<'a>,
     frame: Frame,
-    axis: ValueAxis,
-    panels: Vec<Panel>,
-    /// Of everything.
-    total: Histogram,
-    /// From here on requests that had not ended when the trace did are missing, if they were as slow as the slowest.
-    open_from_ns: Option<i64>,
+    asked: AskedPercentiles,
+    /// Intervals were joined until they had so many events.
+    joined: Option<f64>,
 }
 
-/// Draws percentiles over time, mean and maximum as lines on a logarithmic axis, with the rate of events below, as one
-/// self-contained SVG. The contexts are those of the traces that the series was made from.
+impl<'a> PercentilesChart<'a> {
+    /// A chart of a series in intervals that fit the width; the contexts are those of the traces that it was made from.
+    ///
+    /// # Errors
+    /// When the options contradict themselves.
+    pub fn new(
+        series: &'a HistogramSeries,
+        contexts: &'a [Context],
+        options: &'a PercentilesOptions,
+    ) -> Result<PercentilesChart<'a>, PercentilesError> {
+        options.check()?;
+        let wish = FrameWish {
+            width_px: options.width,
+            column_px: options.width,
+            line_px: 1,
+            filtered: options.filter.is_some(),
+        };
+        let (series, frame) = frame::fitted(series, contexts, &wish);
+        let mut quantiles = options.percentiles.clone();
+        quantiles.sort_by(f64::total_cmp);
+        quantiles.dedup();
+        let asked = AskedPercentiles { quantiles, rule: options.rule, exact: None };
+        Ok(PercentilesChart { series, contexts, options, frame, asked, joined: None })
+    }
+
+    /// The same with intervals joined to the shortest runs that have so many events ([`HistogramSeries::joined`]).
+    #[must_use]
+    pub fn joined(self, events: f64) -> PercentilesChart<'a> {
+        let series = Cow::Owned(self.series.into_owned().joined(events));
+        PercentilesChart { series, joined: Some(events), ..self }
+    }
+
+    /// The series as it is drawn.
+    pub fn series(&self) -> &HistogramSeries {
+        &self.series
+    }
+
+    /// The percentiles as they are drawn, from 0 to 1.
+    pub fn quantiles(&self) -> &[f64] {
+        &self.asked.quantiles
+    }
+
+    /// The same with exact percentiles, which are those of [`series`](PercentilesChart::series) and
+    /// [`quantiles`](PercentilesChart::quantiles) and of all groups together, too.
+    #[must_use]
+    pub fn exact(mut self, exact: Exact) -> PercentilesChart<'a> {
+        self.asked.exact = Some(exact);
+        self
+    }
+
+    /// Draws it.
+    pub fn svg(self) -> String {
+        let PercentilesChart { series, contexts, options, frame, asked, joined } = self;
+        let page = Page {
+            width_px: frame.page_px(),
+            inks: options.theme.inks(),
+            title: options
+                .title
+                .clone()
+                .unwrap_or_else(|| format!("{} percentiles over time", quantity_title(series.quantity))),
+            contexts,
+            filter: options.filter.as_deref(),
+        };
+        let steps = Steps::new(&series, frame.columns);
+        let (columns, inks) = (frame.columns, &page.inks);
+        let source = Source { series: &series, columns, steps: &steps, asked: &asked, options, inks };
+        let panels = match asked.quantiles[..] {
+            [quantile] if !series.by.is_empty() => vec![source.by_group(quantile, LINES)],
+            _ => source.by_panel(PANELS),
+        };
+        let axis = axis(&series, &panels, options);
+        let total = series.total(None);
+        let open_from_ns = open_from(&series, contexts, total.totals().max);
+        let is_exact = asked.exact.is_some();
+        Chart { series: &series, options, page, frame, steps, axis, panels, total, is_exact, joined, open_from_ns }
+            .draw()
+    }
+}
+
+/// A [`PercentilesChart`] of the series as it is.
 ///
 /// # Errors
 /// When the options contradict themselves.
@@ -114,34 +194,25 @@ pub fn percentiles(
     contexts: &[Context],
     options: &PercentilesOptions,
 ) -> Result<String, PercentilesError> {
-    options.check()?;
-    let wish =
-        FrameWish { width_px: options.width, column_px: options.width, line_px: 1, filtered: options.filter.is_some() };
-    let (series, frame) = frame::fitted(series, contexts, &wish);
-    let page = Page {
-        width_px: frame.page_px(),
-        inks: options.theme.inks(),
-        title: options
-            .title
-            .clone()
-            .unwrap_or_else(|| format!("{} percentiles over time", quantity_title(series.quantity))),
-        contexts,
-        filter: options.filter.as_deref(),
-    };
-    let mut asked = options.percentiles.clone();
-    asked.sort_by(f64::total_cmp);
-    asked.dedup();
-    let panels = match asked[..] {
-        [quantile] if !series.by.is_empty() => {
-            vec![curves::by_group(&series, frame.columns, quantile, LINES, options, &page.inks)]
-        }
-        _ => curves::by_panel(&series, frame.columns, &asked, PANELS, options, &page.inks),
-    };
-    let axis = axis(&series, &panels, options);
-    let total = series.total(None);
-    let open_from_ns = open_from(&series, contexts, total.totals().max);
-    let chart = Chart { series: &series, options, page, frame, axis, panels, total, open_from_ns };
-    Ok(chart.draw())
+    PercentilesChart::new(series, contexts, options).map(PercentilesChart::svg)
+}
+
+/// Everything that is drawn, before it is drawn.
+struct Chart<'a> {
+    series: &'a HistogramSeries,
+    options: &'a PercentilesOptions,
+    page: Page<'a>,
+    frame: Frame,
+    steps: Steps,
+    axis: ValueAxis,
+    panels: Vec<Panel>,
+    /// Of everything.
+    total: Histogram,
+    /// Whether percentiles are those of the events themselves.
+    is_exact: bool,
+    joined: Option<f64>,
+    /// From here on requests that had not ended when the trace did are missing, if they were as slow as the slowest.
+    open_from_ns: Option<i64>,
 }
 
 /// An axis that has room for every line and every bound.
@@ -191,9 +262,7 @@ impl Chart<'_> {
             for panel in &self.panels {
                 y = self.panel(&mut body, panel, y);
             }
-            let counts = &self.panels[0].counts;
-            let seconds = self.frame.width_ns as f64 / 1e9;
-            let rates: Vec<f64> = counts.iter().map(|count| count / seconds).collect();
+            let rates = self.rates();
             let strip = Strip { name: "events", values: &rates, label: &format_rate };
             y = self.frame.strip(&mut body, &self.page, y, true, &strip);
             y = self.frame.axis(&mut body, &self.page.inks, y);
@@ -205,6 +274,16 @@ impl Chart<'_> {
             self.page.inks.muted
         );
         self.page.document_with(body, height, &self.description(), &open)
+    }
+
+    /// Events per second, by column.
+    fn rates(&self) -> Vec<f64> {
+        let seconds = self.frame.width_ns as f64 / 1e9;
+        let rate = |(step, count): (usize, &f64)| {
+            let columns = self.steps.columns(step);
+            std::iter::repeat_n(count / (seconds * f64::from(columns)), columns as usize)
+        };
+        self.panels[0].counts.iter().enumerate().flat_map(rate).collect()
     }
 
     fn sentences(&self) -> [String; 3] {
@@ -225,15 +304,32 @@ impl Chart<'_> {
             // Ends and quarters of a long list.
             shown = (0..5).map(|quarter| shown[quarter * (shown.len() - 1) / 4]).collect();
         }
-        let values = of.quantiles(&shown, Rule::Interpolated).unwrap_or_default();
+        let values = of.quantiles(&shown, self.options.rule).unwrap_or_default();
         let mut parts = vec![format!("mean {}", label(totals.mean().unwrap_or(0.0).round() as u64))];
         parts.extend(shown.iter().zip(values).map(|(&at, value)| format!("{} {}", quantile_name(at), label(value))));
         parts.push(format!("max {}", label(totals.max)));
-        format!("{} · of the whole time: {}", events(count), parts.join(", "))
+        let from = if self.is_exact { " (from buckets)" } else { "" };
+        format!("{} · of the whole time{from}: {}", events(count), parts.join(", "))
     }
 
     fn how(&self) -> String {
         let mut how = self.frame.how(self.page.contexts, self.total.totals().count > 0, self.options.width);
+        if let Some(joined) = self.joined {
+            let widths = || self.series.slices().keys().map(|&interval| self.series.width_of(interval));
+            if let (Some(least), Some(most)) = (widths().min(), widths().max()) {
+                how += &format!(
+                    " · joined to runs of {} to {}, the shortest that hold {} events",
+                    format_duration(least),
+                    format_duration(most),
+                    format_count(joined.round() as u64)
+                );
+            }
+        }
+        how += match self.options.rule {
+            _ if self.is_exact => " · exact percentiles of the events themselves",
+            Rule::Fio => " · percentiles by the rule of fio, the middle of their bucket",
+            Rule::Interpolated => "",
+        };
         if self.series.per_event() > 1 {
             how += " · events count by the share of their time in each interval";
         }
@@ -275,7 +371,10 @@ impl Chart<'_> {
     fn exceeded(&self, panel: &Panel) -> Option<String> {
         let level = self.options.level.as_ref()?;
         let count = panel.exceeded.iter().filter(|&&exceeded| exceeded).count();
-        let width = format_duration(self.frame.width_ns);
-        Some(format!("{level}: in {count} of {} intervals of {width}", panel.filled()))
+        let of_width = match self.joined {
+            Some(_) => String::new(),
+            None => format!(" of {}", format_duration(self.frame.width_ns)),
+        };
+        Some(format!("{level}: in {count} of {} intervals{of_width}", panel.filled()))
     }
 }

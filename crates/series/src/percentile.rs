@@ -1,0 +1,60 @@
+//! The percentiles of an interval and group, as tables and charts show them alike.
+
+use crate::{Exact, HistogramSeries, Support};
+use latscope_histogram::{Rule, Sparse};
+
+/// Which percentiles are asked for, and where they come from.
+#[derive(Clone, Debug, Default)]
+pub struct AskedPercentiles {
+    /// From 0 to 1, in the order of the answer.
+    pub quantiles: Vec<f64>,
+    /// Where in its bucket a percentile lies.
+    pub rule: Rule,
+    /// Values that take the place of those from buckets.
+    pub exact: Option<Exact>,
+}
+
+/// What is told of the events of an interval and group.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ToldPercentiles {
+    /// Events; in a series by share not a whole number.
+    pub count: f64,
+    /// Of the exact values.
+    pub mean: f64,
+    /// The exact maximum.
+    pub max: u64,
+    /// In the order in which they were asked for; `None` where fewer events lie beyond the percentile than one, so that it
+    /// would be a guess.
+    pub values: Vec<Option<ToldPercentile>>,
+}
+
+/// One percentile.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ToldPercentile {
+    /// Nanoseconds or bytes. From buckets a whole number; an exact one has a decimal.
+    pub value: f64,
+    /// Whether fewer than ten events lie beyond it.
+    pub doubtful: bool,
+}
+
+impl AskedPercentiles {
+    /// The percentiles of an interval from its histogram `sparse`, which is that of one group (by its number) or, without,
+    /// of all groups together.
+    pub fn of(&self, series: &HistogramSeries, interval: i64, group: Option<u32>, sparse: &Sparse) -> ToldPercentiles {
+        let totals = sparse.totals();
+        let count = totals.count as f64 / series.per_event() as f64;
+        let values: Vec<f64> = match self.exact.as_ref().and_then(|exact| exact.at(interval, group)) {
+            Some(values) => values.iter().map(|value| (value * 10.0).round() / 10.0).collect(),
+            None => {
+                let values = sparse.quantiles(&self.quantiles, self.rule).unwrap_or_default();
+                values.into_iter().map(|value| value as f64).collect()
+            }
+        };
+        let told = |(value, &quantile)| match Support::of(quantile, count) {
+            Support::None => None,
+            support => Some(ToldPercentile { value, doubtful: support == Support::Few }),
+        };
+        let values = values.into_iter().zip(&self.quantiles).map(told).collect();
+        ToldPercentiles { count, mean: totals.mean().unwrap_or(0.0), max: totals.max, values }
+    }
+}
