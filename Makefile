@@ -60,9 +60,9 @@ packages-bpf:
 
 python: $(VENV)/done
 
-# The readers that others open our Parquet files with, by name from the package index.
+# What others open our files with (Parquet, logs of HdrHistogram), by name from the package index.
 $(VENV)/done: tests/python/requirements.txt
 	@./xtask/packages.sh python3-venv
 	python3 -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
