@@ -148,3 +148,141 @@ fn histograms_go_to_hdrhistogram_and_back() {
     }
     assert!(latscope(&["convert", "-r", hist, "-w", &path("x.csv"), "-i", "1s"]).failure(2).contains("--series"));
 }
+
+/// Files below a folder, by their names in it.
+fn tree(top: &std::path::Path, files: &[(String, Vec<u8>)]) -> String {
+    for (name, bytes) in files {
+        let path = top.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+    top.to_str().unwrap().to_string()
+}
+
+/// The results of a run with this start of its one job, as fio 3.42 prints them behind a warning.
+fn results(banner: &str, member: &str, jobs: &[(&str, u64)]) -> Vec<u8> {
+    let job = |&(host, start): &(&str, u64)| {
+        let host = if host.is_empty() { String::new() } else { format!(r#""hostname": "{host}", "#) };
+        format!(r#"{{"jobname": "v", {host}"job_start": {start}}}"#)
+    };
+    let jobs: Vec<_> = jobs.iter().map(job).collect();
+    format!("{banner}{{\n\"fio version\" : \"fio-3.42\",\n\"{member}\" : [{}]\n}}\n", jobs.join(", ")).into_bytes()
+}
+
+/// The first time and the sum of counts of each group in `percentiles --by host,job`.
+fn groups(arguments: &[&str]) -> Vec<(String, i64, f64)> {
+    let options = ["percentiles", "--csv", "-i", "1ms", "--no-weight", "--by", "host,job", "--p", "50"];
+    let ended = latscope(&[&options[..], arguments].concat());
+    assert!(!ended.err.contains("start is not known"), "{}", ended.err);
+    let mut groups: Vec<(String, i64, f64)> = Vec::new();
+    for line in ended.success().lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let (group, time_ns): (_, i64) = (format!("{} {}", cells[0], cells[1]), cells[2].parse().unwrap());
+        let count: f64 = cells[4].parse().unwrap();
+        match groups.iter_mut().find(|(known, ..)| *known == group) {
+            Some((_, first_ns, sum)) => (*first_ns, *sum) = (time_ns.min(*first_ns), *sum + count),
+            None => groups.push((group, time_ns, count)),
+        }
+    }
+    groups.sort_by(|one, other| one.0.cmp(&other.0));
+    groups
+}
+
+const EPOCH_MS: u64 = 1_795_225_119_000;
+
+/// A tree of CBT: a fio for each volume on each client, its results twice, logs with the host behind them.
+#[test]
+fn a_tree_of_cbt_as_it_is() {
+    let log = |number: usize| unpacked(&format!("fio_log/A_clat.{number}.log.zst"));
+    let mut expected = Vec::new();
+    let mut files = vec![("benchmark_config.yaml".to_string(), b"benchmark: librbdfio".to_vec())];
+    for (at, (host, volume)) in [("vm1", 0), ("vm1", 1), ("vm2", 0), ("vm2", 1)].into_iter().enumerate() {
+        let (text, start_ms) = (log(at + 1), EPOCH_MS + 84 * at as u64);
+        let first_ms: u64 = std::str::from_utf8(&text).unwrap().split(',').next().unwrap().parse().unwrap();
+        let first_ns = ((start_ms + first_ms) * 1_000_000) as i64;
+        expected.push((format!("{host} output.{volume}.1"), first_ns, lines(text.clone()) as f64));
+        let results = |banner| results(banner, "jobs", &[("", start_ms)]);
+        files.extend([
+            (format!("output.{volume}_clat.1.log.{host}"), text.clone()),
+            (format!("output.{volume}_lat.1.log.{host}"), text),
+            (format!("output.{volume}_slat.1.log.{host}"), Vec::new()),
+            (format!("output.{volume}_bw.1.log.{host}"), b"5, 409153, 0, 4096, 0\n".to_vec()),
+            (format!("output.{volume}_iops.1.log.{host}"), b"5, 1, 0, 4096, 0\n".to_vec()),
+            (format!("output.{volume}.{host}"), results("vm: a banner\nfio: a warning\n")),
+            (format!("json_output.{volume}.{host}"), results("")),
+        ]);
+    }
+    for inside in
+        ["results/00000000/id-1234abcd", "osd_ra-00004096/op_size-00004096/concurrent_procs-001/iodepth-032/randrw"]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let files: Vec<_> = files.iter().map(|(name, bytes)| (format!("{inside}/{name}"), bytes.clone())).collect();
+        let top = tree(folder.path(), &files);
+        assert_eq!(groups(&["-r", &top]), expected, "{inside}");
+        assert_eq!(groups(&["-r", &format!("{top}/{inside}")]), expected, "{inside}");
+        let picture = folder.path().join("p.svg");
+        let drawn = latscope(&["percentiles", "-r", &top, "-i", "1s", "-o", picture.to_str().unwrap()]);
+        assert!(drawn.err.contains("left out, since they tell of the same I/Os"), "{}", drawn.err);
+        drawn.success();
+        let svg = std::fs::read_to_string(&picture).unwrap();
+        assert!(svg.contains("7,202 events") && svg.contains("began 2026-11-21"), "{inside}");
+    }
+}
+
+/// pbench keeps the logs of a client in a folder of its own, and the results of all of them above.
+#[test]
+fn a_tree_of_pbench_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let sample = "fio_test_2026.11.21/1-randrw-4KiB/sample1";
+    let mut files = vec![
+        (
+            format!("{sample}/fio-result.txt"),
+            results(
+                "fio: a warning\n",
+                "client_stats",
+                &[("vm2", EPOCH_MS + 399), ("vm1", EPOCH_MS), ("vm1", EPOCH_MS + 2)],
+            ),
+        ),
+        (format!("{sample}/fio.job"), b"[v]\n".to_vec()),
+        (format!("{sample}/tools-default/iostat/disk.log"), b"what is this\n".to_vec()),
+    ];
+    let logs = [("vm1", 1, 0, 1), ("vm1", 2, 2, 2), ("vm2", 1, 399, 3)];
+    for (host, number, _, of) in logs {
+        let log = unpacked(&format!("fio_hist/A_clat_hist.{of}.log.zst"));
+        files.push((format!("{sample}/clients/{host}/fio_clat_hist.{number}.log"), log));
+    }
+    let top = tree(folder.path(), &files);
+    let of_tree = groups(&["-r", &top]);
+    assert_eq!(of_tree.len(), 3);
+    for ((group, time_ns, count), (host, number, late_ms, of)) in of_tree.iter().zip(logs) {
+        let log = testdata(&format!("fio_hist/A_clat_hist.{of}.log.zst"));
+        let (_, alone_ns, alone) = &groups(&["-r", log.to_str().unwrap()])[0];
+        assert_eq!(*group, format!("{host} fio.{number}"));
+        assert_eq!((*time_ns, count), (alone_ns + ((EPOCH_MS + late_ms) * 1_000_000) as i64, alone), "{group}");
+    }
+    // Every view works on it.
+    for verb in ["heatmap", "histogram", "summary", "spectrogram"] {
+        latscope(&[verb, "-r", &top]).success();
+    }
+}
+
+/// What `fio --client` leaves in one folder, and a service level over it.
+#[test]
+fn a_folder_of_fio_and_a_service_level() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut files = vec![("H.json".to_string(), unpacked("fio_json/H.json.zst")), ("H.fio".to_string(), Vec::new())];
+    for (number, host) in [(1, "127.0.0.2"), (2, "127.0.0.2"), (1, "127.0.0.3"), (2, "127.0.0.3")] {
+        for (kind, from) in [("clat", "fio_log"), ("clat_hist", "fio_hist")] {
+            let name = format!("H_{kind}.{number}.log.{host}");
+            let bytes = unpacked(&format!("{from}/{name}.zst"));
+            files.push((name, bytes));
+        }
+    }
+    let top = tree(folder.path(), &files);
+    let of_tree = groups(&["-r", &top]);
+    let names: Vec<_> = of_tree.iter().map(|(group, ..)| group.as_str()).collect();
+    assert_eq!(names, ["127.0.0.2 H.1", "127.0.0.2 H.2", "127.0.0.3 H.1", "127.0.0.3 H.2"]);
+    latscope(&["percentiles", "-r", &top, "--fail-if", "p95 > 1s or p99 > 5s"]).success();
+    let said = latscope(&["percentiles", "-r", &top, "--fail-if", "p95 > 100us or p99 > 5s"]).failure(1);
+    assert!(said.contains("p95 > 100us or p99 > 5s: so it was"), "{said}");
+}

@@ -131,7 +131,7 @@ impl Format {
             Format::FioLog => fio_log::detect(input),
             Format::Ioping => ioping::detect(input.head()),
             Format::Hlog => hlog::detect(input.head()),
-            Format::Smallfile => smallfile::detect(input.head()),
+            Format::Smallfile => smallfile::detect(input),
             Format::TwoColumns => two_columns::detect(input.head()),
         }
     }

@@ -48,7 +48,13 @@ impl FioJson {
         let parsed = serde_json::Deserializer::from_slice(json).into_iter::<Value>().next();
         let all = match parsed {
             Some(Ok(all)) => all,
-            Some(Err(error)) => return Err(fail(format!("The JSON is damaged: {error}."))),
+            Some(Err(error)) => {
+                let above = memchr::memchr_iter(b'\n', &text[..text.len() - json.len()]).count();
+                let why = error.to_string();
+                let why = why.split(" at line ").next().unwrap_or_default();
+                let place = Place::Line((above + error.line()) as u64);
+                return Err(Error::new(&file, place, format!("The JSON is damaged: {why}.")));
+            }
             None => return Err(fail("There is no JSON in it.".into())),
         };
         let mut context = Context::new(format!("fio json, {file}"), Clock::wall());
@@ -63,13 +69,17 @@ impl FioJson {
         let mut rows = Vec::new();
         let mut counted = false;
         for job in jobs.iter().filter(|job| job.get("jobname").and_then(Value::as_str) != Some(ALL_CLIENTS)) {
+            if !job.is_object() {
+                return Err(fail("What stands in the place of a job is none; the file is damaged.".into()));
+            }
             note_options(job, &mut context);
             let (start_ns, width_ns) = span(job, end_ms);
             for kind in ["read", "write", "trim"] {
                 let Some(direction) = job.get(kind) else { continue };
                 counted |= direction.get("total_ios").and_then(Value::as_u64).unwrap_or(0) > 0;
-                let Some(histogram) = histogram(direction).map_err(&fail)? else { continue };
                 let text = |key: &str| job.get(key).and_then(Value::as_str).unwrap_or("-").to_string();
+                let of = |why| fail(format!("The histogram of job {} ({kind}) is damaged: {why}.", text("jobname")));
+                let Some(histogram) = histogram(direction).map_err(of)? else { continue };
                 let groups = vec![kind.into(), text("jobname"), text("hostname")];
                 context.cover(start_ns);
                 context.cover(start_ns.saturating_add_unsigned(width_ns));
@@ -136,7 +146,6 @@ fn span(job: &Value, end_ms: Option<i64>) -> (i64, u64) {
 
 /// The histogram of a direction; none when it has no bins.
 fn histogram(direction: &Value) -> Result<Option<latscope_histogram::Sparse>, String> {
-    let damaged = || "The histogram of a job is damaged.".to_string();
     let latencies = [("clat_ns", 1856), ("clat", 1216), ("lat_ns", 1856)];
     let found = latencies.into_iter().find_map(|(key, count)| {
         let latencies = direction.get(key)?;
@@ -144,13 +153,15 @@ fn histogram(direction: &Value) -> Result<Option<latscope_histogram::Sparse>, St
         Some((latencies, bins, count))
     });
     let Some((latencies, keys, count)) = found else { return Ok(None) };
-    let mut bins = Bins::with_count(count).ok_or_else(damaged)?;
+    let mut bins = Bins::with_count(count).ok_or("no fio has such bins")?;
     let mut counts = Vec::with_capacity(keys.len());
     for (key, value) in keys {
-        let middle: u64 = key.parse().map_err(|_| damaged())?;
-        match value.as_u64().ok_or_else(damaged)? {
-            0 => {}
-            count => counts.push((bins.of_value(middle), count)),
+        let key: String = key.chars().take(32).collect();
+        let middle: u64 = key.parse().map_err(|_| format!("\"{key}\" is no bin"))?;
+        match value.as_u64() {
+            None => return Err(format!("bin {key} counts something else than a number of I/Os")),
+            Some(0) => {}
+            Some(count) => counts.push((bins.of_value(middle), count)),
         }
     }
     // Keys are in the order of a text.
@@ -165,7 +176,9 @@ fn histogram(direction: &Value) -> Result<Option<latscope_histogram::Sparse>, St
     }
     let number = |key: &str| latencies.get(key).and_then(Value::as_f64).map(|value| value * bins.unit_ns as f64);
     let exact = (number("min"), number("max"), number("mean"));
-    bins.histogram(&counts).map(|histogram| Some(with_exact(histogram, exact))).ok_or_else(damaged)
+    bins.histogram(&counts)
+        .map(|histogram| Some(with_exact(histogram, exact)))
+        .ok_or("its counts are more than 64 bits hold".into())
 }
 
 /// fio knows the smallest, the largest and the mean exactly; they are taken where they agree with the bins.

@@ -1,7 +1,9 @@
-//! When the jobs began whose logs count from there: fio's JSON beside the logs tells it, from fio 3.36 on (`job_start`).
+//! What fio's JSON beside its logs tells of them: when their jobs began, from fio 3.36 on (`job_start`), and which version
+//! wrote them.
 
 use crate::fio_name::{LogName, host_of_folders};
-use crate::{Format, format_of};
+use crate::input::Input;
+use crate::{Detected, Format, fio_json, format_of};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,23 +13,26 @@ use std::path::{Path, PathBuf};
 const LIMIT: u64 = 64 << 20;
 const MS: i64 = 1_000_000;
 
-/// For each file the start of its job, nanoseconds since the Unix epoch; none where no JSON in the same folder tells it,
-/// where two do, or where the file is no log of fio.
+/// For each file the start of its job, nanoseconds since the Unix epoch; none where no JSON beside it tells it, where two
+/// contradict each other, or where the file is no log of fio.
 ///
 /// A log belongs to the results that are of its host (as `fio --client` writes them), else to those that are called like it
-/// (as CBT does), else to the only ones in the folder. Its number is that of the job among them.
+/// (as CBT does, which keeps them twice), else to the only ones in the folder. Its number is that of the job among them. pbench
+/// keeps the results of all hosts one level above `clients/<host>/`.
 pub fn job_starts(files: &[PathBuf]) -> Vec<Option<i64>> {
     let mut folders = BTreeMap::<PathBuf, Vec<Results>>::new();
     let start = |file: &PathBuf| {
         let name = LogName::of(file)?;
-        let folder = file.parent()?;
-        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        let all = folders.entry(folder.to_path_buf()).or_insert_with(|| results(folder));
         let number = name.number.unwrap_or(1).checked_sub(1)? as usize;
-        let jobs = only(all.iter().filter_map(|results| results.of_host(name.host.as_deref())))
-            .or_else(|| only(all.iter().filter(|results| results.is_called(&name)).map(Results::local)))
-            .or_else(|| only(all.iter().map(Results::local)).filter(|_| all.len() == 1))?;
-        *jobs.get(number)?
+        let mut of_host_in = |folder: &Path, or_else: bool| {
+            let all = folders.entry(folder.to_path_buf()).or_insert_with(|| results(folder));
+            let of_host = only(all.iter().filter_map(|results| results.of_host(name.host.as_deref())));
+            let called = || agreed(all.iter().filter(|results| is_called(&results.file, &name)).map(Results::local));
+            let single = || only(all.iter().map(Results::local)).filter(|_| all.len() == 1);
+            let jobs = if or_else { of_host.or_else(called).or_else(single) } else { of_host }?;
+            *jobs.get(number)?
+        };
+        of_host_in(folder_of(file)?, true).or_else(|| of_host_in(above_clients(file)?, false))
     };
     files.iter().map(start).collect()
 }
@@ -54,6 +59,11 @@ fn only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
     all.next().filter(|_| all.next().is_none())
 }
 
+/// The first, where all others are the same.
+fn agreed<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    all.next().filter(|first| all.all(|other| other == *first))
+}
+
 /// Starts of the jobs of one JSON, in the order of their numbers.
 type Jobs = Vec<Option<i64>>;
 
@@ -73,18 +83,67 @@ impl Results {
     fn local(&self) -> &Jobs {
         self.hosts.get(&None).unwrap_or(&self.nothing)
     }
+}
 
-    /// CBT calls the results of `output.0_clat.1.log.vm1` `json_output.0.vm1`, others those of `run_clat.1.log` `run.json`.
-    fn is_called(&self, log: &LogName) -> bool {
-        let name = self.file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let name = name.strip_prefix("json_").unwrap_or(name);
-        let name = name.strip_suffix(".json").unwrap_or(name);
-        let of_folder = host_of_folders(&self.file);
-        match log.host.as_deref() {
-            Some(host) if of_folder.as_deref() != Some(host) => name == format!("{}.{host}", log.prefix),
-            _ => name == log.prefix,
-        }
+/// The version of fio that wrote a log, major and minor: as the results tell it that are called like the log, else those
+/// in the same folder. None when they tell nothing or contradict each other.
+pub fn version_of(log: &Path) -> Option<(u32, u32)> {
+    let name = LogName::of(log)?;
+    let beside = |folder: &Path| -> Option<(u32, u32)> {
+        let entries = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+        let files = entries.filter(|file| may_be_results(file) && file.is_file());
+        let (called, others): (Vec<_>, Vec<_>) = files.partition(|file| is_called(file, &name));
+        let files = if called.is_empty() { others } else { called };
+        agreed(files.iter().take(LOOKED_AT).filter_map(|file| version(file)))
+    };
+    beside(folder_of(log)?).or_else(|| beside(above_clients(log)?))
+}
+
+/// Of so many results the version is looked at.
+const LOOKED_AT: usize = 16;
+
+/// The version at the beginning of a JSON, such as `fio-3.33` or `fio-3.16-31-g8c302eb9`.
+fn version(file: &Path) -> Option<(u32, u32)> {
+    let input = Input::open(file, None).ok()?;
+    let head = input.head();
+    if fio_json::detect(head) != Detected::Yes {
+        return None;
     }
+    let rest = String::from_utf8_lossy(&head[memchr::memchr(b'{', head)?..]);
+    let version = rest.split('"').nth(3)?.strip_prefix("fio-")?;
+    let mut numbers = version.split(|letter: char| !letter.is_ascii_digit());
+    let mut number = || numbers.next()?.parse().ok();
+    Some((number()?, number()?))
+}
+
+fn folder_of(file: &Path) -> Option<&Path> {
+    let folder = file.parent()?;
+    Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+}
+
+/// The folder that holds `clients/<host>/` in which a file lies.
+fn above_clients(file: &Path) -> Option<&Path> {
+    let clients = file.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "clients"))?;
+    folder_of(clients)
+}
+
+/// CBT calls the results of `output.0_clat.1.log.vm1` `json_output.0.vm1`, others those of `run_clat.1.log` `run.json`.
+fn is_called(file: &Path, log: &LogName) -> bool {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = name.strip_prefix("json_").unwrap_or(name);
+    let name = name.strip_suffix(".json").unwrap_or(name);
+    let of_folder = host_of_folders(file);
+    match log.host.as_deref() {
+        Some(host) if of_folder.as_deref() != Some(host) => name == format!("{}.{host}", log.prefix),
+        _ => name == log.prefix,
+    }
+}
+
+/// Whether a file may hold fio's JSON, by its name.
+pub fn may_be_results(file: &Path) -> bool {
+    let Some(name) = file.file_name().and_then(|name| name.to_str()) else { return false };
+    let called_so = name.contains("json") || name.starts_with("output.") || name.contains("fio-result");
+    called_so && LogName::of(file).is_none()
 }
 
 fn results(folder: &Path) -> Vec<Results> {
@@ -93,10 +152,8 @@ fn results(folder: &Path) -> Vec<Results> {
 }
 
 fn read(file: PathBuf) -> Option<Results> {
-    let name = file.file_name()?.to_str()?;
-    let may_be = name.contains("json") || name.starts_with("output.") || name.contains("fio-result");
     let is_short = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() < LIMIT);
-    if !may_be || !is_short || LogName::of(&file).is_some() || format_of(&file) != Ok(Format::FioJson) {
+    if !may_be_results(&file) || !is_short || format_of(&file) != Ok(Format::FioJson) {
         return None;
     }
     let text = fs::read(&file).ok()?;
@@ -185,6 +242,31 @@ mod tests {
             "clients/vm3/run_clat.1.log",
         ];
         assert_eq!(starts(&files, &logs), [Some(1), Some(2), Some(3), None, Some(4)]);
+    }
+
+    /// pbench has the results of all clients above their folders; CBT keeps those of a volume twice.
+    #[test]
+    fn results_of_other_folders_and_results_kept_twice() {
+        let job_of =
+            |host: &str, start: u32| format!(r#"{{"jobname": "a", "hostname": "{host}", "job_start": {start}}}"#);
+        let of = |start: u32| job(&format!(r#""jobs": [{{"jobname": "v", "job_start": {start}}}]"#));
+        let both = job(&format!(r#""client_stats": [{}, {}]"#, job_of("vm2", 7), job_of("vm1", 6)));
+        let files = [
+            ("s/fio-result.txt", both),
+            ("output.0.vm1", of(1)),
+            ("json_output.0.vm1", of(1)),
+            ("output.1.vm1", of(2)),
+            ("json_output.1.vm1", of(3)),
+        ];
+        let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        let logs = [
+            "s/clients/vm1/fio_clat_hist.1.log",
+            "s/clients/vm2/fio_clat_hist.1.log.vm2",
+            "s/clients/vm3/fio_clat_hist.1.log",
+            "output.0_clat.1.log.vm1",
+            "output.1_clat.1.log.vm1",
+        ];
+        assert_eq!(starts(&files, &logs), [Some(6), Some(7), None, Some(1), None]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! counted once, from the best that there is about it.
 
 use crate::fio_name::{LogKind, LogName};
+use crate::fio_start::may_be_results;
 use crate::{Error, Format, fio_log, format_of};
 use std::path::{Path, PathBuf};
 
@@ -117,7 +118,5 @@ fn what(path: &Path) -> Option<What> {
     if name.starts_with("rsptimes_") && name.contains(".csv") {
         return Some(What::Smallfile);
     }
-    // CBT calls them output.0.host and json_output.0.host.
-    let may_be_json = name.contains("json") || name.starts_with("output.") || name.contains("fio-result");
-    (may_be_json && format_of(path) == Ok(Format::FioJson)).then_some(What::Json)
+    (may_be_results(path) && format_of(path) == Ok(Format::FioJson)).then_some(What::Json)
 }

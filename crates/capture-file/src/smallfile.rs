@@ -6,6 +6,7 @@ use crate::text_rows::{NoRows, Rows, each_line};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
 use latscope_event::{Batch, Clock, Context, Field, FieldSet};
 use std::ops::ControlFlow;
+use std::path::Path;
 
 /// Why a line is no row.
 pub const NO_ROW: &str = "something else than operation, start and duration in seconds";
@@ -44,8 +45,21 @@ fn parse(line: &[u8]) -> Option<(&[u8], u64, u64)> {
     (named && columns.next().is_none() && latency_ns <= i64::MAX as u64).then_some((operation, start_ns, latency_ns))
 }
 
-/// Every line is a row.
-pub fn detect(head: &[u8]) -> Detected {
+/// Every line is a row; by its name a file is one even where some of its lines are none.
+pub fn detect(input: &Input) -> Detected {
+    let is_named = || input.path.as_ref().is_some_and(|path| name_of(path).is_some());
+    let is_row = |line: &[u8]| parse(line).is_some();
+    match detect_in(input.head()) {
+        Detected::No if is_named() && input.head().split(|&byte| byte == b'\n').any(is_row) => Detected::Yes,
+        detected => detected,
+    }
+}
+
+fn name_of(path: &Path) -> Option<Name> {
+    Name::of(path.file_name()?.to_str()?)
+}
+
+fn detect_in(head: &[u8]) -> Detected {
     let whole = match memchr::memrchr(b'\n', head) {
         Some(end) => &head[..end],
         None => head,
@@ -66,7 +80,7 @@ fn kind(operation: &[u8]) -> &'static [u8] {
 /// Reads the file; see the crate's `read`.
 pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
     let file = input.name.clone();
-    let path = input.path.as_ref().and_then(|path| Name::of(path.file_name()?.to_str()?));
+    let path = input.path.as_deref().and_then(name_of);
     let clock = if path.is_some() { Clock::wall() } else { Clock::unanchored("relative") };
     let mut context = Context::new(format!("smallfile, {file}"), clock);
     context.host = path.as_ref().map(|name| name.host.clone());
@@ -129,7 +143,7 @@ mod tests {
             (b"", Detected::No),
             (b"1, 2, 0, 4096\n", Detected::No),
         ] {
-            assert_eq!(detect(text), expect);
+            assert_eq!(detect_in(text), expect);
         }
     }
 }

@@ -317,6 +317,56 @@ fn histogram_logs_that_cannot_be_used_say_why() {
     assert_eq!(jobs.iter().map(|row| (row.groups[1].as_str(), row.width_ns / 1_000_000)).collect::<Vec<_>>().len(), 4);
 }
 
+/// Many counts just below 786 us and none above: so it is with a fast device, too. The JSON tells which it was.
+#[test]
+fn the_version_of_fio_decides_whether_the_upper_half_was_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("run_clat_hist.1.log.vm1");
+    let row = |time: u64, bins: usize, counts: &[(usize, u64)]| {
+        let count = |bin| counts.iter().find(|(at, _)| *at == bin).map_or(0, |&(_, count)| count);
+        let counts: String = (0..bins).map(|bin| format!(", {}", count(bin))).collect();
+        format!("{time}, 0, 4096{counts}\n")
+    };
+    let json = |name: &str, version: &str| {
+        let text = format!("a banner\n{{\n  \"fio version\" : \"{version}\",\n  \"jobs\" : []\n}}\n");
+        std::fs::write(folder.path().join(name), text).unwrap();
+    };
+    let said = || rows(&log).map(|(rows, _)| rows.len()).map_err(|error| error.message);
+    let fast = row(100, 1856, &[(700, 1), (900, 40)]) + &row(200, 1856, &[(700, 1)]);
+    let slow = row(100, 1856, &[(700, 1), (1000, 40)]);
+    std::fs::write(&log, &fast).unwrap();
+    assert!(said().unwrap_err().contains("No latency is above 786 us"));
+    for (version, reads) in [
+        ("fio-3.5", true),
+        ("fio-3.6", false),
+        ("fio-3.16-31-g8c302eb9", false),
+        ("fio-3.17", true),
+        ("fio-3.33", true),
+        ("fio-4.0-dirty", true),
+    ] {
+        json("run.json", version);
+        for text in [&fast, &slow] {
+            std::fs::write(&log, text).unwrap();
+            match said() {
+                Ok(count) => assert!(reads && count > 0, "{version}"),
+                Err(why) => assert!(!reads && why.contains("says the JSON beside it"), "{version}: {why}"),
+            }
+        }
+    }
+    // Two runs in a folder that contradict each other tell nothing of this one; what is called like it does.
+    json("other.json", "fio-3.10");
+    assert_eq!(said(), Ok(1), "nothing shows in this log");
+    std::fs::write(&log, &fast).unwrap();
+    assert!(said().unwrap_err().contains("No latency is above 786 us"));
+    json("json_run.vm1", "fio-3.33");
+    assert_eq!(said(), Ok(2));
+    json("json_run.vm1", "fio-3.10");
+    assert!(said().unwrap_err().contains("fio 3.10 wrote this log"));
+    // Rows of microseconds are of a fio before all that, whatever lies beside them.
+    std::fs::write(&log, row(100, 1216, &[(300, 40)])).unwrap();
+    assert_eq!(said(), Ok(1));
+}
+
 /// The histograms of a whole job hold what its log of every I/O says.
 #[test]
 fn json_holds_every_io_of_the_run() {
@@ -376,7 +426,29 @@ fn json_with_a_banner_without_bins_or_cut() {
     std::fs::write(&path, all.replace("\"bins\"", "\"none\"")).unwrap();
     assert!(rows(&path).unwrap_err().message.contains("json+"));
     std::fs::write(&path, &all[..all.len() / 2]).unwrap();
-    assert!(rows(&path).unwrap_err().message.contains("damaged"));
+    let error = rows(&path).unwrap_err();
+    let last = all[..all.len() / 2].lines().count() as u64;
+    assert_eq!((error.place, error.message.contains("damaged: EOF")), (Place::Line(last), true), "{error}");
+    // Lines are those of the file, banner and all.
+    std::fs::write(&path, "a banner\n\n{\n\"fio version\" : \"fio-3.33\",\n\"jobs\" : [nothing]}\n").unwrap();
+    assert_eq!(rows(&path).unwrap_err().place, Place::Line(5));
+    let bins = |bins: &str| {
+        let job = format!(r#"{{"jobname": "x", "read": {{"clat_ns": {{"bins": {{{bins}}}}}}}}}"#);
+        std::fs::write(&path, format!(r#"{{"fio version": "fio-3.33", "jobs": [{job}]}}"#)).unwrap();
+        rows(&path)
+    };
+    assert_eq!(bins(r#""100": 3, "18446744073709551615": 1"#).unwrap().0[0].histogram.totals().count, 4);
+    for (text, why) in [
+        (r#""100": -1"#, "job x (read) is damaged: bin 100 counts something else"),
+        (r#""-5": 1"#, "\"-5\" is no bin"),
+        (r#""100": 18446744073709551616"#, "something else than a number"),
+        (r#""100": 18446744073709551615, "200": 1"#, "more than 64 bits hold"),
+    ] {
+        let error = bins(text).unwrap_err();
+        assert!(error.message.contains(why), "{error}");
+    }
+    std::fs::write(&path, r#"{"fio version": "fio-3.33", "jobs": [null]}"#).unwrap();
+    assert!(rows(&path).unwrap_err().message.contains("in the place of a job"));
 }
 
 #[test]
@@ -409,6 +481,42 @@ fn response_times_of_smallfile() {
     let (count, context) = read(true).unwrap();
     let tally = |anomaly| context.tally.get(anomaly);
     assert_eq!((count, tally(Anomaly::UnparsedLines), tally(Anomaly::Truncated)), (2, 1, 1));
+}
+
+/// Rows that none may trip over: each ends the reading at its line, or is skipped and counted.
+#[test]
+fn hostile_rows_of_smallfile() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rsptimes_00_vm_create_1795225091.1155882.csv");
+    let good = "  create,  0.000047,  0.000146\n";
+    let many = format!("create{}\n", ", 1".repeat(1_000_000));
+    for row in [
+        "create, 18446744073709551615, 1\n",
+        "create, 0.1, 18446744073709551615\n",
+        "create, -0.1, 0.2\n",
+        "create, 0.1, nan\n",
+        "create, 0.1\0, 0.2\n",
+        &many,
+    ] {
+        for (text, line) in [(format!("{good}{row}{good}"), 2), (format!("{row}{good}{good}"), 1)] {
+            if line == 1 && row.len() > 60_000 {
+                continue; // Only the beginning of a file is looked at for its format.
+            }
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(format_of(&path), Ok(Format::Smallfile), "{}", &row[..row.len().min(40)]);
+            let read = |lenient| {
+                let mut count = 0;
+                let options = ReadOptions { lenient, ..ReadOptions::new(FieldSet::EVERY) };
+                let context = read(&path, &options, &mut |_, batch| {
+                    count += batch.len();
+                    ControlFlow::Continue(())
+                });
+                context.map(|context| (count, context.tally.get(Anomaly::UnparsedLines)))
+            };
+            assert_eq!(read(false).unwrap_err().place, Place::Line(line));
+            assert_eq!(read(true), Ok((2, 1)));
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod row;
 mod summed;
 
 use crate::fio_name::LogName;
+use crate::fio_start::version_of;
 use crate::input::Input;
 use crate::text_rows::{Lines, NoRows};
 use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};
@@ -24,6 +25,8 @@ const HALF_MS: i64 = MS / 2;
 const JITTER_MS: u64 = 5;
 /// What nobody counts in an interval: memory that was never written to.
 const ABSURD: u64 = 1 << 40;
+/// The versions, major and minor, that lost or spoiled the upper half of each row.
+const SPOILING: std::ops::RangeInclusive<(u32, u32)> = (3, 6)..=(3, 16);
 /// So many counts just below an edge and none above it are no chance.
 const SUSPICIOUS: u64 = 30;
 /// fio's default, where a file with a single row does not tell.
@@ -51,6 +54,8 @@ pub struct FioHist<'a> {
     line: u64,
     bins: Bins,
     name: Option<LogName>,
+    /// Whether the version of fio is known, and none of those that spoil rows.
+    is_sound: bool,
     unsummer: Unsummer,
     /// Rows that wait until it is known how far apart they are.
     waiting: VecDeque<Row>,
@@ -115,6 +120,14 @@ impl<'a> FioHist<'a> {
             );
             Error::new(&file, Place::Line(1), message)
         })?;
+        let version = input.path.as_deref().and_then(version_of).filter(|_| bins.unit_ns == 1);
+        if let Some((major, minor)) = version.filter(|version| SPOILING.contains(version) && !input.head().is_empty()) {
+            let message = format!(
+                "fio {major}.{minor} wrote this log, says the JSON beside it, and fio 3.6 to 3.16 lost what is above 786 us \
+                 or wrote memory there that was never filled. Run a younger fio, or read the _clat log."
+            );
+            return Err(Error::new(file, Place::File, message));
+        }
         let clock = if is_wall { Clock::wall() } else { Clock::unanchored("relative") };
         let mut context = Context::new(format!("fio histogram log, {file}"), clock);
         context.begin_ns = (!is_wall).then_some(0);
@@ -131,6 +144,7 @@ impl<'a> FioHist<'a> {
             line: 0,
             bins,
             name,
+            is_sound: version.is_some(),
             unsummer: Unsummer::default(),
             waiting: VecDeque::new(),
             interval_ms: None,
@@ -314,7 +328,7 @@ impl<'a> FioHist<'a> {
                 self.error(Place::File, "There is no row of fio's histogram logs: time, direction, size, counts.")
             );
         }
-        if account.below_edge >= SUSPICIOUS && account.above_edge == 0 {
+        if !self.is_sound && account.below_edge >= SUSPICIOUS && account.above_edge == 0 {
             return Err(self.error(
                 Place::File,
                 "No latency is above 786 us though many come close: fio 3.6 to 3.16 lost the upper half of each row. Run a \
