@@ -58,7 +58,7 @@ impl Account {
         context.tally.add(Anomaly::ShortRequests, self.short);
         let mut put = |key: &str, value: String| context.properties.insert(format!("{key}{suffix}"), value);
         put("requests", self.requests.to_string());
-        if probe.work.cache != Cache::Any {
+        if self.looked_at > 0 {
             let (found, looked_at) = (format_count(self.looked_at - self.misplaced), format_count(self.looked_at));
             put("cache_verified", format!("{found} of {looked_at} looked at were {}", probe.work.cache.word()));
         }

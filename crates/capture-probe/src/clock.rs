@@ -36,9 +36,10 @@ impl Epoch {
         monotonic_ns() - self.monotonic_ns
     }
 
-    /// Waits until so long after the epoch, sleeping or not. `false` when it was asked to stop meanwhile; whoever asks
-    /// unparks the thread.
-    pub fn wait_until(&self, ns: u64, busy: bool, stop: &AtomicBool) -> bool {
+    /// Waits until so long after the epoch, the last `spin_ns` of it without sleeping. `false` when it was asked to stop
+    /// meanwhile; whoever asks unparks the thread. `soon` is called once, before the last stretch of it.
+    pub fn wait_until(&self, ns: u64, spin_ns: u64, stop: &AtomicBool, soon: impl FnOnce()) -> bool {
+        let mut soon = Some(soon);
         loop {
             if stop.load(Ordering::Relaxed) {
                 return false;
@@ -47,12 +48,15 @@ impl Epoch {
             if now >= ns {
                 return true;
             }
-            if busy {
+            let sleep_ns = (ns - now).saturating_sub(spin_ns);
+            if sleep_ns > FAR {
+                std::thread::park_timeout(Duration::from_nanos(sleep_ns - FAR / 2));
+            } else if let Some(soon) = soon.take_if(|_| sleep_ns == 0 || spin_ns == 0) {
+                soon();
+            } else if sleep_ns == 0 {
                 std::hint::spin_loop();
-            } else if ns - now > FAR {
-                std::thread::park_timeout(Duration::from_nanos(ns - now - FAR / 2));
             } else {
-                sleep_until(self.monotonic_ns + ns);
+                sleep_until(self.monotonic_ns + now + sleep_ns);
             }
         }
     }

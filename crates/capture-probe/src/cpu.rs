@@ -28,43 +28,41 @@ impl CpuWait {
         wait
     }
 
-    /// Before a request at `now_ns`; `slept` when the thread slept, since waking up is no part of the request.
+    /// Before a request at `now_ns` that follows the last without a pause.
     #[inline]
-    pub fn before(&mut self, now_ns: u64, slept: bool) {
-        if self.schedstat.is_some() && (slept || now_ns - self.asked_ns > REFRESH_NS) {
+    pub fn keep_up(&mut self, now_ns: u64) {
+        if self.schedstat.is_some() && now_ns - self.asked_ns > REFRESH_NS {
             self.refresh(now_ns);
         }
     }
 
+    /// It is about `now_ns`; what was waited until now is no part of the next request.
     #[cold]
-    fn refresh(&mut self, now_ns: u64) {
+    pub fn refresh(&mut self, now_ns: u64) {
         self.asked_ns = now_ns;
         self.before_ns = self.total_ns().unwrap_or(self.before_ns);
     }
 
-    /// How much of a request's time was waiting for a CPU; [`Sample::UNKNOWN`] when it was not slow.
+    /// How much of a request's time was waiting for a CPU; [`Sample::UNKNOWN`] when it was not slow. `late_ns` of what was
+    /// waited since the last refresh was before the request.
     #[inline]
-    pub fn after(&mut self, now_ns: u64, latency_ns: u64) -> u32 {
+    pub fn after(&mut self, now_ns: u64, latency_ns: u64, late_ns: u64) -> u32 {
         if self.schedstat.is_none() {
             return Sample::UNKNOWN;
         }
         let slow = latency_ns > SLOW_NS && latency_ns > 2 * self.typical_ns;
         // Steps up and down of the same size end where there are as many of either.
         let step = (self.typical_ns >> 5) + 1;
-        self.typical_ns = if self.typical_ns == 0 {
-            latency_ns
-        } else if latency_ns > self.typical_ns {
-            self.typical_ns + step
-        } else {
-            self.typical_ns - step
-        };
-        if slow { self.ask(now_ns, latency_ns) } else { Sample::UNKNOWN }
+        // Without a branch, which would be guessed wrong every other time.
+        let up = u64::from(latency_ns > self.typical_ns);
+        self.typical_ns = if self.typical_ns == 0 { latency_ns } else { self.typical_ns + 2 * step * up - step };
+        if slow { self.ask(now_ns, latency_ns, late_ns) } else { Sample::UNKNOWN }
     }
 
     #[cold]
-    fn ask(&mut self, now_ns: u64, latency_ns: u64) -> u32 {
+    fn ask(&mut self, now_ns: u64, latency_ns: u64, late_ns: u64) -> u32 {
         let Some(total_ns) = self.total_ns() else { return Sample::UNKNOWN };
-        let waited = total_ns.saturating_sub(self.before_ns).min(latency_ns);
+        let waited = total_ns.saturating_sub(self.before_ns).saturating_sub(late_ns).min(latency_ns);
         self.before_ns = total_ns;
         self.asked_ns = now_ns;
         waited.min(u64::from(Sample::UNKNOWN - 1)) as u32
@@ -87,6 +85,20 @@ pub fn realtime() -> std::io::Result<()> {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     }
+}
+
+/// Lets the calling thread run on this CPU only.
+pub fn pin(cpu: u32) -> std::io::Result<()> {
+    // SAFETY: an empty set is a valid value; the number is looked at before it is used as an index into it.
+    let done = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if cpu as usize >= libc::CPU_SETSIZE as usize {
+            return Err(std::io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        libc::CPU_SET(cpu as usize, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set)
+    };
+    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// Sleep of the calling thread ends when it is due, not up to 50 us later.
@@ -123,15 +135,15 @@ mod tests {
     fn only_slow_requests_are_asked_about() {
         let mut wait = CpuWait::of_this_thread(true);
         for now in 0..1000 {
-            wait.before(now * 1000, false);
-            assert_eq!(wait.after(now * 1000, 500), Sample::UNKNOWN);
+            wait.keep_up(now * 1000);
+            assert_eq!(wait.after(now * 1000, 500, 0), Sample::UNKNOWN);
         }
         if wait.schedstat.is_none() {
             eprintln!("skipped: the kernel has no schedstat");
             return;
         }
-        let waited = wait.after(2_000_000, 50_000);
+        let waited = wait.after(2_000_000, 50_000, 0);
         assert!(waited <= 50_000, "{waited}");
-        assert_eq!(CpuWait::of_this_thread(false).after(1, 1_000_000_000), Sample::UNKNOWN);
+        assert_eq!(CpuWait::of_this_thread(false).after(1, 1_000_000_000, 0), Sample::UNKNOWN);
     }
 }

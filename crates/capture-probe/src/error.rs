@@ -113,6 +113,16 @@ pub enum Error {
         /// What the kernel says.
         source: io::Error,
     },
+    /// The CPU is not there, or not ours.
+    #[error(
+        "CPU {number} cannot be taken ({source}); see Cpus_allowed_list in /proc/self/status, or leave --cpu away."
+    )]
+    Cpu {
+        /// Its number.
+        number: u32,
+        /// What the kernel says.
+        source: io::Error,
+    },
     /// The engine is refused.
     #[error("{engine} cannot be used: {source}; take --engine pread.")]
     Engine {

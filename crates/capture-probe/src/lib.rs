@@ -34,3 +34,4 @@ pub use pace::{Due, Pace};
 pub use place::Place;
 pub use probe::{AfterWrite, Cache, Engine, OpenSync, Operation, Order, Probe, Work};
 pub use sample::{FILLS, Sample};
+pub use worker::Fold;

@@ -1,5 +1,8 @@
 //! When requests are made.
 
+/// What some virtual machines need to wake up a CPU, and as much again.
+const AWAKE_NS: f64 = 100_000.0;
+
 /// When requests are made.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pace {
@@ -23,6 +26,13 @@ impl Pace {
         Pace { interval_ns: 1e9 / rate, burst: 0, open: true }
     }
 
+    /// How long before a request of an open loop a probe had better be awake, nanoseconds: a CPU that slept is late by tens of
+    /// microseconds, which would count as latency of the target. At most a tenth of the time, so that the CPU is left to
+    /// others.
+    pub fn awake_ns(self) -> u64 {
+        if self.open { (self.interval_ns / 10.0).min(AWAKE_NS) as u64 } else { 0 }
+    }
+
     /// The share of thread `at` of `threads`, and when it begins: together they keep the pace, evenly.
     pub(crate) fn share(self, at: u32, threads: u32) -> Due {
         let mut due = Due::new(Pace { interval_ns: self.interval_ns * f64::from(threads), ..self });
@@ -39,12 +49,14 @@ pub struct Due {
     first_ns: f64,
     next_ns: u64,
     begun: u64,
+    /// The interval as a whole number, for every request of a closed loop.
+    step_ns: u64,
 }
 
 impl Due {
     /// At the start.
     pub fn new(pace: Pace) -> Due {
-        Due { pace, first_ns: 0.0, next_ns: 0, begun: 0 }
+        Due { pace, first_ns: 0.0, next_ns: 0, begun: 0, step_ns: pace.interval_ns as u64 }
     }
 
     /// When the next request is due, nanoseconds since the start.
@@ -68,7 +80,7 @@ impl Due {
         } else if self.pace.burst > 1 && !self.begun.is_multiple_of(self.pace.burst) {
             // The interval runs from the first of a burst, so the others leave the schedule alone.
         } else {
-            self.next_ns = (self.next_ns + self.pace.interval_ns as u64).max(now_ns);
+            self.next_ns = (self.next_ns + self.step_ns).max(now_ns);
         }
     }
 }
@@ -97,6 +109,12 @@ mod tests {
             starts.push(due.next_ns());
         }
         assert_eq!(starts, [0, 333_333_333, 666_666_666, 1_000_000_000, 1_333_333_333]);
+    }
+
+    #[test]
+    fn an_open_loop_is_awake_in_time() {
+        let awake = [Pace::open(100.0), Pace::open(1000.0), Pace::open(10_000.0), Pace::closed(1_000_000, 0)];
+        assert_eq!(awake.map(Pace::awake_ns), [100_000, 100_000, 10_000, 0]);
     }
 
     #[test]

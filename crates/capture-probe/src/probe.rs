@@ -27,8 +27,11 @@ pub struct Probe {
     pub stop_on_error: bool,
     /// Real-time scheduling (`SCHED_FIFO`), so that other programs cannot come in between.
     pub realtime: bool,
-    /// Wait for the next request without sleeping, so that the CPU does not have to wake up for it.
-    pub busy: bool,
+    /// Wait for the next request without sleeping for the last so many nanoseconds, so that the CPU does not have to wake
+    /// up for it; [`Probe::BUSY`]: never sleep.
+    pub spin_ns: u64,
+    /// Make the requests on this CPU only.
+    pub cpu: Option<u32>,
     /// Ask the kernel how long a slow request waited for a CPU.
     pub cpu_wait: bool,
     /// Of offsets and data.
@@ -38,6 +41,9 @@ pub struct Probe {
 }
 
 impl Probe {
+    /// A [`Probe::spin_ns`] that leaves no time to sleep.
+    pub const BUSY: u64 = u64::MAX;
+
     /// The process of `ioping TARGET`: reads of 4 KiB, one a second.
     pub fn new(target: impl Into<PathBuf>) -> Probe {
         Probe {
@@ -51,7 +57,8 @@ impl Probe {
             duration: None,
             stop_on_error: false,
             realtime: false,
-            busy: false,
+            spin_ns: 0,
+            cpu: None,
             cpu_wait: true,
             seed: 0,
             job: None,

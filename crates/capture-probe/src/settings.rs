@@ -50,7 +50,9 @@ pub fn of_probe(context: &mut Context, probe: &Probe, target: &Target, engine: &
     };
     put("order", format!("{order}, seed {}", probe.seed));
     put("cache", if work.direct { "direct".into() } else { work.cache.word().into() });
-    put("sync", sync(probe));
+    if work.operation != Operation::Read {
+        put("sync", sync(probe));
+    }
     let interval = format_duration_exact(probe.pace.interval_ns as u64);
     put("interval", if probe.pace.burst > 1 { format!("{interval}, {} at once", probe.pace.burst) } else { interval });
     put(
@@ -61,7 +63,16 @@ pub fn of_probe(context: &mut Context, probe: &Probe, target: &Target, engine: &
     put("in_flight", format!("{} threads, depth {}", probe.threads, probe.depth));
     put(
         "scheduling",
-        format!("{}{}", if probe.realtime { "fifo" } else { cpu::class() }, if probe.busy { ", busy" } else { "" }),
+        [if probe.realtime { "fifo" } else { cpu::class() }.to_string()]
+            .into_iter()
+            .chain(probe.cpu.map(|cpu| format!("on CPU {cpu}")))
+            .chain(match probe.spin_ns {
+                0 => None,
+                Probe::BUSY => Some("busy".into()),
+                ns => Some(format!("busy {} before", format_duration_exact(ns))),
+            })
+            .collect::<Vec<_>>()
+            .join(", "),
     );
 }
 

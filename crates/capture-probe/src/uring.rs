@@ -151,11 +151,13 @@ pub fn run(mut worker: Worker, epoch: Epoch, mut ring: Ring) {
         let can_begin = !over && !ring.free.is_empty();
         let until_ns = if can_begin { worker.due.next_ns().saturating_sub(now_ns).min(TURN_NS) } else { TURN_NS };
         worker.outbox.before_sleep(now_ns, now_ns + until_ns);
-        waits.before(now_ns, until_ns > 0);
+        if until_ns > 0 {
+            waits.refresh(now_ns);
+        }
         if ring.in_flight() > 0 {
-            wait(&ring, if probe.busy { 0 } else { until_ns });
+            wait(&ring, until_ns.saturating_sub(probe.spin_ns));
         } else {
-            epoch.wait_until(now_ns + until_ns, probe.busy, &worker.stop);
+            epoch.wait_until(now_ns + until_ns, probe.spin_ns, &worker.stop, || ());
         }
         now_ns = epoch.elapsed_ns();
         let mut failed = false;
@@ -167,7 +169,7 @@ pub fn run(mut worker: Worker, epoch: Epoch, mut ring: Ring) {
                 completed_ns,
                 offset: flight.next.offset,
                 result: flight.result,
-                cpu_wait_ns: waits.after(completed_ns, completed_ns - flight.submitted_ns),
+                cpu_wait_ns: waits.after(completed_ns, completed_ns - flight.submitted_ns, 0),
                 write: flight.next.write,
                 cached: flight.next.cached,
             });

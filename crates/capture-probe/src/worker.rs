@@ -1,17 +1,20 @@
 //! A thread that makes requests.
 
+use crate::account::Account;
 use crate::clock::Epoch;
 use crate::cpu::CpuWait;
 use crate::engine::{Buffer, Requests};
 use crate::target::Target;
 use crate::{Cache, Due, Operation, Order, Probe, Sample, cache};
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// So many samples are handed on together: few enough to stay in the cache, many enough that nobody is woken often.
 const TOGETHER: usize = 4096;
+/// So many are folded together in the worker's own thread: they shall still be in the nearest cache.
+const FOLDED: usize = 128;
 /// Samples are handed on when the oldest is so old.
 const OLD_NS: u64 = 100_000_000;
 /// Before a sleep of at least this all are handed on, so that a line appears when its request is done.
@@ -55,6 +58,19 @@ pub struct Common {
     pub target: Target,
     /// Where the file ends to which is appended.
     pub tail: AtomicU64,
+    account: Mutex<Account>,
+}
+
+impl Common {
+    pub fn new(probe: Probe, target: Target) -> Common {
+        let tail = AtomicU64::new(target.start);
+        Common { probe, target, tail, account: Mutex::default() }
+    }
+
+    /// What was counted so far. Nothing that holds it can panic, and a count would stay a count.
+    pub fn account(&self) -> MutexGuard<'_, Account> {
+        self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// One worker, before it begins.
@@ -92,20 +108,25 @@ impl Worker {
             let sleeps = due_ns > now_ns;
             if sleeps {
                 self.outbox.before_sleep(now_ns, due_ns);
-                if !epoch.wait_until(due_ns, probe.busy, &self.stop) {
+                // Asked before it is due: asking takes microseconds, by which a request would be late.
+                if !epoch.wait_until(due_ns, probe.spin_ns, &self.stop, || waits.refresh(now_ns)) {
                     break;
                 }
             } else if self.stop.load(Ordering::Relaxed) {
                 break;
             }
             let next = self.prepare(buffer.bytes());
-            waits.before(now_ns, sleeps);
+            if !sleeps {
+                waits.keep_up(now_ns);
+            }
             let submitted_ns = epoch.elapsed_ns();
             self.watched.begins(submitted_ns);
             let result = requests.make(&target.file, next.write, buffer.bytes(), next.offset);
             now_ns = epoch.elapsed_ns();
             self.watched.ends();
-            let cpu_wait_ns = waits.after(now_ns, now_ns - submitted_ns);
+            // What the thread waited for a CPU after its sleep is no part of the request.
+            let late_ns = if sleeps { submitted_ns - due_ns } else { 0 };
+            let cpu_wait_ns = waits.after(now_ns, now_ns - submitted_ns, late_ns);
             let intended_ns = if probe.pace.open { due_ns } else { submitted_ns };
             self.outbox.push(Sample {
                 intended_ns,
@@ -138,7 +159,7 @@ impl Worker {
     }
 
     /// Chooses the next request and brings data and cache into the state that is asked for.
-    #[inline]
+    #[inline(always)]
     pub fn prepare(&mut self, buffer: &mut [u8]) -> Next {
         let work = &self.common.probe.work;
         let write = match work.operation {
@@ -162,6 +183,7 @@ impl Worker {
         Next { write, offset, cached }
     }
 
+    #[inline(never)]
     fn cool(&self, write: bool, offset: u64) -> Option<bool> {
         let (work, file) = (&self.common.probe.work, &self.common.target.file);
         cache::drop_range(file, offset, work.size);
@@ -169,6 +191,7 @@ impl Worker {
         if looked_at { cache::pages_in_memory(file, offset, work.size).map(|pages| pages > 0) } else { None }
     }
 
+    #[inline(never)]
     fn warm(&self, write: bool, offset: u64, buffer: &mut [u8]) -> Option<bool> {
         let (work, file) = (&self.common.probe.work, &self.common.target.file);
         if write || work.direct {
@@ -184,6 +207,7 @@ impl Worker {
         is_warm()
     }
 
+    #[inline(never)]
     fn append(&self) -> u64 {
         let (common, size) = (&self.common, self.common.probe.work.size);
         let offset = common.tail.fetch_add(size, Ordering::Relaxed);
@@ -202,23 +226,37 @@ pub fn end_ns(probe: &Probe) -> u64 {
     probe.duration.map_or(u64::MAX, |duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// What takes the samples of a worker in the worker's own thread.
+pub type Fold = Box<dyn FnMut(&[Sample]) + Send>;
+
+/// What becomes of samples.
+pub enum Way {
+    /// They go to the capture's thread; emptied lists come back.
+    HandOn(Receiver<Vec<Sample>>),
+    /// They are folded where they are.
+    Fold(Fold),
+}
+
 /// Gathers samples and hands them on together.
 pub struct Outbox {
     worker: usize,
+    common: Arc<Common>,
     samples: Vec<Sample>,
+    together: usize,
     to: SyncSender<Message>,
-    emptied: Receiver<Vec<Sample>>,
+    way: Way,
 }
 
 impl Outbox {
-    pub fn new(worker: usize, to: SyncSender<Message>, emptied: Receiver<Vec<Sample>>) -> Outbox {
-        Outbox { worker, samples: Vec::with_capacity(TOGETHER), to, emptied }
+    pub fn new(worker: usize, common: Arc<Common>, to: SyncSender<Message>, way: Way) -> Outbox {
+        let together = if matches!(way, Way::Fold(_)) { FOLDED } else { TOGETHER };
+        Outbox { worker, common, samples: Vec::with_capacity(together), together, to, way }
     }
 
     #[inline]
     pub fn push(&mut self, sample: Sample) {
         self.samples.push(sample);
-        if self.samples.len() >= TOGETHER || sample.completed_ns - self.samples[0].completed_ns > OLD_NS {
+        if self.samples.len() >= self.together || sample.completed_ns - self.samples[0].completed_ns > OLD_NS {
             self.hand_on();
         }
     }
@@ -233,10 +271,19 @@ impl Outbox {
 
     #[cold]
     fn hand_on(&mut self) {
-        let empty = self.emptied.try_recv().unwrap_or_else(|_| Vec::with_capacity(TOGETHER));
-        let samples = std::mem::replace(&mut self.samples, empty);
-        // When nobody listens any more, the stop flag is set.
-        let _ = self.to.send(Message::Samples { worker: self.worker, samples });
+        match &mut self.way {
+            Way::Fold(fold) => {
+                self.common.account().add(&self.common.probe, &self.samples);
+                fold(&self.samples);
+                self.samples.clear();
+            }
+            Way::HandOn(emptied) => {
+                let empty = emptied.try_recv().unwrap_or_else(|_| Vec::with_capacity(TOGETHER));
+                let samples = std::mem::replace(&mut self.samples, empty);
+                // When nobody listens any more, the stop flag is set.
+                let _ = self.to.send(Message::Samples { worker: self.worker, samples });
+            }
+        }
     }
 
     /// The last word.

@@ -71,6 +71,9 @@ pub struct Native {
     pub strict_cache: bool,
     pub realtime: bool,
     pub busy: bool,
+    pub spin_ns: Option<u64>,
+    pub cpu: Option<u32>,
+    pub json_lines: bool,
     pub fail_if: Option<String>,
     pub on_error: Option<String>,
     pub timeout_ns: Option<u64>,
@@ -164,6 +167,9 @@ const KNOWN: &[Known] = known! {
     native ' ' "strict-cache" NOTHING, "fail when a read found its data elsewhere", |to, _| to.native.strict_cache = true;
     native ' ' "rt" NOTHING, "real-time scheduling (SCHED_FIFO)", |to, _| to.native.realtime = true;
     native ' ' "busy" NOTHING, "wait without sleeping, so that the CPU need not wake up", |to, _| to.native.busy = true;
+    native ' ' "spin-before" Takes::Value("TIME"), "be awake so long before each request (with --rate a tenth of the interval, 100us at most; else 0)", |to, text| to.native.spin_ns = Some(duration(text)?);
+    native ' ' "cpu" Takes::Value("N"), "make the requests on this CPU only", |to, text| to.native.cpu = Some(small(text)?);
+    native ' ' "jsonl" NOTHING, "JSON, one object a line, each written at once", |to, _| to.native.json_lines = true;
     native ' ' "fail-if" Takes::Value("CONDITION"), "status 1 if the latencies fulfil it, e.g. 'p99 > 10ms'", |to, text| to.native.fail_if = Some(text.into());
     native ' ' "on-error" Takes::Value("WHAT"), "stop or continue (continue) after a failed request", |to, text| to.native.on_error = Some(text.into());
     native ' ' "timeout" Takes::Value("TIME"), "say it when a request takes so long (5s)", |to, text| to.native.timeout_ns = Some(duration(text)?);

@@ -40,6 +40,8 @@ pub struct PingShow {
     pub batch: bool,
     pub quiet: bool,
     pub json: bool,
+    /// An object a line instead of an array.
+    pub json_lines: bool,
     pub time_format: Option<String>,
     pub spectrogram: bool,
 }
@@ -78,7 +80,7 @@ pub fn plan(words: &[String]) -> Result<Plan, Failure> {
         return Err(usage("say what to measure: a directory, a file or a device".into()));
     }
     let raw = typed.batch || typed.print_count.is_some() || typed.print_interval_ns.is_some();
-    if typed.targets.len() > 1 && raw && !typed.json {
+    if typed.targets.len() > 1 && raw && !typed.json && !typed.native.json_lines {
         return Err(usage("raw lines do not tell which target they are of; take -J with several".into()));
     }
     Ok(Plan::Ping(Box::new(meant(&typed, false).map_err(usage)?)))
@@ -123,7 +125,8 @@ fn meant(typed: &Typed, compatible: bool) -> Result<Ping, String> {
         duration: duration_ns.filter(|&ns| ns > 0).map(Duration::from_nanos),
         stop_on_error,
         realtime: native.realtime,
-        busy: native.busy,
+        spin_ns: if native.busy { Probe::BUSY } else { native.spin_ns.unwrap_or(pace.awake_ns()) },
+        cpu: native.cpu,
         cpu_wait: !compatible,
         seed,
         ..Probe::new(target)
@@ -140,7 +143,8 @@ fn meant(typed: &Typed, compatible: bool) -> Result<Ping, String> {
             print_interval_ns: typed.print_interval_ns,
             batch: typed.batch,
             quiet: typed.quiet || typed.batch || typed.rapid || native.spectrogram,
-            json: typed.json,
+            json: typed.json || native.json_lines,
+            json_lines: native.json_lines,
             time_format: typed.time_format.clone(),
             spectrogram: native.spectrogram,
         },

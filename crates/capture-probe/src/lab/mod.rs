@@ -54,7 +54,7 @@ pub struct Experiment {
     pub rate: Option<f64>,
     /// Open loops at such percentages of the largest rate, which is measured first; empty: none.
     pub loads: Vec<u32>,
-    /// When a volume does not do, in the words of `--fail-if`, and the line of the file where that stands.
+    /// When a volume fails, in the words of `--fail-if`, and the line of the file where that stands.
     pub limit: Option<(String, usize)>,
     /// The requests.
     pub work: Work,
@@ -158,9 +158,11 @@ impl Experiment {
         // One writer waits for each of its requests, as a program that logs does; what it is late counts. Where there are
         // several in flight, a late one must not hold up those that are due meanwhile.
         let depth = if rate.is_some() && self.depth > 1 { self.depth.max(OPEN_DEPTH) } else { self.depth };
+        let pace = rate.map_or(Pace::closed(0, 0), Pace::open);
         Probe {
             work: self.work.clone(),
-            pace: rate.map_or(Pace::closed(0, 0), Pace::open),
+            pace,
+            spin_ns: pace.awake_ns(),
             engine: Engine::Auto,
             depth,
             threads: self.threads,

@@ -10,6 +10,7 @@ use latscope_event::{format_count, format_elapsed};
 use latscope_view_term::{Align, Table};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::MutexGuard;
 
 /// The shortest row.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -91,7 +92,7 @@ impl Columns {
     }
 
     /// A row for each target.
-    pub fn summary(&self, meters: &[Meter], out: &mut String) {
+    pub fn summary(&self, meters: &[MutexGuard<Meter>], out: &mut String) {
         let titles = ["requests", "failed", "per second", "min", "mean"]
             .into_iter()
             .chain(PERCENTILES.map(|(name, _)| name))

@@ -23,22 +23,36 @@ pub struct Lines {
     start_unix_ns: i64,
 }
 
-/// One JSON array of all targets.
+/// One JSON array of all targets, or an object a line.
 #[derive(Default)]
 pub struct Json {
+    lines: bool,
     begun: bool,
 }
 
 impl Json {
-    /// Begins an object.
-    fn object(&mut self, out: &mut String) {
-        out.push_str(if self.begun { "},{\n" } else { "[{\n" });
-        self.begun = true;
+    pub fn new(lines: bool) -> Json {
+        Json { lines, begun: false }
+    }
+
+    /// An object, of whose members the text behind `from` in `out` is made.
+    fn object(&mut self, from: usize, out: &mut String) {
+        if self.lines {
+            // A text in JSON has no line break in it, so those that are there are ours.
+            let members: String = out[from..].lines().map(str::trim_start).collect();
+            out.truncate(from);
+            let _ = writeln!(out, "{{{members}}}");
+        } else {
+            out.insert_str(from, if self.begun { "},{\n" } else { "[{\n" });
+            self.begun = true;
+        }
     }
 
     /// Ends the array.
     pub fn end(&self, out: &mut String) {
-        out.push_str(if self.begun { "}]\n" } else { "[]\n" });
+        if !self.lines {
+            out.push_str(if self.begun { "}]\n" } else { "[]\n" });
+        }
     }
 }
 
@@ -89,7 +103,8 @@ impl Lines {
         let end_ns = self.start_unix_ns + sample.completed_ns as i64;
         let moved = u64::from(sample.result.max(0) as u32);
         if self.show.json {
-            self.head(end_ns, json, out);
+            let from = out.len();
+            self.head(end_ns, out);
             let operation = if sample.write { "write" } else { "read" };
             let _ = write!(out, "  \"io\": {{\n    \"request\": {number},\n    \"operation\": \"{operation}\",\n");
             if self.more {
@@ -101,6 +116,7 @@ impl Lines {
                 self.more_of(sample, notice, out);
             }
             out.push_str("\n  }\n");
+            json.object(from, out);
             return;
         }
         self.time_of_day(end_ns, out);
@@ -161,7 +177,8 @@ impl Lines {
             );
             return;
         }
-        self.head(self.start_unix_ns + *until_ns as i64, json, out);
+        let from = out.len();
+        self.head(self.start_unix_ns + *until_ns as i64, out);
         let part = |out: &mut String, count: u64, ns: u64, iops: f64| {
             let bytes = count * self.size;
             let _ = write!(out, "    \"count\": {count},\n    \"size\": {bytes},\n    \"time\": {ns},\n");
@@ -186,6 +203,7 @@ impl Lines {
             let _ = write!(out, ",\n    \"failed\": {}", stats.failed);
         }
         out.push_str("\n  }\n");
+        json.object(from, out);
     }
 
     /// The last three lines.
@@ -224,8 +242,7 @@ impl Lines {
         let _ = writeln!(out, "min/avg/max/mdev = {min} / {avg} / {max} / {mdev}");
     }
 
-    fn head(&self, unix_ns: i64, json: &mut Json, out: &mut String) {
-        json.object(out);
+    fn head(&self, unix_ns: i64, out: &mut String) {
         let local = format_strftime(unix_ns, "%Y-%m-%dT%H:%M:%S%z").unwrap_or_default();
         let (seconds, micros) = (unix_ns.div_euclid(1_000_000_000), unix_ns.rem_euclid(1_000_000_000) / 1000);
         let _ = write!(out, "  \"timestamp\": {seconds}.{micros:06},\n  \"localtime\": \"{local}\",\n");

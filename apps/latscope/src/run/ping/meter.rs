@@ -4,6 +4,7 @@ use super::stats::{Notice, Stats};
 use crate::plan::PingShow;
 use latscope_capture_probe::{Cache, Due, Probe, Sample};
 use latscope_histogram::{Grid, Histogram, Rule};
+use std::sync::{Arc, Mutex};
 
 /// The percentiles that are shown, and their names.
 pub const PERCENTILES: [(&str, f64); 5] =
@@ -20,6 +21,9 @@ pub struct Window {
     /// How long it was.
     pub wall_ns: u64,
 }
+
+/// Of those who count and those who show.
+pub type Shared = Arc<Mutex<Meter>>;
 
 /// Counts the samples of one target.
 pub struct Meter {
@@ -43,6 +47,8 @@ pub struct Meter {
     pub slow_ns: u64,
     pub slow_wait_ns: u64,
     pub lag: Option<Histogram>,
+    /// Latencies of requests of which nothing else is to be told, not counted yet.
+    plain: Vec<u64>,
 }
 
 impl Meter {
@@ -65,6 +71,7 @@ impl Meter {
             slow_ns: 0,
             slow_wait_ns: 0,
             lag: probe.pace.open.then(|| Histogram::new(Grid::FINE, false)),
+            plain: Vec::new(),
         }
     }
 
@@ -83,6 +90,31 @@ impl Meter {
             self.surroundings(sample);
         }
         (notice, self.ended_window(sample))
+    }
+
+    /// Several requests, where there are no windows; those that moved nothing go to `empty`. The same as one by one, in
+    /// half the time.
+    pub fn add_all(&mut self, samples: &[Sample], mut empty: impl FnMut()) {
+        debug_assert!(!self.has_windows);
+        for sample in samples {
+            let ns = sample.latency_ns();
+            let is_plain = sample.result > 0
+                && sample.cpu_wait_ns == Sample::UNKNOWN
+                && sample.cached.is_none()
+                && self.lag.is_none()
+                && self.requests >= self.show.warmup
+                && (self.show.min_time_ns..=self.show.max_time_ns).contains(&ns);
+            if is_plain {
+                self.requests += 1;
+                self.plain.push(ns);
+            } else if self.add(sample).0 == Notice::Empty {
+                empty();
+            }
+        }
+        self.end_ns = samples.last().map_or(self.end_ns, |sample| sample.completed_ns);
+        self.total.add_all(&self.plain);
+        self.histogram.record_all(&self.plain, 1);
+        self.plain.clear();
     }
 
     #[inline]
@@ -138,5 +170,58 @@ impl Meter {
             .enumerate()
             .map(|(at, &(name, quantile))| (name, value(at).filter(|_| known(quantile))))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `ioping WORDS` would count with, also in an open loop.
+    fn meter(words: &str, open: bool) -> Meter {
+        let words: Vec<_> = words.split_whitespace().map(Into::into).collect();
+        let Ok(crate::plan::Plan::Ping(mut plan)) = crate::plan::ioping(&words) else { panic!("no plan") };
+        plan.probes[0].pace.open = open;
+        Meter::new(&plan.probes[0], &plan.show)
+    }
+
+    #[test]
+    fn many_at_once_count_as_one_by_one() {
+        let mut number = 1u64;
+        let mut samples = Vec::new();
+        for at in 0..5000u64 {
+            number = number.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let random = number >> 33;
+            let submitted_ns = 1000 + at * 1000;
+            samples.push(Sample {
+                intended_ns: submitted_ns - random % 7,
+                submitted_ns,
+                completed_ns: submitted_ns + 1 + random % 900,
+                offset: 0,
+                result: [4096, 4096, 4096, 0, -5, 512][(random % 6) as usize],
+                cpu_wait_ns: if random.is_multiple_of(11) { 3 } else { Sample::UNKNOWN },
+                write: false,
+                cached: [None, None, Some(true), Some(false)][(random % 4) as usize],
+            });
+        }
+        assert!(samples.iter().all(|sample| sample.intended_ns <= sample.submitted_ns));
+        for (words, open) in [("-q x", false), ("-q -a 70 -t 50ns -T 700ns x", false), ("-q -C x", true)] {
+            let (mut single, mut together) = (meter(words, open), meter(words, open));
+            let mut empty = [0, 0];
+            for sample in &samples {
+                empty[0] += u64::from(single.add(sample).0 == Notice::Empty);
+            }
+            for block in samples.chunks(97) {
+                together.add_all(block, || empty[1] += 1);
+            }
+            assert_eq!(empty[0], empty[1]);
+            assert_eq!(single.total, together.total, "{words}");
+            assert_eq!(single.histogram.to_sparse(), together.histogram.to_sparse(), "{words}");
+            let rest = |meter: &Meter| {
+                let lag = meter.lag.as_ref().map(Histogram::to_sparse);
+                (meter.requests, meter.end_ns, meter.looked_at, meter.misplaced, meter.slow, meter.slow_wait_ns, lag)
+            };
+            assert_eq!(rest(&single), rest(&together), "{words}");
+        }
     }
 }

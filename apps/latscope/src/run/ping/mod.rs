@@ -13,10 +13,11 @@ use crate::Failure;
 use crate::plan::Ping;
 use latscope_capture_probe::{Capture, Sample};
 use latscope_event::format_duration;
+use meter::{Meter, Shared};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use std::io::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 pub use trace::Trace;
 use view::View;
@@ -26,7 +27,14 @@ const TURN: Duration = Duration::from_millis(50);
 
 pub fn run(plan: &Ping) -> Result<(), Failure> {
     let signals = Signals::new();
-    let mut capture = match Capture::start(plan.probes.clone()) {
+    let meters: Vec<Shared> =
+        plan.probes.iter().map(|probe| Arc::new(Mutex::new(Meter::new(probe, &plan.show)))).collect();
+    let started = if plan.shows_the_end_only() {
+        Capture::start_folding(plan.probes.clone(), |target| view::fold(&meters[target], plan.compatible))
+    } else {
+        Capture::start(plan.probes.clone())
+    };
+    let mut capture = match started {
         Ok(capture) => capture,
         Err(error) if plan.compatible => {
             eprintln!("ioping: {error}");
@@ -37,7 +45,7 @@ pub fn run(plan: &Ping) -> Result<(), Failure> {
     };
     capture.remarks().iter().for_each(|remark| eprintln!("latscope: {remark}"));
     let mut trace = plan.trace.as_deref().map(|path| Trace::create(path, &capture)).transpose()?;
-    let mut view = View::new(plan, &capture);
+    let mut view = View::new(plan, &capture, meters);
     let mut hanging = Hanging { told_ns: plan.timeout_ns, plan };
     let mut kept: Vec<(usize, Vec<Sample>)> = Vec::new();
     let mut more = true;
@@ -105,6 +113,13 @@ fn hand_on(
 }
 
 impl Ping {
+    /// Whether nobody sees a request before the end, be it in a line, in a trace or as part of a window.
+    fn shows_the_end_only(&self) -> bool {
+        let show = &self.show;
+        let windows = show.print_count.is_some() || show.print_interval_ns.is_some();
+        show.quiet && !windows && !show.spectrogram && self.trace.is_none()
+    }
+
     fn name(&self) -> &'static str {
         if self.compatible { "ioping" } else { "latscope" }
     }

@@ -28,6 +28,22 @@ impl Stats {
         self.max_ns = self.max_ns.max(ns);
     }
 
+    /// Several, none of them special.
+    pub fn add_all(&mut self, all: &[u64]) {
+        let (mut min, mut max) = (if self.count == 0 { u64::MAX } else { self.min_ns }, self.max_ns);
+        let (mut sum, mut squares) = (0, 0);
+        for &ns in all {
+            (min, max) = (min.min(ns), max.max(ns));
+            sum += ns;
+            squares += u128::from(ns) * u128::from(ns);
+        }
+        if !all.is_empty() {
+            (self.min_ns, self.max_ns) = (min, max);
+        }
+        (self.count, self.load) = (self.count + all.len() as u64, self.load + all.len() as u64);
+        (self.sum_ns, self.squares) = (self.sum_ns + sum, self.squares + squares);
+    }
+
     pub fn avg_ns(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum_ns as f64 / self.count as f64 }
     }
@@ -138,5 +154,18 @@ mod tests {
         let mut same = Stats::default();
         (0..1_000_000).for_each(|_| same.add(10_000_000_007));
         assert_eq!(same.mdev_ns(), 0.0);
+    }
+
+    #[test]
+    fn together_is_one_by_one() {
+        let all = [7, 3, u64::MAX >> 30, 12, 3];
+        let mut single = Stats { load: 5, ..Stats::default() };
+        all.iter().for_each(|&ns| single.add(ns));
+        for cut in 0..=all.len() {
+            let mut together = Stats::default();
+            together.add_all(&all[..cut]);
+            together.add_all(&all[cut..]);
+            assert_eq!(together, single);
+        }
     }
 }

@@ -3,22 +3,23 @@
 use super::amount::time;
 use super::columns::Columns;
 use super::lines::{Json, Lines};
-use super::meter::Meter;
+use super::meter::{Meter, Shared};
 use super::rows::Rows;
 use super::stats::Notice;
 use crate::Failure;
 use crate::plan::Ping;
-use latscope_capture_probe::{Cache, Capture, Sample};
+use latscope_capture_probe::{Cache, Capture, Fold, Sample};
 use latscope_event::{Batch, Context, format_count, format_duration};
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::sync::{MutexGuard, PoisonError};
 
 /// Output gathers up to so many bytes while requests follow each other without a pause.
 const GATHERED: usize = 1 << 16;
 
 /// Counts and prints.
 pub struct View {
-    meters: Vec<Meter>,
+    meters: Vec<Shared>,
     lines: Vec<Lines>,
     json: Json,
     /// Side by side, with several targets.
@@ -35,15 +36,16 @@ pub struct View {
 }
 
 impl View {
-    pub fn new(plan: &Ping, capture: &Capture) -> View {
+    /// With a meter for each target.
+    pub fn new(plan: &Ping, capture: &Capture, meters: Vec<Shared>) -> View {
         let show = &plan.show;
         let windows = show.print_count.is_some() || show.print_interval_ns.is_some();
         let lines = |(at, probe)| Lines::new(probe, capture.place(at), show, capture.start_unix_ns(), !plan.compatible);
         let several = plan.probes.len() > 1 && !show.json;
         View {
-            meters: plan.probes.iter().map(|probe| Meter::new(probe, show)).collect(),
+            meters,
             lines: plan.probes.iter().enumerate().map(lines).collect(),
-            json: Json::default(),
+            json: Json::new(show.json_lines),
             columns: several.then(|| Columns::new(plan)),
             rows: show.spectrogram.then(|| Rows::new(plan)),
             is_json: show.json,
@@ -77,7 +79,7 @@ impl View {
 
     /// Requests of a target.
     pub fn samples(&mut self, target: usize, samples: &[Sample]) {
-        let (meter, lines) = (&mut self.meters[target], &self.lines[target]);
+        let (mut meter, lines) = (locked(&self.meters[target]), &self.lines[target]);
         let shows = lines.shows_requests() && self.columns.is_none();
         for sample in samples {
             let (notice, window) = meter.add(sample);
@@ -85,7 +87,7 @@ impl View {
                 lines.request(sample, meter.requests, notice, &mut self.json, &mut self.out);
             }
             if notice == Notice::Empty {
-                eprintln!("{}: request returned less than expected: 0", if self.more { "latscope" } else { "ioping" });
+                tell_empty(!self.more);
             }
             if let Some(window) = window {
                 lines.statistics(&window, None, &mut self.json, &mut self.out);
@@ -94,6 +96,7 @@ impl View {
                 columns.add(target, sample, notice);
             }
         }
+        drop(meter);
         if let Some(columns) = &mut self.columns {
             columns.ready(&mut self.out);
         }
@@ -124,7 +127,7 @@ impl View {
     pub fn interim(&self, capture: &Capture) -> Result<(), Failure> {
         let mut text = String::new();
         for (meter, lines) in self.meters.iter().zip(&self.lines) {
-            let stats = &meter.total;
+            let stats = locked(meter).total;
             let [min, avg, max] = [stats.min_ns as f64, stats.avg_ns(), stats.max_ns as f64].map(time);
             let count = format_count(stats.count);
             let _ = writeln!(text, "{}: {count} requests, min/avg/max = {min} / {avg} / {max}", lines.path());
@@ -140,20 +143,22 @@ impl View {
     /// The end.
     pub fn finish(&mut self, context: &Context) -> Result<(), Failure> {
         self.now(i64::MAX);
+        let meters = self.meters.clone();
+        let meters: Vec<MutexGuard<Meter>> = meters.iter().map(locked).collect();
         if let Some(columns) = &mut self.columns {
             columns.rest(&mut self.out);
         }
         if let Some(columns) = &self.columns {
-            columns.summary(&self.meters, &mut self.out);
+            columns.summary(&meters, &mut self.out);
         } else if self.is_json || self.is_batch {
-            for (meter, lines) in self.meters.iter().zip(&self.lines) {
+            for (meter, lines) in meters.iter().zip(&self.lines) {
                 lines.statistics(&meter.whole(), Some(meter), &mut self.json, &mut self.out);
             }
             if self.is_json {
                 self.json.end(&mut self.out);
             }
         } else if !self.is_bare {
-            for (meter, lines) in self.meters.iter().zip(&self.lines) {
+            for (meter, lines) in meters.iter().zip(&self.lines) {
                 lines.summary(&meter.whole(), &mut self.out);
                 if self.more {
                     percentiles(meter, &mut self.out);
@@ -162,8 +167,8 @@ impl View {
         }
         self.flush()?;
         if self.more {
-            let many = self.meters.len() > 1;
-            for (meter, lines) in self.meters.iter().zip(&self.lines) {
+            let many = meters.len() > 1;
+            for (meter, lines) in meters.iter().zip(&self.lines) {
                 let name = if many { format!("{}: ", lines.path()) } else { String::new() };
                 remarks(meter).iter().for_each(|remark| eprintln!("latscope: {name}{remark}"));
             }
@@ -174,8 +179,9 @@ impl View {
 
     /// Whether what was measured is what was asked for.
     pub fn verdict(&self, plan: &Ping) -> Result<(), Failure> {
+        let meters: Vec<MutexGuard<Meter>> = self.meters.iter().map(locked).collect();
         let (failed, counted): (u64, u64) =
-            self.meters.iter().fold((0, 0), |sum, meter| (sum.0 + meter.total.failed, sum.1 + meter.total.load));
+            meters.iter().fold((0, 0), |sum, meter| (sum.0 + meter.total.failed, sum.1 + meter.total.load));
         if failed > 0 && plan.compatible && plan.probes[0].stop_on_error {
             eprintln!("ioping: request failed");
             return Err(Failure::Command(3));
@@ -186,7 +192,7 @@ impl View {
         if failed > 0 && (counted == 0 || plan.probes[0].stop_on_error) {
             return Err(Failure::Input(format!("{} requests failed.", format_count(failed))));
         }
-        for (meter, lines) in self.meters.iter().zip(&self.lines) {
+        for (meter, lines) in meters.iter().zip(&self.lines) {
             if plan.strict_cache && (meter.misplaced > 0 || meter.cache.is_some() && meter.looked_at == 0) {
                 return Err(Failure::Exceeded(format!("{}: {}", lines.path(), placed(meter))));
             }
@@ -198,6 +204,24 @@ impl View {
         }
         Ok(())
     }
+}
+
+/// A meter, also after a panic of whoever counted: that is told elsewhere.
+fn locked(meter: &Shared) -> MutexGuard<'_, Meter> {
+    meter.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What ioping says of a request that moved nothing.
+fn tell_empty(compatible: bool) {
+    eprintln!("{}: request returned less than expected: 0", if compatible { "ioping" } else { "latscope" });
+}
+
+/// Counts samples in the thread that made them, where nothing is shown before the end.
+pub fn fold(meter: &Shared, compatible: bool) -> Fold {
+    let meter = meter.clone();
+    Box::new(move |samples| {
+        locked(&meter).add_all(samples, || tell_empty(compatible));
+    })
 }
 
 /// A line with the percentiles.
