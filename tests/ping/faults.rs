@@ -138,3 +138,104 @@ fn nothing_is_overwritten_by_accident() {
     assert!(latscope(&["ping", "-c", "1", "/proc/self/nothing"]).failure(3).contains("Cannot be found"));
     assert!(Path::new(path).exists());
 }
+
+/// A loop device over a file of so many bytes, with ext4 on it. Given back when dropped.
+struct Loop {
+    path: String,
+    folder: tempfile::TempDir,
+    mounted: bool,
+}
+
+impl Loop {
+    /// `None`, and the reason said, where that cannot be made.
+    fn new(bytes: u64) -> Option<Loop> {
+        let _alone = crate::live::alone()?;
+        if !installed("mkfs.ext4") {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("image");
+        std::fs::File::create(&file).unwrap().set_len(bytes).unwrap();
+        end(command("mkfs.ext4").args(["-q", "-F"]).arg(&file), b"").success();
+        let path = end(command("losetup").args(["--find", "--show"]).arg(&file), b"").success();
+        std::fs::create_dir(folder.path().join("mnt")).unwrap();
+        Some(Loop { path: path.trim_end().into(), folder, mounted: false })
+    }
+
+    fn mount(&mut self) -> std::path::PathBuf {
+        let place = self.folder.path().join("mnt");
+        end(command("mount").args([self.path.as_ref(), place.as_path()]), b"").success();
+        self.mounted = true;
+        place
+    }
+
+    fn unmount(&mut self) {
+        if std::mem::take(&mut self.mounted) {
+            end(command("umount").arg(self.folder.path().join("mnt")), b"");
+        }
+    }
+
+    /// What the device holds.
+    fn bytes(&self) -> Vec<u8> {
+        std::fs::read(self.folder.path().join("image")).unwrap()
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        self.unmount();
+        crate::live::lab::detach(&self.path);
+    }
+}
+
+#[test]
+fn a_device_in_use_is_never_written() {
+    let Some(mut device) = Loop::new(8 << 20) else { return };
+    let words = ["ping", "-c", "20", "-i", "0", "-s", "64k"];
+    let ping = |more: &[&str]| latscope(&[&words[..], more].concat());
+    let before = device.bytes();
+    let path = device.path.clone();
+    assert!(ping(&["-W", &path]).failure(3).contains("-WWW"));
+    device.mount();
+    for write in ["-WWW", "-WWWG"] {
+        let said = ping(&[write, &path]).failure(3);
+        assert!(said.contains("in use (mounted"), "{said}");
+    }
+    ping(&[&path]).success();
+    device.unmount();
+    let superblock = 1024..2048;
+    // Mounting alone notes when it was.
+    assert_eq!(before[4096..8192], device.bytes()[4096..8192]);
+    assert_eq!(before[superblock.start + 56..superblock.start + 58], device.bytes()[superblock.start + 56..][..2]);
+    // That nobody uses it and it is meant is enough.
+    ping(&["-WWW", "-S", "64k", &path]).success();
+    let after = device.bytes();
+    assert!(after[..65536] != before[..65536], "it was not written");
+}
+
+#[test]
+fn a_killed_probe_gives_its_space_back() {
+    let Some(mut device) = Loop::new(64 << 20) else { return };
+    let place = device.mount();
+    let free = || {
+        end(command("sync").arg("--file-system").arg(&place), b"").success();
+        let text = end(command("stat").args(["--file-system", "--format=%f"]).arg(&place), b"").success();
+        text.trim().parse::<u64>().unwrap()
+    };
+    let before = free();
+    let mut child = command(LATSCOPE)
+        .args(["ping", "-W", "-q", "-i", "1ms", "-S", "16m"])
+        .arg(&place)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // 16 MiB are 4096 of its blocks, or more of smaller ones.
+    crate::live::lab::until("the file of the probe", || free() + 4096 <= before);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    crate::live::lab::until("its space coming back", || free() == before);
+    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 1, "lost+found alone");
+    device.unmount();
+    end(command("e2fsck").args(["-f", "-n", &device.path]), b"").success();
+}

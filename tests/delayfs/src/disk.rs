@@ -1,7 +1,8 @@
 //! The file system: a root folder and the file `disk`.
 
+use crate::exact::{self, monotonic_ns};
 use crate::schedule::Schedule;
-use crate::timer::Timer;
+use crate::timer::{Timer, Wait};
 use fuser::consts::{FOPEN_DIRECT_IO, FUSE_ASYNC_DIO};
 use fuser::{
     FUSE_ROOT_ID, FileAttr, FileType, Filesystem, KernelConfig, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry,
@@ -24,6 +25,8 @@ pub struct Served {
     pub reads: AtomicU64,
     pub writes: AtomicU64,
     pub slow: AtomicU64,
+    /// When each read came and was answered, where that is wanted.
+    pub log: Option<Mutex<Vec<(u64, u64)>>>,
 }
 
 /// The file in memory.
@@ -34,14 +37,16 @@ pub struct Disk {
     served: Arc<Served>,
     start: Instant,
     timer: Timer,
+    exact: bool,
 }
 
 impl Disk {
     /// A file of zeros; its schedule starts now.
-    pub fn new(size: u64, schedule: Schedule, served: Arc<Served>) -> Result<Disk, Error> {
+    pub fn new(size: u64, schedule: Schedule, served: Arc<Served>, exact: bool) -> Result<Disk, Error> {
         let length = usize::try_from(size).map_err(Error::other)?;
         let bytes = Arc::new(Mutex::new(vec![0; length]));
-        Ok(Disk { bytes, size, schedule, served, start: Instant::now(), timer: Timer::start()? })
+        let timer = Timer::start(if exact { Wait::Exact } else { Wait::Asleep })?;
+        Ok(Disk { bytes, size, schedule, served, start: Instant::now(), timer, exact })
     }
 
     /// When a request that arrives now is done, if that takes so long.
@@ -92,6 +97,10 @@ impl Filesystem for Disk {
         // Without it a loop device above waits for each request before it sends the next.
         config.add_capabilities(FUSE_ASYNC_DIO).map_err(|_| EINVAL)?;
         config.set_max_background(256).map_err(|_| EINVAL)?;
+        // This is the thread that takes requests from now on.
+        if self.exact {
+            exact::realtime(exact::TAKES).map_err(|error| error.raw_os_error().unwrap_or(EINVAL))?;
+        }
         Ok(())
     }
 
@@ -144,9 +153,13 @@ impl Filesystem for Disk {
         _owner: Option<u64>,
         reply: ReplyData,
     ) {
+        let came_ns = monotonic_ns();
         let due = self.due_transfer(&self.served.reads, self.schedule.read);
-        let bytes = Arc::clone(&self.bytes);
+        let (bytes, served) = (Arc::clone(&self.bytes), Arc::clone(&self.served));
         let answer = move || {
+            if let Some(log) = &served.log {
+                log.lock().unwrap_or_else(PoisonError::into_inner).push((came_ns, monotonic_ns()));
+            }
             let bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
             let from = usize::try_from(offset).unwrap_or(0).min(bytes.len());
             let to = from.saturating_add(size as usize).min(bytes.len());

@@ -1,6 +1,7 @@
 //! From the command line to the end.
 
 use crate::disk::{Disk, Served};
+use crate::exact;
 use crate::schedule::Schedule;
 use clap::Parser;
 use fuser::MountOption;
@@ -10,8 +11,8 @@ use signal_hook::iterator::Signals;
 use std::io::{Error, Write};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// A file system of one file, `disk`, that answers after a known delay.
@@ -43,6 +44,13 @@ struct Arguments {
     /// How often it stalls; the first period begins when it is mounted
     #[arg(long, default_value = "0ns", value_parser = duration)]
     period: Duration,
+    /// Answer to the microsecond: on this CPU only, in real time, and awake for the last 150 us before an answer
+    #[arg(long, value_name = "CPU")]
+    exact: Option<usize>,
+    /// At the end, write here when each read came and when it was answered: two numbers a line, CLOCK_MONOTONIC in
+    /// nanoseconds
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
 }
 
 fn duration(text: &str) -> Result<Duration, latscope_event::UnitError> {
@@ -64,8 +72,11 @@ pub fn run() -> Result<(), Error> {
         stall: arguments.stall,
         period: arguments.period,
     };
-    let served = Arc::new(Served::default());
-    let disk = Disk::new(arguments.size, schedule, Arc::clone(&served))?;
+    let served = Arc::new(Served { log: arguments.log.is_some().then(Mutex::default), ..Served::default() });
+    if let Some(cpu) = arguments.exact {
+        exact::pin(cpu)?;
+    }
+    let disk = Disk::new(arguments.size, schedule, Arc::clone(&served), arguments.exact.is_some())?;
     let options = [MountOption::FSName("delayfs".to_string()), MountOption::RW];
     let _session = fuser::spawn_mount2(disk, &arguments.folder, &options)?;
     println!("ready");
@@ -75,6 +86,11 @@ pub fn run() -> Result<(), Error> {
     Command::new("umount").arg("--lazy").arg(&arguments.folder).status()?;
     let [reads, writes, slow] =
         [&served.reads, &served.writes, &served.slow].map(|count| count.load(Ordering::Relaxed));
+    if let Some((path, log)) = arguments.log.as_ref().zip(served.log.as_ref()) {
+        let log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines: String = log.iter().map(|(came, answered)| format!("{came} {answered}\n")).collect();
+        std::fs::write(path, lines)?;
+    }
     // Nobody may be left to read it.
     let _ = writeln!(std::io::stdout(), "reads {reads} writes {writes} slow {slow}");
     Ok(())
