@@ -31,7 +31,10 @@ fn everything_is_recorded_and_compared() {
     std::fs::write(&file, MINE).unwrap();
     let [a, b] = ["a", "b"].map(|name| text(&folder.path().join(name)));
     let words = ["lab", "run", &text(&file), &a, &b, "-o", &text(&out), "--json"];
-    let json: Value = serde_json::from_str(&latscope(&words).success()).unwrap();
+    let ended = latscope(&words);
+    assert_eq!(ended.status, Some(1), "a limit is exceeded: {}", ended.err);
+    assert!(ended.err.contains(&format!("rest in {b} is beyond its limit, count > 0.")), "{}", ended.err);
+    let json: Value = serde_json::from_slice(&ended.out).unwrap();
     assert_eq!(json["left_out"], serde_json::json!([]));
     let results = json["results"].as_array().unwrap();
     assert_eq!(results.len(), 4, "two experiments in two directories");
@@ -99,15 +102,44 @@ fn the_storage_lab_tells_its_experiments_apart() {
 }
 
 #[test]
+fn loads_become_a_curve_and_panels_keep_their_order() {
+    let folder = two();
+    let (file, out) = (folder.path().join("mine.toml"), folder.path().join("out"));
+    let mine = "about = 'x'\nrounds = 1\n[[experiment]]\nname = 'loads'\nabout = 'x'\noperation = 'read'\nsize = '4k'\n\
+        work_size = '64k'\nturn = '200ms'\nloads = [1, 2]\n";
+    std::fs::write(&file, mine).unwrap();
+    let [a, b] = ["a", "b"].map(|name| text(&folder.path().join(name)));
+    let said = latscope(&["lab", "run", &text(&file), &a, &b, "-o", &text(&out)]).success();
+    assert!(said.contains("curve-loads.svg"), "{said}");
+    let curve = std::fs::read_to_string(out.join("curve-loads.svg")).unwrap();
+    // Of each directory p50, p90 and p99 at both loads at least.
+    assert!(curve.matches("<circle").count() >= 2 * 2 * 3, "{curve}");
+    assert!(curve.contains(&format!("{a}: ")) && curve.contains(&format!("{b}: ")));
+    // In the order of the lab, whichever made more requests.
+    let heatmap = std::fs::read_to_string(out.join("heatmap.svg")).unwrap();
+    let panels =
+        ["loads-max", "loads-1", "loads-2"].into_iter().flat_map(|job| [&a, &b].map(|at| format!("{job} {at}: ")));
+    let places: Vec<_> = panels.map(|panel| heatmap.rfind(&panel).expect("a panel")).collect();
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
 fn a_limit_decides_the_status() {
     let folder = two();
     let file = text(&folder.path().join("mine.toml"));
-    std::fs::write(&file, MINE).unwrap();
     let a = text(&folder.path().join("a"));
-    for (number, (condition, status)) in [("min > 1h", 0), ("count > 1", 1)].into_iter().enumerate() {
+    let runs = [
+        ("min > 1h", "min > 1h", 0, ""),
+        ("min > 1h", "count > 1", 1, "fulfils --fail-if."),
+        ("count > 1", "min > 1h", 1, "rest in "),
+    ];
+    for (number, (limit, condition, status, said)) in runs.into_iter().enumerate() {
+        std::fs::write(&file, MINE.replace("count > 0", limit)).unwrap();
         let out = text(&folder.path().join(number.to_string()));
         let words = ["lab", "run", &file, &a, "--rounds", "1", "--for", "50ms", "-o", &out, "--fail-if", condition];
-        assert_eq!(latscope(&words).status, Some(status), "{condition}");
+        let ended = latscope(&words);
+        assert_eq!(ended.status, Some(status), "{limit}, {condition}: {}", ended.err);
+        assert!(ended.err.contains(said), "{}", ended.err);
     }
 }
 

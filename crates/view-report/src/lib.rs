@@ -3,11 +3,13 @@
 
 mod axis;
 mod compare;
+mod curve;
 mod frame;
 mod heatmap;
 mod page;
 mod palette;
 mod percentiles;
+mod plot;
 mod png;
 pub mod rows;
 mod svg;
@@ -15,6 +17,7 @@ mod ticks;
 
 pub use axis::Scale;
 pub use compare::{ComparePicture, CompareSide, compare};
+pub use curve::{CurvePicture, CurvePoint, CurveSide, curve};
 pub use heatmap::{ColorScale, HeatmapError, HeatmapOptions, heatmap};
 pub use palette::{Palette, Theme};
 pub use percentiles::{PercentilesChart, PercentilesError, PercentilesOptions, percentiles};

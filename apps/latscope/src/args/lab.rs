@@ -7,10 +7,10 @@ Examples:
   latscope lab storage --dry-run .
   latscope lab storage /mnt/ssd /mnt/ebs1 /mnt/ebs2 -o volumes      # three volumes, nine minutes
   latscope lab storage --for 300ms --rounds 1 -o quick .            # just to see what comes out
-  latscope lab etcd /mnt/etcd -o etcd --fail-if 'p99 > 10ms'
+  latscope lab etcd /mnt/etcd -o etcd      # status 1 if p99 is above 10 ms
   latscope lab run mine.toml --dry-run .
 
-Exit status: 0 done, 1 --fail-if, 2 wrong usage, 3 nothing could be measured.";
+Exit status: 0 done, 1 --fail-if or a limit of an experiment, 2 wrong usage, 3 nothing could be measured.";
 
 /// Reproducible experiments in one or several directories: measured in turns, recorded, compared.
 #[derive(Args, Debug)]

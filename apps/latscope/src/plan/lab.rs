@@ -18,7 +18,7 @@ pub struct Lab {
     pub output: PathBuf,
     pub dry_run: bool,
     pub fail_if: Option<Threshold>,
-    /// Of each experiment: when a volume does not do for it, and how that is written.
+    /// Of each experiment: when a volume fails it, and how that is written.
     pub limits: Vec<Option<(Threshold, String)>>,
     pub json: bool,
     pub theme: Theme,

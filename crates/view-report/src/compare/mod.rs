@@ -1,17 +1,16 @@
 //! Two or more traces in one picture: heat maps on one axis, distributions with their bands, tails, differences with their
 //! intervals, and every single request between minimum, average and maximum.
 
-mod plot;
 mod scatter;
 
 use crate::heatmap::{HeatmapError, HeatmapOptions, panels};
 use crate::page::{Page, percent};
 use crate::palette::{Palette, Theme};
+use crate::plot::{Axis, Plot};
 use crate::svg::{Area, Svg, shortened, text_width, wrapped};
 use latscope_event::{Context, Field, format_count, format_duration};
 use latscope_series::compare::{Comparison, Measure, Sample, signed};
 use latscope_series::{HistogramSeries, Quantity, Weight, round_multiples};
-use plot::{Axis, Plot};
 
 /// How the picture of a comparison shall look.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,7 +1,7 @@
 //! Every single request, with minimum, average, maximum and standard deviation, in one range of latencies for all sides.
 
-use super::plot::{Axis, Plot};
 use super::{GAP_PX, LEFT_PX, PLOT_PX, Picture, RIGHT_PX, ns};
+use crate::plot::{Axis, Plot};
 use crate::svg::{Area, Num, Svg};
 use latscope_event::format_count;
 use std::collections::BTreeSet;

@@ -57,6 +57,8 @@ pub struct HeatmapOptions {
     pub filter: Option<String>,
     /// A panel for each group, the heaviest first.
     pub facet: bool,
+    /// Those panels in the order in which the groups came into the series, however many they are.
+    pub in_order: bool,
     /// So many texts that show when the pointer rests; they take some 150 bytes each.
     pub max_tooltips: u32,
 }
@@ -80,6 +82,7 @@ impl Default for HeatmapOptions {
             grid: true,
             filter: None,
             facet: false,
+            in_order: false,
             max_tooltips: 500,
         }
     }
@@ -205,6 +208,7 @@ fn with_picture<T>(
     let wish = FrameWish { width_px: options.width, column_px: COLUMN_PX, line_px, filtered: options.filter.is_some() };
     let (series, frame) = frame::fitted(series, contexts, &wish);
     let facets = facets.unwrap_or_else(|| match options.facet && !series.by.is_empty() {
+        true if options.in_order => Facets::in_order(&series),
         true => Facets::by_group(&series, PANELS),
         false => Facets::none(&series),
     });

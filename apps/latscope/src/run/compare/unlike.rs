@@ -9,7 +9,7 @@ const SHARE: f64 = 0.05;
 /// Distances between requests may differ by this part.
 const DISTANCE: f64 = 0.1;
 /// What each run has of its own and says nothing about how it was measured.
-const OWN: [&str; 15] = [
+const OWN: [&str; 16] = [
     "clock_offset_start_ns",
     "clock_offset_end_ns",
     "excluded",
@@ -23,9 +23,13 @@ const OWN: [&str; 15] = [
     "own_stamps",
     "load_at_start",
     "requests",
+    "cache_verified",
     "lag_max",
     "cpu_wait",
 ];
+
+/// Settings of a probe that decide most about its latency, told first.
+const FIRST: [&str; 4] = ["interval", "size", "cache", "scheduling"];
 
 /// Sentences without an end: `interval between requests: 10ms (gp2), 100ms (gp3)`.
 pub fn unlike(subjects: &[Subject]) -> Vec<String> {
@@ -40,8 +44,20 @@ pub fn unlike(subjects: &[Subject]) -> Vec<String> {
             unlike.push(format!("{what}: {}", told.collect::<Vec<_>>().join(", ")));
         }
     };
+    let keys: BTreeSet<&str> =
+        contexts.iter().flat_map(|context| context.properties.keys()).map(String::as_str).collect();
+    // Another seed makes another order of the same kind.
+    let property = |key: &str| {
+        contexts.iter().map(|of| Some(of.properties.get(key)?.split(", seed ").next()?.to_string())).collect()
+    };
+    let known = |key: &str| contexts.iter().all(|context| context.properties.contains_key(key));
+    FIRST.iter().for_each(|key| differs(key, property(key)));
     // The path follows the format.
-    let format = |context: &Context| context.source.split(", ").next().map(str::to_string);
+    // What a probe measured is its target, which sides are told apart by anyway.
+    let format = |context: &Context| {
+        let format = context.source.split(", ").next()?;
+        Some(if format.starts_with("probe of ") { "probe" } else { format }.to_string())
+    };
     differs("source", contexts.iter().map(format).collect());
     differs("host", contexts.iter().map(|context| context.host.clone()).collect());
     let assumed = |context: &Context| {
@@ -49,24 +65,24 @@ pub fn unlike(subjects: &[Subject]) -> Vec<String> {
         Some(if guess { "assumed" } else { "known" }.to_string())
     };
     differs("unit of latency", contexts.iter().map(assumed).collect());
-    let keys: BTreeSet<&String> = contexts.iter().flat_map(|context| context.properties.keys()).collect();
-    for key in keys.into_iter().filter(|key| !OWN.contains(&key.as_str())) {
-        // Another seed makes another order of the same kind.
-        let told = |context: &Context| Some(context.properties.get(key)?.split(", seed ").next()?.to_string());
-        differs(key, contexts.iter().map(told).collect());
+    for key in keys.into_iter().filter(|key| !OWN.contains(key) && !FIRST.contains(key)) {
+        differs(key, property(key));
     }
     let exact = |subject: &Subject| {
         Some(if subject.sample().events().is_some() { "single events" } else { "histograms" }.to_string())
     };
     differs("compared by", subjects.iter().map(exact).collect());
     let distances: Vec<Option<u64>> = subjects.iter().map(Subject::distance_ns).collect();
-    if spread(distances.iter().flatten().map(|&distance| distance as f64)) > DISTANCE {
+    if !known("interval") && spread(distances.iter().flatten().map(|&distance| distance as f64)) > DISTANCE {
         differs("interval between requests", distances.iter().map(|distance| distance.map(format_duration)).collect());
     }
     mixes(&mut differs, "kind", subjects.iter().map(|subject| &subject.kinds).collect(), &|kind: &String| kind.clone());
-    mixes(&mut differs, "size", subjects.iter().map(|subject| &subject.sizes).collect(), &|size: &u64| {
-        format_size(*size)
-    });
+    // A probe makes requests of one size, which was told above.
+    if !known("size") {
+        mixes(&mut differs, "size", subjects.iter().map(|subject| &subject.sizes).collect(), &|size: &u64| {
+            format_size(*size)
+        });
+    }
     let counts: Vec<u64> = subjects.iter().map(|subject| subject.series.total(None).totals().count).collect();
     if spread(counts.iter().map(|&count| count as f64)) > 0.5 {
         differs("number of requests", counts.iter().map(|&count| Some(format_count(count))).collect());

@@ -4,6 +4,7 @@ use super::record::Recorded;
 use crate::Failure;
 use crate::plan::{Folding, Lab as Plan, Reading};
 use crate::run::read;
+use latscope_capture_probe::Turn;
 use latscope_event::{Context, format_duration, format_size};
 use latscope_histogram::{Rule, Sparse};
 use latscope_series::{HistogramSeries, Mode, Period, Quantity, Support, Weight, modes, next_wider, period};
@@ -22,6 +23,8 @@ pub struct Cell {
     pub experiment: usize,
     /// Number of the directory.
     pub directory: usize,
+    /// Percent of the largest rate, where parts of it were offered.
+    pub load: Option<u32>,
     pub job: String,
     pub files: Vec<PathBuf>,
     pub contexts: Vec<Context>,
@@ -40,7 +43,7 @@ pub fn read(plan: &Plan, recorded: &Recorded) -> Result<Vec<Cell>, Failure> {
     let mut traces: Vec<_> = recorded.traces.iter().collect();
     // A largest rate (no load) comes first.
     traces.sort_by_key(|(turn, _)| (turn.experiment, turn.load, turn.directory, turn.round));
-    let of = |turn: &latscope_capture_probe::Turn| (turn.experiment, turn.load, turn.directory);
+    let of = |turn: &Turn| (turn.experiment, turn.load, turn.directory);
     let width_ns = width_ns(plan);
     let mut cells = Vec::new();
     for same in traces.chunk_by(|a, b| of(&a.0) == of(&b.0)) {
@@ -62,7 +65,7 @@ pub fn read(plan: &Plan, recorded: &Recorded) -> Result<Vec<Cell>, Failure> {
         }
         let files = same.iter().map(|(_, path)| path.clone()).collect();
         let job = plan.lab.experiments[turn.experiment].job(turn.load);
-        cells.push(Cell::new(turn.experiment, turn.directory, job, files, contexts, rounds));
+        cells.push(Cell::new(&turn, job, files, contexts, rounds));
     }
     Ok(cells)
 }
@@ -85,8 +88,7 @@ fn width_ns(plan: &Plan) -> u64 {
 
 impl Cell {
     fn new(
-        experiment: usize,
-        directory: usize,
+        turn: &Turn,
         job: String,
         files: Vec<PathBuf>,
         contexts: Vec<Context>,
@@ -99,7 +101,8 @@ impl Cell {
         let span_ns = contexts.iter().filter_map(|context| context.span_ns).map(|(from, to)| from.abs_diff(to)).sum();
         let bytes = rounds.iter().flat_map(|series| series.slices().values()).map(|slice| slice.bytes).sum();
         let (modes, period) = (modes(&total), period(&rounds));
-        Cell { experiment, directory, job, files, contexts, rounds, total, span_ns, bytes, modes, period }
+        let Turn { experiment, directory, load, .. } = *turn;
+        Cell { experiment, directory, load, job, files, contexts, rounds, total, span_ns, bytes, modes, period }
     }
 
     /// Requests or bytes per second.
@@ -154,6 +157,13 @@ impl Cell {
                 format!("no period of slow requests up to {}", format_duration(longest))
             }
         }
+    }
+
+    /// How much of the slow requests was waiting for a CPU, round by round, in a phrase; `None` where none was slow.
+    pub fn cpu_wait_told(&self) -> Option<String> {
+        let told = self.contexts.iter().filter_map(|context| context.properties.get("cpu_wait"));
+        let told: Vec<&str> = told.map(String::as_str).collect();
+        (!told.is_empty()).then(|| format!("waiting for a CPU was {}", told.join(", then ")))
     }
 
     /// Bytes per second, as people write them.

@@ -42,7 +42,7 @@ fn text(plan: &Plan) -> String {
             );
         }
         if let Some((limit, _)) = &experiment.limit {
-            text += &format!("  a volume does not do when {limit}\n");
+            text += &format!("  a volume fails, and the lab ends with status 1, when {limit}\n");
         }
     }
     let compared = match (lab.compare, plan.directories.len()) {

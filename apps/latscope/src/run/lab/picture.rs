@@ -1,12 +1,12 @@
-//! Heat maps of all cells on one axis of latency, each from its own beginning.
+//! Heat maps of all cells on one axis of latency, each from its own beginning, and curves over load.
 
-use super::cell::Cell;
+use super::cell::{Cell, QUANTILES};
 use crate::Failure;
 use crate::plan::Lab as Plan;
 use crate::run::output;
 use latscope_event::{Context, Field};
-use latscope_series::{HistogramSeries, Quantity, Weight};
-use latscope_view_report::{HeatmapOptions, heatmap};
+use latscope_series::{HistogramSeries, Quantity, Support, Weight};
+use latscope_view_report::{CurvePicture, CurvePoint, CurveSide, HeatmapOptions, curve, heatmap};
 use std::path::PathBuf;
 
 /// A picture has room for so many.
@@ -37,6 +37,7 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
             min: ends.map(|(min, _)| min),
             max: ends.map(|(_, max)| max),
             facet: true,
+            in_order: true,
             strips: false,
             ..HeatmapOptions::default()
         };
@@ -45,6 +46,48 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
         files.push(path);
     }
     Ok(files)
+}
+
+/// A picture for every experiment of several loads: how latency grows with them.
+pub fn curves(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for (number, experiment) in plan.lab.experiments.iter().enumerate().filter(|(_, of)| !of.loads.is_empty()) {
+        let of: Vec<&Cell> = cells.iter().filter(|cell| cell.experiment == number).collect();
+        let sides: Vec<CurveSide> = (0..plan.directories.len()).filter_map(|at| side(plan, &of, at)).collect();
+        if sides.is_empty() {
+            continue;
+        }
+        let contexts: Vec<Context> = of.iter().flat_map(|cell| cell.contexts.clone()).collect();
+        let mut context = Context::merged(&contexts);
+        context.source = format!("latscope lab {}", plan.lab.name);
+        let options = CurvePicture {
+            title: format!("{}: latency of {} over the rate offered", plan.lab.name, experiment.name),
+            width: 1000,
+            theme: plan.theme,
+            quantiles: QUANTILES.map(|(quantile, _)| quantile).to_vec(),
+        };
+        let path = plan.output.join(format!("curve-{}.svg", experiment.name));
+        output::text(Some(&path), &curve(&sides, &[context], &options))?;
+        files.push(path);
+    }
+    Ok(files)
+}
+
+/// The loads of a directory; `None` where not even the largest rate is known.
+fn side(plan: &Plan, cells: &[&Cell], directory: usize) -> Option<CurveSide> {
+    let of = || cells.iter().filter(|cell| cell.directory == directory);
+    let made_per_s = |cell: &Cell| cell.per_second(cell.total.totals().count);
+    let largest_per_s = made_per_s(of().find(|cell| cell.load.is_none())?);
+    let point = |cell: &&&Cell| {
+        let known = |(ns, support)| (support != Support::None).then_some(ns);
+        Some(CurvePoint {
+            offered_per_s: largest_per_s * f64::from(cell.load?) / 100.0,
+            made_per_s: made_per_s(cell),
+            latencies_ns: cell.quantiles().into_iter().map(known).collect(),
+        })
+    };
+    let name = plan.directories[directory].display().to_string();
+    Some(CurveSide { name, largest_per_s, points: of().filter_map(|cell| point(&cell)).collect() })
 }
 
 /// Rounds behind each other, from zero for each cell.

@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
 pub fn run(plan: &Plan, recorded: &Recorded, cells: &[Cell]) -> Result<(), Failure> {
-    let pictures = picture::all(plan, cells)?;
+    let mut pictures = picture::all(plan, cells)?;
+    pictures.extend(picture::curves(plan, cells)?);
     if plan.json {
         let comparisons = comparison::all(plan, cells)?;
         output::text(None, &format!("{:#}\n", json(plan, recorded, cells, [&pictures, &comparisons])))?;
@@ -22,14 +23,16 @@ pub fn run(plan: &Plan, recorded: &Recorded, cells: &[Cell]) -> Result<(), Failu
         output::lines(None, lines(plan, recorded, cells, &pictures))?;
         comparison::all(plan, cells)?;
     }
-    let exceeded: Vec<String> = match &plan.fail_if {
-        None => Vec::new(),
-        Some(threshold) => cells.iter().filter(|cell| holds(threshold, cell)).map(|cell| name(plan, cell)).collect(),
-    };
-    match exceeded.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Exceeded(format!("--fail-if is fulfilled by {}.", exceeded.join(", ")))),
+    let mut exceeded = Vec::new();
+    for cell in cells {
+        if plan.fail_if.as_ref().is_some_and(|threshold| holds(threshold, cell)) {
+            exceeded.push(format!("{} fulfils --fail-if.", name(plan, cell)));
+        }
+        if let Some((_, text)) = plan.limits[cell.experiment].as_ref().filter(|(limit, _)| holds(limit, cell)) {
+            exceeded.push(format!("{} is beyond its limit, {text}.", name(plan, cell)));
+        }
     }
+    if exceeded.is_empty() { Ok(()) } else { Err(Failure::Exceeded(exceeded.join(" "))) }
 }
 
 fn name(plan: &Plan, cell: &Cell) -> String {
@@ -55,10 +58,11 @@ fn lines(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf])
     lines.push(Line::default());
     for cell in cells {
         lines.push(Line::of(&format!("{}: {}; {}.", name(plan, cell), cell.modes_told(), cell.period_told())));
+        lines.extend(cell.cpu_wait_told().map(|told| Line::of(&format!("  {told}."))));
     }
     for (cell, limit) in cells.iter().filter_map(|cell| Some((cell, plan.limits[cell.experiment].as_ref()?))) {
-        let word = if holds(&limit.0, cell) { "does not do" } else { "does" };
-        lines.push(Line::of(&format!("{} {word}: the limit is {}.", name(plan, cell), limit.1)));
+        let word = if holds(&limit.0, cell) { "is beyond" } else { "keeps to" };
+        lines.push(Line::of(&format!("{} {word} its limit, {}.", name(plan, cell), limit.1)));
     }
     for cell in cells {
         let mut notes: Vec<String> = cell.contexts.iter().flat_map(|context| context.notes()).collect();
@@ -67,7 +71,7 @@ fn lines(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf])
     }
     lines.push(Line::default());
     let pictures: Vec<String> = pictures.iter().map(|path| path.display().to_string()).collect();
-    lines.push(Line::of(&format!("Heat maps: {}; traces: {}/*.lat.", pictures.join(", "), plan.output.display())));
+    lines.push(Line::of(&format!("Pictures: {}; traces: {}/*.lat.", pictures.join(", "), plan.output.display())));
     lines
 }
 

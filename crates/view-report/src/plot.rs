@@ -1,13 +1,13 @@
 //! A plot with two axes of numbers.
 
 use crate::palette::Inks;
-use crate::svg::{Area, Num, Svg, text_width};
+use crate::svg::{Area, Escaped, Num, Svg, text_width};
 use crate::ticks::round_values;
 use std::fmt::Write;
 
 /// From a number to a place.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     from: f64,
     to: f64,
     is_log: bool,
@@ -55,7 +55,7 @@ impl Axis {
 }
 
 /// A plot.
-pub(super) struct Plot<'a> {
+pub(crate) struct Plot<'a> {
     pub area: Area,
     pub x: Axis,
     pub y: Axis,
@@ -122,6 +122,24 @@ impl Plot<'_> {
             }
         }
         corners
+    }
+
+    /// Straight lines from point to point, each marked by a dot with words.
+    pub fn points(&self, svg: &mut Svg, points: &[(f64, f64, String)], ink: &str) {
+        let mut path = String::new();
+        for (at, (x, y, _)) in points.iter().enumerate() {
+            // Writing to a String does not fail.
+            let _ = write!(path, "{}{} {}", if at == 0 { "M" } else { "L" }, Num(self.x_at(*x)), Num(self.y_at(*y)));
+        }
+        svg.put(format_args!("<path fill=\"none\" stroke=\"{ink}\" stroke-width=\"1.6\" d=\"{path}\"/>\n"));
+        for (x, y, said) in points {
+            svg.put(format_args!(
+                "<circle cx=\"{}\" cy=\"{}\" r=\"3\" fill=\"{ink}\"><title>{}</title></circle>\n",
+                Num(self.x_at(*x)),
+                Num(self.y_at(*y)),
+                Escaped(said)
+            ));
+        }
     }
 
     /// A line of steps.
