@@ -8,6 +8,8 @@ use latscope_histogram::{Grid, Histogram, Sparse, Totals};
 
 /// What reaches back over more intervals than this is cut there: a damaged time must not cost forever.
 pub(crate) const REACH: i64 = 1 << 20;
+/// Multiples of it fill the unit interval as evenly as can be.
+const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
 /// The events that completed in a stretch of time, but for its first moment.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +29,8 @@ pub struct Stretch<'a> {
 }
 
 impl SeriesBuilder {
-    /// Adds the events of a stretch: by share to the intervals in which they were in flight, otherwise all of them to the
-    /// interval in which the middle of the stretch lies.
+    /// Adds the events of a stretch: by share to the intervals in which they were in flight, otherwise to those in which they
+    /// completed; where nothing tells how stretches end, all of them to the one in which the middle of the stretch lies.
     pub fn add_stretch(&mut self, stretch: &Stretch) {
         if stretch.histogram.indices().is_empty() {
             return;
@@ -36,18 +38,54 @@ impl SeriesBuilder {
         self.fold_to(stretch.histogram.grid());
         let group = self.group_of(stretch.group);
         let (from_ns, to_ns) = (stretch.from_ns.min(stretch.to_ns), stretch.to_ns);
-        if !self.is_by_share() {
+        if !self.is_by_share() && stretch.usual_ns.is_none() {
             let width = self.width_ns() as i64;
             let middle = from_ns.saturating_add_unsigned(to_ns.abs_diff(from_ns) / 2);
             return self.histogram_at(middle.div_euclid(width), group).add(stretch.histogram);
         }
+        let spread = if self.is_by_share() { SeriesBuilder::spread_evenly } else { SeriesBuilder::deal_evenly };
         let long = |usual_ns: &u64| to_ns.abs_diff(from_ns) > usual_ns.saturating_add(usual_ns / 2);
         if let Some(usual_ns) = stretch.usual_ns.filter(long) {
-            let (others, slowest) = stretch.histogram.split_largest(crate::SHARES);
-            self.spread_evenly((from_ns, from_ns.saturating_add_unsigned(usual_ns)), group, &others);
-            return self.spread_evenly((to_ns, to_ns), group, &slowest);
+            let one = if self.is_by_share() { crate::SHARES } else { 1 };
+            let (others, slowest) = stretch.histogram.split_largest(one);
+            spread(self, (from_ns, from_ns.saturating_add_unsigned(usual_ns)), group, &others);
+            return spread(self, (to_ns, to_ns), group, &slowest);
         }
-        self.spread_evenly((from_ns, to_ns), group, stretch.histogram);
+        spread(self, (from_ns, to_ns), group, stretch.histogram);
+    }
+
+    /// Counts whole events that completed some time between two moments: those of a bucket at equal distances, of which each
+    /// bucket begins with another part.
+    fn deal_evenly(&mut self, (from_ns, to_ns): (i64, i64), group: u32, histogram: &Sparse) {
+        let width = self.width_ns() as i64;
+        let last = to_ns.saturating_sub(1).div_euclid(width);
+        let first = from_ns.div_euclid(width).clamp(last.saturating_sub(REACH), last);
+        if first == last {
+            return self.histogram_at(last, group).add(histogram);
+        }
+        let length = to_ns.abs_diff(from_ns) as f64;
+        let (grid, totals) = (histogram.grid(), histogram.totals());
+        // Interval by interval, since only one at a time is quick to add to.
+        let mut parts: Vec<(i64, usize, u64, u64)> = Vec::new();
+        for (index, count, weight) in histogram.buckets() {
+            let phase = (index as f64 * GOLDEN).fract();
+            let (mut dealt, mut weighed) = (0, 0);
+            while dealt < count {
+                let behind_ns = ((dealt as f64 + phase) / count as f64 * length) as u64;
+                let interval = from_ns.saturating_add_unsigned(behind_ns).div_euclid(width).clamp(first, last);
+                let end_ns = interval.saturating_add(1).saturating_mul(width);
+                let before = end_ns.abs_diff(from_ns) as f64 / length * count as f64 - phase;
+                let to = if interval == last { count } else { (before.ceil() as u64).clamp(dealt + 1, count) };
+                let weight_to = (u128::from(weight) * u128::from(to) / u128::from(count)) as u64;
+                parts.push((interval, index, to - dealt, weight_to - weighed));
+                (dealt, weighed) = (to, weight_to);
+            }
+        }
+        parts.sort_unstable();
+        for (interval, index, count, weight) in parts {
+            let limits = (grid.lower(index).max(totals.min), grid.upper(index).min(totals.max));
+            self.histogram_at(interval, group).record_within(limits, count, weight);
+        }
     }
 
     /// Counts events by share that completed some time between two moments.

@@ -134,6 +134,43 @@ fn a_row_of_a_stall() {
     assert_eq!(build(Some(100_000_000)), build(None));
 }
 
+/// Rows of 250 ms in intervals of 200 ms, counted where events completed: every interval has its part of them, where their
+/// middles would give it one row or two. Whole numbers, and none is lost.
+#[test]
+fn whole_events_are_dealt_to_the_intervals_of_a_row() {
+    let build = |usual_ns, width_ms: i64| {
+        let interval = Interval::Fixed((width_ms * MS) as u64);
+        let mut builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), interval);
+        for row in 0..40 {
+            let mut histogram = Histogram::new(Grid::FINE, false);
+            (0..40).for_each(|at| histogram.record_many(1000 + 40 * at, 1 + at % 3, 0));
+            let (from_ns, to_ns) = (row * 250 * MS, (row + 1) * 250 * MS);
+            builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns, group: &[], histogram: &histogram.to_sparse() });
+        }
+        builder.finish()
+    };
+    let of_row = (0..40).map(|at| 1 + at % 3).sum::<u64>();
+    let dealt = build(Some(250_000_000), 200);
+    let counts: Vec<u64> = dealt.slices().keys().map(|&interval| dealt.at(interval, None).totals().count).collect();
+    assert_eq!((counts.len(), counts.iter().sum::<u64>()), (50, 40 * of_row));
+    let truth = of_row as f64 * 200.0 / 250.0;
+    assert!(counts.iter().all(|&count| (count as f64 / truth - 1.0).abs() < 0.1), "{truth}: {counts:?}");
+    assert!(dealt.total(None).buckets().eq(build(None, 200).total(None).buckets()), "each in its bucket");
+    // Rows that lie in an interval stay whole.
+    let whole = build(Some(250_000_000), 500);
+    assert!(whole.slices().keys().all(|&interval| whole.at(interval, None).totals().count == 2 * of_row));
+    // Of a stall, the slowest ended the row, and the others completed while they could.
+    let mut builder =
+        SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), Interval::Fixed(MS as u64 * 1000));
+    let mut histogram = Histogram::new(Grid::FINE, false);
+    [(1_000_000, 6), (3_500_000_000, 1)].into_iter().for_each(|(value, count)| histogram.record_many(value, count, 0));
+    let (usual_ns, histogram) = (Some(100_000_000), &histogram.to_sparse());
+    builder.add_stretch(&Stretch { from_ns: 850 * MS, to_ns: 4500 * MS, usual_ns, group: &[], histogram });
+    let series = builder.finish();
+    let counts: Vec<_> = series.slices().keys().map(|&at| (at, series.at(at, None).totals().count)).collect();
+    assert_eq!(counts, [(0, 6), (4, 1)]);
+}
+
 #[test]
 fn coarser_rows_fold_the_series() {
     let coarse = of(&[(1_000_000, 2)]).folded(Grid::with_power(3).unwrap());
@@ -156,6 +193,11 @@ fn hostile_times_are_cut() {
     for (from_ns, to_ns) in [(i64::MIN, i64::MAX), (i64::MAX, i64::MAX), (5, -5), (i64::MIN, i64::MIN)] {
         let mut builder = builder(3_600_000_000);
         builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns: None, group: &[], histogram: &histogram });
+        assert_eq!(builder.finish().total(None).totals().count, 2 * SHARES);
+        let interval = Interval::Fixed(3_600_000_000_000_000);
+        let mut builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), interval);
+        let usual_ns = Some(u64::MAX);
+        builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns, group: &[], histogram: &histogram });
         assert_eq!(builder.finish().total(None).totals().count, 2 * SHARES);
     }
 }
