@@ -96,6 +96,44 @@ fn exact_percentiles_of_logs_of_every_io() {
     assert!(pipe.contains("reads its input twice"), "{pipe}");
 }
 
+#[test]
+fn what_looks_at_a_whole_trace_is_not_for_live_capture() {
+    for option in [&["--exact"][..], &["--accuracy", "10%"], &["-i", "auto"]] {
+        let said = latscope(&[&["percentiles", "-s", "block", "--for", "1s"][..], option].concat()).failure(2);
+        assert!(said.contains("whole trace"), "{option:?}: {said}");
+    }
+}
+
+/// A chart that is narrower than its intervals are many, and one of more groups than have panels: what is exact stays exact,
+/// and what is not says so.
+#[test]
+fn exact_percentiles_of_a_narrow_chart_and_of_many_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    let draw = |files: &[PathBuf], options: &[&str]| {
+        let picture = folder.path().join("p.svg");
+        let names: Vec<_> = files.iter().flat_map(|file| ["-r", file.to_str().unwrap()]).collect();
+        let out = ["-o", picture.to_str().unwrap(), "--exact", "--p", "50,95"];
+        latscope(&[&["percentiles"][..], &names, options, &out].concat()).success();
+        std::fs::read_to_string(&picture).unwrap()
+    };
+    let files = logs("fio_log", "A_clat");
+    let svg = draw(&files, &["-i", "5ms", "--width", "200"]);
+    assert!(svg.contains("interval 20ms (intervals of 5ms merged to fit 200 columns)"));
+    let rows = table(&csv(&files, &["-i", "20ms", "--exact", "--p", "50,95"]).success());
+    let tips = tips(&svg);
+    assert_eq!(tips.len(), rows.len());
+    for (tip, row) in tips.iter().zip(&rows) {
+        let shown = latscope_event::format_duration(number(row, "p50_ns").round() as u64);
+        assert!(tip.contains(&format!("p50 {shown}")), "{tip}, not {row:?}");
+    }
+    let text = unpacked("fio_log/A_clat.1.log.zst");
+    let many: Vec<PathBuf> = (1..=16).map(|number| folder.path().join(format!("g_clat.{number}.log"))).collect();
+    many.iter().for_each(|file| std::fs::write(file, &text).unwrap());
+    let panels = draw(&many, &["-i", "1s", "--by", "job"]);
+    assert!(panels.contains("others together (from buckets)"), "the rest has no percentiles of its own");
+    assert!(!panels.contains("g.1 (from buckets)"));
+}
+
 /// The texts that a chart shows where the pointer rests, in the order in which they are drawn.
 fn tips(svg: &str) -> Vec<&str> {
     svg.split("<title>").skip(1).filter_map(|part| part.split_once("</title>")).map(|tip| tip.0).collect()
