@@ -4,16 +4,22 @@
 const EACH: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
+/// Eight bytes of a text, each xor `0`: the digits among them are their values.
+#[inline(always)]
+pub fn word_of_digits(text: u64) -> u64 {
+    text ^ (EACH * u64::from(b'0'))
+}
+
 /// The high bit of each byte of a word (text of digits, each xor `0`) that is no digit. Exact in every byte.
 #[inline(always)]
-fn not_digits(word: u64) -> u64 {
+pub fn not_digits(word: u64) -> u64 {
     // Without its high bit, a byte above 9 reaches the high bit when 0x76 is added, and none carries into the next.
     (((word & !HIGH) + 0x76 * EACH) | word) & HIGH
 }
 
 /// Eight digits of a text, most significant first, each xor `0`, as a number.
 #[inline(always)]
-fn number_of(digits: u64) -> u64 {
+pub fn digits_as_number(digits: u64) -> u64 {
     // Neighbours are joined: to pairs, to fours, to all eight. The lower byte is the more significant digit.
     let pairs = (digits.wrapping_mul(10 << 8 | 1) >> 8) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs.wrapping_mul(100 << 16 | 1) >> 16) & 0x0000_ffff_0000_ffff;
@@ -30,7 +36,7 @@ pub fn leading_number(text: &[u8]) -> Option<(u64, usize)> {
         if len == 0 {
             return Some((0, 0));
         }
-        value = number_of(word << (64 - 8 * len));
+        value = digits_as_number(word << (64 - 8 * len));
         if len < 8 {
             return Some((value, len));
         }
@@ -55,14 +61,14 @@ pub fn long_leading_number(text: &[u8]) -> Option<(u64, usize)> {
     let len = (not_digits(word).trailing_zeros() / 8) as usize;
     if len < 8 {
         // A shift by 64 is none at all, so no digits are shifted out in two steps.
-        return Some((number_of(word << (56 - 8 * len) << 8), len));
+        return Some((digits_as_number(word << (56 - 8 * len) << 8), len));
     }
     let more = (both >> 64) as u64 ^ (EACH * u64::from(b'0'));
     let more_len = (not_digits(more).trailing_zeros() / 8) as usize;
     if more_len == 8 {
         return leading_number(text);
     }
-    let value = number_of(word) * TEN_TO[more_len] + number_of(more << (56 - 8 * more_len) << 8);
+    let value = digits_as_number(word) * TEN_TO[more_len] + digits_as_number(more << (56 - 8 * more_len) << 8);
     Some((value, 8 + more_len))
 }
 
@@ -93,7 +99,7 @@ fn trailing_eight(text: &[u8]) -> (u64, usize) {
     let word = u64::from_le_bytes(bytes) ^ (EACH * u64::from(b'0'));
     let digits = (not_digits(word).leading_zeros() / 8) as usize;
     let kept = u64::MAX.checked_shl(64 - 8 * digits as u32).unwrap_or(0);
-    (number_of(word & kept), digits)
+    (digits_as_number(word & kept), digits)
 }
 
 /// How many blanks the text begins with.

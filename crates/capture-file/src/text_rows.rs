@@ -69,6 +69,18 @@ impl<'a> Lines<'a> {
         &self.lines.input.name
     }
 
+    /// The lines that are at hand already, for who reads many at a time.
+    pub fn rest(&self) -> &[u8] {
+        let is_next = self.too_long == self.lines.too_long;
+        if is_next { self.chunk.get(self.at..).unwrap_or_default() } else { &[] }
+    }
+
+    /// Goes on behind the first lines of the [rest](Lines::rest): so many, which are so many bytes.
+    pub fn skip(&mut self, lines: usize, bytes: usize) {
+        self.number += lines as u64;
+        self.at += bytes;
+    }
+
     /// The next line; none at the end.
     pub fn next(&mut self) -> Result<Option<NumberedLine<'_>>, Error> {
         if self.at >= self.chunk.len() && self.too_long == self.lines.too_long {

@@ -4,20 +4,22 @@
 //! logged when it issued the I/O, that plus the latency. Rows of one job ascend; where time goes back, the next job (or
 //! the next run) begins.
 
+mod alike;
+mod columns;
 mod fz;
 mod layout;
 mod rows;
 
 use crate::fio_name::{LogKind, LogName};
 use crate::input::Input;
-use crate::text_rows::{NoRows, each_line};
+use crate::text_rows::{Lines, NoRows};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
-use latscope_event::{
-    Anomaly, Batch, Clock, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_U64, format_count,
-};
+use alike::{Block, Parser};
+use columns::{Columns, Same};
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, MISSING_CODE, format_count};
 pub use layout::FioColumns;
 use layout::Probe;
-use rows::{Parser, Row};
+use rows::Row;
 use std::ops::ControlFlow;
 
 /// The fields that a log can fill.
@@ -30,6 +32,8 @@ const DRIFT_NS: u64 = 10_000_000;
 const MS: i64 = 1_000_000;
 /// Times are rounded down, so on the average they are this much too early.
 const HALF_MS: i64 = MS / 2;
+/// The last whole millisecond of a clock of nanoseconds.
+const LATEST_MS: u64 = (i64::MAX / MS - 2) as u64;
 
 /// Every line has the same four to eight numbers, the third or fourth of which is a direction.
 pub fn detect(input: &Input) -> Detected {
@@ -101,12 +105,27 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
 }
 
 fn text(input: Input, columns: FioColumns, reader: &mut Reader, sink: &mut Sink) -> Result<(), Error> {
-    let mut parser = Parser::new(columns);
-    each_line(input, |number, line| match line.and_then(|line| parser.row(line)).and_then(|row| reader.take(row)) {
-        Ok(()) if reader.is_full() => Ok(reader.hand_on(sink)),
-        Ok(()) => Ok(ControlFlow::Continue(())),
-        Err(why) => reader.strange(number, line, why).map(|()| ControlFlow::Continue(())),
-    })
+    let mut parser = Parser::new(columns).up_to(LATEST_MS, i64::MAX as u64 / reader.same.unit_ns.max(1));
+    let (mut lines, mut block) = (Lines::new(input), Block::new());
+    loop {
+        loop {
+            let bytes = parser.rows(lines.rest(), &mut block);
+            if bytes == 0 {
+                break;
+            }
+            lines.skip(block.len(), bytes);
+            reader.take_all(&block);
+            if reader.is_full() && reader.hand_on(sink).is_break() {
+                return Ok(());
+            }
+        }
+        let Some((number, line)) = lines.next()? else { return Ok(()) };
+        match line.and_then(|line| parser.row(line)).and_then(|row| reader.take(row)) {
+            Ok(()) if reader.is_full() && reader.hand_on(sink).is_break() => return Ok(()),
+            Ok(()) => {}
+            Err(why) => reader.strange(number, line, why)?,
+        }
+    }
 }
 
 /// Makes events of rows.
@@ -115,56 +134,16 @@ struct Reader {
     batch: Batch,
     columns: Columns,
     name: Option<LogName>,
-    unit_ns: u64,
-    windowed: bool,
+    same: Same,
     /// Whether latencies end with the issue, not with the completion.
     submission: bool,
     /// Milliseconds from the zero of the issue times to that of the times; none until it is known for this job.
     epoch_ms: Option<i64>,
     last_ms: u64,
     jobs: u32,
-    kinds: [u32; 3],
-    job: u32,
     host: u32,
     rows: u64,
     no_rows: NoRows,
-}
-
-/// What a batch is made of; columns that nobody asked for stay empty.
-#[derive(Default)]
-struct Columns {
-    time: Vec<i64>,
-    latency: Vec<u64>,
-    kind: Vec<u32>,
-    size: Vec<u64>,
-    offset: Vec<u64>,
-    host: Vec<u32>,
-    job: Vec<u32>,
-    wants_kind: bool,
-    wants_size: bool,
-    wants_offset: bool,
-    wants_job: bool,
-}
-
-impl Columns {
-    /// Takes the memory back from a batch that was handed on.
-    fn take_back(&mut self, batch: &mut Batch) {
-        fn numbers(batch: &mut Batch, field: Field) -> Vec<u64> {
-            if let Some(Column::U64(values)) = batch.take_column(field) { values } else { Vec::new() }
-        }
-        fn codes(batch: &mut Batch, field: Field) -> Vec<u32> {
-            if let Some(Column::Text(values)) = batch.take_column(field) { values } else { Vec::new() }
-        }
-        if let Some(Column::I64(times)) = batch.take_column(Field::Time) {
-            self.time = times;
-        }
-        self.latency = numbers(batch, Field::Latency);
-        self.size = numbers(batch, Field::Size);
-        self.offset = numbers(batch, Field::Offset);
-        self.kind = codes(batch, Field::Kind);
-        self.host = codes(batch, Field::Host);
-        self.job = codes(batch, Field::Job);
-    }
 }
 
 impl Reader {
@@ -189,26 +168,17 @@ impl Reader {
         };
         let kinds = [&b"read"[..], b"write", b"trim"].map(|kind| batch.intern(Field::Kind, kind));
         let submission = name.as_ref().is_some_and(|name| name.kind == LogKind::Slat);
-        let columns = Columns {
-            wants_kind: fields.contains(Field::Kind),
-            wants_size: fields.contains(Field::Size),
-            wants_offset: fields.contains(Field::Offset),
-            wants_job: fields.contains(Field::Job),
-            ..Columns::default()
-        };
+        let same = Same { unit_ns, windowed: probe.is_windowed(), kinds, job: MISSING_CODE };
         let mut reader = Reader {
             context,
             batch,
-            columns,
+            columns: Columns::new(fields),
             name,
-            unit_ns,
-            windowed: probe.is_windowed(),
+            same,
             submission,
             epoch_ms: probe.epoch_ms(submission),
             last_ms: 0,
             jobs: 0,
-            kinds,
-            job: MISSING_CODE,
             host,
             rows: 0,
             no_rows: NoRows::new(file, options.lenient),
@@ -220,7 +190,7 @@ impl Reader {
     fn begin_job(&mut self) {
         self.jobs += 1;
         if let Some(name) = &self.name {
-            self.job = self.batch.intern(Field::Job, name.job(self.jobs).as_bytes());
+            self.same.job = self.batch.intern(Field::Job, name.job(self.jobs).as_bytes());
         }
     }
 
@@ -237,7 +207,7 @@ impl Reader {
             _ => return Err("a time beyond all clocks"),
         };
         // Nothing takes 292 years, and so late a start would be the value that stands for a missing one.
-        let latency_ns = match row.value.checked_mul(self.unit_ns) {
+        let latency_ns = match row.value.checked_mul(self.same.unit_ns) {
             Some(ns) if ns <= i64::MAX as u64 => ns,
             _ => return Err("a latency of more than 292 years"),
         };
@@ -246,22 +216,23 @@ impl Reader {
         {
             end_ns = exact_ns;
         }
-        let columns = &mut self.columns;
-        columns.time.push(end_ns - latency_ns as i64);
-        columns.latency.push(latency_ns);
-        if columns.wants_kind {
-            columns.kind.push(self.kinds[usize::from(row.direction)]);
-        }
-        if columns.wants_size {
-            columns.size.push(if self.windowed { MISSING_U64 } else { row.size });
-        }
-        if columns.wants_offset {
-            columns.offset.push(row.offset);
-        }
-        if columns.wants_job {
-            columns.job.push(self.job);
-        }
+        self.columns.push(&row, (end_ns, latency_ns), &self.same);
         Ok(())
+    }
+
+    /// Makes events of rows that have no time of issue and are within all limits.
+    fn take_all(&mut self, block: &Block) {
+        let mut from = 0;
+        for (at, &time_ms) in block.time_ms().iter().enumerate() {
+            if time_ms.saturating_add(JITTER_MS) < self.last_ms {
+                self.columns.extend(block, from..at, &self.same);
+                from = at;
+                self.begin_job();
+                self.epoch_ms = None;
+            }
+            self.last_ms = time_ms;
+        }
+        self.columns.extend(block, from..block.len(), &self.same);
     }
 
     /// Completion from the time of issue.
@@ -272,7 +243,7 @@ impl Reader {
     }
 
     fn is_full(&self) -> bool {
-        self.columns.time.len() >= Batch::ROWS
+        self.columns.is_full()
     }
 
     /// A line or record that is no event.
@@ -281,44 +252,24 @@ impl Reader {
     }
 
     fn hand_on(&mut self, sink: &mut Sink) -> ControlFlow<()> {
-        let rows = self.columns.time.len();
+        let rows = self.columns.len() as u64;
         if rows == 0 {
             return ControlFlow::Continue(());
         }
-        if self.windowed {
-            self.context.tally.add(Anomaly::WindowedRows, rows as u64);
+        if self.same.windowed {
+            self.context.tally.add(Anomaly::WindowedRows, rows);
         }
-        self.rows += rows as u64;
-        let columns = &mut self.columns;
-        let (mut first_ns, mut last_ns) = (i64::MAX, i64::MIN);
-        for (&start_ns, &latency_ns) in columns.time.iter().zip(&columns.latency) {
-            let end_ns = start_ns + latency_ns as i64;
-            (first_ns, last_ns) = (first_ns.min(end_ns), last_ns.max(end_ns));
-        }
+        self.rows += rows;
+        let (first_ns, last_ns) = self.columns.fill(&mut self.batch, self.host);
         self.context.cover(first_ns);
         self.context.cover(last_ns);
-        let fields = self.batch.fields();
-        if fields.contains(Field::Host) {
-            columns.host.resize(rows, self.host);
-        }
-        use std::mem::take as filled;
-        let columns = [
-            (Field::Time, Column::I64(filled(&mut columns.time))),
-            (Field::Latency, Column::U64(filled(&mut columns.latency))),
-            (Field::Kind, Column::Text(filled(&mut columns.kind))),
-            (Field::Size, Column::U64(filled(&mut columns.size))),
-            (Field::Offset, Column::U64(filled(&mut columns.offset))),
-            (Field::Host, Column::Text(filled(&mut columns.host))),
-            (Field::Job, Column::Text(filled(&mut columns.job))),
-        ];
-        self.batch.set_columns(columns.into_iter().filter(|(field, _)| fields.contains(*field)));
         let go_on = sink(&self.context, &self.batch);
         self.columns.take_back(&mut self.batch);
         go_on
     }
 
     fn finish(mut self, sink: &mut Sink) -> Result<Context, Error> {
-        self.no_rows.finish(&mut self.context, self.rows + self.columns.time.len() as u64)?;
+        self.no_rows.finish(&mut self.context, self.rows + self.columns.len() as u64)?;
         let _ = self.hand_on(sink);
         Ok(self.context)
     }

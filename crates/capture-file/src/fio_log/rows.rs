@@ -1,7 +1,7 @@
 //! One row of a log, fast: eight digits at a time.
 
 use super::layout::FioColumns;
-use crate::scan::{long_leading_number, trailing_number};
+use crate::scan::long_leading_number;
 use crate::text_rows::MISSING;
 use latscope_event::MISSING_U64;
 
@@ -126,91 +126,6 @@ impl Cursor<'_> {
             _ => Err("something that is no number"),
         }
     }
-}
-
-/// Reads rows fast where they end alike: size and priority are those of an earlier row, as in most logs.
-///
-/// Where a line ends is known before it is looked at, so time is read from its beginning and latency from its end; no step
-/// waits for the one before, and the processor works on several rows at a time.
-pub struct Parser {
-    layout: FioColumns,
-    /// Whether rows may end alike: there is no column that differs from row to row.
-    alike: bool,
-    /// Ends of the rows that were read slowly last: reads and writes may be of different sizes.
-    tails: [Option<Tail>; 3],
-    /// Which of them is the oldest.
-    oldest: usize,
-}
-
-/// The end of a row, from behind the latency to the end of the line, whatever the direction.
-#[derive(Clone, Copy)]
-struct Tail {
-    text: u128,
-    /// Without the digit of the direction, and without what is not of the tail: it lies at the end of 16 bytes.
-    mask: u128,
-    len: usize,
-    size: u64,
-}
-
-/// Behind a comma and a blank.
-const DIRECTION_AT: usize = 2;
-
-impl Tail {
-    fn of(tail: &[u8], size: u64) -> Option<Tail> {
-        if !tail.starts_with(b", ") || !tail.ends_with(b"\n") || tail.get(DIRECTION_AT + 1) != Some(&b',') {
-            return None;
-        }
-        let mut bytes = [0; 16];
-        let from = bytes.len().checked_sub(tail.len())?;
-        bytes[from..].copy_from_slice(tail);
-        let mask = u128::MAX << (8 * from) & !(0xff << (8 * (from + DIRECTION_AT)));
-        Some(Tail { text: u128::from_le_bytes(bytes) & mask, mask, len: tail.len(), size })
-    }
-}
-
-impl Parser {
-    pub fn new(layout: FioColumns) -> Parser {
-        let alike = !layout.max && !layout.offset && !layout.issue;
-        Parser { layout, alike, tails: [None; 3], oldest: 0 }
-    }
-
-    /// The row of a line, with its end if it has one.
-    #[inline(always)]
-    pub fn row(&mut self, line: &[u8]) -> Result<Row, &'static str> {
-        match self.tails.iter().flatten().find_map(|tail| fast(line, tail)) {
-            Some(row) => Ok(row),
-            None => self.slow(line),
-        }
-    }
-
-    #[inline(never)]
-    fn slow(&mut self, line: &[u8]) -> Result<Row, &'static str> {
-        let (row, _) = row(line, self.layout)?;
-        if self.alike {
-            let behind_latency = memchr::memchr_iter(b',', line).nth(1);
-            if let Some(tail) = behind_latency.and_then(|at| Tail::of(&line[at..], row.size)) {
-                self.tails[self.oldest] = Some(tail);
-                self.oldest = (self.oldest + 1) % self.tails.len();
-            }
-        }
-        Ok(row)
-    }
-}
-
-/// A row that ends so; none when it does not, or is not written as fio does.
-#[inline(always)]
-fn fast(line: &[u8], tail: &Tail) -> Option<Row> {
-    let end = line.last_chunk::<16>()?;
-    let direction = end[16 - tail.len + DIRECTION_AT].wrapping_sub(b'0');
-    if u128::from_le_bytes(*end) & tail.mask != tail.text || direction > 2 {
-        return None;
-    }
-    let numbers = &line[..line.len() - tail.len];
-    let (value, value_digits) = trailing_number(numbers);
-    let (time_ms, time_digits) = long_leading_number(line)?;
-    let between = numbers.get(time_digits..numbers.len().checked_sub(value_digits)?)?;
-    let is_row = between == b", " && time_digits > 0 && value_digits > 0;
-    is_row.then_some(Row { time_ms, value, direction, size: tail.size, offset: MISSING_U64, issue_ns: 0 })
 }
 
 /// The row that the text begins with, and the bytes up to the next one.
