@@ -92,6 +92,8 @@ pub struct Folding {
     pub max: Option<u64>,
     /// An event counts in every interval that it lasts, by share.
     pub share: bool,
+    /// Nobody asks for bytes and for requests in flight.
+    pub values_only: bool,
 }
 
 impl Folding {
@@ -388,6 +390,7 @@ fn folding(typed: &args::Fold, input: &args::Input) -> Result<Folding, Failure> 
         min,
         max,
         share: false,
+        values_only: false,
     })
 }
 
@@ -455,6 +458,7 @@ fn summary(typed: args::Summary) -> Result<Summary, Failure> {
         min: None,
         max: None,
         share: false,
+        values_only: false,
     };
     Ok(Summary { folding, by_default, over_ns, sort: typed.sort, shape: shape(typed.table), output: typed.output })
 }
@@ -501,6 +505,7 @@ fn conversion(typed: args::Convert) -> Result<Conversion, Failure> {
             min: None,
             max: None,
             share: false,
+            values_only: false,
         })
     } else if typed.interval.is_some() || !typed.by.is_empty() {
         return Err(Failure::Usage("-i and --by are for histograms: give --series, or write a .hlog.".into()));

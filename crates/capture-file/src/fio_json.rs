@@ -80,7 +80,7 @@ impl FioJson {
                 let text = |key: &str| job.get(key).and_then(Value::as_str).unwrap_or("-").to_string();
                 let of = |why| fail(format!("The histogram of job {} ({kind}) is damaged: {why}.", text("jobname")));
                 let Some(histogram) = histogram(direction).map_err(of)? else { continue };
-                let groups = vec![kind.into(), text("jobname"), text("hostname")];
+                let groups = [kind.into(), text("jobname"), text("hostname")].into();
                 context.cover(start_ns);
                 context.cover(start_ns.saturating_add_unsigned(width_ns));
                 rows.push(SeriesRow { time_ns: start_ns, width_ns, groups, histogram });

@@ -9,6 +9,7 @@ use crate::{Error, Format, Place, detect};
 use latscope_event::Context;
 use latscope_histogram::Sparse;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What a series is of.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,8 +29,8 @@ pub struct SeriesRow {
     pub time_ns: i64,
     /// Width of the interval; 0 for several rows of one moment, which fio's logs have.
     pub width_ns: u64,
-    /// Values of the group fields; `-` where there is none.
-    pub groups: Vec<String>,
+    /// Values of the group fields; `-` where there is none. Many rows of a file share them.
+    pub groups: Arc<[String]>,
     /// The histogram. A sum beyond `i64::MAX` (292 years of waiting in one interval) is stored as that.
     pub histogram: Sparse,
 }

@@ -146,7 +146,12 @@ fn series_rows(weighted: bool) -> Vec<SeriesRow> {
             events.latency().iter().for_each(|&latency| histogram.record(latency, latency / 7));
             let groups = vec![device.to_string(), "read".to_string()];
             let time_ns = interval as i64 * 1_000_000_000;
-            all.push(SeriesRow { time_ns, width_ns: 1_000_000_000, groups, histogram: histogram.to_sparse() });
+            all.push(SeriesRow {
+                time_ns,
+                width_ns: 1_000_000_000,
+                groups: groups.into(),
+                histogram: histogram.to_sparse(),
+            });
         }
     }
     all

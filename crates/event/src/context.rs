@@ -184,6 +184,14 @@ pub struct LossRange {
     pub records: u64,
 }
 
+/// A kind of note.
+#[derive(PartialEq)]
+enum Note {
+    Counted(Anomaly),
+    Unfinished,
+    Said(String),
+}
+
 /// What a trace says about itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Context {
@@ -271,6 +279,42 @@ impl Context {
         TimeZero { start_ns: self.span_ns.map(|span| span.0), to_unix_ns: self.clock.to_unix_ns }
     }
 
+    /// The [notes](Context::notes) of several traces, each kind once with the traces that have it (`a and 7 more`): counts
+    /// of one kind are added up, and kinds that the same traces have stand in one note.
+    pub fn notes_of(contexts: &[Context]) -> Vec<(String, String)> {
+        let mut kinds: Vec<(Note, Vec<usize>)> = Vec::new();
+        for (at, context) in contexts.iter().enumerate() {
+            let counted = context.tally.iter().map(|(anomaly, _)| Note::Counted(anomaly));
+            let unfinished = context.unfinished.first().map(|_| Note::Unfinished);
+            for note in counted.chain(unfinished).chain(context.properties.get("missing").cloned().map(Note::Said)) {
+                match kinds.iter_mut().find(|(known, _)| *known == note) {
+                    Some((_, traces)) => traces.push(at),
+                    None => kinds.push((note, vec![at])),
+                }
+            }
+        }
+        let mut sets: Vec<Vec<usize>> = Vec::new();
+        for (_, traces) in &kinds {
+            if !sets.contains(traces) {
+                sets.push(traces.clone());
+            }
+        }
+        sets.sort();
+        let notes = sets.into_iter().flat_map(|set| {
+            let only = |context: &Context| {
+                let mut context = context.clone();
+                let has = |note: Note| kinds.iter().any(|(known, traces)| *known == note && *traces == set);
+                context.tally.0.retain(|&anomaly, _| has(Note::Counted(anomaly)));
+                context.unfinished.retain(|_| has(Note::Unfinished));
+                context.properties.retain(|key, text| key == "missing" && has(Note::Said(text.clone())));
+                context
+            };
+            let merged = Context::merged(&set.iter().map(|&at| only(&contexts[at])).collect::<Vec<_>>());
+            merged.notes().into_iter().map(move |note| (merged.source.clone(), note))
+        });
+        notes.collect()
+    }
+
     /// Sentences about what was lost, repaired and unfinished, the worst first; empty when all is well.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -301,6 +345,36 @@ mod tests {
     fn keys_are_the_names_that_json_uses() {
         for &anomaly in Anomaly::ALL {
             assert_eq!(serde_key(anomaly), anomaly.key());
+        }
+    }
+
+    #[test]
+    fn notes_of_several_traces_are_told_once() {
+        let trace = |name: &str, rows: u64| {
+            let mut context = Context::new(name, Clock::wall());
+            context.tally.add(Anomaly::LostRecords, rows);
+            context
+        };
+        let mut traces = [trace("a", 5), trace("b", 0), trace("c", 7)];
+        traces[2].tally.add(Anomaly::Requeue, 1);
+        traces[0].properties.insert("missing".into(), "the end".into());
+        let waiting = |at_least_ns| Unfinished { what: "7:0 write".into(), start_ns: 0, at_least_ns };
+        traces[0].unfinished.push(waiting(5_000_000));
+        traces[2].unfinished.push(waiting(31_000_000));
+        let told: Vec<String> =
+            Context::notes_of(&traces).into_iter().map(|(source, note)| format!("{source}: {note}")).collect();
+        assert_eq!(
+            told,
+            [
+                "a: the end",
+                "a and 1 more: missing: 12 records lost by the tracer",
+                "a and 1 more: longest without a completion: 7:0 write, at least 31ms",
+                "c: note: 1 requeued and issued again",
+            ]
+        );
+        for trace in &traces {
+            let alone = Context::notes_of(std::slice::from_ref(trace)).into_iter().map(|(_, note)| note);
+            assert_eq!(alone.collect::<Vec<_>>(), trace.notes());
         }
     }
 

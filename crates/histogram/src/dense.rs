@@ -75,11 +75,11 @@ impl Histogram {
         self.totals.max = self.totals.max.max(value);
     }
 
-    /// Counts each of these values as `each`; only for a histogram without weights.
-    pub fn record_all(&mut self, values: &[u64], each: u64) {
+    /// Counts each of these values as `each`, and returns their sum; only for a histogram without weights.
+    pub fn record_all(&mut self, values: &[u64], each: u64) -> u128 {
         debug_assert!(self.weights.is_none(), "the weights are not known");
         if values.is_empty() {
-            return;
+            return 0;
         }
         let (mut sum, mut min, mut max) = (0u128, self.totals.min, self.totals.max);
         for &value in values {
@@ -88,13 +88,22 @@ impl Histogram {
         if self.grid.index(max) >= self.counts.len() {
             self.grow(self.grid.index(max));
         }
-        for &value in values {
-            let count = &mut self.counts[self.grid.index(value)];
-            *count = count.saturating_add(each);
+        let all = self.totals.count.checked_add(each.saturating_mul(values.len() as u64));
+        // With a grid that is known beforehand, shifts are by constants.
+        match all {
+            Some(_) if self.grid == Grid::FINE => {
+                // No bucket holds more than all of them do.
+                values.iter().for_each(|&value| self.counts[Grid::FINE.index(value)] += each);
+            }
+            _ => values.iter().for_each(|&value| {
+                let count = &mut self.counts[self.grid.index(value)];
+                *count = count.saturating_add(each);
+            }),
         }
-        self.totals.count = self.totals.count.saturating_add(each.saturating_mul(values.len() as u64));
+        self.totals.count = all.unwrap_or(u64::MAX);
         self.totals.sum = self.totals.sum.saturating_add(sum.saturating_mul(u128::from(each)));
         (self.totals.min, self.totals.max) = (min, max);
+        sum
     }
 
     /// Counts values of which no more is known than between which two they lie, both in one bucket: they count there, and
@@ -104,6 +113,27 @@ impl Histogram {
         self.record_many(lowest + (highest - lowest) / 2, count, weight);
         self.totals.min = self.totals.min.min(lowest);
         self.totals.max = self.totals.max.max(highest);
+    }
+
+    /// As [`Histogram::record_within`], of many buckets of a grid as fine as this one or finer: index, limits, count, weight.
+    pub fn record_buckets(&mut self, grid: Grid, buckets: impl Iterator<Item = (usize, (u64, u64), u64, u64)>) {
+        let same = grid == self.grid;
+        let mut totals = self.totals;
+        for (index, (lowest, highest), count, weight) in buckets {
+            let index = if same { index } else { self.grid.fold(grid, index) };
+            if index >= self.counts.len() {
+                self.grow(index);
+            }
+            self.counts[index] = self.counts[index].saturating_add(count);
+            if let Some(weights) = &mut self.weights {
+                weights[index] = weights[index].saturating_add(weight);
+            }
+            let middle = lowest + (highest - lowest) / 2;
+            totals.count = totals.count.saturating_add(count);
+            totals.sum = totals.sum.saturating_add(u128::from(middle) * u128::from(count));
+            (totals.min, totals.max) = (totals.min.min(lowest), totals.max.max(highest));
+        }
+        self.totals = totals;
     }
 
     /// Adds another histogram by scattering its buckets into this one. A finer one is folded;

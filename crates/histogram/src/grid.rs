@@ -49,6 +49,7 @@ impl Grid {
     ///
     /// # Panics
     /// When the index is not below [`Grid::len`].
+    #[inline]
     pub const fn lower(self, index: usize) -> u64 {
         assert!(index < self.len());
         let linear = 2usize << self.power;
@@ -63,6 +64,7 @@ impl Grid {
     ///
     /// # Panics
     /// When the index is not below [`Grid::len`].
+    #[inline]
     pub const fn upper(self, index: usize) -> u64 {
         if index + 1 < self.len() { self.lower(index + 1) - 1 } else { u64::MAX }
     }

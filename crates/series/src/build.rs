@@ -31,6 +31,8 @@ pub struct SeriesBuilder {
     places: HashMap<(i64, u32), u32>,
     /// Nothing was in flight before this.
     earliest_ns: i64,
+    /// Whether nobody asks for bytes and for requests in flight.
+    values_only: bool,
 }
 
 struct Open {
@@ -65,7 +67,15 @@ impl SeriesBuilder {
             share: false,
             places: HashMap::new(),
             earliest_ns: i64::MIN,
+            values_only: false,
         }
+    }
+
+    /// Leaves out the bytes of the [slices](Slice) and the requests [in flight](HistogramSeries::in_flight): both are then 0.
+    #[must_use]
+    pub fn values_only(mut self) -> SeriesBuilder {
+        self.values_only = true;
+        self
     }
 
     /// Counts an event in every interval that it lasts, by the share of its time that lies there, instead of where it
@@ -86,7 +96,8 @@ impl SeriesBuilder {
     /// The columns that the builder reads.
     pub fn fields(&self) -> FieldSet {
         let by = self.series.by.iter().copied().collect::<FieldSet>();
-        by.union(FieldSet::ALWAYS).with(&[Field::Size, Field::Weight, self.series.quantity.field()])
+        let fields = by.union(FieldSet::ALWAYS).with(&[Field::Weight, self.series.quantity.field()]);
+        if self.values_only && self.series.weight != Weight::Bytes { fields } else { fields.with(&[Field::Size]) }
     }
 
     /// Events so far that lack the quantity (a size, an offset, a queue time) and are in no histogram.
@@ -124,7 +135,8 @@ impl SeriesBuilder {
 
     /// Counts runs of events that begin and end in the current interval at once, all others one by one.
     fn add_runs(&mut self, batch: &Batch) {
-        let (times, latencies, sizes) = (batch.time(), batch.latency(), batch.u64s(Field::Size));
+        let sizes = batch.u64s(Field::Size).filter(|_| !self.values_only);
+        let (times, latencies) = (batch.time(), batch.latency());
         let mut row = 0;
         while row < times.len() {
             let (from_ns, width_ns) = (self.current.from_ns, self.current.to_ns.abs_diff(self.current.from_ns));
@@ -139,13 +151,13 @@ impl SeriesBuilder {
                 continue;
             }
             let latencies = &latencies[row..row + run];
-            self.current.in_flight_ns += latencies.iter().map(|&ns| u128::from(ns)).sum::<u128>();
             if let Some(sizes) = sizes {
                 let known = sizes[row..row + run].iter().filter(|&&size| size != MISSING_U64);
                 self.current.bytes = known.fold(self.current.bytes, |sum, &size| sum.saturating_add(size));
             }
             let slot = self.current_slot(0);
-            self.open[slot as usize].histogram.record_all(latencies, self.series.per_event);
+            let sum = self.open[slot as usize].histogram.record_all(latencies, self.series.per_event);
+            self.current.in_flight_ns += sum;
             row += run;
         }
     }
@@ -171,11 +183,13 @@ impl SeriesBuilder {
         if !(self.current.from_ns..self.current.to_ns).contains(&end_ns) {
             self.move_to(start_ns, end_ns);
         }
-        self.current.bytes = self.current.bytes.saturating_add(bytes);
-        if start_ns >= self.current.from_ns {
-            self.current.in_flight_ns += u128::from(latency_ns) * u128::from(count);
-        } else {
-            self.series.flow.add_span(self.series.width_ns, start_ns, end_ns, count);
+        if !self.values_only {
+            self.current.bytes = self.current.bytes.saturating_add(bytes);
+            if start_ns >= self.current.from_ns {
+                self.current.in_flight_ns += u128::from(latency_ns) * u128::from(count);
+            } else {
+                self.series.flow.add_span(self.series.width_ns, start_ns, end_ns, count);
+            }
         }
         let group = self.groups.of(batch, row);
         let weight = match self.series.weight {
@@ -319,6 +333,9 @@ impl SeriesBuilder {
 
     /// Books what was summed up aside for the current interval.
     fn settle(&mut self) {
+        if self.values_only {
+            self.current.in_flight_ns = 0;
+        }
         if self.current.bytes > 0 {
             let slice: &mut Slice = self.series.slices.entry(self.current.interval).or_default();
             slice.bytes = slice.bytes.saturating_add(std::mem::take(&mut self.current.bytes));
@@ -334,6 +351,10 @@ impl SeriesBuilder {
             builder.seal();
             builder.settle();
         }
+        let grid = self.series.grid.min(other.series.grid);
+        self.series.fold(grid);
+        other.series.fold(grid);
+        self.free.clear();
         let width = self.series.width_ns.max(other.series.width_ns);
         self.series.widen(width / self.series.width_ns);
         other.series.widen(width / other.series.width_ns);

@@ -139,28 +139,42 @@ impl<'a> Parts<'a> {
 
     /// Moves what lies behind `begin_ns`, or everything, into a histogram.
     fn take(&mut self, begin_ns: Option<i64>, from_ns: i64, to_ns: i64, into: &mut Histogram) {
-        let distance = |ns: i64| begin_ns.map_or(0.0, |begin_ns| ns.saturating_sub(begin_ns) as f64);
-        let (behind_from, behind_to) = (distance(from_ns), distance(to_ns));
-        let mut used_up = self.begin;
-        for at in self.begin..self.left.len() {
-            let index = self.indices[at] as usize;
-            let (lower, upper) = (self.grid.lower(index), self.grid.upper(index));
-            let before = match begin_ns {
-                None => 0.0,
-                Some(_) => share_before(behind_from, behind_to, lower as f64 + ((upper - lower) as f64 + 1.0) / 2.0),
-            };
+        let distance = |ns: i64| begin_ns.map(|begin_ns| ns.saturating_sub(begin_ns) as f64);
+        let behind = distance(from_ns).zip(distance(to_ns));
+        let Parts { grid, totals, indices, counts, weights, .. } = *self;
+        let begin = self.begin;
+        let used_up = &mut self.begin;
+        let taken = self.left.iter_mut().enumerate().skip(begin).filter_map(|(at, left)| {
+            let index = indices[at] as usize;
+            let (lower, upper) = (grid.lower(index), grid.upper(index));
+            let before = behind.map_or(0.0, |(behind_from, behind_to)| {
+                share_before(behind_from, behind_to, lower as f64 + ((upper - lower) as f64 + 1.0) / 2.0)
+            });
             // What lies before the begin is counted from the whole, so that nothing is lost to rounding.
-            let part = |whole: u64, left: u64| ((whole as f64 * before) as u64).min(left);
-            let (count, weight) = self.left[at];
-            let rest = (part(self.counts[at], count), part(self.weights.map_or(0, |weights| weights[at]), weight));
-            if count > rest.0 {
-                let limits = (lower.max(self.totals.min), upper.min(self.totals.max));
-                into.record_within(limits, count - rest.0, weight - rest.1);
-            }
-            self.left[at] = rest;
-            used_up += usize::from(used_up == at && rest.0 == 0);
-        }
-        self.begin = used_up;
+            let rest = match before {
+                0.0 => (0, 0),
+                _ => (
+                    share_of(counts[at], before).min(left.0),
+                    weights.map_or(0, |weights| share_of(weights[at], before).min(left.1)),
+                ),
+            };
+            let (count, weight) = (left.0 - rest.0, left.1 - rest.1);
+            *left = rest;
+            *used_up += usize::from(*used_up == at && rest.0 == 0);
+            let limits = (lower.max(totals.min), upper.min(totals.max));
+            (count > 0).then_some((index, limits, count, weight))
+        });
+        into.record_buckets(grid, taken);
+    }
+}
+
+/// A share, at most 1, of a whole, rounded down.
+#[inline]
+fn share_of(whole: u64, share: f64) -> u64 {
+    // Signed conversions are single instructions.
+    match i64::try_from(whole) {
+        Ok(whole) => (whole as f64 * share) as i64 as u64,
+        Err(_) => (whole as f64 * share) as u64,
     }
 }
 
@@ -169,6 +183,7 @@ impl<'a> Parts<'a> {
 ///
 /// A completion `x` behind the moment leaves `(latency - x)/latency` before it, all when `x` is below zero, none beyond the
 /// latency. The mean of that over the stretch is one minus a difference of two integrals of the rest.
+#[inline]
 fn share_before(behind_from: f64, behind_to: f64, latency: f64) -> f64 {
     if behind_from >= latency {
         return 0.0;

@@ -36,6 +36,7 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     let mut folding = folding(&typed.fold, &typed.input)?;
     // Live, an interval that has passed must not change any more.
     folding.share = !typed.no_weight && !typed.input.read.is_empty() && folding.quantity == Quantity::Latency;
+    folding.values_only = true;
     let percentiles = percentile_list("--p", &typed.percentiles)?;
     let fail_if = typed.fail_if.as_deref().map(Threshold::parse).transpose();
     let fail_if = fail_if.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;

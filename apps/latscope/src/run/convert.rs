@@ -113,7 +113,7 @@ fn series(reading: &Reading, folding: &Folding, conversion: &Conversion) -> Resu
         slice.groups.iter().map(move |(group, sparse)| SeriesRow {
             time_ns: series.start_ns(interval),
             width_ns: series.width_ns(),
-            groups: series.groups()[*group as usize].clone(),
+            groups: series.groups()[*group as usize].clone().into(),
             histogram: sparse.clone(),
         })
     });

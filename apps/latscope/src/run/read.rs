@@ -4,11 +4,12 @@ use super::{live, start::Starts, stored};
 use crate::Failure;
 use crate::plan::{self, Folding, Reading};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use latscope_capture_file::{Progress, ReadOptions};
+use latscope_capture_file::{Format, Progress, ReadOptions, format_of};
 use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask};
 use latscope_filter::BoundFilter;
 use latscope_series::{HistogramSeries, Quantity, SeriesBuilder};
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
@@ -30,7 +31,8 @@ pub fn each_batch(
     }
     let progress = Progress::default();
     let starts = Starts::of(reading)?;
-    (0..reading.files.len()).map(|at| read_file(reading, (at, &starts), fields, &progress, true, &mut take)).collect()
+    let files = (0..reading.files.len()).map(|at| (at, &starts, reading.format));
+    files.map(|file| read_file(reading, file, fields, &progress, true, &mut take)).collect()
 }
 
 /// How files are read for these fields.
@@ -49,15 +51,15 @@ pub fn options(reading: &Reading, fields: FieldSet) -> ReadOptions<'static> {
 /// Reads the file at a place; see [`each_batch`].
 fn read_file(
     reading: &Reading,
-    (at, starts): (usize, &Starts),
+    (at, starts, format): (usize, &Starts, Option<Format>),
     fields: FieldSet,
     progress: &Progress,
     is_shown: bool,
     take: &mut impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<Failure>,
 ) -> Result<Context, Failure> {
     let mut pass = Pass::new(reading, is_shown.then_some(progress));
-    let options =
-        ReadOptions { progress: Some(progress), ..options(reading, fields.union(plan::filter_fields(reading))) };
+    let fields = fields.union(plan::filter_fields(reading));
+    let options = ReadOptions { progress: Some(progress), format, ..options(reading, fields) };
     let mut begin = true;
     let context = latscope_capture_file::read(&reading.files[at], &options, &mut |context, batch| {
         starts.moved(at, context, batch, |context, batch| {
@@ -174,7 +176,8 @@ pub fn series_to_plot(
     folding: &Folding,
     limit: u32,
 ) -> Result<(HistogramSeries, Vec<Context>), Failure> {
-    if let Some(stored) = stored::read(reading, folding, limit)? {
+    let formats = formats(reading);
+    if let Some(stored) = stored::read_as(&formats, reading, folding, limit)? {
         return Ok(stored);
     }
     if let Some(capture) = &reading.live
@@ -185,6 +188,7 @@ pub fn series_to_plot(
     let interval = folding.interval_or(limit);
     let new_builder = || {
         let builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
+        let builder = if folding.values_only { builder.values_only() } else { builder };
         if folding.share { builder.by_share() } else { builder }
     };
     let (builder, contexts) = match &reading.live {
@@ -195,7 +199,7 @@ pub fn series_to_plot(
                 each_batch(reading, fields, |context, batch, mask, _| fold(&mut builder, (context, batch, mask)))?;
             (builder, contexts)
         }
-        None => fold_files(reading, &new_builder)?,
+        None => fold_files(reading, &formats, &new_builder)?,
     };
     let missing = builder.missing();
     let series = builder.finish();
@@ -225,46 +229,69 @@ fn fold(
     ControlFlow::Continue(())
 }
 
-/// Folds all files, several at a time. Where files fail, the first of them is told, as if they were read in order.
+/// Folds all files, several at a time.
 fn fold_files(
     reading: &Reading,
+    formats: &[Option<Format>],
     new_builder: &(impl Fn() -> SeriesBuilder + Sync),
 ) -> Result<(SeriesBuilder, Vec<Context>), Failure> {
-    let starts = Starts::of(reading)?;
-    let (progress, next, is_over) = (Progress::default(), AtomicUsize::new(0), AtomicBool::new(false));
+    let (starts, progress) = (Starts::of(reading)?, Progress::default());
+    let fold_file = |builder: &mut SeriesBuilder, number: usize, is_shown: bool| {
+        builder.begin_trace_number(number as u32);
+        let (fields, file) = (builder.fields(), (number, &starts, formats[number]));
+        read_file(reading, file, fields, &progress, is_shown, &mut |context, batch, mask, _| {
+            fold(builder, (context, batch, mask))
+        })
+    };
+    each_file(reading.files.len(), MOST_READERS, new_builder, fold_file, SeriesBuilder::absorb)
+}
+
+/// Does something with each of so many files, several at a time: each worker has a state of its own, and the states are
+/// joined in the end. Where files fail, the first of them is told, as if they were read in order.
+pub fn each_file<S: Send, T: Send>(
+    files: usize,
+    most_workers: usize,
+    new: &(impl Fn() -> S + Sync),
+    take: impl Fn(&mut S, usize, bool) -> Result<T, Failure> + Sync,
+    join: impl Fn(&mut S, S),
+) -> Result<(S, Vec<T>), Failure> {
+    let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     // Files are dealt out in order, so those before one that fails are all begun, and end.
     let work = |is_shown: bool| {
-        let (mut builder, mut results) = (new_builder(), Vec::new());
-        let fields = builder.fields();
+        let (mut state, mut results) = (new(), Vec::new());
         while let number = next.fetch_add(1, Ordering::Relaxed)
-            && number < reading.files.len()
+            && number < files
             && !is_over.load(Ordering::Relaxed)
         {
-            builder.begin_trace_number(number as u32);
-            let result =
-                read_file(reading, (number, &starts), fields, &progress, is_shown, &mut |context, batch, mask, _| {
-                    fold(&mut builder, (context, batch, mask))
-                });
+            let result = take(&mut state, number, is_shown);
             is_over.fetch_or(result.is_err(), Ordering::Relaxed);
             results.push((number, result));
         }
-        (builder, results)
+        (state, results)
     };
-    let workers =
-        thread::available_parallelism().map_or(1, usize::from).min(reading.files.len()).clamp(1, MOST_READERS);
-    let (builder, mut results) = thread::scope(|scope| {
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(files).clamp(1, most_workers);
+    let (state, mut results) = thread::scope(|scope| {
         let others: Vec<_> = (1..workers).map(|_| scope.spawn(|| work(false))).collect();
-        let (mut builder, mut results) = work(true);
+        let (mut state, mut results) = work(true);
         for other in others {
             let (theirs, more) = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            builder.absorb(theirs);
+            join(&mut state, theirs);
             results.extend(more);
         }
-        (builder, results)
+        (state, results)
     });
     results.sort_by_key(|&(number, _)| number);
-    let contexts = results.into_iter().map(|(_, result)| result).collect::<Result<_, _>>()?;
-    Ok((builder, contexts))
+    let results = results.into_iter().map(|(_, result)| result).collect::<Result<_, _>>()?;
+    Ok((state, results))
+}
+
+/// The format of each file, given or found out; none of what cannot be looked at beforehand, or is not known.
+pub fn formats(reading: &Reading) -> Vec<Option<Format>> {
+    let of = |file: &PathBuf| match file {
+        file if file == Path::new("-") => reading.format,
+        file => reading.format.or_else(|| format_of(file).ok()),
+    };
+    reading.files.iter().map(of).collect()
 }
 
 /// Fails if the rows of a trace are averages: they have no distribution.
@@ -282,9 +309,7 @@ pub fn refuse_windows(context: &Context) -> Result<(), Failure> {
 
 /// Says on standard error what a table in machine-readable form has no place for.
 pub fn say_notes(contexts: &[Context]) {
-    for context in contexts {
-        for note in context.notes() {
-            eprintln!("latscope: {}: {note}", context.source);
-        }
+    for (source, note) in Context::notes_of(contexts) {
+        eprintln!("latscope: {source}: {note}");
     }
 }

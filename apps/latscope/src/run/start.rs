@@ -17,7 +17,22 @@ pub struct Starts<'a> {
     /// As the user gave them: by `host` or `host:job`, nanoseconds.
     offsets: Option<BTreeMap<String, i64>>,
     /// As the results beside the logs tell them; looked for when the first log needs them.
-    jobs: OnceLock<Vec<Option<i64>>>,
+    jobs: OnceLock<Jobs>,
+}
+
+/// What the names of logs and the results beside them tell.
+struct Jobs {
+    starts: Vec<Option<i64>>,
+    earliest_ns: Option<i64>,
+    are_of_several_runs: bool,
+}
+
+impl Jobs {
+    fn of(files: &[PathBuf]) -> Jobs {
+        let starts = job_starts(files);
+        let earliest_ns = starts.iter().flatten().min().copied();
+        Jobs { earliest_ns, are_of_several_runs: earliest_ns.is_none() && are_of_several_runs(files), starts }
+    }
 }
 
 /// By how much a trace is moved, and what that makes of it.
@@ -48,12 +63,12 @@ impl<'a> Starts<'a> {
         if context.begin_ns.is_none() || context.clock.to_unix_ns.is_some() {
             return Move::default();
         }
-        let jobs = self.jobs.get_or_init(|| job_starts(self.files));
-        match (jobs[at], jobs.iter().flatten().min()) {
+        let jobs = self.jobs.get_or_init(|| Jobs::of(self.files));
+        match (jobs.starts[at], jobs.earliest_ns) {
             (Some(start_ns), _) => Move { by_ns: start_ns, to_wall: true, assumed: false },
             // With those whose start is known, rather than half a century before them.
-            (None, Some(&earliest_ns)) => Move { by_ns: earliest_ns, to_wall: true, assumed: true },
-            (None, None) => Move { assumed: are_of_several_runs(self.files), ..Move::default() },
+            (None, Some(earliest_ns)) => Move { by_ns: earliest_ns, to_wall: true, assumed: true },
+            (None, None) => Move { assumed: jobs.are_of_several_runs, ..Move::default() },
         }
     }
 

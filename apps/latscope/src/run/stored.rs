@@ -3,6 +3,7 @@
 //! A filter may look at the interval's time, the latency (at bucket edges) and the group fields; to use the same
 //! evaluation as for events, every bucket of every histogram stands as one row in a batch.
 
+use super::read;
 use super::start::Starts;
 use crate::Failure;
 use crate::plan::{Folding, Reading};
@@ -12,6 +13,10 @@ use latscope_filter::Filter;
 use latscope_histogram::{Sparse, Totals};
 use latscope_series::{HistogramSeries, Interval, SHARES, SeriesBuilder, Stretch, next_wider};
 use std::path::Path;
+use std::sync::Arc;
+
+/// As many files are read at a time, at most: each costs the memory of a builder.
+const MOST_READERS: usize = 8;
 
 /// Reads the files as stored series, `None` when they hold events.
 pub fn read(
@@ -19,18 +24,36 @@ pub fn read(
     folding: &Folding,
     limit: u32,
 ) -> Result<Option<(HistogramSeries, Vec<Context>)>, Failure> {
-    match reading.files.iter().filter(|file| is_stored(reading, file)).count() {
+    read_as(&read::formats(reading), reading, folding, limit)
+}
+
+/// As [`read`], of files whose formats are known.
+pub fn read_as(
+    formats: &[Option<Format>],
+    reading: &Reading,
+    folding: &Folding,
+    limit: u32,
+) -> Result<Option<(HistogramSeries, Vec<Context>)>, Failure> {
+    let is_series = |at: usize| reading.files[at] != Path::new("-") && formats[at].is_some_and(Format::is_series);
+    match (0..formats.len()).filter(|&at| is_series(at)).count() {
         0 => return Ok(None),
-        some if some < reading.files.len() => {
+        some if some < formats.len() => {
             return Err(Failure::Usage(
                 "Files of events and files of stored histograms do not mix; give them to separate calls.".into(),
             ));
         }
         _ => {}
     }
-    let mut stored = Stored { reading, folding, starts: Starts::of(reading)?, even: None, uneven: None };
-    let contexts = (0..reading.files.len()).map(|at| stored.load(at)).collect::<Result<Vec<_>, _>>()?;
-    Ok(Some((widened(stored.finish()?, folding, limit)?, contexts)))
+    let mut stored = Stored { formats, reading, folding, starts: Starts::of(reading)?, row_ns: None };
+    if folding.interval.is_none() {
+        stored.row_ns = (0..formats.len()).find_map(|at| stored.first_row(at));
+    }
+    // Series of intervals of one width are put together in the order of the files.
+    let is_even = |format: &Option<Format>| matches!(format, Some(Format::Parquet | Format::ParquetSeries));
+    let workers = if formats.iter().any(is_even) { 1 } else { MOST_READERS };
+    let load = |sums: &mut Sums, at: usize, _| stored.load(sums, at);
+    let (sums, contexts) = read::each_file(formats.len(), workers, &Sums::default, load, Sums::absorb)?;
+    Ok(Some((widened(stored.finish(sums)?, folding, limit)?, contexts)))
 }
 
 /// Whether a file holds histograms.
@@ -39,26 +62,54 @@ pub fn is_stored(reading: &Reading, file: &Path) -> bool {
     file != Path::new("-") && format().is_some_and(Format::is_series)
 }
 
-/// What was read so far.
+/// Files that are read.
 struct Stored<'a> {
+    formats: &'a [Option<Format>],
     reading: &'a Reading,
     folding: &'a Folding,
     starts: Starts<'a>,
+    /// How wide the first of all rows of their own widths is.
+    row_ns: Option<u64>,
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Sums {
     /// Of intervals of one width.
     even: Option<HistogramSeries>,
     /// Of rows of their own widths.
     uneven: Option<SeriesBuilder>,
 }
 
+impl Sums {
+    /// Takes over what another worker read, of rows of their own widths.
+    fn absorb(&mut self, other: Sums) {
+        match (&mut self.uneven, other.uneven) {
+            (Some(mine), Some(theirs)) => mine.absorb(theirs),
+            (none @ None, theirs) => *none = theirs,
+            (Some(_), None) => {}
+        }
+    }
+}
+
 impl Stored<'_> {
-    fn load(&mut self, at: usize) -> Result<Context, Failure> {
+    fn open(&self, at: usize) -> Result<SeriesReader, Failure> {
+        let reader = SeriesReader::open(&self.reading.files[at], self.formats[at]);
+        let reader = reader.map_err(|error| Failure::Input(error.to_string()))?.lenient(self.reading.lenient);
+        Ok(if self.folding.share { reader.counted_in(SHARES) } else { reader })
+    }
+
+    /// The width of the first row, when it may have any; errors are told when the file is read.
+    fn first_row(&self, at: usize) -> Option<u64> {
+        let mut reader = self.open(at).ok().filter(SeriesReader::is_uneven)?;
+        reader.next()?.ok().map(|row| row.width_ns)
+    }
+
+    fn load(&self, sums: &mut Sums, at: usize) -> Result<Context, Failure> {
         let file = &self.reading.files[at];
         let input = |error: latscope_capture_file::Error| Failure::Input(error.to_string());
         let folding = self.folding;
-        let mut reader = SeriesReader::open(file, self.reading.format).map_err(input)?.lenient(self.reading.lenient);
-        if folding.share {
-            reader = reader.counted_in(SHARES);
-        }
+        let mut reader = self.open(at)?;
         let places = places(file, reader.header(), folding)?;
         let mut pick = match &self.reading.filter {
             None => None,
@@ -70,7 +121,10 @@ impl Stored<'_> {
         let (is_uneven, shift_ns) = (reader.is_uneven(), self.starts.shift_ns(at, reader.context()));
         let begin_ns = reader.context().begin_ns.map(|ns| ns.saturating_add(shift_ns));
         let mut even: Option<HistogramSeries> = None;
-        let mut group = vec![String::new(); places.len()];
+        let mut group = Group { of: None, labels: vec![String::new(); places.len()] };
+        if let Some(builder) = &mut sums.uneven {
+            builder.begin_trace_number(at as u32);
+        }
         while let Some(row) = reader.next() {
             let mut row = row.map_err(input)?;
             row.time_ns = row.time_ns.saturating_add(shift_ns);
@@ -80,12 +134,16 @@ impl Stored<'_> {
                 Some(pick) => &pick.filtered(&row, moment)?,
                 None => &row.histogram,
             };
-            group.iter_mut().zip(&places).for_each(|(value, &at)| value.clone_from(&row.groups[at]));
+            let labels = group.labels(&row.groups, &places);
             if is_uneven {
-                let builder = self.uneven.get_or_insert_with(|| builder(folding, row.width_ns));
+                let builder = sums.uneven.get_or_insert_with(|| {
+                    let mut builder = builder(folding, self.row_ns.unwrap_or(row.width_ns));
+                    builder.begin_trace_number(at as u32);
+                    builder
+                });
                 builder.begins_at(begin_ns);
                 let (from_ns, to_ns) = (row.time_ns, row.time_ns.saturating_add_unsigned(row.width_ns));
-                builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns: reader.usual_ns(), group: &group, histogram });
+                builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns: reader.usual_ns(), group: labels, histogram });
                 continue;
             }
             let series = even.get_or_insert_with(|| empty(folding, row.width_ns));
@@ -97,11 +155,11 @@ impl Stored<'_> {
             }
             if histogram.totals().count > 0 {
                 series
-                    .insert(moment.div_euclid(series.width_ns() as i64), group.clone(), histogram)
+                    .insert(moment.div_euclid(series.width_ns() as i64), labels.to_vec(), histogram)
                     .map_err(|error| Failure::Input(format!("{}: {error}.", file.display())))?;
             }
         }
-        match (&mut self.even, even) {
+        match (&mut sums.even, even) {
             (Some(sum), Some(series)) => merge(sum, &series)?,
             (none, Some(series)) => *none = Some(series),
             (_, None) => {}
@@ -109,12 +167,28 @@ impl Stored<'_> {
         Ok(self.starts.context(at, reader.context().clone()))
     }
 
-    fn finish(self) -> Result<HistogramSeries, Failure> {
-        match (self.even, self.uneven.map(SeriesBuilder::finish)) {
+    fn finish(&self, sums: Sums) -> Result<HistogramSeries, Failure> {
+        match (sums.even, sums.uneven.map(SeriesBuilder::finish)) {
             (Some(mut even), Some(uneven)) => merge(&mut even, &uneven).map(|()| even),
             (Some(series), None) | (None, Some(series)) => Ok(series),
             (None, None) => Ok(empty(self.folding, 1_000_000_000)),
         }
+    }
+}
+
+/// The labels of a row's group; most rows share theirs with the one before.
+struct Group {
+    of: Option<Arc<[String]>>,
+    labels: Vec<String>,
+}
+
+impl Group {
+    fn labels(&mut self, values: &Arc<[String]>, places: &[usize]) -> &[String] {
+        if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, values)) {
+            self.labels.iter_mut().zip(places).for_each(|(label, &at)| label.clone_from(&values[at]));
+            self.of = Some(Arc::clone(values));
+        }
+        &self.labels
     }
 }
 
@@ -209,7 +283,7 @@ impl Picker {
             let lower = grid.lower(index as usize);
             self.batch.push_i64(Field::Time, moment.saturating_sub_unsigned(lower));
             self.batch.push_u64(Field::Latency, lower);
-            for (field, text) in self.groups.iter().zip(&row.groups) {
+            for (field, text) in self.groups.iter().zip(row.groups.iter()) {
                 self.batch.push_text(*field, (text != HistogramSeries::NO_VALUE).then_some(text.as_bytes()));
             }
             self.batch.end_row();

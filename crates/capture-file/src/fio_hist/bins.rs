@@ -71,7 +71,8 @@ impl Bins {
     /// The histogram of these counts: none when there are more than 64 bits hold. Sum, minimum and maximum are as good as
     /// bins tell: middles and edges.
     pub fn histogram(&mut self, counts: &Counts) -> Option<Sparse> {
-        let mut buckets: Vec<(u32, u64)> = Vec::with_capacity(counts.len());
+        let mut buckets =
+            Buckets { indices: Vec::with_capacity(counts.len()), counts: Vec::with_capacity(counts.len()) };
         let mut totals = Totals::EMPTY;
         for &(at, count) in counts {
             let bin = &self.bins[at as usize];
@@ -79,19 +80,18 @@ impl Bins {
             totals.count = totals.count.checked_add(count)?;
             totals.sum += u128::from(bin.lower_ns + (bin.end_ns - bin.lower_ns) / 2) * u128::from(count);
             if bin.first == bin.last {
-                push(&mut buckets, bin.first, count);
+                buckets.push(bin.first, count);
             } else {
                 deal(bin, self.grid, count, &mut self.dealt, &mut buckets);
             }
         }
-        let (Some(&(first, _)), Some(&(last, _))) = (buckets.first(), buckets.last()) else {
+        let (Some(&first), Some(&last)) = (buckets.indices.first(), buckets.indices.last()) else {
             return Sparse::from_parts(self.grid, Vec::new(), Vec::new(), None, totals).ok();
         };
         let (&(lowest, _), &(highest, _)) = (counts.first()?, counts.last()?);
         totals.min = self.grid.lower(first as usize).max(self.bins[lowest as usize].lower_ns);
         totals.max = self.grid.upper(last as usize).min(self.bins[highest as usize].end_ns - 1);
-        let (indices, counts) = buckets.into_iter().unzip();
-        Sparse::from_parts(self.grid, indices, counts, None, totals).ok()
+        Sparse::from_parts(self.grid, buckets.indices, buckets.counts, None, totals).ok()
     }
 }
 
@@ -104,18 +104,29 @@ fn lower(bin: usize) -> u64 {
     (64 + (bin & 63) as u64) << shift
 }
 
-/// Adds to the last bucket or opens the next one: bins ascend, and two may share a bucket.
-fn push(buckets: &mut Vec<(u32, u64)>, at: u32, count: u64) {
-    match buckets.last_mut() {
-        _ if count == 0 => {}
-        Some((last, sum)) if *last == at => *sum += count,
-        _ => buckets.push((at, count)),
+/// Buckets that are not empty, ascending.
+struct Buckets {
+    indices: Vec<u32>,
+    counts: Vec<u64>,
+}
+
+impl Buckets {
+    /// Adds to the last bucket or opens the next one: bins ascend, and two may share a bucket.
+    fn push(&mut self, at: u32, count: u64) {
+        match self.counts.last_mut() {
+            _ if count == 0 => {}
+            Some(sum) if self.indices.last() == Some(&at) => *sum += count,
+            _ => {
+                self.indices.push(at);
+                self.counts.push(count);
+            }
+        }
     }
 }
 
 /// Shares the counts of a bin out among its buckets, by their width. What whole numbers leave over goes where a sequence
 /// that fills evenly says, so that many small rows add up to the same shares.
-fn deal(bin: &Bin, grid: Grid, count: u64, dealt: &mut u64, buckets: &mut Vec<(u32, u64)>) {
+fn deal(bin: &Bin, grid: Grid, count: u64, dealt: &mut u64, buckets: &mut Buckets) {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     let width = u128::from(bin.end_ns - bin.lower_ns);
     let overlap = |at: u32| {
@@ -136,7 +147,7 @@ fn deal(bin: &Bin, grid: Grid, count: u64, dealt: &mut u64, buckets: &mut Vec<(u
         });
         left[at.unwrap_or(0)] += 1;
     }
-    range.zip(left).for_each(|(at, more)| push(buckets, at, whole(at) + more));
+    range.zip(left).for_each(|(at, more)| buckets.push(at, whole(at) + more));
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub use bins::Bins;
 use latscope_event::{Anomaly, Clock, Context};
 use row::Row;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use summed::Unsummer;
 
 const MS: i64 = 1_000_000;
@@ -80,6 +81,8 @@ enum State {
 #[derive(Default)]
 struct Job {
     label: Option<String>,
+    /// Values of the group fields by direction, once they are known.
+    groups: [Option<Arc<[String]>>; 3],
     last_ms: u64,
     /// Time of the last row of each direction.
     last_of: [Option<u64>; 3],
@@ -278,15 +281,26 @@ impl<'a> FioHist<'a> {
         self.count(&row);
         self.context.cover(start_ns);
         self.context.cover(end_ns);
-        let text = |text: Option<&str>| text.unwrap_or("-").to_string();
-        let host = self.name.as_ref().and_then(|name| name.host.as_deref());
-        let groups = vec![["read", "write", "trim"][at].to_string(), text(self.job.label.as_deref()), text(host)];
+        let groups = match &self.job.groups[at] {
+            Some(groups) => Arc::clone(groups),
+            None => {
+                let groups = self.groups(at);
+                Arc::clone(self.job.groups[at].insert(groups))
+            }
+        };
         let histogram = self
             .bins
             .histogram(&row.counts)
             .ok_or_else(|| self.error(Place::File, "The counts of a row are more than 64 bits hold."))?;
         let width_ns = (end_ns - start_ns).max(0) as u64;
         Ok(SeriesRow { time_ns: start_ns.min(end_ns), width_ns, groups, histogram })
+    }
+
+    /// Direction, job and host.
+    fn groups(&self, direction: usize) -> Arc<[String]> {
+        let text = |text: Option<&str>| text.unwrap_or("-").to_string();
+        let host = self.name.as_ref().and_then(|name| name.host.as_deref());
+        [["read", "write", "trim"][direction].to_string(), text(self.job.label.as_deref()), text(host)].into()
     }
 
     fn count(&mut self, row: &Row) {

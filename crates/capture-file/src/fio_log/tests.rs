@@ -1,4 +1,5 @@
 use super::*;
+use latscope_event::MISSING_U64;
 use std::path::Path;
 
 /// Completion in ns, latency, kind, size, offset, job, host.

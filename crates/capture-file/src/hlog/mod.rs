@@ -171,7 +171,7 @@ fn series_row(line: &[u8], base_ns: u64, per_event: u64) -> Result<SeriesRow, &'
     if row.width_ns > i64::MAX as u64 / 2 {
         return Err("an interval of more than 146 years");
     }
-    let groups = vec![row.tag.map_or("-".into(), |tag| String::from_utf8_lossy(tag).into())];
+    let groups = [row.tag.map_or("-".into(), |tag| String::from_utf8_lossy(tag).into())].into();
     let histogram = decode::decode(row.histogram)?.times(per_event).ok_or("more counts than 64 bits hold")?;
     Ok(SeriesRow { time_ns, width_ns: row.width_ns, groups, histogram })
 }

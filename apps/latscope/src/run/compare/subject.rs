@@ -96,6 +96,7 @@ impl Subject {
             min: None,
             max: None,
             share: false,
+            values_only: false,
         };
         let mut gather = Gather::new();
         if let Some((series, contexts)) = stored::read(reading, &folding, INTERVALS)? {

@@ -58,6 +58,7 @@ pub fn read(plan: &Plan, recorded: &Recorded) -> Result<Vec<Cell>, Failure> {
                 min: None,
                 max: None,
                 share: false,
+                values_only: false,
             };
             let (series, context) = read::series(&reading(vec![path.clone()]), &folding, u32::MAX)?;
             rounds.push(series);
