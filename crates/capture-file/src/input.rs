@@ -211,10 +211,11 @@ impl LineChunks<'_> {
     /// Fills `chunk` with the next lines (the last one of a file may lack its newline); false at the end.
     pub fn next(&mut self, chunk: &mut Vec<u8>) -> io::Result<bool> {
         loop {
-            chunk.clear();
-            chunk.append(&mut self.carry);
-            let kept = chunk.len();
+            let kept = self.carry.len();
+            // What is in it already need not be cleared.
             chunk.resize(CHUNK_BYTES, 0);
+            chunk[..kept].copy_from_slice(&self.carry);
+            self.carry.clear();
             let got = if self.ended { 0 } else { read_full(&mut self.input, &mut chunk[kept..])? };
             chunk.truncate(kept + got);
             if chunk.len() < CHUNK_BYTES {

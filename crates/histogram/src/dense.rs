@@ -116,6 +116,7 @@ impl Histogram {
     }
 
     /// As [`Histogram::record_within`], of many buckets of a grid as fine as this one or finer: index, limits, count, weight.
+    #[inline]
     pub fn record_buckets(&mut self, grid: Grid, buckets: impl Iterator<Item = (usize, (u64, u64), u64, u64)>) {
         let same = grid == self.grid;
         let mut totals = self.totals;

@@ -4,7 +4,7 @@
 //! before the stretch on. Completions are taken as spread evenly over it.
 
 use crate::SeriesBuilder;
-use latscope_histogram::{Grid, Histogram, Sparse, Totals};
+use latscope_histogram::{Grid, Histogram, Sparse};
 
 /// What reaches back over more intervals than this is cut there: a damaged time must not cost forever.
 pub(crate) const REACH: i64 = 1 << 20;
@@ -112,66 +112,92 @@ impl SeriesBuilder {
 }
 
 /// What is left of the buckets of a stretch, while it is taken away interval by interval, the last one first.
-struct Parts<'a> {
+struct Parts {
     grid: Grid,
-    totals: &'a Totals,
-    indices: &'a [u32],
-    counts: &'a [u64],
-    weights: Option<&'a [u64]>,
-    /// Counts and weights that are left.
-    left: Vec<(u64, u64)>,
+    buckets: Vec<Part>,
     /// Buckets before this one are used up: the shorter a latency, the less far it reaches back.
     begin: usize,
 }
 
-impl<'a> Parts<'a> {
-    fn new(histogram: &'a Sparse) -> Parts<'a> {
-        let (counts, weights) = (histogram.counts(), histogram.weights());
-        let left = counts.iter().enumerate().map(|(at, &count)| (count, weights.map_or(0, |weights| weights[at])));
-        let left = left.collect();
-        let (grid, totals, indices) = (histogram.grid(), histogram.totals(), histogram.indices());
-        Parts { grid, totals, indices, counts, weights, left, begin: 0 }
+struct Part {
+    index: usize,
+    /// Count and weight of the whole, and what is left of them.
+    whole: (u64, u64),
+    left: (u64, u64),
+    limits: (u64, u64),
+    /// In the middle of the bucket.
+    latency: f64,
+}
+
+impl Parts {
+    fn new(histogram: &Sparse) -> Parts {
+        let grid = histogram.grid();
+        // With a grid that is known beforehand, shifts are by constants.
+        let buckets = match grid {
+            Grid::FINE => Parts::buckets(Grid::FINE, histogram),
+            grid => Parts::buckets(grid, histogram),
+        };
+        Parts { grid, buckets, begin: 0 }
+    }
+
+    #[inline(always)]
+    fn buckets(grid: Grid, histogram: &Sparse) -> Vec<Part> {
+        let (totals, is_weighted) = (histogram.totals(), histogram.weights().is_some());
+        let part = |(index, count, weight): (usize, u64, u64)| {
+            let (lower, upper) = (grid.lower(index), grid.upper(index));
+            let limits = (lower.max(totals.min), upper.min(totals.max));
+            let whole = (count, if is_weighted { weight } else { 0 });
+            let latency = float(lower) + (float(upper - lower) + 1.0) / 2.0;
+            Part { index, whole, left: whole, limits, latency }
+        };
+        histogram.buckets().map(part).collect()
     }
 
     fn is_empty(&self) -> bool {
-        self.begin >= self.left.len()
+        self.begin >= self.buckets.len()
     }
 
     /// Moves what lies behind `begin_ns`, or everything, into a histogram.
     fn take(&mut self, begin_ns: Option<i64>, from_ns: i64, to_ns: i64, into: &mut Histogram) {
-        let distance = |ns: i64| begin_ns.map(|begin_ns| ns.saturating_sub(begin_ns) as f64);
-        let behind = distance(from_ns).zip(distance(to_ns));
-        let Parts { grid, totals, indices, counts, weights, .. } = *self;
-        let begin = self.begin;
-        let used_up = &mut self.begin;
-        let taken = self.left.iter_mut().enumerate().skip(begin).filter_map(|(at, left)| {
-            let index = indices[at] as usize;
-            let (lower, upper) = (grid.lower(index), grid.upper(index));
-            let before = behind.map_or(0.0, |(behind_from, behind_to)| {
-                share_before(behind_from, behind_to, lower as f64 + ((upper - lower) as f64 + 1.0) / 2.0)
-            });
+        let (buckets, begin) = (&mut self.buckets[self.begin..], &mut self.begin);
+        let Some(begin_ns) = begin_ns else {
+            *begin += buckets.len();
+            let all = buckets.iter().filter(|part| part.left.0 > 0);
+            return into.record_buckets(self.grid, all.map(|part| (part.index, part.limits, part.left.0, part.left.1)));
+        };
+        let distance = |ns: i64| ns.saturating_sub(begin_ns) as f64;
+        let (behind_from, behind_to) = (distance(from_ns), distance(to_ns));
+        let mut are_used_up = true;
+        let taken = buckets.iter_mut().filter_map(|part| {
+            let before = share_before(behind_from, behind_to, part.latency);
             // What lies before the begin is counted from the whole, so that nothing is lost to rounding.
             let rest = match before {
                 0.0 => (0, 0),
-                _ => (
-                    share_of(counts[at], before).min(left.0),
-                    weights.map_or(0, |weights| share_of(weights[at], before).min(left.1)),
-                ),
+                _ => {
+                    let (count, weight) = part.whole;
+                    (share_of(count, before).min(part.left.0), share_of(weight, before).min(part.left.1))
+                }
             };
-            let (count, weight) = (left.0 - rest.0, left.1 - rest.1);
-            *left = rest;
-            *used_up += usize::from(*used_up == at && rest.0 == 0);
-            let limits = (lower.max(totals.min), upper.min(totals.max));
-            (count > 0).then_some((index, limits, count, weight))
+            let (count, weight) = (part.left.0 - rest.0, part.left.1 - rest.1);
+            part.left = rest;
+            are_used_up &= rest.0 == 0;
+            *begin += usize::from(are_used_up);
+            (count > 0).then_some((part.index, part.limits, count, weight))
         });
-        into.record_buckets(grid, taken);
+        into.record_buckets(self.grid, taken);
     }
 }
 
-/// A share, at most 1, of a whole, rounded down.
-#[inline]
-fn share_of(whole: u64, share: f64) -> u64 {
+/// A number as the nearest floating-point one.
+#[inline(always)]
+fn float(number: u64) -> f64 {
     // Signed conversions are single instructions.
+    i64::try_from(number).map_or(number as f64, |number| number as f64)
+}
+
+/// A share, at most 1, of a whole, rounded down.
+#[inline(always)]
+fn share_of(whole: u64, share: f64) -> u64 {
     match i64::try_from(whole) {
         Ok(whole) => (whole as f64 * share) as i64 as u64,
         Err(_) => (whole as f64 * share) as u64,
@@ -183,7 +209,7 @@ fn share_of(whole: u64, share: f64) -> u64 {
 ///
 /// A completion `x` behind the moment leaves `(latency - x)/latency` before it, all when `x` is below zero, none beyond the
 /// latency. The mean of that over the stretch is one minus a difference of two integrals of the rest.
-#[inline]
+#[inline(always)]
 fn share_before(behind_from: f64, behind_to: f64, latency: f64) -> f64 {
     if behind_from >= latency {
         return 0.0;

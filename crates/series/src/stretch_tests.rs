@@ -3,6 +3,7 @@
 use super::*;
 use crate::{HistogramSeries, Interval, Quantity, SHARES, Weight};
 use latscope_histogram::Rule;
+use latscope_histogram::Totals;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -16,6 +16,15 @@ pub struct Row {
 
 /// Eight empty bins.
 const ZEROS: &[u8; 24] = b", 0, 0, 0, 0, 0, 0, 0, 0";
+/// 64 of them.
+static MANY_ZEROS: [u8; 192] = {
+    let (mut text, mut at) = ([0; 192], 0);
+    while at < text.len() {
+        text[at] = ZEROS[at % ZEROS.len()];
+        at += 1;
+    }
+    text
+};
 
 /// The row of a line (without its end) that must have `bins` counts, or as many as there are.
 pub fn row(line: &[u8], bins: Option<usize>) -> Result<(Row, usize), &'static str> {
@@ -35,6 +44,10 @@ pub fn row(line: &[u8], bins: Option<usize>) -> Result<(Row, usize), &'static st
             // The last one may be the first digit of a number.
             zeros -= usize::from(zeros > 0 && line.get(at + 3 * zeros).is_some_and(u8::is_ascii_digit));
             (at, bin) = (at + 3 * zeros, bin + zeros);
+            if zeros == 8 {
+                let long = many_zeros(&line[at..]);
+                (at, bin) = (at + 3 * long, bin + long);
+            }
             if zeros == 8 || at == line.len() {
                 continue;
             }
@@ -65,6 +78,19 @@ fn leading_zeros(text: &[u8; 24]) -> usize {
         [first, ..] => first.trailing_zeros(),
     };
     alike as usize / 24
+}
+
+/// How many empty bins the text begins with, in steps of many: most of a row is a few long runs of them.
+#[inline]
+fn many_zeros(text: &[u8]) -> usize {
+    let mut zeros = 0;
+    // The last one may be the first digit of a number.
+    while text[3 * zeros..].first_chunk() == Some(&MANY_ZEROS)
+        && !text.get(3 * zeros + MANY_ZEROS.len()).is_some_and(u8::is_ascii_digit)
+    {
+        zeros += MANY_ZEROS.len() / 3;
+    }
+    zeros
 }
 
 #[inline]
@@ -107,8 +133,10 @@ mod tests {
         #[test]
         fn equals_a_split_at_commas(
             counts in proptest::collection::vec(prop_oneof![20 => Just(0u64), 1 => 1u64..5, 1 => any::<u64>()], 0..200),
+            run in 0usize..300,
             blank: bool, time_ms: u64, direction in 0u64..3,
         ) {
+            let counts = [counts.clone(), vec![0; run], counts].concat();
             let between = if blank { ", " } else { "," };
             let text = [vec![time_ms, direction, 4096], counts.clone()].concat().iter().map(u64::to_string).collect::<Vec<_>>();
             let (row, bins) = row(text.join(between).as_bytes(), None).unwrap();
@@ -133,7 +161,10 @@ mod tests {
         ] {
             assert_eq!(row(line.as_bytes(), Some(4)), Err(why), "{line}");
         }
-        let (row, bins) = row(format!("1, 0, 4096{zeros}7").as_bytes(), None).unwrap();
-        assert_eq!((row.counts, bins), (vec![(7, 7)], 8));
+        for eights in 1..20 {
+            let zeros = zeros.repeat(eights);
+            let (row, bins) = row(format!("1, 0, 4096{zeros}7").as_bytes(), None).unwrap();
+            assert_eq!((row.counts, bins), (vec![(8 * eights as u32 - 1, 7)], 8 * eights));
+        }
     }
 }
