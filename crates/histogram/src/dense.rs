@@ -116,10 +116,11 @@ impl Histogram {
     }
 
     /// As [`Histogram::record_within`], of many buckets of a grid as fine as this one or finer: index, limits, count, weight.
+    /// The counts together must not be more than 64 bits hold, as those of a [`Sparse`] never are.
     #[inline]
     pub fn record_buckets(&mut self, grid: Grid, buckets: impl Iterator<Item = (usize, (u64, u64), u64, u64)>) {
         let same = grid == self.grid;
-        let mut totals = self.totals;
+        let mut totals = Totals::EMPTY;
         for (index, (lowest, highest), count, weight) in buckets {
             let index = if same { index } else { self.grid.fold(grid, index) };
             if index >= self.counts.len() {
@@ -130,11 +131,14 @@ impl Histogram {
                 weights[index] = weights[index].saturating_add(weight);
             }
             let middle = lowest + (highest - lowest) / 2;
+            // So many counts of 64 bits add up to no more than 128 as long as they add up to 64 themselves.
             totals.count = totals.count.saturating_add(count);
-            totals.sum = totals.sum.saturating_add(u128::from(middle) * u128::from(count));
+            totals.sum = totals.sum.wrapping_add(u128::from(middle) * u128::from(count));
             (totals.min, totals.max) = (totals.min.min(lowest), totals.max.max(highest));
         }
-        self.totals = totals;
+        self.totals.count = self.totals.count.saturating_add(totals.count);
+        self.totals.sum = self.totals.sum.saturating_add(totals.sum);
+        (self.totals.min, self.totals.max) = (self.totals.min.min(totals.min), self.totals.max.max(totals.max));
     }
 
     /// Adds another histogram by scattering its buckets into this one. A finer one is folded;

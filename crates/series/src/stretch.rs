@@ -175,7 +175,8 @@ impl Parts {
                 0.0 => (0, 0),
                 _ => {
                     let (count, weight) = part.whole;
-                    (share_of(count, before).min(part.left.0), share_of(weight, before).min(part.left.1))
+                    let weight = if weight == 0 { 0 } else { share_of(weight, before).min(part.left.1) };
+                    (share_of(count, before).min(part.left.0), weight)
                 }
             };
             let (count, weight) = (part.left.0 - rest.0, part.left.1 - rest.1);

@@ -13,6 +13,7 @@ use crate::input::Input;
 use crate::text_rows::{Lines, NoRows};
 use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};
 pub use bins::Bins;
+use bins::Counts;
 use latscope_event::{Anomaly, Clock, Context};
 use row::Row;
 use std::collections::VecDeque;
@@ -67,6 +68,8 @@ pub struct FioHist<'a> {
     account: Account,
     no_rows: NoRows,
     state: State,
+    /// Memory for the counts of the next row.
+    spare: Counts,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -157,6 +160,7 @@ impl<'a> FioHist<'a> {
             account: Account::default(),
             no_rows: NoRows::new(&file, false),
             state: State::Reading,
+            spare: Counts::new(),
         })
     }
 
@@ -190,7 +194,8 @@ impl<'a> FioHist<'a> {
     fn read_line(&mut self) -> Result<bool, Error> {
         let Some((number, line)) = self.lines.next()? else { return Ok(false) };
         self.line = number;
-        match line.and_then(|line| row::row(line, Some(self.bins.len()))) {
+        let spare = std::mem::take(&mut self.spare);
+        match line.and_then(|line| row::row_in(line, Some(self.bins.len()), spare)) {
             Ok((row, _)) if row.time_ms >= i64::MAX as u64 / MS as u64 - 1 => {
                 self.no_rows.add(&mut self.context, number, line, "a time beyond all clocks")?;
             }
@@ -293,6 +298,7 @@ impl<'a> FioHist<'a> {
             .histogram(&row.counts)
             .ok_or_else(|| self.error(Place::File, "The counts of a row are more than 64 bits hold."))?;
         let width_ns = (end_ns - start_ns).max(0) as u64;
+        self.spare = row.counts;
         Ok(SeriesRow { time_ns: start_ns.min(end_ns), width_ns, groups, histogram })
     }
 

@@ -16,6 +16,8 @@ pub struct Row {
 
 /// Eight empty bins.
 const ZEROS: &[u8; 24] = b", 0, 0, 0, 0, 0, 0, 0, 0";
+const FIRST_ZEROS: u128 = u128::from_le_bytes(*b", 0, 0, 0, 0, 0,");
+const LAST_ZEROS: u64 = u64::from_le_bytes(*b" 0, 0, 0");
 /// 64 of them.
 static MANY_ZEROS: [u8; 192] = {
     let (mut text, mut at) = ([0; 192], 0);
@@ -28,6 +30,12 @@ static MANY_ZEROS: [u8; 192] = {
 
 /// The row of a line (without its end) that must have `bins` counts, or as many as there are.
 pub fn row(line: &[u8], bins: Option<usize>) -> Result<(Row, usize), &'static str> {
+    row_in(line, bins, Counts::new())
+}
+
+/// The same, in the memory of the counts of an earlier row.
+pub fn row_in(line: &[u8], bins: Option<usize>, mut counts: Counts) -> Result<(Row, usize), &'static str> {
+    counts.clear();
     let line = line.trim_ascii_end();
     let mut at = 0;
     let time_ms = number(line, &mut at)?;
@@ -36,8 +44,7 @@ pub fn row(line: &[u8], bins: Option<usize>) -> Result<(Row, usize), &'static st
     if direction > 2 {
         return Err("a direction that is none of 0, 1, 2");
     }
-    // As many as most rows of a log have: growing takes longer than this memory is worth.
-    let (mut counts, mut bin) = (Counts::with_capacity(if bins.is_some() { 128 } else { 0 }), 0);
+    let mut bin = 0;
     while at < line.len() {
         if let Some(text) = line[at..].first_chunk::<24>() {
             let mut zeros = leading_zeros(text);
@@ -68,16 +75,11 @@ pub fn row(line: &[u8], bins: Option<usize>) -> Result<(Row, usize), &'static st
 /// How many empty bins, of eight, the text begins with.
 #[inline(always)]
 fn leading_zeros(text: &[u8; 24]) -> usize {
-    let word =
-        |text: &[u8; 24], at: usize| text[8 * at..].first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    let differs = [0, 1, 2].map(|at| word(text, at) ^ word(ZEROS, at));
-    let alike = match differs {
-        [0, 0, 0] => 192,
-        [0, 0, third] => 128 + third.trailing_zeros(),
-        [0, second, _] => 64 + second.trailing_zeros(),
-        [first, ..] => first.trailing_zeros(),
-    };
-    alike as usize / 24
+    let (Some(&first), Some(&last)) = (text.first_chunk::<16>(), text.last_chunk::<8>()) else { return 0 };
+    let first = (u128::from_le_bytes(first) ^ FIRST_ZEROS).trailing_zeros();
+    let last = (u64::from_le_bytes(last) ^ LAST_ZEROS).trailing_zeros();
+    // Without a branch, for it would be guessed wrong as often as not.
+    (first + last * u32::from(first == 128)) as usize / 24
 }
 
 /// How many empty bins the text begins with, in steps of many: most of a row is a few long runs of them.
