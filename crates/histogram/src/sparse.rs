@@ -73,13 +73,15 @@ impl Sparse {
         if indices.len() != counts.len() || weights.as_ref().is_some_and(|weights| weights.len() != counts.len()) {
             return Err(SparseError::Length);
         }
-        for (at, &index) in indices.iter().enumerate() {
-            if index as usize >= grid.len() || at > 0 && indices[at - 1] >= index {
+        let mut next = 0;
+        for &index in &indices {
+            if index as usize >= grid.len() || index < next {
                 return Err(SparseError::Index(index));
             }
+            next = index + 1;
         }
-        let sum = counts.iter().try_fold(0u64, |sum, &count| sum.checked_add(count));
-        if sum != Some(totals.count) || counts.contains(&0) {
+        let sum = counts.iter().try_fold(0u64, |sum, &count| sum.checked_add(count).filter(|_| count > 0));
+        if sum != Some(totals.count) {
             return Err(SparseError::Count);
         }
         Ok(Sparse { grid, indices, counts, weights, totals })
