@@ -37,7 +37,7 @@ fn ours() -> Vec<SeriesRow> {
     let row = |at: u64| SeriesRow {
         time_ns: ((START_MS + at * 500) * 1_000_000) as i64,
         width_ns: 500_000_000,
-        groups: vec![["read", "write"][at as usize % 2].into(), "vm 1".into()],
+        groups: [["read", "write"][at as usize % 2].into(), "vm 1".into()].into(),
         histogram: counted((0..=at * at).map(|_| value())),
     };
     (0..30).map(row).collect()

@@ -232,3 +232,71 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn values_only_leaves_out_what_nobody_asks_for_and_nothing_else() {
+    let (mut batch, by) = (Batch::new(FieldSet::EVERY), Vec::new());
+    for at in 0..5000i64 {
+        batch.push_i64(Field::Time, at * 1_000_000);
+        // Some of them span several intervals.
+        batch.push_u64(Field::Latency, if at % 50 == 0 { 3_000_000_000 } else { 200_000 + at as u64 });
+        batch.push_u64(Field::Size, 4096);
+        batch.end_row();
+    }
+    for share in [false, true] {
+        let new = || {
+            let builder =
+                SeriesBuilder::new(Quantity::Latency, Weight::Count, by.clone(), Interval::Fixed(1_000_000_000));
+            if share { builder.by_share() } else { builder }
+        };
+        let finished = |mut builder: SeriesBuilder| {
+            builder.add(&batch, None);
+            builder.finish()
+        };
+        assert!(new().fields().contains(Field::Size) && !new().values_only().fields().contains(Field::Size));
+        let (whole, values) = (finished(new()), finished(new().values_only()));
+        let groups = |series: &HistogramSeries| {
+            series.slices().iter().map(|(at, slice)| (*at, slice.groups.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(groups(&whole), groups(&values));
+        let (first, last) = whole.range().unwrap();
+        assert!(whole.in_flight(first, last).iter().any(|&value| value > 0.0));
+        assert!(values.in_flight(first, last).iter().all(|&value| value == 0.0));
+        assert!(
+            whole.slices().values().any(|slice| slice.bytes > 0)
+                && values.slices().values().all(|slice| slice.bytes == 0)
+        );
+    }
+}
+
+#[test]
+fn builders_of_different_grids_are_joined_on_the_coarser_one() {
+    let sparse = |power: u8, values: &[u64]| {
+        let mut histogram = Histogram::new(Grid::with_power(power).unwrap(), false);
+        histogram.record_all(values, 1);
+        histogram.to_sparse()
+    };
+    let stretches =
+        [(0i64, sparse(6, &[1000, 5000, 90_000])), (500, sparse(4, &[7000, 80_000])), (1500, sparse(6, &[123_456]))];
+    let new = || SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), Interval::Fixed(1_000_000_000));
+    let add = |builder: &mut SeriesBuilder, (from_ms, histogram): &(i64, latscope_histogram::Sparse)| {
+        let (from_ns, to_ns) = (from_ms * 1_000_000, (from_ms + 100) * 1_000_000);
+        builder.add_stretch(&crate::Stretch { from_ns, to_ns, usual_ns: None, group: &[], histogram });
+    };
+    let mut one = new();
+    stretches.iter().for_each(|stretch| add(&mut one, stretch));
+    let one = one.finish();
+    for order in [[0, 1, 2], [1, 0, 2], [2, 0, 1]] {
+        let mut builders = order
+            .map(|at| {
+                let mut builder = new();
+                add(&mut builder, &stretches[at]);
+                builder
+            })
+            .into_iter();
+        let mut all = builders.next().unwrap();
+        builders.for_each(|builder| all.absorb(builder));
+        let all = all.finish();
+        assert_eq!((all.grid(), all.slices()), (one.grid(), one.slices()), "{order:?}");
+    }
+}

@@ -310,3 +310,88 @@ proptest::proptest! {
         }
     }
 }
+
+/// All rows of a text: many at a time where they are written alike, the others line by line.
+fn in_blocks(text: &[u8], mut parser: Parser) -> (Vec<Result<Row, &'static str>>, usize) {
+    let (mut rows, mut at, mut in_blocks, mut block) = (Vec::new(), 0, 0, Block::new());
+    while at < text.len() {
+        at += parser.rows(&text[at..], &mut block);
+        in_blocks += block.len();
+        for number in 0..block.len() {
+            rows.push(Ok(Row {
+                time_ms: block.time_ms()[number],
+                value: block.value()[number],
+                direction: block.direction()[number],
+                size: block.size()[number],
+                offset: MISSING_U64,
+                issue_ns: 0,
+            }));
+        }
+        let Some(line) = text[at..].split_inclusive(|&byte| byte == b'\n').next() else { break };
+        rows.push(parser.row(line));
+        at += line.len();
+    }
+    (rows, in_blocks)
+}
+
+proptest::proptest! {
+    #[test]
+    fn rows_that_are_written_alike_are_the_rows_of_their_lines(
+        begin in proptest::sample::select(vec![0u64, 90_000, 99_999_990, 1_795_223_322_206, 9_999_999_999_999_990, 1 << 63]),
+        rows in proptest::collection::vec(
+            (0u64..40, 0u32..64, proptest::num::u64::ANY, 0u8..4, 0usize..5, 0usize..30), 1..400,
+        ),
+    ) {
+        let layout = FioColumns { max: false, offset: false, priority: true, issue: false };
+        let (largest_ms, largest) = (LATEST_MS, i64::MAX as u64 / 1000);
+        let mut time_ms = begin;
+        let mut text = String::new();
+        for (step, bits, value, direction, size, oddness) in rows {
+            time_ms = time_ms.saturating_add(step);
+            let size = ["512", "4096", "1048576", "16777216", "x"][size];
+            let value = value >> bits;
+            text += &match oddness {
+                0 => format!("{time_ms},{value},{direction},{size},0\n"),
+                1 => format!("{time_ms}, {value}, {direction}, {size}, 0\r\n"),
+                2 => format!("{time_ms}, {value}, {direction}, {size}\n"),
+                3 => format!("{time_ms}, {value}, {direction}, {size}, 0x2003\n"),
+                4 => format!("{time_ms}, 0{value}, {direction}, {size}, 0, 1\n"),
+                5 => "\n".to_string(),
+                6 => format!("0{time_ms}, -{value}, 0, 4096, 0\n"),
+                _ => format!("{time_ms}, {value}, {}, 4096, 0\n", direction % 3),
+            };
+        }
+        let (ours, _) = in_blocks(text.as_bytes(), Parser::new(layout).up_to(largest_ms, largest));
+        let theirs: Vec<_> = text.split_inclusive('\n').map(|line| rows::row(line.as_bytes(), layout).map(|(row, _)| row)).collect();
+        proptest::prop_assert_eq!(ours, theirs, "{}", text);
+    }
+}
+
+#[test]
+fn most_rows_of_a_log_are_read_many_at_a_time() {
+    let layout = FioColumns { max: false, offset: false, priority: true, issue: false };
+    for begin in [100_000u64, 1_795_223_322_206] {
+        let row = |at: u64| {
+            format!("{}, {}, {}, {}, 0\n", begin + at / 7, at * at % 20_000_000_000, at % 2, 4096 << (at % 2))
+        };
+        let text: String = (0..10_000).map(row).collect();
+        let (rows, in_blocks) = in_blocks(text.as_bytes(), Parser::new(layout));
+        assert_eq!(rows.len(), 10_000);
+        assert!(in_blocks > 9_900, "{in_blocks} from {begin}");
+    }
+    // What is beyond the limits is left to who can say why.
+    let text = "5, 100, 0, 4096, 0\n".repeat(20) + &"5, 101, 0, 4096, 0\n".repeat(20);
+    let (rows, within) = in_blocks(text.as_bytes(), Parser::new(layout).up_to(LATEST_MS, 100));
+    assert_eq!((rows.len(), within <= 20), (40, true), "{within}");
+}
+
+#[test]
+fn jobs_are_told_apart_among_rows_that_are_written_alike() {
+    let job = |rows: u64| (0..rows).map(|at| format!("{}, 5000, 0, 4096, 0\n", 10_000 + at)).collect::<String>();
+    let (context, events) = named_read("/x/run_clat.log", (job(700) + &job(300) + &job(20)).as_bytes());
+    let of = |job: &str| events.iter().filter(|event| event.5 == job).count();
+    assert_eq!(events.len(), 1020);
+    let jobs: std::collections::BTreeSet<&str> = events.iter().map(|event| event.5.as_str()).collect();
+    assert_eq!(jobs.iter().map(|job| of(job)).collect::<Vec<_>>(), [700, 300, 20], "{jobs:?}");
+    assert_eq!(context.unwrap().span_ns, Some((10_000_500_000, 10_699_500_000)));
+}
