@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """latscope and its peers on the same logs of fio: CPU seconds, peak memory, wall time and ratios: fio.py LATSCOPE FOLDER
 
-CPU seconds are user and system time of the command and its children, and of three runs the median counts. Wall time means
-something only where nothing else runs. What is not installed is left out with a line that says so.
+CPU seconds are user and system time of the command and its children, and of all runs the median counts; the least disturbed
+run is told beside it. Wall time means something only where nothing else runs. What is not installed is left out with a line
+that says so.
 """
 
 import datetime
@@ -15,7 +16,9 @@ import sys
 import time
 from pathlib import Path
 
-RUNS = int(os.environ.get("LATSCOPE_BENCH_RUNS", "3"))
+RUNS = int(os.environ.get("LATSCOPE_BENCH_RUNS", "7"))
+# Of what takes many seconds, fewer.
+PEER_RUNS = min(RUNS, 3)
 LATSCOPE, FOLDER = sys.argv[1], Path(sys.argv[2])
 ARGUMENTS = "-i 1s --p 50,95,99"
 # It takes four minutes and more for half of the files, and its time grows faster than their number.
@@ -51,7 +54,7 @@ def once(command):
 
 
 def measure(name, command, runs=RUNS):
-    """Median of CPU seconds, largest memory, shortest wall time; None where it cannot run."""
+    """Median and least of CPU seconds, largest memory, shortest wall time; None where it cannot run."""
     try:
         results = [once([str(part) for part in command]) for _ in range(runs)]
     except (OSError, RuntimeError) as error:
@@ -60,7 +63,8 @@ def measure(name, command, runs=RUNS):
     cpu_s = statistics.median(result[0] for result in results)
     rss_mib, wall_s = max(result[1] for result in results), min(result[2] for result in results)
     each = " ".join(f"{result[0]:.2f}" for result in results)
-    print(f"{name:44} {cpu_s:8.2f} {rss_mib:8.0f} {wall_s:8.2f}   {each}", flush=True)
+    least_s = min(result[0] for result in results)
+    print(f"{name:44} {cpu_s:8.2f} {least_s:8.2f} {rss_mib:8.0f} {wall_s:8.2f}   {each}", flush=True)
     return {"cpu_s": cpu_s, "rss_mib": rss_mib, "wall_s": wall_s}
 
 
@@ -89,7 +93,7 @@ def main():
     for kind, files in (("logs", logs), ("histogram logs", histograms), ("gzip logs", packed)):
         print(f"{len(files)} {kind}, {sum(file.stat().st_size for file in files) / 1e6:.0f} MB")
     print(f"load at the start: {os.getloadavg()[0]:.1f}\n")
-    print(f"{'':44} {'CPU s':>8} {'MiB RSS':>8} {'wall s':>8}   each run, CPU s")
+    print(f"{'':44} {'CPU s':>8} {'least':>8} {'MiB RSS':>8} {'wall s':>8}   each run, CPU s")
 
     floor = measure("wc -l, logs", ["wc", "-l", *logs])
     ours = measure("latscope percentiles, logs, weighted", percentiles(logs))
@@ -97,11 +101,11 @@ def main():
     measure("latscope percentiles, logs, --by host", percentiles(logs, "--by", "host"))
     rows = measure("latscope percentiles, histogram logs", percentiles(histograms))
     gzip = measure("latscope percentiles, gzip logs", percentiles(packed))
-    zcat = measure("zcat alone, gzip logs", ["zcat", *packed])
+    zcat = measure("zcat alone, gzip logs", ["zcat", *packed], PEER_RUNS)
     pattern = FOLDER / "*_clat.*"
     peers = {
-        "polars": measure("polars, logs, unweighted", [sys.executable, "-c", POLARS, pattern]) if has("polars") else None,
-        "DuckDB": measure("DuckDB, logs, unweighted", [sys.executable, "-c", DUCKDB, pattern]) if has("duckdb") else None,
+        "polars": measure("polars, logs, unweighted", [sys.executable, "-c", POLARS, pattern], PEER_RUNS) if has("polars") else None,
+        "DuckDB": measure("DuckDB, logs, unweighted", [sys.executable, "-c", DUCKDB, pattern], PEER_RUNS) if has("duckdb") else None,
     }
     for count in PEER_FILES:
         files = histograms[:count]
@@ -121,7 +125,7 @@ def main():
     if known:
         name = min(known, key=lambda name: known[name]["cpu_s"])
         bar(f"fewer CPU seconds than the best peer ({name})", known[name]["cpu_s"] / ours["cpu_s"], 3, "x", at_least=True)
-    print(f"\nlogs are {ours['cpu_s'] / floor['cpu_s']:.0f}x `wc -l`; gzip logs are {gzip['cpu_s'] / zcat['cpu_s']:.2f}x `zcat`")
+    print(f"\nload at the end: {os.getloadavg()[0]:.1f}; logs are {ours['cpu_s'] / floor['cpu_s']:.0f}x `wc -l`; gzip logs are {gzip['cpu_s'] / zcat['cpu_s']:.2f}x `zcat`")
 
 
 main()

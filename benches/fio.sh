@@ -3,7 +3,7 @@
 #
 #   LATSCOPE              the program (target/release/latscope)
 #   LATSCOPE_PYTHON       a Python that has polars and duckdb (target/python/bin/python)
-#   LATSCOPE_BENCH_RUNS   runs of each command (3)
+#   LATSCOPE_BENCH_RUNS   runs of each command (7; peers at most 3)
 #
 # The logs, 1.7 GB, are made once under target/bench/fio and kept there.
 set -euo pipefail
@@ -26,5 +26,6 @@ fi
 python=${LATSCOPE_PYTHON:-target/python/bin/python}
 # What fio's own script needs; Debian keeps the script with the documentation.
 "$python" -m pip install --quiet --disable-pip-version-check numpy pandas || echo "fio's own script will be left out." >&2
-[[ -e $folder/fiologparser_hist.py ]] || zcat /usr/share/doc/fio/fiologparser_hist.py.gz > "$folder/fiologparser_hist.py" || true
+script=$folder/fiologparser_hist.py
+[[ -s $script ]] || zcat /usr/share/doc/fio/fiologparser_hist.py.gz > "$script" || rm -f "$script"
 "$python" benches/fio.py "$program" "$folder" | tee "$folder/last.txt"
