@@ -8,8 +8,8 @@ use latscope_histogram::{Grid, Histogram, Sparse};
 
 /// What reaches back over more intervals than this is cut there: a damaged time must not cost forever.
 pub(crate) const REACH: i64 = 1 << 20;
-/// Multiples of it fill the unit interval as evenly as can be.
-const GOLDEN: f64 = 0.618_033_988_749_894_9;
+/// The golden section of 2^32: multiples of it, modulo that, lie as evenly as can be.
+const GOLDEN: u32 = 2_654_435_769;
 
 /// The events that completed in a stretch of time, but for its first moment.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +57,9 @@ impl SeriesBuilder {
     /// Counts whole events that completed some time between two moments: those of a bucket at equal distances, of which each
     /// bucket begins with another part.
     fn deal_evenly(&mut self, (from_ns, to_ns): (i64, i64), group: u32, histogram: &Sparse) {
+        if histogram.indices().is_empty() {
+            return;
+        }
         let width = self.width_ns() as i64;
         let last = to_ns.saturating_sub(1).div_euclid(width);
         let first = from_ns.div_euclid(width).clamp(last.saturating_sub(REACH), last);
@@ -64,27 +67,31 @@ impl SeriesBuilder {
             return self.histogram_at(last, group).add(histogram);
         }
         let length = to_ns.abs_diff(from_ns) as f64;
-        let (grid, totals) = (histogram.grid(), histogram.totals());
-        // Interval by interval, since only one at a time is quick to add to.
-        let mut parts: Vec<(i64, usize, u64, u64)> = Vec::new();
-        for (index, count, weight) in histogram.buckets() {
-            let phase = (index as f64 * GOLDEN).fract();
-            let (mut dealt, mut weighed) = (0, 0);
-            while dealt < count {
-                let behind_ns = ((dealt as f64 + phase) / count as f64 * length) as u64;
-                let interval = from_ns.saturating_add_unsigned(behind_ns).div_euclid(width).clamp(first, last);
-                let end_ns = interval.saturating_add(1).saturating_mul(width);
-                let before = end_ns.abs_diff(from_ns) as f64 / length * count as f64 - phase;
-                let to = if interval == last { count } else { (before.ceil() as u64).clamp(dealt + 1, count) };
-                let weight_to = (u128::from(weight) * u128::from(to) / u128::from(count)) as u64;
-                parts.push((interval, index, to - dealt, weight_to - weighed));
-                (dealt, weighed) = (to, weight_to);
+        let (grid, totals, is_weighted) = (histogram.grid(), histogram.totals(), histogram.weights().is_some());
+        let limits = |index| (grid.lower(index).max(totals.min), grid.upper(index).min(totals.max));
+        // Of each bucket, what is dealt so far: count and weight.
+        let mut dealt = vec![(0, 0); histogram.indices().len()];
+        let mut parts = Vec::with_capacity(dealt.len());
+        for interval in first..=last {
+            let end_ns = interval.saturating_add(1).saturating_mul(width);
+            let passed = end_ns.abs_diff(from_ns) as f64 / length;
+            for ((index, count, weight), dealt) in histogram.buckets().zip(&mut dealt) {
+                let before = passed * count as f64 - f64::from((index as u32).wrapping_mul(GOLDEN)) / 2f64.powi(32);
+                // Rounded up, which is a call where the processor is not known to have an instruction for it.
+                let whole = before as u64;
+                let up = whole + u64::from(before > whole as f64);
+                let to = if interval == last { count } else { up.clamp(dealt.0, count) };
+                if to > dealt.0 {
+                    let part = |weight| (u128::from(weight) * u128::from(to) / u128::from(count)) as u64;
+                    let weight_to = if is_weighted { part(weight) } else { 0 };
+                    parts.push((limits(index), to - dealt.0, weight_to - dealt.1));
+                    *dealt = (to, weight_to);
+                }
             }
-        }
-        parts.sort_unstable();
-        for (interval, index, count, weight) in parts {
-            let limits = (grid.lower(index).max(totals.min), grid.upper(index).min(totals.max));
-            self.histogram_at(interval, group).record_within(limits, count, weight);
+            if !parts.is_empty() {
+                let into = self.histogram_at(interval, group);
+                parts.drain(..).for_each(|(limits, count, weight)| into.record_within(limits, count, weight));
+            }
         }
     }
 

@@ -170,6 +170,13 @@ fn whole_events_are_dealt_to_the_intervals_of_a_row() {
     let series = builder.finish();
     let counts: Vec<_> = series.slices().keys().map(|&at| (at, series.at(at, None).totals().count)).collect();
     assert_eq!(counts, [(0, 6), (4, 1)]);
+    let mut builder =
+        SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), Interval::Fixed(MS as u64 * 1000));
+    let mut one = Histogram::new(Grid::FINE, false);
+    one.record(3_500_000_000, 0);
+    let histogram = &one.to_sparse();
+    builder.add_stretch(&Stretch { from_ns: 850 * MS, to_ns: 4500 * MS, usual_ns, group: &[], histogram });
+    assert_eq!(builder.finish().slices().keys().collect::<Vec<_>>(), [&4], "no interval without an event");
 }
 
 #[test]
