@@ -2,11 +2,12 @@
 
 use crate::clock::Epoch;
 use crate::engine::{Buffer, Requests};
-use crate::sample::{self, Call, FILLS};
+use crate::probe::check;
+use crate::rows::{self, Call};
 use crate::target::Target;
 use crate::uring::{self, Ring};
 use crate::worker::{Common, Fold, Message, Outbox, Places, Watched, Way, Worker};
-use crate::{Engine, Error, Place, Probe, Sample, cpu, settings};
+use crate::{Engine, Error, FILLS, Place, Probe, Sample, cpu, settings};
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, Unfinished, format_size_exact};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -247,7 +248,7 @@ impl Capture {
         let measured = &self.targets[target];
         let Common { probe, target, .. } = &*measured.common;
         let call = Call { name: measured.name, host: self.context.host.as_deref(), epoch: self.epoch.unix_ns };
-        sample::append(&mut self.batch, samples, probe, &target.place, &call);
+        rows::append(&mut self.batch, samples, probe, &target.place, &call);
         &self.batch
     }
 
@@ -336,23 +337,6 @@ fn fields(probes: &[Probe]) -> FieldSet {
 /// What stands behind the names of properties when there are several targets.
 fn suffix(several: bool, number: usize) -> String {
     if several { format!(" ({})", number + 1) } else { String::new() }
-}
-
-/// Settings that do not go together.
-pub(crate) fn check(probe: &Probe) -> Result<(), Error> {
-    let engine = probe.chosen_engine();
-    let wrong = if probe.threads == 0 || probe.depth == 0 {
-        "There must be at least one thread and a depth of one."
-    } else if probe.threads > 1024 || probe.depth > 4096 {
-        "There can be at most 1024 threads with 4096 requests in flight each."
-    } else if probe.depth > 1 && engine != Engine::Uring {
-        "More than one request in flight takes io_uring; leave --engine away, or use --threads."
-    } else if !(probe.pace.interval_ns.is_finite() && probe.pace.interval_ns >= 0.0) {
-        "The rate must be above zero."
-    } else {
-        return Ok(());
-    };
-    Err(Error::Settings(wrong.into()))
 }
 
 /// Lets workers prepare, and all begin at once.

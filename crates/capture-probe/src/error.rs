@@ -123,6 +123,9 @@ pub enum Error {
         /// What the kernel says.
         source: io::Error,
     },
+    /// There is no Linux below us.
+    #[error("Probing needs a Linux kernel; here latscope reads files (-r).")]
+    NotLinux,
     /// The engine is refused.
     #[error("{engine} cannot be used: {source}; take --engine pread.")]
     Engine {

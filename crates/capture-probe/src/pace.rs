@@ -34,6 +34,7 @@ impl Pace {
     }
 
     /// The share of thread `at` of `threads`, and when it begins: together they keep the pace, evenly.
+    #[cfg(any(target_os = "linux", test))]
     pub(crate) fn share(self, at: u32, threads: u32) -> Due {
         let mut due = Due::new(Pace { interval_ns: self.interval_ns * f64::from(threads), ..self });
         due.first_ns = self.interval_ns * f64::from(at);

@@ -1,6 +1,6 @@
 //! What a probe does to its target.
 
-use crate::Pace;
+use crate::{Error, Pace};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -218,4 +218,21 @@ impl Engine {
             Engine::Uring => "io_uring",
         }
     }
+}
+
+/// Settings that do not go together.
+pub(crate) fn check(probe: &Probe) -> Result<(), Error> {
+    let engine = probe.chosen_engine();
+    let wrong = if probe.threads == 0 || probe.depth == 0 {
+        "There must be at least one thread and a depth of one."
+    } else if probe.threads > 1024 || probe.depth > 4096 {
+        "There can be at most 1024 threads with 4096 requests in flight each."
+    } else if probe.depth > 1 && engine != Engine::Uring {
+        "More than one request in flight takes io_uring; leave --engine away, or use --threads."
+    } else if !(probe.pace.interval_ns.is_finite() && probe.pace.interval_ns >= 0.0) {
+        "The rate must be above zero."
+    } else {
+        return Ok(());
+    };
+    Err(Error::Settings(wrong.into()))
 }

@@ -1,8 +1,6 @@
-//! One timed request, and how it becomes an event.
+//! One timed request.
 
-use crate::{Place, Probe};
-use latscope_event::kernel::error_name;
-use latscope_event::{Batch, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64};
+use latscope_event::{Field, FieldSet};
 
 /// The fields of a probe's events.
 pub const FILLS: FieldSet = FieldSet::ALWAYS.with(&[
@@ -68,50 +66,5 @@ impl Sample {
     #[inline]
     pub fn error(&self) -> Option<i32> {
         (self.result < 0).then_some(-self.result)
-    }
-}
-
-/// What the events of a target have in common beside its probe.
-pub(crate) struct Call<'a> {
-    /// The call that reads or writes.
-    pub name: &'a str,
-    pub host: Option<&'a str>,
-    /// Unix time of the start, nanoseconds.
-    pub epoch: i64,
-}
-
-/// Appends samples of one target as events.
-pub(crate) fn append(batch: &mut Batch, samples: &[Sample], probe: &Probe, place: &Place, call: &Call<'_>) {
-    let [read, write] = [b"read", &b"write"[..]].map(|kind| batch.intern(Field::Kind, kind));
-    let name = batch.intern(Field::Name, call.name.as_bytes());
-    let path = batch.intern(Field::Path, probe.target.as_os_str().as_encoded_bytes());
-    let device = place.device_name().map(|device| batch.intern(Field::Device, device.as_bytes()));
-    let dev = place.dev.map(|(major, minor)| batch.intern(Field::Dev, format!("{major}:{minor}").as_bytes()));
-    let mut label =
-        |field: Field, text: Option<&str>| text.map_or(MISSING_CODE, |text| batch.intern(field, text.as_bytes()));
-    let (job, host) = (label(Field::Job, probe.job.as_deref()), label(Field::Host, call.host));
-    for sample in samples {
-        let start_ns = call.epoch + sample.intended_ns as i64;
-        batch.push_i64(Field::Time, start_ns);
-        batch.push_u64(Field::Latency, sample.latency_ns());
-        batch.push_code(Field::Kind, if sample.write { write } else { read });
-        batch.push_code(Field::Name, name);
-        batch.push_u64(Field::Size, probe.work.size);
-        batch.push_u64(Field::Offset, sample.offset);
-        batch.push_code(Field::Device, device.unwrap_or(MISSING_CODE));
-        batch.push_code(Field::Dev, dev.unwrap_or(MISSING_CODE));
-        batch.push_code(Field::Path, path);
-        batch.push_code(Field::Job, job);
-        batch.push_code(Field::Host, host);
-        batch.push_text(Field::Error, error_name(i64::from(sample.result)).map(str::as_bytes));
-        batch.push_i64(Field::Result, i64::from(sample.result));
-        let open = probe.pace.open;
-        batch.push_i64(Field::Intended, if open { start_ns } else { MISSING_I64 });
-        batch.push_u64(Field::Lag, if open { sample.lag_ns() } else { MISSING_U64 });
-        let waited = sample.cpu_wait_ns;
-        batch.push_u64(Field::CpuWait, if waited == Sample::UNKNOWN { MISSING_U64 } else { u64::from(waited) });
-        let place: Option<&[u8]> = sample.cached.map(|cached| if cached { &b"memory"[..] } else { b"device" });
-        batch.push_text(Field::Cache, place);
-        batch.end_row();
     }
 }

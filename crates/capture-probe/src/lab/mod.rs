@@ -9,7 +9,10 @@ mod presets;
 pub use file::LabError;
 pub use presets::PRESETS;
 
-use crate::capture::check;
+#[cfg(not(target_os = "linux"))]
+use crate::elsewhere::{Target, free_space};
+use crate::probe::check;
+#[cfg(target_os = "linux")]
 use crate::target::{Target, free_space};
 use crate::{AfterWrite, Cache, Engine, Error, OpenSync, Operation, Order, Pace, Probe, Work};
 use std::path::Path;

@@ -1,0 +1,125 @@
+//! Where there is no Linux below us: nothing can be probed, and that is said.
+
+use crate::{Error, Place, Probe, Sample};
+use latscope_event::{Batch, Context, FieldSet};
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+/// What takes the events of a probe.
+pub type Sink<'a> = dyn FnMut(&Context, &Batch) -> ControlFlow<()> + 'a;
+
+/// What takes the samples of a worker in the worker's own thread.
+pub type Fold = Box<dyn FnMut(&[Sample]) + Send>;
+
+/// A request that was made and is not done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outstanding {
+    /// Number of its target.
+    pub target: usize,
+    /// When it was made, nanoseconds since the start of the capture.
+    pub since_ns: u64,
+    /// How long that is ago.
+    pub age_ns: u64,
+}
+
+/// Probes that run; here there are none.
+pub struct Capture(Infallible);
+
+impl Capture {
+    /// Says that there is no Linux.
+    ///
+    /// # Errors
+    /// [`Error::NotLinux`], always.
+    pub fn start(_: Vec<Probe>) -> Result<Capture, Error> {
+        Err(Error::NotLinux)
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// [`Error::NotLinux`], always.
+    pub fn start_folding(_: Vec<Probe>, _: impl FnMut(usize) -> Fold) -> Result<Capture, Error> {
+        Err(Error::NotLinux)
+    }
+
+    /// What the user should know.
+    pub fn remarks(&self) -> &[String] {
+        match self.0 {}
+    }
+
+    /// What a target lies on.
+    pub fn place(&self, _: usize) -> &Place {
+        match self.0 {}
+    }
+
+    /// The call that makes the requests of a target.
+    pub fn call(&self, _: usize) -> &'static str {
+        match self.0 {}
+    }
+
+    /// Nanoseconds since the start.
+    pub fn elapsed_ns(&self) -> u64 {
+        match self.0 {}
+    }
+
+    /// Unix time of the start, nanoseconds.
+    pub fn start_unix_ns(&self) -> i64 {
+        match self.0 {}
+    }
+
+    /// No more requests are begun.
+    pub fn stop(&self) {
+        match self.0 {}
+    }
+
+    /// Waits until there are samples.
+    pub fn poll(&mut self, _: Duration, _: &mut dyn FnMut(usize, &[Sample])) -> bool {
+        match self.0 {}
+    }
+
+    /// The fields of its events.
+    pub fn fields(&self) -> FieldSet {
+        match self.0 {}
+    }
+
+    /// Samples of a target as events.
+    pub fn events(&mut self, _: usize, _: &[Sample]) -> &Batch {
+        match self.0 {}
+    }
+
+    /// The oldest request in flight of every worker.
+    pub fn outstanding(&self) -> Vec<Outstanding> {
+        match self.0 {}
+    }
+
+    /// Runs to the end.
+    pub fn run(self, _: &mut Sink<'_>) -> Context {
+        match self.0 {}
+    }
+
+    /// Stops.
+    pub fn finish(self, _: &mut dyn FnMut(usize, &[Sample])) -> Context {
+        match self.0 {}
+    }
+
+    /// What the trace says about itself by now.
+    pub fn account(&self) -> Context {
+        match self.0 {}
+    }
+}
+
+/// What an experiment would be tried on.
+pub(crate) struct Target;
+
+impl Target {
+    pub fn open(_: &Probe) -> Result<Target, Error> {
+        Err(Error::NotLinux)
+    }
+}
+
+/// Not known.
+pub(crate) fn free_space(_: &Path) -> Option<u64> {
+    None
+}
