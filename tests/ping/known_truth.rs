@@ -105,16 +105,18 @@ impl Stalled {
     }
 
     /// The latencies of a request every 10 ms that never waits for another to be made: one server, who answers one after
-    /// the other and begins nothing during a stall. How long it takes where it does not stall is what the server says of
-    /// itself and, as the median, what the way to it and back takes; so this knows nothing of how the probe keeps its pace.
+    /// the other and begins nothing during a stall. How long it takes where it does not stall is what it really took, which
+    /// is more than the server says of itself; so this knows nothing of how the probe keeps its pace.
     fn truth(&self) -> Vec<u64> {
         const PERIOD: u64 = 5_000_000_000;
         assert_eq!(self.log.len(), self.service_ns.len(), "the server saw other requests");
         let pairs = || self.log.iter().zip(&self.service_ns);
         assert!(pairs().all(|((came, answered), service)| answered - came <= *service), "faster than it can be");
-        let way: Vec<u64> = pairs().map(|((came, answered), service)| service - (answered - came)).collect();
-        let took: Vec<u64> = self.log.iter().map(|(came, answered)| answered - came).collect();
-        let service = quantile(&took, 0.5) + quantile(&way, 0.5);
+        // Without the stall, each as long as it was; what is held up takes what is usual after it.
+        let usual = quantile(&self.service_ns, 0.5);
+        let services: Vec<u64> = pairs()
+            .map(|((came, answered), &service)| if answered - came > 1_000_000 { usual } else { service })
+            .collect();
         // A stall ends a delay before the answer that it held up.
         let (_, held_up) = self.log.iter().find(|(came, answered)| answered - came > 1_000_000).expect("no stall");
         let end = held_up - 100_000;
@@ -125,7 +127,7 @@ impl Stalled {
             let begins = due.max(free);
             let into = shift(begins);
             let begins = if into >= PERIOD - 1_000_000_000 { begins + PERIOD - into } else { begins };
-            free = begins + service;
+            free = begins + services[number as usize % services.len()];
             latencies.push(free - due);
         }
         latencies
