@@ -72,7 +72,7 @@ impl CpuWait {
     fn total_ns(&self) -> Option<u64> {
         let mut text = [0; 96];
         let read = self.schedstat.as_ref()?.read_at(&mut text, 0).ok()?;
-        std::str::from_utf8(&text[..read]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+        std::str::from_utf8(text.get(..read)?).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
     }
 }
 
