@@ -57,6 +57,12 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let _ = fs::write(self.event("enable"), "0");
-        let _ = fs::remove_dir(&self.0);
+        // It is busy for a moment after events were switched off.
+        for _ in 0..40 {
+            if fs::remove_dir(&self.0).is_ok() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
     }
 }
