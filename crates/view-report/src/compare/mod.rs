@@ -201,7 +201,7 @@ impl Picture<'_> {
         self.heading(svg, area.x, y + 10.0, "Tail", "share of requests slower than this");
         let most = self.comparison.sides.iter().map(|side| side.count).max().unwrap_or(1) as f64;
         let plot = Plot { area, x: self.latencies(), y: Axis::log(0.5 / most, 1.0), inks: &self.page.inks };
-        plot.ground(svg, &ns, &share);
+        plot.ground(svg, &ns, &tail_share);
         for (at, curve) in curves.iter().enumerate() {
             // The last request has none slower than itself; the line ends at the one before it, and falls.
             let tail: Vec<(f64, f64)> =
@@ -328,4 +328,24 @@ fn together(sides: &[CompareSide<'_>], names: &[String]) -> Option<HistogramSeri
         }
     }
     Some(all)
+}
+
+/// A power of ten as a share, with as many digits as tell it from the next: `0.001 %`.
+fn tail_share(part: f64) -> String {
+    let share = 100.0 * part;
+    if share >= 0.01 {
+        return percent(share);
+    }
+    format!("{share:.*} %", (-share.log10() - 1e-9).ceil() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tail_share;
+
+    #[test]
+    fn every_tick_of_the_tail_is_another() {
+        let ticks = [1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6].map(tail_share);
+        assert_eq!(ticks, ["100 %", "10.0 %", "1.0 %", "0.10 %", "0.01 %", "0.001 %", "0.0001 %"]);
+    }
 }
