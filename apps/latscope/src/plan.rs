@@ -97,6 +97,20 @@ pub struct Folding {
 }
 
 impl Folding {
+    /// Counts latencies of all events together.
+    pub fn of_latencies(interval: Option<u64>) -> Folding {
+        Folding {
+            interval,
+            by: Vec::new(),
+            weight: Weight::Count,
+            quantity: Quantity::Latency,
+            min: None,
+            max: None,
+            share: false,
+            values_only: false,
+        }
+    }
+
     /// The interval, at most so many when it is chosen by the length of the trace.
     pub fn interval_or(&self, limit: u32) -> Interval {
         self.interval.map_or(Interval::Auto(limit), Interval::Fixed)
@@ -379,7 +393,6 @@ fn folding(typed: &args::Fold, input: &args::Input) -> Result<Folding, Failure> 
         return Err(Failure::Usage("--min must be smaller than --max.".into()));
     }
     Ok(Folding {
-        interval: interval(&typed.interval)?,
         by: fields("--by", &typed.by)?,
         weight: match typed.weight {
             args::Weight::Count => Weight::Count,
@@ -389,8 +402,7 @@ fn folding(typed: &args::Fold, input: &args::Input) -> Result<Folding, Failure> 
         quantity,
         min,
         max,
-        share: false,
-        values_only: false,
+        ..Folding::of_latencies(interval(&typed.interval)?)
     })
 }
 
@@ -450,16 +462,8 @@ fn summary(typed: args::Summary) -> Result<Summary, Failure> {
         [none] if none == "none" => Vec::new(),
         names => fields("--by", names)?,
     };
-    let folding = Folding {
-        interval: None,
-        by,
-        weight: Weight::Bytes,
-        quantity: quantity(typed.quantity),
-        min: None,
-        max: None,
-        share: false,
-        values_only: false,
-    };
+    let quantity = quantity(typed.quantity);
+    let folding = Folding { by, weight: Weight::Bytes, quantity, ..Folding::of_latencies(None) };
     Ok(Summary { folding, by_default, over_ns, sort: typed.sort, shape: shape(typed.table), output: typed.output })
 }
 
@@ -497,16 +501,7 @@ fn conversion(typed: args::Convert) -> Result<Conversion, Failure> {
             let message = "--series is written as Parquet or for HdrHistogram; end the name in .parquet or .hlog.";
             return Err(Failure::Usage(message.into()));
         }
-        Some(Folding {
-            interval: interval(&typed.interval)?,
-            by: fields("--by", &typed.by)?,
-            weight: Weight::Count,
-            quantity: Quantity::Latency,
-            min: None,
-            max: None,
-            share: false,
-            values_only: false,
-        })
+        Some(Folding { by: fields("--by", &typed.by)?, ..Folding::of_latencies(interval(&typed.interval)?) })
     } else if typed.interval.is_some() || !typed.by.is_empty() {
         return Err(Failure::Usage("-i and --by are for histograms: give --series, or write a .hlog.".into()));
     } else {

@@ -88,16 +88,7 @@ impl Gather {
 impl Subject {
     /// Reads a side from files.
     pub fn read(name: String, reading: &Reading) -> Result<Subject, Failure> {
-        let folding = Folding {
-            interval: None,
-            by: Vec::new(),
-            weight: Weight::Count,
-            quantity: Quantity::Latency,
-            min: None,
-            max: None,
-            share: false,
-            values_only: false,
-        };
+        let folding = Folding::of_latencies(None);
         let mut gather = Gather::new();
         if let Some((series, contexts)) = stored::read(reading, &folding, INTERVALS)? {
             return Ok(Subject { events: None, series, ..gather.finish(name, contexts) });

@@ -50,16 +50,7 @@ pub fn read(plan: &Plan, recorded: &Recorded) -> Result<Vec<Cell>, Failure> {
         let turn = same[0].0;
         let (mut rounds, mut contexts) = (Vec::new(), Vec::new());
         for (_, path) in same {
-            let folding = Folding {
-                interval: Some(width_ns),
-                by: Vec::new(),
-                weight: Weight::Count,
-                quantity: Quantity::Latency,
-                min: None,
-                max: None,
-                share: false,
-                values_only: false,
-            };
+            let folding = Folding::of_latencies(Some(width_ns));
             let (series, context) = read::series(&reading(vec![path.clone()]), &folding, u32::MAX)?;
             rounds.push(series);
             contexts.extend(context);
