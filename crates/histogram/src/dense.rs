@@ -115,30 +115,43 @@ impl Histogram {
         self.totals.max = self.totals.max.max(highest);
     }
 
-    /// As [`Histogram::record_within`], of many buckets of a grid as fine as this one or finer: index, limits, count, weight.
-    /// The counts together must not be more than 64 bits hold, as those of a [`Sparse`] never are.
-    #[inline]
-    pub fn record_buckets(&mut self, grid: Grid, buckets: impl Iterator<Item = (usize, (u64, u64), u64, u64)>) {
-        let same = grid == self.grid;
-        let mut totals = Totals::EMPTY;
-        for (index, (lowest, highest), count, weight) in buckets {
-            let index = if same { index } else { self.grid.fold(grid, index) };
-            if index >= self.counts.len() {
-                self.grow(index);
-            }
-            self.counts[index] = self.counts[index].saturating_add(count);
-            if let Some(weights) = &mut self.weights {
-                weights[index] = weights[index].saturating_add(weight);
-            }
-            let middle = lowest + (highest - lowest) / 2;
-            // So many counts of 64 bits add up to no more than 128 as long as they add up to 64 themselves.
-            totals.count = totals.count.saturating_add(count);
-            totals.sum = totals.sum.wrapping_add(u128::from(middle) * u128::from(count));
-            (totals.min, totals.max) = (totals.min.min(lowest), totals.max.max(highest));
+    /// Counts a part of another histogram: so many of each of its buckets from the one at `begin` in their order on. Limits are
+    /// those of buckets, where they are not those of the whole. A finer one is folded; its grid must not be coarser, and it
+    /// must have as many in all.
+    pub fn add_part(&mut self, other: &Sparse, begin: usize, counts: &[u64]) {
+        let Some(first) = counts.iter().position(|&count| count > 0) else { return };
+        let end = begin + counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
+        let (indices, counts) = (&other.indices()[begin + first..end], &counts[first..end - begin]);
+        match other.grid() {
+            // With a grid that is known beforehand, shifts are by constants.
+            Grid::FINE if self.grid == Grid::FINE => self.add_some(Grid::FINE, other.totals(), indices, counts),
+            grid => self.add_some(grid, other.totals(), indices, counts),
         }
-        self.totals.count = self.totals.count.saturating_add(totals.count);
-        self.totals.sum = self.totals.sum.saturating_add(totals.sum);
-        (self.totals.min, self.totals.max) = (self.totals.min.min(totals.min), self.totals.max.max(totals.max));
+    }
+
+    /// Counts buckets of a grid, of which the first and the last are not empty and lie within the limits of totals.
+    #[inline(always)]
+    fn add_some(&mut self, grid: Grid, within: &Totals, indices: &[u32], counts: &[u64]) {
+        let (Some(&first), Some(&last)) = (indices.first(), indices.last()) else { return };
+        let same = grid == self.grid;
+        let highest = self.grid.fold(grid, last as usize);
+        if highest >= self.counts.len() {
+            self.grow(highest);
+        }
+        for (&index, &count) in indices.iter().zip(counts) {
+            let into = if same { index as usize } else { self.grid.fold(grid, index as usize) };
+            self.counts[into] = self.counts[into].saturating_add(count);
+        }
+        // So many counts of 64 bits add up to no more than 128 as long as they add up to 64 themselves.
+        let (mut all, mut sum) = (0u64, 0u128);
+        for (&index, &count) in indices.iter().zip(counts) {
+            all = all.saturating_add(count);
+            sum = sum.wrapping_add(u128::from(grid.middle(index as usize)) * u128::from(count));
+        }
+        // Of the smallest and the largest value more may be known than their buckets.
+        let min = grid.lower(first as usize).max(within.min);
+        let max = grid.upper(last as usize).min(within.max);
+        self.totals = self.totals.merged(&Totals { count: all, sum, min, max });
     }
 
     /// Adds another histogram by scattering its buckets into this one. A finer one is folded;
@@ -156,7 +169,7 @@ impl Histogram {
         let same = other.grid() == self.grid;
         for (index, count, weight) in other.buckets() {
             let index = if same { index } else { self.grid.fold(other.grid(), index) };
-            self.counts[index] += count;
+            self.counts[index] = self.counts[index].saturating_add(count);
             if let Some(weights) = &mut self.weights {
                 weights[index] = weights[index].saturating_add(weight);
             }

@@ -8,6 +8,17 @@ pub struct Grid {
     power: u8,
 }
 
+/// Middles of the buckets of the fine grid, which hot loops ask for.
+static MIDDLES: [u64; Grid::FINE.len()] = {
+    let (mut middles, mut index) = ([0; Grid::FINE.len()], 0);
+    while index < middles.len() {
+        let (lower, upper) = (Grid::FINE.lower(index), Grid::FINE.upper(index));
+        middles[index] = lower + (upper - lower).div_ceil(2);
+        index += 1;
+    }
+    middles
+};
+
 impl Grid {
     /// The grid of latscope: 64 buckets to the octave, exact below 128, a bucket at most 1/64 of its lower edge wide.
     pub const FINE: Grid = Grid { power: 6 };
@@ -69,6 +80,19 @@ impl Grid {
         if index + 1 < self.len() { self.lower(index + 1) - 1 } else { u64::MAX }
     }
 
+    /// The value in the middle of a bucket; of two, the larger.
+    ///
+    /// # Panics
+    /// When the index is not below [`Grid::len`].
+    #[inline]
+    pub fn middle(self, index: usize) -> u64 {
+        if self == Grid::FINE {
+            return MIDDLES[index];
+        }
+        let (lower, upper) = (self.lower(index), self.upper(index));
+        lower + (upper - lower).div_ceil(2)
+    }
+
     /// The bucket of this (coarser) grid that holds a whole bucket of a finer grid.
     pub const fn fold(self, finer: Grid, index: usize) -> usize {
         self.index(finer.lower(index))
@@ -115,6 +139,8 @@ mod tests {
             prop_assert!(grid.lower(index) <= value && value <= grid.upper(index));
             let width = grid.upper(index) - grid.lower(index);
             prop_assert!(width <= grid.lower(index) >> power);
+            let middle = grid.middle(index);
+            prop_assert!((middle - grid.lower(index)).checked_sub(grid.upper(index) - middle).is_some_and(|more| more <= 1));
         }
 
         #[test]

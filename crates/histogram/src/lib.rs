@@ -40,8 +40,8 @@ impl Totals {
     #[must_use]
     pub fn merged(&self, other: &Totals) -> Totals {
         Totals {
-            count: self.count + other.count,
-            sum: self.sum + other.sum,
+            count: self.count.saturating_add(other.count),
+            sum: self.sum.saturating_add(other.sum),
             min: self.min.min(other.min),
             max: self.max.max(other.max),
         }

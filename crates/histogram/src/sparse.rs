@@ -73,15 +73,20 @@ impl Sparse {
         if indices.len() != counts.len() || weights.as_ref().is_some_and(|weights| weights.len() != counts.len()) {
             return Err(SparseError::Length);
         }
-        let mut next = 0;
-        for &index in &indices {
-            if index as usize >= grid.len() || index < next {
-                return Err(SparseError::Index(index));
-            }
-            next = index + 1;
+        let (mut next, mut sum, mut ascend, mut fit) = (0, 0u64, true, true);
+        for (&index, &count) in indices.iter().zip(&counts) {
+            ascend &= index >= next && (index as usize) < grid.len();
+            next = index.wrapping_add(1);
+            let (more, is_beyond) = sum.overflowing_add(count);
+            fit &= count > 0 && !is_beyond;
+            sum = more;
         }
-        let sum = counts.iter().try_fold(0u64, |sum, &count| sum.checked_add(count).filter(|_| count > 0));
-        if sum != Some(totals.count) {
+        if !ascend {
+            let wrong = (0..indices.len())
+                .find(|&at| indices[at] as usize >= grid.len() || at > 0 && indices[at] <= indices[at - 1]);
+            return Err(SparseError::Index(wrong.map_or(0, |at| indices[at])));
+        }
+        if !fit || sum != totals.count {
             return Err(SparseError::Count);
         }
         Ok(Sparse { grid, indices, counts, weights, totals })

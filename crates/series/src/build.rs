@@ -2,6 +2,7 @@
 
 use crate::group::Groups;
 use crate::share::{SHARES, Spanning};
+use crate::stretch::Rest;
 use crate::{Flow, HistogramSeries, Interval, Quantity, Slice, Weight};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -33,6 +34,8 @@ pub struct SeriesBuilder {
     earliest_ns: i64,
     /// Whether nobody asks for bytes and for requests in flight.
     values_only: bool,
+    /// Memory of [stretches](crate::Stretch).
+    pub(crate) rest: Rest,
 }
 
 struct Open {
@@ -68,6 +71,7 @@ impl SeriesBuilder {
             places: HashMap::new(),
             earliest_ns: i64::MIN,
             values_only: false,
+            rest: Rest::default(),
         }
     }
 

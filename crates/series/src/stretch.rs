@@ -4,7 +4,7 @@
 //! before the stretch on. Completions are taken as spread evenly over it.
 
 use crate::SeriesBuilder;
-use latscope_histogram::{Grid, Histogram, Sparse};
+use latscope_histogram::Sparse;
 
 /// What reaches back over more intervals than this is cut there: a damaged time must not cost forever.
 pub(crate) const REACH: i64 = 1 << 20;
@@ -24,7 +24,8 @@ pub struct Stretch<'a> {
     pub usual_ns: Option<u64>,
     /// Values of the group fields.
     pub group: &'a [String],
-    /// How many took how long; counts are in the units of the series ([`HistogramSeries::per_event`](crate::HistogramSeries::per_event)).
+    /// How many took how long; counts are in the units of the series ([`HistogramSeries::per_event`](crate::HistogramSeries::per_event)),
+    /// and there are no weights.
     pub histogram: &'a Sparse,
 }
 
@@ -67,30 +68,23 @@ impl SeriesBuilder {
             return self.histogram_at(last, group).add(histogram);
         }
         let length = to_ns.abs_diff(from_ns) as f64;
-        let (grid, totals, is_weighted) = (histogram.grid(), histogram.totals(), histogram.weights().is_some());
-        let limits = |index| (grid.lower(index).max(totals.min), grid.upper(index).min(totals.max));
-        // Of each bucket, what is dealt so far: count and weight.
-        let mut dealt = vec![(0, 0); histogram.indices().len()];
-        let mut parts = Vec::with_capacity(dealt.len());
+        // Of each bucket, what is dealt so far, and what now.
+        let mut dealt = vec![0; histogram.indices().len()];
+        let mut now = dealt.clone();
         for interval in first..=last {
             let end_ns = interval.saturating_add(1).saturating_mul(width);
             let passed = end_ns.abs_diff(from_ns) as f64 / length;
-            for ((index, count, weight), dealt) in histogram.buckets().zip(&mut dealt) {
-                let before = passed * count as f64 - f64::from((index as u32).wrapping_mul(GOLDEN)) / 2f64.powi(32);
+            for (at, (&index, &count)) in histogram.indices().iter().zip(histogram.counts()).enumerate() {
+                let before = passed * count as f64 - f64::from(index.wrapping_mul(GOLDEN)) / 2f64.powi(32);
                 // Rounded up, which is a call where the processor is not known to have an instruction for it.
                 let whole = before as u64;
                 let up = whole + u64::from(before > whole as f64);
-                let to = if interval == last { count } else { up.clamp(dealt.0, count) };
-                if to > dealt.0 {
-                    let part = |weight| (u128::from(weight) * u128::from(to) / u128::from(count)) as u64;
-                    let weight_to = if is_weighted { part(weight) } else { 0 };
-                    parts.push((limits(index), to - dealt.0, weight_to - dealt.1));
-                    *dealt = (to, weight_to);
-                }
+                let to = if interval == last { count } else { up.clamp(dealt[at], count) };
+                now[at] = to - dealt[at];
+                dealt[at] = to;
             }
-            if !parts.is_empty() {
-                let into = self.histogram_at(interval, group);
-                parts.drain(..).for_each(|(limits, count, weight)| into.record_within(limits, count, weight));
+            if now.iter().any(|&count| count > 0) {
+                self.histogram_at(interval, group).add_part(histogram, 0, &now);
             }
         }
     }
@@ -106,93 +100,77 @@ impl SeriesBuilder {
         if first == last {
             return self.histogram_at(last, group).add(histogram);
         }
-        let mut parts = Parts::new(histogram);
+        let mut rest = std::mem::take(&mut self.rest);
+        rest.begin_with(histogram);
         for interval in (first..=last).rev() {
-            if parts.is_empty() {
+            // The earliest interval takes whatever would lie before it.
+            if interval > first {
+                let distance = |ns: i64| ns.saturating_sub(interval.saturating_mul(width)) as f64;
+                rest.leave_before(distance(from_ns), distance(to_ns), histogram.counts());
+            } else {
+                rest.leave_nothing();
+            }
+            self.histogram_at(interval, group).add_part(histogram, rest.taken_from, &rest.taken);
+            if rest.is_empty() {
                 break;
             }
-            // The earliest interval takes whatever would lie before it.
-            let begin_ns = if interval == first { None } else { Some(interval.saturating_mul(width)) };
-            parts.take(begin_ns, from_ns, to_ns, self.histogram_at(interval, group));
         }
+        self.rest = rest;
     }
 }
 
 /// What is left of the buckets of a stretch, while it is taken away interval by interval, the last one first.
-struct Parts {
-    grid: Grid,
-    buckets: Vec<Part>,
+#[derive(Default)]
+pub(crate) struct Rest {
+    /// The middles of the buckets, in nanoseconds.
+    latencies: Vec<f64>,
+    left: Vec<u64>,
     /// Buckets before this one are used up: the shorter a latency, the less far it reaches back.
     begin: usize,
+    /// What was taken last, of the buckets from this one on.
+    taken: Vec<u64>,
+    taken_from: usize,
 }
 
-struct Part {
-    index: usize,
-    /// Count and weight of the whole, and what is left of them.
-    whole: (u64, u64),
-    left: (u64, u64),
-    limits: (u64, u64),
-    /// In the middle of the bucket.
-    latency: f64,
-}
-
-impl Parts {
-    fn new(histogram: &Sparse) -> Parts {
-        let grid = histogram.grid();
-        // With a grid that is known beforehand, shifts are by constants.
-        let buckets = match grid {
-            Grid::FINE => Parts::buckets(Grid::FINE, histogram),
-            grid => Parts::buckets(grid, histogram),
-        };
-        Parts { grid, buckets, begin: 0 }
-    }
-
-    #[inline(always)]
-    fn buckets(grid: Grid, histogram: &Sparse) -> Vec<Part> {
-        let (totals, is_weighted) = (histogram.totals(), histogram.weights().is_some());
-        let part = |(index, count, weight): (usize, u64, u64)| {
-            let (lower, upper) = (grid.lower(index), grid.upper(index));
-            let limits = (lower.max(totals.min), upper.min(totals.max));
-            let whole = (count, if is_weighted { weight } else { 0 });
-            let latency = float(lower) + (float(upper - lower) + 1.0) / 2.0;
-            Part { index, whole, left: whole, limits, latency }
-        };
-        histogram.buckets().map(part).collect()
+impl Rest {
+    fn begin_with(&mut self, histogram: &Sparse) {
+        // Where a bucket is one value, that stands for all up to the next.
+        let half = |index: u32| if index < 2 << histogram.grid().power() { 0.5 } else { 0.0 };
+        let latency = |&index: &u32| float(histogram.grid().middle(index as usize)) + half(index);
+        self.latencies.clear();
+        self.latencies.extend(histogram.indices().iter().map(latency));
+        self.left.clear();
+        self.left.extend(histogram.counts());
+        self.begin = 0;
     }
 
     fn is_empty(&self) -> bool {
-        self.begin >= self.buckets.len()
+        self.begin >= self.left.len()
     }
 
-    /// Moves what lies behind `begin_ns`, or everything, into a histogram.
-    fn take(&mut self, begin_ns: Option<i64>, from_ns: i64, to_ns: i64, into: &mut Histogram) {
-        let (buckets, begin) = (&mut self.buckets[self.begin..], &mut self.begin);
-        let Some(begin_ns) = begin_ns else {
-            *begin += buckets.len();
-            let all = buckets.iter().filter(|part| part.left.0 > 0);
-            return into.record_buckets(self.grid, all.map(|part| (part.index, part.limits, part.left.0, part.left.1)));
-        };
-        let distance = |ns: i64| ns.saturating_sub(begin_ns) as f64;
-        let (behind_from, behind_to) = (distance(from_ns), distance(to_ns));
-        let mut are_used_up = true;
-        let taken = buckets.iter_mut().filter_map(|part| {
-            let before = share_before(behind_from, behind_to, part.latency);
-            // What lies before the begin is counted from the whole, so that nothing is lost to rounding.
-            let rest = match before {
-                0.0 => (0, 0),
-                _ => {
-                    let (count, weight) = part.whole;
-                    let weight = if weight == 0 { 0 } else { share_of(weight, before).min(part.left.1) };
-                    (share_of(count, before).min(part.left.0), weight)
-                }
-            };
-            let (count, weight) = (part.left.0 - rest.0, part.left.1 - rest.1);
-            part.left = rest;
-            are_used_up &= rest.0 == 0;
-            *begin += usize::from(are_used_up);
-            (count > 0).then_some((part.index, part.limits, count, weight))
-        });
-        into.record_buckets(self.grid, taken);
+    /// Takes all.
+    fn leave_nothing(&mut self) {
+        self.taken_from = self.begin;
+        self.taken.clear();
+        self.taken.extend(self.left.drain(self.begin..));
+    }
+
+    /// Leaves what lies before a moment, which the begin and the end of the stretch are behind by so much (below zero: before
+    /// it), of the whole counts, so that nothing is lost to rounding.
+    fn leave_before(&mut self, behind_from: f64, behind_to: f64, whole: &[u64]) {
+        self.taken_from = self.begin;
+        self.taken.clear();
+        let mut from = self.begin;
+        for (longest, share) in shares_before(behind_from, behind_to) {
+            let to = from + self.latencies[from..].partition_point(|&latency| latency <= longest);
+            let buckets = self.left[from..to].iter_mut().zip(&whole[from..to]).zip(&self.latencies[from..to]);
+            self.taken.extend(buckets.map(|((left, &whole), &latency)| {
+                let rest = share_of(whole, share.of(latency)).min(*left);
+                std::mem::replace(left, rest) - rest
+            }));
+            from = to;
+        }
+        self.begin += self.left[self.begin..].iter().take_while(|&&left| left == 0).count();
     }
 }
 
@@ -212,25 +190,41 @@ fn share_of(whole: u64, share: f64) -> u64 {
     }
 }
 
-/// Which share of an event lies before a moment, when it took `latency` and completed anywhere between two moments,
-/// which lie by `behind_from` and `behind_to` behind that one (below zero: before it).
+/// A share that depends on the latency: a constant, a part in proportion to it, and one in proportion to its inverse.
+#[derive(Clone, Copy)]
+struct Share(f64, f64, f64);
+
+impl Share {
+    #[inline(always)]
+    fn of(self, latency: f64) -> f64 {
+        let straight = self.0 + self.1 * latency;
+        // Mostly there is no such part, and dividing takes time.
+        if self.2 == 0.0 { straight.clamp(0.0, 1.0) } else { (straight + self.2 / latency).clamp(0.0, 1.0) }
+    }
+}
+
+/// Which share of an event lies before a moment, when it completed anywhere between two moments, which lie by `from` and `to`
+/// behind that one (below zero: before it): for latencies up to a first limit, a second, and all longer ones.
 ///
 /// A completion `x` behind the moment leaves `(latency - x)/latency` before it, all when `x` is below zero, none beyond the
-/// latency. The mean of that over the stretch is one minus a difference of two integrals of the rest.
-#[inline(always)]
-fn share_before(behind_from: f64, behind_to: f64, latency: f64) -> f64 {
-    if behind_from >= latency {
-        return 0.0;
-    }
-    if behind_to <= behind_from {
-        return 1.0 - (behind_to / latency).clamp(0.0, 1.0);
-    }
-    let integral = |x: f64| match x {
-        _ if x <= 0.0 => 0.0,
-        _ if x < latency => x * x / (2.0 * latency),
-        _ => x - latency / 2.0,
+/// latency. The mean of that over the stretch is one minus a difference of two integrals of the rest, which are `x - latency/2`
+/// where `x` is beyond the latency, `x^2/(2 latency)` where it is not, and 0 below zero.
+fn shares_before(from: f64, to: f64) -> [(f64, Share); 3] {
+    const NONE: Share = Share(0.0, 0.0, 0.0);
+    const ALL: Share = Share(1.0, 0.0, 0.0);
+    let long = match from.max(0.0) {
+        _ if to <= 0.0 => ALL,
+        // Equal to the one below, but for the rounding of short stretches and for those of one moment.
+        from_or_0 if from >= 0.0 => Share(1.0, 0.0, -(from_or_0 + to) / 2.0),
+        _ => Share(1.0, 0.0, -to * to / (2.0 * (to - from))),
     };
-    (1.0 - (integral(behind_to) - integral(behind_from)) / (behind_to - behind_from)).clamp(0.0, 1.0)
+    let between = match (to - from, from.max(0.0)) {
+        (length, from_or_0) if length > 0.0 => {
+            Share(1.0 - to / length, 0.5 / length, from_or_0 * from_or_0 / (2.0 * length))
+        }
+        _ => NONE,
+    };
+    [(from, NONE), (to, between), (f64::INFINITY, long)]
 }
 
 #[cfg(test)]

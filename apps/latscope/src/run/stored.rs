@@ -296,14 +296,13 @@ impl Picker {
         let of = |list: &[u64]| kept.iter().map(|&at| list[at]).collect::<Vec<u64>>();
         let indices: Vec<u32> = kept.iter().map(|&at| row.histogram.indices()[at]).collect();
         let counts = of(row.histogram.counts());
-        let middle = |index: u32| grid.lower(index as usize) / 2 + grid.upper(index as usize).div_ceil(2);
         let whole = row.histogram.totals();
         let totals = Totals {
             count: counts.iter().sum(),
             sum: indices
                 .iter()
                 .zip(&counts)
-                .map(|(&index, &count)| u128::from(middle(index)) * u128::from(count))
+                .map(|(&index, &count)| u128::from(grid.middle(index as usize)) * u128::from(count))
                 .sum(),
             min: indices.first().map_or(u64::MAX, |&index| grid.lower(index as usize).max(whole.min)),
             max: indices.last().map_or(0, |&index| grid.upper(index as usize).min(whole.max)),

@@ -74,17 +74,26 @@ impl Bins {
         let mut buckets =
             Buckets { indices: Vec::with_capacity(counts.len()), counts: Vec::with_capacity(counts.len()) };
         let mut totals = Totals::EMPTY;
-        for &(at, count) in counts {
-            let bin = &self.bins[at as usize];
-            let count = count.checked_mul(self.per_event)?;
-            totals.count = totals.count.checked_add(count)?;
-            totals.sum += u128::from(bin.lower_ns + (bin.end_ns - bin.lower_ns) / 2) * u128::from(count);
-            if bin.first == bin.last {
-                buckets.push(bin.first, count);
-            } else {
-                deal(bin, self.grid, count, &mut self.dealt, &mut buckets);
+        let all = counts.iter().try_fold(0u64, |sum, &(_, count)| sum.checked_add(count))?;
+        // None is more than all of them.
+        totals.count = all.checked_mul(self.per_event)?;
+        if self.unit_ns == 1 && self.coarseness == 0 {
+            // The most usual bins are the buckets.
+            buckets.indices.extend(counts.iter().map(|&(at, _)| at));
+            buckets.counts.extend(counts.iter().map(|&(_, count)| count * self.per_event));
+        } else {
+            for &(at, count) in counts {
+                let bin = &self.bins[at as usize];
+                if bin.first == bin.last {
+                    buckets.push(bin.first, count * self.per_event);
+                } else {
+                    deal(bin, self.grid, count * self.per_event, &mut self.dealt, &mut buckets);
+                }
             }
         }
+        let middle = |bin: &Bin| bin.lower_ns + (bin.end_ns - bin.lower_ns) / 2;
+        let sum_of = |&(at, count): &(u32, u64)| u128::from(middle(&self.bins[at as usize])) * u128::from(count);
+        totals.sum = counts.iter().map(sum_of).sum::<u128>() * u128::from(self.per_event);
         let (Some(&first), Some(&last)) = (buckets.indices.first(), buckets.indices.last()) else {
             return Sparse::from_parts(self.grid, Vec::new(), Vec::new(), None, totals).ok();
         };

@@ -14,19 +14,13 @@ pub struct Row {
     pub counts: Counts,
 }
 
-/// Eight empty bins.
-const ZEROS: &[u8; 24] = b", 0, 0, 0, 0, 0, 0, 0, 0";
-const FIRST_ZEROS: u128 = u128::from_le_bytes(*b", 0, 0, 0, 0, 0,");
-const LAST_ZEROS: u64 = u64::from_le_bytes(*b" 0, 0, 0");
-/// 64 of them.
-static MANY_ZEROS: [u8; 192] = {
-    let (mut text, mut at) = ([0; 192], 0);
-    while at < text.len() {
-        text[at] = ZEROS[at % ZEROS.len()];
-        at += 1;
-    }
-    text
-};
+/// Eight empty bins, as three words.
+const ZEROS: [u64; 3] =
+    [u64::from_le_bytes(*b", 0, 0, "), u64::from_le_bytes(*b"0, 0, 0,"), u64::from_le_bytes(*b" 0, 0, 0")];
+/// The low nibbles of their digits, of which no two are at the same place of their words.
+const DIGITS: [u64; 3] = [0x0000_0f00_000f_0000, 0x000f_0000_0f00_000f, 0x0f00_000f_0000_0f00];
+/// So many empty bins are compared at once.
+const MANY: usize = 32;
 
 /// The row of a line (without its end) that must have `bins` counts, or as many as there are.
 pub fn row(line: &[u8], bins: Option<usize>) -> Result<(Row, usize), &'static str> {
@@ -46,18 +40,16 @@ pub fn row_in(line: &[u8], bins: Option<usize>, mut counts: Counts) -> Result<(R
     }
     let mut bin = 0;
     while at < line.len() {
-        if let Some(text) = line[at..].first_chunk::<24>() {
-            let mut zeros = leading_zeros(text);
-            // The last one may be the first digit of a number.
-            zeros -= usize::from(zeros > 0 && line.get(at + 3 * zeros).is_some_and(u8::is_ascii_digit));
-            (at, bin) = (at + 3 * zeros, bin + zeros);
-            if zeros == 8 {
-                let long = many_zeros(&line[at..]);
-                (at, bin) = (at + 3 * long, bin + long);
+        if let Some(digits) = eight_digits(&line[at..]) {
+            if digits > 0 {
+                push_digits(digits, bin, &mut counts);
             }
-            if zeros == 8 || at == line.len() {
-                continue;
+            (at, bin) = (at + 24, bin + 8);
+            if digits == 0 {
+                let zeros = many_zeros(&line[at..]);
+                (at, bin) = (at + 3 * zeros, bin + zeros);
             }
+            continue;
         }
         let count = next(line, &mut at)?;
         if count > 0 {
@@ -72,25 +64,49 @@ pub fn row_in(line: &[u8], bins: Option<usize>, mut counts: Counts) -> Result<(R
     }
 }
 
-/// How many empty bins, of eight, the text begins with.
+/// The counts of eight bins that the text begins with, when all have one digit: bin `b` in byte `(3 * b + 2) % 8`.
 #[inline(always)]
-fn leading_zeros(text: &[u8; 24]) -> usize {
-    let (Some(&first), Some(&last)) = (text.first_chunk::<16>(), text.last_chunk::<8>()) else { return 0 };
-    let first = (u128::from_le_bytes(first) ^ FIRST_ZEROS).trailing_zeros();
-    let last = (u64::from_le_bytes(last) ^ LAST_ZEROS).trailing_zeros();
-    // Without a branch, for it would be guessed wrong as often as not.
-    (first + last * u32::from(first == 128)) as usize / 24
+fn eight_digits(text: &[u8]) -> Option<u64> {
+    let words = text.first_chunk::<24>()?.as_chunks().0;
+    // The last digit may be the first one of a longer number.
+    if text.get(24).is_some_and(u8::is_ascii_digit) {
+        return None;
+    }
+    let (mut digits, mut others) = (0, 0);
+    for ((&word, zeros), mask) in words.iter().zip(ZEROS).zip(DIGITS) {
+        let word = u64::from_le_bytes(word) ^ zeros;
+        digits |= word & mask;
+        others |= word & !mask;
+    }
+    let above_nine = (digits + 0x0606_0606_0606_0606) & 0xf0f0_f0f0_f0f0_f0f0;
+    (others | above_nine == 0).then_some(digits)
+}
+
+/// Appends the bins of eight that are not empty, without a branch that would be guessed wrong as often as not.
+#[inline(always)]
+fn push_digits(digits: u64, bin: usize, counts: &mut Counts) {
+    let mut len = counts.len();
+    counts.extend_from_slice(&[(0, 0); 8]);
+    for at in 0..8 {
+        let count = digits >> (8 * ((3 * at + 2) % 8)) & 15;
+        counts[len] = ((bin + at) as u32, count);
+        len += usize::from(count > 0);
+    }
+    counts.truncate(len);
 }
 
 /// How many empty bins the text begins with, in steps of many: most of a row is a few long runs of them.
-#[inline]
+#[inline(always)]
 fn many_zeros(text: &[u8]) -> usize {
     let mut zeros = 0;
-    // The last one may be the first digit of a number.
-    while text[3 * zeros..].first_chunk() == Some(&MANY_ZEROS)
-        && !text.get(3 * zeros + MANY_ZEROS.len()).is_some_and(u8::is_ascii_digit)
-    {
-        zeros += MANY_ZEROS.len() / 3;
+    while let Some(many) = text[3 * zeros..].first_chunk::<{ 3 * MANY }>() {
+        let others = many.as_chunks().0.iter().zip(ZEROS.iter().cycle());
+        let others = others.fold(0, |others, (&word, zeros)| others | u64::from_le_bytes(word) ^ zeros);
+        // The last one may be the first digit of a number.
+        if others != 0 || text.get(3 * (zeros + MANY)).is_some_and(u8::is_ascii_digit) {
+            break;
+        }
+        zeros += MANY;
     }
     zeros
 }
@@ -160,6 +176,9 @@ mod tests {
             ("1, 0, 4096, 99999999999999999999", "a number that no 64 bits hold"),
             ("1, 0, 4096, 1, 2", "fewer columns than the rows before"),
             (&format!("1, 0, 4096{zeros}"), "more columns than the rows before"),
+            ("1, 0, 4096, 0, 0, 0, 0, 0, 0, 0, :, 0", "something that is no number"),
+            ("1, 0, 4096, 0, 0, 0, 0, 0; 0, 0, 0, 0", "something that is no number"),
+            ("1, 0, 4096, 0, 0, 0, 0,\u{b0} 0, 0, 0, 0, 0", "something that is no number"),
         ] {
             assert_eq!(row(line.as_bytes(), Some(4)), Err(why), "{line}");
         }
