@@ -16,7 +16,7 @@ use latscope_capture_bpf::{Sample, Source};
 use latscope_capture_file::{FioColumns, Format, TwoColumns};
 use latscope_event::{Field, FieldSet, FieldType, parse_duration, parse_size};
 use latscope_filter::Filter;
-use latscope_series::{Interval, Quantity, Weight};
+use latscope_series::{Counting, Interval, Quantity, Weight};
 use latscope_view_report::Theme;
 use std::path::{Path, PathBuf};
 
@@ -90,8 +90,8 @@ pub struct Folding {
     pub quantity: Quantity,
     pub min: Option<u64>,
     pub max: Option<u64>,
-    /// An event counts in every interval that it lasts, by share.
-    pub share: bool,
+    /// In how many intervals an event counts.
+    pub counting: Counting,
     /// Nobody asks for bytes and for requests in flight.
     pub values_only: bool,
 }
@@ -106,7 +106,7 @@ impl Folding {
             quantity: Quantity::Latency,
             min: None,
             max: None,
-            share: false,
+            counting: Counting::Whole,
             values_only: false,
         }
     }

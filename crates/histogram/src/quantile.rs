@@ -2,10 +2,10 @@
 
 use crate::{Grid, Totals};
 
-/// How a quantile is placed inside the bucket that holds its rank, which is the nearest rank, `ceil(q * count)`.
+/// How a quantile is placed inside the bucket that holds it: the first one up to which there are `q * count` values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rule {
-    /// Linear interpolation, as if the bucket's values lay evenly in it. Smooth over time; the error against the value of
+    /// Linear interpolation, as if the bucket's values lay evenly in it: the bucket is cut where `q * count` values are below. Smooth over time; the error against the value of
     /// nearest rank stays below the bucket's width, 1/64 of the value on the fine grid. At 0 it is the exact minimum, at 1
     /// the exact maximum, and it never leaves the range between them.
     #[default]
@@ -48,8 +48,8 @@ pub(crate) fn quantiles(
                 Rule::Interpolated if quantiles[at] <= 0.0 => totals.min,
                 Rule::Interpolated if quantiles[at] >= 1.0 => totals.max,
                 Rule::Interpolated => {
-                    let nth = (ranks[at] - before) as f64 - 0.5;
-                    let value = lower + (width as f64 * nth / count as f64).round() as u64;
+                    let below = (quantiles[at].max(0.0) * totals.count as f64 - before as f64).clamp(0.0, count as f64);
+                    let value = lower + (width as f64 * below / count as f64).round() as u64;
                     value.clamp(totals.min, totals.max)
                 }
             };

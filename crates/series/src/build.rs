@@ -1,9 +1,9 @@
 //! Folds batches into a series.
 
 use crate::group::Groups;
-use crate::share::{SHARES, Spanning};
+use crate::share::Spanning;
 use crate::stretch::Rest;
-use crate::{Flow, HistogramSeries, Interval, Quantity, Slice, Weight};
+use crate::{Counting, Flow, HistogramSeries, Interval, Quantity, Slice, Weight};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use latscope_event::{Batch, Field, FieldSet, MISSING_U64, Mask};
@@ -26,8 +26,6 @@ pub struct SeriesBuilder {
     current: Current,
     /// Events that lack the quantity.
     missing: u64,
-    /// Whether events are spread over the intervals that they last.
-    share: bool,
     /// Place in `open` by interval and group.
     places: HashMap<(i64, u32), u32>,
     /// Nothing was in flight before this.
@@ -67,7 +65,6 @@ impl SeriesBuilder {
             // An empty range, so that the first event opens its interval.
             current: Current { interval: 0, from_ns: 0, to_ns: 0, slots: Vec::new(), bytes: 0, in_flight_ns: 0 },
             missing: 0,
-            share: false,
             places: HashMap::new(),
             earliest_ns: i64::MIN,
             values_only: false,
@@ -82,12 +79,10 @@ impl SeriesBuilder {
         self
     }
 
-    /// Counts an event in every interval that it lasts, by the share of its time that lies there, instead of where it
-    /// completed. Counts are then in units of 1/[`SHARES`](crate::SHARES).
+    /// Counts events like this; without a word, [whole](Counting::Whole).
     #[must_use]
-    pub fn by_share(mut self) -> SeriesBuilder {
-        self.share = true;
-        self.series.per_event = SHARES;
+    pub fn counting(mut self, counting: Counting) -> SeriesBuilder {
+        self.series.counting = counting;
         self
     }
 
@@ -160,7 +155,7 @@ impl SeriesBuilder {
                 self.current.bytes = known.fold(self.current.bytes, |sum, &size| sum.saturating_add(size));
             }
             let slot = self.current_slot(0);
-            let sum = self.open[slot as usize].histogram.record_all(latencies, self.series.per_event);
+            let sum = self.open[slot as usize].histogram.record_all(latencies, self.series.per_event());
             self.current.in_flight_ns += sum;
             row += run;
         }
@@ -201,12 +196,12 @@ impl SeriesBuilder {
             Weight::Time => latency_ns.saturating_mul(count),
             Weight::Bytes => bytes,
         };
-        if self.share && start_ns < self.current.from_ns && latency_ns > 0 {
+        if self.is_by_share() && start_ns < self.current.from_ns && latency_ns > 0 {
             let event = Spanning { start_ns, end_ns, value, count, weight, group };
             return self.spread(&event, self.series.width_ns);
         }
         let slot = self.current_slot(group);
-        self.open[slot as usize].histogram.record_many(value, count.saturating_mul(self.series.per_event), weight);
+        self.open[slot as usize].histogram.record_many(value, count.saturating_mul(self.series.per_event()), weight);
     }
 
     /// Counts a value in any interval.
@@ -223,7 +218,11 @@ impl SeriesBuilder {
     }
 
     pub(crate) fn is_by_share(&self) -> bool {
-        self.share
+        self.series.counting == Counting::Shares
+    }
+
+    pub(crate) fn per_event(&self) -> u64 {
+        self.series.per_event()
     }
 
     pub(crate) fn group_of(&mut self, labels: &[String]) -> u32 {
@@ -266,7 +265,7 @@ impl SeriesBuilder {
     fn move_to(&mut self, start_ns: i64, end_ns: i64) {
         self.settle();
         if let Some(limit) = self.interval.limit() {
-            self.widen(if self.share { start_ns } else { end_ns }, end_ns, limit);
+            self.widen(if self.is_by_share() { start_ns } else { end_ns }, end_ns, limit);
         }
         let width = self.series.width_ns as i64;
         let interval = end_ns.div_euclid(width);

@@ -1,6 +1,7 @@
 //! The builder against a brute-force count.
 
 use super::*;
+use crate::SHARES;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -154,7 +155,7 @@ proptest! {
     #[test]
     fn shares_are_the_overlaps_and_add_up(events in events(), width in 1u64..400, chunk in 1usize..50) {
         let mut builder =
-            SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(width)).by_share();
+            SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(width)).counting(Counting::Shares);
         for part in events.chunks(chunk) {
             builder.add(&batch_of(part), None);
         }
@@ -186,7 +187,8 @@ proptest! {
 #[test]
 fn an_endless_event_costs_no_endless_time() {
     let event = Event { start: -2000, latency: u64::MAX >> 2, size: None, comm: None, pid: 0 };
-    let mut builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(1)).by_share();
+    let mut builder =
+        SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(1)).counting(Counting::Shares);
     builder.add(&batch_of(&[event]), None);
     assert_eq!(builder.finish().total(None).totals().count, SHARES);
 }
@@ -210,7 +212,7 @@ proptest! {
         let by = [&[][..], &[Field::Comm], &[Field::Comm, Field::Pid]][by];
         let new = || {
             let builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, by.to_vec(), interval);
-            if share { builder.by_share() } else { builder }
+            if share { builder.counting(Counting::Shares) } else { builder }
         };
         let (mut one, mut several) = (new(), (0..parts).map(|_| new()).collect::<Vec<_>>());
         for (number, part) in events.chunks(size).enumerate() {
@@ -247,7 +249,7 @@ fn values_only_leaves_out_what_nobody_asks_for_and_nothing_else() {
         let new = || {
             let builder =
                 SeriesBuilder::new(Quantity::Latency, Weight::Count, by.clone(), Interval::Fixed(1_000_000_000));
-            if share { builder.by_share() } else { builder }
+            if share { builder.counting(Counting::Shares) } else { builder }
         };
         let finished = |mut builder: SeriesBuilder| {
             builder.add(&batch, None);

@@ -5,7 +5,7 @@
 //! buckets that hold a percentile.
 
 use crate::group::Groups;
-use crate::{HistogramSeries, Quantity};
+use crate::{Counting, HistogramSeries, Quantity};
 use hashbrown::HashMap;
 use latscope_event::{Batch, Field, FieldSet, MISSING_U64, Mask};
 use latscope_histogram::{Grid, Histogram};
@@ -88,7 +88,7 @@ impl ExactBuilder {
         };
         ExactBuilder {
             quantity: series.quantity,
-            share: series.per_event > 1,
+            share: series.counting == Counting::Shares,
             earliest_ns: i64::MIN,
             groups: Groups::new(series.by.clone()),
             numbers: Vec::new(),

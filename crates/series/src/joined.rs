@@ -25,7 +25,7 @@ impl HistogramSeries {
     /// Such a series is for showing: it is not merged or widened any more.
     #[must_use]
     pub fn joined(mut self, events: f64) -> HistogramSeries {
-        let enough = (events * self.per_event as f64).ceil();
+        let enough = (events * self.per_event() as f64).ceil();
         let mut joined = BTreeMap::<i64, crate::Slice>::new();
         let Some((mut first, last)) = self.range() else { return self };
         let mut run: Option<crate::Slice> = None;
@@ -47,6 +47,11 @@ impl HistogramSeries {
     /// Length of an interval, which is that of all where none were joined.
     pub fn width_of(&self, interval: i64) -> u64 {
         self.width_ns.saturating_mul(self.lengths.get(&interval).copied().unwrap_or(1))
+    }
+
+    /// The interval that follows on one.
+    pub fn after(&self, interval: i64) -> i64 {
+        interval.saturating_add_unsigned(self.lengths.get(&interval).copied().unwrap_or(1))
     }
 
     pub(crate) fn is_joined(&self) -> bool {

@@ -20,6 +20,7 @@ mod share;
 mod stretch;
 mod support;
 mod threshold;
+mod watch;
 
 pub use build::SeriesBuilder;
 pub use exact::{Exact, ExactBuilder};
@@ -34,6 +35,7 @@ pub use share::SHARES;
 pub use stretch::Stretch;
 pub use support::Support;
 pub use threshold::Threshold;
+pub use watch::{Exceeded, Watch};
 
 use latscope_event::Field;
 use latscope_histogram::{Grid, Histogram, Sparse, Totals};
@@ -112,6 +114,25 @@ impl Weight {
     }
 }
 
+/// In how many intervals an event counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Counting {
+    /// Whole, in the one in which it completed.
+    #[default]
+    Whole,
+    /// In the one in which it completed; of events of which only the stretch of time is known, a part in each that it touches.
+    Parts,
+    /// In every one that it lasts, by the share of its time that lies there.
+    Shares,
+}
+
+impl Counting {
+    /// The count that one event adds up to: 1, or [`SHARES`] where it may be divided.
+    pub fn per_event(self) -> u64 {
+        if self == Counting::Whole { 1 } else { SHARES }
+    }
+}
+
 /// One interval of a series.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Slice {
@@ -135,8 +156,7 @@ pub struct HistogramSeries {
     groups: Vec<Vec<String>>,
     slices: BTreeMap<i64, Slice>,
     flow: Flow,
-    /// The count that one event adds up to.
-    per_event: u64,
+    counting: Counting,
     /// Of how many intervals an interval was joined, where it was.
     lengths: BTreeMap<i64, u64>,
 }
@@ -149,7 +169,7 @@ impl HistogramSeries {
     pub fn new(quantity: Quantity, weight: Weight, by: Vec<Field>, width_ns: u64) -> HistogramSeries {
         let grid = quantity.grid();
         let (groups, slices) = (Vec::new(), BTreeMap::new());
-        let (flow, per_event) = (Flow::default(), 1);
+        let (flow, counting) = (Flow::default(), Counting::Whole);
         HistogramSeries {
             quantity,
             weight,
@@ -159,7 +179,7 @@ impl HistogramSeries {
             groups,
             slices,
             flow,
-            per_event,
+            counting,
             lengths: BTreeMap::new(),
         }
     }
@@ -169,9 +189,14 @@ impl HistogramSeries {
         self.width_ns
     }
 
-    /// The count that one event adds up to: 1, or [`SHARES`] in a series by share.
+    /// In how many intervals an event counts.
+    pub fn counting(&self) -> Counting {
+        self.counting
+    }
+
+    /// The count that one event adds up to; see [`Counting::per_event`].
     pub fn per_event(&self) -> u64 {
-        self.per_event
+        self.counting.per_event()
     }
 
     /// The grid of all histograms.

@@ -23,7 +23,7 @@ impl HistogramSeries {
     /// # Errors
     /// When quantity, weight or group fields differ, or the widths do not divide each other.
     pub fn merge(&mut self, other: &HistogramSeries) -> Result<(), MergeError> {
-        if (self.quantity, self.weight, self.per_event) != (other.quantity, other.weight, other.per_event) {
+        if (self.quantity, self.weight, self.counting) != (other.quantity, other.weight, other.counting) {
             return Err(MergeError::Kind);
         }
         if self.is_joined() || other.is_joined() {

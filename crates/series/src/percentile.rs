@@ -19,9 +19,9 @@ pub struct AskedPercentiles {
 pub struct ToldPercentiles {
     /// Events; in a series by share not a whole number.
     pub count: f64,
-    /// Of the exact values.
+    /// Of the exact values; 0 without events.
     pub mean: f64,
-    /// The exact maximum.
+    /// The exact maximum; 0 without events.
     pub max: u64,
     /// In the order in which they were asked for; `None` where fewer events lie beyond the percentile than one, so that it
     /// would be a guess.
@@ -46,11 +46,13 @@ impl AskedPercentiles {
         let values: Vec<f64> = match self.exact.as_ref().and_then(|exact| exact.at(interval, group)) {
             Some(values) => values.iter().map(|value| (value * 10.0).round() / 10.0).collect(),
             None => {
-                let values = sparse.quantiles(&self.quantiles, self.rule).unwrap_or_default();
+                let values =
+                    sparse.quantiles(&self.quantiles, self.rule).unwrap_or_else(|| vec![0; self.quantiles.len()]);
                 values.into_iter().map(|value| value as f64).collect()
             }
         };
         let told = |(value, &quantile)| match Support::of(quantile, count) {
+            _ if totals.count == 0 => None,
             Support::None => None,
             support => Some(ToldPercentile { value, doubtful: support == Support::Few }),
         };

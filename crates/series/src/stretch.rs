@@ -47,8 +47,7 @@ impl SeriesBuilder {
         let spread = if self.is_by_share() { SeriesBuilder::spread_evenly } else { SeriesBuilder::deal_evenly };
         let long = |usual_ns: &u64| to_ns.abs_diff(from_ns) > usual_ns.saturating_add(usual_ns / 2);
         if let Some(usual_ns) = stretch.usual_ns.filter(long) {
-            let one = if self.is_by_share() { crate::SHARES } else { 1 };
-            let (others, slowest) = stretch.histogram.split_largest(one);
+            let (others, slowest) = stretch.histogram.split_largest(self.per_event());
             spread(self, (from_ns, from_ns.saturating_add_unsigned(usual_ns)), group, &others);
             return spread(self, (to_ns, to_ns), group, &slowest);
         }

@@ -82,8 +82,10 @@ impl Threshold {
         bounds.map(|bound| (bound.to_string(), bound.value as u64)).collect()
     }
 
-    /// Whether one histogram fulfils it. A percentile beyond which lies less than one event is not known, and fulfils
-    /// nothing. `per_event` is what one event counts (see [`HistogramSeries::per_event`](crate::HistogramSeries::per_event)).
+    /// Whether one histogram fulfils it, to the letter: the 99th percentile is above a bound when more than one in a hundred
+    /// events are, however few there are; otherwise nobody would hear of a stall, in which there are few. Without an event
+    /// only the count and the rate are known. `per_event` is what one event counts (see
+    /// [`HistogramSeries::per_event`](crate::HistogramSeries::per_event)).
     pub fn holds(&self, histogram: &Sparse, per_event: u64, width_ns: u64) -> bool {
         let count = histogram.totals().count as f64 / per_event.max(1) as f64;
         let value = |metric: Metric| -> Option<f64> {
@@ -95,7 +97,6 @@ impl Threshold {
                 Metric::Mean => totals.mean(),
                 Metric::Min => Some(totals.min as f64),
                 Metric::Max => Some(totals.max as f64),
-                Metric::Quantile(quantile) if (1.0 - quantile) * count < 0.999 && quantile > 0.5 => None,
                 Metric::Quantile(quantile) => {
                     histogram.quantiles(&[quantile], Rule::Interpolated).map(|values| values[0] as f64)
                 }
@@ -205,13 +206,14 @@ mod tests {
             ("mean < 501ms and min <= 1ms", true),
             ("count >= 1000", true),
             ("rate > 1k", false),
-            // One in a thousand lies beyond it, one in ten thousand does not.
-            ("p99.9 > 0ns", true),
-            ("p99.99 > 0ns", false),
+            ("p99.9 > 1s", false),
+            // One of a thousand is more than one in ten thousand.
+            ("p99.99 > 995ms", true),
         ] {
             assert_eq!(holds(text, &values), expected, "{text}");
         }
-        assert!(!holds("mean < 1s", &[]) && holds("count < 1", &[]));
+        assert!(!holds("mean < 1s", &[]) && !holds("p99 < 1s", &[]) && holds("count < 1", &[]));
+        assert!(holds("p99 > 3s", &[3_600_000_000]), "a stall has few events");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::table::csv_line;
 use crate::{Align, Color, Line, Table};
 use latscope_event::{Field, format_count, format_duration, format_rate, format_size, format_wall};
-use latscope_histogram::{Rule, Sparse};
+use latscope_histogram::{Histogram, Rule, Sparse};
 use latscope_series::{AskedPercentiles, Exact, HistogramSeries, Quantity, ToldPercentile, ToldPercentiles};
 
 /// How percentiles are found and shown.
@@ -27,6 +27,8 @@ const TRUSTED: f64 = 10.0;
 /// The group of a line over all groups.
 const ALL: &str = "all";
 const GREY: Color = Color::Indexed(8);
+/// A longer gap between two intervals has no lines: something is wrong with the times, and nobody reads so many.
+const LONGEST_GAP: i64 = 100_000;
 
 /// Prints percentiles of one series after the other, which may be parts of one that goes on.
 #[derive(Clone, Debug)]
@@ -40,6 +42,8 @@ pub struct Percentiles {
     /// What to add to a time for the time of day; without it times count from the first interval.
     to_unix_ns: Option<i64>,
     zero_ns: Option<i64>,
+    /// The interval behind the last one.
+    next: Option<i64>,
     table: Table,
     begun: bool,
 }
@@ -72,8 +76,9 @@ impl Percentiles {
         titles.extend(names.iter().map(|title| (title.clone(), Align::Right)));
         titles.push(("max".into(), Align::Right));
         let asked = AskedPercentiles { quantiles, ..AskedPercentiles::default() };
-        let (zero_ns, table, options) = (None, Table::new(titles), PercentileOptions::default());
-        Percentiles { asked, names, by: by.to_vec(), quantity, options, to_unix_ns, zero_ns, table, begun: false }
+        let (zero_ns, next, options) = (None, None, PercentileOptions::default());
+        let table = Table::new(titles);
+        Percentiles { asked, names, by: by.to_vec(), quantity, options, to_unix_ns, zero_ns, next, table, begun: false }
     }
 
     /// Finds and shows them like this.
@@ -83,9 +88,20 @@ impl Percentiles {
         Percentiles { asked, options, ..self }
     }
 
-    fn rows(&self, series: &HistogramSeries) -> Vec<Row> {
+    /// Those of the groups that have events in an interval, and, where everything together has a line, those of intervals in
+    /// which nothing happened.
+    fn rows(&mut self, series: &HistogramSeries) -> Vec<Row> {
         let mut rows = Vec::new();
+        let nothing = Histogram::new(series.grid(), false).to_sparse();
+        let has_all = self.by.is_empty() || self.options.all;
+        let all = || (vec![ALL.to_string(); self.by.len()], None);
+        let mut next = self.next;
         for (&interval, slice) in series.slices() {
+            let gap = next.unwrap_or(interval)..interval;
+            if has_all && gap.end.saturating_sub(gap.start) <= LONGEST_GAP {
+                rows.extend(gap.map(|interval| self.row(series, interval, all(), &nothing)));
+            }
+            next = Some(series.after(interval));
             let mut groups: Vec<_> = slice
                 .groups
                 .iter()
@@ -98,10 +114,10 @@ impl Percentiles {
                     .map(|(group, number, sparse)| self.row(series, interval, (group.clone(), Some(number)), sparse)),
             );
             if self.options.all && !self.by.is_empty() {
-                let group = (vec![ALL.to_string(); self.by.len()], None);
-                rows.push(self.row(series, interval, group, &series.at(interval, None).to_sparse()));
+                rows.push(self.row(series, interval, all(), &series.at(interval, None).to_sparse()));
             }
         }
+        self.next = next;
         rows
     }
 
@@ -139,11 +155,12 @@ impl Percentiles {
             };
             texts.push(if row.incomplete { format!("{count}+") } else { count });
             texts.push(format_rate(told.count * 1e9 / row.width_ns as f64));
-            texts.push(value(told.mean.round() as u64));
+            let known = |number: u64| if told.count > 0.0 { value(number) } else { "-".into() };
+            texts.push(known(told.mean.round() as u64));
             let first = texts.len();
             let text = |told: &Option<ToldPercentile>| told.map_or("-".into(), |told| value(told.value.round() as u64));
             texts.extend(told.values.iter().map(text));
-            texts.push(value(told.max));
+            texts.push(known(told.max));
             let doubtful = |&at: &usize| told.values[at].is_some_and(|told| told.doubtful);
             let grey = (0..told.values.len()).filter(doubtful).map(|at| first + at);
             let grey: Vec<usize> = if self.options.color { grey.collect() } else { Vec::new() };
@@ -163,56 +180,61 @@ impl Percentiles {
         }
     }
 
-    /// Names and numbers in base units.
-    fn numbers(&self, row: &Row) -> Vec<(String, String)> {
+    /// The names of the numbers in base units.
+    fn keys(&self) -> Vec<String> {
         let unit = if self.quantity.is_bytes() { "bytes" } else { "ns" };
+        let mut keys = ["time_ns", "width_ns", "count", "rate_per_s"].map(str::to_string).to_vec();
+        keys.push(format!("mean_{unit}"));
+        keys.extend(self.names.iter().map(|name| format!("{}_{unit}", name.replace('.', "_"))));
+        keys.extend([format!("max_{unit}"), "trusted_p".into(), "incomplete".into()]);
+        keys
+    }
+
+    /// The numbers in base units, empty where there is none.
+    fn numbers(row: &Row) -> Vec<String> {
         let told = &row.told;
+        let known = |number: String| if told.count > 0.0 { number } else { String::new() };
         let mut numbers = vec![
-            ("time_ns".into(), row.time_ns.to_string()),
-            ("width_ns".into(), row.width_ns.to_string()),
-            ("count".into(), told.count.to_string()),
-            ("rate_per_s".into(), (told.count * 1e9 / row.width_ns as f64).to_string()),
-            (format!("mean_{unit}"), told.mean.to_string()),
+            row.time_ns.to_string(),
+            row.width_ns.to_string(),
+            told.count.to_string(),
+            (told.count * 1e9 / row.width_ns as f64).to_string(),
+            known(told.mean.to_string()),
         ];
-        for (title, value) in self.names.iter().zip(&told.values) {
-            numbers.push((
-                format!("{}_{unit}", title.replace('.', "_")),
-                value.map_or(String::new(), |told| told.value.to_string()),
-            ));
-        }
-        numbers.push((format!("max_{unit}"), told.max.to_string()));
-        numbers.push(("trusted_p".into(), ((row.trusted() * 1e4).floor() / 1e4).to_string()));
-        numbers.push(("incomplete".into(), row.incomplete.to_string()));
+        numbers.extend(told.values.iter().map(|value| value.map_or(String::new(), |told| told.value.to_string())));
+        numbers.push(known(told.max.to_string()));
+        numbers.push(((row.trusted() * 1e4).floor() / 1e4).to_string());
+        numbers.push(row.incomplete.to_string());
         numbers
     }
 
     /// CSV in base units, with a heading before the first line; a percentile that too few events tell is empty.
     pub fn csv(&mut self, series: &HistogramSeries) -> String {
         let mut text = String::new();
+        if !std::mem::replace(&mut self.begun, true) {
+            let keys = self.keys();
+            text += &csv_line(self.by.iter().map(|field| field.name()).chain(keys.iter().map(String::as_str)));
+        }
         for row in self.rows(series) {
-            let numbers = self.numbers(&row);
-            if !std::mem::replace(&mut self.begun, true) {
-                let names = self.by.iter().map(|field| field.name());
-                text += &csv_line(names.chain(numbers.iter().map(|(key, _)| key.as_str())));
-            }
-            text +=
-                &csv_line(row.group.iter().map(String::as_str).chain(numbers.iter().map(|(_, value)| value.as_str())));
+            let numbers = Percentiles::numbers(&row);
+            text += &csv_line(row.group.iter().chain(&numbers).map(String::as_str));
         }
         text
     }
 
     /// A JSON object per line, keys as in CSV; null for a percentile that too few events tell.
-    pub fn json_lines(&self, series: &HistogramSeries) -> String {
+    pub fn json_lines(&mut self, series: &HistogramSeries) -> String {
+        let (rows, keys) = (self.rows(series), self.keys());
         let object = |row: &Row| {
             let texts = self.by.iter().zip(&row.group);
             let texts =
                 texts.map(|(field, value)| format!("\"{}\":{}", field.name(), crate::summary::json_text(value)));
-            let numbers = self.numbers(row).into_iter();
+            let numbers = keys.iter().zip(Percentiles::numbers(row));
             let numbers =
                 numbers.map(|(key, value)| format!("\"{key}\":{}", if value.is_empty() { "null" } else { &value }));
             format!("{{{}}}\n", texts.chain(numbers).collect::<Vec<_>>().join(","))
         };
-        self.rows(series).iter().map(object).collect()
+        rows.iter().map(object).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use super::{AUTO, Folding, Shape, folding, is_svg, shape, theme};
 use crate::Failure;
 use crate::args;
 use latscope_histogram::Rule;
-use latscope_series::{Quantity, Threshold};
+use latscope_series::{Counting, Quantity, Threshold};
 use latscope_view_report::PercentilesOptions;
 use std::path::PathBuf;
 
@@ -34,8 +34,12 @@ pub struct Percentiles {
 /// Plans `percentiles`.
 pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     let mut folding = folding(&typed.fold, &typed.input)?;
-    // Live, an interval that has passed must not change any more.
-    folding.share = !typed.no_weight && !typed.input.read.is_empty() && folding.quantity == Quantity::Latency;
+    folding.counting = match typed.no_weight || folding.quantity != Quantity::Latency {
+        // Live, an interval that has passed must not change any more.
+        _ if typed.input.read.is_empty() => Counting::Whole,
+        true => Counting::Parts,
+        false => Counting::Shares,
+    };
     folding.values_only = true;
     let percentiles = percentile_list("--p", &typed.percentiles)?;
     let fail_if = typed.fail_if.as_deref().map(Threshold::parse).transpose();

@@ -4,10 +4,11 @@ use super::{live, output, read, stored};
 use crate::Failure;
 use crate::plan::{Live, Percentiles as Plan, Reading, Shape};
 use latscope_event::Context;
-use latscope_series::{Exact, ExactBuilder, HistogramSeries, Interval, SeriesBuilder, events_for};
+use latscope_series::{
+    Counting, Exact, ExactBuilder, Exceeded, HistogramSeries, Interval, SeriesBuilder, Watch, events_for,
+};
 use latscope_view_report::{PercentilesChart, PercentilesOptions};
 use latscope_view_term::{PercentileOptions, Percentiles};
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -43,7 +44,7 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         None => table(reading, plan, series, &contexts)?,
         Some(options) => draw(reading, plan, &series, (&contexts, options))?,
     };
-    printer.verdict()
+    printer.verdict(reading)
 }
 
 /// Prints the lines of a whole series.
@@ -60,7 +61,7 @@ fn table<'a>(
     let all = Context::merged(contexts);
     let options = PercentileOptions {
         exact: if plan.exact { Some(exact(reading, &series, &quantiles, plan.all)?) } else { None },
-        complete_until_ns: all.span_ns.filter(|_| plan.folding.share).map(|(_, to_ns)| {
+        complete_until_ns: all.span_ns.filter(|_| plan.folding.counting == Counting::Shares).map(|(_, to_ns)| {
             // What took longest may have company that never came back before the end.
             to_ns.saturating_sub_unsigned(series.total(None).totals().max)
         }),
@@ -68,6 +69,9 @@ fn table<'a>(
     };
     let mut printer = Printer::new(plan, all.clock.to_unix_ns, options)?;
     printer.print(&series)?;
+    if series.slices().is_empty() {
+        eprintln!("latscope: There is no event to show.");
+    }
     read::say_notes(contexts);
     Ok(printer)
 }
@@ -162,7 +166,7 @@ fn stream(reading: &Reading, capture: &Live, plan: &Plan) -> Result<(), Failure>
             }
         }
         read::say_notes(&[counting.context()]);
-        return printer.verdict();
+        return printer.verdict(reading);
     }
     let folding = &plan.folding;
     let mut builder =
@@ -180,16 +184,13 @@ fn stream(reading: &Reading, capture: &Live, plan: &Plan) -> Result<(), Failure>
     })?;
     printer.print(&builder.finish())?;
     read::say_notes(&contexts);
-    printer.verdict()
+    printer.verdict(reading)
 }
 
 struct Printer<'a> {
     plan: &'a Plan,
     table: Percentiles,
-    /// By group: the interval behind the last one in which the threshold held, and how many in a row did.
-    runs: BTreeMap<Vec<String>, (i64, u32)>,
-    /// Group and start of the interval in which it had held long enough for the first time.
-    exceeded: Option<(Vec<String>, i64)>,
+    watch: Option<Watch>,
     out: Box<dyn Write + Send>,
 }
 
@@ -197,33 +198,30 @@ impl Printer<'_> {
     fn new(plan: &Plan, to_unix_ns: Option<i64>, options: PercentileOptions) -> Result<Printer<'_>, Failure> {
         let folding = &plan.folding;
         let table = Percentiles::new(&plan.percentiles, &folding.by, folding.quantity, to_unix_ns).with(options);
-        Ok(Printer { plan, table, runs: BTreeMap::new(), exceeded: None, out: output::open(plan.output.as_deref())? })
+        let watch = plan.fail_if.clone().map(Watch::new);
+        Ok(Printer { plan, table, watch, out: output::open(plan.output.as_deref())? })
     }
 
     fn watch(&mut self, series: &HistogramSeries) {
-        let Some(threshold) = &self.plan.fail_if else { return };
-        for (&interval, slice) in series.slices() {
-            for (group, histogram) in &slice.groups {
-                if !threshold.holds(histogram, series.per_event(), series.width_of(interval)) {
-                    continue;
-                }
-                let group = &series.groups()[*group as usize];
-                let (next, run) = self.runs.entry(group.clone()).or_insert((interval, 0));
-                *run = if *next == interval { *run + 1 } else { 1 };
-                *next = interval.saturating_add_unsigned(series.width_of(interval) / series.width_ns());
-                if *run >= threshold.intervals() && self.exceeded.is_none() {
-                    self.exceeded = Some((group.clone(), series.start_ns(interval)));
-                }
-            }
-        }
+        self.watch.iter_mut().for_each(|watch| watch.see(series));
     }
 
-    /// Fails if the threshold was exceeded.
-    fn verdict(self) -> Result<(), Failure> {
-        let (Some(threshold), Some((group, time_ns))) = (&self.plan.fail_if, self.exceeded) else { return Ok(()) };
+    /// Fails if the threshold was exceeded, or if there was nothing to hold it against.
+    fn verdict(self, reading: &Reading) -> Result<(), Failure> {
+        let Some(watch) = &self.watch else { return Ok(()) };
+        let Some(Exceeded { group, start_ns, events }) = watch.exceeded() else {
+            // Live, a device may well be idle.
+            return match watch.is_blind() && reading.live.is_none() {
+                true => Err(Failure::Input("There is no event, so --fail-if has nothing to look at.".into())),
+                false => Ok(()),
+            };
+        };
         let of = if group.is_empty() { String::new() } else { format!(" of {}", group.join(" ")) };
-        let at = self.table.label(time_ns, 1_000_000);
-        Err(Failure::Exceeded(format!("{threshold}: so it was{of} at {at}.")))
+        let at = self.table.label(*start_ns, 1_000_000);
+        let events =
+            if *events < 10.0 { format!("{}", (events * 100.0).round() / 100.0) } else { format!("{events:.0}") };
+        let events = if events == "1" { "1 event".into() } else { format!("{events} events") };
+        Err(Failure::Exceeded(format!("{}: so it was{of} at {at}, with {events}.", watch.threshold())))
     }
 
     fn print(&mut self, series: &HistogramSeries) -> Result<(), Failure> {

@@ -188,8 +188,8 @@ pub fn series_to_plot(
     let interval = folding.interval_or(limit);
     let new_builder = || {
         let builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
-        let builder = if folding.values_only { builder.values_only() } else { builder };
-        if folding.share { builder.by_share() } else { builder }
+        let builder = builder.counting(folding.counting);
+        if folding.values_only { builder.values_only() } else { builder }
     };
     let (builder, contexts) = match &reading.live {
         Some(_) => {

@@ -11,7 +11,7 @@ use latscope_capture_file::{Format, SeriesHeader, SeriesReader, SeriesRow, forma
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_filter::Filter;
 use latscope_histogram::{Sparse, Totals};
-use latscope_series::{HistogramSeries, Interval, SHARES, SeriesBuilder, Stretch, next_wider};
+use latscope_series::{HistogramSeries, Interval, SeriesBuilder, Stretch, next_wider};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ impl Stored<'_> {
     fn open(&self, at: usize) -> Result<SeriesReader, Failure> {
         let reader = SeriesReader::open(&self.reading.files[at], self.formats[at]);
         let reader = reader.map_err(|error| Failure::Input(error.to_string()))?.lenient(self.reading.lenient);
-        Ok(if self.folding.share { reader.counted_in(SHARES) } else { reader })
+        Ok(reader.counted_in(self.folding.counting.per_event()))
     }
 
     /// The width of the first row, when it may have any; errors are told when the file is read.
@@ -203,8 +203,7 @@ fn empty(folding: &Folding, width_ns: u64) -> HistogramSeries {
 /// For rows of their own widths, of which the first is so wide.
 fn builder(folding: &Folding, row_ns: u64) -> SeriesBuilder {
     let interval = Interval::Fixed(even_width(row_ns, folding));
-    let builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
-    if folding.share { builder.by_share() } else { builder }
+    SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval).counting(folding.counting)
 }
 
 /// Where in a row the asked groups are: any of the stored fields may be asked for, the others are summed over.

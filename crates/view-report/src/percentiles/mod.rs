@@ -12,7 +12,7 @@ use crate::svg::Svg;
 use curves::{Panel, Source, Steps};
 use latscope_event::{Context, format_count, format_duration, format_rate};
 use latscope_histogram::{Grid, Histogram, Rule, Totals};
-use latscope_series::{AskedPercentiles, Exact, HistogramSeries, Quantity, Threshold};
+use latscope_series::{AskedPercentiles, Counting, Exact, HistogramSeries, Quantity, Threshold};
 use std::borrow::Cow;
 
 /// How a chart of percentiles shall look.
@@ -240,7 +240,7 @@ fn axis(series: &HistogramSeries, panels: &[Panel], options: &PercentilesOptions
 /// Events are known when they end, and count by share in the intervals before, too: what was not over when the trace
 /// ended is missing there, back to the length of the slowest.
 fn open_from(series: &HistogramSeries, contexts: &[Context], slowest_ns: u64) -> Option<i64> {
-    if series.per_event() <= 1 || series.quantity != Quantity::Latency {
+    if series.counting() != Counting::Shares || series.quantity != Quantity::Latency {
         return None;
     }
     let known = contexts.iter().filter_map(|context| context.span_ns).map(|(_, to)| to).max();
@@ -330,7 +330,7 @@ impl Chart<'_> {
             Rule::Fio => " · percentiles by the rule of fio, the middle of their bucket",
             Rule::Interpolated => "",
         };
-        if self.series.per_event() > 1 {
+        if self.series.counting() == Counting::Shares {
             how += " · events count by the share of their time in each interval";
         }
         if self.open_from_ns.is_some() {
