@@ -1,6 +1,6 @@
 //! Logs of fio as a user reads them: many files, in any order, on any number of processors, whole or damaged.
 
-use crate::program::{LATSCOPE, command, end, installed, latscope, testdata, unpacked};
+use crate::program::{LATSCOPE, command, end, installed, latscope, latscope_with, testdata, unpacked};
 use std::path::PathBuf;
 
 /// The four jobs of one run, unpacked into a folder.
@@ -85,7 +85,9 @@ fn the_first_file_that_fails_is_told() {
     let said = latscope(&reading(&["percentiles"], &files)).failure(3);
     assert!(said.contains("A_clat.5.log:2: The row has a latency of more than 292 years"), "{said}");
     let lenient = latscope(&reading(&["percentiles", "--lenient", "--no-weight", "-i", "1h", "--json"], &files));
-    assert!(lenient.err.contains("lines not understood"), "{}", lenient.err);
+    assert!(lenient.err.contains("15 lines not understood"), "{}", lenient.err);
+    let first = "A_clat.5.log and 14 more: the first line not understood: 2: a latency of more than 292 years";
+    assert!(lenient.err.contains(first), "{}", lenient.err);
     let rows: usize = (1..=4).map(|number| unpacked(&format!("fio_log/A_clat.{number}.log.zst"))).map(lines).sum();
     let expected = format!("\"count\":{}", rows + 15 * 2);
     assert!(lenient.success().contains(&expected), "{expected}");
@@ -93,6 +95,62 @@ fn the_first_file_that_fails_is_told() {
 
 fn lines(text: Vec<u8>) -> usize {
     text.iter().filter(|&&byte| byte == b'\n').count()
+}
+
+/// A job that did no such I/O leaves an empty log, a synchronous engine an empty slat log.
+#[test]
+fn an_empty_log_among_others_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = jobs(folder.path());
+    let empty: Vec<PathBuf> = ["A_clat.5.log", "A_slat.1.log", "A_lat.5.log.zst", "B_clat.1.log.gz"]
+        .map(|name| folder.path().join(name))
+        .into();
+    std::fs::write(&empty[0], b"").unwrap();
+    std::fs::write(&empty[1], b"").unwrap();
+    std::fs::write(&empty[2], zstd::encode_all(&b""[..], 1).unwrap()).unwrap();
+    let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::fs::write(&empty[3], gzip.finish().unwrap()).unwrap();
+    let verb = ["percentiles", "--csv", "-i", "500ms"];
+    let expected = latscope(&reading(&verb, &jobs)).success();
+    for files in [jobs.iter().chain(&empty), empty.iter().chain(&jobs)] {
+        let all = latscope(&reading(&verb, files));
+        assert!(all.err.contains("4 empty logs"), "{}", all.err);
+        assert_eq!(all.success(), expected);
+    }
+    // Nothing but empty ones make an empty table, however long its intervals.
+    let hist = folder.path().join("A_clat_hist.1.log");
+    std::fs::write(&hist, b"").unwrap();
+    for file in [&empty[0], &hist] {
+        assert_eq!(latscope(&reading(&verb, [file])).success().lines().count(), 1, "{}", file.display());
+    }
+}
+
+#[test]
+fn histogram_logs_come_through_pipes() {
+    let path = testdata("fio_hist/A_clat_hist.1.log.zst");
+    let path = path.to_str().unwrap();
+    for verb in [&["percentiles", "--csv", "-i", "500ms", "--by", "kind"][..], &["histogram", "--csv"]] {
+        let expected = latscope(&[verb, &["-r", path]].concat()).success();
+        assert!(expected.lines().count() > 3);
+        for bytes in [unpacked("fio_hist/A_clat_hist.1.log.zst"), std::fs::read(path).unwrap()] {
+            assert_eq!(latscope_with(&[verb, &["-r", "-"]].concat(), &bytes).success(), expected, "{verb:?}");
+        }
+    }
+    let said = latscope(&["events", "-r", path]).failure(3);
+    assert!(said.contains("no single events"), "{said}");
+}
+
+/// What counts from its own start has nothing before it, however long it took.
+#[test]
+fn nothing_is_before_the_start_of_a_relative_log_of_hdrhistogram() {
+    let folder = tempfile::tempdir().unwrap();
+    let hlog = folder.path().join("A.hlog");
+    let hlog = hlog.to_str().unwrap();
+    let log = testdata("fio_log/A_clat.1.log.zst");
+    latscope(&["convert", "-r", log.to_str().unwrap(), "-w", hlog, "-i", "500ms"]).success();
+    let csv = latscope(&["percentiles", "--csv", "-r", hlog, "-i", "500ms"]).success();
+    let first = csv.lines().nth(1).unwrap();
+    assert!(first.starts_with("0,"), "{csv}");
 }
 
 #[test]

@@ -139,7 +139,8 @@ impl Format {
 
 /// Asks every format.
 pub fn detect(input: &mut Input) -> Result<Format, Error> {
-    let fail = |message: &str| Err(Error::new(&input.name, Place::File, message));
+    let name = input.name.clone();
+    let fail = |message: &str| Err(Error::new(&name, Place::File, message));
     let is_directory = input.path.as_ref().is_some_and(|path| path.is_dir());
     let mut perhaps = None;
     for &format in Format::ALL {
@@ -149,8 +150,13 @@ pub fn detect(input: &mut Input) -> Result<Format, Error> {
             Detected::No => {}
         }
     }
+    // A log is one in spite of a first line that is none, of a million columns for example.
+    if perhaps.is_none() && !is_directory && input.skip_long_lines()? {
+        let logs = [Format::FioHist, Format::FioLog, Format::Smallfile];
+        perhaps = logs.into_iter().find(|format| format.detect(input) == Detected::Yes);
+    }
     match perhaps {
-        _ if input.head().is_empty() && !is_directory => fail("The file is empty."),
+        _ if input.is_empty() && !is_directory => fail("The file is empty."),
         _ if is_directory => {
             fail("This folder is no recording; of folders only those that perf record --threads writes are known.")
         }

@@ -12,6 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub const HEAD_BYTES: usize = 64 * 1024;
 /// Size of the chunks that text is read in, and the longest line that is understood.
 pub const CHUNK_BYTES: usize = 1 << 18;
+/// So much is looked through for the end of a first line that is too long to be one.
+const SKIPPED_BYTES: usize = 64 << 20;
+/// What some editors put before text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// An opened file.
 pub struct Input<'a> {
@@ -24,6 +28,8 @@ pub struct Input<'a> {
     reader: Box<dyn Read + Send + 'a>,
     head: Vec<u8>,
     head_taken: usize,
+    /// Lines before the head that were too long to be any.
+    long_lines: u64,
     /// Set when compressed data ended in the middle.
     pub cut: Arc<AtomicBool>,
 }
@@ -118,12 +124,61 @@ impl<'a> Input<'a> {
             }
             _ => Box::new(raw),
         };
-        let mut input = Input { name, path, streamed, reader, head: Vec::new(), head_taken: 0, cut };
-        let mut head = vec![0; HEAD_BYTES];
-        let got = read_full(&mut input.reader, &mut head).map_err(|error| input.error(&error))?;
-        head.truncate(got);
-        input.head = head;
+        let mut input = Input { name, path, streamed, reader, head: Vec::new(), head_taken: 0, long_lines: 0, cut };
+        input.fill_head(0)?;
+        if input.head.starts_with(BYTE_ORDER_MARK) {
+            input.head.drain(..BYTE_ORDER_MARK.len());
+        }
+        if input.head.is_empty() && input.cut.load(Ordering::Relaxed) {
+            let message = "The compressed file is cut so early that nothing can be read of it; copy it again.";
+            return Err(Error::new(input.name, Place::File, message));
+        }
         Ok(input)
+    }
+
+    /// Reads the head, of which so much is there.
+    fn fill_head(&mut self, kept: usize) -> Result<(), Error> {
+        self.head.resize(HEAD_BYTES.max(kept), 0);
+        let got = read_full(&mut self.reader, &mut self.head[kept..]);
+        let got = got.map_err(|error| Error::new(&self.name, Place::File, format!("Cannot be read: {error}.")))?;
+        self.head.truncate(kept + got);
+        Ok(())
+    }
+
+    /// Goes on behind first lines that are longer than the head, so that what follows can be looked at; they are counted
+    /// as [too long](LineChunks::too_long). Only for who reads lines. Whether there were any.
+    pub fn skip_long_lines(&mut self) -> Result<bool, Error> {
+        let before = self.long_lines;
+        while self.head_taken == 0 && self.head.len() >= HEAD_BYTES && !self.head.contains(&b'\n') {
+            self.long_lines += 1;
+            let mut skipped = 0;
+            let end = loop {
+                skipped += self.head.len();
+                self.fill_head(0)?;
+                match memchr::memchr(b'\n', &self.head) {
+                    None if !self.head.is_empty() && skipped < SKIPPED_BYTES => {}
+                    end => break end,
+                }
+            };
+            // Without an end there is nothing behind it.
+            self.head.drain(..end.map_or(self.head.len(), |newline| newline + 1));
+            self.fill_head(self.head.len())?;
+            if end.is_none() {
+                self.reader = Box::new(io::empty());
+                self.head.clear();
+            }
+        }
+        Ok(self.long_lines > before)
+    }
+
+    /// Whether there is not a single byte.
+    pub fn is_empty(&self) -> bool {
+        self.head.is_empty() && self.long_lines == 0
+    }
+
+    /// Whether compressed data has ended in the middle, as far as it was read.
+    pub fn is_cut(&self) -> bool {
+        self.cut.load(Ordering::Relaxed)
     }
 
     /// The first [`HEAD_BYTES`], or all of a shorter file.
@@ -167,7 +222,8 @@ impl<'a> Input<'a> {
 
     /// The bytes as chunks of whole lines.
     pub fn lines(self) -> LineChunks<'a> {
-        LineChunks { input: self, carry: Vec::new(), ended: false, too_long: 0 }
+        let too_long = self.long_lines;
+        LineChunks { input: self, carry: Vec::new(), ended: false, too_long }
     }
 }
 
@@ -284,6 +340,48 @@ mod tests {
         text.resize(3 * CHUNK_BYTES, b'x');
         text.extend_from_slice(b"\nlast\n");
         assert_eq!(chunks_of(&text), (b"first\nlast\n".to_vec(), 1));
+    }
+
+    #[test]
+    fn first_lines_that_are_too_long_are_skipped_and_counted() {
+        let long = "1, ".repeat(HEAD_BYTES);
+        for (text, head, too_long) in [
+            (format!("{long}\n{long}\n5, 6\n7, 8\n"), "5, 6\n7, 8\n", 2),
+            (format!("5, 6\n{long}\n"), "5, 6\n1, 1", 0),
+            (long.clone(), "", 1),
+            ("5, 6".into(), "5, 6", 0),
+        ] {
+            let mut input = Input::from_bytes("test", text.as_bytes()).unwrap();
+            assert_eq!(input.skip_long_lines().unwrap(), too_long > 0);
+            assert!(!input.is_empty() && input.head().starts_with(head.as_bytes()), "{too_long}");
+            assert_eq!(input.head().is_empty(), head.is_empty());
+            let (mut lines, mut all, mut chunk) = (input.lines(), Vec::new(), Vec::new());
+            assert_eq!(lines.too_long, too_long);
+            while lines.next(&mut chunk).unwrap() {
+                all.extend_from_slice(&chunk);
+            }
+            let rest = if too_long > 0 { head } else { &text };
+            assert!(all == rest.as_bytes(), "{} bytes, {} expected", all.len(), rest.len());
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_text() {
+        assert_eq!(chunks_of(b"\xef\xbb\xbf1, 2\n").0, b"1, 2\n");
+        assert_eq!(chunks_of(b"1, 2\n\xef\xbb\xbf").0, b"1, 2\n\xef\xbb\xbf");
+    }
+
+    #[test]
+    fn compressed_data_of_which_nothing_can_be_read_is_an_error() {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(b"a line\n").unwrap();
+        for packed in [gzip.finish().unwrap(), zstd::encode_all(&b"a line\n"[..], 1).unwrap()] {
+            let error = Input::from_bytes("test", &packed[..5]).err().unwrap();
+            assert!(error.message.contains("cut so early"), "{error}");
+        }
+        let mut nothing = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        nothing.write_all(b"").unwrap();
+        assert!(Input::from_bytes("test", &nothing.finish().unwrap()).unwrap().is_empty());
     }
 
     #[test]

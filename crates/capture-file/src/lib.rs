@@ -41,6 +41,7 @@ pub use series_reader::{SeriesHeader, SeriesReader, SeriesRow};
 pub use two_columns::TwoColumns;
 
 use latscope_event::{Anomaly, Batch, Context, FieldSet};
+use std::io::BufRead;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -91,13 +92,23 @@ pub struct Progress {
     pub total: std::sync::atomic::AtomicU64,
 }
 
-/// The format of a file, from its content.
+/// The format of a file, from its content; of standard input from its first bytes, which are still there to be read.
 ///
 /// # Errors
 /// As [`read`].
 pub fn format_of(path: &Path) -> Result<Format, Error> {
+    if path == Path::new("-") {
+        // What is only looked at stays there for who reads it.
+        let mut stdin = std::io::stdin().lock();
+        let head = stdin.fill_buf().unwrap_or_default();
+        return detect::detect(&mut input::Input::from_bytes("standard input", head)?);
+    }
     detect::detect(&mut input::Input::open(path, None)?)
 }
+
+/// Why a file of histograms cannot be read for its events.
+pub(crate) const HISTOGRAMS_ONLY: &str = "This file holds histograms, no single events; percentiles, heatmap, spectrogram, histogram and convert to a series or \
+     .hlog (-i) read it.";
 
 /// What takes the batches: it gets the context as known so far, and may end the reading with `Break`.
 pub type Sink<'a> = dyn FnMut(&Context, &Batch) -> ControlFlow<()> + 'a;
@@ -129,11 +140,7 @@ fn read_input(mut input: input::Input, options: &ReadOptions, sink: &mut Sink) -
     }
     let cut = std::sync::Arc::clone(&input.cut);
     let context = match format {
-        Format::FioHist | Format::FioJson | Format::Hlog => Err(Error::new(
-            &input.name,
-            Place::File,
-            "This file holds histograms, not events; give it as a file (not through a pipe) to a view.",
-        )),
+        Format::FioHist | Format::FioJson | Format::Hlog => Err(Error::new(&input.name, Place::File, HISTOGRAMS_ONLY)),
         Format::FioLog => fio_log::read(input, options, sink),
         Format::Lat => lat::read(input, options, sink),
         Format::Parquet | Format::ParquetSeries => parquet::read(input, options, sink),

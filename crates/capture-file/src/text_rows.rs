@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 pub const TOO_LONG: &str = "more characters than any row";
 
 /// Why a row is none that ends too early.
-pub const MISSING: &str = "a column is missing";
+pub const MISSING: &str = "too few columns";
 /// The same of a row of many columns.
 pub const FEWER: &str = "fewer columns than the rows before";
 /// As which the last line of a file is found that was cut.
@@ -62,6 +62,13 @@ pub type NumberedLine<'l> = (u64, Result<&'l [u8], &'static str>);
 impl<'a> Lines<'a> {
     pub fn new(input: Input<'a>) -> Lines<'a> {
         Lines { lines: input.lines(), chunk: Vec::new(), at: 0, number: 0, too_long: 0 }
+    }
+
+    /// At the end: counts compressed data that ended in the middle, where no row shows it.
+    pub fn note_cut(&self, context: &mut Context) {
+        if self.lines.input.is_cut() && context.tally.get(Anomaly::Truncated) == 0 {
+            context.tally.add(Anomaly::Truncated, 1);
+        }
     }
 
     /// The file's name for messages.
@@ -151,7 +158,7 @@ impl NoRows {
             let message = format!("There is no row that can be used; the first one has {why}.");
             return Err(Error::new(&self.file, Place::Line(line), message));
         }
-        context.properties.insert("first_line_not_understood".into(), format!("{line}: {why}"));
+        context.properties.insert(Context::FIRST_LINE.into(), format!("{line}: {why}"));
         Ok(())
     }
 }

@@ -221,6 +221,8 @@ impl Context {
     pub const UNFINISHED_KEPT: usize = 16;
     /// How many loss ranges are kept.
     pub const LOSS_RANGES_KEPT: usize = 4096;
+    /// The property that names the first line not understood and why: `3: a negative number`.
+    pub const FIRST_LINE: &str = "first_line_not_understood";
 
     /// A context that says only where the trace comes from.
     pub fn new(source: impl Into<String>, clock: Clock) -> Context {
@@ -307,6 +309,12 @@ impl Context {
                 context.tally.0.retain(|&anomaly, _| has(Note::Counted(anomaly)));
                 context.unfinished.retain(|_| has(Note::Unfinished));
                 context.properties.retain(|key, text| key == "missing" && has(Note::Said(text.clone())));
+                // Of many first lines the first is named.
+                if let Some(line) = contexts[set[0]].properties.get(Context::FIRST_LINE)
+                    && has(Note::Counted(Anomaly::UnparsedLines))
+                {
+                    context.properties.insert(Context::FIRST_LINE.into(), line.clone());
+                }
                 context
             };
             let merged = Context::merged(&set.iter().map(|&at| only(&contexts[at])).collect::<Vec<_>>());
@@ -332,6 +340,9 @@ impl Context {
                 format_duration(oldest.at_least_ns)
             ));
         }
+        let not_understood = self.tally.get(Anomaly::UnparsedLines) > 0;
+        let first = self.properties.get(Context::FIRST_LINE).filter(|_| not_understood);
+        notes.extend(first.map(|line| format!("the first line not understood: {line}")));
         notes.extend(self.properties.get("missing").cloned());
         notes
     }
@@ -358,6 +369,10 @@ mod tests {
         let mut traces = [trace("a", 5), trace("b", 0), trace("c", 7)];
         traces[2].tally.add(Anomaly::Requeue, 1);
         traces[0].properties.insert("missing".into(), "the end".into());
+        for at in 0..3 {
+            traces[at].tally.add(Anomaly::UnparsedLines, at as u64);
+            traces[at].properties.insert(Context::FIRST_LINE.into(), format!("{at}: why"));
+        }
         let waiting = |at_least_ns| Unfinished { what: "7:0 write".into(), start_ns: 0, at_least_ns };
         traces[0].unfinished.push(waiting(5_000_000));
         traces[2].unfinished.push(waiting(31_000_000));
@@ -369,6 +384,8 @@ mod tests {
                 "a: the end",
                 "a and 1 more: missing: 12 records lost by the tracer",
                 "a and 1 more: longest without a completion: 7:0 write, at least 31ms",
+                "b and 1 more: missing: 3 lines not understood",
+                "b and 1 more: the first line not understood: 1: why",
                 "c: note: 1 requeued and issued again",
             ]
         );

@@ -288,7 +288,10 @@ pub fn each_file<S: Send, T: Send>(
 /// The format of each file, given or found out; none of what cannot be looked at beforehand, or is not known.
 pub fn formats(reading: &Reading) -> Vec<Option<Format>> {
     let of = |file: &PathBuf| match file {
-        file if file == Path::new("-") => reading.format,
+        // Its first bytes tell less than a whole head, but they tell whether it holds histograms.
+        file if file == Path::new("-") => {
+            reading.format.or_else(|| format_of(file).ok().filter(|format| format.is_series()))
+        }
         file => reading.format.or_else(|| format_of(file).ok()),
     };
     reading.files.iter().map(of).collect()

@@ -34,7 +34,7 @@ pub fn read_as(
     folding: &Folding,
     limit: u32,
 ) -> Result<Option<(HistogramSeries, Vec<Context>)>, Failure> {
-    let is_series = |at: usize| reading.files[at] != Path::new("-") && formats[at].is_some_and(Format::is_series);
+    let is_series = |at: usize| formats[at].is_some_and(Format::is_series);
     match (0..formats.len()).filter(|&at| is_series(at)).count() {
         0 => return Ok(None),
         some if some < formats.len() => {
@@ -59,7 +59,7 @@ pub fn read_as(
 /// Whether a file holds histograms.
 pub fn is_stored(reading: &Reading, file: &Path) -> bool {
     let format = || reading.format.or_else(|| format_of(file).ok());
-    file != Path::new("-") && format().is_some_and(Format::is_series)
+    format().is_some_and(Format::is_series)
 }
 
 /// Files that are read.
@@ -101,6 +101,9 @@ impl Stored<'_> {
 
     /// The width of the first row, when it may have any; errors are told when the file is read.
     fn first_row(&self, at: usize) -> Option<u64> {
+        if self.reading.files[at] == Path::new("-") {
+            return None; // It can be read only once.
+        }
         let mut reader = self.open(at).ok().filter(SeriesReader::is_uneven)?;
         reader.next()?.ok().map(|row| row.width_ns)
     }
@@ -171,7 +174,7 @@ impl Stored<'_> {
         match (sums.even, sums.uneven.map(SeriesBuilder::finish)) {
             (Some(mut even), Some(uneven)) => merge(&mut even, &uneven).map(|()| even),
             (Some(series), None) | (None, Some(series)) => Ok(series),
-            (None, None) => Ok(empty(self.folding, 1_000_000_000)),
+            (None, None) => Ok(empty(self.folding, self.folding.interval.unwrap_or(1_000_000_000))),
         }
     }
 }

@@ -7,7 +7,7 @@ mod bins;
 mod row;
 mod summed;
 
-use crate::fio_name::LogName;
+use crate::fio_name::{LogKind, LogName};
 use crate::fio_start::version_of;
 use crate::input::Input;
 use crate::text_rows::{Lines, NoRows};
@@ -37,15 +37,19 @@ const DEFAULT_MS: u64 = 1000;
 /// The beginning is a row with as many counts as some fio writes.
 pub fn detect(input: &Input) -> Detected {
     let head = input.head();
-    let named = || LogName::of(input.path.as_ref()?);
+    let is_named = named(input).is_some_and(|name| name.kind == LogKind::ClatHist);
     if head.is_empty() {
-        return if named().is_some() { Detected::Yes } else { Detected::No };
+        return if is_named { Detected::Yes } else { Detected::No };
     }
     // By its name a log is one even where some of its lines are none.
-    let looked_at = if named().is_some() { usize::MAX } else { 1 };
+    let looked_at = if named(input).is_some() { usize::MAX } else { 1 };
     let mut lines = head.split(|&byte| byte == b'\n').take(looked_at);
     let is_row = |line: &[u8]| row::row(line, None).is_ok_and(|(_, bins)| Bins::with_count(bins).is_some());
     if lines.any(is_row) { Detected::Yes } else { Detected::No }
+}
+
+fn named(input: &Input) -> Option<LogName> {
+    LogName::of(input.path.as_ref()?)
 }
 
 /// The rows of a histogram log.
@@ -106,15 +110,16 @@ struct Account {
 
 impl<'a> FioHist<'a> {
     /// Opens a log.
-    pub fn open(input: Input<'a>) -> Result<FioHist<'a>, Error> {
+    pub fn open(mut input: Input<'a>) -> Result<FioHist<'a>, Error> {
+        input.skip_long_lines()?;
         let file = input.name.clone();
-        let name = input.path.as_deref().and_then(LogName::of);
+        let name = named(&input);
         let rows = || input.head().split(|&byte| byte == b'\n').filter_map(|line| row::row(line, None).ok());
         let known = rows().find(|&(_, bins)| Bins::with_count(bins).is_some());
         let first = known.or_else(|| rows().next());
         let (is_wall, bins) = match first {
             Some((row, bins)) => (row.time_ms > 1_000_000_000_000, bins),
-            None if input.head().is_empty() && name.is_some() => (false, 1856),
+            None if input.is_empty() && name.is_some() => (false, 1856),
             None => {
                 let message = "There is no row of fio's histogram logs: time, direction, size, counts.";
                 return Err(Error::new(file, Place::Line(1), message));
@@ -127,7 +132,7 @@ impl<'a> FioHist<'a> {
             Error::new(&file, Place::Line(1), message)
         })?;
         let version = input.path.as_deref().and_then(version_of).filter(|_| bins.unit_ns == 1);
-        if let Some((major, minor)) = version.filter(|version| SPOILING.contains(version) && !input.head().is_empty()) {
+        if let Some((major, minor)) = version.filter(|version| SPOILING.contains(version) && !input.is_empty()) {
             let message = format!(
                 "fio {major}.{minor} wrote this log, says the JSON beside it, and fio 3.6 to 3.16 lost what is above 786 us \
                  or wrote memory there that was never filled. Run a younger fio, or read the _clat log."
@@ -138,7 +143,7 @@ impl<'a> FioHist<'a> {
         let mut context = Context::new(format!("fio histogram log, {file}"), clock);
         context.begin_ns = (!is_wall).then_some(0);
         context.host = name.as_ref().and_then(|name| name.host.clone());
-        if input.head().is_empty() {
+        if input.is_empty() {
             context.tally.add(Anomaly::EmptyLog, 1);
         }
         let group_fields = ["kind", "job", "host"].map(str::to_string).to_vec();
@@ -338,6 +343,7 @@ impl<'a> FioHist<'a> {
         self.end_job();
         let account = std::mem::take(&mut self.account);
         self.no_rows.finish(&mut self.context, account.rows)?;
+        self.lines.note_cut(&mut self.context);
         if account.rows > 0 && account.counts == 0 {
             return Err(self.error(
                 Place::File,

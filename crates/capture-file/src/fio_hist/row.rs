@@ -2,7 +2,7 @@
 
 use super::bins::Counts;
 use crate::scan::leading_number;
-use crate::text_rows::FEWER;
+use crate::text_rows::{FEWER, MISSING};
 
 /// A row as it stands in the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -113,10 +113,11 @@ fn many_zeros(text: &[u8]) -> usize {
 
 #[inline]
 fn next(line: &[u8], at: &mut usize) -> Result<u64, &'static str> {
-    if line.get(*at) != Some(&b',') {
-        return Err("something that is no number");
+    match line.get(*at) {
+        Some(b',') => *at += 1,
+        None => return Err(MISSING),
+        Some(_) => return Err("something that is no number"),
     }
-    *at += 1;
     while line.get(*at) == Some(&b' ') {
         *at += 1;
     }
@@ -133,6 +134,7 @@ fn number(line: &[u8], at: &mut usize) -> Result<u64, &'static str> {
     }
     match leading_number(text) {
         None => Err("a number that no 64 bits hold"),
+        Some((_, 0)) if text.is_empty() => Err(MISSING),
         Some((_, 0)) if text.first() == Some(&b'-') => Err("a negative number"),
         Some((_, 0)) => Err("something that is no number"),
         Some((value, digits)) => {
@@ -171,8 +173,10 @@ mod tests {
             ("1, 3, 4096, 0", "a direction that is none of 0, 1, 2"),
             ("1, 0, 4096, -1", "a negative number"),
             ("1, 0, 4096, 0x1", "something that is no number"),
-            ("1, 0", "something that is no number"),
-            ("", "something that is no number"),
+            ("1, 0", MISSING),
+            ("", MISSING),
+            ("1, 0, 4096, 0,", MISSING),
+            ("1, 0, 4096, 0, ", MISSING),
             ("1, 0, 4096, 99999999999999999999", "a number that no 64 bits hold"),
             ("1, 0, 4096, 1, 2", "fewer columns than the rows before"),
             (&format!("1, 0, 4096{zeros}"), "more columns than the rows before"),

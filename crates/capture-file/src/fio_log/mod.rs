@@ -62,14 +62,15 @@ fn named(input: &Input) -> Option<LogName> {
 }
 
 /// Reads a log; see the crate's `read`.
-pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
+pub fn read(mut input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
     let file = input.name.clone();
     let fail = |place: Place, message: &str| Err(Error::new(&file, place, message));
     let name = named(&input);
     if let Some(LogKind::Bandwidth | LogKind::Iops) = name.as_ref().map(|name| name.kind) {
         return fail(Place::File, "This log holds bandwidth or IOPS, no latencies; read its _clat log.");
     }
-    if input.head().is_empty() {
+    input.skip_long_lines()?;
+    if input.is_empty() {
         if name.is_none() {
             return fail(Place::File, "The file is empty.");
         }

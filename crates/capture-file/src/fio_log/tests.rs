@@ -171,7 +171,7 @@ fn hostile_rows_are_errors_or_counted_and_the_first_is_named() {
         ("2, 18446744073709551616, 0, 4096, 0", "a number that no 64 bits hold"),
         ("2, -5, 0, 4096, 0", "a negative number"),
         ("2, 5, 3, 4096, 0", "a direction that is none of 0, 1, 2"),
-        ("2, 5, 0, 4096", "a column is missing"),
+        ("2, 5, 0, 4096", "too few columns"),
         ("2, 5, 0, 4096, 0, 0", "more columns than the rows before"),
         ("2, 5, \0, 4096, 0", "something that is no number"),
         ("99999999999999999, 5, 0, 4096, 0", "a time beyond all clocks"),
@@ -183,7 +183,7 @@ fn hostile_rows_are_errors_or_counted_and_the_first_is_named() {
             // By its name it is a log, whatever is in its lines.
             let (context, events) = read_as("a_clat.1.log", text.as_bytes(), &lenient);
             let context = context.unwrap();
-            let is_cut = end.is_empty() && why == "a column is missing";
+            let is_cut = end.is_empty() && why == "too few columns";
             let counted = if is_cut { Anomaly::Truncated } else { Anomaly::UnparsedLines };
             assert_eq!(context.tally.get(counted), 1, "{row:.40}");
             assert_eq!(context.properties["first_line_not_understood"], format!("3: {why}"));

@@ -79,9 +79,12 @@ impl<'a> Hlog<'a> {
         let clock = if is_wall { Clock::wall() } else { Clock::unanchored("relative") };
         let header =
             SeriesHeader { group_fields: vec![TAG_FIELD.into()], value: "latency".into(), weight: "count".into() };
+        let mut context = Context::new(format!("HdrHistogram log, {file}"), clock);
+        // What counts from its own start has nothing before it.
+        context.begin_ns = (!is_wall).then_some(0);
         Hlog {
             header,
-            context: Context::new(format!("HdrHistogram log, {file}"), clock),
+            context,
             no_rows: NoRows::new(&file, false),
             lines: Lines::new(input),
             base_ns: base_ns.unwrap_or(0),
@@ -127,6 +130,7 @@ impl<'a> Hlog<'a> {
             }
         }
         self.no_rows.finish(&mut self.context, self.rows)?;
+        self.lines.note_cut(&mut self.context);
         if self.rows == 0 && !self.says_so {
             let sentence = "There is no row of an HdrHistogram log: start, length, maximum, histogram.";
             return Err(Error::new(self.lines.name(), Place::File, sentence));

@@ -28,9 +28,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let file = input.seekable()?;
     let metadata = load(&file).map_err(fail)?;
     if value(&metadata, SERIES_KEY).is_some() {
-        return Err(fail(
-            "This file holds histograms, not events; give it as a file (not through a pipe) to a view.".into(),
-        ));
+        return Err(fail(crate::HISTOGRAMS_ONLY.into()));
     }
     let mut context = context(&metadata, &name).map_err(fail)?;
     let columns = wanted(metadata.schema().fields(), options.fields).map_err(fail)?;

@@ -8,6 +8,7 @@ use latscope_capture_file::{Error, Format, Place, ReadOptions, SeriesReader, Ser
 use latscope_event::{Anomaly, Clock, Context, Field, FieldSet};
 use latscope_histogram::{Grid, Histogram};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -303,17 +304,20 @@ fn histogram_logs_that_cannot_be_used_say_why() {
         (&line(200, 30, &[(3, 1)]), "more columns"),
         ("200, 0, 4096, \0\n", "no number"),
     ] {
-        // By its name it is a log, whatever its first line is; only the beginning of the file is looked at.
-        let first = (row.len() < 1_000_000).then(|| (row.to_string() + &good, 1));
-        for (text, at) in [(good.clone() + row, 2)].into_iter().chain(first) {
+        // By its name it is a log, whatever its first line is.
+        for (text, at) in [(good.clone() + row, 2), (row.to_string() + &good, 1)] {
             let error = read(text).unwrap_err();
             assert_eq!((error.place, error.message.contains(why)), (Place::Line(at), true), "{error}");
             let (one, context) = lenient().unwrap();
             assert_eq!((one.len(), context.tally.get(Anomaly::UnparsedLines)), (1, 1), "{why}");
         }
     }
-    let (one, context) = read(good.clone() + "200, 0, 4096, 0, 0").unwrap();
-    assert_eq!((one.len(), context.tally.get(Anomaly::Truncated)), (1, 1));
+    // Cut at every place of its last row, but for where that is only shorter by its end or a digit.
+    let second = line(200, 29, &[(3, 10), (28, 7)]);
+    for length in 1..second.len() - 1 {
+        let (all, context) = read(good.clone() + &second[..length]).unwrap();
+        assert_eq!((all.len(), context.tally.get(Anomaly::Truncated)), (1, 1), "{}", &second[..length]);
+    }
     // Two jobs in one file.
     let jobs = read([100, 200, 90, 190].map(|time| line(time, 29, &[(5, 1)])).concat()).unwrap().0;
     assert_eq!(jobs.iter().map(|row| (row.groups[1].as_str(), row.width_ns / 1_000_000)).collect::<Vec<_>>().len(), 4);
@@ -417,6 +421,65 @@ fn json_holds_every_io_of_the_run() {
     assert_eq!(old[0].time_ns + old[0].width_ns as i64, 1_795_225_450_180_000_000);
 }
 
+/// Packed as gzip or zstd, by the end of the name.
+fn packed(name: &str, text: &[u8]) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    match name.rsplit_once('.').unwrap().1 {
+        "gz" => gzip.write_all(text).and_then(|()| gzip.finish()).unwrap(),
+        "zst" => zstd::encode_all(text, 1).unwrap(),
+        _ => text.to_vec(),
+    }
+}
+
+/// A synchronous engine leaves an empty slat log, and a job without such I/O empty logs of all kinds.
+#[test]
+fn an_empty_log_is_what_its_name_says() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, format) in
+        [("clat", Format::FioLog), ("lat", Format::FioLog), ("slat", Format::FioLog), ("clat_hist", Format::FioHist)]
+    {
+        for end in ["log", "log.gz", "log.zst", "log.vm1", "log.vm1.gz"] {
+            let path = folder.path().join(format!("A_{kind}.1.{end}"));
+            std::fs::write(&path, packed(end, b"")).unwrap();
+            assert_eq!(format_of(&path), Ok(format), "{}", path.display());
+            let context = match format {
+                Format::FioLog => events(&path).unwrap().1,
+                _ => rows(&path).unwrap().1,
+            };
+            assert_eq!((context.tally.get(Anomaly::EmptyLog), context.tally.iter().count()), (1, 1));
+        }
+    }
+}
+
+/// What is cut is no empty log, and what of a log can be read is read.
+#[test]
+fn compressed_logs_that_are_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, from) in [("clat", "fio_log"), ("clat_hist", "fio_hist")] {
+        let text = unpacked(&fixture(from, &format!("A_{kind}.1.log.zst")));
+        for end in ["gz", "zst"] {
+            let path = folder.path().join(format!("A_{kind}.1.log.{end}"));
+            // In many frames, as a log that grows is packed.
+            let half = text.len() / 2;
+            let whole = [packed(end, &text.as_bytes()[..half]), packed(end, &text.as_bytes()[half..])].concat();
+            let read = |bytes: &[u8]| {
+                std::fs::write(&path, bytes).unwrap();
+                match kind {
+                    "clat" => events(&path).map(|(events, context)| (events.len(), context)),
+                    _ => rows(&path).map(|(rows, context)| (rows.len(), context)),
+                }
+            };
+            let (all, context) = read(&whole).unwrap();
+            assert_eq!(context.tally.get(Anomaly::Truncated), 0);
+            let (some, context) = read(&whole[..whole.len() * 3 / 4]).unwrap();
+            assert!(some >= all / 3 && some < all, "{some} of {all}");
+            assert_eq!(context.tally.get(Anomaly::Truncated), 1, "{kind} {end}");
+            let error = read(&whole[..20]).unwrap_err();
+            assert!(error.message.contains("cut so early"), "{error}");
+        }
+    }
+}
+
 #[test]
 fn json_with_a_banner_without_bins_or_cut() {
     let folder = tempfile::tempdir().unwrap();
@@ -501,9 +564,6 @@ fn hostile_rows_of_smallfile() {
         &many,
     ] {
         for (text, line) in [(format!("{good}{row}{good}"), 2), (format!("{row}{good}{good}"), 1)] {
-            if line == 1 && row.len() > 60_000 {
-                continue; // Only the beginning of a file is looked at for its format.
-            }
             std::fs::write(&path, text).unwrap();
             assert_eq!(format_of(&path), Ok(Format::Smallfile), "{}", &row[..row.len().min(40)]);
             let read = |lenient| {
