@@ -121,7 +121,7 @@ fn an_empty_log_among_others_changes_nothing() {
     let hist = folder.path().join("A_clat_hist.1.log");
     std::fs::write(&hist, b"").unwrap();
     for file in [&empty[0], &hist] {
-        assert_eq!(latscope(&reading(&verb, [file])).success().lines().count(), 1, "{}", file.display());
+        assert_eq!(latscope(&reading(&verb, [file])).success(), "", "{}", file.display());
     }
 }
 
@@ -129,7 +129,7 @@ fn an_empty_log_among_others_changes_nothing() {
 fn histogram_logs_come_through_pipes() {
     let path = testdata("fio_hist/A_clat_hist.1.log.zst");
     let path = path.to_str().unwrap();
-    for verb in [&["percentiles", "--csv", "-i", "500ms", "--by", "kind"][..], &["histogram", "--csv"]] {
+    for verb in [&["percentiles", "--csv", "-i", "500ms", "--by", "kind"][..], &["percentiles", "--csv"]] {
         let expected = latscope(&[verb, &["-r", path]].concat()).success();
         assert!(expected.lines().count() > 3);
         for bytes in [unpacked("fio_hist/A_clat_hist.1.log.zst"), std::fs::read(path).unwrap()] {

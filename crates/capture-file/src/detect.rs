@@ -1,6 +1,6 @@
 //! Which format a file has, from its content only.
 
-use crate::input::Input;
+use crate::input::{CUT_SO_EARLY, Input};
 use crate::{
     Error, Place, fio_hist, fio_json, fio_log, hlog, ioping, lat, parquet, perf_data, perf_script, smallfile,
     two_columns,
@@ -145,6 +145,10 @@ pub fn detect(input: &mut Input) -> Result<Format, Error> {
     let mut perhaps = None;
     for &format in Format::ALL {
         match format.detect(input) {
+            // The first half of a row of more columns looks like this.
+            Detected::Yes if format == Format::TwoColumns && input.is_cut() && !input.head().contains(&b'\n') => {
+                return fail(CUT_SO_EARLY);
+            }
             Detected::Yes => return Ok(format),
             Detected::NeedMore => perhaps = perhaps.or(Some(format)),
             Detected::No => {}

@@ -14,6 +14,8 @@ pub const HEAD_BYTES: usize = 64 * 1024;
 pub const CHUNK_BYTES: usize = 1 << 18;
 /// So much is looked through for the end of a first line that is too long to be one.
 const SKIPPED_BYTES: usize = 64 << 20;
+/// Why nothing can be read of a compressed file.
+pub const CUT_SO_EARLY: &str = "The compressed file is cut so early that nothing can be read of it; copy it again.";
 /// What some editors put before text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -129,9 +131,8 @@ impl<'a> Input<'a> {
         if input.head.starts_with(BYTE_ORDER_MARK) {
             input.head.drain(..BYTE_ORDER_MARK.len());
         }
-        if input.head.is_empty() && input.cut.load(Ordering::Relaxed) {
-            let message = "The compressed file is cut so early that nothing can be read of it; copy it again.";
-            return Err(Error::new(input.name, Place::File, message));
+        if input.head.is_empty() && input.is_cut() {
+            return Err(Error::new(input.name, Place::File, CUT_SO_EARLY));
         }
         Ok(input)
     }

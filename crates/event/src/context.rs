@@ -369,9 +369,9 @@ mod tests {
         let mut traces = [trace("a", 5), trace("b", 0), trace("c", 7)];
         traces[2].tally.add(Anomaly::Requeue, 1);
         traces[0].properties.insert("missing".into(), "the end".into());
-        for at in 0..3 {
-            traces[at].tally.add(Anomaly::UnparsedLines, at as u64);
-            traces[at].properties.insert(Context::FIRST_LINE.into(), format!("{at}: why"));
+        for (at, trace) in traces.iter_mut().enumerate() {
+            trace.tally.add(Anomaly::UnparsedLines, at as u64);
+            trace.properties.insert(Context::FIRST_LINE.into(), format!("{at}: why"));
         }
         let waiting = |at_least_ns| Unfinished { what: "7:0 write".into(), start_ns: 0, at_least_ns };
         traces[0].unfinished.push(waiting(5_000_000));
