@@ -182,12 +182,8 @@ fn a_chart_has_the_numbers_of_the_table() {
             for row in rows.iter().filter(|row| row["kind"] == group) {
                 let tip = tips.get(at).unwrap_or_else(|| panic!("{options:?}: {} tips only", tips.len()));
                 let (from_ns, to_ns) = span(tip);
-                let begin_ns = number(row, "time_ns") - number(&rows[0], "time_ns") + span(tips[0]).0;
-                assert_eq!(
-                    (from_ns, to_ns - from_ns),
-                    (begin_ns, number(row, "width_ns")),
-                    "{options:?} {group}: {tip}"
-                );
+                let times = (number(row, "time_ns"), number(row, "width_ns"));
+                assert_eq!((from_ns, to_ns - from_ns), times, "{options:?} {group}: {tip}");
                 let mut values = Vec::new();
                 for (name, key) in
                     [("p50", "p50_ns"), ("p95", "p95_ns"), ("p99", "p99_ns"), ("mean", "mean_ns"), ("max", "max_ns")]
@@ -206,6 +202,67 @@ fn a_chart_has_the_numbers_of_the_table() {
             }
         }
         assert_eq!((at, rows.len()), (tips.len(), tips.len()), "{options:?}");
+    }
+}
+
+/// Log, table, chart and CSV have one zero: the begin of the job where the log counts from it, whenever its first I/O
+/// ended; of Unix times the table has the time of day, and the chart counts from the first interval.
+#[test]
+fn a_moment_has_one_name_in_table_chart_and_csv() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = |name: &str, first_ms: u64, row_ns: u64| {
+        let row = |at: u64| format!("{}, {}, 0, 4096, 0\n", first_ms + 5 * at, if at == 0 { row_ns } else { 350_000 });
+        let file = folder.path().join(name);
+        std::fs::write(&file, (0..500).map(row).collect::<String>()).unwrap();
+        file
+    };
+    let stall = testdata("stall/stall_clat.log.zst");
+    let epoch = log("epoch_clat.1.log", 1_790_000_000_300, 1_000_000);
+    let names = ["late_clat.1.log", "first_clat.1.log", "long_clat.1.log"];
+    let [late, first, long] = [(5_001, 1_000), (5_000, 4_500_000_000), (120_000, 100_000_000_000)]
+        .into_iter()
+        .zip(names)
+        .map(|((ms, ns), name)| log(name, ms, ns))
+        .collect::<Vec<_>>()
+        .try_into()
+        .unwrap();
+    for (file, from_s) in [(stall, 0), (late, 5), (first, 0), (long, 20), (epoch, 0)] {
+        let picture = folder.path().join("p.svg");
+        let (file, picture) = (file.to_str().unwrap(), picture.to_str().unwrap());
+        let run = |more: &[&str]| latscope(&[&["percentiles", "-r", file, "-i", "1s"], more].concat()).success();
+        run(&["-o", picture]);
+        let svg = std::fs::read_to_string(picture).unwrap();
+        let (rows, text) = (table(&run(&["--csv"])), run(&[]));
+        let shown: Vec<&str> = text.lines().skip(1).map(|line| line.split_whitespace().next().unwrap()).collect();
+        let tips = tips(&svg);
+        assert_eq!((tips.len(), shown.len()), (rows.len(), rows.len()), "{file}");
+        let zero_ns = if file.contains("epoch") { number(&rows[0], "time_ns") } else { 0.0 };
+        for (at, ((tip, row), shown)) in tips.iter().zip(&rows).zip(shown).enumerate() {
+            let since_ns = number(row, "time_ns") - zero_ns;
+            let elapsed = |ns: f64| latscope_event::format_elapsed(ns as u64, 1_000_000_000);
+            let span = format!("{} - {}", elapsed(since_ns), elapsed(since_ns + 1e9));
+            let (told, wall) =
+                tip.lines().next().unwrap().split_once(" (").unwrap_or((tip.lines().next().unwrap(), ""));
+            assert_eq!(told, span, "{file} {row:?}");
+            match wall {
+                "" => assert_eq!(shown, format!("{}s", since_ns / 1e9), "{file} {row:?}"),
+                wall => assert_eq!(shown, wall.trim_end_matches(')'), "{file} {row:?}"),
+            }
+            if at == 0 {
+                assert_eq!(since_ns, f64::from(from_s) * 1e9, "{file}");
+            }
+        }
+        // The axis begins with a label, not in the middle of the picture.
+        let labels: Vec<f64> = svg
+            .split(">elapsed</text>")
+            .next()
+            .and_then(|above| above.rsplit("<g text-anchor=\"middle\">").next())
+            .map(|labels| {
+                labels.split("<text x=\"").skip(1).map(|text| text.split('"').next().unwrap().parse().unwrap())
+            })
+            .unwrap()
+            .collect();
+        assert!(labels.len() >= 2 && labels[0] <= 84.0 + 100.0, "{file}: labels at {labels:?}");
     }
 }
 

@@ -281,6 +281,16 @@ impl Context {
         TimeZero { start_ns: self.span_ns.map(|span| span.0), to_unix_ns: self.clock.to_unix_ns }
     }
 
+    /// Where elapsed time counts from, in intervals of this width of which the first with events begins at `first_ns`: the
+    /// begin of the interval in which the measurement began, where that is known; else of that in which the trace does, or
+    /// its first event. All views go by it, so a moment has one name.
+    pub fn zero_ns(&self, first_ns: Option<i64>, width_ns: u64) -> i64 {
+        let covered = [first_ns, self.span_ns.map(|(from_ns, _)| from_ns)].into_iter().flatten().min();
+        let from_ns = self.begin_ns.or(covered).unwrap_or(0);
+        let width_ns = i64::try_from(width_ns).unwrap_or(i64::MAX).max(1);
+        from_ns.div_euclid(width_ns).saturating_mul(width_ns)
+    }
+
     /// The [notes](Context::notes) of several traces, each kind once with the traces that have it (`a and 7 more`): counts
     /// of one kind are added up, and kinds that the same traces have stand in one note.
     pub fn notes_of(contexts: &[Context]) -> Vec<(String, String)> {

@@ -5,7 +5,7 @@ use crate::palette::Inks;
 use crate::svg::{Area, Num, Svg, shortened, text_width};
 use crate::ticks::time_step;
 use latscope_event::{Context, format_duration, format_elapsed, format_wall, wall_zone};
-use latscope_series::{HistogramSeries, next_wider};
+use latscope_series::{HistogramSeries, next_wider, round_multiples};
 use std::borrow::Cow;
 
 /// Room for the labels of the value axes.
@@ -65,8 +65,11 @@ pub(crate) struct Frame {
     pub width_ns: u64,
     /// Width of the intervals that were given, when they had to be merged to fit.
     pub merged_from_ns: Option<u64>,
-    /// Elapsed time counts from here, nanoseconds on the trace's clock.
+    /// Elapsed time counts from here, nanoseconds on the trace's clock: where the table's does, whose intervals may be
+    /// shorter.
     pub zero_ns: i64,
+    /// When the trace began, nanoseconds on its clock.
+    began_ns: i64,
     /// What to add to the trace's clock to get Unix time.
     pub to_unix_ns: Option<i64>,
     pub approximate: bool,
@@ -80,19 +83,16 @@ pub(crate) fn fitted<'a>(
     contexts: &[Context],
     wish: &FrameWish,
 ) -> (Cow<'a, HistogramSeries>, Frame) {
-    let span = contexts
-        .iter()
-        .filter_map(|context| context.span_ns)
-        .reduce(|(from, to), other| (from.min(other.0), to.max(other.1)));
+    let all = Context::merged(contexts);
+    let span = all.span_ns;
     // A filter may be about time; without one, silence at either end of the trace is part of the picture.
     let shown = span.filter(|_| !wish.filtered);
     let given_ns = series.width_ns();
-    let mut wanted_ns = given_ns;
-    while columns_of(series, wanted_ns, shown).is_none_or(|columns| columns.count > wish.width_px)
-        && wanted_ns < 1 << 62
-    {
-        wanted_ns = next_wider(wanted_ns);
-    }
+    let zero_ns = all.zero_ns(series.range().map(|(first, _)| series.start_ns(first)), given_ns);
+    let fits = |width_ns| columns_of(series, width_ns, shown).is_some_and(|columns| columns.count <= wish.width_px);
+    let ladder = std::iter::successors(Some(given_ns), |&width_ns| Some(next_wider(width_ns)));
+    let mut wider = round_multiples(given_ns).chain(ladder.take_while(|&width_ns| width_ns < 1 << 62));
+    let wanted_ns = wider.find(|&width_ns| fits(width_ns)).unwrap_or(1 << 62);
     let series = match series.rebinned(wanted_ns) {
         Some(wider) if wanted_ns != given_ns => Cow::Owned(wider),
         _ => Cow::Borrowed(series),
@@ -111,7 +111,8 @@ pub(crate) fn fitted<'a>(
         line_px: wish.line_px,
         width_ns,
         merged_from_ns: (width_ns != given_ns).then_some(given_ns),
-        zero_ns: span.map_or(start, |(from, _)| from),
+        zero_ns,
+        began_ns: all.begin_ns.or(span.map(|(from, _)| from)).unwrap_or(start),
         to_unix_ns: clock.and_then(|clock| clock.to_unix_ns),
         approximate: clock.is_some_and(|clock| clock.approximate),
         partial,
@@ -168,7 +169,7 @@ impl Frame {
         let elapsed = i128::from(time_ns) - i128::from(self.zero_ns);
         let sign = if elapsed < 0 { "-" } else { "" };
         let elapsed = u64::try_from(elapsed.unsigned_abs()).unwrap_or(u64::MAX);
-        format!("{sign}{}", format_elapsed(elapsed, self.width_ns))
+        format!("{sign}{}", format_elapsed(elapsed, self.merged_from_ns.unwrap_or(self.width_ns)))
     }
 
     /// The wall time of a moment, when known.
@@ -307,7 +308,7 @@ impl Frame {
             None => format!("interval {}", format_duration(self.width_ns)),
         }];
         if let Some(to_unix_ns) = self.to_unix_ns {
-            let unix_ns = self.zero_ns.saturating_add(to_unix_ns);
+            let unix_ns = self.began_ns.saturating_add(to_unix_ns);
             let about = if self.approximate { "about " } else { "" };
             parts.push(format!("began {about}{} {}", format_wall(unix_ns, 0, true), wall_zone(unix_ns)));
         } else if let Some(context) = contexts.first() {

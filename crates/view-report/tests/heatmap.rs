@@ -202,7 +202,7 @@ fn intervals_that_do_not_fit_are_merged_and_it_says_so() {
     let event = |at: i64| Event { start_ns: at * MS as i64, latency_ns: 1000, size: 1, device: "sda" };
     let events: Vec<_> = (0..5000).map(event).collect();
     let svg = heatmap(&series_of(&events, Weight::Count, &[], MS), &[], &HeatmapOptions::default()).unwrap();
-    assert!(svg.contains("interval 10ms (intervals of 1ms merged to fit 1180 columns)"));
+    assert!(svg.contains("interval 5ms (intervals of 1ms merged to fit 1180 columns)"));
     assert_eq!(accounted(&svg), [5000, 0, 0]);
 }
 

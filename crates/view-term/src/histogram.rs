@@ -65,13 +65,10 @@ pub fn histogram(series: &HistogramSeries, context: &Context, filter: &str, opti
     let mut lines = caption::head(&what, context, filter, options.columns);
     if all.totals().count > 0 {
         if options.per_interval {
-            let moments = Moments::new(
-                TimeLabels::Elapsed,
-                &context.clock,
-                series.range().map_or(0, |(first, _)| series.start_ns(first)),
-                series.width_ns(),
-                series.range().map_or(0, |(first, last)| last.abs_diff(first).saturating_mul(series.width_ns())),
-            );
+            let range = series.range().map(|(first, last)| (series.start_ns(first), series.start_ns(last)));
+            let zero_ns = context.zero_ns(range.map(|(first_ns, _)| first_ns), series.width_ns());
+            let span_ns = range.map_or(0, |(_, last_ns)| last_ns.abs_diff(zero_ns));
+            let moments = Moments::new(TimeLabels::Elapsed, &context.clock, zero_ns, series.width_ns(), span_ns);
             for &interval in series.slices().keys() {
                 let mut heading = Line::of(&format!("at {}", moments.label(series.start_ns(interval))));
                 heading.truncate(options.columns, true);

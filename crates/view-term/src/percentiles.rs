@@ -15,6 +15,8 @@ pub struct PercentileOptions {
     pub exact: Option<Exact>,
     /// Whether a line over all groups follows those of the groups.
     pub all: bool,
+    /// Where elapsed time counts from; without it, the first interval that is shown.
+    pub zero_ns: Option<i64>,
     /// What is in flight after this moment may be missing.
     pub complete_until_ns: Option<i64>,
     /// Whether doubtful values are grey.
@@ -39,7 +41,7 @@ pub struct Percentiles {
     by: Vec<Field>,
     quantity: Quantity,
     options: PercentileOptions,
-    /// What to add to a time for the time of day; without it times count from the first interval.
+    /// What to add to a time for the time of day; without it times are elapsed ones.
     to_unix_ns: Option<i64>,
     zero_ns: Option<i64>,
     /// The interval behind the last one.
@@ -85,7 +87,7 @@ impl Percentiles {
     #[must_use]
     pub fn with(self, mut options: PercentileOptions) -> Percentiles {
         let asked = AskedPercentiles { rule: options.rule, exact: options.exact.take(), ..self.asked };
-        Percentiles { asked, options, ..self }
+        Percentiles { asked, zero_ns: options.zero_ns, options, ..self }
     }
 
     /// Those of the groups that have events in an interval, and, where everything together has a line, those of intervals in

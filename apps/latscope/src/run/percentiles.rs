@@ -60,6 +60,7 @@ fn table<'a>(
     }
     let all = Context::merged(contexts);
     let options = PercentileOptions {
+        zero_ns: zero_ns(&all, &series),
         exact: if plan.exact { Some(exact(reading, &series, &quantiles, plan.all)?) } else { None },
         complete_until_ns: all.span_ns.filter(|_| plan.folding.counting == Counting::Shares).map(|(_, to_ns)| {
             // What took longest may have company that never came back before the end.
@@ -93,10 +94,17 @@ fn draw<'a>(
         let exact = exact(reading, chart.series(), chart.quantiles(), true)?;
         chart = chart.exact(exact);
     }
-    let mut printer = Printer::new(plan, Context::merged(contexts).clock.to_unix_ns, options_of(plan))?;
+    let all = Context::merged(contexts);
+    let shown = PercentileOptions { zero_ns: zero_ns(&all, series), ..options_of(plan) };
+    let mut printer = Printer::new(plan, all.clock.to_unix_ns, shown)?;
     printer.watch(if plan.accuracy.is_some() { chart.series() } else { series });
     printer.write(&chart.svg())?;
     Ok(printer)
+}
+
+/// Where elapsed time counts from.
+fn zero_ns(all: &Context, series: &HistogramSeries) -> Option<i64> {
+    Some(all.zero_ns(series.range().map(|(first, _)| series.start_ns(first)), series.width_ns()))
 }
 
 /// How many events an interval has to hold, where the accuracy of percentiles decides.

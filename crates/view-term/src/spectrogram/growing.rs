@@ -62,8 +62,8 @@ impl GrowingSpectrogram {
         let has_grown = self.strength.as_ref().is_none_or(|before| before.full != full);
         source.strength.full = full;
         self.strength = Some(Strength { full, ..strength(&options, series.weight) });
-        let start_ns = series.start_ns(first);
-        let moments = Moments::new(options.time, &context.clock, start_ns, series.width_ns(), 0);
+        let zero_ns = context.zero_ns(Some(series.start_ns(first)), series.width_ns());
+        let moments = Moments::new(options.time, &context.clock, zero_ns, series.width_ns(), 0);
         let mut painter = Painter { moments, halved: false, sum: source.empty(), layout, options, source };
         if has_grown {
             lines.extend(painter.source.strength.legend(painter.options.columns));
