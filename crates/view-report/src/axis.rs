@@ -228,6 +228,11 @@ impl ValueAxis {
                 .filter_map(|value| Some((self.px(value)?, 0, value)))
                 .collect();
         }
+        if placed.len() < crate::ticks::ENOUGH {
+            let fine = crate::ticks::fine_values(lower, upper, self.quantity.is_bytes());
+            let fine: Vec<_> = fine.into_iter().filter_map(|value| Some((self.px(value)?, 0, value))).collect();
+            placed = if fine.len() > placed.len() { fine } else { placed };
+        }
         // Rounder values claim their room first.
         let mut order: Vec<usize> = (0..placed.len()).collect();
         order.sort_by_key(|&at| (placed[at].1, placed[at].2 != 0, std::cmp::Reverse(at)));

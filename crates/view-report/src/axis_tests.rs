@@ -109,3 +109,22 @@ proptest! {
         }
     }
 }
+
+/// What a chart of a quiet device shows: all lines within a few percent, or within a factor of a few.
+#[test]
+fn every_range_has_labels() {
+    for low in [3u64, 250, 999, 1_000, 2_050_000, 3_300_000, 21_000_000, 99_999_999, 123_000_000_000, 9_000_000_000_000]
+    {
+        for factor in [100, 101, 130, 190, 260, 400, 900] {
+            let high = low * factor / 100;
+            for (quantity, height_px) in [(Quantity::Latency, 360), (Quantity::Latency, 110), (Quantity::Size, 200)] {
+                let axis =
+                    ValueAxis::new(&total(&[low, high], 6), &AxisWish { height_px, ..wish(quantity, Scale::Log) });
+                let labels = labels(&axis);
+                assert!(labels.len() >= 3, "{quantity:?} {low} to {high}, {height_px} px: {labels:?}");
+                let different: std::collections::BTreeSet<_> = labels.iter().collect();
+                assert_eq!(different.len(), labels.len(), "{labels:?}");
+            }
+        }
+    }
+}

@@ -103,8 +103,10 @@ pub(crate) fn fitted<'a>(
     // A hundredth of an interval is not worth a mark.
     let slack = (width_ns / 100) as i64;
     let (start, end) = (series.start_ns(columns.first), series.start_ns(columns.last().saturating_add(1)));
+    // Where the begin is known, silence before the first event was seen, too.
+    let began_ns = all.begin_ns.or(span.map(|(from, _)| from)).unwrap_or(start);
     let partial =
-        span.map_or([false; 2], |(from, to)| [from > start.saturating_add(slack), to < end.saturating_sub(slack)]);
+        span.map_or([false; 2], |(_, to)| [began_ns > start.saturating_add(slack), to < end.saturating_sub(slack)]);
     let frame = Frame {
         columns,
         column_px: (wish.width_px / columns.count.max(1)).clamp(1, wish.column_px),
@@ -112,7 +114,7 @@ pub(crate) fn fitted<'a>(
         width_ns,
         merged_from_ns: (width_ns != given_ns).then_some(given_ns),
         zero_ns,
-        began_ns: all.begin_ns.or(span.map(|(from, _)| from)).unwrap_or(start),
+        began_ns,
         to_unix_ns: clock.and_then(|clock| clock.to_unix_ns),
         approximate: clock.is_some_and(|clock| clock.approximate),
         partial,

@@ -6,6 +6,8 @@ use latscope_event::{Context, format_count};
 
 /// So many lines of notes at most; the rest is counted.
 const NOTE_LINES: usize = 14;
+/// A sentence of the heading may be so long.
+const SENTENCE_LINES: usize = 5;
 /// Contexts named one by one.
 const NAMED: usize = 3;
 const MARGIN_PX: f64 = 20.0;
@@ -34,7 +36,7 @@ impl Page<'_> {
         let mut y = 47.0;
         let style = format!(" font-size=\"12\" fill=\"{}\"", self.inks.muted);
         for sentence in sentences {
-            for line in wrapped(sentence, self.letters(12.0), 2) {
+            for line in wrapped(sentence, self.letters(12.0), SENTENCE_LINES) {
                 svg.text(MARGIN_PX, y, &style, &line);
                 y += 16.0;
             }
@@ -57,11 +59,8 @@ impl Page<'_> {
     /// What was lost, repaired and unfinished, as lines below `y`; returns where they end.
     pub fn notes(&self, svg: &mut Svg, y: f64) -> f64 {
         let mut lines: Vec<String> = Vec::new();
-        for context in self.contexts {
-            let prefix = if self.contexts.len() > 1 { format!("{}: ", name(context)) } else { String::new() };
-            for note in context.notes() {
-                lines.extend(wrapped(&format!("{prefix}{note}"), self.letters(11.0), 4));
-            }
+        for note in self.told() {
+            lines.extend(wrapped(&note, self.letters(11.0), 4));
         }
         if lines.len() > NOTE_LINES {
             let left_out = lines.len() - (NOTE_LINES - 1);
@@ -78,9 +77,11 @@ impl Page<'_> {
         y
     }
 
-    /// The notes of the first contexts, for the text alternative.
+    /// What the traces have to say, each kind once, with the traces that say it where there are several.
     pub fn told(&self) -> impl Iterator<Item = String> {
-        self.contexts.iter().take(NAMED).flat_map(Context::notes)
+        let several = self.contexts.len() > 1;
+        let notes = Context::notes_of(self.contexts).into_iter();
+        notes.map(move |(source, note)| if several { format!("{}: {note}", shortened(&source, 90)) } else { note })
     }
 
     /// A plot without anything in it, and a word that says so; returns where it ends.

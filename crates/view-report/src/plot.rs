@@ -2,7 +2,7 @@
 
 use crate::palette::Inks;
 use crate::svg::{Area, Escaped, Num, Svg, text_width};
-use crate::ticks::round_values;
+use crate::ticks::{ENOUGH, fine_values, round_values};
 use std::fmt::Write;
 
 /// From a number to a place.
@@ -42,6 +42,11 @@ impl Axis {
             let mut ticks: Vec<_> =
                 round_values(false).into_iter().map(|tick| (tick.rank, tick.value as f64)).collect();
             ticks.retain(|(_, value)| within(value));
+            if ticks.len() < ENOUGH {
+                let fine = fine_values(self.from.ceil() as u64, self.to as u64, false);
+                let fine = fine.into_iter().map(|value| (0, value as f64));
+                ticks = if fine.len() > ticks.len() { fine.collect() } else { ticks };
+            }
             ticks.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
             return ticks.into_iter().map(|(_, value)| value).collect();
         }

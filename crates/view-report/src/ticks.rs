@@ -55,6 +55,22 @@ pub(crate) fn even_values(lower: u64, upper: u64, wanted: u32, bytes: bool) -> V
         .collect()
 }
 
+/// So many labels tell an axis.
+pub(crate) const ENOUGH: usize = 3;
+
+/// Multiples of a round step for a range in which fewer round values than [`ENOUGH`] lie: at least so many, where the range
+/// has them, and not many more.
+pub(crate) fn fine_values(lower: u64, upper: u64, bytes: bool) -> Vec<u64> {
+    let multiples = |wanted: u64| {
+        let least = (upper.saturating_sub(lower) / wanted).max(1);
+        let step = if bytes { least.next_power_of_two() } else { time_step(least) };
+        let first = lower.div_ceil(step);
+        let values = (0..4 * wanted).map_while(move |at| first.checked_add(at)?.checked_mul(step));
+        values.take_while(|&value| value <= upper).collect::<Vec<_>>()
+    };
+    (ENOUGH as u64..=4 * ENOUGH as u64).map(multiples).find(|values| values.len() >= ENOUGH).unwrap_or_default()
+}
+
 /// The step between labels of a time axis: round, and at least this long.
 pub(crate) fn time_step(least_ns: u64) -> u64 {
     const MINUTE: u64 = 60 * S;
@@ -87,6 +103,28 @@ mod tests {
         assert_eq!(even_values(5000, 9000, 4, true), [5120, 6144, 7168, 8192]);
         assert!(even_values(0, u64::MAX, 10, false).len() <= 12);
         assert!(even_values(u64::MAX - 1, u64::MAX, 10, true).len() <= 12);
+    }
+
+    #[test]
+    fn a_narrow_range_has_values_too() {
+        const MS: u64 = 1_000_000;
+        for (lower, upper, values) in [
+            (15 * MS / 10, 266 * MS / 100, &[15, 20, 25][..]),
+            (375 * MS / 10, 60 * MS, &[400, 500, 600]),
+            (100 * MS, 120 * MS, &[1000, 1100, 1200]),
+        ] {
+            let expected: Vec<u64> = values.iter().map(|tenths| tenths * MS / 10).collect();
+            assert_eq!(fine_values(lower, upper, false), expected);
+        }
+        assert_eq!(fine_values(90 * S, 160 * S, false), [90 * S, 120 * S, 150 * S]);
+        assert_eq!(fine_values(5000, 9000, true), [5120, 6144, 7168, 8192]);
+        assert!(fine_values(7, 8, false).is_empty(), "there are but two");
+        for (lower, upper) in [(0, u64::MAX), (u64::MAX - 9, u64::MAX), (1, 1000), (999, 1778)] {
+            for bytes in [false, true] {
+                let count = fine_values(lower, upper, bytes).len();
+                assert!((ENOUGH..=4 * ENOUGH).contains(&count), "{lower} {upper} {bytes}: {count}");
+            }
+        }
     }
 
     #[test]

@@ -173,6 +173,76 @@ fn groups_are_panels_or_lines() {
     assert!(!lines.contains(">all (100 %)<"));
 }
 
+/// One second of an hour is over the bound, and not even a sixth of the column that it is drawn in.
+#[test]
+fn what_is_merged_to_fit_is_judged_before() {
+    let second = |at: u64| if at == 1_800 { 50 * MS } else { MS };
+    let events: Vec<Event> =
+        (0..3_600).flat_map(|at| (0..4).map(move |nth| (at * 1000 * MS + nth * 100 * MS, second(at), "vda"))).collect();
+    let level = Threshold::parse("p50 > 5ms").unwrap();
+    let options = PercentilesOptions { level: Some(level), ..PercentilesOptions::default() };
+    let series = series_of(&events, &[], true);
+    let svg = percentiles(&series, &[], &options).unwrap();
+    assert!(svg.contains("interval 5s (intervals of 1s merged to fit 1000 columns)"), "no wider than it takes");
+    assert!(svg.contains(">p50 &gt; 5ms: in 1 of 3600 intervals of 1s<"), "the table's intervals");
+    let red: Vec<_> = svg.split("<rect ").filter(|rect| rect.contains("fill-opacity=\"0.4\"")).collect();
+    assert!(red.len() == 1 && red[0].starts_with("x=\"442\""), "around 84 and a pixel for 5 s: {red:?}");
+    let by = series_of(&events, &[Field::Device], true);
+    let one = PercentilesOptions { percentiles: vec![0.5], ..options };
+    let svg = percentiles(&by, &[], &one).unwrap();
+    assert!(svg.contains("in 1 of 3600 intervals of 1s, for one of the groups at least<"));
+}
+
+/// Each line looks different, and those together have a colour of no group.
+#[test]
+fn twelve_groups_are_told_apart_and_the_rest_is_grey() {
+    const NAMES: [&str; 16] = [
+        "g00", "g01", "g02", "g03", "g04", "g05", "g06", "g07", "g08", "g09", "g10", "g11", "g12", "g13", "g14", "g15",
+    ];
+    for (count, others) in [(12, None), (16, Some("4 others together"))] {
+        let events: Vec<Event> = (0..40 * count).map(|at| (at * 10 * MS, MS, NAMES[(at % count) as usize])).collect();
+        for theme in [Theme::Light, Theme::Dark] {
+            let options = PercentilesOptions { percentiles: vec![0.5], theme, ..PercentilesOptions::default() };
+            let svg = draw(&events, &[Field::Device], &options);
+            // Keys: a line, then its name.
+            let (key, _) = svg.split_once("<rect x=\"84\"").unwrap();
+            let lines: Vec<&str> =
+                key.split("<path fill=\"none\" ").skip(1).map(|line| line.split_once(" d=").unwrap().0).collect();
+            let different: std::collections::BTreeSet<_> = lines.iter().collect();
+            assert_eq!((lines.len(), different.len()), (13 + usize::from(others.is_some()), lines.len()), "{lines:?}");
+            let Some(others) = others else { continue };
+            assert!(key.contains(others), "{key}");
+            let colour = |line: &str| line.split('"').nth(1).unwrap().to_string();
+            let last = colour(lines[13]);
+            assert!(lines[..13].iter().all(|line| colour(line) != last), "{lines:?}");
+        }
+    }
+}
+
+#[test]
+fn notes_of_many_traces_are_one_line_and_no_sentence_loses_its_end() {
+    let contexts: Vec<Context> = (0..128)
+        .map(|at| {
+            let mut context = Context::new(format!("fio log, run_clat.{at}.log"), Clock::unanchored("relative"));
+            context.cover(0);
+            context.tally.add(Anomaly::AssumedStart, 1);
+            context
+        })
+        .collect();
+    let options = PercentilesOptions { width: 200, ..PercentilesOptions::default() };
+    let series = series_of(&story(), &[], true);
+    let chart = latscope_view_report::PercentilesChart::new(&series, &contexts, &options).unwrap();
+    let svg = chart.joined(9_000.0).svg();
+    let (_, drawn) = svg.split_once("</desc>").unwrap();
+    assert_eq!(drawn.matches("whose start is not known").count(), 1);
+    assert!(drawn.contains("run_clat.0.log and 127 more: open: 128 logs"));
+    assert!(!drawn.contains("lines of notes"));
+    let words =
+        drawn.split("<text ").filter_map(|text| text.split_once('>')?.1.split_once("</text>")).map(|text| text.0);
+    let words = words.collect::<Vec<_>>().join(" ");
+    assert!(words.contains("had not ended is missing"), "{words}");
+}
+
 #[test]
 fn nothing_is_a_picture_too() {
     assert!(draw(&[], &[], &PercentilesOptions::default()).contains(">no events<"));

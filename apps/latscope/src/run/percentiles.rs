@@ -97,7 +97,7 @@ fn draw<'a>(
     let all = Context::merged(contexts);
     let shown = PercentileOptions { zero_ns: zero_ns(&all, series), ..options_of(plan) };
     let mut printer = Printer::new(plan, all.clock.to_unix_ns, shown)?;
-    printer.watch(if plan.accuracy.is_some() { chart.series() } else { series });
+    printer.watch(chart.judged());
     printer.write(&chart.svg())?;
     Ok(printer)
 }

@@ -5,8 +5,8 @@ use crate::frame::Columns;
 use crate::heatmap::Facets;
 use crate::page::quantile_name;
 use crate::palette::{Inks, Palette};
-use latscope_histogram::Histogram;
-use latscope_series::{AskedPercentiles, HistogramSeries, Threshold};
+use latscope_histogram::{Histogram, Sparse};
+use latscope_series::{AskedPercentiles, HistogramSeries, Slice};
 
 /// A value of a line in one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,17 +43,22 @@ pub(super) struct Panel {
     pub total: Histogram,
     /// Events by step.
     pub counts: Vec<f64>,
-    /// Whether the service level was exceeded, by step.
-    pub exceeded: Vec<bool>,
+    pub verdict: Verdict,
     pub curves: Vec<Curve>,
     pub shades: Vec<Shade>,
 }
 
-impl Panel {
-    /// Steps that have events.
-    pub fn filled(&self) -> usize {
-        self.counts.iter().filter(|&&count| count > 0.0).count()
-    }
+/// Where the service level was exceeded.
+#[derive(Default)]
+pub(super) struct Verdict {
+    /// By step: in any of its intervals.
+    pub steps: Vec<bool>,
+    /// In how many intervals.
+    pub exceeded: usize,
+    /// Of how many.
+    pub judged: usize,
+    /// Whether groups were judged one by one: exceeded is what one of them did.
+    pub apart: bool,
 }
 
 /// What lines are steps of: an interval each, which is a column, or several where intervals were joined.
@@ -97,6 +102,8 @@ impl Steps {
 /// What panels are made of.
 pub(super) struct Source<'a> {
     pub series: &'a HistogramSeries,
+    /// In intervals that were not merged to fit.
+    pub judged: &'a HistogramSeries,
     pub columns: Columns,
     pub steps: &'a Steps,
     pub asked: &'a AskedPercentiles,
@@ -128,6 +135,7 @@ impl Source<'_> {
     /// One panel with a line of the one percentile for everything and for each group.
     pub fn by_group(&self, quantile: f64, limit: usize) -> Panel {
         let mut all = self.panel(None);
+        all.verdict = self.verdict(None, true);
         all.curves.retain(|curve| curve.name == quantile_name(quantile));
         let facets = Facets::by_group(self.series, limit);
         for curve in &mut all.curves {
@@ -140,7 +148,12 @@ impl Source<'_> {
                 continue;
             };
             curve.name = self.name(&facets, facet).unwrap_or_default();
-            curve.colour = self.inks.groups[facet % self.inks.groups.len()].into();
+            (curve.colour, curve.dashes) = match facet {
+                _ if facet >= limit => (self.inks.muted.into(), OTHERS_DASHES),
+                // The last of the colours is grey, which is that of the others; where colours come again, lines are dashed.
+                _ if facet < HUES => (self.inks.groups[facet].into(), ""),
+                _ => (self.inks.groups[facet % HUES].into(), AGAIN_DASHES),
+            };
             all.curves.push(curve);
         }
         all
@@ -153,12 +166,37 @@ impl Source<'_> {
         Some(if is_rest { format!("{name} (from buckets)") } else { name })
     }
 
-    /// The histogram of an interval, of everything or of one facet.
-    fn sum_up(&self, interval: i64, facet: Option<(&Facets, usize)>, sum: &mut Histogram) {
-        sum.clear();
-        let Some(slice) = self.series.slices().get(&interval) else { return };
-        let of = |group: u32| facet.is_none_or(|(facets, facet)| facets.panel_of.get(group as usize) == Some(&facet));
-        slice.groups.iter().filter(|(group, _)| of(*group)).for_each(|(_, sparse)| sum.add(sparse));
+    /// Judges each interval by itself, since what was merged to fit the picture hides what was short: of everything, of the
+    /// one group of a facet, or `apart` of each of its groups.
+    fn verdict(&self, facet: Option<(&Facets, usize)>, apart: bool) -> Verdict {
+        let mut verdict = Verdict { steps: vec![false; self.steps.count()], apart, ..Verdict::default() };
+        let Some(level) = &self.options.level else { return verdict };
+        let series = self.judged;
+        let mut sum = Histogram::new(series.grid(), series.is_weighted());
+        for (&interval, slice) in series.slices() {
+            let width_ns = series.width_of(interval);
+            let holds = |sparse: &Sparse| level.holds(sparse, series.per_event(), width_ns);
+            sum_up(series, interval, facet, &mut sum);
+            if sum.totals().count == 0 {
+                continue;
+            }
+            verdict.judged += 1;
+            let exceeded = match apart {
+                true => of_facet(slice, facet).any(holds),
+                false => holds(&sum.to_sparse()),
+            };
+            if exceeded {
+                verdict.exceeded += 1;
+                let step = |ns: i64| {
+                    let column = self.columns.of(ns.div_euclid(self.series.width_ns() as i64));
+                    self.steps.of(column.unwrap_or(self.columns.count - 1))
+                };
+                let from_ns = series.start_ns(interval);
+                let last_ns = from_ns.saturating_add_unsigned(width_ns - 1);
+                verdict.steps[step(from_ns)..=step(last_ns)].fill(true);
+            }
+        }
+        verdict
     }
 
     fn panel(&self, facet: Option<(&Facets, usize)>) -> Panel {
@@ -169,10 +207,10 @@ impl Source<'_> {
         let asked = if facet.is_some() && group.is_none() { &buckets } else { self.asked };
         let empty = Histogram::new(series.grid(), series.is_weighted());
         let (mut sum, mut total) = (empty.clone(), empty);
-        let (mut counts, mut exceeded) = (vec![0.0; count], vec![false; count]);
+        let mut counts = vec![0.0; count];
         let mut lines: Vec<Vec<Option<Point>>> = vec![vec![None; count]; quantiles.len() + 2];
         for (&interval, column) in series.slices().keys().filter_map(|at| Some((at, self.columns.of(*at)?))) {
-            self.sum_up(interval, facet, &mut sum);
+            sum_up(series, interval, facet, &mut sum);
             let sparse = sum.to_sparse();
             if sparse.totals().count == 0 {
                 continue;
@@ -180,8 +218,6 @@ impl Source<'_> {
             let (step, told) = (self.steps.of(column), asked.of(series, interval, group, &sparse));
             total.add(&sparse);
             counts[step] = told.count;
-            let holds = |level: &Threshold| level.holds(&sparse, series.per_event(), series.width_of(interval));
-            exceeded[step] = self.options.level.as_ref().is_some_and(holds);
             let points = told.values.iter().map(|told| told.map(|told| (told.value, told.doubtful)));
             let points = points.chain([Some((told.mean, false)), Some((told.max as f64, false))]);
             for (line, point) in lines.iter_mut().zip(points) {
@@ -189,9 +225,34 @@ impl Source<'_> {
             }
         }
         let (curves, shades) = styled(quantiles, lines, self.options, self.inks);
-        Panel { name: None, total, counts, exceeded, curves, shades }
+        Panel {
+            name: None,
+            total,
+            counts,
+            verdict: self.verdict(facet, facet.is_some() && group.is_none()),
+            curves,
+            shades,
+        }
     }
 }
+
+/// The histogram of an interval, of everything or of one facet.
+fn sum_up(series: &HistogramSeries, interval: i64, facet: Option<(&Facets, usize)>, sum: &mut Histogram) {
+    sum.clear();
+    let slice = series.slices().get(&interval);
+    slice.into_iter().flat_map(|slice| of_facet(slice, facet)).for_each(|sparse| sum.add(sparse));
+}
+
+/// The histograms of the groups of a facet, or of all.
+fn of_facet<'a>(slice: &'a Slice, facet: Option<(&'a Facets, usize)>) -> impl Iterator<Item = &'a Sparse> {
+    let of = move |group: u32| facet.is_none_or(|(facets, facet)| facets.panel_of.get(group as usize) == Some(&facet));
+    slice.groups.iter().filter(move |(group, _)| of(*group)).map(|(_, sparse)| sparse)
+}
+
+/// Colours of groups that are not grey.
+const HUES: usize = 7;
+const AGAIN_DASHES: &str = "7 3";
+const OTHERS_DASHES: &str = "2 2";
 
 /// The group of a facet that has one only.
 fn group_of(facets: &Facets, facet: usize) -> Option<u32> {

@@ -6,6 +6,9 @@ use crate::page::{events, percent};
 use crate::svg::{Area, Num, Svg, shortened, text_width};
 use std::fmt::Write;
 
+/// The ground of an interval is at least so wide.
+const SEEN_PX: f64 = 5.0;
+
 /// Steps in a row of which something is true or not: that, the first step and the one behind the last.
 type Run = (bool, usize, usize);
 
@@ -88,10 +91,14 @@ impl Chart<'_> {
 
     /// The ground of intervals that exceed the service level, and of those that are not complete.
     fn marks(&self, svg: &mut Svg, panel: &Panel, main: Area) {
-        for (exceeded, from, to) in runs(&panel.exceeded) {
+        for (exceeded, from, to) in runs(&panel.verdict.steps) {
             if exceeded {
-                let area = Area { x: self.x(from), width: self.x(to) - self.x(from), ..main };
-                svg.rect(area, &format!(" fill=\"{}\" fill-opacity=\"0.13\"", self.page.inks.alarm));
+                let (x, width) = (self.x(from), self.x(to) - self.x(from));
+                // What is hardly wider than a line would be hidden by it.
+                let (wide, opacity) = if width < SEEN_PX { (SEEN_PX, 0.4) } else { (width, 0.13) };
+                let x = (x - (wide - width) / 2.0).min(main.right() - wide).max(main.x);
+                let fill = format!(" fill=\"{}\" fill-opacity=\"{opacity}\"", self.page.inks.alarm);
+                svg.rect(Area { x, width: wide, ..main }, &fill);
             }
         }
         if let Some(from_ns) = self.open_from_ns {

@@ -91,13 +91,14 @@ impl PercentilesOptions {
 }
 
 /// Panels, or lines of groups in one panel, at most; further groups are taken together.
-const PANELS: usize = 12;
-const LINES: usize = 8;
+const GROUPS: usize = 12;
 
 /// Percentiles over time, mean and maximum as lines on a logarithmic axis, with the rate of events below, as one
 /// self-contained SVG: the chart in the making.
 pub struct PercentilesChart<'a> {
     series: Cow<'a, HistogramSeries>,
+    /// In the intervals of the table, before they were merged to fit: the service level is judged by these.
+    judged: Cow<'a, HistogramSeries>,
     contexts: &'a [Context],
     options: &'a PercentilesOptions,
     frame: Frame,
@@ -123,19 +124,29 @@ impl<'a> PercentilesChart<'a> {
             line_px: 1,
             filtered: options.filter.is_some(),
         };
+        let judged = Cow::Borrowed(series);
         let (series, frame) = frame::fitted(series, contexts, &wish);
         let mut quantiles = options.percentiles.clone();
         quantiles.sort_by(f64::total_cmp);
         quantiles.dedup();
         let asked = AskedPercentiles { quantiles, rule: options.rule, exact: None };
-        Ok(PercentilesChart { series, contexts, options, frame, asked, joined: None })
+        Ok(PercentilesChart { series, judged, contexts, options, frame, asked, joined: None })
     }
 
     /// The same with intervals joined to the shortest runs that have so many events ([`HistogramSeries::joined`]).
     #[must_use]
     pub fn joined(self, events: f64) -> PercentilesChart<'a> {
         let series = Cow::Owned(self.series.into_owned().joined(events));
-        PercentilesChart { series, joined: Some(events), ..self }
+        let judged = match self.options.level {
+            Some(_) => Cow::Owned(self.judged.into_owned().joined(events)),
+            None => self.judged,
+        };
+        PercentilesChart { series, judged, joined: Some(events), ..self }
+    }
+
+    /// The series in the intervals by which the service level is judged: those of the table.
+    pub fn judged(&self) -> &HistogramSeries {
+        &self.judged
     }
 
     /// The series as it is drawn.
@@ -158,7 +169,7 @@ impl<'a> PercentilesChart<'a> {
 
     /// Draws it.
     pub fn svg(self) -> String {
-        let PercentilesChart { series, contexts, options, frame, asked, joined } = self;
+        let PercentilesChart { series, judged, contexts, options, frame, asked, joined } = self;
         let page = Page {
             width_px: frame.page_px(),
             inks: options.theme.inks(),
@@ -171,10 +182,10 @@ impl<'a> PercentilesChart<'a> {
         };
         let steps = Steps::new(&series, frame.columns);
         let (columns, inks) = (frame.columns, &page.inks);
-        let source = Source { series: &series, columns, steps: &steps, asked: &asked, options, inks };
+        let source = Source { series: &series, judged: &judged, columns, steps: &steps, asked: &asked, options, inks };
         let panels = match asked.quantiles[..] {
-            [quantile] if !series.by.is_empty() => vec![source.by_group(quantile, LINES)],
-            _ => source.by_panel(PANELS),
+            [quantile] if !series.by.is_empty() => vec![source.by_group(quantile, GROUPS)],
+            _ => source.by_panel(GROUPS),
         };
         let axis = axis(&series, &panels, options);
         let total = series.total(None);
@@ -370,11 +381,12 @@ impl Chart<'_> {
     /// In how many intervals the service level was exceeded.
     fn exceeded(&self, panel: &Panel) -> Option<String> {
         let level = self.options.level.as_ref()?;
-        let count = panel.exceeded.iter().filter(|&&exceeded| exceeded).count();
         let of_width = match self.joined {
             Some(_) => String::new(),
-            None => format!(" of {}", format_duration(self.frame.width_ns)),
+            None => format!(" of {}", format_duration(self.frame.merged_from_ns.unwrap_or(self.frame.width_ns))),
         };
-        Some(format!("{level}: in {count} of {} intervals{of_width}", panel.filled()))
+        let (count, of) = (panel.verdict.exceeded, panel.verdict.judged);
+        let apart = if panel.verdict.apart { ", for one of the groups at least" } else { "" };
+        Some(format!("{level}: in {count} of {of} intervals{of_width}{apart}"))
     }
 }
