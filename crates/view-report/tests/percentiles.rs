@@ -97,7 +97,7 @@ fn the_picture_states_its_numbers() {
         "relative clock, wall time unknown",
         "missing: 3 lines not understood",
         ">p99 &gt; 1s<",
-        "p99 &gt; 1s for 2 intervals: in 0 of 9 intervals of 1s",
+        "p99 &gt; 1s for 2 intervals: in 0 of 10 intervals of 1s",
         "<desc id=\"d\">",
     ] {
         assert!(svg.contains(words), "{words}");
@@ -191,6 +191,23 @@ fn what_is_merged_to_fit_is_judged_before() {
     let one = PercentilesOptions { percentiles: vec![0.5], ..options };
     let svg = percentiles(&by, &[], &one).unwrap();
     assert!(svg.contains("in 1 of 3600 intervals of 1s, for one of the groups at least<"));
+}
+
+#[test]
+fn silence_is_judged_as_the_table_does() {
+    // The eighth second has no event at all; in the fourth, vdb has none or two thirds of its stalled one.
+    for (level, by, share, verdict) in [
+        ("count < 1", &[][..], false, "in 1 of 10 intervals of 1s<"),
+        ("p50 < 1s", &[], false, "in 9 of 10 intervals of 1s<"),
+        ("count < 1", &[Field::Device], false, "in 2 of 10 intervals of 1s, for one of the groups at least<"),
+        ("count < 1", &[Field::Device], true, "in 2 of 10 intervals of 1s, for one of the groups at least<"),
+    ] {
+        let level = Threshold::parse(level).unwrap();
+        let options =
+            PercentilesOptions { level: Some(level), percentiles: vec![0.5], ..PercentilesOptions::default() };
+        let svg = percentiles(&series_of(&story(), by, share), &[], &options).unwrap();
+        assert!(svg.contains(verdict), "{verdict}: {:?}", svg.split("intervals of 1s").next());
+    }
 }
 
 /// Each line looks different, and those together have a colour of no group.

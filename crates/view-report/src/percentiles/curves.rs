@@ -7,6 +7,7 @@ use crate::page::quantile_name;
 use crate::palette::{Inks, Palette};
 use latscope_histogram::{Histogram, Sparse};
 use latscope_series::{AskedPercentiles, HistogramSeries, Slice};
+use std::ops::Range;
 
 /// A value of a line in one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +60,23 @@ pub(super) struct Verdict {
     pub judged: usize,
     /// Whether groups were judged one by one: exceeded is what one of them did.
     pub apart: bool,
+}
+
+impl Verdict {
+    /// Counts so many intervals of the table in this range.
+    fn count(&mut self, exceeded: bool, count: usize, range: Range<i64>, source: &Source<'_>) {
+        self.judged += count;
+        if !exceeded || range.is_empty() {
+            return;
+        }
+        self.exceeded += count;
+        let step = |ns: i64| {
+            let column = source.columns.of(ns.div_euclid(source.series.width_ns() as i64));
+            source.steps.of(column.unwrap_or(source.columns.count - 1))
+        };
+        let (from_ns, to_ns) = (source.judged.start_ns(range.start), source.judged.start_ns(range.end));
+        self.steps[step(from_ns)..=step(to_ns.saturating_sub(1))].fill(true);
+    }
 }
 
 /// What lines are steps of: an interval each, which is a column, or several where intervals were joined.
@@ -167,34 +185,32 @@ impl Source<'_> {
     }
 
     /// Judges each interval by itself, since what was merged to fit the picture hides what was short: of everything, of the
-    /// one group of a facet, or `apart` of each of its groups.
+    /// one group of a facet, or `apart` of each of its groups. As [`Watch`](latscope_series::Watch) does, it looks at
+    /// intervals without events, too.
     fn verdict(&self, facet: Option<(&Facets, usize)>, apart: bool) -> Verdict {
         let mut verdict = Verdict { steps: vec![false; self.steps.count()], apart, ..Verdict::default() };
         let Some(level) = &self.options.level else { return verdict };
         let series = self.judged;
+        let holds = |sparse: &Sparse, width_ns| level.holds(sparse, series.per_event(), width_ns);
         let mut sum = Histogram::new(series.grid(), series.is_weighted());
+        let silence = holds(&sum.to_sparse(), series.width_ns());
+        let groups = (0..series.groups().len()).filter(|&group| is_of(facet, group as u32)).count();
+        let mut next = None;
         for (&interval, slice) in series.slices() {
-            let width_ns = series.width_of(interval);
-            let holds = |sparse: &Sparse| level.holds(sparse, series.per_event(), width_ns);
+            let after = series.after(interval);
+            let gap = next.unwrap_or(interval)..interval;
+            verdict.count(silence, (gap.end - gap.start) as usize, gap, self);
+            next = Some(after);
             sum_up(series, interval, facet, &mut sum);
-            if sum.totals().count == 0 {
-                continue;
-            }
-            verdict.judged += 1;
+            let width_ns = series.width_of(interval);
             let exceeded = match apart {
-                true => of_facet(slice, facet).any(holds),
-                false => holds(&sum.to_sparse()),
+                true => {
+                    let known = || of_facet(slice, facet);
+                    known().any(|sparse| holds(sparse, width_ns)) || silence && known().count() < groups
+                }
+                false => holds(&sum.to_sparse(), width_ns),
             };
-            if exceeded {
-                verdict.exceeded += 1;
-                let step = |ns: i64| {
-                    let column = self.columns.of(ns.div_euclid(self.series.width_ns() as i64));
-                    self.steps.of(column.unwrap_or(self.columns.count - 1))
-                };
-                let from_ns = series.start_ns(interval);
-                let last_ns = from_ns.saturating_add_unsigned(width_ns - 1);
-                verdict.steps[step(from_ns)..=step(last_ns)].fill(true);
-            }
+            verdict.count(exceeded, 1, interval..after, self);
         }
         verdict
     }
@@ -245,8 +261,12 @@ fn sum_up(series: &HistogramSeries, interval: i64, facet: Option<(&Facets, usize
 
 /// The histograms of the groups of a facet, or of all.
 fn of_facet<'a>(slice: &'a Slice, facet: Option<(&'a Facets, usize)>) -> impl Iterator<Item = &'a Sparse> {
-    let of = move |group: u32| facet.is_none_or(|(facets, facet)| facets.panel_of.get(group as usize) == Some(&facet));
-    slice.groups.iter().filter(move |(group, _)| of(*group)).map(|(_, sparse)| sparse)
+    slice.groups.iter().filter(move |(group, _)| is_of(facet, *group)).map(|(_, sparse)| sparse)
+}
+
+/// Whether a group is of a facet; every group is of everything.
+fn is_of(facet: Option<(&Facets, usize)>, group: u32) -> bool {
+    facet.is_none_or(|(facets, facet)| facets.panel_of.get(group as usize) == Some(&facet))
 }
 
 /// Colours of groups that are not grey.
