@@ -196,7 +196,8 @@ impl Histogram {
 
     /// The same counts with the empty buckets left out.
     pub fn to_sparse(&self) -> Sparse {
-        Sparse::collect(self.grid, self.weights.is_some(), self.totals, self.buckets())
+        let most = self.counts[self.used()].iter().filter(|&&count| count != 0).count();
+        Sparse::collect((self.grid, self.weights.is_some(), self.totals), most, self.buckets())
     }
 
     /// Forgets everything counted, keeps the memory.

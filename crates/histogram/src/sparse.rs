@@ -1,6 +1,7 @@
 //! The sparse histogram: non-empty buckets only. This is what a series keeps for each interval and group.
 
 use crate::{Grid, Histogram, Rule, Totals, quantile};
+use std::ops::Range;
 
 /// The non-empty buckets of a histogram, ascending.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,19 +28,21 @@ pub enum SparseError {
 }
 
 impl Sparse {
+    /// Of ascending buckets, of which there are no more than `most`; those of one index are added up.
     pub(crate) fn collect(
-        grid: Grid,
-        weighted: bool,
-        totals: Totals,
+        (grid, weighted, totals): (Grid, bool, Totals),
+        most: usize,
         buckets: impl Iterator<Item = (usize, u64, u64)>,
     ) -> Sparse {
-        let mut sparse =
-            Sparse { grid, indices: Vec::new(), counts: Vec::new(), weights: weighted.then(Vec::new), totals };
+        let list = || Vec::with_capacity(most);
+        let weights = weighted.then(list);
+        let mut sparse = Sparse { grid, indices: Vec::with_capacity(most), counts: list(), weights, totals };
         for (index, count, weight) in buckets {
             sparse.push(index, count, weight);
         }
         sparse.indices.shrink_to_fit();
         sparse.counts.shrink_to_fit();
+        sparse.weights.iter_mut().for_each(Vec::shrink_to_fit);
         sparse
     }
 
@@ -118,7 +121,7 @@ impl Sparse {
     }
 
     /// The non-empty buckets, ascending: index, count, weight (the count itself when unweighted).
-    pub fn buckets(&self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
+    pub fn buckets(&self) -> impl DoubleEndedIterator<Item = (usize, u64, u64)> + '_ {
         let weights = self.weights.as_ref().unwrap_or(&self.counts);
         self.indices
             .iter()
@@ -163,22 +166,68 @@ impl Sparse {
             return self.clone();
         }
         let buckets = self.buckets().map(|(index, count, weight)| (grid.fold(self.grid, index), count, weight));
-        Sparse::collect(grid, self.weights.is_some(), self.totals, buckets)
+        Sparse::collect((grid, self.weights.is_some(), self.totals), self.indices.len(), buckets)
     }
 
-    /// The sum of two histograms, on the coarser of their grids.
-    #[must_use]
-    pub fn merged(&self, other: &Sparse) -> Sparse {
-        let grid = self.grid.min(other.grid);
-        let (left, right) = (self.folded(grid), other.folded(grid));
-        let weighted = self.weights.is_some() || other.weights.is_some();
-        let (mut left, mut right) = (left.buckets().peekable(), right.buckets().peekable());
-        let buckets = std::iter::from_fn(|| match (left.peek(), right.peek()) {
-            (Some(a), Some(b)) if a.0 <= b.0 => left.next(),
-            (Some(_), None) => left.next(),
-            _ => right.next(),
-        });
-        Sparse::collect(grid, weighted, self.totals.merged(&other.totals), buckets)
+    /// Adds another histogram, on the coarser of the two grids. In place and from the end, so that a few buckets are added to many
+    /// for little.
+    pub fn merge(&mut self, other: &Sparse) {
+        if other.grid < self.grid {
+            *self = self.folded(other.grid);
+        }
+        if other.grid > self.grid {
+            return self.merge(&other.folded(self.grid));
+        }
+        if other.weights.is_some() && self.weights.is_none() {
+            self.weights = Some(self.counts.clone());
+        }
+        self.totals = self.totals.merged(&other.totals);
+        let (mut new, mut from) = (0, self.indices.len());
+        for &index in other.indices.iter().rev() {
+            from = last_not_above(&self.indices[..from], index);
+            let is_there = from > 0 && self.indices[from - 1] == index;
+            (new, from) = (new + usize::from(!is_there), from - usize::from(is_there));
+        }
+        // Buckets up to `from` are where they were, those from `to` on where they belong.
+        let (mut from, mut to) = (self.indices.len(), self.indices.len() + new);
+        self.grow(to);
+        for (index, count, weight) in other.buckets().rev() {
+            let above = last_not_above(&self.indices[..from], index as u32);
+            self.copy_within(above..from, to - (from - above));
+            to -= from - above + 1;
+            from = above;
+            if from > 0 && self.indices[from - 1] == index as u32 {
+                from -= 1;
+                self.set(to, index, self.counts[from].saturating_add(count));
+                self.weights.iter_mut().for_each(|weights| weights[to] = weights[from].saturating_add(weight));
+            } else {
+                self.set(to, index, count);
+                self.weights.iter_mut().for_each(|weights| weights[to] = weight);
+            }
+        }
+    }
+
+    fn set(&mut self, at: usize, index: usize, count: u64) {
+        (self.indices[at], self.counts[at]) = (index as u32, count);
+    }
+
+    fn grow(&mut self, len: usize) {
+        if len > self.indices.capacity() {
+            // Many of them are kept: a sixteenth more than is needed, not twice as much.
+            let more = len + len / 16 - self.indices.len();
+            self.indices.reserve_exact(more);
+            self.counts.reserve_exact(more);
+            self.weights.iter_mut().for_each(|weights| weights.reserve_exact(more));
+        }
+        self.indices.resize(len, 0);
+        self.counts.resize(len, 0);
+        self.weights.iter_mut().for_each(|weights| weights.resize(len, 0));
+    }
+
+    fn copy_within(&mut self, range: Range<usize>, to: usize) {
+        self.indices.copy_within(range.clone(), to);
+        self.counts.copy_within(range.clone(), to);
+        self.weights.iter_mut().for_each(|weights| weights.copy_within(range.clone(), to));
     }
 
     /// The same counts with a place for every bucket.
@@ -200,6 +249,19 @@ impl Sparse {
     }
 }
 
+/// How many of these, which ascend, are not above a value: those that are near the end are found first.
+fn last_not_above(indices: &[u32], value: u32) -> usize {
+    let (mut end, mut step) = (indices.len(), 1);
+    while end > 0 && indices[end - 1] > value {
+        let begin = end.saturating_sub(step);
+        if begin == 0 || indices[begin - 1] <= value {
+            return begin + indices[begin..end].partition_point(|&index| index <= value);
+        }
+        (end, step) = (begin, 2 * step);
+    }
+    end
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,6 +271,12 @@ mod tests {
         let mut dense = Histogram::new(Grid::with_power(power).unwrap(), true);
         values.iter().for_each(|&value| dense.record(value, value / 3));
         dense.to_sparse()
+    }
+
+    fn merged(one: &Sparse, other: &Sparse) -> Sparse {
+        let mut sum = one.clone();
+        sum.merge(other);
+        sum
     }
 
     fn latencies() -> impl Strategy<Value = Vec<u64>> {
@@ -237,10 +305,10 @@ mod tests {
             powers in (4u8..8, 4u8..8, 4u8..8),
         ) {
             let (x, y, z) = (of(&a, powers.0), of(&b, powers.1), of(&c, powers.2));
-            prop_assert_eq!(x.merged(&y), y.merged(&x));
-            prop_assert_eq!(x.merged(&y).merged(&z), x.merged(&y.merged(&z)));
+            prop_assert_eq!(merged(&x, &y), merged(&y, &x));
+            prop_assert_eq!(merged(&merged(&x, &y), &z), merged(&x, &merged(&y, &z)));
             let coarsest = powers.0.min(powers.1).min(powers.2);
-            prop_assert_eq!(x.merged(&y).merged(&z), of(&[a, b, c].concat(), coarsest));
+            prop_assert_eq!(merged(&merged(&x, &y), &z), of(&[a, b, c].concat(), coarsest));
         }
 
         #[test]
@@ -248,7 +316,7 @@ mod tests {
             let (x, y) = (of(&a, powers.0), of(&b, powers.1));
             let mut dense = x.to_dense();
             dense.add(&y);
-            prop_assert_eq!(dense.to_sparse(), x.merged(&y));
+            prop_assert_eq!(dense.to_sparse(), merged(&x, &y));
         }
 
         #[test]

@@ -295,7 +295,7 @@ impl Slice {
     /// Adds a histogram to a group.
     fn add(&mut self, group: u32, sparse: Sparse) {
         match self.groups.binary_search_by_key(&group, |&(number, _)| number) {
-            Ok(at) => self.groups[at].1 = self.groups[at].1.merged(&sparse),
+            Ok(at) => self.groups[at].1.merge(&sparse),
             Err(at) => self.groups.insert(at, (group, sparse)),
         }
     }

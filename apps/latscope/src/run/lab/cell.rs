@@ -86,10 +86,9 @@ impl Cell {
         contexts: Vec<Context>,
         rounds: Vec<HistogramSeries>,
     ) -> Cell {
-        let totals = rounds.iter().map(|series| series.total(None).to_sparse());
-        let total = totals.reduce(|a, b| a.merged(&b)).unwrap_or_else(|| {
-            HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 1).total(None).to_sparse()
-        });
+        let nothing = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 1);
+        let mut total = nothing.total(None).to_sparse();
+        rounds.iter().for_each(|series| total.merge(&series.total(None).to_sparse()));
         let span_ns = contexts.iter().filter_map(|context| context.span_ns).map(|(from, to)| from.abs_diff(to)).sum();
         let bytes = rounds.iter().flat_map(|series| series.slices().values()).map(|slice| slice.bytes).sum();
         let (modes, period) = (modes(&total), period(&rounds));
