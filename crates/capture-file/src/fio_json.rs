@@ -4,7 +4,7 @@
 use crate::fio_hist::Bins;
 use crate::input::Input;
 use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};
-use latscope_event::{Clock, Context};
+use latscope_event::{Anomaly, Clock, Context, Tally};
 use serde_json::Value;
 use std::io::Read;
 
@@ -14,16 +14,60 @@ const MS: i64 = 1_000_000;
 /// The client's sum over all servers, whose histograms are empty.
 const ALL_CLIENTS: &str = "All clients";
 
+/// The first member of a report.
+const VERSION: &[u8] = b"\"fio version\"";
+/// What latencies stand under, and how many bins their histograms have: those of completion before those of the whole I/O.
+const LATENCIES: [(&str, usize); 3] = [("clat_ns", 1856), ("clat", 1216), ("lat_ns", 1856)];
+
 /// Text may stand before the brace: warnings, or the banner of CBT.
 fn json(text: &[u8]) -> Option<&[u8]> {
     let at = memchr::memchr(b'{', text)?;
     Some(&text[at..])
 }
 
+/// Where reports begin: with `--status-interval` there are several, between fio's text output, if both were asked for.
+fn reports(text: &[u8]) -> Vec<usize> {
+    let before = |at: usize| text[..at].trim_ascii_end();
+    // In a string of a report the quotes would be escaped.
+    let all = memchr::memmem::find_iter(text, VERSION).map(before);
+    all.filter(|before| before.ends_with(b"{")).map(|before| before.len() - 1).collect()
+}
+
 /// Its first member is the version.
 pub fn detect(head: &[u8]) -> Detected {
     let Some(rest) = json(head).and_then(|text| text.get(1..)) else { return Detected::No };
-    if rest.trim_ascii_start().starts_with(b"\"fio version\"") { Detected::Yes } else { Detected::No }
+    if rest.trim_ascii_start().starts_with(VERSION) { Detected::Yes } else { Detected::No }
+}
+
+/// The last report that is whole, with a count of those before it, which it holds too: reports of a run that goes on count
+/// from its begin.
+fn last_report(file: &str, text: &[u8]) -> Result<(Value, Tally), Error> {
+    let none = || Error::new(file, Place::File, "There is no JSON in it.");
+    let mut starts = reports(text);
+    if starts.is_empty() {
+        starts.push(memchr::memchr(b'{', text).ok_or_else(none)?);
+    }
+    let mut tally = Tally::default();
+    let last = starts.len() - 1;
+    for (at, &start) in starts.iter().enumerate().rev() {
+        // What follows the JSON is the text output.
+        match serde_json::Deserializer::from_slice(&text[start..]).into_iter::<Value>().next().ok_or_else(none)? {
+            Ok(report) => {
+                tally.add(Anomaly::EarlierReports, at as u64);
+                return Ok((report, tally));
+            }
+            // The run was killed while it wrote.
+            Err(error) if error.is_eof() && at == last && at > 0 => tally.add(Anomaly::Truncated, 1),
+            Err(error) => {
+                let above = memchr::memchr_iter(b'\n', &text[..start]).count();
+                let why = error.to_string();
+                let why = why.split(" at line ").next().unwrap_or_default();
+                let place = Place::Line((above + error.line()) as u64);
+                return Err(Error::new(file, place, format!("The JSON is damaged: {why}.")));
+            }
+        }
+    }
+    Err(none())
 }
 
 /// The histograms of the jobs.
@@ -43,21 +87,9 @@ impl FioJson {
         let mut text = Vec::new();
         let read = Read::by_ref(&mut input).take(LIMIT).read_to_end(&mut text);
         read.map_err(|error| input.error(&error))?;
-        let json = json(&text).ok_or_else(|| fail("There is no JSON in it.".into()))?;
-        // What follows the JSON is fio's text output, if both were asked for.
-        let parsed = serde_json::Deserializer::from_slice(json).into_iter::<Value>().next();
-        let all = match parsed {
-            Some(Ok(all)) => all,
-            Some(Err(error)) => {
-                let above = memchr::memchr_iter(b'\n', &text[..text.len() - json.len()]).count();
-                let why = error.to_string();
-                let why = why.split(" at line ").next().unwrap_or_default();
-                let place = Place::Line((above + error.line()) as u64);
-                return Err(Error::new(&file, place, format!("The JSON is damaged: {why}.")));
-            }
-            None => return Err(fail("There is no JSON in it.".into())),
-        };
+        let (all, tally) = last_report(&file, &text)?;
         let mut context = Context::new(format!("fio json, {file}"), Clock::wall());
+        context.tally = tally;
         let text = |key: &str| all.get(key).and_then(Value::as_str);
         if let Some(version) = text("fio version") {
             context.properties.insert("fio_version".into(), version.into());
@@ -67,32 +99,31 @@ impl FioJson {
         let jobs = all.get("jobs").or_else(|| all.get("client_stats")).and_then(Value::as_array);
         let jobs = jobs.ok_or_else(|| fail("There are no jobs in it.".into()))?;
         let mut rows = Vec::new();
-        let mut counted = false;
+        let mut lack = None;
         for job in jobs.iter().filter(|job| job.get("jobname").and_then(Value::as_str) != Some(ALL_CLIENTS)) {
             if !job.is_object() {
                 return Err(fail("What stands in the place of a job is none; the file is damaged.".into()));
             }
             note_options(job, &mut context);
             let (start_ns, width_ns) = span(job, end_ms);
-            for kind in ["read", "write", "trim"] {
+            for &kind in kinds(job) {
                 let Some(direction) = job.get(kind) else { continue };
-                counted |= direction.get("total_ios").and_then(Value::as_u64).unwrap_or(0) > 0;
                 let text = |key: &str| job.get(key).and_then(Value::as_str).unwrap_or("-").to_string();
                 let of = |why| fail(format!("The histogram of job {} ({kind}) is damaged: {why}.", text("jobname")));
-                let Some(histogram) = histogram(direction).map_err(of)? else { continue };
+                let Some(histogram) = histogram(direction).map_err(of)? else {
+                    lack = lack.or_else(|| lacking(direction));
+                    continue;
+                };
                 let groups = [kind.into(), text("jobname"), text("hostname")].into();
                 context.cover(start_ns);
                 context.cover(start_ns.saturating_add_unsigned(width_ns));
                 rows.push(SeriesRow { time_ns: start_ns, width_ns, groups, histogram });
             }
         }
-        if rows.is_empty() && counted {
-            return Err(fail(
-                "It has percentiles but no histograms, and percentiles of several jobs do not make one; run fio with \
-                 --output-format=json+."
-                    .into(),
-            ));
+        if let Some(lack) = lack.filter(|_| rows.is_empty()) {
+            return Err(fail(lack.into()));
         }
+        context.tally.add(Anomaly::WholeJobs, rows.len() as u64);
         let group_fields = ["kind", "job", "host"].map(str::to_string).to_vec();
         let header = SeriesHeader { group_fields, value: "latency".into(), weight: "count".into() };
         Ok(FioJson { file: input.name, header, context, rows: rows.into_iter(), per_event: 1 })
@@ -137,17 +168,46 @@ fn note_options(job: &Value, context: &mut Context) {
 fn span(job: &Value, end_ms: Option<i64>) -> (i64, u64) {
     let number = |key: &str| job.get(key).and_then(Value::as_i64).filter(|&ms| ms >= 0);
     let runtime_of = |kind: &str| job.get(kind)?.get("runtime")?.as_i64();
-    let longest = || ["read", "write", "trim"].into_iter().filter_map(runtime_of).max();
+    let longest = || kinds(job).iter().filter_map(|kind| runtime_of(kind)).max();
     let runtime_ms = number("job_runtime").or_else(longest).unwrap_or(0).clamp(1, 1 << 40);
     let start_ms = number("job_start").unwrap_or(end_ms.unwrap_or(0).saturating_sub(runtime_ms));
     let width_ns = runtime_ms * MS;
     (start_ms.saturating_mul(MS).clamp(0, i64::MAX - width_ns), width_ns as u64)
 }
 
+/// What a job tells apart: directions, or all of them as one (`unified_rw_reporting=1`; with `both` that is their sum).
+fn kinds(job: &Value) -> &'static [&'static str] {
+    const DIRECTIONS: &[&str] = &["read", "write", "trim"];
+    let is_mixed = DIRECTIONS.iter().all(|kind| job.get(kind).is_none());
+    if is_mixed { &["mixed"] } else { DIRECTIONS }
+}
+
+/// Why a direction that has I/Os has no histogram, and what to do about it.
+fn lacking(direction: &Value) -> Option<&'static str> {
+    direction.get("total_ios").and_then(Value::as_u64).filter(|&count| count > 0)?;
+    let latencies = || LATENCIES.iter().filter_map(|(key, _)| direction.get(key));
+    if latencies().any(|latencies| latencies.get("percentile").is_some()) {
+        return Some(
+            "It has percentiles but no histograms, and percentiles of several jobs do not make one; run fio with \
+             --output-format=json+.",
+        );
+    }
+    let count = |key: &str| direction.get(key)?.get("N")?.as_u64();
+    Some(match count("clat_ns") {
+        Some(0) => {
+            "It has no histograms, since completion latencies were not measured (disable_clat=1); leave that out of the \
+             job, or add lat_percentiles=1 and run fio with --output-format=json+."
+        }
+        _ => {
+            "It has no histograms, since percentiles were switched off (clat_percentiles=0); leave that out of the job and \
+             run fio with --output-format=json+."
+        }
+    })
+}
+
 /// The histogram of a direction; none when it has no bins.
 fn histogram(direction: &Value) -> Result<Option<latscope_histogram::Sparse>, String> {
-    let latencies = [("clat_ns", 1856), ("clat", 1216), ("lat_ns", 1856)];
-    let found = latencies.into_iter().find_map(|(key, count)| {
+    let found = LATENCIES.into_iter().find_map(|(key, count)| {
         let latencies = direction.get(key)?;
         let bins = latencies.get("bins")?.as_object().filter(|bins| !bins.is_empty())?;
         Some((latencies, bins, count))

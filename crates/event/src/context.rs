@@ -72,6 +72,7 @@ anomalies! {
     LastBin "last_bin" Repaired "I/Os in fio's last bin: they took as long as that or longer";
     AssumedUnit "assumed_unit" Repaired "logs of an old fio whose unit of latency is a guess (--latency-unit us or ns says it)";
     AssumedStart "assumed_start" Repaired "logs whose start is not known, taken to begin with the others (--offsets FILE says it)";
+    WholeJobs "whole_jobs" Repaired "histograms of whole jobs, spread evenly over the time of the job: when in it is not known";
     WindowedRows "windowed_rows" Repaired "rows that are averages over a window, not single I/Os";
     OutOfOrder "out_of_order" Repaired "records out of order by more than the sorting window";
     Omitted "omitted" Repaired "requests added that the generator left out while it waited (--correct-omission)";
@@ -90,6 +91,7 @@ anomalies! {
     PathGone "path_gone" Note "files and sockets gone before their path was looked up";
     EmptyLog "empty_log" Note "empty logs (of jobs without such I/O)";
     LeftOut "left_out" Note "requests left out as ioping did (warm-up, too fast, too slow)";
+    EarlierReports "earlier_reports" Note "reports of a run that went on (--status-interval), all of them in the last one";
     OtherRecords "other_records" Note "records of kinds that carry no latency, skipped";
 }
 

@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod json;
 mod runs;
 
 use latscope_capture_file::{Error, Format, Place, ReadOptions, SeriesReader, SeriesRow, format_of, read, read_bytes};
 use latscope_event::{Anomaly, Clock, Context, Field, FieldSet};
-use latscope_histogram::{Grid, Histogram};
+use latscope_histogram::Histogram;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -373,54 +374,6 @@ fn the_version_of_fio_decides_whether_the_upper_half_was_lost() {
     assert_eq!(said(), Ok(1));
 }
 
-/// The histograms of a whole job hold what its log of every I/O says.
-#[test]
-fn json_holds_every_io_of_the_run() {
-    for (json, logs, unit_ns) in [
-        ("A.json.zst", vec!["A_clat.1.log.zst", "A_clat.2.log.zst", "A_clat.3.log.zst", "A_clat.4.log.zst"], 1),
-        (
-            "H.json.zst",
-            vec![
-                "H_clat.1.log.127.0.0.2.zst",
-                "H_clat.1.log.127.0.0.3.zst",
-                "H_clat.2.log.127.0.0.2.zst",
-                "H_clat.2.log.127.0.0.3.zst",
-            ],
-            1,
-        ),
-    ] {
-        let path = fixture("fio_json", json);
-        assert_eq!(format_of(&path), Ok(Format::FioJson));
-        let (rows, context) = rows(&path).unwrap();
-        assert_eq!((context.clock, context.properties["fio_version"].as_str()), (Clock::wall(), "fio-3.33"));
-        for kind in ["read", "write"] {
-            let mut ours = Histogram::new(Grid::FINE, false);
-            rows.iter().filter(|row| row.groups[0] == kind).for_each(|row| ours.add(&row.histogram));
-            let mut truth = Histogram::new(Grid::FINE, false);
-            for log in &logs {
-                let (events, _) = events(&fixture("fio_log", log)).unwrap();
-                events
-                    .iter()
-                    .filter(|event| event.kind == kind)
-                    .for_each(|event| truth.record(event.latency_ns * unit_ns, 0));
-            }
-            assert!(ours.buckets().eq(truth.buckets()), "{json} {kind}");
-            let (ours, truth) = (ours.totals(), truth.totals());
-            assert_eq!((ours.count, ours.min, ours.max), (truth.count, truth.min, truth.max));
-            assert!((ours.mean().unwrap() - truth.mean().unwrap()).abs() < 0.5);
-        }
-        if json.starts_with('H') {
-            let mut hosts: Vec<_> = rows.iter().map(|row| row.groups[2].as_str()).collect();
-            hosts.sort_unstable();
-            hosts.dedup();
-            assert_eq!(hosts, ["127.0.0.2", "127.0.0.3"]);
-        }
-    }
-    let (old, _) = rows(&fixture("fio_json", "G_jsonplus.json.zst")).unwrap();
-    assert_eq!((old.len(), old[0].histogram.totals().count, old[0].histogram.totals().max), (1, 201, 4_179_000));
-    assert_eq!(old[0].time_ns + old[0].width_ns as i64, 1_795_225_450_180_000_000);
-}
-
 /// Packed as gzip or zstd, by the end of the name.
 fn packed(name: &str, text: &[u8]) -> Vec<u8> {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -478,42 +431,6 @@ fn compressed_logs_that_are_cut() {
             assert!(error.message.contains("cut so early"), "{error}");
         }
     }
-}
-
-#[test]
-fn json_with_a_banner_without_bins_or_cut() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("output.0.host");
-    let all = unpacked(&fixture("fio_json", "A.json.zst"));
-    std::fs::write(&path, format!("a banner\nfio: a warning\n{all}\nfio text\n")).unwrap();
-    let (rows_of_all, _) = rows(&path).unwrap();
-    assert_eq!(rows_of_all, rows(&fixture("fio_json", "A.json.zst")).unwrap().0);
-    std::fs::write(&path, all.replace("\"bins\"", "\"none\"")).unwrap();
-    assert!(rows(&path).unwrap_err().message.contains("json+"));
-    std::fs::write(&path, &all[..all.len() / 2]).unwrap();
-    let error = rows(&path).unwrap_err();
-    let last = all[..all.len() / 2].lines().count() as u64;
-    assert_eq!((error.place, error.message.contains("damaged: EOF")), (Place::Line(last), true), "{error}");
-    // Lines are those of the file, banner and all.
-    std::fs::write(&path, "a banner\n\n{\n\"fio version\" : \"fio-3.33\",\n\"jobs\" : [nothing]}\n").unwrap();
-    assert_eq!(rows(&path).unwrap_err().place, Place::Line(5));
-    let bins = |bins: &str| {
-        let job = format!(r#"{{"jobname": "x", "read": {{"clat_ns": {{"bins": {{{bins}}}}}}}}}"#);
-        std::fs::write(&path, format!(r#"{{"fio version": "fio-3.33", "jobs": [{job}]}}"#)).unwrap();
-        rows(&path)
-    };
-    assert_eq!(bins(r#""100": 3, "18446744073709551615": 1"#).unwrap().0[0].histogram.totals().count, 4);
-    for (text, why) in [
-        (r#""100": -1"#, "job x (read) is damaged: bin 100 counts something else"),
-        (r#""-5": 1"#, "\"-5\" is no bin"),
-        (r#""100": 18446744073709551616"#, "something else than a number"),
-        (r#""100": 18446744073709551615, "200": 1"#, "more than 64 bits hold"),
-    ] {
-        let error = bins(text).unwrap_err();
-        assert!(error.message.contains(why), "{error}");
-    }
-    std::fs::write(&path, r#"{"fio version": "fio-3.33", "jobs": [null]}"#).unwrap();
-    assert!(rows(&path).unwrap_err().message.contains("in the place of a job"));
 }
 
 #[test]
