@@ -164,6 +164,9 @@ fn columns_may_be_said() {
     assert_ne!(events("time,value,direction,size,offset").success(), inferred);
     assert!(events("time,direction,value,size").failure(2).contains("the order is this one"));
     assert!(events("time,value,direction,size").failure(3).contains("no row of fio's latency logs"));
+    // Where nothing else is called so, the short name is enough.
+    let by = |option| latscope(&["summary", "--by", "offset", "-r", log, option, "time,value,direction,size,offset"]);
+    assert_eq!(by("--columns").success(), by("--log-columns").success());
 }
 
 #[test]

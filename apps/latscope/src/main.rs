@@ -5,7 +5,6 @@ mod plan;
 mod run;
 mod tui;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 /// Why the program ends early, and with which status.
@@ -47,7 +46,7 @@ fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     let plan = match called_ioping(&words) {
         true => plan::ioping(&words[1..]),
-        false => plan::plan(args::Arguments::parse_from(words)),
+        false => plan::plan(args::Arguments::typed(words)),
     };
     match plan.and_then(run::run) {
         Ok(()) | Err(Failure::Closed) => ExitCode::SUCCESS,

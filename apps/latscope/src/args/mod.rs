@@ -27,7 +27,7 @@ pub use record::Record;
 pub use spectrogram::{Color, Orient, Palette, Spectrogram};
 pub use summary::Summary;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 
 /// Makes I/O latency visible: heat maps, spectrograms, histograms and outliers from traces.
@@ -38,6 +38,22 @@ use std::path::{Path, PathBuf};
 pub struct Arguments {
     #[command(subcommand)]
     pub verb: Verb,
+}
+
+impl Arguments {
+    /// What was typed; ends the program where that makes no sense, or asks for help.
+    pub fn typed(words: Vec<std::ffi::OsString>) -> Arguments {
+        let mut command = Arguments::command();
+        let has = |verb: &clap::Command, name: &str| verb.get_arguments().any(|argument| argument.get_id() == name);
+        // Where nothing else is called so, columns are those of the logs.
+        let verbs = command.get_subcommands().filter(|verb| has(verb, "log_columns") && !has(verb, "columns"));
+        for verb in verbs.map(|verb| verb.get_name().to_string()).collect::<Vec<_>>() {
+            command = command.mut_subcommand(verb, |verb| {
+                verb.mut_arg("log_columns", |argument| argument.visible_alias("columns"))
+            });
+        }
+        Arguments::from_arg_matches(&command.get_matches_from(words)).unwrap_or_else(|error| error.exit())
+    }
 }
 
 const EXAMPLES: &str = "\
