@@ -273,7 +273,7 @@ fn fio_columns(names: &str) -> Result<FioColumns, Failure> {
     })
 }
 
-/// The files to read: of a folder of results, those that are in it.
+/// The files to read, each once: of a folder of results, those that are in it.
 fn files(typed: &[PathBuf], format: Option<Format>) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in typed {
@@ -289,6 +289,12 @@ fn files(typed: &[PathBuf], format: Option<Format>) -> Result<Vec<PathBuf>, Fail
             }
         }
     }
+    let (files, again) = latscope_capture_file::without_repeats(files);
+    if let [first, others @ ..] = &again[..] {
+        let others = if others.is_empty() { String::new() } else { format!(" and {} more files", others.len()) };
+        eprintln!("latscope: {}{others} given more than once (or by a link): read once.", first.display());
+    }
+    latscope_capture_file::said_twice(&files).iter().for_each(|said| eprintln!("latscope: {said}"));
     Ok(files)
 }
 

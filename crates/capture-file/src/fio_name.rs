@@ -4,12 +4,12 @@
 use std::path::Path;
 
 /// What a log is of, as its name says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LogKind {
-    /// Submission, completion or total latency.
-    Slat,
+    /// Completion, total or submission latency.
     Clat,
     Lat,
+    Slat,
     /// Histograms of completion latencies.
     ClatHist,
     /// Bandwidth or IOPS: no latencies.
@@ -42,8 +42,8 @@ pub struct LogName {
 impl LogName {
     /// The parts of this path; none when it is no name of a log.
     pub fn of(path: &Path) -> Option<LogName> {
-        let name = path.file_name()?.to_str()?;
-        let name = [".gz", ".zst"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
+        let name = path.file_name()?.to_string_lossy();
+        let name = [".gz", ".zst"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(&name);
         // A host may be called anything, "x.log" too, so the first place that fits from the right is taken.
         let parts = name.rmatch_indices(".log").find_map(|(at, _)| {
             let host = match &name[at + 4..] {
@@ -74,7 +74,7 @@ impl LogName {
 pub fn host_of_folders(path: &Path) -> Option<String> {
     let mut parts = path.parent()?.components().map(|part| part.as_os_str());
     parts.find(|&part| part == "clients")?;
-    Some(parts.next()?.to_str()?.to_string())
+    Some(parts.next()?.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

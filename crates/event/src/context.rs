@@ -71,6 +71,7 @@ anomalies! {
     MaybeSummedRows "maybe_summed_rows" Repaired "rows that may hold those before them too, as fio's server writes them: the log is too short to tell";
     LastBin "last_bin" Repaired "I/Os in fio's last bin: they took as long as that or longer";
     AssumedUnit "assumed_unit" Repaired "logs of an old fio whose unit of latency is a guess (--latency-unit us or ns says it)";
+    EstimatedStart "estimated_start" Repaired "logs whose start is estimated: the end in fio's JSON less the run time (fio tells the start from 3.36 on)";
     AssumedStart "assumed_start" Repaired "logs whose start is not known, taken to begin with the others (--offsets FILE says it)";
     WholeJobs "whole_jobs" Repaired "histograms of whole jobs, spread evenly over the time of the job: when in it is not known";
     WindowedRows "windowed_rows" Repaired "rows that are averages over a window, not single I/Os";

@@ -185,12 +185,7 @@ pub fn series_to_plot(
     {
         return Ok((series, vec![context]));
     }
-    let interval = folding.interval_or(limit);
-    let new_builder = || {
-        let builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
-        let builder = builder.counting(folding.counting);
-        if folding.values_only { builder.values_only() } else { builder }
-    };
+    let new_builder = || new_builder(folding, limit);
     let (builder, contexts) = match &reading.live {
         Some(_) => {
             let mut builder = new_builder();
@@ -199,7 +194,10 @@ pub fn series_to_plot(
                 each_batch(reading, fields, |context, batch, mask, _| fold(&mut builder, (context, batch, mask)))?;
             (builder, contexts)
         }
-        None => fold_files(reading, &formats, &new_builder)?,
+        None => {
+            let all: Vec<usize> = (0..formats.len()).collect();
+            fold_files((reading, &Starts::of(reading)?), &formats, &all, &new_builder)?
+        }
     };
     let missing = builder.missing();
     let series = builder.finish();
@@ -229,21 +227,31 @@ fn fold(
     ControlFlow::Continue(())
 }
 
-/// Folds all files, several at a time.
-fn fold_files(
-    reading: &Reading,
+/// What events are folded into.
+pub fn new_builder(folding: &Folding, limit: u32) -> SeriesBuilder {
+    let interval = folding.interval_or(limit);
+    let builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
+    let builder = builder.counting(folding.counting);
+    if folding.values_only { builder.values_only() } else { builder }
+}
+
+/// Folds those of the files that have these numbers, several at a time.
+pub fn fold_files(
+    (reading, starts): (&Reading, &Starts),
     formats: &[Option<Format>],
+    numbers: &[usize],
     new_builder: &(impl Fn() -> SeriesBuilder + Sync),
 ) -> Result<(SeriesBuilder, Vec<Context>), Failure> {
-    let (starts, progress) = (Starts::of(reading)?, Progress::default());
-    let fold_file = |builder: &mut SeriesBuilder, number: usize, is_shown: bool| {
+    let progress = Progress::default();
+    let fold_file = |builder: &mut SeriesBuilder, at: usize, is_shown: bool| {
+        let number = numbers[at];
         builder.begin_trace_number(number as u32);
-        let (fields, file) = (builder.fields(), (number, &starts, formats[number]));
+        let (fields, file) = (builder.fields(), (number, starts, formats[number]));
         read_file(reading, file, fields, &progress, is_shown, &mut |context, batch, mask, _| {
             fold(builder, (context, batch, mask))
         })
     };
-    each_file(reading.files.len(), MOST_READERS, new_builder, fold_file, SeriesBuilder::absorb)
+    each_file(numbers.len(), MOST_READERS, new_builder, fold_file, SeriesBuilder::absorb)
 }
 
 /// Does something with each of so many files, several at a time: each worker has a state of its own, and the states are

@@ -1,38 +1,41 @@
 //! When each trace began: logs of several hosts that count from their own start are laid on one clock.
 
+use super::read;
 use crate::Failure;
 use crate::plan::Reading;
-use latscope_capture_file::{are_of_several_runs, host_and_job, job_starts};
-use latscope_event::{Anomaly, Batch, Clock, Context};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use latscope_capture_file::{
+    JobStart, ReadOptions, SeriesReader, Trust, are_of_several_runs, counts_from_1970, format_of, host_and_job,
+    job_starts,
+};
+use latscope_event::{Anomaly, Batch, Clock, Context, FieldSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// No clock of a test is off by more than a century.
 const LARGEST_MS: f64 = 3.2e12;
+/// An offset beyond September 2001 is a time since 1970.
+const SINCE_1970_NS: i64 = 1_000_000_000_000_000_000;
 
 /// What is known of the starts of the files of a call.
 pub struct Starts<'a> {
-    files: &'a [PathBuf],
+    reading: &'a Reading,
     /// As the user gave them: by `host` or `host:job`, nanoseconds.
     offsets: Option<BTreeMap<String, i64>>,
     /// As the results beside the logs tell them; looked for when the first log needs them.
     jobs: OnceLock<Jobs>,
+    /// The earliest start or moment of all that tell their time since 1970; looked for when the first log needs it.
+    origin_ns: OnceLock<Option<i64>>,
 }
 
 /// What the names of logs and the results beside them tell.
 struct Jobs {
-    starts: Vec<Option<i64>>,
-    earliest_ns: Option<i64>,
+    starts: Vec<Option<JobStart>>,
+    /// Of logs that count from another clock's zero: the first moment, and by run what makes its times those since 1970.
+    firsts_ns: Vec<Option<i64>>,
+    zeros_ns: BTreeMap<usize, i64>,
     are_of_several_runs: bool,
-}
-
-impl Jobs {
-    fn of(files: &[PathBuf]) -> Jobs {
-        let starts = job_starts(files);
-        let earliest_ns = starts.iter().flatten().min().copied();
-        Jobs { earliest_ns, are_of_several_runs: earliest_ns.is_none() && are_of_several_runs(files), starts }
-    }
 }
 
 /// By how much a trace is moved, and what that makes of it.
@@ -41,35 +44,145 @@ struct Move {
     by_ns: i64,
     /// Its times are then Unix times.
     to_wall: bool,
-    /// Nothing told it.
-    assumed: bool,
+    /// How it is known, where fio did not tell it.
+    doubt: Option<Anomaly>,
 }
 
 impl<'a> Starts<'a> {
     /// For the files of a call; reads the file of offsets.
     pub fn of(reading: &'a Reading) -> Result<Starts<'a>, Failure> {
         let offsets = reading.offsets.as_deref().map(offsets).transpose()?;
-        Ok(Starts { files: &reading.files, offsets, jobs: OnceLock::new() })
+        Ok(Starts { reading, offsets, jobs: OnceLock::new(), origin_ns: OnceLock::new() })
     }
 
     fn movement(&self, at: usize, context: &Context) -> Move {
-        if let Some(offsets) = &self.offsets {
-            let (host, job) = host_and_job(&self.files[at]).unwrap_or_default();
-            let host = host.or_else(|| context.host.clone()).unwrap_or_else(|| "-".into());
-            let of_job = job.and_then(|job| offsets.get(&format!("{host}:{job}")));
-            let given = of_job.or_else(|| offsets.get(&host)).copied();
-            return Move { by_ns: given.unwrap_or(0), to_wall: false, assumed: given.is_none() };
+        let is_wall = context.clock.to_unix_ns.is_some();
+        let counts_from_start = context.begin_ns.is_some() && !is_wall;
+        if let Some((_, offset_ns)) = self.offset(at, context.host.as_deref()) {
+            let origin_ns = if counts_from_start { self.origin_of_offset(offset_ns) } else { None };
+            let by_ns = origin_ns.unwrap_or(0).saturating_add(offset_ns);
+            return Move { by_ns, to_wall: origin_ns.is_some(), doubt: None };
         }
-        if context.begin_ns.is_none() || context.clock.to_unix_ns.is_some() {
-            return Move::default();
+        let assumed = Some(Anomaly::AssumedStart);
+        if !counts_from_start {
+            return Move { doubt: assumed.filter(|_| self.offsets.is_some() && !is_wall), ..Move::default() };
         }
-        let jobs = self.jobs.get_or_init(|| Jobs::of(self.files));
-        match (jobs.starts[at], jobs.earliest_ns) {
-            (Some(start_ns), _) => Move { by_ns: start_ns, to_wall: true, assumed: false },
+        let jobs = self.jobs();
+        let to_wall = |by_ns, doubt| Move { by_ns, to_wall: true, doubt };
+        let first_ns = jobs.firsts_ns[at].unwrap_or(0);
+        if let Some(JobStart { ns: Some(start_ns), trust, run, .. }) = jobs.starts[at] {
+            let zero_ns = jobs.firsts_ns[at].and_then(|_| jobs.zeros_ns.get(&run));
+            return to_wall(zero_ns.copied().unwrap_or(start_ns), doubt(trust));
+        }
+        match self.origin_ns() {
             // With those whose start is known, rather than half a century before them.
-            (None, Some(earliest_ns)) => Move { by_ns: earliest_ns, to_wall: true, assumed: true },
-            (None, None) => Move { assumed: jobs.are_of_several_runs, ..Move::default() },
+            Some(origin_ns) => to_wall(origin_ns.saturating_sub(first_ns), assumed),
+            None => Move {
+                by_ns: -first_ns,
+                to_wall: false,
+                doubt: assumed.filter(|_| jobs.are_of_several_runs || self.offsets.is_some()),
+            },
         }
+    }
+
+    /// What the user said about the host or job of a file: the line's name and the nanoseconds.
+    fn offset(&self, at: usize, host: Option<&str>) -> Option<(&str, i64)> {
+        let offsets = self.offsets.as_ref()?;
+        let (of_name, job) = host_and_job(&self.reading.files[at]).unwrap_or_default();
+        let host = of_name.or_else(|| host.map(str::to_string)).unwrap_or_else(|| "-".into());
+        let of_job = job.and_then(|job| offsets.get_key_value(&format!("{host}:{job}")));
+        of_job.or_else(|| offsets.get_key_value(&host)).map(|(name, &ns)| (name.as_str(), ns))
+    }
+
+    /// Where an offset counts from, if that is known: 1970, or the origin.
+    fn origin_of_offset(&self, offset_ns: i64) -> Option<i64> {
+        if offset_ns >= SINCE_1970_NS { Some(0) } else { self.origin_ns() }
+    }
+
+    fn jobs(&self) -> &Jobs {
+        self.jobs.get_or_init(|| {
+            let files = &self.reading.files;
+            let starts = job_starts(files);
+            let mut jobs = Jobs {
+                firsts_ns: vec![None; files.len()],
+                zeros_ns: BTreeMap::new(),
+                are_of_several_runs: are_of_several_runs(files),
+                starts,
+            };
+            for (at, start) in jobs.starts.iter().enumerate() {
+                let Some(start) = start.filter(|start| start.other_epoch) else { continue };
+                let Some((first_ns, _)) = self.first(at).filter(|(_, first)| first.clock.to_unix_ns.is_none()) else {
+                    continue;
+                };
+                jobs.firsts_ns[at] = Some(first_ns);
+                // Nothing is issued before its job begins, so the jobs of a run bound its clock from one side.
+                if let Some(start_ns) = start.ns {
+                    let zero_ns = jobs.zeros_ns.entry(start.run).or_insert(i64::MIN);
+                    *zero_ns = start_ns.saturating_sub(first_ns).max(*zero_ns);
+                }
+            }
+            jobs
+        })
+    }
+
+    fn origin_ns(&self) -> Option<i64> {
+        *self.origin_ns.get_or_init(|| {
+            let of_file = |at: usize| {
+                let file = &self.reading.files[at];
+                let moment = |host: Option<&str>| match self.offset(at, host) {
+                    Some((_, offset_ns)) if offset_ns >= SINCE_1970_NS => Some(offset_ns),
+                    Some(_) => None,
+                    None => self.jobs().starts[at]?.ns,
+                };
+                if counts_from_1970(file) == Some(false) {
+                    return moment(None);
+                }
+                let (first_ns, context) = self.first(at)?;
+                let host = context.host.as_deref();
+                let Some(to_unix_ns) = context.clock.to_unix_ns else { return moment(host) };
+                let offset_ns = self.offset(at, host).map_or(0, |(_, ns)| ns);
+                Some(first_ns.saturating_add(to_unix_ns).saturating_add(offset_ns))
+            };
+            (0..self.reading.files.len()).filter_map(of_file).min()
+        })
+    }
+
+    /// The first moment of a file, on its own clock, and what the file says at its beginning.
+    fn first(&self, at: usize) -> Option<(i64, Context)> {
+        let (reading, file) = (self.reading, &self.reading.files[at]);
+        if file == Path::new("-") {
+            return None;
+        }
+        let format = reading.format.or_else(|| format_of(file).ok())?;
+        if format.is_series() {
+            let mut reader = SeriesReader::open(file, Some(format)).ok()?.lenient(reading.lenient);
+            let row = reader.next()?.ok()?;
+            return Some((row.time_ns, reader.context().clone()));
+        }
+        let options = ReadOptions { format: Some(format), ..read::options(reading, FieldSet::ALWAYS) };
+        let mut first = None;
+        // What cannot be read is said when it is read as a whole.
+        let _ = latscope_capture_file::read(file, &options, &mut |context, batch| {
+            first = batch.time().iter().min().map(|&ns| (ns, context.clone()));
+            ControlFlow::Break(())
+        });
+        first
+    }
+
+    /// Lines of offsets that are of no file.
+    fn unused(&self) -> Option<String> {
+        let lines: BTreeSet<&str> = self.offsets.as_ref()?.keys().map(String::as_str).collect();
+        let files = 0..self.reading.files.len();
+        let by_name: BTreeSet<&str> = files.clone().filter_map(|at| Some(self.offset(at, None)?.0)).collect();
+        let others = files.filter(|&at| host_and_job(&self.reading.files[at]).is_none());
+        // Other files tell their host themselves.
+        let others = others.filter(|_| by_name != lines).filter_map(|at| Some((at, self.first(at)?.1.host?)));
+        let others = others.filter_map(|(at, host)| Some(self.offset(at, Some(&host))?.0));
+        let used: BTreeSet<&str> = others.chain(by_name.iter().copied()).collect();
+        let unused: Vec<&str> = lines.difference(&used).copied().collect();
+        let file = self.reading.offsets.as_deref().unwrap_or(Path::new("")).display();
+        let said = format!("--offsets {file}: no file that is read is of {}", unused.join(", "));
+        (!unused.is_empty()).then_some(said)
     }
 
     /// Hands on a batch of the file at this place as it is on the common clock.
@@ -90,8 +203,23 @@ impl<'a> Starts<'a> {
     pub fn context(&self, at: usize, context: Context) -> Context {
         let movement = self.movement(at, &context);
         let mut context = movement.context(context);
-        context.tally.add(Anomaly::AssumedStart, u64::from(movement.assumed));
+        movement.doubt.into_iter().for_each(|doubt| context.tally.add(doubt, 1));
+        if at == 0
+            && let Some(unused) = self.unused()
+        {
+            let said = context.properties.entry("missing".into()).or_default();
+            *said = if said.is_empty() { unused } else { format!("{said}; {unused}") };
+        }
         context
+    }
+}
+
+/// What is to be said of a start.
+fn doubt(trust: Trust) -> Option<Anomaly> {
+    match trust {
+        Trust::Told => None,
+        Trust::Estimated => Some(Anomaly::EstimatedStart),
+        Trust::Assumed => Some(Anomaly::AssumedStart),
     }
 }
 
@@ -123,9 +251,12 @@ fn offsets(path: &Path) -> Result<BTreeMap<String, i64>, Failure> {
         let (Some(ms), None) = (words.next(), words.next()) else {
             return Err(fail(at + 1, "There are not two words"));
         };
-        let ms = ms.strip_suffix("ms").unwrap_or(ms).parse().ok().filter(|ms: &f64| ms.abs() <= LARGEST_MS);
-        let ms = ms.ok_or_else(|| fail(at + 1, "The offset is no number of milliseconds"))?;
-        if offsets.insert(host.to_string(), (ms * 1e6).round() as i64).is_some() {
+        let ms = ms.strip_suffix("ms").unwrap_or(ms);
+        let number = ms.parse().ok().filter(|ms: &f64| ms.abs() <= LARGEST_MS);
+        let number = number.ok_or_else(|| fail(at + 1, "The offset is no number of milliseconds"))?;
+        // A time since 1970 is more than an f64 holds to the nanosecond.
+        let whole = ms.parse().ok().and_then(|ms: i64| ms.checked_mul(1_000_000));
+        if offsets.insert(host.to_string(), whole.unwrap_or((number * 1e6).round() as i64)).is_some() {
             return Err(fail(at + 1, "The host was given before"));
         }
     }
@@ -143,9 +274,12 @@ mod tests {
             std::fs::write(file.path(), text).unwrap();
             offsets(file.path())
         };
-        let known = read("# pdsh\nvm1 250\n\nvm2:run.2\t-0.5ms # late\n- 7\n").ok().unwrap();
+        let known = read("# pdsh\nvm1 250\n\nvm2:run.2\t-0.5ms # late\n- 7\ne 1795000000253").ok().unwrap();
         let known: Vec<_> = known.iter().map(|(host, &ns)| (host.as_str(), ns)).collect();
-        assert_eq!(known, [("-", 7_000_000), ("vm1", 250_000_000), ("vm2:run.2", -500_000)]);
+        assert_eq!(
+            known,
+            [("-", 7_000_000), ("e", 1_795_000_000_253_000_000), ("vm1", 250_000_000), ("vm2:run.2", -500_000)]
+        );
         for (text, why) in [
             ("vm1 1\nvm1", ":2: There are not two words"),
             ("vm1 1 2", ":1: There are not two words"),

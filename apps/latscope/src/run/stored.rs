@@ -11,14 +11,14 @@ use latscope_capture_file::{Format, SeriesHeader, SeriesReader, SeriesRow, forma
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_filter::Filter;
 use latscope_histogram::{Sparse, Totals};
-use latscope_series::{HistogramSeries, Interval, SeriesBuilder, Stretch, next_wider};
+use latscope_series::{HistogramSeries, Interval, SeriesBuilder, Stretch, next_wider, round_multiples};
 use std::path::Path;
 use std::sync::Arc;
 
 /// As many files are read at a time, at most: each costs the memory of a builder.
 const MOST_READERS: usize = 8;
 
-/// Reads the files as stored series, `None` when they hold events.
+/// Reads the files as stored series, `None` when all hold events. Where some do, these are folded and added.
 pub fn read(
     reading: &Reading,
     folding: &Folding,
@@ -34,26 +34,52 @@ pub fn read_as(
     folding: &Folding,
     limit: u32,
 ) -> Result<Option<(HistogramSeries, Vec<Context>)>, Failure> {
-    let is_series = |at: usize| formats[at].is_some_and(Format::is_series);
-    match (0..formats.len()).filter(|&at| is_series(at)).count() {
-        0 => return Ok(None),
-        some if some < formats.len() => {
-            return Err(Failure::Usage(
-                "Files of events and files of stored histograms do not mix; give them to separate calls.".into(),
-            ));
-        }
-        _ => {}
+    let is_series = |at: &usize| formats[*at].is_some_and(Format::is_series);
+    let (files, events): (Vec<usize>, Vec<usize>) = (0..formats.len()).partition(is_series);
+    if files.is_empty() {
+        return Ok(None);
     }
     let mut stored = Stored { formats, reading, folding, starts: Starts::of(reading)?, row_ns: None };
     if folding.interval.is_none() {
-        stored.row_ns = (0..formats.len()).find_map(|at| stored.first_row(at));
+        stored.row_ns = files.iter().find_map(|&at| stored.first_row(at));
     }
     // Series of intervals of one width are put together in the order of the files.
-    let is_even = |format: &Option<Format>| matches!(format, Some(Format::Parquet | Format::ParquetSeries));
-    let workers = if formats.iter().any(is_even) { 1 } else { MOST_READERS };
-    let load = |sums: &mut Sums, at: usize, _| stored.load(sums, at);
-    let (sums, contexts) = read::each_file(formats.len(), workers, &Sums::default, load, Sums::absorb)?;
-    Ok(Some((widened(stored.finish(sums)?, folding, limit)?, contexts)))
+    let is_even = |at: &usize| matches!(formats[*at], Some(Format::Parquet | Format::ParquetSeries));
+    let workers = if files.iter().any(is_even) { 1 } else { MOST_READERS };
+    let load = |sums: &mut Sums, at: usize, _| stored.load(sums, files[at]);
+    let (sums, contexts) = read::each_file(files.len(), workers, &Sums::default, load, Sums::absorb)?;
+    let series = widened(stored.finish(sums)?, folding, limit)?;
+    if events.is_empty() {
+        return Ok(Some((series, contexts)));
+    }
+    let new_builder = || read::new_builder(folding, limit);
+    let (builder, more) = read::fold_files((reading, &stored.starts), formats, &events, &new_builder)?;
+    let mut told: Vec<_> = files.into_iter().chain(events).zip(contexts.into_iter().chain(more)).collect();
+    told.sort_by_key(|&(at, _)| at);
+    let contexts = told.into_iter().map(|(_, context)| context).collect();
+    let sum = joined(series, builder.finish())?;
+    Ok(Some((if folding.interval.is_some() { sum } else { sum.fitted(limit) }, contexts)))
+}
+
+/// Two series as one, in intervals that are whole multiples of those of both.
+fn joined(mut series: HistogramSeries, mut other: HistogramSeries) -> Result<HistogramSeries, Failure> {
+    // One without anything in it has intervals of any length.
+    if other.slices().is_empty() {
+        return Ok(series);
+    }
+    if series.slices().is_empty() {
+        return Ok(other);
+    }
+    let widths = [series.width_ns(), other.width_ns()];
+    let multiples = round_multiples(widths[0]).chain(round_multiples(widths[1]));
+    let common_ns = multiples.filter(|common| widths.iter().all(|&width_ns| common.is_multiple_of(width_ns))).min();
+    for series in [&mut series, &mut other] {
+        if let Some(wide) = common_ns.and_then(|width_ns| series.rebinned(width_ns)) {
+            *series = wide;
+        }
+    }
+    merge(&mut series, &other)?;
+    Ok(series)
 }
 
 /// Whether a file holds histograms.

@@ -28,12 +28,13 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         None => stored::read(reading, counted, 2),
         Some(_) => Ok(None),
     };
-    let read = match stored(&counted) {
+    let found = match stored(&counted) {
         // Not every stored histogram is of a device; nobody asked for that.
         Err(Failure::Usage(_)) if plan.by_default => stored(&Folding { by: Vec::new(), ..counted }),
-        read => read,
+        found => found,
     };
-    if let Some((series, contexts)) = read? {
+    if let Some((series, contexts)) = found? {
+        contexts.iter().try_for_each(read::refuse_windows)?;
         let context = Context::merged(&contexts);
         let mut summary = Summary::new(&series, &context);
         summary.sort(key);

@@ -4,6 +4,7 @@
 
 mod json;
 mod runs;
+mod trees;
 
 use latscope_capture_file::{Error, Format, Place, ReadOptions, SeriesReader, SeriesRow, format_of, read, read_bytes};
 use latscope_event::{Anomaly, Clock, Context, Field, FieldSet};

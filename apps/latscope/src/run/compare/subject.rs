@@ -91,6 +91,7 @@ impl Subject {
         let folding = Folding::of_latencies(None);
         let mut gather = Gather::new();
         if let Some((series, contexts)) = stored::read(reading, &folding, INTERVALS)? {
+            contexts.iter().try_for_each(read::refuse_windows)?;
             return Ok(Subject { events: None, series, ..gather.finish(name, contexts) });
         }
         let contexts = read::each_batch(reading, gather.fields(), |context, batch, mask, begin| {

@@ -1,0 +1,305 @@
+//! Which of the files of a folder are read: for each job the best kind of what tells of its I/Os.
+
+use super::twice::without_compressed_copies;
+use crate::fio_name::{LogKind, LogName};
+use crate::fio_start::{Beside, Found, Results, host_of_results, may_be_results};
+use crate::{Format, fio_log, format_of};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// So many files are named in a sentence.
+const NAMED: usize = 3;
+
+/// What a file is, the best first: what is known of every I/O, then of every interval, then of the whole job. What follows
+/// `Json` makes no distribution of latencies, or one of something else.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum What {
+    Clat,
+    Lat,
+    Smallfile,
+    Histograms,
+    Json,
+    Slat,
+    Averages(LogKind),
+    PlainJson,
+}
+
+impl What {
+    fn words(self) -> &'static str {
+        match self {
+            What::Clat => "logs of completion latency",
+            What::Lat => "logs of total latency",
+            What::Smallfile => "files of response times",
+            What::Histograms => "histogram logs",
+            What::Json => "JSON results",
+            What::Slat => "logs of submission latency",
+            What::Averages(_) => "logs of averages (log_avg_msec)",
+            What::PlainJson => "JSON results without histograms (json, not json+)",
+        }
+    }
+
+    fn is_distribution(self) -> bool {
+        self <= What::Json
+    }
+}
+
+/// Whose I/Os a log tells of: the folder, host and number, and the prefix, or the JSON whose options name it.
+type Job = (PathBuf, Option<String>, Option<u32>, Result<String, PathBuf>);
+
+struct Log {
+    path: PathBuf,
+    what: What,
+    job: Job,
+    prefix: String,
+    /// The JSON that tells of the same I/Os, and its name for the host.
+    results: Vec<(PathBuf, Option<String>)>,
+}
+
+/// What is read, and what is not for which reason.
+#[derive(Default)]
+pub struct Choice {
+    read: Vec<(What, PathBuf)>,
+    /// Tells of the same I/Os as what is read.
+    same: Vec<(What, PathBuf)>,
+    /// Tells of I/Os that nothing else tells of.
+    missing: Vec<(What, PathBuf)>,
+    /// JSON of which that is not known.
+    unknown: Vec<(What, PathBuf)>,
+    copies: Vec<PathBuf>,
+    /// JSON of hosts some of which have logs: those that have none.
+    hosts: BTreeMap<PathBuf, Vec<String>>,
+    /// Two prefixes that may be of one run.
+    perhaps_same: Option<(String, String)>,
+}
+
+impl Choice {
+    /// Chooses from all files of a folder, which are sorted.
+    pub fn of(files: Vec<PathBuf>) -> Choice {
+        let known = |file: &PathBuf| LogName::of(file).is_some() || is_smallfile(file) || may_be_results(file);
+        let (files, copies) = without_compressed_copies(files.into_iter().filter(known).collect());
+        let mut choice = Choice { copies, ..Choice::default() };
+        let mut beside = Beside::default();
+        let logs: Vec<Log> = files.iter().filter_map(|file| log(file, &mut beside)).collect();
+        let mut best = BTreeMap::<&Job, What>::new();
+        for log in &logs {
+            let best = best.entry(&log.job).or_insert(log.what);
+            *best = log.what.min(*best);
+        }
+        choice.read.extend(files.iter().filter(|file| is_smallfile(file)).map(|file| (What::Smallfile, file.clone())));
+        // JSON of runs whose logs are no distributions is better than those.
+        let (read, lesser): (Vec<&Log>, Vec<&Log>) = logs.iter().partition(|log| best[&log.job].is_distribution());
+        let from_json = choice.take_json(&files, &mut beside, (&read, &lesser));
+        for log in read {
+            let list = if best[&log.job] == log.what { &mut choice.read } else { &mut choice.same };
+            list.push((log.what, log.path.clone()));
+        }
+        let (of_json, lesser): (Vec<&Log>, Vec<&Log>) =
+            lesser.into_iter().partition(|log| log.results.iter().any(|(file, _)| from_json.contains(file)));
+        choice.same.extend(of_json.into_iter().map(|log| (log.what, log.path.clone())));
+        // Averages are drawn when there is nothing better at all.
+        let least = lesser.iter().map(|log| best[&log.job].words()).min_by_key(|&words| words != What::Slat.words());
+        let is_alone = choice.read.is_empty();
+        for log in lesser {
+            let best = best[&log.job];
+            let list = match () {
+                () if log.what != best => &mut choice.same,
+                () if is_alone && least == Some(best.words()) => &mut choice.read,
+                () => &mut choice.missing,
+            };
+            list.push((log.what, log.path.clone()));
+        }
+        if choice.read.is_empty() {
+            // Reading it says why it is of no use.
+            choice.read.append(&mut choice.missing);
+        }
+        choice.perhaps_same = perhaps_same(&logs, &best);
+        [&mut choice.read, &mut choice.same, &mut choice.missing, &mut choice.unknown]
+            .into_iter()
+            .for_each(|list| list.sort());
+        choice
+    }
+
+    /// Decides about all JSON, and returns what of it is read.
+    fn take_json(&mut self, files: &[PathBuf], beside: &mut Beside, logs: (&[&Log], &[&Log])) -> BTreeSet<PathBuf> {
+        let hosts_of = |logs: &[&Log], results: &Results| -> BTreeSet<Option<String>> {
+            let of = logs.iter().flat_map(|log| &log.results).filter(|(file, _)| *file == results.file);
+            of.map(|(_, host)| host.clone()).collect()
+        };
+        let mut read = BTreeSet::new();
+        for file in files.iter().filter(|file| may_be_results(file)) {
+            let folder = file.parent().unwrap_or(Path::new(""));
+            let all = beside.in_folder(folder).to_vec();
+            let Some(results) = all.iter().find(|results| results.file == *file) else {
+                // Larger than what is looked into, or damaged, which is said when it is read.
+                if format_of(file) == Ok(Format::FioJson) {
+                    self.unknown.push((What::Json, file.clone()));
+                }
+                continue;
+            };
+            let what = if results.has_histograms { What::Json } else { What::PlainJson };
+            let told = hosts_of(logs.0, results);
+            let rest: Vec<_> = results.hosts.keys().filter(|host| !told.contains(*host)).collect();
+            let list = match () {
+                () if is_second_copy(results, &all) || rest.is_empty() => &mut self.same,
+                () if !told.is_empty() => {
+                    let rest = rest.into_iter().map(|host| host.clone().unwrap_or_else(|| "-".into()));
+                    self.hosts.insert(file.clone(), rest.collect());
+                    &mut self.same
+                }
+                () if logs.0.iter().any(|log| may_be_of(log, results)) => &mut self.unknown,
+                () if what == What::Json => {
+                    read.insert(file.clone());
+                    &mut self.read
+                }
+                () if hosts_of(logs.1, results).is_empty() => &mut self.missing,
+                () => &mut self.same,
+            };
+            list.push((what, file.clone()));
+        }
+        read
+    }
+
+    /// What is read, by name.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<_> = self.read.iter().map(|(_, path)| path.clone()).collect();
+        files.sort();
+        files
+    }
+
+    /// Sentences about what is not read.
+    pub fn said(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        if !self.same.is_empty() {
+            let (read, same) = (counted(&self.read), counted(&self.same));
+            said.push(format!("{read} are read; left out, since they tell of the same I/Os: {same}."));
+        }
+        if !self.missing.is_empty() {
+            let missing = &self.missing;
+            let why = "not read, though nothing else there tells of their I/Os, which are missing from all numbers";
+            said.push(format!("{why}: {} ({}).", counted(missing), named(missing.iter().map(|(_, path)| path))));
+        }
+        for (file, hosts) in &self.hosts {
+            let hosts = named(hosts.iter());
+            let file = file_name(file);
+            said.push(format!("{file} is left out for the hosts that have logs, so the I/Os of {hosts} are missing."));
+        }
+        if !self.unknown.is_empty() {
+            let names = named(self.unknown.iter().map(|(_, path)| path));
+            said.push(format!(
+                "left out, since they may tell of the same I/Os as logs whose names tell no run: {} ({names}); give them \
+                 with -r if they do not.",
+                counted(&self.unknown)
+            ));
+        }
+        if !self.copies.is_empty() {
+            let count = self.copies.len();
+            said.push(format!("{count} compressed copies are left out ({}).", named(self.copies.iter())));
+        }
+        if let Some((events, histograms)) = &self.perhaps_same {
+            said.push(format!(
+                "{events} (logs of every I/O) and {histograms} (histogram logs) are taken for different runs; if they are \
+                 one, give only the logs of one of them with -r."
+            ));
+        }
+        said
+    }
+}
+
+fn is_smallfile(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("rsptimes_") && name.contains(".csv")
+}
+
+/// What a log is; none when it holds no latencies.
+fn log(path: &Path, beside: &mut Beside) -> Option<Log> {
+    let name = LogName::of(path)?;
+    let what = match name.kind {
+        LogKind::Clat => What::Clat,
+        LogKind::Lat => What::Lat,
+        LogKind::Slat => What::Slat,
+        LogKind::ClatHist => What::Histograms,
+        LogKind::Bandwidth | LogKind::Iops => return None,
+    };
+    // An empty log is that of a job without such I/O.
+    if path.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+        return None;
+    }
+    let is_windowed = what != What::Histograms && fio_log::is_windowed(path);
+    let found = beside.of_log(path, &name);
+    // Numbers are of the whole process, whatever its logs are called.
+    let naming =
+        found.as_ref().map(|found| &found.results[0]).filter(|results| results.prefixes.contains(&name.prefix));
+    let run = naming.map_or(Ok(name.prefix.clone()), |results| Err(results.file.clone()));
+    let results = |found: &Found| {
+        let of = |results: &Rc<Results>| (results.file.clone(), found.host.clone());
+        found.results.iter().map(of).collect()
+    };
+    Some(Log {
+        path: path.to_path_buf(),
+        what: if is_windowed { What::Averages(name.kind) } else { what },
+        job: (path.parent().unwrap_or(Path::new("")).to_path_buf(), name.host, name.number, run),
+        prefix: name.prefix,
+        results: found.as_ref().map_or_else(Vec::new, results),
+    })
+}
+
+/// CBT keeps its results twice: `json_output.0.vm1` and, behind a banner, `output.0.vm1`.
+fn is_second_copy(results: &Results, all: &[Rc<Results>]) -> bool {
+    let first = results.file.with_file_name(format!("json_{}", file_name(&results.file)));
+    all.iter().any(|other| other.file == first && other.hosts == results.hosts)
+}
+
+/// Whether results may tell of the I/Os of a log that belongs to no results.
+fn may_be_of(log: &Log, results: &Results) -> bool {
+    let (folder, host, ..) = &log.job;
+    let host_of_file = host_of_results(&results.file);
+    let may_be_host = match host_of_file {
+        Some(of_file) => *host == Some(of_file),
+        None => results.hosts.contains_key(&None) || results.hosts.contains_key(host),
+    };
+    log.results.is_empty() && Some(folder.as_path()) == results.file.parent() && may_be_host
+}
+
+/// Prefixes of logs of the same number of which one has nothing but histogram logs, the other nothing but such of every I/O.
+fn perhaps_same(logs: &[Log], best: &BTreeMap<&Job, What>) -> Option<(String, String)> {
+    let mut prefixes = BTreeMap::<_, (Option<&str>, Option<&str>)>::new();
+    let has_histograms: BTreeSet<&Job> =
+        logs.iter().filter(|log| log.what == What::Histograms).map(|log| &log.job).collect();
+    for log in logs.iter().filter(|log| log.job.3.is_ok()) {
+        let (folder, host, number, _) = &log.job;
+        let pair = prefixes.entry((folder, host, number)).or_default();
+        match best[&log.job] {
+            What::Histograms => pair.1 = Some(&log.prefix),
+            What::Clat | What::Lat if !has_histograms.contains(&log.job) => pair.0 = Some(&log.prefix),
+            _ => {}
+        }
+    }
+    let pair = prefixes.into_values().find_map(|(events, histograms)| events.zip(histograms))?;
+    Some((pair.0.to_string(), pair.1.to_string()))
+}
+
+/// `2 logs of completion latency, 1 histogram logs`.
+fn counted(files: &[(What, PathBuf)]) -> String {
+    let mut kinds: Vec<(&str, usize)> = Vec::new();
+    for (what, _) in files {
+        match kinds.iter_mut().find(|(words, _)| *words == what.words()) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((what.words(), 1)),
+        }
+    }
+    let phrases: Vec<_> = kinds.iter().map(|(words, count)| format!("{count} {words}")).collect();
+    phrases.join(", ")
+}
+
+/// The names of a few.
+fn named<T: AsRef<Path>>(all: impl ExactSizeIterator<Item = T>) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    let names: Vec<_> = all.take(NAMED).map(|path| file_name(path.as_ref())).collect();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", names.join(", "))
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

@@ -1,0 +1,95 @@
+//! Folders of results: plain fio, CBT, pbench, smallfile. What is in them is known by the names of the files; each I/O is
+//! counted once, from the best that there is about it.
+
+mod choice;
+mod twice;
+
+use crate::{Error, Place, format_of};
+use choice::Choice;
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+pub use twice::{said_twice, without_repeats};
+
+/// Deeper than any tool nests its results.
+const DEEPEST: u32 = 16;
+
+/// The files of a folder that a view should read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tree {
+    /// In the order of their names.
+    pub files: Vec<PathBuf>,
+    /// Sentences about files that are known and left out, as they tell of the same I/Os or cannot be read with the others.
+    pub left_out: Option<String>,
+}
+
+/// Looks through a folder; none when the path is no folder, or one that is a recording of its own.
+///
+/// # Errors
+/// When it cannot be read, or holds no result of fio or smallfile.
+pub fn tree(folder: &Path) -> Result<Option<Tree>, Error> {
+    if !folder.is_dir() || format_of(folder).is_ok() {
+        return Ok(None);
+    }
+    let mut walk = Walk::default();
+    // A link to where the folder itself lies leads out of it.
+    let top = folder.canonicalize().map_err(|error| Error::io(folder, &error))?;
+    walk.seen.extend(top.ancestors().skip(1).filter_map(identity));
+    walk.through(folder.to_path_buf(), DEEPEST)?;
+    walk.found.sort();
+    let choice = Choice::of(walk.found);
+    let files = choice.files();
+    if files.is_empty() {
+        return Err(Error::new(
+            folder.display().to_string(),
+            Place::File,
+            "This folder is no recording, and there is no log of fio (*_clat.1.log, *_clat_hist.1.log ...), no JSON result \
+             of it and no rsptimes_*.csv of smallfile in it.",
+        ));
+    }
+    let said = choice.said();
+    let left_out = (!said.is_empty()).then(|| format!("{}: {}", folder.display(), said.join(" ")));
+    Ok(Some(Tree { files, left_out }))
+}
+
+/// What a path leads to, however it is called.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// All files below a folder, each once.
+#[derive(Default)]
+struct Walk {
+    found: Vec<PathBuf>,
+    seen: BTreeSet<(u64, u64)>,
+}
+
+impl Walk {
+    fn through(&mut self, top: PathBuf, deepest: u32) -> Result<(), Error> {
+        // What lies in the folder goes by its own name, so links are followed in the end.
+        let (mut folders, mut links) = (vec![(top, deepest)], Vec::new());
+        loop {
+            if let Some((folder, deeper)) = folders.pop() {
+                if identity(&folder).is_some_and(|identity| !self.seen.insert(identity)) {
+                    continue;
+                }
+                for entry in std::fs::read_dir(&folder).map_err(|error| Error::io(&folder, &error))? {
+                    let path = entry.map_err(|error| Error::io(&folder, &error))?.path();
+                    if path.is_symlink() { links.push((path, deeper)) } else { self.take(path, deeper, &mut folders) }
+                }
+            } else if let Some((link, deeper)) = links.pop() {
+                self.take(link, deeper, &mut folders);
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn take(&mut self, path: PathBuf, deeper: u32, folders: &mut Vec<(PathBuf, u32)>) {
+        if path.is_dir() {
+            folders.extend(deeper.checked_sub(1).map(|deeper| (path, deeper)));
+        } else if identity(&path).is_some_and(|identity| self.seen.insert(identity)) {
+            self.found.push(path);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Files that tell what others tell too.
+
+use super::identity;
+use crate::fio_name::{LogKind, LogName};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Endings of compressed files.
+const COMPRESSED: [&str; 3] = [".gz", ".zst", ".fz"];
+
+/// The files each once, however they are called, in their order; and those that were given again.
+pub fn without_repeats(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let mut seen = BTreeSet::new();
+    // A pipe is another one each time, and two ends of the same have no more in them than one.
+    let is_first = |file: &PathBuf| match identity(file) {
+        Some(identity) if file.is_file() || file.is_dir() => seen.insert(identity),
+        _ => true,
+    };
+    files.into_iter().partition(is_first)
+}
+
+/// The path without the ending of a compressed file.
+pub fn plain_name(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let plain = COMPRESSED.iter().find_map(|ending| name.strip_suffix(ending.as_bytes()));
+    plain.map_or_else(|| path.to_path_buf(), |plain| path.with_file_name(OsStr::from_bytes(plain)))
+}
+
+/// The files without those that are copies of others but for the compression, and those.
+pub fn without_compressed_copies(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let mut first = BTreeMap::<PathBuf, PathBuf>::new();
+    for file in &files {
+        let kept = first.entry(plain_name(file)).or_insert_with(|| file.clone());
+        // The plain one is the shortest.
+        if file.as_os_str().len() < kept.as_os_str().len() {
+            kept.clone_from(file);
+        }
+    }
+    files.into_iter().partition(|file| first.get(&plain_name(file)) == Some(file))
+}
+
+/// A sentence about logs that tell of the same I/Os (completion, total and submission latency and histograms of one job, or
+/// one and its compressed copy), all of which were asked for.
+pub fn said_twice(files: &[PathBuf]) -> Option<String> {
+    let mut jobs = BTreeMap::<_, Vec<&PathBuf>>::new();
+    for file in files {
+        let Some(name) = LogName::of(file) else { continue };
+        let is_empty = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0);
+        if !is_empty && !matches!(name.kind, LogKind::Bandwidth | LogKind::Iops) {
+            jobs.entry((file.parent(), name.prefix, name.host, name.number)).or_default().push(file);
+        }
+    }
+    let times = jobs.values().map(Vec::len).max().filter(|&times| times > 1)?;
+    let twice: Vec<_> = jobs.values().filter(|files| files.len() > 1).collect();
+    let names: Vec<_> = twice.first()?.iter().map(|file| file.display().to_string()).collect();
+    let others = match twice.len() - 1 {
+        0 => String::new(),
+        more => format!(", and likewise of {more} more jobs"),
+    };
+    Some(format!(
+        "{} tell of the same I/Os{others}, so these count {times} times. Give one kind of log (_clat), or their folder, of \
+         which the best kind is read.",
+        names.join(" and ")
+    ))
+}

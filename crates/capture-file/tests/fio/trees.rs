@@ -1,0 +1,190 @@
+//! Which files of a folder are read.
+
+use latscope_capture_file::{said_twice, tree, without_repeats};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+const ROW: &str = "5, 409153, 0, 4096, 0\n";
+const HISTOGRAM: &str = "100, 0, 4096, 1\n";
+const AVERAGES: &str = "500, 9000, 0, 0, 0\n1000, 9100, 0, 0, 0\n";
+
+fn put(top: &Path, name: &str, text: &str) {
+    fs::create_dir_all(top.join(name).parent().unwrap()).unwrap();
+    fs::write(top.join(name), text).unwrap();
+}
+
+/// A folder with these files: the names that are read, and what is said.
+fn read(files: &[(&str, &str)]) -> (Vec<String>, String) {
+    let top = tempfile::tempdir().unwrap();
+    files.iter().for_each(|(name, text)| put(top.path(), name, text));
+    names(top.path())
+}
+
+fn names(top: &Path) -> (Vec<String>, String) {
+    let tree = tree(top).unwrap().unwrap();
+    let name = |path: &PathBuf| path.strip_prefix(top).unwrap().to_string_lossy().into_owned();
+    (tree.files.iter().map(name).collect(), tree.left_out.unwrap_or_default())
+}
+
+/// JSON of jobs on these hosts (none: of fio itself), with histograms or without.
+fn json(hosts: &[&str], bins: bool, options: &str) -> String {
+    let bins = if bins { r#", "bins": {"1000": 5}"# } else { "" };
+    let job = |host: &&str| {
+        let host = if host.is_empty() { String::new() } else { format!(r#""hostname": "{host}", "#) };
+        format!(
+            r#"{{"jobname": "v", {host}"job options": {{{options}}}, "read": {{"total_ios": 5, "clat_ns": {{"N": 5{bins}}}}}}}"#
+        )
+    };
+    let jobs: Vec<_> = hosts.iter().map(job).collect();
+    format!("{{\"fio version\": \"fio-3.42\", \"jobs\": [{}]}}\n", jobs.join(", "))
+}
+
+#[test]
+fn the_best_kind_is_chosen_for_each_job() {
+    for (a, b) in [
+        ("clients/a/run_clat.1.log", "clients/b/run_clat_hist.1.log"),
+        ("run_clat.1.log.a", "run_clat_hist.1.log.b"),
+        ("run_clat.1.log.a", "run_lat.1.log.b"),
+        ("run_clat.1.log", "run_clat_hist.2.log"),
+        ("1/run_clat.1.log", "2/run_clat_hist.1.log"),
+        ("a_clat.1.log", "rsptimes_00_vm_create_1795225091.1155882.csv"),
+    ] {
+        let text = |name: &str| if name.contains("hist") { HISTOGRAM } else { ROW };
+        let also = a.replace("_clat.", "_lat.");
+        let (names, said) = read(&[(a, text(a)), (b, text(b)), (&also, ROW)]);
+        assert_eq!(names, [a, b]);
+        assert!(said.contains("left out, since they tell of the same I/Os: 1 logs of total latency."), "{said}");
+        assert!(!said.contains("missing") && !said.contains("different runs"), "{said}");
+        assert_eq!(read(&[(a, text(a)), (b, text(b))]), (vec![a.to_string(), b.to_string()], String::new()));
+    }
+}
+
+#[test]
+fn runs_in_one_folder_and_one_run_under_two_names() {
+    let files = [("r1_clat_hist.1.log", HISTOGRAM), ("r2_clat.1.log", ROW)];
+    let (names, said) = read(&files);
+    assert_eq!(names, ["r1_clat_hist.1.log", "r2_clat.1.log"]);
+    assert!(said.contains("r2 (logs of every I/O) and r1 (histogram logs) are taken for different runs"), "{said}");
+    // The JSON tells that it is one.
+    let json = json(&[""], true, r#""write_lat_log": "/t/r2", "write_hist_log": "r1""#);
+    let (names, said) = read(&[files[0], files[1], ("x.json", &json)]);
+    assert_eq!(names, ["r2_clat.1.log"]);
+    assert!(said.contains("the same I/Os: 1 histogram logs, 1 JSON results."), "{said}");
+}
+
+#[test]
+fn json_is_read_of_those_who_have_no_logs() {
+    let log = ("run_clat.1.log.a", ROW);
+    let with = |name: &str, text: &str| read(&[log, (name, text)]);
+    let (names, said) = with("json_output.0.b", &json(&[""], true, ""));
+    assert_eq!((names, said.as_str()), (vec!["json_output.0.b".into(), "run_clat.1.log.a".into()], ""));
+    let (names, said) = with("json_output.0.b", &json(&[""], false, ""));
+    assert_eq!(names, ["run_clat.1.log.a"]);
+    assert!(said.contains("missing from all numbers: 1 JSON results without histograms"), "{said}");
+    assert!(said.contains("(json_output.0.b)"), "{said}");
+    let (names, said) = with("run.json", &json(&["a"], true, ""));
+    assert_eq!(names, ["run_clat.1.log.a"]);
+    assert!(said.contains("tell of the same I/Os: 1 JSON results."), "{said}");
+    let (names, said) = with("run.json", &json(&["a", "b"], true, ""));
+    assert_eq!(names, ["run_clat.1.log.a"]);
+    assert!(
+        said.contains("run.json is left out for the hosts that have logs, so the I/Os of b are missing."),
+        "{said}"
+    );
+    // Two that may be of the log, and neither says so.
+    let (a, b) = (json(&[""], true, ""), json(&[""], true, ""));
+    let (names, said) = read(&[("run_clat.1.log", ROW), ("a.json", &a), ("b.json", &b)]);
+    assert_eq!(names, ["run_clat.1.log"]);
+    assert!(said.contains("2 JSON results (a.json, b.json); give them with -r if they do not"), "{said}");
+    // CBT keeps it twice.
+    let both = json(&[""], true, "");
+    let (names, said) = read(&[("json_output.0.a", &both), ("output.0.a", &format!("a banner\n{both}"))]);
+    assert_eq!(names, ["json_output.0.a"]);
+    assert!(
+        said.contains("1 JSON results are read; left out, since they tell of the same I/Os: 1 JSON results."),
+        "{said}"
+    );
+}
+
+#[test]
+fn averages_are_read_when_there_is_no_distribution() {
+    let (clat, lat) = (("output.0_clat.1.log.a", AVERAGES), ("output.0_lat.1.log.a", AVERAGES));
+    let (names, said) = read(&[clat, lat, ("json_output.0.a", &json(&[""], false, ""))]);
+    assert_eq!(names, ["output.0_clat.1.log.a"]);
+    assert!(said.contains("same I/Os: 1 logs of averages (log_avg_msec), 1 JSON results without histograms"), "{said}");
+    let (names, _) = read(&[clat, lat, ("json_output.0.a", &json(&[""], true, ""))]);
+    assert_eq!(names, ["json_output.0.a"]);
+    let (names, said) = read(&[clat, ("b_clat.1.log", ROW)]);
+    assert_eq!(names, ["b_clat.1.log"]);
+    assert!(
+        said.contains("missing from all numbers: 1 logs of averages (log_avg_msec) (output.0_clat.1.log.a)."),
+        "{said}"
+    );
+    assert_eq!(read(&[("a.json", &json(&[""], false, ""))]), (vec!["a.json".into()], String::new()));
+}
+
+#[test]
+fn links_and_copies_are_read_once() {
+    let top = tempfile::tempdir().unwrap();
+    let folder = top.path().join("results");
+    put(&folder, "run1/a_clat.1.log", ROW);
+    put(top.path(), "beside/b_clat.1.log", ROW);
+    symlink("run1", folder.join("latest")).unwrap();
+    symlink(".", folder.join("loop")).unwrap();
+    symlink("..", folder.join("up")).unwrap();
+    symlink("run1/a_clat.1.log", folder.join("a_clat.1.log")).unwrap();
+    assert_eq!(names(&folder), (vec!["run1/a_clat.1.log".to_string()], String::new()));
+    fs::hard_link(folder.join("run1/a_clat.1.log"), folder.join("run1/hard_clat.1.log")).unwrap();
+    assert_eq!(names(&folder).0.len(), 1);
+    // What lies elsewhere is read through its link, and through a link to the folder itself.
+    symlink(top.path().join("beside"), folder.join("c")).unwrap();
+    symlink(&folder, top.path().join("link")).unwrap();
+    assert_eq!(names(&top.path().join("link")).0, ["c/b_clat.1.log", "run1/a_clat.1.log"]);
+
+    let gzip = |text: &str| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), Default::default());
+        std::io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let copies = tempfile::tempdir().unwrap();
+    put(copies.path(), "a_clat.1.log", ROW);
+    for name in ["a_clat.1.log.gz", "b_clat.1.log.vm1.gz"] {
+        fs::write(copies.path().join(name), gzip(ROW)).unwrap();
+    }
+    let (names, said) = names(copies.path());
+    assert_eq!(names, ["a_clat.1.log", "b_clat.1.log.vm1.gz"]);
+    assert!(said.contains("1 compressed copies are left out (a_clat.1.log.gz)."), "{said}");
+}
+
+#[test]
+fn names_need_not_be_unicode() {
+    let top = tempfile::tempdir().unwrap();
+    let name = std::ffi::OsStr::from_bytes(b"h\xff_clat.1.log");
+    fs::write(top.path().join(name), ROW).unwrap();
+    assert_eq!(tree(top.path()).unwrap().unwrap().files, [top.path().join(name)]);
+}
+
+#[test]
+fn files_that_were_given_twice() {
+    let top = tempfile::tempdir().unwrap();
+    for name in ["a_clat.1.log", "a_lat.1.log", "b_clat.1.log", "a_clat.1.log.vm1", "a_clat.2.log"] {
+        put(top.path(), name, ROW);
+    }
+    put(top.path(), "a_slat.1.log", "");
+    put(top.path(), "a_bw.1.log", ROW);
+    symlink("a_clat.1.log", top.path().join("link.log")).unwrap();
+    let paths = |names: &[&str]| names.iter().map(|name| top.path().join(name)).collect::<Vec<_>>();
+    let given = paths(&["b_clat.1.log", "a_clat.1.log", "b_clat.1.log", "link.log", "none", "none"]);
+    let (once, again) = without_repeats(given);
+    assert_eq!(once, paths(&["b_clat.1.log", "a_clat.1.log", "none", "none"]));
+    assert_eq!(again, paths(&["b_clat.1.log", "link.log"]));
+    assert_eq!(without_repeats(vec!["-".into(), "-".into()]).1, Vec::<PathBuf>::new());
+
+    let all = ["a_clat.1.log", "b_clat.1.log", "a_clat.1.log.vm1", "a_clat.2.log", "a_slat.1.log", "a_bw.1.log"];
+    assert_eq!(said_twice(&paths(&all)), None);
+    let said = said_twice(&paths(&[&all[..], &["a_lat.1.log"]].concat())).unwrap();
+    assert!(said.contains("a_clat.1.log and ") && said.contains("a_lat.1.log tell of the same I/Os, so"), "{said}");
+    assert!(said.contains("count 2 times"), "{said}");
+}
