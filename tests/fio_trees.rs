@@ -181,6 +181,10 @@ fn starts_of_an_old_fio_are_estimated() {
     let expected = [("a", 0), ("b", 700)].map(|(host, ms)| (format!("{host} output.0.1"), first_ns(EPOCH_MS + ms, 10)));
     assert_eq!(starts, expected.into_iter().map(|(name, ns)| (name, (ns, 10))).collect());
     assert!(said.contains("2 logs whose start is estimated"), "{said}");
+    // One run alone needs none.
+    let alone = folder.path().join("output.0_clat.1.log.a");
+    let (starts, said) = firsts(&["-r", alone.to_str().unwrap()]);
+    assert_eq!((starts, said.as_str()), (of(&[("a output.0.1", first_ns(0, 10))]), ""));
 }
 
 /// `log_alternate_epoch_clock_id=1`: times since the machine booted.

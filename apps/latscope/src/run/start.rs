@@ -102,13 +102,22 @@ impl<'a> Starts<'a> {
     fn jobs(&self) -> &Jobs {
         self.jobs.get_or_init(|| {
             let files = &self.reading.files;
-            let starts = job_starts(files);
             let mut jobs = Jobs {
+                starts: job_starts(files),
                 firsts_ns: vec![None; files.len()],
                 zeros_ns: BTreeMap::new(),
                 are_of_several_runs: are_of_several_runs(files),
-                starts,
             };
+            let run = jobs.starts.first().copied().flatten().map(|start| start.run);
+            let needs_none = |start: &Option<JobStart>| {
+                start.is_some_and(|start| Some(start.run) == run && start.trust != Trust::Told && !start.other_epoch)
+            };
+            if jobs.starts.iter().all(needs_none) {
+                // The logs of one run need no estimate to lie right among each other.
+                let is_assumed = |start: &Option<JobStart>| start.is_some_and(|start| start.trust == Trust::Assumed);
+                jobs.are_of_several_runs = jobs.starts.iter().any(is_assumed);
+                jobs.starts.fill(None);
+            }
             for (at, start) in jobs.starts.iter().enumerate() {
                 let Some(start) = start.filter(|start| start.other_epoch) else { continue };
                 let Some((first_ns, _)) = self.first(at).filter(|(_, first)| first.clock.to_unix_ns.is_none()) else {
