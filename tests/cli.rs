@@ -128,13 +128,20 @@ fn the_tutorials_two_columns_are_read_with_its_options() {
 
 #[test]
 fn several_files_are_one_trace_after_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("other.txt");
+    std::fs::copy(crate::program::root().join(STORY), &other).unwrap();
     let once = latscope(&["summary", "-r", STORY, "--json"]).success();
-    let twice = latscope(&["summary", "-r", STORY, "-r", STORY, "--json"]).success();
+    let twice = latscope(&["summary", "-r", STORY, "-r", other.to_str().unwrap(), "--json"]).success();
     let count = |text: &str| {
         let summary: serde_json::Value = serde_json::from_str(text).unwrap();
         summary["total"]["count"].as_u64().unwrap()
     };
     assert_eq!(2 * count(&once), count(&twice));
+    // The same file is no second trace.
+    let again = latscope(&["summary", "-r", STORY, "-r", STORY, "--json"]);
+    assert!(again.err.contains("given more than once"), "{}", again.err);
+    assert_eq!(again.success(), once);
 }
 
 #[test]
