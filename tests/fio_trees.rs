@@ -201,6 +201,9 @@ fn times_of_another_clock_begin_with_their_job() {
     let (told, said) = firsts(&["-r", folder.path().to_str().unwrap()]);
     // The first I/O began with its job, and both logs are of one clock.
     assert_eq!(told, of(&[("m.1", EPOCH_MS * MS), ("m.2", (EPOCH_MS + 45) * MS)]));
+    // Views count from when the first job began, not from when the machine did.
+    let picture = latscope(&["heatmap", "-r", folder.path().to_str().unwrap(), "-o", "-"]).success();
+    assert!(picture.contains("began 2026-11-21 01:38:39"), "{}", &picture[..4000]);
     assert!(!said.contains("not known"), "{said}");
 }
 

@@ -44,6 +44,8 @@ struct Move {
     by_ns: i64,
     /// Its times are then Unix times.
     to_wall: bool,
+    /// When it began, on the common clock, where its own clock does not begin with it.
+    begin_ns: Option<i64>,
     /// How it is known, where fio did not tell it.
     doubt: Option<Anomaly>,
 }
@@ -61,27 +63,29 @@ impl<'a> Starts<'a> {
         if let Some((_, offset_ns)) = self.offset(at, context.host.as_deref()) {
             let origin_ns = if counts_from_start { self.origin_of_offset(offset_ns) } else { None };
             let by_ns = origin_ns.unwrap_or(0).saturating_add(offset_ns);
-            return Move { by_ns, to_wall: origin_ns.is_some(), doubt: None };
+            return Move { by_ns, to_wall: origin_ns.is_some(), ..Move::default() };
         }
         let assumed = Some(Anomaly::AssumedStart);
         if !counts_from_start {
             return Move { doubt: assumed.filter(|_| self.offsets.is_some() && !is_wall), ..Move::default() };
         }
         let jobs = self.jobs();
-        let to_wall = |by_ns, doubt| Move { by_ns, to_wall: true, doubt };
-        let first_ns = jobs.firsts_ns[at].unwrap_or(0);
+        // Of a clock that begins with the job, or of another one.
+        let begins_at = |start_ns: i64, to_wall, doubt| match jobs.firsts_ns[at] {
+            None => Move { by_ns: start_ns, to_wall, begin_ns: None, doubt },
+            Some(first_ns) => {
+                Move { by_ns: start_ns.saturating_sub(first_ns), to_wall, begin_ns: Some(start_ns), doubt }
+            }
+        };
         if let Some(JobStart { ns: Some(start_ns), trust, run, .. }) = jobs.starts[at] {
-            let zero_ns = jobs.firsts_ns[at].and_then(|_| jobs.zeros_ns.get(&run));
-            return to_wall(zero_ns.copied().unwrap_or(start_ns), doubt(trust));
+            let movement = begins_at(start_ns, true, doubt(trust));
+            let zero_ns = movement.begin_ns.and_then(|_| jobs.zeros_ns.get(&run));
+            return Move { by_ns: zero_ns.copied().unwrap_or(movement.by_ns), ..movement };
         }
         match self.origin_ns() {
             // With those whose start is known, rather than half a century before them.
-            Some(origin_ns) => to_wall(origin_ns.saturating_sub(first_ns), assumed),
-            None => Move {
-                by_ns: -first_ns,
-                to_wall: false,
-                doubt: assumed.filter(|_| jobs.are_of_several_runs || self.offsets.is_some()),
-            },
+            Some(origin_ns) => begins_at(origin_ns, true, assumed),
+            None => begins_at(0, false, assumed.filter(|_| jobs.are_of_several_runs || self.offsets.is_some())),
         }
     }
 
@@ -208,6 +212,12 @@ impl<'a> Starts<'a> {
         self.movement(at, context).by_ns
     }
 
+    /// When the file at this place began, on the common clock, where that is known.
+    pub fn begin_ns(&self, at: usize, context: &Context) -> Option<i64> {
+        let movement = self.movement(at, context);
+        movement.begin_ns.or(context.begin_ns.map(|ns| ns.saturating_add(movement.by_ns)))
+    }
+
     /// What the file at this place says in the end, on the common clock.
     pub fn context(&self, at: usize, context: Context) -> Context {
         let movement = self.movement(at, &context);
@@ -238,7 +248,7 @@ impl Move {
             context.clock = Clock::wall();
         }
         let moved = |ns: i64| ns.saturating_add(self.by_ns);
-        context.begin_ns = context.begin_ns.map(moved);
+        context.begin_ns = self.begin_ns.or(context.begin_ns.map(moved));
         context.span_ns = context.span_ns.map(|(from_ns, to_ns)| (moved(from_ns), moved(to_ns)));
         context
     }

@@ -148,7 +148,7 @@ impl Stored<'_> {
             }
         };
         let (is_uneven, shift_ns) = (reader.is_uneven(), self.starts.shift_ns(at, reader.context()));
-        let begin_ns = reader.context().begin_ns.map(|ns| ns.saturating_add(shift_ns));
+        let begin_ns = self.starts.begin_ns(at, reader.context());
         let mut even: Option<HistogramSeries> = None;
         let mut group = Group { of: None, labels: vec![String::new(); places.len()] };
         if let Some(builder) = &mut sums.uneven {
