@@ -48,9 +48,8 @@ impl Arguments {
         // Where nothing else is called so, columns are those of the logs.
         let verbs = command.get_subcommands().filter(|verb| has(verb, "log_columns") && !has(verb, "columns"));
         for verb in verbs.map(|verb| verb.get_name().to_string()).collect::<Vec<_>>() {
-            command = command.mut_subcommand(verb, |verb| {
-                verb.mut_arg("log_columns", |argument| argument.visible_alias("columns"))
-            });
+            command = command
+                .mut_subcommand(verb, |verb| verb.mut_arg("log_columns", |argument| argument.visible_alias("columns")));
         }
         Arguments::from_arg_matches(&command.get_matches_from(words)).unwrap_or_else(|error| error.exit())
     }
