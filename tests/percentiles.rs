@@ -266,6 +266,22 @@ fn a_moment_has_one_name_in_table_chart_and_csv() {
     }
 }
 
+/// What is read off a table can be asked for: filters and events count from the same zero.
+#[test]
+fn filters_and_events_count_from_the_zero_of_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("late_clat.1.log");
+    std::fs::write(&file, (0..300).map(|at| format!("{}, 350000, 0, 4096, 0\n", 5_001 + 10 * at)).collect::<String>())
+        .unwrap();
+    let of = |verb: &str, more: &[&str]| latscope(&[&[verb, "-r", file.to_str().unwrap()], more].concat()).success();
+    let told = |text: &str| text.lines().skip(1).map(|line| line.split_whitespace().next().unwrap().into()).collect();
+    let times: Vec<String> = told(&of("percentiles", &["-i", "1s", "evt.time >= +6s and evt.time < +7s"]));
+    assert_eq!(times, ["6s"]);
+    let times: Vec<String> = told(&of("events", &["evt.time < +5.01s"]));
+    let first = latscope_event::parse_duration(&times[0]).unwrap();
+    assert_eq!((times.len(), first / 1_000_000), (1, 5_001), "{times:?}");
+}
+
 /// Runs fio; what it says must be no error.
 fn fio(folder: &Path, arguments: &[&str]) {
     let ended = end(command("fio").args(arguments).current_dir(folder), b"");

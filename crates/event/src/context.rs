@@ -281,7 +281,12 @@ impl Context {
 
     /// The zero against which relative times and times of day are read.
     pub fn time_zero(&self) -> TimeZero {
-        TimeZero { start_ns: self.span_ns.map(|span| span.0), to_unix_ns: self.clock.to_unix_ns }
+        TimeZero { start_ns: self.start_ns(), to_unix_ns: self.clock.to_unix_ns }
+    }
+
+    /// When the trace began: when what was measured did, where that is known, else its first moment.
+    pub fn start_ns(&self) -> Option<i64> {
+        self.begin_ns.or(self.span_ns.map(|(from_ns, _)| from_ns))
     }
 
     /// Where elapsed time counts from, in intervals of this width of which the first with events begins at `first_ns`: the

@@ -104,7 +104,7 @@ pub(crate) fn fitted<'a>(
     let slack = (width_ns / 100) as i64;
     let (start, end) = (series.start_ns(columns.first), series.start_ns(columns.last().saturating_add(1)));
     // Where the begin is known, silence before the first event was seen, too.
-    let began_ns = all.begin_ns.or(span.map(|(from, _)| from)).unwrap_or(start);
+    let began_ns = all.start_ns().unwrap_or(start);
     let partial =
         span.map_or([false; 2], |(_, to)| [began_ns > start.saturating_add(slack), to < end.saturating_sub(slack)]);
     let frame = Frame {

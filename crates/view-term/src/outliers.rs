@@ -103,7 +103,7 @@ impl Outliers {
     /// A warning line for each outlier, then a table of the groups, those with most outliers first. `summary` is of the
     /// same events, outliers or not.
     pub fn lines(&self, summary: &Summary, context: &Context, time: TimeLabels, columns: usize) -> Vec<Line> {
-        let zero_ns = context.span_ns.map_or(0, |(from, _)| from);
+        let zero_ns = context.start_ns().unwrap_or(0);
         // Microseconds, as precise as most tracers are.
         let moments = Moments::new(time, &context.clock, zero_ns, 1_000, 0);
         let threshold = format_duration_exact(self.threshold_ns);

@@ -173,7 +173,7 @@ impl Printer<'_> {
     }
 
     fn print_text(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> io::Result<()> {
-        let zero_ns = *self.zero_ns.get_or_insert(context.span_ns.map_or(0, |span| span.0));
+        let zero_ns = *self.zero_ns.get_or_insert(context.start_ns().unwrap_or(0));
         let rows: Vec<usize> = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row))).collect();
         for block in rows.chunks(BLOCK) {
             let heading = self.table.is_none();
