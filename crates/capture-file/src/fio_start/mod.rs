@@ -44,7 +44,7 @@ pub enum Trust {
 /// A log belongs to the results that are of its host (as `fio --client` writes them), else to those that are called like it
 /// (as CBT does, which keeps them twice), else to those whose options name it, else to the only ones in the folder,
 /// unless their options name other logs. Its number
-/// is that of the thread among them. pbench keeps the results of all hosts one level above `clients/<host>/`.
+/// is that of the thread among them. pbench keeps the results of all hosts in `clients/` or above it.
 pub fn job_starts(files: &[PathBuf]) -> Vec<Option<JobStart>> {
     let mut beside = Beside::default();
     let mut runs: Vec<Run> = Vec::new();
@@ -134,7 +134,9 @@ impl Beside {
     /// What a log belongs to, if that can be told.
     pub fn of_log(&mut self, file: &Path, name: &LogName) -> Option<Found> {
         let all = self.in_folder(folder_of(file)?);
-        of_host(all, name).or_else(|| local(all, name)).or_else(|| of_host(self.in_folder(above_clients(file)?), name))
+        let found = of_host(all, name).or_else(|| local(all, name));
+        let mut above = || of_host(self.in_folder(clients_of(file)?), name);
+        found.or_else(&mut above).or_else(|| of_host(self.in_folder(above_clients(file)?), name))
     }
 
     /// All JSON of a folder.
@@ -236,14 +238,18 @@ fn folder_of(file: &Path) -> Option<&Path> {
     Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
 }
 
+/// The folder `clients` that holds the folder of a host in which a file lies.
+fn clients_of(file: &Path) -> Option<&Path> {
+    file.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "clients"))
+}
+
 /// The folder that holds `clients/<host>/` in which a file lies.
 fn above_clients(file: &Path) -> Option<&Path> {
-    let clients = file.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "clients"))?;
-    folder_of(clients)
+    folder_of(clients_of(file)?)
 }
 
 /// CBT calls the results of `output.0_clat.1.log.vm1` `json_output.0.vm1`, others those of `run_clat.1.log` `run.json`.
-fn is_called(file: &Path, log: &LogName) -> bool {
+pub fn is_called(file: &Path, log: &LogName) -> bool {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_prefix("json_").unwrap_or(&name);
     let of_folder = host_of_folders(file);

@@ -154,6 +154,14 @@ fn before_3_36_the_start_is_the_end_less_the_run_time() {
 }
 
 #[test]
+fn results_of_all_clients_stand_beside_their_folders_or_above() {
+    let both = job(r#""client_stats": [{"jobname": "a", "hostname": "vm1", "job_start": 6}]"#);
+    for name in ["s/clients/fio-result.txt", "s/fio-result.txt"] {
+        assert_eq!(starts(&[(name, &both)], &["s/clients/vm1/fio_clat_hist.1.log"]), [Some(6)], "{name}");
+    }
+}
+
+#[test]
 fn another_clock_is_told_by_the_options() {
     let other = |options: &str| {
         let folder = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 
 use super::twice::without_compressed_copies;
 use crate::fio_name::{LogKind, LogName};
-use crate::fio_start::{Beside, Found, Results, host_of_results, may_be_results};
+use crate::fio_start::{Beside, Found, Results, host_of_results, is_called, may_be_results};
 use crate::{Format, fio_log, format_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -176,7 +176,7 @@ impl Choice {
         }
         if !self.missing.is_empty() {
             let missing = &self.missing;
-            let why = "not read, though nothing else there tells of their I/Os, which are missing from all numbers";
+            let why = "Not read, though nothing else there tells of their I/Os, which are missing from all numbers";
             said.push(format!("{why}: {} ({}).", counted(missing), named(missing.iter().map(|(_, path)| path))));
         }
         for (file, hosts) in &self.hosts {
@@ -187,7 +187,7 @@ impl Choice {
         if !self.unknown.is_empty() {
             let names = named(self.unknown.iter().map(|(_, path)| path));
             said.push(format!(
-                "left out, since they may tell of the same I/Os as logs whose names tell no run: {} ({names}); give them \
+                "Left out, since they may tell of the same I/Os as logs that no JSON beside them is of: {} ({names}); give them \
                  with -r if they do not.",
                 counted(&self.unknown)
             ));
@@ -250,15 +250,17 @@ fn is_second_copy(results: &Results, all: &[Rc<Results>]) -> bool {
     all.iter().any(|other| other.file == first && other.hosts == results.hosts)
 }
 
-/// Whether results may tell of the I/Os of a log that belongs to no results.
+/// Whether results may tell of the I/Os of a log that belongs to no results: those above it, or called like it.
 fn may_be_of(log: &Log, results: &Results) -> bool {
     let (folder, host, ..) = &log.job;
-    let host_of_file = host_of_results(&results.file);
-    let may_be_host = match host_of_file {
+    let may_be_host = match host_of_results(&results.file) {
         Some(of_file) => *host == Some(of_file),
         None => results.hosts.contains_key(&None) || results.hosts.contains_key(host),
     };
-    log.results.is_empty() && Some(folder.as_path()) == results.file.parent() && may_be_host
+    let is_above = results.file.parent().is_some_and(|above| folder.starts_with(above));
+    let is_called = || LogName::of(&log.path).is_some_and(|name| is_called(&results.file, &name));
+    let is_named = || is_called() || results.prefixes.contains(&log.prefix);
+    log.results.is_empty() && may_be_host && (is_above || is_named())
 }
 
 /// Prefixes of logs of the same number of which one has nothing but histogram logs, the other nothing but such of every I/O.

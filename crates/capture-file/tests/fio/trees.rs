@@ -98,6 +98,18 @@ fn json_is_read_of_those_who_have_no_logs() {
     let (names, said) = read(&[("run_clat.1.log", ROW), ("a.json", &a), ("b.json", &b)]);
     assert_eq!(names, ["run_clat.1.log"]);
     assert!(said.contains("2 JSON results (a.json, b.json); give them with -r if they do not"), "{said}");
+    // Above the logs, or in another folder under the same name.
+    for name in ["run.json", "x.json", "json/run.json"] {
+        let (names, said) = read(&[("logs/run_clat.1.log", ROW), (name, &a)]);
+        assert_eq!(names, ["logs/run_clat.1.log"], "{name}");
+        assert!(said.contains("they may tell of the same I/Os"), "{said}");
+    }
+    assert_eq!(read(&[("logs/run_clat.1.log", ROW), ("json/x.json", &a)]).0.len(), 2);
+    for name in ["clients/fio-result.txt", "fio-result.txt"] {
+        let (names, said) = read(&[("clients/a/run_clat.1.log", ROW), (name, &json(&["a"], true, ""))]);
+        assert_eq!(names, ["clients/a/run_clat.1.log"], "{name}");
+        assert!(said.contains("tell of the same I/Os: 1 JSON results."), "{said}");
+    }
     // CBT keeps it twice.
     let both = json(&[""], true, "");
     let (names, said) = read(&[("json_output.0.a", &both), ("output.0.a", &format!("a banner\n{both}"))]);
