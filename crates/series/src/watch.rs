@@ -22,6 +22,8 @@ pub struct Exceeded {
     pub group: Vec<String>,
     /// Begin of the interval, on the trace's clock.
     pub start_ns: i64,
+    /// Its length.
+    pub width_ns: u64,
     /// Events in it; by share not a whole number.
     pub events: f64,
 }
@@ -88,7 +90,8 @@ impl Watch {
         self.runs.extend(series.groups().iter().cloned().zip(runs));
         if let (None, Some((interval, group, events))) = (&self.exceeded, first) {
             let group = series.groups()[group].clone();
-            self.exceeded = Some(Exceeded { group, start_ns: series.start_ns(interval), events });
+            let (start_ns, width_ns) = (series.start_ns(interval), series.width_of(interval));
+            self.exceeded = Some(Exceeded { group, start_ns, width_ns, events });
         }
     }
 }

@@ -217,7 +217,7 @@ impl Printer<'_> {
     /// Fails if the threshold was exceeded, or if there was nothing to hold it against.
     fn verdict(self, reading: &Reading) -> Result<(), Failure> {
         let Some(watch) = &self.watch else { return Ok(()) };
-        let Some(Exceeded { group, start_ns, events }) = watch.exceeded() else {
+        let Some(Exceeded { group, start_ns, width_ns, events }) = watch.exceeded() else {
             // Live, a device may well be idle.
             return match watch.is_blind() && reading.live.is_none() {
                 true => Err(Failure::Input("There is no event, so --fail-if has nothing to look at.".into())),
@@ -225,7 +225,7 @@ impl Printer<'_> {
             };
         };
         let of = if group.is_empty() { String::new() } else { format!(" of {}", group.join(" ")) };
-        let at = self.table.label(*start_ns, 1_000_000);
+        let at = self.table.label(*start_ns, *width_ns);
         let events =
             if *events < 10.0 { format!("{}", (events * 100.0).round() / 100.0) } else { format!("{events:.0}") };
         let events = if events == "1" { "1 event".into() } else { format!("{events} events") };
