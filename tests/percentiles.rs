@@ -60,10 +60,8 @@ fn rows_of_histogram_logs_by_share() {
                 let (value, expected) = (number(row, name), expected * unit_ns);
                 // Too few events tell it.
                 let too_few = value.is_nan() && line[1] < 100.0;
-                // Bins of microseconds are shared out among buckets, which are up to a 64th wide.
-                let bound = if unit_ns == 1.0 { 5e-4 } else { 1.0 / 64.0 };
                 assert!(
-                    too_few || (value / expected - 1.0).abs() <= bound,
+                    too_few || (value / expected - 1.0).abs() <= 5e-4,
                     "{run} {} {name}: {value}, not {expected}",
                     line[0]
                 );

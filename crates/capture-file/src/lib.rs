@@ -8,6 +8,7 @@ mod arrow_columns;
 mod block_pairs;
 mod detect;
 mod error;
+mod fio_beside;
 mod fio_hist;
 mod fio_json;
 mod fio_log;

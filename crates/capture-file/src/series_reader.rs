@@ -96,6 +96,15 @@ impl SeriesReader {
         self
     }
 
+    /// The unit of latencies in nanoseconds, where a histogram log does not tell it; `None` leaves it open.
+    #[must_use]
+    pub fn latency_unit(mut self, unit_ns: Option<u64>) -> SeriesReader {
+        if let (Rows::FioHist(rows), Some(unit_ns)) = (&mut self.0, unit_ns) {
+            rows.set_unit(unit_ns);
+        }
+        self
+    }
+
     /// How long rows are as a rule, where the first completion after that time ends each of them; known from the first row on.
     pub fn usual_ns(&self) -> Option<u64> {
         match &self.0 {

@@ -41,6 +41,14 @@ macro_rules! anomalies {
             fn words(self) -> &'static str {
                 match self { $(Anomaly::$variant => $sentence,)* }
             }
+
+            /// So many of it; the number comes first, unless it has another place.
+            fn phrase(self, count: &str) -> String {
+                match self.words().split_once("{}") {
+                    Some((before, behind)) => format!("{before}{count}{behind}"),
+                    None => format!("{count} {}", self.words()),
+                }
+            }
         }
     };
 }
@@ -55,7 +63,9 @@ anomalies! {
     EvictedInFlight "evicted_in_flight" Lost "in flight beyond what the table holds, left out";
     UnpairedExit "unpaired_exit" Lost "system calls that returned without having been seen to start, left out";
     UnpairedEnter "unpaired_enter" Lost "system calls started twice without returning, the first left out";
-    LostTail "lost_tail" Lost "I/Os (about) after the last row of histogram logs: fio writes none for them";
+    LostTail "lost_tail" Lost "I/Os after the last row of histogram logs: fio writes none for them";
+    MaybeLostTail "maybe_lost_tail" Lost "up to about {} I/Os after the last row of histogram logs: fio writes none for them";
+    NoUpperHalf "no_upper_half" Repaired "histogram logs with nothing above 786 us: fio 3.6 to 3.16 would have lost it (fio's JSON beside a log tells the version)";
     ForeignCalls "foreign_calls" Lost "system calls of 32-bit programs, left out";
     SilentRequest "silent_request" Lost "io_uring requests that do not tell of their completion, left out";
     NegativeLatency "negative_latency" Lost "completed before they started (the clock stepped), left out";
@@ -68,10 +78,11 @@ anomalies! {
     RequeuedOnly "requeued_only" Repaired "requeued and not issued again under the same sector (merged, or still waiting)";
     OrphanRequeue "orphan_requeue" Repaired "requeues of requests that were not seen to be issued";
     SummedRows "summed_rows" Repaired "rows of histogram logs that fio's server had added to earlier ones, taken apart again";
-    MaybeSummedRows "maybe_summed_rows" Repaired "rows that may hold those before them too, as fio's server writes them: the log is too short to tell";
+    MaybeSummedRows "maybe_summed_rows" Repaired "rows that may hold those before them too, as fio's server writes them: the log is too short, or only a part, to tell";
     LastBin "last_bin" Repaired "I/Os in fio's last bin: they took as long as that or longer";
     AssumedUnit "assumed_unit" Repaired "logs of an old fio whose unit of latency is a guess (--latency-unit us or ns says it)";
     EstimatedStart "estimated_start" Repaired "logs whose start is estimated: the end in fio's JSON less the run time (fio tells the start from 3.36 on)";
+    StrangePriority "strange_priority" Repaired "rows of fio's logs whose priority is neither 0 nor 1, so it may be another column (--log-columns names them)";
     AssumedStart "assumed_start" Repaired "logs whose start is not known, taken to begin with the others (--offsets FILE says it)";
     WholeJobs "whole_jobs" Repaired "histograms of whole jobs, spread evenly over the time of the job: when in it is not known";
     WindowedRows "windowed_rows" Repaired "rows that are averages over a window, not single I/Os";
@@ -134,9 +145,7 @@ impl Tally {
 
     /// A phrase for each kind that occurred: `258 requeued and issued again`.
     pub fn phrases(&self) -> Vec<(Severity, String)> {
-        self.iter()
-            .map(|(anomaly, count)| (anomaly.severity(), format!("{} {}", format_count(count), anomaly.words())))
-            .collect()
+        self.iter().map(|(anomaly, count)| (anomaly.severity(), anomaly.phrase(&format_count(count)))).collect()
     }
 }
 

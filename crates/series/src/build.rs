@@ -229,13 +229,21 @@ impl SeriesBuilder {
         self.groups.labelled(labels)
     }
 
-    /// Goes over to a coarser grid.
+    /// Goes over to a coarser grid, or to any while there is nothing yet.
     pub(crate) fn fold_to(&mut self, grid: Grid) {
+        if grid > self.series.grid && self.has_nothing() {
+            self.free.clear();
+            self.series.grid = grid;
+        }
         if grid < self.series.grid {
             self.seal();
             self.free.clear();
             self.series.fold(grid);
         }
+    }
+
+    fn has_nothing(&self) -> bool {
+        self.open.is_empty() && self.series.slices.is_empty()
     }
 
     /// The histogram of an interval and group, to add to.
@@ -354,9 +362,16 @@ impl SeriesBuilder {
             builder.seal();
             builder.settle();
         }
-        let grid = self.series.grid.min(other.series.grid);
-        self.series.fold(grid);
-        other.series.fold(grid);
+        // Nothing goes with any grid.
+        let grid = match (self.has_nothing(), other.has_nothing()) {
+            (true, false) => other.series.grid,
+            (false, true) => self.series.grid,
+            _ => self.series.grid.min(other.series.grid),
+        };
+        for series in [&mut self.series, &mut other.series] {
+            series.fold(grid);
+            series.grid = grid;
+        }
         self.free.clear();
         let width = self.series.width_ns.max(other.series.width_ns);
         self.series.widen(width / self.series.width_ns);

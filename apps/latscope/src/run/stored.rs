@@ -122,6 +122,7 @@ impl Stored<'_> {
     fn open(&self, at: usize) -> Result<SeriesReader, Failure> {
         let reader = SeriesReader::open(&self.reading.files[at], self.formats[at]);
         let reader = reader.map_err(|error| Failure::Input(error.to_string()))?.lenient(self.reading.lenient);
+        let reader = reader.latency_unit(self.reading.two_columns.latency_unit_ns);
         Ok(reader.counted_in(self.folding.counting.per_event()))
     }
 

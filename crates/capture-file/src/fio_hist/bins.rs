@@ -1,15 +1,19 @@
 //! fio's bins as buckets of our grid.
 //!
 //! From fio 3 on a bin is one bucket: both grids have 64 to the octave (a coarse log fewer), in nanoseconds. Before, bins
-//! were of microseconds; those, and the lowest bins of a coarse log, lie across buckets and are shared out among them.
+//! were of microseconds; those, and the lowest bins of a coarse log, lie across buckets and are shared out among them. A bin
+//! of microseconds is shared out among many, so that its edges are as good as kept.
 
 use latscope_histogram::{Grid, Sparse, Totals};
 
-/// Octaves of 64 bins, and the unit in nanoseconds: fio 2, and fio 3.
+/// Groups of 64 bins, and the unit in nanoseconds: fio 2, and fio 3.
 const KINDS: [(usize, u64); 2] = [(19, 1000), (29, 1)];
+/// What somebody who builds fio himself may have set the number of groups to.
+const CUSTOM: std::ops::RangeInclusive<usize> = 19..=40;
 const COARSEST: u8 = 6;
-/// From 3.6 to 3.16, fio copied only the bins below this one and left the rest to chance.
-const UPPER_HALF: usize = 928;
+/// Buckets to the octave for bins of microseconds, as a power of 2. A percentile is off by no more than a bucket where an
+/// edge of a bin lies within one.
+const POWER_OF_MICROSECONDS: u8 = 10;
 
 /// The non-empty bins of a row.
 pub type Counts = Vec<(u32, u64)>;
@@ -21,11 +25,10 @@ pub struct Bins {
     pub unit_ns: u64,
     /// What one I/O counts in the histograms: more than 1 where it is to be divided.
     pub per_event: u64,
+    groups: usize,
     coarseness: u8,
     grid: Grid,
     bins: Vec<Bin>,
-    /// How many counts were given to one of several buckets by the sequence that is as even as can be.
-    dealt: u64,
 }
 
 #[derive(Debug)]
@@ -35,22 +38,39 @@ struct Bin {
     end_ns: u64,
     first: u32,
     last: u32,
+    /// How often its counts were shared out, each time beginning with another part of one.
+    dealt: u32,
 }
 
 impl Bins {
-    /// The bins of rows with so many counts; none when no fio writes so many.
+    /// The bins of so many counts, on the grid of most series; none when no fio has so many.
     pub fn with_count(count: usize) -> Option<Bins> {
-        let kinds = KINDS.into_iter().flat_map(|kind| (0..=COARSEST).map(move |coarseness| (kind, coarseness)));
-        let ((octaves, unit_ns), coarseness) =
-            kinds.into_iter().find(|((octaves, _), coarseness)| (octaves * 64) >> coarseness == count)?;
-        let grid = Grid::with_power(Grid::FINE.power() - coarseness)?;
+        KINDS.into_iter().find_map(|(groups, unit_ns)| Bins::of_groups(groups, unit_ns, count, Grid::FINE.power()))
+    }
+
+    /// The bins of rows with so many counts, on a grid on which those of microseconds have their edges, too.
+    pub fn of_row(count: usize) -> Option<Bins> {
+        KINDS.into_iter().find_map(|(groups, unit_ns)| Bins::of_groups(groups, unit_ns, count, power_of(unit_ns)))
+    }
+
+    /// The bins of rows with so many counts that a build of somebody's own writes; none when no such build does.
+    ///
+    /// Counts of 20 and of 40 groups look alike when halved: of microseconds 40 would reach beyond a
+    /// year, and of nanoseconds 20 no further than 34 ms.
+    pub fn custom(count: usize, unit_ns: u64) -> Option<Bins> {
+        let of = |groups| Bins::of_groups(groups, unit_ns, count, power_of(unit_ns));
+        if unit_ns == 1 { CUSTOM.rev().find_map(of) } else { CUSTOM.into_iter().find_map(of) }
+    }
+
+    fn of_groups(groups: usize, unit_ns: u64, count: usize, power: u8) -> Option<Bins> {
+        let coarseness = (0..=COARSEST).find(|coarseness| (groups * 64) >> coarseness == count)?;
+        let grid = Grid::with_power(power - coarseness)?;
         let edge = |bin: usize| lower(bin << coarseness) * unit_ns;
         let bins = (0..count).map(|bin| {
             let (lower_ns, end_ns) = (edge(bin), edge(bin + 1));
-            Bin { lower_ns, end_ns, first: grid.index(lower_ns) as u32, last: grid.index(end_ns - 1) as u32 }
+            Bin { lower_ns, end_ns, first: grid.index(lower_ns) as u32, last: grid.index(end_ns - 1) as u32, dealt: 0 }
         });
-        debug_assert_eq!((octaves * 64) >> coarseness, count);
-        Some(Bins { unit_ns, per_event: 1, coarseness, grid, bins: bins.collect(), dealt: 0 })
+        Some(Bins { unit_ns, per_event: 1, groups, coarseness, grid, bins: bins.collect() })
     }
 
     pub fn len(&self) -> usize {
@@ -62,10 +82,16 @@ impl Bins {
         Grid::FINE.index(value).min(self.bins.len() - 1) as u32
     }
 
-    /// The bins that fio 3.6 to 3.16 lost, and those just below: none of an older fio.
-    pub fn doubtful(&self) -> Option<(u32, u32)> {
-        let at = |bin: usize| (bin >> self.coarseness) as u32;
-        (self.unit_ns == 1).then(|| (at(UPPER_HALF - 32), at(UPPER_HALF)))
+    /// How many groups of 64 bins there are at full resolution.
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// The bins that fio 3.6 to 3.16 lost, which copied only half of them and left the rest to chance, and before them those
+    /// just below and those from an eighth of that on. None of an older fio.
+    pub fn doubtful(&self) -> Option<Doubtful> {
+        let (half, at) = (self.groups * 32, |bin: usize| (bin >> self.coarseness) as u32);
+        (self.unit_ns == 1).then(|| Doubtful { eighth: at(half - 3 * 64), near: at(half - 32), edge: at(half) })
     }
 
     /// The histogram of these counts: none when there are more than 64 bits hold. Sum, minimum and maximum are as good as
@@ -83,11 +109,11 @@ impl Bins {
             buckets.counts.extend(counts.iter().map(|&(_, count)| count * self.per_event));
         } else {
             for &(at, count) in counts {
-                let bin = &self.bins[at as usize];
+                let bin = &mut self.bins[at as usize];
                 if bin.first == bin.last {
                     buckets.push(bin.first, count * self.per_event);
                 } else {
-                    deal(bin, self.grid, count * self.per_event, &mut self.dealt, &mut buckets);
+                    deal(bin, self.grid, count * self.per_event, &mut buckets);
                 }
             }
         }
@@ -102,6 +128,11 @@ impl Bins {
         totals.max = self.grid.upper(last as usize).min(self.bins[highest as usize].end_ns - 1);
         Sparse::from_parts(self.grid, buckets.indices, buckets.counts, None, totals).ok()
     }
+}
+
+/// The finest grid for bins of this unit.
+fn power_of(unit_ns: u64) -> u8 {
+    if unit_ns == 1 { Grid::FINE.power() } else { POWER_OF_MICROSECONDS }
 }
 
 /// Lowest value of a bin of full resolution (stat.c, `plat_idx_to_val`).
@@ -133,30 +164,35 @@ impl Buckets {
     }
 }
 
-/// Shares the counts of a bin out among its buckets, by their width. What whole numbers leave over goes where a sequence
-/// that fills evenly says, so that many small rows add up to the same shares.
-fn deal(bin: &Bin, grid: Grid, count: u64, dealt: &mut u64, buckets: &mut Buckets) {
+/// Shares the counts of a bin out among its buckets, by their width: at equal distances, of which each time the first begins
+/// elsewhere, as evenly as can be, so that many small rows add up to the same shares.
+fn deal(bin: &mut Bin, grid: Grid, count: u64, buckets: &mut Buckets) {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
-    let width = u128::from(bin.end_ns - bin.lower_ns);
-    let overlap = |at: u32| {
-        let (from, to) = (grid.lower(at as usize).max(bin.lower_ns), grid.upper(at as usize).min(bin.end_ns - 1));
-        u128::from(to - from + 1)
-    };
-    let whole = |at: u32| (u128::from(count) * overlap(at) / width) as u64;
-    let part = |at: u32| (u128::from(count) * overlap(at) % width) as f64 / width as f64;
-    let range = bin.first..=bin.last;
-    let mut left: Vec<u64> = vec![0; range.clone().count()];
-    let over = count - range.clone().map(whole).sum::<u64>();
-    for _ in 0..over {
-        let mut place = (*dealt as f64 * GOLDEN + 0.5).fract() * over as f64;
-        *dealt += 1;
-        let at = range.clone().position(|at| {
-            place -= part(at);
-            place < 0.0
-        });
-        left[at.unwrap_or(0)] += 1;
+    // At first to the nearest whole number.
+    let phase = (f64::from(bin.dealt) * GOLDEN + 0.5).fract();
+    bin.dealt = bin.dealt.wrapping_add(1);
+    let per_ns = count as f64 / (bin.end_ns - bin.lower_ns) as f64;
+    // How many there are up to the end of a bucket.
+    let mut given = 0;
+    for at in bin.first..=bin.last {
+        let up_to = if at == bin.last {
+            count
+        } else {
+            let end_ns = grid.upper(at as usize) + 1 - bin.lower_ns;
+            // Rounded to zero, which is the phase of the first.
+            ((end_ns as f64 * per_ns + phase) as u64).clamp(given, count)
+        };
+        buckets.push(at, up_to - given);
+        given = up_to;
     }
-    range.zip(left).for_each(|(at, more)| buckets.push(at, whole(at) + more));
+}
+
+/// See [`Bins::doubtful`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Doubtful {
+    pub eighth: u32,
+    pub near: u32,
+    pub edge: u32,
 }
 
 #[cfg(test)]
@@ -186,6 +222,28 @@ mod tests {
         }
         for count in [0, 1, 18, 1215, 1857, 3712] {
             assert!(Bins::with_count(count).is_none(), "{count}");
+        }
+    }
+
+    #[test]
+    fn the_bins_of_builds_of_somebodys_own() {
+        for (count, unit_ns, expect) in [
+            (1920, 1, Some((30, 0))),
+            (1920, 1000, Some((30, 0))),
+            (1280, 1, Some((40, 1))),
+            (1280, 1000, Some((20, 0))),
+            (640, 1000, Some((20, 1))),
+            (2560, 1000, Some((40, 0))),
+            (36, 1, Some((36, 6))),
+            (18, 1, None),
+            (41, 1, None),
+            (1000, 1, None),
+            (2624, 1, None),
+        ] {
+            let bins = Bins::custom(count, unit_ns);
+            let found = bins.as_ref().map(|bins| (bins.groups(), bins.coarseness));
+            assert_eq!(found, expect, "{count} of {unit_ns} ns");
+            assert!(bins.is_none_or(|bins| bins.len() == count && bins.bins[count - 1].lower_ns < 1 << 58));
         }
     }
 
@@ -224,27 +282,34 @@ mod tests {
 
     #[test]
     fn microseconds_are_shared_out_evenly_and_none_is_lost() {
-        let mut bins = Bins::with_count(1216).unwrap();
-        // 58 us: buckets of 512 ns from 57,856 on: 368 ns, 512 ns and 120 ns of it.
+        let mut bins = Bins::of_row(1216).unwrap();
         let once = bins.histogram(&vec![(58, 1000)]).unwrap();
+        // 58 us: buckets of 32 ns from 57,984 on: 16 ns of the first, 24 ns of the last.
+        let overlaps: Vec<u64> = std::iter::once(16).chain([32; 30]).chain([24]).collect();
         assert_eq!(once.counts().iter().sum::<u64>(), 1000);
-        for (count, expect) in once.counts().iter().zip([368, 512, 120]) {
-            assert!(count.abs_diff(expect) <= 1, "{once:?}");
+        assert_eq!(once.counts().len(), overlaps.len());
+        for (count, expect) in once.counts().iter().zip(&overlaps) {
+            assert!(count.abs_diff(*expect) <= 1, "{once:?}");
         }
         let totals = once.totals();
         assert_eq!((totals.min, totals.max, totals.sum), (58_000, 58_999, 58_500_000));
-        let mut sum = once.to_dense();
-        sum.clear();
-        (0..1000).for_each(|_| sum.add(&bins.histogram(&vec![(58, 1)]).unwrap()));
-        for ((_, count, _), expect) in sum.buckets().zip([368u64, 512, 120]) {
-            assert!(count.abs_diff(expect) <= 3, "one at a time: {count}, not {expect}");
+        for (rows, count) in [(1000, 1), (100, 10), (10, 100)] {
+            let mut sum = once.to_dense();
+            sum.clear();
+            (0..rows).for_each(|_| sum.add(&bins.histogram(&vec![(58, count)]).unwrap()));
+            assert_eq!(sum.totals().count, 1000);
+            for ((_, count, _), expect) in sum.buckets().zip(&overlaps) {
+                assert!(count.abs_diff(*expect) <= 3, "{rows} rows: {count}, not {expect}");
+            }
         }
     }
 
     #[test]
     fn every_bin_makes_a_histogram_that_agrees_with_itself() {
-        for count in [1216, 304, 19, 1856, 116, 29] {
-            let mut bins = Bins::with_count(count).unwrap();
+        let of_row = [1216, 304, 19, 1856, 116, 29].map(|count| Bins::of_row(count).unwrap());
+        let of_json = [1216, 1856].map(|count| Bins::with_count(count).unwrap());
+        for mut bins in of_row.into_iter().chain(of_json) {
+            let count = bins.len();
             let all: Counts = (0..count as u32).map(|bin| (bin, u64::from(bin % 5 + 1))).collect();
             let histogram = bins.histogram(&all).unwrap();
             let totals = histogram.totals();

@@ -7,13 +7,15 @@ mod bins;
 mod row;
 mod summed;
 
+use crate::fio_beside::{Beside, beside};
+use crate::fio_log::NANOSECONDS;
 use crate::fio_name::{LogKind, LogName};
 use crate::fio_start::version_of;
 use crate::input::Input;
 use crate::text_rows::{Lines, NoRows};
 use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};
 pub use bins::Bins;
-use bins::Counts;
+use bins::{Counts, Doubtful};
 use latscope_event::{Anomaly, Clock, Context};
 use row::Row;
 use std::collections::VecDeque;
@@ -31,6 +33,8 @@ const ABSURD: u64 = 1 << 40;
 const SPOILING: std::ops::RangeInclusive<(u32, u32)> = (3, 6)..=(3, 16);
 /// So many counts just below an edge and none above it are no chance.
 const SUSPICIOUS: u64 = 30;
+/// Of so many counts some should be above an edge, when more than one in a thousand come up to an eighth of it.
+const MANY: u64 = 200;
 /// fio's default, where a file with a single row does not tell.
 const DEFAULT_MS: u64 = 1000;
 
@@ -44,7 +48,9 @@ pub fn detect(input: &Input) -> Detected {
     // By its name a log is one even where some of its lines are none.
     let looked_at = if named(input).is_some() { usize::MAX } else { 1 };
     let mut lines = head.split(|&byte| byte == b'\n').take(looked_at);
-    let is_row = |line: &[u8]| row::row(line, None).is_ok_and(|(_, bins)| Bins::with_count(bins).is_some());
+    // A build of somebody's own has other counts, as some text has that is no log.
+    let is_one = |bins| Bins::of_row(bins).is_some() || is_named && Bins::custom(bins, 1).is_some();
+    let is_row = |line: &[u8]| row::row(line, None).is_ok_and(|(_, bins)| is_one(bins));
     if lines.any(is_row) { Detected::Yes } else { Detected::No }
 }
 
@@ -60,8 +66,11 @@ pub struct FioHist<'a> {
     line: u64,
     bins: Bins,
     name: Option<LogName>,
+    /// Whether the bins are of a build of somebody's own and nothing tells their unit yet.
+    lacks_unit: bool,
     /// Whether the version of fio is known, and none of those that spoil rows.
     is_sound: bool,
+    beside: Beside,
     unsummer: Unsummer,
     /// Rows that wait until it is known how far apart they are.
     waiting: VecDeque<Row>,
@@ -103,7 +112,8 @@ struct Account {
     rows: u64,
     counts: u64,
     in_last_bin: u64,
-    below_edge: u64,
+    /// From an eighth of the edge on, and just below it.
+    below_edge: [u64; 2],
     is_above_edge: bool,
     lost_tail: f64,
 }
@@ -115,7 +125,7 @@ impl<'a> FioHist<'a> {
         let file = input.name.clone();
         let name = named(&input);
         let rows = || input.head().split(|&byte| byte == b'\n').filter_map(|line| row::row(line, None).ok());
-        let known = rows().find(|&(_, bins)| Bins::with_count(bins).is_some());
+        let known = rows().find(|&(_, bins)| Bins::of_row(bins).is_some());
         let first = known.or_else(|| rows().next());
         let (is_wall, bins) = match first {
             Some((row, bins)) => (row.time_ms > 1_000_000_000_000, bins),
@@ -125,13 +135,19 @@ impl<'a> FioHist<'a> {
                 return Err(Error::new(file, Place::Line(1), message));
             }
         };
-        let bins = Bins::with_count(bins).ok_or_else(|| {
+        let version = input.path.as_deref().and_then(version_of);
+        let unit_ns = version.map(|version| if version >= NANOSECONDS { 1 } else { 1000 });
+        let standard = Bins::of_row(bins);
+        let lacks_unit = standard.is_none() && unit_ns.is_none();
+        let bins = standard.or_else(|| Bins::custom(bins, unit_ns.unwrap_or(1))).ok_or_else(|| {
             let message = format!(
-                "A row has {bins} counts, and no fio writes so many (1856 or, before fio 3, 1216, halved up to six times)."
+                "A row has {bins} counts, and no fio writes so many (1856 or, before fio 3, 1216, or 64 for each of 19 to 40 \
+                 groups, halved up to six times)."
             );
             Error::new(&file, Place::Line(1), message)
         })?;
-        let version = input.path.as_deref().and_then(version_of).filter(|_| bins.unit_ns == 1);
+        let version = version.filter(|_| bins.unit_ns == 1);
+        let beside = input.path.as_deref().map(beside).unwrap_or_default();
         if let Some((major, minor)) = version.filter(|version| SPOILING.contains(version) && !input.is_empty()) {
             let message = format!(
                 "fio {major}.{minor} wrote this log, says the JSON beside it, and fio 3.6 to 3.16 lost what is above 786 us \
@@ -155,10 +171,12 @@ impl<'a> FioHist<'a> {
             line: 0,
             bins,
             name,
+            lacks_unit,
             is_sound: version.is_some(),
+            beside,
             unsummer: Unsummer::default(),
             waiting: VecDeque::new(),
-            interval_ms: None,
+            interval_ms: beside.hist_ms,
             job: Job::default(),
             jobs: 0,
             last_read_ms: 0,
@@ -172,6 +190,18 @@ impl<'a> FioHist<'a> {
     /// Whether lines that are no row are skipped and counted; else the first one is an error.
     pub fn set_lenient(&mut self, lenient: bool) {
         self.no_rows = NoRows::new(self.lines.name(), lenient);
+    }
+
+    /// The unit of the bins, for a log of a build of somebody's own: those of others tell it.
+    pub fn set_unit(&mut self, unit_ns: u64) {
+        if self.lacks_unit
+            && let Some(bins) = Bins::custom(self.bins.len(), unit_ns)
+        {
+            let per_event = self.bins.per_event;
+            self.bins = bins;
+            self.bins.per_event = per_event;
+            self.lacks_unit = false;
+        }
     }
 
     pub fn header(&self) -> &SeriesHeader {
@@ -316,24 +346,28 @@ impl<'a> FioHist<'a> {
 
     fn count(&mut self, row: &Row, count: u64) {
         let Some(&(highest, in_highest)) = row.counts.last() else { return };
-        let (near, edge) = self.bins.doubtful().unwrap_or((u32::MAX, u32::MAX));
         let account = &mut self.account;
         account.counts += count;
         account.in_last_bin += if highest as usize + 1 == self.bins.len() { in_highest } else { 0 };
+        let Some(Doubtful { eighth, near, edge }) = self.bins.doubtful().filter(|_| !account.is_above_edge) else {
+            return;
+        };
         account.is_above_edge |= highest >= edge;
         // Bins ascend, and few lie just below the edge.
-        let from = row.counts.partition_point(|&(bin, _)| bin < near);
-        let below = row.counts[from..].iter().take_while(|&&(bin, _)| bin < edge);
-        account.below_edge += below.map(|&(_, count)| count).sum::<u64>();
+        let from = |bin| row.counts.partition_point(|&(at, _)| at < bin);
+        let below = |bins: &[(u32, u64)]| bins.iter().map(|&(_, count)| count).sum::<u64>();
+        let (eighth, near, edge) = (from(eighth), from(near), from(edge));
+        account.below_edge[0] += below(&row.counts[eighth..edge]);
+        account.below_edge[1] += below(&row.counts[near..edge]);
     }
 
-    /// What completed after the last row is in none: half an interval's worth on the average.
+    /// What completed after the last row is in none: up to an interval's worth, and mostly about that much.
     fn end_job(&mut self) {
         let interval_ms = self.interval_ms.unwrap_or(DEFAULT_MS) as f64;
         for at in 0..3 {
             if let (Some(first), Some(last)) = (self.job.first_of[at], self.job.last_of[at]) {
                 let covered_ms = last.saturating_sub(first) as f64 + interval_ms;
-                self.account.lost_tail += self.job.count_of[at] as f64 / covered_ms * interval_ms / 2.0;
+                self.account.lost_tail += self.job.count_of[at] as f64 / covered_ms * interval_ms;
             }
         }
     }
@@ -355,22 +389,39 @@ impl<'a> FioHist<'a> {
                 self.error(Place::File, "There is no row of fio's histogram logs: time, direction, size, counts.")
             );
         }
-        if !self.is_sound && account.below_edge >= SUSPICIOUS && !account.is_above_edge {
+        let seems_cut = !self.is_sound && !account.is_above_edge;
+        if seems_cut && account.below_edge[1] >= SUSPICIOUS {
             return Err(self.error(
                 Place::File,
                 "No latency is above 786 us though many come close: fio 3.6 to 3.16 lost the upper half of each row. Run a \
                  younger fio, or read the _clat log.",
             ));
         }
+        let lost_tail = self.lost_tail(&account);
         let tally = &mut self.context.tally;
+        if seems_cut && account.counts >= MANY && account.below_edge[0] > account.counts / 1000 {
+            tally.add(Anomaly::NoUpperHalf, 1);
+        }
         tally.add(Anomaly::SummedRows, self.unsummer.repaired);
         tally.add(Anomaly::MaybeSummedRows, self.unsummer.doubtful);
-        tally.add(Anomaly::LostTail, account.lost_tail.round() as u64);
+        tally.add(lost_tail.0, lost_tail.1);
         tally.add(Anomaly::LastBin, account.in_last_bin);
         if let Some(ms) = self.interval_ms {
-            self.context.properties.insert("log_hist_msec".into(), format!("{ms}, from the rows"));
+            let source = if self.beside.hist_ms.is_some() { "the JSON" } else { "the rows" };
+            self.context.properties.insert("log_hist_msec".into(), format!("{ms}, from {source}"));
         }
         Ok(())
+    }
+
+    /// How many I/Os completed after the last row: those of the JSON that are in none, where it can be trusted to be of the
+    /// same run and all rows were read, else about as many as a row holds.
+    fn lost_tail(&self, account: &Account) -> (Anomaly, u64) {
+        let one_run = self.jobs <= 1 || self.name.as_ref().is_some_and(|name| name.number.is_none());
+        let all_read = self.context.tally.get(Anomaly::UnparsedLines) == 0 && self.unsummer.doubtful == 0;
+        match self.beside.ios.and_then(|ios| ios.checked_sub(account.counts)) {
+            Some(left) if one_run && all_read => (Anomaly::LostTail, left),
+            _ => (Anomaly::MaybeLostTail, account.lost_tail.round() as u64),
+        }
     }
 }
 
@@ -398,6 +449,16 @@ impl Iterator for FioHist<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         if self.state == State::Done {
             return None;
+        }
+        if self.lacks_unit {
+            self.state = State::Done;
+            let message = format!(
+                "A row has {} counts, as of a fio that was built with {} groups of 64 bins, and nothing tells of what: say \
+                 --latency-unit ns if it is of fio 3, us if it is older.",
+                self.bins.len(),
+                self.bins.groups()
+            );
+            return Some(Err(self.error(Place::Line(1), message)));
         }
         let row = self.next_row().and_then(|row| row.map(|row| self.place(row)).transpose());
         match row {

@@ -31,17 +31,63 @@ pub struct Unsummer {
     last: [[Option<Counts>; 2]; 3],
     tested: u32,
     grown: u32,
+    firsts: [Firsts; 3],
     /// How many rows were sums.
     pub repaired: u64,
-    /// How many may be: they were too few to tell.
+    /// How many may be: they were too few to tell, or do not begin with the run.
     pub doubtful: u64,
+}
+
+/// The first two rows of a direction, which hold nothing before them, unless they are not the first of the run.
+#[derive(Clone, Copy, Default, Debug)]
+struct Firsts {
+    rows: u64,
+    counts: u64,
+    times_ms: [u64; 2],
+    /// The rows behind them, taken apart.
+    others: u64,
+    counts_of_others: u64,
+}
+
+impl Firsts {
+    fn add(&mut self, row: &Row, is_first: bool) {
+        let counts = row.counts.iter().fold(0u64, |sum, &(_, count)| sum.saturating_add(count));
+        if is_first {
+            self.times_ms[self.rows.min(1) as usize] = row.time_ms;
+            self.rows += 1;
+            self.counts = self.counts.saturating_add(counts);
+        } else {
+            self.others += 1;
+            self.counts_of_others = self.counts_of_others.saturating_add(counts);
+        }
+    }
+
+    /// Whether they may be sums, in a log whose first row has this time: when that is later than a run's first one, and they
+    /// hold more than the rows behind them. Two of a run that was as fast as later hold as many as two others, those behind
+    /// another row each at least as many as four.
+    fn may_be_sums(&self, begin_ms: u64) -> bool {
+        let [first_ms, second_ms] = self.times_ms;
+        let is_late = begin_ms > second_ms.saturating_sub(first_ms).saturating_mul(2);
+        let usual = self.counts_of_others as f64 / self.others as f64;
+        self.rows == 2 && self.others > 0 && is_late && self.counts as f64 > 3.0 * usual
+    }
 }
 
 impl Default for Unsummer {
     fn default() -> Unsummer {
         let (held, ready) = Default::default();
         let last = Default::default();
-        Unsummer { verdict: Verdict::Open, held, ready, last, tested: 0, grown: 0, repaired: 0, doubtful: 0 }
+        Unsummer {
+            verdict: Verdict::Open,
+            held,
+            ready,
+            last,
+            tested: 0,
+            grown: 0,
+            firsts: Default::default(),
+            repaired: 0,
+            doubtful: 0,
+        }
     }
 }
 
@@ -68,9 +114,7 @@ impl Unsummer {
 
     /// Another job begins.
     pub fn begin_job(&mut self) -> Result<(), &'static str> {
-        if self.verdict == Verdict::Open {
-            self.finish(false)?;
-        }
+        self.finish(false)?;
         *self = Unsummer {
             ready: std::mem::take(&mut self.ready),
             repaired: self.repaired,
@@ -83,6 +127,7 @@ impl Unsummer {
     /// There are no more rows. A host at the end of the file's name says that a server may have made it.
     pub fn finish(&mut self, has_host: bool) -> Result<(), &'static str> {
         if self.verdict != Verdict::Open {
+            self.doubt_firsts();
             return Ok(());
         }
         let certain = self.tested >= ENOUGH && 2 * self.grown >= self.tested;
@@ -90,7 +135,20 @@ impl Unsummer {
         if likely && !certain && !has_host {
             self.doubtful += u64::from(self.tested);
         }
-        self.decide(certain || likely && has_host)
+        self.decide(certain || likely && has_host)?;
+        self.doubt_firsts();
+        Ok(())
+    }
+
+    /// Counts first rows that are those of a run's later part.
+    fn doubt_firsts(&mut self) {
+        let firsts = std::mem::take(&mut self.firsts);
+        let Some(begin_ms) = firsts.iter().filter(|firsts| firsts.rows > 0).map(|firsts| firsts.times_ms[0]).min()
+        else {
+            return;
+        };
+        self.doubtful +=
+            firsts.iter().filter(|firsts| firsts.may_be_sums(begin_ms)).map(|firsts| firsts.rows).sum::<u64>();
     }
 
     /// The next row that is ready.
@@ -140,8 +198,10 @@ impl Unsummer {
                     .ok_or("fewer counts than the row before the last, though the rows before are running sums")?
             }
         };
+        let is_first = last[0].is_none();
         last.rotate_left(1);
         last[1] = Some(std::mem::replace(&mut row.counts, counts));
+        self.firsts[usize::from(row.direction)].add(&row, is_first);
         self.ready.push_back(row);
         Ok(())
     }
@@ -221,6 +281,20 @@ mod tests {
             let (out, repaired, doubtful) = through(&by_the_server(&rows), false);
             prop_assert_eq!(&out, &rows);
             prop_assert!(repaired > 0 && doubtful == 0);
+        }
+
+        #[test]
+        fn the_later_part_of_a_log_is_in_doubt(at in 4usize..40, is_wall: bool) {
+            // 60 rows of about the same number of I/Os.
+            let row = |at: u64| {
+                let counts = (0..8).map(|bin| (bin * 7, 10 + (at * 31 + u64::from(bin) * 17) % 5)).collect();
+                Row { time_ms: (at + 1) * 100 + if is_wall { 1 << 41 } else { 0 }, direction: 0, counts }
+            };
+            let rows: Vec<Row> = (0..60).map(row).collect();
+            let sent = by_the_server(&rows);
+            prop_assert_eq!(through(&sent, true), (rows.clone(), 58, 0));
+            let (out, _, doubtful) = through(&sent[at..], true);
+            prop_assert_eq!((&out[2..], doubtful), (&rows[at + 2..], 2));
         }
 
         #[test]

@@ -183,7 +183,15 @@ impl Parser {
         let tail = self.tails.iter().find(|tail| tail.fits(&words))?;
         let direction = end[DIRECTION_AT].wrapping_sub(b'0');
         let is_row = digits > 0 && direction <= 2 && value <= self.limits.1;
-        let row = Row { time_ms, value, direction, size: tail.size, offset: MISSING_U64, issue_ns: 0 };
+        let row = Row {
+            time_ms,
+            value,
+            direction,
+            size: tail.size,
+            offset: MISSING_U64,
+            issue_ns: 0,
+            strange_priority: false,
+        };
         is_row.then_some((row, tail_at + tail.len))
     }
 
@@ -191,7 +199,7 @@ impl Parser {
     #[inline(never)]
     pub fn row(&mut self, line: &[u8]) -> Result<Row, &'static str> {
         let (row, _) = row(line, self.layout)?;
-        if self.alike {
+        if self.alike && !row.strange_priority {
             self.learn(line, row.size);
         }
         Ok(row)

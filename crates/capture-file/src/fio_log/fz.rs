@@ -53,7 +53,15 @@ impl Record {
         let offset = optional(HAS_OFFSET)?.unwrap_or(MISSING_U64);
         let issue_ns = if self == Record::Max { optional(HAS_ISSUE)?.unwrap_or(0) } else { 0 };
         let kind = u8::try_from(direction & !FLAGS).ok().filter(|&kind| kind <= 2)?;
-        let row = Row { time_ms: word(0)?, value: word(8)?, direction: kind, size, offset, issue_ns };
+        let row = Row {
+            time_ms: word(0)?,
+            value: word(8)?,
+            direction: kind,
+            size,
+            offset,
+            issue_ns,
+            strange_priority: false,
+        };
         Some((row, len))
     }
 

@@ -6,6 +6,8 @@ use super::rows::{self, Row};
 pub const MOST: usize = 8;
 /// Rows that are looked at.
 const PROBE_ROWS: usize = 1000;
+/// The first version that counted nanoseconds, as far as its number is.
+pub const NANOSECONDS: (u32, u32) = (2, 99);
 /// Nobody has so many requests of one job in flight.
 const MOST_IN_FLIGHT: f64 = 256.0;
 
@@ -113,13 +115,17 @@ impl Probe {
         from_issue.min().map(|ms| if ms < 10 { 0 } else { ms })
     }
 
-    /// Nanoseconds since fio 3.0, microseconds before. Columns that only younger versions write decide; else it is what
-    /// makes sense: an I/O does not begin before its job, and only so many are in flight.
-    pub fn unit(&self) -> Unit {
+    /// Nanoseconds since fio 3.0, microseconds before. Columns that only younger versions write decide, or the version, where
+    /// it is `known`; else it is what makes sense: an I/O does not begin before its job, and only so many are in flight.
+    pub fn unit(&self, known: impl FnOnce() -> Option<(u32, u32)>) -> Unit {
         let FioColumns { max, priority, issue, .. } = self.layout;
         let (nanoseconds, microseconds) = (1, 1000);
         if max || priority || issue {
             return Unit { ns: nanoseconds, guessed: false };
+        }
+        if let Some(version) = known() {
+            let ns = if version >= NANOSECONDS { nanoseconds } else { microseconds };
+            return Unit { ns, guessed: false };
         }
         let (first, last) = (self.rows[0].time_ms, self.rows[self.rows.len() - 1].time_ms);
         let waited_us: f64 = self.rows.iter().map(|row| row.value as f64).sum();
@@ -130,7 +136,17 @@ impl Probe {
         let before_start = |row: &&Row| row.value / 1000 > row.time_ms.saturating_add(2);
         let impossible = self.rows.iter().filter(before_start).count() > 2;
         let ns = if impossible { nanoseconds } else { microseconds };
-        Unit { ns, guessed: in_flight > 2.0 }
+        Unit { ns, guessed: in_flight > 2.0 || ns == microseconds && self.may_be_nanoseconds() }
+    }
+
+    /// Whether latencies, mostly below 1000, may be those of a device that answers from memory, in nanoseconds: some that would
+    /// be milliseconds have no pause before them, in which they could have been under way alone.
+    fn may_be_nanoseconds(&self) -> bool {
+        let mut values: Vec<u64> = self.rows.iter().map(|row| row.value).collect();
+        values.sort_unstable();
+        let long = || self.rows.windows(2).filter(|pair| pair[1].value >= 3000);
+        let has_pause = |pair: &&[Row]| pair[1].time_ms.saturating_sub(pair[0].time_ms) + 2 > pair[1].value / 1000;
+        values[values.len() / 2] < 1000 && 10 * long().filter(has_pause).count() < 9 * long().count()
     }
 }
 

@@ -11,16 +11,18 @@ mod layout;
 mod rows;
 
 use crate::fio_name::{LogKind, LogName};
+use crate::fio_start::version_of;
 use crate::input::Input;
 use crate::text_rows::{Lines, NoRows};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
 use alike::{Block, Parser};
 use columns::{Columns, Same};
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, MISSING_CODE, format_count};
-pub use layout::FioColumns;
 use layout::Probe;
+pub use layout::{FioColumns, NANOSECONDS};
 use rows::Row;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 /// The fields that a log can fill.
 pub const FILLS: FieldSet = FieldSet::ALWAYS.with(&[Field::Kind, Field::Size, Field::Offset, Field::Host, Field::Job]);
@@ -52,7 +54,7 @@ pub fn detect(input: &Input) -> Detected {
 }
 
 /// Whether the rows of this file are averages over windows.
-pub fn is_windowed(path: &std::path::Path) -> bool {
+pub fn is_windowed(path: &Path) -> bool {
     let probe = Input::open(path, None).ok().and_then(|input| Probe::of(input.head(), None));
     probe.is_some_and(|probe| probe.is_windowed())
 }
@@ -96,7 +98,7 @@ pub fn read(mut input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<
     if name.is_none() && probe.counts_only() {
         return fail(Place::File, "Every value is 1, as in fio's logs of IOPS; read the _clat log.");
     }
-    let mut reader = Reader::new(&file, name, &probe, options);
+    let mut reader = Reader::new((&file, input.path.as_deref()), name, &probe, options);
     if is_packed {
         fz::read(input, &mut reader, sink)?
     } else {
@@ -148,13 +150,13 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(file: &str, name: Option<LogName>, probe: &Probe, options: &ReadOptions) -> Reader {
+    fn new((file, path): (&str, Option<&Path>), name: Option<LogName>, probe: &Probe, options: &ReadOptions) -> Reader {
         let clock = if probe.is_wall() { Clock::wall() } else { Clock::unanchored("relative") };
         let mut context = Context::new(format!("fio log, {file}"), clock);
         context.begin_ns = (!probe.is_wall()).then_some(0);
         context.host = name.as_ref().and_then(|name| name.host.clone());
-        let guessed = probe.unit();
         let given = options.two_columns.latency_unit_ns;
+        let guessed = probe.unit(|| version_of(path.filter(|_| given.is_none())?));
         let unit_ns = given.unwrap_or(guessed.ns);
         if guessed.guessed && given.is_none() {
             context.tally.add(Anomaly::AssumedUnit, 1);
@@ -216,6 +218,9 @@ impl Reader {
             && exact_ns.abs_diff(end_ns) <= DRIFT_NS
         {
             end_ns = exact_ns;
+        }
+        if row.strange_priority {
+            self.context.tally.add(Anomaly::StrangePriority, 1);
         }
         self.columns.push(&row, (end_ns, latency_ns), &self.same);
         Ok(())

@@ -20,6 +20,8 @@ pub struct Row {
     pub offset: u64,
     /// Since the start of the job; 0 when not logged.
     pub issue_ns: u64,
+    /// Whether the priority is none that fio writes.
+    pub strange_priority: bool,
 }
 
 impl Row {
@@ -104,15 +106,15 @@ impl Cursor<'_> {
         self.number()
     }
 
-    /// One digit, or `0x` and some: nobody asks for its value.
+    /// 0 or 1, or `0x` and digits: nobody asks for its value, but for whether it is one.
     #[inline(always)]
-    fn priority(&mut self) -> Result<(), &'static str> {
+    fn priority_is_strange(&mut self) -> Result<bool, &'static str> {
         self.comma()?;
         match hexadecimal(&self.text[self.at..]) {
             Some(len) => self.at += len,
-            None => drop(self.number()?),
+            None => return self.number().map(|number| number > 1),
         }
-        Ok(())
+        Ok(false)
     }
 
     #[inline(always)]
@@ -143,10 +145,8 @@ pub fn row(text: &[u8], layout: FioColumns) -> Result<(Row, usize), &'static str
     }
     let size = cursor.next()?;
     let offset = if layout.offset { cursor.next()? } else { MISSING_U64 };
-    if layout.priority {
-        cursor.priority()?;
-    }
+    let strange_priority = layout.priority && cursor.priority_is_strange()?;
     let issue_ns = if layout.issue { cursor.next()? } else { 0 };
     let len = cursor.end()?;
-    Ok((Row { time_ms, value, direction: direction as u8, size, offset, issue_ns }, len))
+    Ok((Row { time_ms, value, direction: direction as u8, size, offset, issue_ns, strange_priority }, len))
 }

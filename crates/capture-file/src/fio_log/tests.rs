@@ -127,7 +127,7 @@ fn a_log_of_several_jobs_is_taken_apart() {
 
 #[test]
 fn microseconds_of_an_old_fio() {
-    let unit = |text: &str| Probe::of(text.as_bytes(), None).unwrap().unit();
+    let unit = |text: &str| Probe::of(text.as_bytes(), None).unwrap().unit(|| None);
     let rows = |latency: u64, every_ms: u64| -> String {
         (0..500).map(|at| format!("{}, {}, 0, 4096\n", at * every_ms, latency + at % 7)).collect()
     };
@@ -135,6 +135,7 @@ fn microseconds_of_an_old_fio() {
     for (latency, every_ms, ns_per_unit, guessed, why) in [
         (8_000, 8, us, false, "a disk, one at a time"),
         (58, 6, us, false, "a fast one that is mostly idle"),
+        (3_500, 6, us, false, "a slow one that is mostly idle"),
         (64_000, 2, us, true, "32 in flight, or nanoseconds of a rate-limited job"),
         (90_000, 0, ns, false, "as microseconds, thousands in flight"),
         (170_000, 2, ns, true, "as microseconds, begun before the job"),
@@ -148,9 +149,34 @@ fn microseconds_of_an_old_fio() {
             .collect();
         assert_eq!(unit(&text), layout::Unit { ns: ns_per_unit, guessed }, "{why}");
     }
+    // Pauses before the few that took long show that they did.
+    let mixed = |pause: u64| -> String {
+        let row = |at: u64| match at % 100 {
+            99 => format!("{}, 7800, 0, 4096\n", at / 100 * 20 + 10 + pause),
+            part => format!("{}, {}, 0, 4096\n", at / 100 * 20 + part / 10, 40 + part % 7),
+        };
+        (0..500).map(row).collect()
+    };
+    assert_eq!(unit(&mixed(7)), layout::Unit { ns: us, guessed: false });
+    assert_eq!(unit(&mixed(0)), layout::Unit { ns: us, guessed: true });
+    for (version, ns) in [((2, 21), us), ((2, 99), 1), ((3, 0), 1), ((3, 17), 1)] {
+        let known = Probe::of(mixed(0).as_bytes(), None).unwrap().unit(|| Some(version));
+        assert_eq!(known, layout::Unit { ns, guessed: false }, "{version:?}");
+    }
     assert_eq!(unit("0, 9, 0, 4096, 0\n").ns, 1, "who writes priorities writes nanoseconds");
     let (context, events) = named_read("-", rows(8_000, 8).as_bytes());
     assert_eq!((events[0].1, context.unwrap().properties["latency_unit"].as_str()), (8_000_000, "1,000 ns"));
+}
+
+/// The first thousand rows look like priorities, the others do not.
+#[test]
+fn a_column_that_turns_out_to_be_no_priority_is_told() {
+    let row = |at: u64| format!("{at}, 5000, 0, 4096, {}\n", if at >= 1200 && at % 4 != 0 { 4096 } else { at % 2 });
+    let text: String = (0..2000).map(row).collect();
+    let (context, events) = named_read("a_clat.1.log", text.as_bytes());
+    assert_eq!((context.unwrap().tally.get(Anomaly::StrangePriority), events.len()), (600, 2000));
+    let (context, _) = named_read("a_clat.1.log", text.replace("4096\n", "0x2004\n").as_bytes());
+    assert_eq!(context.unwrap().tally.get(Anomaly::StrangePriority), 0);
 }
 
 #[test]
@@ -325,6 +351,7 @@ fn in_blocks(text: &[u8], mut parser: Parser) -> (Vec<Result<Row, &'static str>>
                 size: block.size()[number],
                 offset: MISSING_U64,
                 issue_ns: 0,
+                strange_priority: false,
             }));
         }
         let Some(line) = text[at..].split_inclusive(|&byte| byte == b'\n').next() else { break };

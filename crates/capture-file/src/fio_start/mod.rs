@@ -198,7 +198,7 @@ pub fn host_of_results(file: &Path) -> Option<String> {
 }
 
 /// The first, where all others are the same.
-fn agreed<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
+pub fn agreed<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
     all.next().filter(|first| all.all(|other| other == *first))
 }
 
@@ -217,7 +217,7 @@ pub fn version_of(log: &Path) -> Option<(u32, u32)> {
 }
 
 /// Of so many results the version is looked at.
-const LOOKED_AT: usize = 16;
+pub const LOOKED_AT: usize = 16;
 
 /// The version at the beginning of a JSON, such as `fio-3.33` or `fio-3.16-31-g8c302eb9`.
 fn version(file: &Path) -> Option<(u32, u32)> {
@@ -233,7 +233,7 @@ fn version(file: &Path) -> Option<(u32, u32)> {
     Some((number()?, number()?))
 }
 
-fn folder_of(file: &Path) -> Option<&Path> {
+pub fn folder_of(file: &Path) -> Option<&Path> {
     let folder = file.parent()?;
     Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
 }
@@ -244,7 +244,7 @@ fn clients_of(file: &Path) -> Option<&Path> {
 }
 
 /// The folder that holds `clients/<host>/` in which a file lies.
-fn above_clients(file: &Path) -> Option<&Path> {
+pub fn above_clients(file: &Path) -> Option<&Path> {
     folder_of(clients_of(file)?)
 }
 

@@ -219,8 +219,25 @@ fn rows_hold_what_the_log_of_every_io_says() {
             assert_eq!(row.histogram.grid().power(), power);
         }
         let left = check_rows(&rows, &events, "read") + check_rows(&rows, &events, "write");
-        let lost = context.tally.get(Anomaly::LostTail);
+        let lost = context.tally.get(Anomaly::MaybeLostTail);
         assert!(lost > 0 && lost < 6 * left.max(1), "{hist}: {left} are in no row, {lost} were estimated");
+        assert_eq!(context.tally.get(Anomaly::LostTail), 0, "nothing beside the log tells it");
+        // With fio's JSON beside it, as it lies there in a run.
+        let folder = tempfile::tempdir().unwrap();
+        let run = &hist[..1];
+        std::fs::write(
+            folder.path().join(format!("{run}.json")),
+            unpacked(&fixture("fio_json", &format!("{run}.json.zst"))),
+        )
+        .unwrap();
+        std::fs::write(folder.path().join(hist), std::fs::read(&path).unwrap()).unwrap();
+        let (told, context) = self::rows(&folder.path().join(hist)).unwrap();
+        assert_eq!(context.tally.get(Anomaly::LostTail), left, "{hist}: the rest of what the JSON counts");
+        assert_eq!(context.tally.get(Anomaly::MaybeLostTail), 0);
+        assert_eq!(told.len(), rows.len());
+        let every_ms = if run == "A" { 100 } else { 250 };
+        assert_eq!(context.properties["log_hist_msec"], format!("{every_ms}, from the JSON"), "{hist}");
+        assert_eq!(told[0].width_ns, (every_ms * 1_000_000).min((told[0].time_ns + told[0].width_ns as i64) as u64));
     }
 }
 
@@ -325,6 +342,62 @@ fn histogram_logs_that_cannot_be_used_say_why() {
     assert_eq!(jobs.iter().map(|row| (row.groups[1].as_str(), row.width_ns / 1_000_000)).collect::<Vec<_>>().len(), 4);
 }
 
+/// One I/O of 150 ms in a row that ends at 200 ms: how long a row is, a file of a single row cannot tell.
+#[test]
+fn the_json_tells_how_long_the_first_row_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("one_clat_hist.1.log");
+    std::fs::write(&log, unpacked(&fixture("fio_hist", "one_clat_hist.1.log.zst"))).unwrap();
+    let first = || rows(&log).map(|(rows, context)| (rows[0].time_ns, rows[0].width_ns, context)).unwrap();
+    assert_eq!(first().1, 200_500_000, "a second, but for what would be before the start");
+    let json = r#"{"fio version": "fio-3.33", "jobs": [{"jobname": "one", "job options": {"log_hist_msec": "100"},
+        "read": {"total_ios": 1, "clat_ns": {"N": 1}}}]}"#;
+    std::fs::write(folder.path().join("one.json"), json).unwrap();
+    let (time_ns, width_ns, context) = first();
+    assert_eq!((time_ns, width_ns, context.tally.iter().count()), (100_500_000, 100_000_000, 0));
+    // What tells of fewer I/Os than there are is of another run.
+    std::fs::write(folder.path().join("one.json"), json.replace("\"N\": 1", "\"N\": 0")).unwrap();
+    assert_eq!(first().2.tally.get(Anomaly::MaybeLostTail), 1);
+}
+
+/// Builds of fio with another number of groups: the log does not tell its unit, the version beside it or the user does.
+#[test]
+fn logs_of_builds_with_more_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("run_clat_hist.1.log");
+    let put = |bins: usize, full: usize| {
+        let counts: String = (0..bins).map(|bin| format!(", {}", 700 * u32::from(bin == full))).collect();
+        std::fs::write(&log, format!("100, 0, 4096{counts}\n200, 0, 4096{counts}\n")).unwrap();
+    };
+    let with_unit = |unit| rows_of(SeriesReader::open(&log, None).unwrap().latency_unit(unit)).map(|(rows, _)| rows);
+    for (bins, groups) in [(1280, 40), (1920, 30), (640, 40), (2560, 40)] {
+        put(bins, 100);
+        assert_eq!(format_of(&log), Ok(Format::FioHist), "by its name");
+        let error = with_unit(None).unwrap_err();
+        assert!(error.message.contains(&format!("{bins} counts, as of a fio that was built with {groups} groups")));
+        assert!(error.message.contains("--latency-unit"), "{error}");
+    }
+    put(1920, 130);
+    for (unit, lower) in [(1, 132), (1000, 132_000)] {
+        let totals = *with_unit(Some(unit)).unwrap()[0].histogram.totals();
+        assert_eq!((totals.count, totals.min), (700, lower));
+    }
+    for (version, lower) in [("fio-2.21", 132_000), ("fio-2.99", 132), ("fio-3.33", 132)] {
+        std::fs::write(folder.path().join("run.json"), format!(r#"{{"fio version": "{version}", "jobs": []}}"#))
+            .unwrap();
+        assert_eq!(with_unit(None).unwrap()[0].histogram.totals().min, lower, "{version}");
+    }
+    // The last bins of 40 groups.
+    put(2560, 2559);
+    assert_eq!(with_unit(None).unwrap()[0].histogram.totals().min, 127 << 38);
+    // A row of any other text with as many columns is none.
+    let other = folder.path().join("table.csv");
+    std::fs::copy(&log, &other).unwrap();
+    assert_ne!(format_of(&other), Ok(Format::FioHist));
+    put(1000, 5);
+    assert!(format_of(&log).is_err());
+}
+
 /// Many counts just below 786 us and none above: so it is with a fast device, too. The JSON tells which it was.
 #[test]
 fn the_version_of_fio_decides_whether_the_upper_half_was_lost() {
@@ -361,6 +434,25 @@ fn the_version_of_fio_decides_whether_the_upper_half_was_lost() {
             }
         }
     }
+    // Without a version, a run that never takes longer is worth a note, unless it is far faster than that.
+    std::fs::remove_file(folder.path().join("run.json")).unwrap();
+    for (bins, counts, noted) in [
+        (1856, &[(600, 399), (740, 1)][..], true),
+        (1856, &[(600, 399), (735, 1)], false),
+        (1856, &[(600, 2999), (740, 1)], false),
+        (1856, &[(600, 90), (740, 10)], false),
+        (1856, &[(600, 399), (740, 1), (928, 1)], false),
+        (464, &[(150, 399), (185, 1)], true),
+        (464, &[(150, 399), (185, 1), (232, 1)], false),
+        (1216, &[(300, 399), (310, 1)], false),
+    ] {
+        std::fs::write(&log, row(100, bins, counts)).unwrap();
+        assert_eq!(rows(&log).unwrap().1.tally.get(Anomaly::NoUpperHalf), u64::from(noted), "{counts:?}");
+    }
+    std::fs::write(&log, row(100, 1856, &[(600, 399), (740, 1)])).unwrap();
+    json("run.json", "fio-3.33");
+    assert_eq!(rows(&log).unwrap().1.tally.get(Anomaly::NoUpperHalf), 0, "the version tells");
+    std::fs::write(&log, &slow).unwrap();
     // Two runs in a folder that contradict each other tell nothing of this one; what is called like it does.
     json("other.json", "fio-3.10");
     assert_eq!(said(), Ok(1), "nothing shows in this log");
