@@ -1,7 +1,7 @@
 //! What fio's JSON beside a histogram log tells of it: how far apart its rows are to be, and how many I/Os there were.
 
 use crate::fio_name::LogName;
-use crate::fio_start::{LOOKED_AT, above_clients, agreed, folder_of, is_called, may_be_results};
+use crate::fio_start::{LOOKED_AT, above_clients, agreed, folder_of, host_of_results, is_called, may_be_results};
 use crate::input::Input;
 use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};
@@ -39,7 +39,8 @@ fn of_folder(folder: &Path, name: &LogName) -> Option<Beside> {
     let (called, others): (Vec<_>, Vec<_>) =
         entries.filter(|file| may_be_results(file)).partition(|file| is_called(file, name));
     let is_theirs = !called.is_empty();
-    let files = if is_theirs { called } else { others };
+    let may_be = |file: &PathBuf| host_of_results(file).is_none_or(|host| name.host == Some(host));
+    let files: Vec<_> = if is_theirs { called } else { others.into_iter().filter(may_be).collect() };
     agreed(files.into_iter().take(LOOKED_AT).filter_map(|file| results(file)?.of_log(name, is_theirs)))
 }
 
@@ -124,9 +125,11 @@ impl Results {
         let clear = jobs.iter().all(|job| job.port == first.port);
         let place = name.number.and_then(|number| (number as usize).checked_sub(1));
         let job = place.and_then(|place| jobs.get(place)).filter(|_| clear && !grouped);
+        // Of several hosts one may have left its results here.
+        let clear = clear && (is_theirs || !self.client_stats.is_empty() || name.host.is_none());
         let ios = match (name.number, job) {
             (None, _) if clear => jobs.iter().try_fold(0u64, |sum, job| sum.checked_add(job.ios()?)),
-            (_, job) => job.and_then(|job| job.ios()),
+            (_, job) => job.filter(|_| clear).and_then(|job| job.ios()),
         };
         let hist_ms = job.map_or_else(|| agreed(jobs.iter().map(|job| every(job))).flatten(), |job| every(job));
         Some(Beside { hist_ms, ios })
@@ -196,6 +199,8 @@ mod tests {
         ] {
             assert_eq!(told(&[("some.json", TWO)], log), expect, "{log}");
         }
+        assert_eq!(told(&[("some.json", TWO)], "run_clat_hist.1.log.vm1"), (Some(250), None), "of some host");
+        assert_eq!(told(&[("run.json.vm2", TWO)], "run_clat_hist.1.log.vm1"), (None, None), "of another host");
         assert_eq!(told(&[("other.json", TWO)], "other_clat_hist.1.log"), (Some(250), Some(10)), "by the name");
         assert_eq!(told(&[("run.json", TWO), ("old.json", "\"jobs\": []")], "run_clat_hist.1.log").1, Some(10));
         let damaged = TWO.replace("[", "[1, ");
