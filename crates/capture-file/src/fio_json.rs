@@ -2,6 +2,8 @@
 //! direction and host.
 
 use crate::fio_hist::Bins;
+use crate::fio_name::host_of_folders;
+use crate::fio_start::host_of_results;
 use crate::input::Input;
 use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};
 use latscope_event::{Anomaly, Clock, Context, Tally};
@@ -98,6 +100,8 @@ impl FioJson {
         let end_ms = end_ms.or_else(|| all.get("timestamp")?.as_i64()?.checked_mul(1000));
         let jobs = all.get("jobs").or_else(|| all.get("client_stats")).and_then(Value::as_array);
         let jobs = jobs.ok_or_else(|| fail("There are no jobs in it.".into()))?;
+        let path = input.path.as_deref();
+        let host = path.and_then(|path| host_of_results(path).or_else(|| host_of_folders(path)));
         let mut rows = Vec::new();
         let mut lack = None;
         for job in jobs.iter().filter(|job| job.get("jobname").and_then(Value::as_str) != Some(ALL_CLIENTS)) {
@@ -114,7 +118,11 @@ impl FioJson {
                     lack = lack.or_else(|| lacking(direction));
                     continue;
                 };
-                let groups = [kind.into(), text("jobname"), text("hostname")].into();
+                let hostname = match (text("hostname"), &host) {
+                    (unknown, Some(host)) if unknown == "-" => host.clone(),
+                    (hostname, _) => hostname,
+                };
+                let groups = [kind.into(), text("jobname"), hostname].into();
                 context.cover(start_ns);
                 context.cover(start_ns.saturating_add_unsigned(width_ns));
                 rows.push(SeriesRow { time_ns: start_ns, width_ns, groups, histogram });

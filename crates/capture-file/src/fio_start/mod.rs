@@ -189,7 +189,8 @@ fn local(all: &[Rc<Results>], name: &LogName) -> Option<Found> {
 /// The host in the name of results: CBT's `output.0.vm1` and `json_output.0.vm1`, and `run.json.vm1`, as rpdcp names copies.
 pub fn host_of_results(file: &Path) -> Option<String> {
     let name = file.file_name()?.to_string_lossy();
-    let name = name.strip_prefix("json_").unwrap_or(&name);
+    let name = [".gz", ".zst"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(&name);
+    let name = name.strip_prefix("json_").unwrap_or(name);
     if let Some((_, host)) = name.rsplit_once(".json.") {
         return Some(host.to_string());
     }

@@ -54,10 +54,29 @@ fn json_holds_every_io_of_the_run() {
     assert_eq!(old[0].time_ns + old[0].width_ns as i64, 1_795_225_450_180_000_000);
 }
 
+/// A run without clients does not name its host; the copy of its results does.
+#[test]
+fn the_name_of_the_file_tells_the_host_where_fio_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("clients/vm2")).unwrap();
+    for (copy, json, host) in [
+        ("json_output.0.vm1", "A.json.zst", "vm1"),
+        ("clients/vm2/fio-result.txt", "A.json.zst", "vm2"),
+        ("result.json", "A.json.zst", "-"),
+        ("output.0.vm1", "H.json.zst", "127.0.0.2"),
+    ] {
+        let file = folder.path().join(copy);
+        std::fs::write(&file, unpacked(&fixture("fio_json", json))).unwrap();
+        let (rows, _) = rows(&file).unwrap();
+        assert!(rows.iter().any(|row| row.groups[2] == host), "{copy}");
+        assert_eq!(rows.iter().any(|row| row.groups[2] == "vm1"), host == "vm1", "{copy}");
+    }
+}
+
 #[test]
 fn json_with_a_banner_without_bins_or_cut() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("output.0.host");
+    let path = folder.path().join("output.txt");
     let all = unpacked(&fixture("fio_json", "A.json.zst"));
     std::fs::write(&path, format!("a banner\nfio: a warning\n{all}\nfio text\n")).unwrap();
     let (rows_of_all, _) = rows(&path).unwrap();
