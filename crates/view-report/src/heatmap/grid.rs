@@ -101,7 +101,8 @@ impl Facets {
             names.push(Some(series.group_name(group as u32)));
         }
         if order.len() > shown {
-            names.push(Some(format!("{} others together", order.len() - shown)));
+            let others = order.len() - shown;
+            names.push(Some(if others == 1 { "1 other".into() } else { format!("{others} others together") }));
         }
         Facets { panel_of, names }
     }
