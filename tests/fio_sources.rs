@@ -154,6 +154,29 @@ fn nothing_is_before_the_start_of_a_relative_log_of_hdrhistogram() {
     assert!(first.starts_with("0,"), "{csv}");
 }
 
+/// Stored histograms count where their events completed, and so do all others with `--no-weight`.
+#[test]
+fn stored_histograms_go_together_with_logs() {
+    let folder = tempfile::tempdir().unwrap();
+    let stored = folder.path().join("a.parquet");
+    let stored = stored.to_str().unwrap();
+    let [one, two, rows] = ["fio_log/A_clat.1.log.zst", "fio_log/A_clat.2.log.zst", "fio_hist/A_clat_hist.3.log.zst"]
+        .map(|name| testdata(name).to_str().unwrap().to_string());
+    latscope(&["convert", "--series", "-i", "500ms", "-r", &one, "-w", stored]).success();
+    let printed = |files: [&str; 3], options: &[&str]| {
+        let files = files.iter().flat_map(|&file| ["-r", file]);
+        let all: Vec<&str> =
+            ["percentiles", "--csv", "-i", "500ms"].into_iter().chain(files).chain(options.iter().copied()).collect();
+        latscope(&all)
+    };
+    let mixed = printed([stored, &two, &rows], &["--no-weight"]).success();
+    // But for the mark of what is in flight at the end, and for digits of means of exact sums.
+    let first = |csv: &str| csv.lines().flat_map(|line| line.split(',').take(3).map(String::from)).collect::<Vec<_>>();
+    assert_eq!(first(&mixed), first(&printed([&one, &two, &rows], &["--no-weight"]).success()));
+    let said = printed([stored, &two, &rows], &[]).failure(2);
+    assert!(said.contains("by the share of their time in each interval. Give --no-weight."), "{said}");
+}
+
 #[test]
 fn columns_may_be_said() {
     let log = testdata("fio_log/u_clat.1.log");

@@ -1,14 +1,22 @@
 //! Putting series together and looking at them more coarsely; nothing is lost on the way.
 
-use crate::{HistogramSeries, Weight};
+use crate::{Counting, HistogramSeries, SHARES, Weight};
 use latscope_histogram::Grid;
 
 /// Series that cannot be put together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MergeError {
-    /// Of different quantities or weights, or one by share and one not.
+    /// Of different quantities or weights.
     #[error("the series are of different quantities or weights")]
     Kind,
+    /// One by share and one not.
+    #[error(
+        "one counts events where they completed, as stored histograms do, the other by the share of their time in each interval"
+    )]
+    Counting,
+    /// Events beyond what can be counted in parts.
+    #[error("there are more events than 64 bits hold in parts")]
+    Events,
     /// Grouped by different fields.
     #[error("the series are grouped by different fields")]
     Groups,
@@ -23,8 +31,18 @@ impl HistogramSeries {
     /// # Errors
     /// When quantity, weight or group fields differ, or the widths do not divide each other.
     pub fn merge(&mut self, other: &HistogramSeries) -> Result<(), MergeError> {
-        if (self.quantity, self.weight, self.counting) != (other.quantity, other.weight, other.counting) {
+        if (self.quantity, self.weight) != (other.quantity, other.weight) {
             return Err(MergeError::Kind);
+        }
+        if self.counting != other.counting {
+            if self.counting == Counting::Shares || other.counting == Counting::Shares {
+                return Err(MergeError::Counting);
+            }
+            // Those that are counted whole become many parts each.
+            self.count_parts()?;
+            let mut other = other.clone();
+            other.count_parts()?;
+            return self.merge(&other);
         }
         if self.is_joined() || other.is_joined() {
             return Err(MergeError::Width(self.width_ns, other.width_ns));
@@ -50,6 +68,17 @@ impl HistogramSeries {
         };
         let numbers: Vec<u32> = other.groups.iter().map(number).collect();
         self.take_in(other, &numbers);
+        Ok(())
+    }
+
+    /// Counts in parts what was counted whole.
+    fn count_parts(&mut self) -> Result<(), MergeError> {
+        if self.counting == Counting::Whole {
+            self.counting = Counting::Parts;
+            for (_, sparse) in self.slices.values_mut().flat_map(|slice| &mut slice.groups) {
+                *sparse = sparse.times(SHARES).ok_or(MergeError::Events)?;
+            }
+        }
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use latscope_capture_file::{Format, SeriesHeader, SeriesReader, SeriesRow, forma
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_filter::Filter;
 use latscope_histogram::{Sparse, Totals};
-use latscope_series::{HistogramSeries, Interval, SeriesBuilder, Stretch, next_wider, round_multiples};
+use latscope_series::{HistogramSeries, Interval, MergeError, SeriesBuilder, Stretch, next_wider, round_multiples};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -223,7 +223,10 @@ impl Group {
 }
 
 fn merge(sum: &mut HistogramSeries, series: &HistogramSeries) -> Result<(), Failure> {
-    sum.merge(series).map_err(|error| Failure::Usage(format!("The files do not go together: {error}.")))
+    sum.merge(series).map_err(|error| {
+        let advice = if error == MergeError::Counting { " Give --no-weight." } else { "" };
+        Failure::Usage(format!("The files do not go together: {error}.{advice}"))
+    })
 }
 
 fn empty(folding: &Folding, width_ns: u64) -> HistogramSeries {
