@@ -93,11 +93,12 @@ const DIRECTION_AT: usize = 2;
 impl Head {
     /// The time that a line begins with; none where it could get beyond the largest before its digits change.
     fn of(line: &[u8], largest: u64) -> Option<Head> {
-        let (time, len) = long_leading_number(line)?;
+        // Zeros may lead a number of any length.
+        let (time, len) = long_leading_number(line).filter(|(_, len)| (1..=16).contains(len))?;
         let low_len = len.min(8);
         let high_mask = u64::MAX.checked_shr(64 - 8 * (len - low_len) as u32).unwrap_or(0);
         let high_value = if len > 8 { time - time % 100_000_000 } else { 0 };
-        let fits = (1..=16).contains(&len) && high_value.checked_add(99_999_999)? <= largest;
+        let fits = high_value.checked_add(99_999_999)? <= largest;
         let high = word(line, 0)? & high_mask;
         let shift = 64 - 8 * low_len as u32;
         fits.then_some(Head { len, low_at: len - low_len, shift, high, high_mask, high_value })

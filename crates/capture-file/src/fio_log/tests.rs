@@ -186,6 +186,23 @@ fn averages_over_windows_are_told_apart() {
     assert_eq!(events[1].3, MISSING_U64, "a window has no size");
 }
 
+/// Found by the fuzzer: more digits than a word holds, of which only the last ones count.
+#[test]
+fn zeros_may_lead_a_time_of_any_length() {
+    let log = |zeros: usize| -> String {
+        (1..200).map(|at| format!("{:0zeros$}{at}, {}, {}, 4096, 0\n", 0, 5 * at, at % 2)).collect()
+    };
+    let plain = named_read("a_clat.1.log", log(1).as_bytes());
+    for zeros in [8, 14, 15, 16, 17, 18, 30] {
+        let (context, events) = named_read("a_clat.1.log", log(zeros).as_bytes());
+        assert_eq!(
+            (context.unwrap().tally, events),
+            (plain.0.as_ref().unwrap().tally.clone(), plain.1.clone()),
+            "{zeros}"
+        );
+    }
+}
+
 #[test]
 fn hostile_rows_are_errors_or_counted_and_the_first_is_named() {
     let lenient = ReadOptions { lenient: true, ..ReadOptions::new(FieldSet::EVERY) };
