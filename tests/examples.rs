@@ -39,12 +39,14 @@ fn furnish(folder: &Path) {
     write("mine.toml", &std::fs::read(root().join("crates/capture-probe/experiments/etcd.toml")).expect("a lab"));
     // What fio and smallfile leave, under the names that the documentation gives them.
     write("offsets", b"vm1 0\nvm2 -30\n");
-    ["results", "stall"].iter().for_each(|name| std::fs::create_dir_all(folder.join(name)).expect("a folder"));
+    ["results", "run", "stall"].iter().for_each(|name| std::fs::create_dir_all(folder.join(name)).expect("a folder"));
     for (packed, names) in [
         ("fio_hist/H_clat_hist.1.log.127.0.0.2.zst", ["run_clat_hist.1.log.vm1", "results/run_clat_hist.1.log.vm1"]),
         ("fio_hist/H_clat_hist.1.log.127.0.0.3.zst", ["run_clat_hist.1.log.vm2", "results/run_clat_hist.1.log.vm2"]),
-        ("fio_log/H_clat.1.log.127.0.0.2.zst", ["run_clat.1.log.vm1", "run_clat.2.log.vm1"]),
-        ("fio_log/H_clat.1.log.127.0.0.3.zst", ["run_clat.1.log.vm2", "run_clat.2.log.vm2"]),
+        ("fio_log/H_clat.1.log.127.0.0.2.zst", ["run_clat.1.log.vm1", "run/run_clat.1.log.vm1"]),
+        ("fio_log/H_clat.2.log.127.0.0.2.zst", ["run_clat.2.log.vm1", "run/run_clat.2.log.vm1"]),
+        ("fio_log/H_clat.1.log.127.0.0.3.zst", ["run_clat.1.log.vm2", "run/run_clat.1.log.vm2"]),
+        ("fio_log/H_clat.2.log.127.0.0.3.zst", ["run_clat.2.log.vm2", "run/run_clat.2.log.vm2"]),
         ("fio_json/H.json.zst", ["run.json", "output.0.vm1"]),
         ("stall/stall_clat.log.zst", ["stall_clat.log", "stall/stall_clat.log"]),
         ("stall/stall_clat_hist.log.zst", ["stall_clat_hist.log", "stall/stall_clat_hist.log"]),
