@@ -29,19 +29,26 @@ pub struct Beside {
 pub fn beside(log: &Path) -> Beside {
     let told = |log: &Path| -> Option<Beside> {
         let name = LogName::of(log)?;
-        of_folder(folder_of(log)?, &name).or_else(|| of_folder(above_clients(log)?, &name))
+        let logs = folder_of(log)?;
+        of_folder(logs, logs, &name).or_else(|| of_folder(above_clients(log)?, logs, &name))
     };
     told(log).unwrap_or_default()
 }
 
-fn of_folder(folder: &Path, name: &LogName) -> Option<Beside> {
+/// The highest number of the logs of a host in a folder.
+fn highest_number(logs: &Path, name: &LogName) -> u32 {
+    let names = fs::read_dir(logs).into_iter().flatten().filter_map(|entry| LogName::of(&entry.ok()?.path()));
+    names.filter(|log| log.host == name.host).filter_map(|log| log.number).max().unwrap_or(0)
+}
+
+fn of_folder(folder: &Path, logs: &Path, name: &LogName) -> Option<Beside> {
     let entries = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     let (called, others): (Vec<_>, Vec<_>) =
         entries.filter(|file| may_be_results(file)).partition(|file| is_called(file, name));
     let is_theirs = !called.is_empty();
     let may_be = |file: &PathBuf| host_of_results(file).is_none_or(|host| name.host == Some(host));
     let files: Vec<_> = if is_theirs { called } else { others.into_iter().filter(may_be).collect() };
-    agreed(files.into_iter().take(LOOKED_AT).filter_map(|file| results(file)?.of_log(name, is_theirs)))
+    agreed(files.into_iter().take(LOOKED_AT).filter_map(|file| results(file)?.of_log(name, logs, is_theirs)))
 }
 
 /// The parts of fio's JSON that are asked for.
@@ -100,7 +107,7 @@ impl Job {
 }
 
 impl Results {
-    fn of_log(&self, name: &LogName, is_theirs: bool) -> Option<Beside> {
+    fn of_log(&self, name: &LogName, logs: &Path, is_theirs: bool) -> Option<Beside> {
         // The client's sum over all servers is no job.
         let servers = self.client_stats.iter().filter(|job| job.jobname != "All clients");
         let of_host = servers.filter(|job| job.hostname.is_some() && job.hostname == name.host);
@@ -120,7 +127,12 @@ impl Results {
         }
         let every = |job: &Job| option(job, "log_hist_msec")?.trim().parse().ok().filter(|&ms| ms > 0);
         let first = jobs.first()?;
-        let grouped = jobs.iter().any(|job| given(job, "group_reporting"));
+        // Threads that report as one have one entry, and mostly nothing says so (group_reporting is none of the options that
+        // fio writes): then there are fewer entries than the job was to have threads, or than there are logs.
+        let threads = |job: &Job| option(job, "numjobs").and_then(|text| text.parse().ok()).unwrap_or(1);
+        let alike = |job: &Job| jobs.iter().filter(|other| other.jobname == job.jobname).count();
+        let grouped = jobs.iter().any(|job| given(job, "group_reporting") || threads(job) > alike(job))
+            || name.number.is_some() && highest_number(logs, name) as usize > jobs.len();
         // Two servers of one host number their jobs alike.
         let clear = jobs.iter().all(|job| job.port == first.port);
         let place = name.number.and_then(|number| (number as usize).checked_sub(1));
@@ -214,6 +226,24 @@ mod tests {
         let text = text.replace("100", "250");
         assert_eq!(told(&[("run.json", &text)], "run_clat_hist.1.log"), (Some(250), None));
         assert_eq!(told(&[("run.json", &text)], "run_clat_hist.log"), (Some(250), Some(50)));
+    }
+
+    /// fio 3.33 with `group_reporting`: the option stands nowhere in the JSON.
+    #[test]
+    fn fewer_entries_than_threads_tell_no_number_of_a_log() {
+        let one = |numjobs: u32| {
+            format!(
+                r#""jobs": [{{"jobname": "a", "job options": {{"numjobs": "{numjobs}", "log_hist_msec": "50", "write_hist_log": "run"}},
+                "read": {{"total_ios": 1800}}}}]"#
+            )
+        };
+        assert_eq!(told(&[("run.json", &one(1))], "run_clat_hist.1.log"), (Some(50), Some(1800)));
+        assert_eq!(told(&[("run.json", &one(3))], "run_clat_hist.1.log"), (Some(50), None));
+        assert_eq!(told(&[("run.json", &one(3))], "run_clat_hist.log"), (Some(50), Some(1800)), "one log for all");
+        let two_logs = [("run.json", &*one(1)), ("run_clat_hist.1.log", ""), ("run_clat_hist.2.log", "")];
+        assert_eq!(told(&two_logs, "run_clat_hist.1.log"), (Some(50), None), "two jobs in one group");
+        let two_hosts = [("run.json", &*one(1)), ("run_clat_hist.2.log.vm2", "")];
+        assert_eq!(told(&two_hosts, "run_clat_hist.1.log"), (Some(50), Some(1800)));
     }
 
     #[test]
