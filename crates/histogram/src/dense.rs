@@ -109,7 +109,7 @@ impl Histogram {
     /// Counts values of which no more is known than between which two they lie, both in one bucket: they count there, and
     /// add up as if they were in the middle.
     #[inline]
-    pub fn record_within(&mut self, (lowest, highest): (u64, u64), count: u64, weight: u64) {
+    pub(crate) fn record_within(&mut self, (lowest, highest): (u64, u64), count: u64, weight: u64) {
         self.record_many(lowest + (highest - lowest) / 2, count, weight);
         self.totals.min = self.totals.min.min(lowest);
         self.totals.max = self.totals.max.max(highest);
