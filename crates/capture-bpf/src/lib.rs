@@ -164,6 +164,7 @@ trait Events: Send {
     fn context(&self) -> &Context;
     fn poll(&mut self, timeout: Duration, sink: &mut Sink) -> Result<ControlFlow<()>, Error>;
     fn refresh(&mut self) -> Result<(), Error>;
+    fn waiting(&mut self) -> Result<&Batch, Error>;
     fn finish(self: Box<Self>, sink: &mut Sink) -> Result<Context, Error>;
 }
 
@@ -173,6 +174,7 @@ trait Histograms: Send {
     fn keys(&self) -> &Batch;
     fn take(&mut self) -> Result<Vec<Counted>, Error>;
     fn refresh(&mut self) -> Result<(), Error>;
+    fn waiting(&mut self) -> Result<&Batch, Error>;
 }
 
 impl EventCapture {
@@ -210,6 +212,16 @@ impl EventCapture {
     /// When a map cannot be read.
     pub fn refresh(&mut self) -> Result<(), Error> {
         self.0.refresh()
+    }
+
+    /// What waits now, the oldest first: the columns of events as far as they are known, the time when it began, and as
+    /// its latency the age so far, a lower bound of the latency to come. Waits of an idle server (accept, poll, a read of
+    /// a pipe or a timer) are left out. The dictionaries of the batch only grow from call to call.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub fn waiting(&mut self) -> Result<&Batch, Error> {
+        self.0.waiting()
     }
 
     /// Detaches, hands on what is left, and returns the final account.
@@ -252,6 +264,16 @@ impl HistogramCapture {
     /// When a map cannot be read.
     pub fn take(&mut self) -> Result<Vec<Counted>, Error> {
         self.0.take()
+    }
+
+    /// What waits now, the oldest first: the columns of events as far as they are known, the time when it began, and as
+    /// its latency the age so far, a lower bound of the latency to come. Waits of an idle server (accept, poll, a read of
+    /// a pipe or a timer) are left out. The dictionaries of the batch only grow from call to call.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub fn waiting(&mut self) -> Result<&Batch, Error> {
+        self.0.waiting()
     }
 
     /// Brings the account of losses up to date.

@@ -100,7 +100,7 @@ impl Field {
 
 /// A set of fields: what a view needs, or what a source fills.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FieldSet(u32);
+pub struct FieldSet(u64);
 
 impl FieldSet {
     /// Time and latency, which every event has.

@@ -26,6 +26,7 @@ pub struct BlockEvents {
     ring: Ring,
     records: Vec<u8>,
     batch: Batch,
+    waiting: Batch,
     codes: Codes,
     containers: Containers,
     wanted: [u64; super::layout::CLASSES],
@@ -77,6 +78,7 @@ impl BlockEvents {
             capture,
             ring,
             records: Vec::new(),
+            waiting: Batch::new(batch.fields()),
             batch,
             codes,
             containers: Containers::new(),
@@ -173,6 +175,11 @@ impl Events for BlockEvents {
             self.capture.refresh()?;
         }
         Ok(flow)
+    }
+
+    fn waiting(&mut self) -> Result<&Batch, Error> {
+        self.waiting.clear();
+        Ok(&self.waiting)
     }
 
     fn refresh(&mut self) -> Result<(), Error> {

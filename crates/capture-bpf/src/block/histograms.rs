@@ -22,6 +22,7 @@ pub struct BlockHistograms {
     capture: Capture,
     grid: Grid,
     keys: Batch,
+    waiting: Batch,
     seen: HashMap<u64, Cumulative>,
 }
 
@@ -53,7 +54,13 @@ impl BlockHistograms {
         );
         capture.context.properties.insert("grid".into(), described);
         capture.run()?;
-        Ok(BlockHistograms { capture, grid, keys: Batch::new(super::KEYS), seen: HashMap::new() })
+        Ok(BlockHistograms {
+            capture,
+            grid,
+            keys: Batch::new(super::KEYS),
+            waiting: Batch::new(super::KEYS),
+            seen: HashMap::new(),
+        })
     }
 
     /// A row for a key that was not seen before.
@@ -95,6 +102,11 @@ impl Histograms for BlockHistograms {
             counted.extend(seen.take(&values.unwrap_or_default(), grid));
         }
         Ok(counted)
+    }
+
+    fn waiting(&mut self) -> Result<&Batch, Error> {
+        self.waiting.clear();
+        Ok(&self.waiting)
     }
 
     fn refresh(&mut self) -> Result<(), Error> {

@@ -17,6 +17,7 @@ pub struct CallEvents {
     tracing: Tracing,
     ring: Ring,
     rows: Rows,
+    waiting: Batch,
     records: Vec<u8>,
     accounted: Instant,
 }
@@ -31,7 +32,14 @@ impl CallEvents {
         let tracing = Tracing::start(options, kernel, calls, opened)?;
         let ring = tracing.loaded.ring("events")?;
         let fields = options.fields.intersection(FILLS);
-        Ok(CallEvents { tracing, ring, rows: Rows::new(fields), records: Vec::new(), accounted: Instant::now() })
+        Ok(CallEvents {
+            tracing,
+            ring,
+            rows: Rows::new(fields),
+            waiting: Batch::new(fields),
+            records: Vec::new(),
+            accounted: Instant::now(),
+        })
     }
 
     /// Hands on what is in the ring now, after waiting at most so long for it; whether there was any.
@@ -71,6 +79,11 @@ impl Events for CallEvents {
             self.account()?;
         }
         Ok(flow)
+    }
+
+    fn waiting(&mut self) -> Result<&Batch, Error> {
+        self.waiting.clear();
+        Ok(&self.waiting)
     }
 
     fn refresh(&mut self) -> Result<(), Error> {

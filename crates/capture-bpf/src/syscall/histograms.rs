@@ -24,6 +24,7 @@ pub struct CallHistograms {
     slots: Option<Vec<u16>>,
     seen: HashMap<Key, Cumulative>,
     keys: Batch,
+    waiting: Batch,
     devices: Devices,
 }
 
@@ -52,7 +53,15 @@ impl CallHistograms {
         let grid_says = format!("{} buckets to the octave, room for {keys} {by} on {cpus} CPUs", 1 << grid.power());
         tracing.context.properties.insert("grid".into(), grid_says);
         let devices = Devices::default();
-        Ok(CallHistograms { tracing, grid, slots, seen: HashMap::new(), keys: Batch::new(KEYS), devices })
+        Ok(CallHistograms {
+            tracing,
+            grid,
+            slots,
+            seen: HashMap::new(),
+            keys: Batch::new(KEYS),
+            waiting: Batch::new(KEYS),
+            devices,
+        })
     }
 
     fn add(&mut self, key: Key, per_cpu: &[Vec<u8>], to: &mut Vec<Counted>) {
@@ -125,6 +134,11 @@ impl Histograms for CallHistograms {
         }
         self.tracing.context.cover(self.tracing.clock.now_ns());
         Ok(counted)
+    }
+
+    fn waiting(&mut self) -> Result<&Batch, Error> {
+        self.waiting.clear();
+        Ok(&self.waiting)
     }
 
     fn refresh(&mut self) -> Result<(), Error> {
