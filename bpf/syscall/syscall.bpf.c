@@ -17,6 +17,8 @@ struct thread_info {
 } KERNEL;
 struct task_struct {
 	struct thread_info thread_info;
+	unsigned int __state;
+	unsigned int flags;
 	int pid;
 	int tgid;
 	char comm[COMM];
@@ -29,15 +31,6 @@ struct pt_regs___arm64 {
 	u64 regs[31];
 	s32 syscallno;
 } KERNEL;
-struct seq_file;
-struct bpf_iter_meta {
-	struct seq_file *seq;
-} KERNEL;
-struct bpf_iter__task {
-	struct bpf_iter_meta *meta;
-	struct task_struct *task;
-} KERNEL;
-
 CONFIG(struct config);
 
 /* The call that a thread is in. */
@@ -275,6 +268,33 @@ static __always_inline u32 bounded(u64 number)
 	return number < CALLS_NUMBERED ? number : CALLS_NUMBERED - 1;
 }
 
+static __always_inline void take_arguments(struct pt_regs *regs, u64 *to)
+{
+	if (bpf_core_field_exists(regs->orig_ax)) {
+		to[0] = regs->di;
+		to[1] = regs->si;
+		to[2] = regs->dx;
+		to[3] = regs->r10;
+		to[4] = regs->r8;
+	} else {
+		struct pt_regs___arm64 *arm = (void *)regs;
+
+		to[0] = arm->regs[0];
+		to[1] = arm->regs[1];
+		to[2] = arm->regs[2];
+		to[3] = arm->regs[3];
+		to[4] = arm->regs[4];
+	}
+}
+
+/* The call that these registers asked for. */
+static __always_inline u64 number_of(struct pt_regs *regs)
+{
+	if (bpf_core_field_exists(regs->orig_ax))
+		return regs->orig_ax;
+	return ((struct pt_regs___arm64 *)regs)->syscallno;
+}
+
 static __always_inline void enter(struct task_struct *task, struct pt_regs *regs, u64 raw)
 {
 	u32 number = bounded(raw);
@@ -297,23 +317,8 @@ static __always_inline void enter(struct task_struct *task, struct pt_regs *regs
 	if (in->start_ns)
 		count(COUNT_UNPAIRED_ENTER);
 	in->call = number;
-	if (config.want_arguments) {
-		if (bpf_core_field_exists(regs->orig_ax)) {
-			in->arguments[0] = regs->di;
-			in->arguments[1] = regs->si;
-			in->arguments[2] = regs->dx;
-			in->arguments[3] = regs->r10;
-			in->arguments[4] = regs->r8;
-		} else {
-			struct pt_regs___arm64 *arm = (void *)regs;
-
-			in->arguments[0] = arm->regs[0];
-			in->arguments[1] = arm->regs[1];
-			in->arguments[2] = arm->regs[2];
-			in->arguments[3] = arm->regs[3];
-			in->arguments[4] = arm->regs[4];
-		}
-	}
+	if (config.want_arguments)
+		take_arguments(regs, in->arguments);
 	if (flags & CALL_CLOSES && config.want_file) {
 		struct identity is = {};
 
@@ -381,14 +386,7 @@ int any_enter(u64 *about)
 SEC("tp_btf/sys_exit")
 int any_exit(u64 *about)
 {
-	struct pt_regs *regs = (struct pt_regs *)about[0];
-	u64 number;
-
-	if (bpf_core_field_exists(regs->orig_ax))
-		number = regs->orig_ax;
-	else
-		number = ((struct pt_regs___arm64 *)regs)->syscallno;
-	leave(bpf_get_current_task_btf(), number, about[1]);
+	leave(bpf_get_current_task_btf(), number_of((struct pt_regs *)about[0]), about[1]);
 	return 0;
 }
 
@@ -417,35 +415,6 @@ int one_exit(struct one_call *about)
 }
 
 #include "uring.h"
-
-/* The calls that threads are in now. */
-SEC("iter/task")
-int waiting(struct bpf_iter__task *about)
-{
-	struct task_struct *task = about->task;
-	struct seq_file *to = about->meta->seq;
-	struct record record = {};
-	struct identity is = {};
-	struct doing *in;
-	u32 number;
-	u8 flags;
-
-	if (!task)
-		return 0;
-	in = bpf_task_storage_get(&doing, task, 0, 0);
-	if (!in || !in->start_ns)
-		return 0;
-	number = bounded(in->call);
-	flags = config.calls[number].flags;
-	describe(&record, task, in, number);
-	record.latency_ns = bpf_ktime_get_ns() - record.start_ns;
-	record.fd = config.want_arguments && flags & CALL_FD ? (s32)in->arguments[0] : -1;
-	bpf_probe_read_kernel(record.comm, sizeof(record.comm), task->comm);
-	if (config.want_file && record.fd >= 0)
-		identify(file_of(task->files, record.fd), &is);
-	put_identity(&record, &is);
-	bpf_seq_write(to, &record, sizeof(record));
-	return 0;
-}
+#include "waiting.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -117,6 +117,12 @@ struct opened {
 	u8 path[PATH]; /* as the program gave it, ends at the first zero */
 };
 
+/* A call or request in progress; its start is 0 when it began before the capture. */
+struct wait {
+	struct record record;
+	u64 magic; /* of its file system */
+};
+
 /* Key of a histogram by file. */
 struct key {
 	u32 dev;

@@ -6,6 +6,7 @@ mod histograms;
 mod rows;
 mod shared;
 mod tracing;
+mod waits;
 
 pub use histograms::KEYS;
 pub use tracing::FILLS;

@@ -369,25 +369,6 @@ fn requests_of_io_uring_are_as_many_as_fio_made() {
 }
 
 #[test]
-fn a_call_that_does_not_return_is_named_while_it_waits() {
-    let Some(mut capture) = start(&every(Source::Io)) else { return };
-    let mut cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    let name = format!("read of pipe, 128KiB by cat, thread {}", cat.id());
-    let until = Instant::now() + Duration::from_secs(20);
-    let found = loop {
-        std::thread::sleep(Duration::from_millis(20));
-        capture.refresh().unwrap();
-        let found = capture.context().unfinished.iter().find(|unfinished| unfinished.what == name).cloned();
-        if found.as_ref().is_some_and(|found| found.at_least_ns > 30_000_000) || Instant::now() > until {
-            break found;
-        }
-    };
-    drop(cat.stdin.take());
-    cat.wait().unwrap();
-    assert!(found.is_some(), "{:?}", capture.context().unfinished);
-}
-
-#[test]
 fn short_lived_processes_and_threads_leave_nothing_behind() {
     let options = Options::new(Source::Syscall, [Field::Name, Field::Pid].into_iter().collect());
     let Some(mut capture) = start(&options) else { return };

@@ -46,6 +46,11 @@ impl MonotonicClock {
         (stamp_ns as i64).saturating_add(self.offset_ns)
     }
 
+    /// Now, as the kernel stamps it.
+    pub fn now_stamp_ns(self) -> u64 {
+        u64::try_from(monotonic_ns()).unwrap_or(0)
+    }
+
     /// Unix time of now by this offset, whatever was done to the wall clock since.
     pub fn now_ns(self) -> i64 {
         monotonic_ns().saturating_add(self.offset_ns)

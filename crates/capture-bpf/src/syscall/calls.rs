@@ -37,6 +37,10 @@ const URING_OPERATIONS: [(&str, &str, Has); 63] = [
 const URING_AGAIN: [&str; 8] =
     ["poll_add", "accept", "recv", "recvmsg", "read_multishot", "send_zc", "sendmsg_zc", "recv_zc"];
 
+/// Operations that name a path; their descriptor, if any, is the directory where it begins.
+const URING_BY_PATH: [&str; 8] =
+    ["openat", "openat2", "statx", "unlinkat", "renameat", "mkdirat", "symlinkat", "linkat"];
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Has {
     Nothing,
@@ -150,6 +154,14 @@ impl Calls {
 }
 
 impl Known {
+    /// Whether it does I/O without a file descriptor: on a path, or on all files.
+    pub fn needs_no_fd(&self) -> bool {
+        match self.name.strip_prefix("io_uring_") {
+            Some(operation) if operation != "enter" => URING_BY_PATH.contains(&operation),
+            _ => self.shape.is_io && self.shape.fd != FdFrom::Argument,
+        }
+    }
+
     fn for_programs(&self, uring: bool) -> Call {
         let base = self.name.strip_prefix("io_uring_").filter(|_| uring).unwrap_or(&self.name);
         let bits = [

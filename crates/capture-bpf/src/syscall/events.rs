@@ -3,6 +3,7 @@
 use super::rows::Rows;
 use super::shared::{PATH, Record, mode};
 use super::tracing::{FILLS, Tracing, config, open};
+use super::waits::Waits;
 use crate::loader::{Raw, Ring};
 use crate::{Error, Events, Options, Sink};
 use latscope_event::{Anomaly, Batch, Context};
@@ -17,7 +18,7 @@ pub struct CallEvents {
     tracing: Tracing,
     ring: Ring,
     rows: Rows,
-    waiting: Batch,
+    waits: Waits,
     records: Vec<u8>,
     accounted: Instant,
 }
@@ -36,7 +37,7 @@ impl CallEvents {
             tracing,
             ring,
             rows: Rows::new(fields),
-            waiting: Batch::new(fields),
+            waits: Waits::new(),
             records: Vec::new(),
             accounted: Instant::now(),
         })
@@ -82,18 +83,18 @@ impl Events for CallEvents {
     }
 
     fn waiting(&mut self) -> Result<&Batch, Error> {
-        self.waiting.clear();
-        Ok(&self.waiting)
+        self.waits.look(&mut self.tracing)?;
+        Ok(self.waits.rows())
     }
 
     fn refresh(&mut self) -> Result<(), Error> {
         self.rows.forget();
-        self.tracing.find_waiting()?;
+        self.waits.look_again(&mut self.tracing)?;
         self.account()
     }
 
     fn finish(mut self: Box<Self>, sink: &mut Sink) -> Result<Context, Error> {
-        let waiting = self.tracing.find_waiting()?;
+        let waiting = self.waits.look(&mut self.tracing)?;
         self.tracing.stop()?;
         while let (true, ControlFlow::Continue(())) = self.pass_on(Duration::ZERO, sink)? {}
         self.account()?;

@@ -2,6 +2,7 @@
 
 use super::shared::{FILE_TYPES, Key, mode};
 use super::tracing::{Tracing, config, open};
+use super::waits::Waits;
 use crate::cumulative::{self, Cumulative};
 use crate::fd::Devices;
 use crate::loader::Raw;
@@ -24,7 +25,7 @@ pub struct CallHistograms {
     slots: Option<Vec<u16>>,
     seen: HashMap<Key, Cumulative>,
     keys: Batch,
-    waiting: Batch,
+    waits: Waits,
     devices: Devices,
 }
 
@@ -59,7 +60,7 @@ impl CallHistograms {
             slots,
             seen: HashMap::new(),
             keys: Batch::new(KEYS),
-            waiting: Batch::new(KEYS),
+            waits: Waits::new(),
             devices,
         })
     }
@@ -137,12 +138,12 @@ impl Histograms for CallHistograms {
     }
 
     fn waiting(&mut self) -> Result<&Batch, Error> {
-        self.waiting.clear();
-        Ok(&self.waiting)
+        self.waits.look(&mut self.tracing)?;
+        Ok(self.waits.rows())
     }
 
     fn refresh(&mut self) -> Result<(), Error> {
-        self.tracing.find_waiting()?;
+        self.waits.look_again(&mut self.tracing)?;
         self.tracing.account(0)
     }
 }

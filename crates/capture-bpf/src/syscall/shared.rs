@@ -77,7 +77,7 @@ shared! {
 }
 
 shared! {
-    /// An event, or a call in progress.
+    /// An event.
     pub struct Record {
         start_ns: u64,
         latency_ns: u64,
@@ -96,6 +96,14 @@ shared! {
         call: u16,
         file_type: u16,
         path_follows: u32,
+    }
+}
+
+shared! {
+    /// A call or request in progress; its start is 0 when it began before the capture.
+    pub struct Wait {
+        record: Record,
+        magic: u64,
     }
 }
 
@@ -179,6 +187,7 @@ mod tests {
         assert_layout(HEADERS, "call", Call::SIZE, Call::LAYOUT);
         assert_layout(HEADERS, "config", Config::SIZE, Config::LAYOUT);
         assert_layout(HEADERS, "record", Record::SIZE, Record::LAYOUT);
+        assert_layout(HEADERS, "wait", Wait::SIZE, Wait::LAYOUT);
         assert_layout(HEADERS, "key", Key::SIZE, Key::LAYOUT);
         let head = evaluate(HEADERS, &["sizeof(struct sums)", "__builtin_offsetof(struct sums, bytes)"]);
         assert_eq!(head, [crate::cumulative::HEAD as u64, 8]);

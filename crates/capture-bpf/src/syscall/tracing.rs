@@ -1,22 +1,17 @@
 //! The programs at work: configured, attached, and their account.
 
 use super::calls::Calls;
-use super::shared::{COMMS, COUNTS, Config, Count, FILE_TYPES, OBJECT, PIDS, Record, mode};
+use super::shared::{COMMS, COUNTS, Config, Count, FILE_TYPES, OBJECT, PIDS, Wait, mode};
 use crate::loader::{Loaded, MonotonicClock, Opened, Raw};
 use crate::probe::{Kernel, read_trimmed};
 use crate::{Error, Options, Source};
 use latscope_event::kernel::Machine;
-use latscope_event::{Anomaly, Clock, Context, Field, FieldSet, LossRange, Unfinished, format_size};
-use libbpf_rs::{MapCore, MapFlags, MapType};
+use latscope_event::{Anomaly, Clock, Context, Field, FieldSet, LossRange};
+use libbpf_rs::MapType;
 use std::path::Path;
 
-/// What has not returned for so long is named; calls in progress are normal.
-const STUCK_NS: u64 = 100_000_000;
 /// Requests of io_uring that can be in flight.
 const REQUESTS: u32 = 1 << 16;
-/// How many of them are read at once.
-const REQUESTS_READ: u32 = 1 << 10;
-
 /// More single calls than these are not worth tracepoints of their own.
 const FEW: usize = 64;
 
@@ -39,6 +34,7 @@ pub struct Tracing {
     comms: Vec<String>,
     ring_full: u64,
     refreshed_ns: i64,
+    attached_ns: u64,
     /// The counts when detaching began, as calls meanwhile have only one end.
     stopped: Option<[u64; COUNTS]>,
 }
@@ -115,6 +111,7 @@ impl Tracing {
         programs.push("waiting");
         let uring = if calls.wants_uring() { uring_programs(&mut kernel) } else { None };
         programs.extend(uring.iter().flatten());
+        programs.extend(uring.map(|_| "requests_waiting"));
         if uring.is_some() {
             opened.set_entries("requests", REQUESTS)?;
         }
@@ -132,10 +129,20 @@ impl Tracing {
         let now = clock.now_ns();
         context.cover(now);
         let comms = options.push_down.comms.clone();
-        let mut tracing =
-            Tracing { loaded, calls, clock, context, comms, ring_full: 0, refreshed_ns: now, stopped: None };
+        let mut tracing = Tracing {
+            loaded,
+            calls,
+            clock,
+            context,
+            comms,
+            ring_full: 0,
+            refreshed_ns: now,
+            attached_ns: 0,
+            stopped: None,
+        };
         tracing.attach(single, few)?;
         uring.iter().flatten().try_for_each(|program| tracing.loaded.attach(program))?;
+        tracing.attached_ns = clock.now_stamp_ns();
         Ok(tracing)
     }
 
@@ -212,46 +219,22 @@ impl Tracing {
         Ok(())
     }
 
-    /// Names the calls and requests in progress that have waited long; how many there are in all comes back.
-    pub fn find_waiting(&mut self) -> Result<u64, Error> {
-        let output = self.loaded.iterate("waiting")?;
-        let mut waiting: Vec<Record> = output.chunks_exact(Record::SIZE).map(Record::read).collect();
+    /// The calls and requests in progress.
+    pub fn in_progress(&self) -> Result<Vec<Wait>, Error> {
+        let mut output = self.loaded.iterate("waiting", None)?;
         if self.loaded.is_attached("uring_submit") {
-            waiting.extend(self.requests()?);
+            output.extend(self.loaded.iterate("requests_waiting", Some("requests"))?);
         }
+        let mut waiting: Vec<Wait> = output.chunks_exact(Wait::SIZE).map(Wait::read).collect();
         if !self.comms.is_empty() {
-            waiting.retain(|record| self.comms.iter().any(|comm| comm.as_bytes() == record.comm()));
+            waiting.retain(|wait| self.comms.iter().any(|comm| comm.as_bytes() == wait.record.comm()));
         }
-        waiting.sort_unstable_by_key(|record| std::cmp::Reverse(record.latency_ns));
-        let longest = waiting.iter().filter(|record| record.latency_ns >= STUCK_NS).take(Context::UNFINISHED_KEPT);
-        self.context.unfinished = longest.map(|record| self.unfinished(record)).collect();
-        Ok(waiting.len() as u64)
+        Ok(waiting)
     }
 
-    /// The requests of io_uring in flight.
-    fn requests(&self) -> Result<Vec<Record>, Error> {
-        let map = self.loaded.map("requests")?;
-        let all = map.lookup_batch(REQUESTS_READ, MapFlags::ANY, MapFlags::ANY);
-        let all = all.map_err(|error| Error::Failed(format!("the requests of io_uring cannot be read: {error:#}")))?;
-        let now = self.clock.now_ns();
-        let waits = |(_, value): (Vec<u8>, Vec<u8>)| {
-            let record = Record::read(&value);
-            let latency_ns = now.saturating_sub(self.clock.unix_ns(record.start_ns)).try_into().unwrap_or(0);
-            Record { latency_ns, ..record }
-        };
-        Ok(all.take(REQUESTS as usize).map(waits).collect())
-    }
-
-    fn unfinished(&self, record: &Record) -> Unfinished {
-        let name = self.calls.get(record.call).map_or("call", |known| &known.name);
-        let of = record.type_name().map(|name| format!(" of {name}")).unwrap_or_default();
-        let size = if record.size == u64::MAX { String::new() } else { format!(", {}", format_size(record.size)) };
-        let comm = String::from_utf8_lossy(record.comm());
-        Unfinished {
-            what: format!("{name}{of}{size} by {comm}, thread {}", record.tid),
-            start_ns: self.clock.unix_ns(record.start_ns),
-            at_least_ns: record.latency_ns,
-        }
+    /// The last moment, as the programs stamp it, before which a call can have begun unseen.
+    pub fn attached_ns(&self) -> u64 {
+        self.attached_ns
     }
 }
 

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What waits now: the calls that threads are in, and the requests of io_uring in flight. Run when it is asked for, so that
+ * nothing is paid per call.
+ */
+#ifndef LATSCOPE_WAITING_H
+#define LATSCOPE_WAITING_H
+
+struct seq_file;
+struct bpf_iter_meta {
+	struct seq_file *seq;
+} KERNEL;
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+} KERNEL;
+struct bpf_iter__bpf_map_elem {
+	struct bpf_iter_meta *meta;
+	void *key;
+	void *value;
+} KERNEL;
+struct task_struct___before_5_14 {
+	long state;
+} KERNEL;
+enum bpf_func_id { BPF_FUNC_task_pt_regs = 175 };
+
+/* Bits of task_struct.flags: threads of the kernel, of io_uring, and others that never make a call. */
+#define PF_IO_WORKER 0x00000010
+#define PF_USER_WORKER 0x00004000
+#define PF_KTHREAD 0x00200000
+/* Bits of task_struct.__state: asleep, whether a signal wakes it or not. */
+#define ASLEEP 3
+
+static __always_inline u64 state_of(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->__state))
+		return task->__state;
+	return ((struct task_struct___before_5_14 *)task)->state;
+}
+
+/*
+ * The call that a thread sleeps in, by its registers, -1 when it is in none. A thread that runs may have left its call,
+ * and its registers there are those of the last one.
+ */
+static __always_inline s64 sleeps_in(struct task_struct *task, u64 *arguments)
+{
+	struct pt_regs *regs;
+
+	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return -1; /* kernels before 5.15 */
+	if (task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER) || !(state_of(task) & ASLEEP))
+		return -1;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	take_arguments(regs, arguments);
+	return (s32)number_of(regs);
+}
+
+static __always_inline void put_file(struct wait *to, struct file *file)
+{
+	struct identity is = {};
+	struct inode *inode;
+	struct super_block *sb;
+
+	if (!file)
+		return;
+	identify(file, &is);
+	put_identity(&to->record, &is);
+	inode = READ(struct file, file, f_inode);
+	sb = READ(struct inode, inode, i_sb);
+	to->magic = READ(struct super_block, sb, s_magic);
+}
+
+SEC("iter/task")
+int waiting(struct bpf_iter__task *about)
+{
+	struct task_struct *task = about->task;
+	struct wait wait = {};
+	struct doing here = {}, *in;
+	const volatile struct call *call;
+	s64 asleep_in;
+	bool knows_arguments;
+	u32 number;
+
+	if (!task || !pid_wanted(task->tgid) || is_foreign(task))
+		return 0;
+	asleep_in = sleeps_in(task, here.arguments);
+	in = bpf_task_storage_get(&doing, task, 0, 0);
+	if (in && in->start_ns) {
+		/* The end of a call may be lost; then the thread waits in another one. */
+		if (asleep_in >= 0 && bounded(asleep_in) != in->call)
+			return 0;
+		if (config.want_arguments || asleep_in < 0)
+			here = *in;
+		here.start_ns = in->start_ns;
+		here.call = in->call;
+	} else if (asleep_in >= 0)
+		here.call = bounded(asleep_in); /* begun before anybody looked */
+	else
+		return 0;
+	knows_arguments = config.want_arguments || asleep_in >= 0;
+	number = bounded(here.call);
+	call = &config.calls[number];
+	if (!(call->flags & CALL_WANTED))
+		return 0;
+	describe(&wait.record, task, &here, number);
+	if (!knows_arguments)
+		wait.record.size = wait.record.offset = ~0ULL;
+	if (here.start_ns)
+		wait.record.latency_ns = bpf_ktime_get_ns() - here.start_ns;
+	bpf_probe_read_kernel(wait.record.comm, sizeof(wait.record.comm), task->comm);
+	wait.record.fd = -1;
+	if (call->flags & CALL_FD && knows_arguments) {
+		wait.record.fd = here.arguments[0];
+		put_file(&wait, file_of(task->files, wait.record.fd));
+	}
+	bpf_seq_write(about->meta->seq, &wait, sizeof(wait));
+	return 0;
+}
+
+SEC("iter/bpf_map_elem")
+int requests_waiting(struct bpf_iter__bpf_map_elem *about)
+{
+	struct record *in = about->value;
+	u64 *key = about->key;
+	struct io_kiocb *request;
+	struct wait wait = {};
+
+	if (!key || !in)
+		return 0;
+	wait.record = *in;
+	wait.record.latency_ns = bpf_ktime_get_ns() - wait.record.start_ns;
+	request = (struct io_kiocb *)*key;
+	put_file(&wait, READ(struct io_kiocb, request, file));
+	bpf_seq_write(about->meta->seq, &wait, sizeof(wait));
+	return 0;
+}
+
+#endif
