@@ -6,6 +6,7 @@ mod cli;
 mod combinations;
 mod compare;
 mod examples;
+mod files;
 mod fio_sources;
 mod fio_trees;
 mod generator;

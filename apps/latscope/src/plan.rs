@@ -49,6 +49,33 @@ pub enum Plan {
     Say(String),
 }
 
+impl Plan {
+    /// The files that are read, or measured, and the one that is written; none for standard output.
+    pub fn reads_and_writes(&self) -> (Vec<PathBuf>, Option<&Path>) {
+        let (readings, output): (Vec<&Reading>, &Option<PathBuf>) = match self {
+            Plan::Heatmap(reading, _, typed) => (vec![reading], &typed.output),
+            Plan::Spectrogram(reading, _, typed) => (vec![reading], &typed.output),
+            Plan::Histogram(reading, _, typed) => (vec![reading], &typed.output),
+            Plan::Summary(reading, plan) => (vec![reading], &plan.output),
+            Plan::Events(reading, plan) => (vec![reading], &plan.output),
+            Plan::Percentiles(reading, plan) => (vec![reading], &plan.output),
+            Plan::Compare(plan) => (plan.sides.iter().map(|(_, reading)| reading).collect(), &plan.output),
+            Plan::Convert(reading, plan) => return (reading.inputs().collect(), Some(&plan.write)),
+            Plan::Record(reading, plan) => return (reading.inputs().collect(), Some(&plan.write)),
+            Plan::Ping(plan) => {
+                // A trace may well lie in a folder that is measured.
+                let files = plan.probes.iter().map(|probe| &probe.target).filter(|target| !target.is_dir());
+                return (files.cloned().collect(), plan.trace.as_deref());
+            }
+            Plan::Explain(_) | Plan::Fields { .. } | Plan::Formats { .. } | Plan::Lab(_) | Plan::Labs(_) => {
+                return (Vec::new(), None);
+            }
+            Plan::Say(_) => return (Vec::new(), None),
+        };
+        (readings.into_iter().flat_map(Reading::inputs).collect(), output.as_deref())
+    }
+}
+
 /// Which events of which files, or of the running kernel.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Reading {
@@ -67,6 +94,13 @@ pub struct Reading {
     /// The interval of a generator that left requests out.
     pub omitted_every_ns: Option<u64>,
     pub filter: Option<Filter>,
+}
+
+impl Reading {
+    /// All that is read.
+    fn inputs(&self) -> impl Iterator<Item = PathBuf> {
+        self.files.iter().chain(&self.offsets).cloned()
+    }
 }
 
 /// How to capture live.

@@ -134,7 +134,7 @@ impl FioJson {
         context.tally.add(Anomaly::WholeJobs, rows.len() as u64);
         let group_fields = ["kind", "job", "host"].map(str::to_string).to_vec();
         let header = SeriesHeader { group_fields, value: "latency".into(), weight: "count".into() };
-        Ok(FioJson { file: input.name, header, context, rows: rows.into_iter(), per_event: 1 })
+        Ok(FioJson { file: input.name.clone(), header, context, rows: rows.into_iter(), per_event: 1 })
     }
 
     pub fn header(&self) -> &SeriesHeader {

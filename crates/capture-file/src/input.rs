@@ -1,6 +1,7 @@
 //! Bytes of a file: plain, gzip or zstd, from disk or standard input, without mapping it into memory
 //! (a mapped file that somebody truncates kills the process, and reading in cache-sized chunks costs no more).
 
+use crate::once::{self, Key};
 use crate::{Error, Place, Progress};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -27,13 +28,50 @@ pub struct Input<'a> {
     pub path: Option<PathBuf>,
     /// Whether bytes had to be decompressed or came from a pipe, so that seeking needs a copy.
     streamed: bool,
-    reader: Box<dyn Read + Send + 'a>,
+    reader: Source<'a>,
     head: Vec<u8>,
     head_taken: usize,
     /// Lines before the head that were too long to be any.
     long_lines: u64,
     /// Set when compressed data ended in the middle.
     pub cut: Arc<AtomicBool>,
+}
+
+/// Where the bytes behind the head come from.
+enum Source<'a> {
+    /// What can be opened again.
+    Again(Box<dyn Read + Send + 'a>),
+    /// A pipe: what is not read of it goes back for the next who opens it.
+    Once(Key, Box<dyn Read + Send + 'static>),
+}
+
+impl Source<'_> {
+    /// Gives up what is left.
+    fn end(&mut self) {
+        match self {
+            Source::Again(reader) => *reader = Box::new(io::empty()),
+            Source::Once(_, reader) => *reader = Box::new(io::empty()),
+        }
+    }
+}
+
+impl Read for Source<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Source::Again(reader) => reader.read(buffer),
+            Source::Once(_, reader) => reader.read(buffer),
+        }
+    }
+}
+
+/// A pipe that was opened and of which nothing was taken: all of an [`Input`] but its lifetime.
+pub struct Untouched {
+    name: String,
+    path: Option<PathBuf>,
+    reader: Box<dyn Read + Send + 'static>,
+    head: Vec<u8>,
+    long_lines: u64,
+    cut: Arc<AtomicBool>,
 }
 
 /// Takes the sudden end of compressed data as the end of the file, and remembers it: what came before is of use.
@@ -73,8 +111,8 @@ impl<R: Read> Read for Counting<'_, R> {
 impl<'a> Input<'a> {
     /// Opens a file, `-` for standard input.
     pub fn open(path: &Path, progress: Option<&'a Progress>) -> Result<Input<'a>, Error> {
-        if path == Path::new("-") {
-            return Input::sniff("standard input".into(), None, io::stdin(), progress);
+        if let Some(key) = Key::of(path) {
+            return Input::open_once(path, key);
         }
         let file = File::open(path).map_err(|error| Error::io(path, &error))?;
         let metadata = file.metadata().map_err(|error| Error::io(path, &error))?;
@@ -87,6 +125,39 @@ impl<'a> Input<'a> {
             progress.total.fetch_add(metadata.len(), Ordering::Relaxed);
         }
         Input::sniff(name, Some(path.into()), file, progress)
+    }
+
+    /// Opens what can be read only once. Who opens it first looks at its head; who reads on has the rest to himself.
+    fn open_once(path: &Path, key: Key) -> Result<Input<'a>, Error> {
+        let is_stdin = path == Path::new("-");
+        let name = if is_stdin { "standard input".into() } else { path.display().to_string() };
+        match once::take(key) {
+            once::Taken::Back(kept) => return kept.map(|kept| Input::resumed(key, kept)),
+            once::Taken::Gone => {
+                return Err(Error::new(name, Place::File, "A pipe can be read only once; write it to a file first."));
+            }
+            once::Taken::New => {}
+        }
+        let raw: Result<Box<dyn Read + Send>, Error> = match is_stdin {
+            true => Ok(Box::new(io::stdin())),
+            false => File::open(path).map(|file| Box::new(file) as _).map_err(|error| Error::io(path, &error)),
+        };
+        let path = (!is_stdin).then(|| path.into());
+        let mut input = raw.and_then(|raw| Input::<'static>::sniff(name, path, raw, None)).inspect_err(|error| {
+            // The next who asks is told the same.
+            once::give_back(key, Err(error.clone()));
+        })?;
+        input.streamed = true;
+        if let Source::Again(reader) = std::mem::replace(&mut input.reader, Source::Again(Box::new(io::empty()))) {
+            input.reader = Source::Once(key, reader);
+        }
+        Ok(input)
+    }
+
+    fn resumed(key: Key, kept: Untouched) -> Input<'a> {
+        let Untouched { name, path, reader, head, long_lines, cut } = kept;
+        let reader = Source::Once(key, reader);
+        Input { name, path, streamed: true, reader, head, head_taken: 0, long_lines, cut }
     }
 
     /// Bytes in memory, for tests and fuzzing.
@@ -126,13 +197,14 @@ impl<'a> Input<'a> {
             }
             _ => Box::new(raw),
         };
+        let reader = Source::Again(reader);
         let mut input = Input { name, path, streamed, reader, head: Vec::new(), head_taken: 0, long_lines: 0, cut };
         input.fill_head(0)?;
         if input.head.starts_with(BYTE_ORDER_MARK) {
             input.head.drain(..BYTE_ORDER_MARK.len());
         }
         if input.head.is_empty() && input.is_cut() {
-            return Err(Error::new(input.name, Place::File, CUT_SO_EARLY));
+            return Err(Error::new(&input.name, Place::File, CUT_SO_EARLY));
         }
         Ok(input)
     }
@@ -165,7 +237,7 @@ impl<'a> Input<'a> {
             self.head.drain(..end.map_or(self.head.len(), |newline| newline + 1));
             self.fill_head(self.head.len())?;
             if end.is_none() {
-                self.reader = Box::new(io::empty());
+                self.reader.end();
                 self.head.clear();
             }
         }
@@ -225,6 +297,25 @@ impl<'a> Input<'a> {
     pub fn lines(self) -> LineChunks<'a> {
         let too_long = self.long_lines;
         LineChunks { input: self, carry: Vec::new(), ended: false, too_long }
+    }
+}
+
+impl Drop for Input<'_> {
+    /// What was only looked at stays there for who reads it.
+    fn drop(&mut self) {
+        if let Source::Once(key, reader) = &mut self.reader
+            && self.head_taken == 0
+        {
+            let kept = Untouched {
+                name: std::mem::take(&mut self.name),
+                path: self.path.take(),
+                reader: std::mem::replace(reader, Box::new(io::empty())),
+                head: std::mem::take(&mut self.head),
+                long_lines: self.long_lines,
+                cut: Arc::clone(&self.cut),
+            };
+            once::give_back(*key, Ok(kept));
+        }
     }
 }
 

@@ -20,6 +20,7 @@ mod input;
 mod ioping;
 mod lat;
 mod omission;
+mod once;
 mod parquet;
 mod perf_data;
 mod perf_script;
@@ -42,7 +43,6 @@ pub use series_reader::{SeriesHeader, SeriesReader, SeriesRow};
 pub use two_columns::TwoColumns;
 
 use latscope_event::{Anomaly, Batch, Context, FieldSet};
-use std::io::BufRead;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -93,17 +93,16 @@ pub struct Progress {
     pub total: std::sync::atomic::AtomicU64,
 }
 
-/// The format of a file, from its content; of standard input from its first bytes, which are still there to be read.
+/// Whether this can be read only once: standard input (`-`), a FIFO, `/dev/fd/63`, a terminal.
+pub fn is_pipe(path: &Path) -> bool {
+    once::Key::of(path).is_some()
+}
+
+/// The format of a file, from its content; of a pipe from its first bytes, which are still there to be read.
 ///
 /// # Errors
 /// As [`read`].
 pub fn format_of(path: &Path) -> Result<Format, Error> {
-    if path == Path::new("-") {
-        // What is only looked at stays there for who reads it.
-        let mut stdin = std::io::stdin().lock();
-        let head = stdin.fill_buf().unwrap_or_default();
-        return detect::detect(&mut input::Input::from_bytes("standard input", head)?);
-    }
     detect::detect(&mut input::Input::open(path, None)?)
 }
 

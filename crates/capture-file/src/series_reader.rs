@@ -69,7 +69,7 @@ impl SeriesReader {
             Format::FioJson => Rows::FioJson(FioJson::open(input)?),
             Format::Hlog => Rows::Hlog(Box::new(Hlog::open(input))),
             Format::Parquet | Format::ParquetSeries => Rows::Parquet(ParquetSeries::open(input)?),
-            _ => return Err(Error::new(input.name, Place::File, "This file holds events, no histograms.")),
+            _ => return Err(Error::new(&input.name, Place::File, "This file holds events, no histograms.")),
         }))
     }
 

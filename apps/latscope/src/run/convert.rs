@@ -1,42 +1,35 @@
 //! `latscope convert`.
 
-use super::{output, read};
+use super::output::{self, Output};
+use super::read;
 use crate::Failure;
 use crate::plan::{Conversion, Folding, Reading, Target};
 use latscope_capture_file::{LatWriter, ParquetWriter, SeriesHeader, SeriesRow, write_hlog, write_series_parquet};
 use latscope_event::{Batch, Clock, Context, Field, FieldSet, Mask};
 use latscope_view_report::rows;
-use std::io::{self, Write};
+use std::io;
 use std::ops::ControlFlow;
 
 pub fn run(reading: &Reading, conversion: &Conversion) -> Result<(), Failure> {
-    for file in &reading.files {
-        // Opening the output would empty the input before it is read.
-        if same_file(file, &conversion.write) {
-            return Err(Failure::Usage(format!("{} is read and written at once; write another file.", file.display())));
-        }
-    }
     match &conversion.series {
         Some(folding) => series(reading, folding, conversion),
         None => events(reading, conversion),
     }
 }
 
-fn same_file(a: &std::path::Path, b: &std::path::Path) -> bool {
-    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
-}
-
 /// A writer of any target, opened with the first batch, when it is known which fields there are.
 enum Writer {
-    Lat(LatWriter<Box<dyn Write + Send>>),
-    Parquet(ParquetWriter<Box<dyn Write + Send>>),
-    Rows(Box<dyn Write + Send>, Vec<Field>),
+    Lat(LatWriter<Output>),
+    Parquet(ParquetWriter<Output>),
+    Rows(Output, Vec<Field>),
 }
 
 impl Writer {
-    fn open(conversion: &Conversion, fields: FieldSet, context: &Context) -> Result<Writer, Failure> {
+    fn open(conversion: &Conversion, is_live: bool, fields: FieldSet, context: &Context) -> Result<Writer, Failure> {
         let out = output::open(Some(&conversion.write))?;
         let fail = |error: io::Error| Failure::output(&error);
+        // A capture that is ended the hard way leaves what it has.
+        let out = if is_live { out.as_it_comes() } else { out };
         Ok(match conversion.target {
             Target::Lat => Writer::Lat(LatWriter::create(out, fields, context).map_err(fail)?),
             Target::Parquet => Writer::Parquet(ParquetWriter::create(out, fields).map_err(fail)?),
@@ -60,20 +53,21 @@ impl Writer {
     }
 
     fn finish(self, context: &Context) -> io::Result<()> {
-        match self {
-            Writer::Lat(writer) => writer.finish(context)?.flush(),
-            Writer::Parquet(writer) => writer.finish(context)?.flush(),
-            Writer::Rows(mut out, _) => out.flush(),
-        }
+        let out = match self {
+            Writer::Lat(writer) => writer.finish(context)?,
+            Writer::Parquet(writer) => writer.finish(context)?,
+            Writer::Rows(out, _) => out,
+        };
+        out.finish().map(drop)
     }
 }
 
 fn events(reading: &Reading, conversion: &Conversion) -> Result<(), Failure> {
-    let mut writer: Option<(Writer, FieldSet)> = None;
+    let (is_live, mut writer) = (reading.live.is_some(), None::<(Writer, FieldSet)>);
     let contexts = read::each_batch(reading, FieldSet::EVERY, |context, batch, mask, _| {
         let opened = match &mut writer {
             Some(opened) => opened,
-            none => match Writer::open(conversion, batch.fields(), context) {
+            none => match Writer::open(conversion, is_live, batch.fields(), context) {
                 Ok(opened) => none.insert((opened, batch.fields())),
                 Err(failure) => return ControlFlow::Break(failure),
             },
@@ -94,7 +88,9 @@ fn events(reading: &Reading, conversion: &Conversion) -> Result<(), Failure> {
     }
     let writer = match writer {
         Some((writer, _)) => writer,
-        None => Writer::open(conversion, FieldSet::ALWAYS, &Context::new("nothing", Clock::unanchored("none")))?,
+        None => {
+            Writer::open(conversion, is_live, FieldSet::ALWAYS, &Context::new("nothing", Clock::unanchored("none")))?
+        }
     };
     writer.finish(&context).map_err(|error| Failure::output(&error))?;
     read::say_notes(&contexts);
@@ -123,5 +119,5 @@ fn series(reading: &Reading, folding: &Folding, conversion: &Conversion) -> Resu
         Target::Hlog => write_hlog(out, &context, rows),
         _ => write_series_parquet(out, &header, &context, rows),
     };
-    written.and_then(|mut out| out.flush()).map_err(|error| Failure::output(&error))
+    written.and_then(Output::finish).map(drop).map_err(|error| Failure::output(&error))
 }

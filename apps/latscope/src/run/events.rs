@@ -1,6 +1,7 @@
 //! `latscope events`.
 
-use super::{output, read};
+use super::output::{self, Output};
+use super::read;
 use crate::Failure;
 use crate::args::Sort;
 use crate::plan::{Events, Reading, Shape};
@@ -23,8 +24,9 @@ pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
         Some(columns) => columns.iter().copied().collect(),
         None => FieldSet::EVERY,
     };
-    let mut printer =
-        Printer { plan, out: output::open(plan.output.as_deref())?, table: None, columns: Vec::new(), zero_ns: None };
+    let out = output::open(plan.output.as_deref())?;
+    let out = if reading.live.is_some() { out.as_it_comes() } else { out };
+    let mut printer = Printer { plan, out, table: None, columns: Vec::new(), zero_ns: None };
     let mut kept = Kept { limit: plan.top, heap: BinaryHeap::new(), all: Vec::new(), serial: 0 };
     let contexts = read::each_batch(reading, wanted, |context, batch, mask, _| {
         let done = if plan.top.is_some() || plan.sort.is_some() {
@@ -137,7 +139,7 @@ fn batch_of(rows: &[Row]) -> Batch {
 
 struct Printer<'a> {
     plan: &'a Events,
-    out: Box<dyn Write + Send>,
+    out: Output,
     table: Option<Table>,
     columns: Vec<Field>,
     zero_ns: Option<i64>,
@@ -199,8 +201,8 @@ impl Printer<'_> {
         Ok(())
     }
 
-    fn finish(mut self) -> io::Result<()> {
-        self.out.flush()
+    fn finish(self) -> io::Result<()> {
+        self.out.finish().map(drop)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The running kernel as a source: events as they complete, or histograms that the kernel counts.
 
 use super::read::Pass;
+use super::unnamed;
 use crate::Failure;
 use crate::args::Mode;
 use crate::plan::{Folding, Live, Reading, filter_fields};
@@ -34,6 +35,7 @@ impl From<Error> for Failure {
 pub fn interrupted() -> &'static AtomicBool {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     FLAG.get_or_init(|| {
+        unnamed::signals_are_handled();
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
             // Without a handler the signal simply kills, and what was flushed so far stays readable.

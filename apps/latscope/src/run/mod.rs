@@ -17,12 +17,15 @@ mod spectrogram;
 pub mod start;
 pub mod stored;
 mod summary;
+mod unnamed;
 
 use crate::Failure;
 use crate::plan::Plan;
 
 /// Carries out a plan.
 pub fn run(plan: Plan) -> Result<(), Failure> {
+    let (inputs, output) = plan.reads_and_writes();
+    output::refuse_inputs(&inputs, output)?;
     match plan {
         Plan::Explain(text) => output::text(None, &format!("{text}\n")),
         Plan::Fields { json } => list::fields(json),

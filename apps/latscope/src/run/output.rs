@@ -1,29 +1,104 @@
 //! Where results go: a file or standard output.
 
+use super::unnamed::{self, Unnamed};
 use crate::Failure;
 use latscope_view_term::Line;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Columns of a line where there is no terminal to ask.
 pub const COLUMNS: usize = 100;
 
+/// What is written: standard output, or a file that takes its name when it is complete.
+///
+/// A file is written under a temporary name beside it and renamed by [`Output::finish`]. Whatever fails before leaves an older
+/// file of that name as it was.
+pub struct Output {
+    out: BufWriter<Box<dyn Write + Send>>,
+    /// The file, where it is one.
+    file: Option<File>,
+    unnamed: Option<Unnamed>,
+    as_it_comes: bool,
+}
+
+impl Output {
+    /// Lets the file take its name at the first flush: for what is watched while it grows, and kept whatever happens.
+    #[must_use]
+    pub fn as_it_comes(mut self) -> Output {
+        self.as_it_comes = true;
+        self
+    }
+
+    /// Writes what is still in memory and gives the file its name. Returns its size in bytes; 0 for standard output.
+    pub fn finish(mut self) -> io::Result<u64> {
+        self.out.flush()?;
+        self.name_it()?;
+        self.file.as_ref().map_or(Ok(0), |file| file.metadata().map(|metadata| metadata.len()))
+    }
+
+    fn name_it(&mut self) -> io::Result<()> {
+        self.unnamed.take().map_or(Ok(()), Unnamed::name_it)
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()?;
+        if self.as_it_comes { self.name_it() } else { Ok(()) }
+    }
+}
+
 /// Opens the file, or standard output without one (or for `-`).
-pub fn open(path: Option<&Path>) -> Result<Box<dyn Write + Send>, Failure> {
-    match path {
-        Some(path) if path != Path::new("-") => match File::create(path) {
-            Ok(file) => Ok(Box::new(BufWriter::with_capacity(1 << 16, file))),
-            Err(error) => Err(Failure::Input(format!("{}: Cannot be written: {error}.", path.display()))),
-        },
-        _ => Ok(Box::new(BufWriter::with_capacity(1 << 16, io::stdout()))),
+pub fn open(path: Option<&Path>) -> Result<Output, Failure> {
+    let output = |out: Box<dyn Write + Send>, file, unnamed| Output {
+        out: BufWriter::with_capacity(1 << 16, out),
+        file,
+        unnamed,
+        as_it_comes: false,
+    };
+    let Some(path) = path.filter(|path| !is_stdout(path)) else {
+        return Ok(output(Box::new(io::stdout()), None, None));
+    };
+    let opened = unnamed::open(path).and_then(|(file, unnamed)| Ok((file.try_clone()?, file, unnamed)));
+    match opened {
+        Ok((out, file, unnamed)) => Ok(output(Box::new(out), Some(file), unnamed)),
+        Err(error) => Err(Failure::Input(format!("{}: Cannot be written: {error}.", path.display()))),
+    }
+}
+
+fn is_stdout(path: &Path) -> bool {
+    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
+}
+
+/// Fails if a result would replace one of the inputs, by whatever path, link or hard link.
+pub fn refuse_inputs(inputs: &[PathBuf], output: Option<&Path>) -> Result<(), Failure> {
+    let output = output.filter(|path| !is_stdout(path));
+    let is_file = |path: &Path| path.metadata().ok().filter(Metadata::is_file);
+    let Some(written) = is_file(output.unwrap_or(Path::new("/proc/self/fd/1"))) else { return Ok(()) };
+    let is_written =
+        |path: &Path| is_file(path).is_some_and(|input| (input.dev(), input.ino()) == (written.dev(), written.ino()));
+    let holds_it = |folder: &Path| {
+        std::fs::read_dir(folder).is_ok_and(|entries| entries.flatten().any(|entry| is_written(&entry.path())))
+    };
+    match inputs.iter().find(|input| is_written(input) || holds_it(input)) {
+        None => Ok(()),
+        Some(input) => {
+            let output = output.map_or("Standard output".into(), |path| path.display().to_string());
+            Err(Failure::Usage(format!("{output} is the input {}; write to another file.", input.display())))
+        }
     }
 }
 
 /// Writes a whole text.
 pub fn text(path: Option<&Path>, text: &str) -> Result<(), Failure> {
     let mut out = open(path)?;
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
+    out.write_all(text.as_bytes()).and_then(|()| out.finish()).map(drop).map_err(|error| Failure::output(&error))
 }
 
 /// Writes lines as they come.
@@ -36,9 +111,9 @@ pub fn lines(path: Option<&Path>, lines: impl IntoIterator<Item = Line>) -> Resu
             line.encode(&mut encoded);
             out.write_all(encoded.as_bytes())?;
         }
-        out.flush()
+        out.finish()
     };
-    write().map_err(|error| Failure::output(&error))
+    write().map(drop).map_err(|error| Failure::output(&error))
 }
 
 /// Whether a result without a file goes to a terminal.

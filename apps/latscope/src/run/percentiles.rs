@@ -1,8 +1,10 @@
 //! `latscope percentiles`.
 
-use super::{live, output, read, stored};
+use super::output::{self, Output};
+use super::{live, read, stored};
 use crate::Failure;
 use crate::plan::{Live, Percentiles as Plan, Reading, Shape};
+use latscope_capture_file::is_pipe;
 use latscope_event::Context;
 use latscope_series::{
     Counting, Exact, ExactBuilder, Exceeded, HistogramSeries, Interval, SeriesBuilder, Watch, events_for,
@@ -11,7 +13,6 @@ use latscope_view_report::{PercentilesChart, PercentilesOptions};
 use latscope_view_term::{PercentileOptions, Percentiles};
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::path::Path;
 
 /// Intervals at least from which those of `-i auto` are joined.
 const FINEST: u32 = 1000;
@@ -131,7 +132,7 @@ fn options_of(plan: &Plan) -> PercentileOptions {
 
 /// Exact percentiles take single events, twice.
 fn require_events(reading: &Reading) -> Result<(), Failure> {
-    if reading.files.iter().any(|file| file == Path::new("-")) {
+    if reading.files.iter().any(|file| is_pipe(file)) {
         return Err(Failure::Usage("--exact reads its input twice, which a pipe cannot be; give a file.".into()));
     }
     match reading.files.iter().find(|file| stored::is_stored(reading, file)) {
@@ -159,6 +160,7 @@ fn exact(reading: &Reading, series: &HistogramSeries, quantiles: &[f64], also_al
 /// Lines as intervals pass.
 fn stream(reading: &Reading, capture: &Live, plan: &Plan) -> Result<(), Failure> {
     let mut printer = Printer::new(plan, Some(0), options_of(plan))?;
+    printer.out = printer.out.as_it_comes();
     let width_ns = plan.folding.interval.unwrap_or(LIVE_NS);
     if live::counts_in_kernel(reading, capture, &plan.folding)? {
         let mut counting = live::Counting::start(reading, capture, &plan.folding, width_ns)?;
@@ -199,7 +201,7 @@ struct Printer<'a> {
     plan: &'a Plan,
     table: Percentiles,
     watch: Option<Watch>,
-    out: Box<dyn Write + Send>,
+    out: Output,
 }
 
 impl Printer<'_> {
@@ -216,6 +218,7 @@ impl Printer<'_> {
 
     /// Fails if the threshold was exceeded, or if there was nothing to hold it against.
     fn verdict(self, reading: &Reading) -> Result<(), Failure> {
+        self.out.finish().map_err(|error| Failure::output(&error))?;
         let Some(watch) = &self.watch else { return Ok(()) };
         let Some(Exceeded { group, start_ns, width_ns, events }) = watch.exceeded() else {
             // Live, a device may well be idle.

@@ -9,7 +9,7 @@ use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask};
 use latscope_filter::BoundFilter;
 use latscope_series::{HistogramSeries, Quantity, SeriesBuilder};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
@@ -295,13 +295,7 @@ pub fn each_file<S: Send, T: Send>(
 
 /// The format of each file, given or found out; none of what cannot be looked at beforehand, or is not known.
 pub fn formats(reading: &Reading) -> Vec<Option<Format>> {
-    let of = |file: &PathBuf| match file {
-        // Its first bytes tell less than a whole head, but they tell whether it holds histograms.
-        file if file == Path::new("-") => {
-            reading.format.or_else(|| format_of(file).ok().filter(|format| format.is_series()))
-        }
-        file => reading.format.or_else(|| format_of(file).ok()),
-    };
+    let of = |file: &PathBuf| reading.format.or_else(|| format_of(file).ok());
     reading.files.iter().map(of).collect()
 }
 

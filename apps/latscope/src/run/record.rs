@@ -1,13 +1,13 @@
 //! `latscope record`.
 
 use super::live::{self, Until};
+use super::output::{self, Output};
 use super::read::Pass;
 use crate::Failure;
 use crate::plan::{Live, Reading, Recording};
 use latscope_capture_bpf::{EventCapture, fills};
 use latscope_capture_file::LatWriter;
 use latscope_event::{Batch, Context, FieldSet, Mask, Tally, format_count, format_duration, format_size, format_wall};
-use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -96,7 +96,7 @@ struct Files<'a> {
 
 struct Open {
     path: PathBuf,
-    writer: LatWriter<File>,
+    writer: LatWriter<Output>,
     from_ns: i64,
     events: u64,
 }
@@ -164,9 +164,9 @@ fn open(plan: &Recording, fields: FieldSet, context: &Context, filter: &Option<S
         }
     };
     let failed = |error| Failure::Input(format!("{}: Cannot be written: {error}.", path.display()));
-    let file = File::create(&path).map_err(failed)?;
+    let out = output::open(Some(&path))?.as_it_comes();
     let start = Context { tally: Tally::default(), span_ns: None, ..own(context, filter) };
-    let writer = LatWriter::create(file, fields, &start).map_err(failed)?;
+    let writer = LatWriter::create(out, fields, &start).map_err(failed)?;
     Ok(Open { path, writer, from_ns, events: 0 })
 }
 
@@ -175,7 +175,7 @@ fn end(done: Open, context: &Context, before: &Tally, filter: &Option<String>) -
     let to_ns = live::now_ns();
     let account =
         Context { tally: context.tally.since(before), span_ns: Some((done.from_ns, to_ns)), ..own(context, filter) };
-    let written = done.writer.finish(&account).and_then(|file| Ok(file.metadata()?.len()));
+    let written = done.writer.finish(&account).and_then(Output::finish);
     let size =
         written.map_err(|error| Failure::Input(format!("{}: Cannot be written: {error}.", done.path.display())))?;
     let (events, span) = (format_count(done.events), format_duration(to_ns.abs_diff(done.from_ns)));

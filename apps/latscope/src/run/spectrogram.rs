@@ -5,6 +5,7 @@ use crate::Failure;
 use crate::args::{self, Color, Palette};
 use crate::plan::{Folding, Live, Reading};
 use crate::tui;
+use latscope_capture_file::is_pipe;
 use latscope_event::{Context, FieldSet};
 use latscope_series::{Quantity, Weight};
 use latscope_view_term::{
@@ -13,7 +14,6 @@ use latscope_view_term::{
 };
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::path::Path;
 
 /// Rows that a trace gets when the interval is not given.
 const ROWS: u32 = 120;
@@ -62,7 +62,7 @@ fn grow(
 ) -> Result<(), Failure> {
     let mut growing =
         GrowingSpectrogram::new(filter, &SpectrogramOptions { time: TimeLabels::Wall, ..options.clone() });
-    let mut out = output::open(typed.output.as_deref())?;
+    let mut out = output::open(typed.output.as_deref())?.as_it_comes();
     let mut write = |lines: Vec<Line>| {
         let mut text = String::new();
         lines.iter().for_each(|line| line.encode(&mut text));
@@ -74,9 +74,9 @@ fn grow(
     write(growing.finish(&context))
 }
 
-/// Whether somebody is there to look at it. What comes through standard input could be read only once.
+/// Whether somebody is there to look at it. What comes through a pipe could be read only once.
 fn is_interactive(reading: &Reading, typed: &args::Spectrogram) -> bool {
-    let plain = typed.plain || typed.output.is_some() || reading.files.iter().any(|file| file == Path::new("-"));
+    let plain = typed.plain || typed.output.is_some() || reading.files.iter().any(|file| is_pipe(file));
     !plain && tui::is_possible()
 }
 

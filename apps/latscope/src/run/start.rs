@@ -5,7 +5,7 @@ use crate::Failure;
 use crate::plan::Reading;
 use latscope_capture_file::{
     JobStart, ReadOptions, SeriesReader, Trust, are_of_several_runs, counts_from_1970, format_of, host_and_job,
-    job_starts,
+    is_pipe, job_starts,
 };
 use latscope_event::{Anomaly, Batch, Clock, Context, FieldSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -163,7 +163,7 @@ impl<'a> Starts<'a> {
     /// The first moment of a file, on its own clock, and what the file says at its beginning.
     fn first(&self, at: usize) -> Option<(i64, Context)> {
         let (reading, file) = (self.reading, &self.reading.files[at]);
-        if file == Path::new("-") {
+        if is_pipe(file) {
             return None;
         }
         let format = reading.format.or_else(|| format_of(file).ok())?;

@@ -7,7 +7,7 @@ use super::read;
 use super::start::Starts;
 use crate::Failure;
 use crate::plan::{Folding, Reading};
-use latscope_capture_file::{Format, SeriesHeader, SeriesReader, SeriesRow, format_of};
+use latscope_capture_file::{Format, SeriesHeader, SeriesReader, SeriesRow, format_of, is_pipe};
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_filter::Filter;
 use latscope_histogram::{Sparse, Totals};
@@ -128,7 +128,7 @@ impl Stored<'_> {
 
     /// The width of the first row, when it may have any; errors are told when the file is read.
     fn first_row(&self, at: usize) -> Option<u64> {
-        if self.reading.files[at] == Path::new("-") {
+        if is_pipe(&self.reading.files[at]) {
             return None; // It can be read only once.
         }
         let mut reader = self.open(at).ok().filter(SeriesReader::is_uneven)?;

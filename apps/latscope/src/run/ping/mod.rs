@@ -161,6 +161,7 @@ pub struct Signals {
 impl Signals {
     /// From now on they are noted.
     pub fn new() -> Signals {
+        super::unnamed::signals_are_handled();
         let signals = Signals { ended: Arc::default(), asked: Arc::default() };
         // A second Ctrl-C does not wait for what hangs.
         let second = Arc::new(AtomicBool::new(false));

@@ -1,17 +1,17 @@
 //! Every request into a trace.
 
 use crate::Failure;
+use crate::run::output::{self, Output};
 use latscope_capture_file::LatWriter;
 use latscope_capture_probe::Capture;
 use latscope_event::{Batch, Context, Tally, format_count, format_size};
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// A trace that is being written.
 pub struct Trace {
     path: PathBuf,
-    writer: LatWriter<File>,
+    writer: LatWriter<Output>,
     events: u64,
 }
 
@@ -22,7 +22,8 @@ impl Trace {
             return Err(Failure::Usage(message.into()));
         }
         let start = Context { tally: Tally::default(), span_ns: None, ..capture.account() };
-        let writer = File::create(path).and_then(|file| LatWriter::create(file, capture.fields(), &start));
+        let out = output::open(Some(path))?.as_it_comes();
+        let writer = LatWriter::create(out, capture.fields(), &start);
         let writer = writer.map_err(|error| failed(path, &error))?;
         Ok(Trace { path: path.to_path_buf(), writer, events: 0 })
     }
@@ -37,7 +38,7 @@ impl Trace {
     }
 
     pub fn finish(self, context: &Context) -> Result<(), Failure> {
-        let written = self.writer.finish(context).and_then(|file| Ok(file.metadata()?.len()));
+        let written = self.writer.finish(context).and_then(Output::finish);
         let size = written.map_err(|error| failed(&self.path, &error))?;
         eprintln!("latscope: {}: {} events, {}", self.path.display(), format_count(self.events), format_size(size));
         Ok(())

@@ -1,0 +1,200 @@
+//! What is read and what is written: pipes by name, results that replace files, inputs that are never overwritten.
+
+use crate::program::{Ended, LATSCOPE, end, latscope, root, unpacked};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+const TRACE: &str = "perf_script/story_2s.txt.gz";
+
+/// A shell that knows process substitution; `$0` is the program.
+fn bash(folder: &Path, script: &str) -> Ended {
+    end(Command::new("bash").args(["-c", script, LATSCOPE]).current_dir(folder), b"")
+}
+
+/// A folder with a trace in it.
+fn folder() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.txt");
+    fs::write(&trace, unpacked(TRACE)).unwrap();
+    (folder, trace)
+}
+
+fn files_of(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// A pipe by name, whatever the name, holds what the file holds.
+#[test]
+fn a_pipe_given_by_name_is_read_from_its_first_byte() {
+    let (folder, _) = folder();
+    let perf_data = root().join("testdata/perf_data/block_mixed.data.zst");
+    fs::write(folder.path().join("p.data.zst"), fs::read(perf_data).unwrap()).unwrap();
+    let rows: String = (0..93_075).map(|row| format!("{row}.5 0.001\n")).collect();
+    fs::write(folder.path().join("rows"), rows).unwrap();
+    fs::write(
+        folder.path().join("run.hlog"),
+        latscope(&["convert", "-r", &format!("testdata/{TRACE}"), "-w", "-", "--to", "hlog", "-i", "100ms"]).out,
+    )
+    .unwrap();
+    for file in ["t.txt", "p.data.zst", "rows", "run.hlog"] {
+        for view in ["histogram", "percentiles -i 100s --csv", "heatmap -i 100s --title t"] {
+            let expected = bash(folder.path(), &format!("$0 {view} -r - < {file}")).success();
+            for pipe in [
+                format!("$0 {view} -r <(cat {file})"),
+                format!("cat {file} | $0 {view} -r /dev/stdin"),
+                format!("cat {file} | $0 {view} -r -"),
+                format!("mkfifo f; (cat {file} > f &); $0 {view} -r f; rm f"),
+            ] {
+                let got = bash(folder.path(), &pipe).success();
+                assert_eq!(numbers(&got), numbers(&expected), "{pipe}");
+            }
+        }
+    }
+}
+
+/// The digits of a text without what differs by the name of a pipe.
+fn numbers(text: &str) -> Vec<String> {
+    let words = text.split(|letter: char| !letter.is_ascii_digit() && letter != '.').filter(|word| word.len() > 1);
+    words.filter(|word| word.parse::<f64>().is_ok_and(|number| number > 99.0)).map(str::to_string).collect()
+}
+
+#[test]
+fn a_pipe_is_read_once_and_says_so() {
+    let (folder, _) = folder();
+    let said = bash(folder.path(), "mkfifo f; (cat t.txt > f &); $0 compare f f").failure(3);
+    assert!(said.contains("A pipe can be read only once"), "{said}");
+    let said = bash(folder.path(), "$0 percentiles --exact -r <(cat t.txt)").failure(2);
+    assert!(said.contains("--exact reads its input twice"), "{said}");
+}
+
+const VIEWS: &[&str] = &[
+    "heatmap -r t.txt -o",
+    "spectrogram -r t.txt -o",
+    "histogram -r t.txt -o",
+    "summary -r t.txt -o",
+    "events -r t.txt -o",
+    "percentiles -r t.txt -o",
+    "compare t.txt u.txt -o",
+    "compare u.txt t.txt -o",
+    "convert -r t.txt --to csv -w",
+    "convert -r t.txt --to hlog -w",
+];
+
+/// By its own name, another path, a link and a hard link.
+#[test]
+fn no_result_replaces_an_input() {
+    let (folder, trace) = folder();
+    let path = folder.path();
+    fs::copy(&trace, path.join("u.txt")).unwrap();
+    symlink("t.txt", path.join("soft")).unwrap();
+    fs::hard_link(&trace, path.join("hard")).unwrap();
+    let before = fs::read(&trace).unwrap();
+    for view in VIEWS {
+        for output in ["t.txt", "./t.txt", "soft", "hard", trace.to_str().unwrap()] {
+            let said = bash(path, &format!("$0 {view} {output}")).failure(2);
+            assert!(said.contains("is the input") && said.contains("write to another file"), "{view} {output}: {said}");
+            assert!(fs::read(&trace).unwrap() == before, "{view} {output}");
+        }
+    }
+    let said = bash(path, "$0 events -r t.txt >> t.txt").failure(2);
+    assert!(said.contains("Standard output is the input t.txt"), "{said}");
+    assert!(fs::read(&trace).unwrap() == before);
+    assert_eq!(files_of(path), ["hard", "soft", "t.txt", "u.txt"]);
+}
+
+#[test]
+fn a_reading_that_fails_leaves_an_older_result() {
+    let (folder, _) = folder();
+    let path = folder.path();
+    fs::write(path.join("old"), "precious").unwrap();
+    fs::write(path.join("garbage"), [0, 1, 2, 3].repeat(1000)).unwrap();
+    for input in ["/nonexistent", "garbage"] {
+        for view in VIEWS {
+            let view = view.replace("t.txt", input).replace("u.txt", input);
+            bash(path, &format!("$0 {view} old")).failure(3);
+            assert_eq!(fs::read_to_string(path.join("old")).unwrap(), "precious", "{view}");
+        }
+    }
+    assert_eq!(files_of(path), ["garbage", "old", "t.txt"]);
+}
+
+/// A limit on the size of files stands for a full disk, which takes a mount.
+#[test]
+fn a_full_disk_leaves_an_older_result_and_no_rest() {
+    let (folder, _) = folder();
+    let path = folder.path();
+    for view in [
+        "heatmap -r t.txt -o",
+        "events -r t.txt --csv -o",
+        "convert -r t.txt --to lat -w",
+        "convert -r t.txt --to parquet -w",
+    ] {
+        fs::write(path.join("old"), "precious").unwrap();
+        let said = bash(path, &format!("trap '' XFSZ; ulimit -f 4; $0 {view} old")).failure(3);
+        assert!(said.contains("cannot be written"), "{view}: {said}");
+        assert_eq!(fs::read_to_string(path.join("old")).unwrap(), "precious", "{view}");
+        assert_eq!(files_of(path), ["old", "t.txt"], "{view}");
+        bash(path, &format!("trap '' XFSZ; ulimit -f 4; $0 {view} new")).failure(3);
+        assert_eq!(files_of(path), ["old", "t.txt"], "{view}");
+        bash(path, &format!("$0 {view} old")).success();
+        assert!(fs::metadata(path.join("old")).unwrap().len() > 4096, "{view}");
+    }
+}
+
+#[test]
+fn a_replaced_file_keeps_its_mode_and_a_link_stays_one() {
+    let (folder, _) = folder();
+    let path = folder.path();
+    fs::write(path.join("old"), "precious").unwrap();
+    fs::set_permissions(path.join("old"), fs::Permissions::from_mode(0o640)).unwrap();
+    symlink("old", path.join("link")).unwrap();
+    bash(path, "$0 summary -r t.txt -o link").success();
+    assert!(path.join("link").is_symlink());
+    assert_eq!(fs::metadata(path.join("old")).unwrap().permissions().mode() & 0o7777, 0o640);
+    let shown = bash(path, "$0 summary -r t.txt -o new; cat new").success();
+    assert_eq!(fs::read_to_string(path.join("old")).unwrap(), shown);
+    assert_eq!(fs::metadata(path.join("new")).unwrap().permissions().mode() & 0o111, 0);
+}
+
+/// Devices, FIFOs and descriptors are written to, not replaced.
+#[test]
+fn what_is_no_file_is_written_as_it_is() {
+    let (folder, _) = folder();
+    let path = folder.path();
+    let expected = bash(path, "$0 events -r t.txt --csv").success();
+    for script in [
+        "$0 events -r t.txt --csv -o /dev/stdout",
+        "$0 events -r t.txt --csv -o -",
+        "$0 events -r t.txt --csv -o /dev/stdout > out; cat out; rm out",
+        "$0 events -r t.txt --csv -o /dev/fd/5 5> out; cat out; rm out",
+        "$0 events -r t.txt --csv -o >(cat > out); while [ ! -s out ]; do sleep 0.1; done; sleep 0.5; cat out; rm out",
+        "mkfifo f; (cat f > out) & $0 events -r t.txt --csv -o f; wait; cat out; rm out f",
+    ] {
+        assert!(bash(path, script).success() == expected, "{script}");
+    }
+    let appended = bash(path, "echo before > out; $0 events -r t.txt --csv -o /dev/stdout >> out; cat out; rm out");
+    assert!(appended.success() == format!("before\n{expected}"));
+    bash(path, "$0 events -r t.txt -o /dev/null; [ -c /dev/null ]").success();
+    assert_eq!(files_of(path), ["t.txt"]);
+}
+
+/// Who ends the program finds the old file and no rest of the new one.
+#[test]
+fn a_signal_leaves_no_temporary_file() {
+    let (folder, _) = folder();
+    let path = folder.path();
+    fs::write(path.join("old"), "precious").unwrap();
+    // The pipe stays open, so that the program waits for more while its output has been begun.
+    let script = "(for i in 1 2 3; do cat t.txt; done; sleep 60) | $0 events -r - -o old & \
+        for i in $(seq 200); do ls .old.* > /dev/null 2>&1 && break; sleep 0.05; done; ls .old.* | wc -l; kill %%; wait";
+    let ended = end(Command::new("bash").args(["-mc", script, LATSCOPE]).current_dir(path), b"");
+    assert_eq!(String::from_utf8_lossy(&ended.out).trim(), "1");
+    assert_eq!(files_of(path), ["old", "t.txt"]);
+    assert_eq!(fs::read_to_string(path.join("old")).unwrap(), "precious");
+}
