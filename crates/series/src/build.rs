@@ -414,6 +414,7 @@ impl SeriesBuilder {
             flow: Flow::default(),
             by: self.series.by.clone(),
             lengths: Default::default(),
+            waits: Default::default(),
             ..self.series
         }
     }

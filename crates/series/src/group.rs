@@ -160,7 +160,8 @@ impl Groups {
     }
 }
 
-fn label(batch: &Batch, field: Field, row: usize) -> String {
+/// A row's value of a field, as groups are named.
+pub(crate) fn label(batch: &Batch, field: Field, row: usize) -> String {
     let text = match batch.column(field) {
         Some(Column::I64(values)) if values[row] != MISSING_I64 => Some(values[row].to_string()),
         Some(Column::U64(values)) if values[row] != MISSING_U64 => Some(values[row].to_string()),

@@ -20,6 +20,7 @@ mod share;
 mod stretch;
 mod support;
 mod threshold;
+mod waiting;
 mod watch;
 
 pub use build::SeriesBuilder;
@@ -35,6 +36,7 @@ pub use share::SHARES;
 pub use stretch::Stretch;
 pub use support::Support;
 pub use threshold::Threshold;
+pub use waiting::{Raised, Waiter, Waiting};
 pub use watch::{Exceeded, Watch};
 
 use latscope_event::Field;
@@ -159,6 +161,7 @@ pub struct HistogramSeries {
     counting: Counting,
     /// Of how many intervals an interval was joined, where it was.
     lengths: BTreeMap<i64, u64>,
+    waits: waiting::Waits,
 }
 
 impl HistogramSeries {
@@ -181,6 +184,7 @@ impl HistogramSeries {
             flow,
             counting,
             lengths: BTreeMap::new(),
+            waits: waiting::Waits::default(),
         }
     }
 
@@ -279,15 +283,22 @@ impl HistogramSeries {
         if group.len() != self.by.len() {
             return Err(MergeError::Groups);
         }
-        let number = self.groups.iter().position(|known| *known == group).unwrap_or_else(|| {
-            self.groups.push(group);
-            self.groups.len() - 1
-        });
+        let number = self.group_numbered(&group);
         if sparse.grid() < self.grid {
             self.fold(sparse.grid());
         }
-        self.slices.entry(interval).or_default().add(number as u32, sparse.folded(self.grid));
+        self.slices.entry(interval).or_default().add(number, sparse.folded(self.grid));
         Ok(())
+    }
+
+    /// The number of a group, which it gets now if it has none.
+    fn group_numbered(&mut self, group: &[String]) -> u32 {
+        let known = self.groups.iter().position(|known| *known == group);
+        let number = known.unwrap_or_else(|| {
+            self.groups.push(group.to_vec());
+            self.groups.len() - 1
+        });
+        number as u32
     }
 }
 

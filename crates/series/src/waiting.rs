@@ -1,0 +1,227 @@
+//! What waits: requests that have begun and not ended. Their latency is at least their age, so they are the first to tell
+//! of a stall, while nothing completes.
+//!
+//! A request counts in each interval at whose end it waits, with its age at that moment as a lower bound of its latency,
+//! and once in the whole series, with its last known age. It can raise a percentile, a mean or a maximum and never lower
+//! one: young requests say nothing about the latency to come.
+
+use crate::group::label;
+use crate::{Counting, HistogramSeries, Weight};
+use latscope_event::{Batch, Field, Mask};
+use latscope_histogram::{Histogram, Rule, Sparse};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A wait goes back over no more intervals than a picture can have.
+const REACH: i64 = 100_000;
+
+/// One request that waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Waiter {
+    /// The values of the group fields.
+    pub group: Vec<String>,
+    /// When it began, on the trace's clock.
+    pub start_ns: i64,
+    /// Its age when it was last looked at, nanoseconds.
+    pub age_ns: u64,
+}
+
+impl Waiter {
+    /// The rows of a batch of what waits (time: its begin, latency: its age) that the mask lets through.
+    pub fn of_batch(batch: &Batch, mask: Option<&Mask>, by: &[Field]) -> Vec<Waiter> {
+        let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
+        let waiter = |row: usize| Waiter {
+            group: by.iter().map(|&field| label(batch, field, row)).collect(),
+            start_ns: batch.time()[row],
+            age_ns: batch.latency()[row],
+        };
+        rows.map(waiter).collect()
+    }
+}
+
+/// The ages of what waits in one group, or in all.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Waiting {
+    /// Age and what it counts in units of the series, in no order.
+    ages: Vec<(u64, u64)>,
+    /// Latencies of what completed stand alone: nothing is raised.
+    completed_only: bool,
+}
+
+/// A number of what completed, or the larger one that what waits makes of it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Raised<T> {
+    /// The number.
+    pub value: T,
+    /// Whether it is a lower bound: what waits raised it, and may raise it further.
+    pub at_least: bool,
+}
+
+impl<T: PartialOrd + Copy> Raised<T> {
+    fn of(completed: Option<T>, bound: T) -> Raised<T> {
+        match completed {
+            Some(value) if value >= bound => Raised { value, at_least: false },
+            _ => Raised { value: bound, at_least: true },
+        }
+    }
+}
+
+impl Waiting {
+    /// How many requests wait.
+    pub fn count(&self) -> u64 {
+        self.ages.len() as u64
+    }
+
+    /// How many have waited longer than this.
+    pub fn older_than(&self, age_ns: u64) -> u64 {
+        self.ages.iter().filter(|&&(age, _)| age > age_ns).count() as u64
+    }
+
+    /// The age of the one that has waited longest.
+    pub fn oldest_ns(&self) -> Option<u64> {
+        self.ages.iter().map(|&(age, _)| age).max()
+    }
+
+    /// Those that count as lower bounds; none with `--completed-only`.
+    pub fn bounds(&self) -> &[(u64, u64)] {
+        if self.completed_only { &[] } else { &self.ages }
+    }
+
+    /// What completed and what waits together.
+    fn joined_to(&self, completed: &Sparse) -> Histogram {
+        let mut all = completed.to_dense();
+        self.bounds().iter().for_each(|&(age, count)| all.record_many(age, count, 0));
+        all
+    }
+
+    /// The quantiles (0 to 1) of what completed, raised by what waits; `None` where there is neither.
+    pub fn quantiles(&self, completed: &Sparse, quantiles: &[f64], rule: Rule) -> Option<Vec<Raised<u64>>> {
+        let alone = completed.quantiles(quantiles, rule);
+        if self.bounds().is_empty() {
+            return Some(alone?.into_iter().map(|value| Raised { value, at_least: false }).collect());
+        }
+        let bounds = self.joined_to(completed).quantiles(quantiles, rule)?;
+        let raised = |(at, &bound): (usize, &u64)| Raised::of(alone.as_ref().map(|alone| alone[at]), bound);
+        Some(bounds.iter().enumerate().map(raised).collect())
+    }
+
+    /// The mean of what completed, raised by what waits.
+    pub fn mean(&self, completed: &Sparse) -> Option<Raised<f64>> {
+        let alone = completed.totals().mean();
+        if self.bounds().is_empty() {
+            return alone.map(|value| Raised { value, at_least: false });
+        }
+        Some(Raised::of(alone, self.joined_to(completed).totals().mean()?))
+    }
+
+    /// The maximum of what completed, raised by what waits.
+    pub fn max(&self, completed: &Sparse) -> Option<Raised<u64>> {
+        let totals = completed.totals();
+        let alone = (totals.count > 0).then_some(totals.max);
+        match self.bounds().iter().map(|&(age, _)| age).max() {
+            None => alone.map(|value| Raised { value, at_least: false }),
+            Some(oldest) => Some(Raised::of(alone, oldest)),
+        }
+    }
+}
+
+/// What waits, of all intervals.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Waits {
+    /// By interval and group.
+    within: BTreeMap<i64, BTreeMap<u32, Vec<(u64, u64)>>>,
+    /// By group: each request once.
+    once: BTreeMap<u32, Vec<(u64, u64)>>,
+    completed_only: bool,
+}
+
+impl HistogramSeries {
+    /// Shows what waits without counting it as latency.
+    #[must_use]
+    pub fn completed_only(mut self, completed_only: bool) -> HistogramSeries {
+        self.waits.completed_only = completed_only;
+        self
+    }
+
+    /// Adds what waits, to these intervals as far as it waited in them; `None`: to all from the first with events (or the
+    /// last, where there are none) to that in which it was last seen waiting. Intervals and groups without events then have
+    /// empty histograms. The series must not be merged or widened any more.
+    pub fn add_waiting(&mut self, waiters: &[Waiter], intervals: Option<Range<i64>>) {
+        let width = i64::try_from(self.width_ns()).unwrap_or(i64::MAX);
+        let range = self.range();
+        for waiter in waiters {
+            let group = self.group_numbered(&waiter.group);
+            let seen_ns = waiter.start_ns.saturating_add_unsigned(waiter.age_ns);
+            let last = seen_ns.div_euclid(width);
+            let known = intervals.clone().unwrap_or_else(|| {
+                // A clock that went astray makes no picture of a million empty rows.
+                let end = range.map_or(last, |(_, end)| if last.abs_diff(end) > REACH as u64 { end } else { last });
+                range.map_or(last, |(first, _)| first)..end.saturating_add(1)
+            });
+            let first = waiter.start_ns.div_euclid(width).max(known.start).max(known.end.saturating_sub(REACH));
+            for interval in first..known.end.min(last.saturating_add(1)) {
+                self.wait_in(interval, group, waiter, seen_ns);
+            }
+            let whole = self.per_event();
+            self.waits.once.entry(group).or_default().push((waiter.age_ns, whole));
+        }
+    }
+
+    /// Counts a request that waits in one interval.
+    fn wait_in(&mut self, interval: i64, group: u32, waiter: &Waiter, seen_ns: i64) {
+        let begin_ns = self.start_ns(interval);
+        let end_ns = begin_ns.saturating_add_unsigned(self.width_ns()).min(seen_ns);
+        let until_end = end_ns.saturating_sub(waiter.start_ns).max(0).unsigned_abs();
+        let (age, count) = match self.counting() {
+            Counting::Shares if waiter.age_ns > 0 => {
+                let overlap = end_ns.saturating_sub(begin_ns.max(waiter.start_ns)).max(0).unsigned_abs();
+                let share = u128::from(self.per_event()) * u128::from(overlap) / u128::from(waiter.age_ns);
+                (waiter.age_ns, share as u64)
+            }
+            _ => (until_end, self.per_event()),
+        };
+        self.waits.within.entry(interval).or_default().entry(group).or_default().push((age, count));
+        self.know(interval, group);
+    }
+
+    /// Puts intervals that have passed into the series, those in which nothing happened too, so that their lines are printed
+    /// and thresholds are held against them.
+    pub fn pass(&mut self, intervals: Range<i64>) {
+        if self.by.is_empty() {
+            let all = self.group_numbered(&[]);
+            intervals.for_each(|interval| self.know(interval, all));
+        } else {
+            intervals.for_each(|interval| drop(self.slices.entry(interval).or_default()));
+        }
+    }
+
+    /// Gives an interval and group a histogram: views go by those that have one.
+    fn know(&mut self, interval: i64, group: u32) {
+        let empty = || Histogram::new(self.grid, self.weight != Weight::Count).to_sparse();
+        let slice = self.slices.entry(interval).or_default();
+        if !slice.groups.iter().any(|&(known, _)| known == group) {
+            slice.add(group, empty());
+        }
+    }
+
+    /// What waits at the end of an interval, in one group or in all.
+    pub fn waiting(&self, interval: i64, group: Option<u32>) -> Waiting {
+        self.gathered(self.waits.within.get(&interval), group)
+    }
+
+    /// What still waits after the last interval, each request once, in one group or in all.
+    pub fn still_waiting(&self, group: Option<u32>) -> Waiting {
+        self.gathered(Some(&self.waits.once), group)
+    }
+
+    fn gathered(&self, groups: Option<&BTreeMap<u32, Vec<(u64, u64)>>>, group: Option<u32>) -> Waiting {
+        let groups = groups.into_iter().flatten();
+        let of_group = groups.filter(|&(&of, _)| group.is_none_or(|group| group == of));
+        let ages = of_group.flat_map(|(_, ages)| ages.iter().copied()).collect();
+        Waiting { ages, completed_only: self.waits.completed_only }
+    }
+}
+
+#[cfg(test)]
+#[path = "waiting_tests.rs"]
+mod tests;
