@@ -241,7 +241,14 @@ pub fn plan(mut typed: Arguments) -> Result<Plan, Failure> {
     }
     let reading = reading(input)?;
     Ok(match typed.verb {
-        Verb::Heatmap(typed) => Plan::Heatmap(reading, folding(&typed.fold, &typed.input)?, typed),
+        Verb::Heatmap(typed) => {
+            let mut folding = folding(&typed.fold, &typed.input)?;
+            // Offsets of different devices share nothing but their unit.
+            if folding.quantity == Quantity::Offset && folding.by.is_empty() {
+                folding.by.push(Field::Device);
+            }
+            Plan::Heatmap(reading, folding, typed)
+        }
         Verb::Spectrogram(typed) => Plan::Spectrogram(reading, folding(&typed.fold, &typed.input)?, typed),
         Verb::Histogram(typed) => Plan::Histogram(reading, folding(&typed.fold, &typed.input)?, typed),
         Verb::Summary(typed) => Plan::Summary(reading, summary(typed)?),
@@ -512,8 +519,12 @@ fn is_svg(output: &Option<PathBuf>) -> bool {
     output.as_ref().and_then(|path| path.extension()).is_some_and(|ending| ending.eq_ignore_ascii_case("svg"))
 }
 
-fn theme(dark: bool) -> Theme {
-    if dark { Theme::Dark } else { Theme::Light }
+pub fn theme(dark: bool, light: bool) -> Theme {
+    match (dark, light) {
+        (true, _) => Theme::Dark,
+        (_, true) => Theme::Light,
+        _ => Theme::Adaptive,
+    }
 }
 
 fn events(typed: args::Events) -> Result<Events, Failure> {

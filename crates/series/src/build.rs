@@ -1,6 +1,7 @@
 //! Folds batches into a series.
 
 use crate::group::Groups;
+use crate::sequential::Sequence;
 use crate::share::Spanning;
 use crate::stretch::Rest;
 use crate::{Counting, Flow, HistogramSeries, Interval, Quantity, Slice, Weight};
@@ -32,6 +33,8 @@ pub struct SeriesBuilder {
     earliest_ns: i64,
     /// Whether nobody asks for bytes and for requests in flight.
     values_only: bool,
+    /// What offsets are compared with; nothing else needs it.
+    sequence: Sequence,
     /// Memory of [stretches](crate::Stretch).
     pub(crate) rest: Rest,
 }
@@ -50,6 +53,7 @@ struct Current {
     /// Place in `open` by group number, or `NONE`.
     slots: Vec<u32>,
     bytes: u64,
+    sequential: u64,
     in_flight_ns: u128,
 }
 
@@ -63,11 +67,20 @@ impl SeriesBuilder {
             open: Vec::new(),
             free: Vec::new(),
             // An empty range, so that the first event opens its interval.
-            current: Current { interval: 0, from_ns: 0, to_ns: 0, slots: Vec::new(), bytes: 0, in_flight_ns: 0 },
+            current: Current {
+                interval: 0,
+                from_ns: 0,
+                to_ns: 0,
+                slots: Vec::new(),
+                bytes: 0,
+                sequential: 0,
+                in_flight_ns: 0,
+            },
             missing: 0,
             places: HashMap::new(),
             earliest_ns: i64::MIN,
             values_only: false,
+            sequence: Sequence::default(),
             rest: Rest::default(),
         }
     }
@@ -96,6 +109,9 @@ impl SeriesBuilder {
     pub fn fields(&self) -> FieldSet {
         let by = self.series.by.iter().copied().collect::<FieldSet>();
         let fields = by.union(FieldSet::ALWAYS).with(&[Field::Weight, self.series.quantity.field()]);
+        if self.series.quantity == Quantity::Offset {
+            return fields.with(&[Field::Size, Field::Device, Field::Kind]);
+        }
         if self.values_only && self.series.weight != Weight::Bytes { fields } else { fields.with(&[Field::Size]) }
     }
 
@@ -106,12 +122,14 @@ impl SeriesBuilder {
 
     /// Call before the first batch of every further trace: its dictionaries are others.
     pub fn begin_trace(&mut self) {
+        self.sequence.clear();
         self.groups.begin_trace(None);
     }
 
     /// As [`SeriesBuilder::begin_trace`], where several builders share the traces: groups are numbered as if one builder had
     /// been given all traces in the order of these numbers.
     pub fn begin_trace_number(&mut self, number: u32) {
+        self.sequence.clear();
         self.groups.begin_trace(Some(number));
     }
 
@@ -184,6 +202,9 @@ impl SeriesBuilder {
         }
         if !self.values_only {
             self.current.bytes = self.current.bytes.saturating_add(bytes);
+            if self.series.quantity == Quantity::Offset {
+                self.current.sequential += self.sequence.neighbours(batch, row) * count;
+            }
             if start_ns >= self.current.from_ns {
                 self.current.in_flight_ns += u128::from(latency_ns) * u128::from(count);
             } else {
@@ -347,9 +368,13 @@ impl SeriesBuilder {
         if self.values_only {
             self.current.in_flight_ns = 0;
         }
-        if self.current.bytes > 0 {
-            let slice: &mut Slice = self.series.slices.entry(self.current.interval).or_default();
-            slice.bytes = slice.bytes.saturating_add(std::mem::take(&mut self.current.bytes));
+        let sums = Slice {
+            groups: Vec::new(),
+            bytes: std::mem::take(&mut self.current.bytes),
+            sequential: std::mem::take(&mut self.current.sequential),
+        };
+        if sums.bytes > 0 || sums.sequential > 0 {
+            self.series.slices.entry(self.current.interval).or_default().add_sums(&sums);
         }
         if self.current.in_flight_ns > 0 {
             self.series.flow.add_partial(self.current.interval, std::mem::take(&mut self.current.in_flight_ns));
@@ -437,7 +462,7 @@ impl HistogramSeries {
         let mut wide = std::collections::BTreeMap::<i64, Slice>::new();
         for (interval, slice) in std::mem::take(&mut self.slices) {
             let target = wide.entry(interval.div_euclid(factor as i64)).or_default();
-            target.bytes = target.bytes.saturating_add(slice.bytes);
+            target.add_sums(&slice);
             slice.groups.into_iter().for_each(|(group, sparse)| target.add(group, sparse));
         }
         self.slices = wide;

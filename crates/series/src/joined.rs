@@ -31,7 +31,7 @@ impl HistogramSeries {
         let mut run: Option<crate::Slice> = None;
         for (interval, slice) in std::mem::take(&mut self.slices) {
             let run_so_far = run.get_or_insert_with(Default::default);
-            run_so_far.bytes = run_so_far.bytes.saturating_add(slice.bytes);
+            run_so_far.add_sums(&slice);
             slice.groups.into_iter().for_each(|(group, sparse)| run_so_far.add(group, sparse));
             let count: f64 = run_so_far.groups.iter().map(|(_, sparse)| sparse.totals().count as f64).sum();
             if count >= enough || interval == last {

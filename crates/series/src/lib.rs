@@ -16,6 +16,7 @@ mod merge;
 mod modes;
 mod percentile;
 mod period;
+mod sequential;
 mod share;
 mod stretch;
 mod support;
@@ -142,6 +143,9 @@ pub struct Slice {
     pub groups: Vec<(u32, Sparse)>,
     /// Bytes moved by the events of all groups that tell their size.
     pub bytes: u64,
+    /// Of a series of offsets: pairs of events of the same device and kind of which one begins where the other, not long
+    /// before or after, ended. A sequential stream has one fewer than events.
+    pub sequential: u64,
 }
 
 /// A histogram for each interval and group.
@@ -303,6 +307,12 @@ impl HistogramSeries {
 }
 
 impl Slice {
+    /// Adds what another slice sums up beside its histograms.
+    fn add_sums(&mut self, other: &Slice) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.sequential = self.sequential.saturating_add(other.sequential);
+    }
+
     /// Adds a histogram to a group.
     fn add(&mut self, group: u32, sparse: Sparse) {
         match self.groups.binary_search_by_key(&group, |&(number, _)| number) {

@@ -86,7 +86,7 @@ impl HistogramSeries {
     pub(crate) fn take_in(&mut self, other: HistogramSeries, numbers: &[u32]) {
         for (interval, slice) in other.slices {
             let target = self.slices.entry(interval).or_default();
-            target.bytes = target.bytes.saturating_add(slice.bytes);
+            target.add_sums(&slice);
             slice.groups.into_iter().for_each(|(group, sparse)| target.add(numbers[group as usize], sparse));
         }
         self.flow.merge(&other.flow);

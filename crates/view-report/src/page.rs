@@ -1,6 +1,6 @@
 //! What every picture has around its plots: heading, origin, notes, text alternative, ground.
 
-use crate::palette::Inks;
+use crate::palette::{Inks, Palette, dark_style};
 use crate::svg::{Area, Escaped, Num, Svg, shortened, wrapped};
 use latscope_event::{Context, format_count};
 
@@ -51,7 +51,7 @@ impl Page<'_> {
             parts.push(format!("and {} more", self.contexts.len() - NAMED));
         }
         if let Some(filter) = self.filter {
-            parts.push(format!("filter: {}", shortened(filter, 200)));
+            parts.push(format!("filter: {filter}"));
         }
         parts.join(" · ")
     }
@@ -95,11 +95,19 @@ impl Page<'_> {
 
     /// The document: what was drawn on its ground, with the picture in words for those who cannot see it.
     pub fn document(&self, body: Svg, height: f64, description: &[String]) -> String {
-        self.document_with(body, height, description, "")
+        self.document_with(body, height, description, "", None)
     }
 
-    /// The document, with more definitions (markup) than patterns of what is lost and partial.
-    pub fn document_with(&self, body: Svg, height: f64, description: &[String], more: &str) -> String {
+    /// The document, with more definitions (markup) than patterns of what is lost and partial, and the ramp (palette, steps)
+    /// whose colours it has as `fill` or `stroke`.
+    pub fn document_with(
+        &self,
+        body: Svg,
+        height: f64,
+        description: &[String],
+        more: &str,
+        ramp: Option<(Palette, usize)>,
+    ) -> String {
         let (width, inks) = (self.width_px, &self.inks);
         let said: Vec<&str> = description.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
         let mut page = Svg::new();
@@ -120,6 +128,9 @@ impl Page<'_> {
              <rect width=\"1\" height=\"4\" fill=\"{}\"/></pattern>{more}</defs>\n",
             inks.alarm, inks.muted
         ));
+        if inks.adapt {
+            page.put(format_args!("{}", dark_style(ramp)));
+        }
         page.rect(Area { x: 0.0, y: 0.0, width, height }, &format!(" fill=\"{}\"", inks.page));
         page.put(format_args!("{}</svg>\n", body.finish()));
         page.finish()

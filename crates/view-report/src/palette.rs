@@ -10,7 +10,7 @@ pub enum Palette {
     Viridis,
     /// Yellow to blue, made to look the same with and without red-green blindness.
     Cividis,
-    /// Pale to red, as in the first published latency heat maps.
+    /// Shades of red, as in the first published latency heat maps.
     Classic,
 }
 
@@ -28,33 +28,36 @@ impl Palette {
         }
     }
 
-    /// Support points, dark to light, and the part of them that stands out from a light and from a dark background.
+    /// Support points, dark to light, and the part of them that stands out from a light and from a dark background: the
+    /// colour of a single event has a contrast of 3:1 at least, as WCAG 2.1 asks of graphics (1.4.11).
     /// The first three are the colour maps of that name that matplotlib gave to the public domain (CC0).
     fn points(self) -> (&'static [u32], [f64; 2], [f64; 2]) {
         match self {
             Palette::Inferno => (
                 &[0x000004, 0x1b0c41, 0x4a0c6b, 0x781c6d, 0xa52c60, 0xcf4446, 0xed6925, 0xfb9b06, 0xf7d13d, 0xfcffa4],
-                [0.06, 0.86],
-                [0.27, 1.0],
+                [0.06, 0.65],
+                [0.5, 1.0],
             ),
             Palette::Viridis => (
                 &[0x440154, 0x482878, 0x3e4989, 0x31688e, 0x26828e, 0x1f9e89, 0x35b779, 0x6ece58, 0xb5de2b, 0xfde725],
-                [0.0, 0.86],
-                [0.2, 1.0],
+                [0.0, 0.56],
+                [0.36, 1.0],
             ),
             Palette::Cividis => (
                 &[0x00204d, 0x00336f, 0x39486b, 0x575c6d, 0x707173, 0x8a8779, 0xa69d75, 0xc4b56c, 0xe4cf5b, 0xffea46],
-                [0.0, 0.86],
-                [0.25, 1.0],
+                [0.0, 0.59],
+                [0.4, 1.0],
             ),
-            Palette::Classic => (&[0xb00000, 0xff0000, 0xff6a5c, 0xffb09a, 0xffd5b5], [0.0, 1.0], [0.0, 1.0]),
+            Palette::Classic => {
+                (&[0x5a0000, 0xb00000, 0xff0000, 0xff6a5c, 0xffb09a, 0xffd5b5], [0.0, 0.54], [0.29, 1.0])
+            }
         }
     }
 
     /// `steps` colours from few to many: away from the background, so darker on light and lighter on dark.
     pub(crate) fn ramp(self, theme: Theme, steps: usize) -> Vec<[u8; 3]> {
         let (points, light, dark) = self.points();
-        let [from, to] = if theme == Theme::Light { [light[1], light[0]] } else { dark };
+        let [from, to] = if theme == Theme::Dark { dark } else { [light[1], light[0]] };
         (0..steps).map(|step| blend(points, from + (to - from) * step as f64 / (steps.max(2) - 1) as f64)).collect()
     }
 }
@@ -71,8 +74,10 @@ fn blend(points: &[u32], at: f64) -> [u8; 3] {
 /// Background of a picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Theme {
-    /// White paper.
+    /// Light, and dark where the viewer asks for that (`prefers-color-scheme`).
     #[default]
+    Adaptive,
+    /// White paper.
     Light,
     /// Dark screen.
     Dark,
@@ -80,6 +85,8 @@ pub enum Theme {
 
 /// Colours of everything but the cells.
 pub(crate) struct Inks {
+    /// Whether the picture changes its colours where the viewer prefers a dark one.
+    pub adapt: bool,
     pub page: &'static str,
     pub plot: &'static str,
     pub text: &'static str,
@@ -103,6 +110,7 @@ impl Theme {
     /// The word for options.
     pub fn word(self) -> &'static str {
         match self {
+            Theme::Adaptive => "adaptive",
             Theme::Light => "light",
             Theme::Dark => "dark",
         }
@@ -110,7 +118,9 @@ impl Theme {
 
     pub(crate) fn inks(self) -> Inks {
         match self {
+            Theme::Adaptive => Inks { adapt: true, ..Theme::Light.inks() },
             Theme::Light => Inks {
+                adapt: false,
                 page: "#ffffff",
                 plot: "#f6f7f9",
                 text: "#1b1f24",
@@ -120,12 +130,13 @@ impl Theme {
                 strip: "#c3d3e6",
                 strip_line: "#3d6fa5",
                 alarm: "#c1121f",
-                lines: ["#0a6fd1", "#00856f", "#111111", "#7a4fd0", "#8a5a00", "#5c6670"],
+                lines: ["#0a6fd1", "#b3206e", "#111111", "#7a4fd0", "#8a5a00", "#5c6670"],
                 halo: "#ffffff",
                 mean: "#c8500a",
                 groups: ["#0072b2", "#d55e00", "#008a63", "#b0568a", "#8a6d00", "#3a9ad0", "#6b4fbb", "#5c6670"],
             },
             Theme::Dark => Inks {
+                adapt: false,
                 page: "#0d1117",
                 plot: "#161b22",
                 text: "#e6edf3",
@@ -135,7 +146,7 @@ impl Theme {
                 strip: "#24405f",
                 strip_line: "#79b0ea",
                 alarm: "#ff6b6b",
-                lines: ["#58b4ff", "#4fe0b5", "#ffffff", "#c8a6ff", "#ffce70", "#b6c0ca"],
+                lines: ["#58b4ff", "#ff9ad2", "#ffffff", "#c8a6ff", "#ffce70", "#b6c0ca"],
                 halo: "#0d1117",
                 mean: "#ff9d4d",
                 groups: ["#4db5ff", "#ff8a3d", "#2fd6a3", "#f29bc9", "#e6c84a", "#9ad7ff", "#b9a3ff", "#b6c0ca"],
@@ -144,9 +155,61 @@ impl Theme {
     }
 }
 
+impl Inks {
+    fn all(&self) -> impl Iterator<Item = &'static str> {
+        let single = [
+            self.page,
+            self.plot,
+            self.text,
+            self.muted,
+            self.grid,
+            self.frame,
+            self.strip,
+            self.strip_line,
+            self.alarm,
+            self.halo,
+            self.mean,
+        ];
+        single.into_iter().chain(self.lines).chain(self.groups)
+    }
+}
+
+/// A style sheet for a picture drawn in light colours: where the viewer prefers a dark one, its colours (and those of a ramp
+/// of this palette) are exchanged by those for a dark ground, and what has the class `dark` is shown instead of `light`.
+pub(crate) fn dark_style(ramp: Option<(Palette, usize)>) -> String {
+    let hex = |[r, g, b]: [u8; 3]| format!("#{r:02x}{g:02x}{b:02x}");
+    let colours = |theme: Theme| {
+        let steps = ramp.iter().flat_map(|(palette, steps)| palette.ramp(theme, *steps)).map(hex);
+        theme.inks().all().map(str::to_string).chain(steps).collect::<Vec<_>>()
+    };
+    let mut rules = String::new();
+    let mut known = std::collections::BTreeSet::new();
+    for (light, dark) in colours(Theme::Light).into_iter().zip(colours(Theme::Dark)) {
+        if known.insert(light.clone()) {
+            rules += &format!("[fill=\"{light}\"]{{fill:{dark}}}[stroke=\"{light}\"]{{stroke:{dark}}}\n");
+        }
+    }
+    format!(
+        "<style>.dark{{display:none}}\n@media (prefers-color-scheme:dark){{.light{{display:none}}.dark{{display:inline}}\n\
+         {rules}}}</style>\n"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A rule of the style sheet exchanges a colour wherever it stands.
+    #[test]
+    fn every_light_ink_has_one_dark_ink() {
+        let pairs: Vec<_> = Theme::Light.inks().all().zip(Theme::Dark.inks().all()).collect();
+        for (light, dark) in &pairs {
+            assert!(
+                pairs.iter().all(|(other, to)| other != light || to == dark),
+                "{light} is {dark} and something else"
+            );
+        }
+    }
 
     fn luminance(colour: [u8; 3]) -> f64 {
         let [r, g, b] = colour.map(|channel| {
@@ -167,7 +230,7 @@ mod tests {
                     a.max(b) / b.min(a)
                 };
                 let ramp = palette.ramp(theme, 64);
-                assert!(contrast(ramp[0]) > 1.25, "{palette:?} {theme:?} {}", contrast(ramp[0]));
+                assert!(contrast(ramp[0]) >= 3.0, "{palette:?} {theme:?} {}", contrast(ramp[0]));
                 assert!(contrast(ramp[63]) > 6.0, "{palette:?} {theme:?} {}", contrast(ramp[63]));
                 for pair in ramp.windows(2) {
                     assert!(contrast(pair[1]) >= contrast(pair[0]) - 1e-2, "{palette:?} {theme:?}");

@@ -216,10 +216,93 @@ fn a_million_events_make_a_small_file() {
     };
     let events: Vec<_> = (0..1_000_000).map(event).collect();
     let series = series_of(&events, Weight::Time, &[], 100 * MS);
-    let svg = heatmap(&series, &[context()], &HeatmapOptions::default()).unwrap();
-    assert!(svg.len() < 250_000, "{} bytes", svg.len());
-    println!("{} bytes", svg.len());
-    assert_eq!(accounted(&svg), [1_000_000, 0, 0]);
+    for (max_tooltips, most) in [(500, 350_000), (HeatmapOptions::default().max_tooltips, 2_500_000)] {
+        let options = HeatmapOptions { max_tooltips, ..HeatmapOptions::default() };
+        let svg = heatmap(&series, &[context()], &options).unwrap();
+        assert!(svg.len() < most, "{} bytes", svg.len());
+        assert_eq!(accounted(&svg), [1_000_000, 0, 0]);
+    }
+}
+
+/// The texts of cells: those that say which part of their interval they are.
+fn cell_tips(svg: &str) -> Vec<&str> {
+    let titles = svg.split("<title>").skip(1).map(|rest| rest.split("</title>").next().unwrap());
+    titles.filter(|title| title.contains("of this interval")).collect()
+}
+
+#[test]
+fn every_cell_answers_with_its_count() {
+    let events = story();
+    for by in [&[][..], &[Field::Device]] {
+        let options = HeatmapOptions { facet: !by.is_empty(), max: Some(15 * MS), ..HeatmapOptions::default() };
+        let svg = heatmap(&series_of(&events, Weight::Count, by, 20 * MS), &[], &options).unwrap();
+        let counts = cell_tips(&svg).into_iter().map(|tip| {
+            let words: Vec<_> = tip.lines().last().unwrap().split(' ').collect();
+            words[0].replace(',', "").parse::<u64>().unwrap()
+        });
+        assert_eq!(counts.sum::<u64>(), events.len() as u64, "by {by:?}");
+    }
+    let few = HeatmapOptions { max_tooltips: 20, ..HeatmapOptions::default() };
+    let svg = heatmap(&series_of(&events, Weight::Count, &[], 20 * MS), &[], &few).unwrap();
+    assert!(cell_tips(&svg).len() <= 20 && cell_tips(&svg).iter().any(|tip| tip.contains("23")), "the outlier has one");
+    let none = HeatmapOptions { max_tooltips: 0, ..HeatmapOptions::default() };
+    let svg = heatmap(&series_of(&events, Weight::Count, &[], 20 * MS), &[], &none).unwrap();
+    assert_eq!(svg.matches("<title>").count(), 0);
+}
+
+#[test]
+fn offsets_have_an_axis_for_each_device_and_a_strip_of_what_is_sequential() {
+    let mut builder = SeriesBuilder::new(Quantity::Offset, Weight::Count, vec![Field::Device], Interval::Fixed(MS));
+    let mut batch = Batch::new(builder.fields());
+    let mut push = |at: i64, device: &str, offset: u64| {
+        batch.push_i64(Field::Time, at * MS as i64);
+        batch.push_u64(Field::Latency, 1000);
+        batch.push_u64(Field::Offset, offset);
+        batch.push_u64(Field::Size, 4096);
+        batch.push_text(Field::Device, Some(device.as_bytes()));
+        batch.push_text(Field::Kind, Some(b"read"));
+        batch.end_row();
+    };
+    // One device is read in a row from the first to the last of its 40 MiB, of the other 100 GiB here and there.
+    for at in 0..100 {
+        push(at, "small", at as u64 * 4096);
+        push(at, "large", (at as u64 * 7919 % 100) << 30);
+    }
+    builder.add(&batch, None);
+    let series = builder.finish();
+    let going_on: u64 = series.slices().values().map(|slice| slice.sequential).sum();
+    assert_eq!(going_on, 99);
+    let svg = heatmap(&series, &[], &HeatmapOptions { facet: true, ..HeatmapOptions::default() }).unwrap();
+    for words in [
+        ">small: 100 events (50.0 %)<",
+        ">large: 100 events (50.0 %)<",
+        ">256KiB<",
+        ">64GiB<",
+        ">sequential<",
+        ">50 %<",
+    ] {
+        assert!(svg.contains(words), "{words}");
+    }
+    assert_eq!(accounted(&svg), [200, 0, 0]);
+}
+
+#[test]
+fn a_picture_follows_the_viewer_unless_told_otherwise() {
+    let series = series_of(&story(), Weight::Count, &[], 20 * MS);
+    let draw = |theme| heatmap(&series, &[context()], &HeatmapOptions { theme, ..HeatmapOptions::default() }).unwrap();
+    let (adaptive, light, dark) = (draw(Theme::Adaptive), draw(Theme::Light), draw(Theme::Dark));
+    xml::check(&adaptive).unwrap();
+    assert!(adaptive.contains("@media (prefers-color-scheme:dark)"));
+    assert!(!light.contains("<style>") && !dark.contains("<style>"));
+    // Without a style sheet it is the light picture, and the image of the dark one is in it for those that ask for it.
+    let image = |svg: &str| svg.split("href=\"").nth(1).unwrap().split('"').next().unwrap().to_string();
+    assert!(adaptive.contains(&image(&light)) && adaptive.contains(&image(&dark)));
+    let rule = |colour: &str| format!("[fill=\"{colour}\"]{{fill:");
+    let fills = light.split("fill=\"#").skip(1).map(|rest| format!("#{}", &rest[..6]));
+    let legend = light.split("crispEdges").nth(1).unwrap().split("</g>").next().unwrap();
+    for colour in fills.filter(|colour| !legend.contains(colour.as_str())) {
+        assert!(adaptive.contains(&rule(&colour)), "{colour} stays as it is on a dark ground");
+    }
 }
 
 #[test]

@@ -44,6 +44,9 @@ pub struct Heatmap {
     /// Draw a grid
     #[arg(long, help_heading = "Picture")]
     pub grid: bool,
+    /// At most so many cells have a tooltip, the highest and the heaviest first; each takes about 150 bytes
+    #[arg(long, value_name = "N", default_value_t = 10_000, help_heading = "Picture")]
+    pub tooltips: u32,
     /// Number of rows
     #[arg(long, value_name = "N", help_heading = "Picture")]
     pub rows: Option<u32>,

@@ -213,9 +213,12 @@ pub struct Look {
     /// Heading of the picture
     #[arg(long, value_name = "TEXT", help_heading = "Picture")]
     pub title: Option<String>,
-    /// Light text on a dark ground
+    /// Dark background; by default a picture follows the viewer's preference
     #[arg(long, help_heading = "Picture")]
     pub dark: bool,
+    /// Light background, whatever the viewer prefers
+    #[arg(long, conflicts_with = "dark", help_heading = "Picture")]
+    pub light: bool,
     /// Width of the plot in pixels
     #[arg(long, value_name = "PX", default_value_t = 1000, help_heading = "Picture")]
     pub width: u32,

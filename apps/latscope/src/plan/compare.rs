@@ -54,7 +54,7 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
     let chart = is_svg(&typed.output).then(|| ComparePicture {
         title: typed.look.title,
         width: typed.look.width,
-        theme: theme(typed.look.dark),
+        theme: theme(typed.look.dark, typed.look.light),
         filter: typed.filter.clone(),
     });
     Ok(Plan::Compare(Compare {

@@ -77,7 +77,7 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         });
     }
     let output = typed.output.unwrap_or_else(|| PathBuf::from(format!("lab-{}", lab.name)));
-    let (dry_run, json, theme) = (typed.dry_run, typed.json, theme(typed.dark));
+    let (dry_run, json, theme) = (typed.dry_run, typed.json, theme(typed.dark, false));
     Ok(Plan::Lab(Box::new(Lab { lab, directories, output, dry_run, fail_if, limits, json, theme })))
 }
 

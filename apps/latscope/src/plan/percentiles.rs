@@ -65,7 +65,7 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
             width: typed.look.width,
             min: folding.min,
             max: folding.max,
-            theme: theme(typed.look.dark),
+            theme: theme(typed.look.dark, typed.look.light),
             percentiles: percentiles.iter().map(|percentile| percentile / 100.0).collect(),
             rule,
             level: fail_if.clone(),

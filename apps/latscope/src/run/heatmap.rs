@@ -3,9 +3,9 @@
 use super::{output, read};
 use crate::Failure;
 use crate::args::{self, Colors};
-use crate::plan::{Folding, Reading, percentile_list};
+use crate::plan::{Folding, Reading, percentile_list, theme};
 use latscope_series::Weight;
-use latscope_view_report::{ColorScale, HeatmapOptions, Palette, Scale, Theme, heatmap};
+use latscope_view_report::{ColorScale, HeatmapOptions, Palette, Scale, heatmap};
 
 pub fn run(reading: &Reading, folding: &Folding, typed: args::Heatmap) -> Result<(), Failure> {
     if output::to_terminal(&typed.output) {
@@ -44,12 +44,13 @@ fn options(reading: &Reading, folding: &Folding, typed: &args::Heatmap) -> Resul
             Colors::Cividis => Palette::Cividis,
             Colors::Classic => Palette::Classic,
         },
-        theme: if typed.look.dark { Theme::Dark } else { Theme::Light },
+        theme: theme(typed.look.dark, typed.look.light),
         percentiles: percentiles(&typed.lines)?,
         strips: !typed.no_strips,
         grid: typed.grid,
         filter: reading.filter.as_ref().map(ToString::to_string),
         facet: !folding.by.is_empty(),
+        max_tooltips: typed.tooltips,
         ..HeatmapOptions::default()
     })
 }

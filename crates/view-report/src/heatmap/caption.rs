@@ -2,7 +2,7 @@
 
 use super::Picture;
 use super::colour::weight_label;
-use crate::axis::quantity_title;
+use crate::axis::{self, quantity_title};
 use crate::page::{events, percent, quantile_name};
 use crate::svg::shortened;
 use latscope_histogram::{Rule, Totals};
@@ -24,7 +24,7 @@ impl Picture<'_> {
         if totals.count == 0 {
             return "0 events".into();
         }
-        let label = |value| self.axis.label(value);
+        let label = |value| axis::label(self.series.quantity, value);
         let mut parts = vec![events(totals.count)];
         let total = self.series.total(None);
         let mut quantiles = vec![0.5, 0.99];
@@ -58,13 +58,14 @@ impl Picture<'_> {
     /// The picture in words, for those who cannot see it.
     pub(super) fn description(&self) -> Vec<String> {
         let [drawn, below, above] = self.accounted();
-        let (lower, upper) = self.axis.range();
         let mut parts = self.sentences().to_vec();
+        let ranges = self.panels.iter().map(|panel| panel.axis.range());
+        let (lower, upper) = ranges.fold((u64::MAX, 0), |all, one| (all.0.min(one.0), all.1.max(one.1)));
         parts.push(format!(
             "{} drawn between {} and {}, {} below, {} above",
             events(drawn),
-            self.axis.label(lower),
-            self.axis.label(upper),
+            axis::label(self.series.quantity, lower),
+            axis::label(self.series.quantity, upper),
             events(below),
             events(above)
         ));
@@ -86,7 +87,7 @@ impl Picture<'_> {
         let below = self.panels.iter().map(|panel| panel.below).sum();
         let above = self.panels.iter().map(|panel| panel.above).sum();
         let cells = self.panels.iter().flat_map(|panel| &panel.cells);
-        let drawn = cells.filter(|cell| matches!(cell.place, crate::axis::Place::Row(_))).map(|cell| cell.count).sum();
+        let drawn = cells.filter(|cell| matches!(cell.place, axis::Place::Row(_))).map(|cell| cell.count).sum();
         [drawn, below, above]
     }
 }

@@ -48,20 +48,20 @@ impl Picture<'_> {
             svg.text(self.frame.left(), y + 10.0, &note, &self.beyond(panel, panel.above, true));
             y += 14.0;
         }
-        let bands = Bands::of(panel, self.axis.height_px());
+        let bands = Bands::of(panel, panel.axis.height_px());
         let (left, width) = (self.frame.left(), self.frame.plot_px());
-        let main = Area { x: left, y: y + f64::from(bands.main), width, height: f64::from(self.axis.height_px()) };
-        self.backgrounds(svg, bands, y);
+        let main = Area { x: left, y: y + f64::from(bands.main), width, height: f64::from(panel.axis.height_px()) };
+        self.backgrounds(svg, panel, bands, y);
         if self.options.grid {
             self.frame.verticals(svg, &self.page.inks, main.y, main.height);
         }
-        self.axis.draw(svg, &self.page.inks, main, self.options.grid);
+        panel.axis.draw(svg, &self.page.inks, main, self.options.grid);
         self.image(svg, panel, bands, y);
         self.frame.hatches(svg, self.contexts, y, f64::from(bands.height));
         self.percentile_lines(svg, panel, main);
         svg.rect(main, &format!(" fill=\"none\" stroke=\"{}\"", self.page.inks.frame));
         let whole = Area { x: left, y, width, height: f64::from(bands.height) };
-        self.tips(svg, panel, whole, &|cell| self.cell_area(cell, bands, y));
+        self.tips(svg, panel, whole, &|cell| self.cell_area(panel, cell, bands, y));
         y = whole.bottom();
         if panel.below > 0 {
             svg.text(left, y + 12.0, &note, &self.beyond(panel, panel.below, false));
@@ -70,8 +70,8 @@ impl Picture<'_> {
         y + 10.0
     }
 
-    fn backgrounds(&self, svg: &mut Svg, bands: Bands, y: f64) {
-        let parts = [(Some(bands.main), self.axis.height_px()), (bands.above, BEYOND_PX), (bands.below, BEYOND_PX)];
+    fn backgrounds(&self, svg: &mut Svg, panel: &Panel, bands: Bands, y: f64) {
+        let parts = [(Some(bands.main), panel.axis.height_px()), (bands.above, BEYOND_PX), (bands.below, BEYOND_PX)];
         for (top, height) in parts {
             if let Some(top) = top {
                 let area = Area {
@@ -87,8 +87,8 @@ impl Picture<'_> {
 
     /// A sentence about the events beyond one end of the axis.
     fn beyond(&self, panel: &Panel, count: u64, above: bool) -> String {
-        let (lower, upper) = self.axis.range();
-        let label = |value| self.axis.label(value);
+        let (lower, upper) = panel.axis.range();
+        let label = |value| panel.axis.label(value);
         let share = 100.0 * count as f64 / panel.totals.count.max(1) as f64;
         let range = if above {
             format!("> {}, up to {}", label(upper), label(panel.totals.max))
@@ -116,20 +116,20 @@ impl Picture<'_> {
     }
 
     /// Pixels of a cell in the image of its panel: left, top, width, height.
-    fn cell_px(&self, cell: &Cell, bands: Bands) -> [u32; 4] {
+    fn cell_px(&self, panel: &Panel, cell: &Cell, bands: Bands) -> [u32; 4] {
         let (top, height) = match cell.place {
             Place::Above => (bands.above.unwrap_or(0), BEYOND_PX),
             Place::Below => (bands.below.unwrap_or(0), BEYOND_PX),
             Place::Row(row) => {
-                let row = self.axis.rows()[row as usize];
-                (bands.main + self.axis.height_px() - row.to_px, row.to_px - row.from_px)
+                let row = panel.axis.rows()[row as usize];
+                (bands.main + panel.axis.height_px() - row.to_px, row.to_px - row.from_px)
             }
         };
         [cell.column * self.frame.column_px, top, self.frame.column_px, height]
     }
 
-    fn cell_area(&self, cell: &Cell, bands: Bands, y: f64) -> Area {
-        let [left, top, width, height] = self.cell_px(cell, bands).map(f64::from);
+    fn cell_area(&self, panel: &Panel, cell: &Cell, bands: Bands, y: f64) -> Area {
+        let [left, top, width, height] = self.cell_px(panel, cell, bands).map(f64::from);
         Area { x: self.frame.left() + left, y: y + top, width, height }
     }
 
@@ -137,18 +137,21 @@ impl Picture<'_> {
         let (width, height) = (self.frame.plot_px() as u32, bands.height);
         let mut canvas = Canvas { pixels: vec![0; (width * height) as usize], width, height };
         for cell in &panel.cells {
-            canvas.fill(self.cell_px(cell, bands), self.colours.index(cell.weight));
+            canvas.fill(self.cell_px(panel, cell, bands), self.colours.index(cell.weight));
         }
         for cell in &panel.cells {
-            canvas.grow(self.cell_px(cell, bands), self.colours.index(cell.weight));
+            canvas.grow(self.cell_px(panel, cell, bands), self.colours.index(cell.weight));
         }
-        svg.put(format_args!(
-            "<image x=\"{}\" y=\"{}\" width=\"{width}\" height=\"{height}\" preserveAspectRatio=\"none\" \
-             style=\"image-rendering:pixelated\" href=\"{}\"/>\n",
-            Num(self.frame.left()),
-            Num(y),
-            crate::png::data_uri(width, &canvas.pixels, &self.ramp)
-        ));
+        for (class, ramp) in &self.ramps {
+            let class = class.map(|class| format!(" class=\"{class}\"")).unwrap_or_default();
+            svg.put(format_args!(
+                "<image{class} x=\"{}\" y=\"{}\" width=\"{width}\" height=\"{height}\" preserveAspectRatio=\"none\" \
+                 style=\"image-rendering:pixelated\" href=\"{}\"/>\n",
+                Num(self.frame.left()),
+                Num(y),
+                crate::png::data_uri(width, &canvas.pixels, ramp)
+            ));
+        }
     }
 
     fn percentile_lines(&self, svg: &mut Svg, panel: &Panel, main: Area) {
@@ -172,13 +175,13 @@ impl Picture<'_> {
     fn line_path(&self, panel: &Panel, line: usize, quantile: f64, main: Area) -> String {
         use std::fmt::Write;
         let (mut path, mut end) = (String::new(), None);
-        let (lower, upper) = self.axis.range();
+        let (lower, upper) = panel.axis.range();
         for point in &panel.percentiles {
             let Some(&value) = point.values.get(line).filter(|_| has_percentile(point.count, quantile)) else {
                 continue;
             };
             // Beyond the range the line runs along the edge.
-            let y = main.bottom() - self.axis.px(value.clamp(lower, upper)).unwrap_or(0.0);
+            let y = main.bottom() - panel.axis.px(value.clamp(lower, upper)).unwrap_or(0.0);
             let (x, to) = (self.frame.x(point.columns.start), self.frame.x(point.columns.end));
             // Writing to a String does not fail.
             let _ = match end {

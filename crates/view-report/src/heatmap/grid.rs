@@ -5,6 +5,7 @@ use crate::frame::Columns;
 use latscope_histogram::{Histogram, Rule, Totals};
 use latscope_series::{HistogramSeries, Slice, Weight};
 use std::ops::Range;
+use std::rc::Rc;
 
 /// What fell into one column and row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +49,8 @@ pub(crate) struct Asked<'a> {
 pub(crate) struct Panel {
     /// Name of the group; `None` when there is only one panel, of everything.
     pub name: Option<String>,
+    /// Offsets of different devices have nothing to do with each other: there each panel has an axis of its own.
+    pub axis: Rc<ValueAxis>,
     pub totals: Totals,
     pub weight: u64,
     pub below: u64,
@@ -69,6 +72,17 @@ pub(crate) struct Facets {
 }
 
 impl Facets {
+    /// The histogram of all that falls into a panel.
+    pub fn total(&self, series: &HistogramSeries, panel: usize) -> Histogram {
+        let mut sum = Histogram::new(series.grid(), series.weight != Weight::Count);
+        for (group, sparse) in series.slices().values().flat_map(|slice| &slice.groups) {
+            if self.panel_of.get(*group as usize) == Some(&panel) {
+                sum.add(sparse);
+            }
+        }
+        sum
+    }
+
     /// One panel of everything.
     pub fn none(series: &HistogramSeries) -> Facets {
         Facets { panel_of: vec![0; series.groups().len().max(1)], names: vec![None] }
@@ -108,19 +122,22 @@ impl Facets {
     }
 }
 
-/// Projects a series: one panel for each name of the facets.
+/// Projects a series: one panel for each name of the facets, on the axis at the same place.
 pub(crate) fn panels(
     series: &HistogramSeries,
     columns: Columns,
-    axis: &ValueAxis,
+    axes: &[Rc<ValueAxis>],
     facets: &Facets,
     asked: &Asked<'_>,
 ) -> Vec<Panel> {
-    let mut makers: Vec<Maker> = facets.names.iter().map(|name| Maker::new(name.clone(), series, columns)).collect();
+    let mut makers: Vec<Maker> = {
+        let named = facets.names.iter().zip(axes);
+        named.map(|(name, axis)| Maker::new(name.clone(), Rc::clone(axis), series, columns)).collect()
+    };
     for (&interval, slice) in series.slices() {
         let Some(column) = columns.of(interval) else { continue };
         scatter(slice, facets, &mut makers);
-        makers.iter_mut().for_each(|maker| maker.end_column(column, axis, asked));
+        makers.iter_mut().for_each(|maker| maker.end_column(column, asked));
     }
     makers.into_iter().map(|maker| maker.finish(asked)).collect()
 }
@@ -148,9 +165,10 @@ struct Maker {
 }
 
 impl Maker {
-    fn new(name: Option<String>, series: &HistogramSeries, columns: Columns) -> Maker {
+    fn new(name: Option<String>, axis: Rc<ValueAxis>, series: &HistogramSeries, columns: Columns) -> Maker {
         let panel = Panel {
             name,
+            axis,
             totals: Totals::EMPTY,
             weight: 0,
             below: 0,
@@ -166,11 +184,11 @@ impl Maker {
     }
 
     /// Books the histogram of a column and clears it.
-    fn end_column(&mut self, column: u32, axis: &ValueAxis, asked: &Asked<'_>) {
+    fn end_column(&mut self, column: u32, asked: &Asked<'_>) {
         if self.column.totals().count == 0 {
             return;
         }
-        self.book_cells(column, axis);
+        self.book_cells(column);
         let around = |together: u32| {
             let from = column - column % together.max(1);
             from..(from + together.max(1)).min(self.panel.counts.len() as u32)
@@ -190,12 +208,12 @@ impl Maker {
         self.column.clear();
     }
 
-    fn book_cells(&mut self, column: u32, axis: &ValueAxis) {
+    fn book_cells(&mut self, column: u32) {
         let panel = &mut self.panel;
         panel.totals = panel.totals.merged(self.column.totals());
         panel.counts[column as usize] = self.column.totals().count;
         for (bucket, count, weight) in self.column.buckets() {
-            let place = axis.place(bucket);
+            let place = panel.axis.place(bucket);
             match place {
                 Place::Below => panel.below += count,
                 Place::Above => panel.above += count,

@@ -47,7 +47,9 @@ proptest! {
         let axis = ValueAxis::new(&series.total(None), &wish);
         let facets = if facet { Facets::by_group(&series, 12) } else { Facets::none(&series) };
         let asked = Asked { quantiles: &[0.5], line_columns: 3, stretch_columns: 7 };
-        let panels = panels(&series, columns, &axis, &facets, &asked);
+        let axes = vec![Rc::new(axis); facets.names.len()];
+        let panels = panels(&series, columns, &axes, &facets, &asked);
+        let axis = &axes[0];
         prop_assert!(panels.len() <= 13);
 
         let mut expected = BTreeMap::<(usize, u32, Place), (u64, u64)>::new();

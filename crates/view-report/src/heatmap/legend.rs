@@ -20,21 +20,24 @@ impl Picture<'_> {
         let y = if left + text_width(&words, 11.0) > keys_end { y + 18.0 } else { y };
         svg.text(left, y + 10.0, &muted, &words);
         let bar = Area { x: left, y: y + 16.0, width: BAR_PX, height: 10.0 };
-        let step_px = bar.width / self.ramp.len() as f64;
-        svg.put(format_args!("<g shape-rendering=\"crispEdges\">\n"));
-        // Neighbouring steps overlap, so that no renderer shows a seam.
-        for (step, [r, g, b]) in self.ramp.iter().enumerate() {
-            let x = bar.x + step as f64 * step_px;
-            svg.put(format_args!(
-                "<path fill=\"#{r:02x}{g:02x}{b:02x}\" d=\"M{} {}H{}v{}H{}z\"/>\n",
-                Num(x),
-                Num(bar.y),
-                Num(bar.right()),
-                Num(bar.height),
-                Num(x)
-            ));
+        for (class, ramp) in &self.ramps {
+            let step_px = bar.width / ramp.len() as f64;
+            let class = class.map(|class| format!(" class=\"{class}\"")).unwrap_or_default();
+            svg.put(format_args!("<g shape-rendering=\"crispEdges\"{class}>\n"));
+            // Neighbouring steps overlap, so that no renderer shows a seam.
+            for (step, [r, g, b]) in ramp.iter().enumerate() {
+                let x = bar.x + step as f64 * step_px;
+                svg.put(format_args!(
+                    "<path fill=\"#{r:02x}{g:02x}{b:02x}\" d=\"M{} {}H{}v{}H{}z\"/>\n",
+                    Num(x),
+                    Num(bar.y),
+                    Num(bar.right()),
+                    Num(bar.height),
+                    Num(x)
+                ));
+            }
+            svg.put(format_args!("</g>\n"));
         }
-        svg.put(format_args!("</g>\n"));
         self.bar_labels(svg, bar);
         y + 50.0
     }

@@ -20,6 +20,7 @@ pub(crate) use grid::Facets;
 use grid::{Asked, Panel};
 use latscope_event::Context;
 use latscope_series::{HistogramSeries, Quantity};
+use std::rc::Rc;
 
 /// How a heat map shall look.
 #[derive(Clone, PartialEq, Debug)]
@@ -59,7 +60,8 @@ pub struct HeatmapOptions {
     pub facet: bool,
     /// Those panels in the order in which the groups came into the series, however many they are.
     pub in_order: bool,
-    /// So many texts that show when the pointer rests; they take some 150 bytes each.
+    /// At most so many cells have a text that shows when the pointer rests on them; it takes some 150 bytes. Stretches of
+    /// time have one, too, wherever this is not 0.
     pub max_tooltips: u32,
 }
 
@@ -83,7 +85,7 @@ impl Default for HeatmapOptions {
             filter: None,
             facet: false,
             in_order: false,
-            max_tooltips: 500,
+            max_tooltips: 10_000,
         }
     }
 }
@@ -114,6 +116,8 @@ pub enum HeatmapError {
 const LINE_PX: u32 = 8;
 /// A cell is at most so wide.
 const COLUMN_PX: u32 = 48;
+/// So many stretches of time have a text, in all panels together.
+const STRETCHES: u32 = 250;
 /// Panels beyond this many are merged into the last one.
 const PANELS: usize = 12;
 
@@ -154,10 +158,10 @@ struct Picture<'a> {
     options: &'a HeatmapOptions,
     page: Page<'a>,
     frame: Frame,
-    axis: ValueAxis,
     panels: Vec<Panel>,
     colours: Colours,
-    ramp: Vec<[u8; 3]>,
+    /// The ramp, and the one for viewers that prefer a dark picture where it adapts.
+    ramps: Vec<(Option<&'static str>, Vec<[u8; 3]>)>,
 }
 
 /// Draws the heat map of a series as one self-contained SVG. The contexts are those of the traces that the series was
@@ -207,11 +211,12 @@ fn with_picture<T>(
     options.check(series.quantity)?;
     let wish = FrameWish { width_px: options.width, column_px: COLUMN_PX, line_px, filtered: options.filter.is_some() };
     let (series, frame) = frame::fitted(series, contexts, &wish);
-    let facets = facets.unwrap_or_else(|| match options.facet && !series.by.is_empty() {
-        true if options.in_order => Facets::in_order(&series),
-        true => Facets::by_group(&series, PANELS),
-        false => Facets::none(&series),
-    });
+    let facets =
+        facets.unwrap_or_else(|| match options.facet && !series.by.is_empty() && !is_one_without_name(&series) {
+            true if options.in_order => Facets::in_order(&series),
+            true => Facets::by_group(&series, PANELS),
+            false => Facets::none(&series),
+        });
     let many = facets.names.len() as u32;
     let height_px =
         if many > 1 { (2 * options.height / many).clamp(90, 260).min(options.height) } else { options.height };
@@ -223,18 +228,25 @@ fn with_picture<T>(
         height_px,
         rows: options.rows,
     };
-    let axis = ValueAxis::new(&series.total(None), &wish);
-    // Half of the texts are for stretches of time, half for cells.
-    let stretches = (options.max_tooltips / 2 / many).max(1);
+    let axes: Vec<Rc<ValueAxis>> = if series.quantity == Quantity::Offset {
+        (0..facets.names.len()).map(|panel| Rc::new(ValueAxis::new(&facets.total(&series, panel), &wish))).collect()
+    } else {
+        vec![Rc::new(ValueAxis::new(&series.total(None), &wish)); facets.names.len()]
+    };
+    let stretches = (STRETCHES / many).max(1);
     let asked = Asked {
         quantiles: options.lines(series.quantity),
         line_columns: frame.line_columns(),
         stretch_columns: frame.columns.count.div_ceil(stretches),
     };
-    let panels = grid::panels(&series, frame.columns, &axis, &facets, &asked);
+    let panels = grid::panels(&series, frame.columns, &axes, &facets, &asked);
     let weights = panels.iter().flat_map(|panel| &panel.cells).map(|cell| cell.weight);
     let colours = Colours::new(options.color, series.weight, series.width_ns(), weights, options.color_max);
-    let ramp = options.palette.ramp(options.theme, colours.steps);
+    let ramp = |theme| options.palette.ramp(theme, colours.steps);
+    let ramps = match options.theme {
+        Theme::Adaptive => vec![(Some("light"), ramp(Theme::Light)), (Some("dark"), ramp(Theme::Dark))],
+        theme => vec![(None, ramp(theme))],
+    };
     let page = Page {
         width_px: frame.page_px(),
         inks: options.theme.inks(),
@@ -242,8 +254,13 @@ fn with_picture<T>(
         contexts,
         filter: options.filter.as_deref(),
     };
-    let picture = Picture { series: &series, contexts, options, page, frame, axis, panels, colours, ramp };
+    let picture = Picture { series: &series, contexts, options, page, frame, panels, colours, ramps };
     Ok(draw(&picture))
+}
+
+/// Whether all events are in one group that has no value: nothing would be said by its name.
+fn is_one_without_name(series: &HistogramSeries) -> bool {
+    series.groups().len() <= 1 && series.groups().iter().flatten().all(|value| value == HistogramSeries::NO_VALUE)
 }
 
 impl Picture<'_> {

@@ -4,6 +4,7 @@ use super::Picture;
 use crate::frame::Strip;
 use crate::svg::Svg;
 use latscope_event::{format_rate, format_size};
+use latscope_series::Quantity;
 
 impl Picture<'_> {
     /// Draws the strips below `y`; returns where they end.
@@ -20,6 +21,13 @@ impl Picture<'_> {
                 bytes[column as usize] = slice.bytes as f64 / seconds;
             }
         }
+        let mut sequential = vec![0.0; columns.count as usize];
+        for (&interval, slice) in self.series.slices() {
+            if let Some(column) = columns.of(interval) {
+                let count: u64 = slice.groups.iter().map(|(_, sparse)| sparse.totals().count).sum();
+                sequential[column as usize] = (100.0 * slice.sequential as f64 / count.max(1) as f64).min(100.0);
+            }
+        }
         let in_flight = self.series.in_flight(columns.first, columns.last());
         let size = |value: f64| format!("{}/s", format_size(value.round() as u64));
         let plain = |value: f64| if value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") };
@@ -30,6 +38,9 @@ impl Picture<'_> {
         // A source without sizes, or a series that was stored without flow, has no such strip.
         if bytes.iter().any(|&value| value > 0.0) {
             y = strip(svg, y, "bytes", &bytes, &size);
+        }
+        if self.series.quantity == Quantity::Offset {
+            y = strip(svg, y, "sequential", &sequential, &|value| format!("{value:.0} %"));
         }
         if in_flight.iter().any(|&value| value > 0.0) {
             y = strip(svg, y, "in flight", &in_flight, &plain);

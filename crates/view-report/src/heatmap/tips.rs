@@ -9,7 +9,7 @@ use crate::svg::{Area, Svg};
 
 impl Picture<'_> {
     /// Invisible areas with a text: one for each stretch of time over the whole height, and on top of them one for
-    /// each of the highest and of the heaviest cells.
+    /// each cell, or each of the highest and of the heaviest where they are too many.
     pub(super) fn tips(&self, svg: &mut Svg, panel: &Panel, whole: Area, area_of: &dyn Fn(&Cell) -> Area) {
         if self.options.max_tooltips == 0 {
             return;
@@ -21,9 +21,9 @@ impl Picture<'_> {
                 "{}\n{}\np50 {}, p99 {}, max {}",
                 self.frame.span(from, to),
                 events(stretch.totals.count),
-                self.axis.label(stretch.p50),
-                self.axis.label(stretch.p99),
-                self.axis.label(stretch.totals.max)
+                panel.axis.label(stretch.p50),
+                panel.axis.label(stretch.p99),
+                panel.axis.label(stretch.totals.max)
             );
             if self.series.is_weighted() {
                 text += &format!("\n{} of {}", weight_label(self.series.weight, stretch.weight), self.weight_noun());
@@ -39,7 +39,10 @@ impl Picture<'_> {
 
     /// The cells with the largest values, and those with the most in them.
     fn worth_a_tip<'a>(&self, panel: &'a Panel) -> Vec<&'a Cell> {
-        let budget = self.options.max_tooltips as usize / 2 / self.panels.len().max(1);
+        let budget = self.options.max_tooltips as usize / self.panels.len().max(1);
+        if panel.cells.len() <= budget {
+            return panel.cells.iter().collect();
+        }
         let mut order: Vec<usize> = (0..panel.cells.len()).collect();
         order.sort_by_key(|&at| std::cmp::Reverse((panel.cells[at].place, panel.cells[at].weight)));
         let mut chosen: Vec<usize> = order.iter().copied().take(budget / 2).collect();
@@ -51,13 +54,13 @@ impl Picture<'_> {
     }
 
     fn cell_text(&self, panel: &Panel, cell: &Cell) -> String {
-        let (lower, upper) = self.axis.range();
-        let label = |value| self.axis.label(value);
+        let (lower, upper) = panel.axis.range();
+        let label = |value| panel.axis.label(value);
         let range = match cell.place {
             Place::Below => format!("< {}", label(lower)),
             Place::Above => format!("> {}", label(upper)),
             Place::Row(row) => {
-                let row = self.axis.rows()[row as usize];
+                let row = panel.axis.rows()[row as usize];
                 format!("{} - {}", label(row.lower), label(row.upper.saturating_add(1)))
             }
         };

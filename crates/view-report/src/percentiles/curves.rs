@@ -284,6 +284,9 @@ fn group_of(facets: &Facets, facet: usize) -> Option<u32> {
 const SHADE_STEP: f64 = 0.0100001;
 const SHADES: usize = 8;
 
+/// What the colours of percentiles are taken from.
+pub(super) const RAMP: (Palette, usize) = (Palette::Viridis, 64);
+
 /// Colours from the lowest percentile to the highest, away from the ground; the mean and the maximum are told apart by
 /// their dashes, too.
 fn styled(
@@ -293,9 +296,10 @@ fn styled(
     inks: &Inks,
 ) -> (Vec<Curve>, Vec<Shade>) {
     let shaded: Vec<bool> = shaded(quantiles);
-    let ramp = Palette::Viridis.ramp(options.theme, 64);
+    let (palette, steps) = RAMP;
+    let ramp = palette.ramp(options.theme, steps);
     let colour = |part: f64| {
-        let [r, g, b] = ramp[(part * 63.0) as usize];
+        let [r, g, b] = ramp[(part * (steps - 1) as f64) as usize];
         format!("#{r:02x}{g:02x}{b:02x}")
     };
     let single = quantiles.iter().zip(&shaded).filter(|(_, shaded)| !**shaded).count().max(2) as f64;

@@ -284,7 +284,7 @@ impl Chart<'_> {
              <circle cx=\"2\" cy=\"2\" r=\"0.9\" fill=\"{}\"/></pattern>",
             self.page.inks.muted
         );
-        self.page.document_with(body, height, &self.description(), &open)
+        self.page.document_with(body, height, &self.description(), &open, Some(curves::RAMP))
     }
 
     /// Events per second, by column.
