@@ -130,7 +130,7 @@ fn a_limit_decides_the_status() {
     let a = text(&folder.path().join("a"));
     let runs = [
         ("min > 1h", "min > 1h", 0, ""),
-        ("min > 1h", "count > 1", 1, "fulfils --fail-if."),
+        ("min > 1h", "count > 1", 1, ": count > 1: count = "),
         ("count > 1", "min > 1h", 1, "rest in "),
     ];
     for (number, (limit, condition, status, said)) in runs.into_iter().enumerate() {

@@ -18,13 +18,22 @@ const ALL: u32 = u32::MAX;
 
 /// The percentiles of each interval and group, or of all groups together.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Exact(BTreeMap<(i64, u32), Vec<f64>>);
+pub struct Exact {
+    quantiles: Vec<f64>,
+    values: BTreeMap<(i64, u32), Vec<f64>>,
+}
 
 impl Exact {
+    /// One of the percentiles (0 to 1) that were asked for, of an interval and group as in [`at`](Exact::at).
+    pub fn quantile(&self, interval: i64, group: Option<u32>, quantile: f64) -> Option<f64> {
+        let at = self.quantiles.iter().position(|&known| known == quantile)?;
+        self.at(interval, group)?.get(at).copied()
+    }
+
     /// The values of an interval in the order in which the percentiles were asked for; the group by its number in the
     /// series, or none for all groups together.
     pub fn at(&self, interval: i64, group: Option<u32>) -> Option<&[f64]> {
-        self.0.get(&(interval, group.unwrap_or(ALL))).map(Vec::as_slice)
+        self.values.get(&(interval, group.unwrap_or(ALL))).map(Vec::as_slice)
     }
 }
 
@@ -39,6 +48,7 @@ pub struct ExactBuilder {
     known: HashMap<Vec<String>, u32>,
     /// Begin, end and number of each interval.
     intervals: Vec<(i64, i64, i64)>,
+    quantiles: Vec<f64>,
     /// Place in `intervals` of the last event.
     last: usize,
     cells: HashMap<(i64, u32), Cell>,
@@ -94,6 +104,7 @@ impl ExactBuilder {
             numbers: Vec::new(),
             known: (0..).zip(&series.groups).map(|(number, label)| (label.clone(), number)).collect(),
             intervals: series.slices().keys().map(span).collect(),
+            quantiles: quantiles.to_vec(),
             last: 0,
             cells,
         }
@@ -184,7 +195,8 @@ impl ExactBuilder {
     /// The percentiles.
     pub fn finish(self) -> Exact {
         let values = |cell: &Cell| cell.targets.iter().map(|target| target.value(cell.weight)).collect();
-        Exact(self.cells.iter().map(|(&key, cell)| (key, values(cell))).collect())
+        let values = self.cells.iter().map(|(&key, cell)| (key, values(cell))).collect();
+        Exact { quantiles: self.quantiles, values }
     }
 }
 

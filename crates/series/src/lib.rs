@@ -36,9 +36,9 @@ pub use period::{Period, period};
 pub use share::SHARES;
 pub use stretch::Stretch;
 pub use support::Support;
-pub use threshold::Threshold;
+pub use threshold::{Finding, Judged, Judgement, Threshold};
 pub use waiting::{Raised, Waiter, Waiting};
-pub use watch::{Exceeded, Watch};
+pub use watch::{Exceeded, Judging, Place, Watch};
 
 use latscope_event::Field;
 use latscope_histogram::{Grid, Histogram, Sparse, Totals};

@@ -38,6 +38,21 @@ pub struct ToldPercentile {
 }
 
 impl AskedPercentiles {
+    /// One percentile (0 to 1) of an interval, as [`of`](AskedPercentiles::of) gives all that were asked for; `None` where
+    /// there is nothing. It comes from the histogram where [`Exact`] was not asked for it.
+    pub fn value(
+        &self,
+        series: &HistogramSeries,
+        interval: i64,
+        group: Option<u32>,
+        sparse: &Sparse,
+        quantile: f64,
+    ) -> Option<f64> {
+        let exact = self.exact.as_ref().and_then(|exact| exact.quantile(interval, group, quantile));
+        let waiting = series.waiting(interval, group);
+        exact.or_else(|| waiting.quantiles(sparse, &[quantile], self.rule).map(|values| values[0].value as f64))
+    }
+
     /// The percentiles of an interval from its histogram `sparse`, which is that of one group (by its number) or, without,
     /// of all groups together.
     pub fn of(&self, series: &HistogramSeries, interval: i64, group: Option<u32>, sparse: &Sparse) -> ToldPercentiles {

@@ -1,18 +1,28 @@
 //! Service levels: conditions on a histogram, such as `p95 > 1s or p99 > 5s for 3 intervals`.
 
-use latscope_event::{format_duration_exact, parse_duration, parse_rate};
-use latscope_histogram::{Rule, Sparse};
+mod parse;
 
-/// A condition on the histograms of one group, interval after interval.
+use crate::Waiting;
+use latscope_event::{format_count, format_duration, format_duration_exact, format_rate};
+use latscope_histogram::{Rule, Sparse};
+use std::fmt;
+
+/// A condition on what happened in an interval to one group, interval after interval.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Threshold {
-    /// Any of these, of each all.
-    any: Vec<Vec<Bound>>,
+    condition: Condition,
     /// So many intervals in a row.
     intervals: u32,
 }
 
 #[derive(Clone, PartialEq, Debug)]
+enum Condition {
+    Bound(Bound),
+    All(Vec<Condition>),
+    Any(Vec<Condition>),
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
 struct Bound {
     metric: Metric,
     above: bool,
@@ -29,120 +39,204 @@ enum Metric {
     Max,
     Count,
     Rate,
+    /// Age of the oldest request that waits at the end of the interval.
+    Oldest,
+    /// How many requests wait at the end of the interval, or how many of them are older than this, in nanoseconds.
+    Waiting(Option<u64>),
+}
+
+/// What a condition is held against: one interval of one group.
+#[derive(Clone, Copy)]
+pub struct Judged<'a> {
+    histogram: &'a Sparse,
+    per_event: u64,
+    covered_ns: u64,
+    is_partial: bool,
+    percentiles: Option<&'a dyn Fn(f64) -> Option<f64>>,
+    waiting: Option<&'a Waiting>,
+}
+
+impl<'a> Judged<'a> {
+    /// The events of `covered_ns` nanoseconds; `per_event` is what one event counts (see
+    /// [`HistogramSeries::per_event`](crate::HistogramSeries::per_event)).
+    pub fn new(histogram: &'a Sparse, per_event: u64, covered_ns: u64) -> Judged<'a> {
+        Judged { histogram, per_event, covered_ns, is_partial: false, percentiles: None, waiting: None }
+    }
+
+    /// The same, of an interval that was observed only in part. Its rate is not judged, nor whether its count is too low.
+    #[must_use]
+    pub fn partial(self, is_partial: bool) -> Judged<'a> {
+        Judged { is_partial, ..self }
+    }
+
+    /// The same with percentiles (0 to 1) from elsewhere: those that are shown.
+    #[must_use]
+    pub fn with_percentiles(self, percentiles: &'a dyn Fn(f64) -> Option<f64>) -> Judged<'a> {
+        Judged { percentiles: Some(percentiles), ..self }
+    }
+
+    /// The same with the requests that wait at the end of the interval. Without this call, it is unknown what waits, and
+    /// `oldest` and `waiting` are not judged.
+    #[must_use]
+    pub fn with_waiting(self, waiting: &'a Waiting) -> Judged<'a> {
+        Judged { waiting: Some(waiting), ..self }
+    }
+
+    fn count(&self) -> f64 {
+        self.histogram.totals().count as f64 / self.per_event.max(1) as f64
+    }
+
+    /// A metric of the interval; `None` where it is unknown.
+    fn value(&self, bound: &Bound) -> Option<f64> {
+        let nothing = Waiting::default();
+        let (totals, waiting) = (self.histogram.totals(), self.waiting.unwrap_or(&nothing));
+        match bound.metric {
+            Metric::Count => (!self.is_partial || bound.above).then(|| self.count()),
+            Metric::Rate => (!self.is_partial).then(|| self.count() * 1e9 / self.covered_ns.max(1) as f64),
+            Metric::Oldest => self.waiting.map(|waiting| waiting.oldest_ns().map_or(0.0, |age| age as f64)),
+            Metric::Waiting(None) => self.waiting.map(|waiting| waiting.count() as f64),
+            Metric::Waiting(Some(age_ns)) => self.waiting.map(|waiting| waiting.older_than(age_ns) as f64),
+            Metric::Mean => waiting.mean(self.histogram).map(|mean| mean.value),
+            Metric::Max => waiting.max(self.histogram).map(|max| max.value as f64),
+            Metric::Min => (totals.count > 0).then_some(totals.min as f64),
+            Metric::Quantile(quantile) => match self.percentiles {
+                Some(percentiles) => percentiles(quantile),
+                None => {
+                    let values = waiting.quantiles(self.histogram, &[quantile], Rule::Interpolated);
+                    values.map(|values| values[0].value as f64)
+                }
+            },
+        }
+    }
+}
+
+/// What a condition says of an interval.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Judgement {
+    /// Nothing: what it asks for is unknown.
+    Unknown,
+    /// It does not hold.
+    Kept,
+    /// It holds.
+    Exceeded(Finding),
+}
+
+impl Judgement {
+    /// What was found, where the condition holds.
+    pub fn exceeded(self) -> Option<Finding> {
+        match self {
+            Judgement::Exceeded(finding) => Some(finding),
+            _ => None,
+        }
+    }
+}
+
+/// A value that exceeds a bound. Written, it is `p95 = 3.47s`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Finding {
+    bound: Bound,
+    value: f64,
+}
+
+impl Finding {
+    /// How far the value is beyond its bound, as a part of the bound: values of several bounds can be ordered by it.
+    pub fn excess(&self) -> f64 {
+        (self.value - self.bound.value).abs() / self.bound.value.abs().max(f64::MIN_POSITIVE)
+    }
+
+    /// The value: nanoseconds, bytes, events, requests, or events per second.
+    pub fn value(&self) -> f64 {
+        self.value
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = match self.bound.metric {
+            Metric::Rate => format_rate(self.value),
+            Metric::Waiting(_) => format_count(self.value as u64),
+            Metric::Count if self.value.fract() != 0.0 && self.value < 10.0 => format!("{:.2}", self.value),
+            Metric::Count => format_count(self.value.round() as u64),
+            _ => format_duration(self.value.round() as u64),
+        };
+        write!(f, "{} = {value}", self.bound.metric)
+    }
 }
 
 impl Threshold {
-    /// Reads a condition: `p99 > 5ms`, `mean >= 1ms and count > 100`, `p95 > 1s or max > 10s for 3 intervals`. There are
-    /// `pN`, `mean`, `min`, `max` (durations), `count` and `rate` (events per second); `and` binds before `or`.
-    ///
-    /// # Errors
-    /// A sentence about the word that does not fit.
-    pub fn parse(text: &str) -> Result<Threshold, String> {
-        let spaced = ["<=", ">=", "<", ">"].iter().fold(text.to_string(), |text, sign| match sign.len() {
-            2 => text.replace(sign, &format!(" {}\u{1} ", &sign[..1])),
-            _ => text.replace(sign, &format!(" {sign} ")),
-        });
-        // The sign of a comparison with "or equal" was kept whole by a mark.
-        let spaced = spaced.replace(" \u{1}", "=");
-        let mut words = spaced.split_whitespace().peekable();
-        let mut any = vec![Vec::new()];
-        let mut intervals = 1;
-        loop {
-            let bound = Bound::parse(&mut words)?;
-            if let Some(all) = any.last_mut() {
-                all.push(bound);
-            }
-            match words.next() {
-                None => break,
-                Some("and") => {}
-                Some("or") => any.push(Vec::new()),
-                Some("for") => {
-                    let count = words.next().and_then(|word| word.parse().ok()).filter(|&count| count > 0);
-                    intervals = count.ok_or("\"for\" is followed by a number of intervals, e.g. for 3 intervals")?;
-                    match (words.next(), words.next()) {
-                        (None | Some("interval" | "intervals"), None) => break,
-                        _ => return Err("nothing may follow the number of intervals".into()),
-                    }
-                }
-                Some(word) => return Err(format!("\"{word}\" stands where and, or, for or the end was expected")),
-            }
-        }
-        Ok(Threshold { any, intervals })
-    }
-
     /// How many intervals in a row it takes.
     pub fn intervals(&self) -> u32 {
         self.intervals
     }
 
-    /// Its bounds on values (nanoseconds, or bytes), as they are written, for lines in a picture; those on counts and
-    /// rates are left out.
+    /// Its bounds on latencies (nanoseconds), as they are written, for lines in a picture; those on counts, on rates and on
+    /// what waits are left out.
     pub fn levels(&self) -> Vec<(String, u64)> {
-        let bounds = self.any.iter().flatten().filter(|bound| !matches!(bound.metric, Metric::Count | Metric::Rate));
-        bounds.map(|bound| (bound.to_string(), bound.value as u64)).collect()
+        let is_level = |bound: &&Bound| !matches!(bound.metric, Metric::Count | Metric::Rate) && !bound.is_of_waiting();
+        let bounds = self.condition.bounds();
+        bounds.iter().filter(is_level).map(|bound| (bound.to_string(), bound.value as u64)).collect()
     }
 
-    /// Whether one histogram fulfils it, to the letter: the 99th percentile is above a bound when more than one in a hundred
+    /// The percentiles (0 to 1) that it asks for.
+    pub fn percentiles(&self) -> Vec<f64> {
+        let percentile = |bound: &Bound| match bound.metric {
+            Metric::Quantile(quantile) => Some(quantile),
+            _ => None,
+        };
+        self.condition.bounds().iter().filter_map(percentile).collect()
+    }
+
+    /// Whether it asks for what waits (`oldest`, `waiting`), which only a live capture knows.
+    pub fn asks_what_waits(&self) -> bool {
+        self.condition.bounds().iter().any(Bound::is_of_waiting)
+    }
+
+    /// Whether it holds in an interval, to the letter: the 99th percentile is above a bound when more than one in a hundred
     /// events are, however few there are; otherwise nobody would hear of a stall, in which there are few. Without an event
-    /// only the count and the rate are known. `per_event` is what one event counts (see
-    /// [`HistogramSeries::per_event`](crate::HistogramSeries::per_event)).
-    pub fn holds(&self, histogram: &Sparse, per_event: u64, width_ns: u64) -> bool {
-        let count = histogram.totals().count as f64 / per_event.max(1) as f64;
-        let value = |metric: Metric| -> Option<f64> {
-            let totals = histogram.totals();
-            match metric {
-                Metric::Count => Some(count),
-                Metric::Rate => Some(count * 1e9 / width_ns.max(1) as f64),
-                _ if totals.count == 0 => None,
-                Metric::Mean => totals.mean(),
-                Metric::Min => Some(totals.min as f64),
-                Metric::Max => Some(totals.max as f64),
-                Metric::Quantile(quantile) => {
-                    histogram.quantiles(&[quantile], Rule::Interpolated).map(|values| values[0] as f64)
+    /// only count, rate and what waits are known.
+    pub fn judge(&self, judged: &Judged) -> Judgement {
+        self.condition.judge(judged)
+    }
+}
+
+impl Condition {
+    fn judge(&self, judged: &Judged) -> Judgement {
+        match self {
+            Condition::Bound(bound) => match judged.value(bound) {
+                None => Judgement::Unknown,
+                Some(value) if bound.holds(value) => Judgement::Exceeded(Finding { bound: *bound, value }),
+                Some(_) => Judgement::Kept,
+            },
+            Condition::All(all) => {
+                let found: Vec<Judgement> = all.iter().map(|one| one.judge(judged)).collect();
+                // The first bound is what the condition is about; the others say when.
+                let decided = found.iter().find(|one| **one == Judgement::Kept);
+                *decided.or(found.iter().find(|one| **one == Judgement::Unknown)).unwrap_or(&found[0])
+            }
+            Condition::Any(any) => {
+                let found: Vec<Judgement> = any.iter().map(|one| one.judge(judged)).collect();
+                let exceeded = found.iter().filter_map(|one| one.exceeded());
+                match exceeded.max_by(|one, two| one.excess().total_cmp(&two.excess())) {
+                    Some(worst) => Judgement::Exceeded(worst),
+                    None if found.contains(&Judgement::Unknown) => Judgement::Unknown,
+                    None => Judgement::Kept,
                 }
             }
-        };
-        self.any.iter().any(|all| all.iter().all(|bound| value(bound.metric).is_some_and(|value| bound.holds(value))))
+        }
+    }
+
+    /// All of its bounds, in the order in which they are written.
+    fn bounds(&self) -> Vec<Bound> {
+        match self {
+            Condition::Bound(bound) => vec![*bound],
+            Condition::All(of) | Condition::Any(of) => of.iter().flat_map(Condition::bounds).collect(),
+        }
     }
 }
 
 impl Bound {
-    fn parse<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Bound, String> {
-        let name = words.next().ok_or("a condition is missing, such as p99 > 5ms")?;
-        let metric = match name {
-            "mean" | "avg" => Metric::Mean,
-            "min" => Metric::Min,
-            "max" => Metric::Max,
-            "count" => Metric::Count,
-            "rate" => Metric::Rate,
-            _ => {
-                let percentile = name.strip_prefix('p').and_then(|number| number.parse::<f64>().ok());
-                let percentile = percentile.filter(|percentile| (0.0..=100.0).contains(percentile));
-                Metric::Quantile(
-                    percentile.ok_or_else(|| {
-                        format!("\"{name}\" is none of p50 (any percentile), mean, min, max, count and rate")
-                    })? / 100.0,
-                )
-            }
-        };
-        let (above, or_equal) = match words.next() {
-            Some(">") => (true, false),
-            Some(">=") => (true, true),
-            Some("<") => (false, false),
-            Some("<=") => (false, true),
-            _ => return Err(format!("{name} is compared by >, >=, < or <=")),
-        };
-        let word = words.next().ok_or_else(|| format!("{name} is compared with nothing"))?;
-        let value = match metric {
-            Metric::Count => word.parse::<f64>().map_err(|_| format!("\"{word}\" is not a number"))?,
-            Metric::Rate => parse_rate(word).map_err(|error| error.to_string())?,
-            // Bare nanoseconds would be a mistake more often than not.
-            _ if word.bytes().all(|byte| byte.is_ascii_digit()) => {
-                return Err(format!("{word} needs a unit, e.g. {word}ms"));
-            }
-            _ => parse_duration(word).map_err(|error| error.to_string())? as f64,
-        };
-        Ok(Bound { metric, above, or_equal, value })
+    fn is_of_waiting(&self) -> bool {
+        matches!(self.metric, Metric::Oldest | Metric::Waiting(_))
     }
 
     fn holds(&self, value: f64) -> bool {
@@ -156,42 +250,73 @@ impl Bound {
 }
 
 /// As it is written.
-impl std::fmt::Display for Threshold {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let all = |all: &Vec<Bound>| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
-        f.write_str(&self.any.iter().map(all).collect::<Vec<_>>().join(" or "))?;
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.condition)?;
         if self.intervals > 1 { write!(f, " for {} intervals", self.intervals) } else { Ok(()) }
     }
 }
 
-impl std::fmt::Display for Bound {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let name = match self.metric {
-            // To a fixed number of decimals, so that 0.999 is 99.9 again.
-            Metric::Quantile(quantile) => format!("p{}", (quantile * 1e9).round() / 1e7),
-            Metric::Mean => "mean".into(),
-            Metric::Min => "min".into(),
-            Metric::Max => "max".into(),
-            Metric::Count => "count".into(),
-            Metric::Rate => "rate".into(),
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (of, word) = match self {
+            Condition::Bound(bound) => return write!(f, "{bound}"),
+            Condition::All(of) => (of, " and "),
+            Condition::Any(of) => (of, " or "),
         };
+        for (at, one) in of.iter().enumerate() {
+            f.write_str(if at > 0 { word } else { "" })?;
+            match one {
+                Condition::Bound(_) => write!(f, "{one}")?,
+                // "and" binds before "or".
+                Condition::All(_) if word == " or " => write!(f, "{one}")?,
+                _ => write!(f, "({one})")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // To a fixed number of decimals, so that 0.999 is 99.9 again.
+            Metric::Quantile(quantile) => write!(f, "p{}", (quantile * 1e9).round() / 1e7),
+            Metric::Mean => f.write_str("mean"),
+            Metric::Min => f.write_str("min"),
+            Metric::Max => f.write_str("max"),
+            Metric::Count => f.write_str("count"),
+            Metric::Rate => f.write_str("rate"),
+            Metric::Oldest => f.write_str("oldest"),
+            Metric::Waiting(None) => f.write_str("waiting"),
+            Metric::Waiting(Some(age_ns)) => write!(f, "waiting({})", format_duration_exact(*age_ns)),
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = match self.metric {
-            Metric::Count | Metric::Rate => self.value.to_string(),
+            Metric::Count | Metric::Rate | Metric::Waiting(_) => self.value.to_string(),
             _ => format_duration_exact(self.value as u64),
         };
-        write!(f, "{name} {}{} {value}", if self.above { ">" } else { "<" }, if self.or_equal { "=" } else { "" })
+        let (sign, equal) = (if self.above { ">" } else { "<" }, if self.or_equal { "=" } else { "" });
+        write!(f, "{} {sign}{equal} {value}", self.metric)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{HistogramSeries, Quantity, Waiter, Weight};
     use latscope_histogram::{Grid, Histogram};
 
     fn holds(text: &str, values: &[u64]) -> bool {
         let mut histogram = Histogram::new(Grid::FINE, false);
         values.iter().for_each(|&value| histogram.record(value, 0));
-        Threshold::parse(text).unwrap().holds(&histogram.to_sparse(), 1, 1_000_000_000)
+        let histogram = histogram.to_sparse();
+        let judged = Judged::new(&histogram, 1, 1_000_000_000);
+        Threshold::parse(text).unwrap().judge(&judged).exceeded().is_some()
     }
 
     #[test]
@@ -209,6 +334,11 @@ mod tests {
             ("p99.9 > 1s", false),
             // One of a thousand is more than one in ten thousand.
             ("p99.99 > 995ms", true),
+            ("(p99 > 1s or max >= 1s) and count > 2000", false),
+            ("p99 > 1s or max >= 1s and count > 2000", false),
+            ("max >= 1s or p99 > 1s and count > 2000", true),
+            ("(max >= 1s or p99 > 1s) and count > 2000", false),
+            ("((max>=1s))and(count>999)", true),
         ] {
             assert_eq!(holds(text, &values), expected, "{text}");
         }
@@ -218,7 +348,14 @@ mod tests {
 
     #[test]
     fn conditions_are_written_as_they_are_read() {
-        for text in ["p95 > 1s or p99.9 >= 5s for 3 intervals", "mean < 1ms and count > 100"] {
+        for text in [
+            "p95 > 1s or p99.9 >= 5s for 3 intervals",
+            "mean < 1ms and count > 100",
+            "(p95 > 1s or p99 > 5s) and count > 100 for 2 intervals",
+            "p95 > 1s and count > 100 or oldest >= 5s",
+            "waiting > 3 or waiting(5s) > 0",
+            "oldest > 1s and (p50 > 1ms or max > 1s and rate < 5 or mean > 1s)",
+        ] {
             assert_eq!(Threshold::parse(text).unwrap().to_string(), text);
         }
         assert_eq!(Threshold::parse("max>5ms for 1 interval").unwrap().intervals(), 1);
@@ -230,7 +367,7 @@ mod tests {
     fn mistakes_are_named() {
         for (text, part) in [
             ("", "a condition is missing"),
-            ("p101 > 1s", "\"p101\" is none of"),
+            ("p101 > 1s", "\"p101\" is not a metric"),
             ("p99 = 1s", "compared by"),
             ("p99 > 5", "5 needs a unit"),
             ("p99 >", "compared with nothing"),
@@ -238,9 +375,78 @@ mod tests {
             ("p99 > 5ms for x", "number of intervals"),
             ("p99 > 5ms for 3 intervals or", "nothing may follow"),
             ("count > many", "not a number"),
+            ("(p99 > 1s", "\")\" is missing"),
+            ("p99 > 1s)", "\")\" stands where"),
+            ("(p99 > 1s for 2 intervals) or max > 1s", "behind the last \")\""),
+            ("()", "\")\" is not a metric"),
+            ("waiting(5) > 1", "5 needs a unit"),
+            ("waiting(5s > 1", "\")\" is missing"),
+            ("oldest > 3", "3 needs a unit"),
+            ("waiting > 3s", "not a number"),
         ] {
             let message = Threshold::parse(text).unwrap_err();
             assert!(message.contains(part), "{text}: {message}");
         }
+    }
+
+    #[test]
+    fn what_waits_is_judged_where_it_is_known() {
+        let empty = Histogram::new(Grid::FINE, false).to_sparse();
+        let judged = Judged::new(&empty, 1, 1_000_000_000);
+        let judge = |text: &str, judged: &Judged| Threshold::parse(text).unwrap().judge(judged);
+        let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 1_000_000_000);
+        let waits = |age_ns| Waiter { group: Vec::new(), start_ns: 0, age_ns };
+        series.add_waiting(&[waits(3_000_000_000), waits(7_000_000_000)], Some(6..7));
+        series.add_waiting(&[waits(6_500_000_000)], Some(6..7));
+        let waiting = series.waiting(6, None);
+        for (text, finding) in [
+            ("oldest > 5s", Some("oldest = 7s")),
+            ("oldest > 7s", None),
+            ("waiting >= 2", Some("waiting = 2")),
+            ("waiting(5s) > 0", Some("waiting(5s) = 2")),
+            ("waiting(7s) > 0", None),
+            ("max > 6s or count > 5", Some("max = 7s")),
+            ("p99 > 1s or waiting > 1", Some("p99 = 7s")),
+        ] {
+            assert_eq!(judge(text, &judged), Judgement::Unknown, "{text}");
+            let found = judge(text, &judged.with_waiting(&waiting)).exceeded();
+            assert_eq!(found.map(|found| found.to_string()), finding.map(str::to_string), "{text}");
+        }
+        assert_eq!(judge("oldest > 1s", &judged.with_waiting(&Waiting::default())), Judgement::Kept);
+        assert!(Threshold::parse("p99 > 1s and (max > 1s or oldest > 1s)").unwrap().asks_what_waits());
+    }
+
+    #[test]
+    fn what_was_observed_in_part_has_no_rate() {
+        let mut histogram = Histogram::new(Grid::FINE, false);
+        histogram.record_many(1_000_000, 175, 0);
+        let histogram = histogram.to_sparse();
+        let whole = Judged::new(&histogram, 1, 1_000_000_000);
+        let judge = |text: &str, judged: &Judged| Threshold::parse(text).unwrap().judge(judged).exceeded().is_some();
+        for (text, of_whole, of_partial) in [
+            ("rate < 250", true, false),
+            ("rate > 100", true, false),
+            ("count < 250", true, false),
+            ("count > 100", true, true),
+            ("rate < 250 or p50 > 900us", true, true),
+        ] {
+            assert_eq!((judge(text, &whole), judge(text, &whole.partial(true))), (of_whole, of_partial), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_worst_of_several_bounds_is_named() {
+        let mut histogram = Histogram::new(Grid::FINE, false);
+        (1..=100).for_each(|at| histogram.record(at * 1_000_000, 0));
+        let histogram = histogram.to_sparse();
+        let judged = Judged::new(&histogram, 1, 1_000_000_000);
+        let named = |text: &str| {
+            Threshold::parse(text).unwrap().judge(&judged).exceeded().map(|found| found.to_string()).unwrap_or_default()
+        };
+        // Twice its bound, ten times its bound.
+        assert_eq!(named("p50 > 25ms or max > 10ms"), "max = 100ms");
+        assert_eq!(named("p50 > 25ms and max > 10ms").split(' ').next(), Some("p50"));
+        assert_eq!(named("rate < 200"), "rate = 100/s");
+        assert_eq!(named("count < 200"), "count = 100");
     }
 }

@@ -1,25 +1,80 @@
 //! Whether a threshold was exceeded, interval after interval, also in those without any event.
 
-use crate::{HistogramSeries, Threshold};
+use crate::threshold::{Finding, Judged, Judgement};
+use crate::{AskedPercentiles, HistogramSeries, Threshold, Waiting};
+use hashbrown::HashMap;
 use latscope_histogram::{Grid, Histogram, Sparse};
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::ops::Range;
 
 /// Holds a [threshold](Threshold) against one series after the other, which may be parts of one that goes on.
 #[derive(Clone, Debug)]
 pub struct Watch {
     threshold: Threshold,
-    /// By group: in how many intervals in a row it held so far.
-    runs: BTreeMap<Vec<String>, u64>,
+    /// Places in `states` of the groups that were ever seen; of all groups together under `None`.
+    known: HashMap<Option<Vec<String>>, usize>,
+    states: Vec<State>,
     /// The interval behind the last one.
     next: Option<i64>,
+    /// Intervals so far.
+    seen: u64,
+    /// The one, counted as in `seen`, behind the last that is in the verdict.
+    counted: u64,
+    /// Whether it could be told of any interval whether the condition held.
+    is_told: bool,
     exceeded: Option<Exceeded>,
 }
 
-/// When and of whom a threshold held long enough for the first time.
+/// One group.
+#[derive(Clone, Debug)]
+struct State {
+    label: Option<Vec<String>>,
+    /// In how many intervals in a row the condition held so far, the first of them, and the worst.
+    run: u64,
+    from: i64,
+    worst: Option<(Place, Finding)>,
+    /// Whether it ever held long enough.
+    is_exceeded: bool,
+}
+
+/// What is judged, and by which numbers.
+#[derive(Clone, Copy)]
+pub struct Judging<'a> {
+    /// Where percentiles come from, as for those that are shown.
+    pub percentiles: &'a AskedPercentiles,
+    /// Which groups, by their number in the series; every one where this is `None`.
+    pub groups: Option<&'a dyn Fn(u32) -> bool>,
+    /// Whether all groups together are judged beside the single ones.
+    pub all: bool,
+}
+
+impl<'a> Judging<'a> {
+    /// Every group by itself.
+    pub fn new(percentiles: &'a AskedPercentiles) -> Judging<'a> {
+        Judging { percentiles, groups: None, all: false }
+    }
+}
+
+/// That a threshold held long enough, when, how often, and of whom.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Exceeded {
-    /// The values of the group fields.
-    pub group: Vec<String>,
+    /// In how many intervals it held as long as it takes, of one group at least.
+    pub intervals: u64,
+    /// Of how many that were judged.
+    pub of: u64,
+    /// Of how many groups it held, and how many were judged.
+    pub groups: (usize, usize),
+    /// The interval in which it had held long enough for the first time.
+    pub first: Place,
+    /// The interval that was worst, and what was found there.
+    pub worst: (Place, Finding),
+}
+
+/// One interval of one group.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Place {
+    /// The values of the group fields; `None` for all groups together.
+    pub group: Option<Vec<String>>,
     /// Begin of the interval, on the trace's clock.
     pub start_ns: i64,
     /// Its length.
@@ -31,7 +86,16 @@ pub struct Exceeded {
 impl Watch {
     /// Before the first series.
     pub fn new(threshold: Threshold) -> Watch {
-        Watch { threshold, runs: BTreeMap::new(), next: None, exceeded: None }
+        Watch {
+            threshold,
+            known: HashMap::new(),
+            states: Vec::new(),
+            next: None,
+            seen: 0,
+            counted: 0,
+            is_told: false,
+            exceeded: None,
+        }
     }
 
     /// The threshold.
@@ -39,67 +103,182 @@ impl Watch {
         &self.threshold
     }
 
-    /// When it held long enough for the first time, if it did.
-    pub fn exceeded(&self) -> Option<&Exceeded> {
-        self.exceeded.as_ref()
+    /// Intervals that were judged.
+    pub fn seen(&self) -> u64 {
+        self.seen
     }
 
-    /// Whether there was not one interval to look at.
+    /// What was found, if it held long enough in any group.
+    pub fn exceeded(&self) -> Option<Exceeded> {
+        let mut exceeded = self.exceeded.clone()?;
+        exceeded.of = self.seen;
+        exceeded.groups = (self.states.iter().filter(|state| state.is_exceeded).count(), self.states.len());
+        Some(exceeded)
+    }
+
+    /// Whether nothing could be told of any interval, because there was none or because what the threshold asks for is
+    /// unknown.
     pub fn is_blind(&self) -> bool {
-        self.next.is_none()
+        !self.is_told
     }
 
-    /// Looks at the next series: at each interval from its first to its last, and in it at each group that the series knows.
-    pub fn see(&mut self, series: &HistogramSeries) {
-        let empty = Histogram::new(Grid::FINE, false).to_sparse();
-        let holds = |histogram: &Sparse, interval| {
-            self.threshold.holds(histogram, series.per_event(), series.width_of(interval))
-        };
-        let mut runs: Vec<u64> =
-            series.groups().iter().map(|group| self.runs.get(group).copied().unwrap_or(0)).collect();
-        let enough = u64::from(self.threshold.intervals());
-        let mut first: Option<(i64, usize, f64)> = None;
-        let mut note = |interval: i64, group: usize, events: f64| {
-            let groups = series.groups();
-            if first.is_none_or(|(at, other, _)| (interval, &groups[group]) < (at, &groups[other])) {
-                first = Some((interval, group, events));
-            }
-        };
+    /// Looks at the next series: at each interval from its first to its last, and in it at each group that was ever seen.
+    pub fn see(&mut self, series: &HistogramSeries, judging: &Judging) {
+        self.see_each(series, judging, |_| {});
+    }
+
+    /// The same, and hands on the intervals, by their numbers, in which the threshold held long enough in any group. Some
+    /// may be handed on more than once.
+    pub fn see_each(&mut self, series: &HistogramSeries, judging: &Judging, mut exceeded: impl FnMut(Range<i64>)) {
+        let places = self.places(series, judging);
+        let all = judging.all.then(|| self.place(None));
+        let nothing = Histogram::new(Grid::FINE, false).to_sparse();
+        // Who asks what waits looks at a live capture, which knows.
+        let asks_what_waits = self.threshold.asks_what_waits();
         for (&interval, slice) in series.slices() {
-            let without_events = holds(&empty, interval);
-            let gap = self.next.map_or(0, |next| interval.saturating_sub(next).max(0));
-            for (group, run) in runs.iter_mut().enumerate().filter(|_| gap > 0) {
-                let before = *run;
-                *run = if without_events { before.saturating_add(gap as u64) } else { 0 };
-                if before < enough && *run >= enough {
-                    note(interval - gap + (enough - before) as i64 - 1, group, 0.0);
+            let gap = self.next.unwrap_or(interval)..interval;
+            if !gap.is_empty() {
+                let judged = Judged::new(&nothing, series.per_event(), series.width_ns());
+                let verdict = self.threshold.judge(&judged);
+                self.pass(series, gap, verdict, &mut exceeded);
+            }
+            let mut found: Vec<Option<(Cow<Sparse>, Option<u32>)>> = vec![None; self.states.len()];
+            for (number, sparse) in &slice.groups {
+                if let Some(place) = places[*number as usize] {
+                    found[place] = Some((Cow::Borrowed(sparse), Some(*number)));
                 }
             }
-            let mut slots = slice.groups.iter().peekable();
-            for (group, run) in runs.iter_mut().enumerate() {
-                let histogram = slots.next_if(|(number, _)| *number as usize == group).map(|(_, histogram)| histogram);
-                let held = histogram.map_or(without_events, |histogram| holds(histogram, interval));
-                *run = if held { run.saturating_add(1) } else { 0 };
-                if *run == enough {
-                    let count = histogram.map_or(0, |histogram| histogram.totals().count);
-                    note(interval, group, count as f64 / series.per_event() as f64);
-                }
+            if let Some(all) = all {
+                found[all] = Some((Cow::Owned(series.at(interval, None).to_sparse()), None));
             }
+            let mut reached = None;
+            for (place, found) in found.iter().enumerate() {
+                let (sparse, group) = found.as_ref().map_or((&nothing, None), |(sparse, group)| (&**sparse, *group));
+                let value = |quantile| judging.percentiles.value(series, interval, group, sparse, quantile);
+                let mut judged = Judged::new(sparse, series.per_event(), series.width_of(interval));
+                judged = judged.with_percentiles(&value);
+                let waiting = match (group, Some(place) == all) {
+                    (None, false) => Waiting::default(),
+                    _ => series.waiting(interval, group),
+                };
+                if asks_what_waits || waiting.count() > 0 {
+                    judged = judged.with_waiting(&waiting);
+                }
+                let verdict = self.threshold.judge(&judged);
+                let events = sparse.totals().count as f64 / series.per_event() as f64;
+                let from = self.count(place, verdict, 1, (series, interval, events));
+                reached = from.into_iter().chain(reached).min();
+            }
+            self.seen += 1;
             self.next = Some(series.after(interval));
+            self.tell(reached, self.next.unwrap_or(interval), &mut exceeded);
         }
-        self.runs.extend(series.groups().iter().cloned().zip(runs));
-        if let (None, Some((interval, group, events))) = (&self.exceeded, first) {
-            let group = series.groups()[group].clone();
-            let (start_ns, width_ns) = (series.start_ns(interval), series.width_of(interval));
-            self.exceeded = Some(Exceeded { group, start_ns, width_ns, events });
+    }
+
+    /// Passes over intervals without any event.
+    fn pass(
+        &mut self,
+        series: &HistogramSeries,
+        gap: Range<i64>,
+        verdict: Judgement,
+        exceeded: &mut impl FnMut(Range<i64>),
+    ) {
+        let length = gap.start.abs_diff(gap.end);
+        let mut reached = None;
+        for place in 0..self.states.len() {
+            let from = self.count(place, verdict, length, (series, gap.start, 0.0));
+            reached = from.into_iter().chain(reached).min();
         }
+        self.seen += length;
+        self.tell(reached, gap.end, exceeded);
+    }
+
+    /// Counts a verdict on so many intervals from one on; returns since when, as a place in `seen` and as an interval, the
+    /// threshold is exceeded, if it is.
+    fn count(
+        &mut self,
+        place: usize,
+        verdict: Judgement,
+        length: u64,
+        (series, interval, events): (&HistogramSeries, i64, f64),
+    ) -> Option<(u64, i64)> {
+        let enough = u64::from(self.threshold.intervals());
+        let state = &mut self.states[place];
+        self.is_told |= verdict != Judgement::Unknown;
+        let Some(finding) = verdict.exceeded() else {
+            (state.run, state.worst) = (0, None);
+            return None;
+        };
+        let before = state.run;
+        if before == 0 {
+            state.from = interval;
+        }
+        state.run = before.saturating_add(length);
+        let at = |interval: i64| Place {
+            group: state.label.clone(),
+            start_ns: series.start_ns(interval),
+            width_ns: series.width_of(interval),
+            events,
+        };
+        if state.worst.as_ref().is_none_or(|(_, worst)| finding.excess() > worst.excess()) {
+            state.worst = Some((at(interval), finding));
+        }
+        if state.run < enough {
+            return None;
+        }
+        if before < enough {
+            let first = at(interval.saturating_add_unsigned(enough - before - 1));
+            let worst = state.worst.clone().unwrap_or_else(|| (first.clone(), finding));
+            let exceeded = self.exceeded.get_or_insert_with(|| Exceeded {
+                intervals: 0,
+                of: 0,
+                groups: (0, 0),
+                first: first.clone(),
+                worst,
+            });
+            if (first.start_ns, &first.group) < (exceeded.first.start_ns, &exceeded.first.group) {
+                exceeded.first = first;
+            }
+        }
+        state.is_exceeded = true;
+        if let (Some(exceeded), Some(worst)) = (&mut self.exceeded, &state.worst)
+            && worst.1.excess() > exceeded.worst.1.excess()
+        {
+            exceeded.worst = worst.clone();
+        }
+        Some(if before < enough { (self.seen - before, state.from) } else { (self.seen, interval) })
+    }
+
+    /// Counts the intervals in which it was exceeded, from the first of any group up to what was seen.
+    fn tell(&mut self, reached: Option<(u64, i64)>, end: i64, exceeded: &mut impl FnMut(Range<i64>)) {
+        let (Some((seen, from)), Some(sum)) = (reached, &mut self.exceeded) else { return };
+        sum.intervals += self.seen - seen.max(self.counted);
+        self.counted = self.seen;
+        exceeded(from..end);
+    }
+
+    /// The places of the groups of a series, of those that are judged.
+    fn places(&mut self, series: &HistogramSeries, judging: &Judging) -> Vec<Option<usize>> {
+        let is_judged = |number: u32| judging.groups.is_none_or(|groups| groups(number));
+        let places = (0u32..).zip(series.groups());
+        places.map(|(number, label)| is_judged(number).then(|| self.place(Some(label)))).collect()
+    }
+
+    fn place(&mut self, label: Option<&Vec<String>>) -> usize {
+        let label = label.cloned();
+        let next = self.states.len();
+        let place = *self.known.entry(label.clone()).or_insert(next);
+        if place == next {
+            self.states.push(State { label, run: 0, from: 0, worst: None, is_exceeded: false });
+        }
+        place
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Quantity, Weight};
+    use crate::{Quantity, Waiter, Weight};
     use proptest::prelude::*;
 
     /// One event of that many milliseconds for each interval and group.
@@ -116,8 +295,13 @@ mod tests {
 
     fn exceeded(threshold: &str, parts: &[&[(i64, &str, u64)]]) -> Option<(String, i64)> {
         let mut watch = Watch::new(Threshold::parse(threshold).unwrap());
-        parts.iter().for_each(|part| watch.see(&series(part)));
-        watch.exceeded().map(|at| (at.group.join(" "), at.start_ns / 1_000_000_000))
+        let asked = AskedPercentiles::default();
+        parts.iter().for_each(|part| watch.see(&series(part), &Judging::new(&asked)));
+        first(&watch)
+    }
+
+    fn first(watch: &Watch) -> Option<(String, i64)> {
+        watch.exceeded().map(|found| (found.first.group.unwrap().join(" "), found.first.start_ns / 1_000_000_000))
     }
 
     #[test]
@@ -143,6 +327,47 @@ mod tests {
         assert_eq!(exceeded("count < 1 for 2 intervals", &[both]), Some(("b".into(), 2)));
         assert_eq!(exceeded("count < 1 for 3 intervals", &[both]), None);
         assert_eq!(exceeded("p50 > 5ms", &[both]), Some(("b".into(), 3)));
+    }
+
+    #[test]
+    fn the_worst_is_of_the_whole_time() {
+        let mut watch = Watch::new(Threshold::parse("max > 5ms for 2 intervals").unwrap());
+        // The 90 ms stands alone, so it is no run; 40 ms is worse than 30 ms, and begins before its run is long enough.
+        let events = [(0, "a", 90), (1, "a", 1), (2, "b", 40), (3, "b", 6), (4, "a", 20), (5, "a", 30)];
+        watch.see(&series(&events), &Judging::new(&AskedPercentiles::default()));
+        let found = watch.exceeded().unwrap();
+        assert_eq!((found.intervals, found.of, found.groups), (4, 6, (2, 2)));
+        assert_eq!((found.first.start_ns, found.first.group.clone()), (3_000_000_000, Some(vec!["b".into()])));
+        assert_eq!((found.worst.0.start_ns, found.worst.1.to_string()), (2_000_000_000, "max = 40ms".into()));
+    }
+
+    #[test]
+    fn what_waits_is_judged_without_events_too() {
+        let mut watch = Watch::new(Threshold::parse("oldest > 3500ms for 2 intervals").unwrap());
+        let asked = AskedPercentiles::default();
+        for interval in 0..5 {
+            // Two devices; one of them hangs from the first moment on and never has an event.
+            let events = if interval == 2 { vec![] } else { vec![(interval, "a", 1)] };
+            let mut series = series(&events);
+            let hung = Waiter { group: vec!["b".into()], start_ns: 0, age_ns: 10_000_000_000 };
+            series.add_waiting(&[hung], Some(interval..interval + 1));
+            watch.see(&series, &Judging { all: true, ..Judging::new(&asked) });
+        }
+        let found = watch.exceeded().unwrap();
+        assert_eq!((found.intervals, found.of, found.groups), (2, 5, (2, 3)), "b and all groups together");
+        assert_eq!((found.first.group, found.first.start_ns), (None, 4_000_000_000));
+        assert_eq!(found.worst.1.to_string(), "oldest = 5s");
+    }
+
+    #[test]
+    fn all_groups_together_are_judged_where_they_are_asked_for() {
+        let events = [(0, "a", 1), (0, "b", 1), (1, "a", 1)];
+        let asked = AskedPercentiles::default();
+        for (all, intervals) in [(false, 0), (true, 1)] {
+            let mut watch = Watch::new(Threshold::parse("count >= 2").unwrap());
+            watch.see(&series(&events), &Judging { all, ..Judging::new(&asked) });
+            assert_eq!(watch.exceeded().map_or(0, |found| found.intervals), intervals);
+        }
     }
 
     proptest! {
@@ -171,10 +396,18 @@ mod tests {
             for part in [i64::MIN..middle, middle..i64::MAX] {
                 let mut some = whole.clone();
                 some.slices.retain(|at, _| part.contains(at));
-                watch.see(&some);
+                watch.see(&some, &Judging::new(&AskedPercentiles::default()));
             }
-            let found = watch.exceeded().map(|at| (at.group.join(" "), at.start_ns / 1_000_000_000));
-            prop_assert_eq!(found, truth);
+            prop_assert_eq!(first(&watch), truth);
+            // How often: every interval of a full window of any group.
+            let window = |last: i64, host: &str| (0..enough as i64).all(|back| last - back >= from && is_bad(last - back, host));
+            let covers = |at: i64, host: &str| (at..=to.min(at + enough as i64 - 1)).any(|last| window(last, host));
+            let often = (from..=to).filter(|&at| hosts.iter().any(|host| known(host) && covers(at, host))).count();
+            prop_assert_eq!(watch.exceeded().map_or(0, |found| found.intervals), often as u64);
+            let groups = hosts.iter().filter(|host| known(host) && (from..=to).any(|at| window(at, host))).count();
+            let all = hosts.iter().filter(|host| known(host)).count();
+            prop_assert_eq!(watch.exceeded().map_or((0, all), |found| found.groups), (groups, all));
+            prop_assert_eq!(watch.seen(), (to - from + 1) as u64);
         }
     }
 }

@@ -40,7 +40,8 @@ pub struct Percentiles {
     /// Count an event only in the interval in which it completed (as live views do), not by the share of its time in each
     #[arg(long)]
     pub no_weight: bool,
-    /// End with status 1 if this holds in any interval and group, e.g. 'p95 > 1s or p99 > 5s for 3 intervals'
+    /// End with status 1 if this holds in any interval and group, e.g. '(p95 > 1s or p99 > 5s) and count > 9 for 3 intervals';
+    /// live, also 'oldest > 5s' and 'waiting(1s) > 3', about requests that wait
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Option<String>,
     #[command(flatten)]

@@ -65,6 +65,9 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         Ok(threshold) if threshold.intervals() > 1 => {
             Err(Failure::Usage(format!("{what}: a lab is judged as a whole, so leave \"for N intervals\" away.")))
         }
+        Ok(threshold) if threshold.asks_what_waits() => Err(Failure::Usage(format!(
+            "{what}: a lab waits for all of its requests, so leave oldest and waiting out."
+        ))),
         Ok(threshold) => Ok(threshold),
         Err(message) => Err(Failure::Usage(format!("{what}: {message}."))),
     };

@@ -5,9 +5,10 @@ use super::{live, read, stored};
 use crate::Failure;
 use crate::plan::{Live, Percentiles as Plan, Reading, Shape};
 use latscope_capture_file::is_pipe;
-use latscope_event::Context;
+use latscope_event::{Context, FieldSet, format_count};
 use latscope_series::{
-    Counting, Exact, ExactBuilder, Exceeded, HistogramSeries, Interval, SeriesBuilder, Watch, events_for,
+    AskedPercentiles, Counting, Exact, ExactBuilder, HistogramSeries, Interval, Judging, Place, SeriesBuilder,
+    Threshold, Watch, events_for,
 };
 use latscope_view_report::{PercentilesChart, PercentilesOptions};
 use latscope_view_term::{PercentileOptions, Percentiles};
@@ -55,21 +56,26 @@ fn table<'a>(
     mut series: HistogramSeries,
     contexts: &[Context],
 ) -> Result<Printer<'a>, Failure> {
-    let quantiles: Vec<f64> = plan.percentiles.iter().map(|percentile| percentile / 100.0).collect();
     if let Some(events) = events_wanted(plan) {
         series = series.joined(events);
     }
     let all = Context::merged(contexts);
+    let mut judged_by = judged_by(plan);
+    if plan.exact {
+        let mut quantiles: Vec<f64> = plan.percentiles.iter().map(|percentile| percentile / 100.0).collect();
+        quantiles.extend(plan.fail_if.iter().flat_map(Threshold::percentiles));
+        judged_by.exact = exact(reading, vec![ExactBuilder::new(&series, &quantiles, plan.all)])?.pop();
+    }
     let options = PercentileOptions {
         zero_ns: zero_ns(&all, &series),
-        exact: if plan.exact { Some(exact(reading, &series, &quantiles, plan.all)?) } else { None },
+        exact: judged_by.exact.clone(),
         complete_until_ns: all.span_ns.filter(|_| plan.folding.counting == Counting::Shares).map(|(_, to_ns)| {
             // What took longest may have company that never came back before the end.
             to_ns.saturating_sub_unsigned(series.total(None).totals().max)
         }),
         ..options_of(plan)
     };
-    let mut printer = Printer::new(plan, all.clock.to_unix_ns, options)?;
+    let mut printer = Printer::new(plan, all.clock.to_unix_ns, options, judged_by)?;
     printer.print(&series)?;
     if series.slices().is_empty() {
         eprintln!("latscope: There is no event to show.");
@@ -90,17 +96,29 @@ fn draw<'a>(
     if let Some(events) = events_wanted(plan) {
         chart = chart.joined(events);
     }
+    let mut judged_by = judged_by(plan);
     if plan.exact {
         // The panel of everything is always there.
-        let exact = exact(reading, chart.series(), chart.quantiles(), true)?;
-        chart = chart.exact(exact);
+        let mut builders = vec![ExactBuilder::new(chart.series(), chart.quantiles(), true)];
+        if let Some(threshold) = &plan.fail_if {
+            builders.push(ExactBuilder::new(chart.judged(), &threshold.percentiles(), true));
+        }
+        let mut exact = exact(reading, builders)?.into_iter();
+        chart = exact.next().into_iter().fold(chart, PercentilesChart::exact);
+        judged_by.exact = exact.next();
     }
+    chart = chart.judged_by(judged_by.clone());
     let all = Context::merged(contexts);
     let shown = PercentileOptions { zero_ns: zero_ns(&all, series), ..options_of(plan) };
-    let mut printer = Printer::new(plan, all.clock.to_unix_ns, shown)?;
+    let mut printer = Printer::new(plan, all.clock.to_unix_ns, shown, judged_by)?;
     printer.watch(chart.judged());
     printer.write(&chart.svg())?;
     Ok(printer)
+}
+
+/// Where the percentiles come from that --fail-if judges: from where those come that are shown.
+fn judged_by(plan: &Plan) -> AskedPercentiles {
+    AskedPercentiles { rule: plan.rule, ..AskedPercentiles::default() }
 }
 
 /// Where elapsed time counts from.
@@ -144,22 +162,24 @@ fn require_events(reading: &Reading) -> Result<(), Failure> {
     }
 }
 
-/// Reads the events once more, for the exact percentiles of a series of them.
-fn exact(reading: &Reading, series: &HistogramSeries, quantiles: &[f64], also_all: bool) -> Result<Exact, Failure> {
-    let mut exact = ExactBuilder::new(series, quantiles, also_all);
-    read::each_batch(reading, exact.fields(), |context, batch, mask, begin| {
-        if begin {
-            exact.begin_trace(context.begin_ns);
+/// Reads the events once more, for the exact percentiles of series of them.
+fn exact(reading: &Reading, mut builders: Vec<ExactBuilder>) -> Result<Vec<Exact>, Failure> {
+    let fields = builders.iter().fold(FieldSet::default(), |fields, builder| fields.union(builder.fields()));
+    read::each_batch(reading, fields, |context, batch, mask, begin| {
+        for builder in &mut builders {
+            if begin {
+                builder.begin_trace(context.begin_ns);
+            }
+            builder.add(batch, mask);
         }
-        exact.add(batch, mask);
         ControlFlow::Continue(())
     })?;
-    Ok(exact.finish())
+    Ok(builders.into_iter().map(ExactBuilder::finish).collect())
 }
 
 /// Lines as intervals pass.
 fn stream(reading: &Reading, capture: &Live, plan: &Plan) -> Result<(), Failure> {
-    let mut printer = Printer::new(plan, Some(0), options_of(plan))?;
+    let mut printer = Printer::new(plan, Some(0), options_of(plan), judged_by(plan))?;
     printer.out = printer.out.as_it_comes();
     let width_ns = plan.folding.interval.unwrap_or(LIVE_NS);
     if live::counts_in_kernel(reading, capture, &plan.folding)? {
@@ -201,38 +221,63 @@ struct Printer<'a> {
     plan: &'a Plan,
     table: Percentiles,
     watch: Option<Watch>,
+    judged_by: AskedPercentiles,
     out: Output,
 }
 
 impl Printer<'_> {
-    fn new(plan: &Plan, to_unix_ns: Option<i64>, options: PercentileOptions) -> Result<Printer<'_>, Failure> {
+    fn new(
+        plan: &Plan,
+        to_unix_ns: Option<i64>,
+        options: PercentileOptions,
+        judged_by: AskedPercentiles,
+    ) -> Result<Printer<'_>, Failure> {
         let folding = &plan.folding;
         let table = Percentiles::new(&plan.percentiles, &folding.by, folding.quantity, to_unix_ns).with(options);
         let watch = plan.fail_if.clone().map(Watch::new);
-        Ok(Printer { plan, table, watch, out: output::open(plan.output.as_deref())? })
+        Ok(Printer { plan, table, watch, judged_by, out: output::open(plan.output.as_deref())? })
     }
 
+    /// Judges all that is shown.
     fn watch(&mut self, series: &HistogramSeries) {
-        self.watch.iter_mut().for_each(|watch| watch.see(series));
+        let all = self.plan.all && !self.plan.folding.by.is_empty();
+        let judging = Judging { all, ..Judging::new(&self.judged_by) };
+        self.watch.iter_mut().for_each(|watch| watch.see(series, &judging));
     }
 
     /// Fails if the threshold was exceeded, or if there was nothing to hold it against.
     fn verdict(self, reading: &Reading) -> Result<(), Failure> {
-        self.out.finish().map_err(|error| Failure::output(&error))?;
-        let Some(watch) = &self.watch else { return Ok(()) };
-        let Some(Exceeded { group, start_ns, width_ns, events }) = watch.exceeded() else {
+        let Printer { table, watch, out, .. } = self;
+        out.finish().map_err(|error| Failure::output(&error))?;
+        let Some(watch) = &watch else { return Ok(()) };
+        let Some(exceeded) = watch.exceeded() else {
             // Live, a device may well be idle.
             return match watch.is_blind() && reading.live.is_none() {
-                true => Err(Failure::Input("There is no event, so --fail-if has nothing to look at.".into())),
+                true if watch.seen() == 0 => {
+                    Err(Failure::Input("There is no event, so --fail-if has nothing to look at.".into()))
+                }
+                true => Err(Failure::Input(format!(
+                    "--fail-if {}: nothing that is read says so much; no interval was judged.",
+                    watch.threshold()
+                ))),
                 false => Ok(()),
             };
         };
-        let of = if group.is_empty() { String::new() } else { format!(" of {}", group.join(" ")) };
-        let at = self.table.label(*start_ns, *width_ns);
-        let events =
-            if *events < 10.0 { format!("{}", (events * 100.0).round() / 100.0) } else { format!("{events:.0}") };
-        let events = if events == "1" { "1 event".into() } else { format!("{events} events") };
-        Err(Failure::Exceeded(format!("{}: so it was{of} at {at}, with {events}.", watch.threshold())))
+        let (worst, finding) = &exceeded.worst;
+        let mut message = format!(
+            "{}: in {} of {}",
+            watch.threshold(),
+            format_count(exceeded.intervals),
+            plural(exceeded.of, "interval")
+        );
+        if exceeded.groups.1 > 1 {
+            message += &format!(", of {} of {}", exceeded.groups.0, plural(exceeded.groups.1 as u64, "group"));
+        }
+        message += &format!("; worst: {finding}{}", place(&table, worst));
+        if (exceeded.first.start_ns, &exceeded.first.group) != (worst.start_ns, &worst.group) {
+            message += &format!("; first{}", place(&table, &exceeded.first));
+        }
+        Err(Failure::Exceeded(message + "."))
     }
 
     fn print(&mut self, series: &HistogramSeries) -> Result<(), Failure> {
@@ -253,4 +298,22 @@ impl Printer<'_> {
     fn write(&mut self, text: &str) -> Result<(), Failure> {
         self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))
     }
+}
+
+/// When, of whom, and of how many events.
+fn place(table: &Percentiles, place: &Place) -> String {
+    let of = match &place.group {
+        Some(group) if group.is_empty() => String::new(),
+        Some(group) => format!(" of {}", group.join(" ")),
+        None => " of all".into(),
+    };
+    let events = match place.events {
+        events if events < 10.0 && events.fract() != 0.0 => format!("{events:.2} events"),
+        events => plural(events.round() as u64, "event"),
+    };
+    format!("{of} at {} ({events})", table.label(place.start_ns, place.width_ns))
+}
+
+fn plural(count: u64, word: &str) -> String {
+    format!("{} {word}{}", format_count(count), if count == 1 { "" } else { "s" })
 }

@@ -6,8 +6,7 @@ use crate::heatmap::Facets;
 use crate::page::quantile_name;
 use crate::palette::{Inks, Palette};
 use latscope_histogram::{Histogram, Sparse};
-use latscope_series::{AskedPercentiles, HistogramSeries, Slice};
-use std::ops::Range;
+use latscope_series::{AskedPercentiles, HistogramSeries, Judging, Slice, Watch};
 
 /// A value of a line in one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,28 +54,11 @@ pub(super) struct Verdict {
     /// By step: in any of its intervals.
     pub steps: Vec<bool>,
     /// In how many intervals.
-    pub exceeded: usize,
+    pub exceeded: u64,
     /// Of how many.
-    pub judged: usize,
+    pub judged: u64,
     /// Whether groups were judged one by one: exceeded is what one of them did.
     pub apart: bool,
-}
-
-impl Verdict {
-    /// Counts so many intervals of the table in this range.
-    fn count(&mut self, exceeded: bool, count: usize, range: Range<i64>, source: &Source<'_>) {
-        self.judged += count;
-        if !exceeded || range.is_empty() {
-            return;
-        }
-        self.exceeded += count;
-        let step = |ns: i64| {
-            let column = source.columns.of(ns.div_euclid(source.series.width_ns() as i64));
-            source.steps.of(column.unwrap_or(source.columns.count - 1))
-        };
-        let (from_ns, to_ns) = (source.judged.start_ns(range.start), source.judged.start_ns(range.end));
-        self.steps[step(from_ns)..=step(to_ns.saturating_sub(1))].fill(true);
-    }
 }
 
 /// What lines are steps of: an interval each, which is a column, or several where intervals were joined.
@@ -122,6 +104,8 @@ pub(super) struct Source<'a> {
     pub series: &'a HistogramSeries,
     /// In intervals that were not merged to fit.
     pub judged: &'a HistogramSeries,
+    /// Where the percentiles come from that are judged.
+    pub judged_by: &'a AskedPercentiles,
     pub columns: Columns,
     pub steps: &'a Steps,
     pub asked: &'a AskedPercentiles,
@@ -185,34 +169,27 @@ impl Source<'_> {
     }
 
     /// Judges each interval by itself, since what was merged to fit the picture hides what was short: of everything, of the
-    /// one group of a facet, or `apart` of each of its groups. As [`Watch`](latscope_series::Watch) does, it looks at
-    /// intervals without events, too.
+    /// one group of a facet, or `apart` of each of its groups, by [`Watch`] as everywhere.
     fn verdict(&self, facet: Option<(&Facets, usize)>, apart: bool) -> Verdict {
         let mut verdict = Verdict { steps: vec![false; self.steps.count()], apart, ..Verdict::default() };
         let Some(level) = &self.options.level else { return verdict };
-        let series = self.judged;
-        let holds = |sparse: &Sparse, width_ns| level.holds(sparse, series.per_event(), width_ns);
-        let mut sum = Histogram::new(series.grid(), series.is_weighted());
-        let silence = holds(&sum.to_sparse(), series.width_ns());
-        let groups = (0..series.groups().len()).filter(|&group| is_of(facet, group as u32)).count();
-        let mut next = None;
-        for (&interval, slice) in series.slices() {
-            let after = series.after(interval);
-            let gap = next.unwrap_or(interval)..interval;
-            verdict.count(silence, (gap.end - gap.start) as usize, gap, self);
-            next = Some(after);
-            sum_up(series, interval, facet, &mut sum);
-            let width_ns = series.width_of(interval);
-            let exceeded = match apart {
-                true => {
-                    let known = || of_facet(slice, facet);
-                    known().any(|sparse| holds(sparse, width_ns)) || silence && known().count() < groups
-                }
-                false => holds(&sum.to_sparse(), width_ns),
-            };
-            verdict.count(exceeded, 1, interval..after, self);
-        }
+        let together = facet.is_none() && !apart;
+        let groups = |group| !together && is_of(facet, group);
+        let judging = Judging { groups: Some(&groups), all: together, ..Judging::new(self.judged_by) };
+        let mut watch = Watch::new(level.clone());
+        watch.see_each(self.judged, &judging, |range| {
+            let (from_ns, to_ns) = (self.judged.start_ns(range.start), self.judged.start_ns(range.end));
+            verdict.steps[self.step_at(from_ns)..=self.step_at(to_ns.saturating_sub(1))].fill(true);
+        });
+        verdict.exceeded = watch.exceeded().map_or(0, |exceeded| exceeded.intervals);
+        verdict.judged = watch.seen();
         verdict
+    }
+
+    /// The step of a moment; the last of those behind the picture.
+    fn step_at(&self, ns: i64) -> usize {
+        let column = self.columns.of(ns.div_euclid(self.series.width_ns() as i64));
+        self.steps.of(column.unwrap_or(self.columns.count - 1))
     }
 
     fn panel(&self, facet: Option<(&Facets, usize)>) -> Panel {

@@ -103,6 +103,8 @@ pub struct PercentilesChart<'a> {
     options: &'a PercentilesOptions,
     frame: Frame,
     asked: AskedPercentiles,
+    /// Where the percentiles come from that the service level is held against.
+    judged_by: AskedPercentiles,
     /// Intervals were joined until they had so many events.
     joined: Option<f64>,
 }
@@ -130,7 +132,8 @@ impl<'a> PercentilesChart<'a> {
         quantiles.sort_by(f64::total_cmp);
         quantiles.dedup();
         let asked = AskedPercentiles { quantiles, rule: options.rule, exact: None };
-        Ok(PercentilesChart { series, judged, contexts, options, frame, asked, joined: None })
+        let judged_by = AskedPercentiles { rule: options.rule, ..AskedPercentiles::default() };
+        Ok(PercentilesChart { series, judged, contexts, options, frame, asked, judged_by, joined: None })
     }
 
     /// The same with intervals joined to the shortest runs that have so many events ([`HistogramSeries::joined`]).
@@ -167,9 +170,16 @@ impl<'a> PercentilesChart<'a> {
         self
     }
 
+    /// The same with a service level that is held against the percentiles of [`judged`](PercentilesChart::judged) that come
+    /// from there.
+    #[must_use]
+    pub fn judged_by(self, judged_by: AskedPercentiles) -> PercentilesChart<'a> {
+        PercentilesChart { judged_by, ..self }
+    }
+
     /// Draws it.
     pub fn svg(self) -> String {
-        let PercentilesChart { series, judged, contexts, options, frame, asked, joined } = self;
+        let PercentilesChart { series, judged, contexts, options, frame, asked, judged_by, joined } = self;
         let page = Page {
             width_px: frame.page_px(),
             inks: options.theme.inks(),
@@ -182,7 +192,16 @@ impl<'a> PercentilesChart<'a> {
         };
         let steps = Steps::new(&series, frame.columns);
         let (columns, inks) = (frame.columns, &page.inks);
-        let source = Source { series: &series, judged: &judged, columns, steps: &steps, asked: &asked, options, inks };
+        let source = Source {
+            series: &series,
+            judged: &judged,
+            judged_by: &judged_by,
+            columns,
+            steps: &steps,
+            asked: &asked,
+            options,
+            inks,
+        };
         let panels = match asked.quantiles[..] {
             [quantile] if !series.by.is_empty() => vec![source.by_group(quantile, GROUPS)],
             _ => source.by_panel(GROUPS),

@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::plan::Lab as Plan;
 use crate::run::{output, read};
 use latscope_event::{format_count, format_duration, format_rate};
-use latscope_series::{Support, Threshold};
+use latscope_series::{Finding, Judged, Support, Threshold};
 use latscope_view_term::{Align, Line, Table};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -23,24 +23,28 @@ pub fn run(plan: &Plan, recorded: &Recorded, cells: &[Cell]) -> Result<(), Failu
         output::lines(None, lines(plan, recorded, cells, &pictures))?;
         comparison::all(plan, cells)?;
     }
-    let mut exceeded = Vec::new();
+    let mut failures = Vec::new();
     for cell in cells {
-        if plan.fail_if.as_ref().is_some_and(|threshold| holds(threshold, cell)) {
-            exceeded.push(format!("{} fulfils --fail-if.", name(plan, cell)));
+        if let Some(threshold) = &plan.fail_if
+            && let Some(found) = exceeded(threshold, cell)
+        {
+            failures.push(format!("{}: {threshold}: {found}.", name(plan, cell)));
         }
-        if let Some((_, text)) = plan.limits[cell.experiment].as_ref().filter(|(limit, _)| holds(limit, cell)) {
-            exceeded.push(format!("{} is beyond its limit, {text}.", name(plan, cell)));
+        if let Some((limit, text)) = &plan.limits[cell.experiment]
+            && let Some(found) = exceeded(limit, cell)
+        {
+            failures.push(format!("{} is beyond its limit, {text}: {found}.", name(plan, cell)));
         }
     }
-    if exceeded.is_empty() { Ok(()) } else { Err(Failure::Exceeded(exceeded.join(" "))) }
+    if failures.is_empty() { Ok(()) } else { Err(Failure::Exceeded(failures.join(" "))) }
 }
 
 fn name(plan: &Plan, cell: &Cell) -> String {
     format!("{} in {}", cell.job, plan.directories[cell.directory].display())
 }
 
-fn holds(threshold: &Threshold, cell: &Cell) -> bool {
-    threshold.holds(&cell.total, 1, cell.span_ns)
+fn exceeded(threshold: &Threshold, cell: &Cell) -> Option<Finding> {
+    threshold.judge(&Judged::new(&cell.total, 1, cell.span_ns)).exceeded()
 }
 
 fn lines(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf]) -> Vec<Line> {
@@ -61,7 +65,7 @@ fn lines(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf])
         lines.extend(cell.cpu_wait_told().map(|told| Line::of(&format!("  {told}."))));
     }
     for (cell, limit) in cells.iter().filter_map(|cell| Some((cell, plan.limits[cell.experiment].as_ref()?))) {
-        let word = if holds(&limit.0, cell) { "is beyond" } else { "keeps to" };
+        let word = if exceeded(&limit.0, cell).is_some() { "is beyond" } else { "keeps to" };
         lines.push(Line::of(&format!("{} {word} its limit, {}.", name(plan, cell), limit.1)));
     }
     for cell in cells {
@@ -135,7 +139,7 @@ fn json(plan: &Plan, recorded: &Recorded, cells: &[Cell], files: [&[PathBuf]; 2]
         put("period", period.into());
         if let Some((threshold, text)) = &plan.limits[cell.experiment] {
             put("limit", text.clone().into());
-            put("limit_exceeded", holds(threshold, cell).into());
+            put("limit_exceeded", exceeded(threshold, cell).is_some().into());
         }
         Value::Object(object)
     };

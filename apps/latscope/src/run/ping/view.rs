@@ -10,6 +10,7 @@ use crate::Failure;
 use crate::plan::Ping;
 use latscope_capture_probe::{Cache, Capture, Fold, Sample};
 use latscope_event::{Batch, Context, format_count, format_duration};
+use latscope_series::Judged;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::{MutexGuard, PoisonError};
@@ -197,9 +198,10 @@ impl View {
                 return Err(Failure::Exceeded(format!("{}: {}", lines.path(), placed(meter))));
             }
             if let Some(threshold) = &plan.fail_if
-                && threshold.holds(&meter.histogram.to_sparse(), 1, meter.end_ns)
+                && let Some(found) =
+                    threshold.judge(&Judged::new(&meter.histogram.to_sparse(), 1, meter.end_ns)).exceeded()
             {
-                return Err(Failure::Exceeded(format!("{}: {threshold} holds.", lines.path())));
+                return Err(Failure::Exceeded(format!("{}: {threshold}: {found}.", lines.path())));
             }
         }
         Ok(())
