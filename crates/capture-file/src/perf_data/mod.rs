@@ -230,7 +230,8 @@ fn merge(streams: &mut Vec<Stream>, session: &mut Session) -> Result<(), Error> 
                     if session.record(kind, record, at)?.is_break() {
                         return Ok(());
                     }
-                    stream.last_ns = stream.last_ns.max(session.last_ns());
+                    // A record without a time says nothing of how far its stream has come.
+                    stream.last_ns = stream.last_ns.max(session.last_ns().unwrap_or(i64::MIN));
                 }
                 Ok(None) => is_over = true,
                 Err(stop) => {

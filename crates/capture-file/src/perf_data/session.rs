@@ -36,8 +36,8 @@ pub struct Session<'a, 's> {
     sorter: Sorter<Entry>,
     /// Up to here the records were complete when the last round ended.
     complete_ns: i64,
-    /// Time of the last record that went into the sorter.
-    last_ns: i64,
+    /// Time of the last record, where it has one.
+    last_ns: Option<i64>,
     /// What to add to times to get Unix time, where the recording tells exactly.
     shift_ns: i64,
     last_of_cpu: Vec<i64>,
@@ -138,7 +138,7 @@ impl<'a, 's> Session<'a, 's> {
             events,
             sorter: Sorter::new(),
             complete_ns: i64::MIN,
-            last_ns: i64::MIN,
+            last_ns: None,
             shift_ns: 0,
             last_of_cpu: Vec::new(),
             counts: Counts::default(),
@@ -233,8 +233,8 @@ impl<'a, 's> Session<'a, 's> {
         )
     }
 
-    /// Time of the last record that counted.
-    pub fn last_ns(&self) -> i64 {
+    /// Time of the record that was taken last; none where it has no time of its own.
+    pub fn last_ns(&self) -> Option<i64> {
         self.last_ns
     }
 
@@ -243,6 +243,7 @@ impl<'a, 's> Session<'a, 's> {
     pub fn record(&mut self, record_kind: u32, record: &[u8], at: u64) -> Result<ControlFlow<()>, Error> {
         self.counts.records += 1;
         if record_kind != kind::SAMPLE {
+            self.last_ns = None;
             return self.other_record(record_kind, record);
         }
         if self.is_changed {
@@ -270,6 +271,7 @@ impl<'a, 's> Session<'a, 's> {
     #[inline(always)]
     fn sample(&mut self, record: &[u8]) -> Option<bool> {
         let endian = self.endian;
+        self.last_ns = None;
         let (layout, is_tracepoint) = self.tables.layout(&self.attrs, endian, record)?;
         if !is_tracepoint {
             return Some(false);
@@ -277,6 +279,8 @@ impl<'a, 's> Session<'a, 's> {
         let stamp = layout.stamp(endian, record)?;
         let raw = layout.raw(endian, record)?;
         let time_ns = self.time(stamp.time)?;
+        // It tells how far its stream has come, of interest or not.
+        self.last_ns = Some(time_ns);
         let id = endian.u16(raw, 0)?;
         if let Some(cpu) = stamp.cpu {
             self.saw_cpu(cpu, time_ns);
@@ -287,7 +291,6 @@ impl<'a, 's> Session<'a, 's> {
             Decoder::Block(fields) => Entry::Block(fields.decode(endian, raw, stamp, time_ns)?),
             decoder => decoder.decode(endian, raw, stamp, time_ns)?,
         };
-        self.last_ns = time_ns;
         self.sorter.push(time_ns, entry);
         Some(true)
     }
@@ -309,7 +312,7 @@ impl<'a, 's> Session<'a, 's> {
     }
 
     fn push(&mut self, time_ns: i64, entry: Entry) -> ControlFlow<()> {
-        self.last_ns = time_ns;
+        self.last_ns = Some(time_ns);
         self.sorter.push(time_ns, entry);
         if self.sorter.is_full() {
             let events = &mut self.events;
