@@ -4,19 +4,17 @@
 //! that it waited before in `queue_ns`. A request is known by device and first sector while it is in flight. What does not
 //! pair is counted, never guessed.
 
+use crate::block_dataless::Dataless;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use latscope_event::kernel::{block_kind, error_name};
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, LossRange, Unfinished, format_size};
-use std::collections::VecDeque;
 
 /// The fields that a paired request fills.
 pub const FILLS: FieldSet = FieldSet::TRACED.with(&[Field::Queue]);
 
 /// No machine has more requests in flight; a trace that says so is damaged or made up.
 const IN_FLIGHT_LIMIT: usize = 1 << 18;
-/// Flushes in flight on one device; they are searched from front to back.
-const DATALESS_LIMIT: usize = IN_FLIGHT_LIMIT / 64;
 /// What the kernel calls a sector, whatever the device.
 const SECTOR_BYTES: u64 = 512;
 /// Thread or process number that the source does not tell.
@@ -66,16 +64,19 @@ pub struct Record {
     pub comm: [u8; 16],
 }
 
+/// How far a request has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+pub enum State {
     Queued,
     Issued,
     Requeued,
 }
 
-struct Open {
+/// A request in flight.
+pub struct Open {
     queued_ns: i64,
-    issued_ns: i64,
+    /// When it was issued last.
+    pub issued_ns: i64,
     bytes: u64,
     /// What is left of it, in sectors: a partial completion takes away from the front.
     sectors: u32,
@@ -84,7 +85,8 @@ struct Open {
     tid: i32,
     rwbs: [u8; 8],
     comm: [u8; 16],
-    state: State,
+    /// How far it has come.
+    pub state: State,
     /// How often records had been lost when it opened.
     losses: u64,
 }
@@ -93,12 +95,8 @@ struct Open {
 #[derive(Default)]
 pub struct BlockPairs {
     open: HashMap<(u32, u64), Open>,
-    /// Flushes and other requests without data have no sector of their own: they pair in device order.
-    dataless: HashMap<u32, VecDeque<Open>>,
-    dataless_len: usize,
-    /// Issues, and how many of them were seen to miss their completion, which perf loses without a word on some kernels.
-    issued: u64,
-    missed: u64,
+    /// Requests without a sector of their own.
+    dataless: Dataless,
     /// How often records were lost: what opened before the last time is doubtful.
     losses: u64,
     names: Vec<([u8; 8], u32, u32)>,
@@ -110,7 +108,8 @@ fn bytes_of(record: &Record) -> u64 {
 }
 
 impl Open {
-    fn new(record: &Record, state: State, losses: u64) -> Open {
+    /// Begins with this record.
+    pub fn new(record: &Record, state: State, losses: u64) -> Open {
         Open {
             queued_ns: record.time_ns,
             issued_ns: record.time_ns,
@@ -126,7 +125,8 @@ impl Open {
         }
     }
 
-    fn issue(&mut self, record: &Record) {
+    /// It is issued, or issued again.
+    pub fn issue(&mut self, record: &Record) {
         self.issued_ns = record.time_ns;
         // A request that queued may have grown by merges before it was issued; what is issued again after a part of it
         // completed is only the rest.
@@ -146,7 +146,8 @@ impl BlockPairs {
     /// Takes the next record in time order; a completed request becomes a row of `batch`.
     pub fn push(&mut self, record: &Record, batch: &mut Batch, context: &mut Context) {
         context.cover(record.time_ns);
-        let dataless = record.sectors == 0 && record.bytes == 0 && record.step != Step::Done;
+        // A passthrough command has bytes, but is issued at sector 0 and completes at sector -1, as a flush does.
+        let dataless = (record.sectors == 0 || record.sector == u64::MAX) && record.step != Step::Done;
         match record.step {
             _ if dataless => self.push_dataless(record, batch, context),
             Step::Start | Step::Insert => self.queue(record, context),
@@ -167,7 +168,6 @@ impl BlockPairs {
             Some(open) if open.state == State::Queued && record.step == Step::Insert => return,
             Some(open) if open.state == State::Requeued => return,
             Some(open) if open.state == State::Issued => {
-                self.missed += 1;
                 context.tally.add(lost_by(open, self.losses), 1);
             }
             Some(_) => context.tally.add(Anomaly::NeverIssued, 1),
@@ -176,19 +176,11 @@ impl BlockPairs {
         self.open.insert(key, Open::new(record, State::Queued, self.losses));
     }
 
-    /// Whether so many completions are missing that flushes cannot be paired in order any more: every later one would get
-    /// an older one's start. Then one without data is in flight on a device at most.
-    fn misses_many(&self) -> bool {
-        self.missed >= 100 && self.missed > self.issued / 20
-    }
-
     fn issue(&mut self, record: &Record, context: &mut Context) {
-        self.issued += 1;
         self.make_room(context);
         match self.open.entry((record.dev, record.sector)) {
             Entry::Vacant(place) => drop(place.insert(Open::new(record, State::Issued, self.losses))),
             Entry::Occupied(mut open) if open.get().state == State::Issued => {
-                self.missed += 1;
                 context.tally.add(lost_by(open.get(), self.losses), 1);
                 open.insert(Open::new(record, State::Issued, self.losses));
             }
@@ -233,74 +225,46 @@ impl BlockPairs {
     }
 
     fn push_dataless(&mut self, record: &Record, batch: &mut Batch, context: &mut Context) {
-        let at = |wanted: State| move |open: &&mut Open| open.state == wanted && open.rwbs == record.rwbs;
-        let mut queue = self.dataless.get_mut(&record.dev).into_iter().flatten();
         match record.step {
             Step::Start | Step::Insert | Step::Done => {}
             Step::Issue => {
-                if let Some(open) = queue.find(at(State::Requeued)) {
+                if self.dataless.issue(record, self.losses) {
                     context.tally.add(Anomaly::Requeue, 1);
-                    open.issue(record);
-                } else {
-                    if self.misses_many() {
-                        self.drop_dataless(record, context);
-                    }
-                    self.make_room_dataless(record.dev, context);
-                    let queue = self.dataless.entry(record.dev).or_default();
-                    queue.push_back(Open::new(record, State::Issued, self.losses));
-                    self.dataless_len += 1;
                 }
             }
-            Step::Requeue => match queue.find(at(State::Issued)) {
-                Some(open) => open.state = State::Requeued,
-                None => context.tally.add(Anomaly::OrphanRequeue, 1),
-            },
-            Step::Complete => match self.take_dataless(record) {
-                Some(open) => self.emit(&open, record, batch, context),
-                // The write that asked for the flush completes once more, without length.
-                None if record.rwbs.contains(&b'W') => context.tally.add(Anomaly::FlushParent, 1),
-                None => context.tally.add(Anomaly::OrphanCompletion, 1),
-            },
-        }
-    }
-
-    /// The first of its kind in flight on the device. A queue that it leaves empty goes: devices may be made up, too.
-    fn take_dataless(&mut self, record: &Record) -> Option<Open> {
-        let queue = self.dataless.get_mut(&record.dev)?;
-        let at = queue.iter().position(|open| open.state == State::Issued && open.rwbs == record.rwbs)?;
-        let open = queue.remove(at);
-        if queue.is_empty() {
-            self.dataless.remove(&record.dev);
-        }
-        self.dataless_len -= 1;
-        open
-    }
-
-    /// Keeps the queues bounded: the oldest of a long one goes, and all of them where there are too many devices.
-    fn make_room_dataless(&mut self, dev: u32, context: &mut Context) {
-        if let Some(queue) = self.dataless.get_mut(&dev).filter(|queue| queue.len() >= DATALESS_LIMIT) {
-            queue.pop_front();
-            self.dataless_len -= 1;
-            context.tally.add(Anomaly::EvictedInFlight, 1);
-        } else if self.dataless_len >= IN_FLIGHT_LIMIT {
-            context.tally.add(Anomaly::EvictedInFlight, self.dataless_len as u64);
-            self.dataless.clear();
-            self.dataless_len = 0;
-        }
-    }
-
-    /// Forgets what of this kind is in flight without data on the device: its completion was missed.
-    fn drop_dataless(&mut self, record: &Record, context: &mut Context) {
-        let Some(queue) = self.dataless.get_mut(&record.dev) else { return };
-        let (before, losses) = (queue.len(), self.losses);
-        queue.retain(|open| {
-            let missed = open.state == State::Issued && open.rwbs == record.rwbs;
-            if missed {
-                context.tally.add(lost_by(open, losses), 1);
+            Step::Requeue => {
+                if !self.dataless.requeue(record) {
+                    context.tally.add(Anomaly::OrphanRequeue, 1);
+                }
             }
-            !missed
-        });
-        self.dataless_len -= before - queue.len();
+            Step::Complete => {
+                if !self.dataless.complete(record) {
+                    // The write that asked for a flush completes once more, without length.
+                    let is_parent = record.rwbs.contains(&b'W');
+                    let anomaly = if is_parent { Anomaly::FlushParent } else { Anomaly::OrphanCompletion };
+                    context.tally.add(anomaly, 1);
+                }
+            }
+        }
+        self.take_dataless(batch, context);
+    }
+
+    /// Takes over what became certain of requests without data.
+    fn take_dataless(&mut self, batch: &mut Batch, context: &mut Context) {
+        for (open, record) in std::mem::take(&mut self.dataless.ended) {
+            self.emit(&open, &record, batch, context);
+        }
+        for open in self.dataless.dropped.drain(..) {
+            context.tally.add(lost_by(&open, self.losses), 1);
+        }
+        context.tally.add(Anomaly::EvictedInFlight, std::mem::take(&mut self.dataless.evicted));
+    }
+
+    /// No record follows: what was held back for what might have followed becomes rows of `batch`. Before
+    /// [`BlockPairs::finish`].
+    pub fn settle(&mut self, batch: &mut Batch, context: &mut Context) {
+        self.dataless.settle();
+        self.take_dataless(batch, context);
     }
 
     fn emit(&mut self, open: &Open, record: &Record, batch: &mut Batch, context: &mut Context) {
@@ -388,8 +352,7 @@ impl BlockPairs {
     /// The trace is over: what is still in flight is counted, and the longest waiting are named.
     pub fn finish(self, context: &mut Context) {
         let Some((_, end_ns)) = context.span_ns else { return };
-        let dataless =
-            self.dataless.into_iter().flat_map(|(dev, queue)| queue.into_iter().map(move |open| (dev, open)));
+        let dataless = self.dataless.into_open();
         for (dev, open) in self.open.into_iter().map(|((dev, _), open)| (dev, open)).chain(dataless) {
             let anomaly = match open.state {
                 State::Queued => Anomaly::NeverIssued,
@@ -466,8 +429,12 @@ fn device_name(dev: u32) -> String {
     match major {
         1 => format!("ram{minor}"),
         7 => format!("loop{minor}"),
-        8 => disk("sd", minor / 16, minor % 16),
-        65..=71 => disk("sd", 16 * (major - 64) + minor / 16, minor % 16),
+        8 | 65..=71 | 128..=135 => {
+            // As the kernel's sd.c deals them out: 16 disks to a major number, then 16 more to each with higher minor numbers.
+            let row = [(8, 0), (65, 1), (128, 8)].into_iter().rev().find(|&(first, _)| major >= first);
+            let row = row.map_or(0, |(first, row)| row + major - first);
+            disk("sd", (minor & 0xf_ff00) | row << 4 | minor >> 4 & 15, minor & 15)
+        }
         9 => format!("md{minor}"),
         202 => disk("xvd", minor / 16, minor % 16),
         _ => device_number(dev),

@@ -5,6 +5,7 @@
 //! or left open is in the [`Context`] that comes back.
 
 mod arrow_columns;
+mod block_dataless;
 mod block_pairs;
 mod detect;
 mod error;

@@ -95,6 +95,7 @@ impl<'a, 's> Events<'a, 's> {
 
     /// The trace is over.
     pub fn finish(mut self) -> Context {
+        self.blocks.settle(&mut self.batch, &mut self.context);
         if !self.batch.is_empty() && !self.is_ended {
             let _ = self.hand_on();
         }

@@ -194,6 +194,7 @@ impl Reader {
                  perf record -e block:block_rq_issue -e block:block_rq_complete -a.",
             );
         }
+        self.blocks.settle(&mut self.batch, &mut self.context);
         if !self.batch.is_empty() {
             let _ = sink(&self.context, &self.batch);
         }
