@@ -112,6 +112,59 @@ fn a_foreign_file_is_read_by_the_names_of_its_columns() {
     assert_eq!(account.span_ns, Some((10, 35)));
 }
 
+fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/parquet").join(name)
+}
+
+fn latencies(rows: &[Row]) -> Vec<u64> {
+    rows.iter().map(|row| row[1].as_ref().unwrap().parse().unwrap()).collect()
+}
+
+#[test]
+fn every_codec_is_read_or_named() {
+    let always = FieldSet::ALWAYS;
+    for codec in ["none", "snappy", "gzip", "zstd", "lz4"] {
+        let (read, account) = read_rows(&testdata(&format!("{codec}.parquet")), always).unwrap();
+        // The sum that pyarrow's author printed.
+        assert_eq!((read.len(), latencies(&read).iter().sum::<u64>()), (1000, 2_535_436_326), "{codec}");
+        assert_eq!(account.tally.get(Anomaly::DamagedRecords), 0, "{codec}");
+    }
+    assert_eq!(read_rows(&testdata("gzip_stranger.parquet"), always).unwrap().0.len(), 1000);
+    let said = read_rows(&testdata("brotli.parquet"), always).unwrap_err();
+    assert!(said.contains("compressed with brotli, which is not read"), "{said}");
+}
+
+/// Pages of other programs may carry a checksum: a flipped bit is no event.
+#[test]
+fn a_flipped_bit_in_a_page_with_a_checksum_is_noticed() {
+    let (_folder, path) = in_folder();
+    let whole = std::fs::read(testdata("none.parquet")).unwrap();
+    let (truth, _) = read_rows(&testdata("none.parquet"), FieldSet::ALWAYS).unwrap();
+    // Values of the first two columns, without any structure that a parser could object to.
+    for at in (100..15_000).step_by(997) {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1;
+        std::fs::write(&path, &flipped).unwrap();
+        match read_rows(&path, FieldSet::ALWAYS) {
+            Ok((read, _)) => assert!(read == truth, "{at}"),
+            Err(said) => assert!(said.contains("cut or damaged"), "{at}: {said}"),
+        }
+    }
+}
+
+#[test]
+fn a_duration_has_its_unit() {
+    for (unit, expected) in [
+        ("s", (1..=10).map(|k| k * 3_000_000_000).collect::<Vec<u64>>()),
+        ("ms", (1..=10).map(|k| k * 3_000_000_000).collect()),
+        ("us", (1..=10).map(|k| k * 1000).collect()),
+        ("ns", (1..=10).map(|k| k * 1000).collect()),
+    ] {
+        let (read, _) = read_rows(&testdata(&format!("duration_{unit}.parquet")), FieldSet::ALWAYS).unwrap();
+        assert_eq!(latencies(&read), expected, "{unit}");
+    }
+}
+
 #[test]
 fn what_is_no_event_file_is_refused_in_a_sentence() {
     let (_folder, path) = in_folder();

@@ -11,10 +11,11 @@ use arrow_schema::{ArrowError, DataType, Field as ArrowField, Fields, Schema, Ti
 use latscope_event::{
     Anomaly, Batch, Clock, Column, Context, Field, FieldSet, FieldType, MISSING_CODE, MISSING_I64, MISSING_U64,
 };
-use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
+use parquet::basic::Compression;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -36,10 +37,12 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let projection = ProjectionMask::roots(metadata.parquet_schema(), positions);
     let mut records = open(file, metadata, projection, Batch::ROWS).map_err(fail)?;
     let mut batch = Batch::new(columns.iter().map(|&(_, field)| field).collect());
+    let mut has_rows = false;
     let own_span = context.span_ns;
     while let Some(records) = next(&mut records) {
         let records = match records {
             Ok(records) => records,
+            Err(why) if !has_rows => return Err(fail(why)),
             Err(why) => {
                 context.tally.add(Anomaly::DamagedRecords, 1);
                 context.tally.add(Anomaly::Truncated, 1);
@@ -47,6 +50,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
                 break;
             }
         };
+        has_rows |= records.num_rows() > 0;
         take(&records, &mut batch, &mut context).map_err(fail)?;
         if own_span.is_none() {
             for (&start_ns, &latency_ns) in batch.time().iter().zip(batch.latency()) {
@@ -65,16 +69,43 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
 pub fn load(file: &File) -> Result<ArrowReaderMetadata, String> {
     let plain = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let metadata = sound(guarded(|| ArrowReaderMetadata::load(file, plain.clone())))?;
+    refuse_codecs(&metadata)?;
+    // Parquet has no type for durations: what writes them from Arrow leaves integers, and their unit in a note.
+    let described = metadata.metadata().file_metadata();
+    let described = parquet_to_arrow_schema(described.schema_descr(), described.key_value_metadata()).ok();
+    let duration = |field: &ArrowField| {
+        let described = described.as_ref()?.field_with_name(field.name()).ok()?.data_type();
+        matches!(described, DataType::Duration(_)).then(|| described.clone())
+    };
     let coded = |field: &Arc<ArrowField>| match field.data_type() {
         DataType::Utf8 if Field::from_name(field.name()).is_some() => {
             let coded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
             Arc::new(field.as_ref().clone().with_data_type(coded))
         }
-        _ => field.clone(),
+        _ => match duration(field) {
+            Some(duration) => Arc::new(field.as_ref().clone().with_data_type(duration)),
+            None => field.clone(),
+        },
     };
     let fields: Fields = metadata.schema().fields().iter().map(coded).collect();
     let schema = Arc::new(Schema::new_with_metadata(fields, metadata.schema().metadata().clone()));
     sound(guarded(|| ArrowReaderMetadata::try_new(metadata.metadata().clone(), plain.with_schema(schema))))
+}
+
+/// Fails if some column is packed in a way that is not read.
+fn refuse_codecs(metadata: &ArrowReaderMetadata) -> Result<(), String> {
+    let columns = metadata.metadata().row_groups().iter().flat_map(|group| group.columns());
+    let unread = columns.map(|column| column.compression()).find_map(|codec| match codec {
+        Compression::BROTLI(_) => Some("brotli"),
+        Compression::LZO => Some("LZO"),
+        _ => None,
+    });
+    unread.map_or(Ok(()), |codec| {
+        Err(format!(
+            "The columns are compressed with {codec}, which is not read; write them with zstd, snappy, gzip, lz4 or \
+             without compression."
+        ))
+    })
 }
 
 /// Begins to read these columns.
@@ -204,7 +235,7 @@ pub fn integers(array: &dyn Array, missing: i64) -> Option<Vec<i64>> {
         DataType::UInt16 => widened!(UInt16Type),
         DataType::UInt32 => widened!(UInt32Type),
         DataType::UInt64 => widened!(UInt64Type),
-        DataType::Timestamp(unit, _) => {
+        DataType::Timestamp(unit, _) | DataType::Duration(unit) => {
             let scale = match unit {
                 TimeUnit::Second => 1_000_000_000,
                 TimeUnit::Millisecond => 1_000_000,
