@@ -111,6 +111,43 @@ fn stored_histograms_are_compared_too() {
     assert!(text.contains("unlike: compared by: single events (volA.txt), histograms (volB.parquet)"), "{text}");
 }
 
+/// A file of 300 requests about this latency.
+fn run_of(folder: &std::path::Path, name: &str, us: u64) -> String {
+    let line = |at: u64| format!("{} {}\n", at * 10_000_000, us * 1000 + (at * 7919) % 1000);
+    let path = folder.join(name);
+    std::fs::write(&path, (0..300).map(line).collect::<String>()).unwrap();
+    path.to_str().unwrap().to_string()
+}
+
+#[test]
+fn several_runs_a_side_are_compared_by_their_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let group = |name: &str, levels: &[u64]| {
+        let runs = levels.iter().enumerate().map(|(at, &us)| run_of(folder.path(), &format!("{name}{at}.txt"), us));
+        format!("{name}={}", runs.collect::<Vec<_>>().join(","))
+    };
+    let compare = |old: &[u64], new: &[u64], more: &[&str]| {
+        let (old, new) = (group("old", old), group("new", new));
+        latscope(&[&["compare", "--group", &old, "--group", &new, "--unitstime", "ns", "--p", "50,90"], more].concat())
+    };
+    // One run of each alone is told apart; of four runs that differ by more than the sides nobody can tell.
+    let text = compare(&[400, 900, 500, 700], &[450, 950, 520, 800], &[]).success();
+    assert!(text.contains("No difference between old and new was found"), "{text}");
+    assert!(text.contains("each turn"), "{text}");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let told = "turns of old differ by more than the sides: p50 401us, 901us, 501us, 701us.";
+    assert!(words.join(" ").contains(told), "{text}");
+    let text = compare(&[400, 420, 410, 405], &[800, 840, 810, 820], &[]).success();
+    assert!(text.contains("new is slower than old at the median by 4"), "{text}");
+    let json: Value = serde_json::from_str(&compare(&[400, 420], &[800, 840], &["--json"]).success()).unwrap();
+    assert_eq!(json["sides"][1]["turns"].as_array().unwrap().len(), 2);
+    let p50 = json["sides"][1]["turns"][1]["p50_ns"].as_f64().unwrap();
+    assert!((840e3..841e3).contains(&p50), "{p50}");
+    let usage = |words: &[&str]| latscope(&[&["compare"], words].concat()).failure(2);
+    assert!(usage(&["--group", "a.lat", "--group", "b=c.lat"]).contains("--group a.lat has no name"));
+    assert!(usage(&["--group", "a=a.lat"]).contains("at least twice"));
+}
+
 #[test]
 fn the_picture_states_its_numbers() {
     let folder = tempfile::tempdir().unwrap();

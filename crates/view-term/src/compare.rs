@@ -3,7 +3,7 @@
 use crate::table::csv_line;
 use crate::{Align, Line, Table, cell};
 use latscope_event::{format_count, format_duration};
-use latscope_series::compare::{Comparison, Difference, Measure, Pair, signed};
+use latscope_series::compare::{Comparison, Difference, Measure, Pair, Side, Turn, signed};
 
 /// A comparison with what its readers have to know.
 #[derive(Clone, Debug)]
@@ -32,6 +32,11 @@ impl CompareTable<'_> {
             let mut table = self.table(pair);
             lines.push(table.heading(columns));
             lines.extend(table.take_lines(columns));
+        }
+        if self.comparison.has_turns() {
+            let mut turns = self.turns();
+            lines.extend([Line::default(), turns.heading(columns)]);
+            lines.extend(turns.take_lines(columns));
         }
         lines.push(Line::default());
         lines.extend(self.verdicts().iter().flat_map(|verdict| wrap(verdict)));
@@ -75,6 +80,23 @@ impl CompareTable<'_> {
         table
     }
 
+    /// The value of each turn of each side, a row for each measure.
+    fn turns(&self) -> Table {
+        let sides = &self.comparison.sides;
+        let names = (0..sides.len()).map(|side| (self.name(side).to_string(), Align::Right));
+        let mut table = Table::new([("each turn".to_string(), Align::Left)].into_iter().chain(names));
+        let mut put = |title: String, text: &dyn Fn(&Turn) -> String| {
+            let cell = |side: &Side| side.turns.iter().map(text).collect::<Vec<_>>().join("  ");
+            table.push([title].into_iter().chain(sides.iter().map(cell)).collect());
+        };
+        put("count".into(), &|turn| format_count(turn.count));
+        let quantiles = self.comparison.options.quantiles.iter().map(|&quantile| Measure::Quantile(quantile));
+        for measure in quantiles.chain([Measure::Mean]) {
+            put(measure.key(), &|turn| ns(turn.value(measure)));
+        }
+        table
+    }
+
     /// Names and numbers of a row: nanoseconds, or a part of one for the chance.
     fn numbers(row: &Difference) -> Vec<(String, Option<f64>)> {
         let unit = if row.measure == Measure::Chance { "" } else { "_ns" };
@@ -110,6 +132,17 @@ impl CompareTable<'_> {
         text
     }
 
+    fn turn_json(&self, turn: &Turn) -> serde_json::Value {
+        let mut object = serde_json::Map::new();
+        object.insert("count".into(), turn.count.into());
+        for &quantile in &self.comparison.options.quantiles {
+            let measure = Measure::Quantile(quantile);
+            object.insert(format!("{}_ns", measure.key().replace('.', "_")), turn.value(measure).into());
+        }
+        object.insert("mean_ns".into(), turn.value(Measure::Mean).into());
+        object.into()
+    }
+
     /// An object: `sides`, `differences`, `verdicts`, `unlike`, `notes`; base units.
     pub fn json(&self) -> String {
         use serde_json::{Map, Value, json};
@@ -127,6 +160,9 @@ impl CompareTable<'_> {
             }
             put("max_ns", side.max.into());
             put("block", side.block.into());
+            if self.comparison.has_turns() {
+                put("turns", side.turns.iter().map(|turn| self.turn_json(turn)).collect::<Vec<_>>().into());
+            }
             Value::Object(object)
         });
         let rows = self.comparison.pairs.iter().flat_map(|pair| pair.differences.iter().map(move |row| (pair, row)));

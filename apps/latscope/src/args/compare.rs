@@ -7,15 +7,20 @@ Examples:
   latscope compare run.lat today.lat
   latscope compare run.lat today.lat --names before,after -o c.svg    # the picture, and the verdict
   latscope compare run.lat today.lat --filter 'kind = read' --json | jq .verdicts
-  latscope compare run.lat today.lat --fail-if 'p99 > 10% or mean > 1ms'";
+  latscope compare run.lat today.lat --fail-if 'p99 > 10% or mean > 1ms'
+  latscope compare --group old=a1.lat,a2.lat,a3.lat --group new=b1.lat,b2.lat,b3.lat    # several runs of each";
 
 /// Whether one trace is slower than another, by how much, and how sure that is. Each is compared with the first.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Compare {
-    /// Files, or folders of results (all files of a folder are one side)
-    #[arg(value_name = "TRACE", num_args = 2.., required = true)]
+    /// Files, or folders of results (all files of a folder are one run)
+    #[arg(value_name = "TRACE", num_args = 2.., required_unless_present = "group")]
     pub traces: Vec<PathBuf>,
+    /// A side that was measured several times: its name and its runs, separated by commas; once for each side. Runs are
+    /// compared, not requests, so differences between runs of one side do not count as differences between the sides
+    #[arg(long, value_name = "NAME=TRACE,TRACE...", conflicts_with_all = ["traces", "names"])]
+    pub group: Vec<String>,
     /// What to call them, separated by commas; their file names when not given
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub names: Vec<String>,

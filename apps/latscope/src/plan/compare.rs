@@ -10,8 +10,8 @@ use std::path::PathBuf;
 /// Plan of `compare`.
 #[derive(Debug, PartialEq)]
 pub struct Compare {
-    /// Name and files of each side.
-    pub sides: Vec<(String, Reading)>,
+    /// Name of each side, and the files of each of its turns.
+    pub sides: Vec<(String, Vec<Reading>)>,
     pub options: CompareOptions,
     pub limit: Option<Limit>,
     pub shape: Shape,
@@ -23,17 +23,7 @@ pub struct Compare {
 /// Plans `compare`.
 pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
     let Verb::Compare(typed) = typed.verb else { unreachable!("planned for compare only") };
-    let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    let mut names: Vec<String> = typed.traces.iter().map(name).collect();
-    if (1..names.len()).any(|at| names[..at].contains(&names[at])) {
-        names = typed.traces.iter().map(|path| path.display().to_string()).collect();
-    }
-    if !typed.names.is_empty() {
-        if typed.names.len() != names.len() {
-            return Err(Failure::Usage(format!("--names takes a name for each of the {} traces.", names.len())));
-        }
-        names = typed.names;
-    }
+    let sides = if typed.group.is_empty() { single(&typed)? } else { groups(&typed.group)? };
     let side = |path: &PathBuf| {
         reading(&args::Input {
             read: vec![path.clone()],
@@ -45,7 +35,10 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
             filter: typed.filter.iter().cloned().collect(),
         })
     };
-    let readings: Vec<Reading> = typed.traces.iter().map(side).collect::<Result<_, _>>()?;
+    let turns = |(name, paths): (String, Vec<PathBuf>)| -> Result<(String, Vec<Reading>), Failure> {
+        Ok((name, paths.iter().map(side).collect::<Result<_, _>>()?))
+    };
+    let sides = sides.into_iter().map(turns).collect::<Result<_, _>>()?;
     let limit = typed.fail_if.as_deref().map(Limit::parse).transpose();
     let limit = limit.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
     let mut quantiles: Vec<f64> = percentile_list("--p", &typed.percentiles)?.iter().map(|p| p / 100.0).collect();
@@ -58,11 +51,48 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         filter: typed.filter.clone(),
     });
     Ok(Plan::Compare(Compare {
-        sides: names.into_iter().zip(readings).collect(),
+        sides,
         options: CompareOptions { quantiles, rounds: typed.rounds, seed: typed.seed, ..CompareOptions::default() },
         limit,
         shape: shape(typed.table),
         output: typed.output,
         chart,
     }))
+}
+
+/// A side for each trace.
+fn single(typed: &args::Compare) -> Result<Vec<(String, Vec<PathBuf>)>, Failure> {
+    let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let mut names: Vec<String> = typed.traces.iter().map(name).collect();
+    if (1..names.len()).any(|at| names[..at].contains(&names[at])) {
+        names = typed.traces.iter().map(|path| path.display().to_string()).collect();
+    }
+    if !typed.names.is_empty() {
+        if typed.names.len() != names.len() {
+            return Err(Failure::Usage(format!("--names takes a name for each of the {} traces.", names.len())));
+        }
+        names.clone_from(&typed.names);
+    }
+    Ok(names.into_iter().zip(typed.traces.iter().map(|path| vec![path.clone()])).collect())
+}
+
+/// A side for each group.
+fn groups(typed: &[String]) -> Result<Vec<(String, Vec<PathBuf>)>, Failure> {
+    let side = |text: &String| {
+        let (name, runs) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+            Failure::Usage(format!("--group {text} has no name; write it as --group old=a.lat,b.lat."))
+        })?;
+        let runs: Vec<PathBuf> = runs.split(',').filter(|run| !run.is_empty()).map(PathBuf::from).collect();
+        if runs.is_empty() {
+            return Err(Failure::Usage(format!(
+                "--group {name} has no trace; write it as --group {name}=a.lat,b.lat."
+            )));
+        }
+        Ok((name.to_string(), runs))
+    };
+    let sides: Vec<(String, Vec<PathBuf>)> = typed.iter().map(side).collect::<Result<_, _>>()?;
+    if sides.len() < 2 {
+        return Err(Failure::Usage("--group is given once for each side, so at least twice.".into()));
+    }
+    Ok(sides)
 }

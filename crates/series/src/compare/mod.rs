@@ -13,14 +13,17 @@
 mod blocks;
 mod resample;
 mod sample;
+mod student;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod verdict;
 
-pub use sample::Sample;
+pub use sample::{Sample, distribution};
 pub use verdict::{Limit, signed};
 
 use crate::Support;
+use latscope_histogram::Totals;
 use resample::Resampler;
 
 /// How to compare.
@@ -139,6 +142,24 @@ pub struct Side {
     pub quantiles: Vec<f64>,
     /// So many neighbours (events, or intervals of histograms) were drawn together; 1 when they do not resemble each other.
     pub block: usize,
+    /// The same numbers of each turn, in the order of the turns; one where there were no turns.
+    pub turns: Vec<Turn>,
+}
+
+/// Numbers of one turn.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Turn {
+    /// Events.
+    pub count: u64,
+    /// What was measured, with its value: the quantiles asked for and the mean, nanoseconds.
+    values: Vec<(Measure, f64)>,
+}
+
+impl Turn {
+    /// A quantile that was asked for, or the mean, nanoseconds; 0 of anything else.
+    pub fn value(&self, measure: Measure) -> f64 {
+        self.values.iter().find(|(known, _)| *known == measure).map_or(0.0, |&(_, value)| value)
+    }
 }
 
 /// Two or more sides, each against the first.
@@ -170,11 +191,18 @@ pub enum CompareError {
     Options,
 }
 
-/// Compares each side with the first.
+/// Compares each side with the first; a side is the turns in which it was measured, in the order of time.
+///
+/// Where every side is one turn, requests are compared, as the module describes. As soon as a side has two turns or more,
+/// turns are: what is claimed of a time is a difference of the turns' geometric means beyond what the turns of one side
+/// differ among each other. `base` and `other` of a [`Difference`] are those means then, [`Side`] has the numbers of all requests
+/// together and of each turn. Two turns a side are the least that allow a claim, and only differences of several times are
+/// found by them; four find what is four to five times as large as the turns' standard deviation. A turn in which nothing
+/// was measured must be left out.
 ///
 /// # Errors
-/// When there is nothing to compare.
-pub fn compare(samples: &[Sample], options: &CompareOptions) -> Result<Comparison, CompareError> {
+/// When there is nothing to compare: [`CompareError::Empty`] of a side without turns, or with a turn that has no events.
+pub fn compare(sides: &[Vec<Sample>], options: &CompareOptions) -> Result<Comparison, CompareError> {
     let inside = |part: f64| part > 0.0 && part < 1.0;
     let sensible = options.quantiles.len() <= 64 && (100..=100_000).contains(&options.rounds);
     if !sensible
@@ -183,27 +211,48 @@ pub fn compare(samples: &[Sample], options: &CompareOptions) -> Result<Compariso
     {
         return Err(CompareError::Options);
     }
-    if samples.len() < 2 {
+    if sides.len() < 2 {
         return Err(CompareError::OneSide);
     }
-    if let Some(empty) = samples.iter().position(|sample| sample.count() == 0) {
+    let empty = |turns: &Vec<Sample>| turns.is_empty() || turns.iter().any(|turn| turn.count() == 0);
+    if let Some(empty) = sides.iter().position(empty) {
         return Err(CompareError::Empty(empty));
     }
     let mut options = options.clone();
     options.quantiles.sort_by(f64::total_cmp);
     options.quantiles.dedup();
-    let resampler = Resampler::new(samples, &options.quantiles);
-    let sides: Vec<Side> = samples.iter().zip(resampler.sides()).map(|(sample, known)| side(sample, known)).collect();
-    let mut pairs = pairs(&sides, &resampler, &options);
-    intervals(&mut pairs, &resampler, &options);
-    Ok(Comparison { sides, pairs, exact: resampler.exact(), options })
+    let resampler = Resampler::new(sides, &options.quantiles);
+    let numbers = sides.iter().enumerate().map(|(at, turns)| side(turns, &resampler, at));
+    let mut comparison =
+        Comparison { sides: numbers.collect(), pairs: Vec::new(), exact: resampler.exact(), options: options.clone() };
+    let mut pairs = pairs(&comparison.sides, &resampler, &options);
+    if comparison.has_turns() {
+        turns::intervals(&mut pairs, &comparison.sides, &options);
+    } else {
+        intervals(&mut pairs, &resampler, &options);
+    }
+    let judged = pairs.iter_mut().flat_map(|pair| &mut pair.differences).filter(|row| row.interval.is_some());
+    judged.for_each(|row| {
+        row.finding = found(row, if row.measure == Measure::Chance { 0.0 } else { resampler.resolution() })
+    });
+    comparison.pairs = pairs;
+    Ok(comparison)
 }
 
-fn side(sample: &Sample, known: (Vec<f64>, usize)) -> Side {
-    let totals = sample.totals();
-    let (quantiles, block) = known;
-    let (count, min, max) = (totals.count, totals.min, totals.max);
-    Side { count, min, max, mean: totals.mean().unwrap_or(0.0), deviation: sample.deviation(), quantiles, block }
+fn side(samples: &[Sample], resampler: &Resampler, at: usize) -> Side {
+    let totals = samples.iter().fold(Totals::EMPTY, |sum, sample| sum.merged(sample.totals()));
+    let (measured, block) = resampler.side(at);
+    let turns = resampler.turns(at).zip(samples).map(|(values, sample)| Turn { count: sample.count(), values });
+    Side {
+        count: totals.count,
+        min: totals.min,
+        max: totals.max,
+        mean: totals.mean().unwrap_or(0.0),
+        deviation: sample::deviation(samples),
+        quantiles: measured,
+        block,
+        turns: turns.collect(),
+    }
 }
 
 /// The differences as they are, without intervals.
@@ -263,7 +312,6 @@ fn intervals(pairs: &mut [Pair], resampler: &Resampler, options: &CompareOptions
         let row = &mut *rows[row];
         // The joint interval is never the narrower one.
         (row.interval, row.joint) = (Some(cut(column, alone)), Some(cut(column, joint.min(alone))));
-        row.finding = found(row, if row.measure == Measure::Chance { 0.0 } else { resampler.resolution() });
     }
 }
 

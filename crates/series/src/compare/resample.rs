@@ -1,5 +1,6 @@
 //! Drawing blocks of both sides again and again.
 
+use super::Measure;
 use super::blocks;
 use super::sample::{Cells, Sample};
 use latscope_histogram::Grid;
@@ -24,22 +25,25 @@ struct Drawn {
     entries: Vec<(u32, u64)>,
     /// Where each cell begins, and the end of the last.
     starts: Vec<usize>,
+    /// Where the entries of each turn begin, and the end of the last.
+    turns: Vec<usize>,
     block: usize,
     /// Counts as they are.
     counts: Vec<u64>,
 }
 
 impl Resampler {
-    pub fn new(samples: &[Sample], quantiles: &[f64]) -> Resampler {
-        let grid = samples.iter().filter_map(|sample| match &sample.cells {
+    pub fn new(sides: &[Vec<Sample>], quantiles: &[f64]) -> Resampler {
+        let grid = sides.iter().flatten().filter_map(|sample| match &sample.cells {
             Cells::Events(values) if values.len() > Sample::EVENTS => Some(Grid::FINE),
             Cells::Events(_) => None,
             Cells::Histograms(grid, _) => Some(*grid),
         });
         // One side of histograms makes histograms of all.
         let grid = grid.min();
-        let keys: Vec<Vec<Vec<(u64, u64)>>> = samples.iter().map(|sample| keys(sample, grid)).collect();
-        let mut table: Vec<u64> = keys.iter().flatten().flatten().map(|&(key, _)| key).collect();
+        let keys = |turns: &Vec<Sample>| turns.iter().map(|sample| keys(sample, grid)).collect();
+        let keys: Vec<Vec<Vec<Vec<(u64, u64)>>>> = sides.iter().map(keys).collect();
+        let mut table: Vec<u64> = keys.iter().flatten().flatten().flatten().map(|&(key, _)| key).collect();
         table.sort_unstable();
         table.dedup();
         let values = table.iter().map(|&key| match grid {
@@ -52,13 +56,21 @@ impl Resampler {
         let resolution = grid.map_or(0.0, |grid| 1.0 / f64::from(1u32 << grid.power()));
         let mut resampler =
             Resampler { values: values.collect(), sides: Vec::new(), quantiles: quantiles.to_vec(), resolution };
-        for cells in keys {
-            let mut drawn =
-                Drawn { entries: Vec::new(), starts: vec![0], block: 1, counts: vec![0; resampler.values.len()] };
-            for cell in cells {
-                let place = |key: u64| table.binary_search(&key).unwrap_or(0) as u32;
-                drawn.entries.extend(cell.iter().map(|&(key, count)| (place(key), count)));
-                drawn.starts.push(drawn.entries.len());
+        for turns in keys {
+            let mut drawn = Drawn {
+                entries: Vec::new(),
+                starts: vec![0],
+                turns: vec![0],
+                block: 1,
+                counts: vec![0; resampler.values.len()],
+            };
+            for turn in turns {
+                for cell in turn {
+                    let place = |key: u64| table.binary_search(&key).unwrap_or(0) as u32;
+                    drawn.entries.extend(cell.iter().map(|&(key, count)| (place(key), count)));
+                    drawn.starts.push(drawn.entries.len());
+                }
+                drawn.turns.push(drawn.entries.len());
             }
             drawn.entries.iter().for_each(|&(place, count)| drawn.counts[place as usize] += count);
             drawn.block = resampler.block(&drawn);
@@ -95,12 +107,21 @@ impl Resampler {
         self.resolution
     }
 
-    /// Quantiles and length of blocks of each side.
-    pub fn sides(&self) -> impl Iterator<Item = (Vec<f64>, usize)> + '_ {
-        self.sides.iter().map(|drawn| {
-            let mut quantiles = self.measured(&drawn.counts, &self.quantiles);
-            quantiles.truncate(self.quantiles.len());
-            (quantiles, drawn.block)
+    /// Quantiles and length of blocks of a side.
+    pub fn side(&self, at: usize) -> (Vec<f64>, usize) {
+        let mut quantiles = self.measured(&self.sides[at].counts, &self.quantiles);
+        quantiles.truncate(self.quantiles.len());
+        (quantiles, self.sides[at].block)
+    }
+
+    /// Quantiles and mean of each turn of a side.
+    pub fn turns(&self, at: usize) -> impl Iterator<Item = Vec<(Measure, f64)>> + '_ {
+        let side = &self.sides[at];
+        side.turns.windows(2).map(|turn| {
+            let mut counts = vec![0; self.values.len()];
+            side.entries[turn[0]..turn[1]].iter().for_each(|&(place, count)| counts[place as usize] += count);
+            let measures = self.quantiles.iter().map(|&quantile| Measure::Quantile(quantile)).chain([Measure::Mean]);
+            measures.zip(self.measured(&counts, &self.quantiles)).collect()
         })
     }
 

@@ -1,9 +1,10 @@
-//! One side of a comparison.
+//! What was measured in one turn of a side of a comparison.
 
 use crate::HistogramSeries;
 use latscope_histogram::{Grid, Totals};
+use std::collections::BTreeMap;
 
-/// The latencies of one side in the order of time: of single events, or as histograms of intervals.
+/// The latencies of one turn in the order of time: of single events, or as histograms of intervals.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
     pub(super) cells: Cells,
@@ -70,9 +71,8 @@ impl Sample {
         }
     }
 
-    /// Every value with its count, ascending: single values, or middles of buckets. Nanoseconds.
-    pub fn distribution(&self) -> Vec<(f64, u64)> {
-        let mut counts = std::collections::BTreeMap::new();
+    /// Adds each value with its count: single values, or middles of buckets.
+    fn count_values(&self, counts: &mut BTreeMap<u64, u64>) {
         match &self.cells {
             Cells::Events(values) => values.iter().for_each(|&value| *counts.entry(value).or_insert(0) += 1),
             Cells::Histograms(grid, cells) => {
@@ -82,15 +82,21 @@ impl Sample {
                 }
             }
         }
-        counts.into_iter().map(|(value, count)| (value as f64, count)).collect()
     }
+}
 
-    /// Standard deviation, by the number of values.
-    pub(super) fn deviation(&self) -> f64 {
-        let values = self.distribution();
-        let count: f64 = values.iter().map(|&(_, count)| count as f64).sum();
-        let mean = values.iter().map(|&(value, count)| value * count as f64).sum::<f64>() / count.max(1.0);
-        let squares: f64 = values.iter().map(|&(value, count)| (value - mean).powi(2) * count as f64).sum();
-        (squares / count.max(1.0)).sqrt()
-    }
+/// Every value of all turns with its count, ascending: single values, or middles of buckets. Nanoseconds.
+pub fn distribution(turns: &[Sample]) -> Vec<(f64, u64)> {
+    let mut counts = BTreeMap::new();
+    turns.iter().for_each(|turn| turn.count_values(&mut counts));
+    counts.into_iter().map(|(value, count)| (value as f64, count)).collect()
+}
+
+/// Standard deviation of the values of all turns together, by their number.
+pub(super) fn deviation(turns: &[Sample]) -> f64 {
+    let values = distribution(turns);
+    let count: f64 = values.iter().map(|&(_, count)| count as f64).sum();
+    let mean = values.iter().map(|&(value, count)| value * count as f64).sum::<f64>() / count.max(1.0);
+    let squares: f64 = values.iter().map(|&(value, count)| (value - mean).powi(2) * count as f64).sum();
+    (squares / count.max(1.0)).sqrt()
 }

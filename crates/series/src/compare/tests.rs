@@ -35,7 +35,12 @@ fn target(seed: u64, count: usize, factor: f64, memory: f64) -> Vec<u64> {
 
 fn compared(a: Vec<u64>, b: Vec<u64>, seed: u64) -> Comparison {
     let options = CompareOptions { seed, rounds: 1000, ..CompareOptions::default() };
-    compare(&[Sample::of_events(a), Sample::of_events(b)], &options).unwrap()
+    once([Sample::of_events(a), Sample::of_events(b)], &options).unwrap()
+}
+
+/// Sides of one turn each.
+fn once<const N: usize>(sides: [Sample; N], options: &CompareOptions) -> Result<Comparison, CompareError> {
+    compare(&sides.map(|side| vec![side]), options)
 }
 
 fn differs(comparison: &Comparison) -> bool {
@@ -91,7 +96,7 @@ proptest! {
         b in proptest::collection::vec((0u32..40, any::<u64>()).prop_map(|(bits, value)| value >> (24 + bits)), 1..60),
     ) {
         let options = CompareOptions { quantiles: vec![0.9, 0.5], rounds: 100, ..CompareOptions::default() };
-        let found = compare(&[Sample::of_events(a.clone()), Sample::of_events(b.clone())], &options).unwrap();
+        let found = once([Sample::of_events(a.clone()), Sample::of_events(b.clone())], &options).unwrap();
         for (side, values) in found.sides.iter().zip([&a, &b]) {
             let mean = values.iter().map(|&value| value as f64).sum::<f64>() / values.len() as f64;
             let squares = values.iter().map(|&value| (value as f64 - mean).powi(2)).sum::<f64>();
@@ -143,11 +148,11 @@ fn series(values: &[u64]) -> HistogramSeries {
 fn histograms_tell_the_same_within_their_buckets() {
     let (a, b) = (target(1, 20_000, 1.0, 0.0), target(2, 20_000, 1.1, 0.0));
     let options = CompareOptions { rounds: 500, ..CompareOptions::default() };
-    let events = compare(&[Sample::of_events(a.clone()), Sample::of_events(b.clone())], &options).unwrap();
+    let events = once([Sample::of_events(a.clone()), Sample::of_events(b.clone())], &options).unwrap();
     let buckets = [Sample::of_series(&series(&a)), Sample::of_series(&series(&b))];
     let mixed = [Sample::of_events(a.clone()), Sample::of_series(&series(&b))];
-    for samples in [&buckets, &mixed] {
-        let found = compare(samples, &options).unwrap();
+    for samples in [buckets, mixed] {
+        let found = once(samples, &options).unwrap();
         assert!(!found.exact && events.exact);
         for (found, truth) in found.pairs[0].differences.iter().zip(&events.pairs[0].differences) {
             let bucket = truth.base.max(truth.other) / 64.0;
@@ -159,7 +164,7 @@ fn histograms_tell_the_same_within_their_buckets() {
     }
     // One in a hundred is less than what a bucket can hide.
     let near: Vec<u64> = a.iter().map(|value| value + value / 100).collect();
-    let found = compare(&[Sample::of_series(&series(&a)), Sample::of_series(&series(&near))], &options).unwrap();
+    let found = once([Sample::of_series(&series(&a)), Sample::of_series(&series(&near))], &options).unwrap();
     let timed = found.pairs[0].differences.iter().filter(|row| row.measure != Measure::Chance);
     assert!(timed.into_iter().all(|row| row.finding != Finding::Slower));
 }
@@ -168,10 +173,10 @@ fn histograms_tell_the_same_within_their_buckets() {
 fn few_intervals_and_many_events_work_as_well() {
     let few =
         [Sample::of_series(&series(&target(1, 900, 1.0, 0.0))), Sample::of_series(&series(&target(2, 900, 1.5, 0.0)))];
-    assert!(differs(&compare(&few, &CompareOptions::default()).unwrap()));
+    assert!(differs(&once(few, &CompareOptions::default()).unwrap()));
     let many = Sample::EVENTS + 1;
     let many = [Sample::of_events(target(1, many, 1.0, 0.0)), Sample::of_events(target(2, many, 1.0, 0.0))];
-    let found = compare(&many, &CompareOptions { rounds: 100, ..CompareOptions::default() }).unwrap();
+    let found = once(many, &CompareOptions { rounds: 100, ..CompareOptions::default() }).unwrap();
     assert!(!found.exact && found.pairs[0].differences[0].interval.is_some());
 }
 
@@ -254,9 +259,9 @@ fn limits_hold_for_sure_only() {
 #[test]
 fn what_cannot_be_compared_is_refused() {
     let sample = || Sample::of_events(vec![1, 2, 3]);
-    let with = |options: CompareOptions| compare(&[sample(), sample()], &options);
-    assert_eq!(compare(&[sample()], &CompareOptions::default()), Err(CompareError::OneSide));
-    let empty = compare(&[sample(), Sample::of_events(Vec::new())], &CompareOptions::default());
+    let with = |options: CompareOptions| once([sample(), sample()], &options);
+    assert_eq!(once([sample()], &CompareOptions::default()), Err(CompareError::OneSide));
+    let empty = once([sample(), Sample::of_events(Vec::new())], &CompareOptions::default());
     assert_eq!(empty, Err(CompareError::Empty(1)));
     assert_eq!(with(CompareOptions { rounds: 5, ..CompareOptions::default() }), Err(CompareError::Options));
     assert_eq!(with(CompareOptions { quantiles: vec![1.0], ..CompareOptions::default() }), Err(CompareError::Options));
@@ -264,4 +269,55 @@ fn what_cannot_be_compared_is_refused() {
     // Three requests tell nothing, and say so.
     let few = with(CompareOptions::default()).unwrap();
     assert!(few.pairs[0].differences.iter().all(|row| row.finding == Finding::TooFew));
+}
+
+/// A side of so many turns: each has a level of its own, by this standard deviation of the logarithm.
+fn turns(seed: u64, turns: usize, factor: f64, drift: f64) -> Vec<Sample> {
+    let mut random = Lcg(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x9876_5432);
+    for _ in 0..20 {
+        random.unit();
+    }
+    let level = |random: &mut Lcg| factor * (drift * random.normal()).exp();
+    (0..turns).map(|turn| Sample::of_events(target(seed * 100 + turn as u64, 300, level(&mut random), 0.0))).collect()
+}
+
+#[test]
+fn what_differs_from_turn_to_turn_is_no_difference_between_sides() {
+    let options = CompareOptions { quantiles: vec![0.5, 0.9], ..CompareOptions::default() };
+    for count in [2, 4] {
+        let wrong = runs(150, |seed| {
+            compare(&[turns(2 * seed, count, 1.0, 0.3), turns(2 * seed + 1, count, 1.0, 0.3)], &options).unwrap()
+        });
+        assert!(wrong <= 8, "{wrong} of 150 equal sides were told apart by {count} turns each");
+    }
+    // A turn of each was all there was before: nine of ten were told apart.
+    let found =
+        runs(50, |seed| compare(&[turns(2 * seed, 4, 1.0, 0.1), turns(2 * seed + 1, 4, 2.0, 0.1)], &options).unwrap());
+    assert!(found >= 48, "{found} of 50: twice as slow, in four turns that differ by a tenth");
+}
+
+#[test]
+fn turns_are_told_with_what_they_differ_by() {
+    let names: Vec<String> = ["da1", "da2"].map(String::from).into();
+    let options = CompareOptions { quantiles: vec![0.5], ..CompareOptions::default() };
+    let constant = |ns: u64| Sample::of_events(vec![ns; 100]);
+    let sides = [vec![constant(15_000), constant(1_380_000)], vec![constant(20_000), constant(900_000)]];
+    let found = compare(&sides, &options).unwrap();
+    // By hand: the logarithms' standard deviation is 3.01 (two degrees of freedom), the standard error of the difference too.
+    let row = found.pairs[0].differences[0];
+    let centre = |a: f64, b: f64| (a * b).sqrt();
+    assert!(close(row.base, centre(15e3, 1380e3)) && close(row.other, centre(20e3, 900e3)), "{row:?}");
+    let squares = ((1380.0f64 / 15.0).ln().powi(2) + (900.0f64 / 20.0).ln().powi(2)) / 2.0;
+    let reach = 4.302_652_73 * (squares / 2.0).sqrt();
+    let low = row.base * ((row.other / row.base).ln() - reach).exp_m1();
+    assert!((row.interval.unwrap().0 / low - 1.0).abs() < 1e-3, "{row:?} {low}");
+    assert_eq!(row.finding, Finding::NoDifference);
+    let told = found.verdict(&found.pairs[0], &names);
+    assert!(told.ends_with("; turns of da1 differ by more than the sides: p50 15us, 1.38ms."), "{told}");
+    assert_eq!(found.sides[0].turns.len(), 2);
+    // One turn of one of them leaves a single degree of freedom.
+    let found = compare(&[sides[0].clone(), vec![constant(20_000)]], &options).unwrap();
+    assert_eq!(found.pairs[0].differences[0].finding, Finding::TooFew);
+    let told = found.verdict(&found.pairs[0], &names);
+    assert!(told.starts_with("da2 and da1 have too few turns to be told apart"), "{told}");
 }

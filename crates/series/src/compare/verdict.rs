@@ -52,7 +52,7 @@ impl Comparison {
         let unsure = with(Finding::Unsure).next().is_some();
         let no = if unsure { "no sure difference" } else { "no difference" };
         let mut sentence = match (parts.is_empty(), none.is_empty()) {
-            (true, true) => format!("{other} and {base} have too few requests to be told apart"),
+            (true, true) => format!("{other} and {base} have too few {} to be told apart", self.counted(pair)),
             (true, false) => unlocated(pair, base, other, &format!("{no} {}", none.join(", "))),
             (false, true) => format!("{other} is {}", parts.join(", but ")),
             (false, false) => format!("{other} is {}; {no} {}", parts.join(", but "), none.join(", ")),
@@ -61,18 +61,45 @@ impl Comparison {
         if !few.is_empty() && none.len() + parts.len() > 0 {
             sentence += &format!("; too few requests to tell for {}", few.join(", "));
         }
+        if let Some((measure, side)) = self.turns_differ(pair) {
+            let values = self.sides[side].turns.iter().map(|turn| nanoseconds(turn.value(measure)));
+            let (key, values) = (measure.key(), values.collect::<Vec<_>>().join(", "));
+            sentence += &format!("; turns of {} differ by more than the sides: {key} {values}", name(side));
+        }
         sentence + "."
+    }
+
+    /// Too few of these there are where nothing can be told.
+    fn counted(&self, pair: &Pair) -> &'static str {
+        let turns = self.sides.iter().map(|side| side.turns.len() - 1).sum::<usize>();
+        let enough = |row: &Difference| row.measure != Measure::Chance && row.interval.is_some();
+        if self.has_turns() && turns < super::turns::FREEDOM && !pair.differences.iter().any(enough) {
+            "turns"
+        } else {
+            "requests"
+        }
     }
 
     /// What has to be known about how the numbers were made.
     pub fn notes(&self, names: &[String]) -> Vec<String> {
         let mut notes = Vec::new();
         let percent = |part: f64| (part * 1e4).round() / 100.0;
-        notes.push(format!(
-            "intervals hold in {} of 100 cases each; what is claimed holds in {} of 100 for everything measured together \
-             (block bootstrap, {} rounds, seed {})",
+        let held = format!(
+            "intervals hold in {} of 100 cases each; what is claimed holds in {} of 100 for everything measured together",
             percent(self.options.confidence),
             percent(self.options.certainty),
+        );
+        if self.has_turns() {
+            let turns: Vec<String> =
+                self.sides.iter().zip(names).map(|(side, name)| format!("{} of {name}", side.turns.len())).collect();
+            notes.push(format!(
+                "compared between turns ({}): a value is the geometric mean of its turns; {held} (Student's t)",
+                turns.join(", ")
+            ));
+            return notes;
+        }
+        notes.push(format!(
+            "{held} (block bootstrap, {} rounds, seed {})",
             format_count(self.options.rounds.into()),
             self.options.seed
         ));
@@ -105,13 +132,22 @@ fn unlocated(pair: &Pair, base: &str, other: &str, none: &str) -> String {
     format!("No difference between {base} and {other} was found{within}")
 }
 
+fn nanoseconds(value: f64) -> String {
+    format_duration(value.max(0.0).round() as u64)
+}
+
 /// `at the median by 160us [143us, 174us] (+46 %)`.
 fn by(row: &Difference) -> String {
     let (low, high) = row.interval.unwrap_or_default();
     let (low, high) = if row.difference() < 0.0 { (-high, -low) } else { (low, high) };
-    let ns = |value: f64| format_duration(value.max(0.0).round() as u64);
     let part = if row.base > 0.0 { format!(" ({:+.0} %)", 100.0 * row.difference() / row.base) } else { String::new() };
-    format!("{} by {} [{}, {}]{part}", row.measure.place(), ns(row.difference().abs()), ns(low), ns(high))
+    format!(
+        "{} by {} [{}, {}]{part}",
+        row.measure.place(),
+        nanoseconds(row.difference().abs()),
+        nanoseconds(low),
+        nanoseconds(high)
+    )
 }
 
 /// How much slower is too slow: `p99 > 10%`, `p50 > 1ms or mean > 5%`.

@@ -9,7 +9,7 @@ use crate::palette::{Palette, Theme};
 use crate::plot::{Axis, Plot};
 use crate::svg::{Area, Svg, shortened, text_width, wrapped};
 use latscope_event::{Context, Field, format_count, format_duration};
-use latscope_series::compare::{Comparison, Measure, Sample, signed};
+use latscope_series::compare::{Comparison, Measure, Sample, distribution, signed};
 use latscope_series::{HistogramSeries, Quantity, Weight, round_multiples};
 
 /// How the picture of a comparison shall look.
@@ -29,10 +29,10 @@ pub struct ComparePicture {
 pub struct CompareSide<'a> {
     /// What it is called.
     pub name: &'a str,
-    /// What was compared.
-    pub sample: &'a Sample,
-    /// The same over time; at most 512 intervals or so.
-    pub series: &'a HistogramSeries,
+    /// What was compared, turn by turn.
+    pub turns: &'a [Sample],
+    /// The same over time; at most 512 intervals or so each.
+    pub series: Vec<&'a HistogramSeries>,
     /// Where it comes from.
     pub context: &'a Context,
 }
@@ -190,7 +190,7 @@ impl Picture<'_> {
         self.heading(svg, area.x, y + 10.0, "Distribution", "share of requests as fast as this, with its 95 % band");
         let plot = Plot { area, x: self.latencies(), y: Axis::linear(0.0, 1.0), inks: &self.page.inks };
         plot.ground(svg, &ns, &share);
-        let curves: Vec<Vec<(f64, f64)>> = self.sides.iter().map(|side| distribution(side.sample)).collect();
+        let curves: Vec<Vec<(f64, f64)>> = self.sides.iter().map(|side| shares(side.turns)).collect();
         for (at, curve) in curves.iter().enumerate() {
             plot.band(svg, curve, self.band(at), self.colour(at));
         }
@@ -215,12 +215,11 @@ impl Picture<'_> {
     /// the constant of Massart 1990), of as many requests as there are blocks.
     fn band(&self, side: usize) -> f64 {
         let known = &self.comparison.sides[side];
-        let independent = match self.sides[side].sample.events() {
-            Some(_) => known.count as f64 / known.block as f64,
-            None => {
-                let intervals = self.sides[side].series.slices().len().max(1) as f64;
-                if known.block > 1 { intervals / known.block as f64 } else { known.count as f64 }
-            }
+        let independent = if self.comparison.exact {
+            known.count as f64 / known.block as f64
+        } else {
+            let intervals: usize = self.sides[side].series.iter().map(|series| series.slices().len()).sum();
+            if known.block > 1 { intervals.max(1) as f64 / known.block as f64 } else { known.count as f64 }
         };
         ((2.0f64 / 0.05).ln() / (2.0 * independent.max(1.0))).sqrt()
     }
@@ -300,31 +299,36 @@ fn ns(value: f64) -> String {
 }
 
 /// Every value with the share of requests up to it.
-fn distribution(sample: &Sample) -> Vec<(f64, f64)> {
-    let all = sample.count().max(1) as f64;
+fn shares(turns: &[Sample]) -> Vec<(f64, f64)> {
+    let all = turns.iter().map(Sample::count).sum::<u64>().max(1) as f64;
     let mut sum = 0.0;
     let share = |(value, count): (f64, u64)| {
         sum += count as f64;
         (value, sum / all)
     };
-    sample.distribution().into_iter().map(share).collect()
+    distribution(turns).into_iter().map(share).collect()
 }
 
-/// All sides as groups of one series that begins at zero; `None` if no interval fits all.
+/// All sides as groups of one series that begins at zero, the turns of each behind each other; `None` if no interval fits all.
 fn together(sides: &[CompareSide<'_>], names: &[String]) -> Option<HistogramSeries> {
-    let first = sides.first()?.series.width_ns();
-    let fits = |&width_ns: &u64| sides.iter().all(|side| width_ns.is_multiple_of(side.series.width_ns()));
+    let series = || sides.iter().flat_map(|side| &side.series);
+    let first = series().next()?.width_ns();
+    let fits = |&width_ns: &u64| series().all(|series| width_ns.is_multiple_of(series.width_ns()));
     let width_ns = round_multiples(first).find(fits)?;
     let mut all = HistogramSeries::new(Quantity::Latency, Weight::Count, vec![Field::Job], width_ns);
     for (side, name) in sides.iter().zip(names) {
-        // From the first event on: the interval in which it lies would begin before it.
-        let series = side.series.rebinned(width_ns)?;
-        let (first, _) = series.range()?;
-        for &interval in series.slices().keys() {
-            let sum = series.at(interval, None);
-            if sum.totals().count > 0 {
-                all.insert(interval - first, vec![name.clone()], &sum.to_sparse()).ok()?;
+        let mut begin = 0;
+        for turn in &side.series {
+            // From the first event on: the interval in which it lies would begin before it.
+            let series = turn.rebinned(width_ns)?;
+            let (first, last) = series.range()?;
+            for &interval in series.slices().keys() {
+                let sum = series.at(interval, None);
+                if sum.totals().count > 0 {
+                    all.insert(begin + interval - first, vec![name.clone()], &sum.to_sparse()).ok()?;
+                }
             }
+            begin += last - first + 1;
         }
     }
     Some(all)

@@ -13,7 +13,11 @@ const POINT_PX: f64 = 1.5;
 impl Picture<'_> {
     /// Draws a plot for each side, two beside each other; returns where they end.
     pub(super) fn requests(&self, svg: &mut Svg, y: f64) -> f64 {
-        let known = || self.sides.iter().map(|side| side.sample.events());
+        // The turns of a side behind each other.
+        let events = |side: &super::CompareSide<'_>| -> Option<Vec<u64>> {
+            Some(side.turns.iter().map(|turn| turn.events()).collect::<Option<Vec<_>>>()?.concat())
+        };
+        let known = || self.sides.iter().map(events);
         if known().all(|events| events.is_none()) {
             return y;
         }
@@ -31,7 +35,7 @@ impl Picture<'_> {
             }
             let area = Area { x, y: bottom + 52.0, width, height: PLOT_PX };
             let (x, y) = (Axis::linear(0.0, events.len() as f64), Axis::linear(0.0, most * 1.05));
-            self.scatter(svg, at, events, &Plot { area, x, y, inks: &self.page.inks });
+            self.scatter(svg, at, &events, &Plot { area, x, y, inks: &self.page.inks });
             place += 1;
         }
         bottom + 52.0 + PLOT_PX + 24.0

@@ -3,8 +3,6 @@
 mod subject;
 mod unlike;
 
-pub use subject::Subject;
-
 use super::{output, read};
 use crate::Failure;
 use crate::plan::{Compare as Plan, Shape};
@@ -12,18 +10,20 @@ use latscope_event::Context;
 use latscope_series::compare::{CompareError, Sample, compare};
 use latscope_view_report::CompareSide;
 use latscope_view_term::CompareTable;
+use subject::{Run, Subject};
 
 pub fn run(plan: &Plan) -> Result<(), Failure> {
     let mut subjects = Vec::new();
-    for (name, reading) in &plan.sides {
-        subjects.push(Subject::read(name.clone(), reading)?);
+    for (name, turns) in &plan.sides {
+        subjects.push(Subject::read(name.clone(), turns)?);
     }
     report(plan, &subjects)
 }
 
 /// Compares what was gathered, prints it, draws it, and fails if a limit is exceeded.
-pub fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
-    let samples: Vec<Sample> = subjects.iter().map(Subject::sample).collect();
+fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
+    let sample = |subject: &Subject| subject.turns.iter().map(Run::sample).collect();
+    let samples: Vec<Vec<Sample>> = subjects.iter().map(sample).collect();
     let comparison = compare(&samples, &plan.options).map_err(|error| match error {
         CompareError::Empty(side) => {
             Failure::Input(format!("{} has no events that could be compared.", subjects[side].name))
@@ -51,10 +51,10 @@ pub fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
         let contexts: Vec<Context> = subjects.iter().map(|subject| Context::merged(&subject.contexts)).collect();
         let sides = subjects.iter().zip(&samples).zip(&contexts);
         let sides: Vec<CompareSide<'_>> = sides
-            .map(|((subject, sample), context)| CompareSide {
+            .map(|((subject, turns), context)| CompareSide {
                 name: &subject.name,
-                sample,
-                series: &subject.series,
+                turns,
+                series: subject.turns.iter().map(|run| &run.series).collect(),
                 context,
             })
             .collect();

@@ -1,5 +1,5 @@
-//! One side of a comparison: its events in the order of time, or its histograms, and what tells whether it is like the
-//! others.
+//! One side of a comparison: the events of each of its turns in the order of time, or their histograms, and what tells whether
+//! it is like the others.
 
 use crate::Failure;
 use crate::plan::{Folding, Reading};
@@ -18,17 +18,22 @@ const SIZES: usize = 64;
 /// One side.
 pub struct Subject {
     pub name: String,
-    /// Time of start and latency, nanoseconds, ascending; `None` when there are too many, or only histograms.
-    events: Option<Vec<(i64, u64)>>,
-    pub series: HistogramSeries,
+    pub turns: Vec<Run>,
     pub contexts: Vec<Context>,
     /// Events by kind and by size, as far as the source tells.
     pub kinds: BTreeMap<String, u64>,
     pub sizes: BTreeMap<u64, u64>,
 }
 
-/// Gathers a side from batches.
-pub struct Gather {
+/// One turn of a side.
+pub struct Run {
+    /// Time of start and latency, nanoseconds, ascending; `None` when there are too many, or only histograms.
+    events: Option<Vec<(i64, u64)>>,
+    pub series: HistogramSeries,
+}
+
+/// Gathers a turn from batches.
+struct Gather {
     builder: SeriesBuilder,
     events: Option<Vec<(i64, u64)>>,
     kinds: BTreeMap<String, u64>,
@@ -36,18 +41,19 @@ pub struct Gather {
 }
 
 impl Gather {
-    pub fn new() -> Gather {
+    /// Kinds and sizes are counted on from those of earlier turns.
+    fn new(kinds: BTreeMap<String, u64>, sizes: BTreeMap<u64, u64>) -> Gather {
         let builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), Interval::Auto(INTERVALS));
-        Gather { builder, events: Some(Vec::new()), kinds: BTreeMap::new(), sizes: BTreeMap::new() }
+        Gather { builder, events: Some(Vec::new()), kinds, sizes }
     }
 
     /// The columns that are looked at.
-    pub fn fields(&self) -> latscope_event::FieldSet {
+    fn fields(&self) -> latscope_event::FieldSet {
         self.builder.fields().with(&[Field::Kind, Field::Size, Field::Weight])
     }
 
     /// Adds the events of a batch that the mask lets through; `begin` before the first of a trace.
-    pub fn add(&mut self, batch: &Batch, mask: Option<&Mask>, begin: bool) {
+    fn add(&mut self, batch: &Batch, mask: Option<&Mask>, begin: bool) {
         if begin {
             self.builder.begin_trace();
         }
@@ -75,35 +81,17 @@ impl Gather {
         }
     }
 
-    /// The side.
-    pub fn finish(self, name: String, contexts: Vec<Context>) -> Subject {
+    /// The turn.
+    fn finish(self) -> Run {
         let mut events = self.events;
         if let Some(events) = &mut events {
             events.sort_by_key(|&(time_ns, _)| time_ns);
         }
-        Subject { name, events, series: self.builder.finish(), contexts, kinds: self.kinds, sizes: self.sizes }
+        Run { events, series: self.builder.finish() }
     }
 }
 
-impl Subject {
-    /// Reads a side from files.
-    pub fn read(name: String, reading: &Reading) -> Result<Subject, Failure> {
-        let folding = Folding::of_latencies(None);
-        let mut gather = Gather::new();
-        if let Some((series, contexts)) = stored::read(reading, &folding, INTERVALS)? {
-            contexts.iter().try_for_each(read::refuse_windows)?;
-            return Ok(Subject { events: None, series, ..gather.finish(name, contexts) });
-        }
-        let contexts = read::each_batch(reading, gather.fields(), |context, batch, mask, begin| {
-            if let Err(failure) = read::refuse_windows(context) {
-                return ControlFlow::Break(failure);
-            }
-            gather.add(batch, mask, begin);
-            ControlFlow::Continue(())
-        })?;
-        Ok(gather.finish(name, contexts))
-    }
-
+impl Run {
     /// What is compared.
     pub fn sample(&self) -> Sample {
         match &self.events {
@@ -112,12 +100,61 @@ impl Subject {
         }
     }
 
+    /// Number of requests.
+    pub fn count(&self) -> u64 {
+        self.series.total(None).totals().count
+    }
+
+    /// Whether single requests are known.
+    pub fn has_events(&self) -> bool {
+        self.events.is_some()
+    }
+}
+
+impl Subject {
+    /// Reads a side from files, turn by turn.
+    pub fn read(name: String, turns: &[Reading]) -> Result<Subject, Failure> {
+        let mut side =
+            Subject { name, turns: Vec::new(), contexts: Vec::new(), kinds: BTreeMap::new(), sizes: BTreeMap::new() };
+        turns.iter().try_for_each(|reading| side.read_turn(reading))?;
+        Ok(side)
+    }
+
+    fn read_turn(&mut self, reading: &Reading) -> Result<(), Failure> {
+        let folding = Folding::of_latencies(None);
+        let mut gather = Gather::new(std::mem::take(&mut self.kinds), std::mem::take(&mut self.sizes));
+        if let Some((series, contexts)) = stored::read(reading, &folding, INTERVALS)? {
+            contexts.iter().try_for_each(read::refuse_windows)?;
+            self.contexts.extend(contexts);
+            self.turns.push(Run { events: None, series });
+        } else {
+            self.contexts.extend(read::each_batch(reading, gather.fields(), |context, batch, mask, begin| {
+                if let Err(failure) = read::refuse_windows(context) {
+                    return ControlFlow::Break(failure);
+                }
+                gather.add(batch, mask, begin);
+                ControlFlow::Continue(())
+            })?);
+            (self.kinds, self.sizes) = (std::mem::take(&mut gather.kinds), std::mem::take(&mut gather.sizes));
+            self.turns.push(gather.finish());
+        }
+        Ok(())
+    }
+
+    /// Number of requests of all turns.
+    pub fn count(&self) -> u64 {
+        self.turns.iter().map(Run::count).sum()
+    }
+
     /// The median distance between the starts of requests, nanoseconds, where single events are known.
     pub fn distance_ns(&self) -> Option<u64> {
-        let events = self.events.as_ref().filter(|events| events.len() > 1)?;
-        let mut distances: Vec<u64> = events.windows(2).map(|pair| pair[1].0.abs_diff(pair[0].0)).collect();
+        let distances = |run: &Run| -> Option<Vec<u64>> {
+            Some(run.events.as_ref()?.windows(2).map(|pair| pair[1].0.abs_diff(pair[0].0)).collect())
+        };
+        let turns: Vec<Vec<u64>> = self.turns.iter().map(distances).collect::<Option<_>>()?;
+        let mut distances = turns.concat();
         let middle = distances.len() / 2;
-        Some(*distances.select_nth_unstable(middle).1)
+        (!distances.is_empty()).then(|| *distances.select_nth_unstable(middle).1)
     }
 
     /// First and last moment, nanoseconds since 1970, where the clock tells.

@@ -1,6 +1,6 @@
 //! In what sides differ beside their latency: nobody shall compare unlike things without knowing.
 
-use super::Subject;
+use super::subject::{Run, Subject};
 use latscope_event::{Anomaly, Context, Severity, format_count, format_duration, format_size};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,7 +69,7 @@ pub fn unlike(subjects: &[Subject]) -> Vec<String> {
         differs(key, property(key));
     }
     let exact = |subject: &Subject| {
-        Some(if subject.sample().events().is_some() { "single events" } else { "histograms" }.to_string())
+        Some(if subject.turns.iter().all(Run::has_events) { "single events" } else { "histograms" }.to_string())
     };
     differs("compared by", subjects.iter().map(exact).collect());
     let distances: Vec<Option<u64>> = subjects.iter().map(Subject::distance_ns).collect();
@@ -83,7 +83,7 @@ pub fn unlike(subjects: &[Subject]) -> Vec<String> {
             format_size(*size)
         });
     }
-    let counts: Vec<u64> = subjects.iter().map(|subject| subject.series.total(None).totals().count).collect();
+    let counts: Vec<u64> = subjects.iter().map(Subject::count).collect();
     if spread(counts.iter().map(|&count| count as f64)) > 0.5 {
         differs("number of requests", counts.iter().map(|&count| Some(format_count(count))).collect());
     }

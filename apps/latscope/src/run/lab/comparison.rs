@@ -2,7 +2,7 @@
 
 use super::cell::{Cell, reading};
 use crate::Failure;
-use crate::plan::{Compare, Lab as Plan, Shape};
+use crate::plan::{Compare, Lab as Plan, Reading, Shape};
 use crate::run::{compare, output};
 use latscope_capture_probe::Compare as Across;
 use latscope_series::compare::CompareOptions;
@@ -27,7 +27,7 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
             output::text(None, &format!("\n{name} ({})\n", path.display()))?;
         }
         compare::run(&Compare {
-            sides: sides.into_iter().map(|(name, cell)| (name, reading(cell.files.clone()))).collect(),
+            sides: sides.into_iter().map(|(name, cell)| (name, turns(cell))).collect(),
             options: CompareOptions::default(),
             limit: None,
             shape: if plan.json { Shape::Json } else { Shape::Text },
@@ -37,6 +37,11 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
         files.push(path);
     }
     Ok(files)
+}
+
+/// The traces of a cell: each is a turn.
+fn turns(cell: &Cell) -> Vec<Reading> {
+    cell.files.iter().map(|file| reading(vec![file.clone()])).collect()
 }
 
 /// What is compared: a name for it, and the sides with theirs.
