@@ -59,7 +59,7 @@ impl Plan {
             Plan::Summary(reading, plan) => (vec![reading], &plan.output),
             Plan::Events(reading, plan) => (vec![reading], &plan.output),
             Plan::Percentiles(reading, plan) => (vec![reading], &plan.output),
-            Plan::Compare(plan) => (plan.sides.iter().map(|(_, reading)| reading).collect(), &plan.output),
+            Plan::Compare(plan) => (plan.sides.iter().flat_map(|(_, turns)| turns).collect(), &plan.output),
             Plan::Convert(reading, plan) => return (reading.inputs().collect(), Some(&plan.write)),
             Plan::Record(reading, plan) => return (reading.inputs().collect(), Some(&plan.write)),
             Plan::Ping(plan) => {
