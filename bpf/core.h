@@ -73,6 +73,19 @@ enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2, BPF_RB_AVAIL_DATA = 0 };
 		field_value;                                                                 \
 	})
 
+/* The name of a process: that of its main thread, whatever the others call themselves. */
+struct task_struct___named {
+	struct task_struct___named *group_leader;
+	char comm[16];
+} KERNEL;
+static __always_inline void read_process_name(void *task, u8 *to)
+{
+	struct task_struct___named *leader = 0;
+
+	bpf_core_read(&leader, sizeof(leader), &((struct task_struct___named *)task)->group_leader);
+	bpf_core_read(to, 16, &leader->comm);
+}
+
 /* Counters per CPU; what a slot counts is said by an enum of each object, which user space shares. */
 #define COUNTERS 32
 struct {

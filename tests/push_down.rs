@@ -33,11 +33,12 @@ impl Random {
     }
 }
 
-const TEXTS: [(&str, Field); 7] = [
+const TEXTS: [(&str, Field); 8] = [
     ("kind", Field::Kind),
     ("name", Field::Name),
     ("device", Field::Device),
-    ("proc.name", Field::Comm),
+    ("proc.name", Field::Process),
+    ("thread.name", Field::Comm),
     ("fd.type", Field::FdType),
     ("error", Field::Error),
     ("fd.name", Field::Path),

@@ -85,6 +85,13 @@ struct {
 } comms SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct comm);
+	__type(value, u8);
+} processes SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } events SEC(".maps");
@@ -172,10 +179,11 @@ static __always_inline bool wanted_device(u32 dev)
 	return !config.some_devices || bpf_map_lookup_elem(&devices, &dev);
 }
 
-static __always_inline bool wanted_issuer(u32 pid, const void *comm)
+static __always_inline bool wanted_issuer(const struct block_issuer *issuer)
 {
-	return (!config.some_pids || bpf_map_lookup_elem(&pids, &pid)) &&
-	       (!config.some_comms || bpf_map_lookup_elem(&comms, comm));
+	return (!config.some_pids || bpf_map_lookup_elem(&pids, &issuer->pid)) &&
+	       (!config.some_comms || bpf_map_lookup_elem(&comms, issuer->comm)) &&
+	       (!config.some_processes || bpf_map_lookup_elem(&processes, issuer->process));
 }
 
 /* Remembers a request that begins to wait, and whose it is. */
@@ -198,11 +206,13 @@ static __always_inline void remember(struct request *rq, u64 issue_ns, bool with
 			issuer.tid = id;
 			issuer.cgroup = bpf_get_current_cgroup_id();
 			bpf_get_current_comm(issuer.comm, sizeof(issuer.comm));
+			if (config.want_process)
+				read_process_name((void *)bpf_get_current_task(), issuer.process);
 		}
 		issuer.dev = device_of(rq, direct);
 		issuer.letters = letters_of(FIELD(direct, rq, cmd_flags));
 		issuer.size = FIELD(direct, rq, __data_len);
-		if (!wanted_device(issuer.dev) || !wanted_issuer(issuer.pid, issuer.comm)) {
+		if (!wanted_device(issuer.dev) || !wanted_issuer(&issuer)) {
 			/* What an earlier request of the same address left: no program ran when that completed. */
 			if (!bpf_map_delete_elem(&in_flight, &key))
 				count(UNSEEN_END);
@@ -336,7 +346,7 @@ static __always_inline bool wanted(struct block_issuer *issuer, u32 dev, u32 let
 	if (class >= CLASSES || !(config.wanted[class] >> (letters % MODES) & 1))
 		return false;
 	/* Who issues it was looked at when it began. */
-	return wanted_device(dev) && (issuer || !(config.some_pids || config.some_comms));
+	return wanted_device(dev) && (issuer || !(config.some_pids || config.some_comms || config.some_processes));
 }
 
 /* How many events this one stands for; 0 when it is too fast, or not in the sample. */
@@ -391,11 +401,13 @@ static __always_inline void emit(struct request *rq, struct block_issuer *issuer
 		record->pid = issuer->pid;
 		record->tid = issuer->tid;
 		__builtin_memcpy(record->comm, issuer->comm, sizeof(record->comm));
+		__builtin_memcpy(record->process, issuer->process, sizeof(record->process));
 	} else {
 		record->cgroup = 0;
 		record->pid = 0;
 		record->tid = 0;
 		__builtin_memset(record->comm, 0, sizeof(record->comm));
+		__builtin_memset(record->process, 0, sizeof(record->process));
 	}
 	bpf_ringbuf_submit(record, SUBMIT_FLAGS);
 }

@@ -40,6 +40,8 @@ struct block_config {
 	u32 issuer_at_issue;     /* there is no block_io_start: who issues counts as the issuer */
 	u32 power;               /* of the histograms' grid */
 	u32 ignore_stamps;       /* for tests: as if the kernel kept none */
+	u32 some_processes;      /* only those in `processes` */
+	u32 want_process;
 	u32 keys;                /* how many histograms there is room for */
 };
 
@@ -58,6 +60,7 @@ struct block_record {
 	s32 error;               /* below zero an errno, above a blk_status_t */
 	u32 weight;
 	u8 comm[16];
+	u8 process[16];          /* the name of the main thread */
 };
 #define NO_QUEUE (~0ULL)
 #define NO_OFFSET (~0ULL)
@@ -75,6 +78,7 @@ struct block_issuer {
 	u32 tid;
 	u32 pad;
 	u8 comm[16];
+	u8 process[16];
 };
 
 /* A histogram, per CPU. The counts of events are in the buckets alone. */

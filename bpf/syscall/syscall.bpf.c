@@ -89,17 +89,22 @@ static __always_inline bool pid_wanted(u32 pid)
 	return false;
 }
 
-static __always_inline bool comm_wanted(const u64 *comm)
+static __always_inline bool among(const volatile u8 (*list)[COMM], u32 len, const u64 *name)
 {
-	if (!config.comms_len)
+	if (!len)
 		return true;
 	for (u32 at = 0; at < COMMS; at++) {
-		const volatile u64 *wanted = (const volatile u64 *)config.comms[at];
+		const volatile u64 *wanted = (const volatile u64 *)list[at];
 
-		if (at < config.comms_len && wanted[0] == comm[0] && wanted[1] == comm[1])
+		if (at < len && wanted[0] == name[0] && wanted[1] == name[1])
 			return true;
 	}
 	return false;
+}
+
+static __always_inline bool names_wanted(const u64 *comm, const u64 *process)
+{
+	return among(config.comms, config.comms_len, comm) && among(config.processes, config.processes_len, process);
 }
 
 /* How many events this one stands for; 0 when it is not wanted. */
@@ -202,6 +207,7 @@ struct outcome {
 	u64 latency_ns;
 	s64 result;
 	u64 comm[2];
+	u64 process[2];
 	s32 fd;
 	u32 weight;
 	const struct identity *is;
@@ -213,6 +219,7 @@ static __always_inline void fill(struct record *to, struct task_struct *task, co
 	describe(to, task, in, number);
 	put_identity(to, out->is);
 	__builtin_memcpy(to->comm, out->comm, sizeof(out->comm));
+	__builtin_memcpy(to->process, out->process, sizeof(out->process));
 	to->latency_ns = out->latency_ns;
 	to->result = out->result;
 	to->fd = out->fd;
@@ -227,7 +234,9 @@ static __always_inline void emit(struct task_struct *task, const struct doing *i
 	struct record *to;
 
 	bpf_get_current_comm(out->comm, sizeof(out->comm));
-	if (!comm_wanted(out->comm))
+	if (config.want_process)
+		read_process_name(task, (u8 *)out->process);
+	if (!names_wanted(out->comm, out->process))
 		return;
 	if (config.types && !(config.types >> out->is->type & 1))
 		return;

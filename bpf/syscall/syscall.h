@@ -53,8 +53,10 @@ struct config {
 	u64 slow_ns; /* of what is faster, one in `one_in` is kept; 0 keeps all */
 	u64 types; /* a bit for each wanted type of file; 0 wants all */
 	u8 comms[COMMS][COMM];
+	u8 processes[COMMS][COMM];
 	u32 pids[PIDS];
 	u32 comms_len;
+	u32 processes_len;
 	u32 pids_len;
 	u32 one_in;
 	u32 own_pid;
@@ -64,6 +66,7 @@ struct config {
 	u32 want_file;
 	u32 want_cgroup;
 	u32 want_path;
+	u32 want_process;
 };
 
 enum file_type {
@@ -101,6 +104,7 @@ struct record {
 	u64 inode; /* 0 when the file is not known */
 	u64 cgroup;
 	u8 comm[COMM];
+	u8 process[COMM]; /* the name of the main thread */
 	u32 pid;
 	u32 tid;
 	s32 fd; /* -1 when there is none */

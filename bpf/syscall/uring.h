@@ -71,7 +71,9 @@ int uring_submit(u64 *about)
 	if (!(flags & REQUEST_FIXED_FILE) && bpf_core_field_exists(request->cqe.fd))
 		record.fd = request->cqe.fd;
 	bpf_get_current_comm(record.comm, sizeof(record.comm));
-	if (!comm_wanted((u64 *)record.comm))
+	if (config.want_process)
+		read_process_name(task, record.process);
+	if (!names_wanted((u64 *)record.comm, (u64 *)record.process))
 		return 0;
 	if (config.want_cgroup)
 		record.cgroup = bpf_get_current_cgroup_id();
@@ -117,7 +119,7 @@ static __always_inline void complete(struct io_kiocb *request, s64 result)
 			return;
 		number = CALLS_NUMBERED + operation;
 		/* Whose it is cannot be told here, so that a list of processes makes them uncountable. */
-		if (!(config.calls[number].flags & CALL_WANTED) || config.pids_len || config.comms_len)
+		if (!(config.calls[number].flags & CALL_WANTED) || config.pids_len || config.comms_len || config.processes_len)
 			return;
 		if (config.calls[number].flags & CALL_AGAIN)
 			count(COUNT_URING_AGAIN);

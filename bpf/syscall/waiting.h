@@ -108,6 +108,7 @@ int waiting(struct bpf_iter__task *about)
 	if (here.start_ns)
 		wait.record.latency_ns = bpf_ktime_get_ns() - here.start_ns;
 	bpf_probe_read_kernel(wait.record.comm, sizeof(wait.record.comm), task->comm);
+	read_process_name(task, wait.record.process);
 	wait.record.fd = -1;
 	if (call->flags & CALL_FD && knows_arguments) {
 		wait.record.fd = here.arguments[0];

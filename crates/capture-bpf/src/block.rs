@@ -18,7 +18,7 @@ use libbpf_rs::MapType;
 pub use devices::without_requests;
 
 /// The fields that a block request fills.
-pub const FILLS: FieldSet = FieldSet::TRACED.with(&[Field::Queue, Field::Container, Field::Weight]);
+pub const FILLS: FieldSet = FieldSet::TRACED.with(&[Field::Process, Field::Queue, Field::Container, Field::Weight]);
 /// The fields of its histogram keys.
 pub const KEYS: FieldSet = FieldSet::ALWAYS.with(&[Field::Device, Field::Dev, Field::Kind]);
 

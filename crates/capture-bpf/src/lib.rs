@@ -48,6 +48,8 @@ pub struct PushDown {
     pub pids: Vec<u32>,
     /// One of these command names.
     pub comms: Vec<String>,
+    /// One of these names of processes.
+    pub processes: Vec<String>,
     /// One of these system calls, or flag letters of a block request (`Field::Name`).
     pub names: Vec<String>,
     /// One of these kinds (`Field::Kind`).

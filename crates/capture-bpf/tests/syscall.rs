@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// An event, as a test looks at it.
 #[derive(Clone, Debug, PartialEq)]
@@ -419,5 +419,36 @@ fn what_is_asked_for_must_exist() {
         Err(Error::Option(message)) => assert!(message.contains("raed")),
         Err(Error::Rights(_) | Error::Unsupported(_)) => eprintln!("skipped: no right to capture here"),
         _ => panic!("there is no such call"),
+    }
+}
+
+/// A program whose worker has a name of its own reads 100 times, in both threads.
+const NAMED: &str = r#"
+import ctypes, os, sys, threading
+def work(name):
+    ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
+    [os.pread(file, 7, 0) for _ in range(100)]
+file = os.open(sys.argv[1], os.O_RDONLY)
+open("/proc/self/comm", "w").write("myserver")
+[os.pread(file, 7, 0) for _ in range(100)]
+worker = threading.Thread(target=work, args=(b"worker-1",)); worker.start(); worker.join()
+"#;
+
+#[test]
+fn a_process_has_the_name_of_its_main_thread_and_a_thread_its_own() {
+    let python = std::env::var("LATSCOPE_PYTHON").unwrap_or_else(|_| "python3".into());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let run = || assert!(Command::new(&python).args(["-c", NAMED]).arg(file.path()).status().unwrap().success());
+    let is_pread = |row: &&Row| row.text(Field::Name) == "pread64" && row.number(Field::Size) == Some(0);
+    let pushed = |push_down| Options { push_down, ..every(Source::Io) };
+    let by_process = PushDown { processes: vec!["myserver".into()], ..PushDown::default() };
+    let by_thread = PushDown { comms: vec!["worker-1".into()], ..PushDown::default() };
+    for (options, threads) in [(every(Source::Io), 2), (pushed(by_process), 2), (pushed(by_thread), 1)] {
+        let Some((_, rows)) = capture(&options, run) else { return };
+        for thread in ["worker-1", "myserver"].into_iter().take(threads) {
+            let of: Vec<_> = rows.iter().filter(|row| row.text(Field::Comm) == thread).filter(is_pread).collect();
+            assert_eq!(of.len(), 100, "{thread} {:?}", options.push_down);
+            assert!(of.iter().all(|row| row.text(Field::Process) == "myserver"));
+        }
     }
 }

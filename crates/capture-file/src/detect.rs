@@ -5,7 +5,7 @@ use crate::{
     Error, Place, fio_hist, fio_json, fio_log, hlog, ioping, lat, parquet, perf_data, perf_script, smallfile,
     two_columns,
 };
-use latscope_event::FieldSet;
+use latscope_event::{Field, FieldSet};
 
 /// The answer of a format about the beginning of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,6 +107,12 @@ impl Format {
 
     /// The fields that files of this format can fill.
     pub fn fills(self) -> FieldSet {
+        let own = self.own_fields();
+        // A batch without names of processes has those of threads in their place.
+        if own.contains(Field::Comm) { own.with(&[Field::Process]) } else { own }
+    }
+
+    fn own_fields(self) -> FieldSet {
         match self {
             Format::Lat => lat::FILLS,
             Format::Parquet => parquet::FILLS,

@@ -43,7 +43,7 @@ pub use parquet::{ParquetWriter, write_series_parquet};
 pub use series_reader::{SeriesHeader, SeriesReader, SeriesRow};
 pub use two_columns::TwoColumns;
 
-use latscope_event::{Anomaly, Batch, Context, FieldSet};
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -132,6 +132,11 @@ pub fn read_bytes(name: &str, bytes: &[u8], options: &ReadOptions, sink: &mut Si
 }
 
 fn read_input(mut input: input::Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
+    let mut options = options.clone();
+    if options.fields.contains(Field::Process) {
+        options.fields = options.fields.with(&[Field::Comm]);
+    }
+    let options = &options;
     let format = match options.format {
         Some(format) => format,
         None => detect::detect(&mut input)?,

@@ -126,7 +126,13 @@ impl Batch {
         Batch { columns, dictionaries, fields, len: 0, pushed: 0, width: fields.iter().count() }
     }
 
-    /// The fields that have a column.
+    /// The column that holds a field: a source that knows processes by the names of their threads only has these in
+    /// place of [`Field::Process`].
+    fn place(&self, field: Field) -> Field {
+        if field == Field::Process && !self.fields.contains(field) { Field::Comm } else { field }
+    }
+
+    /// The fields that have a column of their own.
     pub fn fields(&self) -> FieldSet {
         self.fields
     }
@@ -158,7 +164,7 @@ impl Batch {
 
     /// The column of a field, `None` when the source does not fill it or nobody asked for it.
     pub fn column(&self, field: Field) -> Option<&Column> {
-        self.columns[field as usize].as_ref()
+        self.columns[self.place(field) as usize].as_ref()
     }
 
     /// The values of a time or number field.
@@ -187,7 +193,7 @@ impl Batch {
 
     /// The dictionary of a text field.
     pub fn dictionary(&self, field: Field) -> &Dictionary {
-        &self.dictionaries[field as usize]
+        &self.dictionaries[self.place(field) as usize]
     }
 
     /// The text of a field in a row.

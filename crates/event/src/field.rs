@@ -76,6 +76,7 @@ fields! {
     Pid "pid" Number "Process that issued the event.";
     Tid "tid" Number "Thread that issued the event.";
     Comm "comm" Text "Command name of the thread that issued the event (the kernel keeps 15 characters).";
+    Process "process" Text "Name of the process: the command name of its main thread (that of the thread where a trace has no other).";
     Fd "fd" Number "File descriptor.";
     FdType "fd_type" Text "What the file descriptor is: file, directory, ipv4, ipv6, unix, pipe ...";
     Path "path" Text "File name or socket address.";
@@ -172,7 +173,7 @@ mod tests {
         let names: Vec<_> = Field::ALL.iter().map(|field| field.name()).collect();
         assert_eq!(
             names.join(" "),
-            "time_ns latency_ns kind name size offset device dev host job pid tid comm fd fd_type path error result \
+            "time_ns latency_ns kind name size offset device dev host job pid tid comm process fd fd_type path error result \
              queue_ns intended_ns lag_ns cpu_wait_ns cache container stack weight"
         );
     }

@@ -267,7 +267,8 @@ static FIELDS: &[FilterField] = &[
     text(Field::Job, &["job.name"]),
     number(Field::Pid, &["proc.pid"]),
     number(Field::Tid, &["thread.tid"]),
-    text(Field::Comm, &["proc.name"]),
+    text(Field::Comm, &["thread.name"]),
+    text(Field::Process, &["proc.name"]),
     truth("thread.ismain", Bool::MainThread, "Whether the thread is the main one of its process."),
     number(Field::Fd, &["fd.num"]),
     text(Field::FdType, &["fd.type"]),
@@ -354,7 +355,7 @@ mod tests {
              latency_ns lat latency evt.latency queue_ns queue io.queue intended_ns intended \
              lag_ns lag cpu_wait_ns cpu_wait cache io.cache kind io.kind name evt.type \
              syscall.type size io.size evt.buflen offset io.offset device disk.name disk.dev dev host host.name job \
-             job.name pid proc.pid tid thread.tid comm proc.name thread.ismain fd fd.num fd_type fd.type fd.typechar \
+             job.name pid proc.pid tid thread.tid comm thread.name process proc.name thread.ismain fd fd.num fd_type fd.type fd.typechar \
              path fd.name fd.directory fd.filename error io.error result evt.rawres evt.res evt.failed evt.is_io \
              evt.is_io_read evt.is_io_write evt.io_dir evt.is_wait evt.dir evt.count evt.around evt.latency.s \
              evt.latency.ns evt.rawtime.s evt.rawtime.ns evt.reltime.s evt.reltime.ns container container.id stack weight \

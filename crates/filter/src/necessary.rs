@@ -46,9 +46,9 @@ impl Necessary {
                 Necessary { min_latency_ns: least(test), ..Necessary::default() }
             }
             Source::Number(Number::Column(field @ (Field::Pid | Field::Tid)))
-            | Source::Text(Text::Column(field @ (Field::Comm | Field::Name | Field::Kind | Field::FdType))) => {
-                listed().map_or_else(Necessary::default, |values| of(field, values))
-            }
+            | Source::Text(Text::Column(
+                field @ (Field::Comm | Field::Process | Field::Name | Field::Kind | Field::FdType),
+            )) => listed().map_or_else(Necessary::default, |values| of(field, values)),
             Source::Text(Text::Column(Field::Device | Field::Dev) | Text::Either(Field::Device, Field::Dev)) => {
                 let number = |value: String| value.replace(',', ":");
                 listed().map_or_else(Necessary::default, |values| {

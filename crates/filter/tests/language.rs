@@ -33,7 +33,8 @@ fn filters_and_their_bracketed_form() {
         // Names.
         ("evt.latency >= 1.5ms", "latency_ns >= 1.5ms"),
         ("latency < 0xF4240", "latency_ns < 1ms"),
-        ("proc.name=fio", "comm = fio"),
+        ("proc.name=fio", "process = fio"),
+        ("thread.name=fio", "comm = fio"),
         ("evt.type == open", "name = open"),
         ("disk.dev = \"254,0\"", "disk.dev = \"254:0\""),
         ("dev=254:0", "dev = \"254:0\""),
@@ -74,7 +75,7 @@ fn filters_and_their_bracketed_form() {
         ("comm != 5ms", "comm != \"5ms\""),
         ("comm = and", "comm = and"),
         // Transformers, fields on the right.
-        ("tolower(proc.name) = x", "tolower(comm) = x"),
+        ("tolower(proc.name) = x", "tolower(process) = x"),
         ("toupper( basename( fd.name ) )=X", "toupper(basename(path)) = X"),
         ("len(fd.name) > 10", "len(path) > 10"),
         ("len(basename(path)) in (1,2)", "len(basename(path)) in (1, 2)"),

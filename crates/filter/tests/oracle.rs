@@ -372,7 +372,7 @@ fn what_a_filter_demands_of_every_event() {
     };
     assert_eq!(
         necessary("lat > 1ms and proc.name = fio and dev in (vda, 7:0)"),
-        "1000001 device in 7:0,vda comm in fio"
+        "1000001 device in 7:0,vda process in fio"
     );
     assert_eq!(necessary("lat >= 2ms and pid=7 or lat >= 1ms and pid=8 and kind=read"), "1000000 pid in 7,8");
     assert_eq!(necessary("evt.is_io=true and kind in (read, sync)"), "0 kind in read");

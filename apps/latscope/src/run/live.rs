@@ -99,6 +99,7 @@ fn push_down(reading: &Reading) -> PushDown {
         // A negative number is no process: nothing passes, and the filter itself sees to that.
         pids: pids.iter().map(|pid| pid.parse()).collect::<Result<_, _>>().unwrap_or_default(),
         comms: texts(Field::Comm),
+        processes: texts(Field::Process),
         names: texts(Field::Name),
         kinds: texts(Field::Kind),
         devices: texts(Field::Device),

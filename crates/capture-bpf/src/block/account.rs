@@ -5,7 +5,7 @@ use super::layout::{BlockConfig, COUNTERS, Counter};
 use crate::loader::{Loaded, MonotonicClock, Opened};
 use crate::probe::{Kernel, read_trimmed};
 use crate::{Error, Options};
-use latscope_event::{Anomaly, Clock, Context, Tally};
+use latscope_event::{Anomaly, Clock, Context, Field, Tally};
 
 /// A capture of block requests in the kernel.
 pub struct Capture {
@@ -117,6 +117,8 @@ pub fn config(options: &Options, events: bool) -> BlockConfig {
         ignore_stamps: IGNORE_STAMPS.get().into(),
         #[cfg(not(test))]
         ignore_stamps: 0,
+        some_processes: 0,
+        want_process: (options.fields.contains(Field::Process) || !push_down.processes.is_empty()).into(),
         keys: 0,
     }
 }

@@ -55,6 +55,7 @@ impl BlockEvents {
         config.some_devices = pushed.devices.is_some().into();
         config.some_pids = pushed.pids.is_some().into();
         config.some_comms = pushed.comms.is_some().into();
+        config.some_processes = pushed.processes.is_some().into();
         config.issuer_at_issue = (!knows_start).into();
         opened.configure(&config)?;
         opened.set_entries("events", options.ring_bytes)?;
@@ -125,6 +126,7 @@ impl BlockEvents {
         batch.push_i64(Field::Pid, number(record.pid));
         batch.push_i64(Field::Tid, number(record.tid));
         batch.push_text(Field::Comm, known.then(|| until_nul(&record.comm)));
+        batch.push_text(Field::Process, known.then(|| until_nul(&record.process)));
         batch.push_text(Field::Error, error_name(record.error).map(str::as_bytes));
         batch.push_i64(Field::Weight, if record.weight > 1 { record.weight.into() } else { MISSING_I64 });
         if known && batch.fields().contains(Field::Container) {
@@ -240,6 +242,7 @@ struct Pushed {
     devices: Option<Vec<u32>>,
     pids: Option<Vec<u32>>,
     comms: Option<Vec<[u8; 16]>>,
+    processes: Option<Vec<[u8; 16]>>,
 }
 
 impl Pushed {
@@ -251,6 +254,7 @@ impl Pushed {
             devices: set(&push_down.devices, |device| devices::find(device)),
             pids: set(&push_down.pids, |&pid| Some(pid)),
             comms: set(&push_down.comms, |comm| comm_key(comm)),
+            processes: set(&push_down.processes, |name| comm_key(name)),
         }
     }
 
@@ -260,7 +264,10 @@ impl Pushed {
                 capture.loaded.insert(map, &number.to_ne_bytes())?;
             }
         }
-        self.comms.iter().flatten().try_for_each(|comm| capture.loaded.insert("comms", comm))
+        for (map, names) in [("comms", &self.comms), ("processes", &self.processes)] {
+            names.iter().flatten().try_for_each(|name| capture.loaded.insert(map, name))?;
+        }
+        Ok(())
     }
 
     /// What the kernel side filters, for the context.
@@ -274,6 +281,7 @@ impl Pushed {
             ("device", push_down.devices.join(","), self.devices.is_some()),
             ("pid", push_down.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(","), self.pids.is_some()),
             ("comm", push_down.comms.join(","), self.comms.is_some()),
+            ("process", push_down.processes.join(","), self.processes.is_some()),
             ("kind", push_down.kinds.join(","), !push_down.kinds.is_empty()),
             ("name", push_down.names.join(","), !push_down.names.is_empty()),
         ] {
@@ -366,6 +374,7 @@ mod tests {
             tid: 1,
             pad: 0,
             comm,
+            process: comm,
         };
         assert_eq!(describe(&issuer), "4095:1048575 write 4KiB by fio");
         assert_eq!(describe(&BlockIssuer { size: 0, comm: [0; 16], ..issuer }), "4095:1048575 flush");

@@ -41,7 +41,7 @@ impl BlockHistograms {
         opened.set_entries("histograms", keys as u32)?;
         opened.set_value_bytes("histograms", cumulative::bytes(grid) as u32)?;
         opened.set_entries("in_flight", IN_FLIGHT)?;
-        ["events", "devices", "pids", "comms"].into_iter().try_for_each(|map| opened.leave_out(map))?;
+        ["events", "devices", "pids", "comms", "processes"].into_iter().try_for_each(|map| opened.leave_out(map))?;
         let fallback: (_, &[_]) = match options.from_queue {
             true => (Stamp::Start, &["merge", "issue", "start"]),
             false => (Stamp::Issue, &["merge", "issue"]),

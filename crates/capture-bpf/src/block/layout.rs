@@ -47,6 +47,8 @@ shared! {
         issuer_at_issue: u32,
         power: u32,
         ignore_stamps: u32,
+        some_processes: u32,
+        want_process: u32,
         keys: u32,
     }
 }
@@ -67,6 +69,7 @@ shared! {
         error: i32,
         weight: u32,
         comm: [u8; 16],
+        process: [u8; 16],
     }
 }
 
@@ -84,6 +87,7 @@ shared! {
         tid: u32,
         pad: u32,
         comm: [u8; 16],
+        process: [u8; 16],
     }
 }
 

@@ -54,6 +54,7 @@ impl Rows {
         batch.push_i64(Field::Pid, i64::from(record.pid));
         batch.push_i64(Field::Tid, i64::from(record.tid));
         batch.push_text(Field::Comm, Some(record.comm()).filter(|comm| !comm.is_empty()));
+        batch.push_text(Field::Process, Some(record.process()).filter(|name| !name.is_empty()));
         batch.push_i64(Field::Fd, if record.fd >= 0 { i64::from(record.fd) } else { MISSING_I64 });
         batch.push_text(Field::FdType, record.type_name().map(str::as_bytes));
         batch.push_text(Field::Error, error_name(record.result).map(str::as_bytes));

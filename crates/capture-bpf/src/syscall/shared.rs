@@ -62,8 +62,10 @@ shared! {
         slow_ns: u64,
         types: u64,
         comms: [[u8; 16]; COMMS],
+        processes: [[u8; 16]; COMMS],
         pids: [u32; PIDS],
         comms_len: u32,
+        processes_len: u32,
         pids_len: u32,
         one_in: u32,
         own_pid: u32,
@@ -73,6 +75,7 @@ shared! {
         want_file: u32,
         want_cgroup: u32,
         want_path: u32,
+        want_process: u32,
     }
 }
 
@@ -87,6 +90,7 @@ shared! {
         inode: u64,
         cgroup: u64,
         comm: [u8; 16],
+        process: [u8; 16],
         pid: u32,
         tid: u32,
         fd: i32,
@@ -166,6 +170,11 @@ impl Record {
     /// The command name, which ends at the first zero.
     pub fn comm(&self) -> &[u8] {
         self.comm.split(|&byte| byte == 0).next().unwrap_or(&[])
+    }
+
+    /// The command name of the main thread, which ends at the first zero.
+    pub fn process(&self) -> &[u8] {
+        self.process.split(|&byte| byte == 0).next().unwrap_or(&[])
     }
 
     /// The name of the type of its file.

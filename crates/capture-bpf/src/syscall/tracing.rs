@@ -31,7 +31,8 @@ pub struct Tracing {
     pub calls: Calls,
     pub clock: MonotonicClock,
     pub context: Context,
-    comms: Vec<String>,
+    /// The command names and the names of processes that are wanted; empty: all.
+    names: [Vec<String>; 2],
     ring_full: u64,
     refreshed_ns: i64,
     attached_ns: u64,
@@ -53,8 +54,10 @@ pub fn config(options: &Options, calls: &Calls, mode: u32, power: u8) -> Config 
         slow_ns: options.sample.map_or(0, |sample| sample.slow_ns),
         types: types(&push_down.fd_types),
         comms: [[0; 16]; COMMS],
+        processes: [[0; 16]; COMMS],
         pids: [0; PIDS],
         comms_len: 0,
+        processes_len: 0,
         pids_len: 0,
         one_in: options.sample.map_or(0, |sample| sample.one_in),
         own_pid: std::process::id(),
@@ -64,21 +67,30 @@ pub fn config(options: &Options, calls: &Calls, mode: u32, power: u8) -> Config 
         want_file: u32::from(want_file),
         want_cgroup: u32::from(fields.contains(Field::Container)),
         want_path: u32::from(fields.contains(Field::Path)),
+        want_process: u32::from(fields.contains(Field::Process) || !push_down.processes.is_empty()),
     };
     // A longer list is left to the caller's filter.
     if push_down.pids.len() <= PIDS {
         config.pids[..push_down.pids.len()].copy_from_slice(&push_down.pids);
         config.pids_len = push_down.pids.len() as u32;
     }
-    if push_down.comms.len() <= COMMS {
-        for (to, comm) in config.comms.iter_mut().zip(&push_down.comms) {
-            // What is longer than the kernel keeps equals no command.
-            let len = comm.len().min(16);
-            to[..len].copy_from_slice(&comm.as_bytes()[..len]);
-        }
-        config.comms_len = push_down.comms.len() as u32;
-    }
+    (config.comms, config.comms_len) = names(&push_down.comms);
+    (config.processes, config.processes_len) = names(&push_down.processes);
     config
+}
+
+/// Command names as the kernel keeps them, and how many there are; a longer list is left to the caller's filter.
+fn names(list: &[String]) -> ([[u8; 16]; COMMS], u32) {
+    let mut names = [[0; 16]; COMMS];
+    if list.len() > COMMS {
+        return (names, 0);
+    }
+    for (to, name) in names.iter_mut().zip(list) {
+        // What is longer than the kernel keeps equals no command.
+        let len = name.len().min(16);
+        to[..len].copy_from_slice(&name.as_bytes()[..len]);
+    }
+    (names, list.len() as u32)
 }
 
 /// The bits of these types of files. Names that are none add the one of no file, so that all unknown is nothing.
@@ -128,13 +140,13 @@ impl Tracing {
         }
         let now = clock.now_ns();
         context.cover(now);
-        let comms = options.push_down.comms.clone();
+        let names = [options.push_down.comms.clone(), options.push_down.processes.clone()];
         let mut tracing = Tracing {
             loaded,
             calls,
             clock,
             context,
-            comms,
+            names,
             ring_full: 0,
             refreshed_ns: now,
             attached_ns: 0,
@@ -226,9 +238,9 @@ impl Tracing {
             output.extend(self.loaded.iterate("requests_waiting", Some("requests"))?);
         }
         let mut waiting: Vec<Wait> = output.chunks_exact(Wait::SIZE).map(Wait::read).collect();
-        if !self.comms.is_empty() {
-            waiting.retain(|wait| self.comms.iter().any(|comm| comm.as_bytes() == wait.record.comm()));
-        }
+        let among = |list: &[String], name: &[u8]| list.is_empty() || list.iter().any(|one| one.as_bytes() == name);
+        let [comms, processes] = &self.names;
+        waiting.retain(|Wait { record, .. }| among(comms, record.comm()) && among(processes, record.process()));
         Ok(waiting)
     }
 
@@ -270,5 +282,12 @@ fn single_tracepoints(calls: &Calls) -> Option<Vec<String>> {
 }
 
 /// The fields that a system call fills.
-pub const FILLS: FieldSet =
-    FieldSet::TRACED.with(&[Field::Fd, Field::FdType, Field::Path, Field::Result, Field::Container, Field::Weight]);
+pub const FILLS: FieldSet = FieldSet::TRACED.with(&[
+    Field::Process,
+    Field::Fd,
+    Field::FdType,
+    Field::Path,
+    Field::Result,
+    Field::Container,
+    Field::Weight,
+]);
