@@ -5,5 +5,7 @@ mod faults;
 #[cfg(target_os = "linux")]
 mod golden;
 #[cfg(target_os = "linux")]
+mod hang;
+#[cfg(target_os = "linux")]
 mod known_truth;
 mod sources;

@@ -21,6 +21,9 @@ struct Stat {
     recently_evicted: u64,
 }
 
+/// The kernel counts pages of this many bytes here.
+const PAGE: u64 = 4096;
+
 /// `cachestat(2)` of Linux 6.5; the number is the same on all architectures but alpha.
 const SYS_CACHESTAT: libc::c_long = 451;
 
@@ -31,6 +34,41 @@ pub fn pages_in_memory(file: &File, offset: u64, len: u64) -> Option<u64> {
     // SAFETY: both structs are ours and have the layout of the kernel's.
     let done = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &range, &mut stat, 0) };
     (done == 0).then_some(stat.cached)
+}
+
+/// Bytes of the file that are in memory and not on the device yet; `None` where the kernel does not tell.
+pub fn unwritten(file: &File) -> Option<u64> {
+    // A length of zero is all of it.
+    let (range, mut stat) = (Range { offset: 0, len: 0 }, Stat::default());
+    // SAFETY: as above.
+    let done = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &range, &mut stat, 0) };
+    (done == 0).then_some((stat.dirty + stat.writeback) * PAGE)
+}
+
+/// Writes a range of the file to the device, and waits for it.
+pub fn write_back(file: &File, offset: u64, len: u64) -> std::io::Result<()> {
+    let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    // SAFETY: no memory of ours is involved.
+    match unsafe { libc::sync_file_range(file.as_raw_fd(), offset as i64, len as i64, flags) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+/// Bytes that memory may hold of what was written to the device with this number, before whoever writes has to wait;
+/// `None` where the kernel does not tell.
+pub fn dirty_limit(dev: Option<(u32, u32)>) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/vmstat").ok()?;
+    let pages = text.lines().find_map(|line| line.strip_prefix("nr_dirty_threshold "))?;
+    let machine = pages.trim().parse::<u64>().ok()? * PAGE;
+    let own = |name: &str| {
+        let (major, minor) = dev?;
+        let text = std::fs::read_to_string(format!("/sys/class/bdi/{major}:{minor}/{name}")).ok()?;
+        text.trim().parse::<u64>().ok()
+    };
+    // The limits of a device bind when they are strict; others only once the machine is near its own.
+    let own = own("max_bytes").filter(|&bytes| bytes > 0 && own("strict_limit") == Some(1));
+    Some(own.map_or(machine, |bytes| bytes.min(machine)))
 }
 
 /// Drops what the cache holds of the range, as far as it is clean and lies in it as a whole.

@@ -6,8 +6,8 @@ use crate::probe::check;
 use crate::rows::{self, Call};
 use crate::target::Target;
 use crate::uring::{self, Ring};
-use crate::worker::{Common, Fold, Message, Outbox, Places, Watched, Way, Worker};
-use crate::{Engine, Error, FILLS, Place, Probe, Sample, cpu, settings};
+use crate::worker::{Common, Fold, Message, Outbox, Places, Watched, Way, Worker, end_ns};
+use crate::{Due, Engine, Error, FILLS, Place, Probe, Sample, cpu, settings};
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, Unfinished, format_size_exact};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +42,9 @@ pub struct Capture {
 struct Running {
     thread: JoinHandle<()>,
     watched: Arc<Watched>,
+    /// Its schedule, and how many requests it makes.
+    due: Due,
+    count: u64,
     target: usize,
     /// Where emptied lists of samples go back.
     emptied: Sender<Vec<Sample>>,
@@ -60,10 +63,23 @@ struct Measured {
 pub struct Outstanding {
     /// Number of its target, in the order in which they were given.
     pub target: usize,
-    /// When it was made, nanoseconds since the start of the capture.
+    /// From when its latency counts, nanoseconds since the start of the capture: see [`Sample::latency_ns`].
     pub since_ns: u64,
-    /// How long that is ago.
+    /// How long that is ago: its latency is at least this, nanoseconds.
     pub age_ns: u64,
+}
+
+/// Requests of an open loop that are due and cannot be made, since as many as may be are in flight and none of them ends.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Overdue {
+    /// Number of their target.
+    pub target: usize,
+    /// How many.
+    pub count: u64,
+    /// How long ago the first was due: its latency is at least this, nanoseconds.
+    pub age_ns: u64,
+    /// The age of each is so much less than that of the one before, nanoseconds.
+    pub step_ns: f64,
 }
 
 impl Capture {
@@ -134,17 +150,17 @@ impl Capture {
             let common = &measured.common;
             for thread in 0..common.probe.threads {
                 let (emptied, taken) = mpsc::channel();
-                let (number, watched) = (self.workers.len(), Arc::<Watched>::default());
+                let (number, watched) = (self.workers.len(), Arc::new(Watched::new(common.probe.depth)));
                 let seed = common.probe.seed.wrapping_add(u64::from(thread) << 32).wrapping_add(target as u64);
                 let threads = u64::from(common.probe.threads);
                 let way = fold.as_mut().map_or(Way::HandOn(taken), |fold| Way::Fold(fold(target)));
+                let due = common.probe.pace.share(thread, common.probe.threads);
+                let count = common.probe.count;
+                let count = count.map_or(u64::MAX, |count| (count + threads - 1 - u64::from(thread)) / threads);
                 let worker = Worker {
                     common: Arc::clone(common),
-                    due: common.probe.pace.share(thread, common.probe.threads),
-                    count: common
-                        .probe
-                        .count
-                        .map_or(u64::MAX, |count| (count + threads - 1 - u64::from(thread)) / threads),
+                    due,
+                    count,
                     watched: Arc::clone(&watched),
                     stop: Arc::clone(&self.stop),
                     outbox: Outbox::new(number, Arc::clone(common), to.clone(), way),
@@ -152,7 +168,7 @@ impl Capture {
                 };
                 let (thread, name) = start.worker(worker)?;
                 measured.name = name;
-                self.workers.push(Running { thread, watched, target, emptied, done: false });
+                self.workers.push(Running { thread, watched, due, count, target, emptied, done: false });
             }
         }
         self.epoch = start.go();
@@ -252,14 +268,63 @@ impl Capture {
         &self.batch
     }
 
-    /// The oldest request in flight of every worker that has one.
+    /// All requests in flight.
     pub fn outstanding(&self) -> Vec<Outstanding> {
         let now_ns = self.elapsed_ns();
-        let of = |worker: &Running| {
-            let since_ns = worker.watched.oldest_ns().filter(|_| !worker.done)?;
-            Some(Outstanding { target: worker.target, since_ns, age_ns: now_ns.saturating_sub(since_ns) })
+        let mut all = Vec::new();
+        for worker in self.workers.iter().filter(|worker| !worker.done) {
+            let of =
+                |since_ns| Outstanding { target: worker.target, since_ns, age_ns: now_ns.saturating_sub(since_ns) };
+            all.extend(worker.watched.in_flight().map(of));
+        }
+        all
+    }
+
+    /// Requests that should have been made by now (or before the end, if that is over) and were not, of each worker all of
+    /// whose requests in flight hang.
+    pub fn overdue(&self) -> Vec<Overdue> {
+        let now_ns = self.elapsed_ns();
+        let stopped_ns = self.stopped.get().map_or(now_ns, |at| now_ns.saturating_sub(at.elapsed().as_nanos() as u64));
+        let mut all = Vec::new();
+        for worker in self.workers.iter().filter(|worker| !worker.done) {
+            let probe = &self.targets[worker.target].common.probe;
+            let made = worker.watched.made();
+            let count = worker.due.before(stopped_ns.min(end_ns(probe))).min(worker.count).saturating_sub(made);
+            let is_full = worker.watched.in_flight().count() >= probe.depth.max(1) as usize;
+            if probe.pace.open && is_full && count > 0 {
+                let step_ns = probe.pace.interval_ns * f64::from(probe.threads);
+                let age_ns = now_ns.saturating_sub(worker.due.of_ns(made));
+                all.push(Overdue { target: worker.target, count, age_ns, step_ns });
+            }
+        }
+        all
+    }
+
+    /// Requests that are done, of which the thread that made them could not tell yet, since its next one hangs.
+    fn withheld(&self) -> u64 {
+        let of = |(number, target): (usize, &Measured)| {
+            let mut made = 0u64;
+            for worker in self.workers.iter().filter(|worker| worker.target == number) {
+                made += worker.watched.made() - worker.watched.in_flight().count() as u64;
+            }
+            made.saturating_sub(target.common.account().requests)
         };
-        self.workers.iter().filter_map(of).collect()
+        self.targets.iter().enumerate().map(of).sum()
+    }
+
+    /// Whether nothing more is to be expected: no worker that goes on may begin another request, since its time is over or
+    /// it has made all, and each of their requests in flight is older than `age_ns`.
+    pub fn is_given_up(&self, age_ns: u64) -> bool {
+        let now_ns = self.elapsed_ns();
+        let mut open = self.workers.iter().filter(|worker| !worker.done).peekable();
+        let hangs = |worker: &Running| {
+            let mut in_flight = worker.watched.in_flight().peekable();
+            let probe = &self.targets[worker.target].common.probe;
+            (now_ns > end_ns(probe) || worker.watched.made() >= worker.count)
+                && in_flight.peek().is_some()
+                && in_flight.all(|from_ns| now_ns.saturating_sub(from_ns) > age_ns)
+        };
+        open.peek().is_some() && open.all(hangs)
     }
 
     /// Runs to the end and hands on all events; the sink ends it with `Break`. Returns the final account.
@@ -292,6 +357,8 @@ impl Capture {
         let mut context = self.account();
         let outstanding = self.outstanding();
         context.tally.add(Anomaly::Unfinished, outstanding.len() as u64);
+        context.tally.add(Anomaly::Withheld, self.withheld());
+        context.tally.add(Anomaly::NotSent, self.overdue().iter().map(|overdue| overdue.count).sum());
         for request in &outstanding {
             let probe = &self.targets[request.target].common.probe;
             let what = format!("{} request to {}", format_size_exact(probe.work.size), probe.target.display());

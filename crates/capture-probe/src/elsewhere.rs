@@ -16,12 +16,25 @@ pub type Fold = Box<dyn FnMut(&[Sample]) + Send>;
 /// A request that was made and is not done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outstanding {
-    /// Number of its target.
+    /// Number of its target, in the order in which they were given.
     pub target: usize,
-    /// When it was made, nanoseconds since the start of the capture.
+    /// From when its latency counts, nanoseconds since the start of the capture: see [`Sample::latency_ns`].
     pub since_ns: u64,
-    /// How long that is ago.
+    /// How long that is ago: its latency is at least this, nanoseconds.
     pub age_ns: u64,
+}
+
+/// Requests of an open loop that are due and cannot be made, since as many as may be are in flight and none of them ends.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Overdue {
+    /// Number of their target.
+    pub target: usize,
+    /// How many.
+    pub count: u64,
+    /// How long ago the first was due: its latency is at least this, nanoseconds.
+    pub age_ns: u64,
+    /// The age of each is so much less than that of the one before, nanoseconds.
+    pub step_ns: f64,
 }
 
 /// Probes that run; here there are none.
@@ -89,8 +102,18 @@ impl Capture {
         match self.0 {}
     }
 
-    /// The oldest request in flight of every worker.
+    /// All requests in flight.
     pub fn outstanding(&self) -> Vec<Outstanding> {
+        match self.0 {}
+    }
+
+    /// Requests that are due and cannot be made.
+    pub fn overdue(&self) -> Vec<Overdue> {
+        match self.0 {}
+    }
+
+    /// Whether nothing more is to be expected.
+    pub fn is_given_up(&self, _: u64) -> bool {
         match self.0 {}
     }
 

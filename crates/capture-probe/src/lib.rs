@@ -47,9 +47,9 @@ mod uring;
 mod worker;
 
 #[cfg(target_os = "linux")]
-pub use capture::{Capture, Outstanding, Sink};
+pub use capture::{Capture, Outstanding, Overdue, Sink};
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{Capture, Fold, Outstanding, Sink};
+pub use elsewhere::{Capture, Fold, Outstanding, Overdue, Sink};
 pub use error::Error;
 pub use lab::{Compare, Experiment, Lab, LabError, PRESETS, Turn};
 pub use pace::{Due, Pace};

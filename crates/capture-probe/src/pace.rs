@@ -10,8 +10,8 @@ pub struct Pace {
     pub interval_ns: f64,
     /// So many requests back to back in every interval; 0 is 1.
     pub burst: u64,
-    /// The schedule does not wait for the target: a late request is made at once, and its latency counts from when it
-    /// should have been made. Else (closed loop) one late request shifts all that follow.
+    /// The schedule does not wait for the target: a late request is made at once, and the time that it waited for earlier
+    /// requests is part of its latency. Else (closed loop) one late request shifts all that follow.
     pub open: bool,
 }
 
@@ -27,7 +27,7 @@ impl Pace {
     }
 
     /// How long before a request of an open loop a probe had better be awake, nanoseconds: a CPU that slept is late by tens of
-    /// microseconds, which would count as latency of the target. At most a tenth of the time, so that the CPU is left to
+    /// microseconds, and its caches are cold. At most a tenth of the time, so that the CPU is left to
     /// others.
     pub fn awake_ns(self) -> u64 {
         if self.open { (self.interval_ns / 10.0).min(AWAKE_NS) as u64 } else { 0 }
@@ -66,6 +66,17 @@ impl Due {
         self.next_ns
     }
 
+    /// When request `number` (from 0) of an open loop is due.
+    pub(crate) fn of_ns(&self, number: u64) -> u64 {
+        // From the number of the request, so that rounding does not add up.
+        (self.first_ns + number as f64 * self.pace.interval_ns) as u64
+    }
+
+    /// How many requests of an open loop are due before `ns`.
+    pub(crate) fn before(&self, ns: u64) -> u64 {
+        ((ns as f64 - self.first_ns) / self.pace.interval_ns).ceil().max(0.0) as u64
+    }
+
     /// Whether a burst is over, so that the interval is waited for.
     pub fn ends_burst(&self) -> bool {
         self.pace.burst > 0 && self.begun.is_multiple_of(self.pace.burst)
@@ -76,8 +87,7 @@ impl Due {
     pub fn advance(&mut self, now_ns: u64) {
         self.begun += 1;
         if self.pace.open {
-            // From the number of the request, so that rounding does not add up.
-            self.next_ns = (self.first_ns + self.begun as f64 * self.pace.interval_ns) as u64;
+            self.next_ns = self.of_ns(self.begun);
         } else if self.pace.burst > 1 && !self.begun.is_multiple_of(self.pace.burst) {
             // The interval runs from the first of a burst, so the others leave the schedule alone.
         } else {

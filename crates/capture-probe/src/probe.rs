@@ -92,6 +92,9 @@ pub struct Work {
     pub cache: Cache,
     /// Ask the kernel before every read whether its data really is there.
     pub verify_cache: bool,
+    /// [`Order::Append`]: at the end of the working set, go on at its beginning over what is there, instead of emptying the
+    /// file.
+    pub wraps: bool,
     /// `O_DIRECT`.
     pub direct: bool,
     /// `O_DSYNC` or `O_SYNC`.
@@ -108,6 +111,13 @@ pub struct Work {
     pub destroy: bool,
 }
 
+impl Work {
+    /// Whether a write that is done is on the device, and not in memory alone.
+    pub fn is_durable(&self) -> bool {
+        self.direct || self.open_sync != OpenSync::None || self.after_write != AfterWrite::None
+    }
+}
+
 impl Default for Work {
     fn default() -> Work {
         Work {
@@ -118,6 +128,7 @@ impl Default for Work {
             order: Order::Random,
             cache: Cache::Cold,
             verify_cache: true,
+            wraps: false,
             direct: false,
             open_sync: OpenSync::None,
             after_write: AfterWrite::None,

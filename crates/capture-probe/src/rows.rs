@@ -24,9 +24,11 @@ pub(crate) fn append(batch: &mut Batch, samples: &[Sample], probe: &Probe, place
         |field: Field, text: Option<&str>| text.map_or(MISSING_CODE, |text| batch.intern(field, text.as_bytes()));
     let (job, host) = (label(Field::Job, probe.job.as_deref()), label(Field::Host, call.host));
     for sample in samples {
-        let start_ns = call.epoch + sample.intended_ns as i64;
+        // The lag of the machine lies before the start, so that start and latency give the completion.
+        let latency_ns = sample.latency_ns();
+        let start_ns = call.epoch + sample.completed_ns.saturating_sub(latency_ns) as i64;
         batch.push_i64(Field::Time, start_ns);
-        batch.push_u64(Field::Latency, sample.latency_ns());
+        batch.push_u64(Field::Latency, latency_ns);
         batch.push_code(Field::Kind, if sample.write { write } else { read });
         batch.push_code(Field::Name, name);
         batch.push_u64(Field::Size, probe.work.size);
@@ -39,7 +41,9 @@ pub(crate) fn append(batch: &mut Batch, samples: &[Sample], probe: &Probe, place
         batch.push_text(Field::Error, error_name(i64::from(sample.result)).map(str::as_bytes));
         batch.push_i64(Field::Result, i64::from(sample.result));
         let open = probe.pace.open;
-        batch.push_i64(Field::Intended, if open { start_ns } else { MISSING_I64 });
+        let intended_ns = call.epoch + sample.intended_ns as i64;
+        batch.push_i64(Field::Intended, if open { intended_ns } else { MISSING_I64 });
+        batch.push_u64(Field::Service, sample.service_ns());
         batch.push_u64(Field::Lag, if open { sample.lag_ns() } else { MISSING_U64 });
         let waited = sample.cpu_wait_ns;
         batch.push_u64(Field::CpuWait, if waited == Sample::UNKNOWN { MISSING_U64 } else { u64::from(waited) });

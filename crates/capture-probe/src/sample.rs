@@ -14,6 +14,7 @@ pub const FILLS: FieldSet = FieldSet::ALWAYS.with(&[
     Field::Error,
     Field::Result,
     Field::Intended,
+    Field::Service,
     Field::Lag,
     Field::CpuWait,
     Field::Cache,
@@ -28,6 +29,9 @@ pub struct Sample {
     pub submitted_ns: u64,
     /// When it was done.
     pub completed_ns: u64,
+    /// How long it could not be made because the probe's own earlier requests were not done; 0 in a closed loop. At most
+    /// `submitted_ns - intended_ns`.
+    pub waited_ns: u64,
     /// Where in the target, bytes.
     pub offset: u64,
     /// Bytes that were moved, or a negative error number.
@@ -44,10 +48,25 @@ impl Sample {
     /// A [`Sample::cpu_wait_ns`] that was not asked for.
     pub const UNKNOWN: u32 = u32::MAX;
 
-    /// From the intended start to the completion: what a user of the target waits.
+    /// A request that was made at `since_ns` and was not done at `until_ns`, as if it had been.
+    pub fn unfinished(since_ns: u64, until_ns: u64) -> Sample {
+        Sample {
+            intended_ns: since_ns,
+            submitted_ns: since_ns,
+            completed_ns: until_ns,
+            waited_ns: 0,
+            offset: 0,
+            result: 0,
+            cpu_wait_ns: Sample::UNKNOWN,
+            write: false,
+            cached: None,
+        }
+    }
+
+    /// What a user of the target waits who is never late himself: the wait for earlier requests, and the target's time.
     #[inline]
     pub fn latency_ns(&self) -> u64 {
-        self.completed_ns.saturating_sub(self.intended_ns)
+        self.waited_ns.saturating_add(self.service_ns())
     }
 
     /// From the submission to the completion: what the target took.
@@ -56,10 +75,11 @@ impl Sample {
         self.completed_ns.saturating_sub(self.submitted_ns)
     }
 
-    /// From the intended start to the submission: how late the probe was.
+    /// How late the probe was beyond the wait for its own earlier requests: the doing of the machine that it runs on, and
+    /// no part of the latency.
     #[inline]
     pub fn lag_ns(&self) -> u64 {
-        self.submitted_ns.saturating_sub(self.intended_ns)
+        self.submitted_ns.saturating_sub(self.intended_ns).saturating_sub(self.waited_ns)
     }
 
     /// The error number, if it failed.

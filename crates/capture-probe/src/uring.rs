@@ -3,9 +3,10 @@
 use crate::clock::Epoch;
 use crate::cpu::CpuWait;
 use crate::engine::Buffer;
-use crate::worker::{Next, Worker, end_ns};
+use crate::worker::{Next, Unhindered, Watched, Worker, end_ns};
 use crate::{AfterWrite, Error, Probe, Sample};
 use io_uring::{IoUring, opcode, squeue, types};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -19,7 +20,9 @@ const TURN_NS: u64 = 100_000_000;
 pub struct Ring {
     ring: IoUring,
     flights: Vec<Flight>,
-    free: Vec<usize>,
+    /// The place that has been free for the longest comes first, so that a request takes the place that a probe would have
+    /// found free which is never late.
+    free: VecDeque<usize>,
 }
 
 /// A request, or room for one.
@@ -28,6 +31,9 @@ struct Flight {
     next: Next,
     intended_ns: u64,
     submitted_ns: u64,
+    /// From when its latency counts.
+    from_ns: u64,
+    unhindered: Unhindered,
     /// Completions that it still waits for; 0 when there is no request.
     open: u8,
     result: i32,
@@ -49,15 +55,16 @@ impl Ring {
         let next = Next { write: false, offset: 0, cached: None };
         let flight = || {
             let buffer = Buffer::new(probe.work.size as usize)?;
-            Ok(Flight { buffer, next, intended_ns: 0, submitted_ns: 0, open: 0, result: 0 })
+            let unhindered = Unhindered::default();
+            Ok(Flight { buffer, next, intended_ns: 0, submitted_ns: 0, from_ns: 0, unhindered, open: 0, result: 0 })
         };
         let flights = (0..probe.depth).map(|_| flight()).collect::<Result<Vec<_>, Error>>()?;
-        Ok(Ring { ring, free: (0..flights.len()).rev().collect(), flights })
+        Ok(Ring { ring, free: (0..flights.len()).collect(), flights })
     }
 
-    /// Submits a request from a free place.
-    fn begin(&mut self, worker: &mut Worker, epoch: &Epoch, due_ns: u64) {
-        let Some(at) = self.free.pop() else { return };
+    /// Submits a request from a free place, with which `made` are made.
+    fn begin(&mut self, worker: &mut Worker, epoch: &Epoch, due_ns: u64, made: u64) {
+        let Some(at) = self.free.pop_front() else { return };
         let common = Arc::clone(&worker.common);
         let (work, file) = (&common.probe.work, types::Fd(common.target.file.as_raw_fd()));
         let flight = &mut self.flights[at];
@@ -78,6 +85,8 @@ impl Ring {
         let intended_ns = if common.probe.pace.open { due_ns } else { now_ns };
         flight.open = 1 + u8::from(syncs);
         (flight.next, flight.intended_ns, flight.submitted_ns) = (next, intended_ns, now_ns);
+        flight.from_ns = flight.unhindered.begins(intended_ns, now_ns);
+        worker.watched.begins(at, flight.from_ns, made);
         let mut queue = self.ring.submission();
         // SAFETY: the buffer belongs to the flight, which outlives the request: it is not touched before its completion,
         // and the ring is dropped only when nothing is in flight.
@@ -93,14 +102,10 @@ impl Ring {
         }
         // The queue has room for two entries of every flight.
         debug_assert!(pushed);
-        drop(queue);
-        if worker.watched.oldest_ns().is_none() {
-            worker.watched.begins(now_ns);
-        }
     }
 
     /// Takes what is complete; each finished request goes to `done`.
-    fn reap(&mut self, now_ns: u64, mut done: impl FnMut(&Flight, u64)) {
+    fn reap(&mut self, now_ns: u64, watched: &Watched, mut done: impl FnMut(&Flight, u64)) {
         for completion in self.ring.completion() {
             let (at, is_sync) = (completion.user_data() as usize / 2, completion.user_data() % 2 == 1);
             let Some(flight) = self.flights.get_mut(at) else { continue };
@@ -110,18 +115,16 @@ impl Ring {
             }
             flight.open -= 1;
             if flight.open == 0 {
+                watched.ends(at);
+                flight.unhindered.ends(flight.from_ns, now_ns - flight.submitted_ns);
                 done(flight, now_ns);
-                self.free.push(at);
+                self.free.push_back(at);
             }
         }
     }
 
     fn in_flight(&self) -> usize {
         self.flights.len() - self.free.len()
-    }
-
-    fn oldest_ns(&self) -> Option<u64> {
-        self.flights.iter().filter(|flight| flight.open > 0).map(|flight| flight.submitted_ns).min()
     }
 }
 
@@ -138,8 +141,8 @@ pub fn run(mut worker: Worker, epoch: Epoch, mut ring: Ring) {
         let is_over = |worker: &Worker, made| stopped || made >= worker.count || worker.due.next_ns() >= end_ns;
         while !is_over(&worker, made) && !ring.free.is_empty() && worker.due.next_ns() <= now_ns {
             let due_ns = worker.due.next_ns();
-            ring.begin(&mut worker, &epoch, due_ns);
             made += 1;
+            ring.begin(&mut worker, &epoch, due_ns, made);
             worker.due.advance(now_ns);
             now_ns = epoch.elapsed_ns();
         }
@@ -161,12 +164,14 @@ pub fn run(mut worker: Worker, epoch: Epoch, mut ring: Ring) {
         }
         now_ns = epoch.elapsed_ns();
         let mut failed = false;
-        ring.reap(now_ns, |flight, completed_ns| {
+        let (outbox, watched) = (&mut worker.outbox, &worker.watched);
+        ring.reap(now_ns, watched, |flight, completed_ns| {
             failed |= flight.result < 0;
-            worker.outbox.push(Sample {
+            outbox.push(Sample {
                 intended_ns: flight.intended_ns,
                 submitted_ns: flight.submitted_ns,
                 completed_ns,
+                waited_ns: flight.from_ns - flight.intended_ns,
                 offset: flight.next.offset,
                 result: flight.result,
                 cpu_wait_ns: waits.after(completed_ns, completed_ns - flight.submitted_ns, 0),
@@ -174,10 +179,6 @@ pub fn run(mut worker: Worker, epoch: Epoch, mut ring: Ring) {
                 cached: flight.next.cached,
             });
         });
-        match ring.oldest_ns() {
-            Some(oldest_ns) => worker.watched.begins(oldest_ns),
-            None => worker.watched.ends(),
-        }
         if failed && probe.stop_on_error {
             worker.stop.store(true, Ordering::Relaxed);
         }

@@ -29,26 +29,62 @@ pub enum Message {
 }
 
 /// What other threads see of a worker while it waits for the target.
-#[derive(Default)]
 pub struct Watched {
-    /// When the oldest request in flight was made, plus one; 0 when there is none.
-    oldest_ns: AtomicU64,
+    /// For each place in flight: from when its latency counts, plus one; 0 when there is no request.
+    flights: Box<[AtomicU64]>,
+    /// How many requests were made.
+    made: AtomicU64,
 }
 
 impl Watched {
-    #[inline]
-    pub fn begins(&self, at_ns: u64) {
-        self.oldest_ns.store(at_ns + 1, Ordering::Relaxed);
+    /// With room for so many requests in flight.
+    pub fn new(depth: u32) -> Watched {
+        Watched { flights: (0..depth.max(1)).map(|_| AtomicU64::new(0)).collect(), made: AtomicU64::new(0) }
     }
 
+    /// A request, with which `made` were made, takes place `at`; its latency counts from `from_ns`.
     #[inline]
-    pub fn ends(&self) {
-        self.oldest_ns.store(0, Ordering::Relaxed);
+    pub fn begins(&self, at: usize, from_ns: u64, made: u64) {
+        self.made.store(made, Ordering::Relaxed);
+        self.flights[at].store(from_ns + 1, Ordering::Relaxed);
     }
 
-    /// When the oldest request in flight was made.
-    pub fn oldest_ns(&self) -> Option<u64> {
-        self.oldest_ns.load(Ordering::Relaxed).checked_sub(1)
+    /// The request in place `at` is done.
+    #[inline]
+    pub fn ends(&self, at: usize) {
+        self.flights[at].store(0, Ordering::Relaxed);
+    }
+
+    /// From when the latencies of the requests in flight count.
+    pub fn in_flight(&self) -> impl Iterator<Item = u64> {
+        self.flights.iter().filter_map(|from_ns| from_ns.load(Ordering::Relaxed).checked_sub(1))
+    }
+
+    /// How many requests were made.
+    pub fn made(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
+    }
+}
+
+/// Tells the wait for a probe's own earlier requests from the lateness of the machine: it follows a probe that is never
+/// late, whose requests take as long as the real ones took. With several in flight there is one for each place.
+#[derive(Clone, Copy, Default)]
+pub struct Unhindered {
+    /// When its last request is done.
+    free_ns: u64,
+}
+
+impl Unhindered {
+    /// From when the latency of a request counts that was due at `due_ns` and made at `submitted_ns`.
+    #[inline]
+    pub fn begins(self, due_ns: u64, submitted_ns: u64) -> u64 {
+        due_ns.max(self.free_ns).min(submitted_ns)
+    }
+
+    /// That request took so long.
+    #[inline]
+    pub fn ends(&mut self, from_ns: u64, service_ns: u64) {
+        self.free_ns = from_ns + service_ns;
     }
 }
 
@@ -99,7 +135,7 @@ impl Worker {
         let (probe, target) = (&common.probe, &common.target);
         let end_ns = end_ns(probe);
         let mut waits = CpuWait::of_this_thread(probe.cpu_wait);
-        let (mut made, mut now_ns) = (0, epoch.elapsed_ns());
+        let (mut made, mut now_ns, mut unhindered) = (0, epoch.elapsed_ns(), Unhindered::default());
         while made < self.count {
             let due_ns = self.due.next_ns();
             if due_ns >= end_ns {
@@ -120,18 +156,21 @@ impl Worker {
                 waits.keep_up(now_ns);
             }
             let submitted_ns = epoch.elapsed_ns();
-            self.watched.begins(submitted_ns);
+            let intended_ns = if probe.pace.open { due_ns } else { submitted_ns };
+            let from_ns = unhindered.begins(intended_ns, submitted_ns);
+            self.watched.begins(0, from_ns, made + 1);
             let result = requests.make(&target.file, next.write, buffer.bytes(), next.offset);
             now_ns = epoch.elapsed_ns();
-            self.watched.ends();
+            self.watched.ends(0);
+            unhindered.ends(from_ns, now_ns - submitted_ns);
             // What the thread waited for a CPU after its sleep is no part of the request.
             let late_ns = if sleeps { submitted_ns - due_ns } else { 0 };
             let cpu_wait_ns = waits.after(now_ns, now_ns - submitted_ns, late_ns);
-            let intended_ns = if probe.pace.open { due_ns } else { submitted_ns };
             self.outbox.push(Sample {
                 intended_ns,
                 submitted_ns,
                 completed_ns: now_ns,
+                waited_ns: from_ns - intended_ns,
                 offset: next.offset,
                 result,
                 cpu_wait_ns,
@@ -214,8 +253,15 @@ impl Worker {
         if offset + size <= common.target.start + common.target.len {
             return offset;
         }
-        // Between requests; another thread that appends just now makes a hole, which does no harm.
-        let _ = common.target.file.set_len(common.target.start);
+        let work = &common.probe.work;
+        if !work.wraps {
+            if !work.is_durable() {
+                // What is thrown away before the device has it was never written; a failure shows in what follows.
+                let _ = common.target.file.sync_data();
+            }
+            // Between requests; another thread that appends just now makes a hole, which does no harm.
+            let _ = common.target.file.set_len(common.target.start);
+        }
         common.tail.store(common.target.start + size, Ordering::Relaxed);
         common.target.start
     }
@@ -371,5 +417,54 @@ impl Random {
         words.by_ref().for_each(|word| word.copy_from_slice(&self.next().to_ne_bytes()));
         let rest = self.next().to_ne_bytes();
         words.into_remainder().iter_mut().zip(rest).for_each(|(byte, random)| *byte = random);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A queue with one server, told by who is in it: requests come every interval, the first in line is served.
+    fn queue(interval_ns: u64, services_ns: &[u64]) -> Vec<u64> {
+        let (mut line, mut latencies) = (std::collections::VecDeque::new(), Vec::new());
+        let (mut now_ns, mut next) = (0, 0);
+        while latencies.len() < services_ns.len() {
+            while next < services_ns.len() && next as u64 * interval_ns <= now_ns {
+                line.push_back(next);
+                next += 1;
+            }
+            match line.pop_front() {
+                Some(first) => {
+                    now_ns += services_ns[first];
+                    latencies.push(now_ns - first as u64 * interval_ns);
+                }
+                None => now_ns = next as u64 * interval_ns,
+            }
+        }
+        latencies
+    }
+
+    #[test]
+    fn lateness_of_the_machine_changes_no_latency() {
+        let mut random = Random::new(7);
+        // Now and then the target stalls for longer than an interval.
+        let services_ns: Vec<u64> = (0..5000)
+            .map(|_| if random.below(50) == 0 { 20_000 + random.below(90_000) } else { 100 + random.below(9_000) })
+            .collect();
+        for stall_ns in [0, 1, 3_000, 400_000] {
+            let (mut unhindered, mut now_ns, mut latencies) = (Unhindered::default(), 0u64, Vec::new());
+            for (number, &service_ns) in services_ns.iter().enumerate() {
+                let due_ns = number as u64 * 10_000;
+                // The machine is late, seldom very.
+                let late_ns = if random.below(20) == 0 { random.below(stall_ns + 1) } else { random.below(5) };
+                let submitted_ns = due_ns.max(now_ns) + late_ns;
+                let from_ns = unhindered.begins(due_ns, submitted_ns);
+                assert!((due_ns..=submitted_ns).contains(&from_ns));
+                unhindered.ends(from_ns, service_ns);
+                now_ns = submitted_ns + service_ns;
+                latencies.push(from_ns - due_ns + service_ns);
+            }
+            assert_eq!(latencies, queue(10_000, &services_ns), "{stall_ns}");
+        }
     }
 }

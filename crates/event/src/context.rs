@@ -55,6 +55,7 @@ macro_rules! anomalies {
 
 anomalies! {
     NotSent "not_sent" Lost "requests due before the probe ended and never made: the target was too slow for the rate";
+    Withheld "withheld" Lost "requests that completed just before one hung, whose times the hanging thread holds";
     Truncated "truncated" Lost "cut in the middle: what follows is missing";
     LostRecords "lost_records" Lost "records lost by the tracer";
     LostCompletion "lost_completion" Lost "issued again without a completion in between, left out";

@@ -84,7 +84,8 @@ fields! {
     Result "result" Number "What the system call returned.";
     Queue "queue_ns" Duration "How long the request waited before it was (last) issued to the device.";
     Intended "intended_ns" Time "The start that the schedule of a probe asked for.";
-    Lag "lag_ns" Duration "How late after its intended start a probe made the request; part of the latency.";
+    Service "service_ns" Duration "How long the target took for a probe's request, from its submission to its completion.";
+    Lag "lag_ns" Duration "How late the machine made a probe's request, beyond the wait for the probe's own earlier requests; not part of the latency.";
     CpuWait "cpu_wait_ns" Duration "How much of the latency the thread waited for a CPU, of slow requests of a probe.";
     Cache "cache" Text "Where the data of a probe's request was before: memory or device.";
     Container "container" Text "Container identifier.";
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(
             names.join(" "),
             "time_ns latency_ns kind name size offset device dev host job pid tid comm process fd fd_type path error result \
-             queue_ns intended_ns lag_ns cpu_wait_ns cache container stack weight"
+             queue_ns intended_ns service_ns lag_ns cpu_wait_ns cache container stack weight"
         );
     }
 

@@ -243,6 +243,7 @@ static FIELDS: &[FilterField] = &[
     number(Field::Latency, &["lat", "latency", "evt.latency"]),
     number(Field::Queue, &["queue", "io.queue"]),
     number(Field::Intended, &["intended"]),
+    number(Field::Service, &["service"]),
     number(Field::Lag, &["lag"]),
     number(Field::CpuWait, &["cpu_wait"]),
     text(Field::Cache, &["io.cache"]),

@@ -67,6 +67,11 @@ impl<T: PartialOrd + Copy> Raised<T> {
 }
 
 impl Waiting {
+    /// Requests of these ages, nanoseconds, with what each counts.
+    pub fn of(ages: impl IntoIterator<Item = (u64, u64)>) -> Waiting {
+        Waiting { ages: ages.into_iter().collect(), completed_only: false }
+    }
+
     /// How many requests wait.
     pub fn count(&self) -> u64 {
         self.ages.len() as u64

@@ -1,7 +1,8 @@
 //! Several targets side by side: a row for every interval, and a table at the end.
 
 use super::amount::time;
-use super::meter::{Meter, PERCENTILES};
+use super::lines::extremes;
+use super::meter::{Meter, Open, Percentile};
 use super::stats::{Notice, Stats};
 use crate::plan::Ping;
 use crate::run::output::COLUMNS;
@@ -27,6 +28,10 @@ pub struct Columns {
     rows: BTreeMap<u64, Vec<Stats>>,
     /// The latest completion of every target.
     seen_ns: Vec<u64>,
+    /// How long the oldest request of every target has waited.
+    waiting_ns: Vec<u64>,
+    /// Rows before this one are printed.
+    next: u64,
     titled: bool,
 }
 
@@ -39,6 +44,8 @@ impl Columns {
             width_ns: interval_ns.max(SECOND_NS),
             rows: BTreeMap::new(),
             seen_ns: vec![0; plan.probes.len()],
+            waiting_ns: vec![0; plan.probes.len()],
+            next: 0,
             titled: false,
         }
     }
@@ -46,12 +53,28 @@ impl Columns {
     pub fn add(&mut self, target: usize, sample: &Sample, notice: Notice) {
         self.seen_ns[target] = self.seen_ns[target].max(sample.completed_ns);
         if self.shows {
-            // By the start, so that the requests of one moment stand in one row whoever is faster.
-            let row = self
-                .rows
-                .entry(sample.intended_ns / self.width_ns)
-                .or_insert_with(|| vec![Stats::default(); self.names.len()]);
-            notice.count(sample, &mut row[target]);
+            // By the start, so that the requests of one moment stand in one row whoever is faster; one that hung comes when
+            // its row was printed without it.
+            let number = (sample.intended_ns / self.width_ns).max(self.next);
+            notice.count(sample, &mut self.entry(number)[target]);
+        }
+    }
+
+    fn entry(&mut self, number: u64) -> &mut Vec<Stats> {
+        self.rows.entry(number).or_insert_with(|| vec![Stats::default(); self.names.len()])
+    }
+
+    /// It is `now_ns`, and these requests of the targets are not done: a target that hangs holds up nobody's rows.
+    pub fn waiting(&mut self, now_ns: u64, open: &[Open]) {
+        self.waiting_ns = open.iter().map(Open::oldest_ns).collect();
+        let hangs = self.waiting_ns.iter().map(|&waiting_ns| waiting_ns > 2 * self.width_ns).collect::<Vec<_>>();
+        for (seen_ns, _) in self.seen_ns.iter_mut().zip(&hangs).filter(|(_, hangs)| **hangs) {
+            *seen_ns = now_ns;
+        }
+        if self.shows && hangs.contains(&true) {
+            for number in self.next..now_ns / self.width_ns {
+                self.entry(number);
+            }
         }
     }
 
@@ -62,6 +85,7 @@ impl Columns {
         for (number, row) in std::mem::replace(&mut self.rows, later) {
             self.row(number, &row, out);
         }
+        self.next = self.next.max(until);
     }
 
     /// Prints what is left.
@@ -78,9 +102,12 @@ impl Columns {
             out.push('\n');
         }
         let _ = write!(out, "{:>10}", format_elapsed(number * self.width_ns, self.width_ns));
-        for stats in row {
+        for (stats, &waiting_ns) in row.iter().zip(&self.waiting_ns) {
             let failed = if stats.failed > 0 { format!("{} failed ", stats.failed) } else { String::new() };
             let text = match stats.count {
+                0 if stats.load == 0 && waiting_ns > self.width_ns => {
+                    format!("{failed}waiting ≥{}", time(waiting_ns as f64))
+                }
                 0 if stats.load == 0 => format!("{failed}-"),
                 0 => format!("{failed}(warmup)"),
                 1 => format!("{failed}{}", time(stats.avg_ns())),
@@ -95,8 +122,8 @@ impl Columns {
     pub fn summary(&self, meters: &[MutexGuard<Meter>], out: &mut String) {
         let titles = ["requests", "failed", "per second", "min", "mean"]
             .into_iter()
-            .chain(PERCENTILES.map(|(name, _)| name))
-            .chain(["max"]);
+            .chain(Percentile::names())
+            .chain(["max", "waiting"]);
         let mut table =
             Table::new(std::iter::once(("target", Align::Left)).chain(titles.map(|title| (title, Align::Right))));
         for (meter, name) in meters.iter().zip(&self.names) {
@@ -104,11 +131,10 @@ impl Columns {
             let rate = if meter.end_ns == 0 { 0.0 } else { stats.load as f64 * 1e9 / meter.end_ns as f64 };
             let mut row =
                 vec![name.clone(), format_count(stats.count), format_count(stats.failed), format!("{rate:.1}")];
-            row.extend([stats.min_ns as f64, stats.avg_ns()].map(time));
-            row.extend(
-                meter.percentiles().into_iter().map(|(_, value)| value.map_or("-".into(), |ns| time(ns as f64))),
-            );
-            row.push(time(stats.max_ns as f64));
+            let [min, mean, max, _] = extremes(&meter.whole());
+            row.extend([min, mean]);
+            row.extend(meter.percentiles().iter().map(ToString::to_string));
+            row.extend([max, format_count(meter.open.count)]);
             table.push(row);
         }
         out.push('\n');

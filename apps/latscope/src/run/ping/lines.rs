@@ -1,7 +1,7 @@
 //! The output of ioping 1.3: a line for each request, raw lines, JSON, and the summary.
 
 use super::amount::{count, rate, size, speed, time};
-use super::meter::{Meter, Window};
+use super::meter::{Meter, Percentile, Window};
 use super::stats::{Notice, Stats};
 use crate::plan::PingShow;
 use latscope_capture_probe::{Operation, Place, Probe, Sample};
@@ -165,11 +165,13 @@ impl Lines {
 
     /// A window, or all of the run.
     pub fn statistics(&self, window: &Window, meter: Option<&Meter>, json: &mut Json, out: &mut String) {
-        let Window { stats, until_ns, wall_ns } = window;
+        let Window { stats, open, until_ns, wall_ns } = window;
+        let all = stats.raised(open);
         if !self.show.json {
             let bytes = stats.iops() * self.size as f64;
-            let [avg, mdev] = [stats.avg_ns(), stats.mdev_ns()];
-            let Stats { count, sum_ns, min_ns, max_ns, load, .. } = stats;
+            let [avg, mdev] = [all.avg_ns(), all.mdev_ns()];
+            let Stats { count, sum_ns, load, .. } = stats;
+            let Stats { min_ns, max_ns, .. } = all;
             let iops = stats.iops();
             let _ = writeln!(
                 out,
@@ -186,16 +188,23 @@ impl Lines {
         };
         out.push_str("  \"stat\": {\n");
         part(out, stats.count, stats.sum_ns, stats.iops());
-        let [min, avg, max, mdev] = [stats.min_ns as f64, stats.avg_ns(), stats.max_ns as f64, stats.mdev_ns()];
+        let [min, avg, max, mdev] = [all.min_ns as f64, all.avg_ns(), all.max_ns as f64, all.mdev_ns()];
         let _ = write!(
             out,
             ",\n    \"min\": {min:.0},\n    \"avg\": {avg:.0},\n    \"max\": {max:.0},\n    \"mdev\": {mdev:.0}"
         );
         if let Some(meter) = meter.filter(|_| self.more) {
-            for (name, value) in meter.percentiles() {
-                let value = value.map_or("null".into(), |ns| ns.to_string());
+            let percentiles = meter.percentiles();
+            for Percentile { name, ns, .. } in &percentiles {
+                let value = ns.map_or("null".into(), |ns| ns.to_string());
                 let _ = write!(out, ",\n    \"{name}\": {value}");
             }
+            let trusted = percentiles.iter().rev().find(|found| found.ns.is_some() && !found.is_vague);
+            let trusted = trusted.map_or("null".into(), |found| found.name.trim_start_matches('p').to_string());
+            let _ = write!(out, ",\n    \"trusted_p\": {trusted}");
+        }
+        if self.more && open.count > 0 {
+            let _ = write!(out, ",\n    \"waiting\": {},\n    \"oldest\": {}", open.count, open.max_ns);
         }
         out.push_str("\n  },\n  \"load\": {\n");
         part(out, stats.load, *wall_ns, per_second(stats.load, *wall_ns));
@@ -237,9 +246,7 @@ impl Lines {
             rate(load),
             speed(load * self.size as f64)
         );
-        let [min, avg, max, mdev] =
-            [stats.min_ns as f64, stats.avg_ns(), stats.max_ns as f64, stats.mdev_ns()].map(time);
-        let _ = writeln!(out, "min/avg/max/mdev = {min} / {avg} / {max} / {mdev}");
+        let _ = writeln!(out, "min/avg/max/mdev = {}", extremes(total).join(" / "));
     }
 
     fn head(&self, unix_ns: i64, out: &mut String) {
@@ -255,6 +262,19 @@ impl Lines {
             let _ = write!(out, "{} ", format_strftime(unix_ns, format).unwrap_or_else(|| format.clone()));
         }
     }
+}
+
+/// Minimum, mean, maximum and deviation; requests that are not done count with the time that they have waited, and `≥` says
+/// of what that makes a lower bound.
+pub fn extremes(window: &Window) -> [String; 4] {
+    let all = window.stats.raised(&window.open);
+    let bound = |is_bound: bool, ns: f64| format!("{}{}", if is_bound { "≥" } else { "" }, time(ns));
+    [
+        bound(all.min_ns != window.stats.min_ns, all.min_ns as f64),
+        bound(all.count != window.stats.count, all.avg_ns()),
+        bound(all.max_ns != window.stats.max_ns, all.max_ns as f64),
+        time(all.mdev_ns()),
+    ]
 }
 
 fn per_second(count: u64, wall_ns: u64) -> f64 {

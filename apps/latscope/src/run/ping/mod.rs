@@ -13,7 +13,7 @@ use crate::Failure;
 use crate::plan::Ping;
 use latscope_capture_probe::{Capture, Sample};
 use latscope_event::format_duration;
-use meter::{Meter, Shared};
+use meter::{Meter, Open, Shared};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,6 +22,8 @@ use std::time::Duration;
 pub use trace::Trace;
 use view::View;
 
+/// A request that takes longer is shown in the rows that end meanwhile.
+const HANGS_NS: u64 = 1_000_000_000;
 /// How long samples are waited for before signals and hanging requests are looked at.
 const TURN: Duration = Duration::from_millis(50);
 
@@ -58,7 +60,15 @@ pub fn run(plan: &Ping) -> Result<(), Failure> {
             }
         });
         hand_on(&mut capture, &mut kept, &mut trace, &mut view)?;
-        view.now(capture.start_unix_ns() + capture.elapsed_ns() as i64);
+        let unix_ns = capture.start_unix_ns() + capture.elapsed_ns() as i64;
+        waiting(&mut capture, &mut view, unix_ns);
+        view.now(unix_ns);
+        if !plan.compatible {
+            view.waiting(capture.elapsed_ns(), &Open::of(&capture, plan.probes.len()));
+            if capture.is_given_up(plan.timeout_ns) {
+                break;
+            }
+        }
         view.flush()?;
         hanging.look(&capture);
         if signals.asked() {
@@ -78,8 +88,12 @@ pub fn run(plan: &Ping) -> Result<(), Failure> {
             hand_on(&mut capture, &mut kept, &mut trace, &mut view)?;
         }
     }
-    for request in capture.outstanding().iter().filter(|_| more) {
-        eprintln!("{}: {}", plan.name(), plan.describe(request.target, request.age_ns));
+    let open = Open::of(&capture, plan.probes.len());
+    for (target, open) in open.iter().enumerate().filter(|(_, open)| more && open.oldest_ns() > 0) {
+        eprintln!("{}: {}", plan.name(), plan.describe(target, open.oldest_ns()));
+    }
+    if more && !plan.compatible {
+        view.end(capture.elapsed_ns(), &open);
     }
     let context = capture.finish(&mut |_, _| {});
     if let Some(trace) = trace {
@@ -89,6 +103,19 @@ pub fn run(plan: &Ping) -> Result<(), Failure> {
     match signals.ended() {
         Some(signal) if plan.compatible && signal != SIGINT => Err(Failure::Command(128 + signal as u8)),
         _ => view.verdict(plan),
+    }
+}
+
+/// A row of colour that is over gets the requests that hang, each with the time that it has waited.
+fn waiting(capture: &mut Capture, view: &mut View, unix_ns: i64) {
+    let Some(end_ns) = view.waits_until(unix_ns) else { return };
+    let completed_ns = (end_ns - capture.start_unix_ns()).max(0) as u64;
+    for request in capture.outstanding() {
+        // What is younger is in the row of its completion, as always.
+        if completed_ns.saturating_sub(request.since_ns) > HANGS_NS {
+            let sample = Sample::unfinished(request.since_ns, completed_ns);
+            view.events(capture.events(request.target, &[sample]));
+        }
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Rows {
     width_ns: u64,
     options: SpectrogramOptions,
     printed: usize,
+    /// The rows before this number had what waits at their end.
+    waited: i64,
 }
 
 impl Rows {
@@ -35,7 +37,14 @@ impl Rows {
             ..SpectrogramOptions::default()
         };
         let builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), Interval::Fixed(width_ns));
-        Rows { builder, width_ns, options, printed: 0 }
+        Rows { builder, width_ns, options, printed: 0, waited: 0 }
+    }
+
+    /// When the row ended before `unix_ns` that is to tell what waits, if there is one.
+    pub fn waits_until(&mut self, unix_ns: i64) -> Option<i64> {
+        let width_ns = self.width_ns as i64;
+        let current = unix_ns.div_euclid(width_ns);
+        (std::mem::replace(&mut self.waited, current) < current).then_some(current * width_ns - 1)
     }
 
     pub fn add(&mut self, batch: &Batch) {

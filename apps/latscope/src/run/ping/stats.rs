@@ -28,6 +28,15 @@ impl Stats {
         self.max_ns = self.max_ns.max(ns);
     }
 
+    /// As many that took equally long.
+    pub fn add_many(&mut self, ns: u64, count: u64) {
+        self.min_ns = if self.count == 0 { ns } else { self.min_ns.min(ns) };
+        self.count += count;
+        self.sum_ns += ns * count;
+        self.squares += u128::from(ns) * u128::from(ns) * u128::from(count);
+        self.max_ns = self.max_ns.max(ns);
+    }
+
     /// Several, none of them special.
     pub fn add_all(&mut self, all: &[u64]) {
         let (mut min, mut max) = (if self.count == 0 { u64::MAX } else { self.min_ns }, self.max_ns);
@@ -42,6 +51,24 @@ impl Stats {
         }
         (self.count, self.load) = (self.count + all.len() as u64, self.load + all.len() as u64);
         (self.sum_ns, self.squares) = (self.sum_ns + sum, self.squares + squares);
+    }
+
+    /// What has waited can raise mean and maximum of what is done, and lowers nothing.
+    #[must_use]
+    pub fn raised(self, waiting: &Stats) -> Stats {
+        let all = self.joined(waiting);
+        let all = if all.avg_ns() < self.avg_ns() { self } else { all };
+        Stats { min_ns: if self.count == 0 { waiting.min_ns } else { self.min_ns }, ..all }
+    }
+
+    /// Of what both count.
+    fn joined(mut self, other: &Stats) -> Stats {
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+        self.squares += other.squares;
+        self.too_slow += other.too_slow;
+        self
     }
 
     pub fn avg_ns(&self) -> f64 {

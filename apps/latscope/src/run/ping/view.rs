@@ -3,14 +3,14 @@
 use super::amount::time;
 use super::columns::Columns;
 use super::lines::{Json, Lines};
-use super::meter::{Meter, Shared};
+use super::meter::{Meter, Open, Percentile, Shared};
 use super::rows::Rows;
 use super::stats::Notice;
 use crate::Failure;
 use crate::plan::Ping;
 use latscope_capture_probe::{Cache, Capture, Fold, Sample};
 use latscope_event::{Batch, Context, format_count, format_duration};
-use latscope_series::Judged;
+use latscope_series::{Judged, Judgement};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::{MutexGuard, PoisonError};
@@ -73,6 +73,11 @@ impl View {
         self.rows.iter_mut().for_each(|rows| rows.add(batch));
     }
 
+    /// The end of the row of colour, Unix time, that is over and shall have the requests that wait then.
+    pub fn waits_until(&mut self, unix_ns: i64) -> Option<i64> {
+        self.rows.as_mut().and_then(|rows| rows.waits_until(unix_ns))
+    }
+
     /// A moment has come, Unix time: rows that are over are printed.
     pub fn now(&mut self, unix_ns: i64) {
         self.rows.iter_mut().for_each(|rows| rows.ready(unix_ns, &mut self.out));
@@ -104,6 +109,28 @@ impl View {
         if self.out.len() > GATHERED {
             // What cannot be written is seen at the next flush.
             let _ = self.flush();
+        }
+    }
+
+    /// It is so many nanoseconds since the start, and these requests of the targets are not done: what is printed in intervals
+    /// tells of them while they hang.
+    pub fn waiting(&mut self, now_ns: u64, open: &[Open]) {
+        for ((meter, lines), open) in self.meters.iter().zip(&self.lines).zip(open) {
+            if let Some(window) = locked(meter).overdue_window(now_ns, open) {
+                lines.statistics(&window, None, &mut self.json, &mut self.out);
+            }
+        }
+        if let Some(columns) = &mut self.columns {
+            columns.waiting(now_ns, open);
+            columns.ready(&mut self.out);
+        }
+    }
+
+    /// The end has come, at which these requests of the targets are not done.
+    pub fn end(&mut self, now_ns: u64, open: &[Open]) {
+        self.meters.iter().zip(open).for_each(|(meter, open)| locked(meter).end(open, now_ns));
+        if let Some(columns) = &mut self.columns {
+            columns.waiting(now_ns, open);
         }
     }
 
@@ -193,18 +220,40 @@ impl View {
         if failed > 0 && (counted == 0 || plan.probes[0].stop_on_error) {
             return Err(Failure::Input(format!("{} requests failed.", format_count(failed))));
         }
+        self.threshold(plan, &meters)?;
+        let nothing = |meter: &&MutexGuard<Meter>| meter.total.load == 0 && meter.open.count > 0;
+        if let Some(at) = meters.iter().position(|meter| nothing(&meter)) {
+            let waited = format_duration(meters[at].open.max_ns);
+            return Err(Failure::Input(format!(
+                "{}: No request has completed; the oldest has waited for {waited}.",
+                self.lines[at].path()
+            )));
+        }
         for (meter, lines) in meters.iter().zip(&self.lines) {
             if plan.strict_cache && (meter.misplaced > 0 || meter.cache.is_some() && meter.looked_at == 0) {
                 return Err(Failure::Exceeded(format!("{}: {}", lines.path(), placed(meter))));
             }
-            if let Some(threshold) = &plan.fail_if
-                && let Some(found) =
-                    threshold.judge(&Judged::new(&meter.histogram.to_sparse(), 1, meter.end_ns)).exceeded()
-            {
-                return Err(Failure::Exceeded(format!("{}: {threshold}: {found}.", lines.path())));
-            }
         }
         Ok(())
+    }
+
+    fn threshold(&self, plan: &Ping, meters: &[MutexGuard<Meter>]) -> Result<(), Failure> {
+        let Some(threshold) = &plan.fail_if else { return Ok(()) };
+        let mut unknown = None;
+        for (meter, lines) in meters.iter().zip(&self.lines) {
+            let counted = meter.histogram.to_sparse();
+            match threshold.judge(&Judged::new(&counted, 1, meter.end_ns).with_waiting(&meter.waiting)) {
+                Judgement::Exceeded(found) => {
+                    return Err(Failure::Exceeded(format!("{}: {threshold}: {found}.", lines.path())));
+                }
+                Judgement::Unknown if meter.total.failed == 0 => {
+                    let message = "No request counts, so --fail-if cannot tell; make more requests.";
+                    unknown = Some(format!("{}: {message}", lines.path()));
+                }
+                Judgement::Unknown | Judgement::Kept => {}
+            }
+        }
+        unknown.map_or(Ok(()), |message| Err(Failure::Input(message)))
     }
 }
 
@@ -228,17 +277,24 @@ pub fn fold(meter: &Shared, compatible: bool) -> Fold {
 
 /// A line with the percentiles.
 fn percentiles(meter: &Meter, out: &mut String) {
-    let (names, values): (Vec<_>, Vec<_>) = meter.percentiles().into_iter().unzip();
-    let values: Vec<String> = values.into_iter().map(|value| value.map_or("-".into(), |ns| time(ns as f64))).collect();
-    let count = format_count(meter.total.count);
+    let (names, values) = (Percentile::names(), meter.percentiles());
+    let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+    let count = format_count(meter.total.count + meter.open.count);
     let _ = writeln!(out, "{} = {} (of {count} requests)", names.join("/"), values.join(" / "));
+    if meter.open.count > 0 {
+        let (open, oldest) = (format_count(meter.open.count), time(meter.open.max_ns as f64));
+        let _ = writeln!(
+            out,
+            "{open} of them not completed: counted with the time that they have waited, {oldest} for the oldest"
+        );
+    }
     if let Some(lag) = &meter.lag
         && let Some(values) = lag.quantiles(&[0.5, 0.99, 1.0], latscope_histogram::Rule::Interpolated)
     {
         let [p50, p99, max] = [values[0], values[1], values[2]].map(|ns| time(ns as f64));
         let _ = writeln!(
             out,
-            "open loop, counted from when requests were due; made late by p50/p99/max = {p50} / {p99} / {max}"
+            "open loop; beside that, this machine made requests late by p50/p99/max = {p50} / {p99} / {max}"
         );
     }
 }
