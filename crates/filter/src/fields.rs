@@ -354,7 +354,7 @@ mod tests {
             names().collect::<Vec<_>>().join(" "),
             "time_ns time start end ts evt.time evt.rawtime evt.datetime evt.time.iso8601 evt.reltime reltime \
              latency_ns lat latency evt.latency queue_ns queue io.queue intended_ns intended \
-             lag_ns lag cpu_wait_ns cpu_wait cache io.cache kind io.kind name evt.type \
+             service_ns service lag_ns lag cpu_wait_ns cpu_wait cache io.cache kind io.kind name evt.type \
              syscall.type size io.size evt.buflen offset io.offset device disk.name disk.dev dev host host.name job \
              job.name pid proc.pid tid thread.tid comm thread.name process proc.name thread.ismain fd fd.num fd_type fd.type fd.typechar \
              path fd.name fd.directory fd.filename error io.error result evt.rawres evt.res evt.failed evt.is_io \

@@ -203,6 +203,7 @@ fn work(typed: &Typed, compatible: bool) -> Result<Work, String> {
         },
         cache,
         verify_cache: !compatible,
+        wraps: false,
         direct: typed.direct,
         open_sync,
         after_write,
