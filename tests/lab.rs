@@ -1,5 +1,8 @@
 //! Experiments: what is recorded is there, all of it, under the names that it should have.
 
+#[cfg(target_os = "linux")]
+mod disk;
+
 use crate::program::{LATSCOPE, command, latscope};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -33,7 +36,7 @@ fn everything_is_recorded_and_compared() {
     let words = ["lab", "run", &text(&file), &a, &b, "-o", &text(&out), "--json"];
     let ended = latscope(&words);
     assert_eq!(ended.status, Some(1), "a limit is exceeded: {}", ended.err);
-    assert!(ended.err.contains(&format!("rest in {b} is beyond its limit, count > 0.")), "{}", ended.err);
+    assert!(ended.err.contains(&format!("rest in {b} is beyond its limit, count > 0")), "{}", ended.err);
     let json: Value = serde_json::from_slice(&ended.out).unwrap();
     assert_eq!(json["left_out"], serde_json::json!([]));
     let results = json["results"].as_array().unwrap();

@@ -1,7 +1,7 @@
 //! `latscope ping` against ioping itself, against targets of known latency, and against faults.
 
 #[cfg(target_os = "linux")]
-mod faults;
+pub mod faults;
 #[cfg(target_os = "linux")]
 mod golden;
 #[cfg(target_os = "linux")]

@@ -150,15 +150,15 @@ fn nothing_is_overwritten_by_accident() {
 }
 
 /// A loop device over a file of so many bytes, with ext4 on it. Given back when dropped.
-struct Loop {
-    path: String,
+pub struct Loop {
+    pub path: String,
     folder: tempfile::TempDir,
     mounted: bool,
 }
 
 impl Loop {
     /// `None`, and the reason said, where that cannot be made.
-    fn new(bytes: u64) -> Option<Loop> {
+    pub fn new(bytes: u64) -> Option<Loop> {
         let _alone = crate::live::alone()?;
         if !installed("mkfs.ext4") {
             return None;
@@ -172,7 +172,7 @@ impl Loop {
         Some(Loop { path: path.trim_end().into(), folder, mounted: false })
     }
 
-    fn mount(&mut self) -> std::path::PathBuf {
+    pub fn mount(&mut self) -> std::path::PathBuf {
         let place = self.folder.path().join("mnt");
         end(command("mount").args([self.path.as_ref(), place.as_path()]), b"").success();
         self.mounted = true;

@@ -4,6 +4,7 @@ use crate::clock::Epoch;
 use crate::engine::{Buffer, Requests};
 use crate::probe::check;
 use crate::rows::{self, Call};
+use crate::settle::{self, Settled};
 use crate::target::Target;
 use crate::uring::{self, Ring};
 use crate::worker::{Common, Fold, Message, Outbox, Places, Watched, Way, Worker, end_ns};
@@ -56,6 +57,8 @@ struct Measured {
     common: Arc<Common>,
     /// The call that reads or writes.
     name: &'static str,
+    /// Bytes that its device had written before.
+    written: Option<u64>,
 }
 
 /// A request that was made and is not done.
@@ -134,7 +137,8 @@ impl Capture {
         };
         for probe in probes {
             let target = Target::open(&probe)?;
-            capture.targets.push(Measured { common: Arc::new(Common::new(probe, target)), name: "" });
+            let written = settle::written(target.place.dev);
+            capture.targets.push(Measured { common: Arc::new(Common::new(probe, target)), name: "", written });
         }
         capture.begin(&start, &to, fold)?;
         Ok(capture)
@@ -310,6 +314,20 @@ impl Capture {
             made.saturating_sub(target.common.account().requests)
         };
         self.targets.iter().enumerate().map(of).sum()
+    }
+
+    /// When its requests are done: brings what they wrote into memory to the device, for so long at most, and notes in the
+    /// account what that was.
+    pub fn settle(&mut self, limit: Duration) -> Settled {
+        let mut all = Settled::default();
+        for measured in &self.targets {
+            let settled = settle::settle(&measured.common.target, measured.written, limit);
+            all.in_memory = all.in_memory.into_iter().chain(settled.in_memory).reduce(|a, b| a + b);
+            all.device = all.device.into_iter().chain(settled.device).reduce(|a, b| a + b);
+            (all.left, all.took) = (all.left + settled.left, all.took + settled.took);
+        }
+        all.tell(&mut self.context);
+        all
     }
 
     /// Whether nothing more is to be expected: no worker that goes on may begin another request, since its time is over or

@@ -37,6 +37,19 @@ pub struct Overdue {
     pub step_ns: f64,
 }
 
+/// What became of buffered writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Settled {
+    /// Bytes that were in memory alone when the last request was done.
+    pub in_memory: Option<u64>,
+    /// Bytes of these that were left there.
+    pub left: u64,
+    /// How long the rest took to reach the device.
+    pub took: Duration,
+    /// Bytes that the device wrote.
+    pub device: Option<u64>,
+}
+
 /// Probes that run; here there are none.
 pub struct Capture(Infallible);
 
@@ -112,6 +125,11 @@ impl Capture {
         match self.0 {}
     }
 
+    /// Brings what was written to the device.
+    pub fn settle(&mut self, _: Duration) -> Settled {
+        match self.0 {}
+    }
+
     /// Whether nothing more is to be expected.
     pub fn is_given_up(&self, _: u64) -> bool {
         match self.0 {}
@@ -140,6 +158,11 @@ impl Target {
     pub fn open(_: &Probe) -> Result<Target, Error> {
         Err(Error::NotLinux)
     }
+}
+
+/// Not known.
+pub(crate) fn dirty_limit(_: &Path) -> Option<u64> {
+    None
 }
 
 /// Not known.

@@ -40,6 +40,8 @@ mod sample;
 #[cfg(target_os = "linux")]
 mod settings;
 #[cfg(target_os = "linux")]
+mod settle;
+#[cfg(target_os = "linux")]
 mod target;
 #[cfg(target_os = "linux")]
 mod uring;
@@ -49,12 +51,14 @@ mod worker;
 #[cfg(target_os = "linux")]
 pub use capture::{Capture, Outstanding, Overdue, Sink};
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{Capture, Fold, Outstanding, Overdue, Sink};
+pub use elsewhere::{Capture, Fold, Outstanding, Overdue, Settled, Sink};
 pub use error::Error;
 pub use lab::{Compare, Experiment, Lab, LabError, PRESETS, Turn};
 pub use pace::{Due, Pace};
 pub use place::Place;
 pub use probe::{AfterWrite, Cache, Engine, OpenSync, Operation, Order, Probe, Work};
 pub use sample::{FILLS, Sample};
+#[cfg(target_os = "linux")]
+pub use settle::Settled;
 #[cfg(target_os = "linux")]
 pub use worker::Fold;

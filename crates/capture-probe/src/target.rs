@@ -245,6 +245,12 @@ pub fn free_space(directory: &Path) -> Option<u64> {
     file_system(directory).map(|system| system.free)
 }
 
+/// Bytes that memory may hold of what was written in this directory, where the kernel tells.
+pub fn dirty_limit(directory: &Path) -> Option<u64> {
+    let number = fs::metadata(directory).ok()?.dev();
+    cache::dirty_limit(Some((libc::major(number), libc::minor(number))))
+}
+
 /// Bytes of a file system.
 struct FileSystem {
     size: u64,

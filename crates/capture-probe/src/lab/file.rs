@@ -48,6 +48,8 @@ struct Written {
     #[serde(deserialize_with = "size")]
     work_size: u64,
     #[serde(default)]
+    beyond_cache: bool,
+    #[serde(default)]
     direct: bool,
     #[serde(default)]
     sync: WrittenSync,
@@ -225,6 +227,7 @@ impl Written {
             rate: self.rate.map(Spanned::into_inner),
             loads: self.loads.map(Spanned::into_inner).unwrap_or_default(),
             limit,
+            beyond_cache: self.beyond_cache,
             work,
             depth: self.depth,
             threads: self.threads,

@@ -10,10 +10,10 @@ pub use file::LabError;
 pub use presets::PRESETS;
 
 #[cfg(not(target_os = "linux"))]
-use crate::elsewhere::{Target, free_space};
+use crate::elsewhere::{Target, dirty_limit, free_space};
 use crate::probe::check;
 #[cfg(target_os = "linux")]
-use crate::target::{Target, free_space};
+use crate::target::{Target, dirty_limit, free_space};
 use crate::{AfterWrite, Cache, Engine, Error, OpenSync, Operation, Order, Pace, Probe, Work};
 use std::path::Path;
 use std::time::Duration;
@@ -59,6 +59,8 @@ pub struct Experiment {
     pub loads: Vec<u32>,
     /// When a volume fails, in the words of `--fail-if`, and the line of the file where that stands.
     pub limit: Option<(String, usize)>,
+    /// The file is larger than what memory may hold of it, where there is room for that.
+    pub beyond_cache: bool,
     /// The requests.
     pub work: Work,
     /// Requests in flight at once.
@@ -146,6 +148,25 @@ impl Experiment {
         self.work.work_size.unwrap_or(0)
     }
 
+    /// Bytes of its file in this directory: with [`Experiment::beyond_cache`] so many that what is written over has been
+    /// written back, as far as there is room.
+    pub fn file_bytes_in(&self, directory: &Path) -> u64 {
+        let least = self.file_bytes();
+        match dirty_limit(directory).filter(|_| self.beyond_cache) {
+            Some(limit) => {
+                let room = free_space(directory).map_or(u64::MAX, |free| free / 10 * 9);
+                (limit + limit / 4).min(room).max(least)
+            }
+            None => least,
+        }
+    }
+
+    /// Bytes of what it writes in this directory that memory may hold before it has to wait for the volume; `None` where it
+    /// waits in any case, or the kernel does not tell.
+    pub fn held_in_memory(&self, directory: &Path) -> Option<u64> {
+        if self.work.operation == Operation::Read || self.work.is_durable() { None } else { dirty_limit(directory) }
+    }
+
     /// Bytes that a turn writes by its schedule; `None` when it writes as many as it can.
     pub fn bytes_written(&self) -> Option<u64> {
         let laid_out = if self.work.order == Order::Append { 0 } else { self.file_bytes() };
@@ -162,8 +183,11 @@ impl Experiment {
         // several in flight, a late one must not hold up those that are due meanwhile.
         let depth = if rate.is_some() && self.depth > 1 { self.depth.max(OPEN_DEPTH) } else { self.depth };
         let pace = rate.map_or(Pace::closed(0, 0), Pace::open);
+        let work_size = self.file_bytes_in(directory);
+        // Where memory holds all of the file, what is written over in it never reaches the device.
+        let wraps = self.beyond_cache && dirty_limit(directory).is_none_or(|limit| work_size > limit);
         Probe {
-            work: self.work.clone(),
+            work: Work { work_size: Some(work_size), wraps, ..self.work.clone() },
             pace,
             spin_ns: pace.awake_ns(),
             engine: Engine::Auto,

@@ -150,6 +150,41 @@ impl Cell {
         }
     }
 
+    /// The sum of a property over all turns; `None` where no turn tells it.
+    pub fn sum_of(&self, key: &str) -> Option<u64> {
+        let values = self.contexts.iter().filter_map(|context| context.properties.get(key)?.parse::<u64>().ok());
+        values.reduce(|a, b| a + b)
+    }
+
+    /// What became of buffered writes, in a phrase; `None` where they waited for the device anyhow.
+    pub fn write_back_told(&self, plan: &Plan) -> Option<String> {
+        let sum = |key: &str| self.sum_of(key);
+        let in_memory = sum("unwritten_bytes")?;
+        let turns = self.contexts.len() as u64;
+        let took = self.contexts.iter().filter_map(|context| context.properties.get("write_back")).cloned();
+        let mut told = format!(
+            "wrote {}, of which {} were still in memory when the turns ended (written back in {})",
+            format_size(self.bytes),
+            format_size(in_memory),
+            took.collect::<Vec<_>>().join(", then ")
+        );
+        if let Some(left) = sum("unwritten_left_bytes").filter(|&left| left > 0) {
+            told += &format!("; {} never reached the device", format_size(left));
+        }
+        if let Some(device) = sum("device_written_bytes") {
+            told += &format!("; the device wrote {} meanwhile", format_size(device));
+        }
+        let experiment = &plan.lab.experiments[self.experiment];
+        let held = experiment.held_in_memory(&plan.directories[self.directory]);
+        if let Some(held) = held.filter(|&held| experiment.rate.is_none() && self.bytes / turns.max(1) < held) {
+            told += &format!(
+                ". Memory may hold {}, so no write had to wait for the device; take longer turns (--for)",
+                format_size(held)
+            );
+        }
+        Some(told)
+    }
+
     /// How much of the slow requests was waiting for a CPU, round by round, in a phrase; `None` where none was slow.
     pub fn cpu_wait_told(&self) -> Option<String> {
         let told = self.contexts.iter().filter_map(|context| context.properties.get("cpu_wait"));

@@ -57,6 +57,9 @@ fn text(plan: &Plan) -> String {
 fn amount(experiment: &Experiment) -> String {
     let size = format_size(experiment.file_bytes());
     let file = match experiment.work.order {
+        Order::Append if experiment.beyond_cache => format!(
+            "a file that grows to {size}, or where there is room to more than memory may hold unwritten, and is then written over"
+        ),
         Order::Append => format!("a file that grows, and is emptied when it has {size}"),
         _ => format!("a file of {size}, which is written before"),
     };

@@ -4,8 +4,8 @@ use super::dry::duration;
 use crate::Failure;
 use crate::plan::Lab as Plan;
 use crate::run::ping::{Signals, Trace};
-use latscope_capture_probe::{Capture, Probe, Sample, Turn};
-use latscope_event::format_rate;
+use latscope_capture_probe::{Capture, Operation, Probe, Sample, Turn};
+use latscope_event::{format_rate, format_size};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +14,10 @@ use std::time::Duration;
 const WAIT: Duration = Duration::from_millis(50);
 /// Requests in flight get so long to end.
 const GRACE_NS: u64 = 1_000_000_000;
+/// When the turn is over, a request that is older than this is not waited for.
+const GIVEN_UP_NS: u64 = 5_000_000_000;
+/// What a turn left in memory is written back for as long as the turn took, and at least so long.
+const LEAST_WRITE_BACK: Duration = Duration::from_secs(10);
 
 /// What was recorded.
 pub struct Recorded {
@@ -137,6 +141,7 @@ impl From<Failure> for Failed {
 
 /// Runs one turn; the requests per second that were made.
 fn record(probe: Probe, path: &Path, signals: &Signals) -> Result<f64, Failed> {
+    let (turn, is_buffered) = (probe.duration, probe.work.operation != Operation::Read && !probe.work.is_durable());
     let mut capture = Capture::start(vec![probe]).map_err(|error| Failed::Probe(error.to_string()))?;
     capture.remarks().iter().for_each(|remark| eprintln!("latscope: {remark}"));
     let mut trace = Trace::create(path, &capture)?;
@@ -154,14 +159,34 @@ fn record(probe: Probe, path: &Path, signals: &Signals) -> Result<f64, Failed> {
         if !more {
             break;
         }
+        if capture.is_given_up(GIVEN_UP_NS) {
+            break;
+        }
         if signals.ended().is_some() && until_ns == u64::MAX {
             capture.stop();
             until_ns = capture.elapsed_ns() + GRACE_NS;
         }
     }
+    // Not after a signal, and not while a request hangs.
+    if is_buffered && capture.outstanding().is_empty() && until_ns == u64::MAX {
+        settle(&mut capture, turn.unwrap_or_default());
+    }
     let context = capture.finish(&mut |_, _| {});
     trace.finish(&context)?;
     Ok(requests as f64 * 1e9 / end_ns as f64)
+}
+
+/// What a turn left in memory goes to the device before the next begins, which else would wait for it.
+fn settle(capture: &mut Capture, turn: Duration) {
+    let settled = capture.settle(turn.max(LEAST_WRITE_BACK));
+    if let Some(in_memory) = settled.in_memory.filter(|&bytes| bytes > 0) {
+        let took = duration(settled.took);
+        let left = match settled.left {
+            0 => String::new(),
+            left => format!("; {} of it were left there and never written", format_size(left)),
+        };
+        eprintln!("latscope: {} were in memory and took {took} to write back{left}", format_size(in_memory));
+    }
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ fn lines(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf])
     lines.push(Line::default());
     for cell in cells {
         lines.push(Line::of(&format!("{}: {}; {}.", name(plan, cell), cell.modes_told(), cell.period_told())));
+        lines.extend(cell.write_back_told(plan).map(|told| Line::of(&format!("  {told}."))));
         lines.extend(cell.cpu_wait_told().map(|told| Line::of(&format!("  {told}."))));
     }
     for (cell, limit) in cells.iter().filter_map(|cell| Some((cell, plan.limits[cell.experiment].as_ref()?))) {
@@ -120,6 +121,9 @@ fn json(plan: &Plan, recorded: &Recorded, cells: &[Cell], files: [&[PathBuf]; 2]
         put("count", totals.count.into());
         put("rate_per_s", cell.per_second(totals.count).into());
         put("bytes_per_s", cell.per_second(cell.bytes).into());
+        for key in ["unwritten_bytes", "unwritten_left_bytes", "device_written_bytes"] {
+            cell.sum_of(key).into_iter().for_each(|bytes| put(key, bytes.into()));
+        }
         if totals.count > 0 {
             put("min_ns", totals.min.into());
             put("mean_ns", totals.mean().into());

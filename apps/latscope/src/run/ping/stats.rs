@@ -58,7 +58,8 @@ impl Stats {
     pub fn raised(self, waiting: &Stats) -> Stats {
         let all = self.joined(waiting);
         let all = if all.avg_ns() < self.avg_ns() { self } else { all };
-        Stats { min_ns: if self.count == 0 { waiting.min_ns } else { self.min_ns }, ..all }
+        let min_ns = if self.count == 0 { waiting.min_ns } else { self.min_ns };
+        Stats { min_ns, max_ns: self.max_ns.max(waiting.max_ns), ..all }
     }
 
     /// Of what both count.
