@@ -128,6 +128,8 @@ pub struct Folding {
     pub counting: Counting,
     /// Nobody asks for bytes and for requests in flight.
     pub values_only: bool,
+    /// What waits is shown, but does not count as latency.
+    pub completed_only: bool,
 }
 
 impl Folding {
@@ -142,6 +144,7 @@ impl Folding {
             max: None,
             counting: Counting::Whole,
             values_only: false,
+            completed_only: false,
         }
     }
 
@@ -449,6 +452,7 @@ fn folding(typed: &args::Fold, input: &args::Input) -> Result<Folding, Failure> 
         quantity,
         min,
         max,
+        completed_only: typed.completed_only,
         ..Folding::of_latencies(interval(&typed.interval)?)
     })
 }
@@ -510,7 +514,14 @@ fn summary(typed: args::Summary) -> Result<Summary, Failure> {
         names => fields("--by", names)?,
     };
     let quantity = quantity(typed.quantity);
-    let folding = Folding { by, weight: Weight::Bytes, quantity, ..Folding::of_latencies(None) };
+    let completed_only = typed.completed_only;
+    let folding = Folding {
+        by,
+        weight: Weight::Bytes,
+        quantity,
+        completed_only,
+        ..Folding::of_latencies(interval(&typed.interval)?)
+    };
     Ok(Summary { folding, by_default, over_ns, sort: typed.sort, shape: shape(typed.table), output: typed.output })
 }
 

@@ -1,6 +1,6 @@
 //! The percentiles of an interval and group, as tables and charts show them alike.
 
-use crate::{Exact, HistogramSeries, Support};
+use crate::{Exact, HistogramSeries, Raised, Support, Waiting};
 use latscope_histogram::{Rule, Sparse};
 
 /// Which percentiles are asked for, and where they come from.
@@ -19,10 +19,12 @@ pub struct AskedPercentiles {
 pub struct ToldPercentiles {
     /// Events; in a series by share not a whole number.
     pub count: f64,
-    /// Of the exact values; 0 without events.
-    pub mean: f64,
-    /// The exact maximum; 0 without events.
-    pub max: u64,
+    /// Of the exact values, raised by what waits; `None` where there is neither.
+    pub mean: Option<Raised<f64>>,
+    /// The exact maximum, likewise.
+    pub max: Option<Raised<u64>>,
+    /// What waited at the end of the interval.
+    pub waiting: Waiting,
     /// In the order in which they were asked for; `None` where fewer events lie beyond the percentile than one, so that it
     /// would be a guess.
     pub values: Vec<Option<ToldPercentile>>,
@@ -35,6 +37,8 @@ pub struct ToldPercentile {
     pub value: f64,
     /// Whether fewer than ten events lie beyond it.
     pub doubtful: bool,
+    /// Whether it is a lower bound, raised by what waits.
+    pub at_least: bool,
 }
 
 impl AskedPercentiles {
@@ -58,20 +62,25 @@ impl AskedPercentiles {
     pub fn of(&self, series: &HistogramSeries, interval: i64, group: Option<u32>, sparse: &Sparse) -> ToldPercentiles {
         let totals = sparse.totals();
         let count = totals.count as f64 / series.per_event() as f64;
-        let values: Vec<f64> = match self.exact.as_ref().and_then(|exact| exact.at(interval, group)) {
-            Some(values) => values.iter().map(|value| (value * 10.0).round() / 10.0).collect(),
-            None => {
-                let values =
-                    sparse.quantiles(&self.quantiles, self.rule).unwrap_or_else(|| vec![0; self.quantiles.len()]);
-                values.into_iter().map(|value| value as f64).collect()
+        let waiting = series.waiting(interval, group);
+        // What waits is as good as what completed for telling how much there is beyond a percentile.
+        let bounds: u64 = waiting.bounds().iter().map(|&(_, count)| count).sum();
+        let known = count + bounds as f64 / series.per_event() as f64;
+        let raised = waiting.quantiles(sparse, &self.quantiles, self.rule).unwrap_or_default();
+        let exact = self.exact.as_ref().and_then(|exact| exact.at(interval, group));
+        let told = |(at, &quantile): (usize, &f64)| {
+            let raised = raised.get(at)?;
+            let value = match exact {
+                Some(values) if !raised.at_least => (values[at] * 10.0).round() / 10.0,
+                _ => raised.value as f64,
+            };
+            match Support::of(quantile, known) {
+                Support::None => None,
+                support => Some(ToldPercentile { value, doubtful: support == Support::Few, at_least: raised.at_least }),
             }
         };
-        let told = |(value, &quantile)| match Support::of(quantile, count) {
-            _ if totals.count == 0 => None,
-            Support::None => None,
-            support => Some(ToldPercentile { value, doubtful: support == Support::Few }),
-        };
-        let values = values.into_iter().zip(&self.quantiles).map(told).collect();
-        ToldPercentiles { count, mean: totals.mean().unwrap_or(0.0), max: totals.max, values }
+        let values = self.quantiles.iter().enumerate().map(told).collect();
+        let (mean, max) = (waiting.mean(sparse), waiting.max(sparse));
+        ToldPercentiles { count, mean, max, waiting, values }
     }
 }

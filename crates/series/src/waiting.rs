@@ -196,7 +196,9 @@ impl HistogramSeries {
             let all = self.group_numbered(&[]);
             intervals.for_each(|interval| self.know(interval, all));
         } else {
-            intervals.for_each(|interval| drop(self.slices.entry(interval).or_default()));
+            for interval in intervals {
+                self.slices.entry(interval).or_default();
+            }
         }
     }
 

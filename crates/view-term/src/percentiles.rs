@@ -21,6 +21,8 @@ pub struct PercentileOptions {
     pub complete_until_ns: Option<i64>,
     /// Whether doubtful values are grey.
     pub color: bool,
+    /// Whether the table has columns of what waits. CSV and JSON always have them.
+    pub waiting: bool,
 }
 
 /// Events that must lie beyond a percentile for it to be trusted, as [`Support`] has it: their number is off by about a
@@ -72,14 +74,9 @@ impl Percentiles {
     pub fn new(percentiles: &[f64], by: &[Field], quantity: Quantity, to_unix_ns: Option<i64>) -> Percentiles {
         let names: Vec<_> = percentiles.iter().map(|p| format!("p{p}")).collect();
         let quantiles = percentiles.iter().map(|p| p / 100.0).collect();
-        let mut titles = vec![("time".to_string(), Align::Left)];
-        titles.extend(by.iter().map(|field| (field.name().to_string(), Align::Left)));
-        titles.extend(["count", "rate", "mean"].map(|title| (title.to_string(), Align::Right)));
-        titles.extend(names.iter().map(|title| (title.clone(), Align::Right)));
-        titles.push(("max".into(), Align::Right));
         let asked = AskedPercentiles { quantiles, ..AskedPercentiles::default() };
         let (zero_ns, next, options) = (None, None, PercentileOptions::default());
-        let table = Table::new(titles);
+        let table = Percentiles::table(by, &names, false);
         Percentiles { asked, names, by: by.to_vec(), quantity, options, to_unix_ns, zero_ns, next, table, begun: false }
     }
 
@@ -87,7 +84,18 @@ impl Percentiles {
     #[must_use]
     pub fn with(self, mut options: PercentileOptions) -> Percentiles {
         let asked = AskedPercentiles { rule: options.rule, exact: options.exact.take(), ..self.asked };
-        Percentiles { asked, zero_ns: options.zero_ns, options, ..self }
+        let table = Percentiles::table(&self.by, &self.names, options.waiting);
+        Percentiles { asked, zero_ns: options.zero_ns, options, table, ..self }
+    }
+
+    fn table(by: &[Field], names: &[String], waiting: bool) -> Table {
+        let mut titles = vec![("time", Align::Left)];
+        titles.extend(by.iter().map(|field| (field.name(), Align::Left)));
+        titles.extend(["count", "rate", "mean"].map(|title| (title, Align::Right)));
+        titles.extend(names.iter().map(|title| (title.as_str(), Align::Right)));
+        titles.push(("max", Align::Right));
+        titles.extend(["waiting", "oldest"].into_iter().filter(|_| waiting).map(|title| (title, Align::Right)));
+        Table::new(titles)
     }
 
     /// Those of the groups that have events in an interval, and, where everything together has a line, those of intervals in
@@ -157,12 +165,17 @@ impl Percentiles {
             };
             texts.push(if row.incomplete { format!("{count}+") } else { count });
             texts.push(format_rate(told.count * 1e9 / row.width_ns as f64));
-            let known = |number: u64| if told.count > 0.0 { value(number) } else { "-".into() };
-            texts.push(known(told.mean.round() as u64));
+            texts.push(told.mean.map_or("-".into(), |mean| bound(mean.at_least) + &value(mean.value.round() as u64)));
             let first = texts.len();
-            let text = |told: &Option<ToldPercentile>| told.map_or("-".into(), |told| value(told.value.round() as u64));
+            let text = |told: &Option<ToldPercentile>| {
+                told.map_or("-".into(), |told| bound(told.at_least) + &value(told.value.round() as u64))
+            };
             texts.extend(told.values.iter().map(text));
-            texts.push(known(told.max));
+            texts.push(told.max.map_or("-".into(), |max| bound(max.at_least) + &value(max.value)));
+            if self.options.waiting {
+                texts.push(format_count(told.waiting.count()));
+                texts.push(told.waiting.oldest_ns().map_or("-".into(), format_duration));
+            }
             let doubtful = |&at: &usize| told.values[at].is_some_and(|told| told.doubtful);
             let grey = (0..told.values.len()).filter(doubtful).map(|at| first + at);
             let grey: Vec<usize> = if self.options.color { grey.collect() } else { Vec::new() };
@@ -189,25 +202,38 @@ impl Percentiles {
         keys.push(format!("mean_{unit}"));
         keys.extend(self.names.iter().map(|name| format!("{}_{unit}", name.replace('.', "_"))));
         keys.extend([format!("max_{unit}"), "trusted_p".into(), "incomplete".into()]);
+        keys.extend(["waiting", "oldest_ns", "at_least"].map(str::to_string));
         keys
     }
 
     /// The numbers in base units, empty where there is none.
-    fn numbers(row: &Row) -> Vec<String> {
+    fn numbers(&self, row: &Row) -> Vec<String> {
         let told = &row.told;
-        let known = |number: String| if told.count > 0.0 { number } else { String::new() };
         let mut numbers = vec![
             row.time_ns.to_string(),
             row.width_ns.to_string(),
             told.count.to_string(),
             (told.count * 1e9 / row.width_ns as f64).to_string(),
-            known(told.mean.to_string()),
+            told.mean.map_or(String::new(), |mean| mean.value.to_string()),
         ];
         numbers.extend(told.values.iter().map(|value| value.map_or(String::new(), |told| told.value.to_string())));
-        numbers.push(known(told.max.to_string()));
+        numbers.push(told.max.map_or(String::new(), |max| max.value.to_string()));
         numbers.push(((row.trusted() * 1e4).floor() / 1e4).to_string());
         numbers.push(row.incomplete.to_string());
+        numbers.push(told.waiting.count().to_string());
+        numbers.push(told.waiting.oldest_ns().map_or(String::new(), |age_ns| age_ns.to_string()));
+        numbers.push(self.lower_bounds(told));
         numbers
+    }
+
+    /// The keys of the numbers that are lower bounds, raised by what waits.
+    fn lower_bounds(&self, told: &ToldPercentiles) -> String {
+        let values = self.names.iter().zip(&told.values);
+        let values =
+            values.filter(|(_, value)| value.is_some_and(|value| value.at_least)).map(|(name, _)| name.clone());
+        let mean = told.mean.filter(|mean| mean.at_least).map(|_| "mean".to_string());
+        let max = told.max.filter(|max| max.at_least).map(|_| "max".to_string());
+        mean.into_iter().chain(values).chain(max).collect::<Vec<_>>().join(" ")
     }
 
     /// CSV in base units, with a heading before the first line; a percentile that too few events tell is empty.
@@ -218,7 +244,7 @@ impl Percentiles {
             text += &csv_line(self.by.iter().map(|field| field.name()).chain(keys.iter().map(String::as_str)));
         }
         for row in self.rows(series) {
-            let numbers = Percentiles::numbers(&row);
+            let numbers = self.numbers(&row);
             text += &csv_line(row.group.iter().chain(&numbers).map(String::as_str));
         }
         text
@@ -231,13 +257,20 @@ impl Percentiles {
             let texts = self.by.iter().zip(&row.group);
             let texts =
                 texts.map(|(field, value)| format!("\"{}\":{}", field.name(), crate::summary::json_text(value)));
-            let numbers = keys.iter().zip(Percentiles::numbers(row));
-            let numbers =
-                numbers.map(|(key, value)| format!("\"{key}\":{}", if value.is_empty() { "null" } else { &value }));
+            let numbers = keys.iter().zip(self.numbers(row));
+            let numbers = numbers.map(|(key, value)| match key.as_str() {
+                "at_least" => format!("\"{key}\":{}", crate::summary::json_text(&value)),
+                _ => format!("\"{key}\":{}", if value.is_empty() { "null" } else { &value }),
+            });
             format!("{{{}}}\n", texts.chain(numbers).collect::<Vec<_>>().join(","))
         };
         rows.iter().map(object).collect()
     }
+}
+
+/// What stands before a lower bound.
+fn bound(at_least: bool) -> String {
+    if at_least { ">=".into() } else { String::new() }
 }
 
 #[cfg(test)]
@@ -319,7 +352,7 @@ mod tests {
     fn machines_get_base_units() {
         let mut printer = Percentiles::new(&[99.0], &[Field::Device], Quantity::Latency, None);
         let csv = printer.csv(&series());
-        assert!(csv.starts_with("device,time_ns,width_ns,count,rate_per_s,mean_ns,p99_ns,max_ns,trusted_p,incomplete\nvda,0,1000000000,100,100,50099,100,5000000,90,false\n"), "{csv}");
+        assert!(csv.starts_with("device,time_ns,width_ns,count,rate_per_s,mean_ns,p99_ns,max_ns,trusted_p,incomplete,waiting,oldest_ns,at_least\nvda,0,1000000000,100,100,50099,100,5000000,90,false,0,,\n"), "{csv}");
         let json = printer.json_lines(&series());
         let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
         assert_eq!((last["device"].as_str(), last["p99_ns"].is_null()), (Some("vdb"), true));

@@ -54,6 +54,8 @@ pub struct SpectrogramOptions {
     pub time: TimeLabels,
     /// Draw this group only.
     pub group: Option<u32>,
+    /// Beside each row, how many requests wait at its end and the age of the oldest.
+    pub waiting: bool,
 }
 
 impl Default for SpectrogramOptions {
@@ -72,6 +74,7 @@ impl Default for SpectrogramOptions {
             unicode: true,
             time: TimeLabels::Elapsed,
             group: None,
+            waiting: false,
         }
     }
 }

@@ -205,6 +205,9 @@ pub struct Fold {
     /// Largest value on the axis; what is above has a row of its own
     #[arg(long, visible_alias = "maxlat", value_name = "VALUE", help_heading = "Folding")]
     pub max: Option<String>,
+    /// Requests that still wait do not raise percentiles, mean and maximum
+    #[arg(long, help_heading = "Folding")]
+    pub completed_only: bool,
 }
 
 /// What every SVG picture takes.

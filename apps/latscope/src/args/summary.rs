@@ -18,6 +18,12 @@ pub struct Summary {
     /// Group by these fields, none for a single line; by device when not given
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub by: Vec<String>,
+    /// A table for each interval, e.g. 10s, as soon as it has passed
+    #[arg(short, long, value_name = "DURATION")]
+    pub interval: Option<String>,
+    /// Requests that still wait do not raise percentiles, mean and maximum
+    #[arg(long)]
+    pub completed_only: bool,
     /// What is summed up
     #[arg(short = 'y', long = "y", value_enum, default_value = "latency")]
     pub quantity: Quantity,

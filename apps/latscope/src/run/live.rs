@@ -1,6 +1,7 @@
 //! The running kernel as a source: events as they complete, or histograms that the kernel counts.
 
 use super::read::Pass;
+use super::stalls::Stalls;
 use super::unnamed;
 use crate::Failure;
 use crate::args::Mode;
@@ -9,7 +10,7 @@ use latscope_capture_bpf::{Counted, Error, EventCapture, HistogramCapture, Optio
 use latscope_event::{Batch, Column, Context, Field, FieldSet, Mask};
 use latscope_filter::BoundFilter;
 use latscope_histogram::Sparse;
-use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
+use latscope_series::{HistogramSeries, Quantity, Waiter, Weight};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -116,35 +117,96 @@ pub fn each_batch(
     fields: FieldSet,
     mut take: impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<Failure>,
 ) -> Result<Context, Failure> {
-    if live.mode == Mode::Histogram {
-        return Err(Failure::Usage(
-            "This view shows single events or what only they tell, so --mode histogram has nothing for it.".into(),
-        ));
-    }
-    let mut capture = EventCapture::start(&options(reading, live, fields)?)?;
-    let until = Until::new(live);
-    let mut pass = Pass::new(reading, None);
+    let mut events = Events::start(reading, live, fields)?;
     let mut begin = true;
-    let nothing = Batch::new(FieldSet::ALWAYS);
-    let mut sink = |context: &Context, batch: &Batch| {
-        pass.batch(context, batch, |batch, mask| take(context, batch, mask, std::mem::take(&mut begin)))
-    };
-    let mut open = ControlFlow::Continue(());
-    while open.is_continue() && !until.is_over() {
-        open = capture.poll(until.turn(TURN), &mut sink)?;
-        if open.is_continue() {
-            let context = capture.context();
-            open = sink(context, &nothing);
-        }
+    let mut take =
+        |context: &Context, batch: &Batch, mask: Option<&Mask>| take(context, batch, mask, std::mem::take(&mut begin));
+    while !events.is_over() {
+        events.poll(TURN, &mut take)?;
+        events.note_stalls()?;
     }
-    // A consumer that had enough is not given the rest.
-    let mut last = |context: &Context, batch: &Batch| if open.is_continue() { sink(context, batch) } else { open };
-    let context = capture.finish(&mut last)?;
-    match pass.failure.take() {
-        Some(failure) => Err(failure),
-        None => Ok(context),
+    events.finish(&mut take)
+}
+
+/// A running capture of events, and the filter on them and on what waits.
+pub struct Events<'a> {
+    capture: EventCapture,
+    pass: Pass<'a>,
+    /// What waits has dictionaries of its own.
+    waits: Pass<'a>,
+    until: Until,
+    stalls: Stalls,
+}
+
+impl<'a> Events<'a> {
+    /// Starts to capture these fields and those of the filter.
+    pub fn start(reading: &'a Reading, live: &Live, fields: FieldSet) -> Result<Events<'a>, Failure> {
+        if live.mode == Mode::Histogram {
+            return Err(Failure::Usage(
+                "This view shows single events or what only they tell, so --mode histogram has nothing for it.".into(),
+            ));
+        }
+        let fields = fields.union(Stalls::FIELDS.into_iter().collect());
+        let capture = EventCapture::start(&options(reading, live, fields)?)?;
+        let (pass, waits) = (Pass::new(reading, None), Pass::new(reading, None));
+        Ok(Events { capture, pass, waits, until: Until::new(live), stalls: Stalls::default() })
+    }
+
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        self.until.is_over()
+    }
+
+    /// Waits for events, at most so long, and hands them on; an empty batch comes last.
+    pub fn poll(&mut self, longest: Duration, take: &mut Take) -> Result<(), Failure> {
+        let nothing = Batch::new(FieldSet::ALWAYS);
+        let pass = &mut self.pass;
+        let mut sink =
+            |context: &Context, batch: &Batch| pass.batch(context, batch, |batch, mask| take(context, batch, mask));
+        if self.capture.poll(self.until.turn(longest), &mut sink)?.is_continue() {
+            let _ = sink(self.capture.context(), &nothing);
+        }
+        self.pass.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Hands on what waits now, as far as the filter lets it through.
+    pub fn waiting(&mut self, take: &mut Take) -> Result<(), Failure> {
+        let context = self.capture.context().clone();
+        let _ = self.waits.batch(&context, self.capture.waiting()?, |batch, mask| take(&context, batch, mask));
+        self.waits.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Says on standard error what has waited for long, where the view does not say it itself before it ends.
+    pub fn note_stalls(&mut self) -> Result<(), Failure> {
+        if !self.stalls.is_due() {
+            return Ok(());
+        }
+        let mut stalls = std::mem::take(&mut self.stalls);
+        let noted = self.waiting(&mut |_, batch, mask| {
+            stalls.note(batch, mask);
+            ControlFlow::Continue(())
+        });
+        self.stalls = stalls;
+        noted
+    }
+
+    /// What the capture says about itself.
+    pub fn context(&self) -> &Context {
+        self.capture.context()
+    }
+
+    /// Ends it, hands on what is left and returns the final context.
+    pub fn finish(mut self, take: &mut Take) -> Result<Context, Failure> {
+        let pass = &mut self.pass;
+        let context = self
+            .capture
+            .finish(&mut |context, batch| pass.batch(context, batch, |batch, mask| take(context, batch, mask)))?;
+        self.pass.failure.take().map_or(Ok(context), Err)
     }
 }
+
+/// What takes batches: the context, the batch, and what the filter lets through.
+pub type Take<'a> = dyn FnMut(&Context, &Batch, Option<&Mask>) -> ControlFlow<Failure> + 'a;
 
 /// Why the kernel cannot count for this view itself, `None` when it can.
 pub fn needs_events(reading: &Reading, live: &Live, folding: &Folding) -> Option<String> {
@@ -183,9 +245,12 @@ pub fn counts_in_kernel(reading: &Reading, live: &Live, folding: &Folding) -> Re
 }
 
 /// Counts in the kernel; yields what was counted interval by interval.
-pub struct Counting {
+pub struct Counting<'a> {
     capture: HistogramCapture,
     filter: Option<BoundFilter>,
+    /// The filter on what waits.
+    waits: Pass<'a>,
+    stalls: Stalls,
     by: Vec<Field>,
     weight: Weight,
     /// By row of the key table: whether the filter lets it through.
@@ -195,9 +260,9 @@ pub struct Counting {
     from_ns: i64,
 }
 
-impl Counting {
+impl<'a> Counting<'a> {
     /// Starts to count in intervals of this width.
-    pub fn start(reading: &Reading, live: &Live, folding: &Folding, width_ns: u64) -> Result<Counting, Failure> {
+    pub fn start(reading: &'a Reading, live: &Live, folding: &Folding, width_ns: u64) -> Result<Counting<'a>, Failure> {
         let fields = own(key_fields(live.source));
         let options = Options { push_down: PushDown::default(), ..options(reading, live, fields)? };
         let capture = HistogramCapture::start(&options)?;
@@ -210,7 +275,8 @@ impl Counting {
         let width_ns = width_ns.max(SHORTEST_NS);
         let from_ns = floor(now_ns(), width_ns);
         let (by, passes) = (folding.by.clone(), Mask::default());
-        Ok(Counting { capture, filter, by, weight: folding.weight, passes, width_ns, from_ns })
+        let (waits, weight) = (Pass::new(reading, None), folding.weight);
+        Ok(Counting { capture, filter, waits, stalls: Stalls::default(), by, weight, passes, width_ns, from_ns })
     }
 
     /// An empty series for what is counted.
@@ -245,60 +311,48 @@ impl Counting {
         Ok(interval)
     }
 
+    /// Width of the intervals: the one that was asked for, or the shortest that can be counted.
+    pub fn width_ns(&self) -> u64 {
+        self.width_ns
+    }
+
+    /// Hands on what waits now, as far as the filter lets it through.
+    pub fn waiting(&mut self, take: &mut Take) -> Result<(), Failure> {
+        let context = self.capture.context().clone();
+        let _ = self.waits.batch(&context, self.capture.waiting()?, |batch, mask| take(&context, batch, mask));
+        self.waits.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// What waits now.
+    pub fn waiters(&mut self) -> Result<Vec<Waiter>, Failure> {
+        let (by, mut waiters) = (self.by.clone(), Vec::new());
+        self.waiting(&mut |_, batch, mask| {
+            waiters = Waiter::of_batch(batch, mask, &by);
+            ControlFlow::Continue(())
+        })?;
+        Ok(waiters)
+    }
+
+    /// As [`Events::note_stalls`].
+    pub fn note_stalls(&mut self) -> Result<(), Failure> {
+        if !self.stalls.is_due() {
+            return Ok(());
+        }
+        let mut stalls = std::mem::take(&mut self.stalls);
+        let noted = self.waiting(&mut |_, batch, mask| {
+            stalls.note(batch, mask);
+            ControlFlow::Continue(())
+        });
+        self.stalls = stalls;
+        noted
+    }
+
     /// What the capture says about itself.
     pub fn context(&self) -> Context {
         let mut context = self.capture.context().clone();
         context.cover(now_ns());
         context
     }
-}
-
-/// So long after an interval its events are all there: ring buffers are read ten times a second.
-const SLACK_NS: i64 = 300_000_000;
-
-/// Captures until it is over and hands on, as they pass, the intervals before a certain one; an interval without events is
-/// not in the series. Returns the final context.
-pub fn each_interval(
-    reading: &Reading,
-    live: &Live,
-    folding: &Folding,
-    mut take: impl FnMut(&HistogramSeries, i64, &Context) -> Result<(), Failure>,
-) -> Result<Context, Failure> {
-    let width_ns = folding.interval.unwrap_or(INTERVAL_NS);
-    if counts_in_kernel(reading, live, folding)? {
-        let mut counting = Counting::start(reading, live, folding, width_ns)?;
-        let until = Until::new(live);
-        let mut over = false;
-        while !over {
-            std::thread::sleep(until.turn(counting.due().min(TURN)));
-            over = until.is_over();
-            if over || counting.due().is_zero() {
-                let mut series = counting.series();
-                let passed = counting.collect(&mut series)?;
-                take(&series, passed + 1, &counting.context())?;
-            }
-        }
-        return Ok(counting.context());
-    }
-    let interval = Interval::Fixed(width_ns);
-    let mut builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
-    let mut taken = None;
-    let context = each_batch(reading, live, builder.fields(), |context, batch, mask, begin| {
-        if begin {
-            builder.begin_trace();
-        }
-        builder.add(batch, mask);
-        let open = (now_ns() - SLACK_NS).div_euclid(width_ns as i64);
-        if taken.replace(open) == Some(open) {
-            return ControlFlow::Continue(());
-        }
-        match take(&builder.take_before(open), open, context) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(failure) => ControlFlow::Break(failure),
-        }
-    })?;
-    take(&builder.finish(), now_ns().div_euclid(width_ns as i64) + 1, &context)?;
-    Ok(context)
 }
 
 /// Reads live into one series, counted in the kernel if that is enough; `None` if events are needed.
@@ -328,10 +382,13 @@ pub fn series(
         if counting.due().is_zero() {
             counting.collect(&mut series)?;
         }
+        counting.note_stalls()?;
     }
     counting.collect(&mut series)?;
-    let context = counting.context();
-    Ok(Some((if folding.interval.is_some() { series } else { series.fitted(limit) }, context)))
+    let waiters = counting.waiters()?;
+    let mut series = if folding.interval.is_some() { series } else { series.fitted(limit) };
+    series.add_waiting(&waiters, None);
+    Ok(Some((series.completed_only(folding.completed_only), counting.context())))
 }
 
 fn floor(ns: i64, width_ns: u64) -> i64 {

@@ -1,14 +1,14 @@
 //! `latscope percentiles`.
 
+use super::intervals::{self, Intervals};
 use super::output::{self, Output};
-use super::{live, read, stored};
+use super::{read, stored};
 use crate::Failure;
 use crate::plan::{Live, Percentiles as Plan, Reading, Shape};
 use latscope_capture_file::is_pipe;
 use latscope_event::{Context, FieldSet, format_count};
 use latscope_series::{
-    AskedPercentiles, Counting, Exact, ExactBuilder, HistogramSeries, Interval, Judging, Place, SeriesBuilder,
-    Threshold, Watch, events_for,
+    AskedPercentiles, Counting, Exact, ExactBuilder, HistogramSeries, Judging, Place, Threshold, Watch, events_for,
 };
 use latscope_view_report::{PercentilesChart, PercentilesOptions};
 use latscope_view_term::{PercentileOptions, Percentiles};
@@ -21,10 +21,6 @@ const FINEST: u32 = 1000;
 const LINES: u32 = 60;
 /// How many intervals a chart of a trace has when their length is not given.
 const POINTS: std::ops::RangeInclusive<u32> = 50..=200;
-/// The interval of a live view when none is given.
-const LIVE_NS: u64 = 1_000_000_000;
-/// So long after an interval its events are all there: ring buffers are read ten times a second.
-const SLACK_NS: i64 = 300_000_000;
 
 pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
     if let (Some(capture), None) = (&reading.live, &plan.chart) {
@@ -179,42 +175,20 @@ fn exact(reading: &Reading, mut builders: Vec<ExactBuilder>) -> Result<Vec<Exact
 
 /// Lines as intervals pass.
 fn stream(reading: &Reading, capture: &Live, plan: &Plan) -> Result<(), Failure> {
-    let mut printer = Printer::new(plan, Some(0), options_of(plan), judged_by(plan))?;
+    let options = PercentileOptions { waiting: true, ..options_of(plan) };
+    let mut printer = Printer::new(plan, Some(0), options, judged_by(plan))?;
     printer.out = printer.out.as_it_comes();
-    let width_ns = plan.folding.interval.unwrap_or(LIVE_NS);
-    if live::counts_in_kernel(reading, capture, &plan.folding)? {
-        let mut counting = live::Counting::start(reading, capture, &plan.folding, width_ns)?;
-        let until = live::Until::new(capture);
-        let mut over = false;
-        while !over {
-            std::thread::sleep(until.turn(counting.due().min(live::TURN)));
-            over = until.is_over();
-            if over || counting.due().is_zero() {
-                let mut series = counting.series();
-                counting.collect(&mut series)?;
-                printer.print(&series)?;
-            }
-        }
-        read::say_notes(&[counting.context()]);
-        return printer.verdict(reading);
-    }
-    let folding = &plan.folding;
-    let mut builder =
-        SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Fixed(width_ns));
-    let contexts = read::each_batch(reading, builder.fields(), |_, batch, mask, begin| {
-        if begin {
-            builder.begin_trace();
-        }
-        builder.add(batch, mask);
-        let open = (live::now_ns() - SLACK_NS).div_euclid(width_ns as i64);
-        match printer.print(&builder.take_before(open)) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(failure) => ControlFlow::Break(failure),
-        }
-    })?;
-    printer.print(&builder.finish())?;
-    read::say_notes(&contexts);
+    let context = intervals::live(reading, capture, &plan.folding, &mut printer)?;
+    read::say_notes(&[context]);
     printer.verdict(reading)
+}
+
+impl Intervals for Printer<'_> {
+    fn passed(&mut self, series: &HistogramSeries, _before: i64, _context: &Context) -> Result<(), Failure> {
+        self.print(series)?;
+        self.warn();
+        Ok(())
+    }
 }
 
 struct Printer<'a> {
@@ -222,6 +196,8 @@ struct Printer<'a> {
     table: Percentiles,
     watch: Option<Watch>,
     judged_by: AskedPercentiles,
+    /// Whether it was said, live, that the threshold was exceeded.
+    warned: bool,
     out: Output,
 }
 
@@ -235,7 +211,7 @@ impl Printer<'_> {
         let folding = &plan.folding;
         let table = Percentiles::new(&plan.percentiles, &folding.by, folding.quantity, to_unix_ns).with(options);
         let watch = plan.fail_if.clone().map(Watch::new);
-        Ok(Printer { plan, table, watch, judged_by, out: output::open(plan.output.as_deref())? })
+        Ok(Printer { plan, table, watch, judged_by, warned: false, out: output::open(plan.output.as_deref())? })
     }
 
     /// Judges all that is shown.
@@ -243,6 +219,16 @@ impl Printer<'_> {
         let all = self.plan.all && !self.plan.folding.by.is_empty();
         let judging = Judging { all, ..Judging::new(&self.judged_by) };
         self.watch.iter_mut().for_each(|watch| watch.see(series, &judging));
+    }
+
+    /// Says at once, the first time, that the threshold is exceeded: whoever watches a stall need not wait for its end.
+    fn warn(&mut self) {
+        let Some(watch) = self.watch.as_ref().filter(|_| !self.warned) else { return };
+        if let Some(exceeded) = watch.exceeded() {
+            let (worst, finding) = &exceeded.worst;
+            eprintln!("latscope: {} exceeded: {finding}{}", watch.threshold(), place(&self.table, worst));
+            self.warned = true;
+        }
     }
 
     /// Fails if the threshold was exceeded, or if there was nothing to hold it against.

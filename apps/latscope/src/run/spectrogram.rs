@@ -1,13 +1,14 @@
 //! `latscope spectrogram`.
 
-use super::{live, output, read};
+use super::intervals::{self, Intervals};
+use super::{output, read};
 use crate::Failure;
 use crate::args::{self, Color, Palette};
 use crate::plan::{Folding, Live, Reading};
 use crate::tui;
 use latscope_capture_file::is_pipe;
 use latscope_event::{Context, FieldSet};
-use latscope_series::{Quantity, Weight};
+use latscope_series::{HistogramSeries, Quantity, Weight};
 use latscope_view_term::{
     ColorDepth, GrowingSpectrogram, Line, Look, Orient, Palette as Ladder, Scale, SpectrogramOptions,
     SysdigSpectrogram, TimeLabels, latency_maps, spectrogram, sysdig_spectrogram, sysdig_width,
@@ -60,18 +61,29 @@ fn grow(
     filter: &str,
     typed: &args::Spectrogram,
 ) -> Result<(), Failure> {
-    let mut growing =
-        GrowingSpectrogram::new(filter, &SpectrogramOptions { time: TimeLabels::Wall, ..options.clone() });
-    let mut out = output::open(typed.output.as_deref())?.as_it_comes();
-    let mut write = |lines: Vec<Line>| {
-        let mut text = String::new();
-        lines.iter().for_each(|line| line.encode(&mut text));
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
-    };
-    let context = live::each_interval(reading, capture, folding, |series, before, context| {
-        write(growing.grow(series, before, context))
-    })?;
-    write(growing.finish(&context))
+    let growing = GrowingSpectrogram::new(filter, &SpectrogramOptions { time: TimeLabels::Wall, ..options.clone() });
+    let mut rows = Rows { growing, out: output::open(typed.output.as_deref())?.as_it_comes() };
+    let context = intervals::live(reading, capture, folding, &mut rows)?;
+    let Rows { growing, mut out } = rows;
+    write(&mut out, &growing.finish(&context))
+}
+
+/// Draws rows as intervals pass.
+struct Rows {
+    growing: GrowingSpectrogram,
+    out: output::Output,
+}
+
+impl Intervals for Rows {
+    fn passed(&mut self, series: &HistogramSeries, before: i64, context: &Context) -> Result<(), Failure> {
+        write(&mut self.out, &self.growing.grow(series, before, context))
+    }
+}
+
+fn write(out: &mut impl Write, lines: &[Line]) -> Result<(), Failure> {
+    let mut text = String::new();
+    lines.iter().for_each(|line| line.encode(&mut text));
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
 }
 
 /// Whether somebody is there to look at it. What comes through a pipe could be read only once.

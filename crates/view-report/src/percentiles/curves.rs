@@ -212,7 +212,9 @@ impl Source<'_> {
             total.add(&sparse);
             counts[step] = told.count;
             let points = told.values.iter().map(|told| told.map(|told| (told.value, told.doubtful)));
-            let points = points.chain([Some((told.mean, false)), Some((told.max as f64, false))]);
+            let (mean, max) =
+                (told.mean.map(|mean| (mean.value, false)), told.max.map(|max| (max.value as f64, false)));
+            let points = points.chain([mean, max]);
             for (line, point) in lines.iter_mut().zip(points) {
                 line[step] = point.map(|(value, doubtful)| Point { value: value.round() as u64, doubtful });
             }

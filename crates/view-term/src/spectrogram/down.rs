@@ -26,7 +26,12 @@ pub(crate) struct Layout {
     over: usize,
     /// Columns of rate and percentile.
     right: usize,
+    /// Columns of what waits.
+    waiting: usize,
 }
+
+/// Columns of the number of requests that wait and of the age of the oldest.
+const WAITING: usize = 17;
 
 impl Layout {
     /// For time labels of this width.
@@ -35,12 +40,13 @@ impl Layout {
         let labelled = options.time != TimeLabels::None;
         let left = if labelled && columns >= label + 30 { label + 1 } else { 0 };
         let right = if labelled && columns >= 60 { 19 } else { 0 };
+        let waiting = if options.waiting && right > 0 && columns >= 80 { WAITING } else { 0 };
         let (under, over) = (usize::from(options.min.is_some()), usize::from(options.max.is_some()));
-        let rest = left + under + over + right;
+        let rest = left + under + over + right + waiting;
         if columns <= rest {
-            return Layout { left: 0, under: 0, map: columns, over: 0, right: 0 };
+            return Layout { left: 0, under: 0, map: columns, over: 0, right: 0, waiting: 0 };
         }
-        Layout { left, under, map: columns - rest, over, right }
+        Layout { left, under, map: columns - rest, over, right, waiting }
     }
 
     pub(crate) fn with_map(self, map: usize) -> Layout {
@@ -171,11 +177,33 @@ impl<'a> Painter<'a> {
         if self.layout.over > 0 {
             line.push_cell(self.cell(&samples, |sample| sample.over));
         }
+        let waiting = intervals.last().and_then(|&interval| self.source.waiting(interval));
+        if let (Some((_, oldest_ns)), true) = (waiting, self.options.waiting) {
+            self.mark(&mut line, oldest_ns);
+        }
         if self.layout.right > 0 {
             line.push(&self.source.side(&mut self.sum, intervals, &samples));
         }
+        if let (Some((count, oldest_ns)), 1..) = (waiting, self.layout.waiting) {
+            line.pad_to(self.options.columns - WAITING);
+            line.push(&format!("{:>8} {:>8}", format_count(count), format_duration(oldest_ns)));
+        }
         line.truncate(self.options.columns, false);
         line
+    }
+
+    /// A sign where the request is by now that has waited longest: it will end there or further to the right.
+    fn mark(&self, line: &mut Line, oldest_ns: u64) {
+        let from = self.layout.left + self.layout.under;
+        let column = match self.source.column(oldest_ns) {
+            Some(column) => from + column,
+            None if self.layout.over > 0 && self.source.is_above(oldest_ns) => from + self.layout.map,
+            None => return,
+        };
+        if let Some(cell) = line.cells.get_mut(column) {
+            cell.symbol = if self.options.unicode { '»' } else { '>' };
+            cell.foreground = crate::Color::Default;
+        }
     }
 
     fn cell(&self, samples: &[Sample], rate: impl Fn(&Sample) -> f64) -> Cell {
@@ -225,6 +253,10 @@ impl<'a> Painter<'a> {
         }
         if self.layout.right > 0 {
             line.push(&self.source.side_heading());
+        }
+        if self.layout.waiting > 0 {
+            line.pad_to(self.options.columns - WAITING);
+            line.push(&format!("{:>8} {:>8}", "waiting", "oldest"));
         }
         line.truncate(self.options.columns, false);
         line

@@ -195,6 +195,27 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// What waits at the end of an interval: how many, and the age of the oldest; `None` where nothing does.
+    pub(crate) fn waiting(&self, interval: i64) -> Option<(u64, u64)> {
+        let Of::Series { series, group, .. } = &self.of else { return None };
+        let waiting = series.waiting(interval, *group);
+        Some((waiting.count(), waiting.oldest_ns()?))
+    }
+
+    /// The column of a value, where it lies on the axis.
+    pub(crate) fn column(&self, value: u64) -> Option<usize> {
+        let Of::Series { series, axis, .. } = &self.of else { return None };
+        match axis.place(series.grid().index(value)) {
+            Place::Column(column) => Some(column),
+            Place::Under | Place::Over => None,
+        }
+    }
+
+    /// Whether a value lies above the axis.
+    pub(crate) fn is_above(&self, value: u64) -> bool {
+        matches!(&self.of, Of::Series { series, axis, .. } if matches!(axis.place(series.grid().index(value)), Place::Over))
+    }
+
     fn per_second(&self, intervals: usize) -> f64 {
         1e9 / (self.width_ns as f64 * intervals.max(1) as f64)
     }

@@ -1,0 +1,77 @@
+//! What waits for long, said while it waits by views that print nothing before their end.
+
+use latscope_event::{Batch, Column, Field, MISSING_U64, Mask, format_duration, format_size};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Between two looks at what waits.
+const EVERY: Duration = Duration::from_secs(1);
+/// A request is told when it is so old, and again each time it is ten times as old as when it was told last.
+const FROM_NS: u64 = 1_000_000_000;
+/// So many lines at a look; of a disk with a thousand requests one tells enough.
+const LINES: usize = 3;
+
+/// Tells on standard error what has waited for long, each request once in a while.
+#[derive(Default)]
+pub struct Stalls {
+    looked: Option<Instant>,
+    /// By begin and description: the age from which on it is told again.
+    told: HashMap<(i64, String), u64>,
+}
+
+impl Stalls {
+    /// What is told of a request.
+    pub const FIELDS: [Field; 6] = [Field::Device, Field::Name, Field::Kind, Field::Size, Field::Path, Field::Comm];
+
+    /// Whether it is time for the next look.
+    pub fn is_due(&mut self) -> bool {
+        let is_due = self.looked.is_none_or(|looked| looked.elapsed() >= EVERY);
+        if is_due {
+            self.looked = Some(Instant::now());
+        }
+        is_due
+    }
+
+    /// Looks at what waits: time is its begin, latency its age.
+    pub fn note(&mut self, batch: &Batch, mask: Option<&Mask>) {
+        let mut told = HashMap::new();
+        let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
+        let (mut lines, mut more) = (0, 0);
+        for row in rows.filter(|&row| batch.latency()[row] >= FROM_NS) {
+            let (age_ns, key) = (batch.latency()[row], (batch.time()[row], describe(batch, row)));
+            let next_ns = self.told.get(&key).copied().unwrap_or(FROM_NS);
+            if age_ns < next_ns {
+                told.insert(key, next_ns);
+                continue;
+            }
+            if lines < LINES {
+                eprintln!("latscope: waiting for {} so far: {}", format_duration(age_ns), key.1);
+            }
+            (lines, more) = (lines + 1, more + usize::from(lines >= LINES));
+            told.insert(key, age_ns.saturating_mul(10));
+        }
+        if more > 0 {
+            eprintln!("latscope: waiting: {more} more");
+        }
+        // What ended is forgotten.
+        self.told = told;
+    }
+}
+
+/// A request in words: `loop0 read 4KiB by dd`.
+pub fn describe(batch: &Batch, row: usize) -> String {
+    let text = |field| batch.text(field, row).filter(|text| !text.is_empty());
+    let mut words: Vec<String> = Vec::new();
+    words.extend(text(Field::Device).map(str::to_string));
+    // The flags of a block request say less than its direction, the name of a call more.
+    let name = if batch.column(Field::Dev).is_some() { text(Field::Kind) } else { text(Field::Name) };
+    words.extend(name.or(text(Field::Kind)).or(text(Field::Name)).map(str::to_string));
+    if let Some(Column::U64(sizes)) = batch.column(Field::Size)
+        && sizes[row] != MISSING_U64
+    {
+        words.push(format_size(sizes[row]));
+    }
+    words.extend(text(Field::Path).map(|path| format!("of {path}")));
+    words.extend(text(Field::Comm).map(|comm| format!("by {comm}")));
+    if words.is_empty() { "a request".into() } else { words.join(" ") }
+}
