@@ -170,9 +170,27 @@ pub struct Summary {
 #[derive(Debug, PartialEq)]
 pub struct Recording {
     pub write: PathBuf,
-    pub rotate_ns: Option<u64>,
-    pub keep: Option<usize>,
+    /// Whether an existing file is replaced.
+    pub force: bool,
+    pub rotate: Option<Rotate>,
+    pub keep: Option<Keep>,
     pub command: Vec<String>,
+}
+
+/// When a recording begins a new file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rotate {
+    /// After so many nanoseconds.
+    Time(u64),
+    /// At so many bytes.
+    Bytes(u64),
+}
+
+/// How much of a recording is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    Files(usize),
+    Bytes(u64),
 }
 
 /// Plan of `events`.
@@ -382,9 +400,7 @@ fn record(typed: Arguments) -> Result<Plan, Failure> {
             one_in.ok_or_else(|| Failure::Usage(format!("--sample {text} is no part; write for instance 1/256.")))?;
         live.sample = Some(Sample { slow_ns: duration("--only-slow", &typed.only_slow)?.unwrap_or(u64::MAX), one_in });
     }
-    if typed.keep == Some(0) {
-        return Err(Failure::Usage("--keep must leave at least one file.".into()));
-    }
+    let keep = typed.keep.as_deref().map(keep).transpose()?;
     let reading = Reading {
         files: Vec::new(),
         live: Some(live),
@@ -398,9 +414,27 @@ fn record(typed: Arguments) -> Result<Plan, Failure> {
         omitted_every_ns: None,
         filter: filter(&typed.filter, None)?,
     };
-    let rotate_ns = duration("--rotate", &typed.rotate)?;
-    let recording = Recording { write: typed.write, rotate_ns, keep: typed.keep, command: typed.command };
+    let rotate = typed.rotate.as_deref().map(rotate).transpose()?;
+    let recording = Recording { write: typed.write, force: typed.force, rotate, keep, command: typed.command };
     Ok(Plan::Record(reading, recording))
+}
+
+/// `1h` or `100MiB`.
+fn rotate(text: &str) -> Result<Rotate, Failure> {
+    match (parse_duration(text), parse_size(text)) {
+        (Err(_), Ok(bytes @ 1..)) => Ok(Rotate::Bytes(bytes)),
+        _ => duration("--rotate", &Some(text.into())).map(|ns| Rotate::Time(ns.unwrap_or(u64::MAX))),
+    }
+}
+
+/// `24` files or `2GiB`.
+fn keep(text: &str) -> Result<Keep, Failure> {
+    match (text.parse(), parse_size(text)) {
+        (Ok(0), _) | (_, Ok(0)) => Err(Failure::Usage("--keep must leave at least one file.".into())),
+        (Ok(files), _) => Ok(Keep::Files(files)),
+        (_, Ok(bytes)) => Ok(Keep::Bytes(bytes)),
+        _ => Err(Failure::Usage(format!("--keep {text} is neither a number of files nor a size such as 2GiB."))),
+    }
 }
 
 /// The filter of the words, and of `-s` with files: block requests have a device number, system calls have none.

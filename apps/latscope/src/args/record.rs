@@ -7,6 +7,7 @@ Examples:
   latscope record -s block -w t.lat --for 10s
   latscope record -s io -w t.lat 'proc.name = postgres' -- pgbench -T 60
   latscope record -s block -w flight.lat --rotate 1h --keep 24      # a flight recorder
+  latscope record -s io -w flight.lat --rotate 10m --keep 2GiB      # the same, limited by size
   latscope record -s io -w t.lat --only-slow 10ms --sample 1/256    # of the rest a sample";
 
 /// Record live events into a trace, until Ctrl-C, for a time, or while a command runs.
@@ -21,12 +22,15 @@ pub struct Record {
     pub write: PathBuf,
     #[command(flatten)]
     pub live: RecordLive,
-    /// Begin a new file after so long; the names carry the time of day
-    #[arg(long, value_name = "DURATION")]
+    /// Replace the file if it exists
+    #[arg(short, long)]
+    pub force: bool,
+    /// Begin a new file after this time or at this size, e.g. 1h or 100MiB; the names carry the time of day
+    #[arg(long, value_name = "DURATION|SIZE")]
     pub rotate: Option<String>,
-    /// Keep so many files, remove the oldest
-    #[arg(long, value_name = "N", requires = "rotate")]
-    pub keep: Option<usize>,
+    /// Keep this many files, or this many bytes in all, e.g. 24 or 2GiB; the oldest files are removed, also when the disk is full
+    #[arg(long, value_name = "N|SIZE", requires = "rotate")]
+    pub keep: Option<String>,
     /// Keep every event at least this slow, and of the others the sample
     #[arg(long, value_name = "DURATION", requires = "sample")]
     pub only_slow: Option<String>,
@@ -44,7 +48,7 @@ pub struct Record {
 /// As [`Live`], where nothing can be read.
 #[derive(Args, Debug, Default)]
 pub struct RecordLive {
-    /// Record for so long
+    /// Record for this time; a command that still runs then is ended (SIGTERM)
     #[arg(long = "for", value_name = "DURATION")]
     pub for_: Option<String>,
     /// Look at these system calls only, so that others cost next to nothing, e.g. read,write,fsync

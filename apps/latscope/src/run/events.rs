@@ -5,6 +5,7 @@ use super::read;
 use crate::Failure;
 use crate::args::Sort;
 use crate::plan::{Events, Reading, Shape};
+use latscope_capture_bpf::fills;
 use latscope_event::{
     Batch, Column, Context, Field, FieldSet, FieldType, MISSING_CODE, MISSING_I64, MISSING_U64, Mask,
     format_duration_exact, format_size,
@@ -16,6 +17,17 @@ use std::collections::BinaryHeap;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
+/// What most rows of a live capture have, so that a column is shown whatever the first rows are.
+const USUAL: FieldSet = FieldSet::ALWAYS.with(&[
+    Field::Kind,
+    Field::Name,
+    Field::Size,
+    Field::Offset,
+    Field::Device,
+    Field::Pid,
+    Field::Tid,
+    Field::Comm,
+]);
 /// So many rows decide how wide the columns of a text table are at first.
 const BLOCK: usize = 500;
 
@@ -26,7 +38,9 @@ pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
     };
     let out = output::open(plan.output.as_deref())?;
     let out = if reading.live.is_some() { out.as_it_comes() } else { out };
-    let mut printer = Printer { plan, out, table: None, columns: Vec::new(), zero_ns: None };
+    let fills = reading.live.as_ref().map_or(FieldSet::ALWAYS, |live| fills(live.source));
+    let mut printer =
+        Printer { plan, out, fills, live: reading.live.is_some(), table: None, columns: Vec::new(), zero_ns: None };
     let mut kept = Kept { limit: plan.top, heap: BinaryHeap::new(), all: Vec::new(), serial: 0 };
     let contexts = read::each_batch(reading, wanted, |context, batch, mask, _| {
         let done = if plan.top.is_some() || plan.sort.is_some() {
@@ -46,6 +60,7 @@ pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
         Some(context) => kept.into_batches().iter().try_for_each(|batch| printer.print(context, batch, None)),
         None => Ok(()),
     };
+    let written = written.and_then(|()| printer.head_of_nothing());
     written.and_then(|()| printer.finish()).map_err(|error| Failure::output(&error))?;
     read::say_notes(&contexts);
     Ok(())
@@ -140,6 +155,9 @@ fn batch_of(rows: &[Row]) -> Batch {
 struct Printer<'a> {
     plan: &'a Events,
     out: Output,
+    /// What the source can fill, as far as is known.
+    fills: FieldSet,
+    live: bool,
     table: Option<Table>,
     columns: Vec<Field>,
     zero_ns: Option<i64>,
@@ -147,20 +165,14 @@ struct Printer<'a> {
 
 impl Printer<'_> {
     fn print(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> io::Result<()> {
-        let first = self.columns.is_empty();
-        if first && self.plan.shape == Shape::Text && mask.is_some_and(|mask| mask.ones().next().is_none()) {
-            // Which columns are worth showing is told by the first rows that are shown.
+        if batch.is_empty() || mask.is_some_and(|mask| mask.ones().next().is_none()) {
+            // The columns are chosen by what the first rows that are shown have.
+            self.fills = self.fills.union(batch.fields());
             return Ok(());
         }
+        let first = self.columns.is_empty();
         if first {
-            self.columns = match &self.plan.columns {
-                Some(columns) => columns.clone(),
-                None => batch
-                    .fields()
-                    .iter()
-                    .filter(|&field| self.plan.shape != Shape::Text || worth_a_column(batch, mask, field))
-                    .collect(),
-            };
+            self.columns = self.choose_columns(batch, mask);
         }
         match self.plan.shape {
             Shape::Json => rows::write_json_lines(&mut self.out, batch, mask, &self.columns),
@@ -172,6 +184,31 @@ impl Printer<'_> {
             }
             Shape::Text => self.print_text(context, batch, mask),
         }
+    }
+
+    /// The columns of all rows to come: those asked for, else what a program may find in any row, or a person in most.
+    fn choose_columns(&self, batch: &Batch, mask: Option<&Mask>) -> Vec<Field> {
+        if let Some(columns) = &self.plan.columns {
+            return columns.clone();
+        }
+        let text = self.plan.shape == Shape::Text;
+        // The first request of a live capture may have begun before it: its issuer is not known, that of others is.
+        let expected = match (self.live, text) {
+            (false, _) => FieldSet::default(),
+            (true, true) => self.fills.intersection(USUAL),
+            (true, false) => self.fills,
+        };
+        let present = batch.fields().iter().filter(|&field| !text || worth_a_column(batch, mask, field));
+        expected.union(present.collect()).iter().collect()
+    }
+
+    /// A table without rows still has its columns.
+    fn head_of_nothing(&mut self) -> io::Result<()> {
+        if self.plan.shape != Shape::Csv || !self.columns.is_empty() {
+            return Ok(());
+        }
+        let columns = self.plan.columns.clone().unwrap_or_else(|| self.fills.iter().collect());
+        rows::write_csv_header(&mut self.out, &columns)
     }
 
     fn print_text(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> io::Result<()> {
