@@ -235,8 +235,16 @@ fn the_look_changes_by_keys() {
     terminal.keys(&["r"]);
     terminal.when(|screen| axis(screen).is_some() && axis(screen) != axis(&before), "a map without rates");
     terminal.keys(&["b"]);
+    terminal.until("> nothing");
+    terminal.until("pid ");
+    terminal.keys(&["b", "Down", "Up", "Enter"]);
     terminal.until("by device");
     terminal.until("loop3");
+    terminal.without("> device");
+    terminal.keys(&["b"]);
+    terminal.until("> device");
+    terminal.keys(&["Escape"]);
+    terminal.without("> device");
     terminal.keys(&["t"]);
     terminal.until(" 10us ");
     terminal.keys(&["w"]);
@@ -280,7 +288,7 @@ fn the_terminal_is_given_back_whatever_ends_it() {
     terminal.keys(&["q"]);
     terminal.without("? help");
     terminal.is_clean();
-    for (signal, status) in [("TERM", "ended 143"), ("HUP", "ended 129"), ("INT", "ended 130")] {
+    for (signal, status) in [("TERM", "ended 143"), ("HUP", "ended 129"), ("QUIT", "ended 131"), ("INT", "ended 130")] {
         let status = again(status);
         let killed = Command::new("kill").args([&format!("-{signal}"), &terminal.child()]).status().unwrap();
         assert!(killed.success());
@@ -313,6 +321,47 @@ fn rows_where_nobody_sits_or_plain_is_asked_for() {
     let screen = terminal.until("ended 0");
     assert!(screen.contains("missing: 6 completions"), "{screen}");
     assert!(!Path::new("selection-1.lat").exists());
+}
+
+#[test]
+fn another_split_keeps_the_history() {
+    let _alone = crate::live::alone();
+    if !is_root() {
+        eprintln!("skipped: live capture needs root");
+        return;
+    }
+    let Some(terminal) = Terminal::open(120, 40) else { return };
+    let Some(disk) = Loop::new(terminal.folder.path()) else {
+        eprintln!("skipped: no loop device can be made here");
+        return;
+    };
+    let name = disk.0.trim_start_matches("/dev/").to_string();
+    terminal.line(&format!("clear; {LATSCOPE} spectrogram -s block --by comm 'device = {name}'; echo ended $?"));
+    let screen = terminal.when(|screen| screen.contains("event mode") || screen.contains("ended 3"), "a live capture");
+    if screen.contains("ended 3") {
+        eprintln!("skipped: no live capture here:\n{screen}");
+        return;
+    }
+    let rows = |screen: &str| screen.lines().filter(|line| line.contains('▀') || line.contains('▄')).count();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while rows(&terminal.screen()) < 6 {
+        assert!(Instant::now() < deadline, "{}", terminal.screen());
+        disk.read();
+        std::thread::sleep(Duration::from_millis(600));
+    }
+    let before = rows(&terminal.screen());
+    // By kind the kernel counts, by process it does not: there, and back, and to no split at all.
+    for (keys, shown) in [
+        (&["b", "Up", "Enter"][..], "by kind"),
+        (&["b", "Down", "Enter"], "by comm"),
+        (&["b", "Home", "Enter"], "histogram mode"),
+    ] {
+        terminal.keys(keys);
+        terminal.until(shown);
+        // Also after what came of the new capture.
+        std::thread::sleep(Duration::from_millis(1500));
+        terminal.when(|screen| rows(screen) >= before, &format!("{shown}: {before} rows"));
+    }
 }
 
 /// A block device of our own.

@@ -147,10 +147,16 @@ impl Strength {
     pub(crate) fn legend_line(&self, columns: usize) -> Line {
         let stops = self.stops();
         let last = stops.len() - 1;
+        let few = self.palette.steps(self.depth).is_some();
         let line = |step: usize| {
             let mut line = Line::of(self.word());
-            for (_, (rate, text)) in stops.iter().enumerate().filter(|(at, _)| (last - at).is_multiple_of(step)) {
-                self.push_entry(&mut line, *rate, text);
+            for (at, (rate, text)) in stops.iter().enumerate() {
+                if (last - at).is_multiple_of(step) {
+                    self.push_entry(&mut line, *rate, text);
+                } else if few {
+                    // Where a colour has no room for its rate, it still has its place between the others.
+                    self.push_entry(&mut line, *rate, "");
+                }
             }
             line
         };

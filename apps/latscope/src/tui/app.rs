@@ -17,8 +17,18 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 /// The fields by which the map can be split, in the order of the key.
-const SPLITS: [Field; 7] =
-    [Field::Device, Field::Kind, Field::Comm, Field::Name, Field::FdType, Field::Job, Field::Container];
+const SPLITS: [Field; 10] = [
+    Field::Device,
+    Field::Kind,
+    Field::Comm,
+    Field::Pid,
+    Field::Name,
+    Field::Path,
+    Field::FdType,
+    Field::Job,
+    Field::Host,
+    Field::Container,
+];
 
 /// How it ends.
 #[derive(Debug)]
@@ -40,6 +50,8 @@ pub enum Panel {
     Help,
     /// Texts, a line or paragraph each.
     Text(Vec<String>),
+    /// The menu of splits, with the line that Enter takes: 0 is none, the others are the fields in their order.
+    Splits(usize),
     /// What is in a selection: the place, its filter, and what was found out so far.
     Dig(Spot, String, Option<Result<Digest, String>>),
 }
@@ -69,7 +81,7 @@ pub struct App {
     pub context: Context,
     /// `Some` while files are being read, with percent where known.
     pub progress: Option<Option<u8>>,
-    splits: Vec<Field>,
+    pub splits: Vec<Field>,
     /// What belongs to a live capture; `None` when files are read.
     pub watch: Option<Watch>,
     pub look: Look,
@@ -273,6 +285,11 @@ impl App {
                 Purpose::Save => self.save(&text),
             }
         } else if let Some(action) = keys::action(key) {
+            if let Panel::Splits(at) = self.panel
+                && self.choose_split(at, action)
+            {
+                return;
+            }
             self.act(action);
         }
     }
@@ -299,7 +316,7 @@ impl App {
             Action::Select => self.begin_or_end_selection(),
             Action::Dig => self.dig(),
             Action::Filter => self.editor = Some((Purpose::Filter, Editor::new(&self.words))),
-            Action::Split => self.split(),
+            Action::Split => self.offer_splits(),
             Action::Save => self.ask_name(),
             Action::Copy => self.copy(),
             Action::Mode => self.switch_mode(),
@@ -464,22 +481,40 @@ impl App {
         self.before.get_or_insert_with(|| (Arc::clone(&self.reading), self.folding.clone(), self.words.clone()));
     }
 
-    fn split(&mut self) {
+    /// Opens the menu of splits at the present one.
+    fn offer_splits(&mut self) {
         if self.splits.is_empty() {
             self.said = Some("These events tell nothing to split the map by.".into());
             return;
         }
-        let at = self.folding.by.first().and_then(|first| self.splits.iter().position(|field| field == first));
-        let next = match (self.folding.by.is_empty(), at) {
-            (true, _) => Some(0),
-            (false, Some(at)) => Some(at + 1).filter(|&next| next < self.splits.len()),
-            (false, None) => None,
-        };
-        let by: Vec<Field> = next.map(|next| self.splits[next]).into_iter().collect();
-        let by_what = by.first().map_or("nothing".into(), |field| field.name().to_string());
-        self.said = Some(format!("split by {by_what}"));
+        let now = self.folding.by.first().and_then(|first| self.splits.iter().position(|field| field == first));
+        (self.panel, self.panel_from) = (Panel::Splits(now.map_or(0, |at| at + 1)), 0);
+    }
+
+    /// A key while the menu of splits is open; whether it was one of the menu's.
+    fn choose_split(&mut self, at: usize, action: Action) -> bool {
+        let last = self.splits.len();
+        match action {
+            Action::Split | Action::Down => self.panel = Panel::Splits(if at < last { at + 1 } else { 0 }),
+            Action::Up => self.panel = Panel::Splits(if at > 0 { at - 1 } else { last }),
+            Action::Home | Action::PageUp => self.panel = Panel::Splits(0),
+            Action::End | Action::PageDown => self.panel = Panel::Splits(last),
+            Action::Dig => {
+                self.panel = Panel::None;
+                self.split(at.checked_sub(1).map(|at| self.splits[at]));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn split(&mut self, by: Option<Field>) {
+        if self.folding.by.iter().eq(by.iter()) {
+            return;
+        }
+        self.said = Some(format!("split by {}", by.map_or("nothing", Field::name)));
         self.remember();
-        self.folding.by = by;
+        self.folding.by = by.into_iter().collect();
         self.anew(true);
     }
 

@@ -72,7 +72,7 @@ pub const TABLE: &[Entry] = &[
     entry(Action::Back, &["Esc", "Backspace"], "close what is open, drop the selection, step back out of a zoom"),
     entry(Action::Pause, &["Space", "p"], "freeze the screen, or let it go on; capture never stops"),
     entry(Action::Filter, &["/", "F4"], "edit the filter"),
-    entry(Action::Split, &["b", "F2"], "split the map: by device, kind, process ..."),
+    entry(Action::Split, &["b", "F2"], "split the map: a menu of device, kind, process, path ..."),
     entry(Action::Weight, &["w"], "colour by count, time spent or bytes"),
     entry(Action::Palette, &["c"], "next palette"),
     entry(Action::Scale, &["s"], "scale of the colours: log, sqrt, linear"),

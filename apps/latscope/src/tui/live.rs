@@ -273,7 +273,8 @@ pub fn refolded(
     let (new, from) = match kept {
         Kept::Keys(keys) => {
             let new = folded(keys, reading, &folding.by, context)?;
-            let from = keys.range().map(|(first, _)| keys.start_ns(first));
+            // Before anything was counted by keys, there is what was counted before.
+            let from = keys.range().map_or_else(now_ns, |(first, _)| keys.start_ns(first));
             (new, from)
         }
         Kept::Events(recent) => {
@@ -284,10 +285,9 @@ pub fn refolded(
                 builder.add(batch, mask);
                 ControlFlow::Continue(())
             })?;
-            (builder.finish(), Some(lock(recent).complete_from_ns()))
+            (builder.finish(), lock(recent).complete_from_ns())
         }
     };
-    let Some(from) = from else { return Ok((new, None)) };
     let width = old.width_ns() as i64;
     let first = from.div_euclid(width) + i64::from(from.rem_euclid(width) > 0);
     let mut whole = new.rebinned(old.width_ns()).unwrap_or(new);

@@ -24,7 +24,7 @@ use app::{App, Quit};
 use latscope_event::{Context, Field};
 use latscope_series::HistogramSeries;
 use latscope_view_term::{Line, Look};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -163,7 +163,7 @@ fn watch_keys(sender: &Sender<Message>) {
 fn watch_signals(sender: Sender<Message>) -> io::Result<()> {
     let (mut woken, wake) = UnixStream::pair()?;
     let last = Arc::new(AtomicUsize::new(0));
-    for signal in [SIGTERM, SIGHUP, SIGINT, SIGTSTP] {
+    for signal in [SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP] {
         // The number is stored before the pipe is written to: actions run in the order of their registration.
         signal_hook::flag::register_usize(signal, Arc::clone(&last), signal as usize)?;
         signal_hook::low_level::pipe::register(signal, wake.try_clone()?)?;

@@ -129,6 +129,21 @@ impl App {
             Panel::None => Vec::new(),
             Panel::Help => help(columns),
             Panel::Text(texts) => texts.iter().flat_map(|text| folded(text, columns)).collect(),
+            Panel::Splits(chosen) => {
+                let fields = self.splits.iter().map(|field| format!("{:<12}{}", field.name(), field.meaning()));
+                let entries = std::iter::once(format!("{:<12}one map of all events", "nothing")).chain(fields);
+                let mut lines = vec![Line::of("Split the map by: (arrows or b choose, Enter takes, Esc closes)")];
+                for (at, entry) in entries.enumerate() {
+                    let mut line = Line::default();
+                    match at == *chosen {
+                        true => marked(&mut line, &format!("> {entry}")),
+                        false => drop(line.push("  ").push(&entry)),
+                    }
+                    line.truncate(columns, true);
+                    lines.push(line);
+                }
+                lines
+            }
             Panel::Dig(spot, filter, found) => {
                 let words = self.in_words();
                 let mut lines = folded(&words.place(spot), columns);

@@ -203,7 +203,11 @@ impl App {
             }
         };
         let Some(watch) = &mut self.watch else { return };
-        if changed {
+        if changed && watch.kernel {
+            // The events that were kept know any split of the time before; the kernel's keys begin anew.
+            self.refold(same_filter);
+            self.capture(Some(now_ns()));
+        } else if changed {
             // What the kernel counted by its keys says nothing about other fields.
             self.capture(Some(now_ns()));
             self.refold(same_filter);

@@ -4,11 +4,13 @@ use super::canvas::{Area, Canvas};
 use super::samples::Samples;
 use super::scene::{RIGHT, Scene};
 use crate::scale::Strength;
-use crate::{Cell, Line};
+use crate::{Cell, Color, Line};
 use latscope_event::format_count;
 
 /// Rows between two labels of time.
 const LABEL_EVERY: i64 = 5;
+/// Red of the terminal's own.
+const LOSS: Color = Color::Indexed(9);
 const BARS_UP: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const BARS_RIGHT: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
@@ -71,6 +73,9 @@ impl Scene<'_> {
         };
         if self.down {
             let left = self.margins.left;
+            for at in (0..self.times.cells).filter(|&at| left > 1 && self.has_losses(at)) {
+                canvas.put(self.area.left + left - 1, area.top + at, Cell { foreground: LOSS, ..Cell::plain('!') });
+            }
             for at in (0..self.times.cells).filter(|_| left > 1) {
                 let last = at + 1 == self.times.cells;
                 // The newest has a label of its own, unless the one above would touch it.
@@ -91,6 +96,9 @@ impl Scene<'_> {
         let room = label(self.times.cells.saturating_sub(1)).len() + 3;
         let steps = [5, 10, 20, 25, 50, 100, 200, 500];
         let step = steps.into_iter().find(|&step| step >= room).unwrap_or(1000) as i64;
+        for at in (0..self.times.cells).filter(|&at| self.has_losses(at)) {
+            canvas.put(area.left + at, row, Cell { foreground: LOSS, ..Cell::plain('!') });
+        }
         for at in (0..self.times.cells).filter(|&at| self.times.number(at).rem_euclid(step) == 0) {
             let text = format!("|{}", label(at));
             if text.len() > 1 && at + text.len() < self.times.cells {
@@ -100,6 +108,12 @@ impl Scene<'_> {
         if self.is_incomplete() {
             canvas.put(area.left + self.times.cells - 1, row, Cell::plain(more));
         }
+    }
+
+    /// Whether records were lost in this time.
+    fn has_losses(&self, at: usize) -> bool {
+        let (from, to) = self.times.span(at);
+        self.screen.context.loss_ranges.iter().any(|range| range.from_ns < to && range.to_ns >= from)
     }
 
     /// Of all that is on a strip, along its axis of values.
@@ -221,6 +235,9 @@ impl Scene<'_> {
         }
         if self.waiting().next().is_some() {
             parts.push(format!("{} in flight, at least", self.waits()));
+        }
+        if (0..self.times.cells).any(|at| self.has_losses(at)) {
+            parts.push("! records lost".into());
         }
         if self.is_incomplete() && self.area.columns >= 60 {
             parts.push(format!("{} incomplete", if self.unicode() { '…' } else { '~' }));
