@@ -15,12 +15,31 @@ struct inode {
 	u32 i_generation;
 } KERNEL;
 struct qstr {
+	u32 len;
 	const unsigned char *name;
 } KERNEL;
-struct dentry {
-	struct qstr d_name;
+struct seqcount {
+	unsigned int sequence;
 } KERNEL;
+typedef struct seqcount seqcount_t;
+struct seqcount_spinlock {
+	seqcount_t seqcount;
+} KERNEL;
+typedef struct seqcount_spinlock seqcount_spinlock_t;
+struct hlist_bl_node {
+	struct hlist_bl_node **pprev;
+} KERNEL;
+struct dentry_operations;
+struct dentry {
+	seqcount_spinlock_t d_seq;
+	struct hlist_bl_node d_hash;
+	struct dentry *d_parent;
+	struct qstr d_name;
+	const struct dentry_operations *d_op;
+} KERNEL;
+struct vfsmount;
 struct path {
+	struct vfsmount *mnt;
 	struct dentry *dentry;
 } KERNEL;
 struct file {
@@ -64,6 +83,9 @@ extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
 #define TMPFS 0x01021994
 #define HUGETLBFS 0x958458f6
 #define PIDFS 0x50494446
+
+/* Where `struct iocb` of linux/aio_abi.h has its descriptor. */
+#define AIO_FILDES 20
 
 struct identity {
 	u64 inode;

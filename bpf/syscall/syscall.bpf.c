@@ -10,6 +10,7 @@
 #include "hist.h"
 #include "syscall.h"
 #include "file.h"
+#include "names.h"
 
 struct thread_info {
 	unsigned long flags;
@@ -23,6 +24,7 @@ struct task_struct {
 	int tgid;
 	char comm[COMM];
 	struct files_struct *files;
+	struct fs_struct *fs;
 } KERNEL;
 struct pt_regs {
 	unsigned long r10, r8, dx, si, di, orig_ax;
@@ -39,6 +41,7 @@ struct doing {
 	u64 arguments[ARGUMENTS];
 	u32 call;
 	u32 unused;
+	struct file *file; /* behind its descriptor when it began: another thread may put another there */
 	struct identity closes;
 };
 struct {
@@ -47,6 +50,20 @@ struct {
 	__type(key, int);
 	__type(value, struct doing);
 } doing SEC(".maps");
+
+/* The name of the file that a thread is about to close. */
+#define CLOSING 1024
+struct closing {
+	u32 len;
+	u32 named;
+	u8 names[CLOSING];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct closing);
+} closing SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -181,7 +198,7 @@ static __always_inline u64 argument(const struct doing *in, u32 at)
 }
 
 /* The descriptor of a call, -1 when it has none (so far). */
-static __always_inline s32 fd_of(u8 flags, const struct doing *in, s64 result)
+static __always_inline s32 fd_of(u16 flags, const struct doing *in, s64 result)
 {
 	if (flags & CALL_FD)
 		return in->arguments[0];
@@ -199,7 +216,9 @@ static __always_inline void describe(struct record *to, struct task_struct *task
 	to->pid = task->tgid;
 	to->tid = task->pid;
 	to->call = number;
-	to->path_follows = 0;
+	to->named = 0;
+	to->given_len = 0;
+	to->names_len = 0;
 }
 
 /* What is known of a call that returned. */
@@ -210,6 +229,8 @@ struct outcome {
 	u64 process[2];
 	s32 fd;
 	u32 weight;
+	struct file *file; /* null when it has none, or is closed */
+	bool lost; /* another thread closed it meanwhile */
 	const struct identity *is;
 };
 
@@ -228,9 +249,107 @@ static __always_inline void fill(struct record *to, struct task_struct *task, co
 		to->cgroup = bpf_get_current_cgroup_id();
 }
 
+/* Hands on a record with its texts. */
+static __always_inline void put_texts(struct desk *desk, u32 given_len)
+{
+	struct record *record = &desk->to.record;
+	u32 len = desk->len;
+
+	if (len > TEXTS)
+		return;
+	record->named = desk->named;
+	record->given_len = given_len;
+	record->names_len = len - given_len;
+	if (bpf_ringbuf_output(&events, &desk->to, sizeof(*record) + len, SUBMIT_FLAGS))
+		count(COUNT_RING_FULL);
+}
+
+/* Lays the directory on the desk in which a path begins; whether there is a way up from it. */
+static __always_inline bool lay_directory(struct task_struct *task, s32 fd, bool absolute, struct desk *desk)
+{
+	struct fs_struct *fs = task->fs;
+	struct file *file;
+
+	if (!absolute && fd != AT_FDCWD) {
+		file = file_of(task->files, fd);
+		if (!file)
+			desk->named |= NAMED_UNKNOWN;
+		return file && lay_file(file, desk);
+	}
+	if (!fs) {
+		desk->named |= NAMED_UNKNOWN;
+		return false;
+	}
+	desk->mount = (u64)(absolute ? READ(struct fs_struct, fs, root.mnt) : READ(struct fs_struct, fs, pwd.mnt));
+	desk->dentry = (u64)(absolute ? READ(struct fs_struct, fs, root.dentry) : READ(struct fs_struct, fs, pwd.dentry));
+	return true;
+}
+
+/* The path that a call was given: its bytes, 0 when it is about a descriptor. */
+static __always_inline u32 take_given(u64 given, struct desk *desk)
+{
+	/* The page was read a moment ago, or the call would have failed. */
+	s64 len = given ? bpf_probe_read_user_str(desk->to.texts, GIVEN, (void *)given) : 0;
+
+	if (len < 0 || len >= GIVEN)
+		desk->named |= NAMED_UNKNOWN;
+	if (len <= 1 || len >= GIVEN)
+		return 0;
+	desk->len = len;
+	return len;
+}
+
+/* Puts the name on the desk that the file had before it was closed. */
+static __always_inline void take_closed(struct task_struct *task, const struct identity *is, struct desk *desk)
+{
+	struct closing *left = is_named(is) ? bpf_task_storage_get(&closing, task, 0, 0) : 0;
+	u32 len;
+
+	if (!left)
+		return;
+	len = left->len;
+	if (len > CLOSING)
+		return;
+	bpf_probe_read_kernel(desk->to.texts, len, left->names);
+	desk->len = len;
+	desk->named = left->named;
+}
+
+/* An event and what its file is called. */
+static __always_inline void emit_named(struct task_struct *task, const struct doing *in, u32 number, struct outcome *out)
+{
+	const volatile struct call *call = &config.calls[number];
+	struct desk *desk = clean(AT_EXIT);
+	struct file *file = is_named(out->is) ? out->file : 0;
+	u32 given_len = 0;
+	bool up = false;
+
+	if (!desk)
+		return;
+	fill(&desk->to.record, task, in, number, out);
+	if (out->lost)
+		desk->named = NAMED_UNKNOWN;
+	/* What was opened is called what it is, not by the way that led there. */
+	if (call->path_at < ARGUMENTS && !file) {
+		s32 fd = call->directory_at < ARGUMENTS ? (s32)argument(in, call->directory_at) : AT_FDCWD;
+
+		given_len = take_given(argument(in, call->path_at), desk);
+		if (given_len)
+			up = lay_directory(task, fd, desk->to.texts[0] == '/', desk);
+		else if (out->result >= 0 && fd != AT_FDCWD)
+			file = file_of(task->files, fd);
+	}
+	if (call->flags & CALL_CLOSES)
+		take_closed(task, out->is, desk);
+	else if (file)
+		up = lay_file(file, desk);
+	if (up)
+		walk(AT_EXIT);
+	put_texts(desk, given_len);
+}
+
 static __always_inline void emit(struct task_struct *task, const struct doing *in, u32 number, struct outcome *out)
 {
-	u32 path_at = config.calls[number].path_at;
 	struct record *to;
 
 	bpf_get_current_comm(out->comm, sizeof(out->comm));
@@ -240,19 +359,8 @@ static __always_inline void emit(struct task_struct *task, const struct doing *i
 		return;
 	if (config.types && !(config.types >> out->is->type & 1))
 		return;
-	if (config.want_path && path_at < ARGUMENTS) {
-		struct opened *opened = bpf_ringbuf_reserve(&events, sizeof(*opened), 0);
-
-		if (!opened) {
-			count(COUNT_RING_FULL);
-			return;
-		}
-		fill(&opened->record, task, in, number, out);
-		opened->record.path_follows = 1;
-		/* The page was read a moment ago, or the call would have failed. */
-		if (bpf_probe_read_user_str(opened->path, PATH, (void *)argument(in, path_at)) < 0)
-			opened->path[0] = 0;
-		bpf_ringbuf_submit(opened, SUBMIT_FLAGS);
+	if (config.want_path) {
+		emit_named(task, in, number, out);
 		return;
 	}
 	to = bpf_ringbuf_reserve(&events, sizeof(*to), 0);
@@ -262,6 +370,36 @@ static __always_inline void emit(struct task_struct *task, const struct doing *i
 	}
 	fill(to, task, in, number, out);
 	bpf_ringbuf_submit(to, SUBMIT_FLAGS);
+}
+
+/* Before its file is gone: what a call will close. */
+static __always_inline void look_closing(struct task_struct *task, struct doing *in)
+{
+	struct file *file = file_of(task->files, in->arguments[0]);
+	struct identity is = {};
+	struct closing *left;
+	struct desk *desk;
+	u32 len;
+
+	identify(file, &is);
+	in->closes = is;
+	if (config.mode != MODE_EVENTS || !config.want_path || !file || !is_named(&is))
+		return;
+	left = bpf_task_storage_get(&closing, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	desk = clean(AT_ENTER);
+	if (!left || !desk)
+		return;
+	if (lay_file(file, desk))
+		walk(AT_ENTER);
+	len = desk->len;
+	left->named = desk->named;
+	left->len = 0;
+	if (len > CLOSING) {
+		left->named = NAMED_UNKNOWN;
+		return;
+	}
+	bpf_probe_read_kernel(left->names, len, desk->to.texts);
+	left->len = len;
 }
 
 /* A 32-bit program's call on a 64-bit kernel. */
@@ -304,10 +442,37 @@ static __always_inline u64 number_of(struct pt_regs *regs)
 	return ((struct pt_regs___arm64 *)regs)->syscallno;
 }
 
+/* One file of several is not the file of the call; more requests than these are not looked at. */
+#define SEVERAL -1
+#define UNREADABLE -2
+#define REQUESTS_LOOKED_AT 64
+
+/* The descriptor of all requests that io_submit hands in. */
+static __always_inline s32 fd_of_requests(const struct doing *in)
+{
+	u64 len = in->arguments[1], list = in->arguments[2], request = 0;
+	u32 fd = 0, first = 0;
+
+	if (len > REQUESTS_LOOKED_AT)
+		return UNREADABLE;
+	for (u32 at = 0; at < REQUESTS_LOOKED_AT; at++) {
+		if (at >= len)
+			return len ? (s32)first : SEVERAL;
+		if (bpf_probe_read_user(&request, sizeof(request), (void *)(list + at * sizeof(request))) ||
+		    bpf_probe_read_user(&fd, sizeof(fd), (void *)(request + AIO_FILDES)))
+			return UNREADABLE;
+		if (!at)
+			first = fd;
+		else if (fd != first)
+			return SEVERAL;
+	}
+	return first;
+}
+
 static __always_inline void enter(struct task_struct *task, struct pt_regs *regs, u64 raw)
 {
 	u32 number = bounded(raw);
-	u8 flags = config.calls[number].flags;
+	u16 flags = config.calls[number].flags;
 	struct doing *in;
 
 	if (!(flags & CALL_WANTED) || !pid_wanted(task->tgid))
@@ -328,17 +493,17 @@ static __always_inline void enter(struct task_struct *task, struct pt_regs *regs
 	in->call = number;
 	if (config.want_arguments)
 		take_arguments(regs, in->arguments);
-	if (flags & CALL_CLOSES && config.want_file) {
-		struct identity is = {};
-
-		identify(file_of(task->files, in->arguments[0]), &is);
-		in->closes = is;
-	}
+	if (flags & CALL_CLOSES && config.want_file)
+		look_closing(task, in);
+	else if (flags & CALL_REQUESTS && config.want_file)
+		in->arguments[0] = fd_of_requests(in);
+	if (flags & CALL_FD && config.want_file)
+		in->file = file_of(task->files, in->arguments[0]);
 	in->start_ns = bpf_ktime_get_ns();
 }
 
 /* An exit that nobody entered: begun before us, or the enter was lost. */
-static __always_inline void unpaired(struct task_struct *task, u8 flags, s64 result)
+static __always_inline void unpaired(struct task_struct *task, u16 flags, s64 result)
 {
 	if (!(flags & CALL_FORKS && result == 0) && !is_foreign(task))
 		count(COUNT_UNPAIRED_EXIT);
@@ -347,11 +512,10 @@ static __always_inline void unpaired(struct task_struct *task, u8 flags, s64 res
 static __always_inline void leave(struct task_struct *task, u64 raw, s64 result)
 {
 	struct identity is = {};
-	u32 number = bounded(raw), weight;
-	u8 flags = config.calls[number].flags;
+	struct outcome out = { .result = result, .fd = -1, .is = &is };
+	u32 number = bounded(raw);
+	u16 flags = config.calls[number].flags;
 	struct doing *in;
-	u64 latency_ns;
-	s32 fd = -1;
 	/* Returning from a signal restores all registers, the number too: -1. */
 	bool unnumbered = (s32)raw == -1;
 
@@ -363,24 +527,29 @@ static __always_inline void leave(struct task_struct *task, u64 raw, s64 result)
 			unpaired(task, flags, result);
 		return;
 	}
-	latency_ns = bpf_ktime_get_ns() - in->start_ns;
+	out.latency_ns = bpf_ktime_get_ns() - in->start_ns;
 	number = bounded(in->call);
 	flags = config.calls[number].flags;
-	weight = weight_of(latency_ns);
-	if (!weight)
+	out.weight = weight_of(out.latency_ns);
+	if (!out.weight)
 		goto done;
 	if (config.want_arguments)
-		fd = fd_of(flags, in, result);
+		out.fd = fd_of(flags, in, result);
 	if (config.want_file && flags & CALL_CLOSES)
 		is = in->closes;
-	else if (config.want_file && fd >= 0)
-		identify(file_of(task->files, fd), &is);
-	if (config.mode == MODE_EVENTS) {
-		struct outcome out = { .latency_ns = latency_ns, .result = result, .fd = fd, .weight = weight, .is = &is };
-
+	else if (config.want_file && out.fd >= 0) {
+		out.file = file_of(task->files, out.fd);
+		if (flags & CALL_FD && out.file != in->file) {
+			out.file = 0;
+			out.lost = true;
+		}
+		identify(out.file, &is);
+	} else if (flags & CALL_REQUESTS)
+		out.lost = out.fd == UNREADABLE;
+	if (config.mode == MODE_EVENTS)
 		emit(task, in, number, &out);
-	} else
-		tally(number, &is, latency_ns, result);
+	else
+		tally(number, &is, out.latency_ns, result);
 done:
 	in->start_ns = 0;
 }

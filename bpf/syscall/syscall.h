@@ -17,15 +17,17 @@ enum {
 	CALL_NEVER_RETURNS = 32,
 	CALL_FORKS = 64, /* it returns in the child too, which did not enter it */
 	CALL_AGAIN = 128, /* one request may complete many times */
+	CALL_REQUESTS = 256, /* its files are those of the requests that it hands in (io_submit) */
 };
 #define ARGUMENTS 5
 
 struct call {
-	u8 flags;
+	u16 flags;
+	u16 slot; /* its histogram where calls alone are the keys */
 	u8 size_at; /* the argument with the size, ARGUMENTS when there is none */
 	u8 offset_at;
-	u8 path_at; /* of what it opens */
-	u32 slot; /* its histogram where calls alone are the keys */
+	u8 path_at; /* the path of what it is about */
+	u8 directory_at; /* where a relative path begins; ARGUMENTS stands for the working directory */
 };
 
 enum { MODE_EVENTS, MODE_BY_CALL, MODE_BY_FILE };
@@ -112,13 +114,25 @@ struct record {
 	u32 generation; /* tells a file from an earlier one with its inode number */
 	u32 weight;
 	u16 call;
-	u16 file_type;
-	u32 path_follows;
+	u8 file_type;
+	u8 named; /* bits of enum named */
+	u16 given_len; /* what follows: the path as the program gave it, with its zero, */
+	u16 names_len; /* and names from a file or directory up to the root, a slash behind each */
 };
-#define PATH (2 * sizeof(struct record))
-struct opened {
+
+/* What is to be known about names. */
+enum named {
+	NAMED_UNKNOWN = 1, /* there is a name, but it could not be learned */
+	NAMED_DELETED = 2,
+	NAMED_PSEUDO = 4, /* of no file system that is mounted: a pipe, a memfd */
+	NAMED_FILE = 8, /* the names are those of its file, none of a root directory */
+};
+
+/* A record with its texts. */
+#define TEXTS 8192
+struct named_record {
 	struct record record;
-	u8 path[PATH]; /* as the program gave it, ends at the first zero */
+	u8 texts[TEXTS];
 };
 
 /* A call or request in progress; its start is 0 when it began before the capture. */

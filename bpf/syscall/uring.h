@@ -83,13 +83,29 @@ int uring_submit(u64 *about)
 	return 0;
 }
 
-static __always_inline void put_request(struct record *from, u64 latency_ns, s64 result, const struct identity *is,
-					u32 weight)
+static __always_inline void put_request(struct record *from, u64 latency_ns, s64 result, struct file *file,
+					const struct identity *is, u32 weight)
 {
 	struct record *to;
 
 	if (config.types && !(config.types >> is->type & 1))
 		return;
+	if (config.want_path) {
+		struct desk *desk = clean(AT_REQUESTS);
+
+		if (!desk)
+			return;
+		to = &desk->to.record;
+		*to = *from;
+		put_identity(to, is);
+		to->latency_ns = latency_ns;
+		to->result = result;
+		to->weight = weight;
+		if (file && is_named(is) && lay_file(file, desk))
+			walk(AT_REQUESTS);
+		put_texts(desk, 0);
+		return;
+	}
 	to = bpf_ringbuf_reserve(&events, sizeof(*to), 0);
 	if (!to) {
 		count(COUNT_RING_FULL);
@@ -107,6 +123,7 @@ static __always_inline void complete(struct io_kiocb *request, s64 result)
 {
 	struct identity is = {};
 	struct record *record;
+	struct file *file;
 	u64 key = (u64)request, latency_ns;
 	u32 number, weight, operation;
 
@@ -131,10 +148,10 @@ static __always_inline void complete(struct io_kiocb *request, s64 result)
 	weight = weight_of(latency_ns);
 	if (weight) {
 		number = record->call;
-		if (config.want_file)
-			identify(READ(struct io_kiocb, request, file), &is);
+		file = config.want_file ? READ(struct io_kiocb, request, file) : 0;
+		identify(file, &is);
 		if (config.mode == MODE_EVENTS)
-			put_request(record, latency_ns, result, &is, weight);
+			put_request(record, latency_ns, result, file, &is, weight);
 		else if (number < CALLS)
 			tally(number, &is, latency_ns, result);
 	}

@@ -70,12 +70,34 @@ static __always_inline void put_file(struct wait *to, struct file *file)
 	to->magic = READ(struct super_block, sb, s_magic);
 }
 
+/* Hands on what waits, with the name of its file. */
+static __always_inline void put_wait(struct seq_file *to, struct wait *wait, struct file *file)
+{
+	struct identity is = { .type = wait->record.file_type };
+	struct desk *desk = clean(AT_WAITING);
+	u32 len;
+
+	if (!desk)
+		return;
+	if (file && is_named(&is) && lay_file(file, desk))
+		walk(AT_WAITING);
+	len = desk->len;
+	if (len > TEXTS)
+		return;
+	wait->record.named = desk->named;
+	wait->record.names_len = len;
+	bpf_seq_write(to, wait, sizeof(*wait));
+	if (len)
+		bpf_seq_write(to, desk->to.texts, len);
+}
+
 SEC("iter/task")
 int waiting(struct bpf_iter__task *about)
 {
 	struct task_struct *task = about->task;
 	struct wait wait = {};
 	struct doing here = {}, *in;
+	struct file *file = 0;
 	const volatile struct call *call;
 	s64 asleep_in;
 	bool knows_arguments;
@@ -112,9 +134,10 @@ int waiting(struct bpf_iter__task *about)
 	wait.record.fd = -1;
 	if (call->flags & CALL_FD && knows_arguments) {
 		wait.record.fd = here.arguments[0];
-		put_file(&wait, file_of(task->files, wait.record.fd));
+		file = file_of(task->files, wait.record.fd);
+		put_file(&wait, file);
 	}
-	bpf_seq_write(about->meta->seq, &wait, sizeof(wait));
+	put_wait(about->meta->seq, &wait, file);
 	return 0;
 }
 
@@ -125,14 +148,16 @@ int requests_waiting(struct bpf_iter__bpf_map_elem *about)
 	u64 *key = about->key;
 	struct io_kiocb *request;
 	struct wait wait = {};
+	struct file *file;
 
 	if (!key || !in)
 		return 0;
 	wait.record = *in;
 	wait.record.latency_ns = bpf_ktime_get_ns() - wait.record.start_ns;
 	request = (struct io_kiocb *)*key;
-	put_file(&wait, READ(struct io_kiocb, request, file));
-	bpf_seq_write(about->meta->seq, &wait, sizeof(wait));
+	file = READ(struct io_kiocb, request, file);
+	put_file(&wait, file);
+	put_wait(about->meta->seq, &wait, file);
 	return 0;
 }
 

@@ -101,7 +101,7 @@ anomalies! {
     IssuerUnknown "issuer_unknown" Note "requests of an unknown process (begun before the capture, or more in flight than the table holds)";
     ReversedStamps "reversed_stamps" Note "waits below zero taken as zero (the kernel reads its clock once for several requests)";
     NeverReturn "never_return" Note "system calls that never return (exit)";
-    PathGone "path_gone" Note "files and sockets gone before their path was looked up";
+    PathGone "path_gone" Note "events whose path or address is missing: their file was gone before its name was known";
     EmptyLog "empty_log" Note "empty logs (of jobs without such I/O)";
     LeftOut "left_out" Note "requests left out as ioping did (warm-up, too fast, too slow)";
     EarlierReports "earlier_reports" Note "reports of a run that went on (--status-interval), all of them in the last one";

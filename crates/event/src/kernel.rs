@@ -18,6 +18,11 @@ pub struct CallShape {
     pub offset: Option<usize>,
     /// Whether it returns the number of bytes that it moved.
     pub moves: bool,
+    /// Which argument holds the path of what it is about; of two, that of the file which is there before.
+    pub path: Option<usize>,
+    /// Which argument holds the descriptor of the directory in which a relative path begins. An empty path, where one is
+    /// allowed, is the file of that descriptor.
+    pub directory: Option<usize>,
 }
 
 /// Where a system call has its file descriptor.
@@ -31,8 +36,16 @@ pub enum FdFrom {
     Result,
 }
 
-const PLAIN: CallShape =
-    CallShape { kind: "other", is_io: false, fd: FdFrom::Nowhere, size: None, offset: None, moves: false };
+const PLAIN: CallShape = CallShape {
+    kind: "other",
+    is_io: false,
+    fd: FdFrom::Nowhere,
+    size: None,
+    offset: None,
+    moves: false,
+    path: None,
+    directory: None,
+};
 
 /// The name of the error that a kernel function returned; `None` when the result is no error (-4095 to -1).
 pub fn error_name(result: i64) -> Option<&'static str> {
@@ -63,7 +76,10 @@ pub fn call_shape(name: &[u8]) -> CallShape {
     let read = CallShape { kind: "read", moves: true, ..with_fd };
     let write = CallShape { kind: "write", moves: true, ..with_fd };
     let sync = CallShape { kind: "sync", ..with_fd };
-    let open = CallShape { kind: "open", fd: FdFrom::Result, ..io };
+    let path = CallShape { path: Some(0), ..io };
+    let path_at = CallShape { path: Some(1), directory: Some(0), ..io };
+    let open = CallShape { kind: "open", fd: FdFrom::Result, ..path };
+    let open_at = CallShape { kind: "open", fd: FdFrom::Result, ..path_at };
     match name {
         b"read" | b"recvfrom" | b"recv" => CallShape { size: Some(2), ..read },
         b"pread64" => CallShape { size: Some(2), offset: Some(3), ..read },
@@ -84,16 +100,28 @@ pub fn call_shape(name: &[u8]) -> CallShape {
         b"sync" => CallShape { kind: "sync", ..io },
         b"sync_file_range" => CallShape { offset: Some(1), size: Some(2), ..sync },
         b"msync" => CallShape { kind: "sync", size: Some(1), ..io },
-        b"open" | b"openat" | b"openat2" | b"creat" => open,
-        b"close" | b"fstat" | b"fstatfs" | b"io_uring_enter" => with_fd,
-        b"stat" | b"lstat" | b"newfstatat" | b"statx" | b"statfs" => io,
+        b"open" | b"creat" => open,
+        b"openat" | b"openat2" => open_at,
+        b"close" | b"fstat" | b"fstatfs" | b"io_uring_enter" | b"fchmod" | b"fchown" | b"ftruncate" | b"fallocate"
+        | b"getdents" | b"getdents64" => with_fd,
+        b"stat" | b"lstat" | b"statfs" | b"truncate" | b"access" | b"readlink" | b"unlink" | b"rmdir" | b"mkdir"
+        | b"mknod" | b"rename" | b"link" | b"chmod" | b"chown" | b"lchown" | b"utime" | b"utimes" => path,
+        b"newfstatat" | b"fstatat64" | b"statx" | b"faccessat" | b"faccessat2" | b"readlinkat" | b"unlinkat"
+        | b"mkdirat" | b"mknodat" | b"renameat" | b"renameat2" | b"linkat" | b"fchmodat" | b"fchmodat2"
+        | b"fchownat" | b"utimensat" | b"futimesat" => path_at,
+        b"symlink" => CallShape { path: Some(1), ..io },
+        b"symlinkat" => CallShape { path: Some(2), directory: Some(1), ..io },
         b"io_submit" | b"io_getevents" | b"io_pgetevents" => io,
-        b"ioctl" | b"lseek" | b"fcntl" | b"dup" | b"dup2" | b"dup3" | b"ftruncate" | b"fallocate" | b"flock"
-        | b"fchmod" | b"fchown" | b"fchdir" | b"getdents" | b"getdents64" | b"readahead" | b"fadvise64"
-        | b"fsetxattr" | b"fgetxattr" | b"flistxattr" | b"fremovexattr" | b"accept" | b"accept4" | b"connect"
-        | b"bind" | b"listen" | b"shutdown" | b"getsockname" | b"getpeername" | b"setsockopt" | b"getsockopt"
-        | b"epoll_wait" | b"epoll_pwait" | b"epoll_pwait2" | b"epoll_ctl" | b"timerfd_settime" | b"timerfd_gettime"
-        | b"inotify_add_watch" | b"inotify_rm_watch" => CallShape { fd: FdFrom::Argument, ..PLAIN },
+        b"setxattr" | b"lsetxattr" | b"getxattr" | b"lgetxattr" | b"listxattr" | b"llistxattr" | b"removexattr"
+        | b"lremovexattr" => CallShape { path: Some(0), ..PLAIN },
+        b"name_to_handle_at" | b"open_tree" => CallShape { path: Some(1), directory: Some(0), ..PLAIN },
+        b"ioctl" | b"lseek" | b"fcntl" | b"dup" | b"dup2" | b"dup3" | b"flock" | b"fchdir" | b"readahead"
+        | b"fadvise64" | b"fsetxattr" | b"fgetxattr" | b"flistxattr" | b"fremovexattr" | b"accept" | b"accept4"
+        | b"connect" | b"bind" | b"listen" | b"shutdown" | b"getsockname" | b"getpeername" | b"setsockopt"
+        | b"getsockopt" | b"epoll_wait" | b"epoll_pwait" | b"epoll_pwait2" | b"epoll_ctl" | b"timerfd_settime"
+        | b"timerfd_gettime" | b"inotify_add_watch" | b"inotify_rm_watch" => {
+            CallShape { fd: FdFrom::Argument, ..PLAIN }
+        }
         _ => PLAIN,
     }
 }

@@ -139,8 +139,13 @@ impl Calls {
 
     /// The table of the programs.
     pub fn table(&self) -> [Call; CALLS] {
-        let mut table =
-            [Call { size_at: NO_ARGUMENT, offset_at: NO_ARGUMENT, path_at: NO_ARGUMENT, ..Call::default() }; CALLS];
+        let mut table = [Call {
+            size_at: NO_ARGUMENT,
+            offset_at: NO_ARGUMENT,
+            path_at: NO_ARGUMENT,
+            directory_at: NO_ARGUMENT,
+            ..Call::default()
+        }; CALLS];
         for (number, known) in self.known.iter().enumerate() {
             if let Some(known) = known.as_ref().filter(|known| known.wanted) {
                 table[number] = known.for_programs(number >= NUMBERED);
@@ -166,13 +171,14 @@ impl Known {
         let base = self.name.strip_prefix("io_uring_").filter(|_| uring).unwrap_or(&self.name);
         let bits = [
             (true, flag::WANTED),
-            (self.shape.fd == FdFrom::Argument, flag::FD),
+            (self.shape.fd == FdFrom::Argument || base == "io_submit", flag::FD),
             (self.shape.fd == FdFrom::Result, flag::RETURNS_FD),
             (self.shape.moves, flag::MOVES),
             (base == "close", flag::CLOSES),
             (["exit", "exit_group"].contains(&base), flag::NEVER_RETURNS),
             (["clone", "clone3", "fork", "vfork"].contains(&base), flag::FORKS),
             (uring && URING_AGAIN.contains(&base), flag::AGAIN),
+            (base == "io_submit", flag::REQUESTS),
         ];
         let flags = bits.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit);
         let argument = |at: Option<usize>| at.map_or(NO_ARGUMENT, |at| at as u8);
@@ -181,12 +187,12 @@ impl Known {
         } else {
             (argument(self.shape.size), argument(self.shape.offset))
         };
-        let path_at = match base {
-            "open" | "creat" if !uring => 0,
-            "openat" | "openat2" if !uring => 1,
-            _ => NO_ARGUMENT,
+        let (path_at, directory_at) = if uring {
+            (NO_ARGUMENT, NO_ARGUMENT)
+        } else {
+            (argument(self.shape.path), argument(self.shape.directory))
         };
-        Call { flags, size_at, offset_at, path_at, slot: 0 }
+        Call { flags, slot: 0, size_at, offset_at, path_at, directory_at }
     }
 }
 
@@ -235,6 +241,6 @@ mod tests {
         assert_eq!(table[3].flags, flag::WANTED | flag::FD | flag::CLOSES, "close");
         assert_eq!(table[NUMBERED + 22].size_at, 0, "io_uring_read");
         assert_eq!(table[CALLS - 1].flags, 0, "an operation that has no name");
-        assert_eq!(calls.slots().len() as u32, table.iter().map(|call| call.slot).max().unwrap() + 1);
+        assert_eq!(calls.slots().len(), usize::from(table.iter().map(|call| call.slot).max().unwrap()) + 1);
     }
 }

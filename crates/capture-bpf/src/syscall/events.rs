@@ -1,7 +1,7 @@
 //! The event mode.
 
 use super::rows::Rows;
-use super::shared::{PATH, Record, mode};
+use super::shared::{Record, mode};
 use super::tracing::{FILLS, Tracing, config, open};
 use super::waits::Waits;
 use crate::loader::{Raw, Ring};
@@ -53,7 +53,7 @@ impl CallEvents {
         let mut rest = &self.records[..];
         while rest.len() >= Record::SIZE {
             let record = Record::read(rest);
-            let len = Record::SIZE + if record.path_follows != 0 { PATH } else { 0 };
+            let len = Record::SIZE + record.texts_len();
             let (bytes, next) = rest.split_at(len.min(rest.len()));
             self.rows.push(&record, &bytes[Record::SIZE..], calls, *clock, context);
             rest = next;
@@ -65,7 +65,7 @@ impl CallEvents {
 
     fn account(&mut self) -> Result<(), Error> {
         self.accounted = Instant::now();
-        self.tracing.account(self.rows.paths.gone())
+        self.tracing.account(self.rows.nameless)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Records of the programs as rows of a batch.
 
 use super::calls::Calls;
-use super::shared::{CALLS, Record};
+use super::shared::{CALLS, Record, named};
 use crate::container::Containers;
-use crate::fd::{Devices, File, Paths};
+use crate::fd::{Addresses, Devices, Name, Told};
 use crate::loader::MonotonicClock;
 use latscope_event::kernel::error_name;
 use latscope_event::{Batch, Context, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64};
@@ -11,7 +11,10 @@ use latscope_event::{Batch, Context, Field, FieldSet, MISSING_CODE, MISSING_I64,
 /// Makes rows.
 pub struct Rows {
     pub batch: Batch,
-    pub paths: Paths,
+    /// Events of files that have a name which could not be learned.
+    pub nameless: u64,
+    addresses: Addresses,
+    path: Vec<u8>,
     fields: FieldSet,
     containers: Containers,
     devices: Devices,
@@ -24,7 +27,9 @@ impl Rows {
     pub fn new(fields: FieldSet) -> Rows {
         Rows {
             batch: Batch::new(fields),
-            paths: Paths::new(),
+            nameless: 0,
+            addresses: Addresses::default(),
+            path: Vec::new(),
             fields,
             containers: Containers::new(),
             devices: Devices::default(),
@@ -32,8 +37,8 @@ impl Rows {
         }
     }
 
-    /// Appends an event; `given` is the path that an open was asked for, up to the first zero, or nothing.
-    pub fn push(&mut self, record: &Record, given: &[u8], calls: &Calls, clock: MonotonicClock, context: &mut Context) {
+    /// Appends an event; `texts` is what follows its record.
+    pub fn push(&mut self, record: &Record, texts: &[u8], calls: &Calls, clock: MonotonicClock, context: &mut Context) {
         let Some(known) = calls.get(record.call) else { return };
         let start_ns = clock.unix_ns(record.start_ns);
         context.cover(start_ns.saturating_add_unsigned(record.latency_ns));
@@ -60,12 +65,12 @@ impl Rows {
         batch.push_text(Field::Error, error_name(record.result).map(str::as_bytes));
         batch.push_i64(Field::Result, record.result);
         batch.push_i64(Field::Weight, if record.weight > 1 { i64::from(record.weight) } else { MISSING_I64 });
-        self.push_place(record, given);
+        self.push_place(record, texts);
         self.batch.end_row();
     }
 
     /// The columns that need a look elsewhere.
-    fn push_place(&mut self, record: &Record, given: &[u8]) {
+    fn push_place(&mut self, record: &Record, texts: &[u8]) {
         let batch = &mut self.batch;
         if self.fields.contains(Field::Device) || self.fields.contains(Field::Dev) {
             match self.devices.get(record.dev) {
@@ -80,24 +85,9 @@ impl Rows {
             }
         }
         if self.fields.contains(Field::Path) {
-            let file = File {
-                dev: record.dev,
-                inode: record.inode,
-                generation: record.generation,
-                file_type: record.type_name().unwrap_or(""),
-                pid: record.pid,
-                tid: record.tid,
-                fd: record.fd,
-            };
-            let given = given_path(given);
-            match given.filter(|_| record.result < 0) {
-                Some(asked_for) => batch.push_text(Field::Path, Some(asked_for)),
-                None => {
-                    let absolute =
-                        given.and_then(|path| std::str::from_utf8(path).ok()).filter(|path| path.starts_with('/'));
-                    batch.push_text(Field::Path, self.paths.find(&file, absolute).map(str::as_bytes));
-                }
-            }
+            let name = name(record, texts, &mut self.addresses, &mut self.path);
+            self.nameless += u64::from(name == Name::Unknown);
+            batch.push_text(Field::Path, if let Name::Is(name) = name { Some(name) } else { None });
         }
         if self.fields.contains(Field::Container) {
             let container = self.containers.find(record.cgroup, record.pid);
@@ -111,8 +101,34 @@ impl Rows {
     }
 }
 
-/// The path that the program gave, unless it was cut.
-fn given_path(given: &[u8]) -> Option<&[u8]> {
-    let end = given.iter().position(|&byte| byte == 0)?;
-    (1..given.len() - 1).contains(&end).then(|| &given[..end])
+/// What the file of an event is called; `path` is where a path is put together.
+fn name<'a>(record: &Record, texts: &[u8], addresses: &'a mut Addresses, path: &'a mut Vec<u8>) -> Name<'a> {
+    let has = |bit| record.named & bit != 0;
+    let (given, names) = texts.split_at(texts.len().min(record.given_len.into()));
+    if has(named::UNKNOWN) {
+        return Name::Unknown;
+    }
+    let file_type = record.type_name().unwrap_or("");
+    if given.is_empty() && ["ipv4", "ipv6", "unix"].contains(&file_type) {
+        return addresses.find(record.inode, record.tid, record.pid);
+    }
+    if given.is_empty() && has(named::PSEUDO) {
+        return match file_type {
+            "pipe" => {
+                path.clear();
+                path.extend_from_slice(format!("pipe:[{}]", record.inode).as_bytes());
+                Name::Is(path)
+            }
+            "memfd" => {
+                Told { given, names, deleted: true }.path(path);
+                Name::Is(path)
+            }
+            _ => Name::None,
+        };
+    }
+    if texts.is_empty() && !has(named::FILE) {
+        return Name::None;
+    }
+    Told { given, names, deleted: has(named::DELETED) }.path(path);
+    Name::Is(path)
 }

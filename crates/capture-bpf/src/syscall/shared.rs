@@ -14,18 +14,24 @@ pub const CALLS: usize = NUMBERED + URING;
 
 /// Bits of [`Call::flags`].
 pub mod flag {
-    pub const WANTED: u8 = 1;
-    pub const FD: u8 = 2;
-    pub const RETURNS_FD: u8 = 4;
-    pub const MOVES: u8 = 8;
-    pub const CLOSES: u8 = 16;
-    pub const NEVER_RETURNS: u8 = 32;
-    pub const FORKS: u8 = 64;
-    pub const AGAIN: u8 = 128;
+    pub const WANTED: u16 = 1;
+    pub const FD: u16 = 2;
+    pub const RETURNS_FD: u16 = 4;
+    pub const MOVES: u16 = 8;
+    pub const CLOSES: u16 = 16;
+    pub const NEVER_RETURNS: u16 = 32;
+    pub const FORKS: u16 = 64;
+    pub const AGAIN: u16 = 128;
+    pub const REQUESTS: u16 = 256;
 }
 
-/// Bytes of the path that follows a record of an open.
-pub const PATH: usize = 2 * size_of::<Record>();
+/// Bits of [`Record::named`].
+pub mod named {
+    pub const UNKNOWN: u8 = 1;
+    pub const DELETED: u8 = 2;
+    pub const PSEUDO: u8 = 4;
+    pub const FILE: u8 = 8;
+}
 
 /// The argument that stands for none, in [`Call::size_at`] and its like.
 pub const NO_ARGUMENT: u8 = 5;
@@ -46,11 +52,12 @@ shared! {
     /// What a program needs to know of a call.
     #[derive(Default)]
     pub struct Call {
-        flags: u8,
+        flags: u16,
+        slot: u16,
         size_at: u8,
         offset_at: u8,
         path_at: u8,
-        slot: u32,
+        directory_at: u8,
     }
 }
 
@@ -98,8 +105,10 @@ shared! {
         generation: u32,
         weight: u32,
         call: u16,
-        file_type: u16,
-        path_follows: u32,
+        file_type: u8,
+        named: u8,
+        given_len: u16,
+        names_len: u16,
     }
 }
 
@@ -177,6 +186,11 @@ impl Record {
         self.process.split(|&byte| byte == 0).next().unwrap_or(&[])
     }
 
+    /// Bytes of the texts that follow it.
+    pub fn texts_len(&self) -> usize {
+        usize::from(self.given_len) + usize::from(self.names_len)
+    }
+
     /// The name of the type of its file.
     pub fn type_name(&self) -> Option<&'static str> {
         FILE_TYPES.get(usize::from(self.file_type)).copied().flatten()
@@ -220,7 +234,11 @@ mod tests {
             (Count::KeysFull as usize, "COUNT_KEYS_FULL"),
             (Count::UringSilent as usize, "COUNT_URING_SILENT"),
             (COUNTS, "COUNT_LEN"),
-            (PATH, "PATH"),
+            (flag::REQUESTS.into(), "CALL_REQUESTS"),
+            (named::UNKNOWN.into(), "NAMED_UNKNOWN"),
+            (named::DELETED.into(), "NAMED_DELETED"),
+            (named::PSEUDO.into(), "NAMED_PSEUDO"),
+            (named::FILE.into(), "NAMED_FILE"),
         ];
         let names: Vec<_> = ours.iter().map(|&(_, name)| name).collect();
         let numbers: Vec<_> = ours.iter().map(|&(number, _)| number as u64).collect();

@@ -195,8 +195,9 @@ impl Tracing {
         Ok(())
     }
 
-    /// Brings the account of losses up to date; `gone` are paths that could not be looked up.
-    pub fn account(&mut self, gone: u64) -> Result<(), Error> {
+    /// Brings the account of losses up to date; `nameless` are events whose file has a name that could not be
+    /// learned.
+    pub fn account(&mut self, nameless: u64) -> Result<(), Error> {
         self.clock.follow();
         let counts = self.loaded.counts::<COUNTS>()?;
         let of = |count: Count| counts[count as usize];
@@ -213,7 +214,7 @@ impl Tracing {
             (Anomaly::SilentRequest, of(Count::UringSilent)),
             (Anomaly::OrphanCompletion, of(Count::UringOrphan)),
             (Anomaly::OtherRecords, of(Count::UringAgain)),
-            (Anomaly::PathGone, gone),
+            (Anomaly::PathGone, nameless),
         ] {
             tally.add(anomaly, count);
         }
@@ -232,15 +233,23 @@ impl Tracing {
     }
 
     /// The calls and requests in progress.
-    pub fn in_progress(&self) -> Result<Vec<Wait>, Error> {
+    pub fn in_progress(&self) -> Result<Vec<(Wait, Vec<u8>)>, Error> {
         let mut output = self.loaded.iterate("waiting", None)?;
         if self.loaded.is_attached("uring_submit") {
             output.extend(self.loaded.iterate("requests_waiting", Some("requests"))?);
         }
-        let mut waiting: Vec<Wait> = output.chunks_exact(Wait::SIZE).map(Wait::read).collect();
+        let mut waiting = Vec::new();
+        let mut rest = &output[..];
+        while rest.len() >= Wait::SIZE {
+            let wait = Wait::read(rest);
+            let texts = &rest[Wait::SIZE..];
+            let (texts, next) = texts.split_at(wait.record.texts_len().min(texts.len()));
+            waiting.push((wait, texts.to_vec()));
+            rest = next;
+        }
         let among = |list: &[String], name: &[u8]| list.is_empty() || list.iter().any(|one| one.as_bytes() == name);
         let [comms, processes] = &self.names;
-        waiting.retain(|Wait { record, .. }| among(comms, record.comm()) && among(processes, record.process()));
+        waiting.retain(|(Wait { record, .. }, _)| among(comms, record.comm()) && among(processes, record.process()));
         Ok(waiting)
     }
 

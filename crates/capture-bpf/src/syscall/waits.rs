@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 
 /// What has not returned for so long is named; calls in progress are normal.
 const STUCK_NS: u64 = 100_000_000;
-/// What has not waited for so long is given no path, which costs a look into `/proc`.
-const NAMED_NS: u64 = 10_000_000;
 /// More rows are not made, so that a storm of waits costs no more; they are the oldest.
 const ROWS: usize = 4096;
 /// How old the rows may be before [`Waits::look_again`] asks the kernel.
@@ -89,30 +87,27 @@ impl Waits {
         self.in_progress = waits.len() as u64;
         let now_ns = tracing.clock.now_stamp_ns();
         let attached_ns = tracing.attached_ns();
-        waits.retain(|wait| tracing.calls.get(wait.record.call).is_some_and(|known| is_for_storage(wait, known)));
-        for wait in waits.iter_mut().filter(|wait| wait.record.start_ns == 0) {
+        waits.retain(|(wait, _)| tracing.calls.get(wait.record.call).is_some_and(|known| is_for_storage(wait, known)));
+        for (wait, _) in waits.iter_mut().filter(|(wait, _)| wait.record.start_ns == 0) {
             wait.record.latency_ns = now_ns.saturating_sub(attached_ns);
         }
-        waits.sort_unstable_by_key(|wait| std::cmp::Reverse(wait.record.latency_ns));
+        waits.sort_unstable_by_key(|(wait, _)| std::cmp::Reverse(wait.record.latency_ns));
         waits.truncate(ROWS);
         tracing.context.unfinished.clear();
-        for wait in &waits {
-            self.push(wait, tracing);
+        for (wait, texts) in &waits {
+            self.push(wait, texts, tracing);
         }
         self.looked = Some(Instant::now());
         Ok(self.in_progress)
     }
 
-    fn push(&mut self, wait: &Wait, tracing: &mut Tracing) {
+    fn push(&mut self, wait: &Wait, texts: &[u8], tracing: &mut Tracing) {
         let seen = wait.record.start_ns != 0;
         let start_ns = if seen { wait.record.start_ns } else { tracing.attached_ns() };
-        let mut record = super::shared::Record { start_ns, result: MISSING_I64, ..wait.record };
-        if record.latency_ns < NAMED_NS {
-            record.inode = 0;
-        }
+        let record = super::shared::Record { start_ns, result: MISSING_I64, ..wait.record };
         let Tracing { calls, clock, context, .. } = tracing;
         let row = self.rows.batch.len();
-        self.rows.push(&record, &[], calls, *clock, context);
+        self.rows.push(&record, texts, calls, *clock, context);
         if record.latency_ns < STUCK_NS || context.unfinished.len() >= Context::UNFINISHED_KEPT {
             return;
         }
