@@ -119,6 +119,38 @@ fn cut_is_told(ended: Ended, of: &str) {
     }
 }
 
+/// A unit that was forgotten, an interval without sense: no view takes more than its share of memory.
+#[test]
+fn no_interval_takes_the_memory_of_the_machine() {
+    let rows = "testdata/hostile/percentiles_3rows.txt";
+    let said = limited(&["percentiles", "-i", "1s", "-r", rows], b"").failure(2);
+    assert!(said.contains("give a longer interval (-i)"), "{said}");
+    for view in ["percentiles", "heatmap", "histogram", "summary"] {
+        limited(&[view, "-r", rows], b"").success();
+    }
+    for view in ["heatmap", "histogram", "spectrogram"] {
+        limited(&[view, "-i", "1ns", "-r", rows], b"").success();
+    }
+}
+
+/// The heaviest group comes last.
+#[test]
+fn of_too_many_groups_the_heaviest_is_shown() {
+    let rows = (0..112_000).map(|row| match row {
+        0..12_000 => format!("{row}.0 0.00001 job{row}\n"),
+        _ => format!("{row}.0 0.005 postgres\n"),
+    });
+    let rows: String = rows.collect();
+    let ended = limited(&["summary", "-r", "-", "--by", "job", "--csv"], rows.as_bytes());
+    assert!(ended.err.contains("(others) holds 1.79% of the events and 0.00% of the time"), "{}", ended.err);
+    let text = ended.success();
+    let count = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split(',').nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!((count("postgres,"), count("(others),")), (100_000, 2_001));
+}
+
 /// Whole batches of a cut trace remain, as DESIGN promises; a Parquet file has its directory at the end.
 #[test]
 fn our_own_files_without_their_end() {

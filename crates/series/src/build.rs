@@ -1,6 +1,7 @@
 //! Folds batches into a series.
 
-use crate::group::Groups;
+use crate::budget::{Account, Budget, cost};
+use crate::group::{GROUP_LIMIT, Groups};
 use crate::sequential::Sequence;
 use crate::share::Spanning;
 use crate::stretch::Rest;
@@ -17,7 +18,9 @@ const NONE: u32 = u32::MAX;
 
 /// Builds a [`HistogramSeries`] from batches, in any order of time.
 ///
-/// Memory grows with intervals x groups x non-empty buckets, not with events.
+/// Memory grows with intervals x groups x non-empty buckets, not with events, and stays within a [`Budget`]: of too many groups
+/// the heaviest are kept, intervals of an automatic width become wider, and with intervals of a given width the builder is
+/// [full](SeriesBuilder::is_full).
 pub struct SeriesBuilder {
     interval: Interval,
     series: HistogramSeries,
@@ -35,6 +38,7 @@ pub struct SeriesBuilder {
     values_only: bool,
     /// What offsets are compared with; nothing else needs it.
     sequence: Sequence,
+    account: Account,
     /// Memory of [stretches](crate::Stretch).
     pub(crate) rest: Rest,
 }
@@ -81,6 +85,7 @@ impl SeriesBuilder {
             earliest_ns: i64::MIN,
             values_only: false,
             sequence: Sequence::default(),
+            account: Account::default(),
             rest: Rest::default(),
         }
     }
@@ -90,6 +95,31 @@ impl SeriesBuilder {
     pub fn values_only(mut self) -> SeriesBuilder {
         self.values_only = true;
         self
+    }
+
+    /// Shares this memory with other builders.
+    #[must_use]
+    pub fn within(mut self, budget: Budget) -> SeriesBuilder {
+        self.account = Account::new(budget);
+        self
+    }
+
+    /// Keeps these groups and counts all others as one, as a second pass over events of [pruned](SeriesBuilder::is_pruned) groups
+    /// does.
+    #[must_use]
+    pub fn only(mut self, groups: &[Vec<String>]) -> SeriesBuilder {
+        self.groups.only(groups);
+        self
+    }
+
+    /// Whether intervals of the given width take more memory than there is. What was added since then is in no histogram.
+    pub fn is_full(&self) -> bool {
+        self.account.is_full
+    }
+
+    /// Whether light groups were dropped, which may have become heavier later: the counts of others are then too low.
+    pub fn is_pruned(&self) -> bool {
+        self.groups.is_pruned()
     }
 
     /// Counts events like this; without a word, [whole](Counting::Whole).
@@ -136,6 +166,7 @@ impl SeriesBuilder {
     /// Adds the events of a batch that the mask lets through, or all.
     pub fn add(&mut self, batch: &Batch, mask: Option<&Mask>) {
         match mask {
+            _ if self.account.is_full => {}
             Some(mask) => mask.ones().for_each(|row| self.add_row(batch, row)),
             None if self.is_plain(batch) => self.add_runs(batch),
             None => (0..batch.len()).for_each(|row| self.add_row(batch, row)),
@@ -208,10 +239,16 @@ impl SeriesBuilder {
             if start_ns >= self.current.from_ns {
                 self.current.in_flight_ns += u128::from(latency_ns) * u128::from(count);
             } else {
-                self.series.flow.add_span(self.series.width_ns, start_ns, end_ns, count);
+                self.add_span(start_ns, end_ns, count);
             }
         }
-        let group = self.groups.of(batch, row);
+        let group = match self.groups.of(batch, row) {
+            group if (group as usize) < 2 * GROUP_LIMIT => group,
+            _ => {
+                self.prune(true);
+                self.groups.of(batch, row)
+            }
+        };
         let weight = match self.series.weight {
             Weight::Count => count,
             Weight::Time => latency_ns.saturating_mul(count),
@@ -247,7 +284,54 @@ impl SeriesBuilder {
     }
 
     pub(crate) fn group_of(&mut self, labels: &[String]) -> u32 {
-        self.groups.labelled(labels)
+        match self.groups.labelled(labels) {
+            group if (group as usize) < 2 * GROUP_LIMIT => group,
+            _ => {
+                self.prune(true);
+                self.groups.labelled(labels)
+            }
+        }
+    }
+
+    /// An event that lasts for several intervals is in flight.
+    fn add_span(&mut self, start_ns: i64, end_ns: i64, count: u64) {
+        let before = self.series.flow.bytes();
+        if !self.account.is_full {
+            self.series.flow.add_span(self.series.width_ns, start_ns, end_ns, count);
+        }
+        self.account.add(self.series.flow.bytes() - before);
+        if self.account.is_due() && self.interval.limit().is_none() {
+            self.fit();
+        }
+    }
+
+    /// Drops the lighter groups: what they counted goes to that of all others.
+    fn prune(&mut self, more_come: bool) {
+        self.seal();
+        let mut weights = vec![0u128; self.groups.labels().len()];
+        for (group, sparse) in self.series.slices.values().flat_map(|slice| &slice.groups) {
+            let totals = sparse.totals();
+            // The sum of offsets says nothing.
+            let more = if self.series.quantity == Quantity::Offset { u128::from(totals.count) } else { totals.sum };
+            let weight = &mut weights[*group as usize];
+            *weight = weight.saturating_add(more);
+        }
+        let numbers = self.groups.prune(&weights, more_come);
+        self.series.regroup(&numbers);
+    }
+
+    /// Makes the series fit into its memory, if that can be done.
+    #[cold]
+    fn fit(&mut self) {
+        while !self.account.book(self.series.bytes()) {
+            let width_ns = self.series.width_ns;
+            if self.interval.limit().is_none() || width_ns > i64::MAX as u64 / 4 {
+                self.account.is_full = true;
+                return;
+            }
+            self.seal();
+            self.series.widen(crate::next_wider(width_ns) / width_ns);
+        }
     }
 
     /// Goes over to a coarser grid, or to any while there is nothing yet.
@@ -293,6 +377,9 @@ impl SeriesBuilder {
     #[cold]
     fn move_to(&mut self, start_ns: i64, end_ns: i64) {
         self.settle();
+        if self.account.is_due() {
+            self.fit();
+        }
         if let Some(limit) = self.interval.limit() {
             self.widen(if self.is_by_share() { start_ns } else { end_ns }, end_ns, limit);
         }
@@ -311,10 +398,11 @@ impl SeriesBuilder {
         let known = known.chain(self.series.slices.keys().copied().next_back());
         let (mut first, mut last) = (i64::MAX, i64::MIN);
         known.for_each(|interval| (first, last) = (first.min(interval), last.max(interval)));
-        if first > last {
-            return;
-        }
         let old = self.series.width_ns;
+        if first > last {
+            // The first event may last longer than all intervals.
+            (first, last) = (start_ns.div_euclid(old as i64), end_ns.div_euclid(old as i64));
+        }
         let mut width = old;
         loop {
             let factor = (width / old) as i64;
@@ -353,11 +441,17 @@ impl SeriesBuilder {
     /// Turns all dense histograms into sparse ones.
     fn seal(&mut self) {
         for mut open in self.open.drain(..) {
-            if open.histogram.totals().count > 0 {
-                self.series.slices.entry(open.interval).or_default().add(open.group, open.histogram.to_sparse());
+            if open.histogram.totals().count > 0 && !self.account.is_full {
+                let sparse = open.histogram.to_sparse();
+                self.account.add(cost(sparse.indices().len(), self.series.is_weighted()));
+                self.series.slices.entry(open.interval).or_default().add(open.group, sparse);
             }
             open.histogram.clear();
             self.free.push(open.histogram);
+        }
+        // Numbers of intervals that somebody is about to use stay what they are; only where they may change it has to wait.
+        if self.account.is_due() && self.interval.limit().is_none() {
+            self.fit();
         }
         self.current.slots.fill(NONE);
         self.places.clear();
@@ -373,6 +467,10 @@ impl SeriesBuilder {
             bytes: std::mem::take(&mut self.current.bytes),
             sequential: std::mem::take(&mut self.current.sequential),
         };
+        if self.account.is_full {
+            self.current.in_flight_ns = 0;
+            return;
+        }
         if sums.bytes > 0 || sums.sequential > 0 {
             self.series.slices.entry(self.current.interval).or_default().add_sums(&sums);
         }
@@ -411,15 +509,25 @@ impl SeriesBuilder {
         self.missing += other.missing;
         let numbers = self.groups.join(other.groups);
         self.series.take_in(other.series, &numbers);
+        self.account.is_full |= other.account.is_full;
+        drop(other.account);
+        self.fit();
+        if self.groups.labels().len() > 2 * GROUP_LIMIT {
+            self.prune(true);
+        }
     }
 
     /// The series.
     pub fn finish(mut self) -> HistogramSeries {
         self.seal();
         self.settle();
+        if self.groups.are_too_many() {
+            self.prune(false);
+        }
         if let Some(order) = self.groups.sort() {
             self.series.renumber(&order);
         }
+        self.series.others = self.groups.others();
         self.series.groups = self.groups.into_labels();
         self.interval.finish(self.series)
     }

@@ -189,6 +189,7 @@ fn an_endless_event_costs_no_endless_time() {
     let event = Event { start: -2000, latency: u64::MAX >> 2, size: None, comm: None, pid: 0 };
     let mut builder =
         SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(1)).counting(Counting::Shares);
+    builder = builder.within(Budget::of(usize::MAX));
     builder.add(&batch_of(&[event]), None);
     assert_eq!(builder.finish().total(None).totals().count, SHARES);
 }
@@ -301,4 +302,91 @@ fn builders_of_different_grids_are_joined_on_the_coarser_one() {
         let all = all.finish();
         assert_eq!((all.grid(), all.slices()), (one.grid(), one.slices()), "{order:?}");
     }
+}
+
+/// Events of one nanosecond each, a millisecond apart, of these threads.
+fn of_threads(threads: impl Iterator<Item = (i64, u64)>) -> Batch {
+    let mut batch = Batch::new([Field::Tid].into_iter().collect());
+    for (at, (tid, latency_ns)) in threads.enumerate() {
+        batch.push_i64(Field::Time, at as i64 * 1_000_000);
+        batch.push_u64(Field::Latency, latency_ns);
+        batch.push_i64(Field::Tid, tid);
+        batch.end_row();
+    }
+    batch
+}
+
+#[test]
+fn intervals_of_a_given_width_fill_the_memory_and_stop() {
+    let batch = of_threads((0..200_000).map(|_| (1, 5)));
+    let budget = Budget::of(1 << 20);
+    let builder = || SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(1_000_000));
+    let mut full = builder().within(budget.clone());
+    full.add(&batch, None);
+    assert!(full.is_full());
+    assert!(full.finish().bytes() < 4 * budget.limit());
+    // By share, one event may last for ever.
+    let mut shares = builder().within(budget.clone()).counting(Counting::Shares);
+    shares.add(&of_threads([(1, u64::MAX / 4), (1, u64::MAX / 4)].into_iter()), None);
+    assert!(shares.is_full() && shares.finish().bytes() < 4 * budget.limit());
+    // What others gave back may be used.
+    let mut fits = builder().within(budget);
+    fits.add(&of_threads((0..100).map(|_| (1, 5))), None);
+    assert!(!fits.is_full() && fits.finish().total(None).totals().count == 100);
+}
+
+#[test]
+fn intervals_of_any_width_become_wider_and_lose_nothing() {
+    let batch = of_threads((0..200_000).map(|at| (at % 50, 5)));
+    let by = vec![Field::Tid];
+    let builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, by, Interval::Auto(u32::MAX / 8));
+    let mut builder = builder.within(Budget::of(4 << 20));
+    batch_by_batch(&batch, 1000, |part| builder.add(part, None));
+    assert!(!builder.is_full());
+    let series = builder.finish();
+    assert!(series.bytes() < 16 << 20, "{}", series.bytes());
+    assert_eq!(series.total(None).totals().count, 200_000);
+}
+
+fn batch_by_batch(batch: &Batch, rows: usize, mut take: impl FnMut(&Batch)) {
+    for from in (0..batch.len()).step_by(rows) {
+        let mut part = Batch::new([Field::Tid].into_iter().collect());
+        for row in from..(from + rows).min(batch.len()) {
+            part.push_i64(Field::Time, batch.time()[row]);
+            part.push_u64(Field::Latency, batch.latency()[row]);
+            part.push_i64(Field::Tid, batch.i64s(Field::Tid).unwrap()[row]);
+            part.end_row();
+        }
+        take(&part);
+    }
+}
+
+/// The heaviest are those of a count by hand, whenever they come; what is dropped is in the group of all others.
+#[test]
+fn of_too_many_groups_the_heaviest_are_kept() {
+    let events = || {
+        let light = (0..50_000).map(|tid| (tid, 10));
+        // Heavy ones come late, among light ones, and one of them had been light at first.
+        light.chain((0..3_000).map(|at| (if at % 2 == 0 { 7 } else { 1_000_000 }, 1_000_000)))
+    };
+    let builder = || SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![Field::Tid], Interval::Auto(2));
+    let mut first = builder();
+    first.add(&of_threads(events()), None);
+    assert!(first.is_pruned());
+    let first = first.finish();
+    assert_eq!(first.groups().len(), 10_001);
+    let others = first.others().unwrap();
+    assert!(others.lacking > 0 && first.groups()[others.group as usize] == ["(others)"]);
+    let of = |series: &HistogramSeries, tid: i64| {
+        let group = series.groups().iter().position(|group| group[0] == tid.to_string()).unwrap();
+        series.group_totals()[group]
+    };
+    assert_eq!(of(&first, 1_000_000).count, 1_500);
+    assert_eq!(first.total(None).totals().count, 53_000);
+    // The second pass knows them beforehand, and counts exactly.
+    let mut second = builder().only(first.groups());
+    second.add(&of_threads(events()), None);
+    let second = second.finish();
+    assert_eq!(of(&second, 7).count, 1_501);
+    assert_eq!((second.total(None).totals().count, second.others().unwrap().lacking), (53_000, 0));
 }

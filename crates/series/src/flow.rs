@@ -33,6 +33,11 @@ impl Flow {
         self.0.entry(last).or_default().step -= count as i64;
     }
 
+    /// How many bytes of memory it takes, about.
+    pub(crate) fn bytes(&self) -> usize {
+        64 * self.0.len()
+    }
+
     /// Adds all of another flow of the same width.
     pub(crate) fn merge(&mut self, other: &Flow) {
         for (&interval, change) in &other.0 {

@@ -3,8 +3,9 @@
 use hashbrown::HashMap;
 use latscope_event::{Batch, Column, Field, MISSING_CODE, MISSING_I64, MISSING_U64};
 
-/// Beyond this many groups all further ones are counted as one.
-const GROUP_LIMIT: usize = 10_000;
+/// Of more groups than this the heaviest are kept, and all others are counted as one. While events come there may be twice as
+/// many: what is light now may be heavy later.
+pub const GROUP_LIMIT: usize = 10_000;
 /// The name of that one.
 const OTHERS: &str = "(others)";
 
@@ -22,6 +23,20 @@ pub struct Groups {
     /// For everything else: the group of each combination of raw values of the present trace.
     of_key: HashMap<Vec<u64>, u32>,
     last: Option<(Vec<u64>, u32)>,
+    /// Whether no group may be added any more.
+    is_closed: bool,
+    /// What groups were dropped for the sake of heavier ones: weights that a group may lack since it was dropped before.
+    others: Option<Others>,
+}
+
+/// What is known of the groups that are counted as one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Others {
+    /// The group that they are counted as.
+    pub group: u32,
+    /// So much of the sum of a group that is shown may be counted there, because the group was light at first; 0 when all that
+    /// is shown is exact.
+    pub lacking: u128,
 }
 
 impl Groups {
@@ -36,6 +51,56 @@ impl Groups {
     /// Values of each group, by number.
     pub fn into_labels(self) -> Vec<Vec<String>> {
         self.labels
+    }
+
+    /// Keeps these and no others.
+    pub fn only(&mut self, labels: &[Vec<String>]) {
+        for label in labels {
+            self.number(label.clone());
+        }
+        self.is_closed = true;
+    }
+
+    /// Whether groups were dropped before all events had come.
+    pub fn is_pruned(&self) -> bool {
+        self.others.is_some_and(|others| others.lacking > 0)
+    }
+
+    /// What is known of the groups that were dropped; their number is that of now.
+    pub fn others(&self) -> Option<Others> {
+        let known = self.others.or(self.is_closed.then(Others::default))?;
+        let label = vec![OTHERS.to_string(); self.by.len()];
+        let group = self.labels.iter().position(|known| *known == label)?;
+        Some(Others { group: group as u32, ..known })
+    }
+
+    /// Whether more are there than are shown.
+    pub fn are_too_many(&self) -> bool {
+        self.labels.len() > GROUP_LIMIT + 1 && !self.is_closed
+    }
+
+    /// Drops all but the heaviest; returns the numbers by the old ones. Where more events come, what was dropped may come back.
+    pub fn prune(&mut self, weights: &[u128], more_come: bool) -> Vec<u32> {
+        let others = vec![OTHERS.to_string(); self.by.len()];
+        let mut order: Vec<usize> = (0..self.labels.len()).filter(|&number| self.labels[number] != others).collect();
+        order.sort_by_key(|&number| (std::cmp::Reverse(weights[number]), self.firsts[number]));
+        let dropped = order.split_off(GROUP_LIMIT.min(order.len()));
+        let heaviest = dropped.iter().map(|&number| weights[number].max(1)).max().filter(|_| more_come).unwrap_or(0);
+        order.sort_unstable();
+        let mut numbers = vec![order.len() as u32; self.labels.len()];
+        order.iter().enumerate().for_each(|(new, &old)| numbers[old] = new as u32);
+        let firsts: Vec<_> = order.iter().map(|&old| self.firsts[old]).collect();
+        let labels: Vec<_> = order.iter().map(|&old| std::mem::take(&mut self.labels[old])).collect();
+        let first_of_others = (u32::MAX, u32::MAX);
+        self.firsts = firsts.into_iter().chain([first_of_others]).collect();
+        self.labels = labels.into_iter().chain([others]).collect();
+        self.numbers = self.labels.iter().cloned().zip(0..).collect();
+        let lacking = self.others.unwrap_or_default().lacking.saturating_add(heaviest);
+        self.others = Some(Others { group: 0, lacking });
+        self.of_code.clear();
+        self.of_key.clear();
+        self.last = None;
+        numbers
     }
 
     pub fn fields(&self) -> &[Field] {
@@ -92,7 +157,7 @@ impl Groups {
         if let Some(&number) = self.numbers.get(&label) {
             return number;
         }
-        let label = if self.labels.len() < GROUP_LIMIT { label } else { vec![OTHERS.into(); self.by.len()] };
+        let label = if self.is_closed { vec![OTHERS.into(); self.by.len()] } else { label };
         if let Some(&number) = self.numbers.get(&label) {
             return number;
         }

@@ -5,6 +5,7 @@
 //! so series of different files and hosts line up and merge exactly.
 #![forbid(unsafe_code)]
 
+mod budget;
 mod build;
 pub mod compare;
 mod exact;
@@ -24,9 +25,11 @@ mod threshold;
 mod waiting;
 mod watch;
 
+pub use budget::Budget;
 pub use build::SeriesBuilder;
 pub use exact::{Exact, ExactBuilder};
 pub use flow::Flow;
+pub use group::Others;
 pub use interval::{Interval, next_wider, round_multiples};
 pub use joined::events_for;
 pub use merge::MergeError;
@@ -163,6 +166,7 @@ pub struct HistogramSeries {
     slices: BTreeMap<i64, Slice>,
     flow: Flow,
     counting: Counting,
+    others: Option<Others>,
     /// Of how many intervals an interval was joined, where it was.
     lengths: BTreeMap<i64, u64>,
     waits: waiting::Waits,
@@ -187,6 +191,7 @@ impl HistogramSeries {
             slices,
             flow,
             counting,
+            others: None,
             lengths: BTreeMap::new(),
             waits: waiting::Waits::default(),
         }
@@ -215,6 +220,11 @@ impl HistogramSeries {
     /// Values of the group fields, by group number.
     pub fn groups(&self) -> &[Vec<String>] {
         &self.groups
+    }
+
+    /// The group that stands for all that were too many, where there is one.
+    pub fn others(&self) -> Option<Others> {
+        self.others
     }
 
     /// A group's name for legends and titles: its values joined by blanks; `all` without group fields.
@@ -317,7 +327,13 @@ impl Slice {
     fn add(&mut self, group: u32, sparse: Sparse) {
         match self.groups.binary_search_by_key(&group, |&(number, _)| number) {
             Ok(at) => self.groups[at].1.merge(&sparse),
-            Err(at) => self.groups.insert(at, (group, sparse)),
+            Err(at) => {
+                // Most series have one group, and a vector would make room for four.
+                if self.groups.is_empty() {
+                    self.groups.reserve_exact(1);
+                }
+                self.groups.insert(at, (group, sparse));
+            }
         }
     }
 }

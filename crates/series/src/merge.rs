@@ -1,6 +1,6 @@
 //! Putting series together and looking at them more coarsely; nothing is lost on the way.
 
-use crate::{Counting, HistogramSeries, SHARES, Weight};
+use crate::{Counting, HistogramSeries, SHARES, Slice, Weight};
 use latscope_histogram::Grid;
 
 /// Series that cannot be put together.
@@ -100,6 +100,18 @@ impl HistogramSeries {
         }
     }
 
+    /// Gives every group the number that stands at its old one; groups of one number become one.
+    pub(crate) fn regroup(&mut self, numbers: &[u32]) {
+        for slice in self.slices.values_mut() {
+            let mut joined = Slice::default();
+            let mut groups = std::mem::take(&mut slice.groups);
+            groups.iter_mut().for_each(|(group, _)| *group = numbers[*group as usize]);
+            groups.sort_by_key(|&(group, _)| group);
+            groups.into_iter().for_each(|(group, sparse)| joined.add(group, sparse));
+            slice.groups = joined.groups;
+        }
+    }
+
     /// The same events in wider intervals; `None` when the width is no whole multiple of the present one.
     pub fn rebinned(&self, width_ns: u64) -> Option<HistogramSeries> {
         if width_ns == 0 || self.is_joined() || !width_ns.is_multiple_of(self.width_ns) {
@@ -125,6 +137,7 @@ impl HistogramSeries {
     pub fn ungrouped(&self) -> HistogramSeries {
         let mut one = self.clone();
         one.by.clear();
+        one.others = None;
         one.groups = vec![Vec::new()];
         for (interval, slice) in &mut one.slices {
             slice.groups.clear();

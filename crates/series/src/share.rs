@@ -36,6 +36,9 @@ impl SeriesBuilder {
         // By running sums, so that nothing is lost to rounding.
         let (mut counted, mut weighed) = (0u128, 0u128);
         for interval in first..=last {
+            if self.is_full() {
+                return;
+            }
             let until = interval.saturating_add(1).saturating_mul(width).min(event.end_ns);
             let passed = u128::from(until.abs_diff(start_ns));
             let (count, weight) = (total * passed / length, u128::from(event.weight) * passed / length);

@@ -71,6 +71,9 @@ impl SeriesBuilder {
         let mut dealt = vec![0; histogram.indices().len()];
         let mut now = dealt.clone();
         for interval in first..=last {
+            if self.is_full() {
+                return;
+            }
             let end_ns = interval.saturating_add(1).saturating_mul(width);
             let passed = end_ns.abs_diff(from_ns) as f64 / length;
             for (at, (&index, &count)) in histogram.indices().iter().zip(histogram.counts()).enumerate() {
@@ -102,6 +105,9 @@ impl SeriesBuilder {
         let mut rest = std::mem::take(&mut self.rest);
         rest.begin_with(histogram);
         for interval in (first..=last).rev() {
+            if self.is_full() {
+                break;
+            }
             // The earliest interval takes whatever would lie before it.
             if interval > first {
                 let distance = |ns: i64| ns.saturating_sub(interval.saturating_mul(width)) as f64;

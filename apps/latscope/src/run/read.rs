@@ -4,10 +4,11 @@ use super::{live, start::Starts, stored};
 use crate::Failure;
 use crate::plan::{self, Folding, Reading};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use latscope_capture_file::{Format, Progress, ReadOptions, format_of};
-use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask};
+use latscope_capture_file::{Format, Progress, ReadOptions, format_of, is_pipe};
+use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask, format_count, format_size};
 use latscope_filter::BoundFilter;
-use latscope_series::{HistogramSeries, Quantity, SeriesBuilder};
+use latscope_histogram::Totals;
+use latscope_series::{Budget, HistogramSeries, Quantity, SeriesBuilder};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -185,7 +186,8 @@ pub fn series_to_plot(
     {
         return Ok((series, vec![context]));
     }
-    let new_builder = || new_builder(folding, limit);
+    let budget = Budget::default();
+    let new_builder = || new_builder(folding, limit).within(budget.clone());
     let (builder, contexts) = match &reading.live {
         Some(_) => {
             let mut builder = new_builder();
@@ -200,7 +202,14 @@ pub fn series_to_plot(
         }
     };
     let missing = builder.missing();
-    let series = builder.finish();
+    let is_pruned = builder.is_pruned();
+    let mut series = builder.finish();
+    if is_pruned && is_read_again(reading) {
+        let only = || new_builder().only(series.groups());
+        let all: Vec<usize> = (0..formats.len()).collect();
+        series = fold_files((reading, &Starts::of(reading)?), &formats, &all, &only)?.0.finish();
+    }
+    say_others(&series);
     if missing > 0 && series.slices().is_empty() {
         let field = folding.quantity.field().name();
         return Err(Failure::Input(format!(
@@ -217,6 +226,11 @@ pub fn series_to_plot(
     Ok((series, contexts))
 }
 
+/// Whether the events can be had once more.
+pub fn is_read_again(reading: &Reading) -> bool {
+    reading.live.is_none() && !reading.files.iter().any(|file| is_pipe(file))
+}
+
 /// Counts a batch.
 fn fold(
     builder: &mut SeriesBuilder,
@@ -224,7 +238,42 @@ fn fold(
 ) -> ControlFlow<Failure> {
     builder.begins_at(context.begin_ns);
     builder.add(batch, mask);
-    ControlFlow::Continue(())
+    if builder.is_full() { ControlFlow::Break(too_much()) } else { ControlFlow::Continue(()) }
+}
+
+/// What is said where histograms do not fit into memory.
+pub fn too_much() -> Failure {
+    let limit = format_size(Budget::default().limit() as u64);
+    Failure::Usage(format!(
+        "The histograms of all intervals and groups take more than {limit} of memory; give a longer interval (-i), fewer \
+         groups (--by) or a filter, or check the unit of the times (--unitstime, --unitslat)."
+    ))
+}
+
+/// Says how much of everything is in the group of all that were too many.
+pub fn say_others(series: &HistogramSeries) {
+    let Some(others) = series.others() else { return };
+    let totals = series.group_totals();
+    let all = totals.iter().fold(Totals::EMPTY, |sum, more| sum.merged(more));
+    let Some(rest) = totals.get(others.group as usize).filter(|_| all.count > 0) else { return };
+    let share = |part: f64, whole: f64| if whole > 0.0 { 100.0 * part / whole } else { 0.0 };
+    let events = share(rest.count as f64, all.count as f64);
+    let sum = match series.quantity {
+        Quantity::Latency | Quantity::Queue => {
+            format!(" and {:.2}% of the time", share(rest.sum as f64, all.sum as f64))
+        }
+        Quantity::Size | Quantity::Offset => String::new(),
+    };
+    let lacking = match others.lacking {
+        0 => "",
+        _ => {
+            " Groups that were light at first may be counted too low; a file, which can be read twice, gives exact counts."
+        }
+    };
+    eprintln!(
+        "latscope: (others) holds {events:.2}% of the events{sum}: the groups beyond the {} heaviest.{lacking}",
+        format_count(totals.len() as u64 - 1)
+    );
 }
 
 /// What events are folded into.
@@ -251,7 +300,9 @@ pub fn fold_files(
             fold(builder, (context, batch, mask))
         })
     };
-    each_file(numbers.len(), MOST_READERS, new_builder, fold_file, SeriesBuilder::absorb)
+    let folded = each_file(numbers.len(), MOST_READERS, new_builder, fold_file, SeriesBuilder::absorb)?;
+    // Each may have fitted by itself.
+    if folded.0.is_full() { Err(too_much()) } else { Ok(folded) }
 }
 
 /// Does something with each of so many files, several at a time: each worker has a state of its own, and the states are

@@ -174,6 +174,9 @@ impl Stored<'_> {
                 builder.begins_at(begin_ns);
                 let (from_ns, to_ns) = (row.time_ns, row.time_ns.saturating_add_unsigned(row.width_ns));
                 builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns: reader.usual_ns(), group: labels, histogram });
+                if builder.is_full() {
+                    return Err(read::too_much());
+                }
                 continue;
             }
             let series = even.get_or_insert_with(|| empty(folding, row.width_ns));

@@ -73,7 +73,12 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         contexts.iter().try_for_each(read::refuse_windows)?;
     }
     let context = Context::merged(&contexts);
-    let series = builder.finish();
+    let is_pruned = builder.is_pruned();
+    let mut series = builder.finish();
+    if is_pruned && read::is_read_again(reading) {
+        series = of_groups(reading, folding, series.groups())?;
+    }
+    read::say_others(&series);
     let mut summary = Summary::new(&series, &context);
     summary.sort(key);
     print(reading, plan, &summary, outliers.as_ref(), &context)?;
@@ -81,6 +86,20 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         read::say_notes(&contexts);
     }
     Ok(())
+}
+
+/// Reads once more, for these groups.
+fn of_groups(reading: &Reading, folding: &Folding, groups: &[Vec<String>]) -> Result<HistogramSeries, Failure> {
+    let builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Auto(2));
+    let mut builder = builder.only(groups);
+    read::each_batch(reading, builder.fields(), |_, batch, mask, begin| {
+        if begin {
+            builder.begin_trace();
+        }
+        builder.add(batch, mask);
+        ControlFlow::Continue(())
+    })?;
+    Ok(builder.finish())
 }
 
 fn print(

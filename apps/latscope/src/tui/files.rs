@@ -117,6 +117,9 @@ fn whole(task: &Task, reading: &Reading, folding: &Folding) -> Result<(Histogram
             builder.begin_trace();
         }
         builder.add(batch, mask);
+        if builder.is_full() {
+            return ControlFlow::Break(read::too_much());
+        }
         if sent.elapsed() >= SNAPSHOT {
             let (done, total) = (progress.done.load(Ordering::Relaxed), progress.total.load(Ordering::Relaxed));
             let reading = Some((total > 0).then(|| (100 * done / total.max(1)).min(100) as u8));
