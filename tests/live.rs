@@ -14,5 +14,6 @@ mod known_truth;
 pub mod lab;
 mod recording;
 mod views;
+mod waiting;
 
 pub use lab::alone;

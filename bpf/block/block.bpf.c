@@ -4,51 +4,14 @@
  *
  * Latency comes from the stamps that the kernel keeps in the request, at completion: no map is needed for histograms.
  * Events need to know who began the request, as completion runs in whatever task it interrupted; for that the request
- * is remembered from block_io_start on. Where the kernel does not stamp (iostats off, no writeback throttling), user
- * space sees UNSTAMPED count and attaches `issue` (and `start`), whose own stamps are taken then.
+ * is remembered from block_io_start on, and when it was issued. Where the kernel does not stamp (iostats off, no
+ * writeback throttling), user space sees UNSTAMPED count and attaches `issue` (and `start`) for histograms too.
  */
 #include "core.h"
 #include "hist.h"
 #include "block/block.h"
 #include "block/keys.h"
-
-struct gendisk {
-	int major;
-	int first_minor;
-} KERNEL;
-
-struct request_queue {
-	struct gendisk *disk;
-} KERNEL;
-
-struct request {
-	struct request_queue *q;
-	u32 cmd_flags;
-	u32 rq_flags;
-	u32 __data_len;
-	u64 __sector;
-	u64 start_time_ns;
-	u64 io_start_time_ns;
-} KERNEL;
-
-/* Before 5.16 the disk hung on the request. */
-struct request___before_5_16 {
-	struct gendisk *rq_disk;
-} KERNEL;
-
-enum rqf_flags {
-	__RQF_IO_STAT = 8,
-	__RQF_STATS = 11,
-};
-
-enum req_flag_bits {
-	__REQ_SYNC = 11,
-	__REQ_META = 12,
-	__REQ_FUA = 17,
-	__REQ_PREFLUSH = 18,
-	__REQ_RAHEAD = 19,
-	__REQ_ATOMIC = 27,
-};
+#include "block/request.h"
 
 CONFIG(struct block_config);
 
@@ -126,53 +89,6 @@ u32 running SEC(".data.running") = 0;
 			good_stamp = 0;                                                              \
 		good_stamp;                                                                          \
 	})
-
-/* The device number of the whole disk, as the kernel has it; 0 for requests without one. */
-static __always_inline u32 device_of(struct request *rq, const bool direct)
-{
-	struct gendisk *disk;
-
-	if (bpf_core_field_exists(((struct request_queue *)0)->disk)) {
-		struct request_queue *queue = FIELD(direct, rq, q);
-
-		disk = FIELD(direct, queue, disk);
-	} else {
-		struct request___before_5_16 *old = (void *)rq;
-
-		disk = FIELD(direct, old, rq_disk);
-	}
-	/* Fields of a disk that is none read as 0. */
-	return (u32)FIELD(direct, disk, major) << 20 | (u32)FIELD(direct, disk, first_minor);
-}
-
-#define MODE(flags, bit, mode)                                                                     \
-	(bpf_core_enum_value_exists(enum req_flag_bits, bit) &&                                    \
-			 (flags) >> bpf_core_enum_value(enum req_flag_bits, bit) & 1 ? (mode) : 0)
-
-static __always_inline u32 class_of(u32 flags)
-{
-	switch (flags & 0xff) {
-	case 0:
-		return READ;
-	case 1:
-		return WRITE;
-	case 2:
-		return FLUSH;
-	case 3:
-		return DISCARD;
-	case 5:
-		return ERASE;
-	default:
-		return OTHER;
-	}
-}
-
-static __always_inline u32 letters_of(u32 flags)
-{
-	return class_of(flags) * MODES | MODE(flags, __REQ_PREFLUSH, PREFLUSH) | MODE(flags, __REQ_FUA, FUA) |
-	       MODE(flags, __REQ_RAHEAD, AHEAD) | MODE(flags, __REQ_SYNC, SYNC) | MODE(flags, __REQ_META, META) |
-	       MODE(flags, __REQ_ATOMIC, ATOMIC);
-}
 
 static __always_inline bool wanted_device(u32 dev)
 {
@@ -262,9 +178,10 @@ static __always_inline bool measure(struct request *rq, struct block_issuer *iss
 	s64 start_ns = STAMP(direct, rq, __RQF_IO_STAT, start_time_ns);
 	bool reversed = false, own = false;
 
-	if (issuer && !issue_ns) {
+	/* The kernel's stamp is of a clock that it reads once for all that a task submits together, so ours is better. */
+	if (issuer && issuer->issue_ns) {
+		own = !issue_ns;
 		issue_ns = issuer->issue_ns;
-		own = true;
 	}
 	if (issuer && !start_ns) {
 		start_ns = issuer->start_ns;

@@ -81,6 +81,40 @@ struct block_issuer {
 	u8 process[16];
 };
 
+/* What user space asks of the walk over the tags of a disk, and where the walk stopped: it goes on there when asked again. */
+struct block_walk {
+	u64 now_ns;              /* when it was walked */
+	u64 busy;                /* tags of the present word that were not looked at yet */
+	u32 dev;                 /* the number that the disk must have */
+	s32 fd;                  /* its directory in sysfs, open in the process that asks */
+	u32 queues;              /* hardware queues that were begun */
+	u32 words;               /* words of the present queue's bitmap that were begun */
+	u32 scheduler;           /* the tags of the scheduler, not those of the driver */
+	u32 found;               /* how many of the places in `found` are filled */
+	u32 end;                 /* enum walk_end */
+	u32 pad;
+};
+enum walk_end { WALK_MORE, WALK_DONE, WALK_NO_DISK, WALK_NO_TAGS };
+
+/* A request that has a tag. Times are CLOCK_MONOTONIC, 0 when not known. */
+struct block_waiting {
+	u64 request;             /* its address */
+	u64 start_ns;            /* when it began to wait */
+	u64 issue_ns;            /* when the device got it */
+	u64 offset;              /* NO_OFFSET for requests without a place */
+	u64 cgroup;
+	u64 size;
+	u32 dev;
+	u32 letters;
+	u32 pid;                 /* 0 when not known */
+	u32 tid;
+	u32 at_device;           /* the device has it */
+	u32 pad;
+	u8 comm[16];
+	u8 process[16];
+};
+#define WALK_ROOM 64
+
 /* A histogram, per CPU. The counts of events are in the buckets alone. */
 struct block_hist {
 	u64 sum_ns;

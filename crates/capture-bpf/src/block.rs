@@ -8,6 +8,7 @@ mod layout;
 mod letters;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use crate::loader::Opened;
 use crate::probe::Kernel;

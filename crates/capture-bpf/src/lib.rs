@@ -219,6 +219,7 @@ impl EventCapture {
     /// What waits now, the oldest first: the columns of events as far as they are known, the time when it began, and as
     /// its latency the age so far, a lower bound of the latency to come. Waits of an idle server (accept, poll, a read of
     /// a pipe or a timer) are left out. The dictionaries of the batch only grow from call to call.
+    /// Requests to block devices start and tell `queue_ns` as the events do, whatever [`Options::from_queue`] is.
     ///
     /// # Errors
     /// When the kernel cannot be asked.
@@ -271,6 +272,7 @@ impl HistogramCapture {
     /// What waits now, the oldest first: the columns of events as far as they are known, the time when it began, and as
     /// its latency the age so far, a lower bound of the latency to come. Waits of an idle server (accept, poll, a read of
     /// a pipe or a timer) are left out. The dictionaries of the batch only grow from call to call.
+    /// Requests to block devices count as in the histograms, from when they began to wait if [`Options::from_queue`] is set.
     ///
     /// # Errors
     /// When the kernel cannot be asked.

@@ -19,7 +19,8 @@ pub(crate) use shared::{Raw, shared};
 
 use crate::Error;
 use libbpf_rs::{
-    Link, Map, MapCore, MapFdInfo, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject, TracepointCategory,
+    Link, Map, MapCore, MapFdInfo, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramInput,
+    TracepointCategory,
 };
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd};
@@ -50,6 +51,11 @@ impl Opened {
         Ok(Opened { object, suffix })
     }
 
+    /// Opens an object whose programs have no twins, as they are attached to nothing.
+    pub fn open_single(bytes: &'static [u8]) -> Result<Opened, Error> {
+        Ok(Opened { suffix: "", ..Opened::open(bytes)? })
+    }
+
     /// As on a kernel without BTF, where the raw twins of the programs run.
     #[cfg(test)]
     pub fn with_raw_programs(self) -> Opened {
@@ -76,6 +82,12 @@ impl Opened {
     /// A map that is not created at all, as no program uses it.
     pub fn leave_out(&mut self, map: &str) -> Result<(), Error> {
         self.map(map)?.set_autocreate(false).map_err(|error| failed("leaving out a map of", &error))
+    }
+
+    /// Uses the map that another object has under the same name.
+    pub fn share(&mut self, name: &str, with: &Loaded) -> Result<(), Error> {
+        let map = with.map(name)?;
+        self.map(name)?.reuse_fd(map.as_fd()).map_err(|error| failed("sharing a map of", &error))
     }
 
     fn map(&mut self, name: &str) -> Result<OpenMapMut<'_>, Error> {
@@ -133,6 +145,25 @@ impl Loaded {
         let mut reader = libbpf_rs::Iter::new(&link).map_err(|error| failed(&doing, &error))?;
         reader.read_to_end(&mut output).map_err(|error| failed(&doing, &error.into()))?;
         Ok(output)
+    }
+
+    /// Runs a loaded program of type `syscall` on this value, which it may change.
+    pub fn run<T: Raw>(&mut self, program: &str, value: &mut T) -> Result<(), Error> {
+        let found = self.object.progs_mut().find(|found| found.name() == program);
+        let found = found.ok_or_else(|| Error::Failed(format!("the BPF object has no program {program}")))?;
+        let mut bytes = Vec::with_capacity(T::SIZE);
+        value.write(&mut bytes);
+        let input = ProgramInput { context_in: Some(&mut bytes), ..ProgramInput::default() };
+        found.test_run(input).map_err(|error| failed(&format!("running {program} of"), &error))?;
+        *value = T::read(&bytes);
+        Ok(())
+    }
+
+    /// The first values of an array that has a section of its own, given as `.bss.name`.
+    pub fn array<T: Raw>(&self, section: &str, len: usize) -> Result<Vec<T>, Error> {
+        let bytes = self.map(section)?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let bytes = bytes.map_err(|error| failed("reading an array of", &error))?.unwrap_or_default();
+        Ok(bytes.chunks_exact(T::SIZE).take(len).map(T::read).collect())
     }
 
     /// Whether a program is attached.

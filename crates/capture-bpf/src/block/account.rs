@@ -2,6 +2,7 @@
 
 use super::devices::{self, Stamp};
 use super::layout::{BlockConfig, COUNTERS, Counter};
+use super::waiting::{Row, Sight, Waiting, Wanted};
 use crate::loader::{Loaded, MonotonicClock, Opened};
 use crate::probe::{Kernel, read_trimmed};
 use crate::{Error, Options};
@@ -15,6 +16,10 @@ pub struct Capture {
     /// The programs that take stamps of our own, attached once the kernel's are missing.
     fallback: &'static [&'static str],
     needs: Stamp,
+    waiting: Waiting,
+    from_queue: bool,
+    /// Since when our own stamps are taken.
+    own_stamps_ns: Option<u64>,
 }
 
 impl Capture {
@@ -22,14 +27,16 @@ impl Capture {
     /// end nobody sees), `fallback` when
     /// requests turn out not to have the stamp that is needed.
     pub fn start(
-        kernel: &Kernel,
+        kernel: &mut Kernel,
         opened: Opened,
+        from_queue: bool,
         always: &[&'static str],
         (needs, fallback): (Stamp, &'static [&'static str]),
         mode: &str,
     ) -> Result<Capture, Error> {
         let programs: Vec<&str> = always.iter().chain(fallback).copied().collect();
         let mut loaded = opened.load(&programs)?;
+        let waiting = Waiting::new(kernel, &loaded, from_queue);
         for program in always {
             loaded.attach(program)?;
         }
@@ -45,7 +52,8 @@ impl Capture {
             property("missing", kernel.missing().join(" "));
         }
         context.cover(clock.now_ns());
-        Ok(Capture { loaded, clock, context, fallback, needs })
+        let own_stamps_ns = always.contains(&"issue").then(|| clock.now_stamp_ns());
+        Ok(Capture { loaded, clock, context, fallback, needs, waiting, from_queue, own_stamps_ns })
     }
 
     /// From here on requests count.
@@ -93,7 +101,31 @@ impl Capture {
     /// Attaches the programs that take our own stamps.
     pub fn attach_fallback(&mut self) -> Result<(), Error> {
         self.loaded.set_variable(".data.fallback", 1)?;
-        self.fallback.iter().try_for_each(|program| self.loaded.attach(program))
+        self.fallback.iter().try_for_each(|program| self.loaded.attach(program))?;
+        self.own_stamps_ns.get_or_insert(self.clock.now_stamp_ns());
+        Ok(())
+    }
+
+    /// Looks at what waits now; returns it as rows, and how to look at them.
+    pub fn look<'a>(&'a mut self, wanted: Option<&'a Wanted>) -> Result<(&'a [Row], Sight<'a>), Error> {
+        let now_ns = self.clock.now_stamp_ns();
+        let rows = self.waiting.look(self.own_stamps_ns, now_ns)?;
+        let (clock, from_queue) = (self.clock, self.from_queue);
+        let sight = Sight { clock, now_ns: clock.now_stamp_ns(), wanted, from_queue, from_issue: wanted.is_some() };
+        self.context.unfinished = sight.unfinished(rows);
+        Ok((rows, sight))
+    }
+
+    /// Whether a request that the device got at this moment is over although no program ran when it completed: the last
+    /// look did not meet it.
+    pub fn is_over(&self, request: u64, issue_ns: u64) -> bool {
+        let met = || self.waiting.rows().iter().any(|row| row.request.request == request);
+        issue_ns != 0 && self.waiting.would_know(issue_ns) && !met()
+    }
+
+    /// What `look` does, if that was not done within the last second.
+    pub fn keep_looking(&mut self, wanted: Option<&Wanted>) -> Result<(), Error> {
+        if self.waiting.is_due() { self.look(wanted).map(|_| ()) } else { Ok(()) }
     }
 }
 

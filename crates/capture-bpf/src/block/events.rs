@@ -4,19 +4,18 @@ use super::account::{Capture, config};
 use super::devices::{self, Stamp};
 use super::layout::{BlockIssuer, BlockRecord, MODES, until_nul};
 use super::letters;
+use super::waiting::Wanted;
 use crate::container::Containers;
 use crate::loader::{Opened, Raw, Ring};
 use crate::probe::Kernel;
 use crate::{Error, Events, Options, PushDown, Sink};
-use latscope_event::{Anomaly, Batch, Context, Field, MISSING_CODE, MISSING_I64, Unfinished, format_size, kernel};
+use latscope_event::{Anomaly, Batch, Context, Field, MISSING_CODE, MISSING_I64, kernel};
 use libbpf_rs::{MapCore, MapFlags};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// What a map of push-down values holds; longer lists are left to the caller's filter.
 const SET_LIMIT: usize = 4096;
-/// Requests in flight are worth showing from this age on; younger ones are just at work.
-const STUCK_NS: u64 = 100_000_000;
 /// How often missing stamps are looked for between two calls of `refresh`.
 const LOOK_FOR_UNSTAMPED: Duration = Duration::from_millis(50);
 
@@ -29,7 +28,7 @@ pub struct BlockEvents {
     waiting: Batch,
     codes: Codes,
     containers: Containers,
-    wanted: [u64; super::layout::CLASSES],
+    wanted: Wanted,
     looked: Instant,
 }
 
@@ -60,11 +59,11 @@ impl BlockEvents {
         opened.configure(&config)?;
         opened.set_entries("events", options.ring_bytes)?;
         opened.leave_out("histograms")?;
-        let (always, fallback): (&[_], &[_]) = match knows_start {
-            true => (&["complete", "merge", "start"], &["issue"]),
-            false => (&["complete", "merge", "issue"], &[]),
+        let always: &[_] = match knows_start {
+            true => &["complete", "merge", "issue", "start"],
+            false => &["complete", "merge", "issue"],
         };
-        let mut capture = Capture::start(kernel, opened, always, (Stamp::Issue, fallback), "events")?;
+        let mut capture = Capture::start(kernel, opened, options.from_queue, always, (Stamp::Issue, &[]), "events")?;
         pushed.fill(&capture)?;
         capture.context.properties.insert("kernel_filter".into(), pushed.describe(options));
         let ring = capture.loaded.ring("events")?;
@@ -83,14 +82,25 @@ impl BlockEvents {
             batch,
             codes,
             containers: Containers::new(),
-            wanted: config.wanted,
+            wanted: Wanted {
+                letters: config.wanted,
+                devices: pushed.devices,
+                pids: pushed.pids,
+                comms: pushed.comms,
+                processes: pushed.processes,
+                min_latency_ns: options.push_down.min_latency_ns,
+            },
             looked: Instant::now(),
         })
     }
 
+    /// As if a request had completed where no program runs.
     #[cfg(test)]
-    pub fn attach_fallback(&mut self) {
-        self.capture.attach_fallback().unwrap();
+    pub fn leave_behind(&self, request: u64, issuer: &BlockIssuer) {
+        let mut bytes = Vec::new();
+        issuer.write(&mut bytes);
+        let map = self.capture.loaded.map("in_flight").unwrap();
+        map.update(&request.to_ne_bytes(), &bytes, MapFlags::ANY).unwrap();
     }
 
     /// Moves what the ring holds into the batch and hands it on.
@@ -136,32 +146,24 @@ impl BlockEvents {
         batch.end_row();
     }
 
-    /// The requests in flight that are at least this old, the oldest first.
-    fn in_flight(&self, at_least_ns: u64) -> Result<Vec<BlockIssuer>, Error> {
+    /// After the programs were detached: how many requests had not completed, and of how many nobody saw the end.
+    fn unfinished(&self) -> Result<(u64, u64), Error> {
         let map = self.capture.loaded.map("in_flight")?;
-        let now_ns = self.capture.clock.now_ns();
         let cannot = |error| Error::Failed(format!("the table of requests in flight cannot be read: {error:#}"));
         let entries = map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY).map_err(cannot)?;
-        let mut waiting: Vec<_> = entries
-            .map(|(_, issuer)| BlockIssuer::read(&issuer))
-            .filter(|issuer| {
-                let age_ns = now_ns - self.capture.clock.unix_ns(issuer.since_ns());
-                let (class, mode) = (issuer.letters as usize / MODES, issuer.letters as usize % MODES);
-                let wanted = self.wanted.get(class).is_some_and(|modes| modes >> mode & 1 == 1);
-                wanted && age_ns >= 0 && age_ns as u64 >= at_least_ns
-            })
-            .collect();
-        waiting.sort_by_key(BlockIssuer::since_ns);
-        Ok(waiting)
-    }
-
-    fn name_unfinished(&mut self, waiting: &[BlockIssuer]) {
-        let now_ns = self.capture.clock.now_ns();
-        let unfinished = waiting.iter().take(Context::UNFINISHED_KEPT).map(|issuer| {
-            let start_ns = self.capture.clock.unix_ns(issuer.since_ns());
-            Unfinished { what: describe(issuer), start_ns, at_least_ns: (now_ns - start_ns).max(0) as u64 }
-        });
-        self.capture.context.unfinished = unfinished.collect();
+        let (mut unfinished, mut lost) = (0, 0);
+        for (request, issuer) in entries {
+            let (request, issuer) = (u64::read(&request), BlockIssuer::read(&issuer));
+            let (class, mode) = (issuer.letters as usize / MODES, issuer.letters as usize % MODES);
+            if !self.wanted.letters.get(class).is_some_and(|modes| modes >> mode & 1 == 1) {
+                continue;
+            }
+            match self.capture.is_over(request, issuer.issue_ns) {
+                true => lost += 1,
+                false => unfinished += 1,
+            }
+        }
+        Ok((unfinished, lost))
     }
 }
 
@@ -180,14 +182,14 @@ impl Events for BlockEvents {
     }
 
     fn waiting(&mut self) -> Result<&Batch, Error> {
-        self.waiting.clear();
+        let (rows, sight) = self.capture.look(Some(&self.wanted))?;
+        sight.fill(&mut self.waiting, rows, Some(&mut self.containers));
         Ok(&self.waiting)
     }
 
     fn refresh(&mut self) -> Result<(), Error> {
         self.capture.refresh()?;
-        let waiting = self.in_flight(STUCK_NS)?;
-        self.name_unfinished(&waiting);
+        self.capture.keep_looking(Some(&self.wanted))?;
         // Devices and processes come and go, and their numbers are used again.
         self.codes.devices.clear();
         self.containers.forget_pids();
@@ -195,6 +197,7 @@ impl Events for BlockEvents {
     }
 
     fn finish(mut self: Box<Self>, sink: &mut Sink) -> Result<Context, Error> {
+        self.capture.look(Some(&self.wanted))?;
         self.capture.stop()?;
         loop {
             let flow = self.read(Duration::ZERO, sink)?;
@@ -203,9 +206,9 @@ impl Events for BlockEvents {
             }
         }
         self.capture.refresh()?;
-        let waiting = self.in_flight(0)?;
-        self.name_unfinished(&waiting);
-        self.capture.context.tally.add(Anomaly::Unfinished, waiting.len() as u64);
+        let (unfinished, lost) = self.unfinished()?;
+        self.capture.context.tally.add(Anomaly::Unfinished, unfinished);
+        self.capture.context.tally.add(Anomaly::LostCompletion, lost);
         Ok(self.capture.context)
     }
 }
@@ -321,18 +324,6 @@ fn error_name(error: i32) -> Option<&'static str> {
     kernel::error_name(-i64::from(errno))
 }
 
-/// `vda write 4KiB by fio`.
-fn describe(issuer: &BlockIssuer) -> String {
-    let device = devices::name_of(issuer.dev).unwrap_or_else(|| devices::text_of(issuer.dev));
-    let letters = issuer.letters as usize;
-    // A write of nothing is there to flush.
-    let kind = if issuer.size == 0 && letters::kind(letters) == "write" { "flush" } else { letters::kind(letters) };
-    let size = if issuer.size == 0 { String::new() } else { format!(" {}", format_size(issuer.size.into())) };
-    let comm = String::from_utf8_lossy(until_nul(&issuer.comm)).into_owned();
-    let by = if comm.is_empty() { comm } else { format!(" by {comm}") };
-    format!("{device} {kind}{size}{by}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,28 +346,5 @@ mod tests {
         assert_eq!(comm_key("exactly15letter").unwrap()[15], 0);
         assert_ne!(comm_key("sixteen letters!").unwrap()[15], 0, "equals no command name");
         assert_eq!(comm_key("\u{fffd}"), None);
-    }
-
-    #[test]
-    fn requests_in_flight_read_well() {
-        let mut comm = [0; 16];
-        comm[..3].copy_from_slice(b"fio");
-        let letters = 64 + 8;
-        let issuer = BlockIssuer {
-            start_ns: 1,
-            issue_ns: 0,
-            cgroup: 0,
-            done: 0,
-            dev: u32::MAX,
-            letters,
-            size: 4096,
-            pid: 1,
-            tid: 1,
-            pad: 0,
-            comm,
-            process: comm,
-        };
-        assert_eq!(describe(&issuer), "4095:1048575 write 4KiB by fio");
-        assert_eq!(describe(&BlockIssuer { size: 0, comm: [0; 16], ..issuer }), "4095:1048575 flush");
     }
 }

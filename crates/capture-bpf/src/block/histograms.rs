@@ -7,7 +7,7 @@ use crate::cumulative::{self, Cumulative};
 use crate::loader::{Opened, Raw};
 use crate::probe::Kernel;
 use crate::{Counted, Error, Histograms, Options};
-use latscope_event::{Batch, Context, Field};
+use latscope_event::{Batch, Context, Field, FieldSet};
 use latscope_histogram::Grid;
 use libbpf_rs::{MapCore, MapFlags};
 use std::collections::HashMap;
@@ -16,6 +16,9 @@ use std::collections::HashMap;
 const SPARE_DEVICES: usize = 8;
 /// Requests that can be in flight when the kernel's stamps are not there.
 const IN_FLIGHT: u32 = 1 << 14;
+
+/// What is known of a request that waits.
+const WAITING: FieldSet = super::KEYS.with(&[Field::Name, Field::Size, Field::Offset]);
 
 /// A running capture of block requests as histograms.
 pub struct BlockHistograms {
@@ -46,7 +49,7 @@ impl BlockHistograms {
             true => (Stamp::Start, &["merge", "issue", "start"]),
             false => (Stamp::Issue, &["merge", "issue"]),
         };
-        let mut capture = Capture::start(kernel, opened, &["complete"], fallback, "histograms")?;
+        let mut capture = Capture::start(kernel, opened, options.from_queue, &["complete"], fallback, "histograms")?;
         let described = format!(
             "{} buckets to the octave up to {} minutes, {keys} keys on {cpus} CPUs",
             1 << grid.power(),
@@ -58,7 +61,7 @@ impl BlockHistograms {
             capture,
             grid,
             keys: Batch::new(super::KEYS),
-            waiting: Batch::new(super::KEYS),
+            waiting: Batch::new(WAITING),
             seen: HashMap::new(),
         })
     }
@@ -105,11 +108,13 @@ impl Histograms for BlockHistograms {
     }
 
     fn waiting(&mut self) -> Result<&Batch, Error> {
-        self.waiting.clear();
+        let (rows, sight) = self.capture.look(None)?;
+        sight.fill(&mut self.waiting, rows, None);
         Ok(&self.waiting)
     }
 
     fn refresh(&mut self) -> Result<(), Error> {
-        self.capture.refresh()
+        self.capture.refresh()?;
+        self.capture.keep_looking(None)
     }
 }

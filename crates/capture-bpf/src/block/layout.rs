@@ -5,6 +5,9 @@ use crate::loader::shared;
 /// The object with all programs.
 pub const OBJECT: &[u8] = include_bytes!("../../../../bpf/block/block.bpf.o");
 
+/// The object that walks over the tags of a disk.
+pub const WALK_OBJECT: &[u8] = include_bytes!("../../../../bpf/block/waiting.bpf.o");
+
 /// Slots of the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
@@ -91,10 +94,45 @@ shared! {
     }
 }
 
-impl BlockIssuer {
-    /// When it was issued, or began to wait where nobody looked.
-    pub fn since_ns(&self) -> u64 {
-        if self.issue_ns != 0 { self.issue_ns } else { self.start_ns }
+shared! {
+    /// What is asked of the walk over the tags of a disk, and where it stopped.
+    pub struct BlockWalk {
+        now_ns: u64,
+        busy: u64,
+        dev: u32,
+        fd: i32,
+        queues: u32,
+        words: u32,
+        scheduler: u32,
+        found: u32,
+        end: u32,
+        pad: u32,
+    }
+}
+
+/// Why a walk stopped, as far as it matters: its room is full, or the disk has no tags.
+pub mod walk_end {
+    pub const MORE: u32 = 0;
+    pub const NO_TAGS: u32 = 3;
+}
+
+shared! {
+    /// A request that has a tag. Times are 0, and the offset `MISSING_U64`, where they are not known.
+    pub struct BlockWaiting {
+        request: u64,
+        start_ns: u64,
+        issue_ns: u64,
+        offset: u64,
+        cgroup: u64,
+        size: u64,
+        dev: u32,
+        letters: u32,
+        pid: u32,
+        tid: u32,
+        at_device: u32,
+        pad: u32,
+        comm: [u8; 16],
+        process: [u8; 16],
     }
 }
 
@@ -119,6 +157,10 @@ mod tests {
         assert_layout(HEADERS, "block_config", BlockConfig::SIZE, BlockConfig::LAYOUT);
         assert_layout(HEADERS, "block_record", BlockRecord::SIZE, BlockRecord::LAYOUT);
         assert_layout(HEADERS, "block_issuer", BlockIssuer::SIZE, BlockIssuer::LAYOUT);
+        assert_layout(HEADERS, "block_walk", BlockWalk::SIZE, BlockWalk::LAYOUT);
+        assert_layout(HEADERS, "block_waiting", BlockWaiting::SIZE, BlockWaiting::LAYOUT);
+        let ends = evaluate(HEADERS, &["WALK_MORE", "WALK_NO_TAGS"]);
+        assert_eq!(ends, [walk_end::MORE, walk_end::NO_TAGS].map(u64::from));
         let sizes = evaluate(
             HEADERS,
             &["sizeof(struct block_hist)", "CLASSES", "MODES", "NO_QUEUE", "NO_OFFSET", "KIND_OTHER"],
