@@ -127,7 +127,8 @@ pub fn key_fields(source: Source) -> FieldSet {
     #[cfg(target_os = "linux")]
     return match source {
         Source::Block => block::KEYS,
-        Source::Io | Source::Syscall => syscall::KEYS,
+        Source::Io => syscall::KEYS,
+        Source::Syscall => syscall::KEYS_BY_CALL,
     };
     #[cfg(not(target_os = "linux"))]
     return FieldSet::default();

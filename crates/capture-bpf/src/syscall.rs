@@ -8,7 +8,7 @@ mod shared;
 mod tracing;
 mod waits;
 
-pub use histograms::KEYS;
+pub use histograms::{KEYS, KEYS_BY_CALL};
 pub use tracing::FILLS;
 
 use crate::{Error, Events, Histograms, Options};

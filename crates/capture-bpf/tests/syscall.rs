@@ -452,3 +452,23 @@ fn a_process_has_the_name_of_its_main_thread_and_a_thread_its_own() {
         }
     }
 }
+
+/// What the keys of histograms do not tell, a view must ask events for; what they promise, they have.
+#[test]
+fn keys_of_histograms_have_the_fields_that_they_promise() {
+    for source in [Source::Io, Source::Syscall] {
+        let options = Options::new(source, FieldSet::ALWAYS);
+        let mut capture = match HistogramCapture::start(&options) {
+            Err(error @ (Error::Rights(_) | Error::Unsupported(_))) => return eprintln!("skipped: {error}"),
+            capture => capture.unwrap(),
+        };
+        dd_blocks();
+        capture.take().unwrap();
+        let keys = capture.keys();
+        for field in latscope_capture_bpf::key_fields(source).iter() {
+            let is_filled = !FieldSet::ALWAYS.contains(field);
+            let filled = (0..keys.len()).any(|row| keys.text(field, row).is_some());
+            assert_eq!(filled, is_filled, "{source:?} {field:?}");
+        }
+    }
+}

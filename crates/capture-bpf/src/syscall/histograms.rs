@@ -12,7 +12,9 @@ use latscope_histogram::Grid;
 use libbpf_rs::{MapCore, MapFlags};
 use std::collections::HashMap;
 
-/// The fields of the keys.
+/// The fields of the keys where calls alone are counted, as all calls of all files would be too many keys.
+pub const KEYS_BY_CALL: FieldSet = FieldSet::ALWAYS.with(&[Field::Kind, Field::Name]);
+/// The fields of the keys where files are told apart.
 pub const KEYS: FieldSet = FieldSet::ALWAYS.with(&[Field::Device, Field::Dev, Field::Kind, Field::Name, Field::FdType]);
 
 /// So many combinations of call, device and type occur at most on a machine with some file systems.
@@ -59,7 +61,7 @@ impl CallHistograms {
             grid,
             slots,
             seen: HashMap::new(),
-            keys: Batch::new(KEYS),
+            keys: Batch::new(if options.source == Source::Syscall { KEYS_BY_CALL } else { KEYS }),
             waits: Waits::new(),
             devices,
         })
