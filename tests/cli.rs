@@ -25,6 +25,28 @@ fn a_summary_of_histograms_without_devices_is_one_line() {
 }
 
 #[test]
+fn columns_have_all_the_names_that_filters_know() {
+    let table = |by: &str| latscope(&["summary", "-r", STORY, "--by", by, "--csv"]).success();
+    for (alias, column) in
+        [("proc.name", "process"), ("rw", "kind"), ("direction,disk.dev", "kind,dev"), ("dir", "job")]
+    {
+        assert_eq!(table(alias), table(column), "--by {alias}");
+    }
+    let of_threads = table("comm");
+    assert_eq!(table("process").lines().skip(1).collect::<Vec<_>>(), of_threads.lines().skip(1).collect::<Vec<_>>());
+    let rows = |columns: &str| latscope(&["events", "-r", STORY, "--columns", columns, "--csv"]).success();
+    assert_eq!(rows("time,lat,disk.dev,fd.name"), rows("time_ns,latency_ns,dev,path"));
+    fails(&["summary", "-r", STORY, "--by", "evt.failed"], 2, &["evt.failed is made of columns"]);
+}
+
+#[test]
+fn a_live_capture_of_the_past_is_refused() {
+    for filter in ["evt.time < 2020-01-01T00:00:00Z", "evt.around[2020-01-01T00:00:00Z] = 5 or evt.time in [5, 6]"] {
+        fails(&["events", "--for", "1s", filter], 2, &["completed in the past", "-r"]);
+    }
+}
+
+#[test]
 fn an_exceeded_threshold_is_status_1_beside_the_table() {
     let percentiles = |condition| latscope(&["percentiles", "-r", STORY, "-i", "1s", "--fail-if", condition]);
     let exceeded = percentiles("p99 > 1ms for 2 intervals");

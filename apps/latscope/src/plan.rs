@@ -514,10 +514,7 @@ fn interval(typed: &Option<String>) -> Result<Option<u64>, Failure> {
 
 fn fields(option: &str, names: &[String]) -> Result<Vec<Field>, Failure> {
     let field = |name: &String| {
-        let field = Field::from_name(name.trim());
-        let field = field.ok_or_else(|| {
-            Failure::Usage(format!("{option}: there is no field {name}; latscope fields lists them."))
-        })?;
+        let field = column(option, name.trim())?;
         if option == "--by" && matches!(field.field_type(), FieldType::Time | FieldType::Duration) {
             let message =
                 format!("--by {name} would make a group of every value; use -i for time, or --y for the axis.");
@@ -526,6 +523,22 @@ fn fields(option: &str, names: &[String]) -> Result<Vec<Field>, Failure> {
         Ok(field)
     };
     names.iter().map(field).collect()
+}
+
+/// The column that is meant by a name: its own, one of the filter's, or a word of those who measure with probes.
+fn column(option: &str, name: &str) -> Result<Field, Failure> {
+    let name = if ["directory", "dir"].contains(&name) { Field::Job.name() } else { name };
+    if let Some(field) = latscope_filter::column(name) {
+        return Ok(field);
+    }
+    let known = latscope_filter::filter_fields();
+    let is_known = known.iter().any(|field| field.name() == name || field.aliases().contains(&name));
+    Err(Failure::Usage(match is_known {
+        true => format!(
+            "{option}: {name} is made of columns and exists in filters only; latscope fields lists the columns."
+        ),
+        false => format!("{option}: there is no field {name}; latscope fields lists them."),
+    }))
 }
 
 fn shape(typed: args::Table) -> Shape {

@@ -28,6 +28,31 @@ pub(crate) fn lower(expr: &Expr, zero: TimeZero) -> Lowered<Node> {
     })
 }
 
+/// The last moment at which an event that passes can have completed, `None` when there is none.
+pub(crate) fn latest_end(expr: &Expr, zero: TimeZero) -> Option<i64> {
+    match expr {
+        Expr::And(parts) => parts.iter().filter_map(|part| latest_end(part, zero)).min(),
+        Expr::Or(parts) => {
+            let ends: Option<Vec<_>> = parts.iter().map(|part| latest_end(part, zero)).collect();
+            ends?.into_iter().max()
+        }
+        Expr::Not(_) => None,
+        Expr::Term(Term { subject, test }) => {
+            let ranges = match (subject.field.source, test) {
+                (Source::Around, Test::Around(moment, ns)) => {
+                    vec![(0, i128::from(moment.resolve(zero).ok()?) + i128::from(*ns))]
+                }
+                (Source::Number(Number::End), Test::Compare(..) | Test::Between(..) | Test::In(_)) => {
+                    ranges_of(test, zero).ok()?
+                }
+                _ => return None,
+            };
+            let last = ranges.iter().map(|&(_, to)| to).max().unwrap_or(i128::from(i64::MIN));
+            i64::try_from(last).ok()
+        }
+    }
+}
+
 fn not(node: Node) -> Node {
     Node::Not(Box::new(node))
 }

@@ -189,7 +189,8 @@ impl FilterField {
         }
     }
 
-    fn column(&self) -> Option<Field> {
+    /// The column, where it is nothing but one.
+    pub(crate) fn column(&self) -> Option<Field> {
         match self.source {
             Source::Number(Number::Column(field)) | Source::Text(Text::Column(field)) => Some(field),
             _ => None,
@@ -247,7 +248,7 @@ static FIELDS: &[FilterField] = &[
     number(Field::Lag, &["lag"]),
     number(Field::CpuWait, &["cpu_wait"]),
     text(Field::Cache, &["io.cache"]),
-    text(Field::Kind, &["io.kind"]),
+    text(Field::Kind, &["io.kind", "rw", "direction"]),
     text(Field::Name, &["evt.type", "syscall.type"]),
     number(Field::Size, &["io.size", "evt.buflen"]),
     number(Field::Offset, &["io.offset"]),
@@ -264,7 +265,7 @@ static FIELDS: &[FilterField] = &[
         Source::Text(Text::Either(Field::Device, Field::Dev)),
         "Device by name or by number: dev=vda, dev=254:0.",
     ),
-    text(Field::Host, &["host.name"]),
+    text(Field::Host, &["host.name", "client"]),
     text(Field::Job, &["job.name"]),
     number(Field::Pid, &["proc.pid"]),
     number(Field::Tid, &["thread.tid"]),
@@ -354,8 +355,8 @@ mod tests {
             names().collect::<Vec<_>>().join(" "),
             "time_ns time start end ts evt.time evt.rawtime evt.datetime evt.time.iso8601 evt.reltime reltime \
              latency_ns lat latency evt.latency queue_ns queue io.queue intended_ns intended \
-             service_ns service lag_ns lag cpu_wait_ns cpu_wait cache io.cache kind io.kind name evt.type \
-             syscall.type size io.size evt.buflen offset io.offset device disk.name disk.dev dev host host.name job \
+             service_ns service lag_ns lag cpu_wait_ns cpu_wait cache io.cache kind io.kind rw direction name evt.type \
+             syscall.type size io.size evt.buflen offset io.offset device disk.name disk.dev dev host host.name client job \
              job.name pid proc.pid tid thread.tid comm thread.name process proc.name thread.ismain fd fd.num fd_type fd.type fd.typechar \
              path fd.name fd.directory fd.filename error io.error result evt.rawres evt.res evt.failed evt.is_io \
              evt.is_io_read evt.is_io_write evt.io_dir evt.is_wait evt.dir evt.count evt.around evt.latency.s \

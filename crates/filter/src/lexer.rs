@@ -15,6 +15,8 @@ pub(crate) struct Literal {
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     at: usize,
+    /// Whether the next value is a pattern, in which an escape that is not known keeps its backslash.
+    pub is_pattern: bool,
 }
 
 fn is_blank(c: char) -> bool {
@@ -27,7 +29,7 @@ fn is_name(c: char) -> bool {
 
 impl<'a> Cursor<'a> {
     pub fn new(text: &'a str) -> Cursor<'a> {
-        Cursor { text, at: 0 }
+        Cursor { text, at: 0, is_pattern: false }
     }
 
     pub fn rest(&self) -> &'a str {
@@ -131,7 +133,7 @@ impl<'a> Cursor<'a> {
                 continue;
             }
             let Some((_, escape)) = chars.next() else { break };
-            text.push(match escape {
+            let c = match escape {
                 'b' => '\u{8}',
                 'f' => '\u{c}',
                 'n' => '\n',
@@ -151,13 +153,19 @@ impl<'a> Cursor<'a> {
                         }
                     }
                 }
+                // In a pattern `\.` is a dot, with one backslash or with two.
+                _ if self.is_pattern => {
+                    text.push('\\');
+                    escape
+                }
                 _ => {
                     return Err(wrong(
                         1 + escape.len_utf8(),
                         "This escape is not known; \\b \\f \\n \\r \\t \\\\ \\/ \\\" \\' and \\xNN are.",
                     ));
                 }
-            });
+            };
+            text.push(c);
         }
         Err(FilterError::at(start..self.text.len(), format!("The text that begins here has no closing {quote}.")))
     }

@@ -15,6 +15,7 @@ mod nearest;
 mod necessary;
 mod parser;
 mod ranges;
+mod slips;
 mod sysdig;
 mod text;
 mod tree;
@@ -56,6 +57,12 @@ impl Filter {
         Necessary::of(&self.expr)
     }
 
+    /// The last moment at which an event that passes can have completed, on the clock of a trace; `None` where the filter
+    /// sets no such bound.
+    pub fn latest_end_ns(&self, zero: TimeZero) -> Option<i64> {
+        bind::latest_end(&self.expr, zero)
+    }
+
     /// Makes the filter ready for a trace: moments become times on its clock, patterns are compiled. A bound filter
     /// remembers what it found out about the dictionaries of its trace, so bind again for the next trace.
     ///
@@ -68,6 +75,11 @@ impl Filter {
             FilterError::at(span, sentence).within(&self.text)
         })
     }
+}
+
+/// The column of this name: its own, an alias, or a field of the filter that is a column under another name.
+pub fn column(name: &str) -> Option<latscope_event::Field> {
+    latscope_event::Field::from_name(name).or_else(|| fields::find(name)?.column())
 }
 
 /// Filters are equal when they mean the same tree, however it was written.

@@ -292,13 +292,13 @@ impl Parser<'_> {
                     }
                 },
             },
-            Operator::Match(operator) => match self.quantified()? {
+            Operator::Match(operator) => match self.patterns(operator)? {
                 Some((all, list)) => {
                     return self.each(&subject, all, list, |_, literal| pattern(operator, &literal));
                 }
-                None => match self.right(&subject)? {
+                None => match self.pattern_or_field(operator, &subject)? {
                     Right::Literal(literal) => pattern(operator, &literal)?,
-                    Right::Subject(_) if matches!(operator, Match::Glob | Match::GlobAnyCase | Match::Regex) => {
+                    Right::Subject(_) if is_pattern(operator) => {
                         return Err(FilterError::at(
                             self.cursor.next_span(),
                             format!("The pattern of {operator} must be written out; it cannot come from a field."),
@@ -354,6 +354,22 @@ impl Parser<'_> {
         }
         self.cursor.back_to(start);
         Ok(None)
+    }
+
+    /// A list of texts or patterns.
+    fn patterns(&mut self, operator: Match) -> Parsed<Option<(bool, Vec<Literal>)>> {
+        self.cursor.is_pattern = is_pattern(operator);
+        let list = self.quantified();
+        self.cursor.is_pattern = false;
+        list
+    }
+
+    /// A text, a pattern or a field.
+    fn pattern_or_field(&mut self, operator: Match, subject: &Subject) -> Parsed<Right> {
+        self.cursor.is_pattern = is_pattern(operator);
+        let right = self.right(subject);
+        self.cursor.is_pattern = false;
+        right
     }
 
     /// The same test for each value of a list, joined.
@@ -438,8 +454,7 @@ impl Parser<'_> {
             );
             return Err(FilterError::at(literal.span, message));
         }
-        let text =
-            if is_device_number(subject, &literal.text) { literal.text.replacen(',', ":", 1) } else { literal.text };
+        let text = meant(subject, &literal.text);
         let value = Value::parse(kind, &text).map_err(|phrase| {
             let hint = match fields::find(&text) {
                 Some(_) => format!("; write val({text}) to compare with that field"),
@@ -447,6 +462,10 @@ impl Parser<'_> {
             };
             FilterError::at(literal.span.clone(), format!("{phrase}{hint}."))
         })?;
+        if comparison.is_none_or(|comparison| matches!(comparison, Comparison::Eq | Comparison::Ne)) {
+            crate::slips::check(subject, &text, &value)
+                .map_err(|(sentence, nearest)| FilterError::at(literal.span.clone(), sentence).nearest_to(nearest))?;
+        }
         if let Value::Moment(moment) = value {
             self.moments.push((moment, literal.span));
         }
@@ -454,8 +473,14 @@ impl Parser<'_> {
     }
 
     fn range(&mut self, subject: &Subject, from: Literal, to: Literal) -> Parsed<Test> {
+        let span = from.span.start..to.span.end;
         let from = self.value(subject, Some(Comparison::Ge), from)?;
-        Ok(Test::Between(from, self.value(subject, Some(Comparison::Le), to)?))
+        let to = self.value(subject, Some(Comparison::Le), to)?;
+        if to.is_below(&from) {
+            let message = format!("This range ends before it begins; write [{to}, {from}].");
+            return Err(FilterError::at(span, message));
+        }
+        Ok(Test::Between(from, to))
     }
 
     fn list_or_range(&mut self, subject: &Subject) -> Parsed<InList> {
@@ -554,10 +579,20 @@ fn has_one_column(source: Source) -> bool {
     )
 }
 
-/// Whether this is a device number, where a comma is as good as a colon.
-fn is_device_number(subject: &Subject, text: &str) -> bool {
-    matches!(subject.field.name(), "dev" | "disk.dev")
-        && text
-            .split_once(',')
-            .is_some_and(|(major, minor)| major.parse::<u32>().is_ok() && minor.parse::<u32>().is_ok())
+fn is_pattern(operator: Match) -> bool {
+    matches!(operator, Match::Glob | Match::GlobAnyCase | Match::Regex)
+}
+
+/// What a value stands for: in the number of a device a comma is as good as a colon, and `/dev/sda` is `sda`.
+fn meant(subject: &Subject, text: &str) -> String {
+    let is_device = matches!(subject.field.name(), "dev" | "disk.dev" | "device");
+    match text.strip_prefix("/dev/").filter(|name| is_device && !name.contains('/')) {
+        Some(name) => name.into(),
+        None if is_device && is_pair_of_numbers(text) => text.replacen(',', ":", 1),
+        None => text.into(),
+    }
+}
+
+fn is_pair_of_numbers(text: &str) -> bool {
+    text.split_once(',').is_some_and(|(major, minor)| major.parse::<u32>().is_ok() && minor.parse::<u32>().is_ok())
 }

@@ -37,6 +37,18 @@ impl Value {
     }
 }
 
+impl Value {
+    /// Whether it is less than another of its kind; moments cannot be told before the trace is known.
+    pub fn is_below(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Duration(one), Value::Duration(other)) | (Value::Bytes(one), Value::Bytes(other)) => one < other,
+            (Value::Number(one), Value::Number(other)) => one < other,
+            (Value::Text(one), Value::Text(other)) => one < other,
+            _ => false,
+        }
+    }
+}
+
 fn duration(text: &str) -> Result<Value, String> {
     parse_duration(text).map(Value::Duration).map_err(|error| error.to_string())
 }

@@ -158,8 +158,20 @@ fn tree() -> impl Strategy<Value = Tree> {
         ("comm", "=", "tolower(comm)"),
     ]);
     let leaf = prop_oneof![
-        4 => number.prop_map(|(name, operator, values)| Tree::Number(name, operator, values)),
-        5 => text.prop_map(|(name, operator, values)| Tree::Text(name, operator, values)),
+        4 => number.prop_map(|(name, operator, mut values)| {
+            if operator == "between" {
+                // One that ends before it begins is refused.
+                values.iter_mut().for_each(|value| *value = value.abs());
+                values.sort_unstable();
+            }
+            Tree::Number(name, operator, values)
+        }),
+        5 => text.prop_map(|(name, operator, mut values)| {
+            if operator == "between" {
+                values.sort_unstable();
+            }
+            Tree::Text(name, operator, values)
+        }),
         1 => (select(BOOLS), any::<bool>()).prop_map(|(name, truth)| Tree::Bool(name, truth)),
         1 => prop_oneof![select(NUMBERS), select(TEXTS), select(BOOLS)].prop_map(Tree::Exists),
         1 => pairs.prop_map(|(one, operator, two)| Tree::Fields(one, operator, two)),

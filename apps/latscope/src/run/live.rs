@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::args::Mode;
 use crate::plan::{Folding, Live, Reading, filter_fields};
 use latscope_capture_bpf::{Counted, Error, EventCapture, HistogramCapture, Options, PushDown, key_fields, nothing_of};
-use latscope_event::{Batch, Column, Context, Field, FieldSet, Mask};
+use latscope_event::{Batch, Clock, Column, Context, Field, FieldSet, Mask};
 use latscope_filter::BoundFilter;
 use latscope_histogram::Sparse;
 use latscope_series::{HistogramSeries, Quantity, Waiter, Weight};
@@ -75,6 +75,7 @@ impl Until {
 /// # Errors
 /// When the filter asks only for devices of which the source has nothing.
 pub fn options(reading: &Reading, live: &Live, fields: FieldSet) -> Result<Options, Failure> {
+    refuse_past(reading)?;
     let push_down = push_down(reading);
     let nothing = |device: &String| nothing_of(live.source, device);
     if let Some(why) = push_down.devices.iter().map(nothing).collect::<Option<Vec<_>>>()
@@ -89,6 +90,19 @@ pub fn options(reading: &Reading, live: &Live, fields: FieldSet) -> Result<Optio
         calls: live.calls.clone(),
         ..Options::new(live.source, fields.union(filter_fields(reading)))
     })
+}
+
+/// Fails if the filter asks only for events that completed before now: a capture would wait for them for ever.
+fn refuse_past(reading: &Reading) -> Result<(), Failure> {
+    let mut now = Context::new(String::new(), Clock::wall());
+    now.cover(now_ns());
+    let latest_ns = reading.filter.as_ref().and_then(|filter| filter.latest_end_ns(now.time_zero()));
+    if latest_ns.is_some_and(|latest_ns| latest_ns < now_ns()) {
+        let message = "The filter asks for events that completed in the past, and a live capture sees only those to come; read a \
+                       recording with -r, or leave out the condition on evt.time.";
+        return Err(Failure::Usage(message.into()));
+    }
+    Ok(())
 }
 
 fn push_down(reading: &Reading) -> PushDown {
