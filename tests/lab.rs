@@ -69,10 +69,23 @@ fn everything_is_recorded_and_compared() {
         assert_eq!(compared["sides"].as_array().unwrap().len(), 2);
     }
     assert_eq!(json["comparisons"].as_array().unwrap().len(), 2);
-    let picture = std::fs::read_to_string(json["pictures"][0].as_str().unwrap()).unwrap();
-    for panel in [format!("paced {a}"), format!("rest {b}")] {
-        assert!(picture.contains(&panel), "{panel}");
+    // A picture for each experiment, whose time is its own.
+    for (number, job) in ["paced", "rest"].into_iter().enumerate() {
+        let picture = std::fs::read_to_string(json["pictures"][number].as_str().unwrap()).unwrap();
+        assert!(picture.contains(&format!("{job} {a}")) && picture.contains(&format!("{job} {b}")), "{job}");
+        assert!(picture.contains("2 rounds, a gap between"), "{job}");
     }
+    // The folder is an input of every view.
+    let all = latscope(&["summary", "--json", "--by", "job,name", "-r", &text(&out)]).success();
+    let all: Value = serde_json::from_str(&all).unwrap();
+    let groups = all["groups"].as_array().unwrap().iter();
+    let names: BTreeMap<&str, &str> =
+        groups.map(|group| (group["job"].as_str().unwrap(), group["name"].as_str().unwrap())).collect();
+    assert_eq!(names, BTreeMap::from([("paced", "pwrite"), ("rest", "pread")]), "{all}");
+    let counted: u64 = results.iter().map(|result| result["count"].as_u64().unwrap()).sum();
+    assert_eq!(all["total"]["count"], counted);
+    let service = latscope(&["heatmap", "-y", "service", "-r", &text(&out), "job = paced"]).success();
+    assert!(service.contains("Service time"), "{service}");
     for directory in [&a, &b] {
         assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0, "nothing is left behind");
     }
@@ -119,7 +132,7 @@ fn loads_become_a_curve_and_panels_keep_their_order() {
     assert!(curve.matches("<circle").count() >= 2 * 2 * 3, "{curve}");
     assert!(curve.contains(&format!("{a}: ")) && curve.contains(&format!("{b}: ")));
     // In the order of the lab, whichever made more requests.
-    let heatmap = std::fs::read_to_string(out.join("heatmap.svg")).unwrap();
+    let heatmap = std::fs::read_to_string(out.join("heatmap-loads.svg")).unwrap();
     let panels =
         ["loads-max", "loads-1", "loads-2"].into_iter().flat_map(|job| [&a, &b].map(|at| format!("{job} {at}: ")));
     let places: Vec<_> = panels.map(|panel| heatmap.rfind(&panel).expect("a panel")).collect();

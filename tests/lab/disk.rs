@@ -12,6 +12,7 @@ impl Oracle {
     /// Of `/dev/loopN`, with a limit of 16 MiB.
     fn new(path: &str) -> Oracle {
         let name = path.trim_start_matches("/dev/").to_string();
+        std::fs::write(format!("/sys/block/{name}/queue/iostats"), "1").unwrap();
         let number = std::fs::read_to_string(format!("/sys/block/{name}/dev")).unwrap();
         for (file, value) in [("strict_limit", "1"), ("max_bytes", "16777216")] {
             // Kernels before 6.2 have no such limits; then the machine's own one holds.

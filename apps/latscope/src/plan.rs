@@ -497,6 +497,8 @@ fn quantity(typed: args::Quantity) -> Quantity {
         args::Quantity::Size => Quantity::Size,
         args::Quantity::Offset => Quantity::Offset,
         args::Quantity::Queue => Quantity::Queue,
+        args::Quantity::Service => Quantity::Service,
+        args::Quantity::Lag => Quantity::Lag,
     }
 }
 

@@ -70,7 +70,7 @@ pub enum Error {
         limit: u64,
     },
     /// The file system has no room for the file.
-    #[error("{}: The working set needs {}, and {} are free; give a smaller -S.", path.display(), format_size(*needed), format_size(*free))]
+    #[error("{}: The working set needs {}, and {} are free; make room, or make it smaller (-S of ping, work_size of a lab).", path.display(), format_size(*needed), format_size(*free))]
     NoSpace {
         /// The directory.
         path: PathBuf,

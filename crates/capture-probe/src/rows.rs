@@ -13,10 +13,20 @@ pub(crate) struct Call<'a> {
     pub epoch: i64,
 }
 
+/// The call that writes where this one reads.
+fn write_name(read: &str) -> &str {
+    match read {
+        "pread" => "pwrite",
+        "preadv2" => "pwritev2",
+        // These do both.
+        other => other,
+    }
+}
+
 /// Appends samples of one target as events.
 pub(crate) fn append(batch: &mut Batch, samples: &[Sample], probe: &Probe, place: &Place, call: &Call<'_>) {
     let [read, write] = [b"read", &b"write"[..]].map(|kind| batch.intern(Field::Kind, kind));
-    let name = batch.intern(Field::Name, call.name.as_bytes());
+    let names = [call.name, write_name(call.name)].map(|name| batch.intern(Field::Name, name.as_bytes()));
     let path = batch.intern(Field::Path, probe.target.as_os_str().as_encoded_bytes());
     let device = place.device_name().map(|device| batch.intern(Field::Device, device.as_bytes()));
     let dev = place.dev.map(|(major, minor)| batch.intern(Field::Dev, format!("{major}:{minor}").as_bytes()));
@@ -30,7 +40,7 @@ pub(crate) fn append(batch: &mut Batch, samples: &[Sample], probe: &Probe, place
         batch.push_i64(Field::Time, start_ns);
         batch.push_u64(Field::Latency, latency_ns);
         batch.push_code(Field::Kind, if sample.write { write } else { read });
-        batch.push_code(Field::Name, name);
+        batch.push_code(Field::Name, names[usize::from(sample.write)]);
         batch.push_u64(Field::Size, probe.work.size);
         batch.push_u64(Field::Offset, sample.offset);
         batch.push_code(Field::Device, device.unwrap_or(MISSING_CODE));

@@ -2,7 +2,7 @@
 
 use crate::cache;
 use crate::target::Target;
-use latscope_event::{Context, format_duration_exact};
+use latscope_event::{Context, format_duration};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,13 @@ pub struct Settled {
 /// Bytes that a device has written since it is there.
 pub fn written(dev: Option<(u32, u32)>) -> Option<u64> {
     let (major, minor) = dev?;
-    let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
+    let folder = format!("/sys/dev/block/{major}:{minor}");
+    // The counters of a device can be switched off; a partition has the switch of its disk.
+    let switch = ["queue/iostats", "../queue/iostats"].map(|file| fs::read_to_string(format!("{folder}/{file}")));
+    if switch.into_iter().flatten().next().is_some_and(|text| text.trim() == "0") {
+        return None;
+    }
+    let text = fs::read_to_string(format!("{folder}/stat")).ok()?;
     // Reads, merged, sectors, time; writes, merged, sectors.
     Some(text.split_whitespace().nth(6)?.parse::<u64>().ok()? * SECTOR)
 }
@@ -59,7 +65,7 @@ impl Settled {
         if let Some(bytes) = self.in_memory {
             put("unwritten_bytes", bytes.to_string());
             put("unwritten_left_bytes", self.left.to_string());
-            put("write_back", format_duration_exact(self.took.as_nanos() as u64));
+            put("write_back", format_duration(self.took.as_nanos() as u64));
         }
         if let Some(bytes) = self.device {
             put("device_written_bytes", bytes.to_string());

@@ -15,8 +15,10 @@ const MOST_BYTES: u64 = 0x7fff_f000;
 const WORK_SIZE: u64 = 1 << 20;
 /// What is appended before the file is emptied again, when nothing is said about it.
 const APPEND_SIZE: u64 = 64 << 20;
-/// The working set is written in pieces of this size, or of a request's.
+/// The working set is written in pieces of this size at most.
 const PIECE: usize = 1 << 20;
+/// And of this at least.
+const LEAST_PIECE: u64 = 4096;
 /// The name of a file that is kept, which ioping gives it too.
 const KEPT: &str = "ioping.tmp";
 
@@ -189,7 +191,8 @@ fn make(probe: &Probe, size: u64) -> Result<File, Error> {
     }
     let full = file.metadata().is_ok_and(|metadata| metadata.len() >= size && metadata.blocks() * 512 >= size);
     if work.order != Order::Append && !full {
-        fill(&file, size, probe.seed).map_err(|source| Error::Layout { path: directory.clone(), source })?;
+        fill(&file, size, piece(work), probe.seed)
+            .map_err(|source| Error::Layout { path: directory.clone(), source })?;
     }
     Ok(file)
 }
@@ -226,10 +229,17 @@ fn nameless(directory: &Path, work: &Work) -> io::Result<File> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Writes random data, which no layer below can compress or leave out, and brings it to the device.
-fn fill(file: &File, size: u64, seed: u64) -> io::Result<()> {
+/// The pieces in which a file is written that requests go to. A large write makes large folios in the page cache, on which
+/// small requests through it are several times slower; so pieces are as large as those requests, as in a file that was
+/// written by them.
+fn piece(work: &Work) -> usize {
+    if work.direct { PIECE } else { work.size.clamp(LEAST_PIECE, PIECE as u64) as usize }
+}
+
+/// Writes random data in such pieces, which no layer below can compress or leave out, and brings it to the device.
+fn fill(file: &File, size: u64, piece: usize, seed: u64) -> io::Result<()> {
     let mut random = crate::worker::Random::new(seed ^ 0x9e37_79b9_7f4a_7c15);
-    let mut piece = vec![0; PIECE.min(size as usize).max(1)];
+    let mut piece = vec![0; piece.min(size as usize).max(1)];
     let mut at = 0;
     while at < size {
         let len = (size - at).min(piece.len() as u64) as usize;

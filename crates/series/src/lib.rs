@@ -59,6 +59,10 @@ pub enum Quantity {
     Offset,
     /// Time waited before the issue, nanoseconds.
     Queue,
+    /// Time that the target of a probe took, nanoseconds.
+    Service,
+    /// Time that a probe was late by the machine's doing, nanoseconds.
+    Lag,
 }
 
 impl Quantity {
@@ -69,6 +73,8 @@ impl Quantity {
             Quantity::Size => Field::Size,
             Quantity::Offset => Field::Offset,
             Quantity::Queue => Field::Queue,
+            Quantity::Service => Field::Service,
+            Quantity::Lag => Field::Lag,
         }
     }
 
@@ -84,6 +90,8 @@ impl Quantity {
             Quantity::Size => "size",
             Quantity::Offset => "offset",
             Quantity::Queue => "queue",
+            Quantity::Service => "service",
+            Quantity::Lag => "lag",
         }
     }
 

@@ -259,6 +259,8 @@ pub(crate) fn quantity_title(quantity: Quantity) -> &'static str {
         Quantity::Size => "Size",
         Quantity::Offset => "Offset",
         Quantity::Queue => "Queue time",
+        Quantity::Service => "Service time",
+        Quantity::Lag => "Lag",
     }
 }
 

@@ -253,6 +253,10 @@ pub enum Quantity {
     Size,
     Offset,
     Queue,
+    /// What the target of a probe took, from submission to completion
+    Service,
+    /// How late the machine made a probe's requests
+    Lag,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -185,6 +185,9 @@ fn work(typed: &Typed, compatible: bool) -> Result<Work, String> {
         return Err("--append and -L are two orders; take one".into());
     }
     let writes = typed.write > 0 || native.append;
+    if !writes && !typed.read_write && native.sync.as_deref().is_some_and(|how| how != "none") {
+        return Err("--sync is about writes, and nothing is written; give -W, -G or --append with it".into());
+    }
     Ok(Work {
         operation: match (typed.read_write, writes) {
             (true, _) => Operation::Alternate,

@@ -105,6 +105,8 @@ pub fn filter(series: &HistogramSeries, spot: &Spot, clock: &Clock) -> String {
         Quantity::Size => "size",
         Quantity::Offset => "offset",
         Quantity::Queue => "queue",
+        Quantity::Service => "service",
+        Quantity::Lag => "lag",
     };
     let value = |value: u64| match series.quantity.is_bytes() {
         true => format_size_exact(value),

@@ -38,18 +38,29 @@ pub fn tree(folder: &Path) -> Result<Option<Tree>, Error> {
     walk.through(folder.to_path_buf(), DEEPEST)?;
     walk.found.sort();
     let choice = Choice::of(walk.found);
-    let files = choice.files();
+    let mut files = choice.files();
+    files.extend(traces(folder)?);
     if files.is_empty() {
         return Err(Error::new(
             folder.display().to_string(),
             Place::File,
-            "This folder is no recording, and there is no log of fio (*_clat.1.log, *_clat_hist.1.log ...), no JSON result \
+            "This folder is no recording, and there is no trace (*.lat), no log of fio (*_clat.1.log, *_clat_hist.1.log ...), no JSON result \
              of it and no rsptimes_*.csv of smallfile in it.",
         ));
     }
     let said = choice.said();
     let left_out = (!said.is_empty()).then(|| format!("{}: {}", folder.display(), said.join(" ")));
     Ok(Some(Tree { files, left_out }))
+}
+
+/// Our own traces that lie in a folder: those of a lab, or the parts of a recording.
+fn traces(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = folder.read_dir().map_err(|error| Error::io(folder, &error))?;
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut traces: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|ending| ending == "lat") && path.is_file()).collect();
+    traces.sort();
+    Ok(traces)
 }
 
 /// What a path leads to, however it is called.

@@ -193,6 +193,10 @@ impl Written {
         if append && !matches!(self.operation, WrittenOperation::Write) {
             return Err((None, "only writes can be appended; take order = \"linear\" or \"random\"".into()));
         }
+        let reads = matches!(self.operation, WrittenOperation::Read);
+        if reads && !matches!(self.sync, WrittenSync::None) {
+            return Err((None, "sync is about writes, and this experiment only reads; leave it away".into()));
+        }
         if !(1..=1024).contains(&self.threads) || !(1..=4096).contains(&self.depth) {
             return Err((None, "the threads are from 1 to 1024, the depth from 1 to 4096".into()));
         }
@@ -277,6 +281,12 @@ mod tests {
             ("'1m'", "'1'", 2, "work_size"),
             ("'write'", "'read'", 2, "order = \"linear\""),
             ("'append'", "'append'\nrate = -1", 10, "above zero"),
+            (
+                "'write'\nsize = '1k'\nwork_size = '1m'\nturn = '2s'\norder = 'append'",
+                "'read'\nsize = '1k'\nwork_size = '1m'\nturn = '2s'\nsync = 'fsync'",
+                2,
+                "only reads",
+            ),
             ("'append'", "'append'\nrate = 1\nloads = [1]", 11, "leave one of both away"),
             ("'append'", "'append'\nloads = [0]", 10, "from 1 to 200"),
             ("about = 'x'", "about = 'x'\nrounds = 0", 2, "1 to 1000"),

@@ -11,6 +11,8 @@ use std::path::PathBuf;
 
 /// A picture has room for so many.
 const PANELS: usize = 12;
+/// Between two rounds nothing is drawn for this part of their time.
+const GAP: i64 = 60;
 
 /// Draws the cells, a dozen to a picture; returns the files.
 pub fn all(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
@@ -19,10 +21,13 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
     // The same ends for all, whatever is in a picture; of a single latency there is no axis.
     let ends = min.zip(max).filter(|(min, max)| min < max);
     let mut files = Vec::new();
-    for (number, some) in cells.chunks(PANELS).enumerate() {
+    // Experiments take different times, so each has a picture with an axis of time of its own.
+    let of_experiment = cells.chunk_by(|a, b| a.experiment == b.experiment);
+    for (number, some) in of_experiment.flat_map(|cells| cells.chunks(PANELS).enumerate()) {
+        let name = &plan.lab.experiments[some[0].experiment].name;
         let path = plan.output.join(match number {
-            0 => "heatmap.svg".to_string(),
-            _ => format!("heatmap-{}.svg", number + 1),
+            0 => format!("heatmap-{name}.svg"),
+            number => format!("heatmap-{name}-{}.svg", number + 1),
         });
         let series = laid_out(plan, some)?;
         let contexts: Vec<Context> = some.iter().flat_map(|cell| cell.contexts.clone()).collect();
@@ -32,7 +37,12 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
         context.clock = latscope_event::Clock::unanchored("relative");
         context.source = format!("latscope lab {}", plan.lab.name);
         let options = HeatmapOptions {
-            title: Some(format!("{}: latency of each experiment in each directory", plan.lab.name)),
+            title: Some(match plan.lab.rounds {
+                1 => format!("{}: latency of {name} in each directory", plan.lab.name),
+                rounds => {
+                    format!("{}: latency of {name} in each directory, {rounds} rounds, a gap between", plan.lab.name)
+                }
+            }),
             theme: plan.theme,
             min: ends.map(|(min, _)| min),
             max: ends.map(|(_, max)| max),
@@ -97,6 +107,8 @@ fn laid_out(plan: &Plan, cells: &[Cell]) -> Result<HistogramSeries, Failure> {
     let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, by, width_ns);
     for cell in cells {
         let group = vec![cell.job.clone(), plan.directories[cell.directory].display().to_string()];
+        let lengths = cell.rounds.iter().filter_map(HistogramSeries::range).map(|(first, last)| last - first + 1);
+        let gap = (lengths.sum::<i64>() / GAP).max(1);
         let mut begin = 0;
         for round in &cell.rounds {
             let Some((first, last)) = round.range() else { continue };
@@ -106,7 +118,7 @@ fn laid_out(plan: &Plan, cells: &[Cell]) -> Result<HistogramSeries, Failure> {
                     inserted.map_err(|error| Failure::Input(error.to_string()))?;
                 }
             }
-            begin += last - first + 1;
+            begin += last - first + 1 + gap;
         }
     }
     Ok(series)
