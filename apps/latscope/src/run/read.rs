@@ -259,7 +259,7 @@ pub fn say_others(series: &HistogramSeries) {
     let share = |part: f64, whole: f64| if whole > 0.0 { 100.0 * part / whole } else { 0.0 };
     let events = share(rest.count as f64, all.count as f64);
     let sum = match series.quantity {
-        Quantity::Latency | Quantity::Queue => {
+        Quantity::Latency | Quantity::Queue | Quantity::Service | Quantity::Lag => {
             format!(" and {:.2}% of the time", share(rest.sum as f64, all.sum as f64))
         }
         Quantity::Size | Quantity::Offset => String::new(),
