@@ -7,7 +7,9 @@ use crate::run::read;
 use latscope_capture_probe::Turn;
 use latscope_event::{Context, format_duration, format_size};
 use latscope_histogram::{Rule, Sparse};
-use latscope_series::{HistogramSeries, Mode, Period, Quantity, Support, Weight, modes, next_wider, period};
+use latscope_series::{
+    HistogramSeries, Mode, Period, Quantity, Raised, Support, Waiting, Weight, modes, next_wider, period,
+};
 use std::path::PathBuf;
 
 /// A turn has at least so many intervals.
@@ -31,6 +33,8 @@ pub struct Cell {
     /// A series for each round.
     pub rounds: Vec<HistogramSeries>,
     pub total: Sparse,
+    /// Requests that were not done when their turn was given up: how long each had waited.
+    pub waiting: Waiting,
     /// How long was measured, nanoseconds.
     pub span_ns: u64,
     pub bytes: u64,
@@ -93,7 +97,23 @@ impl Cell {
         let bytes = rounds.iter().flat_map(|series| series.slices().values()).map(|slice| slice.bytes).sum();
         let (modes, period) = (modes(&total), period(&rounds));
         let Turn { experiment, directory, load, .. } = *turn;
-        Cell { experiment, directory, load, job, files, contexts, rounds, total, span_ns, bytes, modes, period }
+        let unfinished = contexts.iter().flat_map(|context| &context.unfinished);
+        let waiting = Waiting::of(unfinished.map(|request| (request.at_least_ns, 1)));
+        Cell {
+            experiment,
+            directory,
+            load,
+            job,
+            files,
+            contexts,
+            rounds,
+            total,
+            waiting,
+            span_ns,
+            bytes,
+            modes,
+            period,
+        }
     }
 
     /// Requests or bytes per second.
@@ -101,11 +121,11 @@ impl Cell {
         amount as f64 * 1e9 / self.span_ns.max(1) as f64
     }
 
-    /// The percentiles of the table with what so many requests tell of them.
-    pub fn quantiles(&self) -> Vec<(u64, Support)> {
+    /// The percentiles of the table with what so many requests tell of them; those that are not done raise them.
+    pub fn quantiles(&self) -> Vec<(Raised<u64>, Support)> {
         let quantiles = QUANTILES.map(|(quantile, _)| quantile);
-        let values = self.total.quantiles(&quantiles, Rule::Interpolated).unwrap_or_default();
-        let count = self.total.totals().count as f64;
+        let values = self.waiting.quantiles(&self.total, &quantiles, Rule::Interpolated).unwrap_or_default();
+        let count = (self.total.totals().count + self.waiting.count()) as f64;
         values.into_iter().zip(quantiles).map(|(value, quantile)| (value, Support::of(quantile, count))).collect()
     }
 

@@ -44,7 +44,7 @@ fn name(plan: &Plan, cell: &Cell) -> String {
 }
 
 fn exceeded(threshold: &Threshold, cell: &Cell) -> Option<Finding> {
-    threshold.judge(&Judged::new(&cell.total, 1, cell.span_ns)).exceeded()
+    threshold.judge(&Judged::new(&cell.total, 1, cell.span_ns).with_waiting(&cell.waiting)).exceeded()
 }
 
 fn lines(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf]) -> Vec<Line> {
@@ -58,7 +58,7 @@ fn lines(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf])
     let mut table = table(plan, cells);
     lines.extend([Line::default(), table.heading(columns)]);
     lines.extend(table.take_lines(columns));
-    lines.push(Line::of("? fewer than ten requests beyond this percentile, - less than one"));
+    lines.push(Line::of("? fewer than ten requests are slower than this percentile"));
     lines.push(Line::default());
     for cell in cells {
         lines.push(Line::of(&format!("{}: {}; {}.", name(plan, cell), cell.modes_told(), cell.period_told())));
@@ -94,15 +94,13 @@ fn table(plan: &Plan, cells: &[Cell]) -> Table {
             format_rate(cell.per_second(totals.count)),
             cell.throughput(),
         ];
-        if totals.count > 0 {
-            row.push(format_duration(totals.min));
-            row.extend(cell.quantiles().into_iter().map(|(value, support)| match support {
-                Support::None => "-".into(),
-                Support::Few => format!("{}?", format_duration(value)),
-                Support::Enough => format_duration(value),
-            }));
-            row.push(format_duration(totals.max));
-        }
+        let bound = |at_least: bool, ns: u64| format!("{}{}", if at_least { "≥" } else { "" }, format_duration(ns));
+        row.push(if totals.count > 0 { format_duration(totals.min) } else { "-".into() });
+        row.extend(cell.quantiles().into_iter().map(|(raised, support)| {
+            let vague = if support == Support::Enough { "" } else { "?" };
+            format!("{}{vague}", bound(raised.at_least, raised.value))
+        }));
+        row.extend(cell.waiting.max(&cell.total).map(|max| bound(max.at_least, max.value)));
         table.push(row);
     }
     table
@@ -127,12 +125,15 @@ fn json(plan: &Plan, recorded: &Recorded, cells: &[Cell], files: [&[PathBuf]; 2]
         if totals.count > 0 {
             put("min_ns", totals.min.into());
             put("mean_ns", totals.mean().into());
-            for ((value, support), (_, key)) in cell.quantiles().into_iter().zip(QUANTILES) {
-                let known = (support != Support::None).then_some(value);
-                put(&format!("{}_ns", key.replace('.', "_")), known.into());
+            for ((raised, _), (_, key)) in cell.quantiles().into_iter().zip(QUANTILES) {
+                put(&format!("{}_ns", key.replace('.', "_")), raised.value.into());
             }
-            put("max_ns", totals.max.into());
+            let trusted = cell.quantiles().into_iter().zip(QUANTILES).filter(|((_, of), _)| *of == Support::Enough);
+            put("trusted_p", trusted.last().map(|(_, (quantile, _))| (quantile * 1e9).round() / 1e7).into());
         }
+        put("max_ns", cell.waiting.max(&cell.total).map(|max| max.value).into());
+        put("waiting", cell.waiting.count().into());
+        put("oldest_ns", cell.waiting.oldest_ns().into());
         let modes = cell.modes.iter().map(
             |mode| json!({"peak_ns": mode.peak_ns, "low_ns": mode.low_ns, "high_ns": mode.high_ns, "share": mode.share}),
         );
