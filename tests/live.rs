@@ -12,6 +12,7 @@ mod hours;
 mod killed;
 mod known_truth;
 pub mod lab;
+mod names;
 mod recording;
 mod views;
 mod waiting;
