@@ -8,6 +8,7 @@ mod agreement;
 #[path = "../crates/capture-bpf/tests/block/blind.rs"]
 mod blind;
 mod filters;
+mod hanging;
 mod hours;
 mod killed;
 mod known_truth;

@@ -183,6 +183,11 @@ impl Background {
         String::from_utf8_lossy(&std::fs::read(&self.err).unwrap_or_default()).into_owned()
     }
 
+    /// Standard output so far.
+    pub fn out_so_far(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.out).unwrap_or_default()).into_owned()
+    }
+
     /// Ctrl-C, and what came of it.
     #[track_caller]
     pub fn interrupt(self) -> Ended {

@@ -202,6 +202,21 @@ impl HistogramSeries {
         }
     }
 
+    /// One interval of the series, with the same groups.
+    #[must_use]
+    pub fn only(&self, interval: i64) -> HistogramSeries {
+        let mut one = HistogramSeries::new(self.quantity, self.weight, self.by.clone(), self.width_ns);
+        one.grid = self.grid;
+        one.counting = self.counting;
+        one.groups.clone_from(&self.groups);
+        one.slices.extend(self.slices.get(&interval).map(|slice| (interval, slice.clone())));
+        one.lengths.extend(self.lengths.get(&interval).map(|&length| (interval, length)));
+        let waits = self.waits.within.get(&interval).cloned().unwrap_or_default();
+        one.waits = Waits { once: waits.clone(), completed_only: self.waits.completed_only, ..Waits::default() };
+        one.waits.within.insert(interval, waits);
+        one
+    }
+
     /// Gives an interval and group a histogram: views go by those that have one.
     fn know(&mut self, interval: i64, group: u32) {
         let empty = || Histogram::new(self.grid, self.weight != Weight::Count).to_sparse();

@@ -79,8 +79,41 @@ pub fn histogram(series: &HistogramSeries, context: &Context, filter: &str, opti
             lines.extend(blocks(series, &all, None, options));
         }
     }
+    lines.extend(waiting_line(series, options.columns));
     lines.extend(caption::foot(context, options.columns));
     lines
+}
+
+/// The lines of one interval of a series that goes on: its begin, and a histogram for each group. Rows reach from the least
+/// to the greatest value of the interval.
+pub fn interval_histogram(
+    series: &HistogramSeries,
+    interval: i64,
+    context: &Context,
+    options: &HistogramOptions,
+) -> Vec<Line> {
+    let one = series.only(interval);
+    let all = one.total(None);
+    let (start_ns, width_ns) = (one.start_ns(interval), one.width_ns());
+    let zero_ns = context.zero_ns(Some(start_ns), width_ns);
+    let moments = Moments::new(TimeLabels::Wall, &context.clock, zero_ns, width_ns, 0);
+    let events = caption::events(all.totals().count);
+    let mut lines = crate::cell::wrap(&format!("at {}: {events}", moments.label(start_ns)), options.columns);
+    if all.totals().count > 0 {
+        lines.extend(blocks(&one, &all, None, options));
+    }
+    lines.extend(waiting_line(&one, options.columns));
+    lines.push(Line::default());
+    lines
+}
+
+/// What still waits, in words; nothing where nothing does.
+fn waiting_line(series: &HistogramSeries, columns: usize) -> Vec<Line> {
+    let waiting = series.still_waiting(None);
+    let Some(oldest_ns) = waiting.oldest_ns() else { return Vec::new() };
+    let text =
+        format!("waiting: {}, the oldest for {} so far", format_count(waiting.count()), format_duration(oldest_ns));
+    crate::cell::wrap(&text, columns)
 }
 
 /// The blocks of all groups, of one interval or of the whole time.

@@ -24,6 +24,21 @@ pub struct Outlier {
     pub values: Vec<(Field, String)>,
 }
 
+impl Outlier {
+    /// Its warning line. What still `waits` has a lower bound of a latency.
+    pub fn warning(&self, threshold_ns: u64, context: &Context, time: TimeLabels, waits: bool) -> Line {
+        // Microseconds, as precise as most tracers are.
+        let moments = Moments::new(time, &context.clock, context.start_ns().unwrap_or(0), 1_000, 0);
+        let threshold = format_duration_exact(threshold_ns);
+        let mut text = format!("latency warning, >{threshold}: {}", moments.label(self.time_ns));
+        for (field, value) in self.values.iter().filter(|(_, value)| !value.is_empty()) {
+            text += &format!(" {}={}", field.name(), readable(*field, value));
+        }
+        let sign = if waits { ">=" } else { "=" };
+        Line::of(&format!("{text} latency{sign}{}", format_duration_exact(self.latency_ns)))
+    }
+}
+
 impl Ord for Outlier {
     /// Slowest last; among equals the latest first.
     fn cmp(&self, other: &Outlier) -> Ordering {
@@ -103,21 +118,9 @@ impl Outliers {
     /// A warning line for each outlier, then a table of the groups, those with most outliers first. `summary` is of the
     /// same events, outliers or not.
     pub fn lines(&self, summary: &Summary, context: &Context, time: TimeLabels, columns: usize) -> Vec<Line> {
-        let zero_ns = context.start_ns().unwrap_or(0);
-        // Microseconds, as precise as most tracers are.
-        let moments = Moments::new(time, &context.clock, zero_ns, 1_000, 0);
         let threshold = format_duration_exact(self.threshold_ns);
-        let mut lines: Vec<Line> = self
-            .listed()
-            .into_iter()
-            .map(|outlier| {
-                let mut text = format!("latency warning, >{threshold}: {}", moments.label(outlier.time_ns));
-                for (field, value) in outlier.values.iter().filter(|(_, value)| !value.is_empty()) {
-                    text += &format!(" {}={}", field.name(), readable(*field, value));
-                }
-                Line::of(&format!("{text} latency={}", format_duration_exact(outlier.latency_ns)))
-            })
-            .collect();
+        let mut lines: Vec<Line> =
+            self.listed().into_iter().map(|outlier| outlier.warning(self.threshold_ns, context, time, false)).collect();
         let left_out = self.count - lines.len() as u64;
         if left_out > 0 {
             lines.push(Line::of(&format!("{} more, none slower than these", format_count(left_out))));

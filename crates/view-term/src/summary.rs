@@ -2,9 +2,9 @@
 
 use crate::table::{Align, Table, csv_line};
 use crate::{Line, caption};
-use latscope_event::{Context, Field, format_count, format_duration, format_rate, format_size};
+use latscope_event::{Context, Field, format_count, format_duration, format_rate, format_size, format_wall};
 use latscope_histogram::{Histogram, Rule, Sparse, Totals};
-use latscope_series::{HistogramSeries, Quantity, Weight};
+use latscope_series::{HistogramSeries, Quantity, Raised, Waiting, Weight};
 
 /// The percentiles of a summary: quantile, title, stem of the key.
 const PERCENTILES: [(f64, &str); 5] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
@@ -54,8 +54,14 @@ pub struct SummaryRow {
     pub group: Vec<String>,
     /// Count, sum, minimum and maximum, exact.
     pub totals: Totals,
-    /// p50, p90, p99, p99.9 and p99.99.
-    pub percentiles: Vec<u64>,
+    /// p50, p90, p99, p99.9 and p99.99, raised by what waits.
+    pub percentiles: Vec<Raised<u64>>,
+    /// The mean, likewise.
+    pub mean: Option<Raised<f64>>,
+    /// The maximum, likewise.
+    pub max: Option<Raised<u64>>,
+    /// What still waits.
+    pub waiting: Waiting,
     /// Bytes moved, when the series was built with [`Weight::Bytes`].
     pub bytes: Option<u64>,
 }
@@ -73,6 +79,8 @@ pub struct Summary {
     pub rows: Vec<SummaryRow>,
     /// All of them together.
     pub total: SummaryRow,
+    /// Begin and width of the interval that it is of, where it is not of the whole time, nanoseconds.
+    pub interval: Option<(i64, u64)>,
 }
 
 impl Summary {
@@ -88,15 +96,24 @@ impl Summary {
         for (group, parts) in parts.iter().enumerate().filter(|(_, parts)| !parts.is_empty()) {
             sum.clear();
             parts.iter().for_each(|part| sum.add(part));
-            rows.push(SummaryRow::of(series.groups()[group].clone(), &sum, weighs_bytes));
+            let waiting = series.still_waiting(Some(group as u32));
+            rows.push(SummaryRow::of(series.groups()[group].clone(), &sum, waiting, weighs_bytes));
         }
-        let total = SummaryRow::of(vec!["total".into()], &series.total(None), weighs_bytes);
+        let total = SummaryRow::of(vec!["total".into()], &series.total(None), series.still_waiting(None), weighs_bytes);
         let covered = context.span_ns.map(|(from, to)| to.abs_diff(from)).filter(|&span| span > 0);
         let intervals = series.range().map_or(1, |(first, last)| last.abs_diff(first).saturating_add(1));
         let span_ns = covered.unwrap_or_else(|| intervals.saturating_mul(series.width_ns()));
-        let mut summary = Summary { by: series.by.clone(), quantity: series.quantity, span_ns, rows, total };
+        let (by, quantity) = (series.by.clone(), series.quantity);
+        let mut summary = Summary { by, quantity, span_ns, rows, total, interval: None };
         summary.sort(SummaryKey::Share);
         summary
+    }
+
+    /// The summary of one interval of a series, of which `covered_ns` were observed.
+    pub fn of_interval(series: &HistogramSeries, interval: i64, covered_ns: u64, context: &Context) -> Summary {
+        let at = (series.start_ns(interval), series.width_of(interval));
+        let summary = Summary::new(&series.only(interval), context);
+        Summary { span_ns: covered_ns.max(1), interval: Some(at), ..summary }
     }
 
     /// Puts the rows in the order of a column.
@@ -108,9 +125,9 @@ impl Summary {
                 SummaryKey::Count => row.totals.count as f64,
                 SummaryKey::Bytes => row.bytes.unwrap_or(0) as f64,
                 SummaryKey::Min => row.totals.min as f64,
-                SummaryKey::Mean => row.totals.mean().unwrap_or(0.0),
-                SummaryKey::Percentile(at) => row.percentiles.get(at).copied().unwrap_or(0) as f64,
-                SummaryKey::Max => row.totals.max as f64,
+                SummaryKey::Mean => row.mean.map_or(0.0, |mean| mean.value),
+                SummaryKey::Percentile(at) => row.percentiles.get(at).map_or(0.0, |at| at.value as f64),
+                SummaryKey::Max => row.max.map_or(0.0, |max| max.value as f64),
                 SummaryKey::Share => row.totals.sum as f64,
             }
         };
@@ -126,9 +143,35 @@ impl Summary {
             self.quantity.word()
         );
         let mut lines = caption::head(&what, context, filter, columns);
+        lines.extend(self.table(columns));
+        lines.extend(caption::foot(context, columns));
+        lines
+    }
+
+    /// The heading of an interval and its table.
+    pub fn interval_lines(&self, context: &Context, columns: usize) -> Vec<Line> {
+        let (start_ns, width_ns) = self.interval.unwrap_or((0, self.span_ns));
+        let moment = match context.clock.to_unix_ns {
+            Some(to_unix_ns) => format_wall(start_ns.saturating_add(to_unix_ns), 0, false),
+            None => {
+                let zero_ns = context.zero_ns(Some(start_ns), width_ns);
+                format!("+{}", format_duration(start_ns.saturating_sub(zero_ns).max(0).unsigned_abs()))
+            }
+        };
+        let events = caption::events(self.total.totals.count);
+        let mut lines = crate::cell::wrap(&format!("{moment}, {}: {events}", format_duration(self.span_ns)), columns);
+        lines.extend(self.table(columns));
+        lines.push(Line::default());
+        lines
+    }
+
+    fn table(&self, columns: usize) -> Vec<Line> {
+        let mut lines = Vec::new();
         let names: Vec<&str> = self.by.iter().map(|field| field.name()).collect();
         let numbers = ["count", "rate", "bytes/s", "min", "mean"].into_iter();
         let numbers = numbers.chain(PERCENTILES.map(|(_, title)| title)).chain(["max", self.share_title()]);
+        let waits = self.total.waiting.count() > 0;
+        let numbers = numbers.chain(["waiting", "oldest"].into_iter().filter(|_| waits));
         let texts = if names.is_empty() { vec![""] } else { names };
         let mut table = Table::new(
             texts.iter().map(|&title| (title, Align::Left)).chain(numbers.map(|title| (title, Align::Right))),
@@ -138,6 +181,10 @@ impl Summary {
             let mut group = row.group.clone();
             group.resize(texts.len(), String::new());
             group.extend(self.texts(row, &mut doubtful));
+            if waits {
+                group.push(format_count(row.waiting.count()));
+                group.push(row.waiting.oldest_ns().map_or("-".into(), format_duration));
+            }
             table.push(group);
         }
         lines.push(table.heading(columns));
@@ -145,7 +192,10 @@ impl Summary {
         if doubtful {
             lines.extend(crate::cell::wrap("? fewer than ten events beyond this percentile", columns));
         }
-        lines.extend(caption::foot(context, columns));
+        if waits {
+            let key = ">= what waits has raised it and may raise it further";
+            lines.extend(crate::cell::wrap(key, columns));
+        }
         lines
     }
 
@@ -161,18 +211,19 @@ impl Summary {
             format_rate(self.per_second(count)),
             row.bytes.map_or("-".into(), |bytes| format_size(self.per_second(bytes) as u64)),
         ];
-        if count == 0 {
-            texts.resize(12, "-".into());
-            return texts;
-        }
-        texts.push(value(row.totals.min));
-        texts.push(value(row.totals.mean().unwrap_or(0.0).round() as u64));
-        for (&at, (quantile, _)) in row.percentiles.iter().zip(PERCENTILES) {
-            let beyond = (1.0 - quantile) * count as f64;
+        let bound = |at_least: bool| if at_least { ">=" } else { "" };
+        texts.push(if count > 0 { value(row.totals.min) } else { "-".into() });
+        let mean = |mean: Raised<f64>| format!("{}{}", bound(mean.at_least), value(mean.value.round() as u64));
+        texts.push(row.mean.map_or("-".into(), mean));
+        let known = count + row.waiting.bounds().len() as u64;
+        for (at, (quantile, _)) in row.percentiles.iter().zip(PERCENTILES) {
+            let beyond = (1.0 - quantile) * known as f64;
             *doubtful |= beyond < 9.999;
-            texts.push(value(at) + if beyond < 9.999 { "?" } else { "" });
+            let mark = if beyond < 9.999 { "?" } else { "" };
+            texts.push(format!("{}{}{mark}", bound(at.at_least), value(at.value)));
         }
-        texts.push(value(row.totals.max));
+        texts.resize(5 + PERCENTILES.len(), "-".into());
+        texts.push(row.max.map_or("-".into(), |max| format!("{}{}", bound(max.at_least), value(max.value))));
         texts.push(format!("{:.1}%", 100.0 * self.share(row)));
         texts
     }
@@ -195,14 +246,20 @@ impl Summary {
             ("bytes_per_s".into(), row.bytes.map(|bytes| self.per_second(bytes).to_string())),
             (format!("sum_{unit}"), Some(row.totals.sum.to_string())),
             (format!("min_{unit}"), some(row.totals.min)),
-            (format!("mean_{unit}"), row.totals.mean().map(|mean| mean.to_string())),
+            (format!("mean_{unit}"), row.mean.map(|mean| mean.value.to_string())),
         ];
+        let mut bounds: Vec<&str> = row.mean.filter(|mean| mean.at_least).map(|_| "mean").into_iter().collect();
         for (at, (_, title)) in PERCENTILES.iter().enumerate() {
-            let value = row.percentiles.get(at).and_then(|&value| some(value));
-            numbers.push((format!("{}_{unit}", title.replace('.', "_")), value));
+            let value = row.percentiles.get(at);
+            bounds.extend(value.filter(|value| value.at_least).map(|_| *title));
+            numbers.push((format!("{}_{unit}", title.replace('.', "_")), value.map(|value| value.value.to_string())));
         }
-        numbers.push((format!("max_{unit}"), some(row.totals.max)));
+        bounds.extend(row.max.filter(|max| max.at_least).map(|_| "max"));
+        numbers.push((format!("max_{unit}"), row.max.map(|max| max.value.to_string())));
         numbers.push(("share".into(), Some(self.share(row).to_string())));
+        numbers.push(("waiting".into(), Some(row.waiting.count().to_string())));
+        numbers.push(("oldest_ns".into(), row.waiting.oldest_ns().map(|age_ns| age_ns.to_string())));
+        numbers.push(("at_least".into(), Some(bounds.join(" "))));
         numbers
     }
 
@@ -210,27 +267,41 @@ impl Summary {
     pub fn csv(&self) -> String {
         let numbers = self.numbers(&self.total);
         let names = self.by.iter().map(|field| field.name());
-        let mut text = csv_line(names.chain(numbers.iter().map(|(key, _)| key.as_str())));
-        for row in self.shown() {
-            let numbers = self.numbers(row);
-            let group = row.group.iter().take(self.by.len()).map(String::as_str);
-            text += &csv_line(group.chain(numbers.iter().map(|(_, value)| value.as_deref().unwrap_or(""))));
-        }
-        text
+        let of_interval = ["time_ns", "width_ns"].into_iter().filter(|_| self.interval.is_some());
+        csv_line(of_interval.chain(names).chain(numbers.iter().map(|(key, _)| key.as_str()))) + &self.csv_rows()
     }
 
-    /// The summary as a JSON object: `span_ns`, `groups` (a list, keys as in CSV) and `total`.
+    /// The same without the heading.
+    pub fn csv_rows(&self) -> String {
+        let of_interval = self.interval.map(|(start_ns, width_ns)| [start_ns.to_string(), width_ns.to_string()]);
+        let of_interval: Vec<String> = of_interval.into_iter().flatten().collect();
+        let line = |row: &SummaryRow| {
+            let numbers = self.numbers(row);
+            let group = row.group.iter().take(self.by.len()).map(String::as_str);
+            let numbers = numbers.iter().map(|(_, value)| value.as_deref().unwrap_or(""));
+            csv_line(of_interval.iter().map(String::as_str).chain(group).chain(numbers))
+        };
+        self.shown().map(line).collect()
+    }
+
+    /// The summary as a JSON object: `time_ns` and `width_ns` of an interval, `span_ns`, `groups` (a list, keys as in CSV) and `total`.
     pub fn json(&self) -> String {
         let object = |row: &SummaryRow, named: bool| {
             let texts = self.by.iter().zip(&row.group).filter(|_| named);
             let texts = texts.map(|(field, value)| format!("\"{}\":{}", field.name(), json_text(value)));
             let numbers = self.numbers(row).into_iter();
-            let numbers = numbers.map(|(key, value)| format!("\"{key}\":{}", value.as_deref().unwrap_or("null")));
+            let numbers = numbers.map(|(key, value)| match (key.as_str(), value) {
+                ("at_least", Some(value)) => format!("\"{key}\":{}", json_text(&value)),
+                (_, value) => format!("\"{key}\":{}", value.as_deref().unwrap_or("null")),
+            });
             format!("{{{}}}", texts.chain(numbers).collect::<Vec<_>>().join(","))
         };
         let groups: Vec<String> = self.rows.iter().map(|row| object(row, true)).collect();
+        let interval =
+            self.interval.map(|(start_ns, width_ns)| format!("\"time_ns\":{start_ns},\"width_ns\":{width_ns},"));
         format!(
-            "{{\"span_ns\":{},\"groups\":[{}],\"total\":{}}}\n",
+            "{{{}\"span_ns\":{},\"groups\":[{}],\"total\":{}}}\n",
+            interval.unwrap_or_default(),
             self.span_ns,
             groups.join(","),
             object(&self.total, false)
@@ -244,13 +315,17 @@ impl Summary {
 }
 
 impl SummaryRow {
-    fn of(group: Vec<String>, sum: &Histogram, weighs_bytes: bool) -> SummaryRow {
-        let percentiles = sum.quantiles(&PERCENTILES.map(|(quantile, _)| quantile), Rule::Interpolated);
+    fn of(group: Vec<String>, sum: &Histogram, waiting: Waiting, weighs_bytes: bool) -> SummaryRow {
+        let completed = sum.to_sparse();
+        let percentiles = waiting.quantiles(&completed, &PERCENTILES.map(|(quantile, _)| quantile), Rule::Interpolated);
         let bytes = sum.buckets().fold(0u64, |bytes, (_, _, weight)| bytes.saturating_add(weight));
         SummaryRow {
             group,
             totals: *sum.totals(),
             percentiles: percentiles.unwrap_or_default(),
+            mean: waiting.mean(&completed),
+            max: waiting.max(&completed),
+            waiting,
             bytes: weighs_bytes.then_some(bytes),
         }
     }

@@ -7,6 +7,7 @@ Examples:
   latscope summary -r perf.data
   latscope summary -r perf.data --by device,kind --sort p99
   latscope summary -r perf.data --over 500ms 'kind = read'
+  latscope summary -s block -i 10s --over 500ms      # live, as it happens
   latscope summary -r perf.data --json | jq '.groups[] | {group, p99_ns}'";
 
 /// A line per group: count, rate, bytes, percentiles, share of all time; and the outliers above a threshold.

@@ -1,16 +1,19 @@
 //! `latscope histogram`.
 
-use super::{output, read};
+use super::intervals::{self, Intervals};
+use super::output::{self, Output};
+use super::read;
 use crate::plan::{Folding, Reading};
 use crate::{Failure, args};
 use latscope_event::Context;
-use latscope_view_term::{HistogramOptions, histogram};
+use latscope_series::HistogramSeries;
+use latscope_view_term::{HistogramOptions, Line, histogram, interval_histogram};
+use std::io::Write;
 
 pub fn run(reading: &Reading, folding: &Folding, typed: args::Histogram) -> Result<(), Failure> {
     if !matches!(typed.per_octave, 1 | 2 | 4 | 8 | 16 | 32 | 64) {
         return Err(Failure::Usage("--per-octave is 1, 2, 4, 8, 16, 32 or 64.".into()));
     }
-    let (series, contexts) = read::series(reading, folding, 64)?;
     let filter = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
     let columns = output::columns(&typed.output);
     let options = HistogramOptions {
@@ -21,5 +24,28 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Histogram) -> Resu
         per_interval: folding.interval.is_some(),
         ..HistogramOptions::default()
     };
+    if let (Some(capture), Some(_)) = (&reading.live, folding.interval) {
+        let mut blocks = Blocks { options, out: output::open(typed.output.as_deref())?.as_it_comes() };
+        let context = intervals::live(reading, capture, folding, &mut blocks)?;
+        read::say_notes(&[context]);
+        return blocks.out.finish().map(|_| ()).map_err(|error| Failure::output(&error));
+    }
+    let (series, contexts) = read::series(reading, folding, 64)?;
     output::lines(typed.output.as_deref(), histogram(&series, &Context::merged(&contexts), &filter, &options))
+}
+
+/// Prints a histogram for each interval as it passes.
+struct Blocks {
+    options: HistogramOptions,
+    out: Output,
+}
+
+impl Intervals for Blocks {
+    fn passed(&mut self, series: &HistogramSeries, _before: i64, context: &Context) -> Result<(), Failure> {
+        let lines = |&interval: &i64| interval_histogram(series, interval, context, &self.options);
+        let lines: Vec<Line> = series.slices().keys().flat_map(lines).collect();
+        let mut text = String::new();
+        lines.iter().for_each(|line| line.encode(&mut text));
+        self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))
+    }
 }

@@ -129,8 +129,19 @@ pub fn each_batch(
     reading: &Reading,
     live: &Live,
     fields: FieldSet,
-    mut take: impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<Failure>,
+    take: impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<Failure>,
 ) -> Result<Context, Failure> {
+    each_batch_and_waiter(reading, live, fields, &[], take).map(|(context, _)| context)
+}
+
+/// As [`each_batch`]; returns what waits in the end, too, in these groups.
+pub fn each_batch_and_waiter(
+    reading: &Reading,
+    live: &Live,
+    fields: FieldSet,
+    by: &[Field],
+    mut take: impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<Failure>,
+) -> Result<(Context, Vec<Waiter>), Failure> {
     let mut events = Events::start(reading, live, fields)?;
     let mut begin = true;
     let mut take =
@@ -139,7 +150,12 @@ pub fn each_batch(
         events.poll(TURN, &mut take)?;
         events.note_stalls()?;
     }
-    events.finish(&mut take)
+    let mut waiters = Vec::new();
+    events.waiting(&mut |_, batch, mask| {
+        waiters = Waiter::of_batch(batch, mask, by);
+        ControlFlow::Continue(())
+    })?;
+    events.finish(&mut take).map(|context| (context, waiters))
 }
 
 /// A running capture of events, and the filter on them and on what waits.

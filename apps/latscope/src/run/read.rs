@@ -188,13 +188,17 @@ pub fn series_to_plot(
     }
     let budget = Budget::default();
     let new_builder = || new_builder(folding, limit).within(budget.clone());
+    let mut waiters = Vec::new();
     let (builder, contexts) = match &reading.live {
-        Some(_) => {
+        Some(capture) => {
             let mut builder = new_builder();
             let fields = builder.fields();
-            let contexts =
-                each_batch(reading, fields, |context, batch, mask, _| fold(&mut builder, (context, batch, mask)))?;
-            (builder, contexts)
+            let (context, still) =
+                live::each_batch_and_waiter(reading, capture, fields, &folding.by, |context, batch, mask, _| {
+                    fold(&mut builder, (context, batch, mask))
+                })?;
+            waiters = still;
+            (builder, vec![context])
         }
         None => {
             let all: Vec<usize> = (0..formats.len()).collect();
@@ -210,6 +214,8 @@ pub fn series_to_plot(
         series = fold_files((reading, &Starts::of(reading)?), &formats, &all, &only)?.0.finish();
     }
     say_others(&series);
+    series.add_waiting(&waiters, None);
+    let series = series.completed_only(folding.completed_only);
     if missing > 0 && series.slices().is_empty() {
         let field = folding.quantity.field().name();
         return Err(Failure::Input(format!(

@@ -109,7 +109,7 @@ fn limit(options: &SpectrogramOptions) -> u32 {
 }
 
 /// Groups by their time, at most a screenful.
-fn heaviest(series: &latscope_series::HistogramSeries) -> Vec<Option<u32>> {
+fn heaviest(series: &HistogramSeries) -> Vec<Option<u32>> {
     let mut groups: Vec<_> =
         series.group_totals().iter().enumerate().map(|(at, totals)| (totals.sum, at as u32)).collect();
     groups.sort_by_key(|&(sum, at)| (std::cmp::Reverse(sum), at));

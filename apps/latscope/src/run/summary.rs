@@ -1,9 +1,11 @@
 //! `latscope summary`.
 
+mod tables;
+
 use super::{live, output, read, stored};
 use crate::Failure;
 use crate::plan::{Folding, Reading, Shape, Summary as Plan};
-use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_I64, MISSING_U64};
+use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_I64, MISSING_U64, Mask};
 use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
 use latscope_view_term::{Outlier, Outliers, Summary, SummaryKey, TimeLabels};
 use std::ops::ControlFlow;
@@ -21,6 +23,9 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
             plan.sort
         ))
     })?;
+    if plan.folding.interval.is_some() {
+        return tables::run(reading, plan, key);
+    }
     let folding = &plan.folding;
     // Stored histograms carry no bytes unless they were made for that, and no single events.
     let counted = Folding { weight: Weight::Count, ..folding.clone() };
@@ -56,19 +61,28 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
     if outliers.is_some() {
         fields = fields.union(SHOWN.into_iter().collect());
     }
-    let contexts = read::each_batch(reading, fields, |_, batch, mask, begin| {
+    let mut take = |batch: &Batch, mask: Option<&Mask>, begin: bool| {
         if begin {
             builder.begin_trace();
         }
         builder.add(batch, mask);
         if let Some(outliers) = &mut outliers {
-            let rows = (0..batch.len())
-                .filter(|&row| outliers.is_over(batch.latency()[row]) && mask.is_none_or(|mask| mask.get(row)));
-            let found: Vec<Outlier> = rows.map(|row| outlier(batch, row, &folding.by)).collect();
-            found.into_iter().for_each(|outlier| outliers.add(outlier));
+            outliers_of(batch, mask, &folding.by, outliers);
         }
         ControlFlow::Continue(())
-    })?;
+    };
+    let mut waiters = Vec::new();
+    let contexts = match &reading.live {
+        Some(capture) => {
+            let (context, still) =
+                live::each_batch_and_waiter(reading, capture, fields, &folding.by, |_, batch, mask, begin| {
+                    take(batch, mask, begin)
+                })?;
+            waiters = still;
+            vec![context]
+        }
+        None => read::each_batch(reading, fields, |_, batch, mask, begin| take(batch, mask, begin))?,
+    };
     if folding.quantity == Quantity::Latency {
         contexts.iter().try_for_each(read::refuse_windows)?;
     }
@@ -79,6 +93,8 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         series = of_groups(reading, folding, series.groups())?;
     }
     read::say_others(&series);
+    series.add_waiting(&waiters, None);
+    let series = series.completed_only(folding.completed_only);
     let mut summary = Summary::new(&series, &context);
     summary.sort(key);
     print(reading, plan, &summary, outliers.as_ref(), &context)?;
@@ -122,6 +138,15 @@ fn print(
         (Shape::Csv, Some(outliers)) => output::text(path, &outliers.csv()),
         (Shape::Json, None) => output::text(path, &summary.json()),
         (Shape::Json, Some(outliers)) => output::text(path, &outliers.json()),
+    }
+}
+
+/// Adds the events above the threshold.
+fn outliers_of(batch: &Batch, mask: Option<&Mask>, by: &[Field], outliers: &mut Outliers) {
+    for row in (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row))) {
+        if outliers.is_over(batch.latency()[row]) {
+            outliers.add(outlier(batch, row, by));
+        }
     }
 }
 

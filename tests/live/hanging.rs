@@ -1,0 +1,99 @@
+//! What hangs is shown while it hangs, by every view that prints as intervals pass, against a disk whose server is stopped.
+
+use super::lab::{Background, Disk, alone, until};
+use serde_json::Value;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A disk that does not answer, a reader that waits for it, and since when at the latest.
+struct Hung {
+    disk: Disk,
+    _reader: Background,
+    since: Instant,
+}
+
+/// Hangs a disk once the views look at it.
+fn hang(disk: Disk) -> Hung {
+    disk.signal("STOP");
+    let mut dd = Command::new("dd");
+    dd.args([&format!("if={}", disk.path), "of=/dev/null", "bs=4k", "count=1", "iflag=direct", "status=none"]);
+    let reader = Background::new(&mut dd);
+    let in_flight = format!("/sys/block/{}/inflight", disk.name());
+    until("the request", || std::fs::read_to_string(&in_flight).is_ok_and(|now| now.trim_start().starts_with('1')));
+    Hung { disk, _reader: reader, since: Instant::now() }
+}
+
+fn objects(lines: &str) -> Vec<Value> {
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn intervals_show_what_waits_while_it_waits() {
+    let Some(_alone) = alone() else { return };
+    let disk = Disk::new(&["--read", "1ms"]);
+    let filter = format!("proc.name = dd and kind = read and fd.name = {}", disk.path);
+    let view = |words: &[&str]| Background::latscope(&[words, &["-s", "io", "-i", "500ms", &filter]].concat());
+    let percentiles = view(&["percentiles", "--json", "--p", "50,99", "--fail-if", "oldest > 1s"]);
+    let completed = view(&["percentiles", "--json", "--completed-only"]);
+    let summary = view(&["summary", "--json", "--over", "1s"]);
+    let rows = view(&["spectrogram", "--plain"]);
+    let hung = hang(disk);
+    // It is said while it lasts.
+    until("the warning", || percentiles.said().contains("oldest > 1s exceeded: oldest = 1."));
+    until("the outlier", || summary.said().contains("latency>=1."));
+    std::thread::sleep(Duration::from_millis(600));
+    let waited = hung.since.elapsed();
+    let (percentiles, completed) = (percentiles.interrupt(), completed.interrupt().success());
+    let (summary, rows) = (summary.interrupt().success(), rows.interrupt().success());
+    hung.disk.signal("CONT");
+
+    assert_eq!(percentiles.status, Some(1), "{}", percentiles.err);
+    let out = String::from_utf8_lossy(&percentiles.out).into_owned();
+    let waiting: Vec<Value> = objects(&out).into_iter().filter(|line| line["waiting"] == 1).collect();
+    assert!(waiting.len() >= 2, "{out}");
+    for (before, after) in waiting.iter().zip(&waiting[1..]) {
+        let age = |line: &Value| line["oldest_ns"].as_u64().unwrap();
+        assert!(age(after) > age(before) && after["p50_ns"].as_u64() >= Some(age(before)), "{before} {after}");
+        assert_eq!(after["max_ns"].as_u64(), Some(age(after)));
+        assert_eq!((after["count"].as_u64(), after["at_least"].as_str().unwrap().contains("p50")), (Some(0), true));
+    }
+    let oldest = Duration::from_nanos(waiting.last().unwrap()["oldest_ns"].as_u64().unwrap());
+    assert!(oldest + Duration::from_millis(1100) >= waited, "{oldest:?} of {waited:?}");
+    let raised = |line: &Value| line["waiting"] == 1 && (!line["p50_ns"].is_null() || line["at_least"] != "");
+    assert!(!objects(&completed).iter().any(raised) && completed.contains("\"waiting\":1"), "{completed}");
+    let last = objects(&summary).pop().unwrap();
+    assert_eq!((last["total"]["waiting"].as_u64(), last["total"]["count"].as_u64()), (Some(1), Some(0)), "{summary}");
+    assert!(rows.contains('»') && rows.contains("waiting   oldest"), "{rows}");
+}
+
+#[test]
+fn totals_count_what_waits_once() {
+    let Some(_alone) = alone() else { return };
+    let disk = Disk::new(&["--read", "1ms"]);
+    let filter = format!("proc.name = dd and kind = read and fd.name = {}", disk.path);
+    let view = |words: &[&str]| Background::latscope(&[words, &["-s", "io", &filter]].concat());
+    let (summary, histogram) = (view(&["summary", "--by", "none", "--json"]), view(&["histogram"]));
+    let hung = hang(disk);
+    until("the note", || summary.said().contains("waiting for 1."));
+    let (said, summary) = (histogram.said(), summary.interrupt().success());
+    let histogram = histogram.interrupt().success();
+    hung.disk.signal("CONT");
+    let total = &objects(&summary)[0]["total"];
+    assert_eq!((total["waiting"].as_u64(), total["count"].as_u64()), (Some(1), Some(0)), "{summary}");
+    assert_eq!(total["max_ns"], total["oldest_ns"]);
+    assert!(histogram.contains("waiting: 1, the oldest for "), "{histogram} {said}");
+}
+
+#[test]
+fn silent_intervals_are_printed_in_time() {
+    let Some(_alone) = alone() else { return };
+    // Nobody uses it.
+    let disk = Disk::new(&[]);
+    for mode in ["histogram", "event"] {
+        let args = ["percentiles", "-s", "block", "-i", "500ms", "--mode", mode, "--csv", &disk.filter()];
+        let view = Background::latscope(&args);
+        until("three lines", || view.out_so_far().lines().count() > 3);
+        let lines = view.interrupt().success();
+        assert!(lines.lines().skip(1).all(|line| line.split(',').nth(2) == Some("0")), "{lines}");
+    }
+}
