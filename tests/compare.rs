@@ -36,18 +36,21 @@ fn two_volumes_are_told_apart_by_what_they_are() {
             assert!((told / truth - 1.0).abs() < 1e-9, "{name} {key}: {told} {truth}");
         }
     }
-    // What another program found of the same files with a bootstrap of its own (numpy): differences and 95 % intervals in us.
+    // What another program found of the same files with a bootstrap of its own (numpy): differences and 95 % intervals in us. It took
+    // requests to be independent; ours are wider by what they resemble their neighbours, by a third at most.
     let row = |measure: &str| {
         let rows = json["differences"].as_array().unwrap();
         rows.iter().find(|row| row["measure"] == measure).unwrap()
     };
     let us = |row: &Value, key: &str| row[key].as_f64().unwrap() / 1e3;
-    for (measure, difference, low, high, room) in
-        [("p50", 159.7, 142.7, 173.6, 5.0), ("p90", 329.0, 285.0, 366.0, 8.0), ("mean", 186.0, 165.0, 208.0, 4.0)]
+    for (measure, difference, low, high) in
+        [("p50", 159.7, 142.7, 173.6), ("p90", 329.0, 285.0, 366.0), ("mean", 186.0, 165.0, 208.0)]
     {
         let row = row(measure);
         assert!((us(row, "difference_ns") - difference).abs() < 2.0, "{measure}: {row}");
-        assert!((us(row, "low_ns") - low).abs() < room && (us(row, "high_ns") - high).abs() < room, "{measure}: {row}");
+        let ratio = (us(row, "high_ns") - us(row, "low_ns")) / (high - low);
+        assert!((0.9..1.34).contains(&ratio), "{measure}: {ratio} {row}");
+        assert!(us(row, "low_ns") < low + 5.0 && us(row, "high_ns") > high - 5.0, "{measure}: {row}");
         assert_eq!(row["finding"], "slower");
     }
     assert!((row("chance")["other"].as_f64().unwrap() - 0.786).abs() < 1e-3);
@@ -61,7 +64,57 @@ fn a_limit_is_an_exit_status() {
     compare(&["--fail-if", "p50 > 100%"]).success();
     assert!(compare(&["--fail-if", "p50 < 1ms"]).failure(2).contains("is no limit"));
     assert!(compare(&["--p", "0"]).failure(2).contains("percentiles between 0 and 100"));
-    assert!(latscope(&["compare", &volume("volA")]).failure(2).contains("2 values"));
+    assert!(
+        latscope(&["compare", &volume("volA")])
+            .failure(2)
+            .contains("takes two traces or more; or one, divided by --by")
+    );
+}
+
+#[test]
+fn what_cannot_be_told_is_no_success() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, us: u64| {
+        let path = folder.path().join(name);
+        let line = |at: u64| format!("{} {}\n", at * 10_000_000, us * 1000 + at * 7919 % 100_000);
+        std::fs::write(&path, (0..500).map(line).collect::<String>()).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let (a, b) = (file("a.txt", 400), file("b.txt", 4000));
+    let compare = |limit: &str| latscope(&["compare", &a, &b, "--unitstime", "ns", "--fail-if", limit]);
+    // Ten times slower, but five hundred requests tell no p99.
+    let said = compare("p99 > 10%").failure(3);
+    assert!(said.contains("--fail-if cannot be decided: whether b.txt is slower than a.txt by p99 > 10%"), "{said}");
+    compare("p99 > 10% or p50 > 10%").failure(1);
+    compare("p99 > 10% and (p50 > 10000% or p90 > 10000%)").success();
+}
+
+#[test]
+fn one_trace_is_divided_into_sides() {
+    let story = testdata("perf_script/story_2s.txt.gz");
+    let story = story.to_str().unwrap();
+    let json = |words: &[&str]| -> Value {
+        serde_json::from_str(&latscope(&[&["compare", story, "--json"], words].concat()).success()).unwrap()
+    };
+    let counts = |json: &Value| -> Vec<(String, u64)> {
+        let side = |side: &Value| (side["name"].as_str().unwrap().to_string(), side["count"].as_u64().unwrap());
+        json["sides"].as_array().unwrap().iter().map(side).collect()
+    };
+    // What another view counts of the same groups.
+    let csv = latscope(&["events", "-r", story, "--csv", "--columns", "kind"]).success();
+    let count = |kind: &str| csv.lines().filter(|line| *line == kind).count() as u64;
+    let mut truth: Vec<(String, u64)> = ["read", "write", "flush", "discard", "trim", "sync", "other"]
+        .iter()
+        .map(|kind| (kind.to_string(), count(kind)))
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    truth.sort_by(|a, b| b.1.cmp(&a.1));
+    assert_eq!(counts(&json(&["--by", "kind"])), truth);
+    let sides = counts(&json(&["--filter", "kind = read", "--filter", "kind = write"]));
+    assert_eq!(sides, [("kind = read".into(), count("read")), ("kind = write".into(), count("write"))]);
+    let usage = |words: &[&str]| latscope(&[&["compare"], words].concat()).failure(2);
+    assert!(usage(&[story, story, "--by", "kind"]).contains("--by divides one trace"));
+    assert!(usage(&[story, story, "--filter", "lat > 1s", "--filter", "lat > 2s"]).contains("sides of one trace"));
 }
 
 #[test]
@@ -85,13 +138,15 @@ fn unlike_things_are_named_before_anything_else() {
     for words in [
         "unlike: source: two columns (volA.txt), perf script (story_2s.txt.gz)",
         "unlike: interval between requests: 10ms (volA.txt), ",
-        "unlike: kind: not told (volA.txt), ",
-        "unlike: size: not told (volA.txt), ",
         "unlike: number of requests: 999 (volA.txt), 16,906 (story_2s.txt.gz)",
         "unlike: records lost: 0 (volA.txt), 6 (story_2s.txt.gz)",
     ] {
         assert!(before.contains(words), "{words}:\n{before}");
     }
+    // What one of them does not tell is one line below the table, however much it is.
+    assert!(!before.contains("not told"), "{before}");
+    let notes: Vec<&str> = text.lines().filter(|line| line.contains("not known of all sides")).collect();
+    assert!(notes.len() == 1 && notes[0].contains("kind") && notes[0].contains("size"), "{text}");
 }
 
 #[test]
@@ -100,7 +155,7 @@ fn stored_histograms_are_compared_too() {
     let series = |name: &str| {
         let path = folder.path().join(format!("{name}.parquet"));
         let path = path.to_str().unwrap().to_string();
-        latscope(&["convert", "-r", &volume(name), "--unitstime", "ns", "-w", &path, "--series", "-i", "100ms"])
+        latscope(&["convert", "-r", &volume(name), "--unitstime", "ns", "-w", &path, "--series", "-i", "20ms"])
             .success();
         path
     };
@@ -162,7 +217,7 @@ fn the_picture_states_its_numbers() {
             ">minimum 246us, average 640us, maximum 3.76ms, standard deviation 292us<",
             ">gp2: 999 events (50.0 %)<",
             ">Tail<",
-            "+160us [+142us, +173us]: slower",
+            "+160us [+140us, +175us]: slower",
         ] {
             assert!(svg.contains(words), "{words}");
         }

@@ -158,18 +158,18 @@ impl Plot<'_> {
         svg.put(format_args!("<path fill=\"none\" stroke=\"{ink}\" stroke-width=\"1.6\" d=\"{path}\"/>\n"));
     }
 
-    /// The area within `half` of a line of steps.
-    pub fn band(&self, svg: &mut Svg, points: &[(f64, f64)], half: f64, ink: &str) {
-        let shifted = |by: f64| -> Vec<(f64, f64)> {
-            let points = points.iter().map(|&(x, y)| (x, (y + by).clamp(0.0, 1.0)));
+    /// The area about a line of steps, at each height within what `half` says of it.
+    pub fn band(&self, svg: &mut Svg, points: &[(f64, f64)], half: &dyn Fn(f64) -> f64, ink: &str) {
+        let shifted = |side: f64| -> Vec<(f64, f64)> {
+            let points = points.iter().map(|&(x, y)| (x, (y + side * half(y)).clamp(0.0, 1.0)));
             self.corners(&points.collect::<Vec<_>>())
         };
         let mut path = String::new();
-        for (at, (x, y)) in shifted(half).into_iter().enumerate() {
+        for (at, (x, y)) in shifted(1.0).into_iter().enumerate() {
             let _ =
                 if at == 0 { write!(path, "M{} {}", Num(x), Num(y)) } else { write!(path, "H{}V{}", Num(x), Num(y)) };
         }
-        for (x, y) in shifted(-half).into_iter().rev() {
+        for (x, y) in shifted(-1.0).into_iter().rev() {
             let _ = write!(path, "V{}H{}", Num(y), Num(x));
         }
         svg.put(format_args!("<path fill=\"{ink}\" fill-opacity=\"0.18\" d=\"{path}z\"/>\n"));
@@ -178,7 +178,9 @@ impl Plot<'_> {
     /// A point with a thick and a thin interval at a height.
     pub fn whisker(&self, svg: &mut Svg, y: f64, value: f64, own: (f64, f64), joint: (f64, f64), ink: &str) {
         for ((low, high), width) in [(joint, 1.2), (own, 3.6)] {
-            let (low, high) = (self.x_at(low), self.x_at(high));
+            // An end beyond what was measured lies beyond the picture.
+            let inside = |value: f64| self.x_at(value).clamp(self.area.x, self.area.right());
+            let (low, high) = (inside(low), inside(high));
             svg.put(format_args!(
                 "<path stroke=\"{ink}\" stroke-width=\"{width}\" d=\"M{} {}H{}\"/>\n",
                 Num(low),

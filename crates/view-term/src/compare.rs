@@ -14,6 +14,8 @@ pub struct CompareTable<'a> {
     pub names: &'a [String],
     /// What makes the sides unlike each other beside their latency.
     pub unlike: &'a [String],
+    /// In what they may be unlike, since not all of them tell it: a sentence without an end.
+    pub untold: Option<&'a str>,
 }
 
 fn ns(value: f64) -> String {
@@ -40,6 +42,7 @@ impl CompareTable<'_> {
         }
         lines.push(Line::default());
         lines.extend(self.verdicts().iter().flat_map(|verdict| wrap(verdict)));
+        lines.extend(self.untold.into_iter().flat_map(|text| wrap(&format!("note: {text}"))));
         lines.extend(self.comparison.notes(self.names).iter().flat_map(|note| wrap(&format!("note: {note}"))));
         lines
     }
@@ -111,7 +114,8 @@ impl CompareTable<'_> {
             ("joint_low", joint_low),
             ("joint_high", joint_high),
         ]
-        .map(|(key, value)| (format!("{key}{unit}"), value))
+        // An end beyond what was measured is not known.
+        .map(|(key, value)| (format!("{key}{unit}"), value.filter(|value| value.is_finite())))
         .to_vec()
     }
 
@@ -159,7 +163,7 @@ impl CompareTable<'_> {
                 put(&format!("{}_ns", Measure::Quantile(quantile).key().replace('.', "_")), value.into());
             }
             put("max_ns", side.max.into());
-            put("block", side.block.into());
+            put("independent", side.independent.into());
             if self.comparison.has_turns() {
                 put("turns", side.turns.iter().map(|turn| self.turn_json(turn)).collect::<Vec<_>>().into());
             }
@@ -180,6 +184,7 @@ impl CompareTable<'_> {
             "differences": rows.collect::<Vec<_>>(),
             "verdicts": self.verdicts(),
             "unlike": self.unlike,
+            "untold": self.untold,
             "notes": self.comparison.notes(self.names),
             "confidence": options.confidence,
             "certainty": options.certainty,

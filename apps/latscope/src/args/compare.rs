@@ -8,6 +8,8 @@ Examples:
   latscope compare run.lat today.lat --names before,after -o c.svg    # the picture, and the verdict
   latscope compare run.lat today.lat --filter 'kind = read' --json | jq .verdicts
   latscope compare run.lat today.lat --fail-if 'p99 > 10% or mean > 1ms'
+  latscope compare run.lat --by device                                # the sick disk against the others
+  latscope compare run.lat --filter 'size <= 4k' --filter 'size > 4k'
   latscope compare --group old=a1.lat,a2.lat,a3.lat --group new=b1.lat,b2.lat,b3.lat    # several runs of each";
 
 /// Whether one trace is slower than another, by how much, and how sure that is. Each is compared with the first.
@@ -15,7 +17,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Compare {
     /// Files, or folders of results (all files of a folder are one run)
-    #[arg(value_name = "TRACE", num_args = 2.., required_unless_present = "group")]
+    #[arg(value_name = "TRACE", num_args = 1.., required_unless_present = "group")]
     pub traces: Vec<PathBuf>,
     /// A side that was measured several times: its name and its runs, separated by commas; once for each side. Runs are
     /// compared, not requests, so differences between runs of one side do not count as differences between the sides
@@ -24,9 +26,12 @@ pub struct Compare {
     /// What to call them, separated by commas; their file names when not given
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub names: Vec<String>,
-    /// Which events to compare, e.g. 'kind = read' (see docs/filter.md)
+    /// Which events to compare, e.g. 'kind = read' (see docs/filter.md); of one trace, several filters are its sides
     #[arg(long, value_name = "FILTER")]
-    pub filter: Option<String>,
+    pub filter: Vec<String>,
+    /// Of one trace, the groups of this field are the sides, the one with the most events first, e.g. device (eight at most)
+    #[arg(long, value_name = "FIELD", conflicts_with_all = ["group", "names"])]
+    pub by: Option<String>,
     /// Which percentiles, separated by commas
     #[arg(long = "p", value_name = "LIST", default_value = "50,90,99,99.9")]
     pub percentiles: String,

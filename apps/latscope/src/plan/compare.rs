@@ -1,8 +1,9 @@
 //! What the words of `compare` mean.
 
-use super::{Plan, Reading, Shape, is_svg, percentile_list, reading, shape, theme};
+use super::{Plan, Reading, Shape, fields, is_svg, percentile_list, reading, shape, theme};
 use crate::Failure;
 use crate::args::{self, Arguments, Verb};
+use latscope_event::Field;
 use latscope_series::compare::{CompareOptions, Limit};
 use latscope_view_report::ComparePicture;
 use std::path::PathBuf;
@@ -12,6 +13,8 @@ use std::path::PathBuf;
 pub struct Compare {
     /// Name of each side, and the files of each of its turns.
     pub sides: Vec<(String, Vec<Reading>)>,
+    /// The only side is divided by this field.
+    pub by: Option<Field>,
     pub options: CompareOptions,
     pub limit: Option<Limit>,
     pub shape: Shape,
@@ -23,8 +26,10 @@ pub struct Compare {
 /// Plans `compare`.
 pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
     let Verb::Compare(typed) = typed.verb else { unreachable!("planned for compare only") };
+    let by = typed.by.as_ref().map(|name| fields("--by", std::slice::from_ref(name))).transpose()?;
+    let by = by.and_then(|fields| fields.first().copied());
     let sides = if typed.group.is_empty() { single(&typed)? } else { groups(&typed.group)? };
-    let side = |path: &PathBuf| {
+    let side = |path: &PathBuf, filter: &Option<String>| {
         reading(&args::Input {
             read: vec![path.clone()],
             source: None,
@@ -32,13 +37,15 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
             offsets: None,
             live: args::Live::default(),
             explain_filter: false,
-            filter: typed.filter.iter().cloned().collect(),
+            filter: filter.iter().cloned().collect(),
         })
     };
-    let turns = |(name, paths): (String, Vec<PathBuf>)| -> Result<(String, Vec<Reading>), Failure> {
-        Ok((name, paths.iter().map(side).collect::<Result<_, _>>()?))
+    let turns = |(name, paths, filter): Side| -> Result<(String, Vec<Reading>), Failure> {
+        Ok((name, paths.iter().map(|path| side(path, &filter)).collect::<Result<_, _>>()?))
     };
-    let sides = sides.into_iter().map(turns).collect::<Result<_, _>>()?;
+    let sides =
+        sides.into_iter().map(|(name, paths, own)| (name, paths, own.or_else(|| typed.filter.first().cloned())));
+    let sides = sides.map(turns).collect::<Result<_, _>>()?;
     let limit = typed.fail_if.as_deref().map(Limit::parse).transpose();
     let limit = limit.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
     let mut quantiles: Vec<f64> = percentile_list("--p", &typed.percentiles)?.iter().map(|p| p / 100.0).collect();
@@ -48,10 +55,11 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         title: typed.look.title,
         width: typed.look.width,
         theme: theme(typed.look.dark, typed.look.light),
-        filter: typed.filter.clone(),
+        filter: (typed.filter.len() == 1).then(|| typed.filter[0].clone()),
     });
     Ok(Plan::Compare(Compare {
         sides,
+        by,
         options: CompareOptions { quantiles, rounds: typed.rounds, seed: typed.seed, ..CompareOptions::default() },
         limit,
         shape: shape(typed.table),
@@ -60,12 +68,41 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
     }))
 }
 
-/// A side for each trace.
-fn single(typed: &args::Compare) -> Result<Vec<(String, Vec<PathBuf>)>, Failure> {
+/// Name, traces of each turn, and a filter of its own.
+type Side = (String, Vec<PathBuf>, Option<String>);
+
+/// A side for each trace; of one trace, for each filter.
+fn single(typed: &args::Compare) -> Result<Vec<Side>, Failure> {
     let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let mut names: Vec<String> = typed.traces.iter().map(name).collect();
     if (1..names.len()).any(|at| names[..at].contains(&names[at])) {
         names = typed.traces.iter().map(|path| path.display().to_string()).collect();
+    }
+    let trace = |path: &PathBuf| vec![path.clone()];
+    let several = typed.filter.len() > 1;
+    match &typed.traces[..] {
+        [_, _, ..] if typed.by.is_some() => {
+            return Err(Failure::Usage("--by divides one trace; give only one.".into()));
+        }
+        [_, _, ..] if several => {
+            return Err(Failure::Usage(
+                "Several filters are the sides of one trace; give only one trace, or one filter.".into(),
+            ));
+        }
+        [path] if several && typed.by.is_none() => {
+            names.clone_from(&typed.filter);
+            if typed.names.len() == names.len() {
+                names.clone_from(&typed.names);
+            }
+            let sides = names.into_iter().zip(&typed.filter);
+            return Ok(sides.map(|(name, filter)| (name, trace(path), Some(filter.clone()))).collect());
+        }
+        [_] if typed.by.is_none() => {
+            return Err(Failure::Usage(
+                "compare takes two traces or more; or one, divided by --by FIELD or by several --filter.".into(),
+            ));
+        }
+        _ => {}
     }
     if !typed.names.is_empty() {
         if typed.names.len() != names.len() {
@@ -73,11 +110,11 @@ fn single(typed: &args::Compare) -> Result<Vec<(String, Vec<PathBuf>)>, Failure>
         }
         names.clone_from(&typed.names);
     }
-    Ok(names.into_iter().zip(typed.traces.iter().map(|path| vec![path.clone()])).collect())
+    Ok(names.into_iter().zip(&typed.traces).map(|(name, path)| (name, trace(path), None)).collect())
 }
 
 /// A side for each group.
-fn groups(typed: &[String]) -> Result<Vec<(String, Vec<PathBuf>)>, Failure> {
+fn groups(typed: &[String]) -> Result<Vec<Side>, Failure> {
     let side = |text: &String| {
         let (name, runs) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
             Failure::Usage(format!("--group {text} has no name; write it as --group old=a.lat,b.lat."))
@@ -88,9 +125,9 @@ fn groups(typed: &[String]) -> Result<Vec<(String, Vec<PathBuf>)>, Failure> {
                 "--group {name} has no trace; write it as --group {name}=a.lat,b.lat."
             )));
         }
-        Ok((name.to_string(), runs))
+        Ok((name.to_string(), runs, None))
     };
-    let sides: Vec<(String, Vec<PathBuf>)> = typed.iter().map(side).collect::<Result<_, _>>()?;
+    let sides: Vec<Side> = typed.iter().map(side).collect::<Result<_, _>>()?;
     if sides.len() < 2 {
         return Err(Failure::Usage("--group is given once for each side, so at least twice.".into()));
     }

@@ -1,30 +1,36 @@
 //! Whether one trace is slower than another, and by how much: differences with intervals that hold all at once.
 //!
 //! The method, in short: percentiles (nearest rank), the mean and the chance that a request of one side is slower than one
-//! of the other are computed of both sides; then all of them again on resampled data, thousands of times. Requests that
-//! follow each other resemble each other (a stall makes many slow), so not single requests are drawn but blocks of
-//! neighbours (circular block bootstrap: Politis and Romano 1992), as long as the data ask for (Politis and White 2004,
-//! corrected by Patton, Politis and White 2009). An interval is that of the middle 95 % of the resampled differences. With
+//! of the other are computed of both sides; then how far each of them could be from what it is, drawn thousands of times.
+//! Requests that follow each other resemble each other (a stall makes many slow), so how much a share or a mean varies is taken
+//! from its slowest waves over the run (`spectrum`), widened by what runs differ beyond what they show (`within`). An interval
+//! is that of the middle 95 % of the drawn differences. Where a run is too short for its correlation, there is none. With
 //! several measures one of them leaves out zero by chance more often than that, so what is claimed goes by the wider joint
 //! intervals of Mandel and Betensky (2008): every one is cut at the same rank, so far out that all of them together hold in
 //! 98 of 100 cases. A claim about each measure is then a claim about all, wrong in no more than one of fifty comparisons of
-//! equal sides.
+//! equal sides. Sides of several turns are compared by turns (`turns`).
 
-mod blocks;
-mod resample;
+mod ground;
+mod limit;
+mod random;
 mod sample;
+mod spectrum;
 mod student;
 #[cfg(test)]
 mod tests;
 mod turns;
 mod verdict;
+mod within;
 
+pub use limit::{Judgement, Limit};
 pub use sample::{Sample, distribution};
-pub use verdict::{Limit, signed};
+pub use verdict::signed;
 
 use crate::Support;
+use ground::Ground;
 use latscope_histogram::Totals;
-use resample::Resampler;
+use random::Random;
+use within::Within;
 
 /// How to compare.
 #[derive(Clone, PartialEq, Debug)]
@@ -75,8 +81,10 @@ pub enum Finding {
     NoDifference,
     /// The interval leaves out zero, but with so many measures some do by chance.
     Unsure,
-    /// Too few events lie beyond the percentile to say anything.
+    /// Too few events lie beyond the percentile to say anything, or there are too few turns.
     TooFew,
+    /// Events resemble their neighbours for so long that too few independent ones are left to say anything.
+    Dependent,
 }
 
 impl Finding {
@@ -88,6 +96,7 @@ impl Finding {
             Finding::NoDifference => "no difference",
             Finding::Unsure => "unsure",
             Finding::TooFew => "too few",
+            Finding::Dependent => "too few independent",
         }
     }
 }
@@ -140,8 +149,9 @@ pub struct Side {
     pub deviation: f64,
     /// The quantiles asked for, nanoseconds.
     pub quantiles: Vec<f64>,
-    /// So many neighbours (events, or intervals of histograms) were drawn together; 1 when they do not resemble each other.
-    pub block: usize,
+    /// The events tell as much as so many independent ones, which is what intervals are based on; `None` when they resemble each
+    /// other for so long that there is no telling, and of several turns, of which each counts as one.
+    pub independent: Option<u64>,
     /// The same numbers of each turn, in the order of the turns; one where there were no turns.
     pub turns: Vec<Turn>,
 }
@@ -221,42 +231,45 @@ pub fn compare(sides: &[Vec<Sample>], options: &CompareOptions) -> Result<Compar
     let mut options = options.clone();
     options.quantiles.sort_by(f64::total_cmp);
     options.quantiles.dedup();
-    let resampler = Resampler::new(sides, &options.quantiles);
-    let numbers = sides.iter().enumerate().map(|(at, turns)| side(turns, &resampler, at));
+    let ground = Ground::new(sides, &options.quantiles);
+    let numbers = sides.iter().enumerate().map(|(at, turns)| side(turns, &ground, at));
     let mut comparison =
-        Comparison { sides: numbers.collect(), pairs: Vec::new(), exact: resampler.exact(), options: options.clone() };
-    let mut pairs = pairs(&comparison.sides, &resampler, &options);
+        Comparison { sides: numbers.collect(), pairs: Vec::new(), exact: ground.exact(), options: options.clone() };
+    let mut pairs = pairs(&comparison.sides, &ground, &options);
     if comparison.has_turns() {
         turns::intervals(&mut pairs, &comparison.sides, &options);
     } else {
-        intervals(&mut pairs, &resampler, &options);
+        let known = known(&ground);
+        for (side, known) in comparison.sides.iter_mut().zip(&known) {
+            side.independent = known.independent.map(|count| count.round() as u64);
+        }
+        intervals(&mut pairs, &ground, &known, &comparison);
     }
     let judged = pairs.iter_mut().flat_map(|pair| &mut pair.differences).filter(|row| row.interval.is_some());
     judged.for_each(|row| {
-        row.finding = found(row, if row.measure == Measure::Chance { 0.0 } else { resampler.resolution() })
+        row.finding = found(row, if row.measure == Measure::Chance { 0.0 } else { ground.resolution() })
     });
     comparison.pairs = pairs;
     Ok(comparison)
 }
 
-fn side(samples: &[Sample], resampler: &Resampler, at: usize) -> Side {
+fn side(samples: &[Sample], ground: &Ground, at: usize) -> Side {
     let totals = samples.iter().fold(Totals::EMPTY, |sum, sample| sum.merged(sample.totals()));
-    let (measured, block) = resampler.side(at);
-    let turns = resampler.turns(at).zip(samples).map(|(values, sample)| Turn { count: sample.count(), values });
+    let turns = ground.turns(at).zip(samples).map(|(values, sample)| Turn { count: sample.count(), values });
     Side {
         count: totals.count,
         min: totals.min,
         max: totals.max,
         mean: totals.mean().unwrap_or(0.0),
         deviation: sample::deviation(samples),
-        quantiles: measured,
-        block,
+        quantiles: ground.of_side(at),
+        independent: None,
         turns: turns.collect(),
     }
 }
 
 /// The differences as they are, without intervals.
-fn pairs(sides: &[Side], resampler: &Resampler, options: &CompareOptions) -> Vec<Pair> {
+fn pairs(sides: &[Side], ground: &Ground, options: &CompareOptions) -> Vec<Pair> {
     let pair = |other: usize| {
         let (a, b) = (&sides[0], &sides[other]);
         let row = |measure, base, other, enough: bool| {
@@ -272,18 +285,61 @@ fn pairs(sides: &[Side], resampler: &Resampler, options: &CompareOptions) -> Vec
         // Of fewer than ten there is no telling how much they vary.
         let enough = events >= 10.0;
         differences.push(row(Measure::Mean, a.mean, b.mean, enough));
-        differences.push(row(Measure::Chance, 0.5, resampler.chance(other), enough));
+        differences.push(row(Measure::Chance, 0.5, ground.chance(other), enough));
         Pair { other, differences }
     };
     (1..sides.len()).map(pair).collect()
 }
 
-/// Resamples, and cuts every interval at the rank at which all hold together.
-fn intervals(pairs: &mut [Pair], resampler: &Resampler, options: &CompareOptions) {
+/// What each side tells of itself: the base against each of the others, the others against it.
+fn known(ground: &Ground) -> Vec<Within> {
+    let sides = ground.sides().len();
+    let opponents = |at: usize| if at == 0 { (1..sides).collect() } else { vec![0] };
+    (0..sides).map(|at| Within::new(ground, at, &opponents(at))).collect()
+}
+
+/// Differences of all rows beside what they are, for every round.
+fn draw(ground: &Ground, known: &[Within], comparison: &Comparison) -> Vec<Vec<f64>> {
+    let options = &comparison.options;
+    let mut random = Random(options.seed);
+    // Quantiles and the mean; the chances are behind them.
+    let timed = options.quantiles.len() + 1;
+    let round = |_| {
+        let side = |(known, side): (&Within, &Side)| known.draw(ground, &side.quantiles, &mut random);
+        let drawn: Vec<Vec<f64>> = known.iter().zip(&comparison.sides).map(side).collect();
+        let mut row = Vec::with_capacity((timed + 1) * (drawn.len() - 1));
+        for other in 1..drawn.len() {
+            let base = drawn[0][..timed].iter().chain([&drawn[0][timed + other - 1]]);
+            // Beyond what was measured on both sides: there is no difference to be told.
+            let less =
+                |(other, base): (&f64, &f64)| if base.is_infinite() && other == base { 0.0 } else { other - base };
+            row.extend(drawn[other].iter().zip(base).map(less));
+        }
+        row
+    };
+    (0..options.rounds).map(round).collect()
+}
+
+/// Draws, and cuts every interval at the rank at which all hold together.
+fn intervals(pairs: &mut [Pair], ground: &Ground, known: &[Within], comparison: &Comparison) {
+    let options = &comparison.options;
+    for pair in &mut *pairs {
+        for (at, row) in pair.differences.iter_mut().enumerate() {
+            let base = if row.measure == Measure::Chance { at + pair.other - 1 } else { at };
+            if row.finding != Finding::TooFew && !(known[0].is_known(base) && known[pair.other].is_known(at)) {
+                row.finding = Finding::Dependent;
+            }
+        }
+    }
     let mut rows: Vec<&mut Difference> = pairs.iter_mut().flat_map(|pair| &mut pair.differences).collect();
     // By round, then by row.
-    let mut drawn: Vec<Vec<f64>> = resampler.rounds(options.rounds, options.seed);
-    let wanted: Vec<usize> = (0..rows.len()).filter(|&row| rows[row].finding != Finding::TooFew).collect();
+    let mut drawn = draw(ground, known, comparison);
+    for (at, row) in rows.iter().enumerate() {
+        let difference = row.difference();
+        drawn.iter_mut().for_each(|round| round[at] += difference);
+    }
+    let wanted: Vec<usize> =
+        (0..rows.len()).filter(|&row| !matches!(rows[row].finding, Finding::TooFew | Finding::Dependent)).collect();
     if wanted.is_empty() {
         return;
     }
@@ -310,8 +366,13 @@ fn intervals(pairs: &mut [Pair], resampler: &Resampler, options: &CompareOptions
     let cut = |column: &[f64], rank: usize| (column[rank.min(count / 2)], column[count - 1 - rank.min(count / 2)]);
     for (&row, column) in wanted.iter().zip(&sorted) {
         let row = &mut *rows[row];
+        let own = cut(column, alone);
+        if own.0.is_infinite() || own.1.is_infinite() {
+            row.finding = Finding::TooFew;
+            continue;
+        }
         // The joint interval is never the narrower one.
-        (row.interval, row.joint) = (Some(cut(column, alone)), Some(cut(column, joint.min(alone))));
+        (row.interval, row.joint) = (Some(own), Some(cut(column, joint.min(alone))));
     }
 }
 

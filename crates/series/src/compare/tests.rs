@@ -34,7 +34,7 @@ fn target(seed: u64, count: usize, factor: f64, memory: f64) -> Vec<u64> {
 }
 
 fn compared(a: Vec<u64>, b: Vec<u64>, seed: u64) -> Comparison {
-    let options = CompareOptions { seed, rounds: 1000, ..CompareOptions::default() };
+    let options = CompareOptions { seed, rounds: 500, ..CompareOptions::default() };
     once([Sample::of_events(a), Sample::of_events(b)], &options).unwrap()
 }
 
@@ -64,16 +64,56 @@ fn requests_that_resemble_their_neighbours_are_no_reason_for_a_difference() {
     let one = |seed| compared(target(2 * seed, 1000, 1.0, 0.7), target(2 * seed + 1, 1000, 1.0, 0.7), seed);
     let wrong = runs(100, one);
     assert!(wrong <= 12, "{wrong} of 100 equal pairs were told apart");
-    assert!(one(1).sides[0].block > 2, "neighbours are drawn together");
+    assert!(one(1).sides[0].independent.is_none_or(|count| count < 300), "{:?}", one(1).sides[0]);
     let independent = compared(target(1, 1000, 1.0, 0.0), target(2, 1000, 1.0, 0.0), 1);
-    assert!(independent.sides[0].block <= 3, "{}", independent.sides[0].block);
+    assert!(independent.sides[0].independent.unwrap() > 600, "{:?}", independent.sides[0]);
+}
+
+#[test]
+fn what_goes_on_for_long_is_too_few_independent_requests() {
+    // Nine tenths, and ninety-nine hundredths, of each deviation are that of the request before.
+    for (memory, runs_made) in [(0.9, 60), (0.99, 30)] {
+        let one = |seed| compared(target(2 * seed, 1000, 1.0, memory), target(2 * seed + 1, 1000, 1.0, memory), seed);
+        let wrong = runs(runs_made, one);
+        assert!(wrong <= 4, "{memory}: {wrong} of {runs_made} equal pairs were told apart");
+    }
+    let found = compared(target(2, 1000, 1.0, 0.99), target(3, 1000, 1.0, 0.99), 1);
+    assert_eq!(found.pairs[0].differences[0].finding, Finding::Dependent);
+    assert_eq!(found.sides[0].independent, None);
+    let names: Vec<String> = ["a", "b"].map(String::from).into();
+    let told = found.verdict(&found.pairs[0], &names);
+    assert!(told.contains("too few independent requests"), "{told}");
+}
+
+/// Stalls of some twenty requests, two in a thousand on average.
+fn stalls(seed: u64, count: usize) -> Vec<u64> {
+    let mut random = Lcg(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5555);
+    (0..20).for_each(|_| {
+        random.unit();
+    });
+    let (mut left, mut factor) = (0, 1.0);
+    let latency = |_| {
+        if left == 0 && random.unit() < 0.002 {
+            (left, factor) = ((-20.0 * random.unit().ln()) as u32 + 1, 5.0 + 15.0 * random.unit());
+        }
+        let slow = if left > 0 { factor } else { 1.0 };
+        left = left.saturating_sub(1);
+        (350_000.0 * (0.2 * random.normal()).exp() * slow) as u64
+    };
+    (0..count).map(latency).collect()
+}
+
+#[test]
+fn stalls_of_many_requests_are_few_stalls() {
+    let wrong = runs(60, |seed| compared(stalls(2 * seed, 1000), stalls(2 * seed + 1, 1000), seed));
+    assert!(wrong <= 4, "{wrong} of 60 equal pairs were told apart");
 }
 
 #[test]
 fn five_percent_are_told_apart_by_a_thousand_requests() {
     let one = |seed| compared(target(2 * seed, 1000, 1.0, 0.0), target(2 * seed + 1, 1000, 1.05, 0.0), seed);
     let found = runs(100, one);
-    assert!(found >= 95, "{found} of 100");
+    assert!(found >= 90, "{found} of 100");
     let slower = |row: &Difference| row.finding != Finding::Faster;
     assert!((0..20).all(|seed| one(seed).pairs[0].differences.iter().all(slower)), "never the wrong way around");
 }
@@ -118,16 +158,19 @@ proptest! {
 fn intervals_are_as_wide_as_theory_says() {
     let mut random = Lcg(7);
     let mut normal = |count: usize| -> Vec<u64> { (0..count).map(|_| (1e6 + 1e5 * random.normal()) as u64).collect() };
-    let (a, b) = (normal(4000), normal(2000));
-    let found = compared(a, b, 3);
-    let row = |measure| *found.pairs[0].differences.iter().find(|row| row.measure == measure).unwrap();
     // The standard errors of a mean, and of a median of normal values.
-    let error = 1e5 * (1.0 / 4000.0 + 1.0 / 2000.0f64).sqrt();
+    let error = 1e5 * (1.0 / 2000.0 + 1.0 / 1000.0f64).sqrt();
     for (measure, error) in [(Measure::Mean, error), (Measure::Quantile(0.5), 1.2533 * error)] {
-        let (low, high) = row(measure).interval.unwrap();
-        let (wide, narrow) = (row(measure).joint.unwrap(), (low, high));
-        assert!(((high - low) / (2.0 * 1.96 * error) - 1.0).abs() < 0.15, "{measure:?}: {low} {high} {error}");
-        assert!(wide.0 <= narrow.0 && wide.1 >= narrow.1);
+        let width = |_| {
+            let found = compared(normal(2000), normal(1000), 3);
+            let row = *found.pairs[0].differences.iter().find(|row| row.measure == measure).unwrap();
+            let (narrow, wide) = (row.interval?, row.joint?);
+            assert!(wide.0 <= narrow.0 && wide.1 >= narrow.1);
+            Some((narrow.1 - narrow.0) / (2.0 * 1.96 * error))
+        };
+        let widths: Vec<f64> = (0..12).filter_map(width).collect();
+        let mean = widths.iter().sum::<f64>() / widths.len() as f64;
+        assert!(widths.len() >= 10 && (0.93..1.25).contains(&mean), "{measure:?}: {widths:?}");
     }
 }
 
@@ -157,9 +200,13 @@ fn histograms_tell_the_same_within_their_buckets() {
         for (found, truth) in found.pairs[0].differences.iter().zip(&events.pairs[0].differences) {
             let bucket = truth.base.max(truth.other) / 64.0;
             assert!((found.other - truth.other).abs() <= bucket, "{found:?} {truth:?}");
-            // Buckets make some less sure, of the few requests of the tail above all; nothing becomes surer.
-            let tail = found.measure == Measure::Quantile(0.999) && found.finding == Finding::Unsure;
-            assert!(found.finding == truth.finding || tail, "{found:?} {truth:?}");
+            // Buckets make some less sure, and the waves of intervals are others than those of requests; nothing is the other way
+            // around.
+            let either = |one: Finding, other: Finding| found.finding == one && truth.finding == other;
+            assert!(
+                !either(Finding::Slower, Finding::Faster) && !either(Finding::Faster, Finding::Slower),
+                "{found:?} {truth:?}"
+            );
         }
     }
     // One in a hundred is less than what a bucket can hide.
@@ -170,10 +217,12 @@ fn histograms_tell_the_same_within_their_buckets() {
 }
 
 #[test]
-fn few_intervals_and_many_events_work_as_well() {
+fn few_intervals_tell_nothing_and_many_events_are_counted() {
     let few =
         [Sample::of_series(&series(&target(1, 900, 1.0, 0.0))), Sample::of_series(&series(&target(2, 900, 1.5, 0.0)))];
-    assert!(differs(&once(few, &CompareOptions::default()).unwrap()));
+    // Nine intervals do not tell how much one resembles the next.
+    let found = once(few, &CompareOptions::default()).unwrap();
+    assert!(found.pairs[0].differences.iter().all(|row| matches!(row.finding, Finding::Dependent | Finding::TooFew)));
     let many = Sample::EVENTS + 1;
     let many = [Sample::of_events(target(1, many, 1.0, 0.0)), Sample::of_events(target(2, many, 1.0, 0.0))];
     let found = once(many, &CompareOptions { rounds: 100, ..CompareOptions::default() }).unwrap();
@@ -240,16 +289,37 @@ fn verdicts_are_sentences() {
 #[test]
 fn limits_hold_for_sure_only() {
     let found = compared(target(1, 1000, 1.0, 0.0), target(2, 1000, 1.2, 0.0), 1);
-    let exceeded = |text: &str| Limit::parse(text).unwrap().exceeded(&found.pairs[0]).count();
-    assert_eq!((exceeded("p50 > 10%"), exceeded("p50 > 30us or p90 > 1us"), exceeded("p50 > 0%")), (1, 2, 1));
+    use Judgement::{Exceeded, Kept, Unknown};
+    let judge = |text: &str| Limit::parse(text).unwrap().judge(&found.pairs[0]);
     // Twenty percent slower, but not surely more than nineteen and a half; and of the 99.9th nobody knows.
-    assert_eq!((exceeded("p50 > 19.5%"), exceeded("p50 > 1ms"), exceeded("p99.9 > 0%")), (0, 0, 0));
+    for (text, judgement) in [
+        ("p50 > 10%", Exceeded),
+        ("p50 > 0%", Exceeded),
+        ("p50 > 1ms", Kept),
+        ("p50 > 60%", Kept),
+        ("p99.9 > 0%", Unknown),
+        ("p99.9 > 0% or p50 > 10%", Exceeded),
+        ("p99.9 > 0% or p50 > 60%", Unknown),
+        ("p99.9 > 0% and p50 > 60%", Kept),
+        ("p99.9 > 0% and p50 > 10%", Unknown),
+        ("p50 > 60% and (p50 > 60% or p50 > 10%)", Kept),
+        ("(p50 > 60% and p50 > 60%) or p50 > 10%", Exceeded),
+        ("p50 > 10% or p50 > 60% and p50 > 60%", Exceeded),
+    ] {
+        assert_eq!(judge(text), judgement, "{text}: {:?}", found.pairs[0]);
+    }
+    let limit = Limit::parse("p50 > 30us or (p90 > 1us and p99.9 > 0%)").unwrap();
+    assert_eq!(limit.judged(&found.pairs[0], Exceeded), ["p50 > 30us", "p90 > 1us"]);
+    assert_eq!(limit.judged(&found.pairs[0], Unknown), ["p99.9 > 0%"]);
     for (text, part) in [
         ("p99", "is no limit"),
         ("p99 > 5", "5 needs a unit"),
         ("max > 5ms", "neither mean nor a percentile"),
         ("p100 > 5ms", "neither mean nor a percentile"),
         ("mean > x%", "no percentage"),
+        ("(mean > 5%", "not closed"),
+        ("mean > 5%)", "left over"),
+        ("", "is no limit"),
     ] {
         let message = Limit::parse(text).unwrap_err();
         assert!(message.contains(part), "{text}: {message}");

@@ -1,7 +1,7 @@
-//! What a comparison says: a sentence, and limits that it exceeds.
+//! What a comparison says, in sentences.
 
 use super::{Comparison, Difference, Finding, Measure, Pair};
-use latscope_event::{format_count, format_duration, parse_duration};
+use latscope_event::{format_count, format_duration};
 
 impl Measure {
     /// `p99`, `mean`, `chance`: the key in tables.
@@ -61,6 +61,10 @@ impl Comparison {
         if !few.is_empty() && none.len() + parts.len() > 0 {
             sentence += &format!("; too few requests to tell for {}", few.join(", "));
         }
+        let few: Vec<String> = with(Finding::Dependent).map(|row| row.measure.key()).collect();
+        if !few.is_empty() && none.len() + parts.len() > 0 {
+            sentence += &format!("; too few independent requests to tell for {}", few.join(", "));
+        }
         if let Some((measure, side)) = self.turns_differ(pair) {
             let values = self.sides[side].turns.iter().map(|turn| nanoseconds(turn.value(measure)));
             let (key, values) = (measure.key(), values.collect::<Vec<_>>().join(", "));
@@ -71,10 +75,11 @@ impl Comparison {
 
     /// Too few of these there are where nothing can be told.
     fn counted(&self, pair: &Pair) -> &'static str {
-        let turns = self.sides.iter().map(|side| side.turns.len() - 1).sum::<usize>();
-        let enough = |row: &Difference| row.measure != Measure::Chance && row.interval.is_some();
-        if self.has_turns() && turns < super::turns::FREEDOM && !pair.differences.iter().any(enough) {
+        let turns: usize = self.sides.iter().map(|side| side.turns.len() - 1).sum();
+        if self.has_turns() && turns < super::turns::FREEDOM {
             "turns"
+        } else if pair.differences.iter().any(|row| row.finding == Finding::Dependent) {
+            "independent requests"
         } else {
             "requests"
         }
@@ -98,16 +103,20 @@ impl Comparison {
             ));
             return notes;
         }
-        notes.push(format!(
-            "{held} (block bootstrap, {} rounds, seed {})",
-            format_count(self.options.rounds.into()),
-            self.options.seed
-        ));
-        let unit = if self.exact { "requests" } else { "intervals" };
+        notes.push(format!("{held} ({} rounds, seed {})", format_count(self.options.rounds.into()), self.options.seed));
         for (side, name) in self.sides.iter().zip(names) {
-            if side.block > 1 {
-                notes
-                    .push(format!("{name}: neighbours resemble each other, {} {unit} were drawn together", side.block));
+            let count = format_count(side.count);
+            match side.independent {
+                // Chance makes a few of a hundred resemble each other.
+                Some(independent) if independent as f64 > 0.8 * side.count as f64 => {}
+                Some(independent) => notes.push(format!(
+                    "{name}: requests resemble their neighbours; {count} tell as much as {} independent ones",
+                    format_count(independent)
+                )),
+                None => notes.push(format!(
+                    "{name}: too few independent requests among {count}: they resemble their neighbours for so long, or drift so \
+                     much, that nobody can tell how much chance does; measure longer, or several runs a side (--group)"
+                )),
             }
         }
         if !self.exact {
@@ -148,77 +157,4 @@ fn by(row: &Difference) -> String {
         nanoseconds(low),
         nanoseconds(high)
     )
-}
-
-/// How much slower is too slow: `p99 > 10%`, `p50 > 1ms or mean > 5%`.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Limit(Vec<Bound>);
-
-#[derive(Clone, PartialEq, Debug)]
-struct Bound {
-    text: String,
-    /// `None` is the mean.
-    quantile: Option<f64>,
-    /// Part of the base, or nanoseconds.
-    relative: bool,
-    value: f64,
-}
-
-impl Limit {
-    /// Reads a limit: percentiles or the mean, `>`, a duration or a percentage; several joined by `or`.
-    ///
-    /// # Errors
-    /// A sentence about the part that does not fit.
-    pub fn parse(text: &str) -> Result<Limit, String> {
-        text.split(" or ").map(Bound::parse).collect::<Result<_, _>>().map(Limit)
-    }
-
-    /// The quantiles that it is about.
-    pub fn quantiles(&self) -> impl Iterator<Item = f64> + '_ {
-        self.0.iter().filter_map(|bound| bound.quantile)
-    }
-
-    /// The bounds that a pair exceeds for sure: the whole joint interval lies above.
-    pub fn exceeded<'a>(&'a self, pair: &'a Pair) -> impl Iterator<Item = &'a str> + 'a {
-        let exceeds = |bound: &&Bound| {
-            let measure = bound.quantile.map_or(Measure::Mean, Measure::Quantile);
-            let row = pair.differences.iter().find(|row| row.measure == measure);
-            row.is_some_and(|row| {
-                let least = bound.value * if bound.relative { row.base } else { 1.0 };
-                row.finding == Finding::Slower && row.joint.is_some_and(|(low, _)| low > least)
-            })
-        };
-        self.0.iter().filter(exceeds).map(|bound| bound.text.as_str())
-    }
-}
-
-impl Bound {
-    fn parse(text: &str) -> Result<Bound, String> {
-        let text = text.trim();
-        let (name, value) =
-            text.split_once('>').ok_or_else(|| format!("\"{text}\" is no limit such as p99 > 10% or mean > 1ms"))?;
-        let (name, value) = (name.trim(), value.trim());
-        let quantile = match name {
-            "mean" => None,
-            _ => {
-                let percentile = name.strip_prefix('p').and_then(|number| number.parse::<f64>().ok());
-                let percentile = percentile.filter(|&percentile| percentile > 0.0 && percentile < 100.0);
-                Some(
-                    percentile.ok_or_else(|| format!("\"{name}\" is neither mean nor a percentile such as p99"))?
-                        / 100.0,
-                )
-            }
-        };
-        let (relative, value) = match value.strip_suffix('%') {
-            Some(number) => {
-                let number = number.trim().parse::<f64>().ok().filter(|number| *number >= 0.0);
-                (true, number.ok_or_else(|| format!("\"{value}\" is no percentage"))? / 100.0)
-            }
-            None if value.bytes().all(|byte| byte.is_ascii_digit()) => {
-                return Err(format!("{value} needs a unit, e.g. {value}us or {value}%"));
-            }
-            None => (false, parse_duration(value).map_err(|error| error.to_string())? as f64),
-        };
-        Ok(Bound { text: text.into(), quantile, relative, value })
-    }
 }

@@ -9,7 +9,7 @@ use crate::palette::{Palette, Theme};
 use crate::plot::{Axis, Plot};
 use crate::svg::{Area, Svg, shortened, text_width, wrapped};
 use latscope_event::{Context, Field, format_count, format_duration};
-use latscope_series::compare::{Comparison, Measure, Sample, distribution, signed};
+use latscope_series::compare::{Comparison, Finding, Measure, Sample, distribution, signed};
 use latscope_series::{HistogramSeries, Quantity, Weight, round_multiples};
 
 /// How the picture of a comparison shall look.
@@ -187,12 +187,20 @@ impl Picture<'_> {
         let width = (self.page.width_px - LEFT_PX - RIGHT_PX - GAP_PX) / 2.0;
         let area = Area { x: LEFT_PX, y: y + 18.0, width, height: PLOT_PX };
         let share = |part: f64| percent(100.0 * part);
-        self.heading(svg, area.x, y + 10.0, "Distribution", "share of requests as fast as this, with its 95 % band");
+        self.heading(
+            svg,
+            area.x,
+            y + 10.0,
+            "Distribution",
+            "share of requests as fast as this, with its 95 % interval",
+        );
         let plot = Plot { area, x: self.latencies(), y: Axis::linear(0.0, 1.0), inks: &self.page.inks };
         plot.ground(svg, &ns, &share);
         let curves: Vec<Vec<(f64, f64)>> = self.sides.iter().map(|side| shares(side.turns)).collect();
         for (at, curve) in curves.iter().enumerate() {
-            plot.band(svg, curve, self.band(at), self.colour(at));
+            if let Some(half) = self.band(at) {
+                plot.band(svg, curve, &half, self.colour(at));
+            }
         }
         for (at, curve) in curves.iter().enumerate() {
             plot.steps(svg, curve, self.colour(at));
@@ -211,17 +219,12 @@ impl Picture<'_> {
         area.bottom() + 26.0
     }
 
-    /// Half the height of the band that the true distribution lies in with 95 % (Dvoretzky, Kiefer and Wolfowitz 1956, with
-    /// the constant of Massart 1990), of as many requests as there are blocks.
-    fn band(&self, side: usize) -> f64 {
-        let known = &self.comparison.sides[side];
-        let independent = if self.comparison.exact {
-            known.count as f64 / known.block as f64
-        } else {
-            let intervals: usize = self.sides[side].series.iter().map(|series| series.slices().len()).sum();
-            if known.block > 1 { intervals.max(1) as f64 / known.block as f64 } else { known.count as f64 }
-        };
-        ((2.0f64 / 0.05).ln() / (2.0 * independent.max(1.0))).sqrt()
+    /// Half the height of the 95 % band of a share, by as many independent requests as claims are based on; `None` where there is
+    /// no telling. Where two such bands lie apart, their difference is claimed: nearly so, as a claim takes 2.9 standard
+    /// deviations of the difference, and two bands of equal width lie apart from 2.8 on.
+    fn band(&self, side: usize) -> Option<impl Fn(f64) -> f64> {
+        let independent = self.comparison.sides[side].independent?.max(1) as f64;
+        Some(move |share: f64| 1.96 * (share * (1.0 - share) / independent).max(0.0).sqrt())
     }
 
     /// A row for each measure in time, with a point and its intervals for each pair.
@@ -231,7 +234,7 @@ impl Picture<'_> {
         };
         let all: Vec<_> = self.comparison.pairs.iter().flat_map(rows).collect();
         let ends = all.iter().flat_map(|row| row.joint.or(row.interval).map_or(vec![], |(low, high)| vec![low, high]));
-        let ends: Vec<f64> = ends.chain([0.0]).collect();
+        let ends: Vec<f64> = ends.chain([0.0]).filter(|end| end.is_finite()).collect();
         let (low, high) = (ends.iter().copied().fold(0.0, f64::min), ends.iter().copied().fold(0.0, f64::max));
         let room = (high - low).max(1.0) * 0.05;
         let measures = self.comparison.options.quantiles.len() + 1;
@@ -261,6 +264,7 @@ impl Picture<'_> {
                             row.finding.word()
                         )
                     }
+                    _ if row.finding == Finding::Dependent => "too few independent requests".to_string(),
                     _ => "too few requests".to_string(),
                 };
                 let name = if self.comparison.pairs.len() > 1 {

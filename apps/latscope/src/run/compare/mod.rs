@@ -1,5 +1,6 @@
 //! `latscope compare`.
 
+mod divide;
 mod subject;
 mod unlike;
 
@@ -7,14 +8,19 @@ use super::{output, read};
 use crate::Failure;
 use crate::plan::{Compare as Plan, Shape};
 use latscope_event::Context;
-use latscope_series::compare::{CompareError, Sample, compare};
+use latscope_series::compare::{CompareError, Comparison, Judgement, Limit, Sample, compare};
 use latscope_view_report::CompareSide;
 use latscope_view_term::CompareTable;
 use subject::{Run, Subject};
 
 pub fn run(plan: &Plan) -> Result<(), Failure> {
+    let divided = match (plan.by, &plan.sides[..]) {
+        (Some(field), [(_, turns)]) => divide::divide(&turns[0], field)?,
+        _ => Vec::new(),
+    };
+    let sides = if divided.is_empty() { &plan.sides } else { &divided };
     let mut subjects = Vec::new();
-    for (name, turns) in &plan.sides {
+    for (name, turns) in sides {
         subjects.push(Subject::read(name.clone(), turns)?);
     }
     report(plan, &subjects)
@@ -31,8 +37,8 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
         error => Failure::Usage(format!("{error}.")),
     })?;
     let names: Vec<String> = subjects.iter().map(|subject| subject.name.clone()).collect();
-    let unlike = unlike::unlike(subjects);
-    let table = CompareTable { comparison: &comparison, names: &names, unlike: &unlike };
+    let (unlike, untold) = unlike::unlike(subjects);
+    let table = CompareTable { comparison: &comparison, names: &names, unlike: &unlike, untold: untold.as_deref() };
     let path = plan.output.as_deref().filter(|_| plan.chart.is_none());
     match plan.shape {
         Shape::Csv => output::text(path, &table.csv())?,
@@ -44,6 +50,7 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
     }
     if plan.shape == Shape::Csv {
         unlike.iter().for_each(|text| eprintln!("latscope: unlike: {text}"));
+        untold.iter().for_each(|text| eprintln!("latscope: {text}"));
         table.verdicts().iter().for_each(|text| eprintln!("latscope: {text}"));
     }
     subjects.iter().for_each(|subject| read::say_notes(&subject.contexts));
@@ -62,16 +69,22 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
         let picture = picture.map_err(|error| Failure::Usage(error.to_string()))?;
         output::text(plan.output.as_deref(), &picture)?;
     }
-    let Some(limit) = &plan.limit else { return Ok(()) };
-    for pair in &comparison.pairs {
-        let exceeded: Vec<&str> = limit.exceeded(pair).collect();
-        if !exceeded.is_empty() {
-            let (base, other) = (&names[0], &names[pair.other]);
-            return Err(Failure::Exceeded(format!(
-                "{}: by so much is {other} slower than {base}.",
-                exceeded.join(", ")
-            )));
-        }
+    plan.limit.as_ref().map_or(Ok(()), |limit| judge(limit, &comparison, &names))
+}
+
+/// Fails if a pair exceeds the limit, or if nobody can tell.
+fn judge(limit: &Limit, comparison: &Comparison, names: &[String]) -> Result<(), Failure> {
+    let with = |judgement: Judgement| comparison.pairs.iter().find(|pair| limit.judge(pair) == judgement);
+    let base = &names[0];
+    if let Some(pair) = with(Judgement::Exceeded) {
+        let exceeded = limit.judged(pair, Judgement::Exceeded).join(", ");
+        return Err(Failure::Exceeded(format!("{exceeded}: by so much is {} slower than {base}.", names[pair.other])));
     }
-    Ok(())
+    let Some(pair) = with(Judgement::Unknown) else { return Ok(()) };
+    Err(Failure::Input(format!(
+        "--fail-if cannot be decided: whether {} is slower than {base} by {} is not known; measure longer, or several runs a side \
+         (--group).",
+        names[pair.other],
+        limit.judged(pair, Judgement::Unknown).join(", ")
+    )))
 }

@@ -31,12 +31,16 @@ const OWN: [&str; 16] = [
 /// Settings of a probe that decide most about its latency, told first.
 const FIRST: [&str; 4] = ["interval", "size", "cache", "scheduling"];
 
-/// Sentences without an end: `interval between requests: 10ms (gp2), 100ms (gp3)`.
-pub fn unlike(subjects: &[Subject]) -> Vec<String> {
+/// Sentences without an end: `interval between requests: 10ms (gp2), 100ms (gp3)`; and what only some of the sides tell, in one.
+pub fn unlike(subjects: &[Subject]) -> (Vec<String>, Option<String>) {
     let contexts: Vec<Context> = subjects.iter().map(|subject| Context::merged(&subject.contexts)).collect();
-    let mut unlike = Vec::new();
+    let (mut unlike, mut untold) = (Vec::new(), Vec::new());
     let mut differs = |what: &str, texts: Vec<Option<String>>| {
-        if texts.iter().any(|text| *text != texts[0]) {
+        let mut told = texts.iter().flatten();
+        let first = told.next();
+        if first.is_some() && told.all(|text| Some(text) == first) && texts.contains(&None) {
+            untold.push(what.replace('_', " "));
+        } else if texts.iter().any(|text| *text != texts[0]) {
             let told = texts
                 .iter()
                 .zip(subjects)
@@ -97,7 +101,9 @@ pub fn unlike(subjects: &[Subject]) -> Vec<String> {
     if spans.len() == subjects.len() && spans.windows(2).any(apart) {
         unlike.push("measured one after the other: what changed meanwhile counts as a difference".into());
     }
-    unlike
+    let untold =
+        (!untold.is_empty()).then(|| format!("not known of all sides, so perhaps unlike: {}", untold.join(", ")));
+    (unlike, untold)
 }
 
 /// By which part of the largest the smallest is smaller.

@@ -28,6 +28,7 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
         }
         compare::run(&Compare {
             sides: sides.into_iter().map(|(name, cell)| (name, turns(cell))).collect(),
+            by: None,
             options: CompareOptions::default(),
             limit: None,
             shape: if plan.json { Shape::Json } else { Shape::Text },

@@ -1,0 +1,173 @@
+//! How much slower is too slow.
+
+use super::{Finding, Measure, Pair};
+use latscope_event::parse_duration;
+
+/// How much slower is too slow: `p99 > 10%`, `p50 > 1ms or (mean > 5% and p90 > 5%)`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Limit(Rule);
+
+/// Whether a pair exceeds a limit. The order is that of `or`, which takes the largest; `and` takes the smallest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Judgement {
+    /// The difference is not larger than the limit, and not surely larger.
+    Kept,
+    /// There is no interval, or the difference is larger than the limit and its interval is not: nobody can tell.
+    Unknown,
+    /// The whole joint interval lies above the limit.
+    Exceeded,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum Rule {
+    Bound(Bound),
+    All(Vec<Rule>),
+    Any(Vec<Rule>),
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct Bound {
+    text: String,
+    /// `None` is the mean.
+    quantile: Option<f64>,
+    /// Part of the base, or nanoseconds.
+    relative: bool,
+    value: f64,
+}
+
+impl Limit {
+    /// Reads a limit: percentiles or the mean, `>`, a duration or a percentage; joined by `and`, `or` and parentheses, of which
+    /// `and` binds tighter.
+    ///
+    /// # Errors
+    /// A sentence about the part that does not fit.
+    pub fn parse(text: &str) -> Result<Limit, String> {
+        let mut words = words(text).into_iter().peekable();
+        let rule = any(&mut words)?;
+        match words.next() {
+            None => Ok(Limit(rule)),
+            Some(word) => Err(format!("\"{word}\" is left over in \"{text}\"")),
+        }
+    }
+
+    /// The quantiles that it is about.
+    pub fn quantiles(&self) -> impl Iterator<Item = f64> + '_ {
+        self.0.bounds().into_iter().filter_map(|bound| bound.quantile)
+    }
+
+    /// Whether a pair exceeds it.
+    pub fn judge(&self, pair: &Pair) -> Judgement {
+        self.0.judge(pair)
+    }
+
+    /// The bounds of which this is said of a pair.
+    pub fn judged<'a>(&'a self, pair: &Pair, judgement: Judgement) -> Vec<&'a str> {
+        let bounds = self.0.bounds().into_iter().filter(|bound| bound.judge(pair) == judgement);
+        bounds.map(|bound| bound.text.as_str()).collect()
+    }
+}
+
+type Words = std::iter::Peekable<std::vec::IntoIter<String>>;
+
+/// Bounds as they are written, `and`, `or` and parentheses.
+fn words(text: &str) -> Vec<String> {
+    let spaced = text.replace('(', " ( ").replace(')', " ) ");
+    let mut words: Vec<String> = Vec::new();
+    let mut in_bound = false;
+    for word in spaced.split_whitespace() {
+        let joins = matches!(word, "and" | "or" | "(" | ")");
+        match words.last_mut().filter(|_| in_bound && !joins) {
+            Some(bound) => *bound += &format!(" {word}"),
+            None => words.push(word.into()),
+        }
+        in_bound = !joins;
+    }
+    words
+}
+
+fn any(words: &mut Words) -> Result<Rule, String> {
+    let mut rules = vec![all(words)?];
+    while words.next_if(|word| word == "or").is_some() {
+        rules.push(all(words)?);
+    }
+    Ok(if rules.len() == 1 { rules.remove(0) } else { Rule::Any(rules) })
+}
+
+fn all(words: &mut Words) -> Result<Rule, String> {
+    let mut rules = vec![one(words)?];
+    while words.next_if(|word| word == "and").is_some() {
+        rules.push(one(words)?);
+    }
+    Ok(if rules.len() == 1 { rules.remove(0) } else { Rule::All(rules) })
+}
+
+fn one(words: &mut Words) -> Result<Rule, String> {
+    match words.next().unwrap_or_default().as_str() {
+        "(" => {
+            let rule = any(words)?;
+            words.next_if(|word| word == ")").map(|_| rule).ok_or_else(|| "a parenthesis is not closed".to_string())
+        }
+        text => Bound::parse(text).map(Rule::Bound),
+    }
+}
+
+impl Rule {
+    fn bounds(&self) -> Vec<&Bound> {
+        match self {
+            Rule::Bound(bound) => vec![bound],
+            Rule::All(rules) | Rule::Any(rules) => rules.iter().flat_map(Rule::bounds).collect(),
+        }
+    }
+
+    fn judge(&self, pair: &Pair) -> Judgement {
+        let each = |rules: &[Rule]| rules.iter().map(|rule| rule.judge(pair)).collect::<Vec<_>>();
+        match self {
+            Rule::Bound(bound) => bound.judge(pair),
+            Rule::All(rules) => each(rules).into_iter().min().unwrap_or(Judgement::Kept),
+            Rule::Any(rules) => each(rules).into_iter().max().unwrap_or(Judgement::Kept),
+        }
+    }
+}
+
+impl Bound {
+    fn judge(&self, pair: &Pair) -> Judgement {
+        let measure = self.quantile.map_or(Measure::Mean, Measure::Quantile);
+        let Some(row) = pair.differences.iter().find(|row| row.measure == measure) else { return Judgement::Unknown };
+        let least = self.value * if self.relative { row.base } else { 1.0 };
+        match row.joint {
+            None => Judgement::Unknown,
+            Some((low, _)) if row.finding == Finding::Slower && low > least => Judgement::Exceeded,
+            Some(_) if row.difference() > least => Judgement::Unknown,
+            Some(_) => Judgement::Kept,
+        }
+    }
+
+    fn parse(text: &str) -> Result<Bound, String> {
+        let text = text.trim();
+        let (name, value) =
+            text.split_once('>').ok_or_else(|| format!("\"{text}\" is no limit such as p99 > 10% or mean > 1ms"))?;
+        let (name, value) = (name.trim(), value.trim());
+        let quantile = match name {
+            "mean" => None,
+            _ => {
+                let percentile = name.strip_prefix('p').and_then(|number| number.parse::<f64>().ok());
+                let percentile = percentile.filter(|&percentile| percentile > 0.0 && percentile < 100.0);
+                Some(
+                    percentile.ok_or_else(|| format!("\"{name}\" is neither mean nor a percentile such as p99"))?
+                        / 100.0,
+                )
+            }
+        };
+        let (relative, value) = match value.strip_suffix('%') {
+            Some(number) => {
+                let number = number.trim().parse::<f64>().ok().filter(|number| *number >= 0.0);
+                (true, number.ok_or_else(|| format!("\"{value}\" is no percentage"))? / 100.0)
+            }
+            None if value.bytes().all(|byte| byte.is_ascii_digit()) => {
+                return Err(format!("{value} needs a unit, e.g. {value}us or {value}%"));
+            }
+            None => (false, parse_duration(value).map_err(|error| error.to_string())? as f64),
+        };
+        Ok(Bound { text: text.into(), quantile, relative, value })
+    }
+}
