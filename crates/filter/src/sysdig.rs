@@ -73,7 +73,7 @@ pub(crate) fn not_recorded(name: &str) -> Option<String> {
             "it knows the process itself (proc.name, proc.pid), not its ancestors"
         }
         ("proc", _) => "of a process it keeps proc.name and proc.pid",
-        ("thread", _) => "of a thread it keeps thread.tid and proc.name",
+        ("thread", _) => "of a thread it keeps thread.tid and thread.name",
         ("user" | "group", _) => "it knows processes by proc.name and proc.pid only",
         ("fd", "dev" | "ino") => "the device of an event is disk.dev",
         ("fd", "containername" | "containerdirectory") => "container.id and fd.name are there",

@@ -367,6 +367,31 @@ fn the_documentation_lists_every_field() {
     }
 }
 
+/// It classifies every field of sysdig (`sysdig -l` of 0.29.3) as the program does.
+#[test]
+fn the_documentation_classifies_every_field_of_sysdig() {
+    let page = include_str!("../../../docs/filter.md");
+    let known: Vec<_> = latscope_filter::filter_fields().iter().collect();
+    let mut rows = std::collections::BTreeMap::<String, Vec<String>>::new();
+    for name in include_str!("sysdig_fields.txt").lines() {
+        let same = known.iter().any(|field| field.name() == name || field.aliases().contains(&name));
+        let meaning = match Filter::parse(&format!("{name} exists")) {
+            _ if same => "the same here".to_string(),
+            Ok(_) => panic!("{name} is no field of the table"),
+            Err(error) => {
+                let sentence = error.to_string();
+                let reason = sentence.strip_prefix(&format!("latscope does not record {name}; "));
+                format!("not recorded: {}", reason.unwrap_or_else(|| panic!("{sentence}")).trim_end_matches('.'))
+            }
+        };
+        rows.entry(meaning).or_default().push(format!("`{name}`"));
+    }
+    for (meaning, names) in rows {
+        let row = format!("| {meaning} | {} |\n", names.join(" "));
+        assert!(page.contains(&row), "docs/filter.md lacks the row\n{row}");
+    }
+}
+
 /// Its examples are filters.
 #[test]
 fn the_documentation_is_right() {
