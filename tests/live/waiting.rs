@@ -272,3 +272,19 @@ fn views_tell_of_a_disk_that_hangs() {
         assert!(said.contains(&expected), "{view}: {said}");
     }
 }
+
+/// What would show nothing is said before anything is captured.
+#[test]
+fn devices_that_are_not_there_and_short_intervals_are_refused() {
+    let Some(_alone) = alone() else { return };
+    for filter in ["dev = no-such-disk", "device in (no-such-disk, /dev/no-such-disk)"] {
+        for mode in ["auto", "event"] {
+            let said =
+                crate::program::latscope(&["summary", "-s", "block", "--mode", mode, "--for", "1s", filter]).failure(2);
+            assert!(said.contains("There is no block device no-such-disk"), "{said}");
+        }
+    }
+    let short = ["percentiles", "-s", "block", "--mode", "histogram", "--for", "1s", "-i", "1ms"];
+    let said = crate::program::latscope(&short).failure(2);
+    assert!(said.contains("shorter than 10ms"), "{said}");
+}

@@ -134,7 +134,7 @@ pub fn key_fields(source: Source) -> FieldSet {
     return FieldSet::default();
 }
 
-/// Why a source has nothing of a device that is there, as a sentence with the way out; `None` when it may have something.
+/// Why a source has nothing of a device, as a sentence with the way out; `None` when it may have something.
 pub fn nothing_of(source: Source, device: &str) -> Option<String> {
     #[cfg(target_os = "linux")]
     return if source == Source::Block { block::without_requests(device) } else { None };

@@ -38,9 +38,12 @@ pub fn disks() -> Vec<u32> {
     names.filter(|name| has_size(name)).filter_map(|name| find(&name)).collect()
 }
 
-/// Why there are no requests of a device that is there, as a sentence with the way out; `None` when there may be some.
+/// How many devices a message names.
+const NAMED: usize = 8;
+
+/// Why there are no requests of a device, as a sentence with the way out; `None` when there may be some.
 pub fn without_requests(device: &str) -> Option<String> {
-    let dev = find(device)?;
+    let Some(dev) = find(device) else { return Some(not_there(device)) };
     let own = Path::new("/sys/dev/block").join(text_of(dev)).canonicalize().ok()?;
     if own.join("partition").exists() {
         let disk = own.parent()?.file_name()?.to_string_lossy().into_owned();
@@ -64,6 +67,16 @@ pub fn without_requests(device: &str) -> Option<String> {
         "{device} makes no requests: its driver serves what it gets, or hands it on, without a queue. Ask for {instead}the \
          system calls, -s io."
     ))
+}
+
+/// That there is no device of this name.
+fn not_there(device: &str) -> String {
+    let names: Vec<_> = disks().into_iter().filter_map(name_of).take(NAMED).collect();
+    format!(
+        "There is no block device {device} on this machine (there are {}). Give a name without /dev/, or, for a device that \
+         will appear later, its number, such as device = 8:16.",
+        names.join(", ")
+    )
 }
 
 /// A stamp that the kernel may keep in a request.
@@ -94,7 +107,11 @@ mod tests {
 
     #[test]
     fn disks_with_a_queue_have_requests() {
-        assert_eq!(without_requests("no-such-disk"), None);
+        for name in ["no-such-disk", "/dev/no-such-disk"] {
+            let sentence = without_requests(name).unwrap();
+            assert!(sentence.contains(name) && sentence.contains("device = 8:16"), "{sentence}");
+        }
+        assert_eq!(without_requests("4095:1048575"), None, "it may come");
         for dev in disks() {
             let name = name_of(dev).unwrap();
             let queue = Path::new("/sys/block").join(&name).join("mq").exists();
