@@ -198,3 +198,64 @@ fn a_signal_leaves_no_temporary_file() {
     assert_eq!(files_of(path), ["old", "t.txt"]);
     assert_eq!(fs::read_to_string(path.join("old")).unwrap(), "precious");
 }
+
+/// The commands of requirement 001 as they stand there, with this program in the place of trace2heatmap.pl.
+#[test]
+fn two_columns_are_drawn_as_trace2heatmap_is_called() {
+    let (folder, _) = folder();
+    let path = folder.path();
+    let awk = r#"{ gsub(/:/, "") } $5 ~ /issue/ { ts[$6, $10] = $4 } $5 ~ /complete/ { if (l = ts[$6, $9]) { printf "%.f %.f\n", $4 * 1000000, ($4 - l) * 1000000; ts[$6, $10] = 0 } }"#;
+    bash(path, &format!("awk '{awk}' t.txt > out.lat_us")).success();
+    let sizes = r#"{ gsub(/:/, "") } $5 ~ /complete/ { print $4 * 1000000, ($11 * 512) }"#;
+    bash(path, &format!("awk '{sizes}' t.txt > out.sizes")).success();
+    let offsets = r#"{ gsub(/:/, "") } $5 ~ /complete/ { print $4 * 1000000, ($9 * 512) / (1024 * 1024) }"#;
+    bash(path, &format!("awk '{offsets}' t.txt > out.offset")).success();
+    let rows = fs::read_to_string(path.join("out.lat_us")).unwrap().lines().count();
+    assert!(rows > 1000);
+    for (command, says) in [
+        ("--unitstime=us --unitslat=us --grid out.lat_us", "latency"),
+        (
+            "--unitstime=us --unitslat=us --grid --maxlat=15000 --title=\"Latency Heat Map: 15ms max\" out.lat_us",
+            "15ms max",
+        ),
+        ("--unitstime=us --unitslat=bytes out.sizes --title=\"Size Heat Map\"", "Size Heat Map"),
+        ("--unitstime=us --unitslat=Mbytes out.offset --title=\"Offset Heat Map\"", "Offset Heat Map"),
+        ("--unitstime=us --unitslat=us --title=\"Latency Heat Map: SSDs only\" out.lat_us", "SSDs only"),
+        ("--unitstime=us --unitslat=us --stepsec=0.1 --steplat=100 --minlat=0 --maxlat=5000 out.lat_us", "100ms"),
+        (
+            "--unitstime=us --unitslat=us --boxsize=5 --accstats --fonttype=Arial --fontsize=9 --maxcol=9 out.lat_us",
+            "svg",
+        ),
+    ] {
+        let ended = bash(path, &format!("$0 heatmap {command} > out.svg && cat out.svg"));
+        assert!(!ended.err.contains("live"), "{command}: {}", ended.err);
+        let picture = ended.success();
+        assert!(picture.contains(says) && picture.starts_with("<svg"), "{command}: {picture:.300}");
+        let word = command.split_whitespace().find(|word| word.starts_with("out.")).unwrap();
+        let piped = command.replace(word, "");
+        let from_pipe = bash(path, &format!("cat {word} | $0 heatmap {piped}")).success();
+        assert_eq!(numbers(&from_pipe).len(), numbers(&picture).len(), "{piped}");
+        let from_file = bash(path, &format!("$0 heatmap {piped} < {word}")).success();
+        assert_eq!(from_file, from_pipe, "{piped}");
+    }
+    let said = bash(path, "$0 heatmap --stepsecs=1 -r out.lat_us -o x.svg").failure(2);
+    assert!(said.contains("unexpected argument '--stepsecs'") && !said.contains("-- --stepsecs"), "{said}");
+    // A file behind a filter, and words of a filter that are called as files are.
+    bash(path, "touch t; $0 summary 'lat > 1ms' t.txt").success();
+    let of = |script: &str| bash(path, script).success().lines().next().unwrap().to_string();
+    assert_eq!(of("cat t.txt | $0 summary"), of("$0 summary t.txt"));
+    assert_eq!(of("cp t.txt fio; cat t.txt | $0 summary comm = fio"), of("$0 summary -r t.txt comm = fio"));
+}
+
+/// One bad row among the first does not make a file another one.
+#[test]
+fn a_bad_row_among_the_first_is_counted() {
+    for bad in ["-1 5", "nan 3", "text", "12"] {
+        for at in [0, 3, 30] {
+            let mut rows: Vec<String> = (1..100).map(|row| format!("{row} 0.5")).collect();
+            rows.insert(at, bad.into());
+            let ended = crate::program::latscope_with(&["summary", "-r", "-"], rows.join("\n").as_bytes());
+            assert!(ended.success().contains("99 events"), "{bad} at {at}");
+        }
+    }
+}

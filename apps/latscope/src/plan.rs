@@ -253,6 +253,9 @@ pub fn plan(mut typed: Arguments) -> Result<Plan, Failure> {
         Verb::Formats(typed) => return Ok(Plan::Formats { json: typed.json }),
     };
     input.take_files();
+    if !input.explain_filter {
+        input.take_standard_input();
+    }
     let input = &*input;
     if input.explain_filter {
         return Ok(Plan::Explain(
@@ -263,9 +266,10 @@ pub fn plan(mut typed: Arguments) -> Result<Plan, Failure> {
     let reading = reading(input)?;
     Ok(match typed.verb {
         Verb::Heatmap(typed) => {
-            let mut folding = folding(&typed.fold, &typed.input)?;
-            // Offsets of different devices share nothing but their unit.
-            if folding.quantity == Quantity::Offset && folding.by.is_empty() {
+            let (typed, mut folding) = trace2heatmap(typed)?;
+            // Offsets of different devices share nothing but their unit; two columns know no device.
+            let has_devices = reading.two_columns.unit_bytes.is_none();
+            if folding.quantity == Quantity::Offset && folding.by.is_empty() && has_devices {
                 folding.by.push(Field::Device);
             }
             Plan::Heatmap(reading, folding, typed)
@@ -280,6 +284,35 @@ pub fn plan(mut typed: Arguments) -> Result<Plan, Failure> {
     })
 }
 
+/// The options of trace2heatmap in the words of this program.
+fn trace2heatmap(mut typed: args::Heatmap) -> Result<(args::Heatmap, Folding), Failure> {
+    if let (Some(seconds), None) = (typed.step_seconds, &typed.fold.interval) {
+        typed.fold.interval = Some(format!("{seconds}s"));
+    }
+    if let (Some(step), Some(max), None) = (typed.step_latency.filter(|&step| step > 0), &typed.fold.max, typed.rows) {
+        let number = |text: &str| text.parse::<u64>().ok();
+        let min = typed.fold.min.as_deref().map_or(Some(0), number);
+        let (Some(max), Some(min)) = (number(max), min) else {
+            let message = "--steplat goes with --minlat and --maxlat without units; else give --rows.";
+            return Err(Failure::Usage(message.into()));
+        };
+        typed.rows = Some(u32::try_from(max.saturating_sub(min).div_ceil(step)).unwrap_or(u32::MAX).clamp(1, 1000));
+        typed.scale = typed.scale.or(Some(args::Scale::Linear));
+    }
+    let without = [
+        ("--maxcol", typed.maxcol.is_some(), "all columns are drawn; choose a time by a filter, such as time < +60s"),
+        ("--boxsize", typed.boxsize.is_some(), "--width says how wide the picture is"),
+        ("--fonttype", typed.fonttype.is_some(), "the picture takes the fonts of its viewer"),
+        ("--fontsize", typed.fontsize.is_some(), "the picture scales with its text"),
+        ("--accstats", typed.accstats, "tooltips have counts and percentiles of each column"),
+    ];
+    for (option, _, why) in without.iter().filter(|(_, is_given, _)| *is_given) {
+        eprintln!("latscope: {option} changes nothing: {why}.");
+    }
+    let folding = folding(&typed.fold, &typed.input)?;
+    Ok((typed, folding))
+}
+
 fn reading(input: &args::Input) -> Result<Reading, Failure> {
     let live = if input.read.is_empty() { Some(live(input.source, &input.live)?) } else { None };
     let typed = &input.files;
@@ -287,6 +320,9 @@ fn reading(input: &args::Input) -> Result<Reading, Failure> {
         ("--correct-omission", typed.correct_omission.is_some()),
         ("--log-columns", typed.log_columns.is_some()),
         ("--lenient", typed.lenient),
+        ("--unitstime", typed.units_time.is_some()),
+        ("--unitslat", typed.units_latency.is_some()),
+        ("--format", typed.format.is_some()),
     ];
     if let Some((option, _)) = of_files.iter().find(|(_, given)| *given && live.is_some()) {
         return Err(Failure::Usage(format!("{option} is about files; say which with -r.")));
@@ -304,9 +340,11 @@ fn reading(input: &args::Input) -> Result<Reading, Failure> {
             .map(Some)
             .ok_or_else(|| Failure::Usage(format!("{name} is not a unit of time; use s, ms, us or ns."))),
     };
+    let unit_bytes = typed.units_latency.as_deref().and_then(TwoColumns::bytes);
     let two_columns = TwoColumns {
         time_unit_ns: unit(&typed.units_time)?.unwrap_or(TwoColumns::default().time_unit_ns),
-        latency_unit_ns: unit(&typed.units_latency)?,
+        latency_unit_ns: if unit_bytes.is_some() { None } else { unit(&typed.units_latency)? },
+        unit_bytes,
     };
     let fio_columns = typed.log_columns.as_deref().map(fio_columns).transpose()?;
     Ok(Reading {
@@ -456,7 +494,13 @@ pub fn filter(words: &[String], source: Option<args::Source>) -> Result<Option<F
 }
 
 fn folding(typed: &args::Fold, input: &args::Input) -> Result<Folding, Failure> {
-    let quantity = quantity(typed.quantity);
+    let unit_bytes = input.files.units_latency.as_deref().and_then(TwoColumns::bytes);
+    let quantity = match (quantity(typed.quantity), unit_bytes) {
+        // Sizes are told in bytes, offsets in larger units, on an axis that begins at zero.
+        (Quantity::Latency, Some(1)) => Quantity::Size,
+        (Quantity::Latency, Some(_)) => Quantity::Offset,
+        (quantity, _) => quantity,
+    };
     // trace2heatmap's --maxlat is a bare number in the unit of the file.
     let unit = input.files.units_latency.as_ref().or(input.files.units_time.as_ref()).filter(|_| !quantity.is_bytes());
     let bound = |name: &str, text: &Option<String>| match text {
@@ -464,6 +508,10 @@ fn folding(typed: &args::Fold, input: &args::Input) -> Result<Folding, Failure> 
         Some(text) if unit.is_some() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
             let text = format!("{text}{}", unit.map_or("", String::as_str));
             parse_duration(&text).map(Some).map_err(|error| Failure::Usage(format!("--{name}: {error}.")))
+        }
+        Some(text) if unit_bytes.is_some() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            let bytes = text.parse::<u64>().ok().and_then(|value| value.checked_mul(unit_bytes.unwrap_or(1)));
+            bytes.map(Some).ok_or_else(|| Failure::Usage(format!("--{name} {text} is too large.")))
         }
         Some(text) => {
             let value = if quantity.is_bytes() { parse_size(text) } else { parse_duration(text) };

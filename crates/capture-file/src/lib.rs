@@ -99,6 +99,19 @@ pub fn is_pipe(path: &Path) -> bool {
     once::Key::of(path).is_some()
 }
 
+/// Whether something waits to be read on standard input: a file, or a pipe with at least one byte. A terminal, `/dev/null`
+/// and a pipe that ends at once (cron, tests) hold nothing. Waits for the first bytes of a pipe.
+pub fn is_fed() -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    let Ok(kind) = std::fs::metadata("/dev/stdin").map(|metadata| metadata.file_type()) else { return false };
+    if kind.is_file() {
+        return true;
+    }
+    // What cannot be unpacked is something, too.
+    (kind.is_fifo() || kind.is_socket())
+        && !input::Input::open(Path::new("-"), None).is_ok_and(|input| input.is_empty())
+}
+
 /// The format of a file, from its content; of a pipe from its first bytes, which are still there to be read.
 ///
 /// # Errors

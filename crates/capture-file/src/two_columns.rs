@@ -6,11 +6,11 @@
 use crate::input::Input;
 use crate::text_rows::{Rows, each_line};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
-use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, parse_duration};
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, MISSING_U64, parse_duration};
 use std::ops::ControlFlow;
 
 /// The fields of a two-column file; a third column is the job.
-pub const FILLS: FieldSet = FieldSet::ALWAYS.with(&[Field::Job]);
+pub const FILLS: FieldSet = FieldSet::ALWAYS.with(&[Field::Job, Field::Size, Field::Offset]);
 
 /// Units of the columns, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,16 +19,27 @@ pub struct TwoColumns {
     pub time_unit_ns: u64,
     /// Unit of the latency column; that of the time column when not given.
     pub latency_unit_ns: Option<u64>,
+    /// The second column holds sizes or offsets in units of so many bytes, no latency.
+    pub unit_bytes: Option<u64>,
 }
 
 impl Default for TwoColumns {
     /// Seconds, as trace2heatmap.
     fn default() -> TwoColumns {
-        TwoColumns { time_unit_ns: 1_000_000_000, latency_unit_ns: None }
+        TwoColumns { time_unit_ns: 1_000_000_000, latency_unit_ns: None, unit_bytes: None }
     }
 }
 
 impl TwoColumns {
+    /// The size of a unit by its name, in bytes: `bytes`, `kbytes`, `Mbytes`, `Gbytes`, as trace2heatmap's examples have them.
+    pub fn bytes(name: &str) -> Option<u64> {
+        let units = ["bytes", "kbytes", "mbytes", "gbytes"];
+        let power = units
+            .iter()
+            .position(|unit| name.eq_ignore_ascii_case(unit) || name.eq_ignore_ascii_case(&unit[..unit.len() - 4]))?;
+        Some(1 << (10 * power))
+    }
+
     /// The length of a unit by its name: `s`, `ms`, `us`, `ns`.
     pub fn unit(name: &str) -> Option<u64> {
         match name {
@@ -41,17 +52,32 @@ impl TwoColumns {
     }
 }
 
-/// Lines of numbers only, two or three to the line; the first line may be a header.
+/// Lines of numbers only, two or three to the line, but for one in ten; the first line may be a header.
 pub fn detect(head: &[u8]) -> Detected {
     let mut lines = head.split(|&byte| byte == b'\n').filter(|line| !skipped(line));
     // The last line of the head may be cut.
     let whole = lines.clone().count().saturating_sub(usize::from(!head.ends_with(b"\n")));
     let looked_at: Vec<&[u8]> = lines.by_ref().take(whole.clamp(1, 100)).collect();
-    let rows = |lines: &[&[u8]]| lines.iter().all(|line| parse(line, 1, 1).is_some() && columns(line).nth(3).is_none());
+    let is_row = |line: &&&[u8]| parse(line, 1, 1).is_some() && columns(line).nth(3).is_none();
+    // What is bad but no sentence: a negative number, a word for a missing one, a line that was cut.
+    let is_short = |line: &&&[u8]| (1..=3).contains(&columns(line).count());
+    let rows = |lines: &[&[u8]]| {
+        let good = lines.iter().filter(is_row).count();
+        good == lines.len() || good * 10 >= lines.len() * 9 && lines.iter().all(|line| is_short(&line))
+    };
     match looked_at[..] {
         [] => Detected::NeedMore,
         [_, ref rest @ ..] if !rest.is_empty() && rows(rest) => Detected::Yes,
         [only] if rows(&[only]) => Detected::Yes,
+        // Of few lines one may be bad.
+        [_, _, ref rest @ ..] if rest.len() < 9 => {
+            let good = looked_at.iter().filter(is_row).count();
+            if good >= 2 && good + 1 >= looked_at.len() && looked_at.iter().all(|line| is_short(&line)) {
+                Detected::Yes
+            } else {
+                Detected::No
+            }
+        }
         _ => Detected::No,
     }
 }
@@ -71,6 +97,16 @@ fn parse(line: &[u8], time_unit: u64, latency_unit: u64) -> Option<(i64, u64, Op
     // Nothing takes 292 years, and so late a start would be the value that stands for a missing one.
     let latency = number(columns.next()?, latency_unit).filter(|&latency| latency <= i64::MAX as u64)?;
     Some((i64::try_from(time).ok()?, latency, columns.next()))
+}
+
+/// Time in nanoseconds, bytes, label.
+fn parse_bytes(line: &[u8], time_unit: u64, unit: u64) -> Option<(i64, u64, Option<&[u8]>)> {
+    let mut columns = columns(line);
+    let time = number(columns.next()?, time_unit)?;
+    let value: f64 = std::str::from_utf8(columns.next()?).ok()?.parse().ok()?;
+    let bytes = (value * unit as f64).round();
+    let bytes = (0.0..i64::MAX as f64).contains(&bytes).then_some(bytes as u64)?;
+    Some((i64::try_from(time).ok()?, bytes, columns.next()))
 }
 
 /// A plain decimal number in a unit, or one with a unit of its own; rounded to nanoseconds.
@@ -104,14 +140,23 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let name = input.name.clone();
     let context = Context::new(format!("two columns, {name}"), Clock::unanchored("relative"));
     let time_unit = options.two_columns.time_unit_ns;
+    let unit_bytes = options.two_columns.unit_bytes;
     let latency_unit = options.two_columns.latency_unit_ns.unwrap_or(time_unit);
-    let mut rows = Rows::new(context, Batch::new(options.fields.intersection(FILLS)), sink);
+    let fills = if unit_bytes.is_some() { FILLS } else { FieldSet::ALWAYS.with(&[Field::Job]) };
+    let mut rows = Rows::new(context, Batch::new(options.fields.intersection(fills)), sink);
     let mut first_bad = None;
     each_line(input, |number, line| {
         if line.is_ok_and(skipped) {
             return Ok(ControlFlow::Continue(()));
         }
-        let Some((end_ns, latency_ns, label)) = line.ok().and_then(|line| parse(line, time_unit, latency_unit)) else {
+        let row = line.ok().and_then(|line| match unit_bytes {
+            None => parse(line, time_unit, latency_unit)
+                .map(|(end_ns, latency_ns, label)| (end_ns, latency_ns, None, label)),
+            Some(unit) => {
+                parse_bytes(line, time_unit, unit).map(|(end_ns, bytes, label)| (end_ns, 0, Some(bytes), label))
+            }
+        });
+        let Some((end_ns, latency_ns, bytes, label)) = row else {
             // A header is one line with letters before all rows.
             if rows.count > 0 || first_bad.is_some() || line.is_err() {
                 rows.context.tally.add(Anomaly::UnparsedLines, 1);
@@ -126,6 +171,9 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         rows.context.cover(end_ns);
         rows.batch.push_i64(Field::Time, end_ns.saturating_sub_unsigned(latency_ns));
         rows.batch.push_u64(Field::Latency, latency_ns);
+        for field in [Field::Size, Field::Offset] {
+            rows.batch.push_u64(field, bytes.unwrap_or(MISSING_U64));
+        }
         rows.batch.push_text(Field::Job, label);
         Ok(rows.end_row())
     })?;
@@ -158,7 +206,7 @@ mod tests {
         Ok((rows, context.tally.get(Anomaly::UnparsedLines)))
     }
 
-    const US: TwoColumns = TwoColumns { time_unit_ns: 1000, latency_unit_ns: None };
+    const US: TwoColumns = TwoColumns { time_unit_ns: 1000, latency_unit_ns: None, unit_bytes: None };
 
     #[test]
     fn rows_headers_comments_and_labels() {

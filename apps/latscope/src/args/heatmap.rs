@@ -47,6 +47,23 @@ pub struct Heatmap {
     /// At most so many cells have a tooltip, the highest and the heaviest first; each takes about 150 bytes
     #[arg(long, value_name = "N", default_value_t = 10_000, help_heading = "Picture")]
     pub tooltips: u32,
+    /// trace2heatmap's seconds to a column: -i SECONDSs
+    #[arg(long = "stepsec", value_name = "SECONDS", hide = true)]
+    pub step_seconds: Option<f64>,
+    /// trace2heatmap's height of a row on a linear axis, in the unit of the file; takes --maxlat
+    #[arg(long = "steplat", value_name = "N", hide = true, requires = "max")]
+    pub step_latency: Option<u64>,
+    /// Options of trace2heatmap about the size and the fonts of its picture, which have nothing to do here
+    #[arg(long, value_name = "N", hide = true)]
+    pub maxcol: Option<u32>,
+    #[arg(long, value_name = "PX", hide = true)]
+    pub boxsize: Option<u32>,
+    #[arg(long, hide = true)]
+    pub accstats: bool,
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub fonttype: Option<String>,
+    #[arg(long, value_name = "PX", hide = true)]
+    pub fontsize: Option<u32>,
     /// Number of rows
     #[arg(long, value_name = "N", help_heading = "Picture")]
     pub rows: Option<u32>,

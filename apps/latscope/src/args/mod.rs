@@ -51,7 +51,12 @@ impl Arguments {
             command = command
                 .mut_subcommand(verb, |verb| verb.mut_arg("log_columns", |argument| argument.visible_alias("columns")));
         }
-        Arguments::from_arg_matches(&command.get_matches_from(words)).unwrap_or_else(|error| error.exit())
+        let matches = command.try_get_matches_from_mut(words).unwrap_or_else(|mut error| {
+            // Words at the end are a filter, so clap would have any unknown option be one.
+            error.remove(clap::error::ContextKind::Suggested);
+            error.exit()
+        });
+        Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 }
 
@@ -116,7 +121,8 @@ pub struct Files {
     /// Unit of the time column of two-column files: s, ms, us, ns
     #[arg(long = "unitstime", visible_alias = "time-unit", value_name = "UNIT", help_heading = "Input")]
     pub units_time: Option<String>,
-    /// Unit of the latency column of two-column files; that of the time column when not given
+    /// Unit of the second column of two-column files: of a latency as above (that of the time column when not given), of a size
+    /// bytes, of an offset kbytes, Mbytes or Gbytes
     #[arg(long = "unitslat", visible_aliases = ["unitslabel", "unitslatency", "latency-unit"], value_name = "UNIT", help_heading = "Input")]
     pub units_latency: Option<String>,
     /// Put back the requests that a generator which makes one every so often, and waits for each, left out while it waited:
@@ -173,13 +179,32 @@ pub struct Input {
 impl Input {
     /// `-r run/*.log` comes from the shell as one file behind `-r` and the others as words: those in front that are files
     /// that are there, and no names of fields, are read too.
+    ///
+    /// Without `-r`, files at the end are read too, as other programs have them: where what is before them is a whole filter.
     pub fn take_files(&mut self) {
-        if self.read.is_empty() {
-            return;
+        let is_filter = |words: &[String]| latscope_filter::Filter::parse(&words.join(" ")).is_ok();
+        while self.read.is_empty()
+            && let [before @ .., last] = &self.filter[..]
+            && Path::new(last).is_file()
+            && !before.is_empty()
+            && !is_filter(&self.filter)
+            && (is_filter(before) || before.iter().all(|word| Path::new(word).is_file()))
+        {
+            let file = PathBuf::from(last);
+            self.filter.pop();
+            self.read.insert(0, file);
         }
         let is_file = |word: &String| Path::new(word).exists() && latscope_event::Field::from_name(word).is_none();
         let files = self.filter.iter().take_while(|word| is_file(word)).count();
         self.read.extend(self.filter.drain(..files).map(PathBuf::from));
+    }
+
+    /// What is piped in is read, unless a capture is asked for.
+    pub fn take_standard_input(&mut self) {
+        let is_live = self.live.for_.is_some() || !self.live.calls.is_empty() || self.live.mode != Mode::Auto;
+        if self.read.is_empty() && !is_live && latscope_capture_file::is_fed() {
+            self.read.push("-".into());
+        }
     }
 }
 

@@ -190,7 +190,7 @@ impl Reader {
         }
         if self.records == 0 {
             return fail(
-                "There is no block or system call event in this text; record with \
+                "There is no block or system call event in this text (of ftrace and trace-cmd it is not read); record with \
                  perf record -e block:block_rq_issue -e block:block_rq_complete -a.",
             );
         }
