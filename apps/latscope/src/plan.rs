@@ -606,6 +606,8 @@ fn summary(typed: args::Summary) -> Result<Summary, Failure> {
     };
     let by_default = typed.by.is_empty();
     let by = match &typed.by[..] {
+        // Most calls have no device that says more than their file.
+        [] if typed.input.read.is_empty() && calls(typed.input.source) => vec![Field::Name],
         [] => vec![Field::Device],
         [none] if none == "none" => Vec::new(),
         names => fields("--by", names)?,
@@ -620,6 +622,11 @@ fn summary(typed: args::Summary) -> Result<Summary, Failure> {
         ..Folding::of_latencies(interval(&typed.interval)?)
     };
     Ok(Summary { folding, by_default, over_ns, sort: typed.sort, shape: shape(typed.table), output: typed.output })
+}
+
+/// Whether system calls are asked for.
+fn calls(source: Option<args::Source>) -> bool {
+    matches!(source, Some(args::Source::Io | args::Source::Syscall))
 }
 
 /// Whether a picture is asked for.

@@ -16,7 +16,7 @@ Examples:
 pub struct Summary {
     #[command(flatten)]
     pub input: Input,
-    /// Group by these fields, none for a single line; by device when not given
+    /// Group by these fields, none for a single line; by device when not given (live system calls: by call)
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub by: Vec<String>,
     /// A table for each interval, e.g. 10s, as soon as it has passed
