@@ -176,7 +176,9 @@ impl<'a> Events<'a> {
                 "This view shows single events or what only they tell, so --mode histogram has nothing for it.".into(),
             ));
         }
-        let fields = fields.union(Stalls::FIELDS.into_iter().collect());
+        // Waits have their path anyway; asked for here, every event would pay for one.
+        let of_stalls = Stalls::FIELDS.into_iter().filter(|&field| field != Field::Path);
+        let fields = fields.union(of_stalls.collect());
         let capture = EventCapture::start(&options(reading, live, fields)?)?;
         let (pass, waits) = (Pass::new(reading, None), Pass::new(reading, None));
         Ok(Events { capture, pass, waits, until: Until::new(live), stalls: Stalls::default() })
