@@ -58,13 +58,8 @@ fn rows_of_histogram_logs_by_share() {
             assert!((count - line[1]).abs() <= 1e-6 * line[1].max(1.0), "{run} {}: {count}, not {}", line[0], line[1]);
             for (name, expected) in ["p50_ns", "p90_ns", "p95_ns", "p99_ns"].iter().zip(&line[2..]) {
                 let (value, expected) = (number(row, name), expected * unit_ns);
-                // Too few events tell it.
-                let too_few = value.is_nan() && line[1] < 100.0;
-                assert!(
-                    too_few || (value / expected - 1.0).abs() <= 5e-4,
-                    "{run} {} {name}: {value}, not {expected}",
-                    line[0]
-                );
+                // However few events tell it.
+                assert!((value / expected - 1.0).abs() <= 5e-4, "{run} {} {name}: {value}, not {expected}", line[0]);
             }
         }
     }
@@ -87,11 +82,7 @@ fn exact_percentiles_of_logs_of_every_io() {
                 let value = number(row, name) / unit_ns;
                 // To the digit that is printed there.
                 let equal = (value - expected).abs() <= 0.0501;
-                assert!(
-                    equal || value.is_nan() && line[1] < 100.0,
-                    "{run} {} {name}: {value}, not {expected}",
-                    line[0]
-                );
+                assert!(equal, "{run} {} {name}: {value}, not {expected}", line[0]);
             }
         }
     }
@@ -189,7 +180,12 @@ fn a_chart_has_the_numbers_of_the_table() {
                     let value = number(row, key);
                     // Few events beyond a percentile make it doubtful.
                     let part = key.strip_prefix('p').map_or(0.0, |p| 1.0 - p[..2].parse::<f64>().unwrap() / 100.0);
-                    let doubtful = if key.starts_with('p') && part * number(row, "count") < 9.5 { "?" } else { "" };
+                    let doubtful = if key.starts_with('p') && part.min(1.0 - part) * number(row, "count") < 10.0 - 1e-6
+                    {
+                        "?"
+                    } else {
+                        ""
+                    };
                     if !value.is_nan() {
                         let shown = latscope_event::format_duration(value.round() as u64);
                         values.push(format!("{name} {shown}{doubtful}"));
@@ -335,10 +331,7 @@ fn runs_of_fio_by_its_own_rule() {
                 let ours = number(row, &format!("p{}_ns", percentile.replace('.', "_")));
                 let key = format!("{:.6}", percentile.parse::<f64>().unwrap());
                 let theirs = job["clat"]["percentile"][&key].as_f64().expect(&key) * f64::from(unit_ns);
-                assert!(
-                    ours.is_nan() || (ours / theirs - 1.0).abs() <= 1.0 / 64.0,
-                    "p{percentile}: {ours}, not {theirs}"
-                );
+                assert!((ours / theirs - 1.0).abs() <= 1.0 / 64.0, "p{percentile}: {ours}, not {theirs}");
             }
         }
     }
@@ -599,6 +592,36 @@ fn a_stall_is_seen_while_it_lasts() {
     for (at, row) in unweighted.iter().enumerate() {
         let (count, median) = (number(row, "count"), number(row, "p50_ns"));
         assert!(if (4..7).contains(&at) { count == 0.0 && median.is_nan() } else { median < 1e6 }, "{row:?}");
+    }
+    // In a stall the high percentiles are what matters, though few events tell them: they stand in the table with a mark, as
+    // numbers in CSV and JSON, and in the chart with its axis and its legend. Of the log, awk says that eight I/Os took
+    // longer than a second, 3.590830016 s to 3.604314839 s.
+    let asked = ["-i", "1s", "--p", "50,90,95,99", "--exact"];
+    for row in &table(&csv(&[&file], &asked).success())[4..7] {
+        for key in ["p50_ns", "p90_ns", "p95_ns", "p99_ns", "max_ns"] {
+            assert!((3_590_830_016.0..=3_604_314_839.0).contains(&number(row, key)), "{key}: {row:?}");
+        }
+        assert!(number(row, "p50_ns") < number(row, "p95_ns") && number(row, "trusted_p") == 0.0, "{row:?}");
+    }
+    let shown = |more: &[&str]| {
+        latscope(&[&["percentiles", "-r", &file.to_string_lossy()], &asked[..], more].concat()).success()
+    };
+    let text = shown(&[]);
+    assert_eq!(text.lines().filter(|line| line.matches(" 3.6s?").count() == 4).count(), 3, "{text}");
+    assert!(!text.contains(" - ") && !shown(&["--json"]).contains("null"));
+    for (options, legend) in
+        [(&[][..], [">p50 ", ">p99 "]), (&["--p", "95", "--by", "job"], [">p95 of all ", ">stall.1 "])]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stall.svg").to_string_lossy().into_owned();
+        latscope(&[&["percentiles", "-r", &file.to_string_lossy(), "-o", &path, "-i", "1s"], options].concat())
+            .success();
+        let svg = std::fs::read_to_string(&path).unwrap();
+        for name in legend {
+            let key = svg.split(name).nth(1).unwrap().split('<').next().unwrap();
+            assert!(key.ends_with("- 3.6s"), "{options:?} {name}: {key}");
+        }
+        assert!(svg.contains(">2s</text>"), "the axis has room for it");
     }
     // A service level is not kept in a stall, however few events there are in it.
     let level = |options: &[&str]| latscope(&[&["percentiles", "-r", &file.to_string_lossy()], options].concat());

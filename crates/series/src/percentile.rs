@@ -25,8 +25,9 @@ pub struct ToldPercentiles {
     pub max: Option<Raised<u64>>,
     /// What waited at the end of the interval.
     pub waiting: Waiting,
-    /// In the order in which they were asked for; `None` where fewer events lie beyond the percentile than one, so that it
-    /// would be a guess.
+    /// The percentile (0 to 100) up to which ten events lie beyond.
+    pub trusted: f64,
+    /// In the order in which they were asked for; `None` only without events.
     pub values: Vec<Option<ToldPercentile>>,
 }
 
@@ -74,13 +75,11 @@ impl AskedPercentiles {
                 Some(values) if !raised.at_least => (values[at] * 10.0).round() / 10.0,
                 _ => raised.value as f64,
             };
-            match Support::of(quantile, known) {
-                Support::None => None,
-                support => Some(ToldPercentile { value, doubtful: support == Support::Few, at_least: raised.at_least }),
-            }
+            let doubtful = Support::of(quantile, known) == Support::Few;
+            Some(ToldPercentile { value, doubtful, at_least: raised.at_least })
         };
         let values = self.quantiles.iter().enumerate().map(told).collect();
         let (mean, max) = (waiting.mean(sparse), waiting.max(sparse));
-        ToldPercentiles { count, mean, max, waiting, values }
+        ToldPercentiles { count, mean, max, waiting, trusted: Support::trusted_percentile(known), values }
     }
 }

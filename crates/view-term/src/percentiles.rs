@@ -25,9 +25,6 @@ pub struct PercentileOptions {
     pub waiting: bool,
 }
 
-/// Events that must lie beyond a percentile for it to be trusted, as [`Support`] has it: their number is off by about a
-/// third by chance.
-const TRUSTED: f64 = 10.0;
 /// The group of a line over all groups.
 const ALL: &str = "all";
 const GREY: Color = Color::Indexed(8);
@@ -60,13 +57,6 @@ struct Row {
     told: ToldPercentiles,
     /// Whether events that were in flight in the interval may not be in it.
     incomplete: bool,
-}
-
-impl Row {
-    /// Up to which percentile values are trusted, 0 to 100.
-    fn trusted(&self) -> f64 {
-        (100.0 * (1.0 - TRUSTED / self.told.count)).max(0.0)
-    }
 }
 
 impl Percentiles {
@@ -167,8 +157,12 @@ impl Percentiles {
             texts.push(format_rate(told.count * 1e9 / row.width_ns as f64));
             texts.push(told.mean.map_or("-".into(), |mean| bound(mean.at_least) + &value(mean.value.round() as u64)));
             let first = texts.len();
-            let text = |told: &Option<ToldPercentile>| {
-                told.map_or("-".into(), |told| bound(told.at_least) + &value(told.value.round() as u64))
+            let text = |told: &Option<ToldPercentile>| match told {
+                Some(told) => {
+                    let mark = if told.doubtful { "?" } else { "" };
+                    bound(told.at_least) + &value(told.value.round() as u64) + mark
+                }
+                None => "-".into(),
             };
             texts.extend(told.values.iter().map(text));
             texts.push(told.max.map_or("-".into(), |max| bound(max.at_least) + &value(max.value)));
@@ -218,7 +212,7 @@ impl Percentiles {
         ];
         numbers.extend(told.values.iter().map(|value| value.map_or(String::new(), |told| told.value.to_string())));
         numbers.push(told.max.map_or(String::new(), |max| max.value.to_string()));
-        numbers.push(((row.trusted() * 1e4).floor() / 1e4).to_string());
+        numbers.push(told.trusted.to_string());
         numbers.push(row.incomplete.to_string());
         numbers.push(told.waiting.count().to_string());
         numbers.push(told.waiting.oldest_ns().map_or(String::new(), |age_ns| age_ns.to_string()));
@@ -236,7 +230,7 @@ impl Percentiles {
         mean.into_iter().chain(values).chain(max).collect::<Vec<_>>().join(" ")
     }
 
-    /// CSV in base units, with a heading before the first line; a percentile that too few events tell is empty.
+    /// CSV in base units, with a heading before the first line; a percentile without events is empty.
     pub fn csv(&mut self, series: &HistogramSeries) -> String {
         let mut text = String::new();
         if !std::mem::replace(&mut self.begun, true) {
@@ -250,7 +244,7 @@ impl Percentiles {
         text
     }
 
-    /// A JSON object per line, keys as in CSV; null for a percentile that too few events tell.
+    /// A JSON object per line, keys as in CSV; null for a percentile without events.
     pub fn json_lines(&mut self, series: &HistogramSeries) -> String {
         let (rows, keys) = (self.rows(series), self.keys());
         let object = |row: &Row| {
@@ -300,11 +294,11 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "time  device  count   rate    mean    p50    p99  p99.9    max",
-                "0s    vda       100  100/s  50.1us  100ns  100ns      -    5ms",
-                "1s    vda       100  100/s  50.1us  100ns  100ns      -    5ms",
-                "2s    vda        50   50/s   100ns  100ns      -      -  100ns",
-                "2s    vdb        50   50/s   100us  100ns      -      -    5ms",
+                "time  device  count   rate    mean    p50     p99   p99.9    max",
+                "0s    vda       100  100/s  50.1us  100ns  100ns?    5ms?    5ms",
+                "1s    vda       100  100/s  50.1us  100ns  100ns?    5ms?    5ms",
+                "2s    vda        50   50/s   100ns  100ns  100ns?  100ns?  100ns",
+                "2s    vdb        50   50/s   100us  100ns    5ms?    5ms?    5ms",
             ]
         );
         assert!(printer.lines(&series(), 100)[0].text().starts_with("0s"), "the heading stands once");
@@ -326,19 +320,19 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "time  device  count   rate    mean    p50    p90    p99    max",
-                "0s    vda       100  100/s  50.1us  100ns  100ns  100ns    5ms",
-                "0s    all       100  100/s  50.1us  100ns  100ns  100ns    5ms",
-                "1s    vda       100  100/s  50.1us  100ns  100ns  100ns    5ms",
-                "1s    all       100  100/s  50.1us  100ns  100ns  100ns    5ms",
-                "2s    vda       50+   50/s   100ns  100ns  100ns      -  100ns",
-                "2s    vdb       50+   50/s   100us  100ns  100ns      -    5ms",
-                "2s    all      100+  100/s  50.1us  100ns  100ns  100ns    5ms",
+                "time  device  count   rate    mean    p50     p90      p99    max",
+                "0s    vda       100  100/s  50.1us  100ns   100ns   100ns?    5ms",
+                "0s    all       100  100/s  50.1us  100ns   100ns   100ns?    5ms",
+                "1s    vda       100  100/s  50.1us  100ns   100ns   100ns?    5ms",
+                "1s    all       100  100/s  50.1us  100ns   100ns   100ns?    5ms",
+                "2s    vda       50+   50/s   100ns  100ns  100ns?   100ns?  100ns",
+                "2s    vdb       50+   50/s   100us  100ns  100ns?  5.01ms?    5ms",
+                "2s    all      100+  100/s  50.1us  100ns   100ns   100ns?    5ms",
             ]
         );
         // Ten of a hundred lie beyond p90, one beyond p99; of fifty, five.
         let grey = |line: &Line| line.cells.iter().filter(|cell| cell.foreground == GREY).count();
-        assert_eq!(lines.iter().map(grey).collect::<Vec<_>>(), [0, 5, 5, 5, 5, 5, 5, 5]);
+        assert_eq!(lines.iter().map(grey).collect::<Vec<_>>(), [0, 6, 6, 6, 6, 12, 13, 6]);
         let json = printer.json_lines(&series());
         let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
         assert_eq!(
@@ -355,6 +349,6 @@ mod tests {
         assert!(csv.starts_with("device,time_ns,width_ns,count,rate_per_s,mean_ns,p99_ns,max_ns,trusted_p,incomplete,waiting,oldest_ns,at_least\nvda,0,1000000000,100,100,50099,100,5000000,90,false,0,,\n"), "{csv}");
         let json = printer.json_lines(&series());
         let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
-        assert_eq!((last["device"].as_str(), last["p99_ns"].is_null()), (Some("vdb"), true));
+        assert_eq!((last["device"].as_str(), last["p99_ns"].as_u64()), (Some("vdb"), Some(5_000_000)));
     }
 }

@@ -4,7 +4,7 @@ use crate::table::{Align, Table, csv_line};
 use crate::{Line, caption};
 use latscope_event::{Context, Field, format_count, format_duration, format_rate, format_size, format_wall};
 use latscope_histogram::{Histogram, Rule, Sparse, Totals};
-use latscope_series::{HistogramSeries, Quantity, Raised, Waiting, Weight};
+use latscope_series::{HistogramSeries, Quantity, Raised, Support, Waiting, Weight};
 
 /// The percentiles of a summary: quantile, title, stem of the key.
 const PERCENTILES: [(f64, &str); 5] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
@@ -217,10 +217,9 @@ impl Summary {
         texts.push(row.mean.map_or("-".into(), mean));
         let known = count + row.waiting.bounds().len() as u64;
         for (at, (quantile, _)) in row.percentiles.iter().zip(PERCENTILES) {
-            let beyond = (1.0 - quantile) * known as f64;
-            *doubtful |= beyond < 9.999;
-            let mark = if beyond < 9.999 { "?" } else { "" };
-            texts.push(format!("{}{}{mark}", bound(at.at_least), value(at.value)));
+            let support = Support::of(quantile, known as f64);
+            *doubtful |= support == Support::Few;
+            texts.push(format!("{}{}{}", bound(at.at_least), value(at.value), support.mark()));
         }
         texts.resize(5 + PERCENTILES.len(), "-".into());
         texts.push(row.max.map_or("-".into(), |max| format!("{}{}", bound(max.at_least), value(max.value))));

@@ -291,7 +291,7 @@ fn styled(
                 drawn += f64::from(u8::from(!shaded[at]));
                 (quantile_name(quantile), colour, 1.6, "")
             }
-            None if at == quantiles.len() => ("mean".into(), inks.mean.to_string(), 1.6, "5 3"),
+            None if at == quantiles.len() => ("mean".into(), inks.mean.to_string(), 1.2, "5 3"),
             None => ("max".into(), inks.muted.to_string(), 1.1, "1.5 2"),
         };
         let is_edge = shaded.get(at).copied().unwrap_or(false);

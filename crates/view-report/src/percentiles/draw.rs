@@ -9,6 +9,9 @@ use std::fmt::Write;
 /// The ground of an interval is at least so wide.
 const SEEN_PX: f64 = 5.0;
 
+/// A percentile that few events tell: thin, but in its full colour, since in a stall it is what matters.
+const THIN_PX: f64 = 0.9;
+
 /// Steps in a row of which something is true or not: that, the first step and the one behind the last.
 type Run = (bool, usize, usize);
 
@@ -20,7 +23,7 @@ impl Chart<'_> {
         let ranged = |curve: &Curve| match self.range(curve) {
             Some(range) if self.panels.len() == 1 => format!("{} {range}", curve.name),
             Some(_) => curve.name.clone(),
-            None => format!("{}: too few events", curve.name),
+            None => format!("{}: no events", curve.name),
         };
         if let (Some(first), Some(last)) = (panel.shades.first(), panel.shades.last()) {
             let (lower, upper) = (&panel.curves[first.lower], &panel.curves[last.upper]);
@@ -148,10 +151,9 @@ impl Chart<'_> {
             if path.is_empty() {
                 continue;
             }
-            let style = if doubtful { " stroke-opacity=\"0.45\"" } else { "" };
-            let thin = Curve { width_px: curve.width_px / 2.0, ..curve.bare() };
+            let thin = Curve { width_px: THIN_PX, ..curve.bare() };
             let stroke = stroke(if doubtful { &thin } else { curve });
-            svg.put(format_args!("<path {stroke}{style} stroke-linejoin=\"round\" d=\"{path}\"/>\n"));
+            svg.put(format_args!("<path {stroke} stroke-linejoin=\"round\" d=\"{path}\"/>\n"));
         }
     }
 

@@ -251,6 +251,13 @@ fn axis(series: &HistogramSeries, panels: &[Panel], options: &PercentilesOptions
     let bounds = options.level.iter().flat_map(Threshold::levels).map(|(_, value)| value);
     let lines = panels.iter().flat_map(|panel| &panel.curves).flat_map(|curve| &curve.points).flatten();
     lines.map(|point| point.value).chain(bounds).for_each(|value| drawn.record(value, 0));
+    // No line lies on the frame, where it could not be seen: a thirtieth of the axis stays free at each end.
+    let (least, most) = (drawn.totals().min.max(1) as f64, drawn.totals().max as f64);
+    let room = (most / least).max(2.0).powf(1.0 / 30.0);
+    if drawn.totals().count > 0 && series.quantity != Quantity::Offset {
+        drawn.record((most * room) as u64, 0);
+        drawn.record((least / room) as u64, 0);
+    }
     let many = panels.len() as u32;
     let wish = AxisWish {
         quantity: series.quantity,

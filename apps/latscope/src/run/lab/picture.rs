@@ -5,7 +5,7 @@ use crate::Failure;
 use crate::plan::Lab as Plan;
 use crate::run::output;
 use latscope_event::{Context, Field};
-use latscope_series::{HistogramSeries, Quantity, Raised, Support, Weight};
+use latscope_series::{HistogramSeries, Quantity, Weight};
 use latscope_view_report::{CurvePicture, CurvePoint, CurveSide, HeatmapOptions, curve, heatmap};
 use std::path::PathBuf;
 
@@ -89,11 +89,10 @@ fn side(plan: &Plan, cells: &[&Cell], directory: usize) -> Option<CurveSide> {
     let made_per_s = |cell: &Cell| cell.per_second(cell.total.totals().count);
     let largest_per_s = made_per_s(of().find(|cell| cell.load.is_none())?);
     let point = |cell: &&&Cell| {
-        let known = |(raised, support): (Raised<u64>, Support)| (support != Support::None).then_some(raised.value);
         Some(CurvePoint {
             offered_per_s: largest_per_s * f64::from(cell.load?) / 100.0,
             made_per_s: made_per_s(cell),
-            latencies_ns: cell.quantiles().into_iter().map(known).collect(),
+            latencies_ns: cell.quantiles().into_iter().map(|(raised, _)| Some(raised.value)).collect(),
         })
     };
     let name = plan.directories[directory].display().to_string();

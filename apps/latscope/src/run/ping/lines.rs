@@ -6,6 +6,7 @@ use super::stats::{Notice, Stats};
 use crate::plan::PingShow;
 use latscope_capture_probe::{Operation, Place, Probe, Sample};
 use latscope_event::format_strftime;
+use latscope_series::Support;
 use std::fmt::Write;
 
 /// Writes what happens at one target.
@@ -199,8 +200,7 @@ impl Lines {
                 let value = ns.map_or("null".into(), |ns| ns.to_string());
                 let _ = write!(out, ",\n    \"{name}\": {value}");
             }
-            let trusted = percentiles.iter().rev().find(|found| found.ns.is_some() && !found.is_vague);
-            let trusted = trusted.map_or("null".into(), |found| found.name.trim_start_matches('p').to_string());
+            let trusted = Support::trusted_percentile(meter.requests() as f64);
             let _ = write!(out, ",\n    \"trusted_p\": {trusted}");
         }
         if self.more && open.count > 0 {

@@ -236,11 +236,16 @@ impl Meter {
         Window { stats: self.total, open: self.open, until_ns: self.end_ns, wall_ns: self.end_ns }
     }
 
+    /// All requests that percentiles are of, those that are not done as well.
+    pub fn requests(&self) -> u64 {
+        self.total.count + self.open.count
+    }
+
     /// The percentiles of all requests, those that are not done with the time that they have waited.
     pub fn percentiles(&self) -> Vec<Percentile> {
         let quantiles = PERCENTILES.map(|(_, quantile)| quantile);
         let values = self.waiting.quantiles(&self.histogram.to_sparse(), &quantiles, Rule::Interpolated);
-        let count = (self.total.count + self.open.count) as f64;
+        let count = self.requests() as f64;
         let of = |(at, (name, quantile)): (usize, (&'static str, f64))| {
             let raised = values.as_ref().map(|values| values[at]);
             Percentile {
