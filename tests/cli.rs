@@ -39,6 +39,19 @@ fn columns_have_all_the_names_that_filters_know() {
     fails(&["summary", "-r", STORY, "--by", "evt.failed"], 2, &["evt.failed is made of columns"]);
 }
 
+/// A filter on a field that a trace does not hold finds nothing, and says why; on one that it holds, it finds what is there.
+#[test]
+fn a_field_that_no_event_tells_is_named() {
+    let said = |filter: &str| latscope(&["summary", "-r", STORY, filter]).success();
+    for field in ["fd", "fd_type", "path", "container", "stack", "job", "service_ns", "lag_ns", "cache"] {
+        let text = said(&format!("{field} exists"));
+        assert!(text.contains(&format!("no event tells {field}, which the filter looks at")), "{text}");
+    }
+    for filter in ["kind = discard", "comm = nosuch", "fd exists or kind = read", "lat > 1h"] {
+        assert!(!said(filter).contains("no event tells"), "{filter}");
+    }
+}
+
 #[test]
 fn a_live_capture_of_the_past_is_refused() {
     for filter in ["evt.time < 2020-01-01T00:00:00Z", "evt.around[2020-01-01T00:00:00Z] = 5 or evt.time in [5, 6]"] {

@@ -5,8 +5,11 @@ use crate::Failure;
 use crate::plan::{self, Folding, Reading};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latscope_capture_file::{Format, Progress, ReadOptions, format_of, is_pipe};
-use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask, format_count, format_size};
-use latscope_filter::BoundFilter;
+use latscope_event::{
+    Anomaly, Batch, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64, Mask, format_count,
+    format_size,
+};
+use latscope_filter::{BoundFilter, Filter};
 use latscope_histogram::Totals;
 use latscope_series::{Budget, HistogramSeries, Quantity, SeriesBuilder};
 use std::ops::ControlFlow;
@@ -70,7 +73,11 @@ fn read_file(
     match pass.failure.take() {
         Some(failure) => Err(failure),
         None => match context {
-            Ok(context) => Ok(starts.context(at, context)),
+            Ok(context) => {
+                let mut context = starts.context(at, context);
+                pass.tell_untold(&mut context);
+                Ok(context)
+            }
             Err(error) => Err(Failure::Input(error.to_string())),
         },
     }
@@ -83,6 +90,9 @@ pub struct Pass<'a> {
     mask: Mask,
     bar: Option<ProgressBar>,
     progress: Option<&'a Progress>,
+    /// Fields that the filter looks at and no event has told so far; nothing once an event has passed.
+    untold: FieldSet,
+    has_events: bool,
     /// Why it was ended before its end.
     pub failure: Option<Failure>,
 }
@@ -90,7 +100,20 @@ pub struct Pass<'a> {
 impl<'a> Pass<'a> {
     /// A pass; a file's progress is shown when it is long.
     pub fn new(reading: &'a Reading, progress: Option<&'a Progress>) -> Pass<'a> {
-        Pass { reading, bound: None, mask: Mask::default(), bar: None, progress, failure: None }
+        let untold = reading.filter.as_ref().map_or(FieldSet::default(), Filter::fields);
+        let (bound, mask) = (None, Mask::default());
+        Pass { reading, bound, mask, bar: None, progress, untold, has_events: false, failure: None }
+    }
+
+    /// Says in a context why the filter may have let nothing through: no event told what it looks at.
+    pub fn tell_untold(&self, context: &mut Context) {
+        if self.untold == FieldSet::default() || !self.has_events {
+            return;
+        }
+        let names: Vec<_> = self.untold.iter().map(Field::name).collect();
+        let sentence = format!("no event tells {}, which the filter looks at", names.join(" or "));
+        let said = context.properties.entry("missing".into()).or_default();
+        *said = if said.is_empty() { sentence } else { format!("{said}; {sentence}") };
     }
 
     /// Filters a batch and hands it on; `Break` when it failed.
@@ -134,6 +157,11 @@ impl<'a> Pass<'a> {
             }
         };
         bound.eval(batch, &mut self.mask);
+        self.has_events |= !batch.is_empty();
+        if self.untold != FieldSet::default() {
+            let passed = self.mask.count() > 0;
+            self.untold = self.untold.iter().filter(|&field| !passed && !tells(batch, field)).collect();
+        }
         Ok(Some(&self.mask))
     }
 
@@ -150,6 +178,16 @@ impl<'a> Pass<'a> {
             bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         });
         bar.set_position(progress.done.load(Ordering::Relaxed));
+    }
+}
+
+/// Whether an event of the batch has a value of this field.
+fn tells(batch: &Batch, field: Field) -> bool {
+    match batch.column(field) {
+        Some(Column::Text(codes)) => codes.iter().any(|&code| code != MISSING_CODE),
+        Some(Column::I64(values)) => values.iter().any(|&value| value != MISSING_I64),
+        Some(Column::U64(values)) => values.iter().any(|&value| value != MISSING_U64),
+        None => false,
     }
 }
 
