@@ -10,7 +10,7 @@ use super::{Fed, Message};
 use crate::plan::{Folding, Reading};
 use crate::{Failure, args, plan};
 use crossterm::event::{Event, KeyEvent, KeyEventKind};
-use latscope_event::{Clock, Context, Field};
+use latscope_event::{Batch, Clock, Context, Field, FieldSet};
 use latscope_series::{HistogramSeries, Weight};
 use latscope_view_term::{Drawn, Look, Orient, Palette, Scale, Spot};
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub enum Panel {
     Help,
     /// Texts, a line or paragraph each.
     Text(Vec<String>),
+    /// What is in flight.
+    Waiting,
     /// The menu of splits, with the line that Enter takes: 0 is none, the others are the fields in their order.
     Splits(usize),
     /// What is in a selection: the place, its filter, and what was found out so far.
@@ -79,6 +81,8 @@ pub struct App {
     pub words: String,
     pub series: HistogramSeries,
     pub context: Context,
+    /// What waits now, filtered or not: rows whose latency is their age.
+    pub waiting: Batch,
     /// `Some` while files are being read, with percent where known.
     pub progress: Option<Option<u8>>,
     pub splits: Vec<Field>,
@@ -132,6 +136,7 @@ impl App {
             reading: Arc::new(reading),
             series,
             context: Context::new("nothing yet", Clock::unanchored("none")),
+            waiting: Batch::new(FieldSet::ALWAYS),
             progress: Some(None),
             splits: Vec::new(),
             look,
@@ -228,7 +233,11 @@ impl App {
                     }
                 }
             }
-            Fed::More { series, context } => self.take_in(&series, context),
+            Fed::More { series, context, waiting } => {
+                self.waiting = waiting;
+                self.take_in(&series, context);
+                self.settle_waiting();
+            }
             Fed::Failed(failure) => self.failed(failure),
         }
     }
@@ -323,6 +332,10 @@ impl App {
             Action::Pause => self.pause(),
             Action::Help => {
                 self.panel = if matches!(self.panel, Panel::Help) { Panel::None } else { Panel::Help };
+                self.panel_from = 0;
+            }
+            Action::Waiting => {
+                self.panel = if matches!(self.panel, Panel::Waiting) { Panel::None } else { Panel::Waiting };
                 self.panel_from = 0;
             }
             Action::Redraw => self.redraw = true,

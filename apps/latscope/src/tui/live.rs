@@ -84,8 +84,8 @@ pub fn width(folding: &Folding) -> u64 {
     folding.interval.unwrap_or(INTERVAL_NS)
 }
 
-fn send(task: &Task, series: HistogramSeries, context: Context) {
-    let _ = task.sender.send(Message::Fed(task.number(), Box::new(Fed::More { series, context })));
+fn send(task: &Task, series: HistogramSeries, context: Context, waiting: Batch) {
+    let _ = task.sender.send(Message::Fed(task.number(), Box::new(Fed::More { series, context, waiting })));
 }
 
 fn events(
@@ -123,7 +123,8 @@ fn events(
         if Instant::now() >= due {
             due += tick;
             capture.refresh()?;
-            send(task, counted.take_before(i64::MAX), capture.context().clone());
+            let waiting = capture.waiting()?.clone();
+            send(task, counted.take_before(i64::MAX), capture.context().clone(), waiting);
             if *lock(&shared.by) != folding.by {
                 // What is on the map is folded anew from the kept events.
                 builder = None;
@@ -151,7 +152,12 @@ fn histograms(
             ticked = Instant::now();
             let mut series = counting.series();
             counting.collect(&mut series)?;
-            send(task, series, counting.context());
+            let mut waiting = Batch::new(FieldSet::ALWAYS);
+            counting.waiting(&mut |_, batch, _| {
+                waiting = batch.clone();
+                ControlFlow::Continue(())
+            })?;
+            send(task, series, counting.context(), waiting);
         }
     }
     Ok(())

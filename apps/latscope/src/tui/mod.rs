@@ -16,12 +16,13 @@ mod recent;
 mod select;
 mod terminal;
 mod view;
+mod waiting;
 mod watch;
 
 use crate::plan::{Folding, Reading};
 use crate::{Failure, args};
 use app::{App, Quit};
-use latscope_event::{Context, Field};
+use latscope_event::{Batch, Context, Field};
 use latscope_series::HistogramSeries;
 use latscope_view_term::{Line, Look};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
@@ -66,6 +67,8 @@ enum Fed {
     More {
         series: HistogramSeries,
         context: Context,
+        /// What waits now, as the capture has it.
+        waiting: Batch,
     },
     Failed(Failure),
 }

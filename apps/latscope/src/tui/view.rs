@@ -129,6 +129,7 @@ impl App {
             Panel::None => Vec::new(),
             Panel::Help => help(columns),
             Panel::Text(texts) => texts.iter().flat_map(|text| folded(text, columns)).collect(),
+            Panel::Waiting => self.waiting_lines(columns),
             Panel::Splits(chosen) => {
                 let fields = self.splits.iter().map(|field| format!("{:<12}{}", field.name(), field.meaning()));
                 let entries = std::iter::once(format!("{:<12}one map of all events", "nothing")).chain(fields);

@@ -1,0 +1,56 @@
+//! What is in flight now: its list, and what the map and the first line say of it.
+
+use super::app::App;
+use crate::run::read::Pass;
+use crate::run::stalls::describe;
+use latscope_event::{Context, Unfinished, format_duration};
+use latscope_view_term::Line;
+use std::cmp::Reverse;
+use std::ops::ControlFlow;
+
+impl App {
+    /// What waits and passes the filter, the oldest first.
+    fn in_flight(&self) -> Vec<Unfinished> {
+        let mut found = Vec::new();
+        let _ = Pass::new(&self.reading, None).batch(&self.context, &self.waiting, |batch, mask| {
+            let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
+            found = rows
+                .map(|row| Unfinished {
+                    what: describe(batch, row),
+                    start_ns: batch.time()[row],
+                    at_least_ns: batch.latency()[row],
+                })
+                .collect();
+            ControlFlow::Continue(())
+        });
+        found.sort_by_key(|unfinished| Reverse(unfinished.at_least_ns));
+        found
+    }
+
+    /// Puts what passes the filter in place of what the capture found.
+    pub fn settle_waiting(&mut self) {
+        let mut found = self.in_flight();
+        found.truncate(Context::UNFINISHED_KEPT);
+        self.context.unfinished = found;
+    }
+
+    /// The list of what is in flight, a line each.
+    pub fn waiting_lines(&self, columns: usize) -> Vec<Line> {
+        let mut lines = if self.watch.is_none() {
+            vec![Line::of("In flight when the trace ended (the longest of them):")]
+        } else {
+            vec![Line::of("In flight now:")]
+        };
+        let found = if self.watch.is_none() { self.context.unfinished.clone() } else { self.in_flight() };
+        for unfinished in &found {
+            lines.push(Line::of(&format!("{:>8}  {}", format_duration(unfinished.at_least_ns), unfinished.what)));
+        }
+        if found.is_empty() {
+            lines.push(Line::of("nothing"));
+        }
+        lines.iter_mut().for_each(|line| {
+            line.truncate(columns, true);
+        });
+        lines
+    }
+}
