@@ -92,6 +92,8 @@ fn runs(example: &str, folder: &Path) -> bool {
             script = script.replace(&format!("latscope {verb} "), &format!("latscope {verb} --for 300ms "));
         }
     }
+    // Documents use one name for many recordings.
+    script = script.replace("latscope record ", "latscope record -f ");
     let ended = end(command("bash").args(["-c", &script]).current_dir(folder).env("PATH", path), b"");
     assert_eq!(ended.status, Some(0), "{example}\n{}", ended.err);
     if live && example.contains("-w t.lat") {

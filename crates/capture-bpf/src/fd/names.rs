@@ -66,7 +66,7 @@ mod tests {
             ("x/../y", "b/a/", "/a/b/x/../y"),
             (".", "b/a/", "/a/b"),
             ("/x/y/", "", "/x/y"),
-            ("/../x", "root/", "/root/x"),
+            ("/../x", "jail/", "/jail/x"),
             ("/", "", "/"),
         ] {
             assert_eq!(path(given, names), expected, "{given} {names}");
