@@ -97,3 +97,21 @@ fn silent_intervals_are_printed_in_time() {
         assert!(lines.lines().skip(1).all(|line| line.split(',').nth(2) == Some("0")), "{lines}");
     }
 }
+
+/// Nobody waits for the end of a capture to see a row.
+#[test]
+fn plain_spectrograms_are_printed_in_time() {
+    let Some(_alone) = alone() else { return };
+    let disk = Disk::new(&[]);
+    let mut load = Command::new("fio");
+    load.args(["--name=load", "--direct=1", "--bs=4k", "--rw=randread", "--size=16m", "--time_based", "--runtime=600"]);
+    load.args(["--ioengine=psync", "--thinktime=1ms"]).arg(format!("--filename={}", disk.path));
+    let _load = Background::new(&mut load);
+    for (words, is_row) in [(&["--palette", "sysdig"][..], "/s"), (&["--by", "device"], disk.name())] {
+        let filter = disk.filter();
+        let args = [&["spectrogram", "-s", "block", "--plain", "-i", "500ms", &filter], words].concat();
+        let view = Background::latscope(&args);
+        until("three rows", || view.out_so_far().lines().skip(3).filter(|line| line.contains(is_row)).count() > 2);
+        view.interrupt().success();
+    }
+}

@@ -141,13 +141,18 @@ fn foot(source: &Source<'_>, context: &Context, options: &SpectrogramOptions) ->
             lines.extend(crate::cell::wrap(&note, options.columns));
         }
     }
-    if source.without > 0 {
-        let note = format!("note: {} of 0 ns, without a place on this axis", caption::events(source.without));
-        lines.extend(crate::cell::wrap(&note, options.columns));
-    }
+    lines.extend(foot_without(source.without, options.columns));
     let note =
         source.range().and_then(|(_, last)| caption::incomplete(context, source.start_ns(last), source.width_ns));
     lines.extend(note.iter().flat_map(|note| crate::cell::wrap(note, options.columns)));
     lines.extend(caption::foot(context, options.columns));
     lines
+}
+
+/// Says how many events are in no cell.
+fn foot_without(count: u64, columns: usize) -> Vec<Line> {
+    if count == 0 {
+        return Vec::new();
+    }
+    crate::cell::wrap(&format!("note: {} of 0 ns, without a place on this axis", caption::events(count)), columns)
 }

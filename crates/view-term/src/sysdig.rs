@@ -66,6 +66,13 @@ impl SysdigSpectrogram {
         }
     }
 
+    /// Takes out what was counted in the intervals before this one, for what draws them as they pass.
+    pub fn take_before(&mut self, interval: i64) -> SysdigSpectrogram {
+        let later = self.rows.split_off(&interval);
+        let (rows, zero) = (std::mem::replace(&mut self.rows, later), std::mem::take(&mut self.zero));
+        SysdigSpectrogram { width: self.width, interval_ns: self.interval_ns, rows, zero }
+    }
+
     /// Width of the intervals.
     pub fn interval_ns(&self) -> u64 {
         self.interval_ns

@@ -1,13 +1,14 @@
 //! `latscope spectrogram`.
 
 use super::intervals::{self, Intervals};
+use super::stalls::Stalls;
 use super::{output, read};
 use crate::Failure;
 use crate::args::{self, Color, Palette};
 use crate::plan::{Folding, Live, Reading};
 use crate::tui;
 use latscope_capture_file::is_pipe;
-use latscope_event::{Context, FieldSet};
+use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_series::{HistogramSeries, Quantity, Weight};
 use latscope_view_term::{
     ColorDepth, GrowingSpectrogram, Line, Look, Orient, Palette as Ladder, Scale, SpectrogramOptions,
@@ -37,8 +38,7 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Re
             output::lines(typed.output.as_deref(), lines)
         }
         _ => {
-            let whole = !folding.by.is_empty() || options.orient == Orient::Across;
-            if let Some(capture) = reading.live.as_ref().filter(|_| !whole) {
+            if let Some(capture) = reading.live.as_ref().filter(|_| options.orient == Orient::Down) {
                 return grow(reading, capture, folding, &options, &filter, &typed);
             }
             let (series, contexts) = read::series_to_plot(reading, folding, limit(&options))?;
@@ -130,19 +130,81 @@ fn chisel(
                 .into(),
         ));
     }
-    let mut counted = SysdigSpectrogram::new(sysdig_width(options), folding.interval.unwrap_or(CHISEL_NS));
+    let width_ns = folding.interval.unwrap_or(CHISEL_NS);
+    if let Some(capture) = &reading.live {
+        let folding = Folding { interval: Some(width_ns), ..folding.clone() };
+        return grow_chisel(reading, capture, &folding, options, filter, typed);
+    }
+    let mut counted = SysdigSpectrogram::new(sysdig_width(options), width_ns);
     let contexts = read::each_batch(reading, FieldSet::ALWAYS, |_, batch, mask, _| {
-        let mut add = |row: usize| {
-            counted.add(batch.time()[row].saturating_add_unsigned(batch.latency()[row]), batch.latency()[row])
-        };
-        match mask {
-            Some(mask) => mask.ones().for_each(&mut add),
-            None => (0..batch.len()).for_each(&mut add),
-        }
+        count(&mut counted, batch, mask);
         ControlFlow::Continue(())
     })?;
     let context = Context::merged(&contexts);
     output::lines(typed.output.as_deref(), sysdig_spectrogram(&counted, &context, filter, options))
+}
+
+/// Counts the events of a batch that the mask lets through.
+fn count(counted: &mut SysdigSpectrogram, batch: &Batch, mask: Option<&Mask>) {
+    let mut add =
+        |row: usize| counted.add(batch.time()[row].saturating_add_unsigned(batch.latency()[row]), batch.latency()[row]);
+    match mask {
+        Some(mask) => mask.ones().for_each(&mut add),
+        None => (0..batch.len()).for_each(&mut add),
+    }
+}
+
+/// The chisel's rows as intervals pass.
+fn grow_chisel(
+    reading: &Reading,
+    capture: &Live,
+    folding: &Folding,
+    options: &SpectrogramOptions,
+    filter: &str,
+    typed: &args::Spectrogram,
+) -> Result<(), Failure> {
+    let options = SpectrogramOptions { time: TimeLabels::Wall, ..options.clone() };
+    let mut rows = ChiselRows {
+        counted: SysdigSpectrogram::new(sysdig_width(&options), folding.interval.unwrap_or(CHISEL_NS)),
+        growing: GrowingSpectrogram::new(filter, &options),
+        stalls: Stalls::default(),
+        out: output::open(typed.output.as_deref())?.as_it_comes(),
+    };
+    let context = intervals::live(reading, capture, folding, &mut rows)?;
+    let ChiselRows { growing, mut out, .. } = rows;
+    write(&mut out, &growing.finish(&context))
+}
+
+/// Draws the chisel's rows as intervals pass.
+struct ChiselRows {
+    counted: SysdigSpectrogram,
+    growing: GrowingSpectrogram,
+    /// These rows have no place for what waits.
+    stalls: Stalls,
+    out: output::Output,
+}
+
+impl Intervals for ChiselRows {
+    fn fields(&self) -> FieldSet {
+        FieldSet::ALWAYS.union(Stalls::FIELDS.into_iter().filter(|&field| field != Field::Path).collect())
+    }
+
+    fn events(&mut self, _context: &Context, batch: &Batch, mask: Option<&Mask>) -> Result<(), Failure> {
+        count(&mut self.counted, batch, mask);
+        Ok(())
+    }
+
+    fn waiting(&mut self, _context: &Context, batch: &Batch, mask: Option<&Mask>) -> Result<(), Failure> {
+        if self.stalls.is_due() {
+            self.stalls.note(batch, mask);
+        }
+        Ok(())
+    }
+
+    fn passed(&mut self, _series: &HistogramSeries, before: i64, context: &Context) -> Result<(), Failure> {
+        let counted = self.counted.take_before(before);
+        write(&mut self.out, &self.growing.grow_sysdig(&counted, before, context))
+    }
 }
 
 fn options(folding: &Folding, typed: &args::Spectrogram) -> SpectrogramOptions {

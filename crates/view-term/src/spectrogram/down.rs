@@ -102,6 +102,7 @@ pub(crate) fn lines<'a>(
         moments: Moments::new(options.time, &context.clock, zero_ns, source.width_ns, span_ns),
         halved: options.halved(&source.strength),
         sum: source.empty(),
+        name: String::new(),
         layout,
         options: options.clone(),
         source,
@@ -111,6 +112,8 @@ pub(crate) fn lines<'a>(
 
 pub(super) struct Painter<'a> {
     pub source: Source<'a>,
+    /// What stands between time and map.
+    pub name: String,
     pub layout: Layout,
     pub options: SpectrogramOptions,
     pub moments: Moments,
@@ -167,7 +170,8 @@ impl<'a> Painter<'a> {
     /// A row of text that shows one interval or two.
     pub fn row(&mut self, intervals: &[i64]) -> Line {
         let samples: Vec<Sample> = intervals.iter().map(|&interval| self.source.row(&mut self.sum, interval)).collect();
-        let mut line = self.left(&self.moments.label(self.source.start_ns(intervals[0])));
+        let label = self.moments.label(self.source.start_ns(intervals[0]));
+        let mut line = self.left(&format!("{label}{}", self.name));
         if self.layout.under > 0 {
             line.push_cell(self.cell(&samples, |sample| sample.under));
         }
@@ -226,8 +230,13 @@ impl<'a> Painter<'a> {
     /// Instead of the rows of so many intervals without events.
     pub fn gap(&self, count: u64) -> Line {
         let length = format_duration(count.saturating_mul(self.source.width_ns));
+        self.said(&format!("{length} without events, {} intervals", format_count(count)))
+    }
+
+    /// Words instead of rows.
+    pub fn said(&self, text: &str) -> Line {
         let mut line = self.left(if self.options.unicode { "…" } else { "..." });
-        line.push(&format!("{length} without events, {} intervals", format_count(count)));
+        line.push(text);
         line.truncate(self.options.columns, false);
         line
     }

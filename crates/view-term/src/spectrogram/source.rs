@@ -87,6 +87,13 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Goes on with the events of this group, on the axis and with the colours of all.
+    pub(crate) fn show(&mut self, number: u32) {
+        if let Of::Series { group, .. } = &mut self.of {
+            *group = Some(number);
+        }
+    }
+
     pub(crate) fn is_bytes(&self) -> bool {
         matches!(&self.of, Of::Series { series, .. } if series.quantity.is_bytes())
     }
