@@ -637,3 +637,28 @@ fn a_stall_is_seen_while_it_lasts() {
     let said = level(&["kind = read", "--csv", "--fail-if", "p95 > 1s"]).failure(3);
     assert!(said.contains("There is no event, so --fail-if has nothing to look at."), "{said}");
 }
+
+/// Where and how long the ends of a trace are: 300 I/Os a second, logged with `log_unix_epoch`, from .6 s to .4 s.
+#[test]
+fn a_constant_rate_is_constant_at_the_ends_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("run_clat.1.log");
+    let begin_ms = 1_795_225_000_600u64;
+    let rows = (0..300 * 48 / 10).map(|at| format!("{}, 100000, 0, 4096, 0, 0\n", begin_ms + at * 10 / 3));
+    std::fs::write(&log, rows.collect::<String>()).unwrap();
+    for condition in ["rate < 250", "rate > 350", "count < 250"] {
+        csv(&[&log], &["-i", "1s", "--fail-if", condition]).success();
+    }
+    let rows = table(&csv(&[&log], &["-i", "1s"]).success());
+    let covered: Vec<f64> = rows.iter().map(|row| number(row, "covered_ns") / 1e9).collect();
+    for (covered, expected) in covered.iter().zip([0.4, 1.0, 1.0, 1.0, 1.0, 0.4]) {
+        assert!((covered - expected).abs() < 0.01, "{covered}, not {expected}");
+    }
+    assert_eq!(rows.len(), 6);
+    for row in &rows {
+        assert!((number(row, "rate_per_s") - 300.0).abs() < 5.0, "{row:?}");
+        assert_eq!(row["incomplete"] == "true", number(row, "covered_ns") < 9.9e8, "{row:?}");
+    }
+    let text = latscope(&["percentiles", "-i", "1s", "-r", log.to_str().unwrap()]).success();
+    assert_eq!(text.matches("/s*").count(), 2, "{text}");
+}

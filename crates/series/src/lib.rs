@@ -15,6 +15,7 @@ mod interval;
 mod joined;
 mod merge;
 mod modes;
+mod observed;
 mod percentile;
 mod period;
 mod sequential;
@@ -178,6 +179,8 @@ pub struct HistogramSeries {
     /// Of how many intervals an interval was joined, where it was.
     lengths: BTreeMap<i64, u64>,
     waits: waiting::Waits,
+    /// Since when and until when events were observed, where that is known.
+    observed_ns: Option<(i64, i64)>,
 }
 
 impl HistogramSeries {
@@ -202,6 +205,7 @@ impl HistogramSeries {
             others: None,
             lengths: BTreeMap::new(),
             waits: waiting::Waits::default(),
+            observed_ns: None,
         }
     }
 

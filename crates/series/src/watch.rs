@@ -155,8 +155,8 @@ impl Watch {
             for (place, found) in found.iter().enumerate() {
                 let (sparse, group) = found.as_ref().map_or((&nothing, None), |(sparse, group)| (&**sparse, *group));
                 let value = |quantile| judging.percentiles.value(series, interval, group, sparse, quantile);
-                let mut judged = Judged::new(sparse, series.per_event(), series.width_of(interval));
-                judged = judged.with_percentiles(&value);
+                let mut judged = Judged::new(sparse, series.per_event(), series.covered_ns(interval));
+                judged = judged.partial(series.is_partial(interval)).with_percentiles(&value);
                 let waiting = match (group, Some(place) == all) {
                     (None, false) => Waiting::default(),
                     _ => series.waiting(interval, group),

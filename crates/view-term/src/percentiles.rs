@@ -56,7 +56,12 @@ struct Row {
     group: Vec<String>,
     told: ToldPercentiles,
     /// Whether events that were in flight in the interval may not be in it.
-    incomplete: bool,
+    is_open: bool,
+    /// Whether the trace covers the interval only in part, and how much of it.
+    is_partial: bool,
+    covered_ns: u64,
+    /// Events per second of what is covered.
+    rate: Option<f64>,
 }
 
 impl Percentiles {
@@ -130,12 +135,16 @@ impl Percentiles {
     ) -> Row {
         let (time_ns, width_ns) = (series.start_ns(interval), series.width_of(interval));
         let end_ns = time_ns.saturating_add_unsigned(width_ns);
+        let told = self.asked.of(series, interval, number, sparse);
         Row {
             time_ns,
             width_ns,
             group,
-            told: self.asked.of(series, interval, number, sparse),
-            incomplete: self.options.complete_until_ns.is_some_and(|until_ns| end_ns > until_ns),
+            rate: series.rate(interval, told.count),
+            told,
+            is_partial: series.is_partial(interval),
+            covered_ns: series.covered_ns(interval),
+            is_open: self.options.complete_until_ns.is_some_and(|until_ns| end_ns > until_ns),
         }
     }
 
@@ -153,8 +162,9 @@ impl Percentiles {
             } else {
                 format_count(told.count.round() as u64)
             };
-            texts.push(if row.incomplete { format!("{count}+") } else { count });
-            texts.push(format_rate(told.count * 1e9 / row.width_ns as f64));
+            texts.push(if row.is_open { format!("{count}+") } else { count });
+            let partly = if row.is_partial { "*" } else { "" };
+            texts.push(row.rate.map_or("-".into(), format_rate) + partly);
             texts.push(told.mean.map_or("-".into(), |mean| bound(mean.at_least) + &value(mean.value.round() as u64)));
             let first = texts.len();
             let text = |told: &Option<ToldPercentile>| match told {
@@ -192,7 +202,7 @@ impl Percentiles {
     /// The names of the numbers in base units.
     fn keys(&self) -> Vec<String> {
         let unit = if self.quantity.is_bytes() { "bytes" } else { "ns" };
-        let mut keys = ["time_ns", "width_ns", "count", "rate_per_s"].map(str::to_string).to_vec();
+        let mut keys = ["time_ns", "width_ns", "covered_ns", "count", "rate_per_s"].map(str::to_string).to_vec();
         keys.push(format!("mean_{unit}"));
         keys.extend(self.names.iter().map(|name| format!("{}_{unit}", name.replace('.', "_"))));
         keys.extend([format!("max_{unit}"), "trusted_p".into(), "incomplete".into()]);
@@ -206,14 +216,15 @@ impl Percentiles {
         let mut numbers = vec![
             row.time_ns.to_string(),
             row.width_ns.to_string(),
+            row.covered_ns.to_string(),
             told.count.to_string(),
-            (told.count * 1e9 / row.width_ns as f64).to_string(),
+            row.rate.map_or(String::new(), |rate| rate.to_string()),
             told.mean.map_or(String::new(), |mean| mean.value.to_string()),
         ];
         numbers.extend(told.values.iter().map(|value| value.map_or(String::new(), |told| told.value.to_string())));
         numbers.push(told.max.map_or(String::new(), |max| max.value.to_string()));
         numbers.push(told.trusted.to_string());
-        numbers.push(row.incomplete.to_string());
+        numbers.push((row.is_open || row.is_partial).to_string());
         numbers.push(told.waiting.count().to_string());
         numbers.push(told.waiting.oldest_ns().map_or(String::new(), |age_ns| age_ns.to_string()));
         numbers.push(self.lower_bounds(told));
@@ -346,7 +357,7 @@ mod tests {
     fn machines_get_base_units() {
         let mut printer = Percentiles::new(&[99.0], &[Field::Device], Quantity::Latency, None);
         let csv = printer.csv(&series());
-        assert!(csv.starts_with("device,time_ns,width_ns,count,rate_per_s,mean_ns,p99_ns,max_ns,trusted_p,incomplete,waiting,oldest_ns,at_least\nvda,0,1000000000,100,100,50099,100,5000000,90,false,0,,\n"), "{csv}");
+        assert!(csv.starts_with("device,time_ns,width_ns,covered_ns,count,rate_per_s,mean_ns,p99_ns,max_ns,trusted_p,incomplete,waiting,oldest_ns,at_least\nvda,0,1000000000,1000000000,100,100,50099,100,5000000,90,false,0,,\n"), "{csv}");
         let json = printer.json_lines(&series());
         let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
         assert_eq!((last["device"].as_str(), last["p99_ns"].as_u64()), (Some("vdb"), Some(5_000_000)));

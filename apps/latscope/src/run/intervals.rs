@@ -64,7 +64,8 @@ fn counted(
     taker: &mut impl Intervals,
 ) -> Result<Context, Failure> {
     let until = live::Until::new(capture);
-    let mut next = live::now_ns().div_euclid(counting.width_ns() as i64);
+    let began_ns = live::now_ns();
+    let mut next = began_ns.div_euclid(counting.width_ns() as i64);
     let mut over = false;
     while !over {
         std::thread::sleep(until.turn(counting.due().min(live::TURN)));
@@ -73,7 +74,8 @@ fn counted(
             let mut series = counting.series();
             let waiters = counting.waiters()?;
             let before = counting.collect(&mut series)? + 1;
-            let series = complete(series, folding, &[(next..before, waiters)], next..before - i64::from(over));
+            let mut series = complete(series, folding, &[(next..before, waiters)], next..before - i64::from(over));
+            series.observe(began_ns, live::now_ns());
             taker.passed(&series, before, &counting.context())?;
             next = before;
         }
@@ -104,7 +106,8 @@ fn taken(
     taker: &mut impl Intervals,
 ) -> Result<Context, Failure> {
     let number = |ns: i64| ns.div_euclid(width_ns as i64);
-    let mut next = number(live::now_ns());
+    let began_ns = live::now_ns();
+    let mut next = number(began_ns);
     let mut unseen = next;
     let mut looks: Looks = Vec::new();
     while !events.is_over() {
@@ -126,19 +129,23 @@ fn taken(
         let open = number(live::now_ns() - SLACK_NS);
         if open > next {
             let of: Looks = looks.extract_if(.., |(intervals, _)| intervals.end <= open).collect();
-            let series = complete(builder.take_before(open), folding, &of, next..open);
+            let mut series = complete(builder.take_before(open), folding, &of, next..open);
+            series.observe(began_ns, live::now_ns());
             taker.passed(&series, open, events.context())?;
             next = open;
         }
     }
-    let now = number(live::now_ns());
+    let ended_ns = live::now_ns();
+    let now = number(ended_ns);
     let waiters = look(&mut events, folding, taker, false)?;
     looks.push((unseen..now + 1, waiters));
     let context = events.finish(&mut |context, batch, mask| {
         builder.add(batch, mask);
         flow(taker.events(context, batch, mask))
     })?;
-    taker.passed(&complete(builder.finish(), folding, &looks, next..now), now + 1, &context)?;
+    let mut series = complete(builder.finish(), folding, &looks, next..now);
+    series.observe(began_ns, ended_ns);
+    taker.passed(&series, now + 1, &context)?;
     Ok(context)
 }
 

@@ -35,6 +35,10 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         None => LINES,
     };
     let (mut series, contexts) = read::series(reading, &plan.folding, limit)?;
+    let all = Context::merged(&contexts);
+    if let (Some(from_ns), Some((_, to_ns))) = (all.start_ns(), all.span_ns) {
+        series.observe(from_ns, to_ns);
+    }
     if plan.chart.is_some() && plan.folding.interval.is_none() && plan.accuracy.is_none() {
         series = told(series, &plan.percentiles);
     }

@@ -315,10 +315,11 @@ impl Chart<'_> {
 
     /// Events per second, by column.
     fn rates(&self) -> Vec<f64> {
-        let seconds = self.frame.width_ns as f64 / 1e9;
+        let interval = |column| self.frame.columns.first.saturating_add(i64::from(column));
         let rate = |(step, count): (usize, &f64)| {
             let columns = self.steps.columns(step);
-            std::iter::repeat_n(count / (seconds * f64::from(columns)), columns as usize)
+            let rate = self.series.rate(interval(self.steps.column(step)), *count).unwrap_or(0.0);
+            std::iter::repeat_n(rate, columns as usize)
         };
         self.panels[0].counts.iter().enumerate().flat_map(rate).collect()
     }
