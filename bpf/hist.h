@@ -53,4 +53,41 @@ static inline __attribute__((always_inline)) u32 hist_index(u64 value, u32 power
 	return index < HIST_LEN(power) ? index : HIST_LEN(power) - 1;
 }
 
+/*
+ * Every key has two histograms, one for odd epochs and one for even ones. User space goes on to the next epoch and then
+ * reads that of the last one, into which nobody writes any more, but for programs that were running just then. Sums and
+ * buckets only grow; minimum, maximum and count are those of one epoch, and the first event of the next begins them
+ * anew, so that nobody but this CPU ever resets them. 32-bit counts of the buckets follow.
+ */
+struct hist {
+	u64 sum_ns;
+	u64 bytes;
+	u64 min_ns;
+	u64 max_ns;
+	u32 epoch;
+	u32 count;
+};
+
+/* Adds an event of `epoch`. */
+static inline __attribute__((always_inline)) void hist_add(struct hist *hist, u64 value, u64 bytes, u32 epoch, u32 power)
+{
+	u32 *buckets = (u32 *)(hist + 1);
+
+	hist->sum_ns += value;
+	hist->bytes += bytes;
+	buckets[hist_index(value, power)] += 1;
+	/* Above zero, as a program may have been interrupted for longer than an epoch. */
+	if ((s32)(epoch - hist->epoch) > 0) {
+		hist->epoch = epoch;
+		hist->count = 0;
+		hist->min_ns = ~0ULL;
+		hist->max_ns = 0;
+	}
+	hist->count += 1;
+	if (value < hist->min_ns)
+		hist->min_ns = value;
+	if (value > hist->max_ns)
+		hist->max_ns = value;
+}
+
 #endif

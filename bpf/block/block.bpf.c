@@ -74,6 +74,9 @@ u64 given SEC(".bss.given");
 /* Set when `issue` is attached, as requests have no stamps: `in_flight` has entries in histogram mode too. */
 u32 fallback SEC(".data.fallback") = 0;
 
+/* The epoch of the histograms, see hist.h. */
+volatile u32 epoch SEC(".data.epoch") = 1;
+
 /* Set by user space when all is attached, and cleared before anything is detached: both take a while. */
 u32 running SEC(".data.running") = 0;
 
@@ -221,13 +224,14 @@ static __always_inline bool measure(struct request *rq, struct block_issuer *iss
 	return true;
 }
 
-static __always_inline struct block_hist *histogram_of(struct request *rq, u32 class, const bool direct)
+static __always_inline struct block_hist *histogram_of(struct request *rq, u32 class, u32 now, const bool direct)
 {
 	u64 key = (u64)device_of(rq, direct) << 8;
 	u32 number;
 
 	key |= class <= DISCARD ? class : class == ERASE ? KIND_DISCARD : KIND_OTHER;
-	number = number_of(key, keys, &given, config.keys);
+	/* NO_NUMBER stays beyond all of them. */
+	number = number_of(key, keys, &given, config.keys) << 1 | (now & 1);
 	return bpf_map_lookup_elem(&histograms, &number);
 }
 
@@ -236,19 +240,18 @@ static __always_inline void add_to_histogram(struct request *rq, struct block_is
 {
 	struct block_hist *hist;
 	struct times times;
+	u32 now = epoch;
 
 	if (!measure(rq, issuer, class, &times, direct)) {
 		count(error ? NEVER_ISSUED : UNSTAMPED);
 		return;
 	}
-	hist = histogram_of(rq, class, direct);
+	hist = histogram_of(rq, class, now, direct);
 	if (!hist) {
 		count(KEYS_FULL);
 		return;
 	}
-	hist->bytes += bytes;
-	hist->sum_ns += times.latency_ns;
-	hist->buckets[hist_index(times.latency_ns, config.power)] += 1;
+	hist_add(&hist->head, times.latency_ns, bytes, now, config.power);
 	if (error)
 		count(FAILED);
 }
@@ -340,9 +343,9 @@ static __always_inline void on_part(struct request *rq, struct block_issuer *iss
 		issuer->done += bytes;
 	if (config.events)
 		return;
-	hist = histogram_of(rq, class, direct);
+	hist = histogram_of(rq, class, epoch, direct);
 	if (hist)
-		hist->bytes += bytes;
+		hist->head.bytes += bytes;
 }
 
 static __always_inline int on_complete(struct request *rq, s32 error, u32 bytes, const bool direct)

@@ -115,10 +115,9 @@ struct block_waiting {
 };
 #define WALK_ROOM 64
 
-/* A histogram, per CPU. The counts of events are in the buckets alone. */
+/* A histogram, per CPU. */
 struct block_hist {
-	u64 sum_ns;
-	u64 bytes;
+	struct hist head;
 	u32 buckets[HIST_MAX_LEN];
 };
 

@@ -70,8 +70,8 @@ struct {
 	__uint(max_entries, 1 << 20);
 } events SEC(".maps");
 
-_Static_assert(sizeof(struct key) == 8 && sizeof(struct sums) == 16, "as shared.rs has them");
-#define HIST_BYTES (sizeof(struct sums) + 4 * HIST_MAX_LEN)
+_Static_assert(sizeof(struct key) == 8 && sizeof(struct hist) == 40, "as shared.rs has them");
+#define HIST_BYTES (sizeof(struct hist) + 4 * HIST_MAX_LEN)
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -84,6 +84,8 @@ struct {
 	__uint(key_size, sizeof(struct key));
 	__uint(value_size, HIST_BYTES);
 } by_file SEC(".maps");
+/* The epoch of the histograms, see hist.h. */
+volatile u32 epoch SEC(".data.epoch") = 1;
 /* Calls that were counted, so that user space reads only their histograms of `by_call`. */
 u8 touched[CALLS] SEC(".data.touched") = {};
 /* A histogram of nothing, from which new ones are made: it does not fit on the stack. */
@@ -134,19 +136,10 @@ static __always_inline u32 weight_of(u64 latency_ns)
 	return bpf_get_prandom_u32() % config.one_in ? 0 : config.one_in;
 }
 
-static __always_inline void add(u32 *hist, u64 latency_ns, u64 bytes)
+static __always_inline void add_by_file(struct key *key, u64 latency_ns, u64 bytes, u32 now)
 {
-	struct sums *sums = (struct sums *)hist;
-	u32 *buckets = (u32 *)(sums + 1);
-
-	sums->latency_ns += latency_ns;
-	sums->bytes += bytes;
-	buckets[hist_index(latency_ns, config.power)] += 1;
-}
-
-static __always_inline void add_by_file(struct key *key, u64 latency_ns, u64 bytes)
-{
-	u32 zero = 0, *hist = bpf_map_lookup_elem(&by_file, key);
+	struct hist *hist = bpf_map_lookup_elem(&by_file, key);
+	u32 zero = 0;
 
 	if (!hist) {
 		void *fresh = bpf_map_lookup_elem(&empty, &zero);
@@ -157,7 +150,7 @@ static __always_inline void add_by_file(struct key *key, u64 latency_ns, u64 byt
 		hist = bpf_map_lookup_elem(&by_file, key);
 	}
 	if (hist)
-		add(hist, latency_ns, bytes);
+		hist_add(hist, latency_ns, bytes, now, config.power);
 	else
 		count(COUNT_KEYS_FULL);
 }
@@ -167,20 +160,22 @@ static __always_inline void tally(u32 number, const struct identity *is, u64 lat
 {
 	const volatile struct call *call = &config.calls[number];
 	u64 bytes = call->flags & CALL_MOVES && result > 0 ? result : 0;
+	u32 now = epoch;
 
 	if (config.mode == MODE_BY_CALL) {
-		u32 slot = call->slot, *hist = bpf_map_lookup_elem(&by_call, &slot);
+		u32 slot = call->slot << 1 | (now & 1);
+		struct hist *hist = bpf_map_lookup_elem(&by_call, &slot);
 
 		if (!hist)
 			return;
-		add(hist, latency_ns, bytes);
+		hist_add(hist, latency_ns, bytes, now, config.power);
 		/* Looked at first, as a line that all CPUs write would be slow. */
 		if (!touched[number])
 			touched[number] = 1;
 	} else {
-		struct key key = { .dev = is->dev, .call = number, .file_type = is->type };
+		struct key key = { .dev = is->dev, .call = number, .file_type = is->type, .half = now & 1 };
 
-		add_by_file(&key, latency_ns, bytes);
+		add_by_file(&key, latency_ns, bytes, now);
 	}
 }
 

@@ -145,14 +145,8 @@ struct wait {
 struct key {
 	u32 dev;
 	u16 call;
-	u16 file_type;
+	u8 file_type;
+	u8 half; /* of odd epochs, or of even ones */
 };
-
-/* Head of a histogram; 32-bit counts of the buckets follow. */
-struct sums {
-	u64 latency_ns;
-	u64 bytes;
-};
-
 
 #endif

@@ -156,10 +156,13 @@ pub struct HistogramCapture(Box<dyn Histograms>);
 pub struct Counted {
     /// Row of the key in [`HistogramCapture::keys`].
     pub key: usize,
-    /// The events. Its sum is exact; its least and greatest values are edges of buckets.
+    /// The events. Its sum is exact.
     pub histogram: Sparse,
     /// Bytes that they moved.
     pub bytes: u64,
+    /// Whether minimum and maximum are exact. They are edges of buckets where an event was counted at the very moment
+    /// at which the interval ended.
+    pub is_exact: bool,
 }
 
 /// A source of events. There is one for block requests and one for system calls.

@@ -53,6 +53,27 @@ fn lost(context: &Context) -> u64 {
     context.tally.get(Anomaly::LostRecords) + context.tally.get(Anomaly::OrphanCompletion)
 }
 
+/// Of one request the sum is minimum and maximum, of two it is both together.
+#[test]
+fn minimum_and_maximum_are_exact_in_histograms() {
+    seeing_all(|| {
+        let Some(_alone) = alone() else { return };
+        let device = LoopDevice::new();
+        let mut capture = histograms(false);
+        for blocks in [1, 2, 1, 3, 2, 1, 2] {
+            let (from, count) = (format!("if={}", device.path), format!("count={blocks}"));
+            run("dd", &[&from, "of=/dev/null", "bs=4k", "iflag=direct", &count, "status=none"]);
+            let totals = *taken(&mut capture, &device)["read"].0.totals();
+            let (min, max) = (u128::from(totals.min), u128::from(totals.max));
+            match totals.count {
+                1 => assert_eq!((min, max), (totals.sum, totals.sum)),
+                2 => assert_eq!(min + max, totals.sum),
+                count => assert!(count == 3 && min * 2 + max <= totals.sum && totals.sum <= min + max * 2),
+            }
+        }
+    });
+}
+
 /// Programs at one tracepoint run in the order in which they were attached, each with its own look at the clock: from
 /// creation to completion the events lie between a histogram that was attached before and one that was attached after.
 /// From issue to completion they are no longer than in a histogram, whose issue is that of a clock that may be behind.

@@ -225,6 +225,43 @@ fn both_modes_and_single_tracepoints_count_each_call() {
     assert!(counted(&mut files, "write").0 < BLOCKS as u64, "what was taken is not counted again");
 }
 
+/// Of one event the sum is minimum and maximum, of two it is both together; that holds while two CPUs count as fast as
+/// they can and are read all the time.
+#[test]
+fn minimum_and_maximum_are_exact_in_histograms() {
+    for options in [every(Source::Io), every(Source::Syscall)] {
+        let mut capture = match HistogramCapture::start(&options) {
+            Err(error @ (Error::Rights(_) | Error::Unsupported(_))) => return eprintln!("skipped: {error}"),
+            capture => capture.unwrap(),
+        };
+        let copies = || dd(&["if=/dev/zero", "of=/dev/null", "bs=512", "count=60000"]);
+        let mut running = [copies(), copies()];
+        let (mut single, mut many, mut inexact) = (0, 0, 0);
+        let mut is_over = false;
+        while !is_over {
+            is_over = running.iter_mut().all(|dd| dd.try_wait().unwrap().is_some());
+            for counted in capture.take().unwrap() {
+                let totals = *counted.histogram.totals();
+                let (count, sum) = (u128::from(totals.count), totals.sum);
+                let (min, max) = (u128::from(totals.min), u128::from(totals.max));
+                match (counted.is_exact, count) {
+                    (false, _) => inexact += 1,
+                    (true, 1) => assert_eq!((min, max), (sum, sum)),
+                    (true, 2) => assert_eq!(min + max, sum),
+                    (true, _) => assert!(min * (count - 1) + max <= sum && sum <= min + max * (count - 1)),
+                }
+                single += u64::from(count <= 2);
+                many += u64::from(count > 2);
+            }
+        }
+        assert!(single > 0 && many > 0, "{single} {many}");
+        assert_eq!(capture.context().tally.get(Anomaly::EdgeExtremes), inexact);
+        assert!(inexact * 10 < single + many, "{inexact} of {single} and {many}");
+        capture.refresh().unwrap();
+        assert_eq!(capture.context().tally.get(Anomaly::EdgeExtremes), inexact);
+    }
+}
+
 /// A file system of its own for a test: nobody else uses its device.
 struct Mounted(tempfile::TempDir);
 

@@ -100,6 +100,7 @@ anomalies! {
     FailedUnissued "failed_unissued" Lost "requests that failed before the device got them, left out";
     IssuerUnknown "issuer_unknown" Note "requests of an unknown process (begun before the capture, or more in flight than the table holds)";
     ReversedStamps "reversed_stamps" Note "waits below zero taken as zero (the kernel reads its clock once for several requests)";
+    EdgeExtremes "edge_extremes" Note "minima and maxima that are edges of buckets (an event was counted while the interval ended)";
     NeverReturn "never_return" Note "system calls that never return (exit)";
     PathGone "path_gone" Note "events whose path or address is missing: their file was gone before its name was known";
     EmptyLog "empty_log" Note "empty logs (of jobs without such I/O)";

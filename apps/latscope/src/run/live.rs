@@ -332,7 +332,7 @@ impl<'a> Counting<'a> {
             filter.eval(self.capture.keys(), &mut self.passes);
         }
         let interval = self.from_ns.div_euclid(self.width_ns as i64);
-        for Counted { key, histogram, bytes } in counted {
+        for Counted { key, histogram, bytes, .. } in counted {
             if self.filter.is_some() && !self.passes.get(key) {
                 continue;
             }

@@ -3,11 +3,11 @@
 use super::account::{Capture, config};
 use super::devices::{self, Stamp};
 use super::layout::{KEY_PLACES, KINDS};
-use crate::cumulative::{self, Cumulative};
+use crate::cumulative::{self, Cumulative, Epoch, HALVES, half};
 use crate::loader::{Opened, Raw};
 use crate::probe::Kernel;
 use crate::{Counted, Error, Histograms, Options};
-use latscope_event::{Batch, Context, Field, FieldSet};
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet};
 use latscope_histogram::Grid;
 use libbpf_rs::{MapCore, MapFlags};
 use std::collections::HashMap;
@@ -27,6 +27,9 @@ pub struct BlockHistograms {
     keys: Batch,
     waiting: Batch,
     seen: HashMap<u64, Cumulative>,
+    epoch: Epoch,
+    /// How often minimum and maximum were edges.
+    inexact: u64,
 }
 
 impl BlockHistograms {
@@ -41,7 +44,7 @@ impl BlockHistograms {
         let keys = keys.min(KEY_PLACES / 2);
         config.keys = keys as u32;
         opened.configure(&config)?;
-        opened.set_entries("histograms", keys as u32)?;
+        opened.set_entries("histograms", (HALVES * keys) as u32)?;
         opened.set_value_bytes("histograms", cumulative::bytes(grid) as u32)?;
         opened.set_entries("in_flight", IN_FLIGHT)?;
         ["events", "devices", "pids", "comms", "processes"].into_iter().try_for_each(|map| opened.leave_out(map))?;
@@ -63,6 +66,8 @@ impl BlockHistograms {
             keys: Batch::new(super::KEYS),
             waiting: Batch::new(WAITING),
             seen: HashMap::new(),
+            epoch: Epoch::FIRST,
+            inexact: 0,
         })
     }
 
@@ -93,17 +98,22 @@ impl Histograms for BlockHistograms {
     fn take(&mut self) -> Result<Vec<Counted>, Error> {
         self.capture.context.cover(self.capture.clock.now_ns());
         let failed = |error| Error::Failed(format!("a histogram cannot be read: {error:#}"));
+        let epoch = self.epoch.turn(&self.capture.loaded)?;
         let map = self.capture.loaded.map("histograms")?;
         let places = self.capture.loaded.map(".bss.keys")?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
         let mut counted = Vec::new();
         for place in places.map_err(failed)?.unwrap_or_default().chunks_exact(8) {
             let place = u64::read(place);
             let (key, Some(number)) = (place >> 16, (place as u16).checked_sub(1)) else { continue };
-            let values = map.lookup_percpu(&u32::from(number).to_ne_bytes(), MapFlags::ANY).map_err(failed)?;
+            let number = u32::from(number) * HALVES as u32 + half(epoch) as u32;
+            let values = map.lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY).map_err(failed)?;
             let (keys, grid) = (&mut self.keys, self.grid);
             let seen = self.seen.entry(key).or_insert_with(|| Cumulative::new(Self::add_key(keys, key), grid));
-            counted.extend(seen.take(&values.unwrap_or_default(), grid));
+            counted.extend(seen.take(&values.unwrap_or_default(), grid, epoch));
         }
+        let inexact = counted.iter().filter(|counted| !counted.is_exact).count() as u64;
+        self.inexact += inexact;
+        self.capture.context.tally.add(Anomaly::EdgeExtremes, inexact);
         Ok(counted)
     }
 
@@ -115,6 +125,7 @@ impl Histograms for BlockHistograms {
 
     fn refresh(&mut self) -> Result<(), Error> {
         self.capture.refresh()?;
+        self.capture.context.tally.add(Anomaly::EdgeExtremes, self.inexact);
         self.capture.keep_looking(None)
     }
 }

@@ -3,11 +3,11 @@
 use super::shared::{FILE_TYPES, Key, mode};
 use super::tracing::{Tracing, config, open};
 use super::waits::Waits;
-use crate::cumulative::{self, Cumulative};
+use crate::cumulative::{self, Cumulative, Epoch, HALVES, half};
 use crate::fd::Devices;
 use crate::loader::Raw;
 use crate::{Counted, Error, Histograms, Options, PushDown, Source};
-use latscope_event::{Batch, Context, Field, FieldSet};
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet};
 use latscope_histogram::Grid;
 use libbpf_rs::{MapCore, MapFlags};
 use std::collections::HashMap;
@@ -26,6 +26,9 @@ pub struct CallHistograms {
     /// Numbers of the calls by slot, where calls alone are the keys.
     slots: Option<Vec<u16>>,
     seen: HashMap<Key, Cumulative>,
+    epoch: Epoch,
+    /// How often minimum and maximum were edges.
+    inexact: u64,
     keys: Batch,
     waits: Waits,
     devices: Devices,
@@ -49,7 +52,7 @@ impl CallHistograms {
         for map in [used, unused, "empty"] {
             opened.set_value_bytes(map, cumulative::bytes(grid) as u32)?;
         }
-        opened.set_entries(used, keys as u32)?;
+        opened.set_entries(used, (HALVES * keys) as u32)?;
         opened.set_entries("events", 4096)?;
         let mut tracing = Tracing::start(options, kernel, calls, opened)?;
         let by = if slots.is_some() { "calls" } else { "calls by device and type of file" };
@@ -61,20 +64,22 @@ impl CallHistograms {
             grid,
             slots,
             seen: HashMap::new(),
+            epoch: Epoch::FIRST,
+            inexact: 0,
             keys: Batch::new(if options.source == Source::Syscall { KEYS_BY_CALL } else { KEYS }),
             waits: Waits::new(),
             devices,
         })
     }
 
-    fn add(&mut self, key: Key, per_cpu: &[Vec<u8>], to: &mut Vec<Counted>) {
+    fn add(&mut self, key: Key, per_cpu: &[Vec<u8>], epoch: u32, to: &mut Vec<Counted>) {
         let grid = self.grid;
         if let Some(seen) = self.seen.get_mut(&key) {
-            to.extend(seen.take(per_cpu, grid));
+            to.extend(seen.take(per_cpu, grid, epoch));
             return;
         }
         let mut new = Cumulative::new(self.keys.len(), grid);
-        if let Some(counted) = new.take(per_cpu, grid) {
+        if let Some(counted) = new.take(per_cpu, grid, epoch) {
             self.seen.insert(key, new);
             self.add_row(key);
             to.push(counted);
@@ -109,6 +114,7 @@ impl Histograms for CallHistograms {
 
     fn take(&mut self) -> Result<Vec<Counted>, Error> {
         let cannot = |error| Error::Failed(format!("a histogram cannot be read: {error:#}"));
+        let epoch = self.epoch.turn(&self.tracing.loaded)?;
         let mut read = Vec::new();
         match &self.slots {
             Some(slots) => {
@@ -119,22 +125,27 @@ impl Histograms for CallHistograms {
                 // The first slot is that of all calls without a name.
                 let used = (0u32..).zip(slots).filter(|&(slot, &call)| slot == 0 || is_touched(call));
                 for (slot, &call) in used {
-                    let value = map.lookup_percpu(&slot.to_ne_bytes(), MapFlags::ANY).map_err(cannot)?;
+                    let place = slot * HALVES as u32 + half(epoch) as u32;
+                    let value = map.lookup_percpu(&place.to_ne_bytes(), MapFlags::ANY).map_err(cannot)?;
                     read.push((Key { call, ..Key::default() }, value.unwrap_or_default()));
                 }
             }
             None => {
                 let map = self.tracing.loaded.map("by_file")?;
-                for key in map.keys() {
+                let is_over = |key: &Vec<u8>| usize::from(Key::read(key).half) == half(epoch);
+                for key in map.keys().filter(is_over) {
                     let value = map.lookup_percpu(&key, MapFlags::ANY).map_err(cannot)?;
-                    read.push((Key::read(&key), value.unwrap_or_default()));
+                    read.push((Key { half: 0, ..Key::read(&key) }, value.unwrap_or_default()));
                 }
             }
         }
         let mut counted = Vec::new();
         for (key, per_cpu) in read {
-            self.add(key, &per_cpu, &mut counted);
+            self.add(key, &per_cpu, epoch, &mut counted);
         }
+        let inexact = counted.iter().filter(|counted| !counted.is_exact).count() as u64;
+        self.inexact += inexact;
+        self.tracing.context.tally.add(Anomaly::EdgeExtremes, inexact);
         self.tracing.context.cover(self.tracing.clock.now_ns());
         Ok(counted)
     }
@@ -146,6 +157,8 @@ impl Histograms for CallHistograms {
 
     fn refresh(&mut self) -> Result<(), Error> {
         self.waits.look_again(&mut self.tracing)?;
-        self.tracing.account(0)
+        self.tracing.account(0)?;
+        self.tracing.context.tally.add(Anomaly::EdgeExtremes, self.inexact);
+        Ok(())
     }
 }
