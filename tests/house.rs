@@ -92,6 +92,14 @@ fn files() -> Vec<String> {
 }
 
 #[test]
+fn messages_go_through_the_one_place_that_makes_them_safe() {
+    for path in files().iter().filter(|path| path.starts_with("apps/") && path.ends_with(".rs")) {
+        let text = std::fs::read_to_string(root().join(path)).expect(path);
+        assert!(!text.contains("eprint") && !text.contains("println!"), "{path} prints past say!");
+    }
+}
+
+#[test]
 fn no_rust_file_is_too_long() {
     for path in files().iter().filter(|path| path.ends_with(".rs")) {
         let lines = std::fs::read_to_string(root().join(path)).expect(path).lines().count();

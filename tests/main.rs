@@ -24,4 +24,5 @@ mod ping;
 mod program;
 mod push_down;
 mod round_trip;
+mod terminal;
 mod tui;

@@ -1,5 +1,10 @@
 //! The program: what was typed (`args`), what it means (`plan`), and doing it (`run`).
 
+/// Writes a line to standard error, where nothing that a terminal would obey ever goes.
+macro_rules! say {
+    ($($argument:tt)*) => { crate::run::output::say(&format!("{}\n", format_args!($($argument)*))) };
+}
+
 mod args;
 mod plan;
 mod run;
@@ -63,7 +68,6 @@ fn called_ioping(words: &[std::ffi::OsString]) -> bool {
 }
 
 fn fail(status: u8, message: &str) -> ExitCode {
-    // Nothing is left to do if even this cannot be written.
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("latscope: {message}\n").as_bytes());
+    say!("latscope: {message}");
     ExitCode::from(status)
 }

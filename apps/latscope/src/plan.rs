@@ -307,7 +307,7 @@ fn trace2heatmap(mut typed: args::Heatmap) -> Result<(args::Heatmap, Folding), F
         ("--accstats", typed.accstats, "tooltips have counts and percentiles of each column"),
     ];
     for (option, _, why) in without.iter().filter(|(_, is_given, _)| *is_given) {
-        eprintln!("latscope: {option} changes nothing: {why}.");
+        say!("latscope: {option} changes nothing: {why}.");
     }
     let folding = folding(&typed.fold, &typed.input)?;
     Ok((typed, folding))
@@ -384,7 +384,7 @@ fn files(typed: &[PathBuf], format: Option<Format>) -> Result<Vec<PathBuf>, Fail
         match tree {
             None => files.push(path.clone()),
             Some(tree) => {
-                tree.left_out.iter().for_each(|said| eprintln!("latscope: {said}"));
+                tree.left_out.iter().for_each(|said| say!("latscope: {said}"));
                 files.extend(tree.files);
             }
         }
@@ -392,9 +392,9 @@ fn files(typed: &[PathBuf], format: Option<Format>) -> Result<Vec<PathBuf>, Fail
     let (files, again) = latscope_capture_file::without_repeats(files);
     if let [first, others @ ..] = &again[..] {
         let others = if others.is_empty() { String::new() } else { format!(" and {} more files", others.len()) };
-        eprintln!("latscope: {}{others} given more than once (or by a link): read once.", first.display());
+        say!("latscope: {}{others} given more than once (or by a link): read once.", first.display());
     }
-    latscope_capture_file::said_twice(&files).iter().for_each(|said| eprintln!("latscope: {said}"));
+    latscope_capture_file::said_twice(&files).iter().for_each(|said| say!("latscope: {said}"));
     Ok(files)
 }
 

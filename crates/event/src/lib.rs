@@ -10,6 +10,7 @@ mod context;
 mod field;
 pub mod kernel;
 mod mask;
+mod printable;
 mod syscall_names;
 mod time;
 mod units;
@@ -18,6 +19,7 @@ pub use batch::{Batch, Column, Dictionary, MISSING_CODE, MISSING_I64, MISSING_U6
 pub use context::{Anomaly, Clock, Context, LossRange, Severity, Tally, Unfinished};
 pub use field::{Field, FieldSet, FieldType};
 pub use mask::Mask;
+pub use printable::{escape_json, guard_formula, is_printable, printable};
 pub use time::{TimeLiteral, TimeZero, format_elapsed, format_strftime, format_wall, wall_zone};
 pub use units::{
     UnitError, format_count, format_duration, format_duration_exact, format_rate, format_size, format_size_exact,

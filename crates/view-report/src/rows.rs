@@ -1,6 +1,6 @@
 //! Events as CSV and as JSON lines, in base units and under the names of their fields.
 
-use latscope_event::{Batch, Field, MISSING_I64, MISSING_U64, Mask};
+use latscope_event::{Batch, Field, MISSING_I64, MISSING_U64, Mask, escape_json, guard_formula};
 use std::io::{self, Write};
 
 /// Text is handed on in pieces of about this size.
@@ -16,7 +16,9 @@ pub fn write_csv_header(out: &mut dyn Write, fields: &[Field]) -> io::Result<()>
 }
 
 /// Writes the events that the mask lets through (all without a mask) as lines of CSV (RFC 4180, lines end in LF).
-/// A missing value is an empty cell; an empty text is `""`.
+/// A missing value is an empty cell; an empty text is `""`. A text that a spreadsheet would take for a formula (it begins with
+/// `=`, `+`, `-`, `@`, a tab or a carriage return) has a `'` before it, and so has one that begins with `'`: what reads it back takes
+/// one away.
 ///
 /// # Errors
 /// As [`write_csv_header`].
@@ -32,7 +34,7 @@ pub fn write_csv_rows(out: &mut dyn Write, batch: &Batch, mask: Option<&Mask>, f
 }
 
 /// Writes the events that the mask lets through (all without a mask) as a JSON object for each line.
-/// A missing value has no key.
+/// A missing value has no key. Control characters, and those that change the direction of text, are escaped.
 ///
 /// # Errors
 /// As [`write_csv_header`].
@@ -131,6 +133,7 @@ fn push_decimal(line: &mut Vec<u8>, mut value: u64, negative: bool) {
 }
 
 fn push_csv_text(line: &mut Vec<u8>, text: &str) {
+    let text = &guard_formula(text)[..];
     if !text.is_empty() && !text.bytes().any(|byte| matches!(byte, b'"' | b',' | b'\n' | b'\r')) {
         line.extend_from_slice(text.as_bytes());
         return;
@@ -146,19 +149,17 @@ fn push_csv_text(line: &mut Vec<u8>, text: &str) {
 }
 
 fn push_json_text(line: &mut Vec<u8>, text: &str) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
     line.push(b'"');
-    for byte in text.bytes() {
-        match byte {
-            b'"' | b'\\' => line.extend_from_slice(&[b'\\', byte]),
-            b'\n' => line.extend_from_slice(b"\\n"),
-            b'\t' => line.extend_from_slice(b"\\t"),
-            0..0x20 | 0x7f => {
-                line.extend_from_slice(b"\\u00");
-                line.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-            }
-            _ => line.push(byte),
-        }
+    for piece in text.split_inclusive(['"', '\\', '\n', '\t']) {
+        let (plain, escape) = match piece.as_bytes().last() {
+            Some(b'"') => (&piece[..piece.len() - 1], "\\\""),
+            Some(b'\\') => (&piece[..piece.len() - 1], "\\\\"),
+            Some(b'\n') => (&piece[..piece.len() - 1], "\\n"),
+            Some(b'\t') => (&piece[..piece.len() - 1], "\\t"),
+            _ => (piece, ""),
+        };
+        line.extend_from_slice(escape_json(plain).as_bytes());
+        line.extend_from_slice(escape.as_bytes());
     }
     line.push(b'"');
 }

@@ -1,5 +1,6 @@
 //! Cells and lines of a terminal as values, and their encoding as ANSI text.
 
+use latscope_event::is_printable;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthChar;
 
@@ -87,7 +88,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line of plain text. Control characters show as U+FFFD: names come from traces, and a file name that
+    /// A line of plain text. What is not printable shows as U+FFFD: names come from traces, and a file name that
     /// holds an escape sequence must not reach the terminal.
     pub fn of(text: &str) -> Line {
         let mut line = Line::default();
@@ -104,8 +105,8 @@ impl Line {
     pub fn push(&mut self, text: &str) -> &mut Line {
         for symbol in text.chars() {
             let (symbol, width) = match symbol.width() {
-                Some(width) => (symbol, width),
-                None => ('\u{fffd}', 1),
+                Some(width) if is_printable(symbol) => (symbol, width),
+                _ => (char::REPLACEMENT_CHARACTER, 1),
             };
             // A combining mark has no column of its own; it is left out rather than put on the wrong letter.
             if width > 0 {

@@ -2,7 +2,7 @@
 
 use crate::table::csv_line;
 use crate::{Align, Line, Table, cell};
-use latscope_event::{format_count, format_duration};
+use latscope_event::{escape_json, format_count, format_duration};
 use latscope_series::compare::{Comparison, Difference, Measure, Pair, Side, Turn, signed};
 
 /// A comparison with what its readers have to know.
@@ -191,7 +191,7 @@ impl CompareTable<'_> {
             "rounds": options.rounds,
             "seed": options.seed,
         });
-        format!("{all}\n")
+        escape_json(&format!("{all}\n")).into_owned()
     }
 }
 

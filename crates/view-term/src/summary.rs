@@ -2,7 +2,9 @@
 
 use crate::table::{Align, Table, csv_line};
 use crate::{Line, caption};
-use latscope_event::{Context, Field, format_count, format_duration, format_rate, format_size, format_wall};
+use latscope_event::{
+    Context, Field, escape_json, format_count, format_duration, format_rate, format_size, format_wall,
+};
 use latscope_histogram::{Histogram, Rule, Sparse, Totals};
 use latscope_series::{HistogramSeries, Quantity, Raised, Support, Waiting, Weight};
 
@@ -332,5 +334,5 @@ impl SummaryRow {
 
 /// A JSON string, quotes included.
 pub(crate) fn json_text(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    escape_json(&serde_json::Value::from(text).to_string()).into_owned()
 }

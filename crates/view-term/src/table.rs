@@ -1,6 +1,8 @@
 //! Tables as text: columns as wide as their contents, numbers to the right, and CSV.
 
 use crate::{Color, Line};
+use latscope_event::guard_formula;
+use std::borrow::Cow;
 
 /// To which side a column's texts go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,9 +118,11 @@ impl Table {
     }
 }
 
-/// A line of CSV as in RFC 4180, with a line feed.
+/// A line of CSV as in RFC 4180, with a line feed; texts that a spreadsheet would compute are [marked](guard_formula).
 pub fn csv_line<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
     let quoted = |value: &str| {
+        // Numbers stay numbers.
+        let value = if value.parse::<f64>().is_ok() { Cow::Borrowed(value) } else { guard_formula(value) };
         if value.contains([',', '"', '\n', '\r']) {
             format!("\"{}\"", value.replace('"', "\"\""))
         } else {

@@ -54,10 +54,21 @@ impl Arguments {
         let matches = command.try_get_matches_from_mut(words).unwrap_or_else(|mut error| {
             // Words at the end are a filter, so clap would have any unknown option be one.
             error.remove(clap::error::ContextKind::Suggested);
-            error.exit()
+            refuse(&error)
         });
-        Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        Arguments::from_arg_matches(&matches).unwrap_or_else(|error| refuse(&error))
     }
+}
+
+/// Ends the program with what clap has to say, which repeats what was typed.
+fn refuse(error: &clap::Error) -> ! {
+    let text = error.render().to_string();
+    if error.use_stderr() {
+        crate::run::output::say(&text);
+    } else {
+        crate::run::output::print(&text);
+    }
+    std::process::exit(error.exit_code())
 }
 
 const EXAMPLES: &str = "\

@@ -61,7 +61,7 @@ pub fn ioping(words: &[OsString]) -> Result<Plan, Failure> {
         _ => Ok(Plan::Ping(Box::new(meant(&typed, true)?))),
     });
     planned.map_err(|message| {
-        eprintln!("ioping: {message}");
+        say!("ioping: {message}");
         Failure::Command(1)
     })
 }

@@ -229,11 +229,7 @@ impl Printer<'_> {
             let width =
                 if output::to_terminal(&self.plan.output) { output::columns(&self.plan.output) } else { 10_000 };
             let heading = heading.then(|| table.heading(width));
-            let mut text = String::new();
-            for line in heading.into_iter().chain(table.take_lines(width)) {
-                line.encode(&mut text);
-            }
-            self.out.write_all(text.as_bytes())?;
+            heading.into_iter().chain(table.take_lines(width)).try_for_each(|line| self.out.lines([&line]))?;
         }
         Ok(())
     }

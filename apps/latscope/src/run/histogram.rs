@@ -44,8 +44,6 @@ impl Intervals for Blocks {
     fn passed(&mut self, series: &HistogramSeries, _before: i64, context: &Context) -> Result<(), Failure> {
         let lines = |&interval: &i64| interval_histogram(series, interval, context, &self.options);
         let lines: Vec<Line> = series.slices().keys().flat_map(lines).collect();
-        let mut text = String::new();
-        lines.iter().for_each(|line| line.encode(&mut text));
-        self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))
+        self.out.lines(&lines).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))
     }
 }

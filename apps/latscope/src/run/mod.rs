@@ -9,7 +9,7 @@ pub mod intervals;
 mod lab;
 mod list;
 pub mod live;
-mod output;
+pub mod output;
 mod percentiles;
 mod ping;
 pub mod read;

@@ -2,6 +2,7 @@
 
 use super::unnamed::{self, Unnamed};
 use crate::Failure;
+use latscope_event::printable;
 use latscope_view_term::Line;
 use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -21,6 +22,7 @@ pub struct Output {
     file: Option<File>,
     unnamed: Option<Unnamed>,
     as_it_comes: bool,
+    is_terminal: bool,
 }
 
 impl Output {
@@ -29,6 +31,17 @@ impl Output {
     pub fn as_it_comes(mut self) -> Output {
         self.as_it_comes = true;
         self
+    }
+
+    /// Writes lines, whose colours a terminal may obey: their cells hold nothing else.
+    pub fn lines<'a>(&mut self, lines: impl IntoIterator<Item = &'a Line>) -> io::Result<()> {
+        let mut encoded = String::new();
+        for line in lines {
+            encoded.clear();
+            line.encode(&mut encoded);
+            self.out.write_all(encoded.as_bytes())?;
+        }
+        Ok(())
     }
 
     /// Writes what is still in memory and gives the file its name. Returns its size in bytes; 0 for standard output.
@@ -43,9 +56,14 @@ impl Output {
     }
 }
 
+/// What comes from others is sanitised where a terminal would obey it; each call has to hold whole characters.
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.out.write(bytes)
+        if !self.is_terminal {
+            return self.out.write(bytes);
+        }
+        self.out.write_all(printable(&String::from_utf8_lossy(bytes)).as_bytes())?;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -56,7 +74,8 @@ impl Write for Output {
 
 /// Opens the file, or standard output without one (or for `-`).
 pub fn open(path: Option<&Path>) -> Result<Output, Failure> {
-    let output = |out: Box<dyn Write + Send>, file, unnamed| Output {
+    let output = |out: Box<dyn Write + Send>, file: Option<File>, unnamed| Output {
+        is_terminal: file.as_ref().map_or_else(|| io::stdout().is_terminal(), IsTerminal::is_terminal),
         out: BufWriter::with_capacity(1 << 16, out),
         file,
         unnamed,
@@ -95,6 +114,16 @@ pub fn refuse_inputs(inputs: &[PathBuf], output: Option<&Path>) -> Result<(), Fa
     }
 }
 
+/// Writes to standard error what a terminal may show. Nothing is left to do if it cannot be written.
+pub fn say(text: &str) {
+    let _ = io::stderr().write_all(printable(text).as_bytes());
+}
+
+/// Writes to standard output what a terminal may show, past an [`Output`].
+pub fn print(text: &str) {
+    let _ = io::stdout().write_all(printable(text).as_bytes());
+}
+
 /// Writes a whole text.
 pub fn text(path: Option<&Path>, text: &str) -> Result<(), Failure> {
     let mut out = open(path)?;
@@ -104,12 +133,9 @@ pub fn text(path: Option<&Path>, text: &str) -> Result<(), Failure> {
 /// Writes lines as they come.
 pub fn lines(path: Option<&Path>, lines: impl IntoIterator<Item = Line>) -> Result<(), Failure> {
     let mut out = open(path)?;
-    let mut encoded = String::new();
     let write = || {
         for line in lines {
-            encoded.clear();
-            line.encode(&mut encoded);
-            out.write_all(encoded.as_bytes())?;
+            out.lines([&line])?;
         }
         out.finish()
     };

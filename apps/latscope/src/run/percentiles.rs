@@ -78,7 +78,7 @@ fn table<'a>(
     let mut printer = Printer::new(plan, all.clock.to_unix_ns, options, judged_by)?;
     printer.print(&series)?;
     if series.slices().is_empty() {
-        eprintln!("latscope: There is no event to show.");
+        say!("latscope: There is no event to show.");
     }
     read::say_notes(contexts);
     Ok(printer)
@@ -230,7 +230,7 @@ impl Printer<'_> {
         let Some(watch) = self.watch.as_ref().filter(|_| !self.warned) else { return };
         if let Some(exceeded) = watch.exceeded() {
             let (worst, finding) = &exceeded.worst;
-            eprintln!("latscope: {} exceeded: {finding}{}", watch.threshold(), place(&self.table, worst));
+            say!("latscope: {} exceeded: {finding}{}", watch.threshold(), place(&self.table, worst));
             self.warned = true;
         }
     }
@@ -272,16 +272,16 @@ impl Printer<'_> {
 
     fn print(&mut self, series: &HistogramSeries) -> Result<(), Failure> {
         self.watch(series);
-        let mut text = String::new();
-        match self.plan.shape {
-            Shape::Csv => text = self.table.csv(series),
-            Shape::Json => text = self.table.json_lines(series),
+        let text = match self.plan.shape {
+            Shape::Csv => self.table.csv(series),
+            Shape::Json => self.table.json_lines(series),
             Shape::Text => {
                 let wide = output::to_terminal(&self.plan.output);
                 let columns = if wide { output::columns(&self.plan.output) } else { 1000 };
-                self.table.lines(series, columns).iter().for_each(|line| line.encode(&mut text));
+                let lines = self.table.lines(series, columns);
+                return self.out.lines(&lines).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error));
             }
-        }
+        };
         self.write(&text)
     }
 

@@ -314,7 +314,7 @@ pub fn say_others(series: &HistogramSeries) {
             " Groups that were light at first may be counted too low; a file, which can be read twice, gives exact counts."
         }
     };
-    eprintln!(
+    say!(
         "latscope: (others) holds {events:.2}% of the events{sum}: the groups beyond the {} heaviest.{lacking}",
         format_count(totals.len() as u64 - 1)
     );
@@ -410,6 +410,6 @@ pub fn refuse_windows(context: &Context) -> Result<(), Failure> {
 /// Says on standard error what a table in machine-readable form has no place for.
 pub fn say_notes(contexts: &[Context]) {
     for (source, note) in Context::notes_of(contexts) {
-        eprintln!("latscope: {source}: {note}");
+        say!("latscope: {source}: {note}");
     }
 }

@@ -78,7 +78,7 @@ impl Running {
         if let Some(status) = child.try_wait().map_err(failed)? {
             return Ok(Some(status));
         }
-        eprintln!("latscope: recording is over; the command (process {}) is ended by SIGTERM.", child.id());
+        say!("latscope: recording is over; the command (process {}) is ended by SIGTERM.", child.id());
         // It may end by itself in this moment, and then there is nobody to signal.
         let _ = rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::TERM);
         let asked = Instant::now();

@@ -80,10 +80,8 @@ impl Intervals for Rows {
     }
 }
 
-fn write(out: &mut impl Write, lines: &[Line]) -> Result<(), Failure> {
-    let mut text = String::new();
-    lines.iter().for_each(|line| line.encode(&mut text));
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
+fn write(out: &mut output::Output, lines: &[Line]) -> Result<(), Failure> {
+    out.lines(lines).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
 }
 
 /// Whether somebody is there to look at it. What comes through a pipe could be read only once.

@@ -45,13 +45,13 @@ impl Stalls {
                 continue;
             }
             if lines < LINES {
-                eprintln!("latscope: waiting for {} so far: {}", format_duration(age_ns), key.1);
+                say!("latscope: waiting for {} so far: {}", format_duration(age_ns), key.1);
             }
             (lines, more) = (lines + 1, more + usize::from(lines >= LINES));
             told.insert(key, age_ns.saturating_mul(10));
         }
         if more > 0 {
-            eprintln!("latscope: waiting: {more} more");
+            say!("latscope: waiting: {more} more");
         }
         // What ended is forgotten.
         self.told = told;

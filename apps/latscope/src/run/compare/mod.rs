@@ -49,9 +49,9 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
         }
     }
     if plan.shape == Shape::Csv {
-        unlike.iter().for_each(|text| eprintln!("latscope: unlike: {text}"));
-        untold.iter().for_each(|text| eprintln!("latscope: {text}"));
-        table.verdicts().iter().for_each(|text| eprintln!("latscope: {text}"));
+        unlike.iter().for_each(|text| say!("latscope: unlike: {text}"));
+        untold.iter().for_each(|text| say!("latscope: {text}"));
+        table.verdicts().iter().for_each(|text| say!("latscope: {text}"));
     }
     subjects.iter().for_each(|subject| read::say_notes(&subject.contexts));
     if let Some(options) = &plan.chart {

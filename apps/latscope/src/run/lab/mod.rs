@@ -11,6 +11,7 @@ use super::output;
 use crate::Failure;
 use crate::plan::Lab as Plan;
 use latscope_capture_probe::{Error, Lab, PRESETS};
+use latscope_event::escape_json;
 use latscope_view_term::{Align, Table};
 
 pub fn run(plan: &Plan) -> Result<(), Failure> {
@@ -41,7 +42,10 @@ pub fn list(json: bool) -> Result<(), Failure> {
                 "duration_ns": lab.duration(1).as_nanos() as u64,
             })
         };
-        return output::text(None, &format!("{:#}\n", serde_json::Value::Array(labs.iter().map(object).collect())));
+        return output::text(
+            None,
+            &escape_json(&format!("{:#}\n", serde_json::Value::Array(labs.iter().map(object).collect()))),
+        );
     }
     let mut table =
         Table::new([("lab", Align::Left), ("a directory takes", Align::Right), ("what it measures", Align::Left)]);

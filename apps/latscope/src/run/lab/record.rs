@@ -44,7 +44,7 @@ pub fn all(plan: &Plan) -> Result<Recorded, Failure> {
             }
         }
     }
-    recorded.left_out.iter().for_each(|said| eprintln!("latscope: {said}"));
+    recorded.left_out.iter().for_each(|said| say!("latscope: {said}"));
     let names = names(&plan.directories);
     let mut largest: BTreeMap<(usize, usize), f64> = BTreeMap::new();
     let mut left: Duration = turns.iter().map(|turn| plan.lab.experiments[turn.experiment].turn).sum();
@@ -62,7 +62,7 @@ pub fn all(plan: &Plan) -> Result<Recorded, Failure> {
         };
         let (job, of) = (experiment.job(turn.load), turns.len());
         let paced = rate.map_or(String::new(), |rate| format!(" at {}", format_rate(rate)));
-        eprintln!(
+        say!(
             "latscope: turn {} of {of}: {job} in {} for {}{paced}; {} left",
             number + 1,
             directory.display(),
@@ -80,7 +80,7 @@ pub fn all(plan: &Plan) -> Result<Recorded, Failure> {
             }
             Err(Failed::Probe(message)) => {
                 let said = format!("{job} is left out in round {}: {message}", turn.round + 1);
-                eprintln!("latscope: {said}");
+                say!("latscope: {said}");
                 recorded.left_out.push(said);
             }
             Err(Failed::Trace(failure)) => return Err(failure),
@@ -143,7 +143,7 @@ impl From<Failure> for Failed {
 fn record(probe: Probe, path: &Path, signals: &Signals) -> Result<f64, Failed> {
     let (turn, is_buffered) = (probe.duration, probe.work.operation != Operation::Read && !probe.work.is_durable());
     let mut capture = Capture::start(vec![probe]).map_err(|error| Failed::Probe(error.to_string()))?;
-    capture.remarks().iter().for_each(|remark| eprintln!("latscope: {remark}"));
+    capture.remarks().iter().for_each(|remark| say!("latscope: {remark}"));
     let mut trace = Trace::create(path, &capture)?;
     let mut kept: Vec<Sample> = Vec::new();
     let (mut requests, mut until_ns, mut end_ns) = (0, u64::MAX, 1);
@@ -185,7 +185,7 @@ fn settle(capture: &mut Capture, turn: Duration) {
             0 => String::new(),
             left => format!("; {} of it were left there and never written", format_size(left)),
         };
-        eprintln!("latscope: {} were in memory and took {took} to write back{left}", format_size(in_memory));
+        say!("latscope: {} were in memory and took {took} to write back{left}", format_size(in_memory));
     }
 }
 

@@ -6,7 +6,7 @@ use super::{comparison, picture};
 use crate::Failure;
 use crate::plan::Lab as Plan;
 use crate::run::{output, read};
-use latscope_event::{format_count, format_duration, format_rate};
+use latscope_event::{escape_json, format_count, format_duration, format_rate};
 use latscope_series::{Finding, Judged, Support, Threshold};
 use latscope_view_term::{Align, Line, Table};
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ pub fn run(plan: &Plan, recorded: &Recorded, cells: &[Cell]) -> Result<(), Failu
     pictures.extend(picture::curves(plan, cells)?);
     if plan.json {
         let comparisons = comparison::all(plan, cells)?;
-        output::text(None, &format!("{:#}\n", json(plan, recorded, cells, [&pictures, &comparisons])))?;
+        output::text(None, &escape_json(&format!("{:#}\n", json(plan, recorded, cells, [&pictures, &comparisons]))))?;
         cells.iter().for_each(|cell| read::say_notes(&cell.contexts));
     } else {
         output::lines(None, lines(plan, recorded, cells, &pictures))?;

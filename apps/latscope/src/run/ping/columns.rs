@@ -7,7 +7,7 @@ use super::stats::{Notice, Stats};
 use crate::plan::Ping;
 use crate::run::output::COLUMNS;
 use latscope_capture_probe::Sample;
-use latscope_event::{format_count, format_elapsed};
+use latscope_event::{format_count, format_elapsed, printable};
 use latscope_view_term::{Align, Table};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -39,7 +39,7 @@ impl Columns {
     pub fn new(plan: &Ping) -> Columns {
         let interval_ns = if plan.probes[0].pace.open { 0 } else { plan.probes[0].pace.interval_ns as u64 };
         Columns {
-            names: plan.probes.iter().map(|probe| probe.target.to_string_lossy().into_owned()).collect(),
+            names: plan.probes.iter().map(|probe| printable(&probe.target.to_string_lossy()).into_owned()).collect(),
             shows: !plan.show.quiet,
             width_ns: interval_ns.max(SECOND_NS),
             rows: BTreeMap::new(),

@@ -5,7 +5,7 @@ use super::meter::{Meter, Percentile, Window};
 use super::stats::{Notice, Stats};
 use crate::plan::PingShow;
 use latscope_capture_probe::{Operation, Place, Probe, Sample};
-use latscope_event::format_strftime;
+use latscope_event::{format_strftime, is_printable, printable};
 use latscope_series::Support;
 use std::fmt::Write;
 
@@ -75,8 +75,8 @@ impl Lines {
         Lines {
             show: show.clone(),
             more,
-            path,
-            place: described,
+            path: printable(&path).into_owned(),
+            place: printable(&described).into_owned(),
             json_target,
             size: probe.work.size,
             moved: match probe.work.operation {
@@ -259,7 +259,8 @@ impl Lines {
     fn time_of_day(&self, unix_ns: i64, out: &mut String) {
         if let Some(format) = &self.show.time_format {
             // A format that means nothing prints as it is.
-            let _ = write!(out, "{} ", format_strftime(unix_ns, format).unwrap_or_else(|| format.clone()));
+            let said = format_strftime(unix_ns, format).unwrap_or_else(|| format.clone());
+            let _ = write!(out, "{} ", printable(&said));
         }
     }
 }
@@ -287,7 +288,7 @@ fn serde_json_string(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             '"' | '\\' => quoted.extend(['\\', letter]),
-            letter if (letter as u32) < 0x20 => quoted.push_str(&format!("\\u{:04x}", letter as u32)),
+            letter if !is_printable(letter) => quoted.push_str(&format!("\\u{:04x}", letter as u32)),
             letter => quoted.push(letter),
         }
     }

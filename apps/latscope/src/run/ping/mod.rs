@@ -39,13 +39,13 @@ pub fn run(plan: &Ping) -> Result<(), Failure> {
     let mut capture = match started {
         Ok(capture) => capture,
         Err(error) if plan.compatible => {
-            eprintln!("ioping: {error}");
+            say!("ioping: {error}");
             return Err(Failure::Command(2));
         }
         Err(error @ latscope_capture_probe::Error::Settings(_)) => return Err(Failure::Usage(error.to_string())),
         Err(error) => return Err(Failure::Input(error.to_string())),
     };
-    capture.remarks().iter().for_each(|remark| eprintln!("latscope: {remark}"));
+    capture.remarks().iter().for_each(|remark| say!("latscope: {remark}"));
     let mut trace = plan.trace.as_deref().map(|path| Trace::create(path, &capture)).transpose()?;
     let mut view = View::new(plan, &capture, meters);
     let mut hanging = Hanging { told_ns: plan.timeout_ns, plan };
@@ -90,7 +90,7 @@ pub fn run(plan: &Ping) -> Result<(), Failure> {
     }
     let open = Open::of(&capture, plan.probes.len());
     for (target, open) in open.iter().enumerate().filter(|(_, open)| more && open.oldest_ns() > 0) {
-        eprintln!("{}: {}", plan.name(), plan.describe(target, open.oldest_ns()));
+        say!("{}: {}", plan.name(), plan.describe(target, open.oldest_ns()));
     }
     if more && !plan.compatible {
         view.end(capture.elapsed_ns(), &open);
@@ -169,7 +169,7 @@ impl Hanging<'_> {
         let oldest = capture.outstanding().into_iter().max_by_key(|request| request.age_ns);
         match oldest {
             Some(request) if request.age_ns >= self.told_ns => {
-                eprintln!("{}: {}", self.plan.name(), self.plan.describe(request.target, request.age_ns));
+                say!("{}: {}", self.plan.name(), self.plan.describe(request.target, request.age_ns));
                 let _ = std::io::stderr().flush();
                 self.told_ns = self.told_ns.saturating_mul(2);
             }

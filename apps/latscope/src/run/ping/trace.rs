@@ -40,7 +40,7 @@ impl Trace {
     pub fn finish(self, context: &Context) -> Result<(), Failure> {
         let written = self.writer.finish(context).and_then(Output::finish);
         let size = written.map_err(|error| failed(&self.path, &error))?;
-        eprintln!("latscope: {}: {} events, {}", self.path.display(), format_count(self.events), format_size(size));
+        say!("latscope: {}: {} events, {}", self.path.display(), format_count(self.events), format_size(size));
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use super::rows::Rows;
 use super::stats::Notice;
 use crate::Failure;
 use crate::plan::Ping;
+use crate::run::output;
 use latscope_capture_probe::{Cache, Capture, Fold, Sample};
 use latscope_event::{Batch, Context, format_count, format_duration};
 use latscope_series::{Judged, Judgement};
@@ -164,7 +165,7 @@ impl View {
             let age = format_duration(request.age_ns);
             let _ = writeln!(text, "{}: one waits for {age}", self.lines[request.target].path());
         });
-        eprint!("{text}");
+        output::say(&text);
         Ok(())
     }
 
@@ -198,9 +199,9 @@ impl View {
             let many = meters.len() > 1;
             for (meter, lines) in meters.iter().zip(&self.lines) {
                 let name = if many { format!("{}: ", lines.path()) } else { String::new() };
-                remarks(meter).iter().for_each(|remark| eprintln!("latscope: {name}{remark}"));
+                remarks(meter).iter().for_each(|remark| say!("latscope: {name}{remark}"));
             }
-            context.notes().iter().for_each(|note| eprintln!("latscope: {note}"));
+            context.notes().iter().for_each(|note| say!("latscope: {note}"));
         }
         Ok(())
     }
@@ -211,7 +212,7 @@ impl View {
         let (failed, counted): (u64, u64) =
             meters.iter().fold((0, 0), |sum, meter| (sum.0 + meter.total.failed, sum.1 + meter.total.load));
         if failed > 0 && plan.compatible && plan.probes[0].stop_on_error {
-            eprintln!("ioping: request failed");
+            say!("ioping: request failed");
             return Err(Failure::Command(3));
         }
         if plan.compatible {
@@ -264,7 +265,7 @@ fn locked(meter: &Shared) -> MutexGuard<'_, Meter> {
 
 /// What ioping says of a request that moved nothing.
 fn tell_empty(compatible: bool) {
-    eprintln!("{}: request returned less than expected: 0", if compatible { "ioping" } else { "latscope" });
+    say!("{}: request returned less than expected: 0", if compatible { "ioping" } else { "latscope" });
 }
 
 /// Counts samples in the thread that made them, where nothing is shown before the end.

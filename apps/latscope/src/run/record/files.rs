@@ -60,7 +60,7 @@ impl Files<'_> {
         match self.now.push(batch, mask) {
             Err(error) if error.kind() == io::ErrorKind::StorageFull && self.remove_oldest(1) => {
                 // What a writer could not write whole cannot be gone on with.
-                eprintln!(
+                say!(
                     "latscope: {}: The disk is full: up to a second of events is lost, the oldest file was removed.",
                     self.now.path.display()
                 );
@@ -85,7 +85,7 @@ impl Files<'_> {
             })
         };
         while self.plan.keep.is_some() && is_short() && self.remove_oldest(1) {
-            eprintln!("latscope: {}: The disk is full: the oldest file was removed.", self.now.path.display());
+            say!("latscope: {}: The disk is full: the oldest file was removed.", self.now.path.display());
         }
     }
 
@@ -157,7 +157,7 @@ impl Files<'_> {
         for (path, _) in self.older().into_iter().take(count) {
             match std::fs::remove_file(&path) {
                 Ok(()) => removed += 1,
-                Err(error) => eprintln!("latscope: {}: Cannot be removed: {error}.", path.display()),
+                Err(error) => say!("latscope: {}: Cannot be removed: {error}.", path.display()),
             }
         }
         removed == count
@@ -211,8 +211,8 @@ fn end(done: Open, context: &Context, before: &Tally, filter: &Option<String>) -
     let size =
         written.map_err(|error| Failure::Input(format!("{}: Cannot be written: {error}.", done.path.display())))?;
     let (events, span) = (format_count(done.events), format_duration(to_ns.abs_diff(done.from_ns)));
-    eprintln!("latscope: {}: {events} events in {span}, {}", done.path.display(), format_size(size));
-    account.notes().iter().for_each(|note| eprintln!("latscope: {note}"));
+    say!("latscope: {}: {events} events in {span}, {}", done.path.display(), format_size(size));
+    account.notes().iter().for_each(|note| say!("latscope: {note}"));
     Ok(())
 }
 

@@ -99,12 +99,11 @@ impl Tables<'_> {
         if lines.is_empty() {
             return Ok(());
         }
-        let text = encoded(&lines);
         match self.plan.shape {
-            Shape::Text => self.write(&text),
+            Shape::Text => self.lines(&lines),
             // The rows of machine output are of one kind.
             Shape::Csv | Shape::Json => {
-                eprint!("{text}");
+                lines.iter().for_each(|line| say!("{}", line.text()));
                 Ok(())
             }
         }
@@ -120,7 +119,10 @@ impl Tables<'_> {
             summary.sort(self.key);
             let begun = std::mem::replace(&mut self.begun, true);
             let text = match self.plan.shape {
-                Shape::Text => encoded(&summary.interval_lines(context, self.columns)),
+                Shape::Text => {
+                    self.lines(&summary.interval_lines(context, self.columns))?;
+                    continue;
+                }
                 Shape::Csv if begun => summary.csv_rows(),
                 Shape::Csv => summary.csv(),
                 Shape::Json => summary.json(),
@@ -130,13 +132,11 @@ impl Tables<'_> {
         Ok(())
     }
 
+    fn lines(&mut self, lines: &[Line]) -> Result<(), Failure> {
+        self.out.lines(lines).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))
+    }
+
     fn write(&mut self, text: &str) -> Result<(), Failure> {
         self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))
     }
-}
-
-fn encoded(lines: &[Line]) -> String {
-    let mut text = String::new();
-    lines.iter().for_each(|line| line.encode(&mut text));
-    text
 }
