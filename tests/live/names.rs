@@ -3,6 +3,8 @@
 use super::lab::{Background, Disk, alone, counts, events};
 use crate::program::{command, end, latscope};
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 
 /// How often a file is opened, read and closed.
@@ -112,4 +114,52 @@ fn a_path_takes_events_and_says_so() {
     end(command("dd").args(["if=/dev/zero", "bs=1k", "count=9", "status=none"]).arg(format!("of={file}")), b"")
         .success();
     assert_eq!(counts(&counted.interrupt().success(), "path")[&file], 9);
+}
+
+/// A connection between two threads of this process, both ends of which stay open.
+fn connected(listener: &TcpListener) -> (TcpStream, TcpStream) {
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (client, listener.accept().unwrap().0)
+}
+
+#[test]
+fn a_filter_on_a_port_finds_the_calls_on_its_sockets_and_no_others() {
+    let Some(_alone) = alone() else { return };
+    // The digits of one port begin those of the other.
+    let pair = |port: u16| {
+        let short = TcpListener::bind(("127.0.0.1", port)).ok()?;
+        let long = (0..10).find_map(|last| TcpListener::bind(("127.0.0.1", port * 10 + last)).ok())?;
+        Some((short, long))
+    };
+    let (short, long) = (2000..3200).find_map(pair).unwrap();
+    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+    let (few, many) = (connected(&short), connected(&long));
+    let client = few.0.local_addr().unwrap().port();
+    let folder = tempfile::tempdir().unwrap();
+    let me = std::process::id();
+    let filters = [
+        (format!("fd.port = {}", port(&short)), 20),
+        (format!("fd.sport = {}", port(&long)), 60),
+        (format!("fd.cport = {client} and fd.cip = 127.0.0.1"), 20),
+        (format!("fd.net = 127.0.0.0/8 and fd.sport in ({}, {})", port(&short), port(&long)), 80),
+    ];
+    let trace = |at: usize| folder.path().join(format!("{at}.lat"));
+    let record = |at: usize, filter: &str| {
+        let filter = format!("{filter} and pid = {me} and size = 7");
+        Background::latscope(&["record", "-s", "io", "-w", trace(at).to_str().unwrap(), &filter])
+    };
+    let records: Vec<_> = filters.iter().enumerate().map(|(at, (filter, _))| record(at, filter)).collect();
+    let all = record(filters.len(), "fd.type = ipv4");
+    for ((client, server), times) in [(&few, 10), (&many, 30)] {
+        for _ in 0..times {
+            (&*client).write_all(b"7 bytes").unwrap();
+            (&*server).read_exact(&mut [0; 7]).unwrap();
+        }
+    }
+    records.into_iter().for_each(|record| drop(record.interrupt().success()));
+    all.interrupt().success();
+    for (at, (filter, count)) in filters.iter().enumerate() {
+        assert_eq!(events(&trace(at), "path", "").len(), *count, "{filter}");
+        assert_eq!(events(&trace(filters.len()), "path", filter).len(), *count, "later: {filter}");
+    }
 }

@@ -1,6 +1,7 @@
 //! From the typed tree to what is evaluated: moments become numbers, comparisons become ranges or tests of a text,
 //! fields that stand for more than one column become trees of their own, and the cheapest term comes first.
 
+use crate::address::{AddressTest, EndTest, Ends, INTERNET, What};
 use crate::eval::{Node, NumberAt, Pair, TextNode, TextsOf};
 use crate::fields::{Bool, Number, Source, Text};
 use crate::ranges::{Ranges, comparing};
@@ -90,6 +91,7 @@ fn lower_term(Term { subject, test }: &Term, zero: TimeZero) -> Lowered<Node> {
         }
         Source::Text(text) => Ok(lower_text(text, subject, text_test(subject, test, zero)?)),
         Source::Bool(source) => Ok(lower_bool(source, test)),
+        Source::Address(ends, what) => lower_address(ends, what, test, zero),
     }
 }
 
@@ -123,7 +125,7 @@ fn ranges_of(test: &Test, zero: TimeZero) -> Lowered<Vec<(i128, i128)>> {
             Value::Duration(value) | Value::Bytes(value) => i128::from(*value),
             Value::Number(value) => i128::from(*value),
             Value::Bool(value) => i128::from(*value),
-            Value::Text(_) => 0,
+            Value::Text(_) | Value::Network(_) => 0,
         })
     };
     Ok(match test {
@@ -195,6 +197,29 @@ fn lower_text(text: Text, subject: &Subject, test: TextTest) -> Node {
             if success { Node::Or(vec![named, not(failed())]) } else { named }
         }
     }
+}
+
+/// The text of a socket is an address only where the file descriptor is one: files may have any name.
+fn lower_address(ends: Ends, what: What, test: &Test, zero: TimeZero) -> Lowered<Node> {
+    let (test, is_negated) = match test {
+        Test::Compare(Comparison::Ne, value) => (&Test::Compare(Comparison::Eq, value.clone()), true),
+        test => (test, false),
+    };
+    let of = match (test, what) {
+        (Test::Exists, _) => EndTest::Exists,
+        (test, What::Port) => EndTest::Port(Ranges::unsigned(&ranges_of(test, zero)?)),
+        (Test::Compare(_, Value::Network(network)), _) => EndTest::Within(vec![*network]),
+        (Test::In(values), _) => {
+            let network = |value: &Value| if let Value::Network(network) = value { Some(*network) } else { None };
+            EndTest::Within(values.iter().filter_map(network).collect())
+        }
+        // The parser lets no other test come here.
+        _ => return Ok(Node::Const(false)),
+    };
+    let internet = TextTest::In(INTERNET.map(str::to_owned).to_vec());
+    let address = TextTest::Address(AddressTest { ends, of, is_negated });
+    let node = |field, test| Node::Text(TextNode::new(field, Vec::new(), test));
+    Ok(Node::And(vec![node(Field::FdType, internet), node(Field::Path, address)]))
 }
 
 fn failed() -> Node {

@@ -1,5 +1,6 @@
 //! The one table of names that a filter knows.
 
+use crate::address::{Ends, What};
 use latscope_event::{Field, FieldSet, FieldType};
 
 /// What the values of a filter field are.
@@ -14,6 +15,8 @@ pub(crate) enum Kind {
     Number,
     Text,
     Bool,
+    Ip,
+    Net,
 }
 
 impl Kind {
@@ -25,6 +28,8 @@ impl Kind {
             Kind::Number => "number",
             Kind::Text => "text",
             Kind::Bool => "boolean",
+            Kind::Ip => "address",
+            Kind::Net => "network",
         }
     }
 
@@ -37,6 +42,8 @@ impl Kind {
             Kind::Number => "a number",
             Kind::Text => "a text",
             Kind::Bool => "either true or false",
+            Kind::Ip => "an IP address",
+            Kind::Net => "a network of IP addresses",
         }
     }
 
@@ -50,6 +57,8 @@ impl Kind {
             Kind::Number => "= 1",
             Kind::Text => "contains log",
             Kind::Bool => "= true",
+            Kind::Ip => "= 10.0.0.1",
+            Kind::Net => "= 10.0.0.0/8",
         }
     }
 }
@@ -60,6 +69,8 @@ pub(crate) enum Source {
     Number(Number),
     Text(Text),
     Bool(Bool),
+    /// Of the ends of a socket.
+    Address(Ends, What),
     /// `evt.around[T]`.
     Around,
 }
@@ -139,7 +150,7 @@ impl FilterField {
         self.aliases
     }
 
-    /// The type in a word: time, duration, bytes, number, text or boolean.
+    /// The type in a word: time, duration, bytes, number, text, boolean, address or network.
     pub fn type_word(&self) -> &'static str {
         self.kind().word()
     }
@@ -168,6 +179,7 @@ impl FilterField {
             Source::Text(Text::Outcome) | Source::Bool(Bool::Failed) => {
                 FieldSet::default().with(&[Field::Error, Field::Result])
             }
+            Source::Address(..) => FieldSet::default().with(&[Field::FdType, Field::Path]),
             Source::Bool(Bool::MainThread) => FieldSet::default().with(&[Field::Pid, Field::Tid]),
             Source::Number(Number::One) | Source::Text(Text::Completed) => FieldSet::default(),
         }
@@ -186,6 +198,9 @@ impl FilterField {
             Source::Number(Number::Seconds(_) | Number::Nanos(_) | Number::One) => Kind::Number,
             Source::Text(_) => Kind::Text,
             Source::Bool(_) => Kind::Bool,
+            Source::Address(_, What::Ip) => Kind::Ip,
+            Source::Address(_, What::Net) => Kind::Net,
+            Source::Address(_, What::Port) => Kind::Number,
         }
     }
 
@@ -225,6 +240,10 @@ const fn part(name: &'static str, field: Field, part: Part, meaning: &'static st
 
 const fn truth(name: &'static str, source: Bool, meaning: &'static str) -> FilterField {
     derived(name, &[], Source::Bool(source), meaning)
+}
+
+const fn address(name: &'static str, ends: Ends, what: What, meaning: &'static str) -> FilterField {
+    derived(name, &[], Source::Address(ends, what), meaning)
 }
 
 static FIELDS: &[FilterField] = &[
@@ -283,6 +302,30 @@ static FIELDS: &[FilterField] = &[
     text(Field::Path, &["fd.name"]),
     part("fd.directory", Field::Path, Part::Directory, "Directory part of the path."),
     part("fd.filename", Field::Path, Part::FileName, "Last part of the path."),
+    address("fd.cip", Ends::Client, What::Ip, "IP address of the socket's client."),
+    address(
+        "fd.sip",
+        Ends::Server,
+        What::Ip,
+        "IP address of the socket's server; of a socket that is not connected, the address it is bound to.",
+    ),
+    address("fd.ip", Ends::Either, What::Ip, "IP address of either end of the socket (!= asks that neither is)."),
+    address("fd.cport", Ends::Client, What::Port, "Port of the socket's client."),
+    address(
+        "fd.sport",
+        Ends::Server,
+        What::Port,
+        "Port of the socket's server; of a socket that is not connected, the port it is bound to.",
+    ),
+    address("fd.port", Ends::Either, What::Port, "Port of either end of the socket (!= asks that neither is)."),
+    address("fd.cnet", Ends::Client, What::Net, "Network of the client: fd.cnet = 10.0.0.0/8."),
+    address("fd.snet", Ends::Server, What::Net, "Network of the server: fd.snet = 10.0.0.0/8."),
+    address(
+        "fd.net",
+        Ends::Either,
+        What::Net,
+        "Network of either end of the socket: fd.net = 10.0.0.0/8 (!= asks that neither is in it).",
+    ),
     text(Field::Error, &["io.error"]),
     number(Field::Result, &["evt.rawres"]),
     derived("evt.res", &[], Source::Text(Text::Outcome), "Name of the error, SUCCESS when the event did not fail."),
@@ -358,7 +401,8 @@ mod tests {
              service_ns service lag_ns lag cpu_wait_ns cpu_wait cache io.cache kind io.kind rw direction name evt.type \
              syscall.type size io.size evt.buflen offset io.offset device disk.name disk.dev dev host host.name client job \
              job.name pid proc.pid tid thread.tid comm thread.name process proc.name thread.ismain fd fd.num fd_type fd.type fd.typechar \
-             path fd.name fd.directory fd.filename error io.error result evt.rawres evt.res evt.failed evt.is_io \
+             path fd.name fd.directory fd.filename fd.cip fd.sip fd.ip fd.cport fd.sport fd.port fd.cnet fd.snet fd.net \
+             error io.error result evt.rawres evt.res evt.failed evt.is_io \
              evt.is_io_read evt.is_io_write evt.io_dir evt.is_wait evt.dir evt.count evt.around evt.latency.s \
              evt.latency.ns evt.rawtime.s evt.rawtime.ns evt.reltime.s evt.reltime.ns container container.id stack weight \
              evt.weight"

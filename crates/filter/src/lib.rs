@@ -5,6 +5,7 @@
 //! `docs/filter.md` describes it to its users.
 #![forbid(unsafe_code)]
 
+mod address;
 mod bind;
 mod error;
 mod eval;

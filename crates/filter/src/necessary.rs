@@ -1,5 +1,6 @@
 //! What a filter demands of every event, as far as it is plain enough for a capture to test before it builds an event.
 
+use crate::address::INTERNET;
 use crate::fields::{Bool, Number, Source, Text};
 use crate::tree::{Comparison, Expr, Term, Test};
 use crate::value::Value;
@@ -55,6 +56,7 @@ impl Necessary {
                     of(Field::Device, values.into_iter().map(number).collect())
                 })
             }
+            Source::Address(..) => of(Field::FdType, INTERNET.map(str::to_owned).to_vec()),
             Source::Bool(Bool::Among(field, names))
                 if matches!(test, Test::Compare(Comparison::Eq, Value::Bool(true))) =>
             {

@@ -488,7 +488,7 @@ impl Parser<'_> {
         if self.cursor.sign("(") {
             return self.list().map(InList::List);
         }
-        if self.cursor.sign("[") && subject.kind() != Kind::Bool {
+        if has_order(subject.kind()) && self.cursor.sign("[") {
             let from = self.required(subject, &[']'])?;
             let comma = self.cursor.sign(",");
             let to = if comma { self.required(subject, &[']'])? } else { from.clone() };
@@ -558,15 +558,20 @@ fn check_operator(operator: &Operator, subject: &Subject, span: Range<usize>) ->
     let allowed = match (operator, kind) {
         (Operator::Exists | Operator::In, _) | (_, Kind::Text) => true,
         (Operator::Compare(Comparison::Eq | Comparison::Ne), _) => true,
-        (Operator::Compare(_) | Operator::Between, kind) => kind != Kind::Bool,
+        (Operator::Compare(_) | Operator::Between, kind) => has_order(kind),
         (Operator::Match(_) | Operator::PathPrefix, _) => false,
     };
-    let fits = if kind == Kind::Bool { "= != in exists" } else { "= != < <= > >= in between exists" };
+    let fits = if has_order(kind) { "= != < <= > >= in between exists" } else { "= != in exists" };
     if allowed {
         return Ok(());
     }
     let message = format!("{subject} is {}, to which this does not apply; use one of {fits}.", kind.phrase());
     Err(FilterError::at(span, message))
+}
+
+/// Whether a value can be less than another.
+fn has_order(kind: Kind) -> bool {
+    !matches!(kind, Kind::Bool | Kind::Ip | Kind::Net)
 }
 
 /// Whether each row holds one value of it in one place.
@@ -575,6 +580,7 @@ fn has_one_column(source: Source) -> bool {
         source,
         Source::Text(Text::Either(..) | Text::Outcome | Text::Completed)
             | Source::Bool(Bool::Failed | Bool::MainThread | Bool::Among(..))
+            | Source::Address(..)
             | Source::Around
     )
 }

@@ -32,8 +32,8 @@ static CLASSES: &[(&str, &str)] = &[
     ),
     (
         "fd",
-        "ip cip sip lip rip port cport sport lport rport l4proto sockfamily is_server uid containername \
-         containerdirectory proto cproto sproto lproto rproto net cnet snet lnet rnet connected name_changed dev ino \
+        "lip rip lport rport l4proto sockfamily is_server uid containername \
+         containerdirectory cip.name sip.name lip.name rip.name proto cproto sproto lproto rproto lnet rnet connected name_changed dev ino \
          nameraw types is_upper_layer is_lower_layer",
     ),
     ("fs", "path"),
@@ -77,6 +77,11 @@ pub(crate) fn not_recorded(name: &str) -> Option<String> {
         ("user" | "group", _) => "it knows processes by proc.name and proc.pid only",
         ("fd", "dev" | "ino") => "the device of an event is disk.dev",
         ("fd", "containername" | "containerdirectory") => "container.id and fd.name are there",
+        ("fd", "lip" | "rip" | "lport" | "rport" | "lnet" | "rnet") => {
+            "it knows the ends of a socket as client and server, as in fd.sport = 80 or fd.cip = 10.0.0.1"
+        }
+        ("fd", "l4proto") => "fd.type tells ipv4 from ipv6, and nothing tells TCP from UDP",
+        ("fd", "proto" | "cproto" | "sproto" | "lproto" | "rproto") => "compare the port, as in fd.port = 443",
         ("fd" | "fs", _) => "fd.name holds the path or the two ends of the socket as a text",
         ("container" | "k8s" | "k8smeta" | "mesos" | "marathon", _) => "of a container it keeps container.id",
         _ => "\"latscope fields\" lists what it does record",

@@ -1,5 +1,6 @@
 //! Tests of a text: compiled once, applied once for each entry of a dictionary.
 
+use crate::address::AddressTest;
 use crate::fields::Part;
 use crate::glob::Glob;
 use crate::ranges::Ranges;
@@ -34,6 +35,7 @@ pub(crate) enum TextTest {
     PathPrefix(Vec<Vec<Glob>>),
     /// Number of bytes.
     Length(Ranges),
+    Address(AddressTest),
 }
 
 impl TextTest {
@@ -90,6 +92,7 @@ impl TextTest {
                 path.iter().all(|wanted| parts.next().is_some_and(|part| wanted.matches(part)))
             }),
             TextTest::Length(ranges) => ranges.holds(text.len() as u64),
+            TextTest::Address(test) => test.matches(text),
         }
     }
 
@@ -97,7 +100,7 @@ impl TextTest {
     pub fn cost(&self) -> u32 {
         match self {
             TextTest::Regex(_) => 20,
-            TextTest::Glob(_) | TextTest::PathPrefix(_) => 8,
+            TextTest::Glob(_) | TextTest::PathPrefix(_) | TextTest::Address(_) => 8,
             _ => 4,
         }
     }

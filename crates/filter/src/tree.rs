@@ -251,6 +251,7 @@ impl Display for Value {
             Value::Bytes(bytes) => f.write_str(&latscope_event::format_size_exact(*bytes)),
             Value::Number(number) => number.fmt(f),
             Value::Bool(truth) => truth.fmt(f),
+            Value::Network(network) => network.fmt(f),
             Value::Text(text) => Written(text).fmt(f),
         }
     }

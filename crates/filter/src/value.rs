@@ -1,5 +1,6 @@
 //! Values as they are written, read by the type of the field that they are compared with.
 
+use crate::address::Network;
 use crate::fields::Kind;
 use latscope_event::{TimeLiteral, parse_duration, parse_size};
 
@@ -11,6 +12,8 @@ pub(crate) enum Value {
     Number(i64),
     Text(String),
     Bool(bool),
+    /// An address or a network.
+    Network(Network),
 }
 
 impl Value {
@@ -28,6 +31,7 @@ impl Value {
             }
             Kind::Number => number(text).map(Value::Number).ok_or_else(|| format!("\"{text}\" is not a whole number")),
             Kind::Text => Ok(Value::Text(text.into())),
+            Kind::Ip | Kind::Net => Network::parse(text, kind == Kind::Ip).map(Value::Network),
             Kind::Bool => match text.to_ascii_lowercase().as_str() {
                 "true" | "1" => Ok(Value::Bool(true)),
                 "false" | "0" => Ok(Value::Bool(false)),
