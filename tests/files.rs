@@ -1,10 +1,11 @@
 //! What is read and what is written: pipes by name, results that replace files, inputs that are never overwritten.
 
-use crate::program::{Ended, LATSCOPE, end, latscope, root, unpacked};
+use crate::program::{Ended, LATSCOPE, command, end, latscope, root, unpacked};
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 const TRACE: &str = "perf_script/story_2s.txt.gz";
@@ -256,6 +257,53 @@ fn a_bad_row_among_the_first_is_counted() {
             rows.insert(at, bad.into());
             let ended = crate::program::latscope_with(&["summary", "-r", "-"], rows.join("\n").as_bytes());
             assert!(ended.success().contains("99 events"), "{bad} at {at}");
+        }
+    }
+}
+
+/// Ctrl-C on a pipe that goes on shows what came until then, in every view; an independent count is that of the lines.
+#[test]
+fn an_interrupted_pipe_shows_what_came() {
+    let lines: String = (0..500).map(|at| format!("{} {}\n", (at + 1) * 1_000, 100 + at)).collect();
+    for (view, expected) in [
+        (&["summary", "--by", "none"][..], "500"),
+        (&["histogram"], "500 events"),
+        (&["percentiles", "-i", "1s", "--csv"], ",500,"),
+        (&["spectrogram", "--plain"], "500 events"),
+        (&["heatmap"], "500 events"),
+        (&["events", "--csv"], "599000"),
+    ] {
+        for signal in ["INT", "TERM"] {
+            let folder = tempfile::tempdir().unwrap();
+            let fifo = folder.path().join("fifo");
+            assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+            let mut shown = command(LATSCOPE);
+            shown.args(view).args(["--unitstime", "us", "--unitslat", "us", "-r"]).arg(&fifo);
+            let shown = shown.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            let mut pipe = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+            pipe.write_all(lines.as_bytes()).unwrap();
+            let caught = format!("/proc/{}/status", shown.id());
+            let handles = |status: String| {
+                let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim().to_string();
+                // SIGHUP, the last of them.
+                u64::from_str_radix(&mask, 16).unwrap() & 1 != 0
+            };
+            while !std::fs::read_to_string(&caught).is_ok_and(handles) {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            while rustix::io::ioctl_fionread(&pipe).unwrap() > 0 {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            let pid = shown.id().to_string();
+            assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+            let ended = shown.wait_with_output().unwrap();
+            drop(pipe);
+            let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+            assert!(ended.status.success() && out.contains(expected), "{view:?} {signal}: {out} {err}");
+            assert!(
+                format!("{out}{err}").contains("interrupted: the rest of the input was not read"),
+                "{view:?}: {out} {err}"
+            );
         }
     }
 }

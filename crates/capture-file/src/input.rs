@@ -1,6 +1,7 @@
 //! Bytes of a file: plain, gzip or zstd, from disk or standard input, without mapping it into memory
 //! (a mapped file that somebody truncates kills the process, and reading in cache-sized chunks costs no more).
 
+use crate::ending::{self, Pipe};
 use crate::once::{self, Key};
 use crate::{Error, Place, Progress};
 use std::fs::File;
@@ -100,6 +101,9 @@ struct Counting<'a, R> {
 
 impl<R: Read> Read for Counting<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.progress.is_some() && ending::is_over() {
+            return Ok(0);
+        }
         let count = self.inner.read(buffer)?;
         if let Some(progress) = self.progress {
             progress.done.fetch_add(count as u64, Ordering::Relaxed);
@@ -143,10 +147,11 @@ impl<'a> Input<'a> {
             false => File::open(path).map(|file| Box::new(file) as _).map_err(|error| Error::io(path, &error)),
         };
         let path = (!is_stdin).then(|| path.into());
-        let mut input = raw.and_then(|raw| Input::<'static>::sniff(name, path, raw, None)).inspect_err(|error| {
-            // The next who asks is told the same.
-            once::give_back(key, Err(error.clone()));
-        })?;
+        let mut input =
+            raw.and_then(|raw| Input::<'static>::sniff(name, path, Pipe::of(raw), None)).inspect_err(|error| {
+                // The next who asks is told the same.
+                once::give_back(key, Err(error.clone()));
+            })?;
         input.streamed = true;
         if let Source::Again(reader) = std::mem::replace(&mut input.reader, Source::Again(Box::new(io::empty()))) {
             input.reader = Source::Once(key, reader);
@@ -368,6 +373,10 @@ impl LineChunks<'_> {
             chunk.truncate(kept + got);
             if chunk.len() < CHUNK_BYTES {
                 self.ended = true;
+                if ending::is_over() {
+                    // A number may have been cut.
+                    chunk.truncate(memchr::memrchr(b'\n', chunk).map_or(0, |end| end + 1));
+                }
                 return Ok(!chunk.is_empty());
             }
             if let Some(end) = memchr::memrchr(b'\n', chunk) {

@@ -8,6 +8,7 @@ mod arrow_columns;
 mod block_dataless;
 mod block_pairs;
 mod detect;
+mod ending;
 mod error;
 mod fio_beside;
 mod fio_hist;
@@ -33,6 +34,7 @@ mod text_rows;
 mod two_columns;
 
 pub use detect::{Detected, Format};
+pub use ending::{end_when, is_over};
 pub use error::{Error, Place};
 pub use fio_log::FioColumns;
 pub use fio_start::{JobStart, Trust, are_of_several_runs, counts_from_1970, host_and_job, job_starts};

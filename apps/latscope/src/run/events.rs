@@ -32,6 +32,7 @@ const USUAL: FieldSet = FieldSet::ALWAYS.with(&[
 const BLOCK: usize = 500;
 
 pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
+    read::ends_by_signal(reading);
     let wanted = match &plan.columns {
         Some(columns) => columns.iter().copied().collect(),
         None => FieldSet::EVERY,

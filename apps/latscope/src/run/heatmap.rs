@@ -8,6 +8,7 @@ use latscope_series::Weight;
 use latscope_view_report::{ColorScale, HeatmapOptions, Palette, Scale, heatmap};
 
 pub fn run(reading: &Reading, folding: &Folding, typed: args::Heatmap) -> Result<(), Failure> {
+    read::ends_by_signal(reading);
     if output::to_terminal(&typed.output) {
         return Err(Failure::Usage(
             "An SVG picture is nothing for a terminal; say where it goes: -o latency.svg.".into(),

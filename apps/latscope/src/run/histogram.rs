@@ -11,6 +11,7 @@ use latscope_view_term::{HistogramOptions, Line, histogram, interval_histogram};
 use std::io::Write;
 
 pub fn run(reading: &Reading, folding: &Folding, typed: args::Histogram) -> Result<(), Failure> {
+    read::ends_by_signal(reading);
     if !matches!(typed.per_octave, 1 | 2 | 4 | 8 | 16 | 32 | 64) {
         return Err(Failure::Usage("--per-octave is 1, 2, 4, 8, 16, 32 or 64.".into()));
     }

@@ -33,7 +33,7 @@ impl From<Error> for Failure {
 }
 
 /// Whether somebody asked the capture to end: Ctrl-C, SIGTERM or SIGHUP. The second Ctrl-C kills.
-pub fn interrupted() -> &'static AtomicBool {
+pub fn interrupted() -> &'static Arc<AtomicBool> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     FLAG.get_or_init(|| {
         unnamed::signals_are_handled();

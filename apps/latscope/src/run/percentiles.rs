@@ -23,6 +23,7 @@ const LINES: u32 = 60;
 const POINTS: std::ops::RangeInclusive<u32> = 50..=200;
 
 pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
+    read::ends_by_signal(reading);
     if let (Some(capture), None) = (&reading.live, &plan.chart) {
         return stream(reading, capture, plan);
     }
@@ -164,6 +165,11 @@ fn require_events(reading: &Reading) -> Result<(), Failure> {
 
 /// Reads the events once more, for the exact percentiles of series of them.
 fn exact(reading: &Reading, mut builders: Vec<ExactBuilder>) -> Result<Vec<Exact>, Failure> {
+    if !read::is_read_again(reading) {
+        return Err(Failure::Input(
+            "Interrupted: --exact reads its input twice; let it end, or leave --exact out.".into(),
+        ));
+    }
     let fields = builders.iter().fold(FieldSet::default(), |fields, builder| fields.union(builder.fields()));
     read::each_batch(reading, fields, |context, batch, mask, begin| {
         for builder in &mut builders {

@@ -4,10 +4,10 @@ use super::{live, start::Starts, stored};
 use crate::Failure;
 use crate::plan::{self, Folding, Reading};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use latscope_capture_file::{Format, Progress, ReadOptions, format_of, is_pipe};
+use latscope_capture_file::{Format, Progress, ReadOptions, format_of, is_over, is_pipe};
 use latscope_event::{
-    Anomaly, Batch, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64, Mask, format_count,
-    format_size,
+    Anomaly, Batch, Clock, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64, Mask,
+    format_count, format_size,
 };
 use latscope_filter::{BoundFilter, Filter};
 use latscope_histogram::Totals;
@@ -37,6 +37,22 @@ pub fn each_batch(
     let starts = Starts::of(reading)?;
     let files = (0..reading.files.len()).map(|at| (at, &starts, reading.format));
     files.map(|file| read_file(reading, file, fields, &progress, true, &mut take)).collect()
+}
+
+/// Lets Ctrl-C, SIGTERM and SIGHUP end the reading of files and pipes: the view then shows what was read.
+pub fn ends_by_signal(reading: &Reading) {
+    if reading.live.is_none() {
+        latscope_capture_file::end_when(live::interrupted());
+    }
+}
+
+/// Says that the reading was ended, if it was.
+fn tell_interrupted(context: &mut Context) {
+    if is_over() {
+        let said = context.properties.entry("missing".into()).or_default();
+        let sentence = "interrupted: the rest of the input was not read";
+        *said = if said.is_empty() { sentence.into() } else { format!("{said}; {sentence}") };
+    }
 }
 
 /// How files are read for these fields.
@@ -76,6 +92,13 @@ fn read_file(
             Ok(context) => {
                 let mut context = starts.context(at, context);
                 pass.tell_untold(&mut context);
+                tell_interrupted(&mut context);
+                Ok(context)
+            }
+            // Of what is cut anywhere there may be nothing to understand.
+            Err(_) if is_over() => {
+                let mut context = Context::new(reading.files[at].display().to_string(), Clock::unanchored("unknown"));
+                tell_interrupted(&mut context);
                 Ok(context)
             }
             Err(error) => Err(Failure::Input(error.to_string())),
@@ -124,6 +147,10 @@ impl<'a> Pass<'a> {
         take: impl FnOnce(&Batch, Option<&Mask>) -> ControlFlow<Failure>,
     ) -> ControlFlow<()> {
         self.show_progress();
+        // A pipe ends by itself, after what was written to it.
+        if is_over() && !self.reading.files.iter().any(|file| is_pipe(file)) {
+            return ControlFlow::Break(());
+        }
         let shifted;
         let batch = if self.reading.from_queue {
             shifted = batch.counted_from_queue();
@@ -272,7 +299,7 @@ pub fn series_to_plot(
 
 /// Whether the events can be had once more.
 pub fn is_read_again(reading: &Reading) -> bool {
-    reading.live.is_none() && !reading.files.iter().any(|file| is_pipe(file))
+    reading.live.is_none() && !is_over() && !reading.files.iter().any(|file| is_pipe(file))
 }
 
 /// Counts a batch.

@@ -27,6 +27,7 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Re
     if is_interactive(reading, &typed) {
         return tui::run(reading.clone(), folding.clone(), look(reading, folding, options), typed);
     }
+    read::ends_by_signal(reading);
     let filter = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
     match typed.palette {
         Palette::Sysdig => chisel(reading, folding, &options, &filter, &typed),

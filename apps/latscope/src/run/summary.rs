@@ -17,6 +17,7 @@ const SHOWN: [Field; 7] =
     [Field::Device, Field::Kind, Field::Name, Field::Size, Field::Offset, Field::Path, Field::Comm];
 
 pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
+    read::ends_by_signal(reading);
     let key = SummaryKey::from_name(&plan.sort).ok_or_else(|| {
         Failure::Usage(format!(
             "--sort {}: there is no such column; take group, count, bytes, min, mean, p50, p90, p99, p99.9, p99.99, max or share.",
