@@ -662,3 +662,28 @@ fn a_constant_rate_is_constant_at_the_ends_too() {
     let text = latscope(&["percentiles", "-i", "1s", "-r", log.to_str().unwrap()]).success();
     assert_eq!(text.matches("/s*").count(), 2, "{text}");
 }
+
+/// Where the JSON counts as many I/Os as the logs hold, nothing was in flight at the end.
+#[test]
+fn a_stall_is_complete_where_all_of_it_is_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("run_clat.1.log");
+    let (file, chart) = (log.to_str().unwrap(), folder.path().join("run.svg"));
+    // 100 a second for ten seconds; at 6 s one that took four.
+    let row = |at: u64| format!("{}, {}, 0, 4096, 0, 0\n", at * 10, if at == 600 { 4_000_000_000u64 } else { 100_000 });
+    std::fs::write(&log, (1..1000).map(row).collect::<String>()).unwrap();
+    for (counted, open) in [(None, 5), (Some(999), 0), (Some(1000), 5)] {
+        if let Some(ios) = counted {
+            let json = format!(
+                r#"{{"fio version": "fio-3.33", "global options": {{"write_lat_log": "run"}}, "jobs": [{{"jobname": "a", "read":
+                {{"total_ios": {ios}, "clat_ns": {{"N": {ios}}}}}}}]}}"#
+            );
+            std::fs::write(folder.path().join("run.json"), json).unwrap();
+        }
+        let text = latscope(&["percentiles", "-i", "1s", "-r", file]).success();
+        assert_eq!(text.matches('+').count(), open, "{counted:?}: {text}");
+        latscope(&["percentiles", "-i", "1s", "-r", file, "-o", chart.to_str().unwrap()]).success();
+        let svg = std::fs::read_to_string(&chart).unwrap();
+        assert_eq!(svg.contains("fill=\"url(#open)\""), open > 0, "{counted:?}");
+    }
+}

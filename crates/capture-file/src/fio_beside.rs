@@ -14,6 +14,9 @@ use std::time::SystemTime;
 /// Larger ones are no summary of jobs.
 const LIMIT: u64 = 64 << 20;
 
+/// How it is known that a log is complete.
+pub const AS_COUNTED: &str = "as many I/Os as the JSON counts";
+
 /// What is told of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Beside {
@@ -118,9 +121,9 @@ impl Results {
             value.as_str().map(str::to_string)
         };
         let wrote = |job: &&Job| {
-            let prefix = option(job, "write_hist_log");
-            job.jobname == name.prefix
-                || prefix.is_some_and(|prefix| Path::new(&prefix).file_name() == Some(name.prefix.as_ref()))
+            let is_prefix = |option: String| Path::new(&option).file_name() == Some(name.prefix.as_ref());
+            let prefixes = ["write_hist_log", "write_lat_log"].into_iter().filter_map(|name| option(job, name));
+            job.jobname == name.prefix || prefixes.into_iter().any(is_prefix)
         };
         if !is_theirs && !jobs.iter().any(wrote) {
             return None;

@@ -235,6 +235,8 @@ impl Context {
     pub const UNFINISHED_KEPT: usize = 16;
     /// How many loss ranges are kept.
     pub const LOSS_RANGES_KEPT: usize = 4096;
+    /// The property of a trace in which nothing can be missing, and how that is known.
+    pub const COMPLETE: &str = "complete";
     /// The property that names the first line not understood and why: `3: a negative number`.
     pub const FIRST_LINE: &str = "first_line_not_understood";
 
@@ -264,7 +266,12 @@ impl Context {
             if all.clock != other.clock {
                 all.clock = Clock::unanchored("several");
             }
-            all.begin_ns = all.begin_ns.zip(other.begin_ns).map(|(one, other)| one.min(other));
+            // A trace without a record says nothing of when the others began.
+            all.begin_ns = match (all.span_ns, other.span_ns) {
+                (Some(_), None) => all.begin_ns,
+                (None, Some(_)) => other.begin_ns,
+                _ => all.begin_ns.zip(other.begin_ns).map(|(one, other)| one.min(other)),
+            };
             for moment in other.span_ns.iter().flat_map(|&(from, to)| [from, to]) {
                 all.cover(moment);
             }
@@ -280,6 +287,12 @@ impl Context {
         all.unfinished.truncate(Context::UNFINISHED_KEPT);
         all.loss_ranges.truncate(Context::LOSS_RANGES_KEPT);
         all
+    }
+
+    /// Whether it is known that every request that was issued is in the trace; otherwise some may have been in flight when it
+    /// ended.
+    pub fn is_complete(&self) -> bool {
+        self.properties.contains_key(Context::COMPLETE)
     }
 
     /// Widens the span so that it covers this moment.

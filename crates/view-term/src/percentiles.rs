@@ -202,11 +202,11 @@ impl Percentiles {
     /// The names of the numbers in base units.
     fn keys(&self) -> Vec<String> {
         let unit = if self.quantity.is_bytes() { "bytes" } else { "ns" };
-        let mut keys = ["time_ns", "width_ns", "covered_ns", "count", "rate_per_s"].map(str::to_string).to_vec();
+        let mut keys = ["time_ns", "width_ns", "count", "rate_per_s"].map(str::to_string).to_vec();
         keys.push(format!("mean_{unit}"));
         keys.extend(self.names.iter().map(|name| format!("{}_{unit}", name.replace('.', "_"))));
         keys.extend([format!("max_{unit}"), "trusted_p".into(), "incomplete".into()]);
-        keys.extend(["waiting", "oldest_ns", "at_least"].map(str::to_string));
+        keys.extend(["waiting", "oldest_ns", "at_least", "covered_ns"].map(str::to_string));
         keys
     }
 
@@ -216,7 +216,6 @@ impl Percentiles {
         let mut numbers = vec![
             row.time_ns.to_string(),
             row.width_ns.to_string(),
-            row.covered_ns.to_string(),
             told.count.to_string(),
             row.rate.map_or(String::new(), |rate| rate.to_string()),
             told.mean.map_or(String::new(), |mean| mean.value.to_string()),
@@ -228,6 +227,7 @@ impl Percentiles {
         numbers.push(told.waiting.count().to_string());
         numbers.push(told.waiting.oldest_ns().map_or(String::new(), |age_ns| age_ns.to_string()));
         numbers.push(self.lower_bounds(told));
+        numbers.push(row.covered_ns.to_string());
         numbers
     }
 
@@ -357,7 +357,7 @@ mod tests {
     fn machines_get_base_units() {
         let mut printer = Percentiles::new(&[99.0], &[Field::Device], Quantity::Latency, None);
         let csv = printer.csv(&series());
-        assert!(csv.starts_with("device,time_ns,width_ns,covered_ns,count,rate_per_s,mean_ns,p99_ns,max_ns,trusted_p,incomplete,waiting,oldest_ns,at_least\nvda,0,1000000000,1000000000,100,100,50099,100,5000000,90,false,0,,\n"), "{csv}");
+        assert!(csv.starts_with("device,time_ns,width_ns,count,rate_per_s,mean_ns,p99_ns,max_ns,trusted_p,incomplete,waiting,oldest_ns,at_least,covered_ns\nvda,0,1000000000,100,100,50099,100,5000000,90,false,0,,,1000000000\n"), "{csv}");
         let json = printer.json_lines(&series());
         let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
         assert_eq!((last["device"].as_str(), last["p99_ns"].as_u64()), (Some("vdb"), Some(5_000_000)));

@@ -70,7 +70,7 @@ fn table<'a>(
     let options = PercentileOptions {
         zero_ns: zero_ns(&all, &series),
         exact: judged_by.exact.clone(),
-        complete_until_ns: all.span_ns.filter(|_| plan.folding.counting == Counting::Shares).map(|(_, to_ns)| {
+        complete_until_ns: all.span_ns.filter(|_| may_lack(plan, &all)).map(|(_, to_ns)| {
             // What took longest may have company that never came back before the end.
             to_ns.saturating_sub_unsigned(series.total(None).totals().max)
         }),
@@ -115,6 +115,11 @@ fn draw<'a>(
     printer.watch(chart.judged());
     printer.write(&chart.svg())?;
     Ok(printer)
+}
+
+/// Whether requests that were in flight when the trace ended may be missing in intervals before.
+fn may_lack(plan: &Plan, all: &Context) -> bool {
+    plan.folding.counting == Counting::Shares && !all.is_complete()
 }
 
 /// Where the percentiles come from that --fail-if judges: from where those come that are shown.

@@ -7,7 +7,7 @@ mod bins;
 mod row;
 mod summed;
 
-use crate::fio_beside::{Beside, beside};
+use crate::fio_beside::{AS_COUNTED, Beside, beside};
 use crate::fio_log::NANOSECONDS;
 use crate::fio_name::{LogKind, LogName};
 use crate::fio_start::version_of;
@@ -405,6 +405,9 @@ impl<'a> FioHist<'a> {
         tally.add(Anomaly::SummedRows, self.unsummer.repaired);
         tally.add(Anomaly::MaybeSummedRows, self.unsummer.doubtful);
         tally.add(lost_tail.0, lost_tail.1);
+        if lost_tail == (Anomaly::LostTail, 0) {
+            self.context.properties.insert(Context::COMPLETE.into(), AS_COUNTED.into());
+        }
         tally.add(Anomaly::LastBin, account.in_last_bin);
         if let Some(ms) = self.interval_ms {
             let source = if self.beside.hist_ms.is_some() { "the JSON" } else { "the rows" };

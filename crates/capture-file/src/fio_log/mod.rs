@@ -10,6 +10,7 @@ mod fz;
 mod layout;
 mod rows;
 
+use crate::fio_beside::{AS_COUNTED, beside};
 use crate::fio_name::{LogKind, LogName};
 use crate::fio_start::version_of;
 use crate::input::Input;
@@ -147,6 +148,8 @@ struct Reader {
     host: u32,
     rows: u64,
     no_rows: NoRows,
+    /// The I/Os that the JSON beside the log counts, where they are all to be in it.
+    ios: Option<u64>,
 }
 
 impl Reader {
@@ -185,6 +188,7 @@ impl Reader {
             host,
             rows: 0,
             no_rows: NoRows::new(file, options.lenient),
+            ios: path.filter(|_| !probe.is_windowed()).and_then(|path| beside(path).ios),
         };
         reader.begin_job();
         reader
@@ -276,6 +280,10 @@ impl Reader {
 
     fn finish(mut self, sink: &mut Sink) -> Result<Context, Error> {
         self.no_rows.finish(&mut self.context, self.rows + self.columns.len() as u64)?;
+        let rows = self.rows + self.columns.len() as u64;
+        if self.ios == Some(rows) {
+            self.context.properties.insert(Context::COMPLETE.into(), AS_COUNTED.into());
+        }
         let _ = self.hand_on(sink);
         Ok(self.context)
     }

@@ -277,7 +277,8 @@ fn axis(series: &HistogramSeries, panels: &[Panel], options: &PercentilesOptions
 /// Events are known when they end, and count by share in the intervals before, too: what was not over when the trace
 /// ended is missing there, back to the length of the slowest.
 fn open_from(series: &HistogramSeries, contexts: &[Context], slowest_ns: u64) -> Option<i64> {
-    if series.counting() != Counting::Shares || series.quantity != Quantity::Latency {
+    let is_complete = contexts.iter().all(Context::is_complete) && !contexts.is_empty();
+    if series.counting() != Counting::Shares || series.quantity != Quantity::Latency || is_complete {
         return None;
     }
     let known = contexts.iter().filter_map(|context| context.span_ns).map(|(_, to)| to).max();
