@@ -4,6 +4,7 @@
 //! end marker follows a second stream with the same schema, no batches and the final context; Arrow readers stop at the
 //! first marker and never see it. A file that lacks it was cut: everything up to its last whole batch is read.
 
+mod checksum;
 mod decode;
 mod messages;
 mod writer;
@@ -50,13 +51,26 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     if messages.next().is_err() {
         return Err(fail(0, "The trace is cut within its header, so there is nothing in it that can be read."));
     }
+    // What a newer version writes may have other checksums, so that its sentence comes first.
     let header = decode::header(messages.metadata()).map_err(|message| fail(0, &message))?;
+    if !messages.is_sound() {
+        return Err(fail(
+            0,
+            "The header of the trace does not match its checksum; the file is damaged, use another copy of it.",
+        ));
+    }
     let mut context = header.context;
     let mut batch = Batch::new(options.fields.intersection(header.decoder.fields()));
     let mut decoder = header.decoder.projected(batch.fields());
+    let mut damaged = 0;
     let stop = loop {
         if let Err(stop) = messages.next() {
             break stop;
+        }
+        if !messages.is_sound() {
+            decoder.forget();
+            damaged += 1;
+            continue;
         }
         match take(&messages, &mut decoder, &mut batch) {
             Ok(true) if batch.is_empty() => {}
@@ -67,14 +81,18 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
                 }
             }
             Ok(false) => {}
+            // Its dictionary may have been in the damaged part.
+            Err(_) if damaged > 0 => damaged += 1,
             Err(why) => break Stop::Damaged(why),
         }
     };
+    context.tally.add(Anomaly::DamagedBatches, damaged);
     let why = match stop {
         Stop::End => match account(&mut messages) {
             Ok(mut account) => {
                 // An account that says nothing of the time must not leave events outside of all time.
                 account.span_ns = account.span_ns.or(context.span_ns);
+                account.tally.add(Anomaly::DamagedBatches, damaged);
                 return Ok(account);
             }
             Err(why) => why,
@@ -114,6 +132,9 @@ fn take(messages: &Messages<Input>, decoder: &mut Decoder, batch: &mut Batch) ->
 fn account(messages: &mut Messages<Input>) -> Result<Context, String> {
     let missing = "the account at the end of the file is missing";
     messages.next().map_err(|_| missing)?;
+    if !messages.is_sound() {
+        return Err("the account at the end of the file does not match its checksum".into());
+    }
     Ok(decode::header(messages.metadata()).map_err(|_| missing)?.context)
 }
 

@@ -188,6 +188,31 @@ fn a_newer_version_is_refused_with_the_way_out() {
     assert!(error.contains("version 2") && error.contains("use a newer latscope"), "{error}");
 }
 
+#[test]
+fn no_flipped_bit_changes_events_without_a_word() {
+    let rows_of = |file: &[u8]| read_bytes(file, fields());
+    let (file, expected) = small_batches();
+    let mut left_out = 0;
+    for at in 0..file.len() {
+        let mut damaged = file.clone();
+        damaged[at] ^= 1 << (at % 8);
+        let Ok((read, account)) = rows_of(&damaged) else { continue };
+        let told = account.tally.get(Anomaly::DamagedBatches) + account.tally.get(Anomaly::Truncated);
+        assert!(read.iter().all(|row| expected.contains(row)), "byte {at}");
+        assert!(told > 0 || (read == expected && account == context()), "byte {at}");
+        left_out += u64::from(account.tally.get(Anomaly::Truncated) == 0 && !read.is_empty() && read.len() < 60);
+    }
+    // Most damage costs the batch that has it, and no other.
+    assert!(left_out > file.len() as u64 / 4, "{left_out} of {}", file.len());
+}
+
+#[test]
+fn arrow_reads_what_has_checksums() {
+    let (file, expected) = small_batches();
+    let reader = arrow_ipc::reader::StreamReader::try_new(&file[..], None).unwrap();
+    assert_eq!(reader.map(|records| records.unwrap().num_rows()).sum::<usize>(), expected.len());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -72,6 +72,7 @@ anomalies! {
     NegativeLatency "negative_latency" Lost "completed before they started (the clock stepped), left out";
     UnparsedLines "unparsed_lines" Lost "lines not understood";
     DamagedRecords "damaged_records" Lost "records damaged and skipped";
+    DamagedBatches "damaged_batches" Lost "parts of the trace damaged and left out (up to 32,768 events each)";
     TextOverflow "text_overflow" Lost "columns with too many different texts, the rest shown as one";
     Doubtful "doubtful" Repaired "in flight while records were lost: right, unless the completion and the next issue of their sector were both lost";
     OpenAfterLoss "open_after_loss" Repaired "without a completion after records were lost (unfinished, or it is among the lost)";

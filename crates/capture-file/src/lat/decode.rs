@@ -122,6 +122,11 @@ impl Decoder {
         self
     }
 
+    /// Forgets all dictionaries: one was damaged, and what comes may rely on it.
+    pub fn forget(&mut self) {
+        self.columns.iter_mut().filter_map(|column| column.dictionary.as_mut()).for_each(|(_, codes)| codes.clear());
+    }
+
     /// Takes a dictionary; it replaces the one before, or adds to it.
     pub fn dictionary(&mut self, from: &DictionaryBatch, body: &[u8], batch: &mut Batch) -> Result<(), String> {
         let wanted = |column: &Stored| {

@@ -2,6 +2,7 @@
 //!
 //! Lengths come from the file and are not believed: buffers grow with the bytes that arrive, up to a limit.
 
+use super::checksum::{Checked, check};
 use std::io::{self, Read};
 
 /// What begins every message.
@@ -29,12 +30,23 @@ pub struct Messages<R> {
     body: Vec<u8>,
     consumed: u64,
     position: u64,
+    checked: Checked,
+    /// Whether the first message had a checksum, so that all have one.
+    has_checksums: bool,
 }
 
 impl<R: Read> Messages<R> {
     /// The messages from here on.
     pub fn new(reader: R) -> Messages<R> {
-        Messages { reader, metadata: Vec::new(), body: Vec::new(), consumed: 0, position: 0 }
+        Messages {
+            reader,
+            metadata: Vec::new(),
+            body: Vec::new(),
+            consumed: 0,
+            position: 0,
+            checked: Checked::Without,
+            has_checksums: false,
+        }
     }
 
     /// The metadata of the message that was read last, a flatbuffer.
@@ -45,6 +57,15 @@ impl<R: Read> Messages<R> {
     /// The body of the message that was read last.
     pub fn body(&self) -> &[u8] {
         &self.body
+    }
+
+    /// Whether the message that was read last is as it was written, as far as can be known.
+    pub fn is_sound(&self) -> bool {
+        match self.checked {
+            Checked::Sound => true,
+            Checked::Damaged => false,
+            Checked::Without => !self.has_checksums,
+        }
     }
 
     /// Where the message that was read last began.
@@ -68,9 +89,12 @@ impl<R: Read> Messages<R> {
         let message = arrow_ipc::root_as_message(&self.metadata)
             .map_err(|_| Stop::Damaged("the description of a message is damaged".into()))?;
         match u64::try_from(message.bodyLength()) {
-            Ok(length @ 0..=BODY_LIMIT) => self.fill(Part::Body, length),
-            _ => Err(Stop::Damaged("the length of a batch is impossible".into())),
+            Ok(length @ 0..=BODY_LIMIT) => self.fill(Part::Body, length)?,
+            _ => return Err(Stop::Damaged("the length of a batch is impossible".into())),
         }
+        self.checked = check(&self.metadata, &self.body);
+        self.has_checksums |= self.checked != Checked::Without;
+        Ok(())
     }
 
     /// Reads exactly so many bytes into one of the buffers.

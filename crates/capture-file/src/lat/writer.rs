@@ -1,5 +1,6 @@
 //! Appends events to a trace so that a crash costs at most the last second.
 
+use super::checksum::Summed;
 use super::{CONTEXT_KEY, VERSION, VERSION_KEY};
 use crate::arrow_columns::{Gathered, Unsigned, context_json, io_error, schema, selected};
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
@@ -19,7 +20,7 @@ const STEP_ROWS: usize = 4096;
 
 /// Writes a trace (`.lat`), batch by batch.
 pub struct LatWriter<W: Write> {
-    stream: StreamWriter<BufWriter<W>>,
+    stream: StreamWriter<Summed<BufWriter<W>>>,
     fields: FieldSet,
     schema: SchemaRef,
     gathered: Gathered,
@@ -35,8 +36,8 @@ impl<W: Write> LatWriter<W> {
     pub fn create(writer: W, fields: FieldSet, context: &Context) -> io::Result<LatWriter<W>> {
         let fields = fields.union(FieldSet::ALWAYS);
         let schema = schema(fields, Unsigned::Kept, metadata(context, false)?);
-        let mut stream =
-            StreamWriter::try_new_with_options(BufWriter::new(writer), &schema, options()?).map_err(io_error)?;
+        let mut stream = StreamWriter::try_new_with_options(Summed::new(BufWriter::new(writer)), &schema, options()?)
+            .map_err(io_error)?;
         stream.flush().map_err(io_error)?;
         Ok(LatWriter { stream, fields, schema, gathered: Gathered::new(fields), flushed: Instant::now() })
     }
@@ -92,7 +93,7 @@ impl<W: Write> LatWriter<W> {
         let writer = self.stream.into_inner().map_err(io_error)?;
         let account = schema(self.fields, Unsigned::Kept, metadata(context, true)?);
         let end = StreamWriter::try_new_with_options(writer, &account, options()?).map_err(io_error)?;
-        end.into_inner().map_err(io_error)?.into_inner().map_err(|error| error.into_error())
+        end.into_inner().map_err(io_error)?.into_inner().into_inner().map_err(|error| error.into_error())
     }
 }
 
