@@ -6,7 +6,7 @@
 
 mod agreement;
 #[path = "../crates/capture-bpf/tests/block/blind.rs"]
-mod blind;
+pub mod blind;
 mod filters;
 mod hanging;
 mod hours;

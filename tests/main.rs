@@ -26,3 +26,4 @@ mod push_down;
 mod round_trip;
 mod terminal;
 mod tui;
+mod usage;

@@ -161,6 +161,8 @@ pub struct Summary {
     /// Nobody asked for these groups: where stored histograms do not have them, all are summed up.
     pub by_default: bool,
     pub over_ns: Option<u64>,
+    /// Utilization, saturation and errors are asked for.
+    pub shows_use: bool,
     pub sort: String,
     pub shape: Shape,
     pub output: Option<PathBuf>,
@@ -621,7 +623,16 @@ fn summary(typed: args::Summary) -> Result<Summary, Failure> {
         completed_only,
         ..Folding::of_latencies(interval(&typed.interval)?)
     };
-    Ok(Summary { folding, by_default, over_ns, sort: typed.sort, shape: shape(typed.table), output: typed.output })
+    let shows_use = typed.shows_use;
+    Ok(Summary {
+        folding,
+        by_default,
+        over_ns,
+        shows_use,
+        sort: typed.sort,
+        shape: shape(typed.table),
+        output: typed.output,
+    })
 }
 
 /// Whether system calls are asked for.

@@ -23,6 +23,7 @@ mod share;
 mod stretch;
 mod support;
 mod threshold;
+mod usage;
 mod waiting;
 mod watch;
 
@@ -41,6 +42,7 @@ pub use share::SHARES;
 pub use stretch::Stretch;
 pub use support::Support;
 pub use threshold::{Finding, Judged, Judgement, Threshold};
+pub use usage::{Usage, Used};
 pub use waiting::{Raised, Waiter, Waiting};
 pub use watch::{Exceeded, Judging, Place, Watch};
 

@@ -6,10 +6,13 @@ use latscope_event::{
     Context, Field, escape_json, format_count, format_duration, format_rate, format_size, format_wall,
 };
 use latscope_histogram::{Histogram, Rule, Sparse, Totals};
-use latscope_series::{HistogramSeries, Quantity, Raised, Support, Waiting, Weight};
+use latscope_series::{HistogramSeries, Quantity, Raised, Support, Usage, Used, Waiting, Weight};
 
 /// The percentiles of a summary: quantile, title, stem of the key.
 const PERCENTILES: [(f64, &str); 5] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
+
+/// The columns of utilization, saturation and errors.
+const USE: [&str; 4] = ["queue", "in flight", "busy", "errors"];
 
 /// A column to sort by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -66,6 +69,8 @@ pub struct SummaryRow {
     pub waiting: Waiting,
     /// Bytes moved, when the series was built with [`Weight::Bytes`].
     pub bytes: Option<u64>,
+    /// Utilization, saturation and errors, where they were asked for.
+    pub used: Option<Used>,
 }
 
 /// The summary of a series.
@@ -81,6 +86,8 @@ pub struct Summary {
     pub rows: Vec<SummaryRow>,
     /// All of them together.
     pub total: SummaryRow,
+    /// Whether utilization, saturation and errors are shown.
+    pub shows_use: bool,
     /// Begin and width of the interval that it is of, where it is not of the whole time, nanoseconds.
     pub interval: Option<(i64, u64)>,
 }
@@ -106,7 +113,7 @@ impl Summary {
         let intervals = series.range().map_or(1, |(first, last)| last.abs_diff(first).saturating_add(1));
         let span_ns = covered.unwrap_or_else(|| intervals.saturating_mul(series.width_ns()));
         let (by, quantity) = (series.by.clone(), series.quantity);
-        let mut summary = Summary { by, quantity, span_ns, rows, total, interval: None };
+        let mut summary = Summary { by, quantity, span_ns, rows, total, shows_use: false, interval: None };
         summary.sort(SummaryKey::Share);
         summary
     }
@@ -116,6 +123,13 @@ impl Summary {
         let at = (series.start_ns(interval), series.width_of(interval));
         let summary = Summary::new(&series.only(interval), context);
         Summary { span_ns: covered_ns.max(1), interval: Some(at), ..summary }
+    }
+
+    /// Adds utilization, saturation and errors.
+    pub fn show_use(&mut self, usage: &Usage) {
+        self.shows_use = true;
+        self.rows.iter_mut().for_each(|row| row.used = usage.of(&row.group, self.span_ns));
+        self.total.used = Some(usage.total(self.span_ns));
     }
 
     /// Puts the rows in the order of a column.
@@ -172,6 +186,7 @@ impl Summary {
         let names: Vec<&str> = self.by.iter().map(|field| field.name()).collect();
         let numbers = ["count", "rate", "bytes/s", "min", "mean"].into_iter();
         let numbers = numbers.chain(PERCENTILES.map(|(_, title)| title)).chain(["max", self.share_title()]);
+        let numbers = numbers.chain(USE.into_iter().filter(|_| self.shows_use));
         let waits = self.total.waiting.count() > 0;
         let numbers = numbers.chain(["waiting", "oldest"].into_iter().filter(|_| waits));
         let texts = if names.is_empty() { vec![""] } else { names };
@@ -183,6 +198,7 @@ impl Summary {
             let mut group = row.group.clone();
             group.resize(texts.len(), String::new());
             group.extend(self.texts(row, &mut doubtful));
+            group.extend(use_texts(row.used.as_ref()).into_iter().filter(|_| self.shows_use));
             if waits {
                 group.push(format_count(row.waiting.count()));
                 group.push(row.waiting.oldest_ns().map_or("-".into(), format_duration));
@@ -258,6 +274,15 @@ impl Summary {
         bounds.extend(row.max.filter(|max| max.at_least).map(|_| "max"));
         numbers.push((format!("max_{unit}"), row.max.map(|max| max.value.to_string())));
         numbers.push(("share".into(), Some(self.share(row).to_string())));
+        if self.shows_use {
+            let used = row.used.as_ref();
+            let queue_ns = used.and_then(|used| used.mean_queue_ns).map(|queue_ns| queue_ns.to_string());
+            numbers.push(("mean_queue_ns".into(), queue_ns));
+            numbers.push(("in_flight".into(), used.map(|used| used.in_flight.to_string())));
+            numbers.push(("busy".into(), used.map(|used| used.busy.to_string())));
+            numbers.push(("errors".into(), used.and_then(|used| used.errors).map(|errors| errors.to_string())));
+            bounds.extend(used.filter(|used| used.busy_at_least).map(|_| "busy"));
+        }
         numbers.push(("waiting".into(), Some(row.waiting.count().to_string())));
         numbers.push(("oldest_ns".into(), row.waiting.oldest_ns().map(|age_ns| age_ns.to_string())));
         numbers.push(("at_least".into(), Some(bounds.join(" "))));
@@ -328,8 +353,21 @@ impl SummaryRow {
             max: waiting.max(&completed),
             waiting,
             bytes: weighs_bytes.then_some(bytes),
+            used: None,
         }
     }
+}
+
+fn use_texts(used: Option<&Used>) -> [String; 4] {
+    let text = |text: Option<String>| text.unwrap_or("-".into());
+    let bound = |used: &Used| if used.busy_at_least { ">=" } else { "" };
+    let queue_ns = used.and_then(|used| used.mean_queue_ns);
+    [
+        text(queue_ns.map(|queue_ns| format_duration(queue_ns.round() as u64))),
+        text(used.map(|used| format!("{:.2}", used.in_flight))),
+        text(used.map(|used| format!("{}{:.1}%", bound(used), 100.0 * used.busy))),
+        text(used.and_then(|used| used.errors).map(format_count)),
+    ]
 }
 
 /// A JSON string, quotes included.

@@ -7,6 +7,7 @@ Examples:
   latscope summary -r perf.data
   latscope summary -r perf.data --by device,kind --sort p99
   latscope summary -r perf.data --over 500ms 'kind = read'
+  latscope summary -s block --for 10s --use           # as iostat -x
   latscope summary -s block -i 10s --over 500ms      # live, as it happens
   latscope summary -r perf.data --json | jq '.groups[] | {group, p99_ns}'";
 
@@ -31,6 +32,10 @@ pub struct Summary {
     /// List the events slower than this, and count them per group
     #[arg(long, value_name = "DURATION")]
     pub over: Option<String>,
+    /// Also show utilization, saturation and errors: mean wait in the queue, mean number in flight, share of time in which
+    /// at least one is in flight, number of errors. Needs events, not histograms
+    #[arg(long = "use", conflicts_with_all = ["over", "interval"])]
+    pub shows_use: bool,
     /// Sort by this column, largest first
     #[arg(long, value_name = "COLUMN", default_value = "share")]
     pub sort: String,

@@ -6,7 +6,7 @@ use super::{live, output, read, stored};
 use crate::Failure;
 use crate::plan::{Folding, Reading, Shape, Summary as Plan};
 use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_I64, MISSING_U64, Mask};
-use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
+use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Usage, Weight};
 use latscope_view_term::{Outlier, Outliers, Summary, SummaryKey, TimeLabels};
 use std::ops::ControlFlow;
 
@@ -30,10 +30,8 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
     let folding = &plan.folding;
     // Stored histograms carry no bytes unless they were made for that, and no single events.
     let counted = Folding { weight: Weight::Count, ..folding.clone() };
-    let stored = |counted: &Folding| match plan.over_ns {
-        None => stored::read(reading, counted, 2),
-        Some(_) => Ok(None),
-    };
+    let needs_events = plan.over_ns.is_some() || plan.shows_use;
+    let stored = |counted: &Folding| if needs_events { Ok(None) } else { stored::read(reading, counted, 2) };
     let found = match stored(&counted) {
         // Not every stored histogram is of a device; nobody asked for that.
         Err(Failure::Usage(_)) if plan.by_default => stored(&Folding { by: Vec::new(), ..counted }),
@@ -47,7 +45,7 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         return print(reading, plan, &summary, None, &context);
     }
     let weighed = Folding { weight: Weight::Bytes, ..folding.clone() };
-    if plan.over_ns.is_none()
+    if !needs_events
         && let Some(capture) = &reading.live
         && let Some((series, context)) = live::series(reading, capture, &weighed, 2)?
     {
@@ -58,7 +56,11 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
     // One interval of any length would do; a few keep the bookkeeping of the builder as it is.
     let mut builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Auto(2));
     let mut outliers = plan.over_ns.map(|over_ns| Outliers::new(over_ns, LISTED));
+    let mut usage = plan.shows_use.then(|| Usage::new(folding.by.clone()));
     let mut fields = builder.fields();
+    if let Some(usage) = &usage {
+        fields = fields.union(usage.fields());
+    }
     if outliers.is_some() {
         fields = fields.union(SHOWN.into_iter().collect());
     }
@@ -67,6 +69,9 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
             builder.begin_trace();
         }
         builder.add(batch, mask);
+        if let Some(usage) = &mut usage {
+            usage.add(batch, mask);
+        }
         if let Some(outliers) = &mut outliers {
             outliers_of(batch, mask, &folding.by, outliers);
         }
@@ -97,6 +102,10 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
     series.add_waiting(&waiters, None);
     let series = series.completed_only(folding.completed_only);
     let mut summary = Summary::new(&series, &context);
+    if let Some(mut usage) = usage {
+        usage.add_waiting(&waiters);
+        summary.show_use(&usage);
+    }
     summary.sort(key);
     print(reading, plan, &summary, outliers.as_ref(), &context)?;
     if plan.shape != Shape::Text {

@@ -1,0 +1,216 @@
+//! Utilization, saturation and errors of each group, as `iostat -x` has them: from single events, by exact overlap.
+
+use crate::Waiter;
+use crate::group::{GROUP_LIMIT, label};
+use latscope_event::{Batch, Column, Field, FieldSet, MISSING_U64, Mask};
+use std::collections::{BTreeMap, HashMap};
+
+/// So many stretches of work are kept for all groups together: 48 MB or so.
+const STRETCHES: usize = 1 << 20;
+
+/// What a group did, and how long.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Used {
+    /// Mean wait before the issue, nanoseconds; `None` where no event tells.
+    pub mean_queue_ns: Option<f64>,
+    /// Requests in flight, the mean over time.
+    pub in_flight: f64,
+    /// Share of the time in which at least one was in flight, 0 to 1.
+    pub busy: f64,
+    /// Whether it was busy for longer than that: events are a sample, or came later than the table reaches back.
+    pub busy_at_least: bool,
+    /// Events that failed; `None` where the trace does not tell.
+    pub errors: Option<u64>,
+}
+
+/// Collects [`Used`] of all groups and of each.
+#[derive(Default)]
+pub struct Usage {
+    by: Vec<Field>,
+    /// Of groups beyond [`GROUP_LIMIT`] nothing is kept but their part of the total.
+    groups: HashMap<Vec<String>, Work>,
+    total: Work,
+    stretches: usize,
+}
+
+#[derive(Default)]
+struct Work {
+    latency_ns: u128,
+    queue_ns: u128,
+    queued: u64,
+    errors: Option<u64>,
+    busy: Busy,
+}
+
+/// The union of stretches of time: those that may still grow, by their begin, and the length of those before.
+#[derive(Default)]
+struct Busy {
+    open: BTreeMap<i64, i64>,
+    closed_ns: u128,
+    closed_to_ns: Option<i64>,
+    is_at_least: bool,
+}
+
+impl Busy {
+    /// Adds a stretch; returns by how many there are more.
+    fn add(&mut self, mut from_ns: i64, mut to_ns: i64) -> isize {
+        if let Some(closed_to_ns) = self.closed_to_ns.filter(|&closed_to_ns| from_ns < closed_to_ns) {
+            self.is_at_least = true;
+            from_ns = closed_to_ns;
+        }
+        let before = self.open.len() as isize;
+        // From the last that touches it backwards: none that does not can lie between two that do.
+        while let Some((&start_ns, &end_ns)) = self.open.range(..=to_ns).next_back()
+            && end_ns >= from_ns
+        {
+            self.open.remove(&start_ns);
+            (from_ns, to_ns) = (from_ns.min(start_ns), to_ns.max(end_ns));
+        }
+        if from_ns < to_ns {
+            self.open.insert(from_ns, to_ns);
+        }
+        self.open.len() as isize - before
+    }
+
+    /// Closes the first stretch.
+    fn close_first(&mut self) -> bool {
+        let Some((from_ns, to_ns)) = self.open.pop_first() else { return false };
+        self.closed_ns += u128::from(to_ns.abs_diff(from_ns));
+        self.closed_to_ns = Some(to_ns);
+        true
+    }
+
+    fn ns(&self) -> u128 {
+        self.closed_ns + self.open.iter().map(|(from_ns, to_ns)| u128::from(to_ns.abs_diff(*from_ns))).sum::<u128>()
+    }
+}
+
+/// An event, as far as it matters.
+struct Event {
+    start_ns: i64,
+    latency_ns: u64,
+    queue_ns: Option<u64>,
+    weight: u64,
+    failed: Option<bool>,
+}
+
+impl Work {
+    fn add(&mut self, event: &Event) -> isize {
+        let weight = u128::from(event.weight);
+        self.latency_ns += u128::from(event.latency_ns) * weight;
+        if let Some(queue_ns) = event.queue_ns {
+            self.queue_ns += u128::from(queue_ns) * weight;
+            self.queued += event.weight;
+        }
+        if let Some(failed) = event.failed {
+            *self.errors.get_or_insert(0) += if failed { event.weight } else { 0 };
+        }
+        self.busy.is_at_least |= event.weight > 1;
+        self.busy.add(event.start_ns, event.start_ns.saturating_add_unsigned(event.latency_ns))
+    }
+
+    fn used(&self, span_ns: u64) -> Used {
+        let span = span_ns.max(1) as f64;
+        Used {
+            mean_queue_ns: (self.queued > 0).then(|| self.queue_ns as f64 / self.queued as f64),
+            in_flight: self.latency_ns as f64 / span,
+            busy: (self.busy.ns() as f64 / span).min(1.0),
+            busy_at_least: self.busy.is_at_least,
+            errors: self.errors,
+        }
+    }
+}
+
+impl Usage {
+    /// The fields that it needs beside those of the groups.
+    pub const FIELDS: [Field; 3] = [Field::Queue, Field::Error, Field::Weight];
+
+    /// For these groups.
+    pub fn new(by: Vec<Field>) -> Usage {
+        Usage { by, ..Usage::default() }
+    }
+
+    /// The fields that it needs.
+    pub fn fields(&self) -> FieldSet {
+        Usage::FIELDS.into_iter().chain(self.by.iter().copied()).collect()
+    }
+
+    /// Adds the events that the mask lets through.
+    pub fn add(&mut self, batch: &Batch, mask: Option<&Mask>) {
+        let known = |field, row: usize| {
+            batch.u64s(field).map(|values: &[u64]| values[row]).filter(|&value| value != MISSING_U64)
+        };
+        for row in (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row))) {
+            let event = Event {
+                start_ns: batch.time()[row],
+                latency_ns: batch.latency()[row],
+                queue_ns: known(Field::Queue, row),
+                weight: known(Field::Weight, row).unwrap_or(1),
+                failed: matches!(batch.column(Field::Error), Some(Column::Text(_)))
+                    .then(|| batch.text(Field::Error, row).is_some()),
+            };
+            self.add_event(self.by.iter().map(|&field| label(batch, field, row)).collect(), &event);
+        }
+    }
+
+    /// Adds what still waits: it is in flight too.
+    pub fn add_waiting(&mut self, waiters: &[Waiter]) {
+        for waiter in waiters {
+            let (start_ns, latency_ns) = (waiter.start_ns, waiter.age_ns);
+            let event = Event { start_ns, latency_ns, queue_ns: None, weight: 1, failed: None };
+            self.add_event(waiter.group.clone(), &event);
+        }
+    }
+
+    fn add_event(&mut self, group: Vec<String>, event: &Event) {
+        let mut more = self.total.add(event);
+        let is_known = self.groups.contains_key(&group);
+        if is_known || self.groups.len() < GROUP_LIMIT {
+            let work = self.groups.entry(group).or_default();
+            more += work.add(event);
+            self.stretches = self.stretches.saturating_add_signed(more);
+            // The event has made one stretch of each at most.
+            let is_closed = self.stretches > STRETCHES && work.busy.close_first();
+            self.stretches -= usize::from(is_closed);
+        } else {
+            self.stretches = self.stretches.saturating_add_signed(more);
+        }
+        let is_closed = self.stretches > STRETCHES && self.total.busy.close_first();
+        self.stretches -= usize::from(is_closed);
+    }
+
+    /// What a group did within so much time; `None` when nothing is known of it.
+    pub fn of(&self, group: &[String], span_ns: u64) -> Option<Used> {
+        Some(self.groups.get(group)?.used(span_ns))
+    }
+
+    /// What all groups did together.
+    pub fn total(&self, span_ns: u64) -> Used {
+        self.total.used(span_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn busy_is_what_every_nanosecond_says(
+            events in proptest::collection::vec((0i64..300, 0u64..40), 0..60),
+        ) {
+            let mut busy = Busy::default();
+            let mut is_busy = [false; 400];
+            for &(start, latency) in &events {
+                busy.add(start, start + latency as i64);
+                is_busy[start as usize..start as usize + latency as usize].fill(true);
+            }
+            prop_assert_eq!(busy.ns(), is_busy.iter().filter(|&&is_busy| is_busy).count() as u128);
+            // Whatever is closed stays counted, and what comes too late is not counted twice.
+            while busy.close_first() {}
+            events.iter().for_each(|&(start, latency)| { busy.add(start, start + latency as i64); });
+            prop_assert_eq!(busy.ns(), is_busy.iter().filter(|&&is_busy| is_busy).count() as u128);
+        }
+    }
+}
