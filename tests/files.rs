@@ -280,7 +280,7 @@ fn an_interrupted_pipe_shows_what_came() {
             let mut shown = command(LATSCOPE);
             shown.args(view).args(["--unitstime", "us", "--unitslat", "us", "-r"]).arg(&fifo);
             let shown = shown.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-            let mut pipe = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+            let mut pipe = fs::OpenOptions::new().write(true).open(&fifo).unwrap();
             pipe.write_all(lines.as_bytes()).unwrap();
             let caught = format!("/proc/{}/status", shown.id());
             let handles = |status: String| {
@@ -288,7 +288,7 @@ fn an_interrupted_pipe_shows_what_came() {
                 // SIGHUP, the last of them.
                 u64::from_str_radix(&mask, 16).unwrap() & 1 != 0
             };
-            while !std::fs::read_to_string(&caught).is_ok_and(handles) {
+            while !fs::read_to_string(&caught).is_ok_and(handles) {
                 std::thread::sleep(std::time::Duration::from_millis(10));
             }
             while rustix::io::ioctl_fionread(&pipe).unwrap() > 0 {

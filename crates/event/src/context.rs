@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 /// How bad an anomaly is for the numbers on the screen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Severity {
+    /// Nothing to worry about: records that are no requests. Views leave it out.
+    Detail,
     /// Worth knowing; every number is right.
     Note,
     /// Something was unfinished or mended; the numbers are right about what they cover.
@@ -96,7 +98,7 @@ anomalies! {
     ShortRequests "short_requests" Repaired "requests that moved less than was asked for";
     Requeue "requeue" Note "requeued and issued again";
     PartialCompletion "partial_completion" Note "partial completions, counted with their request";
-    FlushParent "flush_parent" Note "completion lines of the parent of a flush, not requests of their own";
+    FlushParent "flush_parent" Detail "completion lines of the parent of a flush, not requests of their own";
     NeverIssued "never_issued" Note "queued but never issued (most were merged into others)";
     FailedUnissued "failed_unissued" Lost "requests that failed before the device got them, left out";
     IssuerUnknown "issuer_unknown" Note "requests of an unknown process (begun before the capture, or more in flight than the table holds)";
@@ -366,6 +368,13 @@ impl Context {
         notes.collect()
     }
 
+    /// A sentence about what alters no number and is no news to who looks at a view; traces have it, and who writes one is told.
+    pub fn details(&self) -> Option<String> {
+        let phrases = self.tally.phrases().into_iter().filter(|&(severity, _)| severity == Severity::Detail);
+        let phrases: Vec<_> = phrases.map(|(_, phrase)| phrase).collect();
+        (!phrases.is_empty()).then(|| format!("detail: {}", phrases.join("; ")))
+    }
+
     /// Sentences about what was lost, repaired and unfinished, the worst first; empty when all is well.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -400,6 +409,19 @@ mod tests {
         for &anomaly in Anomaly::ALL {
             assert_eq!(serde_key(anomaly), anomaly.key());
         }
+    }
+
+    /// What is no request and alters nothing is counted, and no note.
+    #[test]
+    fn details_are_no_notes() {
+        let mut context = Context::new("a", Clock::wall());
+        context.tally.add(Anomaly::FlushParent, 2);
+        assert!(context.notes().is_empty() && Context::notes_of(std::slice::from_ref(&context)).is_empty());
+        let detail = context.details().unwrap();
+        assert!(detail.starts_with("detail: 2 completion lines of the parent of a flush"), "{detail}");
+        context.tally.add(Anomaly::Requeue, 1);
+        assert_eq!(context.notes(), ["note: 1 requeued and issued again"]);
+        assert_eq!((context.details(), context.tally.get(Anomaly::FlushParent)), (Some(detail), 2));
     }
 
     #[test]

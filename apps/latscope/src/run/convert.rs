@@ -94,6 +94,7 @@ fn events(reading: &Reading, conversion: &Conversion) -> Result<(), Failure> {
     };
     writer.finish(&context).map_err(|error| Failure::output(&error))?;
     read::say_notes(&contexts);
+    context.details().iter().for_each(|detail| say!("latscope: {}: {detail}", context.source));
     Ok(())
 }
 

@@ -212,7 +212,7 @@ fn end(done: Open, context: &Context, before: &Tally, filter: &Option<String>) -
         written.map_err(|error| Failure::Input(format!("{}: Cannot be written: {error}.", done.path.display())))?;
     let (events, span) = (format_count(done.events), format_duration(to_ns.abs_diff(done.from_ns)));
     say!("latscope: {}: {events} events in {span}, {}", done.path.display(), format_size(size));
-    account.notes().iter().for_each(|note| say!("latscope: {note}"));
+    account.notes().iter().chain(&account.details()).for_each(|note| say!("latscope: {note}"));
     Ok(())
 }
 
