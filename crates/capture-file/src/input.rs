@@ -4,6 +4,7 @@
 use crate::ending::{self, Pipe};
 use crate::once::{self, Key};
 use crate::{Error, Place, Progress};
+use latscope_event::format_size;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -285,9 +286,15 @@ impl<'a> Input<'a> {
         if let (Some(path), false) = (&self.path, self.streamed) {
             return File::open(path).map_err(|error| Error::io(path, &error));
         }
+        let limit = copy_limit(self.head());
         let copy = (|| {
             let mut copy = tempfile::tempfile()?;
-            io::copy(&mut self, &mut copy)?;
+            if io::copy(&mut (&mut self).take(limit + 1), &mut copy)? > limit {
+                return Err(io::Error::other(format!(
+                    "it is longer than {}; unpack it to a file and read that",
+                    format_size(limit)
+                )));
+            }
             copy.seek(SeekFrom::Start(0))?;
             Ok(copy)
         })();
@@ -348,6 +355,26 @@ pub fn read_full(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize>
         }
     }
     Ok(filled)
+}
+
+/// Longest temporary copy of what does not say how long it is.
+const COPY_LIMIT: u64 = 8 << 30;
+/// So much may stand behind the records of `perf.data`: names of files, topology.
+const PERF_FEATURES: u64 = 256 << 20;
+
+/// How long a temporary copy may become: a few bytes can unpack to a full disk. The header of `perf.data` says where its records end,
+/// unless perf was killed.
+fn copy_limit(head: &[u8]) -> u64 {
+    let word = |at: usize| {
+        let bytes = head.get(at..at + 8)?.try_into().ok()?;
+        Some(if head.starts_with(b"PERFILE2") { u64::from_le_bytes(bytes) } else { u64::from_be_bytes(bytes) })
+    };
+    let is_perf = head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP");
+    match (word(40), word(48)) {
+        (Some(offset), Some(size)) if is_perf && size > 0 => offset.saturating_add(size).saturating_add(PERF_FEATURES),
+        _ => COPY_LIMIT,
+    }
+    .min(u64::MAX - 1)
 }
 
 /// Text in chunks of whole lines.
@@ -464,6 +491,30 @@ mod tests {
             let rest = if too_long > 0 { head } else { &text };
             assert!(all == rest.as_bytes(), "{} bytes, {} expected", all.len(), rest.len());
         }
+    }
+
+    #[test]
+    fn temporary_copies_are_as_long_as_the_header_says() {
+        let mut head = [0; 104];
+        head[..8].copy_from_slice(b"PERFILE2");
+        assert_eq!(copy_limit(&head), COPY_LIMIT, "perf was killed");
+        (head[40], head[48]) = (200, 100);
+        assert_eq!(copy_limit(&head), 300 + PERF_FEATURES);
+        head[40..56].fill(0xff);
+        assert_eq!(copy_limit(&head), u64::MAX - 1);
+        assert_eq!(copy_limit(b""), COPY_LIMIT);
+    }
+
+    #[test]
+    fn a_few_bytes_do_not_fill_the_temporary_folder() {
+        let mut head = [0; 104];
+        head[..8].copy_from_slice(b"PERFILE2");
+        (head[40], head[48]) = (104, 100);
+        let zeros = io::repeat(0).take(PERF_FEATURES + 200);
+        let bomb = zstd::encode_all(head.chain(zeros), 1).unwrap();
+        assert!(bomb.len() < 1 << 20);
+        let error = Input::from_bytes("test", &bomb).unwrap().seekable().err().unwrap().message;
+        assert!(error.contains("longer than 256MiB; unpack it to a file"), "{error}");
     }
 
     #[test]
