@@ -79,5 +79,7 @@ fn use_agrees_with_the_statistics_of_the_kernel() {
         let all_ms = (deltas[3] + deltas[7]) as f64;
         assert!(in_flight * span_ms <= all_ms + reads as f64 + 20.0, "{in_flight} of {span_ms} ms, {all_ms} ms");
         assert_eq!(number(total, "errors"), 0);
+        let told = std::fs::read_to_string(format!("/sys/block/{}/queue/rotational", disk.name())).unwrap();
+        assert_eq!(summary["disks"][disk.name()]["rotational"], told.trim() == "1");
     });
 }

@@ -243,6 +243,15 @@ impl Context {
     /// The property that names the first line not understood and why: `3: a negative number`.
     pub const FIRST_LINE: &str = "first_line_not_understood";
 
+    /// What properties of disks begin with: `disk.sda.model`, `disk.sda.rotational` (`1` or `0`).
+    pub const DISK: &str = "disk.";
+
+    /// Model and whether it rotates, of a disk of which the trace tells either.
+    pub fn disk(&self, name: &str) -> (Option<&str>, Option<bool>) {
+        let told = |what: &str| self.properties.get(&format!("{}{name}.{what}", Context::DISK)).map(String::as_str);
+        (told("model"), told("rotational").map(|rotational| rotational == "1"))
+    }
+
     /// A context that says only where the trace comes from.
     pub fn new(source: impl Into<String>, clock: Clock) -> Context {
         Context {

@@ -7,6 +7,7 @@ use latscope_event::{
 };
 use latscope_histogram::{Histogram, Rule, Sparse, Totals};
 use latscope_series::{HistogramSeries, Quantity, Raised, Support, Usage, Used, Waiting, Weight};
+use std::collections::BTreeSet;
 
 /// The percentiles of a summary: quantile, title, stem of the key.
 const PERCENTILES: [(f64, &str); 5] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
@@ -86,6 +87,8 @@ pub struct Summary {
     pub rows: Vec<SummaryRow>,
     /// All of them together.
     pub total: SummaryRow,
+    /// The disks among the groups, where the trace tells of them.
+    pub disks: Vec<Disk>,
     /// Whether utilization, saturation and errors are shown.
     pub shows_use: bool,
     /// Begin and width of the interval that it is of, where it is not of the whole time, nanoseconds.
@@ -113,7 +116,8 @@ impl Summary {
         let intervals = series.range().map_or(1, |(first, last)| last.abs_diff(first).saturating_add(1));
         let span_ns = covered.unwrap_or_else(|| intervals.saturating_mul(series.width_ns()));
         let (by, quantity) = (series.by.clone(), series.quantity);
-        let mut summary = Summary { by, quantity, span_ns, rows, total, shows_use: false, interval: None };
+        let disks = Disk::among(&by, &rows, context);
+        let mut summary = Summary { by, quantity, span_ns, rows, total, disks, shows_use: false, interval: None };
         summary.sort(SummaryKey::Share);
         summary
     }
@@ -160,6 +164,7 @@ impl Summary {
         );
         let mut lines = caption::head(&what, context, filter, columns);
         lines.extend(self.table(columns));
+        lines.extend(self.disks.iter().flat_map(|disk| crate::cell::wrap(&disk.line(), columns)));
         lines.extend(caption::foot(context, columns));
         lines
     }
@@ -326,12 +331,25 @@ impl Summary {
         let interval =
             self.interval.map(|(start_ns, width_ns)| format!("\"time_ns\":{start_ns},\"width_ns\":{width_ns},"));
         format!(
-            "{{{}\"span_ns\":{},\"groups\":[{}],\"total\":{}}}\n",
+            "{{{}\"span_ns\":{},\"groups\":[{}],\"total\":{}{}}}\n",
             interval.unwrap_or_default(),
             self.span_ns,
             groups.join(","),
-            object(&self.total, false)
+            object(&self.total, false),
+            self.disks_json()
         )
+    }
+
+    fn disks_json(&self) -> String {
+        if self.disks.is_empty() {
+            return String::new();
+        }
+        let disk = |disk: &Disk| {
+            let model = disk.model.as_deref().map_or("null".into(), json_text);
+            let rotational = disk.is_rotational.map_or("null".into(), |is_rotational| is_rotational.to_string());
+            format!("{}:{{\"model\":{model},\"rotational\":{rotational}}}", json_text(&disk.name))
+        };
+        format!(",\"disks\":{{{}}}", self.disks.iter().map(disk).collect::<Vec<_>>().join(","))
     }
 
     fn shown(&self) -> impl Iterator<Item = &SummaryRow> {
@@ -355,6 +373,37 @@ impl SummaryRow {
             bytes: weighs_bytes.then_some(bytes),
             used: None,
         }
+    }
+}
+
+/// What a trace tells of a disk.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Disk {
+    /// Its name, as the groups have it.
+    pub name: String,
+    /// What it calls itself.
+    pub model: Option<String>,
+    /// Whether it rotates.
+    pub is_rotational: Option<bool>,
+}
+
+impl Disk {
+    fn among(by: &[Field], rows: &[SummaryRow], context: &Context) -> Vec<Disk> {
+        let Some(at) = by.iter().position(|&field| field == Field::Device) else { return Vec::new() };
+        let names: BTreeSet<&String> = rows.iter().filter_map(|row| row.group.get(at)).collect();
+        let told = names.into_iter().map(|name| (name, context.disk(name)));
+        let told = told.filter(|(_, (model, is_rotational))| model.is_some() || is_rotational.is_some());
+        told.map(|(name, (model, is_rotational))| {
+            let model = model.map(str::to_string);
+            Disk { name: name.clone(), model, is_rotational }
+        })
+        .collect()
+    }
+
+    fn line(&self) -> String {
+        let kind = self.is_rotational.map(|is_rotational| if is_rotational { "rotational" } else { "not rotational" });
+        let told: Vec<&str> = self.model.as_deref().into_iter().chain(kind).collect();
+        format!("disk: {}: {}", self.name, told.join(", "))
     }
 }
 

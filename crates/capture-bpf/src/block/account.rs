@@ -51,6 +51,7 @@ impl Capture {
         if !kernel.missing().is_empty() {
             property("missing", kernel.missing().join(" "));
         }
+        context.properties.extend(devices::described());
         context.cover(clock.now_ns());
         let own_stamps_ns = always.contains(&"issue").then(|| clock.now_stamp_ns());
         Ok(Capture { loaded, clock, context, fallback, needs, waiting, from_queue, own_stamps_ns })

@@ -1,5 +1,6 @@
 //! Names and numbers of block devices.
 
+use latscope_event::Context;
 use std::path::Path;
 
 /// The kernel's own form of a device number.
@@ -36,6 +37,17 @@ pub fn disks() -> Vec<u32> {
     let entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter(|name| has_size(name)).filter_map(|name| find(&name)).collect()
+}
+
+/// Model and kind of each disk, as properties of a trace.
+pub fn described() -> Vec<(String, String)> {
+    let disks = disks().into_iter().filter_map(name_of);
+    let properties = disks.flat_map(|name| {
+        let file = |file: &str| crate::probe::read_trimmed(format!("/sys/block/{name}/{file}"));
+        let told = [("model", file("device/model")), ("rotational", file("queue/rotational"))];
+        told.map(|(what, told)| told.map(|told| (format!("{}{name}.{what}", Context::DISK), told)))
+    });
+    properties.flatten().filter(|(_, told)| !told.is_empty()).collect()
 }
 
 /// How many devices a message names.
