@@ -100,7 +100,7 @@ fn logs_of_every_io_and_histograms_of_another_host_are_one_cluster() {
         let options = ["percentiles", "--csv", "-i", "1s", "--by", "host", "--p", "50,99"];
         let csv = latscope(&[&options[..], arguments].concat()).success();
         let columns = |line: &str| {
-            let but = |&(at, _): &(usize, &str)| at != 4 && at != 13; // rate_per_s, covered_ns
+            let but = |&(at, _): &(usize, &str)| at != 4 && at != 14; // rate_per_s, covered_ns
             line.split(',').enumerate().filter(but).map(|(_, text)| text).collect::<Vec<_>>().join(",")
         };
         csv.lines().filter(|line| line.starts_with(host)).map(columns).collect()

@@ -687,3 +687,28 @@ fn a_stall_is_complete_where_all_of_it_is_logged() {
         assert_eq!(svg.contains("fill=\"url(#open)\""), open > 0, "{counted:?}");
     }
 }
+
+/// The events of a stall are few, so an interval that takes many would hide it.
+#[test]
+fn intervals_that_have_enough_events_do_not_hide_a_stall() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("run_clat.1.log");
+    // 300 a second; from 2.5 s to 4.5 s nothing but two that hang.
+    let fast = (1..2000).map(|at| at * 10 / 3).filter(|ms| !(2500..4500).contains(ms));
+    let mut rows: Vec<(u64, u64)> = fast.map(|ms| (ms, 5_000_000)).collect();
+    rows.extend([(4500, 2_000_000_000); 2]);
+    rows.sort();
+    let rows = rows.iter().map(|(ms, ns)| format!("{ms}, {ns}, 0, 4096, 0, 0\n"));
+    std::fs::write(&log, rows.collect::<String>()).unwrap();
+    let auto = ["-i", "auto", "--accuracy", "10%", "--p", "95"];
+    let rows = table(&csv(&[&log], &auto).success());
+    let stalled: Vec<_> = rows.iter().filter(|row| number(row, "p95_ns") > 1.9e9).collect();
+    assert_eq!((rows.len(), stalled.len()), (3, 1), "{rows:?}");
+    let (from, length) = (number(stalled[0], "time_ns"), number(stalled[0], "width_ns"));
+    assert!((from - 2.5e9).abs() < 0.1e9 && (length - 2e9).abs() < 0.1e9, "{stalled:?}");
+    assert!((rows.iter().map(|row| number(row, "count")).sum::<f64>() - 1401.0).abs() < 3.0);
+    csv(&[&log], &[&auto[..], &["--fail-if", "p95 > 1s"]].concat()).failure(1);
+    // By completion the stall is silence, and what comes back behind it.
+    let rows = table(&csv(&[&log], &[&auto[..], &["--no-weight"]].concat()).success());
+    assert!(rows.iter().any(|row| number(row, "p95_ns") > 1.9e9 && number(row, "width_ns") > 1.9e9), "{rows:?}");
+}

@@ -49,7 +49,8 @@ const FORMULA: [char; 7] = ['=', '+', '-', '@', '\t', '\r', '\''];
 /// with `'` itself, so that taking one `'` away gives back the text.
 #[must_use]
 pub fn guard_formula(text: &str) -> Cow<'_, str> {
-    if text.starts_with(FORMULA) { Cow::Owned(format!("'{text}")) } else { Cow::Borrowed(text) }
+    // A sign alone, such as the `-` of what is not known, computes nothing.
+    if text != "-" && text.starts_with(FORMULA) { Cow::Owned(format!("'{text}")) } else { Cow::Borrowed(text) }
 }
 
 #[cfg(test)]

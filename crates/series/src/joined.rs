@@ -1,7 +1,14 @@
 //! Intervals as long as they have to be for a percentile to mean something.
 
 use crate::HistogramSeries;
+use latscope_histogram::Rule;
 use std::collections::BTreeMap;
+
+/// Intervals whose median is so many times what [`USUAL`] of all events keep to are a stall, where it lasts for at least this
+/// part of the whole time.
+const FAR: u64 = 10;
+const USUAL: f64 = 0.9;
+const STALL: u64 = 100;
 
 /// How many events tell a percentile (0 to 1) with this relative accuracy: one standard deviation of the number of events
 /// beyond it, `sqrt(n q (1-q))` of a binomial distribution, is that part of the number itself, `n (1-q)`; below the median
@@ -21,20 +28,31 @@ pub fn events_for(quantile: f64, accuracy: f64) -> f64 {
 
 impl HistogramSeries {
     /// The same events in the shortest runs of intervals of which each has at least so many, one after the other from the
-    /// first on; the last may have fewer. An interval keeps its number, and [`HistogramSeries::width_of`] tells its length.
+    /// first on; the last may have fewer. A stall stands apart from what comes before and after it, however few events it has:
+    /// a run of fast events would hide it. An interval keeps its number, and [`HistogramSeries::width_of`] tells its length.
     /// Such a series is for showing: it is not merged or widened any more.
     #[must_use]
     pub fn joined(mut self, events: f64) -> HistogramSeries {
         let enough = (events * self.per_event() as f64).ceil();
+        let stalls = self.stalls();
         let mut joined = BTreeMap::<i64, crate::Slice>::new();
         let Some((mut first, last)) = self.range() else { return self };
         let mut run: Option<crate::Slice> = None;
         for (interval, slice) in std::mem::take(&mut self.slices) {
+            if let Some(stall) =
+                stalls.range(..=interval).next_back().map(|(&from, _)| from).filter(|&from| from > first)
+            {
+                // What was before the stall is a run of its own.
+                joined.extend(run.take().map(|run| (first, run)));
+                self.lengths.insert(first, stall.abs_diff(first));
+                first = stall;
+            }
             let run_so_far = run.get_or_insert_with(Default::default);
             run_so_far.add_sums(&slice);
             slice.groups.into_iter().for_each(|(group, sparse)| run_so_far.add(group, sparse));
             let count: f64 = run_so_far.groups.iter().map(|(_, sparse)| sparse.totals().count as f64).sum();
-            if count >= enough || interval == last {
+            let ends_stall = stalls.range(..=interval).next_back().is_some_and(|(_, &to)| to == interval);
+            if count >= enough || ends_stall || interval == last {
                 joined.extend(run.take().map(|run| (first, run)));
                 self.lengths.insert(first, interval.abs_diff(first) + 1);
                 first = interval.saturating_add(1);
@@ -42,6 +60,32 @@ impl HistogramSeries {
         }
         self.slices = joined;
         self
+    }
+
+    /// First and last interval of each stall.
+    fn stalls(&self) -> BTreeMap<i64, i64> {
+        let mut stalls = BTreeMap::new();
+        let usual = self.total(None).quantiles(&[USUAL], Rule::Interpolated);
+        let (Some(usual), Some((first, last))) = (usual, self.range()) else { return stalls };
+        let least = (last.abs_diff(first) / STALL).max(2);
+        let (mut from, mut before) = (None, None);
+        for &interval in self.slices.keys() {
+            let here = self.at(interval, None);
+            let median = here.quantiles(&[0.5], Rule::Interpolated);
+            // Where events count when they complete, a stall is silence with its events behind it.
+            let silence = before.map_or(0, |before: i64| interval.abs_diff(before) - 1);
+            let is_silence = silence >= least && here.totals().max / self.width_ns >= silence;
+            if is_silence || median.is_some_and(|median| median[0] / FAR >= usual[0].max(1)) {
+                let from = *from.get_or_insert(before.map_or(interval, |before: i64| before + 1));
+                if from.abs_diff(interval) >= least {
+                    stalls.insert(from, interval);
+                }
+            } else {
+                from = None;
+            }
+            before = Some(interval);
+        }
+        stalls
     }
 
     /// Length of an interval, which is that of all where none were joined.
@@ -70,7 +114,7 @@ mod tests {
         let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 100);
         for &(interval, count) in counts {
             let mut histogram = Histogram::new(Grid::FINE, false);
-            histogram.record_many(interval.unsigned_abs() + 1, count, 0);
+            histogram.record_many(interval.unsigned_abs() + 101, count, 0);
             series.insert(interval, Vec::new(), &histogram.to_sparse()).unwrap();
         }
         series
@@ -112,7 +156,7 @@ mod tests {
     fn joined_series_are_for_showing_only() {
         let joined = series(&[(0, 5), (1, 5)]).joined(8.0);
         assert!(joined.rebinned(400).is_none() && series(&[(0, 1)]).merge(&joined).is_err());
-        assert_eq!(joined.at(0, None).quantiles(&[0.0, 1.0], Rule::Interpolated), Some(vec![1, 2]));
+        assert_eq!(joined.at(0, None).quantiles(&[0.0, 1.0], Rule::Interpolated), Some(vec![101, 102]));
     }
 
     proptest! {

@@ -4,6 +4,8 @@ use crate::HistogramSeries;
 
 /// A hundredth of an interval is not worth a mark, and too short for a rate.
 const SLACK: u64 = 100;
+/// But this is long enough for any.
+const LONG_NS: u64 = 1_000_000_000;
 
 impl HistogramSeries {
     /// Says since when and until when events were observed, nanoseconds on the trace's clock. Without it, every interval
@@ -29,7 +31,7 @@ impl HistogramSeries {
     /// Events per second of the observed part of an interval, for so many events; `None` where the part is too short.
     pub fn rate(&self, interval: i64, events: f64) -> Option<f64> {
         let covered_ns = self.covered_ns(interval);
-        (covered_ns > self.width_of(interval) / SLACK).then(|| events * 1e9 / covered_ns as f64)
+        (covered_ns > (self.width_of(interval) / SLACK).min(LONG_NS)).then(|| events * 1e9 / covered_ns as f64)
     }
 }
 

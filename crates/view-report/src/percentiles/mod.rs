@@ -357,7 +357,7 @@ impl Chart<'_> {
             let widths = || self.series.slices().keys().map(|&interval| self.series.width_of(interval));
             if let (Some(least), Some(most)) = (widths().min(), widths().max()) {
                 how += &format!(
-                    " · joined to runs of {} to {}, the shortest that hold {} events",
+                    " · joined to runs of {} to {}, the shortest that hold {} events; stalls stand apart",
                     format_duration(least),
                     format_duration(most),
                     format_count(joined.round() as u64)
