@@ -18,6 +18,7 @@ use latscope_event::{Field, FieldSet, FieldType, parse_duration, parse_size};
 use latscope_filter::Filter;
 use latscope_series::{Counting, Interval, Quantity, Weight};
 use latscope_view_report::Theme;
+use latscope_view_report::rows::{RowColumn, Wall};
 use std::path::{Path, PathBuf};
 
 /// What to do.
@@ -199,7 +200,7 @@ pub enum Keep {
 #[derive(Debug, PartialEq)]
 pub struct Events {
     /// `None`: what the source fills.
-    pub columns: Option<Vec<Field>>,
+    pub columns: Option<Vec<RowColumn>>,
     pub top: Option<usize>,
     pub sort: Option<args::Sort>,
     pub shape: Shape,
@@ -654,7 +655,14 @@ pub fn theme(dark: bool, light: bool) -> Theme {
 }
 
 fn events(typed: args::Events) -> Result<Events, Failure> {
-    let columns = if typed.columns.is_empty() { None } else { Some(fields("--columns", &typed.columns)?) };
+    // What the filter takes for the completion is a number or a text of wall-clock time here.
+    let column = |name: &String| match name.trim() {
+        "end_ns" | "end" | "ts" | "evt.rawtime" => Ok(RowColumn::End),
+        "wall" | "evt.time" | "evt.datetime" | "evt.time.iso8601" => Ok(RowColumn::Wall(Wall::default())),
+        name => column("--columns", name).map(RowColumn::Field),
+    };
+    let columns = typed.columns.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+    let columns = Some(columns).filter(|columns| !columns.is_empty());
     Ok(Events { columns, top: typed.top, sort: typed.sort, shape: shape(typed.table), output: typed.output })
 }
 

@@ -14,7 +14,8 @@ Examples:
 pub struct Events {
     #[command(flatten)]
     pub input: Input,
-    /// Columns, separated by commas; the fields that the source fills when not given
+    /// Columns, separated by commas; the fields that the source fills when not given. Also end_ns, the completion, and wall,
+    /// the completion as local wall-clock time
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub columns: Vec<String>,
     /// Only the N slowest, slowest first

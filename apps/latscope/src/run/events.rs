@@ -7,10 +7,10 @@ use crate::args::Sort;
 use crate::plan::{Events, Reading, Shape};
 use latscope_capture_bpf::fills;
 use latscope_event::{
-    Batch, Column, Context, Field, FieldSet, FieldType, MISSING_CODE, MISSING_I64, MISSING_U64, Mask,
+    Batch, Clock, Column, Context, Field, FieldSet, FieldType, MISSING_CODE, MISSING_I64, MISSING_U64, Mask,
     format_duration_exact, format_size,
 };
-use latscope_view_report::rows;
+use latscope_view_report::rows::{self, RowColumn, Wall};
 use latscope_view_term::{Align, Table};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -34,14 +34,22 @@ const BLOCK: usize = 500;
 pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
     read::ends_by_signal(reading);
     let wanted = match &plan.columns {
-        Some(columns) => columns.iter().copied().collect(),
+        Some(columns) => columns.iter().filter_map(|&column| field_of(column)).collect(),
         None => FieldSet::EVERY,
     };
     let out = output::open(plan.output.as_deref())?;
     let out = if reading.live.is_some() { out.as_it_comes() } else { out };
     let fills = reading.live.as_ref().map_or(FieldSet::ALWAYS, |live| fills(live.source));
-    let mut printer =
-        Printer { plan, out, fills, live: reading.live.is_some(), table: None, columns: Vec::new(), zero_ns: None };
+    let mut printer = Printer {
+        plan,
+        out,
+        fills,
+        live: reading.live.is_some(),
+        table: None,
+        columns: Vec::new(),
+        zero_ns: None,
+        lacks_wall: false,
+    };
     let mut kept = Kept { limit: plan.top, heap: BinaryHeap::new(), all: Vec::new(), serial: 0 };
     let contexts = read::each_batch(reading, wanted, |context, batch, mask, _| {
         let done = if plan.top.is_some() || plan.sort.is_some() {
@@ -58,11 +66,20 @@ pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
         }
     })?;
     let written = match contexts.first() {
+        Some(context) if contexts.iter().any(|other| other.clock != context.clock) => {
+            // Rows of several clocks are mixed here: none of them is right for all.
+            let mixed = Context { clock: Clock::unanchored("several"), ..context.clone() };
+            kept.into_batches().iter().try_for_each(|batch| printer.print(&mixed, batch, None))
+        }
         Some(context) => kept.into_batches().iter().try_for_each(|batch| printer.print(context, batch, None)),
         None => Ok(()),
     };
+    let lacks_wall = printer.lacks_wall;
     let written = written.and_then(|()| printer.head_of_nothing());
     written.and_then(|()| printer.finish()).map_err(|error| Failure::output(&error))?;
+    if lacks_wall {
+        say!("latscope: wall is missing where the clock of a trace has no known relation to wall-clock time.");
+    }
     read::say_notes(&contexts);
     Ok(())
 }
@@ -160,8 +177,10 @@ struct Printer<'a> {
     fills: FieldSet,
     live: bool,
     table: Option<Table>,
-    columns: Vec<Field>,
+    columns: Vec<RowColumn>,
     zero_ns: Option<i64>,
+    /// A row was shown whose wall-clock time nobody knows.
+    lacks_wall: bool,
 }
 
 impl Printer<'_> {
@@ -174,6 +193,12 @@ impl Printer<'_> {
         let first = self.columns.is_empty();
         if first {
             self.columns = self.choose_columns(batch, mask);
+        }
+        for column in &mut self.columns {
+            if let RowColumn::Wall(wall) = column {
+                *wall = Wall::from(&context.clock);
+                self.lacks_wall |= wall.to_unix_ns.is_none();
+            }
         }
         match self.plan.shape {
             Shape::Json => rows::write_json_lines(&mut self.out, batch, mask, &self.columns),
@@ -188,7 +213,7 @@ impl Printer<'_> {
     }
 
     /// The columns of all rows to come: those asked for, else what a program may find in any row, or a person in most.
-    fn choose_columns(&self, batch: &Batch, mask: Option<&Mask>) -> Vec<Field> {
+    fn choose_columns(&self, batch: &Batch, mask: Option<&Mask>) -> Vec<RowColumn> {
         if let Some(columns) = &self.plan.columns {
             return columns.clone();
         }
@@ -200,7 +225,7 @@ impl Printer<'_> {
             (true, false) => self.fills,
         };
         let present = batch.fields().iter().filter(|&field| !text || worth_a_column(batch, mask, field));
-        expected.union(present.collect()).iter().collect()
+        expected.union(present.collect()).iter().map(RowColumn::Field).collect()
     }
 
     /// A table without rows still has its columns.
@@ -208,7 +233,7 @@ impl Printer<'_> {
         if self.plan.shape != Shape::Csv || !self.columns.is_empty() {
             return Ok(());
         }
-        let columns = self.plan.columns.clone().unwrap_or_else(|| self.fills.iter().collect());
+        let columns = self.plan.columns.clone().unwrap_or_else(|| self.fills.iter().map(RowColumn::Field).collect());
         rows::write_csv_header(&mut self.out, &columns)
     }
 
@@ -219,13 +244,13 @@ impl Printer<'_> {
             let heading = self.table.is_none();
             let columns = &self.columns;
             let table = self.table.get_or_insert_with(|| {
-                Table::new(columns.iter().map(|field| match field.field_type() {
-                    FieldType::Text => (title(*field), Align::Left),
-                    _ => (title(*field), Align::Right),
+                Table::new(columns.iter().map(|&column| match field_of(column).map(Field::field_type) {
+                    Some(FieldType::Text) => (title(column), Align::Left),
+                    _ => (title(column), Align::Right),
                 }))
             });
             for &row in block {
-                table.push(columns.iter().map(|&field| cell(batch, field, row, zero_ns)).collect());
+                table.push(columns.iter().map(|&column| cell(batch, column, row, zero_ns)).collect());
             }
             let width =
                 if output::to_terminal(&self.plan.output) { output::columns(&self.plan.output) } else { 10_000 };
@@ -252,23 +277,37 @@ fn worth_a_column(batch: &Batch, mask: Option<&Mask>, field: Field) -> bool {
 }
 
 /// The heading of a column of text output, which has units in its cells.
-fn title(field: Field) -> String {
-    field.name().trim_end_matches("_ns").to_string()
+fn title(column: RowColumn) -> String {
+    column.name().trim_end_matches("_ns").to_string()
 }
 
-fn cell(batch: &Batch, field: Field, row: usize, zero_ns: i64) -> String {
+/// The column of the events that it is, if it is one.
+fn field_of(column: RowColumn) -> Option<Field> {
+    if let RowColumn::Field(field) = column { Some(field) } else { None }
+}
+
+/// Seconds since the trace began, as the filter takes them: +5s.
+fn since_start(time_ns: i64, zero_ns: i64) -> String {
+    let since = i128::from(time_ns) - i128::from(zero_ns);
+    let sign = if since < 0 { '-' } else { '+' };
+    let since = since.unsigned_abs();
+    format!("{sign}{}.{:06}s", since / 1_000_000_000, since % 1_000_000_000 / 1000)
+}
+
+fn cell(batch: &Batch, column: RowColumn, row: usize, zero_ns: i64) -> String {
+    let end_ns = || rows::end_ns(batch, row);
+    match column {
+        RowColumn::Field(field) => field_cell(batch, field, row, zero_ns),
+        RowColumn::End => end_ns().map_or("-".into(), |end_ns| since_start(end_ns, zero_ns)),
+        RowColumn::Wall(wall) => end_ns().and_then(|end_ns| wall.text(end_ns)).unwrap_or("-".into()),
+    }
+}
+
+fn field_cell(batch: &Batch, field: Field, row: usize, zero_ns: i64) -> String {
     match batch.column(field) {
         Some(Column::I64(values)) if values[row] != MISSING_I64 => {
             let value = values[row];
-            if field.field_type() == FieldType::Time {
-                // Seconds since the trace began, as the filter takes them: +5s.
-                let since = i128::from(value) - i128::from(zero_ns);
-                let sign = if since < 0 { '-' } else { '+' };
-                let since = since.unsigned_abs();
-                format!("{sign}{}.{:06}s", since / 1_000_000_000, since % 1_000_000_000 / 1000)
-            } else {
-                value.to_string()
-            }
+            if field.field_type() == FieldType::Time { since_start(value, zero_ns) } else { value.to_string() }
         }
         Some(Column::U64(values)) if values[row] != MISSING_U64 => match field {
             Field::Offset => values[row].to_string(),
