@@ -39,6 +39,37 @@ fn columns_have_all_the_names_that_filters_know() {
     fails(&["summary", "-r", STORY, "--by", "evt.failed"], 2, &["evt.failed is made of columns"]);
 }
 
+/// The times that two columns of epoch seconds mean, in a zone that is not UTC's, as `date` knows them.
+#[test]
+fn the_completion_is_a_column_as_a_number_and_as_wall_clock_time() {
+    let rows = b"1763800000.25 0.001\n1751364001.5 2.5\n";
+    let shown = |arguments: &[&str], input: &[u8]| {
+        end(command(LATSCOPE).env("TZ", "Asia/Kolkata").arg("events").args(arguments), input)
+    };
+    // The second column of time is the completion in such rows: 2025-11-22 08:26:40.25 UTC, 2025-07-01 10:00:01.5 UTC.
+    let csv = shown(&["--columns", "latency_ns,end_ns,wall", "--csv"], rows).success();
+    assert_eq!(
+        csv,
+        "latency_ns,end_ns,wall\n\
+         1000000,1763800000250000000,2025-11-22T13:56:40.250000000+05:30\n\
+         2500000000,1751364001500000000,2025-07-01T15:30:01.500000000+05:30\n"
+    );
+    let names = shown(&["--columns", "lat,evt.rawtime,evt.time", "--csv"], rows).success();
+    assert_eq!(names, csv);
+    let text = shown(&["--columns", "wall", "--top", "1"], rows).success();
+    assert_eq!(text.lines().last().map(str::trim), Some("2025-07-01 15:30:01.500000"));
+    // A clock without a zero: the number is there, the wall-clock time is not, and that is said once.
+    let unknown = latscope(&["events", "-r", STORY, "--columns", "time_ns,latency_ns,end_ns,wall", "--csv"]);
+    let said = unknown.err.clone();
+    assert_eq!(said.matches("wall is missing where the clock").count(), 1, "{said}");
+    let rows = unknown.success();
+    for row in rows.lines().skip(1) {
+        let cells: Vec<&str> = row.split(',').collect();
+        let number = |at: usize| cells[at].parse::<i64>().unwrap();
+        assert_eq!((number(0) + number(1), cells[3]), (number(2), ""), "{row}");
+    }
+}
+
 /// A filter on a field that a trace does not hold finds nothing, and says why; on one that it holds, it finds what is there.
 #[test]
 fn a_field_that_no_event_tells_is_named() {
@@ -46,6 +77,15 @@ fn a_field_that_no_event_tells_is_named() {
     for field in ["fd", "fd_type", "path", "container", "stack", "job", "service_ns", "lag_ns", "cache"] {
         let text = said(&format!("{field} exists"));
         assert!(text.contains(&format!("no event tells {field}, which the filter looks at")), "{text}");
+    }
+    for view in ["summary", "histogram"] {
+        let of = |by: &str| latscope(&[view, "-r", STORY, "--by", by]).err;
+        assert!(
+            of("comm,container").contains("no event tells container, which --by groups by."),
+            "{}",
+            of("container")
+        );
+        assert!(!of("comm,kind").contains("no event tells"));
     }
     for filter in ["kind = discard", "comm = nosuch", "fd exists or kind = read", "lat > 1h"] {
         assert!(!said(filter).contains("no event tells"), "{filter}");

@@ -163,3 +163,27 @@ fn a_filter_on_a_port_finds_the_calls_on_its_sockets_and_no_others() {
         assert_eq!(events(&trace(filters.len()), "path", filter).len(), *count, "later: {filter}");
     }
 }
+
+#[test]
+fn a_live_filter_on_what_no_event_tells_says_so() {
+    let Some(_alone) = alone() else { return };
+    let said = |filter: &str| {
+        let ended = latscope(&["summary", "-s", "io", "--for", "2s", "--by", "job", filter]);
+        ended.err.clone() + &ended.success()
+    };
+    let me = format!("pid = {}", std::process::id());
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                std::fs::read("/proc/self/stat").unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        });
+        let (untold, ungrouped) = (said(&format!("{me} and job exists")), said(&me));
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(untold.contains("no event tells job, which the filter looks at"), "{untold}");
+        assert!(ungrouped.contains("no event tells job, which --by groups by."), "{ungrouped}");
+        assert!(!ungrouped.contains("which the filter looks at"), "{ungrouped}");
+    });
+}

@@ -230,9 +230,10 @@ impl<'a> Events<'a> {
     /// Ends it, hands on what is left and returns the final context.
     pub fn finish(mut self, take: &mut Take) -> Result<Context, Failure> {
         let pass = &mut self.pass;
-        let context = self
+        let mut context = self
             .capture
             .finish(&mut |context, batch| pass.batch(context, batch, |batch, mask| take(context, batch, mask)))?;
+        self.pass.tell_untold(&mut context);
         self.pass.failure.take().map_or(Ok(context), Err)
     }
 }

@@ -279,6 +279,10 @@ pub fn series_to_plot(
         series = fold_files((reading, &Starts::of(reading)?), &formats, &all, &only)?.0.finish();
     }
     say_others(&series);
+    if folding.quantity != Quantity::Offset {
+        // Maps of offsets are grouped by device unasked.
+        say_ungrouped(&series);
+    }
     series.add_waiting(&waiters, None);
     let series = series.completed_only(folding.completed_only);
     if missing > 0 && series.slices().is_empty() {
@@ -345,6 +349,20 @@ pub fn say_others(series: &HistogramSeries) {
         "latscope: (others) holds {events:.2}% of the events{sum}: the groups beyond the {} heaviest.{lacking}",
         format_count(totals.len() as u64 - 1)
     );
+}
+
+/// Says by which fields nothing could be grouped, because no event tells them.
+pub fn say_ungrouped(series: &HistogramSeries) {
+    let is_told = |at: usize| {
+        series.groups().iter().any(|group| group.get(at).is_some_and(|label| label != HistogramSeries::NO_VALUE))
+    };
+    if series.groups().is_empty() || series.others().is_some() {
+        return;
+    }
+    let untold: Vec<_> = (0..series.by.len()).filter(|&at| !is_told(at)).map(|at| series.by[at].name()).collect();
+    if !untold.is_empty() {
+        say!("latscope: no event tells {}, which --by groups by.", untold.join(" or "));
+    }
 }
 
 /// What events are folded into.

@@ -99,6 +99,9 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         series = of_groups(reading, folding, series.groups())?;
     }
     read::say_others(&series);
+    if !plan.by_default {
+        read::say_ungrouped(&series);
+    }
     series.add_waiting(&waiters, None);
     let series = series.completed_only(folding.completed_only);
     let mut summary = Summary::new(&series, &context);
