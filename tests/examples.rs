@@ -95,7 +95,9 @@ fn runs(example: &str, folder: &Path) -> bool {
     // Documents use one name for many recordings.
     script = script.replace("latscope record ", "latscope record -f ");
     let ended = end(command("bash").args(["-c", &script]).current_dir(folder).env("PATH", path), b"");
-    assert_eq!(ended.status, Some(0), "{example}\n{}", ended.err);
+    // A second of this machine is too little for a comparison, and it says so.
+    let undecided = example.contains("compare") && ended.status == Some(3) && ended.err.contains("cannot be decided");
+    assert!(undecided || ended.status == Some(0), "{example}\n{:?} {}", ended.status, ended.err);
     if live && example.contains("-w t.lat") {
         // An idle disk has nothing to record, and what looks at the trace later needs an event.
         let recorded = folder.join("t.lat");

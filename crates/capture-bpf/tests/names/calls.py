@@ -232,15 +232,15 @@ def elsewhere():
     """Other roots and mounts."""
 
     def in_chroot():
-        os.chroot(f"{top}/root")
+        os.chroot(f"{top}/jail")
         os.chdir("/")
-        fd = opened("/inside", named=f"{top}/root/inside")
-        closed(fd, f"{top}/root/inside")
+        fd = opened("/inside", named=f"{top}/jail/inside")
+        closed(fd, f"{top}/jail/inside")
         os.stat("/inside")
-        made("newfstatat", f"{top}/root/inside")
+        made("newfstatat", f"{top}/jail/inside")
 
-    os.mkdir(f"{top}/root")
-    made("mkdir", f"{top}/root")
+    os.mkdir(f"{top}/jail")
+    made("mkdir", f"{top}/jail")
     forked(in_chroot)
 
     def in_namespace():
@@ -248,7 +248,7 @@ def elsewhere():
         mount("none", "/", flags=MS_REC | MS_PRIVATE)
         os.mkdir(f"{top}/bound")
         made("mkdir", f"{top}/bound")
-        mount(f"{top}/root", f"{top}/bound", flags=MS_BIND)
+        mount(f"{top}/jail", f"{top}/bound", flags=MS_BIND)
         fd = opened(f"{top}/bound/inside")
         wrote(fd, f"{top}/bound/inside")
         closed(fd, f"{top}/bound/inside")
