@@ -108,7 +108,7 @@ fn one_trace_is_divided_into_sides() {
         .map(|kind| (kind.to_string(), count(kind)))
         .filter(|(_, count)| *count > 0)
         .collect();
-    truth.sort_by(|a, b| b.1.cmp(&a.1));
+    truth.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     assert_eq!(counts(&json(&["--by", "kind"])), truth);
     let sides = counts(&json(&["--filter", "kind = read", "--filter", "kind = write"]));
     assert_eq!(sides, [("kind = read".into(), count("read")), ("kind = write".into(), count("write"))]);

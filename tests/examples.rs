@@ -54,7 +54,8 @@ fn furnish(folder: &Path) {
         names.iter().for_each(|name| write(name, &unpacked(packed)));
     }
     latscope(&["convert", "-r", data.to_str().expect("UTF-8"), "-w", run.to_str().expect("UTF-8")]).success();
-    for name in ["today.lat", "yesterday.lat"] {
+    let turns = ["a", "b"].iter().flat_map(|side| (1..=4).map(move |turn| format!("{side}{turn}.lat")));
+    for name in turns.chain(["today.lat".into(), "yesterday.lat".into()]) {
         std::fs::copy(&run, folder.join(name)).expect("a copy");
     }
 }

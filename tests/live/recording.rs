@@ -64,8 +64,8 @@ fn a_command_that_outlasts_the_recording_is_ended() {
 
 /// Small writes without end, each an event of several bytes that do not compress well.
 fn many_calls(folder: &Path) -> Background {
-    let script = "import os, random\nf = os.open('x', os.O_RDWR | os.O_CREAT)\n\
-                  while True: os.pwrite(f, b'x' * random.randrange(1, 4096), random.randrange(1 << 40))";
+    let script = "import os, random, time\nf = os.open('x', os.O_RDWR | os.O_CREAT)\n\
+                  while not time.sleep(0.0001): os.pwrite(f, b'x' * random.randrange(1, 4096), random.randrange(1 << 40))";
     Background::new(command("python3").current_dir(folder).args(["-c", script]))
 }
 

@@ -5,7 +5,7 @@
 use latscope_capture_bpf::{Error, EventCapture, HistogramCapture, Options, Source};
 use latscope_event::{Batch, Context, Field, FieldSet};
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -224,7 +224,7 @@ fn storage_that_hangs_waits_and_servers_without_work_do_not() {
 }
 
 /// Opens a file, stops who serves it, and reads.
-fn hang(disk: &PathBuf, server: u32) -> Ended {
+fn hang(disk: &Path, server: u32) -> Ended {
     let script = format!("exec < {}; kill -STOP {server}; exec dd bs=4k count=1 of=/dev/null", disk.display());
     Ended(Command::new("sh").args(["-c", &script]).stderr(Stdio::null()).spawn().unwrap())
 }

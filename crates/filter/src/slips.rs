@@ -71,5 +71,5 @@ fn kibibytes(written: &str, bytes: u64) -> Option<u64> {
     let lower = written.to_ascii_lowercase();
     let number = lower.strip_suffix('b').filter(|rest| rest.ends_with(['k', 'm', 'g', 't']))?;
     let meant = latscope_event::parse_size(number).ok()?;
-    (bytes % 512 != 0 && meant % 512 == 0).then_some(meant)
+    (!bytes.is_multiple_of(512) && meant.is_multiple_of(512)).then_some(meant)
 }

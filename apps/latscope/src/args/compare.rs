@@ -8,9 +8,9 @@ Examples:
   latscope compare run.lat today.lat --names before,after -o c.svg    # the picture, and the verdict
   latscope compare run.lat today.lat --filter 'kind = read' --json | jq .verdicts
   latscope compare run.lat today.lat --fail-if 'p99 > 10% or mean > 1ms'
-  latscope compare run.lat --by device                                # the sick disk against the others
+  latscope compare run.lat --by device                                # one disk against another
   latscope compare run.lat --filter 'size <= 4k' --filter 'size > 4k'
-  latscope compare --group old=a1.lat,a2.lat,a3.lat --group new=b1.lat,b2.lat,b3.lat    # several runs of each";
+  latscope compare --group old=a1.lat,a2.lat --group new=b1.lat,b2.lat    # several runs of each";
 
 /// Whether one trace is slower than another, by how much, and how sure that is. Each is compared with the first.
 #[derive(Args, Debug)]

@@ -29,7 +29,7 @@ impl Writer {
         let out = output::open(Some(&conversion.write))?;
         let fail = |error: io::Error| Failure::output(&error);
         // A capture that is ended the hard way leaves what it has.
-        let out = if is_live { out.as_it_comes() } else { out };
+        let out = if is_live { out.growing() } else { out };
         Ok(match conversion.target {
             Target::Lat => Writer::Lat(LatWriter::create(out, fields, context).map_err(fail)?),
             Target::Parquet => Writer::Parquet(ParquetWriter::create(out, fields).map_err(fail)?),

@@ -38,7 +38,7 @@ pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
         None => FieldSet::EVERY,
     };
     let out = output::open(plan.output.as_deref())?;
-    let out = if reading.live.is_some() { out.as_it_comes() } else { out };
+    let out = if reading.live.is_some() { out.growing() } else { out };
     let fills = reading.live.as_ref().map_or(FieldSet::ALWAYS, |live| fills(live.source));
     let mut printer = Printer {
         plan,

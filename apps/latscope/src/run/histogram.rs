@@ -26,7 +26,7 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Histogram) -> Resu
         ..HistogramOptions::default()
     };
     if let (Some(capture), Some(_)) = (&reading.live, folding.interval) {
-        let mut blocks = Blocks { options, out: output::open(typed.output.as_deref())?.as_it_comes() };
+        let mut blocks = Blocks { options, out: output::open(typed.output.as_deref())?.growing() };
         let context = intervals::live(reading, capture, folding, &mut blocks)?;
         read::say_notes(&[context]);
         return blocks.out.finish().map(|_| ()).map_err(|error| Failure::output(&error));

@@ -28,7 +28,7 @@ pub struct Output {
 impl Output {
     /// Lets the file take its name at the first flush: for what is watched while it grows, and kept whatever happens.
     #[must_use]
-    pub fn as_it_comes(mut self) -> Output {
+    pub fn growing(mut self) -> Output {
         self.as_it_comes = true;
         self
     }

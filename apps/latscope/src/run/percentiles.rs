@@ -192,7 +192,7 @@ fn exact(reading: &Reading, mut builders: Vec<ExactBuilder>) -> Result<Vec<Exact
 fn stream(reading: &Reading, capture: &Live, plan: &Plan) -> Result<(), Failure> {
     let options = PercentileOptions { waiting: true, ..options_of(plan) };
     let mut printer = Printer::new(plan, Some(0), options, judged_by(plan))?;
-    printer.out = printer.out.as_it_comes();
+    printer.out = printer.out.growing();
     let context = intervals::live(reading, capture, &plan.folding, &mut printer)?;
     read::say_notes(&[context]);
     printer.verdict(reading)

@@ -63,7 +63,7 @@ fn grow(
     typed: &args::Spectrogram,
 ) -> Result<(), Failure> {
     let growing = GrowingSpectrogram::new(filter, &SpectrogramOptions { time: TimeLabels::Wall, ..options.clone() });
-    let mut rows = Rows { growing, out: output::open(typed.output.as_deref())?.as_it_comes() };
+    let mut rows = Rows { growing, out: output::open(typed.output.as_deref())?.growing() };
     let context = intervals::live(reading, capture, folding, &mut rows)?;
     let Rows { growing, mut out } = rows;
     write(&mut out, &growing.finish(&context))
@@ -167,7 +167,7 @@ fn grow_chisel(
         counted: SysdigSpectrogram::new(sysdig_width(&options), folding.interval.unwrap_or(CHISEL_NS)),
         growing: GrowingSpectrogram::new(filter, &options),
         stalls: Stalls::default(),
-        out: output::open(typed.output.as_deref())?.as_it_comes(),
+        out: output::open(typed.output.as_deref())?.growing(),
     };
     let context = intervals::live(reading, capture, folding, &mut rows)?;
     let ChiselRows { growing, mut out, .. } = rows;

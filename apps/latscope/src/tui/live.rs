@@ -34,7 +34,7 @@ pub enum Kept {
     /// The last events.
     Events(Arc<Mutex<Recent>>),
     /// Histograms by every key that the kernel counts by.
-    Keys(HistogramSeries),
+    Keys(Box<HistogramSeries>),
 }
 
 /// A poisoned lock means that another thread panicked, and then the program has ended.

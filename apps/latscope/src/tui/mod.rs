@@ -55,7 +55,8 @@ enum Message {
     Said(String),
 }
 
-/// What a source yields.
+/// What a source yields; it is sent in a box.
+#[allow(clippy::large_enum_variant)]
 enum Fed {
     /// All of it, or what was read so far (then with percent, where known).
     Series {

@@ -47,7 +47,7 @@ impl Watch {
             live,
             kernel: true,
             why: None,
-            kept: Kept::Keys(keys),
+            kept: Kept::Keys(Box::new(keys)),
             shared: Shared::new(&folding.by),
             lost: Tally::default(),
             now_ns: now_ns(),
@@ -135,7 +135,7 @@ impl App {
                     live::keys(&watch.live),
                     live::width(&self.folding),
                 );
-                watch.kept = Kept::Keys(empty);
+                watch.kept = Kept::Keys(Box::new(empty));
             }
             (false, Kept::Keys(_)) => {
                 watch.shared = Shared::new(&self.folding.by);

@@ -155,7 +155,7 @@ impl BlockEvents {
         for (request, issuer) in entries {
             let (request, issuer) = (u64::read(&request), BlockIssuer::read(&issuer));
             let (class, mode) = (issuer.letters as usize / MODES, issuer.letters as usize % MODES);
-            if !self.wanted.letters.get(class).is_some_and(|modes| modes >> mode & 1 == 1) {
+            if self.wanted.letters.get(class).is_none_or(|modes| modes >> mode & 1 != 1) {
                 continue;
             }
             match self.capture.is_over(request, issuer.issue_ns) {

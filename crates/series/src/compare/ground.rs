@@ -26,6 +26,9 @@ pub(super) struct Counted {
     counts: Vec<u64>,
 }
 
+/// The intervals of a turn: of each the values, as keys, with their counts.
+type Keyed = Vec<Vec<(u64, u64)>>;
+
 impl Ground {
     pub fn new(sides: &[Vec<Sample>], quantiles: &[f64]) -> Ground {
         let grid = sides.iter().flatten().filter_map(|sample| match &sample.cells {
@@ -36,7 +39,7 @@ impl Ground {
         // One side of histograms makes histograms of all.
         let grid = grid.min();
         let keys = |turns: &Vec<Sample>| turns.iter().map(|sample| keys(sample, grid)).collect();
-        let keys: Vec<Vec<Vec<Vec<(u64, u64)>>>> = sides.iter().map(keys).collect();
+        let keys: Vec<Vec<Keyed>> = sides.iter().map(keys).collect();
         let mut table: Vec<u64> = keys.iter().flatten().flatten().flatten().map(|&(key, _)| key).collect();
         table.sort_unstable();
         table.dedup();

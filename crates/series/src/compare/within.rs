@@ -178,9 +178,9 @@ fn mix(slots: &[Slot]) -> Vec<Vec<f64>> {
     let mut lower: Vec<Vec<f64>> = Vec::new();
     for a in 0..slots.len() {
         let mut row: Vec<f64> = Vec::new();
-        for b in 0..a {
-            let known: f64 = row.iter().zip(&lower[b]).map(|(x, y)| x * y).sum();
-            let pivot = lower[b][b];
+        for (b, above) in lower.iter().enumerate() {
+            let known: f64 = row.iter().zip(above).map(|(x, y)| x * y).sum();
+            let pivot = above[b];
             row.push(if pivot > 1e-6 { (correlation(a, b) - known) / pivot } else { 0.0 });
         }
         let left = 1.0 - row.iter().map(|x| x * x).sum::<f64>();

@@ -47,7 +47,8 @@ proptest! {
         let axis = ValueAxis::new(&series.total(None), &wish);
         let facets = if facet { Facets::by_group(&series, 12) } else { Facets::none(&series) };
         let asked = Asked { quantiles: &[0.5], line_columns: 3, stretch_columns: 7 };
-        let axes = vec![Rc::new(axis); facets.names.len()];
+        let shared = Rc::new(axis);
+        let axes: Vec<_> = facets.names.iter().map(|_| Rc::clone(&shared)).collect();
         let panels = panels(&series, columns, &axes, &facets, &asked);
         let axis = &axes[0];
         prop_assert!(panels.len() <= 13);

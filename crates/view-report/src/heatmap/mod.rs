@@ -231,7 +231,8 @@ fn with_picture<T>(
     let axes: Vec<Rc<ValueAxis>> = if series.quantity == Quantity::Offset {
         (0..facets.names.len()).map(|panel| Rc::new(ValueAxis::new(&facets.total(&series, panel), &wish))).collect()
     } else {
-        vec![Rc::new(ValueAxis::new(&series.total(None), &wish)); facets.names.len()]
+        let shared = Rc::new(ValueAxis::new(&series.total(None), &wish));
+        facets.names.iter().map(|_| Rc::clone(&shared)).collect()
     };
     let stretches = (STRETCHES / many).max(1);
     let asked = Asked {

@@ -128,8 +128,9 @@ fn json(plan: &Plan, recorded: &Recorded, cells: &[Cell], files: [&[PathBuf]; 2]
             for ((raised, _), (_, key)) in cell.quantiles().into_iter().zip(QUANTILES) {
                 put(&format!("{}_ns", key.replace('.', "_")), raised.value.into());
             }
-            let trusted = cell.quantiles().into_iter().zip(QUANTILES).filter(|((_, of), _)| *of == Support::Enough);
-            put("trusted_p", trusted.last().map(|(_, (quantile, _))| (quantile * 1e9).round() / 1e7).into());
+            let mut told = cell.quantiles().into_iter().zip(QUANTILES).rev();
+            let trusted = told.find(|((_, of), _)| *of == Support::Enough);
+            put("trusted_p", trusted.map(|(_, (quantile, _))| (quantile * 1e9).round() / 1e7).into());
         }
         put("max_ns", cell.waiting.max(&cell.total).map(|max| max.value).into());
         put("waiting", cell.waiting.count().into());

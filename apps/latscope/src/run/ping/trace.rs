@@ -22,7 +22,7 @@ impl Trace {
             return Err(Failure::Usage(message.into()));
         }
         let start = Context { tally: Tally::default(), span_ns: None, ..capture.account() };
-        let out = output::open(Some(path))?.as_it_comes();
+        let out = output::open(Some(path))?.growing();
         let writer = LatWriter::create(out, capture.fields(), &start);
         let writer = writer.map_err(|error| failed(path, &error))?;
         Ok(Trace { path: path.to_path_buf(), writer, events: 0 })

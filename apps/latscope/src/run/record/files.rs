@@ -196,7 +196,7 @@ fn open(plan: &Recording, fields: FieldSet, context: &Context, filter: &Option<S
         }
     };
     let failed = |error| Failure::Input(format!("{}: Cannot be written: {error}.", path.display()));
-    let out = output::open(Some(&path))?.as_it_comes();
+    let out = output::open(Some(&path))?.growing();
     let start = Context { tally: Tally::default(), span_ns: None, ..own(context, filter) };
     let writer = LatWriter::create(out, fields, &start).map_err(failed)?;
     Ok(Open { path, writer, from_ns, events: 0 })

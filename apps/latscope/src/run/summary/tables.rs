@@ -21,7 +21,7 @@ pub fn run(reading: &Reading, plan: &Plan, key: SummaryKey) -> Result<(), Failur
     let contexts = match &reading.live {
         Some(capture) => {
             tables.observed_ns.0 = live::now_ns();
-            tables.out = tables.out.as_it_comes();
+            tables.out = tables.out.growing();
             // The kernel counts bytes of each key.
             vec![intervals::live(reading, capture, &plan.folding, &mut tables)?]
         }
