@@ -49,6 +49,9 @@ fn is_near(found: u64, truth: u64) -> bool {
     found.abs_diff(truth) as f64 <= 0.05 * truth as f64
 }
 
+/// To a FUSE server and back on one CPU, beside the delay: 5 us on one day, 14 us on another of the same kind of machine.
+const ROUND_TRIP_NS: u64 = 20_000;
+
 #[test]
 fn minimum_and_median_are_those_of_the_file() {
     let Some(_alone) = alone() else { return };
@@ -61,13 +64,13 @@ fn minimum_and_median_are_those_of_the_file() {
         let (file, number) = (disk.file(), count.to_string());
         let words = ["-C", "-i", "0", "-c", &number, "-a", "0", "--rt", "--cpu", &cpu, file.to_str().unwrap()];
         let (mut min, mut p50, mut rounds) = (u64::MAX, u64::MAX, 0);
-        while rounds < 12 && !(min < ns + 100_000 && p50 < ns + ns / 10) {
+        while rounds < 12 && !(min < ns + 100_000 && p50 < ns + ns / 10 + ROUND_TRIP_NS) {
             let found = measured(&words);
             let found = (found["min"].as_u64().unwrap(), found["p50"].as_u64().unwrap());
             assert!(found.0 >= ns && found.1 >= ns, "{delay}: faster than it can be, {found:?}");
             (min, p50, rounds) = (min.min(found.0), p50.min(found.1), rounds + 1);
         }
-        assert!(min < ns + 100_000 && p50 < ns + ns / 10, "{delay}: minimum {min}, median {p50}");
+        assert!(min < ns + 100_000 && p50 < ns + ns / 10 + ROUND_TRIP_NS, "{delay}: minimum {min}, median {p50}");
         disk.served();
         // What the server says about itself: as many requests, none of them faster than the file, most as fast.
         let took: Vec<u64> = served(&log).iter().map(|(came, answered)| answered - came).collect();
