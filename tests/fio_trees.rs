@@ -221,7 +221,7 @@ fn logs_from_zero_are_laid_to_those_since_1970() {
     let origin_ns = first_ns(EPOCH_MS, 1);
     assert_eq!(starts, of(&[("e.1", origin_ns), ("f.1", origin_ns + 500 * MS), ("z.1", origin_ns + first_ns(0, 7))]));
     assert!(
-        said.contains("z_clat.1.log: open: 1 logs whose start is not known, taken to begin with the others"),
+        said.contains("z_clat.1.log: caveat: 1 logs whose start is not known, taken to begin with the others"),
         "{said}"
     );
     // Histogram logs since 1970, and files of smallfile, whose names tell it.

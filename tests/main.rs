@@ -7,6 +7,7 @@ mod combinations;
 mod compare;
 mod examples;
 mod files;
+mod fio_jobs;
 mod fio_sources;
 mod fio_trees;
 mod generator;

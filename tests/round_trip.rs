@@ -30,8 +30,13 @@ fn csv(path: &str, more: &[&str]) -> String {
 /// Notes on standard error, without the name of the file in front.
 fn notes(path: &str) -> Vec<String> {
     let said = latscope(&["events", "-r", path, "--csv"]).err;
-    let note =
-        |line: &str| line.find("missing: ").or(line.find("open: ")).or(line.find("note: ")).map(|at| line[at..].into());
+    let note = |line: &str| {
+        line.find("missing: ")
+            .or(line.find("open: "))
+            .or(line.find("caveat: "))
+            .or(line.find("note: "))
+            .map(|at| line[at..].into())
+    };
     said.lines().filter_map(note).collect()
 }
 

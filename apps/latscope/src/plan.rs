@@ -1,6 +1,7 @@
 //! What was typed means this: plain values, comparable in tests. Nothing is opened here.
 
 mod compare;
+mod files;
 mod lab;
 mod percentiles;
 mod ping;
@@ -12,6 +13,7 @@ pub use ping::{Ping, PingShow, ioping};
 
 use crate::Failure;
 use crate::args::{self, Arguments, Verb};
+use files::files;
 use latscope_capture_bpf::{Sample, Source};
 use latscope_capture_file::{FioColumns, Format, TwoColumns};
 use latscope_event::{Field, FieldSet, FieldType, parse_duration, parse_size};
@@ -95,6 +97,8 @@ pub struct Reading {
     /// The interval of a generator that left requests out.
     pub omitted_every_ns: Option<u64>,
     pub filter: Option<Filter>,
+    /// Averages over windows were chosen, in the place of histograms of whole jobs, for a view over time.
+    pub takes_averages: bool,
 }
 
 impl Reading {
@@ -131,6 +135,8 @@ pub struct Folding {
     pub values_only: bool,
     /// What waits is shown, but does not count as latency.
     pub completed_only: bool,
+    /// When it was is asked for, not only how much there was in all.
+    pub over_time: bool,
 }
 
 impl Folding {
@@ -146,6 +152,7 @@ impl Folding {
             counting: Counting::Whole,
             values_only: false,
             completed_only: false,
+            over_time: interval.is_some(),
         }
     }
 
@@ -156,7 +163,7 @@ impl Folding {
 }
 
 /// Plan of `summary`.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     pub folding: Folding,
     /// Nobody asked for these groups: where stored histograms do not have them, all are summed up.
@@ -240,6 +247,7 @@ pub enum Target {
 /// # Errors
 /// [`Failure::Usage`] when it makes no sense, [`Failure::Input`] when it asks for what this version cannot do.
 pub fn plan(mut typed: Arguments) -> Result<Plan, Failure> {
+    let over_time = matches!(typed.verb, Verb::Heatmap(_) | Verb::Spectrogram(_) | Verb::Percentiles(_));
     let input = match &mut typed.verb {
         Verb::Heatmap(typed) => &mut typed.input,
         Verb::Spectrogram(typed) => &mut typed.input,
@@ -266,7 +274,7 @@ pub fn plan(mut typed: Arguments) -> Result<Plan, Failure> {
                 .map_or("(everything)".into(), |filter| filter.to_string()),
         ));
     }
-    let reading = reading(input)?;
+    let reading = reading(input, over_time)?;
     Ok(match typed.verb {
         Verb::Heatmap(typed) => {
             let (typed, mut folding) = trace2heatmap(typed)?;
@@ -278,7 +286,11 @@ pub fn plan(mut typed: Arguments) -> Result<Plan, Failure> {
             Plan::Heatmap(reading, folding, typed)
         }
         Verb::Spectrogram(typed) => Plan::Spectrogram(reading, folding(&typed.fold, &typed.input)?, typed),
-        Verb::Histogram(typed) => Plan::Histogram(reading, folding(&typed.fold, &typed.input)?, typed),
+        Verb::Histogram(typed) => {
+            let folding = folding(&typed.fold, &typed.input)?;
+            let over_time = folding.interval.is_some();
+            Plan::Histogram(reading, Folding { over_time, ..folding }, typed)
+        }
         Verb::Summary(typed) => Plan::Summary(reading, summary(typed)?),
         Verb::Events(typed) => Plan::Events(reading, events(typed)?),
         Verb::Percentiles(typed) => Plan::Percentiles(reading, percentiles::plan(typed)?),
@@ -316,7 +328,7 @@ fn trace2heatmap(mut typed: args::Heatmap) -> Result<(args::Heatmap, Folding), F
     Ok((typed, folding))
 }
 
-fn reading(input: &args::Input) -> Result<Reading, Failure> {
+fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure> {
     let live = if input.read.is_empty() { Some(live(input.source, &input.live)?) } else { None };
     let typed = &input.files;
     let of_files = [
@@ -350,8 +362,10 @@ fn reading(input: &args::Input) -> Result<Reading, Failure> {
         unit_bytes,
     };
     let fio_columns = typed.log_columns.as_deref().map(fio_columns).transpose()?;
+    let (files, takes_averages) = files(&input.read, format, over_time)?;
     Ok(Reading {
-        files: files(&input.read, format)?,
+        files,
+        takes_averages,
         live,
         // Whoever says what the columns of a log are says that it is one.
         format: format.or(fio_columns.map(|_| Format::FioLog)),
@@ -374,31 +388,6 @@ fn fio_columns(names: &str) -> Result<FioColumns, Failure> {
             FioColumns::NAMES.join(",")
         ))
     })
-}
-
-/// The files to read, each once: of a folder of results, those that are in it.
-fn files(typed: &[PathBuf], format: Option<Format>) -> Result<Vec<PathBuf>, Failure> {
-    let mut files = Vec::new();
-    for path in typed {
-        let tree = match format {
-            None => latscope_capture_file::tree(path).map_err(|error| Failure::Input(error.to_string()))?,
-            Some(_) => None,
-        };
-        match tree {
-            None => files.push(path.clone()),
-            Some(tree) => {
-                tree.left_out.iter().for_each(|said| say!("latscope: {said}"));
-                files.extend(tree.files);
-            }
-        }
-    }
-    let (files, again) = latscope_capture_file::without_repeats(files);
-    if let [first, others @ ..] = &again[..] {
-        let others = if others.is_empty() { String::new() } else { format!(" and {} more files", others.len()) };
-        say!("latscope: {}{others} given more than once (or by a link): read once.", first.display());
-    }
-    latscope_capture_file::said_twice(&files).iter().for_each(|said| say!("latscope: {said}"));
-    Ok(files)
 }
 
 fn live(source: Option<args::Source>, typed: &args::Live) -> Result<Live, Failure> {
@@ -442,19 +431,7 @@ fn record(typed: Arguments) -> Result<Plan, Failure> {
         live.sample = Some(Sample { slow_ns: duration("--only-slow", &typed.only_slow)?.unwrap_or(u64::MAX), one_in });
     }
     let keep = typed.keep.as_deref().map(keep).transpose()?;
-    let reading = Reading {
-        files: Vec::new(),
-        live: Some(live),
-        format: None,
-        all_syscalls: false,
-        two_columns: TwoColumns::default(),
-        fio_columns: None,
-        lenient: false,
-        from_queue: false,
-        offsets: None,
-        omitted_every_ns: None,
-        filter: filter(&typed.filter, None)?,
-    };
+    let reading = Reading { live: Some(live), filter: filter(&typed.filter, None)?, ..Reading::default() };
     let rotate = typed.rotate.as_deref().map(rotate).transpose()?;
     let recording = Recording { write: typed.write, force: typed.force, rotate, keep, command: typed.command };
     Ok(Plan::Record(reading, recording))
@@ -538,6 +515,7 @@ fn folding(typed: &args::Fold, input: &args::Input) -> Result<Folding, Failure> 
         min,
         max,
         completed_only: typed.completed_only,
+        over_time: true,
         ..Folding::of_latencies(interval(&typed.interval)?)
     })
 }
@@ -686,7 +664,8 @@ fn conversion(typed: args::Convert) -> Result<Conversion, Failure> {
             let message = "--series is written as Parquet or for HdrHistogram; end the name in .parquet or .hlog.";
             return Err(Failure::Usage(message.into()));
         }
-        Some(Folding { by: fields("--by", &typed.by)?, ..Folding::of_latencies(interval(&typed.interval)?) })
+        let by = fields("--by", &typed.by)?;
+        Some(Folding { by, over_time: true, ..Folding::of_latencies(interval(&typed.interval)?) })
     } else if typed.interval.is_some() || !typed.by.is_empty() {
         return Err(Failure::Usage("-i and --by are for histograms: give --series, or write a .hlog.".into()));
     } else {

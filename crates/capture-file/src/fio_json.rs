@@ -1,5 +1,5 @@
-//! What fio prints with `--output-format=json+`: the histograms of whole jobs, as a series of one interval per job,
-//! direction and host.
+//! What fio prints with `--output-format=json+`: the histograms of whole jobs, a row for each job, direction and host.
+//! Nothing tells when in its job an I/O was, so a row is as long as its job and is never divided.
 
 use crate::fio_hist::Bins;
 use crate::fio_name::host_of_folders;
@@ -8,6 +8,7 @@ use crate::input::Input;
 use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};
 use latscope_event::{Anomaly, Clock, Context, Tally};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::Read;
 
 /// Larger ones are no summary of jobs.
@@ -15,6 +16,8 @@ const LIMIT: u64 = 256 << 20;
 const MS: i64 = 1_000_000;
 /// The client's sum over all servers, whose histograms are empty.
 const ALL_CLIENTS: &str = "All clients";
+/// Latencies of syncs stand beside those of the directions (from fio 3.5 on).
+const SYNC: &str = "sync";
 
 /// The first member of a report.
 const VERSION: &[u8] = b"\"fio version\"";
@@ -74,11 +77,9 @@ fn last_report(file: &str, text: &[u8]) -> Result<(Value, Tally), Error> {
 
 /// The histograms of the jobs.
 pub struct FioJson {
-    file: String,
     header: SeriesHeader,
     context: Context,
     rows: std::vec::IntoIter<SeriesRow>,
-    per_event: u64,
 }
 
 impl FioJson {
@@ -102,20 +103,22 @@ impl FioJson {
         let jobs = jobs.ok_or_else(|| fail("There are no jobs in it.".into()))?;
         let path = input.path.as_deref();
         let host = path.and_then(|path| host_of_results(path).or_else(|| host_of_folders(path)));
+        let jobs: Vec<&Value> = jobs.iter().filter(|job| text_of(job, "jobname") != Some(ALL_CLIENTS)).collect();
+        let starts_ms = end_ms.map(|end_ms| starts_of_groups(&jobs, end_ms)).unwrap_or_default();
         let mut rows = Vec::new();
-        let mut lack = None;
-        for job in jobs.iter().filter(|job| job.get("jobname").and_then(Value::as_str) != Some(ALL_CLIENTS)) {
+        let mut lacks = Vec::new();
+        for job in jobs {
             if !job.is_object() {
                 return Err(fail("What stands in the place of a job is none; the file is damaged.".into()));
             }
             note_options(job, &mut context);
-            let (start_ns, width_ns) = span(job, end_ms);
+            let (start_ns, width_ns) = span(job, &starts_ms);
             for &kind in kinds(job) {
                 let Some(direction) = job.get(kind) else { continue };
-                let text = |key: &str| job.get(key).and_then(Value::as_str).unwrap_or("-").to_string();
+                let text = |key: &str| text_of(job, key).unwrap_or("-").to_string();
                 let of = |why| fail(format!("The histogram of job {} ({kind}) is damaged: {why}.", text("jobname")));
                 let Some(histogram) = histogram(direction).map_err(of)? else {
-                    lack = lack.or_else(|| lacking(direction));
+                    lacks.extend(lacking(job, direction).map(|why| format!("Job {} ({kind}): {why}", text("jobname"))));
                     continue;
                 };
                 let hostname = match (text("hostname"), &host) {
@@ -128,13 +131,21 @@ impl FioJson {
                 rows.push(SeriesRow { time_ns: start_ns, width_ns, groups, histogram });
             }
         }
-        if let Some(lack) = lack.filter(|_| rows.is_empty()) {
-            return Err(fail(lack.into()));
+        match &lacks[..] {
+            [] => {}
+            [first, ..] if rows.is_empty() => return Err(fail(first.clone())),
+            [first, more @ ..] => {
+                let more =
+                    if more.is_empty() { String::new() } else { format!(" {} more lack theirs, too.", more.len()) };
+                context.properties.insert("missing".into(), format!("{first}{more}"));
+            }
         }
+        // A job that ended has no I/O left.
+        context.properties.insert(Context::COMPLETE.into(), "histograms of whole jobs".into());
         context.tally.add(Anomaly::WholeJobs, rows.len() as u64);
         let group_fields = ["kind", "job", "host"].map(str::to_string).to_vec();
         let header = SeriesHeader { group_fields, value: "latency".into(), weight: "count".into() };
-        Ok(FioJson { file: input.name.clone(), header, context, rows: rows.into_iter(), per_event: 1 })
+        Ok(FioJson { header, context, rows: rows.into_iter() })
     }
 
     pub fn header(&self) -> &SeriesHeader {
@@ -144,22 +155,13 @@ impl FioJson {
     pub fn context(&self) -> &Context {
         &self.context
     }
-
-    pub fn count_in(&mut self, per_event: u64) {
-        self.per_event = per_event;
-    }
 }
 
 impl Iterator for FioJson {
     type Item = Result<SeriesRow, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let row = self.rows.next()?;
-        let Some(histogram) = row.histogram.times(self.per_event) else {
-            let message = "The counts of a job are more than 64 bits hold.";
-            return Some(Err(Error::new(&self.file, Place::File, message)));
-        };
-        Some(Ok(SeriesRow { histogram, ..row }))
+        self.rows.next().map(Ok)
     }
 }
 
@@ -172,27 +174,79 @@ fn note_options(job: &Value, context: &mut Context) {
     }
 }
 
+fn text_of<'a>(job: &'a Value, key: &str) -> Option<&'a str> {
+    job.get(key).and_then(Value::as_str)
+}
+
 /// Start and length of a job: fio tells the start from 3.36 on, before that only the end of the run.
-fn span(job: &Value, end_ms: Option<i64>) -> (i64, u64) {
-    let number = |key: &str| job.get(key).and_then(Value::as_i64).filter(|&ms| ms >= 0);
-    let runtime_of = |kind: &str| job.get(kind)?.get("runtime")?.as_i64();
-    let longest = || kinds(job).iter().filter_map(|kind| runtime_of(kind)).max();
-    let runtime_ms = number("job_runtime").or_else(longest).unwrap_or(0).clamp(1, 1 << 40);
-    let start_ms = number("job_start").unwrap_or(end_ms.unwrap_or(0).saturating_sub(runtime_ms));
+fn span(job: &Value, starts_ms: &BTreeMap<Group, i64>) -> (i64, u64) {
+    let runtime_ms = runtime_ms(job);
+    let told = job.get("job_start").and_then(Value::as_i64).filter(|&ms| ms >= 0);
+    let start_ms = told.or_else(|| starts_ms.get(&group(job)).copied()).unwrap_or(0);
     let width_ns = runtime_ms * MS;
     (start_ms.saturating_mul(MS).clamp(0, i64::MAX - width_ns), width_ns as u64)
 }
 
-/// What a job tells apart: directions, or all of them as one (`unified_rw_reporting=1`; with `both` that is their sum).
+/// How long the longest thread of a job ran, at least 1 ms: where threads report as one (`group_reporting`), `job_runtime` is the
+/// sum of all, and a direction has the longest.
+fn runtime_ms(job: &Value) -> i64 {
+    let runtime = |of: &Value, key: &str| of.get(key).and_then(Value::as_i64).filter(|&ms| (1..1 << 40).contains(&ms));
+    let longest = kinds(job).iter().filter_map(|kind| runtime(job.get(*kind)?, "runtime")).max();
+    longest.into_iter().chain(runtime(job, "job_runtime")).min().unwrap_or(1)
+}
+
+/// What begins together: a group of jobs (`stonewall` begins a new one) of one host.
+type Group = (Option<String>, i64);
+
+fn group(job: &Value) -> Group {
+    (text_of(job, "hostname").map(str::to_string), job.get("groupid").and_then(Value::as_i64).unwrap_or(0))
+}
+
+/// When groups began, as far as the end of the run and their lengths tell: one follows the other.
+fn starts_of_groups(jobs: &[&Value], end_ms: i64) -> BTreeMap<Group, i64> {
+    let mut starts = BTreeMap::<Group, i64>::new();
+    for job in jobs {
+        let longest_ms = starts.entry(group(job)).or_default();
+        *longest_ms = runtime_ms(job).max(*longest_ms);
+    }
+    let mut next: Option<(Option<String>, i64)> = None;
+    for ((host, _), start_ms) in starts.iter_mut().rev() {
+        let until_ms = next.take().filter(|(of, _)| of == host).map_or(end_ms, |(_, ms)| ms);
+        *start_ms = until_ms.saturating_sub(*start_ms);
+        next = Some((host.clone(), *start_ms));
+    }
+    starts
+}
+
+/// What a job tells apart: directions, or all of them as one (`unified_rw_reporting=1`; with `both` that is their sum), and
+/// what `fsync`, `fdatasync` and `sync_file_range` took.
 fn kinds(job: &Value) -> &'static [&'static str] {
-    const DIRECTIONS: &[&str] = &["read", "write", "trim"];
-    let is_mixed = DIRECTIONS.iter().all(|kind| job.get(kind).is_none());
-    if is_mixed { &["mixed"] } else { DIRECTIONS }
+    const DIRECTIONS: &[&str] = &["read", "write", "trim", SYNC];
+    let is_mixed = DIRECTIONS.iter().all(|&kind| kind == SYNC || job.get(kind).is_none());
+    if is_mixed { &["mixed", SYNC] } else { DIRECTIONS }
 }
 
 /// Why a direction that has I/Os has no histogram, and what to do about it.
-fn lacking(direction: &Value) -> Option<&'static str> {
+fn lacking(job: &Value, direction: &Value) -> Option<String> {
     direction.get("total_ios").and_then(Value::as_u64).filter(|&count| count > 0)?;
+    let error = job.get("error").and_then(Value::as_i64).filter(|&error| error != 0);
+    let completed = LATENCIES.iter().find_map(|(key, _)| direction.get(key)?.get("N")?.as_u64());
+    let ran = direction.get("runtime").and_then(Value::as_u64).is_some_and(|ms| ms > 0);
+    if let Some(error) = error.filter(|_| completed == Some(0) && !ran) {
+        let why = i32::try_from(error).map_or_else(|_| error.to_string(), os_error);
+        return Some(format!("It failed before an I/O completed: error {why}."));
+    }
+    why_no_bins(direction).map(str::to_string)
+}
+
+/// `25 (Inappropriate ioctl for device)`.
+fn os_error(number: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(number).to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    format!("{number} ({text})")
+}
+
+fn why_no_bins(direction: &Value) -> Option<&'static str> {
     let latencies = || LATENCIES.iter().filter_map(|(key, _)| direction.get(key));
     if latencies().any(|latencies| latencies.get("percentile").is_some()) {
         return Some(

@@ -38,7 +38,7 @@ pub use ending::{end_when, is_over};
 pub use error::{Error, Place};
 pub use fio_log::FioColumns;
 pub use fio_start::{JobStart, Trust, are_of_several_runs, counts_from_1970, host_and_job, job_starts};
-pub use fio_tree::{Tree, said_twice, tree, without_repeats};
+pub use fio_tree::{Tree, said_twice, tree, tree_over_time, without_repeats};
 pub use hlog::write_hlog;
 pub use lat::LatWriter;
 pub use parquet::{ParquetWriter, write_series_parquet};

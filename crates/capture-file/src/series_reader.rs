@@ -77,9 +77,9 @@ impl SeriesReader {
     #[must_use]
     pub fn counted_in(mut self, per_event: u64) -> SeriesReader {
         match &mut self.0 {
-            Rows::Parquet(_) => {}
+            // Intervals of one width and whole jobs are never divided.
+            Rows::Parquet(_) | Rows::FioJson(_) => {}
             Rows::FioHist(rows) => rows.count_in(per_event),
-            Rows::FioJson(rows) => rows.count_in(per_event),
             Rows::Hlog(rows) => rows.count_in(per_event),
         }
         self

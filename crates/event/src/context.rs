@@ -11,8 +11,10 @@ pub enum Severity {
     Detail,
     /// Worth knowing; every number is right.
     Note,
-    /// Something was unfinished or mended; the numbers are right about what they cover.
+    /// Something was mended, assumed or is not what it seems; the numbers are right about what they cover.
     Repaired,
+    /// Something was unfinished; the numbers are right about what they cover.
+    Open,
     /// Something is missing from the numbers.
     Lost,
 }
@@ -76,10 +78,10 @@ anomalies! {
     DamagedRecords "damaged_records" Lost "records damaged and skipped";
     DamagedBatches "damaged_batches" Lost "parts of the trace damaged and left out (up to 32,768 events each)";
     TextOverflow "text_overflow" Lost "columns with too many different texts, the rest shown as one";
-    Doubtful "doubtful" Repaired "in flight while records were lost: right, unless the completion and the next issue of their sector were both lost";
-    OpenAfterLoss "open_after_loss" Repaired "without a completion after records were lost (unfinished, or it is among the lost)";
-    Unfinished "unfinished" Repaired "without a completion when the trace ended (unfinished, or the tracer missed it)";
-    RequeuedOnly "requeued_only" Repaired "requeued and not issued again under the same sector (merged, or still waiting)";
+    Doubtful "doubtful" Open "in flight while records were lost: right, unless the completion and the next issue of their sector were both lost";
+    OpenAfterLoss "open_after_loss" Open "without a completion after records were lost (unfinished, or it is among the lost)";
+    Unfinished "unfinished" Open "without a completion when the trace ended (unfinished, or the tracer missed it)";
+    RequeuedOnly "requeued_only" Open "requeued and not issued again under the same sector (merged, or still waiting)";
     OrphanRequeue "orphan_requeue" Repaired "requeues of requests that were not seen to be issued";
     SummedRows "summed_rows" Repaired "rows of histogram logs that fio's server had added to earlier ones, taken apart again";
     MaybeSummedRows "maybe_summed_rows" Repaired "rows that may hold those before them too, as fio's server writes them: the log is too short, or only a part, to tell";
@@ -88,7 +90,7 @@ anomalies! {
     EstimatedStart "estimated_start" Repaired "logs whose start is estimated: the end in fio's JSON less the run time (fio tells the start from 3.36 on)";
     StrangePriority "strange_priority" Repaired "rows of fio's logs whose priority is neither 0 nor 1, so it may be another column (--log-columns names them)";
     AssumedStart "assumed_start" Repaired "logs whose start is not known, taken to begin with the others (--offsets FILE says it)";
-    WholeJobs "whole_jobs" Repaired "histograms of whole jobs, spread evenly over the time of the job: when in it is not known";
+    WholeJobs "whole_jobs" Repaired "histograms of whole jobs: each is one interval from start to end, since when in between its I/Os were is not known";
     WindowedRows "windowed_rows" Repaired "rows that are averages over a window, not single I/Os";
     OutOfOrder "out_of_order" Repaired "records out of order by more than the sorting window";
     Omitted "omitted" Repaired "requests added that the generator left out while it waited (--correct-omission)";
@@ -200,6 +202,10 @@ pub struct LossRange {
     /// Number of records lost; 0 when the tracer does not say.
     pub records: u64,
 }
+
+/// What notes begin with, the worst first.
+const LEVELS: [(Severity, &str); 4] =
+    [(Severity::Lost, "missing"), (Severity::Open, "open"), (Severity::Repaired, "caveat"), (Severity::Note, "note")];
 
 /// A kind of note.
 #[derive(PartialEq)]
@@ -387,7 +393,7 @@ impl Context {
     /// Sentences about what was lost, repaired and unfinished, the worst first; empty when all is well.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        for (severity, word) in [(Severity::Lost, "missing"), (Severity::Repaired, "open"), (Severity::Note, "note")] {
+        for (severity, word) in LEVELS {
             let phrases: Vec<_> =
                 self.tally.phrases().into_iter().filter(|&(at, _)| at == severity).map(|(_, phrase)| phrase).collect();
             if !phrases.is_empty() {

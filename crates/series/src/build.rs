@@ -547,6 +547,7 @@ impl SeriesBuilder {
             flow: Flow::default(),
             by: self.series.by.clone(),
             lengths: Default::default(),
+            runs: Default::default(),
             waits: Default::default(),
             ..self.series
         }

@@ -33,6 +33,9 @@ impl HistogramSeries {
     /// Such a series is for showing: it is not merged or widened any more.
     #[must_use]
     pub fn joined(mut self, events: f64) -> HistogramSeries {
+        if self.is_of_runs() {
+            return self;
+        }
         let enough = (events * self.per_event() as f64).ceil();
         let stalls = self.stalls();
         let mut joined = BTreeMap::<i64, crate::Slice>::new();

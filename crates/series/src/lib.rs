@@ -18,6 +18,7 @@ mod modes;
 mod observed;
 mod percentile;
 mod period;
+mod runs;
 mod sequential;
 mod share;
 mod stretch;
@@ -38,6 +39,7 @@ pub use merge::MergeError;
 pub use modes::{Mode, modes};
 pub use percentile::{AskedPercentiles, ToldPercentile, ToldPercentiles};
 pub use period::{Period, period};
+pub use runs::Run;
 pub use share::SHARES;
 pub use stretch::Stretch;
 pub use support::Support;
@@ -180,6 +182,8 @@ pub struct HistogramSeries {
     others: Option<Others>,
     /// Of how many intervals an interval was joined, where it was.
     lengths: BTreeMap<i64, u64>,
+    /// When the runs were, where the intervals are whole runs.
+    runs: runs::Spans,
     waits: waiting::Waits,
     /// Since when and until when events were observed, where that is known.
     observed_ns: Option<(i64, i64)>,
@@ -206,6 +210,7 @@ impl HistogramSeries {
             counting,
             others: None,
             lengths: BTreeMap::new(),
+            runs: runs::Spans::default(),
             waits: waiting::Waits::default(),
             observed_ns: None,
         }

@@ -149,6 +149,18 @@ impl HistogramSeries {
         one
     }
 
+    /// The same groups without the fields of which none has a value.
+    #[must_use]
+    pub fn without_untold(mut self) -> HistogramSeries {
+        for at in (0..self.by.len()).rev() {
+            if self.groups.iter().all(|group| group[at] == HistogramSeries::NO_VALUE) {
+                self.by.remove(at);
+                self.groups.iter_mut().for_each(|group| drop(group.remove(at)));
+            }
+        }
+        self
+    }
+
     /// Whether the histograms carry weights beside their counts.
     pub fn is_weighted(&self) -> bool {
         self.weight != Weight::Count

@@ -211,6 +211,7 @@ impl HistogramSeries {
         one.groups.clone_from(&self.groups);
         one.slices.extend(self.slices.get(&interval).map(|slice| (interval, slice.clone())));
         one.lengths.extend(self.lengths.get(&interval).map(|&length| (interval, length)));
+        one.runs = self.runs_of(interval);
         let waits = self.waits.within.get(&interval).cloned().unwrap_or_default();
         one.waits = Waits { once: waits.clone(), completed_only: self.waits.completed_only, ..Waits::default() };
         one.waits.within.insert(interval, waits);

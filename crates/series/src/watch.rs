@@ -137,7 +137,7 @@ impl Watch {
         let asks_what_waits = self.threshold.asks_what_waits();
         for (&interval, slice) in series.slices() {
             let gap = self.next.unwrap_or(interval)..interval;
-            if !gap.is_empty() {
+            if !gap.is_empty() && !series.is_of_runs() {
                 let judged = Judged::new(&nothing, series.per_event(), series.width_ns());
                 let verdict = self.threshold.judge(&judged);
                 self.pass(series, gap, verdict, &mut exceeded);
@@ -155,7 +155,7 @@ impl Watch {
             for (place, found) in found.iter().enumerate() {
                 let (sparse, group) = found.as_ref().map_or((&nothing, None), |(sparse, group)| (&**sparse, *group));
                 let value = |quantile| judging.percentiles.value(series, interval, group, sparse, quantile);
-                let mut judged = Judged::new(sparse, series.per_event(), series.covered_ns(interval));
+                let mut judged = Judged::new(sparse, series.per_event(), series.covered_of(interval, group));
                 judged = judged.partial(series.is_partial(interval)).with_percentiles(&value);
                 let waiting = match (group, Some(place) == all) {
                     (None, false) => Waiting::default(),
@@ -214,11 +214,9 @@ impl Watch {
             state.from = interval;
         }
         state.run = before.saturating_add(length);
-        let at = |interval: i64| Place {
-            group: state.label.clone(),
-            start_ns: series.start_ns(interval),
-            width_ns: series.width_of(interval),
-            events,
+        let at = |interval: i64| {
+            let (start_ns, width_ns) = series.span_of(interval, None);
+            Place { group: state.label.clone(), start_ns, width_ns, events }
         };
         if state.worst.as_ref().is_none_or(|(_, worst)| finding.excess() > worst.excess()) {
             state.worst = Some((at(interval), finding));

@@ -253,7 +253,7 @@ fn notes_of_many_traces_are_one_line_and_no_sentence_loses_its_end() {
     let svg = chart.joined(9_000.0).svg();
     let (_, drawn) = svg.split_once("</desc>").unwrap();
     assert_eq!(drawn.matches("whose start is not known").count(), 1);
-    assert!(drawn.contains("run_clat.0.log and 127 more: open: 128 logs"));
+    assert!(drawn.contains("run_clat.0.log and 127 more: caveat: 128 logs"));
     assert!(!drawn.contains("lines of notes"));
     let words =
         drawn.split("<text ").filter_map(|text| text.split_once('>')?.1.split_once("</text>")).map(|text| text.0);

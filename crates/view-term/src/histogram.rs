@@ -55,7 +55,7 @@ pub fn histogram(series: &HistogramSeries, context: &Context, filter: &str, opti
     let all = series.total(None);
     let count = all.totals().count;
     let what = match series.range() {
-        Some((first, _)) if options.per_interval => {
+        Some((first, _)) if options.per_interval && !series.is_of_runs() => {
             let extent = caption::extent(count, series.width_ns(), series.start_ns(first), &context.clock);
             format!("{}, {extent}", series.quantity.word())
         }
@@ -70,7 +70,7 @@ pub fn histogram(series: &HistogramSeries, context: &Context, filter: &str, opti
             let span_ns = range.map_or(0, |(_, last_ns)| last_ns.abs_diff(zero_ns));
             let moments = Moments::new(TimeLabels::Elapsed, &context.clock, zero_ns, series.width_ns(), span_ns);
             for &interval in series.slices().keys() {
-                let mut heading = Line::of(&format!("at {}", moments.label(series.start_ns(interval))));
+                let mut heading = Line::of(&format!("at {}", moments.label(series.span_of(interval, None).0)));
                 heading.truncate(options.columns, true);
                 lines.extend([Line::default(), heading]);
                 lines.extend(blocks(series, &all, Some(interval), options));

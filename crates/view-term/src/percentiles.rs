@@ -103,7 +103,8 @@ impl Percentiles {
         let mut next = self.next;
         for (&interval, slice) in series.slices() {
             let gap = next.unwrap_or(interval)..interval;
-            if has_all && gap.end.saturating_sub(gap.start) <= LONGEST_GAP {
+            // Between two runs there is nothing that could have been counted.
+            if has_all && !series.is_of_runs() && gap.end.saturating_sub(gap.start) <= LONGEST_GAP {
                 rows.extend(gap.map(|interval| self.row(series, interval, all(), &nothing)));
             }
             next = Some(series.after(interval));
@@ -133,17 +134,17 @@ impl Percentiles {
         (group, number): (Vec<String>, Option<u32>),
         sparse: &Sparse,
     ) -> Row {
-        let (time_ns, width_ns) = (series.start_ns(interval), series.width_of(interval));
+        let (time_ns, width_ns) = series.span_of(interval, number);
         let end_ns = time_ns.saturating_add_unsigned(width_ns);
         let told = self.asked.of(series, interval, number, sparse);
         Row {
             time_ns,
             width_ns,
             group,
-            rate: series.rate(interval, told.count),
+            rate: series.rate(interval, number, told.count),
             told,
             is_partial: series.is_partial(interval),
-            covered_ns: series.covered_ns(interval),
+            covered_ns: series.covered_of(interval, number),
             is_open: self.options.complete_until_ns.is_some_and(|until_ns| end_ns > until_ns),
         }
     }
@@ -154,7 +155,9 @@ impl Percentiles {
         for row in &rows {
             self.zero_ns.get_or_insert(row.time_ns);
             let value = |value: u64| if self.quantity.is_bytes() { format_size(value) } else { format_duration(value) };
-            let mut texts = vec![self.label(row.time_ns, series.width_ns())];
+            let label = self.label(row.time_ns, series.width_ns());
+            let length = series.is_of_runs().then(|| format!(" +{}", format_duration(row.width_ns)));
+            let mut texts = vec![label + &length.unwrap_or_default()];
             texts.extend(row.group.iter().cloned());
             let told = &row.told;
             let count = if told.count < 10.0 && told.count.fract() > 0.0 {

@@ -124,7 +124,7 @@ impl Summary {
 
     /// The summary of one interval of a series, of which `covered_ns` were observed.
     pub fn of_interval(series: &HistogramSeries, interval: i64, covered_ns: u64, context: &Context) -> Summary {
-        let at = (series.start_ns(interval), series.width_of(interval));
+        let at = series.span_of(interval, None);
         let summary = Summary::new(&series.only(interval), context);
         Summary { span_ns: covered_ns.max(1), interval: Some(at), ..summary }
     }

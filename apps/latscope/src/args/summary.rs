@@ -17,7 +17,8 @@ Examples:
 pub struct Summary {
     #[command(flatten)]
     pub input: Input,
-    /// Group by these fields, none for a single line; by device when not given (live system calls: by call)
+    /// Group by these fields, none for a single line; by device when not given (live system calls: by call; results of fio and
+    /// smallfile: by job, kind and host)
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub by: Vec<String>,
     /// A table for each interval, e.g. 10s, as soon as it has passed

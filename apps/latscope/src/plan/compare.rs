@@ -30,15 +30,18 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
     let by = by.and_then(|fields| fields.first().copied());
     let sides = if typed.group.is_empty() { single(&typed)? } else { groups(&typed.group)? };
     let side = |path: &PathBuf, filter: &Option<String>| {
-        reading(&args::Input {
-            read: vec![path.clone()],
-            source: None,
-            files: typed.files.clone(),
-            offsets: None,
-            live: args::Live::default(),
-            explain_filter: false,
-            filter: filter.iter().cloned().collect(),
-        })
+        reading(
+            &args::Input {
+                read: vec![path.clone()],
+                source: None,
+                files: typed.files.clone(),
+                offsets: None,
+                live: args::Live::default(),
+                explain_filter: false,
+                filter: filter.iter().cloned().collect(),
+            },
+            false,
+        )
     };
     let turns = |(name, paths, filter): Side| -> Result<(String, Vec<Reading>), Failure> {
         Ok((name, paths.iter().map(|path| side(path, &filter)).collect::<Result<_, _>>()?))

@@ -100,6 +100,10 @@ fn events(reading: &Reading, conversion: &Conversion) -> Result<(), Failure> {
 
 fn series(reading: &Reading, folding: &Folding, conversion: &Conversion) -> Result<(), Failure> {
     let (series, contexts) = read::series(reading, folding, 600)?;
+    if series.is_of_runs() && conversion.target != Target::Hlog {
+        let message = "Parquet stores intervals of one length, and these histograms are of whole jobs; write a .hlog.";
+        return Err(Failure::Usage(message.into()));
+    }
     let header = SeriesHeader {
         group_fields: series.by.iter().map(|field| field.name().to_string()).collect(),
         value: series.quantity.word().into(),
@@ -108,8 +112,8 @@ fn series(reading: &Reading, folding: &Folding, conversion: &Conversion) -> Resu
     let rows = series.slices().iter().flat_map(|(&interval, slice)| {
         let series = &series;
         slice.groups.iter().map(move |(group, sparse)| SeriesRow {
-            time_ns: series.start_ns(interval),
-            width_ns: series.width_ns(),
+            time_ns: series.span_of(interval, Some(*group)).0,
+            width_ns: series.span_of(interval, Some(*group)).1,
             groups: series.groups()[*group as usize].clone().into(),
             histogram: sparse.clone(),
         })

@@ -1,6 +1,6 @@
 //! `latscope heatmap`.
 
-use super::{output, read};
+use super::{output, read, stored};
 use crate::Failure;
 use crate::args::{self, Colors};
 use crate::plan::{Folding, Reading, percentile_list, theme};
@@ -16,6 +16,7 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Heatmap) -> Result
     }
     let options = options(reading, folding, &typed)?;
     let (series, contexts) = read::series_to_plot(reading, folding, typed.look.width.clamp(200, 4000) / 2)?;
+    stored::refuse_runs(reading, &series)?;
     let picture = heatmap(&series, &contexts, &options).map_err(|error| Failure::Usage(error.to_string()))?;
     output::text(typed.output.as_deref(), &picture)
 }

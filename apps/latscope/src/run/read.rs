@@ -230,7 +230,7 @@ impl Drop for Pass<'_> {
 /// distribution of latencies is refused.
 pub fn series(reading: &Reading, folding: &Folding, limit: u32) -> Result<(HistogramSeries, Vec<Context>), Failure> {
     let (series, contexts) = series_to_plot(reading, folding, limit)?;
-    if folding.quantity == Quantity::Latency {
+    if folding.quantity == Quantity::Latency && !reading.takes_averages {
         contexts.iter().try_for_each(refuse_windows)?;
     }
     Ok((series, contexts))

@@ -2,7 +2,7 @@
 
 use super::intervals::{self, Intervals};
 use super::stalls::Stalls;
-use super::{output, read};
+use super::{output, read, stored};
 use crate::Failure;
 use crate::args::{self, Color, Palette};
 use crate::plan::{Folding, Live, Reading};
@@ -35,6 +35,7 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Re
             // Both maps come from one series: its counts and the exact sums of time.
             let folding = Folding { weight: Weight::Time, ..folding.clone() };
             let (series, contexts) = read::series(reading, &folding, ROWS)?;
+            stored::refuse_runs(reading, &series)?;
             let lines = latency_maps(&series, &Context::merged(&contexts), &filter, &options);
             output::lines(typed.output.as_deref(), lines)
         }
@@ -43,6 +44,7 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Re
                 return grow(reading, capture, folding, &options, &filter, &typed);
             }
             let (series, contexts) = read::series_to_plot(reading, folding, limit(&options))?;
+            stored::refuse_runs(reading, &series)?;
             let context = Context::merged(&contexts);
             let groups = if folding.by.is_empty() { vec![None] } else { heaviest(&series) };
             let lines = groups.into_iter().flat_map(|group| {

@@ -11,7 +11,9 @@ use latscope_capture_file::{Format, SeriesHeader, SeriesReader, SeriesRow, forma
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_filter::Filter;
 use latscope_histogram::{Sparse, Totals};
-use latscope_series::{HistogramSeries, Interval, MergeError, SeriesBuilder, Stretch, next_wider, round_multiples};
+use latscope_series::{
+    HistogramSeries, Interval, MergeError, Run, SeriesBuilder, Stretch, next_wider, round_multiples,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -35,9 +37,24 @@ pub fn read_as(
     limit: u32,
 ) -> Result<Option<(HistogramSeries, Vec<Context>)>, Failure> {
     let is_series = |at: &usize| formats[*at].is_some_and(Format::is_series);
-    let (files, events): (Vec<usize>, Vec<usize>) = (0..formats.len()).partition(is_series);
+    let (mut files, events): (Vec<usize>, Vec<usize>) = (0..formats.len()).partition(is_series);
     if files.is_empty() {
         return Ok(None);
+    }
+    let of_jobs = |at: &usize| formats[*at] == Some(Format::FioJson);
+    if events.is_empty() && files.iter().all(of_jobs) {
+        let stored = Stored { formats, reading, folding, starts: Starts::of(reading)?, row_ns: None };
+        return stored.runs(&files).map(Some);
+    }
+    if folding.over_time {
+        let jobs: Vec<usize> = files.extract_if(.., |at| of_jobs(at)).collect();
+        say_left_out(reading, &jobs);
+    }
+    let new_builder = || read::new_builder(folding, limit);
+    if files.is_empty() {
+        let starts = Starts::of(reading)?;
+        let (builder, contexts) = read::fold_files((reading, &starts), formats, &events, &new_builder)?;
+        return Ok(Some((builder.finish(), contexts)));
     }
     let mut stored = Stored { formats, reading, folding, starts: Starts::of(reading)?, row_ns: None };
     if folding.interval.is_none() {
@@ -52,7 +69,6 @@ pub fn read_as(
     if events.is_empty() {
         return Ok(Some((series, contexts)));
     }
-    let new_builder = || read::new_builder(folding, limit);
     let (builder, more) = read::fold_files((reading, &stored.starts), formats, &events, &new_builder)?;
     let mut told: Vec<_> = files.into_iter().chain(events).zip(contexts.into_iter().chain(more)).collect();
     told.sort_by_key(|&(at, _)| at);
@@ -135,12 +151,27 @@ impl Stored<'_> {
         reader.next()?.ok().map(|row| row.width_ns)
     }
 
-    fn load(&self, sums: &mut Sums, at: usize) -> Result<Context, Failure> {
-        let file = &self.reading.files[at];
-        let input = |error: latscope_capture_file::Error| Failure::Input(error.to_string());
-        let folding = self.folding;
+    /// Whole jobs, each an interval.
+    fn runs(&self, files: &[usize]) -> Result<(HistogramSeries, Vec<Context>), Failure> {
+        let mut runs = Vec::new();
+        let mut take = |picked: Picked| {
+            let (from_ns, group) = (picked.row.time_ns, picked.labels.to_vec());
+            let to_ns = from_ns.saturating_add_unsigned(picked.row.width_ns);
+            if picked.histogram.totals().count > 0 {
+                runs.push(Run { from_ns, to_ns, group, histogram: picked.histogram.clone() });
+            }
+            Ok(())
+        };
+        let contexts = files.iter().map(|&at| self.each_row(at, &mut take)).collect::<Result<Vec<_>, _>>()?;
+        let Folding { quantity, weight, by, .. } = self.folding;
+        let series = HistogramSeries::of_runs(*quantity, *weight, by.clone(), runs);
+        series.map(|series| (series, contexts)).map_err(|error| Failure::Input(format!("{error}.")))
+    }
+
+    /// Hands on the rows of a file, as far as the filter lets them through.
+    fn each_row(&self, at: usize, take: &mut impl FnMut(Picked) -> Result<(), Failure>) -> Result<Context, Failure> {
         let mut reader = self.open(at)?;
-        let places = places(file, reader.header(), folding)?;
+        let places = places(&self.reading.files[at], reader.header(), self.folding)?;
         let mut pick = match &self.reading.filter {
             None => None,
             Some(filter) => {
@@ -150,13 +181,9 @@ impl Stored<'_> {
         };
         let (is_uneven, shift_ns) = (reader.is_uneven(), self.starts.shift_ns(at, reader.context()));
         let begin_ns = self.starts.begin_ns(at, reader.context());
-        let mut even: Option<HistogramSeries> = None;
         let mut group = Group { of: None, labels: vec![String::new(); places.len()] };
-        if let Some(builder) = &mut sums.uneven {
-            builder.begin_trace_number(at as u32);
-        }
         while let Some(row) = reader.next() {
-            let mut row = row.map_err(input)?;
+            let mut row = row.map_err(|error| Failure::Input(error.to_string()))?;
             row.time_ns = row.time_ns.saturating_add(shift_ns);
             // What an uneven row holds completed halfway through it, on the average.
             let moment = if is_uneven { row.time_ns.saturating_add_unsigned(row.width_ns / 2) } else { row.time_ns };
@@ -165,19 +192,31 @@ impl Stored<'_> {
                 None => &row.histogram,
             };
             let labels = group.labels(&row.groups, &places);
-            if is_uneven {
+            let usual_ns = reader.usual_ns();
+            take(Picked { row: &row, moment, histogram, labels, is_uneven, usual_ns, begin_ns })?;
+        }
+        Ok(self.starts.context(at, reader.context().clone()))
+    }
+
+    fn load(&self, sums: &mut Sums, at: usize) -> Result<Context, Failure> {
+        let (file, folding) = (&self.reading.files[at], self.folding);
+        let mut even: Option<HistogramSeries> = None;
+        if let Some(builder) = &mut sums.uneven {
+            builder.begin_trace_number(at as u32);
+        }
+        let context = self.each_row(at, &mut |picked| {
+            let Picked { row, moment, histogram, labels, .. } = picked;
+            if picked.is_uneven {
                 let builder = sums.uneven.get_or_insert_with(|| {
                     let mut builder = builder(folding, self.row_ns.unwrap_or(row.width_ns));
                     builder.begin_trace_number(at as u32);
                     builder
                 });
-                builder.begins_at(begin_ns);
+                builder.begins_at(picked.begin_ns);
                 let (from_ns, to_ns) = (row.time_ns, row.time_ns.saturating_add_unsigned(row.width_ns));
-                builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns: reader.usual_ns(), group: labels, histogram });
-                if builder.is_full() {
-                    return Err(read::too_much());
-                }
-                continue;
+                let usual_ns = picked.usual_ns;
+                builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns, group: labels, histogram });
+                return if builder.is_full() { Err(read::too_much()) } else { Ok(()) };
             }
             let series = even.get_or_insert_with(|| empty(folding, row.width_ns));
             if row.width_ns != series.width_ns() {
@@ -191,13 +230,14 @@ impl Stored<'_> {
                     .insert(moment.div_euclid(series.width_ns() as i64), labels.to_vec(), histogram)
                     .map_err(|error| Failure::Input(format!("{}: {error}.", file.display())))?;
             }
-        }
+            Ok(())
+        })?;
         match (&mut sums.even, even) {
             (Some(sum), Some(series)) => merge(sum, &series)?,
             (none, Some(series)) => *none = Some(series),
             (_, None) => {}
         }
-        Ok(self.starts.context(at, reader.context().clone()))
+        Ok(context)
     }
 
     fn finish(&self, sums: Sums) -> Result<HistogramSeries, Failure> {
@@ -207,6 +247,45 @@ impl Stored<'_> {
             (None, None) => Ok(empty(self.folding, self.folding.interval.unwrap_or(1_000_000_000))),
         }
     }
+}
+
+/// A row of a file.
+struct Picked<'a> {
+    /// At the common time.
+    row: &'a SeriesRow,
+    /// When its events completed, on the average where that is all that is known.
+    moment: i64,
+    /// What the filter lets through.
+    histogram: &'a Sparse,
+    /// The values of the asked groups.
+    labels: &'a [String],
+    is_uneven: bool,
+    usual_ns: Option<u64>,
+    begin_ns: Option<i64>,
+}
+
+/// Says that whole jobs have no place among intervals.
+fn say_left_out(reading: &Reading, jobs: &[usize]) {
+    let Some(&first) = jobs.first() else { return };
+    let more = if jobs.len() > 1 { format!(" and {} more", jobs.len() - 1) } else { String::new() };
+    say!(
+        "latscope: {}{more}: left out, so the I/Os of these jobs are missing: the histograms are of whole jobs, and when in a job \
+         its I/Os were is not known. Given alone, percentiles shows them; summary and histogram count them with the others.",
+        reading.files[first].display()
+    );
+}
+
+/// Fails if the intervals are whole jobs, in which nothing can be drawn over time.
+pub fn refuse_runs(reading: &Reading, series: &HistogramSeries) -> Result<(), Failure> {
+    if !series.is_of_runs() {
+        return Ok(());
+    }
+    let file = reading.files.first().map(|file| format!("{}: ", file.display())).unwrap_or_default();
+    Err(Failure::Input(format!(
+        "{file}The histograms are of whole jobs, and when in a job its I/Os were is not known, so there is nothing to draw over \
+         time. Let fio write logs (write_lat_log, or write_hist_log with log_hist_msec); latscope percentiles, histogram and \
+         summary show these."
+    )))
 }
 
 /// The labels of a row's group; most rows share theirs with the one before.

@@ -5,6 +5,7 @@ mod tables;
 use super::{live, output, read, stored};
 use crate::Failure;
 use crate::plan::{Folding, Reading, Shape, Summary as Plan};
+use latscope_capture_file::Format;
 use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_I64, MISSING_U64, Mask};
 use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Usage, Weight};
 use latscope_view_term::{Outlier, Outliers, Summary, SummaryKey, TimeLabels};
@@ -24,9 +25,16 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
             plan.sort
         ))
     })?;
+    let generated = if plan.by_default { groups_of_jobs(reading) } else { None };
+    let mut plan = plan.clone();
+    // Groups of outliers and of --use have all fields.
+    let drops_untold = generated.is_some() && plan.over_ns.is_none() && !plan.shows_use;
+    plan.folding.by = generated.unwrap_or(plan.folding.by);
+    let plan = &plan;
     if plan.folding.interval.is_some() {
         return tables::run(reading, plan, key);
     }
+    let told = |series: HistogramSeries| if drops_untold { series.without_untold() } else { series };
     let folding = &plan.folding;
     // Stored histograms carry no bytes unless they were made for that, and no single events.
     let counted = Folding { weight: Weight::Count, ..folding.clone() };
@@ -40,7 +48,7 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
     if let Some((series, contexts)) = found? {
         contexts.iter().try_for_each(read::refuse_windows)?;
         let context = Context::merged(&contexts);
-        let mut summary = Summary::new(&series, &context);
+        let mut summary = Summary::new(&told(series), &context);
         summary.sort(key);
         return print(reading, plan, &summary, None, &context);
     }
@@ -103,7 +111,7 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         read::say_ungrouped(&series);
     }
     series.add_waiting(&waiters, None);
-    let series = series.completed_only(folding.completed_only);
+    let series = told(series.completed_only(folding.completed_only));
     let mut summary = Summary::new(&series, &context);
     if let Some(mut usage) = usage {
         usage.add_waiting(&waiters);
@@ -115,6 +123,20 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         read::say_notes(&contexts);
     }
     Ok(())
+}
+
+/// What tells the events of load generators apart: their jobs, not the devices, which they do not name. Nothing where other files
+/// are read, too.
+fn groups_of_jobs(reading: &Reading) -> Option<Vec<Field>> {
+    let formats = if reading.live.is_none() { read::formats(reading) } else { Vec::new() };
+    let all = |known: &[Format]| {
+        !formats.is_empty() && formats.iter().all(|format| format.is_some_and(|format| known.contains(&format)))
+    };
+    if all(&[Format::Hlog]) {
+        return Some(vec![Field::Job]);
+    }
+    let is_fio = all(&[Format::FioLog, Format::FioHist, Format::FioJson, Format::Smallfile]);
+    is_fio.then(|| vec![Field::Job, Field::Kind, Field::Host])
 }
 
 /// Reads once more, for these groups.

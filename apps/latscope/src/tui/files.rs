@@ -105,6 +105,7 @@ fn whole(task: &Task, reading: &Reading, folding: &Folding) -> Result<(Histogram
     // Stored histograms count; only some of them know bytes.
     let counts = Folding { weight: Weight::Count, ..folding.clone() };
     if let Some((series, contexts)) = stored::read(reading, &counts, INTERVALS)? {
+        stored::refuse_runs(reading, &series)?;
         return Ok((series, Context::merged(&contexts)));
     }
     let interval = folding.interval_or(INTERVALS);

@@ -42,6 +42,11 @@ impl What {
     fn is_distribution(self) -> bool {
         self <= What::Json
     }
+
+    /// Whether it tells when it was slow, though not how slow each I/O was.
+    fn is_average(self) -> bool {
+        matches!(self, What::Averages(LogKind::Clat | LogKind::Lat))
+    }
 }
 
 /// Whose I/Os a log tells of: the folder, host and number, and the prefix, or the JSON whose options name it.
@@ -74,8 +79,9 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Chooses from all files of a folder, which are sorted.
-    pub fn of(files: Vec<PathBuf>) -> Choice {
+    /// Chooses from all files of a folder, which are sorted. For a view over time averages over windows are better than
+    /// histograms of whole jobs.
+    pub fn of(files: Vec<PathBuf>, over_time: bool) -> Choice {
         let known = |file: &PathBuf| LogName::of(file).is_some() || is_smallfile(file) || may_be_results(file);
         let (files, copies) = without_compressed_copies(files.into_iter().filter(known).collect());
         let mut choice = Choice { copies, ..Choice::default() };
@@ -88,7 +94,8 @@ impl Choice {
         }
         choice.read.extend(files.iter().filter(|file| is_smallfile(file)).map(|file| (What::Smallfile, file.clone())));
         // JSON of runs whose logs are no distributions is better than those.
-        let (read, lesser): (Vec<&Log>, Vec<&Log>) = logs.iter().partition(|log| best[&log.job].is_distribution());
+        let is_good = |what: What| what.is_distribution() || over_time && what.is_average();
+        let (read, lesser): (Vec<&Log>, Vec<&Log>) = logs.iter().partition(|log| is_good(best[&log.job]));
         let from_json = choice.take_json(&files, &mut beside, (&read, &lesser));
         for log in read {
             let list = if best[&log.job] == log.what { &mut choice.read } else { &mut choice.same };
@@ -167,12 +174,25 @@ impl Choice {
         files
     }
 
+    /// Whether averages are read in the place of histograms of whole jobs.
+    pub fn prefers_averages(&self) -> bool {
+        let has = |list: &[(What, PathBuf)], is: fn(What) -> bool| list.iter().any(|(what, _)| is(*what));
+        has(&self.read, What::is_average) && has(&self.same, |what| what == What::Json)
+    }
+
     /// Sentences about what is not read.
     pub fn said(&self) -> Vec<String> {
         let mut said = Vec::new();
         if !self.same.is_empty() {
             let (read, same) = (counted(&self.read), counted(&self.same));
             said.push(format!("{read} are read; left out, since they tell of the same I/Os: {same}."));
+        }
+        if self.prefers_averages() {
+            said.push(
+                "Averages over windows (log_avg_msec) are no single I/Os, but show when it was slow, which the histograms of \
+                 whole jobs in the JSON do not; summary and histogram read the JSON."
+                    .into(),
+            );
         }
         if !self.missing.is_empty() {
             let missing = &self.missing;

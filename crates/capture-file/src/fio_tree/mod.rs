@@ -21,6 +21,8 @@ pub struct Tree {
     pub files: Vec<PathBuf>,
     /// Sentences about files that are known and left out, as they tell of the same I/Os or cannot be read with the others.
     pub left_out: Option<String>,
+    /// Whether averages over windows are read though there are histograms of the same I/Os.
+    pub prefers_averages: bool,
 }
 
 /// Looks through a folder; none when the path is no folder, or one that is a recording of its own.
@@ -28,6 +30,18 @@ pub struct Tree {
 /// # Errors
 /// When it cannot be read, or holds no result of fio or smallfile.
 pub fn tree(folder: &Path) -> Result<Option<Tree>, Error> {
+    tree_of(folder, false)
+}
+
+/// As [`tree`], for a view that shows when it was slow: averages over windows tell that, and histograms of whole jobs do not.
+///
+/// # Errors
+/// As [`tree`].
+pub fn tree_over_time(folder: &Path) -> Result<Option<Tree>, Error> {
+    tree_of(folder, true)
+}
+
+fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
     if !folder.is_dir() || format_of(folder).is_ok() {
         return Ok(None);
     }
@@ -37,7 +51,7 @@ pub fn tree(folder: &Path) -> Result<Option<Tree>, Error> {
     walk.seen.extend(top.ancestors().skip(1).filter_map(identity));
     walk.through(folder.to_path_buf(), DEEPEST)?;
     walk.found.sort();
-    let choice = Choice::of(walk.found);
+    let choice = Choice::of(walk.found, over_time);
     let mut files = choice.files();
     files.extend(traces(folder)?);
     if files.is_empty() {
@@ -50,7 +64,7 @@ pub fn tree(folder: &Path) -> Result<Option<Tree>, Error> {
     }
     let said = choice.said();
     let left_out = (!said.is_empty()).then(|| format!("{}: {}", folder.display(), said.join(" ")));
-    Ok(Some(Tree { files, left_out }))
+    Ok(Some(Tree { files, left_out, prefers_averages: choice.prefers_averages() }))
 }
 
 /// Our own traces that lie in a folder: those of a lab, or the parts of a recording.

@@ -319,7 +319,7 @@ impl Chart<'_> {
         let interval = |column| self.frame.columns.first.saturating_add(i64::from(column));
         let rate = |(step, count): (usize, &f64)| {
             let columns = self.steps.columns(step);
-            let rate = self.series.rate(interval(self.steps.column(step)), *count).unwrap_or(0.0);
+            let rate = self.series.rate(interval(self.steps.column(step)), None, *count).unwrap_or(0.0);
             std::iter::repeat_n(rate, columns as usize)
         };
         self.panels[0].counts.iter().enumerate().flat_map(rate).collect()
@@ -369,6 +369,9 @@ impl Chart<'_> {
             Rule::Fio => " · percentiles by the rule of fio, the middle of their bucket",
             Rule::Interpolated => "",
         };
+        if self.series.is_of_runs() {
+            how += " · histograms of whole jobs: each is one interval, from its first start to its last end";
+        }
         if self.series.counting() == Counting::Shares {
             how += " · events count by the share of their time in each interval";
         }

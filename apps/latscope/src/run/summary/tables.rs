@@ -112,8 +112,8 @@ impl Tables<'_> {
     fn print(&mut self, series: &HistogramSeries, context: &Context) -> Result<(), Failure> {
         let (from_ns, to_ns) = self.observed_ns;
         for &interval in series.slices().keys() {
-            let start_ns = series.start_ns(interval);
-            let end_ns = start_ns.saturating_add_unsigned(series.width_ns());
+            let (start_ns, width_ns) = series.span_of(interval, None);
+            let end_ns = start_ns.saturating_add_unsigned(width_ns);
             let covered_ns = end_ns.min(to_ns).saturating_sub(start_ns.max(from_ns)).max(0).unsigned_abs();
             let mut summary = Summary::of_interval(series, interval, covered_ns, context);
             summary.sort(self.key);
