@@ -187,8 +187,7 @@ impl Generator {
         let place = self.random.below(DEVICES.len() as u64) as usize;
         let (letters, kind) = self.random.pick(&[("FF", "flush"), ("FF", "flush"), ("N", "other")]);
         let flush = Request { letters, kind, device: DEVICES[place], sector: 0, sectors: 0, ..*request };
-        // The kernel has one in flight for each queue of a device, and these have one.
-        let count = 1;
+        let count = 1 + self.random.below(4);
         let from_ns = self.flushed_ns[place].max(START_NS + self.random.below(self.span_ns()) as i64);
         let mut issued = Vec::new();
         let mut at_ns = from_ns;

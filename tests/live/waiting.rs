@@ -186,7 +186,7 @@ fn what_is_not_asked_for_does_not_wait() {
 
 /// Requests to a partition are those of its disk; and a disk that is taken away while it hangs still hangs.
 #[test]
-fn requests_to_a_partition_wait_on_its_disk() {
+fn partitions_and_disks_that_go_away() {
     let Some(_alone) = alone() else { return };
     let disk = Disk::new(&[]);
     let partition = format!("{}p1", disk.path);
@@ -201,8 +201,11 @@ fn requests_to_a_partition_wait_on_its_disk() {
     let dd = Background::new(command("dd").arg(format!("if={partition}")).args(dd));
     let (waiting, _) = looked(|| of(counted.waiting().unwrap(), disk.name()), 1);
     assert_eq!(waiting[0].offset, 8192 * 512 + 2 * 4096, "{waiting:?}");
+    let _ = command("losetup").args(["--detach", &disk.path]).output();
+    assert_eq!(of(counted.waiting().unwrap(), disk.name()).len(), 1);
     disk.signal("CONT");
     assert_eq!(dd.ended().status, Some(0));
+    assert_eq!(of(counted.waiting().unwrap(), disk.name()), []);
     let _ = command("delpart").args([&disk.path, "1"]).output();
 }
 

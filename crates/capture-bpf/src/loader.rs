@@ -12,7 +12,7 @@ mod log;
 mod ring;
 mod shared;
 
-pub use clock::MonotonicClock;
+pub use clock::{MonotonicClock, thread_cpu};
 pub use log::keep as quiet;
 pub use ring::Ring;
 pub(crate) use shared::{Raw, shared};

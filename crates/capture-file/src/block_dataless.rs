@@ -15,13 +15,24 @@ pub const LIMIT: usize = 1 << 18;
 /// Of one kind on one device; they are searched from front to back.
 pub const LANE_LIMIT: usize = LIMIT / 64;
 
+/// A request and its completion.
+pub struct Ended {
+    pub open: Open,
+    pub record: Record,
+    /// Its place among all completions of the trace.
+    pub place: u64,
+    /// How often records had been lost when it completed.
+    pub losses: u64,
+}
+
 /// Requests without data, by device and letters.
 #[derive(Default)]
 pub struct Dataless {
     lanes: HashMap<(u32, [u8; 8]), Lane>,
     len: usize,
-    /// Requests and their completions, in order, to be taken out.
-    pub ended: Vec<(Open, Record)>,
+    held: usize,
+    /// Requests that ended, to be taken out.
+    pub ended: Vec<Ended>,
     /// Requests whose completion was lost, to be taken out.
     pub dropped: Vec<Open>,
     /// How many made room for others.
@@ -33,7 +44,7 @@ struct Lane {
     /// Had more been open than the device was seen to have in flight.
     doubtful: VecDeque<Open>,
     /// Completed while others were doubtful: each with the completion that it has unless those turn out to be real.
-    held: VecDeque<(Open, Record)>,
+    held: VecDeque<Ended>,
     open: VecDeque<Open>,
     /// So many were seen to be in flight at once.
     proven: usize,
@@ -49,7 +60,7 @@ impl Lane {
     }
 
     /// What was doubtful is lost, and what was held ended as it seemed.
-    fn settle(&mut self, ended: &mut Vec<(Open, Record)>, dropped: &mut Vec<Open>) {
+    fn settle(&mut self, ended: &mut Vec<Ended>, dropped: &mut Vec<Open>) {
         ended.extend(self.held.drain(..));
         dropped.extend(self.doubtful.drain(..));
     }
@@ -70,6 +81,7 @@ impl Dataless {
             return true;
         }
         let before = lane.len();
+        self.held -= lane.held.len();
         if !lane.held.is_empty() {
             lane.settle(&mut self.ended, &mut self.dropped);
         }
@@ -89,25 +101,38 @@ impl Dataless {
         open.map(|open| open.state = State::Requeued).is_some()
     }
 
-    /// A request completed. False when none is in flight.
-    pub fn complete(&mut self, record: &Record) -> bool {
+    /// A request completed, as the one of this place among all completions. False when none is in flight.
+    pub fn complete(&mut self, record: &Record, place: u64, losses: u64) -> bool {
         let key = (record.dev, record.rwbs);
         let Some(lane) = self.lanes.get_mut(&key) else { return false };
         let before = lane.len();
-        match lane.open.iter().position(|open| open.state == State::Issued).and_then(|at| lane.open.remove(at)) {
-            Some(open) if lane.doubtful.is_empty() => self.ended.push((open, *record)),
-            Some(open) => lane.held.push_back((open, *record)),
-            // More completed than the device was thought to have in flight: what was doubtful was real.
-            None if !lane.doubtful.is_empty() => {
-                lane.proven = lane.doubtful.len() + lane.held.len();
-                let (held, records): (Vec<Open>, Vec<Record>) = lane.held.drain(..).unzip();
-                let mut real: VecDeque<Open> = lane.doubtful.drain(..).chain(held).collect();
-                let records = records.into_iter().chain([*record]);
-                self.ended.extend(records.filter_map(|record| Some((real.pop_front()?, record))));
-                real.append(&mut lane.open);
-                lane.open = real;
+        let first = lane.open.iter().position(|open| open.state == State::Issued).and_then(|at| lane.open.remove(at));
+        let end = |open| Ended { open, record: *record, place, losses };
+        match first.map(end) {
+            Some(ended) if lane.doubtful.is_empty() => self.ended.push(ended),
+            Some(ended) => {
+                lane.held.push_back(ended);
+                self.held += 1;
             }
-            None => return false,
+            // More completed than the device was thought to have in flight: what was doubtful was real.
+            None => {
+                let Some(oldest) = lane.doubtful.pop_front() else { return false };
+                lane.proven = 1 + lane.doubtful.len() + lane.held.len();
+                self.held -= lane.held.len();
+                // Each completion belongs to an older request than it was held with; the youngest are still open.
+                let mut waiting = VecDeque::from([oldest]);
+                waiting.append(&mut lane.doubtful);
+                for mut ended in lane.held.drain(..) {
+                    waiting.push_back(ended.open);
+                    if let Some(open) = waiting.pop_front() {
+                        ended.open = open;
+                        self.ended.push(ended);
+                    }
+                }
+                self.ended.extend(waiting.pop_front().map(end));
+                waiting.append(&mut lane.open);
+                lane.open = waiting;
+            }
         }
         self.len = self.len + lane.len() - before;
         // Devices may be made up: only those that taught something are remembered.
@@ -122,25 +147,30 @@ impl Dataless {
         if self.len >= LIMIT || self.lanes.len() >= LIMIT {
             self.evicted += self.lanes.values().map(|lane| (lane.doubtful.len() + lane.open.len()) as u64).sum::<u64>();
             self.ended.extend(self.lanes.drain().flat_map(|(_, lane)| lane.held));
-            self.len = 0;
+            (self.len, self.held) = (0, 0);
         } else if let Some(lane) = self.lanes.get_mut(&(record.dev, record.rwbs))
             && lane.len() >= LANE_LIMIT
         {
             let before = lane.len();
+            self.held -= lane.held.len();
             self.ended.extend(lane.held.drain(..));
             self.evicted += u64::from(lane.doubtful.pop_front().or_else(|| lane.open.pop_front()).is_some());
             self.len = self.len + lane.len() - before;
         }
     }
 
-    /// No record follows.
+    /// Whether completions are held back until it is known whose they are.
+    pub fn holds(&self) -> bool {
+        self.held > 0
+    }
+
+    /// Waits no longer for what may follow: what is held ended as it seems.
     pub fn settle(&mut self) {
         for lane in self.lanes.values_mut().filter(|lane| !lane.held.is_empty()) {
             self.len -= lane.held.len() + lane.doubtful.len();
             lane.settle(&mut self.ended, &mut self.dropped);
         }
-        // In one order, however the table was filled.
-        self.ended.sort_by_key(|(open, record)| (record.time_ns, record.dev, open.issued_ns));
+        self.held = 0;
     }
 
     /// What is still in flight, with its device.

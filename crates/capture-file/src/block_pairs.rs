@@ -4,7 +4,7 @@
 //! that it waited before in `queue_ns`. A request is known by device and first sector while it is in flight. What does not
 //! pair is counted, never guessed.
 
-use crate::block_dataless::Dataless;
+use crate::block_dataless::{Dataless, Ended};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use latscope_event::kernel::{block_kind, error_name};
@@ -15,6 +15,9 @@ pub const FILLS: FieldSet = FieldSet::TRACED.with(&[Field::Queue]);
 
 /// No machine has more requests in flight; a trace that says so is damaged or made up.
 const IN_FLIGHT_LIMIT: usize = 1 << 18;
+/// So many completions, or those of so long, wait at most for one that is held back, so that events are in their order.
+const BEHIND_LIMIT: usize = 1 << 15;
+const BEHIND_NS: i64 = 1_000_000_000;
 /// What the kernel calls a sector, whatever the device.
 const SECTOR_BYTES: u64 = 512;
 /// Thread or process number that the source does not tell.
@@ -97,6 +100,10 @@ pub struct BlockPairs {
     open: HashMap<(u32, u64), Open>,
     /// Requests without a sector of their own.
     dataless: Dataless,
+    /// What ended after a completion that is held back.
+    behind: Vec<Ended>,
+    /// How many requests ended.
+    ended: u64,
     /// How often records were lost: what opened before the last time is doubtful.
     losses: u64,
     names: Vec<([u8; 8], u32, u32)>,
@@ -210,7 +217,7 @@ impl BlockPairs {
             self.open.insert((record.dev, record.sector.wrapping_add(u64::from(record.sectors))), open);
             return;
         }
-        self.emit(&open, record, batch, context);
+        self.emit(open, record, batch, context);
     }
 
     /// Ends a request by `block_io_done`, in traces that have no completions of the driver.
@@ -220,7 +227,7 @@ impl BlockPairs {
         if self.open.get(&key).is_some_and(|open| open.rwbs == record.rwbs && open.state != State::Requeued)
             && let Some(open) = self.open.remove(&key)
         {
-            self.emit(&open, record, batch, context);
+            self.emit(open, record, batch, context);
         }
     }
 
@@ -238,7 +245,8 @@ impl BlockPairs {
                 }
             }
             Step::Complete => {
-                if !self.dataless.complete(record) {
+                self.ended += 1;
+                if !self.dataless.complete(record, self.ended, self.losses) {
                     // The write that asked for a flush completes once more, without length.
                     let is_parent = record.rwbs.contains(&b'W');
                     let anomaly = if is_parent { Anomaly::FlushParent } else { Anomaly::OrphanCompletion };
@@ -251,28 +259,47 @@ impl BlockPairs {
 
     /// Takes over what became certain of requests without data.
     fn take_dataless(&mut self, batch: &mut Batch, context: &mut Context) {
-        for (open, record) in std::mem::take(&mut self.dataless.ended) {
-            self.emit(&open, &record, batch, context);
-        }
+        self.behind.append(&mut self.dataless.ended);
         for open in self.dataless.dropped.drain(..) {
             context.tally.add(lost_by(&open, self.losses), 1);
         }
         context.tally.add(Anomaly::EvictedInFlight, std::mem::take(&mut self.dataless.evicted));
+        if !self.dataless.holds() {
+            let mut behind = std::mem::take(&mut self.behind);
+            behind.sort_unstable_by_key(|ended| ended.place);
+            for ended in behind.drain(..) {
+                self.write(&ended.open, &ended.record, ended.losses, batch, context);
+            }
+            self.behind = behind;
+        }
     }
 
-    /// No record follows: what was held back for what might have followed becomes rows of `batch`. Before
-    /// [`BlockPairs::finish`].
+    /// Waits no longer for what may follow: what was held back becomes rows of `batch`. Before [`BlockPairs::finish`].
     pub fn settle(&mut self, batch: &mut Batch, context: &mut Context) {
         self.dataless.settle();
         self.take_dataless(batch, context);
     }
 
-    fn emit(&mut self, open: &Open, record: &Record, batch: &mut Batch, context: &mut Context) {
+    /// A request ended: it becomes a row, in the order of the completions.
+    #[inline]
+    fn emit(&mut self, open: Open, record: &Record, batch: &mut Batch, context: &mut Context) {
+        self.ended += 1;
+        if !self.dataless.holds() {
+            return self.write(&open, record, self.losses, batch, context);
+        }
+        self.behind.push(Ended { open, record: *record, place: self.ended, losses: self.losses });
+        let held_ns = record.time_ns.saturating_sub(self.behind[0].record.time_ns);
+        if self.behind.len() >= BEHIND_LIMIT || held_ns >= BEHIND_NS {
+            self.settle(batch, context);
+        }
+    }
+
+    fn write(&mut self, open: &Open, record: &Record, losses: u64, batch: &mut Batch, context: &mut Context) {
         let Ok(latency_ns) = u64::try_from(record.time_ns.saturating_sub(open.issued_ns)) else {
             context.tally.add(Anomaly::NegativeLatency, 1);
             return;
         };
-        if open.losses < self.losses {
+        if open.losses < losses {
             context.tally.add(Anomaly::Doubtful, 1);
         }
         let (name, kind) = self.name_codes(open.rwbs, batch);

@@ -188,6 +188,31 @@ fn flushes_of_several_queues_pair_in_order() {
     assert_eq!(events, [(2, 0, 0), (8_999, 0, 0)]);
 }
 
+/// Whose completion it is shows later: nothing that completed after it may come before it, and not for ever.
+#[test]
+fn events_are_in_the_order_of_their_completions() {
+    let read = |at, sector| [record(at, Step::Issue, "R", sector, 8), record(at + 3, Step::Complete, "R", sector, 8)];
+    let two_queues = [record(0, Step::Issue, "FF", 0, 0), record(1, Step::Issue, "FF", 0, 0)];
+    let first = [record(10, Step::Complete, "FF", u64::MAX, 0)];
+    let second = [record(40, Step::Complete, "FF", u64::MAX, 0)];
+    let (events, context) = paired(&[&two_queues[..], &first, &read(20, 8), &second, &read(50, 16)].concat());
+    assert_eq!(events, [(10, 0, 0), (3, 0, 4096), (39, 0, 0), (3, 0, 4096)]);
+    assert_eq!(counts(&context), []);
+    // Nothing more completes: after a second the first of the two counts as lost, and the rest waits no longer.
+    let mut batch = Batch::new(FILLS);
+    let mut context = Context::new("test", Clock::unanchored("boot"));
+    let mut pairs = BlockPairs::default();
+    for record in [&two_queues[..], &first, &read(20, 8)].concat() {
+        pairs.push(&record, &mut batch, &mut context);
+    }
+    assert_eq!(batch.len(), 0);
+    for record in read(1_100_000, 16) {
+        pairs.push(&record, &mut batch, &mut context);
+    }
+    assert_eq!(batch.latency(), [9_000, 3_000, 3_000]);
+    assert_eq!(counts(&context), [(Anomaly::LostCompletion, 1)]);
+}
+
 /// Issued with bytes at sector 0, completed at sector -1, the length of the answer in sectors.
 #[test]
 fn passthrough_commands_pair_in_device_order() {

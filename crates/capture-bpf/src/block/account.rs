@@ -110,9 +110,11 @@ impl Capture {
     /// Looks at what waits now; returns it as rows, and how to look at them.
     pub fn look<'a>(&'a mut self, wanted: Option<&'a Wanted>) -> Result<(&'a [Row], Sight<'a>), Error> {
         let now_ns = self.clock.now_stamp_ns();
-        let rows = self.waiting.look(self.own_stamps_ns, now_ns)?;
+        self.waiting.look(self.own_stamps_ns, now_ns)?;
         let (clock, from_queue) = (self.clock, self.from_queue);
-        let sight = Sight { clock, now_ns: clock.now_stamp_ns(), wanted, from_queue, from_issue: wanted.is_some() };
+        // What completed since the walk must not look older than it became.
+        let (rows, now_ns) = (self.waiting.rows(), self.waiting.walked_ns());
+        let sight = Sight { clock, now_ns, wanted, from_queue, from_issue: wanted.is_some() };
         self.context.unfinished = sight.unfinished(rows);
         Ok((rows, sight))
     }

@@ -12,7 +12,7 @@ pub use rows::{Sight, Wanted};
 use super::devices;
 use super::layout::{BlockWaiting, BlockWalk, MODES, WALK_OBJECT, walk_end};
 use crate::Error;
-use crate::loader::{Loaded, Opened};
+use crate::loader::{Loaded, Opened, thread_cpu};
 use crate::probe::{Kernel, read_trimmed};
 use latscope_event::MISSING_U64;
 use std::collections::HashSet;
@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 
 /// More are not listed; they take a disk with as many tags in use.
 const MOST: usize = 1 << 16;
-/// Walks take at most this part of the time, however many requests wait.
+/// Walks that take longer than this take at most one part in `SHARE` of a CPU, however many requests wait.
+const CHEAP: Duration = Duration::from_millis(5);
 const SHARE: u32 = 20;
 /// How often what waits is brought up to date without being asked for.
 const EVERY: Duration = Duration::from_secs(1);
@@ -49,7 +50,7 @@ pub struct Waiting {
     /// Requests that the device had not got yet when the last walk met them: address and start.
     queued: HashSet<(u64, u64)>,
     rows: Vec<Row>,
-    /// When the last walk began by the kernel's clock, and by ours, and what it took.
+    /// When the last walk started by the kernel's clock, and by ours, and the CPU time that it took.
     walked_ns: u64,
     walked: Option<Instant>,
     took: Duration,
@@ -100,13 +101,14 @@ impl Waiting {
         self.walked.is_none_or(|walked| walked.elapsed() >= EVERY)
     }
 
-    /// Walks, but for walks that took so long that another one would take too large a part of the time. Requests without
-    /// any stamp began before `own_stamps_ns`, if ours are taken since then; else they are left out.
-    pub fn look(&mut self, own_stamps_ns: Option<u64>, now_ns: u64) -> Result<&[Row], Error> {
-        if self.walked.is_some_and(|walked| walked.elapsed() < self.took * SHARE) {
-            return Ok(&self.rows);
+    /// Walks, unless the last walk took so long that another one would take too large a part of a CPU: then the rows are
+    /// those of [`Waiting::walked_ns`]. Requests without any stamp began before `own_stamps_ns`, if ours are taken since
+    /// then; else they are left out.
+    pub fn look(&mut self, own_stamps_ns: Option<u64>, now_ns: u64) -> Result<(), Error> {
+        if self.took > CHEAP && self.walked.is_some_and(|walked| walked.elapsed() < self.took * SHARE) {
+            return Ok(());
         }
-        let begun = Instant::now();
+        let (begun, cpu) = (Instant::now(), thread_cpu());
         self.list();
         self.walked_ns = now_ns;
         self.rows.clear();
@@ -125,8 +127,13 @@ impl Waiting {
         self.queued = queued;
         self.rows.sort_by_key(|row| row.since_ns);
         self.walked = Some(begun);
-        self.took = begun.elapsed();
-        walked.map(|()| &self.rows[..])
+        self.took = thread_cpu().saturating_sub(cpu);
+        walked
+    }
+
+    /// When the last walk started, as the kernel's stamps have it: rows waited then, and may have completed since.
+    pub fn walked_ns(&self) -> u64 {
+        self.walked_ns
     }
 
     /// What the last walk found, the oldest first.

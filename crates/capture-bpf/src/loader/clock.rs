@@ -1,6 +1,6 @@
 //! The clock of the kernel's stamps, `CLOCK_MONOTONIC`, and what to add to it for Unix time.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The offset changes by more than this when somebody sets the wall clock, and when the machine was suspended, as the
 /// monotonic clock stands still meanwhile; both clocks are slewed together.
@@ -58,11 +58,20 @@ impl MonotonicClock {
 }
 
 /// Now, as `bpf_ktime_get_ns` has it.
-#[allow(clippy::unnecessary_cast, reason = "the parts have 32 bits on some machines")]
 fn monotonic_ns() -> i64 {
+    read_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// The CPU time of the calling thread, with what the kernel does in its name; time without a CPU is not in it.
+pub fn thread_cpu() -> Duration {
+    Duration::from_nanos(read_ns(libc::CLOCK_THREAD_CPUTIME_ID).try_into().unwrap_or(0))
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the parts have 32 bits on some machines")]
+fn read_ns(clock: libc::clockid_t) -> i64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is a timespec that outlives the call, which writes nothing else.
-    let status = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    let status = unsafe { libc::clock_gettime(clock, &mut now) };
     debug_assert_eq!(status, 0, "every Linux has this clock");
     now.tv_sec as i64 * 1_000_000_000 + now.tv_nsec as i64
 }
