@@ -48,11 +48,19 @@ fn histograms(from_queue: bool) -> HistogramCapture {
 
 /// A read of 4 KiB at this block, and when it was asked for and when the kernel had it, at the latest.
 fn hang(disk: &Disk, block: u64) -> (Background, Instant, Instant) {
-    disk.signal("STOP");
-    let (asked, before) = (Instant::now(), in_flight(disk));
+    // What the kernel still reads of a new disk must not hang too: nobody could open it.
+    until("an idle disk", || {
+        disk.signal("STOP");
+        let idle = in_flight(disk) == 0;
+        if !idle {
+            disk.signal("CONT");
+        }
+        idle
+    });
+    let asked = Instant::now();
     let arguments = [&format!("if={}", disk.path), "of=/dev/null", "bs=4k", "count=1", "iflag=direct"];
     let dd = Background::new(command("dd").args(arguments).arg(format!("skip={block}")));
-    until("the request", || in_flight(disk) > before);
+    until("the request", || in_flight(disk) > 0);
     (dd, asked, Instant::now())
 }
 

@@ -49,8 +49,15 @@ fn is_near(found: u64, truth: u64) -> bool {
     found.abs_diff(truth) as f64 <= 0.05 * truth as f64
 }
 
-/// To a FUSE server and back on one CPU, beside the delay: 5 us on one day, 14 us on another of the same kind of machine.
-const ROUND_TRIP_NS: u64 = 20_000;
+/// The median that fio finds in the same place: what the way to a FUSE server and back takes is the machine's.
+fn median_by_fio(file: &Path, cpu: &str, count: &str) -> u64 {
+    let mut fio = command("chrt");
+    fio.args(["-f", "60", "taskset", "-c", cpu, "fio", "--name=oracle", "--readonly", "--rw=randread", "--bs=4k"]);
+    fio.args(["--ioengine=psync", "--invalidate=0", "--norandommap", "--output-format=json", "--number_ios", count]);
+    let output = fio.arg("--filename").arg(file).output().unwrap();
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    json["jobs"][0]["read"]["clat_ns"]["percentile"]["50.000000"].as_u64().unwrap()
+}
 
 #[test]
 fn minimum_and_median_are_those_of_the_file() {
@@ -64,17 +71,22 @@ fn minimum_and_median_are_those_of_the_file() {
         let (file, number) = (disk.file(), count.to_string());
         let words = ["-C", "-i", "0", "-c", &number, "-a", "0", "--rt", "--cpu", &cpu, file.to_str().unwrap()];
         let (mut min, mut p50, mut rounds) = (u64::MAX, u64::MAX, 0);
-        while rounds < 12 && !(min < ns + 100_000 && p50 < ns + ns / 10 + ROUND_TRIP_NS) {
+        // fio is asked in each round, as it meets the same machine; its buckets are 1.6 % wide.
+        let (mut by_fio, mut asked) = (u64::MAX, 0);
+        let is_met = |min: u64, p50: u64, by_fio: u64| min < ns + 100_000 && p50 < by_fio + by_fio / 20;
+        while rounds < 12 && (rounds == 0 || !is_met(min, p50, by_fio)) {
+            by_fio = by_fio.min(median_by_fio(&file, &cpu, &number));
+            asked += count;
             let found = measured(&words);
             let found = (found["min"].as_u64().unwrap(), found["p50"].as_u64().unwrap());
             assert!(found.0 >= ns && found.1 >= ns, "{delay}: faster than it can be, {found:?}");
             (min, p50, rounds) = (min.min(found.0), p50.min(found.1), rounds + 1);
         }
-        assert!(min < ns + 100_000 && p50 < ns + ns / 10 + ROUND_TRIP_NS, "{delay}: minimum {min}, median {p50}");
+        assert!(is_met(min, p50, by_fio), "{delay}: minimum {min}, median {p50}, by fio {by_fio}");
         disk.served();
         // What the server says about itself: as many requests, none of them faster than the file, most as fast.
         let took: Vec<u64> = served(&log).iter().map(|(came, answered)| answered - came).collect();
-        assert_eq!(took.len() as u64, rounds * count);
+        assert_eq!(took.len() as u64, rounds * count + asked);
         assert!(took.iter().all(|&took| took >= ns), "{delay}");
         assert!(quantile(&took, 0.0) <= min && quantile(&took, 0.5) < ns + ns / 10, "{delay}: by the server itself");
     }
