@@ -426,8 +426,8 @@ fn record(typed: Arguments) -> Result<Plan, Failure> {
     let mut live = live(Some(typed.source), &typed.live())?;
     if let Some(text) = &typed.sample {
         let one_in = text.strip_prefix("1/").and_then(|number| number.parse().ok()).filter(|&number: &u32| number > 0);
-        let one_in =
-            one_in.ok_or_else(|| Failure::Usage(format!("--sample {text} is no part; write for instance 1/256.")))?;
+        let one_in = one_in
+            .ok_or_else(|| Failure::Usage(format!("--sample {text} is not a ratio; write for instance 1/256.")))?;
         live.sample = Some(Sample { slow_ns: duration("--only-slow", &typed.only_slow)?.unwrap_or(u64::MAX), one_in });
     }
     let keep = typed.keep.as_deref().map(keep).transpose()?;

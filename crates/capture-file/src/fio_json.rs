@@ -109,7 +109,7 @@ impl FioJson {
         let mut lacks = Vec::new();
         for job in jobs {
             if !job.is_object() {
-                return Err(fail("What stands in the place of a job is none; the file is damaged.".into()));
+                return Err(fail("\"jobs\" has an entry that is not an object; the file is damaged.".into()));
             }
             note_options(job, &mut context);
             let (start_ns, width_ns) = span(job, &starts_ms);

@@ -123,7 +123,7 @@ pub fn format_of(path: &Path) -> Result<Format, Error> {
 }
 
 /// Why a file of histograms cannot be read for its events.
-pub(crate) const HISTOGRAMS_ONLY: &str = "This file holds histograms, not events, so it has no single events; percentiles, heatmap, spectrogram, histogram and convert to a series or \
+pub(crate) const HISTOGRAMS_ONLY: &str = "This file holds histograms, not individual events; percentiles, heatmap, spectrogram, histogram and convert to a series or \
      .hlog (-i) read it.";
 
 /// What takes the batches: it gets the context as known so far, and may end the reading with `Break`.

@@ -12,7 +12,7 @@ Examples:
   latscope compare run.lat --filter 'size <= 4k' --filter 'size > 4k'
   latscope compare --group old=a1.lat,a2.lat --group new=b1.lat,b2.lat    # several runs of each";
 
-/// Whether one trace is slower than another, by how much, and how sure that is. Each is compared with the first.
+/// Compares traces: which one is slower, by how much, with confidence intervals. Each is compared with the first.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Compare {
@@ -41,7 +41,7 @@ pub struct Compare {
     /// How often to resample
     #[arg(long, value_name = "N", default_value_t = 2000)]
     pub rounds: u32,
-    /// Another seed gives slightly other intervals; the same seed the same
+    /// Resampling seed; equal seeds reproduce results
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     #[command(flatten)]

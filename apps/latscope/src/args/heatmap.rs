@@ -35,7 +35,7 @@ pub struct Heatmap {
     /// Colours
     #[arg(long, value_enum, default_value = "viridis", help_heading = "Picture")]
     pub palette: Colors,
-    /// Percentile lines, e.g. 50,99,99.9; 100 is the maximum; none for none
+    /// Percentile lines, e.g. 50,99,99.9; 100 is the maximum; none disables them
     #[arg(long = "lines", value_name = "P", default_value = "50,99", help_heading = "Picture")]
     pub lines: String,
     /// Leave out the strips of rate, throughput and requests in flight

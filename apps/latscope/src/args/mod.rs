@@ -85,7 +85,7 @@ Exit status: 0 done, 1 a threshold was exceeded, 2 wrong usage, 3 input or captu
 
 #[derive(Subcommand, Debug)]
 pub enum Verb {
-    /// SVG heat map: time across, latency (or size, offset, queue time) up, colour by how many
+    /// SVG heat map: time across, latency (or size, offset, queue time) up, colour = event count
     Heatmap(Heatmap),
     /// Terminal spectrogram: a row of colour for every interval
     Spectrogram(Spectrogram),
@@ -97,7 +97,7 @@ pub enum Verb {
     Events(Events),
     /// Percentiles over time: a line for every interval and group, or an SVG line chart
     Percentiles(Percentiles),
-    /// Whether one trace is slower than another, by how much and how surely
+    /// Compare traces: which one is slower, by how much, with confidence intervals
     Compare(Compare),
     /// Record live events into a trace
     Record(Record),
@@ -123,7 +123,7 @@ pub struct Json {
 /// How files are to be read.
 #[derive(Args, Clone, Debug)]
 pub struct Files {
-    /// Format of the files, when it should not be found out from the content (latscope formats lists them)
+    /// Format of the files; default: detected from the content (latscope formats lists them)
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     pub format: Option<String>,
     /// Latency of block requests: from the last issue to the device, or from when the request began to wait
@@ -136,26 +136,26 @@ pub struct Files {
     /// bytes, of an offset kbytes, Mbytes or Gbytes
     #[arg(long = "unitslat", visible_aliases = ["unitslabel", "unitslatency", "latency-unit"], value_name = "UNIT", help_heading = "Input")]
     pub units_latency: Option<String>,
-    /// Put back the requests that a generator which makes one every so often, and waits for each, left out while it waited:
-    /// for ioping, and latscope ping without --rate
+    /// Correct coordinated omission: re-add the requests that a closed-loop generator skipped while it waited; INTERVAL is
+    /// its period. For ioping, and latscope ping without --rate
     #[arg(long, value_name = "INTERVAL", help_heading = "Input")]
     pub correct_omission: Option<String>,
-    /// Columns of logs of fio, where they cannot be inferred: time,value,max,direction,size,offset,priority,issue in this
-    /// order, without those of max, offset, priority and issue that are not there
+    /// Columns of fio logs, where they cannot be inferred: time,value,max,direction,size,offset,priority,issue in this
+    /// order; omit those of max, offset, priority and issue that the log lacks
     #[arg(long, value_name = "NAMES", help_heading = "Input")]
     pub log_columns: Option<String>,
-    /// Skip and count rows of logs of fio and smallfile that are none, instead of stopping at the first
+    /// Skip and count malformed rows of fio and smallfile logs instead of stopping at the first
     #[arg(long, help_heading = "Input")]
     pub lenient: bool,
 }
 
-/// A table as other programs want it.
+/// Machine-readable output of a table.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Table {
     /// Comma separated values, base units
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// JSON, base units; events and percentiles an object to the line
+    /// JSON, base units; events and percentiles as one object per line
     #[arg(long)]
     pub json: bool,
 }
@@ -163,18 +163,18 @@ pub struct Table {
 /// What every view takes.
 #[derive(Args, Debug)]
 pub struct Input {
-    /// Read this file; may be given more than once, or as -r *.log; - is standard input. gzip and zstd are seen through.
-    /// Without it the view is live
+    /// Read this file; repeatable, also as -r *.log; - is standard input. gzip and zstd are decompressed. Without it the
+    /// view is live
     #[arg(short = 'r', long = "read", value_name = "FILE", help_heading = "Input")]
     pub read: Vec<PathBuf>,
-    /// Live: what to capture (block when not given). Of files: which events. Block requests, system calls that do I/O,
-    /// or all system calls
+    /// Live: what to capture (default: block). Files: which events to keep. Block requests, system calls that do I/O, or
+    /// all system calls
     #[arg(short, long, value_enum, help_heading = "Input")]
     pub source: Option<Source>,
     #[command(flatten)]
     pub files: Files,
-    /// By how much to move the times of each host: lines of "host milliseconds" or "host:job milliseconds". Else fio's logs
-    /// are laid on one clock by the job_start of the JSON beside them
+    /// Per-host clock offsets: lines of "host milliseconds" or "host:job milliseconds". Default: fio logs are aligned by
+    /// the job_start of the JSON beside them
     #[arg(long, value_name = "FILE", requires = "read", help_heading = "Input")]
     pub offsets: Option<PathBuf>,
     #[command(flatten)]
@@ -222,7 +222,7 @@ impl Input {
 /// What a view over time takes.
 #[derive(Args, Debug)]
 pub struct Fold {
-    /// Length of an interval, e.g. 100ms, 1s; auto or not given: chosen by the length of the trace (percentiles -i auto: as
+    /// Length of an interval, e.g. 100ms, 1s; default, auto: chosen from the duration of the trace (percentiles -i auto: as
     /// long as each percentile needs)
     #[arg(short, long, value_name = "DURATION", help_heading = "Folding")]
     pub interval: Option<String>,
@@ -235,10 +235,10 @@ pub struct Fold {
     /// What the y axis shows
     #[arg(short = 'y', long = "y", value_enum, default_value = "latency", help_heading = "Folding")]
     pub quantity: Quantity,
-    /// Smallest value on the axis, e.g. 10us or 4k; what is below has a row of its own
+    /// Smallest value on the axis, e.g. 10us or 4k; smaller values have a row of their own
     #[arg(long, visible_alias = "minlat", value_name = "VALUE", help_heading = "Folding")]
     pub min: Option<String>,
-    /// Largest value on the axis; what is above has a row of its own
+    /// Largest value on the axis; larger values have a row of their own
     #[arg(long, visible_alias = "maxlat", value_name = "VALUE", help_heading = "Folding")]
     pub max: Option<String>,
     /// Requests that still wait do not raise percentiles, mean and maximum
@@ -289,7 +289,7 @@ pub enum Quantity {
     Size,
     Offset,
     Queue,
-    /// What the target of a probe took, from submission to completion
+    /// Service time of a probe's target, from submission to completion
     Service,
     /// How late the machine made a probe's requests
     Lag,

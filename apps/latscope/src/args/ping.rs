@@ -163,7 +163,7 @@ const KNOWN: &[Known] = known! {
     native ' ' "threads" Takes::Value("N"), "threads per target (1)", |to, text| to.native.threads = Some(small(text)?);
     native ' ' "engine" Takes::Value("NAME"), "pread, libaio or io_uring", |to, text| to.native.engine = Some(text.into());
     native ' ' "append" NOTHING, "write at the end of a file that grows", |to, _| to.native.append = true;
-    native ' ' "cache" Takes::Value("STATE"), "where data shall be before: cold (dropped from memory, and verified), any, hot", |to, text| to.native.cache = Some(text.into());
+    native ' ' "cache" Takes::Value("STATE"), "cache state before each read: cold (dropped from memory, and verified), any, hot", |to, text| to.native.cache = Some(text.into());
     native ' ' "strict-cache" NOTHING, "fail when a read found its data elsewhere", |to, _| to.native.strict_cache = true;
     native ' ' "rt" NOTHING, "real-time scheduling (SCHED_FIFO)", |to, _| to.native.realtime = true;
     native ' ' "busy" NOTHING, "wait without sleeping, so that the CPU need not wake up", |to, _| to.native.busy = true;
@@ -172,7 +172,7 @@ const KNOWN: &[Known] = known! {
     native ' ' "jsonl" NOTHING, "JSON, one object a line, each written at once", |to, _| to.native.json_lines = true;
     native ' ' "fail-if" Takes::Value("CONDITION"), "status 1 if the latencies fulfil it, e.g. 'p99 > 10ms'", |to, text| to.native.fail_if = Some(text.into());
     native ' ' "on-error" Takes::Value("WHAT"), "stop or continue (continue) after a failed request", |to, text| to.native.on_error = Some(text.into());
-    native ' ' "timeout" Takes::Value("TIME"), "say it when a request takes so long (5s)", |to, text| to.native.timeout_ns = Some(duration(text)?);
+    native ' ' "timeout" Takes::Value("TIME"), "warn about requests pending longer than this (5s)", |to, text| to.native.timeout_ns = Some(duration(text)?);
     native ' ' "trace" Takes::Value("FILE"), "write every request to a trace (.lat), for all views; -w FILE.lat is the same", |to, text| to.native.write_trace = Some(text.into());
     native ' ' "spectrogram" NOTHING, "a row of colour for every interval instead of lines", |to, _| to.native.spectrogram = true;
 };

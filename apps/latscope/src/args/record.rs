@@ -34,7 +34,7 @@ pub struct Record {
     /// Keep every event at least this slow, and of the others the sample
     #[arg(long, value_name = "DURATION", requires = "sample")]
     pub only_slow: Option<String>,
-    /// Which part of the other events to keep, e.g. 1/256; each then stands for as many
+    /// Sampling rate for all other events, e.g. 1/256; kept events are weighted accordingly
     #[arg(long, value_name = "1/N")]
     pub sample: Option<String>,
     /// Which events to record, e.g. lat > 1ms and kind = write (quote < > ! and brackets for the shell)

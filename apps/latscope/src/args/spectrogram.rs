@@ -9,7 +9,7 @@ Examples:
   latscope spectrogram -r perf.data --orient across --palette pylatencymap
   latscope spectrogram -r perf.data --color never --width 100 > spectrogram.txt";
 
-/// Terminal spectrogram: a row for every interval, latency across, colour by how many per second.
+/// Terminal spectrogram: a row for every interval, latency across, colour = events per second.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Spectrogram {

@@ -98,7 +98,7 @@ fn accuracy(typed: &args::Percentiles) -> Result<Option<f64>, Failure> {
         None => text.trim().parse(),
     };
     let part = part.ok().filter(|part| (0.001..=1.0).contains(part));
-    let message = || Failure::Usage(format!("--accuracy {text} is no part from 0.1% to 100%; write for instance 10%."));
+    let message = || Failure::Usage(format!("--accuracy {text} is not between 0.1% and 100%; write for instance 10%."));
     part.ok_or_else(message).map(Some)
 }
 

@@ -10,9 +10,7 @@ use latscope_view_report::{ColorScale, HeatmapOptions, Palette, Scale, heatmap};
 pub fn run(reading: &Reading, folding: &Folding, typed: args::Heatmap) -> Result<(), Failure> {
     read::ends_by_signal(reading);
     if output::to_terminal(&typed.output) {
-        return Err(Failure::Usage(
-            "An SVG picture is nothing for a terminal; say where it goes: -o latency.svg.".into(),
-        ));
+        return Err(Failure::Usage("Not writing SVG to a terminal; write it to a file: -o latency.svg.".into()));
     }
     let options = options(reading, folding, &typed)?;
     let (series, contexts) = read::series_to_plot(reading, folding, typed.look.width.clamp(200, 4000) / 2)?;

@@ -288,7 +288,7 @@ pub fn series_to_plot(
     if missing > 0 && series.slices().is_empty() {
         let field = folding.quantity.field().name();
         return Err(Failure::Input(format!(
-            "No event in this trace tells {field}, so there is nothing to show over it."
+            "No event in this trace has {field}, so there is nothing to show over it."
         )));
     }
     if folding.quantity == Quantity::Queue && series.total(None).totals().max == 0 && !series.slices().is_empty() {

@@ -294,7 +294,7 @@ impl App {
             }
             Kept::Keys(keys) => {
                 let dug = self.dig_keys(keys, spot);
-                self.said = Some("Histogram mode knows no single events; m switches to event mode.".into());
+                self.said = Some("Histogram mode has no individual events; m switches to event mode.".into());
                 if let Panel::Dig(_, _, found) = &mut self.panel {
                     *found = Some(dug);
                 }
@@ -335,7 +335,7 @@ impl App {
                 std::thread::spawn(move || live::save(task, &reading, &context, &recent, &path));
             }
             Kept::Keys(_) => {
-                self.said = Some("Histogram mode has no single events to save; m switches to event mode.".into());
+                self.said = Some("Histogram mode has no individual events to save; m switches to event mode.".into());
             }
         }
     }
