@@ -37,6 +37,8 @@ fn refused_by_all(input: &[u8]) {
             "hlog",
             "smallfile",
             "two_columns",
+            "csv",
+            "json_lines",
         ] {
             refused(limited(&["summary", "-r", path, "--format", format], input), format);
         }

@@ -2,8 +2,8 @@
 
 use crate::input::{CUT_SO_EARLY, Input};
 use crate::{
-    Error, Place, fio_hist, fio_json, fio_log, hlog, ioping, lat, parquet, perf_data, perf_script, smallfile,
-    two_columns,
+    Error, Place, csv, fio_hist, fio_json, fio_log, hlog, ioping, json_lines, lat, parquet, perf_data, perf_script,
+    smallfile, two_columns,
 };
 use latscope_event::{Field, FieldSet};
 
@@ -43,6 +43,10 @@ pub enum Format {
     Hlog,
     /// Response times of smallfile.
     Smallfile,
+    /// Our own CSV of events.
+    Csv,
+    /// Our own JSON lines of events.
+    JsonLines,
     /// Two columns: time and latency.
     TwoColumns,
 }
@@ -55,6 +59,8 @@ impl Format {
         Format::ParquetSeries,
         Format::PerfData,
         Format::PerfScript,
+        Format::Csv,
+        Format::JsonLines,
         Format::FioJson,
         Format::Hlog,
         Format::FioHist,
@@ -78,6 +84,8 @@ impl Format {
             Format::Ioping => "ioping",
             Format::Hlog => "hlog",
             Format::Smallfile => "smallfile",
+            Format::Csv => "csv",
+            Format::JsonLines => "json_lines",
             Format::TwoColumns => "two_columns",
         }
     }
@@ -96,6 +104,8 @@ impl Format {
             Format::Hlog => "interval logs of HdrHistogram (.hlog): a histogram for each interval and tag",
             Format::Smallfile => "response times of smallfile (rsptimes_*.csv)",
             Format::FioLog => "logs of fio's write_lat_log: lat, slat and clat of every I/O, of any version",
+            Format::Csv => "our own CSV of events, as events --csv and convert write it",
+            Format::JsonLines => "our own JSON lines of events, as events --json and convert write them",
             Format::TwoColumns => "text: time of completion and latency, as trace2heatmap reads it",
         }
     }
@@ -122,6 +132,8 @@ impl Format {
             Format::FioLog => fio_log::FILLS,
             Format::Ioping => ioping::FILLS,
             Format::Smallfile => smallfile::FILLS,
+            Format::Csv => csv::FILLS,
+            Format::JsonLines => json_lines::FILLS,
             Format::TwoColumns => two_columns::FILLS,
         }
     }
@@ -138,6 +150,8 @@ impl Format {
             Format::Ioping => ioping::detect(input.head()),
             Format::Hlog => hlog::detect(input.head()),
             Format::Smallfile => smallfile::detect(input),
+            Format::Csv => csv::detect(input.head()),
+            Format::JsonLines => json_lines::detect(input.head()),
             Format::TwoColumns => two_columns::detect(input.head()),
         }
     }
@@ -148,7 +162,16 @@ fn unread(head: &[u8]) -> Option<(&'static str, &'static str)> {
     const PERF: &str = "record with perf record -e block:block_rq_issue -e block:block_rq_complete -a";
     let text = || String::from_utf8_lossy(&head[..head.len().min(4096)]);
     let first = |what: &[u8]| head.starts_with(what);
+    let line = || head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let has = |words: &[&[u8]]| words.iter().all(|word| memchr::memmem::find(line(), word).is_some());
+    const RESULTS: &str = "it holds results and no events; give the file that it was made of";
     Some(match () {
+        () if has(&[b"width_ns", b"rate_per_s", b"trusted_p"]) => ("a table that latscope percentiles wrote", RESULTS),
+        () if has(&[b"rate_per_s", b"bytes_per_s", b"share"])
+            || first(b"{") && has(&[b"\"rate_per_s\"", b"\"groups\""]) =>
+        {
+            ("a table that latscope summary wrote", RESULTS)
+        }
         () if first(b"\xfd7zXZ\0") => ("compressed with xz", "unpack it: xz -dc FILE | latscope ... -r -"),
         () if first(b"BZh") => ("compressed with bzip2", "unpack it: bzip2 -dc FILE | latscope ... -r -"),
         () if first(b"\x17\x08\x44tracing") => ("a trace.dat of trace-cmd", PERF),

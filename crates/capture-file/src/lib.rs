@@ -7,9 +7,11 @@
 mod arrow_columns;
 mod block_dataless;
 mod block_pairs;
+mod csv;
 mod detect;
 mod ending;
 mod error;
+mod event_rows;
 mod fio_beside;
 mod fio_hist;
 mod fio_json;
@@ -20,6 +22,7 @@ mod fio_tree;
 mod hlog;
 mod input;
 mod ioping;
+mod json_lines;
 mod lat;
 mod omission;
 mod once;
@@ -163,6 +166,8 @@ fn read_input(mut input: input::Input, options: &ReadOptions, sink: &mut Sink) -
     let context = match format {
         Format::FioHist | Format::FioJson | Format::Hlog => Err(Error::new(&input.name, Place::File, HISTOGRAMS_ONLY)),
         Format::FioLog => fio_log::read(input, options, sink),
+        Format::Csv => csv::read(input, options, sink),
+        Format::JsonLines => json_lines::read(input, options, sink),
         Format::Lat => lat::read(input, options, sink),
         Format::Parquet | Format::ParquetSeries => parquet::read(input, options, sink),
         Format::PerfData => perf_data::read(input, options, sink),
