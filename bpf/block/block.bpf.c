@@ -13,6 +13,12 @@
 #include "block/keys.h"
 #include "block/request.h"
 
+struct named_record {
+	struct block_record record;
+	u8 texts[TEXTS];
+};
+#include "names.h"
+
 CONFIG(struct block_config);
 
 struct {
@@ -93,6 +99,23 @@ u32 running SEC(".data.running") = 0;
 		good_stamp;                                                                          \
 	})
 
+/* Hands on what is known of a process; whether there was room. */
+static __always_inline bool put_about(struct desk *desk)
+{
+	struct block_record *record = &desk->to.record;
+	u64 id = bpf_get_current_pid_tgid();
+	u32 len = desk->len;
+
+	if (len > TEXTS)
+		return false;
+	record->letters = LETTERS_ABOUT;
+	record->pid = id >> 32;
+	record->texts_len = len;
+	return !bpf_ringbuf_output(&events, &desk->to, sizeof(*record) + len, SUBMIT_FLAGS);
+}
+
+#include "about.h"
+
 static __always_inline bool wanted_device(u32 dev)
 {
 	return !config.some_devices || bpf_map_lookup_elem(&devices, &dev);
@@ -137,6 +160,9 @@ static __always_inline void remember(struct request *rq, u64 issue_ns, bool with
 				count(UNSEEN_END);
 			return;
 		}
+		/* Kernels without their own BTF know no task that may be looked into. */
+		if (direct && with_issuer && config.want_about)
+			issuer.about = about_task(bpf_get_current_task_btf(), AT_ABOUT);
 	}
 	if (bpf_map_update_elem(&in_flight, &key, &issuer, BPF_NOEXIST) == -EEXIST) {
 		count(UNSEEN_END);
@@ -314,6 +340,9 @@ static __always_inline void emit(struct request *rq, struct block_issuer *issuer
 	record->letters = letters;
 	record->error = error;
 	record->weight = weight;
+	record->cpu = bpf_get_smp_processor_id();
+	record->texts_len = 0;
+	record->about = issuer ? issuer->about : 0;
 	if (issuer) {
 		record->offset -= issuer->done;
 		record->size += issuer->done;

@@ -3,6 +3,8 @@
 #ifndef LATSCOPE_BLOCK_H
 #define LATSCOPE_BLOCK_H
 
+#include "texts.h"
+
 /* Slots of `counts`. */
 enum counter {
 	PARTIAL,        /* partial completions; the last one of a request is its event */
@@ -42,7 +44,9 @@ struct block_config {
 	u32 ignore_stamps;       /* for tests: as if the kernel kept none */
 	u32 some_processes;      /* only those in `processes` */
 	u32 want_process;
+	u32 want_about;
 	u32 keys;                /* how many histograms there is room for */
+	u32 pad;
 };
 
 /* An event. Times are CLOCK_MONOTONIC. */
@@ -61,7 +65,13 @@ struct block_record {
 	u32 weight;
 	u8 comm[16];
 	u8 process[16];          /* the name of the main thread */
+	u32 about;               /* number of the description of the process, 0 when there is none */
+	u32 cpu;
+	u32 texts_len;           /* bytes behind it: LETTERS_ABOUT */
+	u32 pad;
 };
+/* Instead of a request: the record describes a process, struct about. */
+#define LETTERS_ABOUT (~0U)
 #define NO_QUEUE (~0ULL)
 #define NO_OFFSET (~0ULL)
 
@@ -76,7 +86,7 @@ struct block_issuer {
 	u32 size;                /* when it began; more may have been merged into it since */
 	u32 pid;
 	u32 tid;
-	u32 pad;
+	u32 about;
 	u8 comm[16];
 	u8 process[16];
 };

@@ -3,81 +3,6 @@
 #ifndef LATSCOPE_FILE_H
 #define LATSCOPE_FILE_H
 
-struct super_block {
-	u32 s_dev;
-	unsigned long s_magic;
-} KERNEL;
-struct inode {
-	u16 i_mode;
-	struct super_block *i_sb;
-	unsigned long i_ino;
-	u32 i_rdev;
-	u32 i_generation;
-} KERNEL;
-struct qstr {
-	u32 len;
-	const unsigned char *name;
-} KERNEL;
-struct seqcount {
-	unsigned int sequence;
-} KERNEL;
-typedef struct seqcount seqcount_t;
-struct seqcount_spinlock {
-	seqcount_t seqcount;
-} KERNEL;
-typedef struct seqcount_spinlock seqcount_spinlock_t;
-struct hlist_bl_node {
-	struct hlist_bl_node **pprev;
-} KERNEL;
-struct dentry_operations;
-struct dentry {
-	seqcount_spinlock_t d_seq;
-	struct hlist_bl_node d_hash;
-	struct dentry *d_parent;
-	struct qstr d_name;
-	const struct dentry_operations *d_op;
-} KERNEL;
-struct vfsmount;
-struct path {
-	struct vfsmount *mnt;
-	struct dentry *dentry;
-} KERNEL;
-struct file {
-	struct inode *f_inode;
-	struct path f_path;
-	void *private_data;
-} KERNEL;
-struct fdtable {
-	unsigned int max_fds;
-	struct file **fd;
-} KERNEL;
-struct files_struct {
-	struct fdtable *fdt;
-} KERNEL;
-struct sock_common {
-	u16 skc_family;
-} KERNEL;
-struct sock {
-	struct sock_common __sk_common;
-} KERNEL;
-struct socket {
-	struct sock *sk;
-} KERNEL;
-
-/* Makes any pointer one that may be read without a helper; kernels before 6.2 do not have it. */
-extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
-
-#define READ(type, pointer, field)                                                                      \
-	({                                                                                              \
-		__typeof__(((type *)0)->field) read_value = 0;                                          \
-		if (bpf_rdonly_cast)                                                                    \
-			read_value =                                                                    \
-				((type *)bpf_rdonly_cast(pointer, bpf_core_type_id_kernel(type)))->field; \
-		else                                                                                    \
-			bpf_core_read(&read_value, sizeof(read_value), &((type *)(pointer))->field);    \
-		read_value;                                                                             \
-	})
-
 /* What the kernel calls its file systems (linux/magic.h, linux/pidfd.h). */
 #define ANON_INODE_FS 0x09041934
 #define TMPFS 0x01021994
@@ -218,6 +143,16 @@ static __always_inline void identify(struct file *file, struct identity *is)
 			is->type = TYPE_MEMFD;
 	}
 	is->dev = READ(struct super_block, sb, s_dev);
+}
+
+/* Types of files that have a name in a file system, or one like it. */
+#define TYPES_NAMED                                                                                                 \
+	(1 << TYPE_FILE | 1 << TYPE_DIRECTORY | 1 << TYPE_CHAR | 1 << TYPE_BLOCK | 1 << TYPE_PIPE | 1 << TYPE_LINK | \
+	 1 << TYPE_MEMFD)
+
+static __always_inline bool is_named(const struct identity *is)
+{
+	return TYPES_NAMED >> is->type & 1;
 }
 
 #endif

@@ -9,8 +9,9 @@
 #include "core.h"
 #include "hist.h"
 #include "syscall.h"
-#include "file.h"
 #include "names.h"
+#include "file.h"
+#include "socket.h"
 
 struct thread_info {
 	unsigned long flags;
@@ -27,7 +28,7 @@ struct task_struct {
 	struct fs_struct *fs;
 } KERNEL;
 struct pt_regs {
-	unsigned long r10, r8, dx, si, di, orig_ax;
+	unsigned long r10, r9, r8, dx, si, di, orig_ax;
 } KERNEL;
 struct pt_regs___arm64 {
 	u64 regs[31];
@@ -95,6 +96,24 @@ struct {
 	__uint(key_size, 4);
 	__uint(value_size, HIST_BYTES);
 } empty SEC(".maps");
+
+/* Hands on what is known of a process; whether there was room. */
+static __always_inline bool put_about(struct desk *desk)
+{
+	struct record *record = &desk->to.record;
+	u32 len = desk->len;
+
+	if (len > TEXTS)
+		return false;
+	record->call = CALL_ABOUT;
+	record->pid = bpf_get_current_pid_tgid() >> 32;
+	record->named = 0;
+	record->given_len = 0;
+	record->names_len = len;
+	return !bpf_ringbuf_output(&events, &desk->to, sizeof(*record) + len, SUBMIT_FLAGS);
+}
+
+#include "about.h"
 
 static __always_inline bool pid_wanted(u32 pid)
 {
@@ -214,6 +233,8 @@ static __always_inline void describe(struct record *to, struct task_struct *task
 	to->named = 0;
 	to->given_len = 0;
 	to->names_len = 0;
+	to->about = 0;
+	to->cpu = 0;
 }
 
 /* What is known of a call that returned. */
@@ -224,6 +245,7 @@ struct outcome {
 	u64 process[2];
 	s32 fd;
 	u32 weight;
+	u32 about;
 	struct file *file; /* null when it has none, or is closed */
 	bool lost; /* another thread closed it meanwhile */
 	const struct identity *is;
@@ -240,21 +262,41 @@ static __always_inline void fill(struct record *to, struct task_struct *task, co
 	to->result = out->result;
 	to->fd = out->fd;
 	to->weight = out->weight;
+	to->about = out->about;
+	if (config.want_cpu)
+		to->cpu = bpf_get_smp_processor_id();
 	if (config.want_cgroup)
 		to->cgroup = bpf_get_current_cgroup_id();
 }
 
-/* Hands on a record with its texts. */
-static __always_inline void put_texts(struct desk *desk, u32 given_len)
+/* Appends what is no text; false when there is no room. */
+static __always_inline bool append_bytes(struct desk *desk, const void *bytes, u32 len)
+{
+	u32 at = desk->len;
+
+	if (at > TEXTS - NAME)
+		return false;
+	bpf_probe_read_kernel(desk->to.texts + at, len, bytes);
+	desk->len = at + len;
+	return true;
+}
+
+/* Hands on a record with its texts, the ends of its socket and its arguments, null where there are none. */
+static __always_inline void put_texts(struct desk *desk, u32 given_len, const struct ends *ends, const u64 *arguments)
 {
 	struct record *record = &desk->to.record;
-	u32 len = desk->len;
+	u32 len;
 
+	record->given_len = given_len;
+	record->names_len = desk->len - given_len;
+	if (ends && append_bytes(desk, ends, sizeof(*ends)))
+		desk->named |= NAMED_ENDS;
+	if (arguments && append_bytes(desk, arguments, ARGUMENTS * sizeof(*arguments)))
+		desk->named |= NAMED_ARGUMENTS;
+	len = desk->len;
 	if (len > TEXTS)
 		return;
 	record->named = desk->named;
-	record->given_len = given_len;
-	record->names_len = len - given_len;
 	if (bpf_ringbuf_output(&events, &desk->to, sizeof(*record) + len, SUBMIT_FLAGS))
 		count(COUNT_RING_FULL);
 }
@@ -295,13 +337,19 @@ static __always_inline u32 take_given(u64 given, struct desk *desk)
 }
 
 /* Puts the name on the desk that the file had before it was closed. */
-static __always_inline void take_closed(struct task_struct *task, const struct identity *is, struct desk *desk)
+static __always_inline void take_closed(struct task_struct *task, const struct identity *is, struct desk *desk,
+					struct ends *ends)
 {
-	struct closing *left = is_named(is) ? bpf_task_storage_get(&closing, task, 0, 0) : 0;
+	bool is_socket = config.want_ends && has_ends(is->type);
+	struct closing *left = is_named(is) || is_socket ? bpf_task_storage_get(&closing, task, 0, 0) : 0;
 	u32 len;
 
 	if (!left)
 		return;
+	if (is_socket) {
+		bpf_probe_read_kernel(ends, sizeof(*ends), left->names);
+		return;
+	}
 	len = left->len;
 	if (len > CLOSING)
 		return;
@@ -315,7 +363,9 @@ static __always_inline void emit_named(struct task_struct *task, const struct do
 {
 	const volatile struct call *call = &config.calls[number];
 	struct desk *desk = clean(AT_EXIT);
-	struct file *file = is_named(out->is) ? out->file : 0;
+	struct file *file = config.want_path && is_named(out->is) ? out->file : 0;
+	bool is_socket = config.want_ends && has_ends(out->is->type);
+	struct ends ends = {};
 	u32 given_len = 0;
 	bool up = false;
 
@@ -325,7 +375,7 @@ static __always_inline void emit_named(struct task_struct *task, const struct do
 	if (out->lost)
 		desk->named = NAMED_UNKNOWN;
 	/* What was opened is called what it is, not by the way that led there. */
-	if (call->path_at < ARGUMENTS && !file) {
+	if (config.want_path && call->path_at < ARGUMENTS && !file) {
 		s32 fd = call->directory_at < ARGUMENTS ? (s32)argument(in, call->directory_at) : AT_FDCWD;
 
 		given_len = take_given(argument(in, call->path_at), desk);
@@ -335,12 +385,14 @@ static __always_inline void emit_named(struct task_struct *task, const struct do
 			file = file_of(task->files, fd);
 	}
 	if (call->flags & CALL_CLOSES)
-		take_closed(task, out->is, desk);
+		take_closed(task, out->is, desk, &ends);
 	else if (file)
 		up = lay_file(file, desk);
+	else if (is_socket && out->file)
+		take_ends(out->file, out->is->type, &ends);
 	if (up)
 		walk(AT_EXIT);
-	put_texts(desk, given_len);
+	put_texts(desk, given_len, is_socket ? &ends : 0, config.want_call_args ? in->arguments : 0);
 }
 
 static __always_inline void emit(struct task_struct *task, const struct doing *in, u32 number, struct outcome *out)
@@ -354,7 +406,10 @@ static __always_inline void emit(struct task_struct *task, const struct doing *i
 		return;
 	if (config.types && !(config.types >> out->is->type & 1))
 		return;
-	if (config.want_path) {
+	/* Its description comes in front of the event. */
+	if (config.want_about)
+		out->about = about_task(task, AT_ABOUT);
+	if (config.want_path || config.want_ends || config.want_call_args) {
 		emit_named(task, in, number, out);
 		return;
 	}
@@ -378,7 +433,18 @@ static __always_inline void look_closing(struct task_struct *task, struct doing 
 
 	identify(file, &is);
 	in->closes = is;
-	if (config.mode != MODE_EVENTS || !config.want_path || !file || !is_named(&is))
+	if (config.mode != MODE_EVENTS || !file)
+		return;
+	if (config.want_ends && has_ends(is.type)) {
+		struct ends ends = {};
+
+		take_ends(file, is.type, &ends);
+		left = bpf_task_storage_get(&closing, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (left)
+			bpf_probe_read_kernel(left->names, sizeof(ends), &ends);
+		return;
+	}
+	if (!config.want_path || !is_named(&is))
 		return;
 	left = bpf_task_storage_get(&closing, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	desk = clean(AT_ENTER);
@@ -418,6 +484,7 @@ static __always_inline void take_arguments(struct pt_regs *regs, u64 *to)
 		to[2] = regs->dx;
 		to[3] = regs->r10;
 		to[4] = regs->r8;
+		to[5] = regs->r9;
 	} else {
 		struct pt_regs___arm64 *arm = (void *)regs;
 
@@ -426,6 +493,7 @@ static __always_inline void take_arguments(struct pt_regs *regs, u64 *to)
 		to[2] = arm->regs[2];
 		to[3] = arm->regs[3];
 		to[4] = arm->regs[4];
+		to[5] = arm->regs[5];
 	}
 }
 

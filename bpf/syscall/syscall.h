@@ -3,6 +3,8 @@
 #ifndef LATSCOPE_SYSCALL_H
 #define LATSCOPE_SYSCALL_H
 
+#include "texts.h"
+
 /* System calls by number, the last for all beyond; behind them the operations of io_uring. */
 #define CALLS_NUMBERED 512
 #define CALLS_URING 64
@@ -19,15 +21,30 @@ enum {
 	CALL_AGAIN = 128, /* one request may complete many times */
 	CALL_REQUESTS = 256, /* its files are those of the requests that it hands in (io_submit) */
 };
-#define ARGUMENTS 5
+#define ARGUMENTS 6
+/* Instead of a call: the record describes a process, struct about. */
+#define CALL_ABOUT 0xffff
+
 
 struct call {
 	u16 flags;
 	u16 slot; /* its histogram where calls alone are the keys */
 	u8 size_at; /* the argument with the size, ARGUMENTS when there is none */
 	u8 offset_at;
-	u8 path_at; /* the path of what it is about */
+	u8 path_at; /* the path of what it is about; of a request of io_uring an enum uring_path */
 	u8 directory_at; /* where a relative path begins; ARGUMENTS stands for the working directory */
+};
+
+/* Where requests of io_uring have their path. */
+enum uring_path {
+	PATH_NONE,
+	PATH_OPEN,
+	PATH_STATX,
+	PATH_UNLINK,
+	PATH_MKDIR,
+	PATH_RENAME,
+	PATH_LINK,
+	PATH_SYMLINK,
 };
 
 enum { MODE_EVENTS, MODE_BY_CALL, MODE_BY_FILE };
@@ -69,6 +86,10 @@ struct config {
 	u32 want_cgroup;
 	u32 want_path;
 	u32 want_process;
+	u32 want_about;
+	u32 want_cpu;
+	u32 want_ends;
+	u32 want_call_args;
 };
 
 enum file_type {
@@ -118,18 +139,24 @@ struct record {
 	u8 named; /* bits of enum named */
 	u16 given_len; /* what follows: the path as the program gave it, with its zero, */
 	u16 names_len; /* and names from a file or directory up to the root, a slash behind each */
+	u32 about; /* number of the description of its process, 0 when there is none */
+	u32 cpu;
 };
 
-/* What is to be known about names. */
-enum named {
-	NAMED_UNKNOWN = 1, /* there is a name, but it could not be learned */
-	NAMED_DELETED = 2,
-	NAMED_PSEUDO = 4, /* of no file system that is mounted: a pipe, a memfd */
-	NAMED_FILE = 8, /* the names are those of its file, none of a root directory */
+/* The ends of a socket. Addresses of version 4 are the first four bytes. */
+struct ends {
+	u8 local[16];
+	u8 remote[16];
+	u16 local_port;
+	u16 remote_port;
+	u16 socket_type; /* SOCK_* */
+	u16 protocol; /* IPPROTO_* */
+	u32 net; /* number of the network namespace */
+	u8 state; /* TCP_* */
+	u8 unused[3];
 };
 
 /* A record with its texts. */
-#define TEXTS 8192
 struct named_record {
 	struct record record;
 	u8 texts[TEXTS];
@@ -140,6 +167,9 @@ struct wait {
 	struct record record;
 	u64 magic; /* of its file system */
 };
+
+/* What a request of io_uring is told of its path, as far as it fits. */
+#define REQUEST_PATH 2048
 
 /* Key of a histogram by file. */
 struct key {

@@ -24,6 +24,38 @@ struct io_uring_cqe {
 	u32 flags;
 } KERNEL;
 
+/* What requests keep that name a path. The kernel has copied the path itself. */
+struct filename {
+	const char *name;
+} KERNEL;
+struct io_open {
+	int dfd;
+	u32 file_slot;
+	struct filename *filename;
+} KERNEL;
+struct io_statx {
+	int dfd;
+	struct filename *filename;
+} KERNEL;
+struct io_unlink {
+	int dfd;
+	struct filename *filename;
+} KERNEL;
+struct io_mkdir {
+	int dfd;
+	struct filename *filename;
+} KERNEL;
+struct io_rename {
+	int old_dfd;
+	struct filename *oldpath;
+} KERNEL;
+struct io_link {
+	int old_dfd;
+	int new_dfd;
+	struct filename *oldpath;
+	struct filename *newpath;
+} KERNEL;
+
 /* Bits of io_kiocb.flags, which are those of the submission (IOSQE_*). */
 #define REQUEST_FIXED_FILE (1 << 0)
 #define REQUEST_SILENT (1 << 6)
@@ -36,6 +68,103 @@ struct {
 	__type(key, u64);
 	__type(value, struct record);
 } requests SEC(".maps");
+
+/* The paths of those that name one. */
+struct path_of_request {
+	u8 bytes[REQUEST_PATH]; /* struct named_record, as far as it fits */
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u64);
+	__type(value, struct path_of_request);
+} request_paths SEC(".maps");
+
+#define PATH_OF(type, request, directory, path)                          \
+	({                                                                \
+		given->directory_fd = READ(type, request, directory);     \
+		given->name = READ(type, request, path);                  \
+	})
+
+struct given {
+	s32 directory_fd;
+	struct filename *name;
+};
+
+/* The path that a request names, and the directory where it begins. */
+static __always_inline void path_of_request(struct io_kiocb *request, u32 path, struct given *given)
+{
+	switch (path) {
+	case PATH_OPEN:
+		PATH_OF(struct io_open, request, dfd, filename);
+		break;
+	case PATH_STATX:
+		PATH_OF(struct io_statx, request, dfd, filename);
+		break;
+	case PATH_UNLINK:
+		PATH_OF(struct io_unlink, request, dfd, filename);
+		break;
+	case PATH_MKDIR:
+		PATH_OF(struct io_mkdir, request, dfd, filename);
+		break;
+	case PATH_RENAME:
+		PATH_OF(struct io_rename, request, old_dfd, oldpath);
+		break;
+	case PATH_LINK:
+		PATH_OF(struct io_link, request, old_dfd, oldpath);
+		break;
+	case PATH_SYMLINK: /* the link itself, as with the system call */
+		PATH_OF(struct io_link, request, new_dfd, newpath);
+		break;
+	}
+}
+
+/* Remembers the path of a request until it completes, and how long its texts are. */
+static __always_inline void keep_path(struct task_struct *task, struct io_kiocb *request, u32 path, struct record *record)
+{
+	struct desk *desk = clean(AT_SUBMIT);
+	struct given given = {};
+	const char *name = 0;
+	u64 key = (u64)request;
+	s64 len = 0;
+
+	if (!desk)
+		return;
+	path_of_request(request, path, &given);
+	if (given.name && !IS_ERROR(given.name))
+		name = READ(struct filename, given.name, name);
+	if (name)
+		len = bpf_probe_read_kernel_str(desk->to.texts, GIVEN, name);
+	if (len <= 1 || len >= GIVEN) {
+		record->named = NAMED_UNKNOWN;
+		return;
+	}
+	desk->len = len;
+	if (lay_directory(task, given.directory_fd, desk->to.texts[0] == '/', desk))
+		walk(AT_SUBMIT);
+	if (desk->len > REQUEST_PATH - sizeof(struct record) || desk->named & NAMED_UNKNOWN ||
+	    bpf_map_update_elem(&request_paths, &key, &desk->to, BPF_ANY)) {
+		record->named = NAMED_UNKNOWN;
+		return;
+	}
+	record->named = desk->named;
+	record->given_len = len;
+	record->names_len = desk->len - len;
+}
+
+/* Lays the path of a request on the desk. */
+static __always_inline void take_path(u64 key, const struct record *record, struct desk *desk)
+{
+	struct path_of_request *kept = bpf_map_lookup_elem(&request_paths, &key);
+	u32 len = record->given_len + record->names_len;
+
+	desk->named = record->named;
+	if (!kept || len > REQUEST_PATH - sizeof(*record))
+		return;
+	bpf_probe_read_kernel(desk->to.texts, len, kept->bytes + sizeof(*record));
+	desk->len = len;
+}
 
 static __always_inline u32 operation_of(struct io_kiocb *request)
 {
@@ -68,7 +197,7 @@ int uring_submit(u64 *about)
 	record.call = number;
 	/* A registered file is told by its place in a table, which is no descriptor. */
 	record.fd = -1;
-	if (!(flags & REQUEST_FIXED_FILE) && bpf_core_field_exists(request->cqe.fd))
+	if (!call->path_at && !(flags & REQUEST_FIXED_FILE) && bpf_core_field_exists(request->cqe.fd))
 		record.fd = request->cqe.fd;
 	bpf_get_current_comm(record.comm, sizeof(record.comm));
 	if (config.want_process)
@@ -77,33 +206,62 @@ int uring_submit(u64 *about)
 		return 0;
 	if (config.want_cgroup)
 		record.cgroup = bpf_get_current_cgroup_id();
+	if (config.want_about && config.mode == MODE_EVENTS)
+		record.about = about_task(task, AT_ABOUT_REQUEST);
+	if (config.want_path && config.mode == MODE_EVENTS && call->path_at)
+		keep_path(task, request, call->path_at, &record);
 	record.start_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&requests, &key, &record, BPF_ANY))
 		count(COUNT_URING_FULL);
 	return 0;
 }
 
-static __always_inline void put_request(struct record *from, u64 latency_ns, s64 result, struct file *file,
+/* The file that a request has opened, if it has got a descriptor. */
+static __always_inline struct file *opened_by(struct io_kiocb *request, s64 result)
+{
+	if (result < 0 || READ(struct io_open, request, file_slot))
+		return 0;
+	return file_of(bpf_get_current_task_btf()->files, result);
+}
+
+static __always_inline void fill_request(struct record *to, const struct record *from, u64 latency_ns, s64 result,
+					 const struct identity *is, u32 weight)
+{
+	*to = *from;
+	put_identity(to, is);
+	to->latency_ns = latency_ns;
+	to->result = result;
+	to->weight = weight;
+	if (config.want_cpu)
+		to->cpu = bpf_get_smp_processor_id();
+}
+
+static __always_inline void put_request(u64 key, struct record *from, u64 latency_ns, s64 result, struct file *file,
 					const struct identity *is, u32 weight)
 {
+	bool is_socket = config.want_ends && has_ends(is->type);
 	struct record *to;
 
 	if (config.types && !(config.types >> is->type & 1))
 		return;
-	if (config.want_path) {
+	if (config.want_path || is_socket) {
 		struct desk *desk = clean(AT_REQUESTS);
+		struct ends ends = {};
+		u32 given_len = 0;
 
 		if (!desk)
 			return;
-		to = &desk->to.record;
-		*to = *from;
-		put_identity(to, is);
-		to->latency_ns = latency_ns;
-		to->result = result;
-		to->weight = weight;
-		if (file && is_named(is) && lay_file(file, desk))
-			walk(AT_REQUESTS);
-		put_texts(desk, 0);
+		fill_request(&desk->to.record, from, latency_ns, result, is, weight);
+		if (config.want_path && file && is_named(is)) {
+			if (lay_file(file, desk))
+				walk(AT_REQUESTS);
+		} else if (from->given_len || from->named) {
+			given_len = from->given_len;
+			take_path(key, from, desk);
+		}
+		if (is_socket && file)
+			take_ends(file, is->type, &ends);
+		put_texts(desk, given_len, is_socket ? &ends : 0, 0);
 		return;
 	}
 	to = bpf_ringbuf_reserve(&events, sizeof(*to), 0);
@@ -111,11 +269,7 @@ static __always_inline void put_request(struct record *from, u64 latency_ns, s64
 		count(COUNT_RING_FULL);
 		return;
 	}
-	*to = *from;
-	put_identity(to, is);
-	to->latency_ns = latency_ns;
-	to->result = result;
-	to->weight = weight;
+	fill_request(to, from, latency_ns, result, is, weight);
 	bpf_ringbuf_submit(to, SUBMIT_FLAGS);
 }
 
@@ -149,12 +303,19 @@ static __always_inline void complete(struct io_kiocb *request, s64 result)
 	if (weight) {
 		number = record->call;
 		file = config.want_file ? READ(struct io_kiocb, request, file) : 0;
+		if (config.want_file && number < CALLS && config.calls[number].path_at == PATH_OPEN) {
+			file = opened_by(request, result);
+			if (file)
+				record->fd = result;
+		}
 		identify(file, &is);
 		if (config.mode == MODE_EVENTS)
-			put_request(record, latency_ns, result, file, &is, weight);
+			put_request(key, record, latency_ns, result, file, &is, weight);
 		else if (number < CALLS)
 			tally(number, &is, latency_ns, result);
 	}
+	if (config.want_path && record->given_len)
+		bpf_map_delete_elem(&request_paths, &key);
 	bpf_map_delete_elem(&requests, &key);
 }
 

@@ -71,7 +71,7 @@ static __always_inline void put_file(struct wait *to, struct file *file)
 }
 
 /* Hands on what waits, with the name of its file. */
-static __always_inline void put_wait(struct seq_file *to, struct wait *wait, struct file *file)
+static __always_inline void put_wait(struct seq_file *to, struct wait *wait, struct file *file, u64 request)
 {
 	struct identity is = { .type = wait->record.file_type };
 	struct desk *desk = clean(AT_WAITING);
@@ -81,11 +81,15 @@ static __always_inline void put_wait(struct seq_file *to, struct wait *wait, str
 		return;
 	if (file && is_named(&is) && lay_file(file, desk))
 		walk(AT_WAITING);
+	else if (request)
+		take_path(request, &wait->record, desk);
 	len = desk->len;
 	if (len > TEXTS)
 		return;
 	wait->record.named = desk->named;
-	wait->record.names_len = len;
+	if (len < wait->record.given_len)
+		wait->record.given_len = 0;
+	wait->record.names_len = len - wait->record.given_len;
 	bpf_seq_write(to, wait, sizeof(*wait));
 	if (len)
 		bpf_seq_write(to, desk->to.texts, len);
@@ -131,13 +135,19 @@ int waiting(struct bpf_iter__task *about)
 		wait.record.latency_ns = bpf_ktime_get_ns() - here.start_ns;
 	bpf_probe_read_kernel(wait.record.comm, sizeof(wait.record.comm), task->comm);
 	read_process_name(task, wait.record.process);
+	if (config.want_about) {
+		struct known *told = bpf_task_storage_get(&known, task, 0, 0);
+
+		if (told)
+			wait.record.about = told->number;
+	}
 	wait.record.fd = -1;
 	if (call->flags & CALL_FD && knows_arguments) {
 		wait.record.fd = here.arguments[0];
 		file = file_of(task->files, wait.record.fd);
 		put_file(&wait, file);
 	}
-	put_wait(about->meta->seq, &wait, file);
+	put_wait(about->meta->seq, &wait, file, 0);
 	return 0;
 }
 
@@ -157,7 +167,7 @@ int requests_waiting(struct bpf_iter__bpf_map_elem *about)
 	request = (struct io_kiocb *)*key;
 	file = READ(struct io_kiocb, request, file);
 	put_file(&wait, file);
-	put_wait(about->meta->seq, &wait, file);
+	put_wait(about->meta->seq, &wait, file, *key);
 	return 0;
 }
 

@@ -184,6 +184,8 @@ pub struct Recording {
     pub force: bool,
     pub rotate: Option<Rotate>,
     pub keep: Option<Keep>,
+    /// Fields beyond the usual ones.
+    pub with: FieldSet,
     pub command: Vec<String>,
 }
 
@@ -433,7 +435,11 @@ fn record(typed: Arguments) -> Result<Plan, Failure> {
     let keep = typed.keep.as_deref().map(keep).transpose()?;
     let reading = Reading { live: Some(live), filter: filter(&typed.filter, None)?, ..Reading::default() };
     let rotate = typed.rotate.as_deref().map(rotate).transpose()?;
-    let recording = Recording { write: typed.write, force: typed.force, rotate, keep, command: typed.command };
+    let with = match &typed.with[..] {
+        [all] if all == "all" => FieldSet::EVERY,
+        names => names.iter().map(|name| column("--with", name.trim())).collect::<Result<_, _>>()?,
+    };
+    let recording = Recording { write: typed.write, force: typed.force, rotate, keep, with, command: typed.command };
     Ok(Plan::Record(reading, recording))
 }
 

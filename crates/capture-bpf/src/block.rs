@@ -19,9 +19,19 @@ use libbpf_rs::MapType;
 pub use devices::without_requests;
 
 /// The fields that a block request fills.
-pub const FILLS: FieldSet = FieldSet::TRACED.with(&[Field::Process, Field::Queue, Field::Container, Field::Weight]);
+pub const FILLS: FieldSet =
+    FieldSet::TRACED.with(&[Field::Process, Field::Queue, Field::Container, Field::Weight]).union(BY_NAME);
+/// Those that are filled when they are asked for by name.
+const BY_NAME: FieldSet = FieldSet::OF_PROCESS.with(&[
+    Field::ContainerName,
+    Field::ContainerImage,
+    Field::Cpu,
+    Field::DiskModel,
+    Field::Rotational,
+]);
 /// The fields of its histogram keys.
-pub const KEYS: FieldSet = FieldSet::ALWAYS.with(&[Field::Device, Field::Dev, Field::Kind]);
+pub const KEYS: FieldSet =
+    FieldSet::ALWAYS.with(&[Field::Device, Field::Dev, Field::Kind, Field::DiskModel, Field::Rotational]);
 
 pub fn events(options: &Options) -> Result<Box<dyn Events>, Error> {
     let mut kernel = Kernel::look()?;

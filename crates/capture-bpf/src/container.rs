@@ -1,5 +1,9 @@
 //! Which container a thread runs in, from its control group.
 
+mod runtime;
+
+use latscope_event::{Batch, Field};
+use runtime::Described;
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +26,7 @@ pub struct Containers {
     groups: HashMap<u64, Option<String>>,
     pids: HashMap<u32, Option<String>>,
     walked: Option<Instant>,
+    described: HashMap<String, Described>,
 }
 
 impl Containers {
@@ -35,11 +40,45 @@ impl Containers {
         });
         let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let by_pid = own.lines().any(|line| !line.starts_with("0::"));
-        Containers { root, by_pid, groups: HashMap::new(), pids: HashMap::new(), walked: None }
+        Containers {
+            root,
+            by_pid,
+            groups: HashMap::new(),
+            pids: HashMap::new(),
+            walked: None,
+            described: HashMap::new(),
+        }
     }
 
-    /// The container of a process: `cgroup` is what `bpf_get_current_cgroup_id` said, 0 when nobody asked.
-    pub fn find(&mut self, cgroup: u64, pid: u32) -> Option<&str> {
+    /// Appends the columns of the container of a process, as far as the batch has them; `cgroup` as in [`Containers::find`].
+    pub fn push(&mut self, cgroup: u64, pid: u32, batch: &mut Batch) {
+        const COLUMNS: [Field; 3] = [Field::Container, Field::ContainerName, Field::ContainerImage];
+        if !COLUMNS.iter().any(|&field| batch.fields().contains(field)) {
+            return;
+        }
+        let id = self.find(cgroup, pid).map(str::to_owned);
+        let shown = id.as_deref().map(|id| if id.len() == ID_DIGITS { &id[..ID_SHOWN] } else { id });
+        batch.push_text(Field::Container, shown.map(str::as_bytes));
+        let Some(id) = id.filter(|_| COLUMNS[1..].iter().any(|&field| batch.fields().contains(field))) else {
+            batch.push_text(Field::ContainerName, None);
+            batch.push_text(Field::ContainerImage, None);
+            return;
+        };
+        if self.described.len() >= KEPT {
+            self.described.clear();
+        }
+        // Containers of LXC and systemd have a name instead of a number.
+        let describe = |id: &String| match id.len() {
+            ID_DIGITS => runtime::describe(Path::new("/"), id),
+            _ => Described { name: Some(id.clone()), image: None },
+        };
+        let described = self.described.entry(id).or_insert_with_key(describe);
+        batch.push_text(Field::ContainerName, described.name.as_ref().map(|name| name.as_bytes()));
+        batch.push_text(Field::ContainerImage, described.image.as_ref().map(|image| image.as_bytes()));
+    }
+
+    /// The whole identifier of the container of a process: `cgroup` is what `bpf_get_current_cgroup_id` said, 0 when nobody asked.
+    fn find(&mut self, cgroup: u64, pid: u32) -> Option<&str> {
         if self.by_pid {
             if self.pids.len() >= KEPT {
                 self.pids.clear();
@@ -83,7 +122,7 @@ fn id_of_path(path: &str) -> Option<String> {
     for part in path.rsplit('/') {
         for run in part.split(|letter: char| !letter.is_ascii_hexdigit()) {
             if run.len() == ID_DIGITS {
-                return Some(run[..ID_SHOWN].to_owned());
+                return Some(run.to_owned());
             }
         }
         if let Some(name) = part.strip_prefix("lxc.payload.") {
@@ -110,7 +149,7 @@ mod tests {
             format!("/machine.slice/libpod-{id}.scope/container"),
             format!("/kubepods/burstable/pod1/{id}"),
         ] {
-            assert_eq!(id_of_path(&path).as_deref(), Some("4f2d0c9ab1e3"), "{path}");
+            assert_eq!(id_of_path(&path).as_deref(), Some(id), "{path}");
         }
         assert_eq!(id_of_path("0::/lxc.payload.web/system.slice").as_deref(), Some("web"));
         assert_eq!(id_of_path("0::/user.slice/user-1000.slice/session-2.scope"), None);

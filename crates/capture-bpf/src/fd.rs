@@ -1,25 +1,31 @@
 //! What the file of a call is called: its path, or the address of its socket, and the name of its device.
 //!
 //! The names of a path come with the event, as the kernel had them when the call returned: nobody asks `/proc` for a
-//! file that may be gone, renamed, or another one by now. Sockets are looked up in the tables of their namespace.
+//! file that may be gone, renamed, or another one by now; the ends of a socket likewise. Unix sockets are looked up in the
+//! table of their namespace.
 
+mod ends;
 mod names;
 mod socket;
 
 pub use names::Told;
 
-use socket::Sockets;
+use crate::disk::Disk;
+use crate::syscall::Ends;
+use ends::Sockets;
+use socket::UnixSockets;
 use std::collections::HashMap;
 use std::path::Path;
 
 /// More sockets are not remembered; then all are looked up anew.
 const KEPT: usize = 1 << 16;
 
-/// Addresses of sockets by their inode.
+/// Names of sockets.
 #[derive(Default)]
 pub struct Addresses {
-    known: HashMap<u64, String>,
-    sockets: Sockets,
+    unix: HashMap<u64, String>,
+    unix_sockets: UnixSockets,
+    internet: Sockets,
 }
 
 /// What is known of a name.
@@ -34,21 +40,26 @@ pub enum Name<'a> {
 }
 
 impl Addresses {
-    /// The address of a socket that this thread of this process used.
-    pub fn find(&mut self, inode: u64, tid: u32, pid: u32) -> Name<'_> {
-        if !self.known.contains_key(&inode) {
-            match self.sockets.find(inode, tid, pid) {
+    /// The path of a unix socket that a thread of a process used, by its inode.
+    pub fn unix(&mut self, inode: u64, (tid, pid): (u32, u32)) -> Name<'_> {
+        if !self.unix.contains_key(&inode) {
+            match self.unix_sockets.find(inode, tid, pid) {
                 socket::Found::Address(address) => {
-                    if self.known.len() >= KEPT {
-                        self.known.clear();
+                    if self.unix.len() >= KEPT {
+                        self.unix.clear();
                     }
-                    self.known.insert(inode, address);
+                    self.unix.insert(inode, address);
                 }
                 socket::Found::NoAddress => return Name::None,
                 socket::Found::Gone => return Name::Unknown,
             }
         }
-        self.known.get(&inode).map_or(Name::None, |address| Name::Is(address.as_bytes()))
+        self.unix.get(&inode).map_or(Name::None, |address| Name::Is(address.as_bytes()))
+    }
+
+    /// The ends of a socket that a thread of a process used.
+    pub fn internet(&mut self, inode: u64, ends: &Ends, is_v6: bool, task: (u32, u32)) -> Name<'_> {
+        self.internet.name(inode, ends, is_v6, task)
     }
 }
 
@@ -62,6 +73,8 @@ pub struct Device {
     pub name: String,
     /// Major and minor number, `254:0`.
     pub number: String,
+    /// What its disk is.
+    pub disk: Disk,
 }
 
 impl Devices {
@@ -72,9 +85,14 @@ impl Devices {
                 let number = format!("{}:{}", dev >> 20, dev & 0xf_ffff);
                 let link = std::fs::read_link(Path::new("/sys/dev/block").join(&number)).ok();
                 let name = link.and_then(|link| Some(link.file_name()?.to_str()?.to_owned()));
-                Device { name: name.unwrap_or_else(|| number.clone()), number }
+                Device { name: name.unwrap_or_else(|| number.clone()), number, disk: Disk::of(dev) }
             }) as &Device
         })
+    }
+
+    /// Devices come and go, and their numbers are used again.
+    pub fn forget(&mut self) {
+        self.0.clear();
     }
 }
 

@@ -10,6 +10,8 @@ mod block;
 mod container;
 #[cfg(target_os = "linux")]
 mod cumulative;
+#[cfg(target_os = "linux")]
+mod disk;
 mod error;
 #[cfg(target_os = "linux")]
 mod fd;
@@ -18,7 +20,11 @@ mod loader;
 #[cfg(target_os = "linux")]
 mod probe;
 #[cfg(target_os = "linux")]
+mod process;
+#[cfg(target_os = "linux")]
 mod syscall;
+#[cfg(target_os = "linux")]
+mod texts;
 
 pub use error::Error;
 
@@ -120,6 +126,12 @@ pub fn fills(source: Source) -> FieldSet {
     };
     #[cfg(not(target_os = "linux"))]
     return FieldSet::ALWAYS;
+}
+
+/// The fields that a source fills without being asked for each by its name: what is looked up for each process, socket or
+/// disk costs something per event.
+pub fn usual(source: Source) -> FieldSet {
+    fills(source).without(FieldSet::BY_NAME)
 }
 
 /// The fields that make up the keys of a source's histograms.

@@ -1,5 +1,6 @@
 //! System calls and requests of io_uring.
 
+mod arguments;
 mod calls;
 mod events;
 mod histograms;
@@ -9,6 +10,7 @@ mod tracing;
 mod waits;
 
 pub use histograms::{KEYS, KEYS_BY_CALL};
+pub use shared::Ends;
 pub use tracing::FILLS;
 
 use crate::{Error, Events, Histograms, Options};

@@ -108,6 +108,7 @@ anomalies! {
     EdgeExtremes "edge_extremes" Note "minima and maxima that are edges of buckets (an event was counted while the interval ended)";
     NeverReturn "never_return" Note "system calls that never return (exit)";
     PathGone "path_gone" Note "events whose path or address is missing: their file was gone before its name was known";
+    ProcessGone "process_gone" Note "events whose process is not known: it was gone before it could be described";
     EmptyLog "empty_log" Note "empty logs (of jobs without such I/O)";
     LeftOut "left_out" Note "requests left out as ioping did (warm-up, too fast, too slow)";
     EarlierReports "earlier_reports" Note "reports of a run that went on (--status-interval), all of them in the last one";

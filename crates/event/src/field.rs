@@ -89,6 +89,29 @@ fields! {
     CpuWait "cpu_wait_ns" Duration "How much of the latency the thread waited for a CPU, of slow requests of a probe.";
     Cache "cache" Text "Where the data of a probe's request was before: memory or device.";
     Container "container" Text "Container identifier.";
+    ContainerName "container_name" Text "Name of the container, where its runtime has it on disk.";
+    ContainerImage "container_image" Text "Image of the container, where its runtime has it on disk.";
+    Cpu "cpu" Number "CPU on which the event completed.";
+    Category "category" Text "What the system call belongs to: file, net, ipc, memory, process, sleep, system, signal, user, time, wait, other or unknown.";
+    CallArgs "call_args" Text "Arguments of the system call by name, as numbers (pointers are left out).";
+    LocalIp "local_ip" Text "IP address of the socket's own end.";
+    LocalPort "local_port" Number "Port of the socket's own end.";
+    RemoteIp "remote_ip" Text "IP address of the socket's other end.";
+    RemotePort "remote_port" Number "Port of the socket's other end.";
+    L4Proto "l4proto" Text "Transport protocol of the socket: tcp, udp, icmp, raw ...";
+    Exe "exe" Text "First argument on the command line of the process, usually how its program was called.";
+    ExePath "exe_path" Text "Path of the executable of the process.";
+    Args "args" Text "Arguments of the process behind the first.";
+    Cmdline "cmdline" Text "Name of the process and its arguments.";
+    Cwd "cwd" Text "Working directory of the process.";
+    Ppid "ppid" Number "Parent of the process.";
+    Parent "parent" Text "Name of the parent of the process.";
+    Uid "uid" Number "Effective user ID of the thread.";
+    User "user" Text "Name of the effective user.";
+    Gid "gid" Number "Effective group ID of the thread.";
+    Group "group" Text "Name of the effective group.";
+    DiskModel "disk_model" Text "Model of the disk.";
+    Rotational "disk_rotational" Text "Whether the disk says that it rotates: true or false.";
     Stack "stack" Text "Call stack that issued the event.";
     Weight "weight" Number "How many events this one stands for, where only a sample was kept; missing means one.";
 }
@@ -119,6 +142,35 @@ impl FieldSet {
         Field::Tid,
         Field::Comm,
         Field::Error,
+    ]);
+    /// What a live capture learns of the process of an event.
+    pub const OF_PROCESS: FieldSet = FieldSet(0).with(&[
+        Field::Exe,
+        Field::ExePath,
+        Field::Args,
+        Field::Cmdline,
+        Field::Cwd,
+        Field::Ppid,
+        Field::Parent,
+        Field::Uid,
+        Field::User,
+        Field::Gid,
+        Field::Group,
+    ]);
+    /// What a live capture fills only when it is asked for by name, as it costs something per event.
+    pub const BY_NAME: FieldSet = FieldSet::OF_PROCESS.with(&[
+        Field::ContainerName,
+        Field::ContainerImage,
+        Field::Cpu,
+        Field::Category,
+        Field::CallArgs,
+        Field::LocalIp,
+        Field::LocalPort,
+        Field::RemoteIp,
+        Field::RemotePort,
+        Field::L4Proto,
+        Field::DiskModel,
+        Field::Rotational,
     ]);
     /// Every field.
     pub const EVERY: FieldSet = FieldSet((1 << Field::COUNT) - 1);
@@ -152,6 +204,12 @@ impl FieldSet {
         FieldSet(self.0 & other.0)
     }
 
+    /// The fields of this set that are not in the other.
+    #[must_use]
+    pub const fn without(self, other: FieldSet) -> FieldSet {
+        FieldSet(self.0 & !other.0)
+    }
+
     /// The fields of the set in table order.
     pub fn iter(self) -> impl Iterator<Item = Field> {
         Field::ALL.iter().copied().filter(move |&field| self.contains(field))
@@ -175,7 +233,9 @@ mod tests {
         assert_eq!(
             names.join(" "),
             "time_ns latency_ns kind name size offset device dev host job pid tid comm process fd fd_type path error result \
-             queue_ns intended_ns service_ns lag_ns cpu_wait_ns cache container stack weight"
+             queue_ns intended_ns service_ns lag_ns cpu_wait_ns cache container container_name container_image cpu category \
+             call_args local_ip local_port remote_ip remote_port l4proto exe exe_path args cmdline cwd ppid parent uid user \
+             gid group disk_model disk_rotational stack weight"
         );
     }
 

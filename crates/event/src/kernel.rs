@@ -1,6 +1,7 @@
 //! What the kernel's interface fixes, as every source of events needs it: names and shapes of system calls, errors,
 //! and the letters of block requests.
 
+pub use crate::category::call_category;
 pub use crate::syscall_names::Machine;
 
 /// Where a system call keeps what an event tells of it.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod category;
 mod context;
 mod field;
 pub mod kernel;

@@ -13,6 +13,8 @@ pub(crate) enum Ends {
     Client,
     Server,
     Either,
+    /// The text is an IP address, not the name of a socket.
+    Itself,
 }
 
 /// What of an end is looked at.
@@ -103,11 +105,14 @@ pub(crate) struct AddressTest {
 impl AddressTest {
     /// Whether the text passes; one without the end in question never does.
     pub fn matches(&self, text: &str) -> bool {
+        if self.ends == Ends::Itself {
+            return text.parse().is_ok_and(|ip| self.of.holds(SocketAddr::new(ip, 0)) != self.is_negated);
+        }
         let Some((client, server)) = ends_of(text) else { return false };
         let looked_at = match self.ends {
             Ends::Client => [client, None],
             Ends::Server => [None, Some(server)],
-            Ends::Either => [client, Some(server)],
+            Ends::Either | Ends::Itself => [client, Some(server)],
         };
         let mut ends = looked_at.into_iter().flatten().peekable();
         ends.peek().is_some() && ends.any(|end| self.of.holds(end)) != self.is_negated

@@ -91,7 +91,13 @@ fn lower_term(Term { subject, test }: &Term, zero: TimeZero) -> Lowered<Node> {
         }
         Source::Text(text) => Ok(lower_text(text, subject, text_test(subject, test, zero)?)),
         Source::Bool(source) => Ok(lower_bool(source, test)),
-        Source::Address(ends, what) => lower_address(ends, what, test, zero),
+        Source::Address(ends, what) => {
+            // The text of a socket is an address only where the file descriptor is one: files may have any name.
+            let internet = TextTest::In(INTERNET.map(str::to_owned).to_vec());
+            let internet = Node::Text(TextNode::new(Field::FdType, Vec::new(), internet));
+            Ok(Node::And(vec![internet, lower_address(Field::Path, ends, what, test, zero)?]))
+        }
+        Source::Ip(field, what) => lower_address(field, Ends::Itself, what, test, zero),
     }
 }
 
@@ -199,8 +205,8 @@ fn lower_text(text: Text, subject: &Subject, test: TextTest) -> Node {
     }
 }
 
-/// The text of a socket is an address only where the file descriptor is one: files may have any name.
-fn lower_address(ends: Ends, what: What, test: &Test, zero: TimeZero) -> Lowered<Node> {
+/// A test of the addresses in a text column.
+fn lower_address(field: Field, ends: Ends, what: What, test: &Test, zero: TimeZero) -> Lowered<Node> {
     let (test, is_negated) = match test {
         Test::Compare(Comparison::Ne, value) => (&Test::Compare(Comparison::Eq, value.clone()), true),
         test => (test, false),
@@ -216,10 +222,8 @@ fn lower_address(ends: Ends, what: What, test: &Test, zero: TimeZero) -> Lowered
         // The parser lets no other test come here.
         _ => return Ok(Node::Const(false)),
     };
-    let internet = TextTest::In(INTERNET.map(str::to_owned).to_vec());
     let address = TextTest::Address(AddressTest { ends, of, is_negated });
-    let node = |field, test| Node::Text(TextNode::new(field, Vec::new(), test));
-    Ok(Node::And(vec![node(Field::FdType, internet), node(Field::Path, address)]))
+    Ok(Node::Text(TextNode::new(field, Vec::new(), address)))
 }
 
 fn failed() -> Node {
@@ -238,6 +242,10 @@ fn lower_bool(source: Bool, test: &Test) -> Node {
         Bool::MainThread => {
             let comparison = if truth { Comparison::Eq } else { Comparison::Ne };
             Node::Numbers(NumberAt::Column(Field::Pid), comparison, NumberAt::Column(Field::Tid))
+        }
+        Bool::Column(field) => {
+            let texts = vec![truth.to_string()];
+            Node::Text(TextNode::new(field, Vec::new(), TextTest::In(texts)))
         }
         Bool::Among(field, texts) => {
             let mut texts: Vec<_> = texts.iter().map(|text| text.to_string()).collect();

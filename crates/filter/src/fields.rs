@@ -71,6 +71,8 @@ pub(crate) enum Source {
     Bool(Bool),
     /// Of the ends of a socket.
     Address(Ends, What),
+    /// Of a column of IP addresses.
+    Ip(Field, What),
     /// `evt.around[T]`.
     Around,
 }
@@ -125,6 +127,8 @@ pub(crate) enum Bool {
     Failed,
     MainThread,
     Among(Field, &'static [&'static str]),
+    /// A column of the texts `true` and `false`.
+    Column(Field),
 }
 
 /// A name that filters know.
@@ -172,7 +176,8 @@ impl FilterField {
         match self.source {
             Source::Number(Number::Column(field))
             | Source::Text(Text::Column(field) | Text::Part(field, _))
-            | Source::Bool(Bool::Among(field, _)) => FieldSet::default().with(&[field]),
+            | Source::Bool(Bool::Among(field, _) | Bool::Column(field))
+            | Source::Ip(field, _) => FieldSet::default().with(&[field]),
             Source::Number(Number::Seconds(base) | Number::Nanos(base)) => clocked(base),
             Source::Number(Number::End | Number::SinceStart) | Source::Around => FieldSet::ALWAYS,
             Source::Text(Text::Either(one, other)) => FieldSet::default().with(&[one, other]),
@@ -198,16 +203,19 @@ impl FilterField {
             Source::Number(Number::Seconds(_) | Number::Nanos(_) | Number::One) => Kind::Number,
             Source::Text(_) => Kind::Text,
             Source::Bool(_) => Kind::Bool,
-            Source::Address(_, What::Ip) => Kind::Ip,
-            Source::Address(_, What::Net) => Kind::Net,
-            Source::Address(_, What::Port) => Kind::Number,
+            Source::Address(_, What::Ip) | Source::Ip(_, What::Ip) => Kind::Ip,
+            Source::Address(_, What::Net) | Source::Ip(_, What::Net) => Kind::Net,
+            Source::Address(_, What::Port) | Source::Ip(_, What::Port) => Kind::Number,
         }
     }
 
     /// The column, where it is nothing but one.
     pub(crate) fn column(&self) -> Option<Field> {
         match self.source {
-            Source::Number(Number::Column(field)) | Source::Text(Text::Column(field)) => Some(field),
+            Source::Number(Number::Column(field))
+            | Source::Text(Text::Column(field))
+            | Source::Bool(Bool::Column(field))
+            | Source::Ip(field, What::Ip) => Some(field),
             _ => None,
         }
     }
@@ -244,6 +252,14 @@ const fn truth(name: &'static str, source: Bool, meaning: &'static str) -> Filte
 
 const fn address(name: &'static str, ends: Ends, what: What, meaning: &'static str) -> FilterField {
     derived(name, &[], Source::Address(ends, what), meaning)
+}
+
+const fn ip(field: Field, aliases: &'static [&'static str]) -> FilterField {
+    FilterField { name: "", aliases, meaning: "", source: Source::Ip(field, What::Ip) }
+}
+
+const fn network(name: &'static str, field: Field, meaning: &'static str) -> FilterField {
+    derived(name, &[], Source::Ip(field, What::Net), meaning)
 }
 
 static FIELDS: &[FilterField] = &[
@@ -326,6 +342,13 @@ static FIELDS: &[FilterField] = &[
         What::Net,
         "Network of either end of the socket: fd.net = 10.0.0.0/8 (!= asks that neither is in it).",
     ),
+    ip(Field::LocalIp, &["fd.lip"]),
+    ip(Field::RemoteIp, &["fd.rip"]),
+    number(Field::LocalPort, &["fd.lport"]),
+    number(Field::RemotePort, &["fd.rport"]),
+    network("fd.lnet", Field::LocalIp, "Network of the socket's own end: fd.lnet = 10.0.0.0/8."),
+    network("fd.rnet", Field::RemoteIp, "Network of the socket's other end: fd.rnet = 10.0.0.0/8."),
+    text(Field::L4Proto, &["fd.l4proto"]),
     text(Field::Error, &["io.error"]),
     number(Field::Result, &["evt.rawres"]),
     derived("evt.res", &[], Source::Text(Text::Outcome), "Name of the error, SUCCESS when the event did not fail."),
@@ -366,7 +389,30 @@ static FIELDS: &[FilterField] = &[
         Number::Nanos(Clocked::SinceStart),
         "Nanoseconds of evt.reltime beside its whole seconds.",
     ),
+    number(Field::Cpu, &["evt.cpu"]),
+    text(Field::Category, &["evt.category"]),
+    text(Field::CallArgs, &["evt.args"]),
+    text(Field::Exe, &["proc.exe"]),
+    text(Field::ExePath, &["proc.exepath"]),
+    text(Field::Args, &["proc.args"]),
+    text(Field::Cmdline, &["proc.cmdline"]),
+    text(Field::Cwd, &["proc.cwd"]),
+    number(Field::Ppid, &["proc.ppid"]),
+    text(Field::Parent, &["proc.pname"]),
+    number(Field::Uid, &["user.uid"]),
+    text(Field::User, &["user.name"]),
+    number(Field::Gid, &["group.gid"]),
+    text(Field::Group, &["group.name"]),
+    text(Field::DiskModel, &["disk.model"]),
+    FilterField {
+        name: "",
+        aliases: &["disk.rotational"],
+        meaning: "",
+        source: Source::Bool(Bool::Column(Field::Rotational)),
+    },
     text(Field::Container, &["container.id"]),
+    text(Field::ContainerName, &["container.name"]),
+    text(Field::ContainerImage, &["container.image"]),
     text(Field::Stack, &[]),
     number(Field::Weight, &["evt.weight"]),
 ];
@@ -402,9 +448,14 @@ mod tests {
              syscall.type size io.size evt.buflen offset io.offset device disk.name disk.dev dev host host.name client job \
              job.name pid proc.pid tid thread.tid comm thread.name process proc.name thread.ismain fd fd.num fd_type fd.type fd.typechar \
              path fd.name fd.directory fd.filename fd.cip fd.sip fd.ip fd.cport fd.sport fd.port fd.cnet fd.snet fd.net \
+             local_ip fd.lip remote_ip fd.rip local_port fd.lport remote_port fd.rport fd.lnet fd.rnet l4proto fd.l4proto \
              error io.error result evt.rawres evt.res evt.failed evt.is_io \
              evt.is_io_read evt.is_io_write evt.io_dir evt.is_wait evt.dir evt.count evt.around evt.latency.s \
-             evt.latency.ns evt.rawtime.s evt.rawtime.ns evt.reltime.s evt.reltime.ns container container.id stack weight \
+             evt.latency.ns evt.rawtime.s evt.rawtime.ns evt.reltime.s evt.reltime.ns cpu evt.cpu category evt.category \
+             call_args evt.args exe proc.exe exe_path proc.exepath args proc.args cmdline proc.cmdline cwd proc.cwd ppid \
+             proc.ppid parent proc.pname uid user.uid user user.name gid group.gid group group.name disk_model disk.model \
+             disk_rotational disk.rotational container container.id container_name container.name container_image \
+             container.image stack weight \
              evt.weight"
         );
     }

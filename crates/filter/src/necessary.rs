@@ -56,7 +56,7 @@ impl Necessary {
                     of(Field::Device, values.into_iter().map(number).collect())
                 })
             }
-            Source::Address(..) => of(Field::FdType, INTERNET.map(str::to_owned).to_vec()),
+            Source::Address(..) | Source::Ip(..) => of(Field::FdType, INTERNET.map(str::to_owned).to_vec()),
             Source::Bool(Bool::Among(field, names))
                 if matches!(test, Test::Compare(Comparison::Eq, Value::Bool(true))) =>
             {

@@ -579,8 +579,9 @@ fn has_one_column(source: Source) -> bool {
     !matches!(
         source,
         Source::Text(Text::Either(..) | Text::Outcome | Text::Completed)
-            | Source::Bool(Bool::Failed | Bool::MainThread | Bool::Among(..))
+            | Source::Bool(Bool::Failed | Bool::MainThread | Bool::Among(..) | Bool::Column(_))
             | Source::Address(..)
+            | Source::Ip(..)
             | Source::Around
     )
 }

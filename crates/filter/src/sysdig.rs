@@ -5,13 +5,13 @@ static CLASSES: &[(&str, &str)] = &[
     (
         "evt",
         "num time.s datetime.s pluginname plugininfo latency.human latency.quantized deltatime deltatime.s deltatime.ns \
-         type.is category cpu args arg rawarg info buffer wait_latency is_syslog is_async asynctype hostname count.error \
+         type.is arg rawarg info buffer wait_latency is_syslog is_async asynctype hostname count.error \
          count.error.file count.error.net count.error.memory count.error.other count.exit count.procinfo \
          count.threadinfo abspath is_open_read is_open_write is_open_exec is_open_create source",
     ),
     (
         "proc",
-        "exe args env cmdline cmdnargs cmdlenargs exeline exepath cwd nthreads nchilds ppid pname pexe pexepath pcmdline \
+        "env cmdnargs cmdlenargs exeline nthreads nchilds pexe pexepath pcmdline \
          apid aname aexe aexepath acmdline aargs aenv loginshellid duration ppid.duration pid.ts ppid.ts fdopencount \
          fdlimit fdusage vmsize vmrss vmswap sid sname sid.exe sid.exepath tty vpid pvpid vpgid vpgid.name pgid \
          stdin.type stdout.type stderr.type is_container_healthcheck is_container_liveness_probe \
@@ -23,17 +23,16 @@ static CLASSES: &[(&str, &str)] = &[
         "pfmajor pfminor exectime totexectime cgroups cgroup vtid cpu cpu.user cpu.system vmsize vmrss nametid \
          cap_permitted cap_inheritable cap_effective",
     ),
-    ("user", "uid name homedir shell loginuid loginname"),
-    ("group", "gid name"),
+    ("user", "homedir shell loginuid loginname"),
     (
         "container",
-        "full_id name image image.id image.repository image.tag image.digest type privileged mounts mount healthcheck \
+        "full_id image.id image.repository image.tag image.digest type privileged mounts mount healthcheck \
          liveness_probe readiness_probe start_ts duration ip cni.json",
     ),
     (
         "fd",
-        "lip rip lport rport l4proto sockfamily is_server uid containername \
-         containerdirectory cip.name sip.name lip.name rip.name proto cproto sproto lproto rproto lnet rnet connected name_changed dev ino \
+        "sockfamily is_server uid containername \
+         containerdirectory cip.name sip.name lip.name rip.name proto cproto sproto lproto rproto connected name_changed dev ino \
          nameraw types is_upper_layer is_lower_layer",
     ),
     ("fs", "path"),
@@ -66,24 +65,24 @@ pub(crate) fn not_recorded(name: &str) -> Option<String> {
         ("evt", "time" | "datetime") => "evt.time compares with a moment of any precision, as in evt.time >= 10:32:05",
         ("evt", "wait_latency") => "evt.is_wait and evt.latency together say the same",
         ("evt", "count") => "evt.failed selects the events with an error",
-        ("evt", "category") => "fd.type, kind and evt.type tell what an event works on",
+        ("evt", "arg" | "rawarg") => "evt.args has all arguments as one text, as in evt.args contains \"flags=0\"",
         ("evt", "hostname") => "host.name is the name of the host",
-        ("evt", _) => "of the arguments of a call it keeps fd.num, fd.name, size, offset and result",
-        ("proc", "pname" | "aname" | "apid" | "ppid") => {
-            "it knows the process itself (proc.name, proc.pid), not its ancestors"
+        ("evt", _) => "of the arguments of a call it keeps fd.num, fd.name, size, offset, result and evt.args",
+        ("proc", "aname" | "apid" | "aexe" | "aexepath" | "acmdline" | "aargs" | "aenv") => {
+            "of the ancestors of a process it knows the parent (proc.ppid, proc.pname)"
         }
-        ("proc", _) => "of a process it keeps proc.name and proc.pid",
+        ("proc", "pcmdline" | "pexe" | "pexepath") => "of the parent of a process it knows proc.ppid and proc.pname",
+        ("proc", "exeline") => "proc.exe and proc.args together say the same",
+        ("proc", _) => "of a process it keeps proc.name, proc.pid, proc.exe, proc.exepath, proc.args and proc.cwd",
         ("thread", _) => "of a thread it keeps thread.tid and thread.name",
-        ("user" | "group", _) => "it knows processes by proc.name and proc.pid only",
+        ("user", _) => "of a user it keeps user.uid and user.name",
         ("fd", "dev" | "ino") => "the device of an event is disk.dev",
         ("fd", "containername" | "containerdirectory") => "container.id and fd.name are there",
-        ("fd", "lip" | "rip" | "lport" | "rport" | "lnet" | "rnet") => {
-            "it knows the ends of a socket as client and server, as in fd.sport = 80 or fd.cip = 10.0.0.1"
-        }
-        ("fd", "l4proto") => "fd.type tells ipv4 from ipv6, and nothing tells TCP from UDP",
         ("fd", "proto" | "cproto" | "sproto" | "lproto" | "rproto") => "compare the port, as in fd.port = 443",
         ("fd" | "fs", _) => "fd.name holds the path or the two ends of the socket as a text",
-        ("container" | "k8s" | "k8smeta" | "mesos" | "marathon", _) => "of a container it keeps container.id",
+        ("container" | "k8s" | "k8smeta" | "mesos" | "marathon", _) => {
+            "of a container it keeps container.id, container.name and container.image"
+        }
         _ => "\"latscope fields\" lists what it does record",
     };
     Some(format!("latscope does not record {name}; {instead}."))

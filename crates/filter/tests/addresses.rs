@@ -125,15 +125,41 @@ fn what_is_no_address_is_refused() {
         ("fd.ip contains 10.", "fd.ip is an IP address, to which this does not apply; use one of = != in exists."),
         ("fd.cip = val(fd.sip)", "fd.cip cannot be compared with another field."),
         ("fd.ip in [10.0.0.1, 10.0.0.2]", "A list in brackets is expected here, as in (a, b); lists cannot be named."),
-        (
-            "fd.lport = 80",
-            "latscope does not record fd.lport; it knows the ends of a socket as client and server, as in fd.sport = 80 or \
-             fd.cip = 10.0.0.1.",
-        ),
+        ("fd.lip = localhost", "\"localhost\" is not an IP address; local_ip is an IP address."),
+        ("fd.rnet = 10/8", "\"10/8\" is not a network such as 10.0.0.0/8; fd.rnet is a network of IP addresses."),
     ] {
         let error = Filter::parse(filter).expect_err(filter).to_string();
         assert!(error.starts_with(sentence), "{filter}: {error}");
     }
+}
+
+/// The own and the other end have columns of their own.
+#[test]
+fn local_and_remote_ends_are_columns() {
+    let mut batch = Batch::new([Field::LocalIp, Field::RemotePort].into_iter().collect());
+    for (ip, port) in [(Some("10.1.2.3"), 80), (Some("::1"), 443), (None, 80), (Some("10.1.9.9"), 8080)] {
+        batch.push_i64(Field::Time, 0);
+        batch.push_u64(Field::Latency, 1);
+        batch.push_text(Field::LocalIp, ip.map(str::as_bytes));
+        batch.push_i64(Field::RemotePort, port);
+        batch.end_row();
+    }
+    for (filter, rows) in [
+        ("fd.lip = 10.1.2.3", &[0][..]),
+        ("fd.lip = ::ffff:10.1.2.3", &[0]),
+        ("fd.lip != 10.1.2.3", &[1, 3]),
+        ("fd.lip in (::1, 10.1.9.9)", &[1, 3]),
+        ("fd.lnet = 10.1.0.0/16", &[0, 3]),
+        ("fd.lnet != 10.1.0.0/16", &[1]),
+        ("fd.lip exists and fd.rport = 80", &[0]),
+        ("fd.rip exists", &[]),
+    ] {
+        let mut mask = Mask::default();
+        Filter::parse(filter).unwrap().bind(TimeZero::default()).unwrap().eval(&batch, &mut mask);
+        assert_eq!(mask.ones().collect::<Vec<_>>(), rows, "{filter}");
+    }
+    assert_eq!(latscope_filter::column("fd.lip"), Some(Field::LocalIp));
+    assert_eq!(latscope_filter::column("disk.rotational"), Some(Field::Rotational));
 }
 
 /// A capture may test the type of the descriptor before it looks at addresses.

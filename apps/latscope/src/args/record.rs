@@ -6,6 +6,7 @@ const EXAMPLES: &str = "\
 Examples:
   latscope record -s block -w t.lat --for 10s
   latscope record -s io -w t.lat 'proc.name = postgres' -- pgbench -T 60
+  latscope record -s io -w t.lat --with user.name,proc.cmdline      # or --with all
   latscope record -s block -w flight.lat --rotate 1h --keep 24      # a flight recorder
   latscope record -s io -w flight.lat --rotate 10m --keep 2GiB      # the same, limited by size
   latscope record -s io -w t.lat --only-slow 10ms --sample 1/256    # of the rest a sample";
@@ -31,6 +32,9 @@ pub struct Record {
     /// Keep this many files, or this many bytes in all, e.g. 24 or 2GiB; the oldest files are removed, also when the disk is full
     #[arg(long, value_name = "N|SIZE", requires = "rotate")]
     pub keep: Option<String>,
+    /// Record these fields too, which are left out because they cost something per event, e.g. user.name,proc.cmdline; or all
+    #[arg(long = "with", value_name = "FIELD", value_delimiter = ',')]
+    pub with: Vec<String>,
     /// Keep every event at least this slow, and of the others the sample
     #[arg(long, value_name = "DURATION", requires = "sample")]
     pub only_slow: Option<String>,

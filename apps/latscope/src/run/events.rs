@@ -5,7 +5,7 @@ use super::read;
 use crate::Failure;
 use crate::args::Sort;
 use crate::plan::{Events, Reading, Shape};
-use latscope_capture_bpf::fills;
+use latscope_capture_bpf::usual;
 use latscope_event::{
     Batch, Clock, Column, Context, Field, FieldSet, FieldType, MISSING_CODE, MISSING_I64, MISSING_U64, Mask,
     format_duration_exact, format_size,
@@ -35,11 +35,11 @@ pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
     read::ends_by_signal(reading);
     let wanted = match &plan.columns {
         Some(columns) => columns.iter().filter_map(|&column| field_of(column)).collect(),
-        None => FieldSet::EVERY,
+        None => reading.live.as_ref().map_or(FieldSet::EVERY, |live| usual(live.source)),
     };
     let out = output::open(plan.output.as_deref())?;
     let out = if reading.live.is_some() { out.growing() } else { out };
-    let fills = reading.live.as_ref().map_or(FieldSet::ALWAYS, |live| fills(live.source));
+    let fills = reading.live.as_ref().map_or(FieldSet::ALWAYS, |live| usual(live.source));
     let mut printer = Printer {
         plan,
         out,
@@ -224,7 +224,9 @@ impl Printer<'_> {
             (true, true) => self.fills.intersection(USUAL),
             (true, false) => self.fills,
         };
+        // A person who does not ask for the model of the disk in every row does not need it there.
         let present = batch.fields().iter().filter(|&field| !text || worth_a_column(batch, mask, field));
+        let present = present.filter(|field| !text || ![Field::DiskModel, Field::Rotational].contains(field));
         expected.union(present.collect()).iter().map(RowColumn::Field).collect()
     }
 

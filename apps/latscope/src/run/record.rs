@@ -5,10 +5,10 @@ mod files;
 use super::live::{self, Until};
 use super::read::Pass;
 use crate::Failure;
-use crate::plan::{Reading, Recording};
+use crate::plan::{Reading, Recording, filter_fields};
 use files::Files;
-use latscope_capture_bpf::{EventCapture, fills};
-use latscope_event::{Batch, Context, FieldSet};
+use latscope_capture_bpf::{EventCapture, fills, usual};
+use latscope_event::{Batch, Context, Field, FieldSet};
 use std::ops::ControlFlow;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -19,8 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub fn run(reading: &Reading, plan: &Recording) -> Result<(), Failure> {
     let Some(live) = &reading.live else { return Err(Failure::Usage("record captures live.".into())) };
     files::refuse_existing(plan)?;
-    let mut capture = EventCapture::start(&live::options(reading, live, fills(live.source))?)?;
-    let mut files = Files::open(plan, live, reading, capture.context())?;
+    let disks = FieldSet::default().with(&[Field::DiskModel, Field::Rotational]);
+    let asked = plan.with.union(filter_fields(reading)).union(disks);
+    let fields = usual(live.source).union(fills(live.source).intersection(asked));
+    if let Some(untold) = plan.with.without(fields).iter().next().filter(|_| plan.with != FieldSet::EVERY) {
+        return Err(Failure::Usage(format!("--with {}: this source does not tell it.", untold.name())));
+    }
+    let mut capture = EventCapture::start(&live::options(reading, live, fields)?)?;
+    let mut files = Files::open(plan, fields, reading, capture.context())?;
     let until = Until::new(live);
     let mut command = Running::start(&plan.command)?;
     let mut pass = Pass::new(reading, None);

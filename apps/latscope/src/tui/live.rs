@@ -8,7 +8,7 @@ use crate::Failure;
 use crate::plan::{Folding, Live, Reading};
 use crate::run::live::{self, Counting, now_ns};
 use crate::run::read::Pass;
-use latscope_capture_bpf::{EventCapture, fills, key_fields};
+use latscope_capture_bpf::{EventCapture, key_fields, usual};
 use latscope_capture_file::LatWriter;
 use latscope_event::{Batch, Context, Field, FieldSet, Mask, format_duration};
 use latscope_histogram::Sparse;
@@ -96,7 +96,8 @@ fn events(
     shared: &Shared,
     started: &dyn Fn(),
 ) -> Result<(), Failure> {
-    let mut capture = EventCapture::start(&live::options(reading, live, fills(live.source))?)?;
+    let fields = usual(live.source).union(folding.by.iter().copied().collect());
+    let mut capture = EventCapture::start(&live::options(reading, live, fields)?)?;
     started();
     let mut pass = Pass::new(reading, None);
     lock(&shared.recent).begin_trace();
@@ -187,7 +188,7 @@ fn written(reading: &Reading, context: &Context, recent: &Mutex<Recent>, path: &
     let fail = |error: io::Error| Failure::Input(format!("{}: Cannot be written: {error}.", path.display()));
     let file = File::create_new(path).map_err(fail)?;
     let live = reading.live.as_ref();
-    let fields = live.map_or(FieldSet::ALWAYS, |live| fills(live.source));
+    let fields = live.map_or(FieldSet::ALWAYS, |live| usual(live.source));
     let mut context = context.clone();
     if let Some(filter) = &reading.filter {
         context.properties.insert("filter".into(), filter.to_string());

@@ -5,7 +5,7 @@ use super::layout::{BlockConfig, COUNTERS, Counter};
 use super::waiting::{Row, Sight, Waiting, Wanted};
 use crate::loader::{Loaded, MonotonicClock, Opened};
 use crate::probe::{Kernel, read_trimmed};
-use crate::{Error, Options};
+use crate::{Error, Options, process};
 use latscope_event::{Anomaly, Clock, Context, Field, Tally};
 
 /// A capture of block requests in the kernel.
@@ -28,13 +28,14 @@ impl Capture {
     /// requests turn out not to have the stamp that is needed.
     pub fn start(
         kernel: &mut Kernel,
-        opened: Opened,
+        mut opened: Opened,
         from_queue: bool,
         always: &[&'static str],
         (needs, fallback): (Stamp, &'static [&'static str]),
         mode: &str,
     ) -> Result<Capture, Error> {
         let programs: Vec<&str> = always.iter().chain(fallback).copied().collect();
+        opened.set_entries("desks", 1)?;
         let mut loaded = opened.load(&programs)?;
         let waiting = Waiting::new(kernel, &loaded, from_queue);
         for program in always {
@@ -153,8 +154,12 @@ pub fn config(options: &Options, events: bool) -> BlockConfig {
         #[cfg(not(test))]
         ignore_stamps: 0,
         some_processes: 0,
-        want_process: (options.fields.contains(Field::Process) || !push_down.processes.is_empty()).into(),
+        want_about: process::is_wanted(options.fields).into(),
+        want_process: ([Field::Process, Field::Cmdline].iter().any(|&field| options.fields.contains(field))
+            || !push_down.processes.is_empty())
+        .into(),
         keys: 0,
+        pad: 0,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Names and numbers of block devices.
 
-use latscope_event::Context;
+use crate::disk::Disk;
 use std::path::Path;
 
 /// The kernel's own form of a device number.
@@ -41,13 +41,8 @@ pub fn disks() -> Vec<u32> {
 
 /// Model and kind of each disk, as properties of a trace.
 pub fn described() -> Vec<(String, String)> {
-    let disks = disks().into_iter().filter_map(name_of);
-    let properties = disks.flat_map(|name| {
-        let file = |file: &str| crate::probe::read_trimmed(format!("/sys/block/{name}/{file}"));
-        let told = [("model", file("device/model")), ("rotational", file("queue/rotational"))];
-        told.map(|(what, told)| told.map(|told| (format!("{}{name}.{what}", Context::DISK), told)))
-    });
-    properties.flatten().filter(|(_, told)| !told.is_empty()).collect()
+    let named = disks().into_iter().filter_map(|dev| Some((dev, name_of(dev)?)));
+    named.flat_map(|(dev, name)| Disk::of(dev).properties(&name)).collect()
 }
 
 /// How many devices a message names.

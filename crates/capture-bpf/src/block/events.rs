@@ -2,12 +2,14 @@
 
 use super::account::{Capture, config};
 use super::devices::{self, Stamp};
-use super::layout::{BlockIssuer, BlockRecord, MODES, until_nul};
+use super::layout::{BlockIssuer, BlockRecord, LETTERS_ABOUT, MODES, until_nul};
 use super::letters;
-use super::waiting::Wanted;
+use super::waiting::{Lookups, Wanted};
 use crate::container::Containers;
+use crate::disk::Disk;
 use crate::loader::{Opened, Raw, Ring};
 use crate::probe::Kernel;
+use crate::process::Processes;
 use crate::{Error, Events, Options, PushDown, Sink};
 use latscope_event::{Anomaly, Batch, Context, Field, MISSING_CODE, MISSING_I64, kernel};
 use libbpf_rs::{MapCore, MapFlags};
@@ -28,6 +30,9 @@ pub struct BlockEvents {
     waiting: Batch,
     codes: Codes,
     containers: Containers,
+    processes: Processes,
+    /// For what waits.
+    lookups: Lookups,
     wanted: Wanted,
     looked: Instant,
 }
@@ -36,8 +41,15 @@ pub struct BlockEvents {
 struct Codes {
     kinds: Vec<u32>,
     names: Vec<u32>,
-    /// Device number, codes of its name and of its number as text.
-    devices: Vec<(u32, u32, u32)>,
+    wants_disk: bool,
+    devices: Vec<Device>,
+}
+
+/// Codes of what is known of a device.
+#[derive(Clone, Copy)]
+struct Device {
+    dev: u32,
+    codes: [(Field, u32); 4],
 }
 
 impl BlockEvents {
@@ -82,6 +94,8 @@ impl BlockEvents {
             batch,
             codes,
             containers: Containers::new(),
+            processes: Processes::new(fields),
+            lookups: Lookups::new(fields),
             wanted: Wanted {
                 letters: config.wanted,
                 devices: pushed.devices,
@@ -111,7 +125,17 @@ impl BlockEvents {
         }
         self.batch.clear();
         let records = std::mem::take(&mut self.records);
-        records.chunks_exact(BlockRecord::SIZE).for_each(|record| self.push(&BlockRecord::read(record)));
+        let mut rest = &records[..];
+        while rest.len() >= BlockRecord::SIZE {
+            let record = BlockRecord::read(rest);
+            let (texts, next) =
+                rest[BlockRecord::SIZE..].split_at((rest.len() - BlockRecord::SIZE).min(record.texts_len as usize));
+            match record.letters {
+                LETTERS_ABOUT => self.processes.learn(record.pid, texts, &mut self.batch),
+                _ => self.push(&record),
+            }
+            rest = next;
+        }
         self.records = records;
         Ok(sink(&self.capture.context, &self.batch))
     }
@@ -123,7 +147,7 @@ impl BlockEvents {
         self.capture.context.cover(time_ns.saturating_add_unsigned(record.latency_ns));
         let known = record.pid != 0;
         let number = |value: u32| if known { i64::from(value) } else { MISSING_I64 };
-        let (device, dev) = self.codes.device(record.dev, batch);
+        let device = self.codes.device(record.dev, batch);
         batch.push_i64(Field::Time, time_ns);
         batch.push_u64(Field::Latency, record.latency_ns);
         batch.push_u64(Field::Queue, record.queue_ns);
@@ -131,17 +155,17 @@ impl BlockEvents {
         batch.push_code(Field::Name, self.codes.names.get(record.letters as usize).copied().unwrap_or(MISSING_CODE));
         batch.push_u64(Field::Size, record.size);
         batch.push_u64(Field::Offset, record.offset);
-        batch.push_code(Field::Device, device);
-        batch.push_code(Field::Dev, dev);
+        device.into_iter().for_each(|(field, code)| batch.push_code(field, code));
+        batch.push_i64(Field::Cpu, record.cpu.into());
         batch.push_i64(Field::Pid, number(record.pid));
         batch.push_i64(Field::Tid, number(record.tid));
         batch.push_text(Field::Comm, known.then(|| until_nul(&record.comm)));
         batch.push_text(Field::Process, known.then(|| until_nul(&record.process)));
         batch.push_text(Field::Error, error_name(record.error).map(str::as_bytes));
         batch.push_i64(Field::Weight, if record.weight > 1 { record.weight.into() } else { MISSING_I64 });
-        if known && batch.fields().contains(Field::Container) {
-            let container = self.containers.find(record.cgroup, record.pid);
-            batch.push_text(Field::Container, container.map(str::as_bytes));
+        if known {
+            self.containers.push(record.cgroup, record.pid, batch);
+            self.processes.push(record.about, record.pid, until_nul(&record.process), batch);
         }
         batch.end_row();
     }
@@ -183,7 +207,7 @@ impl Events for BlockEvents {
 
     fn waiting(&mut self) -> Result<&Batch, Error> {
         let (rows, sight) = self.capture.look(Some(&self.wanted))?;
-        sight.fill(&mut self.waiting, rows, Some(&mut self.containers));
+        sight.fill(&mut self.waiting, rows, Some(&mut self.lookups));
         Ok(&self.waiting)
     }
 
@@ -193,6 +217,10 @@ impl Events for BlockEvents {
         // Devices and processes come and go, and their numbers are used again.
         self.codes.devices.clear();
         self.containers.forget_pids();
+        self.processes.forget();
+        self.lookups.containers.forget_pids();
+        self.lookups.processes.forget();
+        self.capture.context.tally.add(Anomaly::ProcessGone, self.processes.unknown);
         Ok(())
     }
 
@@ -207,6 +235,7 @@ impl Events for BlockEvents {
         }
         self.capture.refresh()?;
         let (unfinished, lost) = self.unfinished()?;
+        self.capture.context.tally.add(Anomaly::ProcessGone, self.processes.unknown);
         self.capture.context.tally.add(Anomaly::Unfinished, unfinished);
         self.capture.context.tally.add(Anomaly::LostCompletion, lost);
         Ok(self.capture.context)
@@ -221,22 +250,27 @@ impl Codes {
             codes.map(|code| batch.intern(field, text(code).as_bytes())).collect()
         };
         let kinds = codes(Field::Kind, &|code| letters::kind(code).to_owned());
-        Codes { kinds, names: codes(Field::Name, &letters::letters), devices: Vec::new() }
+        let names = codes(Field::Name, &letters::letters);
+        let wants_disk = [Field::DiskModel, Field::Rotational].iter().any(|&field| batch.fields().contains(field));
+        Codes { kinds, names, wants_disk, devices: Vec::new() }
     }
 
-    /// Codes of the name and the number of a device; both missing for requests without a disk.
-    fn device(&mut self, dev: u32, batch: &mut Batch) -> (u32, u32) {
-        if let Some(&(_, device, number)) = self.devices.iter().find(|known| known.0 == dev) {
-            return (device, number);
+    /// Codes of name, number and kind of a device; missing for requests without a disk.
+    fn device(&mut self, dev: u32, batch: &mut Batch) -> [(Field, u32); 4] {
+        if let Some(known) = self.devices.iter().find(|known| known.dev == dev) {
+            return known.codes;
         }
-        let (mut device, mut number) = (MISSING_CODE, MISSING_CODE);
+        let (mut device, mut number, mut disk) = (MISSING_CODE, MISSING_CODE, Disk::default());
         if dev != 0 {
             let text = devices::text_of(dev);
             number = batch.intern(Field::Dev, text.as_bytes());
             device = batch.intern(Field::Device, devices::name_of(dev).unwrap_or(text).as_bytes());
+            disk = if self.wants_disk { Disk::of(dev) } else { disk };
         }
-        self.devices.push((dev, device, number));
-        (device, number)
+        let [model, rotational] = disk.codes(batch);
+        let codes = [(Field::Device, device), (Field::Dev, number), model, rotational];
+        self.devices.push(Device { dev, codes });
+        codes
     }
 }
 

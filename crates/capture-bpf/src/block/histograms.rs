@@ -4,6 +4,7 @@ use super::account::{Capture, config};
 use super::devices::{self, Stamp};
 use super::layout::{KEY_PLACES, KINDS};
 use crate::cumulative::{self, Cumulative, Epoch, HALVES, half};
+use crate::disk::Disk;
 use crate::loader::{Opened, Raw};
 use crate::probe::Kernel;
 use crate::{Counted, Error, Histograms, Options};
@@ -80,6 +81,9 @@ impl BlockHistograms {
         keys.push_u64(Field::Latency, 0);
         keys.push_text(Field::Device, (dev != 0).then_some(name.as_bytes()));
         keys.push_text(Field::Dev, (dev != 0).then_some(text.as_bytes()));
+        for (field, code) in Disk::of(dev).codes(keys) {
+            keys.push_code(field, code);
+        }
         keys.push_text(Field::Kind, KINDS.get((key & 0xff) as usize).map(|kind| kind.as_bytes()));
         keys.end_row();
         keys.len() - 1

@@ -52,7 +52,9 @@ shared! {
         ignore_stamps: u32,
         some_processes: u32,
         want_process: u32,
+        want_about: u32,
         keys: u32,
+        pad: u32,
     }
 }
 
@@ -73,8 +75,15 @@ shared! {
         weight: u32,
         comm: [u8; 16],
         process: [u8; 16],
+        about: u32,
+        cpu: u32,
+        texts_len: u32,
+        pad: u32,
     }
 }
+
+/// Instead of a request: the record describes a process.
+pub const LETTERS_ABOUT: u32 = u32::MAX;
 
 shared! {
     /// A request in flight.
@@ -88,7 +97,7 @@ shared! {
         size: u32,
         pid: u32,
         tid: u32,
-        pad: u32,
+        about: u32,
         comm: [u8; 16],
         process: [u8; 16],
     }
@@ -163,7 +172,7 @@ mod tests {
         assert_eq!(ends, [walk_end::MORE, walk_end::NO_TAGS].map(u64::from));
         let sizes = evaluate(
             HEADERS,
-            &["sizeof(struct block_hist)", "CLASSES", "MODES", "NO_QUEUE", "NO_OFFSET", "KIND_OTHER"],
+            &["sizeof(struct block_hist)", "CLASSES", "MODES", "NO_QUEUE", "NO_OFFSET", "KIND_OTHER", "LETTERS_ABOUT"],
         );
         assert_eq!(
             sizes,
@@ -173,7 +182,8 @@ mod tests {
                 MODES as u64,
                 MISSING_U64,
                 MISSING_U64,
-                KINDS.len() as u64 - 1
+                KINDS.len() as u64 - 1,
+                LETTERS_ABOUT.into()
             ]
         );
     }

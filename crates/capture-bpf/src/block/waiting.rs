@@ -7,7 +7,7 @@
 
 mod rows;
 
-pub use rows::{Sight, Wanted};
+pub use rows::{Lookups, Sight, Wanted};
 
 use super::devices;
 use super::layout::{BlockWaiting, BlockWalk, MODES, WALK_OBJECT, walk_end};

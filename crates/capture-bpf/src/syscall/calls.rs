@@ -1,6 +1,6 @@
 //! The table of calls: which are wanted, what they are called, and where the programs find their arguments.
 
-use super::shared::{CALLS, Call, NO_ARGUMENT, NUMBERED, flag};
+use super::shared::{CALLS, Call, NO_ARGUMENT, NUMBERED, URING_PATHS, flag};
 use crate::{Error, Options, Source};
 use latscope_event::kernel::{CallShape, FdFrom, Machine, call_shape};
 
@@ -37,9 +37,12 @@ const URING_OPERATIONS: [(&str, &str, Has); 63] = [
 const URING_AGAIN: [&str; 8] =
     ["poll_add", "accept", "recv", "recvmsg", "read_multishot", "send_zc", "sendmsg_zc", "recv_zc"];
 
-/// Operations that name a path; their descriptor, if any, is the directory where it begins.
-const URING_BY_PATH: [&str; 8] =
-    ["openat", "openat2", "statx", "unlinkat", "renameat", "mkdirat", "symlinkat", "linkat"];
+/// Where an operation of io_uring has the path that it names, 0 when it names none. Its descriptor, if any, is then the
+/// directory where the path begins.
+fn uring_path(operation: &str) -> u8 {
+    let named = URING_PATHS.iter().find(|(operations, _)| operations.contains(&operation));
+    named.map_or(0, |&(_, place)| place)
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Has {
@@ -162,7 +165,7 @@ impl Known {
     /// Whether it does I/O without a file descriptor: on a path, or on all files.
     pub fn needs_no_fd(&self) -> bool {
         match self.name.strip_prefix("io_uring_") {
-            Some(operation) if operation != "enter" => URING_BY_PATH.contains(&operation),
+            Some(operation) if operation != "enter" => uring_path(operation) != 0,
             _ => self.shape.is_io && self.shape.fd != FdFrom::Argument,
         }
     }
@@ -171,7 +174,7 @@ impl Known {
         let base = self.name.strip_prefix("io_uring_").filter(|_| uring).unwrap_or(&self.name);
         let bits = [
             (true, flag::WANTED),
-            (self.shape.fd == FdFrom::Argument || base == "io_submit", flag::FD),
+            (self.shape.fd == FdFrom::Argument && !(uring && uring_path(base) != 0) || base == "io_submit", flag::FD),
             (self.shape.fd == FdFrom::Result, flag::RETURNS_FD),
             (self.shape.moves, flag::MOVES),
             (base == "close", flag::CLOSES),
@@ -188,7 +191,7 @@ impl Known {
             (argument(self.shape.size), argument(self.shape.offset))
         };
         let (path_at, directory_at) = if uring {
-            (NO_ARGUMENT, NO_ARGUMENT)
+            (uring_path(base), NO_ARGUMENT)
         } else {
             (argument(self.shape.path), argument(self.shape.directory))
         };

@@ -37,7 +37,7 @@ impl CallEvents {
             tracing,
             ring,
             rows: Rows::new(fields),
-            waits: Waits::new(),
+            waits: Waits::new(fields),
             records: Vec::new(),
             accounted: Instant::now(),
         })
@@ -65,7 +65,7 @@ impl CallEvents {
 
     fn account(&mut self) -> Result<(), Error> {
         self.accounted = Instant::now();
-        self.tracing.account(self.rows.nameless)
+        self.tracing.account(self.rows.unknown())
     }
 }
 

@@ -7,6 +7,7 @@ use crate::cumulative::{self, Cumulative, Epoch, HALVES, half};
 use crate::fd::Devices;
 use crate::loader::Raw;
 use crate::{Counted, Error, Histograms, Options, PushDown, Source};
+use latscope_event::kernel::call_category;
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet};
 use latscope_histogram::Grid;
 use libbpf_rs::{MapCore, MapFlags};
@@ -15,7 +16,16 @@ use std::collections::HashMap;
 /// The fields of the keys where calls alone are counted, as all calls of all files would be too many keys.
 pub const KEYS_BY_CALL: FieldSet = FieldSet::ALWAYS.with(&[Field::Kind, Field::Name]);
 /// The fields of the keys where files are told apart.
-pub const KEYS: FieldSet = FieldSet::ALWAYS.with(&[Field::Device, Field::Dev, Field::Kind, Field::Name, Field::FdType]);
+pub const KEYS: FieldSet = FieldSet::ALWAYS.with(&[
+    Field::Device,
+    Field::Dev,
+    Field::Kind,
+    Field::Name,
+    Field::FdType,
+    Field::Category,
+    Field::DiskModel,
+    Field::Rotational,
+]);
 
 /// So many combinations of call, device and type occur at most on a machine with some file systems.
 const FILE_KEYS: usize = 384;
@@ -59,6 +69,7 @@ impl CallHistograms {
         let grid_says = format!("{} buckets to the octave, room for {keys} {by} on {cpus} CPUs", 1 << grid.power());
         tracing.context.properties.insert("grid".into(), grid_says);
         let devices = Devices::default();
+        let fields = if options.source == Source::Syscall { KEYS_BY_CALL } else { KEYS };
         Ok(CallHistograms {
             tracing,
             grid,
@@ -66,8 +77,8 @@ impl CallHistograms {
             seen: HashMap::new(),
             epoch: Epoch::FIRST,
             inexact: 0,
-            keys: Batch::new(if options.source == Source::Syscall { KEYS_BY_CALL } else { KEYS }),
-            waits: Waits::new(),
+            keys: Batch::new(fields),
+            waits: Waits::new(fields),
             devices,
         })
     }
@@ -95,9 +106,14 @@ impl CallHistograms {
         keys.push_text(Field::Kind, known.map(|known| known.shape.kind.as_bytes()));
         let file_type = FILE_TYPES.get(usize::from(key.file_type)).copied().flatten();
         keys.push_text(Field::FdType, file_type.map(str::as_bytes));
+        let category = known.map(|known| call_category(&known.name, file_type));
+        keys.push_text(Field::Category, category.map(str::as_bytes));
         if let Some(device) = self.devices.get(key.dev) {
             keys.push_text(Field::Device, Some(device.name.as_bytes()));
             keys.push_text(Field::Dev, Some(device.number.as_bytes()));
+            for (field, code) in device.disk.codes(keys) {
+                keys.push_code(field, code);
+            }
         }
         keys.end_row();
     }
@@ -157,7 +173,7 @@ impl Histograms for CallHistograms {
 
     fn refresh(&mut self) -> Result<(), Error> {
         self.waits.look_again(&mut self.tracing)?;
-        self.tracing.account(0)?;
+        self.tracing.account([0, 0])?;
         self.tracing.context.tally.add(Anomaly::EdgeExtremes, self.inexact);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What the programs of `bpf/syscall` and user space share; the C side is `bpf/syscall/syscall.h`.
 
-use crate::loader::shared;
+use crate::loader::{Raw, shared};
+use crate::texts::named;
 
 /// The checked-in object.
 pub const OBJECT: &[u8] = include_bytes!("../../../../bpf/syscall/syscall.bpf.o");
@@ -25,16 +26,24 @@ pub mod flag {
     pub const REQUESTS: u16 = 256;
 }
 
-/// Bits of [`Record::named`].
-pub mod named {
-    pub const UNKNOWN: u8 = 1;
-    pub const DELETED: u8 = 2;
-    pub const PSEUDO: u8 = 4;
-    pub const FILE: u8 = 8;
-}
+/// Values of [`Call::path_at`] for requests of io_uring, whose operations these are; 0 is none.
+pub const URING_PATHS: [(&[&str], u8); 7] = [
+    (&["openat", "openat2"], 1),
+    (&["statx"], 2),
+    (&["unlinkat"], 3),
+    (&["mkdirat"], 4),
+    (&["renameat"], 5),
+    (&["linkat"], 6),
+    (&["symlinkat"], 7),
+];
+
+/// Instead of a call: the record describes a process.
+pub const CALL_ABOUT: u16 = 0xffff;
 
 /// The argument that stands for none, in [`Call::size_at`] and its like.
-pub const NO_ARGUMENT: u8 = 5;
+pub const NO_ARGUMENT: u8 = 6;
+/// How many arguments of a call are looked at.
+pub const ARGUMENTS: usize = NO_ARGUMENT as usize;
 
 /// Values of [`Config::mode`].
 pub mod mode {
@@ -83,6 +92,10 @@ shared! {
         want_cgroup: u32,
         want_path: u32,
         want_process: u32,
+        want_about: u32,
+        want_cpu: u32,
+        want_ends: u32,
+        want_call_args: u32,
     }
 }
 
@@ -109,6 +122,24 @@ shared! {
         named: u8,
         given_len: u16,
         names_len: u16,
+        about: u32,
+        cpu: u32,
+    }
+}
+
+shared! {
+    /// The ends of a socket. Addresses of version 4 are the first four bytes.
+    #[derive(Default, Hash)]
+    pub struct Ends {
+        local: [u8; 16],
+        remote: [u8; 16],
+        local_port: u16,
+        remote_port: u16,
+        socket_type: u16,
+        protocol: u16,
+        net: u32,
+        state: u8,
+        unused: [u8; 3],
     }
 }
 
@@ -187,9 +218,25 @@ impl Record {
         self.process.split(|&byte| byte == 0).next().unwrap_or(&[])
     }
 
-    /// Bytes of the texts that follow it.
+    /// Bytes that follow it.
     pub fn texts_len(&self) -> usize {
-        usize::from(self.given_len) + usize::from(self.names_len)
+        let names = usize::from(self.given_len) + usize::from(self.names_len);
+        let has = |bit| usize::from(self.named & bit != 0);
+        names + has(named::ENDS) * Ends::SIZE + has(named::ARGUMENTS) * ARGUMENTS * 8
+    }
+
+    /// The path as it was given, the names, the ends of the socket and the arguments of the call.
+    pub fn parts<'a>(&self, rest: &'a [u8]) -> (&'a [u8], &'a [u8], Option<Ends>, Option<[u64; ARGUMENTS]>) {
+        let mut rest = rest;
+        let mut take = |len: usize| {
+            let (taken, next) = rest.split_at(rest.len().min(len));
+            rest = next;
+            taken
+        };
+        let (given, names) = (take(self.given_len.into()), take(self.names_len.into()));
+        let ends = (self.named & named::ENDS != 0).then(|| Ends::read(take(Ends::SIZE)));
+        let arguments = (self.named & named::ARGUMENTS != 0).then(|| Raw::read(take(ARGUMENTS * 8)));
+        (given, names, ends, arguments)
     }
 
     /// The name of the type of its file.
@@ -201,7 +248,6 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loader::Raw;
     use crate::loader::in_c::{assert_layout, evaluate};
 
     const HEADERS: &[&str] = &["syscall/syscall.h"];
@@ -212,6 +258,7 @@ mod tests {
         assert_layout(HEADERS, "config", Config::SIZE, Config::LAYOUT);
         assert_layout(HEADERS, "record", Record::SIZE, Record::LAYOUT);
         assert_layout(HEADERS, "wait", Wait::SIZE, Wait::LAYOUT);
+        assert_layout(HEADERS, "ends", Ends::SIZE, Ends::LAYOUT);
         assert_layout(HEADERS, "key", Key::SIZE, Key::LAYOUT);
     }
 
@@ -234,10 +281,14 @@ mod tests {
             (Count::UringSilent as usize, "COUNT_URING_SILENT"),
             (COUNTS, "COUNT_LEN"),
             (flag::REQUESTS.into(), "CALL_REQUESTS"),
-            (named::UNKNOWN.into(), "NAMED_UNKNOWN"),
-            (named::DELETED.into(), "NAMED_DELETED"),
-            (named::PSEUDO.into(), "NAMED_PSEUDO"),
-            (named::FILE.into(), "NAMED_FILE"),
+            (CALL_ABOUT.into(), "CALL_ABOUT"),
+            (URING_PATHS[0].1.into(), "PATH_OPEN"),
+            (URING_PATHS[1].1.into(), "PATH_STATX"),
+            (URING_PATHS[2].1.into(), "PATH_UNLINK"),
+            (URING_PATHS[3].1.into(), "PATH_MKDIR"),
+            (URING_PATHS[4].1.into(), "PATH_RENAME"),
+            (URING_PATHS[5].1.into(), "PATH_LINK"),
+            (URING_PATHS[6].1.into(), "PATH_SYMLINK"),
         ];
         let names: Vec<_> = ours.iter().map(|&(_, name)| name).collect();
         let numbers: Vec<_> = ours.iter().map(|&(number, _)| number as u64).collect();

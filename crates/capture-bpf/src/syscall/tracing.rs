@@ -4,7 +4,7 @@ use super::calls::Calls;
 use super::shared::{COMMS, COUNTS, Config, Count, FILE_TYPES, OBJECT, PIDS, Wait, mode};
 use crate::loader::{Loaded, MonotonicClock, Opened, Raw};
 use crate::probe::{Kernel, read_trimmed};
-use crate::{Error, Options, Source};
+use crate::{Error, Options, Source, process};
 use latscope_event::kernel::Machine;
 use latscope_event::{Anomaly, Clock, Context, Field, FieldSet, LossRange};
 use libbpf_rs::MapType;
@@ -12,6 +12,8 @@ use std::path::Path;
 
 /// Requests of io_uring that can be in flight.
 const REQUESTS: u32 = 1 << 16;
+/// Those of them that name a path.
+const REQUEST_PATHS: u32 = 1 << 12;
 /// More single calls than these are not worth tracepoints of their own.
 const FEW: usize = 64;
 
@@ -24,6 +26,9 @@ const TRACEPOINT_NAMES: [(&str, &str); 6] = [
     ("sendfile", "sendfile64"),
     ("umount2", "umount"),
 ];
+
+/// What the ends of a socket tell.
+const ENDS: [Field; 5] = [Field::LocalIp, Field::LocalPort, Field::RemoteIp, Field::RemotePort, Field::L4Proto];
 
 /// Attached programs.
 pub struct Tracing {
@@ -47,7 +52,16 @@ pub fn config(options: &Options, calls: &Calls, mode: u32, power: u8) -> Config 
     let any = |list: &[Field]| list.iter().any(|&field| fields.contains(field));
     let want_file = mode == mode::BY_FILE
         || !push_down.fd_types.is_empty()
-        || any(&[Field::FdType, Field::Path, Field::Device, Field::Dev]);
+        || any(&[
+            Field::FdType,
+            Field::Path,
+            Field::Device,
+            Field::Dev,
+            Field::Category,
+            Field::DiskModel,
+            Field::Rotational,
+        ])
+        || any(&ENDS);
     let mut config = Config {
         calls: calls.table(),
         min_latency_ns: push_down.min_latency_ns,
@@ -63,11 +77,15 @@ pub fn config(options: &Options, calls: &Calls, mode: u32, power: u8) -> Config 
         own_pid: std::process::id(),
         mode,
         power: u32::from(power),
-        want_arguments: u32::from(want_file || any(&[Field::Fd, Field::Size, Field::Offset])),
+        want_arguments: u32::from(want_file || any(&[Field::Fd, Field::Size, Field::Offset, Field::CallArgs])),
         want_file: u32::from(want_file),
-        want_cgroup: u32::from(fields.contains(Field::Container)),
+        want_cgroup: u32::from(any(&[Field::Container, Field::ContainerName, Field::ContainerImage])),
         want_path: u32::from(fields.contains(Field::Path)),
-        want_process: u32::from(fields.contains(Field::Process) || !push_down.processes.is_empty()),
+        want_process: u32::from(any(&[Field::Process, Field::Cmdline]) || !push_down.processes.is_empty()),
+        want_about: u32::from(process::is_wanted(fields)),
+        want_cpu: u32::from(fields.contains(Field::Cpu)),
+        want_ends: u32::from(want_file && (fields.contains(Field::Path) || any(&ENDS))),
+        want_call_args: u32::from(fields.contains(Field::CallArgs)),
     };
     // A longer list is left to the caller's filter.
     if push_down.pids.len() <= PIDS {
@@ -126,6 +144,7 @@ impl Tracing {
         programs.extend(uring.map(|_| "requests_waiting"));
         if uring.is_some() {
             opened.set_entries("requests", REQUESTS)?;
+            opened.set_entries("request_paths", REQUEST_PATHS)?;
         }
         let loaded = opened.load(&programs)?;
         let clock = MonotonicClock::measure();
@@ -195,9 +214,9 @@ impl Tracing {
         Ok(())
     }
 
-    /// Brings the account of losses up to date; `nameless` are events whose file has a name that could not be
-    /// learned.
-    pub fn account(&mut self, nameless: u64) -> Result<(), Error> {
+    /// Brings the account of losses up to date; given are the events whose file has a name that could not be learned, and
+    /// those whose process could not be.
+    pub fn account(&mut self, [nameless, unknown]: [u64; 2]) -> Result<(), Error> {
         self.clock.follow();
         let counts = self.loaded.counts::<COUNTS>()?;
         let of = |count: Count| counts[count as usize];
@@ -215,6 +234,7 @@ impl Tracing {
             (Anomaly::OrphanCompletion, of(Count::UringOrphan)),
             (Anomaly::OtherRecords, of(Count::UringAgain)),
             (Anomaly::PathGone, nameless),
+            (Anomaly::ProcessGone, unknown),
         ] {
             tally.add(anomaly, count);
         }
@@ -275,28 +295,24 @@ fn uring_programs(kernel: &mut Kernel) -> Option<[&'static str; 2]> {
 }
 
 /// Where the kernel lists the tracepoints of single calls; `None` where it is not mounted.
-fn tracefs() -> Option<&'static Path> {
+pub fn tracefs() -> Option<&'static Path> {
     const ROOTS: [&str; 2] = ["/sys/kernel/tracing/events/syscalls", "/sys/kernel/debug/tracing/events/syscalls"];
     ROOTS.iter().map(Path::new).find(|root| root.exists())
+}
+
+/// What the kernel calls the tracepoints of a call.
+pub fn tracepoint_of(call: &str) -> &str {
+    TRACEPOINT_NAMES.iter().find(|(manual, _)| *manual == call).map_or(call, |&(_, name)| name)
 }
 
 /// The names of the tracepoints of all wanted calls; `None` when the kernel lacks one of them.
 fn single_tracepoints(calls: &Calls) -> Option<Vec<String>> {
     let root = tracefs()?;
-    let name = |call: &str| {
-        TRACEPOINT_NAMES.iter().find(|(manual, _)| *manual == call).map_or(call, |(_, name)| name).to_owned()
-    };
-    let names: Vec<String> = calls.wanted_calls().map(|known| name(&known.name)).collect();
+    let names: Vec<String> = calls.wanted_calls().map(|known| tracepoint_of(&known.name).to_owned()).collect();
     names.iter().all(|name| root.join(format!("sys_enter_{name}")).exists()).then_some(names)
 }
 
 /// The fields that a system call fills.
-pub const FILLS: FieldSet = FieldSet::TRACED.with(&[
-    Field::Process,
-    Field::Fd,
-    Field::FdType,
-    Field::Path,
-    Field::Result,
-    Field::Container,
-    Field::Weight,
-]);
+pub const FILLS: FieldSet = FieldSet::TRACED
+    .with(&[Field::Process, Field::Fd, Field::FdType, Field::Path, Field::Result, Field::Container, Field::Weight])
+    .union(FieldSet::BY_NAME);

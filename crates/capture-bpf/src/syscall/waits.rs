@@ -8,7 +8,7 @@ use super::rows::Rows;
 use super::shared::Wait;
 use super::tracing::{FILLS, Tracing};
 use crate::Error;
-use latscope_event::{Batch, Context, Field, MISSING_I64, Unfinished, format_size};
+use latscope_event::{Batch, Context, Field, FieldSet, MISSING_I64, Unfinished, format_size};
 use std::time::{Duration, Instant};
 
 /// What has not returned for so long is named; calls in progress are normal.
@@ -60,9 +60,11 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Knows nothing yet.
-    pub fn new() -> Waits {
-        Waits { rows: Rows::new(FILLS), in_progress: 0, looked: None }
+    /// Knows nothing yet. Of the fields that are filled when somebody asks for them, rows will have these.
+    pub fn new(asked: FieldSet) -> Waits {
+        let by_name = FILLS.intersection(FieldSet::BY_NAME);
+        let fields = FILLS.without(by_name).union(by_name.intersection(asked));
+        Waits { rows: Rows::new(fields), in_progress: 0, looked: None }
     }
 
     /// What waited at the last look, the oldest first.

@@ -1,10 +1,9 @@
 //! The files of a recording: one, or one after the other.
 
 use crate::Failure;
-use crate::plan::{Keep, Live, Reading, Recording, Rotate};
+use crate::plan::{Keep, Reading, Recording, Rotate};
 use crate::run::live;
 use crate::run::output::{self, Output};
-use latscope_capture_bpf::fills;
 use latscope_capture_file::LatWriter;
 use latscope_event::{Batch, Context, FieldSet, Mask, Tally, format_count, format_duration, format_size, format_wall};
 use std::io;
@@ -42,12 +41,11 @@ struct Open {
 impl Files<'_> {
     pub fn open<'a>(
         plan: &'a Recording,
-        live: &Live,
+        fields: FieldSet,
         reading: &Reading,
         context: &Context,
     ) -> Result<Files<'a>, Failure> {
         let filter = reading.filter.as_ref().map(ToString::to_string);
-        let fields = fills(live.source);
         let now = open(plan, fields, context, &filter)?;
         Ok(Files { plan, filter, fields, now, before: Tally::default() })
     }

@@ -4,8 +4,10 @@ use super::Row;
 use crate::block::layout::{BlockWaiting, MODES, until_nul};
 use crate::block::{devices, letters};
 use crate::container::Containers;
+use crate::disk::Disk;
 use crate::loader::MonotonicClock;
-use latscope_event::{Batch, Context, Field, MISSING_I64, MISSING_U64, Unfinished, format_size};
+use crate::process::Processes;
+use latscope_event::{Batch, Context, Field, FieldSet, MISSING_I64, MISSING_U64, Unfinished, format_size};
 
 /// Requests in flight are worth showing from this age on; younger ones are just at work.
 const STUCK_NS: u64 = 100_000_000;
@@ -55,7 +57,7 @@ impl Row {
     }
 
     /// Puts it into a batch as an event that lasts until now.
-    fn push(&self, batch: &mut Batch, sight: &Sight, containers: Option<&mut Containers>) {
+    fn push(&self, batch: &mut Batch, sight: &Sight, lookups: Option<&mut Lookups>) {
         let request = &self.request;
         let begin_ns = if sight.from_issue && request.issue_ns != 0 { request.issue_ns } else { self.since_ns };
         let known = request.pid != 0;
@@ -77,11 +79,25 @@ impl Row {
         batch.push_text(Field::Comm, known.then(|| until_nul(&request.comm)));
         batch.push_text(Field::Process, known.then(|| until_nul(&request.process)));
         batch.push_i64(Field::Weight, MISSING_I64);
-        if let Some(containers) = containers.filter(|_| known && batch.fields().contains(Field::Container)) {
-            let container = containers.find(request.cgroup, request.pid);
-            batch.push_text(Field::Container, container.map(str::as_bytes));
+        if let Some(lookups) = lookups.filter(|_| known) {
+            lookups.containers.push(request.cgroup, request.pid, batch);
+            // Nobody has described it to this batch, but as it waits it can be asked.
+            lookups.processes.push(0, request.pid, until_nul(&request.process), batch);
         }
         batch.end_row();
+    }
+}
+
+/// What is looked up for rows.
+pub struct Lookups {
+    pub containers: Containers,
+    pub processes: Processes,
+}
+
+impl Lookups {
+    /// For rows with these fields.
+    pub fn new(fields: FieldSet) -> Lookups {
+        Lookups { containers: Containers::new(), processes: Processes::new(fields) }
     }
 }
 
@@ -100,13 +116,25 @@ pub struct Sight<'a> {
 
 impl Sight<'_> {
     /// Puts what waits into a batch, which is emptied first.
-    pub fn fill(&self, batch: &mut Batch, rows: &[Row], mut containers: Option<&mut Containers>) {
+    pub fn fill(&self, batch: &mut Batch, rows: &[Row], mut lookups: Option<&mut Lookups>) {
         batch.clear();
+        let wants_disk = [Field::DiskModel, Field::Rotational].iter().any(|&field| batch.fields().contains(field));
+        let mut disks: Vec<(u32, [(Field, u32); 2])> = Vec::new();
         let least_ns = self.wanted.map_or(0, |wanted| wanted.min_latency_ns);
         for row in rows {
             let has_begun = row.request.at_device != 0 || self.from_queue;
             if has_begun && row.age_ns(self.now_ns) >= least_ns && self.has(row) {
-                row.push(batch, self, containers.as_deref_mut());
+                if wants_disk {
+                    let dev = row.request.dev;
+                    let known = disks.iter().find(|(known, _)| *known == dev).map(|&(_, codes)| codes);
+                    let codes = known.unwrap_or_else(|| {
+                        let codes = Disk::of(dev).codes(batch);
+                        disks.push((dev, codes));
+                        codes
+                    });
+                    codes.into_iter().for_each(|(field, code)| batch.push_code(field, code));
+                }
+                row.push(batch, self, lookups.as_deref_mut());
             }
         }
     }
@@ -173,10 +201,10 @@ mod tests {
         };
         assert_eq!((pids(&all(), false), pids(&all(), true)), (vec![1], vec![1, 2]));
         assert_eq!(pids(&Wanted { pids: Some(vec![2]), ..all() }, true), [2]);
-        assert_eq!(pids(&Wanted { devices: Some(vec![8 << 20]), ..all() }, true), []);
-        assert_eq!(pids(&Wanted { comms: Some(vec![*b"dd\0\0\0\0\0\0\0\0\0\0\0\0\0\0"]), ..all() }, true), []);
-        assert_eq!(pids(&Wanted { letters: [u64::MAX, 0, 0, 0, 0, 0], ..all() }, true), []);
-        assert_eq!(pids(&Wanted { min_latency_ns: 4_001, ..all() }, true), []);
+        assert_eq!(pids(&Wanted { devices: Some(vec![8 << 20]), ..all() }, true), [0i64; 0]);
+        assert_eq!(pids(&Wanted { comms: Some(vec![*b"dd\0\0\0\0\0\0\0\0\0\0\0\0\0\0"]), ..all() }, true), [0i64; 0]);
+        assert_eq!(pids(&Wanted { letters: [u64::MAX, 0, 0, 0, 0, 0], ..all() }, true), [0i64; 0]);
+        assert_eq!(pids(&Wanted { min_latency_ns: 4_001, ..all() }, true), [0i64; 0]);
         assert_eq!(pids(&Wanted { min_latency_ns: 4_000, ..all() }, true), [1, 2]);
     }
 }

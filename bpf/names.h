@@ -6,6 +6,81 @@
 #ifndef LATSCOPE_NAMES_H
 #define LATSCOPE_NAMES_H
 
+struct super_block {
+	u32 s_dev;
+	unsigned long s_magic;
+} KERNEL;
+struct inode {
+	u16 i_mode;
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	u32 i_rdev;
+	u32 i_generation;
+} KERNEL;
+struct qstr {
+	u32 len;
+	const unsigned char *name;
+} KERNEL;
+struct seqcount {
+	unsigned int sequence;
+} KERNEL;
+typedef struct seqcount seqcount_t;
+struct seqcount_spinlock {
+	seqcount_t seqcount;
+} KERNEL;
+typedef struct seqcount_spinlock seqcount_spinlock_t;
+struct hlist_bl_node {
+	struct hlist_bl_node **pprev;
+} KERNEL;
+struct dentry_operations;
+struct dentry {
+	seqcount_spinlock_t d_seq;
+	struct hlist_bl_node d_hash;
+	struct dentry *d_parent;
+	struct qstr d_name;
+	const struct dentry_operations *d_op;
+} KERNEL;
+struct vfsmount;
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+} KERNEL;
+struct file {
+	struct inode *f_inode;
+	struct path f_path;
+	void *private_data;
+} KERNEL;
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+} KERNEL;
+struct files_struct {
+	struct fdtable *fdt;
+} KERNEL;
+struct sock_common {
+	u16 skc_family;
+} KERNEL;
+struct sock {
+	struct sock_common __sk_common;
+} KERNEL;
+struct socket {
+	struct sock *sk;
+} KERNEL;
+
+/* Makes any pointer one that may be read without a helper; kernels before 6.2 do not have it. */
+extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
+
+#define READ(type, pointer, field)                                                                      \
+	({                                                                                              \
+		__typeof__(((type *)0)->field) read_value = 0;                                          \
+		if (bpf_rdonly_cast)                                                                    \
+			read_value =                                                                    \
+				((type *)bpf_rdonly_cast(pointer, bpf_core_type_id_kernel(type)))->field; \
+		else                                                                                    \
+			bpf_core_read(&read_value, sizeof(read_value), &((type *)(pointer))->field);    \
+		read_value;                                                                             \
+	})
+
 struct vfsmount {
 	struct dentry *mnt_root;
 } KERNEL;
@@ -37,7 +112,7 @@ struct fs_struct {
  * way to speak to a function that the verifier looks at on its own. Inlined, a walk would be verified for each state of
  * each caller.
  */
-enum { AT_ENTER, AT_EXIT, AT_REQUESTS, AT_WAITING, AT_LEN };
+enum { AT_ABOUT, AT_ABOUT_REQUEST, AT_ENTER, AT_EXIT, AT_REQUESTS, AT_SUBMIT, AT_WAITING, AT_LEN };
 struct desk {
 	u64 mount; /* of the entry at which a walk begins */
 	u64 dentry;
@@ -145,16 +220,6 @@ static __always_inline bool lay_file(struct file *file, struct desk *desk)
 		desk->named |= NAMED_DELETED;
 	desk->named |= NAMED_FILE;
 	return true;
-}
-
-/* Types of files that have a name in a file system, or one like it. */
-#define TYPES_NAMED                                                                                                 \
-	(1 << TYPE_FILE | 1 << TYPE_DIRECTORY | 1 << TYPE_CHAR | 1 << TYPE_BLOCK | 1 << TYPE_PIPE | 1 << TYPE_LINK | \
-	 1 << TYPE_MEMFD)
-
-static __always_inline bool is_named(const struct identity *is)
-{
-	return TYPES_NAMED >> is->type & 1;
 }
 
 #endif
