@@ -3,6 +3,7 @@
 //! Both kinds carry the context as JSON in the file's key-value metadata, under the keys of the `.lat` schema, and use
 //! no type that one of those programs cannot read: no unsigned integers, no nanosecond timestamps.
 
+mod checksum;
 mod guard;
 mod read;
 mod series;
@@ -22,6 +23,7 @@ use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use arrow_schema::SchemaRef;
+use checksum::Summed;
 use latscope_event::Context;
 use std::io::{self, Write};
 
@@ -56,20 +58,31 @@ fn properties() -> WriterPropertiesBuilder {
         .set_dictionary_enabled(false)
 }
 
-fn writer<W: Write + Send>(writer: W, schema: SchemaRef, properties: WriterProperties) -> io::Result<ArrowWriter<W>> {
+fn writer<W: Write + Send>(
+    writer: W,
+    schema: SchemaRef,
+    properties: WriterProperties,
+) -> io::Result<ArrowWriter<Summed<W>>> {
     // The Arrow schema in the metadata would make some readers show categories instead of plain texts.
     let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
-    ArrowWriter::try_new_with_options(writer, schema, options).map_err(parquet_io_error)
+    ArrowWriter::try_new_with_options(Summed::new(writer), schema, options).map_err(parquet_io_error)
 }
 
 /// Writes the context and these pairs into the metadata, and ends the file.
-fn close<W: Write + Send>(mut writer: ArrowWriter<W>, context: &Context, pairs: &[(&str, String)]) -> io::Result<W> {
+fn close<W: Write + Send>(
+    mut writer: ArrowWriter<Summed<W>>,
+    context: &Context,
+    pairs: &[(&str, String)],
+) -> io::Result<W> {
+    writer.flush().map_err(parquet_io_error)?;
+    let blocks = writer.inner_mut().end_blocks();
     let json = context_json(context, true)?;
     let own = [(crate::lat::CONTEXT_KEY, &json), (crate::lat::VERSION_KEY, &crate::lat::VERSION.to_string())];
-    for (key, value) in own.into_iter().chain(pairs.iter().map(|(key, value)| (*key, value))) {
+    let sums = [(checksum::BLOCKS_KEY, &blocks), (checksum::END_KEY, &checksum::NOT_YET.to_string())];
+    for (key, value) in own.into_iter().chain(pairs.iter().map(|(key, value)| (*key, value))).chain(sums) {
         writer.append_key_value_metadata(KeyValue::new(key.to_string(), value.clone()));
     }
-    writer.into_inner().map_err(parquet_io_error)
+    writer.into_inner().map_err(parquet_io_error)?.finish()
 }
 
 /// A Parquet error as what it mostly is: the disk is full, the pipe closed.

@@ -177,7 +177,8 @@ fn what_is_no_event_file_is_refused_in_a_sentence() {
     std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
     assert!(read_rows(&path, fields()).unwrap_err().contains("cut or damaged"));
     write_series(&path, &header("count"), series_rows(false));
-    assert!(read_rows(&path, fields()).unwrap_err().contains("histograms, not events"));
+    let said = read_rows(&path, fields()).unwrap_err();
+    assert!(said.contains("histograms, not individual events"), "{said}");
     assert!(SeriesReader::open(&path, Some(Format::ParquetSeries)).is_ok());
     write_events(&path, fields(), 0..10);
     assert!(

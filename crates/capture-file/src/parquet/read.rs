@@ -1,5 +1,6 @@
 //! Events from Parquet: our own files, and those of others whose columns have our names.
 
+use super::checksum::{check_end, sound_groups};
 use super::guard::guarded;
 use super::{SERIES_KEY, value};
 use crate::input::Input;
@@ -35,7 +36,8 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let columns = wanted(metadata.schema().fields(), options.fields).map_err(fail)?;
     let positions: Vec<_> = columns.iter().map(|&(position, _)| position).collect();
     let projection = ProjectionMask::roots(metadata.parquet_schema(), positions);
-    let mut records = open(file, metadata, projection, Batch::ROWS).map_err(fail)?;
+    let (mut records, damaged) = open(file, metadata, projection, Batch::ROWS).map_err(fail)?;
+    context.tally.add(Anomaly::DamagedRecords, damaged);
     let mut batch = Batch::new(columns.iter().map(|&(_, field)| field).collect());
     let mut has_rows = false;
     let own_span = context.span_ns;
@@ -69,6 +71,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
 pub fn load(file: &File) -> Result<ArrowReaderMetadata, String> {
     let plain = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let metadata = sound(guarded(|| ArrowReaderMetadata::load(file, plain.clone())))?;
+    check_end(file, &metadata)?;
     refuse_codecs(&metadata)?;
     // Parquet has no type for durations: what writes them from Arrow leaves integers, and their unit in a note.
     let described = metadata.metadata().file_metadata();
@@ -108,17 +111,26 @@ fn refuse_codecs(metadata: &ArrowReaderMetadata) -> Result<(), String> {
     })
 }
 
-/// Begins to read these columns.
+/// Begins to read these columns of the parts that are what was written; tells how many rows the others have.
 pub fn open(
     file: File,
     metadata: ArrowReaderMetadata,
     columns: ProjectionMask,
     rows: usize,
-) -> Result<ParquetRecordBatchReader, String> {
-    sound(guarded(|| {
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
+) -> Result<(ParquetRecordBatchReader, u64), String> {
+    let damaged = sound_groups(&file, &metadata, &columns);
+    if damaged.as_ref().is_some_and(|(sound, _)| sound.is_empty()) {
+        return Err("All of it is damaged: nothing matches its checksum.".into());
+    }
+    let lost = damaged.as_ref().map_or(0, |&(_, rows)| rows);
+    let records = sound(guarded(|| {
+        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
+        if let Some((sound, _)) = damaged {
+            builder = builder.with_row_groups(sound);
+        }
         builder.with_projection(columns).with_batch_size(rows).build()
-    }))
+    }))?;
+    Ok((records, lost))
 }
 
 /// The next rows. After an error the reader must not be asked again.

@@ -10,7 +10,7 @@ use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use latscope_event::Context;
+use latscope_event::{Anomaly, Context};
 use latscope_histogram::{Grid, Sparse, Totals};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
@@ -158,8 +158,9 @@ impl ParquetSeries {
         let description = value(&metadata, SERIES_KEY)
             .ok_or_else(|| fail("This Parquet file holds no series of histograms that latscope wrote.".into()))?;
         let header = header(description).ok_or_else(|| fail("The description of the series is damaged.".into()))?;
-        let context = context(&metadata, &name).map_err(fail)?;
-        let records = open(file, metadata, ProjectionMask::all(), CHUNK_ROWS).map_err(fail)?;
+        let mut context = context(&metadata, &name).map_err(fail)?;
+        let (records, damaged) = open(file, metadata, ProjectionMask::all(), CHUNK_ROWS).map_err(fail)?;
+        context.tally.add(Anomaly::DamagedRecords, damaged);
         Ok(ParquetSeries { header, context, name, records: Some(records), rows: Vec::new().into_iter() })
     }
 

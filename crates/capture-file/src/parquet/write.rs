@@ -1,5 +1,6 @@
 //! Events to Parquet, sorted by their start.
 
+use super::checksum::Summed;
 use super::{close, parquet_io_error, properties, writer};
 use crate::arrow_columns::{Gathered, Unsigned, io_error, schema, selected};
 use arrow_schema::SchemaRef;
@@ -19,7 +20,7 @@ const HELD_ROWS: usize = 1 << 17;
 
 /// Writes events to a `.parquet` file. Memory holds one row group and what is held back, whatever the number of events.
 pub struct ParquetWriter<W: Write + Send> {
-    writer: ArrowWriter<W>,
+    writer: ArrowWriter<Summed<W>>,
     schema: SchemaRef,
     gathered: Gathered,
     last_ns: i64,
