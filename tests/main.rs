@@ -28,4 +28,5 @@ mod push_down;
 mod round_trip;
 mod terminal;
 mod tui;
+mod unfinished;
 mod usage;

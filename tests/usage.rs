@@ -2,7 +2,8 @@
 
 use crate::live::blind::seeing_all;
 use crate::live::lab::{Background, Disk, alone, fio_command, number};
-use crate::program::{end, latscope, latscope_with};
+use crate::program::{end, latscope, latscope_with, unpacked};
+use crate::unfinished::in_flight_at_the_end;
 use serde_json::Value;
 
 fn json(text: &str) -> Value {
@@ -17,6 +18,12 @@ fn use_is_what_the_events_say() {
         latscope(&["events", "-r", trace, "--json", "--columns", "time,latency,device,queue_ns,error"]).success();
     let events: Vec<Value> = events.lines().map(json).collect();
     let summary = json(&latscope(&["summary", "-r", trace, "--use", "--json"]).success());
+    let (open, ended) = in_flight_at_the_end(&String::from_utf8(unpacked("perf_script/story_2s.txt.gz")).unwrap());
+    let name = |number: &str| match number {
+        "7,0" => "loop0",
+        "7,3" => "loop3",
+        _ => "254:0",
+    };
     let span = summary["span_ns"].as_f64().unwrap();
     let groups = summary["groups"].as_array().unwrap();
     assert!(groups.len() > 1);
@@ -27,6 +34,9 @@ fn use_is_what_the_events_say() {
         let mut stretches: Vec<(u64, u64)> = of_group()
             .map(|event| (number(event, "time_ns"), number(event, "time_ns") + number(event, "latency_ns")))
             .collect();
+        // What was in flight at the end is part of it.
+        let waits = open.iter().filter(|(number, _)| device.is_none_or(|device| device == name(number)));
+        stretches.extend(waits.map(|&(_, start)| (start, ended)));
         stretches.sort_unstable();
         let (mut busy, mut until) = (0, 0);
         for &(from, to) in &stretches {

@@ -33,6 +33,10 @@ use latscope_histogram::Sparse;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+/// So many of the requests that have waited for long are named while a capture runs.
+#[cfg(target_os = "linux")]
+const NAMED: usize = 16;
+
 /// What to capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {

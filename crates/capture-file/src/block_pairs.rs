@@ -5,10 +5,11 @@
 //! pair is counted, never guessed.
 
 use crate::block_dataless::{Dataless, Ended};
+use crate::unfinished::{Completed, doubt};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use latscope_event::kernel::{block_kind, error_name};
-use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, LossRange, Unfinished, format_size};
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, LossRange, Unfinished, Wait, format_size};
 
 /// The fields that a paired request fills.
 pub const FILLS: FieldSet = FieldSet::TRACED.with(&[Field::Queue]);
@@ -106,8 +107,19 @@ pub struct BlockPairs {
     ended: u64,
     /// How often records were lost: what opened before the last time is doubtful.
     losses: u64,
+    /// How many events were made.
+    completed: u64,
     names: Vec<([u8; 8], u32, u32)>,
-    devices: Vec<(u32, u32, u32)>,
+    devices: Vec<Device>,
+}
+
+/// A device that completed something.
+struct Device {
+    number: u32,
+    /// Codes of its number and its name.
+    dev: u32,
+    device: u32,
+    completed: Completed,
 }
 
 fn bytes_of(record: &Record) -> u64 {
@@ -146,6 +158,12 @@ impl Open {
             (self.pid, self.tid, self.comm) = (record.pid, record.tid, record.comm);
         }
         self.state = State::Issued;
+    }
+
+    /// `sda write of 4KiB by fio`.
+    fn describe(&self, dev: u32) -> String {
+        let comm = String::from_utf8_lossy(trimmed(&self.comm));
+        format!("{} {} of {} by {comm}", device_name(dev), block_kind(&self.rwbs), format_size(self.bytes))
     }
 }
 
@@ -302,8 +320,17 @@ impl BlockPairs {
         if open.losses < losses {
             context.tally.add(Anomaly::Doubtful, 1);
         }
+        self.completed += 1;
+        self.row(open, (record.dev, latency_ns, record.error), batch);
+        if let Some(device) = self.devices.iter_mut().find(|device| device.number == record.dev) {
+            device.completed.add(open.issued_ns, latency_ns);
+        }
+    }
+
+    /// Puts a request on a device into a batch.
+    fn row(&mut self, open: &Open, (number, latency_ns, error): (u32, u64, i32), batch: &mut Batch) {
         let (name, kind) = self.name_codes(open.rwbs, batch);
-        let (dev, device) = self.device_codes(record.dev, batch);
+        let (dev, device) = self.device_codes(number, batch);
         batch.push_i64(Field::Time, open.issued_ns);
         batch.push_u64(Field::Latency, latency_ns);
         batch.push_code(Field::Kind, kind);
@@ -317,7 +344,7 @@ impl BlockPairs {
         if batch.fields().contains(Field::Comm) {
             batch.push_text(Field::Comm, Some(trimmed(&open.comm)));
         }
-        batch.push_text(Field::Error, error_of(record.error));
+        batch.push_text(Field::Error, error_of(error));
         batch.push_u64(Field::Queue, open.issued_ns.saturating_sub(open.queued_ns).try_into().unwrap_or(0));
         batch.end_row();
     }
@@ -337,13 +364,13 @@ impl BlockPairs {
     }
 
     fn device_codes(&mut self, number: u32, batch: &mut Batch) -> (u32, u32) {
-        if let Some(&(_, dev, device)) = self.devices.iter().find(|(known, ..)| *known == number) {
-            return (dev, device);
+        if let Some(known) = self.devices.iter().find(|known| known.number == number) {
+            return (known.dev, known.device);
         }
         let dev = batch.intern(Field::Dev, device_number(number).as_bytes());
         let device = batch.intern(Field::Device, device_name(number).as_bytes());
         if self.devices.len() < 256 {
-            self.devices.push((number, dev, device));
+            self.devices.push(Device { number, dev, device, completed: Completed::default() });
         }
         (dev, device)
     }
@@ -376,11 +403,14 @@ impl BlockPairs {
         context.tally.add(Anomaly::EvictedInFlight, (before - self.open.len()) as u64);
     }
 
-    /// The trace is over: what is still in flight is counted, and the longest waiting are named.
-    pub fn finish(self, context: &mut Context) {
+    /// The trace is over: what is still in flight is counted, and the longest waiting are kept.
+    pub fn finish(mut self, context: &mut Context) {
+        context.knows_unfinished = true;
         let Some((_, end_ns)) = context.span_ns else { return };
-        let dataless = self.dataless.into_open();
-        for (dev, open) in self.open.into_iter().map(|((dev, _), open)| (dev, open)).chain(dataless) {
+        let dataless = std::mem::take(&mut self.dataless).into_open();
+        let in_flight = std::mem::take(&mut self.open).into_iter().map(|((dev, _), open)| (dev, open));
+        let mut unfinished = Vec::new();
+        for (dev, open) in in_flight.chain(dataless) {
             let anomaly = match open.state {
                 State::Queued => Anomaly::NeverIssued,
                 State::Requeued => Anomaly::RequeuedOnly,
@@ -389,22 +419,24 @@ impl BlockPairs {
             };
             context.tally.add(anomaly, 1);
             if anomaly == Anomaly::Unfinished {
-                let what = format!(
-                    "{} {} of {} by {}",
-                    device_name(dev),
-                    block_kind(&open.rwbs),
-                    format_size(open.bytes),
-                    String::from_utf8_lossy(trimmed(&open.comm))
-                );
-                let at_least_ns = end_ns.saturating_sub(open.issued_ns).try_into().unwrap_or(0);
-                context.unfinished.push(Unfinished { what, start_ns: open.issued_ns, at_least_ns });
+                let device = self.devices.iter().find(|device| device.number == dev);
+                let is_left = device.is_some_and(|device| device.completed.has_left_behind(open.issued_ns));
+                unfinished.push((dev, open, if is_left { Wait::LeftBehind } else { Wait::Counts }));
             }
         }
-        // By name where all else is equal, so that a trace is told in the same words each time.
-        context
-            .unfinished
-            .sort_by(|a, b| (b.at_least_ns, a.start_ns, &a.what).cmp(&(a.at_least_ns, b.start_ns, &b.what)));
-        context.unfinished.truncate(Context::UNFINISHED_KEPT);
+        doubt(unfinished.iter_mut().map(|(.., wait)| wait), &context.tally, self.completed);
+        // In one order, however the table was filled.
+        unfinished.sort_by_key(|(dev, open, _)| (open.issued_ns, *dev, open.first_sector));
+        unfinished.truncate(Context::UNFINISHED_KEPT);
+        // The codes that are known are those of another batch.
+        (self.names, self.devices) = (Vec::new(), Vec::new());
+        let mut batch = Batch::new(FILLS);
+        for (row, (dev, open, wait)) in unfinished.iter().enumerate() {
+            let at_least_ns = end_ns.saturating_sub(open.issued_ns).try_into().unwrap_or(0);
+            self.row(open, (*dev, at_least_ns, 0), &mut batch);
+            context.unfinished.push(Unfinished::of_row(open.describe(*dev), *wait, &batch, row));
+        }
+        context.sort_unfinished();
     }
 }
 

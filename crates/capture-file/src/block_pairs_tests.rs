@@ -337,8 +337,10 @@ fn flushes_of_ever_new_devices_take_no_more_room_than_the_limit() {
 
 #[test]
 fn unfinished_requests_of_one_moment_are_told_in_one_order() {
-    let issues: Vec<_> =
-        (0..40).map(|at| Record { dev: (at % 5) << 20, ..record(0, Step::Issue, "R", 8 * u64::from(at), 8) }).collect();
+    let count = Context::UNFINISHED_KEPT as u32 + 24;
+    let issues: Vec<_> = (0..count)
+        .map(|at| Record { dev: (at % 5) << 20, ..record(0, Step::Issue, "R", 8 * u64::from(at), 8) })
+        .collect();
     let (_, first) = paired(&issues);
     assert_eq!(first.unfinished.len(), Context::UNFINISHED_KEPT);
     assert!((0..8).all(|_| paired(&issues).1 == first));

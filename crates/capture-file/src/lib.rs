@@ -35,6 +35,7 @@ mod smallfile;
 mod syscall_pairs;
 mod text_rows;
 mod two_columns;
+mod unfinished;
 
 pub use detect::{Detected, Format};
 pub use ending::{end_when, is_over};

@@ -5,9 +5,10 @@
 //! and such waiting would bury the I/O in every picture.
 
 use crate::block_pairs::{NO_ID, padded, trimmed};
+use crate::unfinished::doubt;
 use hashbrown::HashMap;
-use latscope_event::kernel::{CallShape, FdFrom, Machine, call_shape, error_name};
-use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, MISSING_I64, MISSING_U64, Unfinished};
+use latscope_event::kernel::{CallShape, FdFrom, Machine, call_shape, error_name, waits_for_storage};
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, MISSING_I64, MISSING_U64, Unfinished, Wait};
 
 /// The fields that a paired call fills.
 pub const FILLS: FieldSet = FieldSet::ALWAYS.with(&[
@@ -84,6 +85,8 @@ pub struct SyscallPairs {
     open: HashMap<i32, Open>,
     /// How often records were lost: what began before the last time is doubtful.
     losses: u64,
+    /// How many events were made.
+    completed: u64,
     known: Vec<Known>,
     by_name: HashMap<Box<[u8]>, Call>,
     by_number: Vec<Option<Call>>,
@@ -102,6 +105,7 @@ impl SyscallPairs {
             all,
             open: HashMap::new(),
             losses: 0,
+            completed: 0,
             known: Vec::new(),
             by_name: HashMap::new(),
             by_number: Vec::new(),
@@ -225,6 +229,7 @@ impl SyscallPairs {
         if open.losses < self.losses {
             context.tally.add(Anomaly::Doubtful, 1);
         }
+        self.completed += 1;
         let known = &mut self.known[usize::from(open.call.0)];
         let (name, kind) = *known.codes.get_or_insert_with(|| {
             (batch.intern(Field::Name, &known.name), batch.intern(Field::Kind, known.shape.kind.as_bytes()))
@@ -264,23 +269,44 @@ impl SyscallPairs {
         context.tally.add(Anomaly::EvictedInFlight, (before - self.open.len()) as u64);
     }
 
-    /// The trace is over: calls that did not return are counted, and the longest are named.
-    pub fn finish(self, context: &mut Context) {
+    /// The trace is over: calls that did not return are counted, and the longest are kept.
+    pub fn finish(mut self, context: &mut Context) {
+        context.knows_unfinished = true;
         let Some((_, end_ns)) = context.span_ns else { return };
-        for (tid, open) in self.open {
+        let mut unfinished = Vec::new();
+        for (tid, open) in std::mem::take(&mut self.open) {
             let anomaly = if open.losses < self.losses { Anomaly::OpenAfterLoss } else { Anomaly::Unfinished };
             context.tally.add(anomaly, 1);
             if anomaly == Anomaly::Unfinished {
-                let call = String::from_utf8_lossy(&self.known[usize::from(open.call.0)].name);
-                let what = format!("{call} by {}, thread {tid}", String::from_utf8_lossy(trimmed(&open.comm)));
-                let at_least_ns = end_ns.saturating_sub(open.time_ns).try_into().unwrap_or(0);
-                context.unfinished.push(Unfinished { what, start_ns: open.time_ns, at_least_ns });
+                let waits = waits_for_storage(&self.known[usize::from(open.call.0)].name);
+                unfinished.push((tid, open, if waits { Wait::Counts } else { Wait::Elsewhere }));
             }
         }
-        context
-            .unfinished
-            .sort_by(|a, b| (b.at_least_ns, a.start_ns, &a.what).cmp(&(a.at_least_ns, b.start_ns, &b.what)));
-        context.unfinished.truncate(Context::UNFINISHED_KEPT);
+        doubt(unfinished.iter_mut().map(|(.., wait)| wait), &context.tally, self.completed);
+        unfinished.sort_by_key(|(tid, open, _)| (open.time_ns, *tid));
+        unfinished.truncate(Context::UNFINISHED_KEPT);
+        let mut batch = Batch::new(FILLS);
+        for (row, (tid, open, wait)) in unfinished.iter().enumerate() {
+            let known = &self.known[usize::from(open.call.0)];
+            let comm = trimmed(&open.comm);
+            batch.push_i64(Field::Time, open.time_ns);
+            batch.push_u64(Field::Latency, end_ns.saturating_sub(open.time_ns).try_into().unwrap_or(0));
+            batch.push_text(Field::Kind, Some(known.shape.kind.as_bytes()));
+            batch.push_text(Field::Name, Some(&known.name));
+            batch.push_u64(Field::Size, open.size);
+            batch.push_u64(Field::Offset, open.offset);
+            batch.push_i64(Field::Pid, if open.pid == NO_ID { MISSING_I64 } else { i64::from(open.pid) });
+            batch.push_i64(Field::Tid, i64::from(*tid));
+            batch.push_text(Field::Comm, Some(comm).filter(|comm| !comm.is_empty()));
+            batch.push_i64(Field::Fd, open.fd);
+            batch.push_text(Field::Error, None);
+            batch.push_i64(Field::Result, MISSING_I64);
+            batch.end_row();
+            let (call, comm) = (String::from_utf8_lossy(&known.name), String::from_utf8_lossy(comm));
+            let what = format!("{call} by {comm}, thread {tid}");
+            context.unfinished.push(Unfinished::of_row(what, *wait, &batch, row));
+        }
+        context.sort_unfinished();
     }
 }
 

@@ -255,7 +255,7 @@ proptest! {
 fn a_file_cannot_say_what_views_cannot_show() {
     let mut odd = context();
     odd.span_ns = Some((9, 5));
-    odd.unfinished = vec![odd.unfinished[0].clone(); 100];
+    odd.unfinished = vec![odd.unfinished[0].clone(); 2 * Context::UNFINISHED_KEPT];
     let (_, account) =
         read_bytes(&LatWriter::create(Vec::new(), fields(), &odd).unwrap().finish(&odd).unwrap(), fields()).unwrap();
     assert_eq!((account.span_ns, account.unfinished.len()), (Some((5, 9)), Context::UNFINISHED_KEPT));

@@ -9,7 +9,7 @@ use crate::target::Target;
 use crate::uring::{self, Ring};
 use crate::worker::{Common, Fold, Message, Outbox, Places, Watched, Way, Worker, end_ns};
 use crate::{Due, Engine, Error, FILLS, Place, Probe, Sample, cpu, settings};
-use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, Unfinished, format_size_exact};
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
@@ -378,11 +378,12 @@ impl Capture {
         context.tally.add(Anomaly::Withheld, self.withheld());
         context.tally.add(Anomaly::NotSent, self.overdue().iter().map(|overdue| overdue.count).sum());
         for request in &outstanding {
-            let probe = &self.targets[request.target].common.probe;
-            let what = format!("{} request to {}", format_size_exact(probe.work.size), probe.target.display());
+            let common = &self.targets[request.target].common;
             let start_ns = self.epoch.unix_ns + request.since_ns as i64;
-            context.unfinished.push(Unfinished { what, start_ns, at_least_ns: request.age_ns });
+            context.unfinished.push(rows::unfinished(&common.probe, &common.target.place, (start_ns, request.age_ns)));
         }
+        context.knows_unfinished = true;
+        context.sort_unfinished();
         context
     }
 

@@ -2,7 +2,9 @@
 
 use crate::{Place, Probe, Sample};
 use latscope_event::kernel::error_name;
-use latscope_event::{Batch, Field, MISSING_CODE, MISSING_I64, MISSING_U64};
+use latscope_event::{
+    Batch, Field, MISSING_CODE, MISSING_I64, MISSING_U64, Unfinished, Value, Wait, format_size_exact,
+};
 
 /// What the events of a target have in common beside its probe.
 pub(crate) struct Call<'a> {
@@ -61,4 +63,19 @@ pub(crate) fn append(batch: &mut Batch, samples: &[Sample], probe: &Probe, place
         batch.push_text(Field::Cache, place);
         batch.end_row();
     }
+}
+
+/// A request that had not completed when the probe ended, begun at this time (nanoseconds since 1970) and so old.
+pub(crate) fn unfinished(probe: &Probe, place: &Place, (start_ns, at_least_ns): (i64, u64)) -> Unfinished {
+    let what = format!("{} request to {}", format_size_exact(probe.work.size), probe.target.display());
+    let texts = [
+        (Field::Path, Some(probe.target.display().to_string())),
+        (Field::Job, probe.job.clone()),
+        (Field::Device, place.device_name()),
+        (Field::Dev, place.dev.map(|(major, minor)| format!("{major}:{minor}"))),
+    ];
+    let texts = texts.into_iter().filter_map(|(field, text)| Some((field, Value::Text(text?))));
+    let size = Value::Number(i64::try_from(probe.work.size).unwrap_or(i64::MAX));
+    let values = texts.chain([(Field::Size, size)]).map(|(field, value)| (field.name().to_owned(), value)).collect();
+    Unfinished { what, start_ns, at_least_ns, wait: Wait::Counts, values }
 }

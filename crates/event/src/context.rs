@@ -1,7 +1,7 @@
 //! What a trace says about itself beside its events: where it comes from, what its clock means,
 //! and an account of everything lost, repaired or unfinished. Views print it under every picture.
 
-use crate::{TimeZero, format_count, format_duration};
+use crate::{TimeZero, Unfinished, Wait, format_count, format_duration};
 use serde::{Deserialize, Serialize};
 
 /// How bad an anomaly is for the numbers on the screen.
@@ -180,17 +180,6 @@ impl Clock {
     }
 }
 
-/// A request that was issued and not seen to complete.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Unfinished {
-    /// What it was: device, kind, size, thread.
-    pub what: String,
-    /// When it was issued.
-    pub start_ns: i64,
-    /// How long it had waited when the trace ended: its latency is at least this.
-    pub at_least_ns: u64,
-}
-
 /// A stretch of time in which the tracer lost records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LossRange {
@@ -234,6 +223,10 @@ pub struct Context {
     pub tally: Tally,
     /// The longest of the unfinished, longest first, at most [`Context::UNFINISHED_KEPT`].
     pub unfinished: Vec<Unfinished>,
+    /// Whether [`Context::unfinished`] is all that was in flight when the trace ended (up to its limit). Logs of completed
+    /// I/O do not know, nor do traces of older versions.
+    #[serde(default)]
+    pub knows_unfinished: bool,
     /// Where records were lost, at most [`Context::LOSS_RANGES_KEPT`].
     pub loss_ranges: Vec<LossRange>,
     /// Anything else worth keeping: command line, kernel, tool version, filter ...
@@ -241,8 +234,8 @@ pub struct Context {
 }
 
 impl Context {
-    /// How many unfinished requests are named.
-    pub const UNFINISHED_KEPT: usize = 16;
+    /// How many unfinished requests are kept.
+    pub const UNFINISHED_KEPT: usize = 4096;
     /// How many loss ranges are kept.
     pub const LOSS_RANGES_KEPT: usize = 4096;
     /// The property of a trace in which nothing can be missing, and how that is known.
@@ -269,9 +262,29 @@ impl Context {
             begin_ns: None,
             tally: Tally::default(),
             unfinished: Vec::new(),
+            knows_unfinished: false,
             loss_ranges: Vec::new(),
             properties: Default::default(),
         }
+    }
+
+    /// Puts the unfinished in order, the longest first, and keeps as many as there is room for. Those of one age are in the
+    /// order of their words, so that a trace is described in the same way each time.
+    pub fn sort_unfinished(&mut self) {
+        self.unfinished.sort_by(|a, b| (b.at_least_ns, a.start_ns, &a.what).cmp(&(a.at_least_ns, b.start_ns, &b.what)));
+        self.unfinished.truncate(Context::UNFINISHED_KEPT);
+    }
+
+    /// From when on events may be missing because they had not completed when the traces ended; `None` where none can be.
+    /// `slowest_ns` is the latency of the slowest event: where a trace does not know what was in flight, one as slow may have
+    /// been.
+    pub fn open_since_ns(contexts: &[Context], slowest_ns: u64) -> Option<i64> {
+        let known = contexts.iter().filter(|context| context.knows_unfinished).flat_map(|context| &context.unfinished);
+        let waiting = known.filter(|request| request.counts()).map(|request| request.start_ns).min();
+        let is_unknown = |context: &Context| !context.knows_unfinished && !context.is_complete();
+        let end_ns = contexts.iter().filter_map(|context| context.span_ns).map(|(_, to_ns)| to_ns).max();
+        let unknown = end_ns.filter(|_| contexts.iter().any(is_unknown));
+        waiting.into_iter().chain(unknown.map(|end_ns| end_ns.saturating_sub_unsigned(slowest_ns))).min()
     }
 
     /// What several traces say together, for views that show them as one: what they share is kept, counts add up.
@@ -296,6 +309,7 @@ impl Context {
             }
             all.tally.merge(&other.tally);
             all.unfinished.extend_from_slice(&other.unfinished);
+            all.knows_unfinished &= other.knows_unfinished;
             all.loss_ranges.extend_from_slice(&other.loss_ranges);
             all.properties.retain(|key, value| other.properties.get(key) == Some(value));
         }
@@ -402,8 +416,9 @@ impl Context {
             }
         }
         if let Some(oldest) = self.unfinished.first() {
+            let left_out = Wait::phrase(&self.unfinished).map(|phrase| format!("; {phrase}")).unwrap_or_default();
             notes.push(format!(
-                "longest without a completion: {}, at least {}",
+                "longest without a completion: {}, at least {}{left_out}",
                 oldest.what,
                 format_duration(oldest.at_least_ns)
             ));
@@ -454,7 +469,13 @@ mod tests {
             trace.tally.add(Anomaly::UnparsedLines, at as u64);
             trace.properties.insert(Context::FIRST_LINE.into(), format!("{at}: why"));
         }
-        let waiting = |at_least_ns| Unfinished { what: "7:0 write".into(), start_ns: 0, at_least_ns };
+        let waiting = |at_least_ns| Unfinished {
+            what: "7:0 write".into(),
+            start_ns: 0,
+            at_least_ns,
+            wait: Wait::Counts,
+            values: Default::default(),
+        };
         traces[0].unfinished.push(waiting(5_000_000));
         traces[2].unfinished.push(waiting(31_000_000));
         let told: Vec<String> =
@@ -512,7 +533,13 @@ mod tests {
         context.tally.add(Anomaly::OrphanRequeue, 5);
         assert_eq!(context.tally.get(Anomaly::OrphanRequeue), u64::MAX);
         context.tally.0.remove(&Anomaly::OrphanRequeue);
-        context.unfinished.push(Unfinished { what: "7:0 write".into(), start_ns: 0, at_least_ns: 31_000_000 });
+        context.unfinished.push(Unfinished {
+            what: "7:0 write".into(),
+            start_ns: 0,
+            at_least_ns: 31_000_000,
+            wait: Wait::Counts,
+            values: Default::default(),
+        });
         assert_eq!(
             context.notes(),
             [

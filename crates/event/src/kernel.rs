@@ -70,6 +70,29 @@ pub fn block_kind(rwbs: &[u8]) -> &'static str {
     }
 }
 
+/// Whether a system call of this name waits for storage whatever its descriptor is. Others may wait for other processes and
+/// for messages: `read` of a pipe, `open` of a named one.
+pub fn waits_for_storage(name: &[u8]) -> bool {
+    let shape = call_shape(name);
+    let takes_path = shape.is_io && shape.path.is_some() && shape.kind != "open";
+    let of_files: [&[u8]; 13] = [
+        b"pread64",
+        b"preadv",
+        b"preadv2",
+        b"pwrite64",
+        b"pwritev",
+        b"pwritev2",
+        b"getdents",
+        b"getdents64",
+        b"ftruncate",
+        b"fallocate",
+        b"fchmod",
+        b"fchown",
+        b"copy_file_range",
+    ];
+    takes_path || shape.kind == "sync" || of_files.contains(&name)
+}
+
 /// What is known of a call by its name. What it is for decides on `kind`; a call that both reads and writes is `other`.
 pub fn call_shape(name: &[u8]) -> CallShape {
     let io = CallShape { is_io: true, ..PLAIN };

@@ -62,6 +62,7 @@ impl HistogramSeries {
             }
         }
         self.slices = joined;
+        self.wait_again();
         self
     }
 
@@ -73,12 +74,13 @@ impl HistogramSeries {
         let least = (last.abs_diff(first) / STALL).max(2);
         let (mut from, mut before) = (None, None);
         for &interval in self.slices.keys() {
-            let here = self.at(interval, None);
-            let median = here.quantiles(&[0.5], Rule::Interpolated);
+            let here = self.at(interval, None).to_sparse();
+            // What hung until the end is a stall, too.
+            let median = self.waiting(interval, None).quantiles(&here, &[0.5], Rule::Interpolated);
             // Where events count when they complete, a stall is silence with its events behind it.
             let silence = before.map_or(0, |before: i64| interval.abs_diff(before) - 1);
             let is_silence = silence >= least && here.totals().max / self.width_ns >= silence;
-            if is_silence || median.is_some_and(|median| median[0] / FAR >= usual[0].max(1)) {
+            if is_silence || median.is_some_and(|median| median[0].value / FAR >= usual[0].max(1)) {
                 let from = *from.get_or_insert(before.map_or(interval, |before: i64| before + 1));
                 if from.abs_diff(interval) >= least {
                     stalls.insert(from, interval);

@@ -54,8 +54,9 @@ impl AskedPercentiles {
         quantile: f64,
     ) -> Option<f64> {
         let exact = self.exact.as_ref().and_then(|exact| exact.quantile(interval, group, quantile));
-        let waiting = series.waiting(interval, group);
-        exact.or_else(|| waiting.quantiles(sparse, &[quantile], self.rule).map(|values| values[0].value as f64))
+        let raised = series.waiting(interval, group).quantiles(sparse, &[quantile], self.rule).map(|values| values[0]);
+        // What waits raises an exact value, too.
+        exact.filter(|_| !raised.is_some_and(|raised| raised.at_least)).or(raised.map(|raised| raised.value as f64))
     }
 
     /// The percentiles of an interval from its histogram `sparse`, which is that of one group (by its number) or, without,
@@ -65,8 +66,7 @@ impl AskedPercentiles {
         let count = totals.count as f64 / series.per_event() as f64;
         let waiting = series.waiting(interval, group);
         // What waits is as good as what completed for telling how much there is beyond a percentile.
-        let bounds: u64 = waiting.bounds().iter().map(|&(_, count)| count).sum();
-        let known = count + bounds as f64 / series.per_event() as f64;
+        let known = count + waiting.weight() as f64 / series.per_event() as f64;
         let raised = waiting.quantiles(sparse, &self.quantiles, self.rule).unwrap_or_default();
         let exact = self.exact.as_ref().and_then(|exact| exact.at(interval, group));
         let told = |(at, &quantile): (usize, &f64)| {

@@ -6,7 +6,7 @@
 //! one: young requests say nothing about the latency to come.
 
 use crate::group::label;
-use crate::{Counting, HistogramSeries, Weight};
+use crate::{Counting, HistogramSeries, Quantity, Weight};
 use latscope_event::{Batch, Field, Mask};
 use latscope_histogram::{Histogram, Rule, Sparse};
 use std::collections::BTreeMap;
@@ -37,13 +37,29 @@ impl Waiter {
         };
         rows.map(waiter).collect()
     }
+
+    /// When it was last looked at.
+    fn seen_ns(&self) -> i64 {
+        self.start_ns.saturating_add_unsigned(self.age_ns)
+    }
 }
 
-/// The ages of what waits in one group, or in all.
+/// One request that waits in an interval.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Held {
+    /// Its latency is at least this, nanoseconds.
+    pub bound_ns: u64,
+    /// What it counts in units of the series.
+    pub count: u64,
+    /// How long it had waited at the end of the interval, nanoseconds.
+    pub age_ns: u64,
+}
+
+/// What waits in one group, or in all.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Waiting {
-    /// Age and what it counts in units of the series, in no order.
-    ages: Vec<(u64, u64)>,
+    /// In no order.
+    held: Vec<Held>,
     /// Latencies of what completed stand alone: nothing is raised.
     completed_only: bool,
 }
@@ -69,33 +85,43 @@ impl<T: PartialOrd + Copy> Raised<T> {
 impl Waiting {
     /// Requests of these ages, nanoseconds, with what each counts.
     pub fn of(ages: impl IntoIterator<Item = (u64, u64)>) -> Waiting {
-        Waiting { ages: ages.into_iter().collect(), completed_only: false }
+        let held = ages.into_iter().map(|(age_ns, count)| Held { bound_ns: age_ns, count, age_ns });
+        Waiting { held: held.collect(), completed_only: false }
     }
 
     /// How many requests wait.
     pub fn count(&self) -> u64 {
-        self.ages.len() as u64
+        self.held.len() as u64
     }
 
     /// How many have waited longer than this.
     pub fn older_than(&self, age_ns: u64) -> u64 {
-        self.ages.iter().filter(|&&(age, _)| age > age_ns).count() as u64
+        self.held.iter().filter(|held| held.age_ns > age_ns).count() as u64
     }
 
     /// The age of the one that has waited longest.
     pub fn oldest_ns(&self) -> Option<u64> {
-        self.ages.iter().map(|&(age, _)| age).max()
+        self.held.iter().map(|held| held.age_ns).max()
     }
 
-    /// Those that count as lower bounds; none with `--completed-only`.
-    pub fn bounds(&self) -> &[(u64, u64)] {
-        if self.completed_only { &[] } else { &self.ages }
+    /// The least latencies of those that count, nanoseconds; none with `--completed-only`.
+    pub fn bounds_ns(&self) -> impl Iterator<Item = u64> + '_ {
+        self.bounds().iter().map(|held| held.bound_ns)
+    }
+
+    /// What those count that raise numbers, in units of the series.
+    pub fn weight(&self) -> u64 {
+        self.bounds().iter().map(|held| held.count).sum()
+    }
+
+    fn bounds(&self) -> &[Held] {
+        if self.completed_only { &[] } else { &self.held }
     }
 
     /// What completed and what waits together.
     fn joined_to(&self, completed: &Sparse) -> Histogram {
         let mut all = completed.to_dense();
-        self.bounds().iter().for_each(|&(age, count)| all.record_many(age, count, 0));
+        self.bounds().iter().for_each(|held| all.record_many(held.bound_ns, held.count, 0));
         all
     }
 
@@ -123,7 +149,7 @@ impl Waiting {
     pub fn max(&self, completed: &Sparse) -> Option<Raised<u64>> {
         let totals = completed.totals();
         let alone = (totals.count > 0).then_some(totals.max);
-        match self.bounds().iter().map(|&(age, _)| age).max() {
+        match self.bounds_ns().max() {
             None => alone.map(|value| Raised { value, at_least: false }),
             Some(oldest) => Some(Raised::of(alone, oldest)),
         }
@@ -134,9 +160,11 @@ impl Waiting {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Waits {
     /// By interval and group.
-    within: BTreeMap<i64, BTreeMap<u32, Vec<(u64, u64)>>>,
+    within: BTreeMap<i64, BTreeMap<u32, Vec<Held>>>,
     /// By group: each request once.
-    once: BTreeMap<u32, Vec<(u64, u64)>>,
+    once: BTreeMap<u32, Vec<Held>>,
+    /// What was added to all intervals: where these become others, it is added to those.
+    throughout: Vec<Waiter>,
     completed_only: bool,
 }
 
@@ -148,44 +176,88 @@ impl HistogramSeries {
         self
     }
 
+    /// Whether anything waits in any interval.
+    pub fn has_waiting(&self) -> bool {
+        !self.waits.once.is_empty()
+    }
+
     /// Adds what waits, to these intervals as far as it waited in them; `None`: to all from the first with events (or the
     /// last, where there are none) to that in which it was last seen waiting. Intervals and groups without events then have
-    /// empty histograms. The series must not be merged or widened any more.
+    /// empty histograms. Only a series of latencies takes what waits.
     pub fn add_waiting(&mut self, waiters: &[Waiter], intervals: Option<Range<i64>>) {
-        let width = i64::try_from(self.width_ns()).unwrap_or(i64::MAX);
+        if self.quantity != Quantity::Latency {
+            return;
+        }
+        if intervals.is_none() {
+            self.waits.throughout.extend_from_slice(waiters);
+        }
         let range = self.range();
         for waiter in waiters {
-            let group = self.group_numbered(&waiter.group);
-            let seen_ns = waiter.start_ns.saturating_add_unsigned(waiter.age_ns);
-            let last = seen_ns.div_euclid(width);
-            let known = intervals.clone().unwrap_or_else(|| {
-                // A clock that went astray makes no picture of a million empty rows.
-                let end = range.map_or(last, |(_, end)| if last.abs_diff(end) > REACH as u64 { end } else { last });
-                range.map_or(last, |(first, _)| first)..end.saturating_add(1)
-            });
-            let first = waiter.start_ns.div_euclid(width).max(known.start).max(known.end.saturating_sub(REACH));
-            for interval in first..known.end.min(last.saturating_add(1)) {
-                self.wait_in(interval, group, waiter, seen_ns);
+            let group = self.group_of_waiter(&waiter.group);
+            match &intervals {
+                Some(intervals) => self.wait_within(group, waiter, intervals.clone()),
+                None => {
+                    let last = self.interval_of(waiter.seen_ns());
+                    // A clock that went astray makes no picture of a million empty rows.
+                    let end = range.map_or(last, |(_, end)| if last.abs_diff(end) > REACH as u64 { end } else { last });
+                    let first = range.map_or(last, |(first, _)| first);
+                    self.wait_within(group, waiter, first..end.saturating_add(1));
+                }
             }
-            let whole = self.per_event();
-            self.waits.once.entry(group).or_default().push((waiter.age_ns, whole));
+            let held = Held { bound_ns: waiter.age_ns, count: self.per_event(), age_ns: waiter.age_ns };
+            self.waits.once.entry(group).or_default().push(held);
         }
     }
 
+    /// Intervals became others: what waits throughout is put into these.
+    pub(crate) fn wait_again(&mut self) {
+        if self.waits.throughout.is_empty() {
+            return;
+        }
+        let (waiters, completed_only) = (std::mem::take(&mut self.waits.throughout), self.waits.completed_only);
+        self.waits = Waits { completed_only, ..Waits::default() };
+        self.add_waiting(&waiters, None);
+    }
+
+    /// The group of what waits: the one for all that were too many, where it has none of its own.
+    fn group_of_waiter(&mut self, group: &[String]) -> u32 {
+        match self.others {
+            Some(others) if !self.groups.iter().any(|known| known == group) => others.group,
+            _ => self.group_numbered(group),
+        }
+    }
+
+    fn interval_of(&self, ns: i64) -> i64 {
+        ns.div_euclid(i64::try_from(self.width_ns).unwrap_or(i64::MAX))
+    }
+
+    /// Counts a request in those of the intervals in which it waits.
+    fn wait_within(&mut self, group: u32, waiter: &Waiter, known: Range<i64>) {
+        let (began, seen) = (self.interval_of(waiter.start_ns), self.interval_of(waiter.seen_ns()));
+        if self.is_joined() {
+            // Runs of intervals have the number of their first.
+            let waited_in = |run: &i64| *run <= seen && self.after(*run) > began;
+            let runs: Vec<i64> = self.slices.keys().copied().filter(waited_in).collect();
+            return runs.into_iter().for_each(|run| self.wait_in(run, group, waiter));
+        }
+        let first = began.max(known.start).max(known.end.saturating_sub(REACH));
+        (first..known.end.min(seen.saturating_add(1))).for_each(|interval| self.wait_in(interval, group, waiter));
+    }
+
     /// Counts a request that waits in one interval.
-    fn wait_in(&mut self, interval: i64, group: u32, waiter: &Waiter, seen_ns: i64) {
+    fn wait_in(&mut self, interval: i64, group: u32, waiter: &Waiter) {
         let begin_ns = self.start_ns(interval);
-        let end_ns = begin_ns.saturating_add_unsigned(self.width_ns()).min(seen_ns);
-        let until_end = end_ns.saturating_sub(waiter.start_ns).max(0).unsigned_abs();
-        let (age, count) = match self.counting() {
+        let end_ns = begin_ns.saturating_add_unsigned(self.width_of(interval)).min(waiter.seen_ns());
+        let until_end_ns = end_ns.saturating_sub(waiter.start_ns).max(0).unsigned_abs();
+        let held = match self.counting() {
             Counting::Shares if waiter.age_ns > 0 => {
                 let overlap = end_ns.saturating_sub(begin_ns.max(waiter.start_ns)).max(0).unsigned_abs();
                 let share = u128::from(self.per_event()) * u128::from(overlap) / u128::from(waiter.age_ns);
-                (waiter.age_ns, share as u64)
+                Held { bound_ns: waiter.age_ns, count: share as u64, age_ns: until_end_ns }
             }
-            _ => (until_end, self.per_event()),
+            _ => Held { bound_ns: until_end_ns, count: self.per_event(), age_ns: until_end_ns },
         };
-        self.waits.within.entry(interval).or_default().entry(group).or_default().push((age, count));
+        self.waits.within.entry(interval).or_default().entry(group).or_default().push(held);
         self.know(interval, group);
     }
 
@@ -213,6 +285,7 @@ impl HistogramSeries {
         one.lengths.extend(self.lengths.get(&interval).map(|&length| (interval, length)));
         one.runs = self.runs_of(interval);
         let waits = self.waits.within.get(&interval).cloned().unwrap_or_default();
+        one.others = self.others;
         one.waits = Waits { once: waits.clone(), completed_only: self.waits.completed_only, ..Waits::default() };
         one.waits.within.insert(interval, waits);
         one
@@ -237,11 +310,11 @@ impl HistogramSeries {
         self.gathered(Some(&self.waits.once), group)
     }
 
-    fn gathered(&self, groups: Option<&BTreeMap<u32, Vec<(u64, u64)>>>, group: Option<u32>) -> Waiting {
+    fn gathered(&self, groups: Option<&BTreeMap<u32, Vec<Held>>>, group: Option<u32>) -> Waiting {
         let groups = groups.into_iter().flatten();
         let of_group = groups.filter(|&(&of, _)| group.is_none_or(|group| group == of));
-        let ages = of_group.flat_map(|(_, ages)| ages.iter().copied()).collect();
-        Waiting { ages, completed_only: self.waits.completed_only }
+        let held = of_group.flat_map(|(_, held)| held.iter().copied()).collect();
+        Waiting { held, completed_only: self.waits.completed_only }
     }
 }
 

@@ -81,11 +81,15 @@ proptest! {
     #[test]
     fn shares_of_what_waits_add_up(from_ns in 0i64..9_000) {
         let series = series(&[(0, 1), (from_ns, 99_999)], 10_000, Counting::Shares);
-        let all = |interval: &i64| series.waiting(*interval, None).ages.iter().map(|&(_, count)| count).sum::<u64>();
+        let all = |interval: &i64| series.waiting(*interval, None).held.iter().map(|held| held.count).sum::<u64>();
         let (sum, whole) = (series.slices().keys().map(all).sum::<u64>(), series.per_event());
         prop_assert!(sum <= whole && sum + 16 > whole, "{sum}");
-        let ages = series.slices().keys().flat_map(|&interval| series.waiting(interval, None).ages);
-        prop_assert!(ages.into_iter().all(|(age, _)| age == 10_000 - from_ns as u64), "each with its age at the end");
+        let held = series.slices().keys().flat_map(|&interval| series.waiting(interval, None).held);
+        prop_assert!(held.into_iter().all(|held| held.bound_ns == 10_000 - from_ns as u64), "each with its last age");
+        for &interval in series.slices().keys() {
+            let age = ((series.start_ns(interval) + WIDTH).min(10_000) - from_ns).max(0) as u64;
+            prop_assert_eq!(series.waiting(interval, None).oldest_ns(), Some(age).filter(|&age| age > 0));
+        }
     }
 }
 

@@ -133,7 +133,7 @@ impl Watch {
         let places = self.places(series, judging);
         let all = judging.all.then(|| self.place(None));
         let nothing = Histogram::new(Grid::FINE, false).to_sparse();
-        // Who asks what waits looks at a live capture, which knows.
+        // Where that is not known, the caller refuses the question.
         let asks_what_waits = self.threshold.asks_what_waits();
         for (&interval, slice) in series.slices() {
             let gap = self.next.unwrap_or(interval)..interval;

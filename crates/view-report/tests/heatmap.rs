@@ -1,6 +1,6 @@
 //! The heat map as a file: its text against golden files, its numbers against the input, its form against XML.
 
-use latscope_event::{Anomaly, Batch, Clock, Context, Field, LossRange, Unfinished};
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, LossRange, Unfinished, Wait};
 use latscope_histogram::{Grid, Histogram};
 use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
 use latscope_view_report::{ColorScale, HeatmapError, HeatmapOptions, Palette, Scale, Theme, heatmap};
@@ -55,6 +55,10 @@ fn story() -> Vec<Event> {
     events
 }
 
+fn unfinished(what: &str, at_least_ns: u64) -> Unfinished {
+    Unfinished { what: what.into(), start_ns: 0, at_least_ns, wait: Wait::Counts, values: Default::default() }
+}
+
 fn context() -> Context {
     let mut context = Context::new("perf script, story.txt", Clock::unanchored("boot"));
     context.host = Some("db-1".into());
@@ -62,7 +66,7 @@ fn context() -> Context {
     context.cover(3_495 * MS as i64);
     context.tally.add(Anomaly::LostRecords, 42);
     context.tally.add(Anomaly::Requeue, 258);
-    context.unfinished.push(Unfinished { what: "sdb write".into(), start_ns: 0, at_least_ns: 31 * MS });
+    context.unfinished.push(unfinished("sdb write", 31 * MS));
     context.loss_ranges.push(LossRange { from_ns: 700 * MS as i64, to_ns: 760 * MS as i64, cpu: None, records: 42 });
     context
 }
@@ -154,7 +158,7 @@ fn foreign_text_cannot_break_the_document() {
     let hostile = "</text><script>alert(1)</script>&amp;\"' \u{0}\u{1b}[31m\u{fffe}]]>";
     let mut context = Context::new(hostile.repeat(50), Clock::unanchored(hostile));
     context.host = Some(hostile.into());
-    context.unfinished.push(Unfinished { what: hostile.into(), start_ns: 0, at_least_ns: 1 });
+    context.unfinished.push(unfinished(hostile, 1));
     let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, vec![Field::Path], MS);
     let mut one = Histogram::new(Grid::FINE, false);
     one.record(5, 1);

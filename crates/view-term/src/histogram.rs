@@ -5,7 +5,7 @@ use crate::rungs::Rungs;
 use crate::{Line, caption};
 use latscope_event::{Context, format_count, format_duration, format_size};
 use latscope_histogram::{Histogram, Rule};
-use latscope_series::{HistogramSeries, Quantity, Weight};
+use latscope_series::{HistogramSeries, Quantity, Support, Waiting, Weight};
 
 /// How histograms are drawn.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,6 +80,7 @@ pub fn histogram(series: &HistogramSeries, context: &Context, filter: &str, opti
         }
     }
     lines.extend(waiting_line(series, options.columns));
+    lines.extend(key(&lines, options.columns));
     lines.extend(caption::foot(context, options.columns));
     lines
 }
@@ -103,6 +104,7 @@ pub fn interval_histogram(
         lines.extend(blocks(&one, &all, None, options));
     }
     lines.extend(waiting_line(&one, options.columns));
+    lines.extend(key(&lines, options.columns));
     lines.push(Line::default());
     lines
 }
@@ -124,6 +126,7 @@ fn blocks(series: &HistogramSeries, all: &Histogram, interval: Option<i64>, opti
     let low = rungs.row(all.totals().min.max(options.min.unwrap_or(0)));
     let rows = (low, rungs.row(all.totals().max.min(options.max.unwrap_or(u64::MAX))).max(low));
     let sum_of = |group: u32| interval.map_or_else(|| series.total(Some(group)), |at| series.at(at, Some(group)));
+    let waiting_of = |group| interval.map_or_else(|| series.still_waiting(group), |at| series.waiting(at, group));
     let totals = match interval {
         None => series.group_totals(),
         Some(at) => (0..series.groups().len() as u32).map(|group| *series.at(at, Some(group)).totals()).collect(),
@@ -147,7 +150,7 @@ fn blocks(series: &HistogramSeries, all: &Histogram, interval: Option<i64>, opti
                 width,
                 unicode: options.unicode,
             };
-            block.lines(name, &sum_of(group))
+            block.lines(name, &Distribution { sum: sum_of(group), waiting: waiting_of(Some(group)) })
         });
         let blocks: Vec<Vec<Line>> = blocks.collect();
         for row in 0..blocks.iter().map(Vec::len).max().unwrap_or(0) {
@@ -170,6 +173,42 @@ fn blocks(series: &HistogramSeries, all: &Histogram, interval: Option<i64>, opti
     lines
 }
 
+/// The lines of marks that stand in blocks.
+fn key(lines: &[Line], columns: usize) -> Vec<Line> {
+    let has = |mark: &str| lines.iter().any(|line| line.text().contains(mark));
+    let few = has("?").then_some("? fewer than ten events beyond this percentile");
+    let raised = has(">=").then_some(">= what waits has raised it and may raise it further");
+    few.into_iter().chain(raised).flat_map(|key| crate::cell::wrap(key, columns)).collect()
+}
+
+/// What one group holds.
+struct Distribution {
+    /// What completed.
+    sum: Histogram,
+    waiting: Waiting,
+}
+
+impl Distribution {
+    /// Percentiles, raised by what waits, with their marks; none where there is no event.
+    fn percentiles<const N: usize>(&self, quantiles: [f64; N]) -> Vec<Percentile> {
+        let known = (self.sum.totals().count + self.waiting.bounds_ns().count() as u64) as f64;
+        let raised = self.waiting.quantiles(&self.sum.to_sparse(), &quantiles, Rule::Interpolated).unwrap_or_default();
+        let percentile = |(value, quantile): (latscope_series::Raised<u64>, f64)| Percentile {
+            value: value.value,
+            before: if value.at_least { ">=" } else { "" },
+            behind: Support::of(quantile, known).mark(),
+        };
+        raised.into_iter().zip(quantiles).map(percentile).collect()
+    }
+}
+
+/// A percentile and its marks.
+struct Percentile {
+    value: u64,
+    before: &'static str,
+    behind: &'static str,
+}
+
 /// The histogram of one group.
 struct Block<'a> {
     rungs: &'a Rungs,
@@ -181,7 +220,8 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    fn lines(&self, name: Option<String>, sum: &Histogram) -> Vec<Line> {
+    fn lines(&self, name: Option<String>, distribution: &Distribution) -> Vec<Line> {
+        let sum = &distribution.sum;
         let (first, last) = self.rows;
         // What lies outside of the rows is put into one more at either end.
         let mut weights = vec![0u64; last - first + 3];
@@ -191,7 +231,7 @@ impl Block<'_> {
             *slot = slot.saturating_add(weight);
         }
         let whole = weights.iter().fold(0u64, |sum, &weight| sum.saturating_add(weight));
-        let marks = self.marks(sum);
+        let marks = self.marks(distribution);
         let labels: Vec<_> = (first..=last).map(|row| self.rungs.label(row)).collect();
         let width = |text: &dyn Fn(&(String, String)) -> usize| labels.iter().map(text).max().unwrap_or(0);
         let (low, high) = (width(&|label| label.0.len()), width(&|label| label.1.len()));
@@ -222,7 +262,7 @@ impl Block<'_> {
             }
             lines.push(line);
         }
-        lines.extend(crate::cell::wrap(&self.totals(sum), self.width));
+        lines.extend(crate::cell::wrap(&self.totals(distribution), self.width));
         lines.iter_mut().for_each(|line| {
             line.truncate(self.width, true);
         });
@@ -251,32 +291,42 @@ impl Block<'_> {
     }
 
     /// The percentiles by the row in which they fall: `p50 123us`, names alone where several share a row.
-    fn marks(&self, sum: &Histogram) -> Vec<(usize, String)> {
-        let values = sum.quantiles(&MARKS.map(|mark| mark.0), Rule::Interpolated).unwrap_or_default();
-        let placed: Vec<_> =
-            values.iter().zip(MARKS).map(|(&value, (_, name))| (self.rungs.row(value), name, value)).collect();
+    fn marks(&self, distribution: &Distribution) -> Vec<(usize, String)> {
+        let values = distribution.percentiles(MARKS.map(|mark| mark.0));
+        let placed = values.iter().zip(MARKS);
+        let placed: Vec<_> = placed.map(|(found, (_, name))| (self.rungs.row(found.value), name, found)).collect();
         let text = |row: usize| {
             let here: Vec<_> = placed.iter().filter(|mark| mark.0 == row).collect();
             match here[..] {
-                [(_, name, value)] => format!("{name} {}", self.value(*value)),
+                [(_, name, found)] => format!("{name} {}", self.marked(found)),
                 _ => here.iter().map(|mark| mark.1).collect::<Vec<_>>().join(" "),
             }
         };
         placed.iter().map(|&(row, _, _)| (row, text(row))).collect()
     }
 
-    fn totals(&self, sum: &Histogram) -> String {
-        let totals = sum.totals();
-        let mean = totals.mean().map_or(String::new(), |mean| self.value(mean.round() as u64));
-        let values = sum.quantiles(&[0.5, 0.99], Rule::Interpolated).unwrap_or_else(|| vec![0; 2]);
+    fn totals(&self, distribution: &Distribution) -> String {
+        let (totals, waiting) = (distribution.sum.totals(), &distribution.waiting);
+        let completed = distribution.sum.to_sparse();
+        let bound = |at_least: bool| if at_least { ">=" } else { "" };
+        let mean = waiting.mean(&completed);
+        let mean = mean.map(|mean| bound(mean.at_least).to_owned() + &self.value(mean.value.round() as u64));
+        let max = waiting.max(&completed).map(|max| bound(max.at_least).to_owned() + &self.value(max.value));
+        let [p50, p99] = [0.5, 0.99].map(|quantile| {
+            let found = distribution.percentiles([quantile]);
+            found.first().map_or(String::new(), |found| self.marked(found))
+        });
         format!(
-            "count {}, min {}, mean {mean}, p50 {}, p99 {}, max {}",
+            "count {}, min {}, mean {}, p50 {p50}, p99 {p99}, max {}",
             format_count(totals.count),
             self.value(totals.min),
-            self.value(values[0]),
-            self.value(values[1]),
-            self.value(totals.max)
+            mean.unwrap_or_default(),
+            max.unwrap_or_default()
         )
+    }
+
+    fn marked(&self, percentile: &Percentile) -> String {
+        format!("{}{}{}", percentile.before, self.value(percentile.value), percentile.behind)
     }
 
     fn value(&self, value: u64) -> String {

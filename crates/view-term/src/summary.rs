@@ -238,9 +238,8 @@ impl Summary {
         texts.push(if count > 0 { value(row.totals.min) } else { "-".into() });
         let mean = |mean: Raised<f64>| format!("{}{}", bound(mean.at_least), value(mean.value.round() as u64));
         texts.push(row.mean.map_or("-".into(), mean));
-        let known = count + row.waiting.bounds().len() as u64;
         for (at, (quantile, _)) in row.percentiles.iter().zip(PERCENTILES) {
-            let support = Support::of(quantile, known as f64);
+            let support = Support::of(quantile, row.known());
             *doubtful |= support == Support::Few;
             texts.push(format!("{}{}{}", bound(at.at_least), value(at.value), support.mark()));
         }
@@ -291,6 +290,7 @@ impl Summary {
         numbers.push(("waiting".into(), Some(row.waiting.count().to_string())));
         numbers.push(("oldest_ns".into(), row.waiting.oldest_ns().map(|age_ns| age_ns.to_string())));
         numbers.push(("at_least".into(), Some(bounds.join(" "))));
+        numbers.push(("trusted_p".into(), Some(Support::trusted_percentile(row.known()).to_string())));
         numbers
     }
 
@@ -373,6 +373,11 @@ impl SummaryRow {
             bytes: weighs_bytes.then_some(bytes),
             used: None,
         }
+    }
+
+    /// Events that the percentiles come from, those among them that wait.
+    fn known(&self) -> f64 {
+        (self.totals.count + self.waiting.bounds_ns().count() as u64) as f64
     }
 }
 

@@ -44,10 +44,6 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     let percentiles = percentile_list("--p", &typed.percentiles)?;
     let fail_if = typed.fail_if.as_deref().map(Threshold::parse).transpose();
     let fail_if = fail_if.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
-    if !typed.input.read.is_empty() && fail_if.as_ref().is_some_and(Threshold::asks_what_waits) {
-        let message = "--fail-if: oldest and waiting look at what waits now, which files do not tell; use them live.";
-        return Err(Failure::Usage(message.into()));
-    }
     // clap lets a missing -r pass where -s is given, which excludes it.
     if typed.input.read.is_empty() && (typed.exact || typed.accuracy.is_some()) {
         let message =

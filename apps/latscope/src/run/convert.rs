@@ -1,7 +1,7 @@
 //! `latscope convert`.
 
 use super::output::{self, Output};
-use super::read;
+use super::{read, unfinished};
 use crate::Failure;
 use crate::plan::{Conversion, Folding, Reading, Target};
 use latscope_capture_file::{LatWriter, ParquetWriter, SeriesHeader, SeriesRow, write_hlog, write_series_parquet};
@@ -64,7 +64,7 @@ impl Writer {
 
 fn events(reading: &Reading, conversion: &Conversion) -> Result<(), Failure> {
     let (is_live, mut writer) = (reading.live.is_some(), None::<(Writer, FieldSet)>);
-    let contexts = read::each_batch(reading, FieldSet::EVERY, |context, batch, mask, _| {
+    let mut contexts = read::each_batch(reading, FieldSet::EVERY, |context, batch, mask, _| {
         let opened = match &mut writer {
             Some(opened) => opened,
             none => match Writer::open(conversion, is_live, batch.fields(), context) {
@@ -82,6 +82,7 @@ fn events(reading: &Reading, conversion: &Conversion) -> Result<(), Failure> {
             Err(error) => ControlFlow::Break(Failure::output(&error)),
         }
     })?;
+    contexts.iter_mut().for_each(|context| unfinished::keep_passing(reading, context));
     let mut context = Context::merged(&contexts);
     if let Some(filter) = &reading.filter {
         context.properties.insert("filter".into(), filter.to_string());
@@ -99,11 +100,12 @@ fn events(reading: &Reading, conversion: &Conversion) -> Result<(), Failure> {
 }
 
 fn series(reading: &Reading, folding: &Folding, conversion: &Conversion) -> Result<(), Failure> {
-    let (series, contexts) = read::series(reading, folding, 600)?;
+    let (series, mut contexts) = read::series(reading, folding, 600)?;
     if series.is_of_runs() && conversion.target != Target::Hlog {
         let message = "Parquet stores intervals of one length, and these histograms are of whole jobs; write a .hlog.";
         return Err(Failure::Usage(message.into()));
     }
+    contexts.iter_mut().for_each(|context| unfinished::keep_passing(reading, context));
     let header = SeriesHeader {
         group_fields: series.by.iter().map(|field| field.name().to_string()).collect(),
         value: series.quantity.word().into(),

@@ -19,6 +19,7 @@ pub mod stalls;
 pub mod start;
 pub mod stored;
 mod summary;
+mod unfinished;
 mod unnamed;
 
 use crate::Failure;

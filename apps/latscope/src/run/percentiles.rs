@@ -47,7 +47,31 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         None => table(reading, plan, series, &contexts)?,
         Some(options) => draw(reading, plan, &series, (&contexts, options))?,
     };
+    refuse_untold(plan, &contexts, printer.is_exceeded())?;
     printer.verdict(reading)
+}
+
+/// Fails where `--fail-if` asks what waits and the traces do not say it.
+fn refuse_untold(plan: &Plan, contexts: &[Context], is_exceeded: bool) -> Result<(), Failure> {
+    if is_exceeded || !plan.fail_if.as_ref().is_some_and(Threshold::asks_what_waits) {
+        return Ok(());
+    }
+    if let Some(context) = contexts.iter().find(|context| !context.knows_unfinished) {
+        return Err(Failure::Input(format!(
+            "{}: --fail-if: The trace does not say what was waiting, so oldest and waiting are unknown; use a trace of block \
+             requests or system calls, or a live capture.",
+            context.source
+        )));
+    }
+    let doubtful = contexts.iter().flat_map(|context| &context.unfinished).filter(|request| !request.counts()).count();
+    if doubtful > 0 {
+        return Err(Failure::Input(format!(
+            "--fail-if: {} without a completion may have waited, or the tracer missed their completions, so oldest and \
+             waiting are unknown.",
+            plural(doubtful as u64, "request")
+        )));
+    }
+    Ok(())
 }
 
 /// Prints the lines of a whole series.
@@ -70,10 +94,8 @@ fn table<'a>(
     let options = PercentileOptions {
         zero_ns: zero_ns(&all, &series),
         exact: judged_by.exact.clone(),
-        complete_until_ns: all.span_ns.filter(|_| may_lack(plan, &all)).map(|(_, to_ns)| {
-            // What took longest may have company that never came back before the end.
-            to_ns.saturating_sub_unsigned(series.total(None).totals().max)
-        }),
+        complete_until_ns: open_since_ns(plan, contexts, &series),
+        waiting: series.has_waiting(),
         ..options_of(plan)
     };
     let mut printer = Printer::new(plan, all.clock.to_unix_ns, options, judged_by)?;
@@ -117,9 +139,12 @@ fn draw<'a>(
     Ok(printer)
 }
 
-/// Whether requests that were in flight when the trace ended may be missing in intervals before.
-fn may_lack(plan: &Plan, all: &Context) -> bool {
-    plan.folding.counting == Counting::Shares && !all.is_complete()
+/// From when on events may be missing, because they were in flight when a trace ended.
+fn open_since_ns(plan: &Plan, contexts: &[Context], series: &HistogramSeries) -> Option<i64> {
+    if plan.folding.counting != Counting::Shares {
+        return None;
+    }
+    Context::open_since_ns(contexts, series.total(None).totals().max)
 }
 
 /// Where the percentiles come from that --fail-if judges: from where those come that are shown.
@@ -244,6 +269,10 @@ impl Printer<'_> {
             say!("latscope: {} exceeded: {finding}{}", watch.threshold(), place(&self.table, worst));
             self.warned = true;
         }
+    }
+
+    fn is_exceeded(&self) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.exceeded().is_some())
     }
 
     /// Fails if the threshold was exceeded, or if there was nothing to hold it against.

@@ -1,6 +1,6 @@
 //! From files to filtered batches, and from those to a series.
 
-use super::{live, start::Starts, stored};
+use super::{live, start::Starts, stored, unfinished};
 use crate::Failure;
 use crate::plan::{self, Folding, Reading};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -243,8 +243,9 @@ pub fn series_to_plot(
     limit: u32,
 ) -> Result<(HistogramSeries, Vec<Context>), Failure> {
     let formats = formats(reading);
-    if let Some(stored) = stored::read_as(&formats, reading, folding, limit)? {
-        return Ok(stored);
+    if let Some((mut series, contexts)) = stored::read_as(&formats, reading, folding, limit)? {
+        series.add_waiting(&unfinished::waiters(reading, &contexts, &folding.by)?, None);
+        return Ok((series.completed_only(folding.completed_only), contexts));
     }
     if let Some(capture) = &reading.live
         && let Some((series, context)) = live::series(reading, capture, folding, limit)?
@@ -253,21 +254,21 @@ pub fn series_to_plot(
     }
     let budget = Budget::default();
     let new_builder = || new_builder(folding, limit).within(budget.clone());
-    let mut waiters = Vec::new();
-    let (builder, contexts) = match &reading.live {
+    let (builder, contexts, waiters) = match &reading.live {
         Some(capture) => {
             let mut builder = new_builder();
             let fields = builder.fields();
-            let (context, still) =
+            let (context, waiters) =
                 live::each_batch_and_waiter(reading, capture, fields, &folding.by, |context, batch, mask, _| {
                     fold(&mut builder, (context, batch, mask))
                 })?;
-            waiters = still;
-            (builder, vec![context])
+            (builder, vec![context], waiters)
         }
         None => {
             let all: Vec<usize> = (0..formats.len()).collect();
-            fold_files((reading, &Starts::of(reading)?), &formats, &all, &new_builder)?
+            let (builder, contexts) = fold_files((reading, &Starts::of(reading)?), &formats, &all, &new_builder)?;
+            let waiters = unfinished::waiters(reading, &contexts, &folding.by)?;
+            (builder, contexts, waiters)
         }
     };
     let missing = builder.missing();

@@ -4,6 +4,7 @@ mod files;
 
 use super::live::{self, Until};
 use super::read::Pass;
+use super::unfinished;
 use crate::Failure;
 use crate::plan::{Reading, Recording, filter_fields};
 use files::Files;
@@ -47,10 +48,11 @@ pub fn run(reading: &Reading, plan: &Recording) -> Result<(), Failure> {
     }
     let status = command.end()?;
     let mut last = |context: &Context, batch: &Batch| if open.is_continue() { sink(context, batch) } else { open };
-    let context = capture.finish(&mut last)?;
+    let mut context = capture.finish(&mut last)?;
     if let Some(failure) = pass.failure.take() {
         return Err(failure);
     }
+    unfinished::keep_passing(reading, &mut context);
     files.finish(&context)?;
     match status.map(exit_code) {
         None | Some(0) => Ok(()),

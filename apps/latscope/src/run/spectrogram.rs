@@ -46,6 +46,7 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Re
             let (series, contexts) = read::series_to_plot(reading, folding, limit(&options))?;
             stored::refuse_runs(reading, &series)?;
             let context = Context::merged(&contexts);
+            let options = SpectrogramOptions { waiting: series.has_waiting(), ..options };
             let groups = if folding.by.is_empty() { vec![None] } else { heaviest(&series) };
             let lines = groups.into_iter().flat_map(|group| {
                 spectrogram(&series, &context, &filter, &SpectrogramOptions { group, ..options.clone() })

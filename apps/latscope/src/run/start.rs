@@ -250,6 +250,7 @@ impl Move {
         let moved = |ns: i64| ns.saturating_add(self.by_ns);
         context.begin_ns = self.begin_ns.or(context.begin_ns.map(moved));
         context.span_ns = context.span_ns.map(|(from_ns, to_ns)| (moved(from_ns), moved(to_ns)));
+        context.unfinished.iter_mut().for_each(|request| request.start_ns = moved(request.start_ns));
         context
     }
 }

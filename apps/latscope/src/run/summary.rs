@@ -2,7 +2,7 @@
 
 mod tables;
 
-use super::{live, output, read, stored};
+use super::{live, output, read, stored, unfinished};
 use crate::Failure;
 use crate::plan::{Folding, Reading, Shape, Summary as Plan};
 use latscope_capture_file::Format;
@@ -45,8 +45,10 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         Err(Failure::Usage(_)) if plan.by_default => stored(&Folding { by: Vec::new(), ..counted }),
         found => found,
     };
-    if let Some((series, contexts)) = found? {
+    if let Some((mut series, contexts)) = found? {
         contexts.iter().try_for_each(read::refuse_windows)?;
+        series.add_waiting(&unfinished::waiters(reading, &contexts, &series.by.clone())?, None);
+        let series = series.completed_only(folding.completed_only);
         let context = Context::merged(&contexts);
         let mut summary = Summary::new(&told(series), &context);
         summary.sort(key);
@@ -85,17 +87,19 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         }
         ControlFlow::Continue(())
     };
-    let mut waiters = Vec::new();
-    let contexts = match &reading.live {
+    let (contexts, waiters) = match &reading.live {
         Some(capture) => {
-            let (context, still) =
+            let (context, waiters) =
                 live::each_batch_and_waiter(reading, capture, fields, &folding.by, |_, batch, mask, begin| {
                     take(batch, mask, begin)
                 })?;
-            waiters = still;
-            vec![context]
+            (vec![context], waiters)
         }
-        None => read::each_batch(reading, fields, |_, batch, mask, begin| take(batch, mask, begin))?,
+        None => {
+            let contexts = read::each_batch(reading, fields, |_, batch, mask, begin| take(batch, mask, begin))?;
+            let waiters = unfinished::waiters(reading, &contexts, &folding.by)?;
+            (contexts, waiters)
+        }
     };
     if folding.quantity == Quantity::Latency {
         contexts.iter().try_for_each(read::refuse_windows)?;

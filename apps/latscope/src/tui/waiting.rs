@@ -3,7 +3,7 @@
 use super::app::App;
 use crate::run::read::Pass;
 use crate::run::stalls::describe;
-use latscope_event::{Context, Unfinished, format_duration};
+use latscope_event::{Context, Unfinished, Wait, format_duration};
 use latscope_view_term::Line;
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
@@ -14,13 +14,7 @@ impl App {
         let mut found = Vec::new();
         let _ = Pass::new(&self.reading, None).batch(&self.context, &self.waiting, |batch, mask| {
             let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
-            found = rows
-                .map(|row| Unfinished {
-                    what: describe(batch, row),
-                    start_ns: batch.time()[row],
-                    at_least_ns: batch.latency()[row],
-                })
-                .collect();
+            found = rows.map(|row| Unfinished::of_row(describe(batch, row), Wait::Counts, batch, row)).collect();
             ControlFlow::Continue(())
         });
         found.sort_by_key(|unfinished| Reverse(unfinished.at_least_ns));

@@ -225,7 +225,9 @@ impl Events for BlockEvents {
     }
 
     fn finish(mut self: Box<Self>, sink: &mut Sink) -> Result<Context, Error> {
-        self.capture.look(Some(&self.wanted))?;
+        let (rows, sight) = self.capture.look(Some(&self.wanted))?;
+        sight.fill(&mut self.waiting, rows, Some(&mut self.lookups));
+        let waiting = sight.all_unfinished(rows, &self.waiting);
         self.capture.stop()?;
         loop {
             let flow = self.read(Duration::ZERO, sink)?;
@@ -238,6 +240,8 @@ impl Events for BlockEvents {
         self.capture.context.tally.add(Anomaly::ProcessGone, self.processes.unknown);
         self.capture.context.tally.add(Anomaly::Unfinished, unfinished);
         self.capture.context.tally.add(Anomaly::LostCompletion, lost);
+        (self.capture.context.unfinished, self.capture.context.knows_unfinished) = (waiting, true);
+        self.capture.context.sort_unfinished();
         Ok(self.capture.context)
     }
 }

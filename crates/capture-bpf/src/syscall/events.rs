@@ -94,7 +94,7 @@ impl Events for CallEvents {
     }
 
     fn finish(mut self: Box<Self>, sink: &mut Sink) -> Result<Context, Error> {
-        let waiting = self.waits.look(&mut self.tracing)?;
+        let waiting = self.waits.look_last(&mut self.tracing)?;
         self.tracing.stop()?;
         while let (true, ControlFlow::Continue(())) = self.pass_on(Duration::ZERO, sink)? {}
         self.account()?;

@@ -8,7 +8,7 @@ use super::rows::Rows;
 use super::shared::Wait;
 use super::tracing::{FILLS, Tracing};
 use crate::Error;
-use latscope_event::{Batch, Context, Field, FieldSet, MISSING_I64, Unfinished, format_size};
+use latscope_event::{Batch, Context, Field, FieldSet, MISSING_I64, Unfinished, Wait as Waiting, format_size};
 use std::time::{Duration, Instant};
 
 /// What has not returned for so long is named; calls in progress are normal.
@@ -57,6 +57,8 @@ pub struct Waits {
     rows: Rows,
     in_progress: u64,
     looked: Option<Instant>,
+    /// Whether all rows are named, not only those that have waited for long.
+    names_all: bool,
 }
 
 impl Waits {
@@ -64,7 +66,7 @@ impl Waits {
     pub fn new(asked: FieldSet) -> Waits {
         let by_name = FILLS.intersection(FieldSet::BY_NAME);
         let fields = FILLS.without(by_name).union(by_name.intersection(asked));
-        Waits { rows: Rows::new(fields), in_progress: 0, looked: None }
+        Waits { rows: Rows::new(fields), in_progress: 0, looked: None, names_all: false }
     }
 
     /// What waited at the last look, the oldest first.
@@ -78,6 +80,13 @@ impl Waits {
             Some(looked) if looked.elapsed() < FRESH => Ok(self.in_progress),
             _ => self.look(tracing),
         }
+    }
+
+    /// The last look, which names all rows.
+    pub fn look_last(&mut self, tracing: &mut Tracing) -> Result<u64, Error> {
+        self.names_all = true;
+        tracing.context.knows_unfinished = true;
+        self.look(tracing)
     }
 
     /// Asks the kernel, makes the rows, and names those of `Context::unfinished`; returns how many calls and requests are
@@ -110,7 +119,8 @@ impl Waits {
         let Tracing { calls, clock, context, .. } = tracing;
         let row = self.rows.batch.len();
         self.rows.push(&record, texts, calls, *clock, context);
-        if record.latency_ns < STUCK_NS || context.unfinished.len() >= Context::UNFINISHED_KEPT {
+        let is_named = record.latency_ns >= STUCK_NS && context.unfinished.len() < crate::NAMED;
+        if !(is_named || self.names_all && context.unfinished.len() < Context::UNFINISHED_KEPT) {
             return;
         }
         let name = calls.get(record.call).map_or("call", |known| &known.name);
@@ -122,11 +132,8 @@ impl Waits {
         let size = if record.size == u64::MAX { String::new() } else { format!(", {}", format_size(record.size)) };
         let comm = String::from_utf8_lossy(record.comm());
         let since = if seen { "" } else { ", since before the capture" };
-        context.unfinished.push(Unfinished {
-            what: format!("{name}{of}{size} by {comm}, thread {}{since}", record.tid),
-            start_ns: clock.unix_ns(start_ns),
-            at_least_ns: record.latency_ns,
-        });
+        let what = format!("{name}{of}{size} by {comm}, thread {}{since}", record.tid);
+        context.unfinished.push(Unfinished::of_row(what, Waiting::Counts, &self.rows.batch, row));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use latscope_capture_file::{ReadOptions, read};
 use latscope_event::{
-    Anomaly, Batch, Clock, Context, Field, FieldSet, FieldType, MISSING_I64, MISSING_U64, Unfinished,
+    Anomaly, Batch, Clock, Context, Field, FieldSet, FieldType, MISSING_I64, MISSING_U64, Unfinished, Value, Wait,
 };
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -23,7 +23,16 @@ pub fn context() -> Context {
     context.host = Some("db1".into());
     context.span_ns = Some((5, 5_000_000_000));
     context.tally.add(Anomaly::Requeue, 3);
-    context.unfinished.push(Unfinished { what: "sda write of 4KiB by fio".into(), start_ns: 7, at_least_ns: 9 });
+    context.unfinished.push(Unfinished {
+        what: "sda write of 4KiB by fio".into(),
+        start_ns: 7,
+        at_least_ns: 9,
+        wait: Wait::Counts,
+        values: [("device", Value::Text("sda".into())), ("size", Value::Number(4096))]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
+    });
+    context.knows_unfinished = true;
     context.properties.insert("command".into(), "latscope record -w \"a b\"".into());
     context
 }

@@ -14,6 +14,8 @@ pub(super) struct Point {
     pub value: u64,
     /// Whether fewer than ten events lie beyond it.
     pub doubtful: bool,
+    /// Whether it is a lower bound, raised by what waits.
+    pub at_least: bool,
 }
 
 /// One line.
@@ -205,18 +207,21 @@ impl Source<'_> {
         for (&interval, column) in series.slices().keys().filter_map(|at| Some((at, self.columns.of(*at)?))) {
             sum_up(series, interval, facet, &mut sum);
             let sparse = sum.to_sparse();
-            if sparse.totals().count == 0 {
+            let (step, told) = (self.steps.of(column), asked.of(series, interval, group, &sparse));
+            // What waits has lines where nothing completes.
+            if sparse.totals().count == 0 && told.waiting.count() == 0 {
                 continue;
             }
-            let (step, told) = (self.steps.of(column), asked.of(series, interval, group, &sparse));
             total.add(&sparse);
             counts[step] = told.count;
-            let points = told.values.iter().map(|told| told.map(|told| (told.value, told.doubtful)));
-            let (mean, max) =
-                (told.mean.map(|mean| (mean.value, false)), told.max.map(|max| (max.value as f64, false)));
-            let points = points.chain([mean, max]);
-            for (line, point) in lines.iter_mut().zip(points) {
-                line[step] = point.map(|(value, doubtful)| Point { value: value.round() as u64, doubtful });
+            let point =
+                |value: f64, doubtful, at_least| Some(Point { value: value.round() as u64, doubtful, at_least });
+            let points = told.values.iter();
+            let points = points.map(|told| told.and_then(|told| point(told.value, told.doubtful, told.at_least)));
+            let mean = told.mean.and_then(|mean| point(mean.value, false, mean.at_least));
+            let max = told.max.and_then(|max| point(max.value as f64, false, max.at_least));
+            for (line, point) in lines.iter_mut().zip(points.chain([mean, max])) {
+                line[step] = point;
             }
         }
         let (curves, shades) = styled(quantiles, lines, self.options, self.inks);

@@ -230,8 +230,9 @@ impl Chart<'_> {
             let shown = panel.curves.iter().filter(|curve| !curve.is_edge).filter_map(|curve| {
                 let point = curve.points[step]?;
                 Some(format!(
-                    "{} {}{}",
+                    "{} {}{}{}",
                     curve.name,
+                    if point.at_least { ">=" } else { "" },
                     self.axis.label(point.value),
                     if point.doubtful { "?" } else { "" }
                 ))

@@ -210,8 +210,22 @@ impl<'a> PercentilesChart<'a> {
         let total = series.total(None);
         let open_from_ns = open_from(&series, contexts, total.totals().max);
         let is_exact = asked.exact.is_some();
-        Chart { series: &series, options, page, frame, steps, axis, panels, total, is_exact, joined, open_from_ns }
-            .draw()
+        let knows_unfinished = !contexts.is_empty() && contexts.iter().all(|context| context.knows_unfinished);
+        Chart {
+            series: &series,
+            options,
+            page,
+            frame,
+            steps,
+            axis,
+            panels,
+            total,
+            is_exact,
+            joined,
+            open_from_ns,
+            knows_unfinished,
+        }
+        .draw()
     }
 }
 
@@ -243,6 +257,8 @@ struct Chart<'a> {
     joined: Option<f64>,
     /// From here on requests that had not ended when the trace did are missing, if they were as slow as the slowest.
     open_from_ns: Option<i64>,
+    /// Whether the traces know what was in flight when they ended.
+    knows_unfinished: bool,
 }
 
 /// An axis that has room for every line and every bound.
@@ -277,13 +293,16 @@ fn axis(series: &HistogramSeries, panels: &[Panel], options: &PercentilesOptions
 /// Events are known when they end, and count by share in the intervals before, too: what was not over when the trace
 /// ended is missing there, back to the length of the slowest.
 fn open_from(series: &HistogramSeries, contexts: &[Context], slowest_ns: u64) -> Option<i64> {
-    let is_complete = contexts.iter().all(Context::is_complete) && !contexts.is_empty();
-    if series.counting() != Counting::Shares || series.quantity != Quantity::Latency || is_complete {
+    if series.counting() != Counting::Shares || series.quantity != Quantity::Latency {
         return None;
     }
-    let known = contexts.iter().filter_map(|context| context.span_ns).map(|(_, to)| to).max();
-    let end_ns = known.or_else(|| Some(series.start_ns(series.range()?.1.saturating_add(1))))?;
-    let from_ns = end_ns.saturating_sub_unsigned(slowest_ns);
+    let from_ns = match contexts {
+        [] => series.start_ns(series.range()?.1.saturating_add(1)).saturating_sub_unsigned(slowest_ns),
+        _ => Context::open_since_ns(contexts, slowest_ns)?,
+    };
+    if contexts.iter().all(|context| context.knows_unfinished) && !contexts.is_empty() {
+        return Some(from_ns);
+    }
     // Within the last interval it is no more than every other trace has.
     (slowest_ns > series.width_ns() / 100).then_some(from_ns)
 }
@@ -377,8 +396,14 @@ impl Chart<'_> {
         }
         if self.open_from_ns.is_some() {
             how += &format!(
-                " · dotted ground: what took as long as the slowest ({}) and had not ended is missing",
-                self.axis.label(self.total.totals().max)
+                " · dotted ground: {}",
+                match self.knows_unfinished {
+                    true => "requests that had not completed when the trace ended are lower bounds".into(),
+                    false => format!(
+                        "what took as long as the slowest ({}) and had not ended is missing",
+                        self.axis.label(self.total.totals().max)
+                    ),
+                }
             );
         }
         how

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{Color, ColorDepth, Orient, Palette};
-use latscope_event::{Anomaly, Batch, Clock, Field, FieldSet, Unfinished};
+use latscope_event::{Anomaly, Batch, Clock, Field, FieldSet, Unfinished, Wait};
 use latscope_series::{Interval, Quantity, SeriesBuilder};
 use proptest::prelude::*;
 
@@ -184,7 +184,9 @@ fn what_is_in_flight_stands_where_it_is_at_least() {
         context.cover(0);
         context.cover(9_500_000_000);
         let at_least_ns = 5_000_000_000;
-        context.unfinished.push(Unfinished { what: "sda read".into(), start_ns: 4_500_000_000, at_least_ns });
+        let (what, start_ns) = ("sda read".into(), 4_500_000_000);
+        let request = Unfinished { what, start_ns, at_least_ns, wait: Wait::Counts, values: Default::default() };
+        context.unfinished.push(request);
         let look = look(SpectrogramOptions { orient, unicode, ..SpectrogramOptions::default() });
         // All events are far faster: the axis reaches up to what has no end yet.
         let events: Vec<_> = (1..10).map(|at| (at * 1_000_000_000, 1_000_000, 0)).collect();

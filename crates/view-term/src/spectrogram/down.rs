@@ -126,7 +126,7 @@ pub(super) struct Painter<'a> {
 impl<'a> Painter<'a> {
     fn rows(mut self, context: &'a Context) -> impl Iterator<Item = Line> + use<'a> {
         let mut steps = steps(self.source.intervals()).peekable();
-        let (mut since_axis, mut done) = (AXIS_EVERY, false);
+        let (mut since_axis, mut done, mut has_few) = (AXIS_EVERY, false, false);
         let mut pending: Vec<Line> = Vec::new();
         std::iter::from_fn(move || {
             loop {
@@ -146,7 +146,9 @@ impl<'a> Painter<'a> {
                             steps.next();
                             pair.push(next);
                         }
-                        pending.push(self.row(&pair));
+                        let row = self.row(&pair);
+                        has_few |= self.layout.right > 0 && row.cells.iter().any(|cell| cell.symbol == '?');
+                        pending.push(row);
                         if since_axis >= AXIS_EVERY {
                             since_axis = 0;
                             pending.push(self.axis());
@@ -156,7 +158,9 @@ impl<'a> Painter<'a> {
                     Some(Step::Gap { count }) => pending.push(self.gap(count)),
                     None => {
                         done = true;
-                        pending = foot(&self.source, context, &self.options);
+                        let key = has_few.then_some("? fewer than ten events beyond p99").into_iter();
+                        pending = key.flat_map(|key| crate::cell::wrap(key, self.options.columns)).collect();
+                        pending.extend(foot(&self.source, context, &self.options));
                         if self.source.range().is_some() {
                             pending.insert(0, self.axis());
                         }

@@ -6,7 +6,7 @@ use crate::palette::Palette;
 use crate::scale::Strength;
 use crate::{SysdigSpectrogram, sysdig_column};
 use latscope_histogram::{Histogram, Rule, Totals};
-use latscope_series::{HistogramSeries, Weight};
+use latscope_series::{HistogramSeries, Support, Weight};
 
 pub(crate) struct Source<'a> {
     of: Of<'a>,
@@ -39,6 +39,9 @@ impl<'a> Source<'a> {
             Some(group) => series.group_totals().get(group as usize).copied().unwrap_or(Totals::EMPTY),
             None => series.group_totals().iter().fold(Totals::EMPTY, |sum, totals| sum.merged(totals)),
         };
+        let mut totals = totals;
+        // What waits has its sign on the axis, too.
+        totals.max = series.still_waiting(options.group).oldest_ns().unwrap_or(0).max(totals.max);
         let axis = Axis::new(series.grid(), series.quantity, &totals, (options.min, options.max), columns);
         let mut source = Source {
             of: Of::Series { series, group: options.group, axis },
@@ -179,11 +182,9 @@ impl<'a> Source<'a> {
                 self.collect(sum, intervals);
                 let weight: u128 = sum.buckets().map(|(_, _, weight)| u128::from(weight)).sum();
                 let rate = self.strength.label(weight as f64 * self.per_second(intervals.len()));
-                match sum.quantiles(&[0.99], Rule::Interpolated) {
-                    Some(values) if series.quantity.is_bytes() => {
-                        format!("{rate:>9} {:>8}", latscope_event::format_size(values[0]))
-                    }
-                    Some(values) => format!("{rate:>9} {:>7}", latscope_event::format_duration(values[0])),
+                match self.p99(sum, intervals) {
+                    Some((text, mark)) if series.quantity.is_bytes() => format!("{rate:>9} {text:>8}{mark}"),
+                    Some((text, mark)) => format!("{rate:>9} {text:>7}{mark}"),
                     None => String::new(),
                 }
             }
@@ -192,6 +193,21 @@ impl<'a> Source<'a> {
                 if rate > 0.0 { format!("{:>9}", self.strength.label(rate)) } else { String::new() }
             }
         }
+    }
+
+    /// The 99th percentile of what [`Source::collect`] put together from these intervals, raised by what waits in the last,
+    /// and the mark behind it.
+    fn p99(&self, sum: &Histogram, intervals: &[i64]) -> Option<(String, &'static str)> {
+        let Of::Series { series, group, .. } = &self.of else { return None };
+        let waiting = series.waiting(*intervals.last()?, *group);
+        let p99 = *waiting.quantiles(&sum.to_sparse(), &[0.99], Rule::Interpolated)?.first()?;
+        let known = (sum.totals().count + waiting.weight()) as f64 / series.per_event() as f64;
+        let text = match series.quantity.is_bytes() {
+            true => latscope_event::format_size(p99.value),
+            false => latscope_event::format_duration(p99.value),
+        };
+        let before = if p99.at_least { ">=" } else { "" };
+        Some((format!("{before}{text}"), Support::of(0.99, known).mark()))
     }
 
     /// What stands above [`Source::side`].

@@ -7,7 +7,7 @@ use crate::container::Containers;
 use crate::disk::Disk;
 use crate::loader::MonotonicClock;
 use crate::process::Processes;
-use latscope_event::{Batch, Context, Field, FieldSet, MISSING_I64, MISSING_U64, Unfinished, format_size};
+use latscope_event::{Batch, Field, FieldSet, MISSING_I64, MISSING_U64, Unfinished, Wait, format_size};
 
 /// Requests in flight are worth showing from this age on; younger ones are just at work.
 const STUCK_NS: u64 = 100_000_000;
@@ -120,34 +120,47 @@ impl Sight<'_> {
         batch.clear();
         let wants_disk = [Field::DiskModel, Field::Rotational].iter().any(|&field| batch.fields().contains(field));
         let mut disks: Vec<(u32, [(Field, u32); 2])> = Vec::new();
-        let least_ns = self.wanted.map_or(0, |wanted| wanted.min_latency_ns);
-        for row in rows {
-            let has_begun = row.request.at_device != 0 || self.from_queue;
-            if has_begun && row.age_ns(self.now_ns) >= least_ns && self.has(row) {
-                if wants_disk {
-                    let dev = row.request.dev;
-                    let known = disks.iter().find(|(known, _)| *known == dev).map(|&(_, codes)| codes);
-                    let codes = known.unwrap_or_else(|| {
-                        let codes = Disk::of(dev).codes(batch);
-                        disks.push((dev, codes));
-                        codes
-                    });
-                    codes.into_iter().for_each(|(field, code)| batch.push_code(field, code));
-                }
-                row.push(batch, self, lookups.as_deref_mut());
+        for row in self.shown(rows) {
+            if wants_disk {
+                let dev = row.request.dev;
+                let known = disks.iter().find(|(known, _)| *known == dev).map(|&(_, codes)| codes);
+                let codes = known.unwrap_or_else(|| {
+                    let codes = Disk::of(dev).codes(batch);
+                    disks.push((dev, codes));
+                    codes
+                });
+                codes.into_iter().for_each(|(field, code)| batch.push_code(field, code));
             }
+            row.push(batch, self, lookups.as_deref_mut());
         }
+    }
+
+    /// The rows that are shown, in their order.
+    fn shown<'r>(&'r self, rows: &'r [Row]) -> impl Iterator<Item = &'r Row> {
+        let least_ns = self.wanted.map_or(0, |wanted| wanted.min_latency_ns);
+        rows.iter().filter(move |row| {
+            let has_begun = row.request.at_device != 0 || self.from_queue;
+            has_begun && row.age_ns(self.now_ns) >= least_ns && self.has(row)
+        })
     }
 
     /// Names those that have waited for long, the oldest first.
     pub fn unfinished(&self, rows: &[Row]) -> Vec<Unfinished> {
         let stuck = rows.iter().filter(|row| row.age_ns(self.now_ns) >= STUCK_NS && self.has(row));
-        let named = stuck.take(Context::UNFINISHED_KEPT).map(|row| Unfinished {
+        let named = stuck.take(crate::NAMED).map(|row| Unfinished {
             what: row.describe(),
             start_ns: self.clock.unix_ns(row.since_ns),
             at_least_ns: row.age_ns(self.now_ns),
+            wait: Wait::Counts,
+            values: Default::default(),
         });
         named.collect()
+    }
+
+    /// All that waits, with its fields: what [`Sight::fill`] put into the batch.
+    pub fn all_unfinished(&self, rows: &[Row], batch: &Batch) -> Vec<Unfinished> {
+        let shown = self.shown(rows).take(batch.len()).enumerate();
+        shown.map(|(at, row)| Unfinished::of_row(row.describe(), Wait::Counts, batch, at)).collect()
     }
 
     fn has(&self, row: &Row) -> bool {

@@ -1,0 +1,303 @@
+//! Requests that had not completed when a trace from a file ended: they raise percentiles as those of a live capture do, in
+//! every format and view, unless the tracer may have missed their completions. The truth is a schedule that the tests make up.
+
+use crate::program::{latscope, latscope_with, testdata, unpacked};
+use std::fmt::Write;
+use tempfile::TempDir;
+
+const MS: i64 = 1_000_000;
+const SECOND: i64 = 1_000 * MS;
+/// When the trace begins and ends, nanoseconds.
+const FROM: i64 = 100 * SECOND;
+const TO: i64 = 110 * SECOND;
+/// When the first disk hangs.
+const HANG: i64 = 105 * SECOND;
+
+/// A request to a disk: `8,0` is sda, `8,16` is sdb.
+#[derive(Clone, Copy)]
+struct Request {
+    disk: &'static str,
+    start: i64,
+    /// `None`: it never completes.
+    end: Option<i64>,
+}
+
+/// Two disks that complete a request every 10 ms after 2 ms; the first hangs with eight requests in flight.
+fn schedule() -> Vec<Request> {
+    let mut requests = Vec::new();
+    for at in (FROM..TO).step_by(10 * MS as usize) {
+        requests.push(Request { disk: "8,16", start: at + MS, end: Some(at + 3 * MS) });
+        if at < HANG {
+            requests.push(Request { disk: "8,0", start: at, end: Some(at + 2 * MS) });
+        }
+    }
+    let hung = (0..8).map(|number| Request { disk: "8,0", start: HANG + number * MS, end: None });
+    requests.extend(hung);
+    requests
+}
+
+/// As `perf script` prints it.
+fn text(requests: &[Request]) -> String {
+    let mut lines: Vec<(i64, String)> = Vec::new();
+    for (number, request) in requests.iter().enumerate() {
+        let place = format!("{} WS", request.disk);
+        let (sector, disk) = (8 * number, &place);
+        let issue = format!("block:block_rq_issue: {disk} 4096 () {sector} + 8 none,0,0 [dd]");
+        lines.push((request.start, issue));
+        if let Some(end) = request.end {
+            lines.push((end, format!("block:block_rq_complete: {disk} () {sector} + 8 none,0,0 [0]")));
+        }
+    }
+    lines.sort();
+    let mut text = String::new();
+    for (at, line) in lines {
+        let (seconds, us) = (at / SECOND, at % SECOND / 1_000);
+        writeln!(text, "    dd  7 [000] {seconds}.{us:06}: {line}").unwrap();
+    }
+    text
+}
+
+/// The trace as text, and in the forms that we write, made of it.
+fn forms() -> (TempDir, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("t.txt"), text(&schedule())).unwrap();
+    for form in ["t.lat", "t.parquet"] {
+        latscope(&["convert", "-r", &path("t.txt"), "--write", &path(form)]).success();
+    }
+    let forms = ["t.txt", "t.lat", "t.parquet"].map(path);
+    (folder, forms.to_vec())
+}
+
+/// Requests of a text of perf that were issued and not completed, by device number, and when (nanoseconds); and its last moment.
+/// Sectors are issued once.
+pub fn in_flight_at_the_end(text: &str) -> (Vec<(String, u64)>, u64) {
+    let (mut open, mut last) = (std::collections::BTreeMap::new(), 0);
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some(at) = words.iter().position(|word| word.starts_with("block:block_rq_")) else { continue };
+        let (seconds, us) = words[at - 1].trim_end_matches(':').split_once('.').unwrap();
+        last = seconds.parse::<u64>().unwrap() * 1_000_000_000 + us.parse::<u64>().unwrap() * 1_000;
+        let sector = words[words.iter().position(|&word| word == "+").unwrap() - 1];
+        let key = (words[at + 1].to_owned(), sector.to_owned());
+        match words[at].contains("issue") {
+            true => drop(open.insert(key, last)),
+            false => drop(open.remove(&key)),
+        }
+    }
+    (open.into_iter().map(|((device, _), start)| (device, start)).collect(), last)
+}
+
+/// Rows of CSV by their heading.
+fn rows(csv: &str) -> Vec<std::collections::BTreeMap<String, String>> {
+    let mut lines = csv.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let heading = lines.next().unwrap();
+    lines.map(|line| heading.iter().cloned().zip(line).collect()).collect()
+}
+
+/// By definition: what completed in the second, and the ages at its end of what was begun and not completed.
+fn expected_max(requests: &[Request], disk: &str, second: i64) -> (u64, u64) {
+    let (from, to) = (second, second + SECOND);
+    let own = || requests.iter().filter(|request| request.disk == disk);
+    let last = requests.iter().filter_map(|request| request.end).max().unwrap();
+    let completed = own().filter_map(|request| Some((request.end?, request.end? - request.start)));
+    let completed = completed.filter(|&(end, _)| (from..to).contains(&end)).map(|(_, took)| took);
+    let ages = own().filter(|request| request.end.is_none() && request.start < to);
+    let ages: Vec<i64> = ages.map(|request| to.min(last) - request.start).collect();
+    (completed.chain(ages.iter().copied()).max().unwrap_or(0) as u64, ages.len() as u64)
+}
+
+#[test]
+fn a_disk_that_hangs_when_the_trace_ends_raises_percentiles_in_every_form() {
+    let (_folder, forms) = forms();
+    let requests = schedule();
+    let outputs: Vec<String> = forms
+        .iter()
+        .map(|form| {
+            latscope(&["percentiles", "-r", form, "-i", "1s", "--by", "device", "--no-weight", "--csv"]).success()
+        })
+        .collect();
+    assert!(outputs.iter().all(|output| *output == outputs[0]), "the forms agree");
+    let found = rows(&outputs[0]);
+    let of = |device: &str| found.iter().filter(|row| row["device"] == device).collect::<Vec<_>>();
+    assert_eq!((of("sda").len(), of("sdb").len()), (10, 10), "the silent disk has its lines");
+    for (device, disk) in [("sda", "8,0"), ("sdb", "8,16")] {
+        for row in of(device) {
+            let second: i64 = row["time_ns"].parse().unwrap();
+            let (max, waiting) = expected_max(&requests, disk, second);
+            assert_eq!(
+                (row["max_ns"].as_str(), row["waiting"].as_str()),
+                (&*max.to_string(), &*waiting.to_string()),
+                "{row:?}"
+            );
+            let is_raised = device == "sda" && second >= HANG;
+            assert_eq!(row["at_least"], if is_raised { "mean p50 p90 p99 p99.9 max" } else { "" }, "{row:?}");
+            if is_raised {
+                let p50: f64 = row["p50_ns"].parse().unwrap();
+                assert!(((max as f64 - 8e6) * 0.98..=max as f64).contains(&p50), "{row:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn thresholds_judge_what_waited_when_the_trace_ended() {
+    let (_folder, forms) = forms();
+    for form in &forms {
+        let judge = |condition: &str, filter: &str| {
+            let arguments = ["percentiles", "-r", form, "-i", "1s", "--fail-if", condition, filter];
+            latscope(&arguments[..if filter.is_empty() { 7 } else { 8 }]).status
+        };
+        // The last record is at 109.993 s, the first of the hung requests was issued at 105 s.
+        for (condition, status) in [
+            ("oldest > 4992ms", 1),
+            ("oldest > 4993ms", 0),
+            ("waiting > 7", 1),
+            ("waiting > 8", 0),
+            ("waiting(4987ms) > 5", 1),
+            ("waiting(4987ms) > 6", 0),
+            ("oldest > 1s for 4 intervals", 1),
+            ("oldest > 1s for 5 intervals", 0),
+            ("p99 > 1s", 1),
+            ("max > 6s", 0),
+        ] {
+            assert_eq!(judge(condition, ""), Some(status), "{form}: {condition}");
+        }
+        assert_eq!(judge("waiting > 0", "device = sdb"), Some(0), "filters apply to what waits");
+        assert_eq!(judge("waiting > 7", "device = sda and size = 4k and kind = write and comm = dd"), Some(1));
+    }
+}
+
+#[test]
+fn views_show_what_waited_when_the_trace_ended() {
+    let (_folder, forms) = forms();
+    for form in &forms {
+        let summary = latscope(&["summary", "-r", form, "--json"]).success();
+        let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+        let sda = summary["groups"].as_array().unwrap().iter().find(|group| group["device"] == "sda").unwrap();
+        assert_eq!(
+            (&sda["waiting"], &sda["oldest_ns"], &sda["max_ns"]),
+            (&8.into(), &4_993_000_000u64.into(), &4_993_000_000u64.into())
+        );
+        assert_eq!(summary["total"]["waiting"], 8);
+        assert!(sda["at_least"].as_str().unwrap().contains("p99.9 p99.99 max"), "{sda}");
+        let histogram = latscope(&["histogram", "-r", form]).success();
+        assert!(histogram.contains("waiting: 8, the oldest for 4.99s"), "{histogram}");
+        assert!(histogram.contains("max >=4.99s"), "{histogram}");
+        let rows = latscope(&["spectrogram", "-r", form, "--plain", "-i", "1s", "--width", "120"]).success();
+        assert_eq!(rows.lines().filter(|line| line.trim_end().ends_with(" 8    4.99s")).count(), 1, "{rows}");
+        let only = latscope(&["summary", "-r", form, "--json", "--completed-only"]).success();
+        let only: serde_json::Value = serde_json::from_str(&only).unwrap();
+        assert_eq!((&only["total"]["max_ns"], &only["total"]["waiting"]), (&2_000_000.into(), &8.into()));
+    }
+}
+
+/// By share, a request that waits is part of each interval that it lasts, with its whole age.
+#[test]
+fn by_share_what_waits_counts_in_all_that_it_lasts() {
+    let (_folder, forms) = forms();
+    for form in &forms {
+        let csv = latscope(&["percentiles", "-r", form, "-i", "1s", "--csv", "device = sda"]).success();
+        for row in rows(&csv) {
+            let second: i64 = row["time_ns"].parse().unwrap();
+            let is_hung = second >= HANG;
+            assert_eq!(row["max_ns"], if is_hung { "4993000000" } else { "2000000" }, "{row:?}");
+            assert_eq!(row["waiting"], if is_hung { "8" } else { "0" });
+            // The age at the end of the interval, as live.
+            let age = (second + SECOND).min(TO - 7 * MS) - HANG;
+            assert_eq!(row["oldest_ns"], if is_hung { age.to_string() } else { String::new() });
+            assert_eq!(row["incomplete"], if is_hung { "true" } else { "false" }, "{row:?}");
+        }
+    }
+}
+
+/// A completion that the tracer lost without a word is no request that waits: its disk went on.
+#[test]
+fn requests_that_their_disk_left_behind_do_not_count() {
+    let mut requests = schedule();
+    requests.truncate(900);
+    for at in [100, 300, 500] {
+        requests[at].end = None;
+    }
+    let trace = text(&requests);
+    let run = |arguments: &[&str]| latscope_with(&[arguments, &["-r", "-"]].concat(), trace.as_bytes());
+    let table = |more: &[&str]| run(&[&["percentiles", "-i", "1s", "--csv"], more].concat());
+    let (all, only) = (table(&[]), table(&["--completed-only"]));
+    assert_eq!(all.out, only.out, "nothing is raised");
+    let said = all.err.clone();
+    assert!(said.contains("3 without a completion when the trace ended"), "{said}");
+    assert!(said.contains("not counted as waiting: 3 (their devices completed later requests for longer"), "{said}");
+    let table = rows(&String::from_utf8(all.out).unwrap());
+    let (_, whole) = table.split_last().unwrap();
+    assert!(whole.iter().all(|row| row["incomplete"] == "false"), "only the last is covered in part");
+    // What nobody can tell is no verdict.
+    let said = run(&["percentiles", "-i", "1s", "--fail-if", "waiting > 0"]).failure(3);
+    assert!(said.contains("3 requests without a completion may have waited"), "{said}");
+}
+
+/// The recording of a machine whose tracer lost six completions: the longest seemed to hang for 24 s.
+#[test]
+fn completions_lost_in_a_real_recording_raise_nothing() {
+    let trace = testdata("perf_data/block_mixed.data.zst");
+    let run = |more: &[&str]| {
+        latscope(&[&["percentiles", "-r", trace.to_str().unwrap(), "-i", "5s", "--csv"], more].concat()).success()
+    };
+    assert_eq!(run(&[]), run(&["--completed-only"]));
+}
+
+/// The end of a real recording, at which requests were in flight, and no completion is known to be missing.
+#[test]
+fn requests_in_flight_at_the_end_of_a_real_recording_count() {
+    let trace = testdata("perf_script/story_2s.txt.gz");
+    let summary = latscope(&["summary", "-r", trace.to_str().unwrap(), "--json"]).success();
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    let (open, end) = in_flight_at_the_end(&String::from_utf8(unpacked("perf_script/story_2s.txt.gz")).unwrap());
+    let oldest = open.iter().map(|(_, start)| end - start).max().unwrap();
+    assert_eq!(open.len(), 6);
+    assert_eq!((&summary["total"]["waiting"], &summary["total"]["oldest_ns"]), (&6.into(), &oldest.into()));
+}
+
+/// A trace that lost records says so, and counts nothing that may have completed unseen.
+#[test]
+fn a_trace_that_lost_records_counts_nothing_that_may_have_completed() {
+    let trace = testdata("perf_script/lost.txt.gz");
+    let ended = latscope(&["summary", "-r", trace.to_str().unwrap()]);
+    let shown = ended.success();
+    assert!(shown.contains("12 without a completion when the trace ended"), "{shown}");
+    assert!(shown.contains("not counted as waiting: 12 (the trace lacks completions)"), "{shown}");
+    assert!(!shown.contains(">="), "{shown}");
+}
+
+/// An idle server waits in `read` and `accept` for hours; a call on a file does not.
+#[test]
+fn calls_that_wait_for_messages_do_not_count() {
+    let mut text = String::new();
+    for at in 0..200 {
+        let (from, to) = (at * 10, at * 10 + 2);
+        for (ms, line) in
+            [(from, "sys_enter_pread64: fd: 0x5, buf: 0x1, count: 0x1000, pos: 0x0"), (to, "sys_exit_pread64: 0x1000")]
+        {
+            writeln!(text, "    dd  7 [000] {}.{:03}000: syscalls:{line}", 10 + ms / 1000, ms % 1000).unwrap();
+        }
+    }
+    let enter = |thread: u32, call: &str| {
+        format!("    srv  {thread} [000] 12.100000: syscalls:sys_enter_{call}: fd: 0x5, buf: 0x1, count: 0x1000\n")
+    };
+    text += &(enter(8, "read") + &enter(9, "recvfrom") + &enter(10, "fsync"));
+    text += "    dd  7 [000] 15.100000: syscalls:sys_enter_pread64: fd: 0x5, buf: 0x1, count: 0x1000, pos: 0x0\n";
+    text += "    dd  7 [000] 15.101000: syscalls:sys_exit_pread64: 0x1000\n";
+    let ended = latscope_with(&["summary", "-r", "-", "--by", "name", "--json"], text.as_bytes());
+    let said = ended.err.clone();
+    let summary: serde_json::Value = serde_json::from_str(&ended.success()).unwrap();
+    assert_eq!((&summary["total"]["waiting"], &summary["total"]["oldest_ns"]), (&1.into(), &3_001_000_000u64.into()));
+    assert!(said.contains("not counted as waiting: 2 (such calls also wait for other processes"), "{said}");
+}
+
+/// Logs of completed I/O do not know what was in flight.
+#[test]
+fn what_a_log_does_not_say_is_no_verdict() {
+    let log = testdata("fio_log/u_clat.1.log");
+    let arguments = ["percentiles", "-r", log.to_str().unwrap(), "-i", "1s", "--fail-if", "waiting > 0"];
+    let said = latscope(&arguments).failure(3);
+    assert!(said.contains("does not say what was waiting"), "{said}");
+}
