@@ -26,6 +26,7 @@ mod ping;
 mod program;
 mod push_down;
 mod round_trip;
+mod stream;
 mod terminal;
 mod tui;
 mod unfinished;

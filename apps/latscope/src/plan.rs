@@ -53,6 +53,16 @@ pub enum Plan {
 }
 
 impl Plan {
+    /// What a view of one trace reads.
+    pub fn reading(&self) -> Option<&Reading> {
+        match self {
+            Plan::Heatmap(reading, ..) | Plan::Spectrogram(reading, ..) | Plan::Histogram(reading, ..) => Some(reading),
+            Plan::Summary(reading, _) | Plan::Events(reading, _) | Plan::Percentiles(reading, _) => Some(reading),
+            Plan::Convert(reading, _) => Some(reading),
+            _ => None,
+        }
+    }
+
     /// The files that are read, or measured, and the one that is written; none for standard output.
     pub fn reads_and_writes(&self) -> (Vec<PathBuf>, Option<&Path>) {
         let (readings, output): (Vec<&Reading>, &Option<PathBuf>) = match self {
@@ -83,6 +93,8 @@ impl Plan {
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Reading {
     pub files: Vec<PathBuf>,
+    /// The end of the file is no end: more is waited for.
+    pub follow: bool,
     /// `None` when files are read.
     pub live: Option<Live>,
     pub format: Option<Format>,
@@ -363,11 +375,15 @@ fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure> {
         latency_unit_ns: if unit_bytes.is_some() { None } else { unit(&typed.units_latency)? },
         unit_bytes,
     };
+    if input.follow && input.read.len() != 1 {
+        return Err(Failure::Usage("--follow reads one file; give one -r.".into()));
+    }
     let fio_columns = typed.log_columns.as_deref().map(fio_columns).transpose()?;
     let (files, takes_averages) = files(&input.read, format, over_time)?;
     Ok(Reading {
         files,
         takes_averages,
+        follow: input.follow,
         live,
         // Whoever says what the columns of a log are says that it is one.
         format: format.or(fio_columns.map(|_| Format::FioLog)),
@@ -591,6 +607,11 @@ fn summary(typed: args::Summary) -> Result<Summary, Failure> {
         None => None,
         Some(text) => Some(parse_duration(text).map_err(|error| Failure::Usage(format!("--over: {error}.")))?),
     };
+    if over_ns.is_some() && typed.shows_use && typed.interval.is_none() {
+        return Err(Failure::Usage(
+            "--use and --over have tables of their own; give one of them, or both with -i.".into(),
+        ));
+    }
     let by_default = typed.by.is_empty();
     let by = match &typed.by[..] {
         // Most calls have no device that says more than their file.

@@ -2,7 +2,7 @@
 
 use crate::event_rows::{EventRows, NO_NUMBER, Named, Value, is_text, number};
 use crate::input::Input;
-use crate::text_rows::{FEWER, NoRows, TOO_LONG, each_line};
+use crate::text_rows::{FEWER, NoRows, Piece, TOO_LONG, each_line};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
 use latscope_event::{Anomaly, Context, Field, FieldSet};
 use std::ops::ControlFlow;
@@ -36,7 +36,10 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let mut sink = Some(sink);
     let mut table: Option<Table> = None;
     let (mut row, mut begin) = (Row::default(), 0);
-    each_line(input, |number, line| {
+    each_line(input, |piece| {
+        let Piece::Line(number, line) = piece else {
+            return Ok(table.as_mut().map_or(ControlFlow::Continue(()), |table| table.events.rows.hand_on()));
+        };
         if row.is_empty() {
             begin = number;
         }

@@ -115,6 +115,16 @@ impl Format {
         matches!(self, Format::ParquetSeries | Format::FioHist | Format::FioJson | Format::Hlog)
     }
 
+    /// Whether files of this format can be read while they are written: the others tell what is in them only at their end.
+    pub fn is_read_as_it_grows(self) -> bool {
+        match self {
+            Format::Lat | Format::PerfScript | Format::FioLog | Format::Csv | Format::JsonLines => true,
+            Format::Ioping | Format::Smallfile | Format::TwoColumns => true,
+            Format::Parquet | Format::ParquetSeries | Format::PerfData => false,
+            Format::FioHist | Format::FioJson | Format::Hlog => false,
+        }
+    }
+
     /// The fields that files of this format can fill.
     pub fn fills(self) -> FieldSet {
         let own = self.own_fields();
@@ -207,8 +217,17 @@ fn is_of_blkparse(line: &str) -> bool {
         && words[3].split_once('.').is_some_and(|(seconds, rest)| is_number(seconds) && rest.len() == 9)
 }
 
-/// Asks every format.
+/// Asks every format; of a stream that begins with too little, again when there is more.
 pub fn detect(input: &mut Input) -> Result<Format, Error> {
+    loop {
+        let found = detect_head(input);
+        if found.is_ok() || !input.await_more_head()? {
+            return found;
+        }
+    }
+}
+
+fn detect_head(input: &mut Input) -> Result<Format, Error> {
     let name = input.name.clone();
     let fail = |message: &str| Err(Error::new(&name, Place::File, message));
     let is_directory = input.path.as_ref().is_some_and(|path| path.is_dir());

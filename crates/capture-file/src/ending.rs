@@ -1,7 +1,7 @@
 //! The end of reading that somebody asks for: what was read until then counts.
 
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -17,6 +17,9 @@ const TURN: Duration = Duration::from_millis(50);
 const LAST_TURN: Duration = Duration::from_millis(250);
 /// So many blocks of a pipe are still read when the end was asked for: those that were written before.
 const LAST_BLOCKS: u32 = AHEAD as u32 + 2;
+
+/// The end of a pipe counts like a byte, so that a pipe that has ended is not a silent one.
+const END: usize = 1;
 
 fn flag() -> &'static OnceLock<Arc<AtomicBool>> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
@@ -38,20 +41,27 @@ pub struct Pipe {
     blocks: Receiver<io::Result<Vec<u8>>>,
     block: io::Cursor<Vec<u8>>,
     last: u32,
+    at_hand: Arc<AtomicUsize>,
 }
 
 impl Pipe {
     /// Begins to read.
     pub fn of(mut reader: Box<dyn Read + Send>) -> Pipe {
         let (sender, blocks) = sync_channel(AHEAD);
+        let at_hand = Arc::new(AtomicUsize::new(0));
+        let came = Arc::clone(&at_hand);
         // It ends with the pipe, with who reads, or with the process.
         thread::spawn(move || {
             loop {
                 let mut block = vec![0; BLOCK_BYTES];
                 let read = match reader.read(&mut block) {
-                    Ok(0) => return,
+                    Ok(0) => {
+                        came.fetch_add(END, Ordering::Relaxed);
+                        return;
+                    }
                     Ok(count) => {
                         block.truncate(count);
+                        came.fetch_add(count, Ordering::Relaxed);
                         Ok(block)
                     }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -63,7 +73,12 @@ impl Pipe {
                 }
             }
         });
-        Pipe { blocks, block: io::Cursor::default(), last: LAST_BLOCKS }
+        Pipe { blocks, block: io::Cursor::default(), last: LAST_BLOCKS, at_hand }
+    }
+
+    /// How many bytes can be read without waiting; the end, too, can be found without waiting.
+    pub fn at_hand(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.at_hand)
     }
 }
 
@@ -72,6 +87,7 @@ impl Read for Pipe {
         loop {
             let count = self.block.read(buffer)?;
             if count > 0 || buffer.is_empty() {
+                self.at_hand.fetch_sub(count, Ordering::Relaxed);
                 return Ok(count);
             }
             let is_over = is_over();

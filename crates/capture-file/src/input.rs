@@ -2,6 +2,7 @@
 //! (a mapped file that somebody truncates kills the process, and reading in cache-sized chunks costs no more).
 
 use crate::ending::{self, Pipe};
+use crate::follow::{Follow, OnRestart};
 use crate::once::{self, Key};
 use crate::{Error, Place, Progress};
 use latscope_event::format_size;
@@ -9,16 +10,23 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// How much of the beginning is looked at to find out the format.
 pub const HEAD_BYTES: usize = 64 * 1024;
 /// Size of the chunks that text is read in, and the longest line that is understood.
 pub const CHUNK_BYTES: usize = 1 << 18;
+/// The beginning of a stream is what comes until it is silent for so long.
+const PATIENCE: Duration = Duration::from_millis(200);
 /// So much is looked through for the end of a first line that is too long to be one.
 const SKIPPED_BYTES: usize = 64 << 20;
 /// Why nothing can be read of a compressed file.
 pub const CUT_SO_EARLY: &str = "The compressed file is cut so early that nothing can be read of it; copy it again.";
+/// How compressed files begin.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// What some editors put before text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -37,6 +45,8 @@ pub struct Input<'a> {
     long_lines: u64,
     /// Set when compressed data ended in the middle.
     pub cut: Arc<AtomicBool>,
+    /// Of what is read while it is written: how many bytes can be read without waiting.
+    at_hand: Option<Arc<AtomicUsize>>,
 }
 
 /// Where the bytes behind the head come from.
@@ -74,6 +84,7 @@ pub struct Untouched {
     head: Vec<u8>,
     long_lines: u64,
     cut: Arc<AtomicBool>,
+    at_hand: Option<Arc<AtomicUsize>>,
 }
 
 /// Takes the sudden end of compressed data as the end of the file, and remembers it: what came before is of use.
@@ -124,12 +135,41 @@ impl<'a> Input<'a> {
         let name = path.display().to_string();
         if metadata.is_dir() {
             // A directory has no bytes of its own; the formats that are directories look at the path.
-            return Input::sniff(name, Some(path.into()), io::empty(), progress);
+            return Input::sniff(name, Some(path.into()), io::empty(), progress, None);
         }
         if let Some(progress) = progress {
             progress.total.fetch_add(metadata.len(), Ordering::Relaxed);
         }
-        Input::sniff(name, Some(path.into()), file, progress)
+        Input::sniff(name, Some(path.into()), file, progress, None)
+    }
+
+    /// Opens a file that grows; see [`Follow`]. What is no plain file is opened as always.
+    pub fn follow(path: &Path, progress: Option<&'a Progress>, on_restart: OnRestart) -> Result<Input<'a>, Error> {
+        if !path.is_file() {
+            return Input::open(path, progress);
+        }
+        let fail = |error| Error::io(path, &error);
+        let mut magic = [0; 4];
+        let count = File::open(path).and_then(|mut file| read_full(&mut file, &mut magic)).map_err(fail)?;
+        if count == 4 && (magic[..2] == GZIP || magic == ZSTD) {
+            let message = "A compressed file cannot be followed; unpack it, or leave --follow out.";
+            return Err(Error::new(path.display().to_string(), Place::File, message));
+        }
+        let follow = Follow::open(path, on_restart).map_err(fail)?;
+        let at_hand = follow.at_hand();
+        let mut input = Input::sniff(path.display().to_string(), Some(path.into()), follow, None, Some(at_hand))?;
+        input.streamed = true;
+        Ok(input)
+    }
+
+    /// Whether it may be written while it is read, so that what has come is handed on before there is more.
+    pub fn is_stream(&self) -> bool {
+        self.at_hand.is_some()
+    }
+
+    /// Whether nothing can be read without waiting.
+    fn is_silent(&self) -> bool {
+        self.at_hand.as_ref().is_some_and(|bytes| bytes.load(Ordering::Relaxed) == 0)
     }
 
     /// Opens what can be read only once. Who opens it first looks at its head; who reads on has the rest to himself.
@@ -149,7 +189,7 @@ impl<'a> Input<'a> {
         };
         let path = (!is_stdin).then(|| path.into());
         let mut input =
-            raw.and_then(|raw| Input::<'static>::sniff(name, path, Pipe::of(raw), None)).inspect_err(|error| {
+            raw.map(Pipe::of).and_then(|pipe| Input::<'static>::sniff_pipe(name, path, pipe)).inspect_err(|error| {
                 // The next who asks is told the same.
                 once::give_back(key, Err(error.clone()));
             })?;
@@ -161,19 +201,24 @@ impl<'a> Input<'a> {
     }
 
     fn resumed(key: Key, kept: Untouched) -> Input<'a> {
-        let Untouched { name, path, reader, head, long_lines, cut } = kept;
+        let Untouched { name, path, reader, head, long_lines, cut, at_hand } = kept;
         let reader = Source::Once(key, reader);
-        Input { name, path, streamed: true, reader, head, head_taken: 0, long_lines, cut }
+        Input { name, path, streamed: true, reader, head, head_taken: 0, long_lines, cut, at_hand }
+    }
+
+    fn sniff_pipe(name: String, path: Option<PathBuf>, pipe: Pipe) -> Result<Input<'a>, Error> {
+        let at_hand = pipe.at_hand();
+        Input::sniff(name, path, pipe, None, Some(at_hand))
     }
 
     /// Bytes in memory, for tests and fuzzing.
     pub fn from_bytes(name: &str, bytes: &'a [u8]) -> Result<Input<'a>, Error> {
-        Input::sniff(name.into(), None, bytes, None)
+        Input::sniff(name.into(), None, bytes, None, None)
     }
 
     /// Bytes in memory that nobody else needs.
     pub fn from_vec(name: &str, bytes: Vec<u8>) -> Result<Input<'static>, Error> {
-        Input::sniff(name.into(), None, io::Cursor::new(bytes), None)
+        Input::sniff(name.into(), None, io::Cursor::new(bytes), None, None)
     }
 
     fn sniff(
@@ -181,6 +226,7 @@ impl<'a> Input<'a> {
         path: Option<PathBuf>,
         raw: impl Read + Send + 'a,
         progress: Option<&'a Progress>,
+        at_hand: Option<Arc<AtomicUsize>>,
     ) -> Result<Input<'a>, Error> {
         let fail = |error: io::Error| Error::new(&name, Place::File, format!("Cannot be read: {error}."));
         let mut raw = Counting { inner: raw, progress };
@@ -191,20 +237,21 @@ impl<'a> Input<'a> {
         let cut = Arc::new(AtomicBool::new(false));
         let up_to = Arc::clone(&cut);
         let reader: Box<dyn Read + Send + 'a> = match magic {
-            [0x1f, 0x8b, ..] => {
+            magic if magic[..2] == GZIP => {
                 streamed = true;
                 // Concatenated members are one file, as for zcat.
                 let inner = flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(256 * 1024, raw));
                 Box::new(UpToTheCut { inner, cut: up_to })
             }
-            [0x28, 0xb5, 0x2f, 0xfd] => {
+            ZSTD => {
                 streamed = true;
                 Box::new(UpToTheCut { inner: zstd::Decoder::new(raw).map_err(fail)?, cut: up_to })
             }
             _ => Box::new(raw),
         };
         let reader = Source::Again(reader);
-        let mut input = Input { name, path, streamed, reader, head: Vec::new(), head_taken: 0, long_lines: 0, cut };
+        let head = Vec::new();
+        let mut input = Input { name, path, streamed, reader, head, head_taken: 0, long_lines: 0, cut, at_hand };
         input.fill_head(0)?;
         if input.head.starts_with(BYTE_ORDER_MARK) {
             input.head.drain(..BYTE_ORDER_MARK.len());
@@ -218,10 +265,49 @@ impl<'a> Input<'a> {
     /// Reads the head, of which so much is there.
     fn fill_head(&mut self, kept: usize) -> Result<(), Error> {
         self.head.resize(HEAD_BYTES.max(kept), 0);
-        let got = read_full(&mut self.reader, &mut self.head[kept..]);
+        let got = match self.is_stream() {
+            true => self.read_head_of_stream(kept),
+            false => read_full(&mut self.reader, &mut self.head[kept..]),
+        };
         let got = got.map_err(|error| Error::new(&self.name, Place::File, format!("Cannot be read: {error}.")))?;
         self.head.truncate(kept + got);
         Ok(())
+    }
+
+    /// Reads into the head what comes before a stream is silent, a line at least; binary data has no lines.
+    fn read_head_of_stream(&mut self, kept: usize) -> io::Result<usize> {
+        let mut filled = kept;
+        while filled < self.head.len() {
+            let has_line = self.head[0] == 0xff || memchr::memchr(b'\n', &self.head[..filled]).is_some();
+            if filled > kept && has_line && self.falls_silent() {
+                break;
+            }
+            match self.reader.read(&mut self.head[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled - kept)
+    }
+
+    fn falls_silent(&self) -> bool {
+        let since = Instant::now();
+        while self.is_silent() && since.elapsed() < PATIENCE {
+            thread::sleep(PATIENCE / 20);
+        }
+        self.is_silent()
+    }
+
+    /// Waits for more of the head of a stream that tells too little; whether there is more.
+    pub fn await_more_head(&mut self) -> Result<bool, Error> {
+        let kept = self.head.len();
+        if !self.is_stream() || self.head_taken > 0 || kept >= HEAD_BYTES {
+            return Ok(false);
+        }
+        self.fill_head(kept)?;
+        Ok(self.head.len() > kept)
     }
 
     /// Goes on behind first lines that are longer than the head, so that what follows can be looked at; they are counted
@@ -325,6 +411,7 @@ impl Drop for Input<'_> {
                 head: std::mem::take(&mut self.head),
                 long_lines: self.long_lines,
                 cut: Arc::clone(&self.cut),
+                at_hand: self.at_hand.take(),
             };
             once::give_back(*key, Ok(kept));
         }
@@ -388,7 +475,8 @@ pub struct LineChunks<'a> {
 }
 
 impl LineChunks<'_> {
-    /// Fills `chunk` with the next lines (the last one of a file may lack its newline); false at the end.
+    /// Fills `chunk` with the next lines (the last one of a file may lack its newline); false at the end. Of a stream these are
+    /// the lines that have come when it is silent.
     pub fn next(&mut self, chunk: &mut Vec<u8>) -> io::Result<bool> {
         loop {
             let kept = self.carry.len();
@@ -396,10 +484,9 @@ impl LineChunks<'_> {
             chunk.resize(CHUNK_BYTES, 0);
             chunk[..kept].copy_from_slice(&self.carry);
             self.carry.clear();
-            let got = if self.ended { 0 } else { read_full(&mut self.input, &mut chunk[kept..])? };
+            let got = if self.ended { 0 } else { self.fill(chunk, kept)? };
             chunk.truncate(kept + got);
-            if chunk.len() < CHUNK_BYTES {
-                self.ended = true;
+            if self.ended {
                 if ending::is_over() {
                     // A number may have been cut.
                     chunk.truncate(memchr::memrchr(b'\n', chunk).map_or(0, |end| end + 1));
@@ -414,6 +501,26 @@ impl LineChunks<'_> {
             self.too_long += 1;
             self.skip_line()?;
         }
+    }
+
+    /// Reads behind what is kept, until the chunk is full or a stream is silent.
+    fn fill(&mut self, chunk: &mut [u8], kept: usize) -> io::Result<usize> {
+        let mut filled = kept;
+        while filled < chunk.len() {
+            if filled > kept && self.input.is_silent() && memchr::memrchr(b'\n', &chunk[kept..filled]).is_some() {
+                return Ok(filled - kept);
+            }
+            match self.input.read(&mut chunk[filled..]) {
+                Ok(0) => {
+                    self.ended = true;
+                    break;
+                }
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled - kept)
     }
 
     /// Drops the rest of a line that is too long to be one.

@@ -2,7 +2,7 @@
 
 use crate::event_rows::{EventRows, NO_NUMBER, NO_TEXT, Named, Value, is_text, number};
 use crate::input::Input;
-use crate::text_rows::{NoRows, each_line};
+use crate::text_rows::{NoRows, Piece, each_line};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
 use latscope_event::{Context, Field, FieldSet};
 use serde_json::Value as Json;
@@ -36,7 +36,8 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let fields = if names_processes { FILLS } else { FILLS.iter().filter(|&field| field != Field::Process).collect() };
     let mut events = EventRows::new("json lines", &file, fields, options, sink);
     let mut no_rows = NoRows::new(&file, options.lenient);
-    each_line(input, |number, line| {
+    each_line(input, |piece| {
+        let Piece::Line(number, line) = piece else { return Ok(events.rows.hand_on()) };
         if line.is_ok_and(|line| line.trim_ascii().is_empty()) {
             return Ok(ControlFlow::Continue(()));
         }

@@ -19,6 +19,7 @@ mod fio_log;
 mod fio_name;
 mod fio_start;
 mod fio_tree;
+mod follow;
 mod hlog;
 mod input;
 mod ioping;
@@ -43,6 +44,7 @@ pub use error::{Error, Place};
 pub use fio_log::FioColumns;
 pub use fio_start::{JobStart, Trust, are_of_several_runs, counts_from_1970, host_and_job, job_starts};
 pub use fio_tree::{Tree, said_twice, tree, tree_over_time, without_repeats};
+pub use follow::OnRestart;
 pub use hlog::write_hlog;
 pub use lat::LatWriter;
 pub use parquet::{ParquetWriter, write_series_parquet};
@@ -73,6 +75,9 @@ pub struct ReadOptions<'a> {
     pub lenient: bool,
     /// Where to report progress.
     pub progress: Option<&'a Progress>,
+    /// Whether to wait for more at the end of a file, until [the end is asked for](end_when); called with a sentence when the file
+    /// was replaced or truncated.
+    pub follow: Option<OnRestart>,
 }
 
 impl ReadOptions<'_> {
@@ -87,6 +92,7 @@ impl ReadOptions<'_> {
             fio_columns: None,
             lenient: false,
             progress: None,
+            follow: None,
         }
     }
 }
@@ -139,7 +145,11 @@ pub type Sink<'a> = dyn FnMut(&Context, &Batch) -> ControlFlow<()> + 'a;
 /// When the file cannot be opened or read, its format is not known, or it is damaged where no part can be used.
 /// A file that is cut in the middle is not an error: it yields what it holds and a note in the context.
 pub fn read(path: &Path, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
-    read_input(input::Input::open(path, options.progress)?, options, sink)
+    let input = match options.follow {
+        Some(on_restart) => input::Input::follow(path, options.progress, on_restart)?,
+        None => input::Input::open(path, options.progress)?,
+    };
+    read_input(input, options, sink)
 }
 
 /// Reads a file of any known format that lies in memory; `name` stands for it in messages.

@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 use crate::scan::decimal_seconds as seconds;
-use crate::text_rows::{NoRows, Rows, each_line};
+use crate::text_rows::{NoRows, Piece, Rows, each_line};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
 use latscope_event::{Batch, Clock, Context, Field, FieldSet};
 use std::ops::ControlFlow;
@@ -87,7 +87,8 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let zero_ns = path.as_ref().map_or(0, |name| name.start_ns);
     let mut rows = Rows::new(context, Batch::new(options.fields.intersection(FILLS)), sink);
     let mut no_rows = NoRows::new(&file, options.lenient);
-    each_line(input, |number, line| {
+    each_line(input, |piece| {
+        let Piece::Line(number, line) = piece else { return Ok(rows.hand_on()) };
         let event = line.ok().and_then(parse).and_then(|(operation, start_ns, latency_ns)| {
             let start_ns = zero_ns.checked_add_unsigned(start_ns)?;
             Some((operation, start_ns, latency_ns, start_ns.checked_add_unsigned(latency_ns)?))

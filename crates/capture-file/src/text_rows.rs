@@ -15,20 +15,26 @@ pub const FEWER: &str = "fewer columns than the rows before";
 /// As which the last line of a file is found that was cut.
 const CUT: [&str; 3] = [MISSING, FEWER, crate::smallfile::NO_ROW];
 
-/// Calls `take` for each line with its number, counted from 1, until it breaks or fails. A line has its newline, if it has
-/// one; instead of one that is too long comes the reason why it is none.
+/// What [`each_line`] hands on.
+pub enum Piece<'l> {
+    /// A line with its newline, if it has one, and its number, counted from 1; instead of a line that is too long the reason why
+    /// it is none.
+    Line(u64, Result<&'l [u8], &'static str>),
+    /// All lines of a stream that have come so far were handed on.
+    Pause,
+}
+
+/// Calls `take` for each line until it breaks or fails.
 #[inline(always)]
-pub fn each_line(
-    input: Input,
-    mut take: impl FnMut(u64, Result<&[u8], &'static str>) -> Result<ControlFlow<()>, Error>,
-) -> Result<(), Error> {
+pub fn each_line(input: Input, mut take: impl FnMut(Piece) -> Result<ControlFlow<()>, Error>) -> Result<(), Error> {
+    let is_stream = input.is_stream();
     let (mut lines, mut chunk, mut number, mut too_long) = (input.lines(), Vec::new(), 0, 0);
     loop {
         let more = lines.next(&mut chunk).map_err(|error| lines.input.error(&error))?;
         // They were before the lines of this chunk.
         for _ in std::mem::replace(&mut too_long, lines.too_long)..lines.too_long {
             number += 1;
-            if take(number, Err(TOO_LONG))?.is_break() {
+            if take(Piece::Line(number, Err(TOO_LONG)))?.is_break() {
                 return Ok(());
             }
         }
@@ -39,10 +45,13 @@ pub fn each_line(
         let unended = (!chunk.ends_with(b"\n")).then_some(chunk.len());
         for end in memchr::memchr_iter(b'\n', &chunk).map(|newline| newline + 1).chain(unended) {
             number += 1;
-            if take(number, Ok(&chunk[from..end]))?.is_break() {
+            if take(Piece::Line(number, Ok(&chunk[from..end])))?.is_break() {
                 return Ok(());
             }
             from = end;
+        }
+        if is_stream && take(Piece::Pause)?.is_break() {
+            return Ok(());
         }
     }
 }
@@ -62,6 +71,11 @@ pub type NumberedLine<'l> = (u64, Result<&'l [u8], &'static str>);
 impl<'a> Lines<'a> {
     pub fn new(input: Input<'a>) -> Lines<'a> {
         Lines { lines: input.lines(), chunk: Vec::new(), at: 0, number: 0, too_long: 0 }
+    }
+
+    /// Whether the next line of a stream may have to be waited for.
+    pub fn is_pause(&self) -> bool {
+        self.lines.input.is_stream() && self.at >= self.chunk.len()
     }
 
     /// At the end: counts compressed data that ended in the middle, where no row shows it.
@@ -182,7 +196,12 @@ impl<'a, 'b> Rows<'a, 'b> {
     pub fn end_row(&mut self) -> ControlFlow<()> {
         self.batch.end_row();
         self.count += 1;
-        if self.batch.is_full() {
+        if self.batch.is_full() { self.hand_on() } else { ControlFlow::Continue(()) }
+    }
+
+    /// Hands on the rows that there are; `Break` when nobody wants more.
+    pub fn hand_on(&mut self) -> ControlFlow<()> {
+        if !self.batch.is_empty() && !self.is_over {
             self.is_over = (self.sink)(&self.context, &self.batch).is_break();
             self.batch.clear();
         }
@@ -190,10 +209,8 @@ impl<'a, 'b> Rows<'a, 'b> {
     }
 
     /// Hands on what is left.
-    pub fn finish(self) -> Context {
-        if !self.batch.is_empty() && !self.is_over {
-            let _ = (self.sink)(&self.context, &self.batch);
-        }
+    pub fn finish(mut self) -> Context {
+        let _ = self.hand_on();
         self.context
     }
 }

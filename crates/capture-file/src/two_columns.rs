@@ -4,7 +4,7 @@
 //! Rows may come in any order.
 
 use crate::input::Input;
-use crate::text_rows::{Rows, each_line};
+use crate::text_rows::{Piece, Rows, each_line};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, MISSING_U64, parse_duration};
 use std::ops::ControlFlow;
@@ -145,7 +145,8 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let fills = if unit_bytes.is_some() { FILLS } else { FieldSet::ALWAYS.with(&[Field::Job]) };
     let mut rows = Rows::new(context, Batch::new(options.fields.intersection(fills)), sink);
     let mut first_bad = None;
-    each_line(input, |number, line| {
+    each_line(input, |piece| {
+        let Piece::Line(number, line) = piece else { return Ok(rows.hand_on()) };
         if line.is_ok_and(skipped) {
             return Ok(ControlFlow::Continue(()));
         }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 /// Intervals whose median is so many times what [`USUAL`] of all events keep to are a stall, where it lasts for at least this
 /// part of the whole time.
-const FAR: u64 = 10;
-const USUAL: f64 = 0.9;
-const STALL: u64 = 100;
+pub(crate) const FAR: u64 = 10;
+pub(crate) const USUAL: f64 = 0.9;
+pub(crate) const STALL: u64 = 100;
 
 /// How many events tell a percentile (0 to 1) with this relative accuracy: one standard deviation of the number of events
 /// beyond it, `sqrt(n q (1-q))` of a binomial distribution, is that part of the number itself, `n (1-q)`; below the median

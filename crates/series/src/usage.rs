@@ -5,8 +5,27 @@ use crate::group::{GROUP_LIMIT, label};
 use latscope_event::{Batch, Column, Field, FieldSet, MISSING_U64, Mask};
 use std::collections::{BTreeMap, HashMap};
 
+/// An event is in flight in no more intervals than a picture can have.
+const REACH: i64 = 100_000;
 /// So many stretches of work are kept for all groups together: 48 MB or so.
 const STRETCHES: usize = 1 << 20;
+
+/// Hands on the events that the mask lets through, with their groups.
+fn each_event(by: &[Field], batch: &Batch, mask: Option<&Mask>, take: &mut dyn FnMut(Vec<String>, &Event)) {
+    let known =
+        |field, row: usize| batch.u64s(field).map(|values: &[u64]| values[row]).filter(|&value| value != MISSING_U64);
+    for row in (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row))) {
+        let event = Event {
+            start_ns: batch.time()[row],
+            latency_ns: batch.latency()[row],
+            queue_ns: known(Field::Queue, row),
+            weight: known(Field::Weight, row).unwrap_or(1),
+            failed: matches!(batch.column(Field::Error), Some(Column::Text(_)))
+                .then(|| batch.text(Field::Error, row).is_some()),
+        };
+        take(by.iter().map(|&field| label(batch, field, row)).collect(), &event);
+    }
+}
 
 /// What a group did, and how long.
 #[derive(Clone, PartialEq, Debug)]
@@ -137,20 +156,7 @@ impl Usage {
 
     /// Adds the events that the mask lets through.
     pub fn add(&mut self, batch: &Batch, mask: Option<&Mask>) {
-        let known = |field, row: usize| {
-            batch.u64s(field).map(|values: &[u64]| values[row]).filter(|&value| value != MISSING_U64)
-        };
-        for row in (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row))) {
-            let event = Event {
-                start_ns: batch.time()[row],
-                latency_ns: batch.latency()[row],
-                queue_ns: known(Field::Queue, row),
-                weight: known(Field::Weight, row).unwrap_or(1),
-                failed: matches!(batch.column(Field::Error), Some(Column::Text(_)))
-                    .then(|| batch.text(Field::Error, row).is_some()),
-            };
-            self.add_event(self.by.iter().map(|&field| label(batch, field, row)).collect(), &event);
-        }
+        each_event(&self.by.clone(), batch, mask, &mut |group, event| self.add_event(group, event));
     }
 
     /// Adds what still waits: it is in flight too.
@@ -160,6 +166,17 @@ impl Usage {
             let event = Event { start_ns, latency_ns, queue_ns: None, weight: 1, failed: None };
             self.add_event(waiter.group.clone(), &event);
         }
+    }
+
+    /// Adds a part of an event, which may have begun before and may go on.
+    fn add_part(&mut self, group: &[String], (from_ns, to_ns): (i64, i64), event: Option<&Event>) {
+        let part =
+            Event { start_ns: from_ns, latency_ns: to_ns.abs_diff(from_ns), queue_ns: None, weight: 1, failed: None };
+        let part = match event {
+            Some(event) => Event { queue_ns: event.queue_ns, weight: event.weight, failed: event.failed, ..part },
+            None => part,
+        };
+        self.add_event(group.to_vec(), &part);
     }
 
     fn add_event(&mut self, group: Vec<String>, event: &Event) {
@@ -187,6 +204,80 @@ impl Usage {
     /// What all groups did together.
     pub fn total(&self, span_ns: u64) -> Used {
         self.total.used(span_ns)
+    }
+}
+
+/// [`Usage`] of each interval: an event is in flight in all that it lasts, and its wait and its failure belong to that in which it
+/// completed.
+pub struct UsageOverTime {
+    by: Vec<Field>,
+    width_ns: i64,
+    intervals: BTreeMap<i64, Usage>,
+    /// Intervals before this one were taken.
+    open: i64,
+}
+
+impl UsageOverTime {
+    /// For these groups and intervals of this width.
+    pub fn new(by: Vec<Field>, width_ns: u64) -> UsageOverTime {
+        let width_ns = i64::try_from(width_ns).unwrap_or(i64::MAX).max(1);
+        UsageOverTime { by, width_ns, intervals: BTreeMap::new(), open: i64::MIN }
+    }
+
+    /// The fields that it needs.
+    pub fn fields(&self) -> FieldSet {
+        Usage::FIELDS.into_iter().chain(self.by.iter().copied()).collect()
+    }
+
+    /// Adds the events that the mask lets through.
+    pub fn add(&mut self, batch: &Batch, mask: Option<&Mask>) {
+        each_event(&self.by.clone(), batch, mask, &mut |group, event| {
+            let end_ns = event.start_ns.saturating_add_unsigned(event.latency_ns);
+            self.spread(&group, (event.start_ns, end_ns), Some(event));
+        });
+    }
+
+    fn spread(&mut self, group: &[String], (start_ns, end_ns): (i64, i64), event: Option<&Event>) {
+        let last = end_ns.div_euclid(self.width_ns);
+        let first = start_ns.div_euclid(self.width_ns).max(self.open).max(last.saturating_sub(REACH));
+        for interval in first..=last {
+            let from_ns = interval.saturating_mul(self.width_ns);
+            let part = (start_ns.max(from_ns), end_ns.min(from_ns.saturating_add(self.width_ns)));
+            let by = &self.by;
+            let usage = self.intervals.entry(interval).or_insert_with(|| Usage::new(by.clone()));
+            let weight = event.map_or(1, |event| event.weight);
+            match event.filter(|_| interval < last) {
+                Some(_) => {
+                    let event = Event { start_ns, latency_ns: 0, queue_ns: None, weight, failed: None };
+                    usage.add_part(group, part, Some(&event));
+                }
+                None => usage.add_part(group, part, event),
+            }
+        }
+    }
+
+    /// The usage of an interval, with what waits at its end; it and those before it are forgotten.
+    pub fn take(&mut self, interval: i64, waiters: &[Waiter]) -> Usage {
+        let open = interval.saturating_add(1);
+        let from_ns = interval.saturating_mul(self.width_ns);
+        let to_ns = from_ns.saturating_add(self.width_ns);
+        let mut usage = self.intervals.remove(&interval).unwrap_or_else(|| Usage::new(self.by.clone()));
+        for waiter in waiters {
+            let seen_ns = waiter.start_ns.saturating_add_unsigned(waiter.age_ns);
+            let part = (waiter.start_ns.max(from_ns), seen_ns.min(to_ns));
+            if part.0 < part.1 {
+                usage.add_part(&waiter.group, part, None);
+            }
+        }
+        self.open = self.open.max(open);
+        self.intervals = self.intervals.split_off(&open);
+        usage
+    }
+
+    /// Whether it takes more memory than there is.
+    pub fn is_full(&self) -> bool {
+        self.intervals.values().map(|usage| usage.stretches + 16 * (1 + usage.groups.len())).sum::<usize>()
+            > 4 * STRETCHES
     }
 }
 

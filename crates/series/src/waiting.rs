@@ -160,9 +160,9 @@ impl Waiting {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Waits {
     /// By interval and group.
-    within: BTreeMap<i64, BTreeMap<u32, Vec<Held>>>,
+    pub(crate) within: BTreeMap<i64, BTreeMap<u32, Vec<Held>>>,
     /// By group: each request once.
-    once: BTreeMap<u32, Vec<Held>>,
+    pub(crate) once: BTreeMap<u32, Vec<Held>>,
     /// What was added to all intervals: where these become others, it is added to those.
     throughout: Vec<Waiter>,
     completed_only: bool,

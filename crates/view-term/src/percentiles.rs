@@ -83,6 +83,11 @@ impl Percentiles {
         Percentiles { asked, zero_ns: options.zero_ns, options, table, ..self }
     }
 
+    /// Says that what is in flight after this moment may be missing, before the lines of intervals that end later.
+    pub fn complete_until(&mut self, until_ns: Option<i64>) {
+        self.options.complete_until_ns = until_ns;
+    }
+
     fn table(by: &[Field], names: &[String], waiting: bool) -> Table {
         let mut titles = vec![("time", Align::Left)];
         titles.extend(by.iter().map(|field| (field.name(), Align::Left)));

@@ -171,6 +171,10 @@ pub struct Input {
     /// all system calls
     #[arg(short, long, value_enum, help_heading = "Input")]
     pub source: Option<Source>,
+    /// Wait for more at the end of the file, as tail -F, until Ctrl-C; rows are printed as their intervals close. For text, logs of
+    /// fio and .lat; perf.data and Parquet are readable only when they are complete
+    #[arg(long, requires = "read", help_heading = "Input")]
+    pub follow: bool,
     #[command(flatten)]
     pub files: Files,
     /// Per-host clock offsets: lines of "host milliseconds" or "host:job milliseconds". Default: fio logs are aligned by

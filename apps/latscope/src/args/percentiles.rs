@@ -32,7 +32,7 @@ pub struct Percentiles {
     #[arg(long, conflicts_with = "percentile_rule", requires = "read")]
     pub exact: bool,
     /// With -i auto: how accurate the percentiles must be, as a part of their value (10% when not given)
-    #[arg(long, value_name = "PART", requires = "read")]
+    #[arg(long, value_name = "PART")]
     pub accuracy: Option<String>,
     /// With --by: also a line over all groups
     #[arg(long, requires = "by")]

@@ -35,7 +35,7 @@ pub struct Summary {
     pub over: Option<String>,
     /// Also show utilization, saturation and errors: mean wait in the queue, mean number in flight, share of time in which
     /// at least one is in flight, number of errors. Needs events, not histograms
-    #[arg(long = "use", conflicts_with_all = ["over", "interval"])]
+    #[arg(long = "use")]
     pub shows_use: bool,
     /// Sort by this column, largest first
     #[arg(long, value_name = "COLUMN", default_value = "share")]

@@ -34,6 +34,7 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
             &args::Input {
                 read: vec![path.clone()],
                 source: None,
+                follow: false,
                 files: typed.files.clone(),
                 offsets: None,
                 live: args::Live::default(),

@@ -45,9 +45,8 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     let fail_if = typed.fail_if.as_deref().map(Threshold::parse).transpose();
     let fail_if = fail_if.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
     // clap lets a missing -r pass where -s is given, which excludes it.
-    if typed.input.read.is_empty() && (typed.exact || typed.accuracy.is_some()) {
-        let message =
-            "--exact and --accuracy look at a whole trace; record it first (latscope record), and give it with -r.";
+    if typed.input.read.is_empty() && typed.exact {
+        let message = "--exact looks at a whole trace; record it first (latscope record), and give it with -r.";
         return Err(Failure::Usage(message.into()));
     }
     let accuracy = accuracy(&typed)?;
@@ -81,9 +80,6 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
 fn accuracy(typed: &args::Percentiles) -> Result<Option<f64>, Failure> {
     let is_auto = typed.fold.interval.as_deref().map(|interval| interval == AUTO);
     let Some(text) = &typed.accuracy else {
-        if is_auto == Some(true) && typed.input.read.is_empty() {
-            return Err(Failure::Usage("-i auto looks at the whole trace; live, say how long: -i 1s.".into()));
-        }
         return Ok(is_auto.filter(|&auto| auto).map(|_| ACCURACY));
     };
     if is_auto == Some(false) {

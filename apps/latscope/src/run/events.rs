@@ -1,7 +1,7 @@
 //! `latscope events`.
 
 use super::output::{self, Output};
-use super::read;
+use super::{read, stream};
 use crate::Failure;
 use crate::args::Sort;
 use crate::plan::{Events, Reading, Shape};
@@ -38,7 +38,8 @@ pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
         None => reading.live.as_ref().map_or(FieldSet::EVERY, |live| usual(live.source)),
     };
     let out = output::open(plan.output.as_deref())?;
-    let out = if reading.live.is_some() { out.growing() } else { out };
+    let is_watched = reading.live.is_some() || stream::is_stream(reading);
+    let out = out.growing_with(reading);
     let fills = reading.live.as_ref().map_or(FieldSet::ALWAYS, |live| usual(live.source));
     let mut printer = Printer {
         plan,
@@ -56,9 +57,9 @@ pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
             kept.add(batch, mask, plan.sort);
             Ok(())
         } else {
-            // What is watched live has to be seen at once.
+            // What is watched has to be seen at once.
             let printed = printer.print(context, batch, mask);
-            if reading.live.is_some() { printed.and_then(|()| printer.out.flush()) } else { printed }
+            if is_watched { printed.and_then(|()| printer.out.flush()) } else { printed }
         };
         match done {
             Ok(()) => ControlFlow::Continue(()),

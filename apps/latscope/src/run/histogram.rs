@@ -2,7 +2,7 @@
 
 use super::intervals::{self, Intervals};
 use super::output::{self, Output};
-use super::read;
+use super::{read, stream};
 use crate::plan::{Folding, Reading};
 use crate::{Failure, args};
 use latscope_event::Context;
@@ -31,6 +31,13 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Histogram) -> Resu
         read::say_notes(&[context]);
         return blocks.out.finish().map(|_| ()).map_err(|error| Failure::output(&error));
     }
+    if (folding.interval.is_some() || reading.follow) && stream::is_stream(reading) {
+        let options = HistogramOptions { per_interval: true, ..options };
+        let mut blocks = Blocks { options, out: output::open(typed.output.as_deref())?.growing_with(reading) };
+        let context = stream::read(reading, folding, &mut blocks)?;
+        read::say_notes(&[context]);
+        return blocks.out.finish().map(|_| ()).map_err(|error| Failure::output(&error));
+    }
     let (series, contexts) = read::series(reading, folding, 64)?;
     output::lines(typed.output.as_deref(), histogram(&series, &Context::merged(&contexts), &filter, &options))
 }
@@ -46,5 +53,9 @@ impl Intervals for Blocks {
         let lines = |&interval: &i64| interval_histogram(series, interval, context, &self.options);
         let lines: Vec<Line> = series.slices().keys().flat_map(lines).collect();
         self.out.lines(&lines).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))
+    }
+
+    fn late(&mut self, series: &HistogramSeries, context: &Context) -> Result<bool, Failure> {
+        self.passed(series, 0, context).map(|()| true)
     }
 }

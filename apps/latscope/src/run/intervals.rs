@@ -30,6 +30,24 @@ pub trait Intervals {
         Ok(())
     }
 
+    /// Whether an interval is complete only when all events are known that began in it.
+    fn looks_back(&self) -> bool {
+        false
+    }
+
+    /// Whether it shows averages over windows, which are no distribution.
+    fn takes_averages(&self) -> bool {
+        false
+    }
+
+    /// What was read has ended, and the last intervals follow; nothing took longer than this, in nanoseconds.
+    fn ends(&mut self, _context: &Context, _longest_ns: u64) {}
+
+    /// Takes, after all others, events that came after their interval had passed; false when it has no place for them.
+    fn late(&mut self, _series: &HistogramSeries, _context: &Context) -> Result<bool, Failure> {
+        Ok(false)
+    }
+
     /// Takes the intervals before a certain one that have passed since the last call, with what waited at their end.
     fn passed(&mut self, series: &HistogramSeries, before: i64, context: &Context) -> Result<(), Failure>;
 }

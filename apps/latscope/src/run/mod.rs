@@ -18,6 +18,7 @@ mod spectrogram;
 pub mod stalls;
 pub mod start;
 pub mod stored;
+mod stream;
 mod summary;
 mod unfinished;
 mod unnamed;
@@ -29,6 +30,10 @@ use crate::plan::Plan;
 pub fn run(plan: Plan) -> Result<(), Failure> {
     let (inputs, output) = plan.reads_and_writes();
     output::refuse_inputs(&inputs, output)?;
+    if let Some(reading) = plan.reading().filter(|reading| reading.follow) {
+        stream::refuse_complete_formats(reading)?;
+        read::ends_by_signal(reading);
+    }
     match plan {
         Plan::Explain(text) => output::text(None, &format!("{text}\n")),
         Plan::Fields { json } => list::fields(json),

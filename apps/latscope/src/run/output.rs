@@ -2,6 +2,7 @@
 
 use super::unnamed::{self, Unnamed};
 use crate::Failure;
+use crate::plan::Reading;
 use latscope_event::printable;
 use latscope_view_term::Line;
 use std::fs::{File, Metadata};
@@ -31,6 +32,12 @@ impl Output {
     pub fn growing(mut self) -> Output {
         self.as_it_comes = true;
         self
+    }
+
+    /// As [`Output::growing`] for what is read live or followed; of a pipe the file takes its name when it is complete.
+    #[must_use]
+    pub fn growing_with(self, reading: &Reading) -> Output {
+        if reading.live.is_some() || reading.follow { self.growing() } else { self }
     }
 
     /// Writes lines, whose colours a terminal may obey: their cells hold nothing else.

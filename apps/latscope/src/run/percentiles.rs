@@ -2,13 +2,15 @@
 
 use super::intervals::{self, Intervals};
 use super::output::{self, Output};
-use super::{read, stored};
+use super::{read, stored, stream};
 use crate::Failure;
 use crate::plan::{Live, Percentiles as Plan, Reading, Shape};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latscope_capture_file::is_pipe;
 use latscope_event::{Context, FieldSet, format_count};
 use latscope_series::{
-    AskedPercentiles, Counting, Exact, ExactBuilder, HistogramSeries, Judging, Place, Threshold, Watch, events_for,
+    AskedPercentiles, Counting, Exact, ExactBuilder, HistogramSeries, Joining, Judging, Place, Threshold, Watch,
+    events_for,
 };
 use latscope_view_report::{PercentilesChart, PercentilesOptions};
 use latscope_view_term::{PercentileOptions, Percentiles};
@@ -25,7 +27,11 @@ const POINTS: std::ops::RangeInclusive<u32> = 50..=200;
 pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
     read::ends_by_signal(reading);
     if let (Some(capture), None) = (&reading.live, &plan.chart) {
-        return stream(reading, capture, plan);
+        return live(reading, capture, plan);
+    }
+    let has_interval = plan.folding.interval.is_some() || reading.follow;
+    if has_interval && !plan.exact && plan.chart.is_none() && stream::is_stream(reading) {
+        return streamed(reading, plan);
     }
     if plan.exact {
         require_events(reading)?;
@@ -181,8 +187,10 @@ fn options_of(plan: &Plan) -> PercentileOptions {
 
 /// Exact percentiles take single events, twice.
 fn require_events(reading: &Reading) -> Result<(), Failure> {
-    if reading.files.iter().any(|file| is_pipe(file)) {
-        return Err(Failure::Usage("--exact reads its input twice, which a pipe cannot be; give a file.".into()));
+    if reading.follow || reading.files.iter().any(|file| is_pipe(file)) {
+        return Err(Failure::Usage(
+            "--exact reads its input twice, which a pipe or a file that grows cannot be; give a file.".into(),
+        ));
     }
     match reading.files.iter().find(|file| stored::is_stored(reading, file)) {
         None => Ok(()),
@@ -214,20 +222,90 @@ fn exact(reading: &Reading, mut builders: Vec<ExactBuilder>) -> Result<Vec<Exact
 }
 
 /// Lines as intervals pass.
-fn stream(reading: &Reading, capture: &Live, plan: &Plan) -> Result<(), Failure> {
+fn live(reading: &Reading, capture: &Live, plan: &Plan) -> Result<(), Failure> {
     let options = PercentileOptions { waiting: true, ..options_of(plan) };
-    let mut printer = Printer::new(plan, Some(0), options, judged_by(plan))?;
-    printer.out = printer.out.growing();
-    let context = intervals::live(reading, capture, &plan.folding, &mut printer)?;
+    let mut lines = Lines::new(Printer::new(plan, Some(0), options, judged_by(plan))?, reading);
+    let context = intervals::live(reading, capture, &plan.folding, &mut lines)?;
+    let printer = lines.finish()?;
     read::say_notes(&[context]);
     printer.verdict(reading)
 }
 
-impl Intervals for Printer<'_> {
-    fn passed(&mut self, series: &HistogramSeries, _before: i64, _context: &Context) -> Result<(), Failure> {
-        self.print(series)?;
-        self.warn();
+/// Lines as intervals close of what is read while it is written.
+fn streamed(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
+    let mut lines = Lines::new(Printer::new(plan, None, options_of(plan), judged_by(plan))?, reading);
+    lines.of_file = true;
+    let context = stream::read(reading, &plan.folding, &mut lines)?;
+    if !lines.begun {
+        say!("latscope: There is no event to show.");
+    }
+    let printer = lines.finish()?;
+    let contexts = [context];
+    read::say_notes(&contexts);
+    refuse_untold(plan, &contexts, printer.is_exceeded())?;
+    printer.verdict(reading)
+}
+
+/// Prints intervals as they pass, or joins them until they have enough events.
+struct Lines<'a> {
+    printer: Printer<'a>,
+    joining: Option<Joining>,
+    progress: ProgressBar,
+    /// Times are those of a file, which the first interval tells.
+    of_file: bool,
+    begun: bool,
+}
+
+impl<'a> Lines<'a> {
+    fn new(mut printer: Printer<'a>, reading: &Reading) -> Lines<'a> {
+        printer.out = printer.out.growing_with(reading);
+        let joining = events_wanted(printer.plan).map(Joining::new);
+        // Hidden where standard error is no terminal.
+        let progress = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
+        let style = ProgressStyle::with_template("filling {bar:40} {human_pos} of {human_len} events");
+        let progress = progress.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Lines { printer, joining, progress, of_file: false, begun: false }
+    }
+
+    fn print(&mut self, series: &HistogramSeries) -> Result<(), Failure> {
+        self.progress.suspend(|| {
+            self.printer.print(series)?;
+            self.printer.warn();
+            Ok(())
+        })
+    }
+
+    /// Prints what has not filled.
+    fn finish(mut self) -> Result<Printer<'a>, Failure> {
+        self.progress.finish_and_clear();
+        if let Some(rest) = self.joining.take().and_then(Joining::finish) {
+            self.print(&rest)?;
+        }
+        Ok(self.printer)
+    }
+}
+
+impl Intervals for Lines<'_> {
+    fn passed(&mut self, series: &HistogramSeries, _before: i64, context: &Context) -> Result<(), Failure> {
+        if self.of_file && !self.begun && !series.slices().is_empty() {
+            self.printer.begin(context, series);
+        }
+        self.begun |= !series.slices().is_empty();
+        let Some(joining) = &mut self.joining else { return self.print(series) };
+        let complete = joining.add(series);
+        let (filled, enough) = joining.filled();
+        complete.iter().try_for_each(|series| self.print(series))?;
+        self.progress.set_length(enough as u64);
+        self.progress.set_position(filled as u64);
         Ok(())
+    }
+
+    fn ends(&mut self, context: &Context, longest_ns: u64) {
+        self.printer.ends(context, longest_ns);
+    }
+
+    fn late(&mut self, series: &HistogramSeries, _context: &Context) -> Result<bool, Failure> {
+        self.print(series).map(|()| true)
     }
 }
 
@@ -238,6 +316,8 @@ struct Printer<'a> {
     judged_by: AskedPercentiles,
     /// Whether it was said, live, that the threshold was exceeded.
     warned: bool,
+    /// What is in flight after this moment may be missing.
+    complete_until_ns: Option<i64>,
     out: Output,
 }
 
@@ -251,7 +331,25 @@ impl Printer<'_> {
         let folding = &plan.folding;
         let table = Percentiles::new(&plan.percentiles, &folding.by, folding.quantity, to_unix_ns).with(options);
         let watch = plan.fail_if.clone().map(Watch::new);
-        Ok(Printer { plan, table, watch, judged_by, warned: false, out: output::open(plan.output.as_deref())? })
+        let out = output::open(plan.output.as_deref())?;
+        Ok(Printer { plan, table, watch, judged_by, warned: false, complete_until_ns: None, out })
+    }
+
+    /// Counts times as the file does whose first intervals these are.
+    fn begin(&mut self, context: &Context, series: &HistogramSeries) {
+        let (plan, to_unix_ns) = (self.plan, context.clock.to_unix_ns);
+        let (zero_ns, complete_until_ns) = (zero_ns(context, series), self.complete_until_ns);
+        let options = PercentileOptions { zero_ns, complete_until_ns, ..options_of(plan) };
+        self.table =
+            Percentiles::new(&plan.percentiles, &plan.folding.by, plan.folding.quantity, to_unix_ns).with(options);
+    }
+
+    /// Marks what may lack events that had not completed when the trace ended.
+    fn ends(&mut self, context: &Context, longest_ns: u64) {
+        let by_share = self.plan.folding.counting == Counting::Shares;
+        let open_since_ns = || Context::open_since_ns(std::slice::from_ref(context), longest_ns);
+        self.complete_until_ns = by_share.then(open_since_ns).flatten();
+        self.table.complete_until(self.complete_until_ns);
     }
 
     /// Judges all that is shown.

@@ -64,6 +64,7 @@ pub fn options(reading: &Reading, fields: FieldSet) -> ReadOptions<'static> {
         omitted_every_ns: reading.omitted_every_ns,
         fio_columns: reading.fio_columns,
         lenient: reading.lenient,
+        follow: reading.follow.then_some(|said: &str| say!("latscope: {said}")),
         ..ReadOptions::new(fields)
     }
 }
@@ -147,8 +148,8 @@ impl<'a> Pass<'a> {
         take: impl FnOnce(&Batch, Option<&Mask>) -> ControlFlow<Failure>,
     ) -> ControlFlow<()> {
         self.show_progress();
-        // A pipe ends by itself, after what was written to it.
-        if is_over() && !self.reading.files.iter().any(|file| is_pipe(file)) {
+        // A pipe, or a file that is followed, ends by itself, after what was written to it.
+        if is_over() && !self.reading.follow && !self.reading.files.iter().any(|file| is_pipe(file)) {
             return ControlFlow::Break(());
         }
         let shifted;
@@ -286,11 +287,8 @@ pub fn series_to_plot(
     }
     series.add_waiting(&waiters, None);
     let series = series.completed_only(folding.completed_only);
-    if missing > 0 && series.slices().is_empty() {
-        let field = folding.quantity.field().name();
-        return Err(Failure::Input(format!(
-            "No event in this trace has {field}, so there is nothing to show over it."
-        )));
+    if series.slices().is_empty() {
+        refuse_nothing(missing, folding)?;
     }
     if folding.quantity == Quantity::Queue && series.total(None).totals().max == 0 && !series.slices().is_empty() {
         return Err(Failure::Input(
@@ -302,9 +300,18 @@ pub fn series_to_plot(
     Ok((series, contexts))
 }
 
+/// Fails if there is nothing to show because so many events lack what is to be shown.
+pub fn refuse_nothing(missing: u64, folding: &Folding) -> Result<(), Failure> {
+    if missing == 0 {
+        return Ok(());
+    }
+    let field = folding.quantity.field().name();
+    Err(Failure::Input(format!("No event in this trace has {field}, so there is nothing to show over it.")))
+}
+
 /// Whether the events can be had once more.
 pub fn is_read_again(reading: &Reading) -> bool {
-    reading.live.is_none() && !is_over() && !reading.files.iter().any(|file| is_pipe(file))
+    reading.live.is_none() && !reading.follow && !is_over() && !reading.files.iter().any(|file| is_pipe(file))
 }
 
 /// Counts a batch.

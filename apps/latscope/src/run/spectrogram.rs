@@ -2,10 +2,10 @@
 
 use super::intervals::{self, Intervals};
 use super::stalls::Stalls;
-use super::{output, read, stored};
+use super::{output, read, stored, stream};
 use crate::Failure;
 use crate::args::{self, Color, Palette};
-use crate::plan::{Folding, Live, Reading};
+use crate::plan::{Folding, Reading};
 use crate::tui;
 use latscope_capture_file::is_pipe;
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
@@ -40,8 +40,8 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Re
             output::lines(typed.output.as_deref(), lines)
         }
         _ => {
-            if let Some(capture) = reading.live.as_ref().filter(|_| options.orient == Orient::Down) {
-                return grow(reading, capture, folding, &options, &filter, &typed);
+            if options.orient == Orient::Down && (reading.live.is_some() || stream::is_stream(reading)) {
+                return grow(reading, folding, &options, &filter, &typed);
             }
             let (series, contexts) = read::series_to_plot(reading, folding, limit(&options))?;
             stored::refuse_runs(reading, &series)?;
@@ -59,15 +59,20 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Re
 /// Rows as intervals pass.
 fn grow(
     reading: &Reading,
-    capture: &Live,
     folding: &Folding,
     options: &SpectrogramOptions,
     filter: &str,
     typed: &args::Spectrogram,
 ) -> Result<(), Failure> {
-    let growing = GrowingSpectrogram::new(filter, &SpectrogramOptions { time: TimeLabels::Wall, ..options.clone() });
-    let mut rows = Rows { growing, out: output::open(typed.output.as_deref())?.growing() };
-    let context = intervals::live(reading, capture, folding, &mut rows)?;
+    let time = if reading.live.is_some() { TimeLabels::Wall } else { options.time };
+    // Files do not tell what waits.
+    let waiting = reading.live.is_some();
+    let growing = GrowingSpectrogram::new(filter, &SpectrogramOptions { time, waiting, ..options.clone() });
+    let mut rows = Rows { growing, out: output::open(typed.output.as_deref())?.growing_with(reading) };
+    let context = match &reading.live {
+        Some(capture) => intervals::live(reading, capture, folding, &mut rows)?,
+        None => stream::read(reading, folding, &mut rows)?,
+    };
     let Rows { growing, mut out } = rows;
     write(&mut out, &growing.finish(&context))
 }
@@ -82,6 +87,10 @@ impl Intervals for Rows {
     fn passed(&mut self, series: &HistogramSeries, before: i64, context: &Context) -> Result<(), Failure> {
         write(&mut self.out, &self.growing.grow(series, before, context))
     }
+
+    fn takes_averages(&self) -> bool {
+        true
+    }
 }
 
 fn write(out: &mut output::Output, lines: &[Line]) -> Result<(), Failure> {
@@ -90,7 +99,8 @@ fn write(out: &mut output::Output, lines: &[Line]) -> Result<(), Failure> {
 
 /// Whether somebody is there to look at it. What comes through a pipe could be read only once.
 fn is_interactive(reading: &Reading, typed: &args::Spectrogram) -> bool {
-    let plain = typed.plain || typed.output.is_some() || reading.files.iter().any(|file| is_pipe(file));
+    let is_stream = reading.follow || reading.files.iter().any(|file| is_pipe(file));
+    let plain = typed.plain || typed.output.is_some() || is_stream;
     !plain && tui::is_possible()
 }
 
@@ -133,9 +143,9 @@ fn chisel(
         ));
     }
     let width_ns = folding.interval.unwrap_or(CHISEL_NS);
-    if let Some(capture) = &reading.live {
+    if reading.live.is_some() || stream::is_stream(reading) {
         let folding = Folding { interval: Some(width_ns), ..folding.clone() };
-        return grow_chisel(reading, capture, &folding, options, filter, typed);
+        return grow_chisel(reading, &folding, options, filter, typed);
     }
     let mut counted = SysdigSpectrogram::new(sysdig_width(options), width_ns);
     let contexts = read::each_batch(reading, FieldSet::ALWAYS, |_, batch, mask, _| {
@@ -159,20 +169,23 @@ fn count(counted: &mut SysdigSpectrogram, batch: &Batch, mask: Option<&Mask>) {
 /// The chisel's rows as intervals pass.
 fn grow_chisel(
     reading: &Reading,
-    capture: &Live,
     folding: &Folding,
     options: &SpectrogramOptions,
     filter: &str,
     typed: &args::Spectrogram,
 ) -> Result<(), Failure> {
-    let options = SpectrogramOptions { time: TimeLabels::Wall, ..options.clone() };
+    let time = if reading.live.is_some() { TimeLabels::Wall } else { options.time };
+    let options = SpectrogramOptions { time, ..options.clone() };
     let mut rows = ChiselRows {
         counted: SysdigSpectrogram::new(sysdig_width(&options), folding.interval.unwrap_or(CHISEL_NS)),
         growing: GrowingSpectrogram::new(filter, &options),
         stalls: Stalls::default(),
-        out: output::open(typed.output.as_deref())?.growing(),
+        out: output::open(typed.output.as_deref())?.growing_with(reading),
     };
-    let context = intervals::live(reading, capture, folding, &mut rows)?;
+    let context = match &reading.live {
+        Some(capture) => intervals::live(reading, capture, folding, &mut rows)?,
+        None => stream::read(reading, folding, &mut rows)?,
+    };
     let ChiselRows { growing, mut out, .. } = rows;
     write(&mut out, &growing.finish(&context))
 }
@@ -201,6 +214,10 @@ impl Intervals for ChiselRows {
             self.stalls.note(batch, mask);
         }
         Ok(())
+    }
+
+    fn takes_averages(&self) -> bool {
+        true
     }
 
     fn passed(&mut self, _series: &HistogramSeries, before: i64, context: &Context) -> Result<(), Failure> {

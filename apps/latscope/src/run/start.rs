@@ -172,7 +172,7 @@ impl<'a> Starts<'a> {
             let row = reader.next()?.ok()?;
             return Some((row.time_ns, reader.context().clone()));
         }
-        let options = ReadOptions { format: Some(format), ..read::options(reading, FieldSet::ALWAYS) };
+        let options = ReadOptions { format: Some(format), follow: None, ..read::options(reading, FieldSet::ALWAYS) };
         let mut first = None;
         // What cannot be read is said when it is read as a whole.
         let _ = latscope_capture_file::read(file, &options, &mut |context, batch| {

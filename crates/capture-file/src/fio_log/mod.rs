@@ -123,6 +123,9 @@ fn text(input: Input, columns: FioColumns, reader: &mut Reader, sink: &mut Sink)
                 return Ok(());
             }
         }
+        if lines.is_pause() && reader.hand_on(sink).is_break() {
+            return Ok(());
+        }
         let Some((number, line)) = lines.next()? else { return Ok(()) };
         match line.and_then(|line| parser.row(line)).and_then(|row| reader.take(row)) {
             Ok(()) if reader.is_full() && reader.hand_on(sink).is_break() => return Ok(()),

@@ -57,14 +57,13 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         let place = first_bad.map_or(Place::File, Place::Line);
         return Err(Error::new(file, place, "There is no request of ioping in this file."));
     }
-    if !events.batch.is_empty() && events.go_on.is_continue() {
-        let _ = (events.sink)(&events.context, &events.batch);
-    }
+    events.hand_on();
     Ok(events.context)
 }
 
 /// Text and raw lines. Returns the number of the first line that was not understood.
 fn read_lines(input: Input, events: &mut Events) -> Result<Option<u64>, Error> {
+    let is_stream = input.is_stream();
     let (mut lines, mut chunk) = (input.lines(), Vec::new());
     let (mut number, mut first_bad, mut texts) = (0u64, None, false);
     let mut raws = Totals::default();
@@ -84,6 +83,9 @@ fn read_lines(input: Input, events: &mut Events) -> Result<Option<u64>, Error> {
                 events.context.tally.add(Anomaly::UnparsedLines, 1);
                 first_bad = first_bad.or(Some(number));
             }
+        }
+        if is_stream {
+            events.hand_on();
         }
     }
     if let Some(raw) = raws.last.take().filter(|last| !raws.is_total(last.total())) {
@@ -217,10 +219,15 @@ impl Events<'_, '_> {
         batch.push_text(Field::Error, known.error);
         batch.end_row();
         if batch.is_full() {
-            if self.go_on.is_continue() {
-                self.go_on = (self.sink)(&self.context, &self.batch);
-            }
-            self.batch.clear();
+            self.hand_on();
         }
+    }
+
+    /// Hands on the events that there are.
+    fn hand_on(&mut self) {
+        if self.go_on.is_continue() && !self.batch.is_empty() {
+            self.go_on = (self.sink)(&self.context, &self.batch);
+        }
+        self.batch.clear();
     }
 }

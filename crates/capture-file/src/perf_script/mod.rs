@@ -32,7 +32,7 @@ pub fn detect(head: &[u8]) -> Detected {
 
 /// Reads the text; see the crate's `read`.
 pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
-    let name = input.name.clone();
+    let (name, is_stream) = (input.name.clone(), input.is_stream());
     let mut reader = Reader {
         context: Context::new(format!("perf script, {name}"), Clock::unanchored("perf")),
         batch: Batch::new(options.fields.intersection(FILLS)),
@@ -44,7 +44,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         order: Order::default(),
         records: 0,
     };
-    let too_long = parallel::parse_in_order(input, |parsed| reader.take(parsed, sink))?;
+    let too_long = parallel::parse_in_order(input, |parsed| reader.take(parsed, is_stream, sink))?;
     reader.context.tally.add(Anomaly::UnparsedLines, too_long);
     reader.finish(&name, sink)
 }
@@ -78,7 +78,7 @@ struct Order {
 }
 
 impl Reader {
-    fn take(&mut self, parsed: &mut Parsed, sink: &mut Sink) -> ControlFlow<()> {
+    fn take(&mut self, parsed: &mut Parsed, is_stream: bool, sink: &mut Sink) -> ControlFlow<()> {
         self.context.tally.add(Anomaly::UnparsedLines, parsed.unknown);
         self.context.tally.add(Anomaly::OtherRecords, parsed.other);
         let Parsed { entries, calls, is_sorted, .. } = parsed;
@@ -94,6 +94,10 @@ impl Reader {
                 self.batch.clear();
                 go_on?;
             }
+        }
+        if is_stream && !self.batch.is_empty() {
+            sink(&self.context, &self.batch)?;
+            self.batch.clear();
         }
         ControlFlow::Continue(())
     }

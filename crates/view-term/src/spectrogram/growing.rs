@@ -34,9 +34,10 @@ pub struct GrowingSpectrogram {
 }
 
 impl GrowingSpectrogram {
-    /// With nothing on it yet. Half blocks are not used, as a row is final when it is there.
+    /// With nothing on it yet. Half blocks are not used, as a row is final when it is there. What waits has columns where
+    /// [they are asked for](SpectrogramOptions::waiting).
     pub fn new(filter: &str, options: &SpectrogramOptions) -> GrowingSpectrogram {
-        let options = SpectrogramOptions { half_blocks: false, group: None, waiting: true, ..options.clone() };
+        let options = SpectrogramOptions { half_blocks: false, group: None, ..options.clone() };
         GrowingSpectrogram { options, filter: filter.to_owned(), next: None, since_axis: 0, strength: None, without: 0 }
     }
 

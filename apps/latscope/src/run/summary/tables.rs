@@ -3,49 +3,65 @@
 use super::{SHOWN, outlier};
 use crate::Failure;
 use crate::plan::{Folding, Reading, Shape, Summary as Plan};
-use crate::run::intervals::{self, Intervals};
+use crate::run::intervals::{self, INTERVAL_NS, Intervals};
 use crate::run::output::{self, Output};
-use crate::run::{live, read};
-use latscope_event::{Batch, Context, FieldSet, Mask};
-use latscope_series::{HistogramSeries, Quantity, Weight};
+use crate::run::{read, stream};
+use latscope_event::{Batch, Context, FieldSet, Mask, format_count};
+use latscope_series::{HistogramSeries, Quantity, UsageOverTime, Waiter, Weight};
 use latscope_view_term::{Line, Summary, SummaryKey, TimeLabels};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 
-/// Prints a table for each interval: live as it passes, of files for each that has events.
+/// So many warnings of a file are kept until the table of their interval is printed; those beyond are counted.
+const KEPT: usize = 100_000;
+
+/// Prints a table for each interval: live and of a stream as it passes, of files for each that has events.
 pub fn run(reading: &Reading, plan: &Plan, key: SummaryKey) -> Result<(), Failure> {
-    let columns = if output::to_terminal(&plan.output) { output::columns(&plan.output) } else { 160 };
-    let out = output::open(plan.output.as_deref())?;
-    let mut tables =
-        Tables { plan, key, columns, observed_ns: (i64::MIN, i64::MAX), waiting: HashSet::new(), begun: false, out };
+    let is_watched = reading.live.is_some() || stream::is_stream(reading);
+    let mut tables = Tables::new(reading, plan, key)?;
     let contexts = match &reading.live {
         Some(capture) => {
-            tables.observed_ns.0 = live::now_ns();
-            tables.out = tables.out.growing();
+            tables.time = TimeLabels::Wall;
             // The kernel counts bytes of each key.
             vec![intervals::live(reading, capture, &plan.folding, &mut tables)?]
         }
-        None => of_files(reading, &mut tables)?,
+        None if is_watched => vec![stream::read(reading, &plan.folding, &mut tables)?],
+        None if tables.fields() == FieldSet::default() => of_files(reading, &mut tables)?,
+        None => {
+            tables.kept = Some(Kept::default());
+            refuse_stored(reading)?;
+            stream::read_whole(reading, &plan.folding, &mut tables)?
+        }
     };
+    tables.say_more();
     read::say_notes(&contexts);
     tables.out.finish().map(|_| ()).map_err(|error| Failure::output(&error))
 }
 
-fn of_files(reading: &Reading, tables: &mut Tables) -> Result<Vec<Context>, Failure> {
-    if tables.plan.over_ns.is_some() {
-        let message = "--over with -i is for live capture; of files, give one of them.";
-        return Err(Failure::Usage(message.into()));
+/// Warnings and utilization take single events.
+fn refuse_stored(reading: &Reading) -> Result<(), Failure> {
+    let formats = read::formats(reading);
+    match reading.files.iter().zip(formats).find(|(_, format)| format.is_some_and(|format| format.is_series())) {
+        None => Ok(()),
+        Some((file, _)) => {
+            Err(Failure::Usage(format!("{} holds histograms, not events; leave --over and --use out.", file.display())))
+        }
     }
+}
+
+fn of_files(reading: &Reading, tables: &mut Tables) -> Result<Vec<Context>, Failure> {
     let weighed = |weight| Folding { weight, ..tables.plan.folding.clone() };
     // Stored histograms carry no bytes unless they were made for that.
     let is_stored = read::formats(reading).iter().flatten().any(|format| format.is_series());
     let weight = if is_stored { Weight::Count } else { Weight::Bytes };
-    let (series, contexts) = read::series(reading, &weighed(weight), 2)?;
+    let (mut series, contexts) = read::series(reading, &weighed(weight), 2)?;
     if tables.plan.folding.quantity == Quantity::Latency {
         contexts.iter().try_for_each(read::refuse_windows)?;
     }
     let context = Context::merged(&contexts);
-    tables.observed_ns = context.span_ns.unwrap_or(tables.observed_ns);
+    if let (Some(from_ns), Some((_, to_ns))) = (context.start_ns(), context.span_ns) {
+        series.observe(from_ns, to_ns);
+    }
     tables.print(&series, &context)?;
     Ok(contexts)
 }
@@ -54,53 +70,109 @@ struct Tables<'a> {
     plan: &'a Plan,
     key: SummaryKey,
     columns: usize,
-    /// Since when and until when it was observed.
-    observed_ns: (i64, i64),
+    time: TimeLabels,
     /// What still waits and was warned of, by its begin.
-    waiting: HashSet<i64>,
+    warned: HashSet<i64>,
+    /// What waited when it was last looked at.
+    waiters: Vec<Waiter>,
+    usage: Option<UsageOverTime>,
+    /// Warnings of a file, until their table is printed; without it they are printed at once.
+    kept: Option<Kept>,
     begun: bool,
     out: Output,
 }
 
+/// Warnings by interval.
+#[derive(Default)]
+struct Kept {
+    lines: BTreeMap<i64, Vec<Line>>,
+    count: usize,
+    /// Warnings beyond [`KEPT`].
+    more: u64,
+}
+
 impl Intervals for Tables<'_> {
     fn fields(&self) -> FieldSet {
-        self.plan.over_ns.map_or(FieldSet::default(), |_| SHOWN.into_iter().collect())
+        let usage = self.usage.as_ref().map_or(FieldSet::default(), UsageOverTime::fields);
+        self.plan.over_ns.map_or(usage, |_| usage.union(SHOWN.into_iter().collect()))
+    }
+
+    fn looks_back(&self) -> bool {
+        self.usage.is_some()
     }
 
     fn events(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> Result<(), Failure> {
+        if let Some(usage) = &mut self.usage {
+            usage.add(batch, mask);
+            if usage.is_full() {
+                return Err(read::too_much());
+            }
+        }
         self.warn(context, batch, mask, false)
     }
 
     fn waiting(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> Result<(), Failure> {
+        self.waiters = Waiter::of_batch(batch, mask, &self.plan.folding.by);
         self.warn(context, batch, mask, true)?;
         let still: HashSet<i64> = batch.time().iter().copied().collect();
-        self.waiting.retain(|start_ns| still.contains(start_ns));
+        self.warned.retain(|start_ns| still.contains(start_ns));
         Ok(())
     }
 
     fn passed(&mut self, series: &HistogramSeries, _before: i64, context: &Context) -> Result<(), Failure> {
-        self.observed_ns.1 = live::now_ns();
         self.print(series, context)
+    }
+
+    fn late(&mut self, series: &HistogramSeries, context: &Context) -> Result<bool, Failure> {
+        self.usage = None;
+        self.print(series, context).map(|()| true)
     }
 }
 
-impl Tables<'_> {
+impl<'a> Tables<'a> {
+    fn new(reading: &Reading, plan: &'a Plan, key: SummaryKey) -> Result<Tables<'a>, Failure> {
+        let columns = if output::to_terminal(&plan.output) { output::columns(&plan.output) } else { 160 };
+        let out = output::open(plan.output.as_deref())?;
+        let width_ns = plan.folding.interval.unwrap_or(INTERVAL_NS);
+        Ok(Tables {
+            plan,
+            key,
+            columns,
+            time: TimeLabels::Elapsed,
+            warned: HashSet::new(),
+            waiters: Vec::new(),
+            usage: plan.shows_use.then(|| UsageOverTime::new(plan.folding.by.clone(), width_ns)),
+            kept: None,
+            begun: false,
+            out: out.growing_with(reading),
+        })
+    }
+
     /// A line for each event above the threshold, and one for each request that has waited so long, once.
     fn warn(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>, waits: bool) -> Result<(), Failure> {
         let Some(over_ns) = self.plan.over_ns else { return Ok(()) };
         let mut lines = Vec::new();
         for row in (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row))) {
             let is_over = batch.latency()[row] > over_ns;
-            if is_over && (!waits || self.waiting.insert(batch.time()[row])) {
+            if is_over && (!waits || self.warned.insert(batch.time()[row])) {
                 let outlier = outlier(batch, row, &self.plan.folding.by);
-                lines.push(outlier.warning(over_ns, context, TimeLabels::Wall, waits));
+                let line = outlier.warning(over_ns, context, self.time, waits);
+                match &mut self.kept {
+                    Some(kept) => {
+                        let end_ns = batch.time()[row].saturating_add_unsigned(batch.latency()[row]);
+                        kept.add(end_ns.div_euclid(self.plan.folding.interval.unwrap_or(INTERVAL_NS) as i64), line);
+                    }
+                    None => lines.push(line),
+                }
             }
         }
-        if lines.is_empty() {
-            return Ok(());
-        }
+        self.print_warnings(&lines)
+    }
+
+    fn print_warnings(&mut self, lines: &[Line]) -> Result<(), Failure> {
         match self.plan.shape {
-            Shape::Text => self.lines(&lines),
+            _ if lines.is_empty() => Ok(()),
+            Shape::Text => self.lines(lines),
             // The rows of machine output are of one kind.
             Shape::Csv | Shape::Json => {
                 lines.iter().for_each(|line| say!("{}", line.text()));
@@ -109,13 +181,20 @@ impl Tables<'_> {
         }
     }
 
+    fn say_more(&self) {
+        if let Some(more) = self.kept.as_ref().map(|kept| kept.more).filter(|&more| more > 0) {
+            say!("latscope: {} more warnings are not shown; choose a larger --over.", format_count(more));
+        }
+    }
+
     fn print(&mut self, series: &HistogramSeries, context: &Context) -> Result<(), Failure> {
-        let (from_ns, to_ns) = self.observed_ns;
         for &interval in series.slices().keys() {
-            let (start_ns, width_ns) = series.span_of(interval, None);
-            let end_ns = start_ns.saturating_add_unsigned(width_ns);
-            let covered_ns = end_ns.min(to_ns).saturating_sub(start_ns.max(from_ns)).max(0).unsigned_abs();
-            let mut summary = Summary::of_interval(series, interval, covered_ns, context);
+            let warnings = self.kept.as_mut().and_then(|kept| kept.lines.remove(&interval)).unwrap_or_default();
+            self.print_warnings(&warnings)?;
+            let mut summary = Summary::of_interval(series, interval, series.covered_ns(interval), context);
+            if let Some(usage) = &mut self.usage {
+                summary.show_use(&usage.take(interval, &self.waiters));
+            }
             summary.sort(self.key);
             let begun = std::mem::replace(&mut self.begun, true);
             let text = match self.plan.shape {
@@ -138,5 +217,16 @@ impl Tables<'_> {
 
     fn write(&mut self, text: &str) -> Result<(), Failure> {
         self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))
+    }
+}
+
+impl Kept {
+    fn add(&mut self, interval: i64, line: Line) {
+        if self.count >= KEPT {
+            self.more += 1;
+            return;
+        }
+        self.count += 1;
+        self.lines.entry(interval).or_default().push(line);
     }
 }

@@ -1,0 +1,305 @@
+//! What is read while it is written, a pipe or a file with `--follow`: intervals are handed on as they close.
+//!
+//! Events come about in the order of their completion. An interval closes when an event has completed so long after its end that
+//! none is expected any more: twice as long as events were out of order so far, and, where events count in all intervals that they
+//! last, as long as the longest. What has come already is looked at before anything closes.
+
+use super::intervals::{INTERVAL_NS, Intervals};
+use super::{read, unfinished};
+use crate::Failure;
+use crate::plan::{Folding, Reading};
+use latscope_capture_file::{Format, format_of, is_pipe};
+use latscope_event::{Batch, Context, Mask, format_count};
+use latscope_series::{Counting, HistogramSeries, Quantity, SeriesBuilder, Waiter};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// An interval stays open for at least so long.
+const LEAST_NS: u64 = 100_000_000;
+/// And for at most so long: who waits for more has no rows.
+const LONGEST_NS: u64 = 60_000_000_000;
+/// Where events are further out of order than this, nothing closes before the end.
+const DISORDER_NS: u64 = 10_000_000_000;
+/// A longer time without events has no rows: something is wrong with the times.
+const LONGEST_GAP: i64 = 100_000;
+
+/// Whether what is read may be written at the same time, and its format can be read so.
+pub fn is_stream(reading: &Reading) -> bool {
+    let [file] = &reading.files[..] else { return false };
+    let is_file = file == Path::new("-") && Path::new("/dev/stdin").is_file();
+    let grows = reading.follow || is_pipe(file) && !is_file;
+    let format = || reading.format.or_else(|| format_of(file).ok());
+    // What is not known yet is known when there is more of it.
+    grows && format().is_none_or(Format::is_read_as_it_grows)
+}
+
+/// Refuses to follow what cannot be read before its end.
+///
+/// # Errors
+/// [`Failure::Usage`] for such a format.
+pub fn refuse_complete_formats(reading: &Reading) -> Result<(), Failure> {
+    let [file] = &reading.files[..] else { return Ok(()) };
+    let format = reading.format.or_else(|| format_of(file).ok()).filter(|_| reading.follow);
+    match format.filter(|format| !format.is_read_as_it_grows()) {
+        None => Ok(()),
+        Some(format) => Err(Failure::Usage(format!(
+            "{}: {} is readable only when it is complete; leave --follow out, or follow text, a log of fio or a .lat.",
+            file.display(),
+            format.name()
+        ))),
+    }
+}
+
+/// Reads until the end and hands on intervals as they close, those without events too. Returns the final context.
+pub fn read(reading: &Reading, folding: &Folding, taker: &mut impl Intervals) -> Result<Context, Failure> {
+    run(reading, Stream::new(folding, taker.looks_back()), taker)
+}
+
+/// Reads files in any order; all intervals are handed on at the end, those with events.
+pub fn read_whole(reading: &Reading, folding: &Folding, taker: &mut impl Intervals) -> Result<Vec<Context>, Failure> {
+    let mut stream = Stream::new(folding, false);
+    stream.is_whole = true;
+    run_all(reading, stream, taker)
+}
+
+fn run(reading: &Reading, stream: Stream, taker: &mut impl Intervals) -> Result<Context, Failure> {
+    run_all(reading, stream, taker).map(|contexts| Context::merged(&contexts))
+}
+
+fn run_all(reading: &Reading, mut stream: Stream, taker: &mut impl Intervals) -> Result<Vec<Context>, Failure> {
+    let fields = stream.builder.fields().union(taker.fields());
+    let contexts = read::each_batch(reading, fields, |context, batch, mask, begins| {
+        if begins {
+            stream.builder.begin_trace();
+        }
+        match stream.take(context, batch, mask, taker) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(failure) => ControlFlow::Break(failure),
+        }
+    })?;
+    let waiters = unfinished::waiters(reading, &contexts, &stream.folding.by)?;
+    stream.finish(&Context::merged(&contexts), &waiters, taker)?;
+    Ok(contexts)
+}
+
+struct Stream {
+    builder: SeriesBuilder,
+    /// Of events whose interval was closed.
+    late: Option<SeriesBuilder>,
+    folding: Folding,
+    width_ns: i64,
+    /// Whether intervals stay open for as long as the longest event.
+    looks_back: bool,
+    /// Nothing is handed on before the end.
+    is_whole: bool,
+    /// The latest completion.
+    latest_ns: i64,
+    longest_ns: u64,
+    /// The furthest that a completion was before one that came earlier.
+    disorder_ns: u64,
+    /// The first interval that has events.
+    first: i64,
+    /// The first interval that is open.
+    open: i64,
+    /// The first interval that was not handed on.
+    next: Option<i64>,
+    late_events: u64,
+    cut_events: u64,
+}
+
+impl Stream {
+    fn new(folding: &Folding, looks_back: bool) -> Stream {
+        let width_ns = folding.interval.unwrap_or(INTERVAL_NS);
+        let folding = Folding { interval: Some(width_ns), ..folding.clone() };
+        Stream {
+            builder: read::new_builder(&folding, 2),
+            late: None,
+            looks_back: looks_back || folding.counting == Counting::Shares,
+            is_whole: false,
+            width_ns: width_ns as i64,
+            folding,
+            latest_ns: i64::MIN,
+            longest_ns: 0,
+            disorder_ns: 0,
+            first: i64::MAX,
+            open: i64::MIN,
+            next: None,
+            late_events: 0,
+            cut_events: 0,
+        }
+    }
+
+    /// Whether some intervals have closed that had events.
+    fn has_closed(&self) -> bool {
+        self.first < self.open
+    }
+
+    fn open_ns(&self) -> i64 {
+        self.open.saturating_mul(self.width_ns)
+    }
+
+    /// Learns from events that have come how long intervals must stay open.
+    fn look_at(&mut self, batch: &Batch, mask: &Mask) {
+        let mut latest_ns = self.latest_ns;
+        for row in mask.ones() {
+            let (start_ns, latency_ns) = (batch.time()[row], batch.latency()[row]);
+            let end_ns = start_ns.saturating_add_unsigned(latency_ns);
+            if latest_ns > i64::MIN {
+                self.disorder_ns = self.disorder_ns.max(latest_ns.saturating_sub(end_ns).max(0).unsigned_abs());
+            }
+            latest_ns = latest_ns.max(end_ns);
+            self.longest_ns = self.longest_ns.max(latency_ns);
+        }
+    }
+
+    /// Counts an event in, in the order in which they come; closes intervals. Whether the interval in which it completed is open.
+    fn see(&mut self, start_ns: i64, latency_ns: u64) -> bool {
+        let end_ns = start_ns.saturating_add_unsigned(latency_ns);
+        self.latest_ns = self.latest_ns.max(end_ns);
+        let reach_ns = if self.looks_back { self.longest_ns } else { 0 };
+        let hold_ns = self.disorder_ns.saturating_mul(2).max(reach_ns).clamp(LEAST_NS, LONGEST_NS);
+        if self.disorder_ns <= DISORDER_NS && !self.is_whole {
+            let open = self.latest_ns.saturating_sub_unsigned(hold_ns).div_euclid(self.width_ns);
+            self.open = self.open.max(open);
+        }
+        let (begins, ends) = (start_ns.div_euclid(self.width_ns), end_ns.div_euclid(self.width_ns));
+        if self.has_closed() && ends < self.open {
+            self.late_events += 1;
+            return false;
+        }
+        let by_share = self.folding.counting == Counting::Shares;
+        self.cut_events += u64::from(by_share && self.has_closed() && begins < self.open);
+        self.first = self.first.min(if by_share { begins } else { ends });
+        true
+    }
+
+    fn take(
+        &mut self,
+        context: &Context,
+        batch: &Batch,
+        mask: Option<&Mask>,
+        taker: &mut impl Intervals,
+    ) -> Result<(), Failure> {
+        if self.folding.quantity == Quantity::Latency && !taker.takes_averages() {
+            read::refuse_windows(context)?;
+        }
+        taker.events(context, batch, mask)?;
+        let all = Mask::filled(batch.len(), true);
+        let mask = mask.unwrap_or(&all);
+        self.look_at(batch, mask);
+        let (mut from, mut late) = (0, Vec::new());
+        for row in mask.ones() {
+            let before = self.open;
+            let is_in_time = self.see(batch.time()[row], batch.latency()[row]);
+            if self.open > before {
+                // What came before this event counts in the intervals that were open then.
+                self.add(context, batch, mask, (from..row, &late), before);
+                from = row;
+            }
+            if !is_in_time {
+                late.push(row);
+            }
+        }
+        self.add(context, batch, mask, (from..batch.len(), &late), self.open);
+        self.add_late(batch, &late);
+        if self.builder.is_full() || self.late.as_ref().is_some_and(SeriesBuilder::is_full) {
+            return Err(read::too_much());
+        }
+        self.hand_on(context, taker)
+    }
+
+    /// Counts rows of a batch but those that are late; parts before the first open interval count in that one.
+    fn add(
+        &mut self,
+        context: &Context,
+        batch: &Batch,
+        mask: &Mask,
+        (rows, late): (std::ops::Range<usize>, &[usize]),
+        open: i64,
+    ) {
+        let open_ns = open.saturating_mul(self.width_ns);
+        let begin_ns =
+            if self.first < open { Some(open_ns.max(context.begin_ns.unwrap_or(i64::MIN))) } else { context.begin_ns };
+        self.builder.begins_at(begin_ns);
+        if rows == (0..batch.len()) && late.is_empty() {
+            return self.builder.add(batch, Some(mask));
+        }
+        let mut mask = mask.clone();
+        mask.retain(|row| rows.contains(&row) && late.binary_search(&row).is_err());
+        self.builder.add(batch, Some(&mask));
+    }
+
+    fn add_late(&mut self, batch: &Batch, rows: &[usize]) {
+        if rows.is_empty() {
+            return;
+        }
+        let mut mask = Mask::filled(batch.len(), true);
+        mask.retain(|row| rows.binary_search(&row).is_ok());
+        let folding = Folding { counting: self.folding.counting, ..self.folding.clone() };
+        self.late.get_or_insert_with(|| read::new_builder(&folding, 2)).add(batch, Some(&mask));
+    }
+
+    /// Hands on the intervals that have closed.
+    fn hand_on(&mut self, context: &Context, taker: &mut impl Intervals) -> Result<(), Failure> {
+        if !self.has_closed() || self.next.is_some_and(|next| next >= self.open) {
+            return Ok(());
+        }
+        let series = self.builder.take_before(self.open);
+        self.pass(series, self.open, (context, self.open_ns()), taker)
+    }
+
+    fn pass(
+        &mut self,
+        mut series: HistogramSeries,
+        before: i64,
+        (context, until_ns): (&Context, i64),
+        taker: &mut impl Intervals,
+    ) -> Result<(), Failure> {
+        let next = self.next.or(series.range().map(|(first, _)| first)).unwrap_or(before);
+        if !self.is_whole && before.saturating_sub(next) <= LONGEST_GAP {
+            series.pass(next..before);
+        }
+        series.observe(
+            context.start_ns().unwrap_or(i64::MIN),
+            until_ns.max(context.span_ns.map_or(i64::MIN, |(_, to_ns)| to_ns)),
+        );
+        self.next = Some(before);
+        taker.passed(&series, before, context)
+    }
+
+    fn finish(mut self, context: &Context, waiters: &[Waiter], taker: &mut impl Intervals) -> Result<(), Failure> {
+        let builder = std::mem::replace(&mut self.builder, read::new_builder(&self.folding, 2));
+        let missing = builder.missing();
+        let mut rest = builder.finish();
+        read::say_ungrouped(&rest);
+        if rest.slices().is_empty() && self.next.is_none() {
+            read::refuse_nothing(missing, &self.folding)?;
+        }
+        // What waits counts in the intervals that are still open.
+        rest.add_waiting(waiters, None);
+        let rest = rest.completed_only(self.folding.completed_only);
+        taker.ends(context, self.longest_ns);
+        if let Some((_, last)) = rest.range() {
+            let until_ns = context.span_ns.map_or(self.latest_ns, |(_, to_ns)| to_ns);
+            self.pass(rest, last.saturating_add(1), (context, until_ns), taker)?;
+        }
+        if self.cut_events > 0 {
+            say!(
+                "latscope: {} of these events lasted longer than any before, so that intervals at their beginning were closed; they \
+                 count from the first that was open.",
+                format_count(self.cut_events)
+            );
+        }
+        if let Some(late) = self.late.take() {
+            let where_to = match taker.late(&late.finish(), context)? {
+                true => "their intervals have a second row at the end",
+                false => "they are not shown",
+            };
+            say!(
+                "latscope: {} events came after their interval had closed; {where_to}. Write the input to a file and read that.",
+                format_count(self.late_events)
+            );
+        }
+        Ok(())
+    }
+}
