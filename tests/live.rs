@@ -14,6 +14,7 @@ mod killed;
 mod known_truth;
 pub mod lab;
 mod names;
+mod processes;
 mod recording;
 mod views;
 mod waiting;
