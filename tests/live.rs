@@ -7,6 +7,7 @@
 mod agreement;
 #[path = "../crates/capture-bpf/tests/block/blind.rs"]
 pub mod blind;
+mod fields;
 mod filters;
 mod hanging;
 mod hours;

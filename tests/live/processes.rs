@@ -84,8 +84,16 @@ fn a_block_request_is_of_the_process_that_began_it() {
     let disk = Disk::new(&["--read", "1ms", "--size", "16MiB"]);
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("t.lat");
-    let record =
-        Background::latscope(&["record", "-s", "block", "-w", trace.to_str().unwrap(), "--with", "all", &disk.filter()]);
+    let record = Background::latscope(&[
+        "record",
+        "-s",
+        "block",
+        "-w",
+        trace.to_str().unwrap(),
+        "--with",
+        "all",
+        &disk.filter(),
+    ]);
     let filter = format!("{} and proc.cmdline contains 'skip=3' and user.uid = 0", disk.filter());
     let live = Background::latscope(&["summary", "-s", "block", "--json", "--by", "args", &filter]);
     let mut lines = Vec::new();
