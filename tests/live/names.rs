@@ -171,6 +171,11 @@ fn a_live_filter_on_what_no_event_tells_says_so() {
         let ended = latscope(&["summary", "-s", "io", "--for", "2s", "--by", "job", filter]);
         ended.err.clone() + &ended.success()
     };
+    let streamed = |view: &str| {
+        let view = [view, "-s", "io", "-i", "500ms", "--for", "2s", "--by", "job,name"];
+        let ended = latscope(&view);
+        ended.err.clone() + &ended.success()
+    };
     let me = format!("pid = {}", std::process::id());
     let ended = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -181,7 +186,11 @@ fn a_live_filter_on_what_no_event_tells_says_so() {
             }
         });
         let (untold, ungrouped) = (said(&format!("{me} and job exists")), said(&me));
+        let streams = ["percentiles", "summary", "histogram"].map(streamed);
         ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        for said in streams {
+            assert!(said.contains("no event tells job, which --by groups by."), "{said}");
+        }
         assert!(untold.contains("no event tells job, which the filter looks at"), "{untold}");
         assert!(ungrouped.contains("no event tells job, which --by groups by."), "{ungrouped}");
         assert!(!ungrouped.contains("which the filter looks at"), "{ungrouped}");

@@ -1,9 +1,10 @@
 //! Intervals as they pass: what prints them need not wait for the end.
 
 use super::live::{self, Counting, Events};
+use super::read;
 use crate::Failure;
 use crate::plan::{Folding, Live, Reading};
-use latscope_event::{Batch, Context, FieldSet, Mask};
+use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_series::{HistogramSeries, Interval, SeriesBuilder, Waiter};
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
@@ -60,13 +61,48 @@ pub fn live(
     taker: &mut impl Intervals,
 ) -> Result<Context, Failure> {
     let width_ns = folding.interval.unwrap_or(INTERVAL_NS);
-    if taker.fields() == FieldSet::default() && live::counts_in_kernel(reading, capture, folding)? {
-        counted(Counting::start(reading, capture, folding, width_ns)?, capture, folding, taker)
+    let mut groups = Groups { taker, untold: folding.by.clone(), is_empty: true };
+    let context = if groups.fields() == FieldSet::default() && live::counts_in_kernel(reading, capture, folding)? {
+        counted(Counting::start(reading, capture, folding, width_ns)?, capture, folding, &mut groups)?
     } else {
         let mut builder = builder(folding, width_ns);
-        let events = Events::start(reading, capture, builder.fields().union(taker.fields()))?;
+        let events = Events::start(reading, capture, builder.fields().union(groups.fields()))?;
         builder.begin_trace();
-        taken(events, builder, folding, width_ns, taker)
+        taken(events, builder, folding, width_ns, &mut groups)?
+    };
+    if !groups.is_empty {
+        read::say_untold(&groups.untold);
+    }
+    Ok(context)
+}
+
+/// Sees which fields of the groups are told in any interval.
+struct Groups<'a, T> {
+    taker: &'a mut T,
+    untold: Vec<Field>,
+    is_empty: bool,
+}
+
+impl<T: Intervals> Intervals for Groups<'_, T> {
+    fn fields(&self) -> FieldSet {
+        self.taker.fields()
+    }
+
+    fn events(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> Result<(), Failure> {
+        self.taker.events(context, batch, mask)
+    }
+
+    fn waiting(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> Result<(), Failure> {
+        self.taker.waiting(context, batch, mask)
+    }
+
+    fn passed(&mut self, series: &HistogramSeries, before: i64, context: &Context) -> Result<(), Failure> {
+        let still = read::untold(series);
+        self.is_empty &= series.groups().is_empty();
+        if !series.groups().is_empty() {
+            self.untold.retain(|field| still.contains(field));
+        }
+        self.taker.passed(series, before, context)
     }
 }
 

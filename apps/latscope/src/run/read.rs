@@ -361,15 +361,24 @@ pub fn say_others(series: &HistogramSeries) {
 
 /// Says by which fields nothing could be grouped, because no event tells them.
 pub fn say_ungrouped(series: &HistogramSeries) {
+    if !series.groups().is_empty() && series.others().is_none() {
+        say_untold(&untold(series));
+    }
+}
+
+/// The fields of the groups that no group tells.
+pub fn untold(series: &HistogramSeries) -> Vec<Field> {
     let is_told = |at: usize| {
         series.groups().iter().any(|group| group.get(at).is_some_and(|label| label != HistogramSeries::NO_VALUE))
     };
-    if series.groups().is_empty() || series.others().is_some() {
-        return;
-    }
-    let untold: Vec<_> = (0..series.by.len()).filter(|&at| !is_told(at)).map(|at| series.by[at].name()).collect();
-    if !untold.is_empty() {
-        say!("latscope: no event tells {}, which --by groups by.", untold.join(" or "));
+    (0..series.by.len()).filter(|&at| !is_told(at)).map(|at| series.by[at]).collect()
+}
+
+/// Says which fields of the groups no event tells.
+pub fn say_untold(untold: &[Field]) {
+    let names: Vec<_> = untold.iter().map(|field| field.name()).collect();
+    if !names.is_empty() {
+        say!("latscope: no event tells {}, which --by groups by.", names.join(" or "));
     }
 }
 
