@@ -31,3 +31,4 @@ mod terminal;
 mod tui;
 mod unfinished;
 mod usage;
+mod words;

@@ -590,14 +590,33 @@ fn column(option: &str, name: &str) -> Result<Field, Failure> {
         true => format!(
             "{option}: {name} is made of columns and exists in filters only; latscope fields lists the columns."
         ),
-        false => format!("{option}: there is no field {name}; latscope fields lists them."),
+        false => {
+            let meant = also_called(name).map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
+            format!("{option}: there is no field {name}; {meant}latscope fields lists them.")
+        }
     }))
 }
 
-fn shape(typed: args::Table) -> Shape {
-    match (typed.csv, typed.json) {
-        (true, _) => Shape::Csv,
-        (_, true) => Shape::Json,
+/// The column that other programs call so.
+fn also_called(name: &str) -> Option<&'static str> {
+    const WORDS: [(&[&str], &str); 6] = [
+        (&["direction", "ddir", "rw", "op", "operation", "type"], "kind"),
+        (&["client", "server", "node", "hostname", "machine"], "host"),
+        (&["jobname", "job_name", "volume", "worker"], "job"),
+        (&["disk", "drive", "volume_name", "devname"], "device"),
+        (&["thread", "thread_id"], "tid"),
+        (&["file", "filename", "file_name"], "path"),
+    ];
+    let name = name.to_ascii_lowercase();
+    WORDS.iter().find(|(words, _)| words.contains(&name.as_str())).map(|&(_, meant)| meant)
+}
+
+/// As asked, else by the ending of the file.
+fn shape(typed: args::Table, output: &Option<PathBuf>) -> Shape {
+    let ending = output.as_ref().and_then(|path| path.extension()).and_then(|ending| ending.to_str());
+    match (typed.csv, typed.json, ending) {
+        (true, ..) | (_, false, Some("csv")) => Shape::Csv,
+        (_, true, _) | (.., Some("json" | "jsonl" | "ndjson")) => Shape::Json,
         _ => Shape::Text,
     }
 }
@@ -636,7 +655,7 @@ fn summary(typed: args::Summary) -> Result<Summary, Failure> {
         over_ns,
         shows_use,
         sort: typed.sort,
-        shape: shape(typed.table),
+        shape: shape(typed.table, &typed.output),
         output: typed.output,
     })
 }
@@ -668,7 +687,13 @@ fn events(typed: args::Events) -> Result<Events, Failure> {
     };
     let columns = typed.columns.iter().map(column).collect::<Result<Vec<_>, _>>()?;
     let columns = Some(columns).filter(|columns| !columns.is_empty());
-    Ok(Events { columns, top: typed.top, sort: typed.sort, shape: shape(typed.table), output: typed.output })
+    Ok(Events {
+        columns,
+        top: typed.top,
+        sort: typed.sort,
+        shape: shape(typed.table, &typed.output),
+        output: typed.output,
+    })
 }
 
 fn conversion(typed: args::Convert) -> Result<Conversion, Failure> {

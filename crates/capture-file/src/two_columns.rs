@@ -6,7 +6,9 @@
 use crate::input::Input;
 use crate::text_rows::{Piece, Rows, each_line};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
-use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, MISSING_U64, parse_duration};
+use latscope_event::{
+    Anomaly, Batch, Clock, Context, Field, FieldSet, MISSING_U64, format_count, format_duration, parse_duration,
+};
 use std::ops::ControlFlow;
 
 /// The fields of a two-column file; a third column is the job.
@@ -144,7 +146,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let latency_unit = options.two_columns.latency_unit_ns.unwrap_or(time_unit);
     let fills = if unit_bytes.is_some() { FILLS } else { FieldSet::ALWAYS.with(&[Field::Job]) };
     let mut rows = Rows::new(context, Batch::new(options.fields.intersection(fills)), sink);
-    let mut first_bad = None;
+    let (mut first_bad, mut is_too_large, mut latencies_ns) = (None, false, 0u128);
     each_line(input, |piece| {
         let Piece::Line(number, line) = piece else { return Ok(rows.hand_on()) };
         if line.is_ok_and(skipped) {
@@ -163,6 +165,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
                 rows.context.tally.add(Anomaly::UnparsedLines, 1);
             }
             first_bad = first_bad.or(Some(number));
+            is_too_large |= line.is_ok_and(|line| parse(line, 1, 1).is_some());
             return Ok(ControlFlow::Continue(()));
         };
         if rows.count == 0 && end_ns > 1_000_000_000_000_000_000 {
@@ -170,6 +173,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
             rows.context.clock = Clock::wall();
         }
         rows.context.cover(end_ns);
+        latencies_ns += u128::from(latency_ns);
         rows.batch.push_i64(Field::Time, end_ns.saturating_sub_unsigned(latency_ns));
         rows.batch.push_u64(Field::Latency, latency_ns);
         for field in [Field::Size, Field::Offset] {
@@ -180,9 +184,47 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     })?;
     if rows.count == 0 {
         let place = first_bad.map_or(Place::File, Place::Line);
+        if is_too_large {
+            let message = "The times or latencies are beyond 292 years in this unit; say which they are of: --unitstime ms, us or ns, and --unitslat.";
+            return Err(Error::new(name, place, message));
+        }
         return Err(Error::new(name, place, "There is no row of two numbers, time and latency."));
     }
+    if let Some(hint) = doubt(&rows.context, rows.count, latencies_ns) {
+        rows.context.properties.insert("missing".into(), hint);
+    }
     Ok(rows.finish())
+}
+
+/// A year: nobody traces every request for longer.
+const LONG_NS: u64 = 366 * 86_400 * 1_000_000_000;
+/// More requests are in flight nowhere, and faster completions are none.
+const CROWD: u128 = 100_000;
+const FASTEST_PER_S: u128 = 1_000_000_000;
+/// Fewer rows tell nothing of that.
+const FEW: u64 = 100;
+
+/// What makes it likely that the units are others than assumed, in a sentence.
+fn doubt(context: &Context, count: u64, latencies_ns: u128) -> Option<String> {
+    let (from_ns, to_ns) = context.span_ns?;
+    let span_ns = to_ns.abs_diff(from_ns);
+    let in_flight = latencies_ns / u128::from(span_ns.max(1));
+    let per_s = u128::from(count) * 1_000_000_000 / u128::from(span_ns.max(1));
+    let many = |number: u128| format_count(u64::try_from(number).unwrap_or(u64::MAX));
+    if span_ns > LONG_NS {
+        let span = format_duration(span_ns);
+        return Some(format!("the times span {span}: are they in another unit (--unitstime ms, us or ns)?"));
+    }
+    if count >= FEW && per_s > FASTEST_PER_S {
+        let rate = many(per_s);
+        return Some(format!("{rate} events per second: are the times in another unit (--unitstime s, ms or us)?"));
+    }
+    (count >= FEW && span_ns > 0 && in_flight > CROWD).then(|| {
+        let in_flight = many(in_flight);
+        format!(
+            "{in_flight} in flight at a time on average: are the latencies in another unit (--unitslat ms, us or ns)?"
+        )
+    })
 }
 
 #[cfg(test)]
@@ -220,6 +262,31 @@ mod tests {
     #[test]
     fn values_may_carry_their_unit() {
         assert_eq!(rows_of(b"1.5s 250us\n", US).unwrap().0, [(1_500_000_000, 250_000, None)]);
+    }
+
+    /// Microseconds that are read as seconds, and the other way round.
+    #[test]
+    fn units_that_look_wrong_are_asked_about() {
+        let notes = |text: String, unit_ns: u64| {
+            let units = TwoColumns { time_unit_ns: unit_ns, ..TwoColumns::default() };
+            let options = ReadOptions { two_columns: units, ..ReadOptions::new(FieldSet::EVERY) };
+            let input = Input::from_bytes("test", text.as_bytes()).unwrap();
+            read(input, &options, &mut |_, _| ControlFlow::Continue(())).map(|context| context.notes().join("; "))
+        };
+        let rows = |scale: u64, latency: u64| -> String {
+            (1..=1000).map(|at| format!("{} {latency}\n", at * scale)).collect()
+        };
+        // A request every 100 us for 100 ms, 250 us each.
+        assert_eq!(notes(rows(100, 250), 1000), Ok(String::new()));
+        let said = |text, unit_ns, why: &str| {
+            let notes = notes(text, unit_ns).unwrap();
+            assert!(notes.contains(why), "{notes}");
+        };
+        said(rows(100_000, 250_000), 1_000_000_000, "are they in another unit (--unitstime ms, us or ns)?");
+        said(rows(1, 250_000), 1_000_000_000, "are the latencies in another unit (--unitslat ms, us or ns)?");
+        said((1..=1000).map(|at| format!("0.{at:06} 0.000250\n")).collect(), 1, "are the times in another unit");
+        let error = notes("1795341571481000 250\n".into(), 1_000_000_000).unwrap_err();
+        assert!(error.message.contains("beyond 292 years in this unit"), "{error}");
     }
 
     #[test]

@@ -155,9 +155,20 @@ pub fn wall_zone(unix_ns: i64) -> String {
     if minutes == 0 { "UTC".into() } else { format!("UTC{sign}{:02}:{:02}", minutes / 60, minutes % 60) }
 }
 
-/// Time since the start of a trace for an axis: `0s`, `1.5s`, `2:05`, `1:02:03`; `step_ns` is the distance of two labels.
+/// Time since the start of a trace for an axis: `0s`, `1.5s`, `2:05`, `1:02:03`, and from two days on `50d`, `2d 06:00`; `step_ns`
+/// is the distance of two labels.
 pub fn format_elapsed(ns: u64, step_ns: u64) -> String {
-    let second = NS_PER_S as u64;
+    let (second, day) = (NS_PER_S as u64, NS_PER_DAY as u64);
+    if ns >= 2 * day {
+        let seconds = ns % day / second;
+        return match (ns / day, step_ns) {
+            (days, step_ns) if step_ns.is_multiple_of(day) && ns.is_multiple_of(day) => format!("{days}d"),
+            (days, step_ns) if step_ns.is_multiple_of(60 * second) => {
+                format!("{days}d {:02}:{:02}", seconds / 3600, seconds / 60 % 60)
+            }
+            (days, _) => format!("{days}d {:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60),
+        };
+    }
     if ns < 60 * second {
         return if step_ns >= second { format!("{}s", ns / second) } else { format_duration_exact(ns) };
     }
@@ -205,6 +216,11 @@ mod tests {
         assert_eq!(format_elapsed(second / 2, second / 2), "500ms");
         assert_eq!(format_elapsed(125 * second, 5 * second), "2:05");
         assert_eq!(format_elapsed(3_723 * second, 60 * second), "1:02:03");
+        let day = 86_400 * second;
+        assert_eq!(format_elapsed(2 * day - second, 60 * second), "47:59:59");
+        assert_eq!(format_elapsed(50 * day, 10 * day), "50d");
+        assert_eq!(format_elapsed(50 * day + day / 4, 3600 * second), "50d 06:00");
+        assert_eq!(format_elapsed(3 * day + 61 * second, second), "3d 00:01:01");
         assert_eq!(format_elapsed(125 * second + second / 2, second / 2), "2:05.5");
     }
 

@@ -213,8 +213,17 @@ pub fn format_size_exact(bytes: u64) -> String {
     format!("{}{}", bytes >> (10 * power), BINARY[power as usize])
 }
 
-/// A rate with three significant digits: `0.5/s`, `171/s`, `12.3k/s`.
+/// A rate with three significant digits: `0.5/s`, `171/s`, `12.3k/s`; what is rarer than once in 20 seconds per minute, hour or
+/// day: `1.5/min`, `6/h`, `2/d`.
 pub fn format_rate(per_second: f64) -> String {
+    if per_second > 0.0 && per_second < 0.05 {
+        let units = [(60.0, "min"), (3600.0, "h")].into_iter().find(|(seconds, _)| per_second * seconds >= 0.995);
+        let (seconds, unit) = units.unwrap_or((86_400.0, "d"));
+        return match per_second * seconds {
+            rate if rate < 0.05 => format!("{rate:.1e}/{unit}"),
+            rate => format!("{}/{unit}", three_digits(rate)),
+        };
+    }
     let (scale, unit) = match per_second {
         value if value < 999.5 => (1.0, ""),
         value if value < 999.5e3 => (1e3, "k"),

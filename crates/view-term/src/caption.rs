@@ -2,7 +2,7 @@
 
 use crate::Line;
 use crate::cell::wrap;
-use latscope_event::{Clock, Context, format_count, format_duration, format_wall};
+use latscope_event::{Clock, Context, format_count, format_duration, format_elapsed, format_wall};
 
 /// What stands beside the intervals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -49,7 +49,8 @@ impl Moments {
                 let mut text = match seconds {
                     _ if !self.minutes => format!("{seconds}"),
                     0..3600 => format!("{}:{:02}", seconds / 60, seconds % 60),
-                    _ => format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60),
+                    0..172_800 => format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60),
+                    _ => format_elapsed(seconds * 1_000_000_000, 1_000_000_000),
                 };
                 if self.decimals > 0 {
                     text += &format!(".{}", &format!("{rest:09}")[..self.decimals]);

@@ -2,7 +2,7 @@
 
 use crate::table::csv_line;
 use crate::{Align, Color, Line, Table};
-use latscope_event::{Field, format_count, format_duration, format_rate, format_size, format_wall};
+use latscope_event::{Field, format_count, format_duration, format_elapsed, format_rate, format_size, format_wall};
 use latscope_histogram::{Histogram, Rule, Sparse};
 use latscope_series::{AskedPercentiles, Exact, HistogramSeries, Quantity, ToldPercentile, ToldPercentiles};
 
@@ -30,6 +30,8 @@ const ALL: &str = "all";
 const GREY: Color = Color::Indexed(8);
 /// A longer gap between two intervals has no lines: something is wrong with the times, and nobody reads so many.
 const LONGEST_GAP: i64 = 100_000;
+/// From two days on, elapsed time is told in days.
+const DAYS_NS: i64 = 2 * 86_400 * 1_000_000_000;
 
 /// Prints percentiles of one series after the other, which may be parts of one that goes on.
 #[derive(Clone, Debug)]
@@ -203,7 +205,10 @@ impl Percentiles {
         let decimals = if width_ns.is_multiple_of(1_000_000_000) { 0 } else { 3 };
         match self.to_unix_ns {
             Some(to_unix_ns) => format_wall(time_ns.saturating_add(to_unix_ns), decimals, false),
-            None => format!("{:.decimals$}s", time_ns.saturating_sub(self.zero_ns.unwrap_or(0)) as f64 / 1e9),
+            None => match time_ns.saturating_sub(self.zero_ns.unwrap_or(0)) {
+                ns if ns >= DAYS_NS => format_elapsed(ns.unsigned_abs(), width_ns),
+                ns => format!("{:.decimals$}s", ns as f64 / 1e9),
+            },
         }
     }
 

@@ -66,7 +66,7 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         by,
         options: CompareOptions { quantiles, rounds: typed.rounds, seed: typed.seed, ..CompareOptions::default() },
         limit,
-        shape: shape(typed.table),
+        shape: shape(typed.table, &typed.output),
         output: typed.output,
         chart,
     }))

@@ -72,7 +72,7 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
             ..PercentilesOptions::default()
         });
     }
-    let (exact, all, shape) = (typed.exact, typed.all, shape(typed.table));
+    let (exact, all, shape) = (typed.exact, typed.all, shape(typed.table, &typed.output));
     Ok(Percentiles { folding, percentiles, rule, exact, accuracy, all, fail_if, shape, output: typed.output, chart })
 }
 

@@ -34,6 +34,8 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
         stream::refuse_complete_formats(reading)?;
         read::ends_by_signal(reading);
     }
+    let draws = !matches!(plan, Plan::Summary(..) | Plan::Histogram(..) | Plan::Events(..) | Plan::Spectrogram(..));
+    output::refuse_pictures(output, draws)?;
     match plan {
         Plan::Explain(text) => output::text(None, &format!("{text}\n")),
         Plan::Fields { json } => list::fields(json),

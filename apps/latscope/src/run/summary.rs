@@ -30,6 +30,13 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
     // Groups of outliers and of --use have all fields.
     let drops_untold = generated.is_some() && plan.over_ns.is_none() && !plan.shows_use;
     plan.folding.by = generated.unwrap_or(plan.folding.by);
+    // What moved how many bytes is not told by every format.
+    let is_sized = |format: Format| format != Format::TwoColumns || reading.two_columns.unit_bytes.is_some();
+    let tells_size =
+        |format: &Option<Format>| format.is_none_or(|format| format.fills().contains(Field::Size) && is_sized(format));
+    if reading.live.is_none() && !read::formats(reading).iter().any(tells_size) {
+        plan.folding.weight = Weight::Count;
+    }
     let plan = &plan;
     if plan.folding.interval.is_some() {
         return tables::run(reading, plan, key);
