@@ -65,7 +65,7 @@ fn a_limit_is_an_exit_status() {
     assert!(compare(&["--fail-if", "p50 < 1ms"]).failure(2).contains("is no limit"));
     assert!(compare(&["--p", "0"]).failure(2).contains("percentiles between 0 and 100"));
     assert!(
-        latscope(&["compare", &volume("volA")])
+        latscope(&["compare", &volume("volA"), "--fail-if", "p50 > 1%"])
             .failure(2)
             .contains("takes two traces or more; or one, divided by --by")
     );

@@ -27,6 +27,11 @@ impl CompareTable<'_> {
     pub fn lines(&self, columns: usize) -> Vec<Line> {
         let wrap = |text: &str| cell::wrap(text, columns);
         let mut lines: Vec<Line> = self.unlike.iter().flat_map(|text| wrap(&format!("unlike: {text}"))).collect();
+        if self.comparison.pairs.is_empty() {
+            let mut table = self.alone();
+            lines.push(table.heading(columns));
+            lines.extend(table.take_lines(columns));
+        }
         for pair in &self.comparison.pairs {
             if !lines.is_empty() {
                 lines.push(Line::default());
@@ -83,6 +88,30 @@ impl CompareTable<'_> {
         table
     }
 
+    /// The numbers of the only side.
+    fn alone(&self) -> Table {
+        let mut table = Table::new([(String::new(), Align::Left), (self.name(0).to_string(), Align::Right)]);
+        for (title, text) in self.numbers_of(0) {
+            table.push(vec![title, text]);
+        }
+        table
+    }
+
+    /// Names and texts of the numbers of a side.
+    fn numbers_of(&self, side: usize) -> Vec<(String, String)> {
+        let Some(side) = self.comparison.sides.get(side) else { return Vec::new() };
+        let quantiles = self.comparison.options.quantiles.iter().zip(&side.quantiles);
+        let quantiles = quantiles.map(|(&at, &value)| (Measure::Quantile(at).key(), ns(value)));
+        let first = [
+            ("count", format_count(side.count)),
+            ("min", ns(side.min as f64)),
+            ("max", ns(side.max as f64)),
+            ("sd", ns(side.deviation)),
+        ];
+        let first = first.map(|(title, text)| (title.to_string(), text));
+        first.into_iter().chain(quantiles).chain([("mean".to_string(), ns(side.mean))]).collect()
+    }
+
     /// The value of each turn of each side, a row for each measure.
     fn turns(&self) -> Table {
         let sides = &self.comparison.sides;
@@ -123,6 +152,17 @@ impl CompareTable<'_> {
     pub fn csv(&self) -> String {
         let keys = "other,base,measure,base_value,other_value,difference,low,high,joint_low,joint_high,finding";
         let mut text = csv_line(keys.split(','));
+        if let ([side], []) = (&self.comparison.sides[..], &self.comparison.pairs[..]) {
+            let quantiles = self.comparison.options.quantiles.iter().zip(&side.quantiles);
+            let quantiles = quantiles.map(|(&at, &value)| (Measure::Quantile(at).key(), value));
+            let first =
+                [("min", side.min as f64), ("max", side.max as f64), ("sd", side.deviation), ("mean", side.mean)];
+            let first = first.map(|(key, value)| (key.to_string(), value));
+            for (key, value) in first.into_iter().chain(quantiles) {
+                let head = ["", self.name(0), &key, &value.to_string()];
+                text += &csv_line(head.into_iter().chain([""; 7]));
+            }
+        }
         for pair in &self.comparison.pairs {
             for row in &pair.differences {
                 let key = row.measure.key();

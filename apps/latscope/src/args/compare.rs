@@ -6,13 +6,15 @@ const EXAMPLES: &str = "\
 Examples:
   latscope compare run.lat today.lat
   latscope compare run.lat today.lat --names before,after -o c.svg    # the picture, and the verdict
+  latscope compare run.lat -o run.svg                                 # one trace: its distribution and every request
   latscope compare run.lat today.lat --filter 'kind = read' --json | jq .verdicts
   latscope compare run.lat today.lat --fail-if 'p99 > 10% or mean > 1ms'
   latscope compare run.lat --by device                                # one disk against another
   latscope compare run.lat --filter 'size <= 4k' --filter 'size > 4k'
   latscope compare --group old=a1.lat,a2.lat --group new=b1.lat,b2.lat    # several runs of each";
 
-/// Compares traces: which one is slower, by how much, with confidence intervals. Each is compared with the first.
+/// Compares traces: which one is slower, by how much, with confidence intervals. Each is compared with the first. Of one
+/// trace: its numbers, its distribution, and every request.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Compare {

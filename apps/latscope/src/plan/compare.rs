@@ -101,9 +101,9 @@ fn single(typed: &args::Compare) -> Result<Vec<Side>, Failure> {
             let sides = names.into_iter().zip(&typed.filter);
             return Ok(sides.map(|(name, filter)| (name, trace(path), Some(filter.clone()))).collect());
         }
-        [_] if typed.by.is_none() => {
+        [_] if typed.by.is_none() && typed.fail_if.is_some() => {
             return Err(Failure::Usage(
-                "compare takes two traces or more; or one, divided by --by FIELD or by several --filter.".into(),
+                "--fail-if takes two traces or more; or one, divided by --by FIELD or by several --filter.".into(),
             ));
         }
         _ => {}

@@ -188,9 +188,9 @@ pub struct Comparison {
 /// Sides that cannot be compared.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum CompareError {
-    /// Fewer than two sides.
-    #[error("a comparison takes two sides at least")]
-    OneSide,
+    /// No side.
+    #[error("a comparison takes one side at least")]
+    NoSide,
     /// A side without events, by its number.
     #[error("side {0} has no events")]
     Empty(usize),
@@ -201,7 +201,8 @@ pub enum CompareError {
     Options,
 }
 
-/// Compares each side with the first; a side is the turns in which it was measured, in the order of time.
+/// Compares each side with the first; a side is the turns in which it was measured, in the order of time. Of a single side there
+/// are its numbers, and no pair.
 ///
 /// Where every side is one turn, requests are compared, as the module describes. As soon as a side has two turns or more,
 /// turns are: what is claimed of a time is a difference of the turns' geometric means beyond what the turns of one side
@@ -221,8 +222,8 @@ pub fn compare(sides: &[Vec<Sample>], options: &CompareOptions) -> Result<Compar
     {
         return Err(CompareError::Options);
     }
-    if sides.len() < 2 {
-        return Err(CompareError::OneSide);
+    if sides.is_empty() {
+        return Err(CompareError::NoSide);
     }
     let empty = |turns: &Vec<Sample>| turns.is_empty() || turns.iter().any(|turn| turn.count() == 0);
     if let Some(empty) = sides.iter().position(empty) {

@@ -330,7 +330,9 @@ fn limits_hold_for_sure_only() {
 fn what_cannot_be_compared_is_refused() {
     let sample = || Sample::of_events(vec![1, 2, 3]);
     let with = |options: CompareOptions| once([sample(), sample()], &options);
-    assert_eq!(once([sample()], &CompareOptions::default()), Err(CompareError::OneSide));
+    assert_eq!(compare(&[], &CompareOptions::default()), Err(CompareError::NoSide));
+    let one = once([sample()], &CompareOptions::default()).unwrap();
+    assert_eq!((one.pairs.len(), one.sides[0].mean, one.sides[0].max), (0, 2.0, 3), "its numbers");
     let empty = once([sample(), Sample::of_events(Vec::new())], &CompareOptions::default());
     assert_eq!(empty, Err(CompareError::Empty(1)));
     assert_eq!(with(CompareOptions { rounds: 5, ..CompareOptions::default() }), Err(CompareError::Options));

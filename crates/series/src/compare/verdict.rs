@@ -94,7 +94,7 @@ impl Comparison {
             percent(self.options.confidence),
             percent(self.options.certainty),
         );
-        if self.has_turns() {
+        if self.has_turns() && !self.pairs.is_empty() {
             let turns: Vec<String> =
                 self.sides.iter().zip(names).map(|(side, name)| format!("{} of {name}", side.turns.len())).collect();
             notes.push(format!(
@@ -103,7 +103,13 @@ impl Comparison {
             ));
             return notes;
         }
-        notes.push(format!("{held} ({} rounds, seed {})", format_count(self.options.rounds.into()), self.options.seed));
+        if !self.pairs.is_empty() {
+            notes.push(format!(
+                "{held} ({} rounds, seed {})",
+                format_count(self.options.rounds.into()),
+                self.options.seed
+            ));
+        }
         for (side, name) in self.sides.iter().zip(names) {
             let count = format_count(side.count);
             match side.independent {
@@ -119,7 +125,7 @@ impl Comparison {
                 )),
             }
         }
-        if !self.exact {
+        if !self.exact && !self.pairs.is_empty() {
             notes.push("compared by histograms: what differs by less than a bucket (1/64) is no difference".into());
         }
         notes

@@ -85,10 +85,17 @@ impl Picture<'_> {
         let mut y = self.page.head(&mut svg, &[self.page.origin()]);
         y = self.verdicts(&mut svg, y, unlike);
         y = self.numbers(&mut svg, y + 4.0);
+        // Of one volume, its requests are what is looked at first.
+        let is_alone = self.sides.len() == 1;
+        if is_alone {
+            y = self.requests(&mut svg, y + 10.0);
+        }
         y = self.over_time(&mut svg, y + 10.0, width)?;
         y = self.distributions(&mut svg, y + 14.0);
-        y = self.differences(&mut svg, y + 10.0);
-        y = self.requests(&mut svg, y + 10.0);
+        if !is_alone {
+            y = self.differences(&mut svg, y + 10.0);
+            y = self.requests(&mut svg, y + 10.0);
+        }
         let height = self.page.notes(&mut svg, y) + 12.0;
         Ok(self.page.document(svg, height, &self.description(unlike)))
     }
@@ -152,7 +159,8 @@ impl Picture<'_> {
 
     /// A heat map of each side, all on one axis and from the same moment on.
     fn over_time(&self, svg: &mut Svg, y: f64, width: u32) -> Result<f64, HeatmapError> {
-        self.heading(svg, LEFT_PX, y + 10.0, "Over time", "each from its own beginning");
+        let turns = if self.comparison.has_turns() { ", its turns behind each other" } else { "" };
+        self.heading(svg, LEFT_PX, y + 10.0, "Over time", &format!("each from its own beginning{turns}"));
         let Some(series) = together(self.sides, &self.names) else {
             let why =
                 "the intervals of the stored histograms do not divide each other, so they are not shown side by side";
@@ -187,13 +195,10 @@ impl Picture<'_> {
         let width = (self.page.width_px - LEFT_PX - RIGHT_PX - GAP_PX) / 2.0;
         let area = Area { x: LEFT_PX, y: y + 18.0, width, height: PLOT_PX };
         let share = |part: f64| percent(100.0 * part);
-        self.heading(
-            svg,
-            area.x,
-            y + 10.0,
-            "Distribution",
-            "share of requests as fast as this, with its 95 % interval",
-        );
+        let bands = (0..self.sides.len()).any(|side| self.band(side).is_some());
+        let interval = if bands { ", with its 95 % interval" } else { "" };
+        let what = format!("share of requests as fast as this{interval}");
+        self.heading(svg, area.x, y + 10.0, "Distribution", &what);
         let plot = Plot { area, x: self.latencies(), y: Axis::linear(0.0, 1.0), inks: &self.page.inks };
         plot.ground(svg, &ns, &share);
         let curves: Vec<Vec<(f64, f64)>> = self.sides.iter().map(|side| shares(side.turns)).collect();

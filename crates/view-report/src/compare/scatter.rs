@@ -7,6 +7,8 @@ use latscope_event::format_count;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+/// A largest latency of so many times the p99 is beyond the axis, which would show nothing else.
+const CRUSHED: f64 = 4.0;
 /// Requests closer than this on the picture are one point.
 const POINT_PX: f64 = 1.5;
 
@@ -23,9 +25,11 @@ impl Picture<'_> {
         }
         let what = "each in the order of time; blue ground: from minimum to average, green: to maximum, grey: average ± 1 standard \
                     deviation";
-        self.heading(svg, LEFT_PX, y + 10.0, "Requests", what);
-        let width = (self.page.width_px - LEFT_PX - RIGHT_PX - GAP_PX) / 2.0;
-        let most = self.comparison.sides.iter().map(|side| side.max).max().unwrap_or(1) as f64;
+        let turns = if self.comparison.has_turns() { "; dashed: the next turn" } else { "" };
+        self.heading(svg, LEFT_PX, y + 10.0, "Requests", &format!("{what}{turns}"));
+        let room = self.page.width_px - LEFT_PX - RIGHT_PX;
+        let width = if self.sides.len() == 1 { room } else { (room - GAP_PX) / 2.0 };
+        let top = self.top(known().flatten());
         let (mut bottom, mut place) = (y, 0);
         for (at, events) in known().enumerate() {
             let Some(events) = events else { continue };
@@ -34,14 +38,25 @@ impl Picture<'_> {
                 bottom += PLOT_PX + 62.0;
             }
             let area = Area { x, y: bottom + 52.0, width, height: PLOT_PX };
-            let (x, y) = (Axis::linear(0.0, events.len() as f64), Axis::linear(0.0, most * 1.05));
-            self.scatter(svg, at, &events, &Plot { area, x, y, inks: &self.page.inks });
+            let (x, y) = (Axis::linear(0.0, events.len() as f64), Axis::linear(0.0, top));
+            self.scatter(svg, at, &events, &Plot { area, x, y, inks: &self.page.inks }, top);
             place += 1;
         }
         bottom + 52.0 + PLOT_PX + 24.0
     }
 
-    fn scatter(&self, svg: &mut Svg, at: usize, events: &[u64], plot: &Plot<'_>) {
+    /// Where the axis of latencies ends: above the largest, unless that would crush all others.
+    fn top(&self, sides: impl Iterator<Item = Vec<u64>>) -> f64 {
+        let usual = sides.filter_map(|mut events| {
+            let at = events.len().checked_sub(1)? * 99 / 100;
+            Some(*events.select_nth_unstable(at).1)
+        });
+        let usual = usual.max().unwrap_or(1).max(1) as f64;
+        let most = self.comparison.sides.iter().map(|side| side.max).max().unwrap_or(1) as f64;
+        if most > CRUSHED * usual { 2.0 * usual } else { most * 1.05 }
+    }
+
+    fn scatter(&self, svg: &mut Svg, at: usize, events: &[u64], plot: &Plot<'_>, top: f64) {
         let (side, area, inks) = (&self.comparison.sides[at], plot.area, plot.inks);
         let (min, max) = (side.min as f64, side.max as f64);
         let muted = format!(" fill=\"{}\"", inks.muted);
@@ -82,6 +97,39 @@ impl Picture<'_> {
             Num(area.x),
             Num(area.width)
         ));
+        self.beyond(svg, events, plot, top);
+        self.turns(svg, at, plot);
+    }
+
+    /// A dashed line where a turn ends and the next begins.
+    fn turns(&self, svg: &mut Svg, at: usize, plot: &Plot<'_>) {
+        let mut end = 0;
+        let lengths = self.sides[at].turns.iter().map(|turn| turn.count());
+        for length in lengths.take(self.sides[at].turns.len().saturating_sub(1)) {
+            end += length;
+            let (x, y, height) = (Num(plot.x_at(end as f64)), Num(plot.area.y), Num(plot.area.height));
+            let ink = plot.inks.text;
+            svg.put(format_args!("<path stroke=\"{ink}\" stroke-dasharray=\"4 3\" d=\"M{x} {y}v{height}\"/>\n"));
+        }
+    }
+
+    /// Marks the requests above the axis at its end, and says how many they are.
+    fn beyond(&self, svg: &mut Svg, events: &[u64], plot: &Plot<'_>, top: f64) {
+        let above: Vec<usize> = (0..events.len()).filter(|&at| events[at] as f64 > top).collect();
+        let Some(slowest) = above.iter().map(|&at| events[at]).max() else { return };
+        let mut path = String::new();
+        let mut last = f64::NEG_INFINITY;
+        for x in above.iter().map(|&at| plot.x_at(at as f64)) {
+            if x - last >= POINT_PX {
+                let _ = write!(path, "M{} {}l3 5h-6z", Num(x), Num(plot.area.y));
+                last = x;
+            }
+        }
+        let ink = plot.inks.alarm;
+        svg.put(format_args!("<path fill=\"{ink}\" d=\"{path}\"/>\n"));
+        let said = format!("{} above {}, up to {}", format_count(above.len() as u64), ns(top), ns(slowest as f64));
+        let style = format!(" text-anchor=\"end\" fill=\"{ink}\"");
+        svg.text(plot.area.right() - 4.0, plot.area.y + 16.0, &style, &said);
     }
 }
 
