@@ -9,6 +9,8 @@ mod device;
 mod events;
 #[path = "block/ftrace.rs"]
 mod ftrace;
+#[path = "block/plugged.rs"]
+mod plugged;
 
 use blind::seeing_all;
 use device::{LoopDevice, alone, run};
