@@ -17,6 +17,7 @@ pub mod lab;
 mod names;
 mod processes;
 mod recording;
+mod sockets;
 mod uring;
 mod views;
 mod waiting;
