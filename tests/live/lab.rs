@@ -101,6 +101,8 @@ impl Disk {
         }
         self.signal("CONT");
         detach(&self.path);
+        // A loop device keeps its scheduler, and how much that may hold, when it changes its file.
+        let _ = std::fs::write(format!("/sys/block/{}/queue/scheduler", self.name()), "none");
         self.path.clear();
         self.signal("TERM");
         let mut line = String::new();

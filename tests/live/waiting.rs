@@ -132,14 +132,31 @@ fn a_disk_that_hung_before_is_found_in_both_modes() {
 #[test]
 fn every_request_of_a_deep_queue_is_found() {
     let Some(_alone) = alone() else { return };
+    find_all(200, None);
+}
+
+/// As many as the kernel lets a scheduler hold.
+#[test]
+fn thousands_of_requests_that_a_scheduler_holds_are_found() {
+    let Some(_alone) = alone() else { return };
+    find_all(1_900, Some("2048"));
+}
+
+/// Hangs a disk with so many requests, of which the scheduler may hold so many.
+fn find_all(depth: usize, scheduler_requests: Option<&str>) {
     let disk = Disk::new(&[]);
     let set = |file: &str, value: &str| std::fs::write(format!("/sys/block/{}/queue/{file}", disk.name()), value);
     let has_scheduler = set("scheduler", "mq-deadline").is_ok();
     set("nomerges", "2").unwrap();
+    if let Some(requests) = scheduler_requests
+        && set("nr_requests", requests).is_err()
+    {
+        return eprintln!("skipped: no scheduler that holds {requests} requests");
+    }
     disk.signal("STOP");
-    let depth = 200;
-    let load = ["--ioengine=libaio", "--rw=randread", "--size=64m", "--number_ios=200", "--norandommap=0"];
-    let _fio = Background::new(fio_command(&disk, &load).arg(format!("--iodepth={depth}")));
+    let load = ["--ioengine=libaio", "--rw=randread", "--size=64m", "--norandommap=0"];
+    let depths = [format!("--iodepth={depth}"), format!("--number_ios={depth}")];
+    let _fio = Background::new(fio_command(&disk, &load).args(depths));
     let (mut before, mut same) = (0, 0);
     until("a full queue", || {
         let now = in_flight(&disk);
