@@ -10,7 +10,7 @@ use crate::args::Mode;
 use crate::plan::{Live, Reading};
 use crate::run::live::{needs_events, now_ns};
 use latscope_capture_bpf::fills;
-use latscope_event::{Anomaly, Context, Field, Severity, Tally, format_duration};
+use latscope_event::{Anomaly, Context, Field, FieldSet, Severity, Tally, format_duration};
 use latscope_series::HistogramSeries;
 use latscope_view_term::{Spot, readout};
 use std::path::PathBuf;
@@ -202,6 +202,7 @@ impl App {
                 return;
             }
         };
+        let asks_by_name = self.folding.by.iter().any(|&field| FieldSet::BY_NAME.contains(field));
         let Some(watch) = &mut self.watch else { return };
         if changed && watch.kernel {
             // The events that were kept know any split of the time before; the kernel's keys begin anew.
@@ -213,12 +214,12 @@ impl App {
             self.refold(same_filter);
         } else if watch.kernel {
             self.refold(same_filter);
-        } else if same_filter {
+        } else if same_filter && !asks_by_name {
             (*lock(&watch.shared.by)).clone_from(&self.folding.by);
             watch.refold = true;
         } else {
             self.capture(Some(now_ns()));
-            self.refold(false);
+            self.refold(same_filter);
         }
     }
 
