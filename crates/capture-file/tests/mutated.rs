@@ -1,0 +1,161 @@
+//! The seeds of the fuzz targets with a few changes each, where no fuzzer is at hand: no panic, errors are sentences, and the same
+//! events whatever is asked for. `MUTATIONS=1000 cargo test --release --test mutated` tries more of them.
+
+#![allow(clippy::unwrap_used)]
+
+use latscope_capture_file::{Format, ReadOptions, SeriesReader, read_bytes};
+use latscope_event::{Anomaly, Context, FieldSet};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % limit.max(1)
+    }
+}
+
+/// What readers of text stumble over.
+const PIECES: [&[u8]; 14] = [
+    b"\"",
+    b",",
+    b"\n",
+    b"\r\n",
+    b"'",
+    b"\\",
+    b"{",
+    b"18446744073709551615",
+    b"-9223372036854775808",
+    b"1e400",
+    b"null",
+    b"\xff\xfe",
+    b"\0",
+    b"time_ns,latency_ns\n",
+];
+
+fn mutated(seed: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for _ in 0..1 + random.below(4) {
+        let at = random.below(bytes.len() + 1);
+        match random.below(6) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            1 if at < bytes.len() => bytes[at] = random.below(256) as u8,
+            2 => bytes.truncate(at),
+            3 => {
+                let end = (at + random.below(20)).min(bytes.len());
+                drop(bytes.drain(at.min(end)..end));
+            }
+            4 => {
+                let end = (at + random.below(60)).min(bytes.len());
+                let piece = bytes[at.min(end)..end].to_vec();
+                let to = random.below(bytes.len() + 1);
+                drop(bytes.splice(to..to, piece));
+            }
+            _ => drop(bytes.splice(at..at, PIECES[random.below(PIECES.len())].iter().copied())),
+        }
+    }
+    bytes
+}
+
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let mut paths: Vec<PathBuf> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
+}
+
+/// How many inputs are made of each seed, so that all targets take about as long.
+fn mutations(seeds: usize) -> usize {
+    let asked: Option<usize> = std::env::var("MUTATIONS").ok().and_then(|text| text.parse().ok());
+    asked.unwrap_or(60).div_ceil(seeds.max(1)).max(1)
+}
+
+/// Times and latencies, and the account.
+type Read = Result<(Vec<(i64, u64)>, Context), String>;
+
+fn read(bytes: &[u8], options: &ReadOptions) -> Read {
+    let mut events = Vec::new();
+    let ended = read_bytes("mutated", bytes, options, &mut |_, batch| {
+        events.extend(batch.time().iter().copied().zip(batch.latency().iter().copied()));
+        ControlFlow::Continue(())
+    });
+    ended.map(|context| (events, context)).map_err(|error| error.to_string())
+}
+
+fn is_packed(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0x1f, 0x8b]) || bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+}
+
+#[test]
+fn events_of_damaged_files() {
+    for (target, format) in [
+        ("csv", Format::Csv),
+        ("json_lines", Format::JsonLines),
+        ("two_columns", Format::TwoColumns),
+        ("fio_log", Format::FioLog),
+        ("smallfile", Format::Smallfile),
+        ("ioping", Format::Ioping),
+        ("perf_script", Format::PerfScript),
+        ("perf_data", Format::PerfData),
+        ("lat", Format::Lat),
+    ] {
+        let (seeds, mut random) = (corpus(target), Random(7));
+        for (number, seed) in seeds.iter().enumerate() {
+            for round in 0..mutations(seeds.len()) {
+                let bytes = mutated(seed, &mut random);
+                if is_packed(&bytes) {
+                    continue;
+                }
+                let of = |fields, format| ReadOptions { format, lenient: round % 2 == 0, ..ReadOptions::new(fields) };
+                let all = read(&bytes, &of(FieldSet::EVERY, Some(format)));
+                let few = read(&bytes, &of(FieldSet::ALWAYS, Some(format)));
+                if let Err(said) = &all {
+                    assert!(said.ends_with('.'), "{target} {number} {round}: {said}");
+                }
+                match (all, few) {
+                    (Ok((all, account)), Ok((few, _)))
+                        if account.tally.get(Anomaly::DamagedRecords) + account.tally.get(Anomaly::DamagedBatches)
+                            > 0 =>
+                    {
+                        // Damage in a column that is not asked for is not seen.
+                        assert!(all.len() <= few.len(), "{target} {number} {round}");
+                    }
+                    (all, few) => assert_eq!(all, few, "{target} {number} {round}"),
+                }
+                // Whatever it is taken for.
+                let _ = read(&bytes, &of(FieldSet::EVERY, None));
+            }
+        }
+    }
+}
+
+#[test]
+fn histograms_of_damaged_files() {
+    let (seeds, mut random) = (corpus("fio_series"), Random(11));
+    for (number, seed) in seeds.iter().enumerate() {
+        for round in 0..mutations(seeds.len()) {
+            let bytes = mutated(seed.get(1..).unwrap_or_default(), &mut random);
+            if is_packed(&bytes) {
+                continue;
+            }
+            for format in [Format::FioHist, Format::FioJson, Format::Hlog] {
+                let mut reader = match SeriesReader::from_bytes("mutated", bytes.clone(), Some(format)) {
+                    Ok(reader) => reader.lenient(round % 2 == 0),
+                    Err(error) => {
+                        assert!(error.to_string().ends_with('.'), "{number} {round}: {error}");
+                        continue;
+                    }
+                };
+                for row in reader.by_ref().map_while(Result::ok) {
+                    assert!(row.time_ns.checked_add_unsigned(row.width_ns).is_some(), "{number} {round}");
+                    let totals = row.histogram.totals();
+                    assert!(totals.count == 0 || totals.min <= totals.max, "{number} {round}");
+                    assert_eq!(row.histogram.counts().iter().sum::<u64>(), totals.count, "{number} {round}");
+                }
+                assert!(reader.context().notes().iter().all(|note| !note.is_empty()));
+            }
+        }
+    }
+}
