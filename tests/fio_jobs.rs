@@ -219,3 +219,16 @@ fn whole_jobs_are_left_out_of_intervals_of_others() {
     let summary: Value = serde_json::from_str(&summary).unwrap();
     assert_eq!(summary["total"]["count"].as_u64(), Some(1031));
 }
+
+/// Intervals of other programs may be longer than those asked for: what is then spread over several is said to be.
+#[test]
+fn longer_stored_intervals_that_are_spread_are_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let hlog = folder.path().join("A.hlog");
+    let hlog = hlog.to_str().unwrap();
+    let hist = testdata("fio_hist/A_clat_hist.1.log.zst");
+    latscope(&["convert", "-r", hist.to_str().unwrap(), "-w", hlog, "-i", "1s"]).success();
+    let said = |interval| latscope(&["percentiles", "-r", hlog, "-i", interval]).err;
+    assert!(said("100ms").contains("stored histograms of longer intervals than those shown"), "{}", said("100ms"));
+    assert!(!said("1s").contains("longer intervals"), "{}", said("1s"));
+}

@@ -91,6 +91,7 @@ anomalies! {
     StrangePriority "strange_priority" Repaired "rows of fio's logs whose priority is neither 0 nor 1, so it may be another column (--log-columns names them)";
     AssumedStart "assumed_start" Repaired "logs whose start is not known, taken to begin with the others (--offsets FILE says it)";
     WholeJobs "whole_jobs" Repaired "histograms of whole jobs: each is one interval from start to end, since when in between its I/Os were is not known";
+    SpreadRows "spread_rows" Repaired "stored histograms of longer intervals than those shown, spread evenly over several: when in them is not known";
     WindowedRows "windowed_rows" Repaired "rows that are averages over a window, not single I/Os";
     OutOfOrder "out_of_order" Repaired "records out of order by more than the sorting window";
     Omitted "omitted" Repaired "requests added that the generator left out while it waited (--correct-omission)";

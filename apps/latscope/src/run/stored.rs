@@ -8,7 +8,7 @@ use super::start::Starts;
 use crate::Failure;
 use crate::plan::{Folding, Reading};
 use latscope_capture_file::{Format, SeriesHeader, SeriesReader, SeriesRow, format_of, is_pipe};
-use latscope_event::{Batch, Context, Field, FieldSet, Mask};
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, Mask};
 use latscope_filter::Filter;
 use latscope_histogram::{Sparse, Totals};
 use latscope_series::{
@@ -201,10 +201,11 @@ impl Stored<'_> {
     fn load(&self, sums: &mut Sums, at: usize) -> Result<Context, Failure> {
         let (file, folding) = (&self.reading.files[at], self.folding);
         let mut even: Option<HistogramSeries> = None;
+        let mut spread = 0;
         if let Some(builder) = &mut sums.uneven {
             builder.begin_trace_number(at as u32);
         }
-        let context = self.each_row(at, &mut |picked| {
+        let mut context = self.each_row(at, &mut |picked| {
             let Picked { row, moment, histogram, labels, .. } = picked;
             if picked.is_uneven {
                 let builder = sums.uneven.get_or_insert_with(|| {
@@ -215,6 +216,8 @@ impl Stored<'_> {
                 builder.begins_at(picked.begin_ns);
                 let (from_ns, to_ns) = (row.time_ns, row.time_ns.saturating_add_unsigned(row.width_ns));
                 let usual_ns = picked.usual_ns;
+                let length_ns = usual_ns.unwrap_or(row.width_ns);
+                spread += u64::from(folding.interval.is_some_and(|width_ns| length_ns > width_ns + width_ns / 4));
                 builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns, group: labels, histogram });
                 return if builder.is_full() { Err(read::too_much()) } else { Ok(()) };
             }
@@ -237,6 +240,7 @@ impl Stored<'_> {
             (none, Some(series)) => *none = Some(series),
             (_, None) => {}
         }
+        context.tally.add(Anomaly::SpreadRows, spread);
         Ok(context)
     }
 
