@@ -293,6 +293,18 @@ fn calls_that_wait_for_messages_do_not_count() {
     assert!(said.contains("not counted as waiting: 2 (such calls also wait for other processes"), "{said}");
 }
 
+/// Two events a day apart in intervals of a microsecond are no output of 86 billion lines.
+#[test]
+fn gaps_without_bound_have_no_lines() {
+    let rows: String = (0..50).map(|day| format!("{}.0 0.000001\n", day * 86_400)).collect();
+    let input = ["percentiles", "-r", "-", "--format", "two_columns", "-i", "1s", "--csv"];
+    let ended = latscope_with(&input, rows.as_bytes());
+    let said = ended.err.clone();
+    assert!(said.contains("4,147,152 intervals without events have no line") && said.contains("(-i)"), "{said}");
+    // The first gap has its lines, no other fits.
+    assert_eq!(ended.success().lines().count(), 1 + 50 + 86_399);
+}
+
 /// Logs of completed I/O do not know what was in flight.
 #[test]
 fn what_a_log_does_not_say_is_no_verdict() {

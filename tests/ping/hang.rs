@@ -99,7 +99,7 @@ fn what_is_printed_in_intervals_goes_on_while_it_hangs() {
     std::thread::sleep(Duration::from_millis(1500));
     disk.signal("CONT");
     let [side, windows] = started.map(|child| String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap());
-    let hung: Vec<&str> = side.lines().filter(|line| line.contains("waiting ≥")).collect();
+    let hung: Vec<&str> = side.lines().filter(|line| line.contains("waiting >=")).collect();
     assert!(hung.len() >= 2, "{side}");
     // The other target's requests are in the same rows.
     assert!(hung.iter().any(|row| row.contains("..")), "{side}");

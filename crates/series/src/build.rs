@@ -578,7 +578,6 @@ impl HistogramSeries {
         let flow: Flow = self.flow.rebinned(self.width_ns, factor as i64);
         self.flow = flow;
         self.width_ns = self.width_ns.saturating_mul(factor);
-        self.wait_again();
     }
 }
 

@@ -62,7 +62,6 @@ impl HistogramSeries {
             }
         }
         self.slices = joined;
-        self.wait_again();
         self
     }
 

@@ -14,6 +14,8 @@ use std::ops::Range;
 
 /// A wait goes back over no more intervals than a picture can have.
 const REACH: i64 = 100_000;
+/// So many empty histograms are made for what waits, at most: some 100 bytes each.
+const MOST_EMPTY: i64 = 1_000_000;
 
 /// One request that waits.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -104,6 +106,11 @@ impl Waiting {
         self.held.iter().map(|held| held.age_ns).max()
     }
 
+    /// The ages of all, nanoseconds, in no order.
+    pub fn ages_ns(&self) -> impl Iterator<Item = u64> + '_ {
+        self.held.iter().map(|held| held.age_ns)
+    }
+
     /// The least latencies of those that count, nanoseconds; none with `--completed-only`.
     pub fn bounds_ns(&self) -> impl Iterator<Item = u64> + '_ {
         self.bounds().iter().map(|held| held.bound_ns)
@@ -159,12 +166,13 @@ impl Waiting {
 /// What waits, of all intervals.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Waits {
-    /// By interval and group.
+    /// By interval and group, what was seen at the end of single intervals.
     pub(crate) within: BTreeMap<i64, BTreeMap<u32, Vec<Held>>>,
+    /// What waits in all intervals from its begin on, with its group. Their ages in an interval are found when they are asked
+    /// for: thousands of requests that hang for hours would fill the memory.
+    throughout: Vec<(u32, Waiter)>,
     /// By group: each request once.
     pub(crate) once: BTreeMap<u32, Vec<Held>>,
-    /// What was added to all intervals: where these become others, it is added to those.
-    throughout: Vec<Waiter>,
     completed_only: bool,
 }
 
@@ -183,40 +191,42 @@ impl HistogramSeries {
 
     /// Adds what waits, to these intervals as far as it waited in them; `None`: to all from the first with events (or the
     /// last, where there are none) to that in which it was last seen waiting. Intervals and groups without events then have
-    /// empty histograms. Only a series of latencies takes what waits.
+    /// empty histograms. The series must not be merged any more. Only a series of latencies takes what waits.
     pub fn add_waiting(&mut self, waiters: &[Waiter], intervals: Option<Range<i64>>) {
         if self.quantity != Quantity::Latency {
             return;
         }
-        if intervals.is_none() {
-            self.waits.throughout.extend_from_slice(waiters);
-        }
         let range = self.range();
+        let mut reach = BTreeMap::<u32, Range<i64>>::new();
         for waiter in waiters {
             let group = self.group_of_waiter(&waiter.group);
+            let (began, seen) = (self.interval_of(waiter.start_ns), self.interval_of(waiter.seen_ns()));
             match &intervals {
-                Some(intervals) => self.wait_within(group, waiter, intervals.clone()),
+                Some(intervals) => {
+                    for interval in began.max(intervals.start)..intervals.end.min(seen.saturating_add(1)) {
+                        let held = self.held(interval, waiter);
+                        self.waits.within.entry(interval).or_default().entry(group).or_default().push(held);
+                        self.know(interval, group);
+                    }
+                }
                 None => {
-                    let last = self.interval_of(waiter.seen_ns());
                     // A clock that went astray makes no picture of a million empty rows.
-                    let end = range.map_or(last, |(_, end)| if last.abs_diff(end) > REACH as u64 { end } else { last });
-                    let first = range.map_or(last, |(first, _)| first);
-                    self.wait_within(group, waiter, first..end.saturating_add(1));
+                    let end = range.map_or(seen, |(_, end)| if seen.abs_diff(end) > REACH as u64 { end } else { seen });
+                    let first = began.max(range.map_or(seen, |(first, _)| first));
+                    let of_group = reach.entry(group).or_insert(first..end);
+                    *of_group = first.min(of_group.start)..end.max(of_group.end);
+                    self.waits.throughout.push((group, waiter.clone()));
                 }
             }
             let held = Held { bound_ns: waiter.age_ns, count: self.per_event(), age_ns: waiter.age_ns };
             self.waits.once.entry(group).or_default().push(held);
         }
-    }
-
-    /// Intervals became others: what waits throughout is put into these.
-    pub(crate) fn wait_again(&mut self) {
-        if self.waits.throughout.is_empty() {
-            return;
+        // All groups together have as many empty histograms as one may have.
+        let most = (MOST_EMPTY / reach.len().max(1) as i64).clamp(1, REACH);
+        for (group, known) in reach {
+            let first = known.start.max(known.end.saturating_sub(most - 1));
+            (first..=known.end).for_each(|interval| self.know(interval, group));
         }
-        let (waiters, completed_only) = (std::mem::take(&mut self.waits.throughout), self.waits.completed_only);
-        self.waits = Waits { completed_only, ..Waits::default() };
-        self.add_waiting(&waiters, None);
     }
 
     /// The group of what waits: the one for all that were too many, where it has none of its own.
@@ -231,34 +241,19 @@ impl HistogramSeries {
         ns.div_euclid(i64::try_from(self.width_ns).unwrap_or(i64::MAX))
     }
 
-    /// Counts a request in those of the intervals in which it waits.
-    fn wait_within(&mut self, group: u32, waiter: &Waiter, known: Range<i64>) {
-        let (began, seen) = (self.interval_of(waiter.start_ns), self.interval_of(waiter.seen_ns()));
-        if self.is_joined() {
-            // Runs of intervals have the number of their first.
-            let waited_in = |run: &i64| *run <= seen && self.after(*run) > began;
-            let runs: Vec<i64> = self.slices.keys().copied().filter(waited_in).collect();
-            return runs.into_iter().for_each(|run| self.wait_in(run, group, waiter));
-        }
-        let first = began.max(known.start).max(known.end.saturating_sub(REACH));
-        (first..known.end.min(seen.saturating_add(1))).for_each(|interval| self.wait_in(interval, group, waiter));
-    }
-
-    /// Counts a request that waits in one interval.
-    fn wait_in(&mut self, interval: i64, group: u32, waiter: &Waiter) {
+    /// A request that waits in an interval.
+    fn held(&self, interval: i64, waiter: &Waiter) -> Held {
         let begin_ns = self.start_ns(interval);
         let end_ns = begin_ns.saturating_add_unsigned(self.width_of(interval)).min(waiter.seen_ns());
         let until_end_ns = end_ns.saturating_sub(waiter.start_ns).max(0).unsigned_abs();
-        let held = match self.counting() {
+        match self.counting() {
             Counting::Shares if waiter.age_ns > 0 => {
                 let overlap = end_ns.saturating_sub(begin_ns.max(waiter.start_ns)).max(0).unsigned_abs();
                 let share = u128::from(self.per_event()) * u128::from(overlap) / u128::from(waiter.age_ns);
                 Held { bound_ns: waiter.age_ns, count: share as u64, age_ns: until_end_ns }
             }
             _ => Held { bound_ns: until_end_ns, count: self.per_event(), age_ns: until_end_ns },
-        };
-        self.waits.within.entry(interval).or_default().entry(group).or_default().push(held);
-        self.know(interval, group);
+        }
     }
 
     /// Puts intervals that have passed into the series, those in which nothing happened too, so that their lines are printed
@@ -284,10 +279,12 @@ impl HistogramSeries {
         one.slices.extend(self.slices.get(&interval).map(|slice| (interval, slice.clone())));
         one.lengths.extend(self.lengths.get(&interval).map(|&length| (interval, length)));
         one.runs = self.runs_of(interval);
-        let waits = self.waits.within.get(&interval).cloned().unwrap_or_default();
+        let groups = (0..self.groups.len() as u32).map(|group| (group, self.waiting(interval, Some(group)).held));
+        let held: BTreeMap<u32, Vec<Held>> = groups.filter(|(_, held)| !held.is_empty()).collect();
         one.others = self.others;
-        one.waits = Waits { once: waits.clone(), completed_only: self.waits.completed_only, ..Waits::default() };
-        one.waits.within.insert(interval, waits);
+        one.waits.completed_only = self.waits.completed_only;
+        one.waits.within.insert(interval, held.clone());
+        one.waits.once = held;
         one
     }
 
@@ -302,18 +299,31 @@ impl HistogramSeries {
 
     /// What waits at the end of an interval, in one group or in all.
     pub fn waiting(&self, interval: i64, group: Option<u32>) -> Waiting {
-        self.gathered(self.waits.within.get(&interval), group)
+        self.waiting_among(interval, |of| group.is_none_or(|group| group == of))
+    }
+
+    /// What waits at the end of an interval in some of the groups.
+    pub fn waiting_among(&self, interval: i64, is_in: impl Fn(u32) -> bool) -> Waiting {
+        let seen = self.waits.within.get(&interval).into_iter().flatten();
+        let seen = seen.filter(|&(&group, _)| is_in(group)).flat_map(|(_, held)| held.iter().copied());
+        let after = self.after(interval);
+        let waits = |waiter: &Waiter| {
+            self.interval_of(waiter.start_ns) < after && self.interval_of(waiter.seen_ns()) >= interval
+        };
+        let throughout = self.waits.throughout.iter().filter(|(group, waiter)| is_in(*group) && waits(waiter));
+        let held = seen.chain(throughout.map(|(_, waiter)| self.held(interval, waiter))).collect();
+        Waiting { held, completed_only: self.waits.completed_only }
     }
 
     /// What still waits after the last interval, each request once, in one group or in all.
     pub fn still_waiting(&self, group: Option<u32>) -> Waiting {
-        self.gathered(Some(&self.waits.once), group)
+        self.still_waiting_among(|of| group.is_none_or(|group| group == of))
     }
 
-    fn gathered(&self, groups: Option<&BTreeMap<u32, Vec<Held>>>, group: Option<u32>) -> Waiting {
-        let groups = groups.into_iter().flatten();
-        let of_group = groups.filter(|&(&of, _)| group.is_none_or(|group| group == of));
-        let held = of_group.flat_map(|(_, held)| held.iter().copied()).collect();
+    /// What still waits after the last interval in some of the groups, each request once.
+    pub fn still_waiting_among(&self, is_in: impl Fn(u32) -> bool) -> Waiting {
+        let of_groups = self.waits.once.iter().filter(|&(&group, _)| is_in(group));
+        let held = of_groups.flat_map(|(_, held)| held.iter().copied()).collect();
         Waiting { held, completed_only: self.waits.completed_only }
     }
 }

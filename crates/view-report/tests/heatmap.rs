@@ -2,7 +2,7 @@
 
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, LossRange, Unfinished, Wait};
 use latscope_histogram::{Grid, Histogram};
-use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
+use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Waiter, Weight};
 use latscope_view_report::{ColorScale, HeatmapError, HeatmapOptions, Palette, Scale, Theme, heatmap};
 use proptest::prelude::*;
 
@@ -133,12 +133,39 @@ fn the_picture_states_its_numbers() {
         "finely hatched: interval covered in part",
         "boot clock, wall time unknown",
         ">p50<",
-        "too few events in 40ms for p99",
+        "per 40ms · thin: fewer than ten events beyond",
         "role=\"img\"",
     ] {
         assert!(svg.contains(words), "{words}");
     }
     assert_eq!(accounted(&svg), [3000, 0, 1]);
+}
+
+/// What had not completed when the trace ended has its mark at the right edge, also where nothing completed.
+#[test]
+fn what_waits_is_marked_at_the_right_edge() {
+    let mut series = series_of(&story(), Weight::Count, &[Field::Device], 20 * MS);
+    let waiter = |device: &str, start_ms: u64| Waiter {
+        group: vec![device.into()],
+        start_ns: (start_ms * MS) as i64,
+        age_ns: (3_495 - start_ms) * MS,
+    };
+    series.add_waiting(&[waiter("sdb", 500), waiter("sdb", 600), waiter("dead", 495)], None);
+    let facets = HeatmapOptions { facet: true, ..HeatmapOptions::default() };
+    let svg = heatmap(&series, &[context()], &facets).unwrap();
+    xml::check(&svg).unwrap();
+    assert!(svg.contains(">2 waiting, the oldest &gt;=3s<") && svg.contains(">1 waiting, the oldest &gt;=3s<"));
+    assert!(svg.contains("3 waiting when it ended, the oldest &gt;=3s"), "the text alternative");
+    assert!(svg.contains("dead: 0 events"), "a disk that completed nothing has its panel");
+    assert!(svg.contains("max &gt;=3s"), "the heading has lower bounds");
+    // One arrow for each height: those of sdb are 3 s and 2.9 s old.
+    assert!((2..=3).contains(&svg.matches("l9 -5v10z").count()), "{}", svg.matches("l9 -5v10z").count());
+    let nothing = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 20 * MS);
+    let mut hung = nothing.clone();
+    hung.add_waiting(&[Waiter { group: Vec::new(), start_ns: 0, age_ns: 3_000 * MS }], None);
+    let svg = heatmap(&hung, &[], &HeatmapOptions::default()).unwrap();
+    xml::check(&svg).unwrap();
+    assert!(svg.contains(">1 waiting, the oldest &gt;=3s<"), "nothing but what waits");
 }
 
 #[test]

@@ -28,8 +28,8 @@ pub struct PercentileOptions {
 /// The group of a line over all groups.
 const ALL: &str = "all";
 const GREY: Color = Color::Indexed(8);
-/// A longer gap between two intervals has no lines: something is wrong with the times, and nobody reads so many.
-const LONGEST_GAP: i64 = 100_000;
+/// So many lines of intervals without events are printed in all: with more, something is wrong with the times.
+const EMPTY_ROWS: u64 = 100_000;
 /// From two days on, elapsed time is told in days.
 const DAYS_NS: i64 = 2 * 86_400 * 1_000_000_000;
 
@@ -47,6 +47,9 @@ pub struct Percentiles {
     zero_ns: Option<i64>,
     /// The interval behind the last one.
     next: Option<i64>,
+    /// Intervals without events that had a line, and those that had none.
+    empty: u64,
+    left_out: u64,
     table: Table,
     begun: bool,
 }
@@ -73,8 +76,22 @@ impl Percentiles {
         let quantiles = percentiles.iter().map(|p| p / 100.0).collect();
         let asked = AskedPercentiles { quantiles, ..AskedPercentiles::default() };
         let (zero_ns, next, options) = (None, None, PercentileOptions::default());
+        let (empty, left_out) = (0, 0);
         let table = Percentiles::table(by, &names, false);
-        Percentiles { asked, names, by: by.to_vec(), quantity, options, to_unix_ns, zero_ns, next, table, begun: false }
+        Percentiles {
+            asked,
+            names,
+            by: by.to_vec(),
+            quantity,
+            options,
+            to_unix_ns,
+            zero_ns,
+            next,
+            empty,
+            left_out,
+            table,
+            begun: false,
+        }
     }
 
     /// Finds and shows them like this.
@@ -111,8 +128,12 @@ impl Percentiles {
         for (&interval, slice) in series.slices() {
             let gap = next.unwrap_or(interval)..interval;
             // Between two runs there is nothing that could have been counted.
-            if has_all && !series.is_of_runs() && gap.end.saturating_sub(gap.start) <= LONGEST_GAP {
-                rows.extend(gap.map(|interval| self.row(series, interval, all(), &nothing)));
+            let length = gap.end.saturating_sub(gap.start).max(0).unsigned_abs();
+            if has_all && !series.is_of_runs() {
+                let shown = if self.empty.saturating_add(length) <= EMPTY_ROWS { length } else { 0 };
+                self.empty += shown;
+                self.left_out = self.left_out.saturating_add(length - shown);
+                rows.extend(gap.take(shown as usize).map(|interval| self.row(series, interval, all(), &nothing)));
             }
             next = Some(series.after(interval));
             let mut groups: Vec<_> = slice
@@ -132,6 +153,16 @@ impl Percentiles {
         }
         self.next = next;
         rows
+    }
+
+    /// A sentence about the intervals without events that have no line; `None` where all have one.
+    pub fn left_out(&self) -> Option<String> {
+        let left_out = format_count(self.left_out);
+        let sentence = format!(
+            "{left_out} intervals without events have no line: the gaps between the events are too long for intervals of this \
+             length; give a longer one (-i)."
+        );
+        (self.left_out > 0).then_some(sentence)
     }
 
     fn row(

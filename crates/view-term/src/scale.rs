@@ -191,7 +191,7 @@ impl Strength {
     }
 
     fn stops(&self) -> Vec<(f64, String)> {
-        let bound = if self.unicode { "≥" } else { ">=" };
+        let bound = ">=";
         if let Some(steps) = self.palette.steps(self.depth) {
             return (0..steps)
                 .map(|at| {
@@ -255,10 +255,10 @@ mod tests {
         );
         assert_eq!(
             strength(Palette::Viridis, ColorDepth::Mono).legend(120)[0].text(),
-            "events  .>0  :≥1.58/s  -≥5.64/s  =≥16.1/s  +≥43.1/s  *≥113/s  #≥291/s  %≥752/s  @≥1.94k/s"
+            "events  .>0  :>=1.58/s  ->=5.64/s  =>=16.1/s  +>=43.1/s  *>=113/s  #>=291/s  %>=752/s  @>=1.94k/s"
         );
         let narrow = strength(Palette::Viridis, ColorDepth::Mono).legend(30);
-        assert_eq!(narrow.last().map(Line::text).as_deref(), Some("        @≥1.94k/s"));
+        assert_eq!(narrow.last().map(Line::text).as_deref(), Some("        @>=1.94k/s"));
         assert!(narrow.iter().all(|line| line.width() <= 30));
     }
 }

@@ -376,6 +376,7 @@ impl Printer<'_> {
     /// Fails if the threshold was exceeded, or if there was nothing to hold it against.
     fn verdict(self, reading: &Reading) -> Result<(), Failure> {
         let Printer { table, watch, out, .. } = self;
+        table.left_out().iter().for_each(|sentence| say!("latscope: {sentence}"));
         out.finish().map_err(|error| Failure::output(&error))?;
         let Some(watch) = &watch else { return Ok(()) };
         let Some(exceeded) = watch.exceeded() else {

@@ -5,6 +5,7 @@ use super::colour::weight_label;
 use crate::axis::{self, quantity_title};
 use crate::page::{events, percent, quantile_name};
 use crate::svg::shortened;
+use latscope_event::format_count;
 use latscope_histogram::{Rule, Totals};
 use latscope_series::{Quantity, Weight};
 
@@ -26,7 +27,8 @@ impl Picture<'_> {
         }
         let label = |value| axis::label(self.series.quantity, value);
         let mut parts = vec![events(totals.count)];
-        let total = self.series.total(None);
+        let (completed, waiting) = (self.series.total(None).to_sparse(), self.series.still_waiting(None));
+        let bound = |at_least| if at_least { ">=" } else { "" };
         let mut quantiles = vec![0.5, 0.99];
         if self.series.quantity == Quantity::Offset {
             quantiles.clear();
@@ -34,15 +36,17 @@ impl Picture<'_> {
         quantiles.extend(self.options.lines(self.series.quantity).iter().filter(|&&at| at > 0.0 && at < 1.0));
         quantiles.sort_by(f64::total_cmp);
         quantiles.dedup();
-        let values = total.quantiles(&quantiles, Rule::Interpolated).unwrap_or_default();
+        let values = waiting.quantiles(&completed, &quantiles, Rule::Interpolated).unwrap_or_default();
         let mut named = vec![format!("{} min {}", self.series.quantity.word(), label(totals.min))];
         let grid = self.series.grid();
         named.extend(quantiles.iter().zip(values).map(|(&at, value)| {
             // Sizes are round, and the lower edge of a bucket is the roundest number in it.
-            let value = if self.series.quantity.is_bytes() { grid.lower(grid.index(value)) } else { value };
-            format!("{} {}", quantile_name(at), label(value))
+            let is_bytes = self.series.quantity.is_bytes();
+            let rounded = if is_bytes { grid.lower(grid.index(value.value)) } else { value.value };
+            format!("{} {}{}", quantile_name(at), bound(value.at_least), label(rounded))
         }));
-        named.push(format!("max {}", label(totals.max)));
+        let max = waiting.max(&completed);
+        named.extend(max.map(|max| format!("max {}{}", bound(max.at_least), label(max.value))));
         parts.push(named.join(", "));
         if self.series.weight != Weight::Count {
             let sum = self.panels.iter().fold(0u64, |sum, panel| sum.saturating_add(panel.weight));
@@ -77,6 +81,11 @@ impl Picture<'_> {
                 events(panel.totals.count),
                 percent(100.0 * panel.totals.count as f64 / all)
             ));
+        }
+        let waiting = self.series.still_waiting(None);
+        if let Some(oldest_ns) = waiting.oldest_ns() {
+            let age = axis::label(self.series.quantity, oldest_ns);
+            parts.push(format!("{} waiting when it ended, the oldest >={age}", format_count(waiting.count())));
         }
         parts.extend(self.page.told());
         parts

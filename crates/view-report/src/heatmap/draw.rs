@@ -5,12 +5,15 @@ use super::grid::{Cell, Panel};
 use crate::axis::Place;
 use crate::page::{events, percent};
 use crate::svg::{Area, Num, Svg, shortened};
+use latscope_event::format_count;
 
 /// Height of the row of everything beyond the range, and its distance from the others.
 const BEYOND_PX: u32 = 12;
 const BEYOND_GAP_PX: u32 = 4;
 /// A cell smaller than this grows into its empty surroundings.
 const VISIBLE_PX: u32 = 3;
+/// Arrows of what waits are this far apart at least.
+const ARROW_PX: f64 = 4.0;
 
 /// Where the parts of a panel lie, pixels from the top of its image.
 #[derive(Clone, Copy)]
@@ -59,6 +62,7 @@ impl Picture<'_> {
         self.image(svg, panel, bands, y);
         self.frame.hatches(svg, self.contexts, y, f64::from(bands.height));
         self.percentile_lines(svg, panel, main);
+        self.waiting(svg, panel, main);
         svg.rect(main, &format!(" fill=\"none\" stroke=\"{}\"", self.page.inks.frame));
         let whole = Area { x: left, y, width, height: f64::from(bands.height) };
         self.tips(svg, panel, whole, &|cell| self.cell_area(panel, cell, bands, y));
@@ -154,50 +158,73 @@ impl Picture<'_> {
         }
     }
 
+    /// Lines of percentiles, thin where fewer than ten events lie beyond.
     fn percentile_lines(&self, svg: &mut Svg, panel: &Panel, main: Area) {
-        for (line, &quantile) in self.options.lines(self.series.quantity).iter().enumerate() {
-            let path = self.line_path(panel, line, quantile, main);
-            if path.is_empty() {
-                continue;
-            }
+        for line in 0..self.options.lines(self.series.quantity).len() {
             let ink = self.page.inks.lines[line % self.page.inks.lines.len()];
-            for (ink, style) in
-                [(self.page.inks.halo, "stroke-opacity=\"0.7\" stroke-width=\"3.4\""), (ink, "stroke-width=\"1.5\"")]
-            {
-                svg.put(format_args!(
-                    "<path fill=\"none\" stroke=\"{ink}\" {style} stroke-linejoin=\"round\" d=\"{path}\"/>\n"
-                ));
+            for (is_few, width_px, halo_px) in [(true, 0.7, 2.0), (false, 1.5, 3.4)] {
+                let path = self.line_path(panel, line, is_few, main);
+                if path.is_empty() {
+                    continue;
+                }
+                for (ink, style) in [
+                    (self.page.inks.halo, format!("stroke-opacity=\"0.7\" stroke-width=\"{halo_px}\"")),
+                    (ink, format!("stroke-width=\"{width_px}\"")),
+                ] {
+                    svg.put(format_args!(
+                        "<path fill=\"none\" stroke=\"{ink}\" {style} stroke-linejoin=\"round\" d=\"{path}\"/>\n"
+                    ));
+                }
             }
         }
     }
 
-    /// A line of steps, broken where there is nothing to take a percentile of.
-    fn line_path(&self, panel: &Panel, line: usize, quantile: f64, main: Area) -> String {
+    /// The steps of a line that few events tell, or enough; broken where there is nothing to take a percentile of.
+    fn line_path(&self, panel: &Panel, line: usize, is_few: bool, main: Area) -> String {
         use std::fmt::Write;
-        let (mut path, mut end) = (String::new(), None);
+        let (mut path, mut before) = (String::new(), None::<(u32, f64, bool)>);
         let (lower, upper) = panel.axis.range();
         for point in &panel.percentiles {
-            let Some(&value) = point.values.get(line).filter(|_| has_percentile(point.count, quantile)) else {
-                continue;
-            };
+            let Some(percentile) = point.values.get(line) else { continue };
             // Beyond the range the line runs along the edge.
-            let y = main.bottom() - panel.axis.px(value.clamp(lower, upper)).unwrap_or(0.0);
+            let y = main.bottom() - panel.axis.px(percentile.value.clamp(lower, upper)).unwrap_or(0.0);
             let (x, to) = (self.frame.x(point.columns.start), self.frame.x(point.columns.end));
+            let joins = before.filter(|&(end, ..)| end == point.columns.start);
+            before = Some((point.columns.end, y, percentile.is_few));
+            if percentile.is_few != is_few {
+                continue;
+            }
             // Writing to a String does not fail.
-            let _ = match end {
-                Some(end) if end == point.columns.start => write!(path, "V{}H{}", Num(y), Num(to)),
-                _ => write!(path, "M{} {}H{}", Num(x), Num(y), Num(to)),
+            let _ = match joins {
+                Some((.., was_few)) if was_few == is_few => write!(path, "V{}H{}", Num(y), Num(to)),
+                Some((_, from, _)) => write!(path, "M{} {}V{}H{}", Num(x), Num(from), Num(y), Num(to)),
+                None => write!(path, "M{} {}H{}", Num(x), Num(y), Num(to)),
             };
-            end = Some(point.columns.end);
         }
         path
     }
-}
 
-/// Whether a percentile of so many events is another thing than one end of them. If not, the events themselves are seen
-/// better without a line over them.
-pub(super) fn has_percentile(count: u64, quantile: f64) -> bool {
-    quantile <= 0.0 || quantile >= 1.0 || count >= 5 && count as f64 * quantile.min(1.0 - quantile) >= 0.999
+    /// Arrows at the right edge where requests are that had not completed when the trace ended: they go on to the top.
+    fn waiting(&self, svg: &mut Svg, panel: &Panel, main: Area) {
+        let Some(oldest_ns) = panel.waiting.oldest_ns() else { return };
+        let (lower, upper) = panel.axis.range();
+        let height = |age_ns: u64| main.bottom() - panel.axis.px(age_ns.clamp(lower, upper)).unwrap_or(0.0);
+        let mut heights: Vec<i64> = panel.waiting.ages_ns().map(|age_ns| (height(age_ns) / ARROW_PX) as i64).collect();
+        heights.sort_unstable();
+        heights.dedup();
+        let (x, ink) = (main.right(), self.page.inks.text);
+        for step in heights {
+            let y = (step as f64 + 0.5) * ARROW_PX;
+            svg.put(format_args!("<path fill=\"{ink}\" d=\"M{} {}l9 -5v10z\"/>\n", Num(x + 10.0 - 9.0), Num(y)));
+        }
+        let (count, age) = (format_count(panel.waiting.count()), panel.axis.label(oldest_ns));
+        let y = (height(oldest_ns) - 6.0).max(main.y + 11.0);
+        let style = format!(
+            " text-anchor=\"end\" font-size=\"10\" paint-order=\"stroke\" stroke=\"{}\" stroke-width=\"3\"",
+            self.page.inks.halo
+        );
+        svg.text(x - 4.0, y, &style, &format!("{count} waiting, the oldest >={age}"));
+    }
 }
 
 struct Canvas {

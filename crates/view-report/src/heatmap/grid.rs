@@ -3,7 +3,7 @@
 use crate::axis::{Place, ValueAxis};
 use crate::frame::Columns;
 use latscope_histogram::{Histogram, Rule, Totals};
-use latscope_series::{HistogramSeries, Slice, Weight};
+use latscope_series::{HistogramSeries, Slice, Support, Waiting, Weight};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -23,16 +23,27 @@ pub(crate) struct Stretch {
     pub columns: Range<u32>,
     pub totals: Totals,
     pub weight: u64,
-    pub p50: u64,
-    pub p99: u64,
+    /// p50 and p99 as they are written, with their marks; nothing where no event tells them.
+    pub percentiles: Vec<Percentile>,
+    /// The oldest that waits at its end, nanoseconds.
+    pub oldest_ns: Option<u64>,
+}
+
+/// A percentile and what is to be thought of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Percentile {
+    pub value: u64,
+    /// Whether fewer than ten events lie beyond it.
+    pub is_few: bool,
+    /// Whether it is a lower bound, raised by what waits.
+    pub at_least: bool,
 }
 
 /// The asked percentiles of a stretch of columns.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Percentiles {
     pub columns: Range<u32>,
-    pub count: u64,
-    pub values: Vec<u64>,
+    pub values: Vec<Percentile>,
 }
 
 /// What is asked of a series beside its cells.
@@ -62,6 +73,8 @@ pub(crate) struct Panel {
     /// How many events each column holds.
     pub counts: Vec<u64>,
     pub stretches: Vec<Stretch>,
+    /// What waits when the trace ends.
+    pub waiting: Waiting,
 }
 
 /// Which groups share a panel.
@@ -83,6 +96,11 @@ impl Facets {
         sum
     }
 
+    /// Whether a group is in a panel.
+    pub fn has(&self, panel: usize, group: u32) -> bool {
+        self.panel_of.get(group as usize).copied().unwrap_or(0) == panel
+    }
+
     /// One panel of everything.
     pub fn none(series: &HistogramSeries) -> Facets {
         Facets { panel_of: vec![0; series.groups().len().max(1)], names: vec![None] }
@@ -101,6 +119,10 @@ impl Facets {
             let of = &mut weights[*group as usize];
             of.0 = of.0.saturating_add(sparse.buckets().fold(0, |sum, (.., weight)| sum.saturating_add(weight)));
             of.1 += sparse.totals().count;
+        }
+        // A disk that hangs may have completed nothing.
+        for (group, of) in weights.iter_mut().enumerate() {
+            of.1 += series.still_waiting(Some(group as u32)).count();
         }
         let mut order: Vec<usize> = (0..weights.len()).filter(|&group| weights[group].1 > 0).collect();
         order.sort_by_key(|&group| std::cmp::Reverse(weights[group]));
@@ -137,9 +159,16 @@ pub(crate) fn panels(
     for (&interval, slice) in series.slices() {
         let Some(column) = columns.of(interval) else { continue };
         scatter(slice, facets, &mut makers);
-        makers.iter_mut().for_each(|maker| maker.end_column(column, asked));
+        for (panel, maker) in makers.iter_mut().enumerate() {
+            maker.waiting = series.waiting_among(interval, |group| facets.has(panel, group));
+            maker.end_column(column, asked);
+        }
     }
-    makers.into_iter().map(|maker| maker.finish(asked)).collect()
+    let finished = makers.into_iter().enumerate().map(|(panel, maker)| {
+        let waiting = series.still_waiting_among(|group| facets.has(panel, group));
+        Panel { waiting, ..maker.finish(asked) }
+    });
+    finished.collect()
 }
 
 fn scatter(slice: &Slice, facets: &Facets, makers: &mut [Maker]) {
@@ -155,11 +184,31 @@ fn scatter(slice: &Slice, facets: &Facets, makers: &mut [Maker]) {
 struct Sum {
     columns: Range<u32>,
     histogram: Histogram,
+    /// What waits at the end of the last of them.
+    waiting: Waiting,
+}
+
+impl Sum {
+    /// Percentiles, raised by what waits; none where there is nothing.
+    fn percentiles(&self, quantiles: &[f64], per_event: u64) -> Vec<Percentile> {
+        let known = (self.histogram.totals().count + self.waiting.weight()) as f64 / per_event as f64;
+        let raised = self.waiting.quantiles(&self.histogram.to_sparse(), quantiles, Rule::Interpolated);
+        let percentile = |(raised, &quantile): (latscope_series::Raised<u64>, &f64)| Percentile {
+            value: raised.value,
+            is_few: Support::of(quantile, known) == Support::Few,
+            at_least: raised.at_least,
+        };
+        raised.unwrap_or_default().into_iter().zip(quantiles).map(percentile).collect()
+    }
 }
 
 struct Maker {
     panel: Panel,
     column: Histogram,
+    /// What waits at the end of the column.
+    waiting: Waiting,
+    /// The count that one event adds up to.
+    per_event: u64,
     line: Sum,
     stretch: Sum,
 }
@@ -177,15 +226,17 @@ impl Maker {
             percentiles: Vec::new(),
             counts: vec![0; columns.count as usize],
             stretches: Vec::new(),
+            waiting: Waiting::default(),
         };
         let empty = Histogram::new(series.grid(), series.weight != Weight::Count);
-        let sum = || Sum { columns: 0..0, histogram: empty.clone() };
-        Maker { panel, line: sum(), stretch: sum(), column: empty }
+        let sum = || Sum { columns: 0..0, histogram: empty.clone(), waiting: Waiting::default() };
+        let (waiting, per_event) = (Waiting::default(), series.per_event());
+        Maker { panel, waiting, per_event, line: sum(), stretch: sum(), column: empty }
     }
 
     /// Books the histogram of a column and clears it.
     fn end_column(&mut self, column: u32, asked: &Asked<'_>) {
-        if self.column.totals().count == 0 {
+        if self.column.totals().count == 0 && self.waiting.count() == 0 {
             return;
         }
         self.book_cells(column);
@@ -203,8 +254,10 @@ impl Maker {
             self.stretch.columns = stretch;
         }
         let sparse = self.column.to_sparse();
-        self.line.histogram.add(&sparse);
-        self.stretch.histogram.add(&sparse);
+        for sum in [&mut self.line, &mut self.stretch] {
+            sum.histogram.add(&sparse);
+            sum.waiting = self.waiting.clone();
+        }
         self.column.clear();
     }
 
@@ -230,27 +283,27 @@ impl Maker {
     }
 
     fn end_line(&mut self, quantiles: &[f64]) {
-        let Sum { columns, histogram } = &mut self.line;
-        if let Some(values) = histogram.quantiles(quantiles, Rule::Interpolated) {
-            let count = histogram.totals().count;
-            self.panel.percentiles.push(Percentiles { columns: columns.clone(), count, values });
-            histogram.clear();
+        let values = self.line.percentiles(quantiles, self.per_event);
+        if !values.is_empty() {
+            self.panel.percentiles.push(Percentiles { columns: self.line.columns.clone(), values });
         }
+        self.line.histogram.clear();
     }
 
     fn end_stretch(&mut self) {
-        let Sum { columns, histogram } = &mut self.stretch;
-        if let Some(values) = histogram.quantiles(&[0.5, 0.99], Rule::Interpolated) {
+        let percentiles = self.stretch.percentiles(&[0.5, 0.99], self.per_event);
+        let Sum { columns, histogram, waiting } = &mut self.stretch;
+        if !percentiles.is_empty() {
             let weight = histogram.buckets().fold(0u64, |sum, (.., weight)| sum.saturating_add(weight));
             self.panel.stretches.push(Stretch {
                 columns: columns.clone(),
                 totals: *histogram.totals(),
                 weight,
-                p50: values[0],
-                p99: values[1],
+                percentiles,
+                oldest_ns: waiting.oldest_ns(),
             });
-            histogram.clear();
         }
+        histogram.clear();
     }
 
     fn finish(mut self, asked: &Asked<'_>) -> Panel {

@@ -81,7 +81,8 @@ proptest! {
             let drawn: u64 = panel.cells.iter().filter(|cell| matches!(cell.place, Place::Row(_))).map(|cell| cell.count).sum();
             prop_assert_eq!(drawn + panel.below + panel.above, panel.totals.count);
             prop_assert_eq!(panel.counts.iter().sum::<u64>(), panel.totals.count);
-            prop_assert_eq!(panel.percentiles.iter().map(|point| point.count).sum::<u64>(), panel.totals.count);
+            let of_points = panel.percentiles.iter().flat_map(|point| point.columns.clone());
+            prop_assert_eq!(of_points.map(|column| panel.counts[column as usize]).sum::<u64>(), panel.totals.count);
             prop_assert_eq!(panel.stretches.iter().map(|stretch| stretch.totals.count).sum::<u64>(), panel.totals.count);
             prop_assert_eq!(panel.cells.iter().map(|cell| cell.weight).sum::<u64>(), panel.weight);
         }

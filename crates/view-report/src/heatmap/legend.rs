@@ -1,6 +1,5 @@
 //! The legend: what a colour means in numbers, and which line is which percentile.
 
-use super::draw::has_percentile;
 use super::{ColorScale, Picture};
 use crate::page::quantile_name;
 use crate::svg::{Area, Num, Svg, text_width};
@@ -62,7 +61,7 @@ impl Picture<'_> {
         if self.colours.fixed
             && let Some((_, label)) = ticks.last_mut()
         {
-            *label = format!("≥ {label}");
+            *label = format!(">= {label}");
         }
         let mut end = f64::NEG_INFINITY;
         for (place, label) in ticks {
@@ -85,20 +84,20 @@ impl Picture<'_> {
     fn line_keys(&self) -> Vec<(Option<&'static str>, String)> {
         let lines = self.options.lines(self.series.quantity);
         let points = || self.panels.iter().flat_map(|panel| &panel.percentiles);
-        let (mut keys, mut missing) = (Vec::new(), Vec::new());
+        let mut keys = Vec::new();
         for (line, &quantile) in lines.iter().enumerate() {
-            if points().any(|point| has_percentile(point.count, quantile)) {
+            if points().any(|point| line < point.values.len()) {
                 keys.push((Some(self.page.inks.lines[line % self.page.inks.lines.len()]), quantile_name(quantile)));
-            } else {
-                missing.push(quantile_name(quantile));
             }
         }
         let together = self.frame.line_columns();
         let time = format_duration(self.frame.width_ns.saturating_mul(together.into()));
-        if !missing.is_empty() {
-            keys.push((None, format!("too few events in {time} for {}", missing.join(", "))));
-        } else if together > 1 && !keys.is_empty() {
-            keys.push((None, format!("per {time}")));
+        let has_few = points().flat_map(|point| &point.values).any(|percentile| percentile.is_few);
+        let per = (together > 1 && !keys.is_empty()).then(|| format!("per {time}"));
+        let few = has_few.then(|| "thin: fewer than ten events beyond".to_owned());
+        let remarks: Vec<String> = per.into_iter().chain(few).collect();
+        if !remarks.is_empty() {
+            keys.push((None, remarks.join(" · ")));
         }
         keys
     }

@@ -231,7 +231,10 @@ fn with_picture<T>(
     let axes: Vec<Rc<ValueAxis>> = if series.quantity == Quantity::Offset {
         (0..facets.names.len()).map(|panel| Rc::new(ValueAxis::new(&facets.total(&series, panel), &wish))).collect()
     } else {
-        let shared = Rc::new(ValueAxis::new(&series.total(None), &wish));
+        let mut all = series.total(None);
+        // What waits has its place on the axis, too.
+        series.still_waiting(None).ages_ns().for_each(|age_ns| all.record(age_ns, 0));
+        let shared = Rc::new(ValueAxis::new(&all, &wish));
         facets.names.iter().map(|_| Rc::clone(&shared)).collect()
     };
     let stretches = (STRETCHES / many).max(1);
@@ -270,7 +273,7 @@ impl Picture<'_> {
         let mut body = Svg::new();
         let head_px = self.page.head(&mut body, &self.sentences());
         let mut y = self.legend(&mut body, head_px);
-        if self.panels.iter().all(|panel| panel.totals.count == 0) {
+        if self.panels.iter().all(|panel| panel.totals.count == 0 && panel.waiting.count() == 0) {
             y = self.page.nothing(&mut body, self.frame.left(), y);
         } else {
             for panel in &self.panels {

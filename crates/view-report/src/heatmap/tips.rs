@@ -2,10 +2,18 @@
 
 use super::Picture;
 use super::colour::weight_label;
-use super::grid::{Cell, Panel};
-use crate::axis::Place;
+use super::grid::{Cell, Panel, Percentile};
+use crate::axis::{Place, ValueAxis};
 use crate::page::{events, percent};
 use crate::svg::{Area, Svg};
+
+impl Percentile {
+    /// The value with its marks.
+    fn text(self, axis: &ValueAxis) -> String {
+        let (bound, few) = (if self.at_least { ">=" } else { "" }, if self.is_few { "?" } else { "" });
+        format!("{bound}{}{few}", axis.label(self.value))
+    }
+}
 
 impl Picture<'_> {
     /// Invisible areas with a text: one for each stretch of time over the whole height, and on top of them one for
@@ -17,14 +25,15 @@ impl Picture<'_> {
         svg.put(format_args!("<g fill-opacity=\"0\">\n"));
         for stretch in &panel.stretches {
             let (from, to) = (stretch.columns.start, stretch.columns.end);
-            let mut text = format!(
-                "{}\n{}\np50 {}, p99 {}, max {}",
-                self.frame.span(from, to),
-                events(stretch.totals.count),
-                panel.axis.label(stretch.p50),
-                panel.axis.label(stretch.p99),
-                panel.axis.label(stretch.totals.max)
-            );
+            let names = ["p50", "p99"].into_iter().zip(&stretch.percentiles);
+            let mut numbers: Vec<String> =
+                names.map(|(name, percentile)| format!("{name} {}", percentile.text(&panel.axis))).collect();
+            numbers.push(match stretch.oldest_ns.filter(|&oldest_ns| oldest_ns > stretch.totals.max) {
+                Some(oldest_ns) => format!("max >={}", panel.axis.label(oldest_ns)),
+                None => format!("max {}", panel.axis.label(stretch.totals.max)),
+            });
+            let count = events(stretch.totals.count);
+            let mut text = format!("{}\n{count}\n{}", self.frame.span(from, to), numbers.join(", "));
             if self.series.is_weighted() {
                 text += &format!("\n{} of {}", weight_label(self.series.weight, stretch.weight), self.weight_noun());
             }

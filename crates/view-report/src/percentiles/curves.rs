@@ -6,7 +6,7 @@ use crate::heatmap::Facets;
 use crate::page::quantile_name;
 use crate::palette::{Inks, Palette};
 use latscope_histogram::{Histogram, Sparse};
-use latscope_series::{AskedPercentiles, HistogramSeries, Judging, Slice, Watch};
+use latscope_series::{AskedPercentiles, HistogramSeries, Judging, Slice, Waiting, Watch};
 
 /// A value of a line in one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +43,8 @@ pub(super) struct Panel {
     /// Name of the group; `None` when there is nothing but everything.
     pub name: Option<String>,
     pub total: Histogram,
+    /// What still waits at the end.
+    pub waiting: Waiting,
     /// Events by step.
     pub counts: Vec<f64>,
     pub verdict: Verdict,
@@ -225,9 +227,14 @@ impl Source<'_> {
             }
         }
         let (curves, shades) = styled(quantiles, lines, self.options, self.inks);
+        let waiting = match facet {
+            Some((facets, facet)) => series.still_waiting_among(|group| facets.has(facet, group)),
+            None => series.still_waiting(None),
+        };
         Panel {
             name: None,
             total,
+            waiting,
             counts,
             verdict: self.verdict(facet, facet.is_some() && group.is_none()),
             curves,

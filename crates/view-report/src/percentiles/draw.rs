@@ -67,7 +67,7 @@ impl Chart<'_> {
             svg.text(self.frame.left(), y + 12.0, " font-size=\"12\" font-weight=\"bold\"", &title);
             let x = self.frame.left() + text_width(&title, 12.0) * 1.06 + 10.0;
             let letters = ((self.page.width_px - 20.0 - x) / (11.0 * 0.57)).max(0.0) as usize;
-            let numbers = self.numbers(panel.total.totals(), &panel.total);
+            let numbers = self.numbers(&panel.total, &panel.waiting);
             svg.text(x, y + 12.0, &muted, &shortened(&numbers, letters));
             y += 18.0;
         }

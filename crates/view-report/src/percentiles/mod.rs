@@ -11,8 +11,8 @@ use crate::palette::Theme;
 use crate::svg::Svg;
 use curves::{Panel, Source, Steps};
 use latscope_event::{Context, format_count, format_duration, format_rate};
-use latscope_histogram::{Grid, Histogram, Rule, Totals};
-use latscope_series::{AskedPercentiles, Counting, Exact, HistogramSeries, Quantity, Threshold};
+use latscope_histogram::{Grid, Histogram, Rule};
+use latscope_series::{AskedPercentiles, Counting, Exact, HistogramSeries, Quantity, Threshold, Waiting};
 use std::borrow::Cow;
 
 /// How a chart of percentiles shall look.
@@ -345,11 +345,12 @@ impl Chart<'_> {
     }
 
     fn sentences(&self) -> [String; 3] {
-        [self.page.origin(), self.numbers(self.total.totals(), &self.total), self.how()]
+        [self.page.origin(), self.numbers(&self.total, &self.series.still_waiting(None)), self.how()]
     }
 
     /// The numbers of the whole time.
-    fn numbers(&self, totals: &Totals, of: &Histogram) -> String {
+    fn numbers(&self, of: &Histogram, waiting: &Waiting) -> String {
+        let (totals, completed) = (of.totals(), of.to_sparse());
         let count = totals.count / self.series.per_event();
         if totals.count == 0 {
             return "0 events".into();
@@ -362,10 +363,14 @@ impl Chart<'_> {
             // Ends and quarters of a long list.
             shown = (0..5).map(|quarter| shown[quarter * (shown.len() - 1) / 4]).collect();
         }
-        let values = of.quantiles(&shown, self.options.rule).unwrap_or_default();
-        let mut parts = vec![format!("mean {}", label(totals.mean().unwrap_or(0.0).round() as u64))];
-        parts.extend(shown.iter().zip(values).map(|(&at, value)| format!("{} {}", quantile_name(at), label(value))));
-        parts.push(format!("max {}", label(totals.max)));
+        let values = waiting.quantiles(&completed, &shown, self.options.rule).unwrap_or_default();
+        let bound = |at_least: bool, value| format!("{}{}", if at_least { ">=" } else { "" }, label(value));
+        let mean = waiting.mean(&completed).map(|mean| bound(mean.at_least, mean.value.round() as u64));
+        let mut parts = vec![format!("mean {}", mean.unwrap_or_default())];
+        let named = shown.iter().zip(values);
+        parts.extend(named.map(|(&at, value)| format!("{} {}", quantile_name(at), bound(value.at_least, value.value))));
+        let max = waiting.max(&completed).map(|max| bound(max.at_least, max.value));
+        parts.push(format!("max {}", max.unwrap_or_default()));
         let from = if self.is_exact { " (from buckets)" } else { "" };
         format!("{} · of the whole time{from}: {}", events(count), parts.join(", "))
     }

@@ -94,7 +94,7 @@ fn table(plan: &Plan, cells: &[Cell]) -> Table {
             format_rate(cell.per_second(totals.count)),
             cell.throughput(),
         ];
-        let bound = |at_least: bool, ns: u64| format!("{}{}", if at_least { "≥" } else { "" }, format_duration(ns));
+        let bound = |at_least: bool, ns: u64| format!("{}{}", if at_least { ">=" } else { "" }, format_duration(ns));
         row.push(if totals.count > 0 { format_duration(totals.min) } else { "-".into() });
         row.extend(cell.quantiles().into_iter().map(|(raised, support)| {
             let vague = if support == Support::Enough { "" } else { "?" };

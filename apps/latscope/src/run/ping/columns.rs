@@ -106,7 +106,7 @@ impl Columns {
             let failed = if stats.failed > 0 { format!("{} failed ", stats.failed) } else { String::new() };
             let text = match stats.count {
                 0 if stats.load == 0 && waiting_ns > self.width_ns => {
-                    format!("{failed}waiting ≥{}", time(waiting_ns as f64))
+                    format!("{failed}waiting >={}", time(waiting_ns as f64))
                 }
                 0 if stats.load == 0 => format!("{failed}-"),
                 0 => format!("{failed}(warmup)"),

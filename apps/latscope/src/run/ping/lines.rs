@@ -265,11 +265,11 @@ impl Lines {
     }
 }
 
-/// Minimum, mean, maximum and deviation; requests that are not done count with the time that they have waited, and `≥` says
+/// Minimum, mean, maximum and deviation; requests that are not done count with the time that they have waited, and `>=` says
 /// of what that makes a lower bound.
 pub fn extremes(window: &Window) -> [String; 4] {
     let all = window.stats.raised(&window.open);
-    let bound = |is_bound: bool, ns: f64| format!("{}{}", if is_bound { "≥" } else { "" }, time(ns));
+    let bound = |is_bound: bool, ns: f64| format!("{}{}", if is_bound { ">=" } else { "" }, time(ns));
     [
         bound(all.min_ns != window.stats.min_ns, all.min_ns as f64),
         bound(all.count != window.stats.count, all.avg_ns()),

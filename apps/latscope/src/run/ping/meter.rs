@@ -33,11 +33,11 @@ impl Percentile {
     }
 }
 
-/// As in all tables: `2.93 s`, `30.3 ms?`, `≥2.93 s?`.
+/// As in all tables: `2.93 s`, `30.3 ms?`, `>=2.93 s?`.
 impl std::fmt::Display for Percentile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Some(ns) = self.ns else { return f.write_str("-") };
-        let (bound, vague) = (if self.is_bound { "≥" } else { "" }, if self.is_vague { "?" } else { "" });
+        let (bound, vague) = (if self.is_bound { ">=" } else { "" }, if self.is_vague { "?" } else { "" });
         write!(f, "{bound}{}{vague}", time(ns as f64))
     }
 }
