@@ -1,6 +1,7 @@
 //! Folds batches into a series.
 
 use crate::budget::{Account, Budget, cost};
+use crate::deviation::Squares;
 use crate::group::{GROUP_LIMIT, Groups};
 use crate::sequential::Sequence;
 use crate::share::Spanning;
@@ -38,6 +39,8 @@ pub struct SeriesBuilder {
     values_only: bool,
     /// What offsets are compared with; nothing else needs it.
     sequence: Sequence,
+    /// Where they are asked for.
+    pub(crate) squares: Option<Squares>,
     account: Account,
     /// Memory of [stretches](crate::Stretch).
     pub(crate) rest: Rest,
@@ -85,6 +88,7 @@ impl SeriesBuilder {
             earliest_ns: i64::MIN,
             values_only: false,
             sequence: Sequence::default(),
+            squares: None,
             account: Account::default(),
             rest: Rest::default(),
         }
@@ -176,6 +180,7 @@ impl SeriesBuilder {
     /// Whether every event just counts one, in one group, by its latency.
     fn is_plain(&self, batch: &Batch) -> bool {
         self.series.by.is_empty()
+            && self.squares.is_none()
             && self.series.weight == Weight::Count
             && self.series.quantity == Quantity::Latency
             && batch.column(Field::Weight).is_none()
@@ -249,6 +254,9 @@ impl SeriesBuilder {
                 self.groups.of(batch, row)
             }
         };
+        if let Some(squares) = &mut self.squares {
+            squares.add(group, value, count);
+        }
         let weight = match self.series.weight {
             Weight::Count => count,
             Weight::Time => latency_ns.saturating_mul(count),
@@ -318,6 +326,7 @@ impl SeriesBuilder {
         }
         let numbers = self.groups.prune(&weights, more_come);
         self.series.regroup(&numbers);
+        self.squares = self.squares.take().map(|squares| squares.renumbered(&numbers));
     }
 
     /// Makes the series fit into its memory, if that can be done.
@@ -509,6 +518,9 @@ impl SeriesBuilder {
         self.missing += other.missing;
         let numbers = self.groups.join(other.groups);
         self.series.take_in(other.series, &numbers);
+        if let (Some(squares), Some(more)) = (&mut self.squares, &other.squares) {
+            squares.join(more, &numbers);
+        }
         self.account.is_full |= other.account.is_full;
         drop(other.account);
         self.fit();
@@ -526,7 +538,9 @@ impl SeriesBuilder {
         }
         if let Some(order) = self.groups.sort() {
             self.series.renumber(&order);
+            self.squares = self.squares.take().map(|squares| squares.renumbered(&order));
         }
+        self.series.squares = self.squares.take().filter(|_| !self.account.is_full);
         self.series.others = self.groups.others();
         self.series.groups = self.groups.into_labels();
         self.interval.finish(self.series)
@@ -549,6 +563,7 @@ impl SeriesBuilder {
             lengths: Default::default(),
             runs: Default::default(),
             waits: Default::default(),
+            squares: None,
             ..self.series
         }
     }

@@ -8,6 +8,7 @@
 mod budget;
 mod build;
 pub mod compare;
+mod deviation;
 mod exact;
 mod flow;
 mod group;
@@ -31,6 +32,7 @@ mod watch;
 
 pub use budget::Budget;
 pub use build::SeriesBuilder;
+pub use deviation::Deviation;
 pub use exact::{Exact, ExactBuilder};
 pub use flow::Flow;
 pub use group::Others;
@@ -189,6 +191,8 @@ pub struct HistogramSeries {
     waits: waiting::Waits,
     /// Since when and until when events were observed, where that is known.
     observed_ns: Option<(i64, i64)>,
+    /// Sums of the squares of all values, where they were summed up.
+    squares: Option<deviation::Squares>,
 }
 
 impl HistogramSeries {
@@ -215,6 +219,7 @@ impl HistogramSeries {
             runs: runs::Spans::default(),
             waits: waiting::Waits::default(),
             observed_ns: None,
+            squares: None,
         }
     }
 
@@ -319,6 +324,7 @@ impl HistogramSeries {
             return Err(MergeError::Groups);
         }
         let number = self.group_numbered(&group);
+        self.squares = None;
         if sparse.grid() < self.grid {
             self.fold(sparse.grid());
         }

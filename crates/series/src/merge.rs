@@ -84,6 +84,7 @@ impl HistogramSeries {
 
     /// Adds the histograms of a series of the same width and grid, whose groups have these numbers here.
     pub(crate) fn take_in(&mut self, other: HistogramSeries, numbers: &[u32]) {
+        self.squares = None;
         for (interval, slice) in other.slices {
             let target = self.slices.entry(interval).or_default();
             target.add_sums(&slice);
@@ -137,6 +138,7 @@ impl HistogramSeries {
     pub fn ungrouped(&self) -> HistogramSeries {
         let mut one = self.clone();
         one.by.clear();
+        one.squares = None;
         one.others = None;
         one.groups = vec![Vec::new()];
         for (interval, slice) in &mut one.slices {

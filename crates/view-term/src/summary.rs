@@ -6,7 +6,7 @@ use latscope_event::{
     Context, Field, escape_json, format_count, format_duration, format_rate, format_size, format_wall,
 };
 use latscope_histogram::{Histogram, Rule, Sparse, Totals};
-use latscope_series::{HistogramSeries, Quantity, Raised, Support, Usage, Used, Waiting, Weight};
+use latscope_series::{Deviation, HistogramSeries, Quantity, Raised, Support, Usage, Used, Waiting, Weight};
 use std::collections::BTreeSet;
 
 /// The percentiles of a summary: quantile, title, stem of the key.
@@ -28,6 +28,8 @@ pub enum SummaryKey {
     Min,
     /// Mean.
     Mean,
+    /// Standard deviation.
+    Deviation,
     /// A percentile, by its place among p50, p90, p99, p99.9, p99.99.
     Percentile(usize),
     /// Largest value.
@@ -46,6 +48,7 @@ impl SummaryKey {
             "bytes" => SummaryKey::Bytes,
             "min" => SummaryKey::Min,
             "mean" => SummaryKey::Mean,
+            "sd" => SummaryKey::Deviation,
             "max" => SummaryKey::Max,
             "share" | "time" => SummaryKey::Share,
             _ => SummaryKey::Percentile(PERCENTILES.iter().position(|(_, title)| *title == name)?),
@@ -64,6 +67,8 @@ pub struct SummaryRow {
     pub percentiles: Vec<Raised<u64>>,
     /// The mean, likewise.
     pub mean: Option<Raised<f64>>,
+    /// The standard deviation of what completed.
+    pub deviation: Option<Deviation>,
     /// The maximum, likewise.
     pub max: Option<Raised<u64>>,
     /// What still waits.
@@ -109,9 +114,11 @@ impl Summary {
             sum.clear();
             parts.iter().for_each(|part| sum.add(part));
             let waiting = series.still_waiting(Some(group as u32));
-            rows.push(SummaryRow::of(series.groups()[group].clone(), &sum, waiting, weighs_bytes));
+            let row = SummaryRow::of(series.groups()[group].clone(), &sum, waiting, weighs_bytes);
+            rows.push(SummaryRow { deviation: series.deviation(Some(group as u32)), ..row });
         }
         let total = SummaryRow::of(vec!["total".into()], &series.total(None), series.still_waiting(None), weighs_bytes);
+        let total = SummaryRow { deviation: series.deviation(None), ..total };
         let covered = context.span_ns.map(|(from, to)| to.abs_diff(from)).filter(|&span| span > 0);
         let intervals = series.range().map_or(1, |(first, last)| last.abs_diff(first).saturating_add(1));
         let span_ns = covered.unwrap_or_else(|| intervals.saturating_mul(series.width_ns()));
@@ -146,6 +153,7 @@ impl Summary {
                 SummaryKey::Bytes => row.bytes.unwrap_or(0) as f64,
                 SummaryKey::Min => row.totals.min as f64,
                 SummaryKey::Mean => row.mean.map_or(0.0, |mean| mean.value),
+                SummaryKey::Deviation => row.deviation.map_or(0.0, |deviation| deviation.value),
                 SummaryKey::Percentile(at) => row.percentiles.get(at).map_or(0.0, |at| at.value as f64),
                 SummaryKey::Max => row.max.map_or(0.0, |max| max.value as f64),
                 SummaryKey::Share => row.totals.sum as f64,
@@ -189,7 +197,7 @@ impl Summary {
     fn table(&self, columns: usize) -> Vec<Line> {
         let mut lines = Vec::new();
         let names: Vec<&str> = self.by.iter().map(|field| field.name()).collect();
-        let numbers = ["count", "rate", "bytes/s", "min", "mean"].into_iter();
+        let numbers = ["count", "rate", "bytes/s", "min", "mean", "sd"].into_iter();
         let numbers = numbers.chain(PERCENTILES.map(|(_, title)| title)).chain(["max", self.share_title()]);
         let numbers = numbers.chain(USE.into_iter().filter(|_| self.shows_use));
         let waits = self.total.waiting.count() > 0;
@@ -238,12 +246,16 @@ impl Summary {
         texts.push(if count > 0 { value(row.totals.min) } else { "-".into() });
         let mean = |mean: Raised<f64>| format!("{}{}", bound(mean.at_least), value(mean.value.round() as u64));
         texts.push(row.mean.map_or("-".into(), mean));
+        // From buckets it is not exact.
+        let about = |deviation: Deviation| if deviation.is_exact { "" } else { "~" };
+        let deviation = |deviation: Deviation| format!("{}{}", about(deviation), value(deviation.value.round() as u64));
+        texts.push(row.deviation.map_or("-".into(), deviation));
         for (at, (quantile, _)) in row.percentiles.iter().zip(PERCENTILES) {
             let support = Support::of(quantile, row.known());
             *doubtful |= support == Support::Few;
             texts.push(format!("{}{}{}", bound(at.at_least), value(at.value), support.mark()));
         }
-        texts.resize(5 + PERCENTILES.len(), "-".into());
+        texts.resize(6 + PERCENTILES.len(), "-".into());
         texts.push(row.max.map_or("-".into(), |max| format!("{}{}", bound(max.at_least), value(max.value))));
         texts.push(format!("{:.1}%", 100.0 * self.share(row)));
         texts
@@ -268,6 +280,8 @@ impl Summary {
             (format!("sum_{unit}"), Some(row.totals.sum.to_string())),
             (format!("min_{unit}"), some(row.totals.min)),
             (format!("mean_{unit}"), row.mean.map(|mean| mean.value.to_string())),
+            (format!("sd_{unit}"), row.deviation.map(|deviation| deviation.value.to_string())),
+            ("sd_exact".into(), row.deviation.map(|deviation| deviation.is_exact.to_string())),
         ];
         let mut bounds: Vec<&str> = row.mean.filter(|mean| mean.at_least).map(|_| "mean").into_iter().collect();
         for (at, (_, title)) in PERCENTILES.iter().enumerate() {
@@ -369,6 +383,7 @@ impl SummaryRow {
             percentiles: percentiles.unwrap_or_default(),
             mean: waiting.mean(&completed),
             max: waiting.max(&completed),
+            deviation: None,
             waiting,
             bytes: weighs_bytes.then_some(bytes),
             used: None,

@@ -21,7 +21,7 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
     read::ends_by_signal(reading);
     let key = SummaryKey::from_name(&plan.sort).ok_or_else(|| {
         Failure::Usage(format!(
-            "--sort {}: there is no such column; take group, count, bytes, min, mean, p50, p90, p99, p99.9, p99.99, max or share.",
+            "--sort {}: there is no such column; take group, count, bytes, min, mean, sd, p50, p90, p99, p99.9, p99.99, max or share.",
             plan.sort
         ))
     })?;
@@ -71,7 +71,8 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
         return print(reading, plan, &summary, None, &context);
     }
     // One interval of any length would do; a few keep the bookkeeping of the builder as it is.
-    let mut builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Auto(2));
+    let mut builder =
+        SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Auto(2)).with_squares();
     let mut outliers = plan.over_ns.map(|over_ns| Outliers::new(over_ns, LISTED));
     let mut usage = plan.shows_use.then(|| Usage::new(folding.by.clone()));
     let mut fields = builder.fields();
@@ -152,7 +153,8 @@ fn groups_of_jobs(reading: &Reading) -> Option<Vec<Field>> {
 
 /// Reads once more, for these groups.
 fn of_groups(reading: &Reading, folding: &Folding, groups: &[Vec<String>]) -> Result<HistogramSeries, Failure> {
-    let builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Auto(2));
+    let builder =
+        SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Auto(2)).with_squares();
     let mut builder = builder.only(groups);
     read::each_batch(reading, builder.fields(), |_, batch, mask, begin| {
         if begin {
