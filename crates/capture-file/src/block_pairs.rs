@@ -426,7 +426,7 @@ impl BlockPairs {
         }
         doubt(unfinished.iter_mut().map(|(.., wait)| wait), &context.tally, self.completed);
         // In one order, however the table was filled.
-        unfinished.sort_by_key(|(dev, open, _)| (open.issued_ns, *dev, open.first_sector));
+        unfinished.sort_by_key(|(dev, open, _)| (open.issued_ns, *dev, open.first_sector, open.rwbs));
         unfinished.truncate(Context::UNFINISHED_KEPT);
         // The codes that are known are those of another batch.
         (self.names, self.devices) = (Vec::new(), Vec::new());

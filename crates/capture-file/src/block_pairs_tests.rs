@@ -344,4 +344,9 @@ fn unfinished_requests_of_one_moment_are_told_in_one_order() {
     let (_, first) = paired(&issues);
     assert_eq!(first.unfinished.len(), Context::UNFINISHED_KEPT);
     assert!((0..8).all(|_| paired(&issues).1 == first));
+    // Flushes have no sector, and queues of their own for each kind.
+    let issues = ["FF", "FwF", "FFS", "N"].map(|rwbs| record(0, Step::Issue, rwbs, 0, 0));
+    let (_, first) = paired(&issues);
+    assert_eq!(first.unfinished.len(), 4);
+    assert!((0..32).all(|_| paired(&issues).1 == first));
 }
