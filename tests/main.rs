@@ -5,6 +5,7 @@
 mod cli;
 mod combinations;
 mod compare;
+mod compare_labs;
 mod compare_one;
 mod events_text;
 mod examples;

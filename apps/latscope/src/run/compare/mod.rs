@@ -1,12 +1,13 @@
 //! `latscope compare`.
 
 mod divide;
+mod labs;
 mod subject;
 mod unlike;
 
 use super::{output, read};
 use crate::Failure;
-use crate::plan::{Compare as Plan, Shape};
+use crate::plan::{Compare as Plan, Reading, Shape};
 use latscope_event::Context;
 use latscope_series::compare::{CompareError, Comparison, Judgement, Limit, Sample, compare};
 use latscope_view_report::CompareSide;
@@ -19,11 +20,47 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         _ => Vec::new(),
     };
     let sides = if divided.is_empty() { &plan.sides } else { &divided };
-    let mut subjects = Vec::new();
-    for (name, turns) in sides {
-        subjects.push(Subject::read(name.clone(), turns)?);
+    match labs::experiments(sides).filter(|_| divided.is_empty()) {
+        Some(experiments) if !experiments.is_empty() => each_experiment(plan, experiments),
+        _ => report(plan, &read_all(sides)?),
     }
-    report(plan, &subjects)
+}
+
+fn read_all(sides: &[(String, Vec<Reading>)]) -> Result<Vec<Subject>, Failure> {
+    sides.iter().map(|(name, turns)| Subject::read(name.clone(), turns)).collect()
+}
+
+/// Compares each experiment of labs between its turns. Those of which the filter lets nothing through are left out.
+fn each_experiment(plan: &Plan, experiments: Vec<(String, Vec<(String, Vec<Reading>)>)>) -> Result<(), Failure> {
+    let mut compared = Vec::new();
+    for (job, sides) in experiments {
+        let subjects = read_all(&sides)?;
+        if subjects.iter().any(|subject| subject.count() > 0) {
+            compared.push((job, subjects));
+        }
+    }
+    let is_single = plan.shape != Shape::Text || plan.output.is_some() || plan.limit.is_some();
+    if is_single && compared.len() > 1 {
+        let jobs: Vec<&str> = compared.iter().map(|(job, _)| job.as_str()).collect();
+        return Err(Failure::Usage(format!(
+            "These labs have several experiments ({}); choose one: --filter 'job = {}'.",
+            jobs.join(", "),
+            jobs[0]
+        )));
+    }
+    if compared.is_empty() {
+        return Err(Failure::Input("No event of these labs is left to compare; check --filter.".into()));
+    }
+    for (job, subjects) in &compared {
+        if !is_single {
+            output::text(None, &format!("{job}\n"))?;
+        }
+        report(plan, subjects)?;
+        if !is_single {
+            output::text(None, "\n")?;
+        }
+    }
+    Ok(())
 }
 
 /// Compares what was gathered, prints it, draws it, and fails if a limit is exceeded.

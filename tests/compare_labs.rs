@@ -1,0 +1,44 @@
+//! Folders of labs against each other.
+
+use crate::program::latscope;
+use std::fs;
+
+const LAB: &str = "about = 'appends and reads'\nrounds = 2\n\
+    [[experiment]]\nname = 'paced'\nabout = 'x'\noperation = 'write'\norder = 'append'\nsize = '1k'\nwork_size = '1m'\n\
+    rate = 200\nturn = '250ms'\n\
+    [[experiment]]\nname = 'rest'\nabout = 'x'\noperation = 'read'\nsize = '4k'\nwork_size = '64k'\nturn = '50ms'\n";
+
+#[test]
+fn experiments_of_two_labs_are_compared_by_their_turns() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    fs::write(path("mine.toml"), LAB).unwrap();
+    fs::create_dir(path("a")).unwrap();
+    for lab in ["before", "after"] {
+        latscope(&["lab", "run", &path("mine.toml"), &path("a"), "-o", &path(lab), "--json"]).success();
+    }
+    let (before, after) = (path("before"), path("after"));
+    let out = latscope(&["compare", &before, &after]).success();
+    let jobs: Vec<&str> = out.lines().filter(|line| ["paced", "rest"].contains(line)).collect();
+    assert_eq!(jobs, ["paced", "rest"], "{out}");
+    assert_eq!(out.matches("compared between turns (2 of before, 2 of after)").count(), 2, "{out}");
+    let said = latscope(&["compare", &before, &after, "--json"]).failure(2);
+    assert!(said.contains("several experiments (paced, rest); choose one: --filter 'job = paced'"), "{said}");
+    // What a side counts is what its traces hold.
+    let json = latscope(&["compare", &before, &after, "--json", "--filter", "job = rest"]).success();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    for (side, lab) in [&before, &after].into_iter().enumerate() {
+        let files: Vec<_> = fs::read_dir(lab).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let counts =
+            files.iter().filter(|file| file.to_str().unwrap().contains("/rest.") && file.extension().unwrap() == "lat");
+        let count = |file: &std::path::PathBuf| {
+            latscope(&["events", "--csv", "--columns", "latency_ns", "-r", file.to_str().unwrap()])
+                .success()
+                .lines()
+                .count()
+                - 1
+        };
+        let expected: usize = counts.map(count).sum();
+        assert_eq!(json["sides"][side]["count"], expected, "{lab}");
+    }
+}
