@@ -1,5 +1,7 @@
 //! The interactive spectrogram in a real terminal: tmux holds one, types into it and tells what it shows.
 
+mod waiting;
+
 use crate::program::{LATSCOPE, is_root, latscope, testdata};
 use std::path::Path;
 use std::process::Command;

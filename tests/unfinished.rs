@@ -1,7 +1,8 @@
 //! Requests that had not completed when a trace from a file ended: they raise percentiles as those of a live capture do, in
 //! every format and view, unless the tracer may have missed their completions. The truth is a schedule that the tests make up.
 
-use crate::program::{latscope, latscope_with, testdata, unpacked};
+use crate::live::lab::{Background, Disk, alone, until};
+use crate::program::{command, latscope, latscope_with, testdata, unpacked};
 use std::fmt::Write;
 use tempfile::TempDir;
 
@@ -312,4 +313,35 @@ fn what_a_log_does_not_say_is_no_verdict() {
     let arguments = ["percentiles", "-r", log.to_str().unwrap(), "-i", "1s", "--fail-if", "waiting > 0"];
     let said = latscope(&arguments).failure(3);
     assert!(said.contains("does not say what was waiting"), "{said}");
+}
+
+/// What hangs while a recording ends is in the recording, with its device, size and age.
+#[test]
+fn a_recording_that_ends_while_a_disk_hangs_knows_it() {
+    let Some(_alone) = alone() else { return };
+    let (disk, folder) = (Disk::new(&[]), tempfile::tempdir().unwrap());
+    let trace = folder.path().join("hang.lat");
+    let trace = trace.to_str().unwrap();
+    let record = Background::latscope(&["record", "-s", "block", "--write", trace, &disk.filter()]);
+    until("the capture", || std::fs::metadata(trace).is_ok_and(|file| file.len() > 0));
+    disk.signal("STOP");
+    let asked = std::time::Instant::now();
+    let arguments = [&format!("if={}", disk.path), "of=/dev/null", "bs=4k", "count=1", "skip=3", "iflag=direct"];
+    let dd = Background::new(command("dd").args(arguments));
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    record.interrupt().success();
+    let longest = asked.elapsed().as_nanos() as u64;
+    disk.signal("CONT");
+    assert_eq!(dd.ended().status, Some(0));
+    let of = |filter: &str| -> serde_json::Value {
+        serde_json::from_str(&latscope(&["summary", "-r", trace, "--json", filter]).success()).unwrap()
+    };
+    let total = &of("kind = read and size = 4k and comm = dd")["total"];
+    assert_eq!(total["waiting"], 1, "{total}");
+    let oldest = total["oldest_ns"].as_u64().unwrap();
+    assert!((500_000_000..longest).contains(&oldest), "{oldest} of at most {longest}");
+    assert_eq!(total["p99_ns"].as_u64().unwrap().abs_diff(oldest) * 50 / oldest, 0, "{total}");
+    assert_eq!(of("kind = write")["total"]["waiting"], 0);
+    let judge = |condition: &str| latscope(&["percentiles", "-r", trace, "-i", "100ms", "--fail-if", condition]).status;
+    assert_eq!((judge("oldest > 500ms"), judge("oldest > 1h")), (Some(1), Some(0)));
 }
