@@ -26,18 +26,16 @@ fn a_hung_disk_is_listed_while_it_hangs_and_no_longer() {
         let dd = Background::new(command("dd").args(arguments));
         let early = terminal.when(|screen| listed(screen, disk.name()).is_some(), "the hung read");
         let line = listed(&early, disk.name()).unwrap();
-        let later = terminal.when(|screen| listed(screen, disk.name()).is_some_and(|now| now != line), "a greater age");
+        terminal.when(|screen| listed(screen, disk.name()).is_some_and(|now| now != line), "a greater age");
         // The first line of the screen says it too.
         let banner = terminal
             .when(|screen| screen.lines().take(2).any(|line| line.contains("in flight at least")), "the banner");
-        eprintln!("{mode}:\n{later}\n{banner}");
         disk.signal("CONT");
         assert_eq!(dd.ended().status, Some(0));
-        let after = terminal.when(
+        terminal.when(
             |screen| screen.split_once("In flight now:").is_some_and(|(_, list)| list.contains("nothing")),
             "an empty list",
         );
-        eprintln!("{after}");
         terminal.when(
             |screen| !screen.lines().take(2).any(|line| line.contains("in flight at least")),
             "the end of the banner",

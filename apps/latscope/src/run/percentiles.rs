@@ -429,7 +429,7 @@ impl Printer<'_> {
     }
 }
 
-/// When, of whom, and of how many events.
+/// The group, the time and the number of events of an interval, for messages.
 fn place(table: &Percentiles, place: &Place) -> String {
     let of = match &place.group {
         Some(group) if group.is_empty() => String::new(),

@@ -114,7 +114,7 @@ pub struct Pass<'a> {
     mask: Mask,
     bar: Option<ProgressBar>,
     progress: Option<&'a Progress>,
-    /// Fields that the filter looks at and no event has told so far; nothing once an event has passed.
+    /// Fields that the filter looks at and no event has had so far; empty once an event has passed.
     untold: FieldSet,
     has_events: bool,
     /// Why it was ended before its end.
@@ -129,7 +129,7 @@ impl<'a> Pass<'a> {
         Pass { reading, bound, mask, bar: None, progress, untold, has_events: false, failure: None }
     }
 
-    /// Says in a context why the filter may have let nothing through: no event told what it looks at.
+    /// Adds to a context why the filter may have let nothing through: no event has the fields that it looks at.
     pub fn tell_untold(&self, context: &mut Context) {
         if self.untold == FieldSet::default() || !self.has_events {
             return;
@@ -359,7 +359,7 @@ pub fn say_others(series: &HistogramSeries) {
     );
 }
 
-/// Says by which fields nothing could be grouped, because no event tells them.
+/// Says by which fields nothing could be grouped, because no event has them.
 pub fn say_ungrouped(series: &HistogramSeries) {
     if !series.groups().is_empty() && series.others().is_none() {
         say_untold(&untold(series));
@@ -412,7 +412,7 @@ pub fn fold_files(
 }
 
 /// Does something with each of so many files, several at a time: each worker has a state of its own, and the states are
-/// joined in the end. Where files fail, the first of them is told, as if they were read in order.
+/// joined in the end. Where files fail, the first of them is reported, as if they were read in order.
 pub fn each_file<S: Send, T: Send>(
     files: usize,
     most_workers: usize,

@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 
 /// Between two looks at what waits.
 const EVERY: Duration = Duration::from_secs(1);
-/// A request is told when it is so old, and again each time it is ten times as old as when it was told last.
+/// A request is reported at this age, and again each time it is ten times as old as at its last report.
 const FROM_NS: u64 = 1_000_000_000;
-/// So many lines at a look; of a disk with a thousand requests one tells enough.
+/// So many lines at a look; of a disk with a thousand requests a few are enough.
 const LINES: usize = 3;
 
 /// Tells on standard error what has waited for long, each request once in a while.
 #[derive(Default)]
 pub struct Stalls {
     looked: Option<Instant>,
-    /// By begin and description: the age from which on it is told again.
+    /// By start and description: the age at which it is reported again.
     told: HashMap<(i64, String), u64>,
 }
 
 impl Stalls {
-    /// What is told of a request.
+    /// The fields that describe a request.
     pub const FIELDS: [Field; 6] = [Field::Device, Field::Name, Field::Kind, Field::Size, Field::Path, Field::Comm];
 
     /// Whether it is time for the next look.
@@ -32,7 +32,7 @@ impl Stalls {
         is_due
     }
 
-    /// Looks at what waits: time is its begin, latency its age.
+    /// Looks at what waits: its time is the start, its latency the age.
     pub fn note(&mut self, batch: &Batch, mask: Option<&Mask>) {
         let mut told = HashMap::new();
         let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));

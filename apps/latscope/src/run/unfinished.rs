@@ -1,4 +1,4 @@
-//! What files tell of requests that had not completed when the trace ended.
+//! Requests of files that had not completed when the trace ended.
 
 use super::read::Pass;
 use crate::Failure;

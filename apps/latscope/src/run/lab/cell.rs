@@ -121,7 +121,7 @@ impl Cell {
         amount as f64 * 1e9 / self.span_ns.max(1) as f64
     }
 
-    /// The percentiles of the table with what so many requests tell of them; those that are not done raise them.
+    /// The percentiles of the table with their support; requests that are not done raise them.
     pub fn quantiles(&self) -> Vec<(Raised<u64>, Support)> {
         let quantiles = QUANTILES.map(|(quantile, _)| quantile);
         let values = self.waiting.quantiles(&self.total, &quantiles, Rule::Interpolated).unwrap_or_default();
@@ -170,7 +170,7 @@ impl Cell {
         }
     }
 
-    /// The sum of a property over all turns; `None` where no turn tells it.
+    /// The sum of a property over all turns; `None` where no turn has it.
     pub fn sum_of(&self, key: &str) -> Option<u64> {
         let values = self.contexts.iter().filter_map(|context| context.properties.get(key)?.parse::<u64>().ok());
         values.reduce(|a, b| a + b)

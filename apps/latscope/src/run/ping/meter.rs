@@ -83,7 +83,7 @@ pub struct Meter {
     pub slow_ns: u64,
     pub slow_wait_ns: u64,
     pub lag: Option<Histogram>,
-    /// Latencies of requests of which nothing else is to be told, not counted yet.
+    /// Latencies of requests without anything else to report, not counted yet.
     plain: Vec<u64>,
 }
 
@@ -219,7 +219,7 @@ impl Meter {
         }
     }
 
-    /// Counts requests that have waited for so long, if they would count by then: a warm-up that never ends is none.
+    /// Counts requests that have waited for so long, if they would count by then: a warm-up that never ends does not.
     fn admit(&self, ns: u64, count: u64, stats: &mut Stats) -> bool {
         if ns > self.show.max_time_ns {
             stats.too_slow += count;
@@ -276,7 +276,7 @@ impl Open {
         all
     }
 
-    /// How long the oldest has waited, nanoseconds; 0 when there is none.
+    /// How long the oldest has waited, nanoseconds; 0 if none waits.
     pub fn oldest_ns(&self) -> u64 {
         let overdue = self.overdue.iter().map(|overdue| overdue.age_ns);
         self.in_flight_ns.iter().copied().chain(overdue).max().unwrap_or(0)

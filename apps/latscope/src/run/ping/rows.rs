@@ -40,7 +40,7 @@ impl Rows {
         Rows { builder, width_ns, options, printed: 0, waited: 0 }
     }
 
-    /// When the row ended before `unix_ns` that is to tell what waits, if there is one.
+    /// The end of the last row before `unix_ns` that has to show what waits, if there is such a row.
     pub fn waits_until(&mut self, unix_ns: i64) -> Option<i64> {
         let width_ns = self.width_ns as i64;
         let current = unix_ns.div_euclid(width_ns);

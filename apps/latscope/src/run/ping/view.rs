@@ -113,8 +113,8 @@ impl View {
         }
     }
 
-    /// It is so many nanoseconds since the start, and these requests of the targets are not done: what is printed in intervals
-    /// tells of them while they hang.
+    /// It is so many nanoseconds since the start, and these requests of the targets are not done: lines that are printed in intervals
+    /// show them while they hang.
     pub fn waiting(&mut self, now_ns: u64, open: &[Open]) {
         for ((meter, lines), open) in self.meters.iter().zip(&self.lines).zip(open) {
             if let Some(window) = locked(meter).overdue_window(now_ns, open) {
@@ -258,7 +258,7 @@ impl View {
     }
 }
 
-/// A meter, also after a panic of whoever counted: that is told elsewhere.
+/// A meter, also after a panic of the thread that counted, which is reported elsewhere.
 fn locked(meter: &Shared) -> MutexGuard<'_, Meter> {
     meter.lock().unwrap_or_else(PoisonError::into_inner)
 }
