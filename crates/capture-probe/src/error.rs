@@ -50,7 +50,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// Not even the working set fits into the target.
-    #[error("{}: The target has {}, and the working set would end at {}; give a smaller -S or -o.", path.display(), format_size(*size), format_size(*end))]
+    #[error("{}: The target has {}, and the working set would end at {}; make it smaller (ping: -S and -o; lab: work_size).", path.display(), format_size(*size), format_size(*end))]
     TooSmall {
         /// The target.
         path: PathBuf,
