@@ -28,8 +28,7 @@ fn a_hung_disk_is_listed_while_it_hangs_and_no_longer() {
         let line = listed(&early, disk.name()).unwrap();
         terminal.when(|screen| listed(screen, disk.name()).is_some_and(|now| now != line), "a greater age");
         // The first line of the screen says it too.
-        let banner = terminal
-            .when(|screen| screen.lines().take(2).any(|line| line.contains("in flight at least")), "the banner");
+        terminal.when(|screen| screen.lines().take(2).any(|line| line.contains("in flight at least")), "the banner");
         disk.signal("CONT");
         assert_eq!(dd.ended().status, Some(0));
         terminal.when(
