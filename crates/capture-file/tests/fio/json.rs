@@ -106,7 +106,7 @@ fn json_with_a_banner_without_bins_or_cut() {
         assert!(error.message.contains(why), "{error}");
     }
     std::fs::write(&path, r#"{"fio version": "fio-3.33", "jobs": [null]}"#).unwrap();
-    assert!(rows(&path).unwrap_err().message.contains("in the place of a job"));
+    assert!(rows(&path).unwrap_err().message.contains("an entry that is not an object"));
 }
 
 /// Reports of a run that goes on count from its begin: the last one is the run, whether fio's text stands between them or all
