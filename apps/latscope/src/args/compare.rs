@@ -6,7 +6,7 @@ const EXAMPLES: &str = "\
 Examples:
   latscope compare run.lat today.lat
   latscope compare run.lat today.lat --names before,after -o c.svg    # the picture, and the verdict
-  latscope compare run.lat -o run.svg                                 # one trace: its distribution and every request
+  latscope compare run.lat -o run.svg                                 # one trace: every request
   latscope compare run.lat today.lat --filter 'kind = read' --json | jq .verdicts
   latscope compare run.lat today.lat --fail-if 'p99 > 10% or mean > 1ms'
   latscope compare run.lat --by device                                # one disk against another

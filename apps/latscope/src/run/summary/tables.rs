@@ -53,7 +53,7 @@ fn of_files(reading: &Reading, tables: &mut Tables) -> Result<Vec<Context>, Fail
     let weighed = |weight| Folding { weight, ..tables.plan.folding.clone() };
     // Stored histograms carry no bytes unless they were made for that.
     let is_stored = read::formats(reading).iter().flatten().any(|format| format.is_series());
-    let weight = if is_stored { Weight::Count } else { Weight::Bytes };
+    let weight = if is_stored { Weight::Count } else { tables.plan.folding.weight };
     let (mut series, contexts) = read::series(reading, &weighed(weight), 2)?;
     if tables.plan.folding.quantity == Quantity::Latency {
         contexts.iter().try_for_each(read::refuse_windows)?;
