@@ -61,8 +61,9 @@ fn own_stamps_replace_those_of_the_kernel() {
     let missed = events.context().tally.get(Anomaly::OrphanCompletion);
     assert_eq!(missed, 0, "events have stamps of their own from the start");
     let missed = counted.context().tally.get(Anomaly::OrphanCompletion);
-    assert!(missed == 20 || missed == 0 && expected, "{missed}");
-    assert_eq!(count_of(&mut counted), 20 - missed);
+    // The kernel counts what it misses of all disks together, of which others may be busy.
+    let own = count_of(&mut counted);
+    assert!(missed >= 20 && own == 0 || expected && own == 20, "{missed} missed, {own} counted");
     device.load(5);
     let (mut rows, mut sum) = (0, 0);
     let context = events
