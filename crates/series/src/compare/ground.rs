@@ -1,7 +1,8 @@
 //! What was measured on all sides, over one table of values.
 
-use super::Measure;
 use super::sample::{Cells, Sample};
+use super::step::Step;
+use super::{Difference, Measure, Measured};
 use latscope_histogram::Grid;
 
 /// The data of all sides over one table of values.
@@ -10,8 +11,10 @@ pub(super) struct Ground {
     values: Vec<(f64, f64)>,
     sides: Vec<Counted>,
     quantiles: Vec<f64>,
-    /// The part of a value that the values resolve.
+    /// The part of a value that the buckets resolve; 0 of single values.
     resolution: f64,
+    /// Of each side.
+    steps: Vec<Step>,
 }
 
 /// One side.
@@ -51,8 +54,14 @@ impl Ground {
             }
         });
         let resolution = grid.map_or(0.0, |grid| 1.0 / f64::from(1u32 << grid.power()));
-        let sides = keys.into_iter().map(|turns| Counted::new(turns, &table)).collect();
-        Ground { values: values.collect(), sides, quantiles: quantiles.to_vec(), resolution }
+        let values: Vec<(f64, f64)> = values.collect();
+        let sides: Vec<Counted> = keys.into_iter().map(|turns| Counted::new(turns, &table)).collect();
+        let own = |side: &Counted| -> Vec<(f64, u64)> {
+            let own = values.iter().zip(&side.counts).filter(|&(_, &count)| count > 0);
+            own.map(|(&(lower, _), &count)| (lower, count)).collect()
+        };
+        let steps = Step::of_sides(&sides.iter().map(own).collect::<Vec<_>>(), grid.is_none());
+        Ground { values, sides, quantiles: quantiles.to_vec(), resolution, steps }
     }
 
     /// Whether single values are compared.
@@ -60,8 +69,19 @@ impl Ground {
         self.resolution == 0.0
     }
 
-    pub fn resolution(&self) -> f64 {
-        self.resolution
+    /// In what steps the values of each side come.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// By how much a difference can be off, because values come in steps or buckets; in its unit.
+    pub fn unresolved(&self, row: &Difference, other: usize) -> f64 {
+        if row.measure == Measure::Chance {
+            // One request more or less.
+            return 1.0 / self.sides[0].count().min(self.sides[other].count()).max(1.0);
+        }
+        let step = |side: usize| self.steps[side].reach_ns(row.measure);
+        (row.base.max(row.other) * self.resolution).max(step(0)).max(step(other))
     }
 
     pub fn sides(&self) -> &[Counted] {
@@ -85,14 +105,45 @@ impl Ground {
     }
 
     /// Quantiles and mean of each turn of a side.
-    pub fn turns(&self, at: usize) -> impl Iterator<Item = Vec<(Measure, f64)>> + '_ {
+    pub fn turns(&self, at: usize) -> impl Iterator<Item = Vec<Measured>> + '_ {
         let side = &self.sides[at];
-        side.turns.windows(2).map(|turn| {
+        side.turns.windows(2).map(move |turn| {
             let mut counts = vec![0; self.values.len()];
             side.entries[turn[0]..turn[1]].iter().for_each(|&(place, count)| counts[place as usize] += count);
+            let before: Vec<u64> = running(&counts).collect();
             let measures = self.quantiles.iter().map(|&quantile| Measure::Quantile(quantile)).chain([Measure::Mean]);
-            measures.zip(self.measured(&counts)).collect()
+            let measured = measures.zip(self.measured(&counts)).map(|(measure, value)| {
+                let own = match measure {
+                    Measure::Quantile(quantile) => self.quantile_error(quantile, &before),
+                    _ => self.mean_error(value, &counts),
+                };
+                // What is rounded lies anywhere in its step.
+                let step = self.steps[at].reach_ns(measure);
+                let rounded = (step / value.max(step).max(1.0)).max(self.resolution) / 12f64.sqrt();
+                Measured { measure, value, error: own.hypot(rounded) }
+            });
+            measured.collect()
         })
+    }
+
+    /// Half of how far a quantile's logarithm lies apart, where the share below it is a standard deviation more or less.
+    fn quantile_error(&self, quantile: f64, before: &[u64]) -> f64 {
+        let all = before.last().map_or(1.0, |&all| all.max(1) as f64);
+        let deviation = (quantile * (1.0 - quantile) / all).sqrt();
+        let log = |quantile: f64| {
+            let beyond = (1.0 - quantile).clamp(0.5 / all, 1.0 - 0.5 / all);
+            self.exceeded_by(beyond, before).max(1.0).ln()
+        };
+        (log(quantile + deviation) - log(quantile - deviation)) / 2.0
+    }
+
+    /// Relative standard error of a mean.
+    fn mean_error(&self, mean: f64, counts: &[u64]) -> f64 {
+        let all = counts.iter().sum::<u64>().max(1) as f64;
+        let square =
+            |(&count, &(lower, width)): (&u64, &(f64, f64))| count as f64 * (lower + width / 2.0 - mean).powi(2);
+        let squares: f64 = counts.iter().zip(&self.values).map(square).sum();
+        squares.sqrt() / all / mean.max(1.0)
     }
 
     /// The chance that an event of a side is larger than one of the first.
@@ -169,6 +220,14 @@ impl Counted {
         let rest = (!(self.starts.len() - 1).is_multiple_of(together)).then_some(self.entries.len());
         ends.chain(rest).scan(0, |from, to| Some(&self.entries[std::mem::replace(from, to)..to]))
     }
+}
+
+/// The running sum of counts.
+pub(super) fn running(counts: &[u64]) -> impl Iterator<Item = u64> + '_ {
+    counts.iter().scan(0, |sum, &count| {
+        *sum += count;
+        Some(*sum)
+    })
 }
 
 /// The cells of a side: values (or buckets of `grid`) with counts.

@@ -10,11 +10,14 @@
 //! 98 of 100 cases. A claim about each measure is then a claim about all, wrong in no more than one of fifty comparisons of
 //! equal sides. Sides of several turns are compared by turns (`turns`).
 
+#[cfg(test)]
+mod coarse_tests;
 mod ground;
 mod limit;
 mod random;
 mod sample;
 mod spectrum;
+mod step;
 mod student;
 #[cfg(test)]
 mod tests;
@@ -77,7 +80,7 @@ pub enum Finding {
     Slower,
     /// It is faster.
     Faster,
-    /// The interval holds zero, or no more than the buckets of histograms resolve.
+    /// The interval holds zero.
     NoDifference,
     /// The interval leaves out zero, but with so many measures some do by chance.
     Unsure,
@@ -110,7 +113,8 @@ pub struct Difference {
     pub base: f64,
     /// Of the other side.
     pub other: f64,
-    /// Interval of `other - base`, taken by itself; `None` when there are too few events.
+    /// Interval of `other - base`, taken by itself; `None` when there are too few events. It is as much wider as the steps of the
+    /// clocks, or the buckets of histograms, leave open.
     pub interval: Option<(f64, f64)>,
     /// Interval that holds together with all others, wider; what the finding goes by.
     pub joint: Option<(f64, f64)>,
@@ -161,14 +165,29 @@ pub struct Side {
 pub struct Turn {
     /// Events.
     pub count: u64,
-    /// What was measured, with its value: the quantiles asked for and the mean, nanoseconds.
-    values: Vec<(Measure, f64)>,
+    /// What was measured: the quantiles asked for and the mean.
+    values: Vec<Measured>,
+}
+
+/// One measure of a turn.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Measured {
+    measure: Measure,
+    /// Nanoseconds.
+    value: f64,
+    /// Standard deviation of the logarithm of the value if requests were independent, and of the steps in which values come: the turn
+    /// tells no better.
+    error: f64,
 }
 
 impl Turn {
     /// A quantile that was asked for, or the mean, nanoseconds; 0 of anything else.
     pub fn value(&self, measure: Measure) -> f64 {
-        self.values.iter().find(|(known, _)| *known == measure).map_or(0.0, |&(_, value)| value)
+        self.measured(measure).map_or(0.0, |measured| measured.value)
+    }
+
+    fn measured(&self, measure: Measure) -> Option<&Measured> {
+        self.values.iter().find(|known| known.measure == measure)
     }
 }
 
@@ -183,6 +202,8 @@ pub struct Comparison {
     pub pairs: Vec<Pair>,
     /// Whether single events were compared; else histograms, and a difference of less than a bucket is none.
     pub exact: bool,
+    /// The steps in which the latencies of each side come, nanoseconds: those of its clock, as far as its values tell; else 0.
+    pub steps_ns: Vec<f64>,
 }
 
 /// Sides that cannot be compared.
@@ -234,8 +255,13 @@ pub fn compare(sides: &[Vec<Sample>], options: &CompareOptions) -> Result<Compar
     options.quantiles.dedup();
     let ground = Ground::new(sides, &options.quantiles);
     let numbers = sides.iter().enumerate().map(|(at, turns)| side(turns, &ground, at));
-    let mut comparison =
-        Comparison { sides: numbers.collect(), pairs: Vec::new(), exact: ground.exact(), options: options.clone() };
+    let mut comparison = Comparison {
+        sides: numbers.collect(),
+        pairs: Vec::new(),
+        exact: ground.exact(),
+        steps_ns: ground.steps().iter().map(|step| step.ns).collect(),
+        options: options.clone(),
+    };
     let mut pairs = pairs(&comparison.sides, &ground, &options);
     if comparison.has_turns() {
         turns::intervals(&mut pairs, &comparison.sides, &options);
@@ -246,10 +272,13 @@ pub fn compare(sides: &[Vec<Sample>], options: &CompareOptions) -> Result<Compar
         }
         intervals(&mut pairs, &ground, &known, &comparison);
     }
-    let judged = pairs.iter_mut().flat_map(|pair| &mut pair.differences).filter(|row| row.interval.is_some());
-    judged.for_each(|row| {
-        row.finding = found(row, if row.measure == Measure::Chance { 0.0 } else { ground.resolution() })
-    });
+    for pair in &mut pairs {
+        let other = pair.other;
+        for row in pair.differences.iter_mut().filter(|row| row.interval.is_some()) {
+            widen(row, ground.unresolved(row, other));
+            row.finding = found(row);
+        }
+    }
     comparison.pairs = pairs;
     Ok(comparison)
 }
@@ -377,11 +406,17 @@ fn intervals(pairs: &mut [Pair], ground: &Ground, known: &[Within], comparison: 
     }
 }
 
-/// `resolution` is the part of a value below which nothing is told apart.
-fn found(row: &Difference, resolution: f64) -> Finding {
-    let least = row.base.max(row.other) * resolution;
-    let above = |interval: Option<(f64, f64)>| interval.is_some_and(|(low, _)| low > least);
-    let below = |interval: Option<(f64, f64)>| interval.is_some_and(|(_, high)| high < -least);
+/// Adds to both ends what the values leave open; no time is below zero, and no chance beyond certainty.
+fn widen(row: &mut Difference, open: f64) {
+    let most = if row.measure == Measure::Chance { 1.0 - row.base } else { f64::INFINITY };
+    let wider = |(low, high): (f64, f64)| ((low - open).max(-row.base).min(low), (high + open).min(most).max(high));
+    (row.interval, row.joint) = (row.interval.map(wider), row.joint.map(wider));
+}
+
+/// What a row amounts to. An interval of no width is no knowledge: nothing is claimed by it.
+fn found(row: &Difference) -> Finding {
+    let above = |interval: Option<(f64, f64)>| interval.is_some_and(|(low, high)| low > 0.0 && high > low);
+    let below = |interval: Option<(f64, f64)>| interval.is_some_and(|(low, high)| high < 0.0 && high > low);
     match row.joint {
         joint if above(joint) => Finding::Slower,
         joint if below(joint) => Finding::Faster,

@@ -254,7 +254,8 @@ fn verdicts_are_sentences() {
         let rows = (0..4).map(|at| row(measures[at], bases[at], others[at], findings[at])).collect();
         let pair = Pair { other: 1, differences: rows };
         let (sides, pairs) = (Vec::new(), Vec::new());
-        Comparison { options: CompareOptions::default(), sides, pairs, exact: true }.verdict(&pair, &names)
+        Comparison { options: CompareOptions::default(), sides, pairs, exact: true, steps_ns: Vec::new() }
+            .verdict(&pair, &names)
     };
     for (findings, others, sentence) in [
         (

@@ -4,7 +4,8 @@
 //! a turn is one observation of each measure. Turns are few, and resampling two or four of them would find their spread too
 //! small; so the logarithms of a measure are taken to be normal with the same spread on all sides, which is estimated from
 //! all turns of all sides together, and the interval is that of Student's t with as many degrees of freedom as there are turns
-//! more than sides. That the intervals of all measures hold together is made sure by Bonferroni's inequality.
+//! more than sides. Turns that agree by chance, or because a coarse clock shows them as the same, do not make the spread smaller than
+//! what the requests of a turn leave open. That the intervals of all measures hold together is made sure by Bonferroni's inequality.
 
 use super::{CompareOptions, Comparison, Difference, Measure, Pair, Side, student};
 
@@ -19,6 +20,8 @@ pub(super) struct Spread {
     means: Vec<(f64, usize)>,
     /// Of the logarithms of one turn, all sides together.
     variance: f64,
+    /// Of the mean of each side, by what each of its turns leaves open; it is no smaller.
+    least: Vec<f64>,
     freedom: usize,
 }
 
@@ -35,7 +38,12 @@ impl Spread {
             freedom += logs.len() - 1;
             means.push((mean, logs.len()));
         }
-        Spread { means, variance: squares / freedom.max(1) as f64, freedom }
+        let least = |side: &Side| {
+            let errors = side.turns.iter().filter_map(|turn| turn.measured(measure));
+            errors.map(|measured| measured.error.powi(2)).sum::<f64>() / (side.turns.len() as f64).powi(2)
+        };
+        let least = sides.iter().map(least).collect();
+        Spread { means, variance: squares / freedom.max(1) as f64, least, freedom }
     }
 
     /// The geometric mean of the turns of a side, in the unit of the measure.
@@ -49,7 +57,8 @@ impl Spread {
             return None;
         }
         let ((base, base_turns), (mean, turns)) = (self.means[0], self.means[other]);
-        let error = (self.variance * (1.0 / base_turns as f64 + 1.0 / turns as f64)).sqrt();
+        let between = self.variance * (1.0 / base_turns as f64 + 1.0 / turns as f64);
+        let error = between.max(self.least[0] + self.least[other]).sqrt();
         let reach = error * student::quantile(self.freedom as f64, miss / 2.0);
         // Factors become differences to the base; a factor beyond a million is as good as none.
         let part = |log: f64| base.exp() * log.min(14.0).exp_m1();

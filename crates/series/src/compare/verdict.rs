@@ -3,6 +3,9 @@
 use super::{Comparison, Difference, Finding, Measure, Pair};
 use latscope_event::{format_count, format_duration};
 
+/// Steps of latencies are told from this part of the smallest quantile on.
+const COARSE: f64 = 0.01;
+
 impl Measure {
     /// `p99`, `mean`, `chance`: the key in tables.
     pub fn key(self) -> String {
@@ -94,6 +97,14 @@ impl Comparison {
             percent(self.options.confidence),
             percent(self.options.certainty),
         );
+        for ((side, &step), name) in self.sides.iter().zip(&self.steps_ns).zip(names) {
+            if !self.pairs.is_empty() && step > COARSE * side.quantiles.first().map_or(side.mean, |&first| first) {
+                notes.push(format!(
+                    "{name}: latencies come in steps of {}, and intervals are wider by a step; less than a step is no difference",
+                    nanoseconds(step)
+                ));
+            }
+        }
         if self.has_turns() && !self.pairs.is_empty() {
             let turns: Vec<String> =
                 self.sides.iter().zip(names).map(|(side, name)| format!("{} of {name}", side.turns.len())).collect();

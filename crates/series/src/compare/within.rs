@@ -1,6 +1,6 @@
 //! How far the measures of a side could be from what they are, by its own requests: drawn again and again.
 
-use super::ground::{Counted, Ground};
+use super::ground::{Counted, Ground, running};
 use super::random::Random;
 use super::spectrum::{Waves, correlation_time};
 
@@ -69,11 +69,7 @@ impl Within {
             slots.iter_mut().for_each(|slot| slot.freedom = 0);
         }
         let independent = side.count() / (ratio(known.variance, ranks.alone) * widened(drift)).max(1.0);
-        let sum = |sum: &mut u64, &count: &u64| {
-            *sum += count;
-            Some(*sum)
-        };
-        let before = side.counts().iter().scan(0, sum).collect();
+        let before = running(side.counts()).collect();
         Within { mix: mix(&slots), slots, before, independent: (known.freedom > 0).then_some(independent) }
     }
 
