@@ -14,6 +14,7 @@ mod hours;
 mod killed;
 mod known_truth;
 pub mod lab;
+mod limits;
 mod names;
 mod processes;
 mod recording;

@@ -5,11 +5,13 @@ mod files;
 mod lab;
 mod percentiles;
 mod ping;
+mod rotation;
 
 pub use compare::Compare;
 pub use lab::Lab;
 pub use percentiles::{Percentiles, percentile_list};
 pub use ping::{Ping, PingShow, ioping};
+pub use rotation::{Keep, Rotate};
 
 use crate::Failure;
 use crate::args::{self, Arguments, Verb};
@@ -199,22 +201,6 @@ pub struct Recording {
     /// Fields beyond the usual ones.
     pub with: FieldSet,
     pub command: Vec<String>,
-}
-
-/// When a recording begins a new file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rotate {
-    /// After so many nanoseconds.
-    Time(u64),
-    /// At so many bytes.
-    Bytes(u64),
-}
-
-/// How much of a recording is kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Keep {
-    Files(usize),
-    Bytes(u64),
 }
 
 /// Plan of `events`.
@@ -448,33 +434,15 @@ fn record(typed: Arguments) -> Result<Plan, Failure> {
             .ok_or_else(|| Failure::Usage(format!("--sample {text} is not a ratio; write for instance 1/256.")))?;
         live.sample = Some(Sample { slow_ns: duration("--only-slow", &typed.only_slow)?.unwrap_or(u64::MAX), one_in });
     }
-    let keep = typed.keep.as_deref().map(keep).transpose()?;
+    let keep = typed.keep.as_deref().map(rotation::keep).transpose()?;
     let reading = Reading { live: Some(live), filter: filter(&typed.filter, None)?, ..Reading::default() };
-    let rotate = typed.rotate.as_deref().map(rotate).transpose()?;
+    let rotate = typed.rotate.as_deref().map(rotation::rotate).transpose()?;
     let with = match &typed.with[..] {
         [all] if all == "all" => FieldSet::EVERY,
         names => names.iter().map(|name| column("--with", name.trim())).collect::<Result<_, _>>()?,
     };
     let recording = Recording { write: typed.write, force: typed.force, rotate, keep, with, command: typed.command };
     Ok(Plan::Record(reading, recording))
-}
-
-/// `1h` or `100MiB`.
-fn rotate(text: &str) -> Result<Rotate, Failure> {
-    match (parse_duration(text), parse_size(text)) {
-        (Err(_), Ok(bytes @ 1..)) => Ok(Rotate::Bytes(bytes)),
-        _ => duration("--rotate", &Some(text.into())).map(|ns| Rotate::Time(ns.unwrap_or(u64::MAX))),
-    }
-}
-
-/// `24` files or `2GiB`.
-fn keep(text: &str) -> Result<Keep, Failure> {
-    match (text.parse(), parse_size(text)) {
-        (Ok(0), _) | (_, Ok(0)) => Err(Failure::Usage("--keep must leave at least one file.".into())),
-        (Ok(files), _) => Ok(Keep::Files(files)),
-        (_, Ok(bytes)) => Ok(Keep::Bytes(bytes)),
-        _ => Err(Failure::Usage(format!("--keep {text} is neither a number of files nor a size such as 2GiB."))),
-    }
 }
 
 /// The filter of the words, and of `-s` with files: block requests have a device number, system calls have none.

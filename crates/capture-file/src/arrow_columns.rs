@@ -48,6 +48,10 @@ impl Unsigned {
     }
 }
 
+/// What a column of a message takes beside its values, at most: its description, and the padding of its buffers. One of
+/// texts takes it twice.
+const COLUMN_BYTES: usize = 512;
+
 /// Events picked out of batches, with dictionaries of their own that hold the texts in use and no others.
 pub struct Gathered {
     columns: Vec<GatheredColumn>,
@@ -75,6 +79,48 @@ impl Gathered {
     /// Bytes of all texts in use.
     pub fn text_bytes(&self) -> usize {
         self.columns.iter().map(|column| column.text_bytes).sum()
+    }
+
+    /// Bytes that the events take at most as a message of a trace: what does not compress is stored as it is.
+    pub fn stored_bytes(&self) -> u64 {
+        let of = |column: &GatheredColumn| {
+            let texts = column.dictionary.texts().len() * size_of::<i32>() + column.text_bytes;
+            COLUMN_BYTES + texts + if matches!(column.values, Column::Text(_)) { COLUMN_BYTES } else { 0 }
+        };
+        (self.columns.iter().map(of).sum::<usize>() + self.rows * self.row_bytes()) as u64
+    }
+
+    /// Bytes of a row without its texts, and its bits that say what is there.
+    fn row_bytes(&self) -> usize {
+        let of = |column: &GatheredColumn| match column.values {
+            Column::Text(_) => size_of::<i32>(),
+            _ => size_of::<i64>(),
+        };
+        self.columns.iter().map(|column| of(column) + 1).sum()
+    }
+
+    /// How many of these rows take no more than `room` bytes on top of those that are gathered, at most.
+    pub fn fitting(&self, batch: &Batch, rows: &[u32], room: u64) -> usize {
+        let texts: Vec<_> = self
+            .columns
+            .iter()
+            .filter_map(|column| match batch.column(column.field) {
+                Some(Column::Text(codes)) => Some((codes, batch.dictionary(column.field))),
+                _ => None,
+            })
+            .collect();
+        let text_bytes = |row: u32| -> usize {
+            let of = |(codes, texts): &(&Vec<u32>, &Dictionary)| {
+                texts.text(codes[row as usize]).map_or(0, |text| size_of::<i32>() + text.len())
+            };
+            texts.iter().map(of).sum()
+        };
+        let mut left = room.saturating_sub(self.stored_bytes());
+        let fits = |&&row: &&u32| {
+            let rest = left.checked_sub((self.row_bytes() + text_bytes(row)) as u64);
+            rest.inspect(|&rest| left = rest).is_some()
+        };
+        rows.iter().take_while(fits).count()
     }
 
     /// Appends these rows of a batch. A column that the batch lacks gets missing values.

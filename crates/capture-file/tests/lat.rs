@@ -167,6 +167,31 @@ fn a_slow_trace_is_on_disk_within_a_second_and_survives_a_kill() {
     assert_eq!(account.span_ns, Some(span), "without the account the span is that of the events");
 }
 
+#[test]
+fn a_limit_of_bytes_is_kept_and_made_use_of() {
+    let whole = batch(fields(), 0..120_000);
+    let expected = rows(&whole, fields());
+    for most in [64 << 10, 200 << 10, 1 << 20] {
+        let (mut read, mut sizes) = (Vec::new(), Vec::new());
+        while read.len() < whole.len() {
+            let mut file = Vec::new();
+            let mut writer = LatWriter::create(&mut file, fields(), &context()).unwrap();
+            let end = writer.end_bytes(&context()).unwrap();
+            writer.write_within(&whole, None, read.len(), most - end).unwrap();
+            let (gathered_from, stored) = (writer.stored_bytes(), writer.stored_events());
+            writer.finish(&context()).unwrap();
+            let part = read_bytes(&file, fields()).unwrap().0;
+            assert!(stored <= part.len() as u64 && gathered_from <= file.len() as u64);
+            read.extend(part);
+            sizes.push(file.len() as u64);
+        }
+        assert!(read == expected, "each event is in one of the files");
+        assert!(sizes.iter().all(|&size| size <= most), "{most}: {sizes:?}");
+        let full = &sizes[..sizes.len() - 1];
+        assert!(full.iter().all(|&size| size > most / 2), "{most}: {sizes:?}");
+    }
+}
+
 /// Frozen: this file must stay readable. The rows are those of `sample::batch`.
 #[test]
 fn the_first_version_stays_readable() {

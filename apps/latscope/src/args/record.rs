@@ -23,10 +23,10 @@ pub struct Record {
     pub write: PathBuf,
     #[command(flatten)]
     pub live: RecordLive,
-    /// Replace the file if it exists
+    /// Replace the file if it exists, once the recording has begun
     #[arg(short, long)]
     pub force: bool,
-    /// Begin a new file after this time or at this size, e.g. 1h or 100MiB; the names carry the time of day
+    /// Begin a new file after this time or before it passes this size, e.g. 1h or 100MiB; the names carry the time of day
     #[arg(long, value_name = "DURATION|SIZE")]
     pub rotate: Option<String>,
     /// Keep this many files, or this many bytes in all, e.g. 24 or 2GiB; the oldest files are removed, also when the disk is full
@@ -44,7 +44,7 @@ pub struct Record {
     /// Which events to record, e.g. lat > 1ms and kind = write (quote < > ! and brackets for the shell)
     #[arg(value_name = "FILTER")]
     pub filter: Vec<String>,
-    /// Record while this command runs, and pass its exit status on
+    /// Record while this command runs, and pass its exit status on (127: not found, 126: cannot be executed)
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }

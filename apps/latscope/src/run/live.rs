@@ -6,7 +6,9 @@ use super::unnamed;
 use crate::Failure;
 use crate::args::Mode;
 use crate::plan::{Folding, Live, Reading, filter_fields};
-use latscope_capture_bpf::{Counted, Error, EventCapture, HistogramCapture, Options, PushDown, key_fields, nothing_of};
+use latscope_capture_bpf::{
+    Counted, Error, EventCapture, HistogramCapture, Options, PushDown, Source, key_fields, nothing_of,
+};
 use latscope_event::{Batch, Clock, Column, Context, Field, FieldSet, Mask};
 use latscope_filter::BoundFilter;
 use latscope_histogram::Sparse;
@@ -53,9 +55,18 @@ pub struct Until {
 }
 
 impl Until {
-    /// From now on.
+    /// From now on. Says on standard error that the capture has started, because attaching can take seconds.
     pub fn new(live: &Live) -> Until {
         interrupted();
+        let what = match live.source {
+            Source::Block => "block requests",
+            Source::Io => "system calls that do I/O",
+            Source::Syscall => "all system calls",
+        };
+        match &live.calls {
+            None => say!("latscope: capturing {what}"),
+            Some(calls) => say!("latscope: capturing {}", calls.join(", ")),
+        }
         Until { end: live.for_ns.map(|ns| Instant::now() + Duration::from_nanos(ns)) }
     }
 

@@ -34,6 +34,13 @@ impl Output {
         self
     }
 
+    /// Gives the file its name now, for what is kept from here on, whatever happens.
+    pub fn appear(&mut self) -> io::Result<()> {
+        self.as_it_comes = true;
+        self.out.flush()?;
+        self.name_it()
+    }
+
     /// As [`Output::growing`] for what is read live or followed; of a pipe the file takes its name when it is complete.
     #[must_use]
     pub fn growing_with(self, reading: &Reading) -> Output {

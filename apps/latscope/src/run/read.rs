@@ -175,15 +175,22 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn filtered(&mut self, context: &Context, batch: &Batch) -> Result<Option<&Mask>, Failure> {
+    /// Understands the filter's times by this context, unless that was done.
+    ///
+    /// # Errors
+    /// When the context has no such times.
+    pub fn bind(&mut self, context: &Context) -> Result<Option<&mut BoundFilter>, Failure> {
         let Some(filter) = &self.reading.filter else { return Ok(None) };
-        let bound = match &mut self.bound {
-            Some(bound) => bound,
-            none => {
-                let bound = filter.bind(context.time_zero());
-                none.insert(bound.map_err(|error| Failure::Usage(format!("{error}\n{}", error.caret())))?)
-            }
-        };
+        if self.bound.is_none() {
+            let bound = filter.bind(context.time_zero());
+            self.bound = Some(bound.map_err(|error| Failure::Usage(format!("{error}\n{}", error.caret())))?);
+        }
+        Ok(self.bound.as_mut())
+    }
+
+    fn filtered(&mut self, context: &Context, batch: &Batch) -> Result<Option<&Mask>, Failure> {
+        self.bind(context)?;
+        let Some(bound) = &mut self.bound else { return Ok(None) };
         bound.eval(batch, &mut self.mask);
         self.has_events |= !batch.is_empty();
         if self.untold != FieldSet::default() {

@@ -10,6 +10,7 @@ use crate::plan::{Reading, Recording, filter_fields};
 use files::Files;
 use latscope_capture_bpf::{EventCapture, fills, usual};
 use latscope_event::{Batch, Context, Field, FieldSet};
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -27,10 +28,13 @@ pub fn run(reading: &Reading, plan: &Recording) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("--with {}: this source does not tell it.", untold.name())));
     }
     let mut capture = EventCapture::start(&live::options(reading, live, fields)?)?;
-    let mut files = Files::open(plan, fields, reading, capture.context())?;
-    let until = Until::new(live);
-    let mut command = Running::start(&plan.command)?;
     let mut pass = Pass::new(reading, None);
+    pass.bind(capture.context())?;
+    // Only what has begun replaces an older file.
+    let mut files = Files::open(plan, fields, reading, capture.context())?;
+    let mut command = Running::start(&plan.command)?;
+    files.appear()?;
+    let until = Until::new(live);
     let mut sink = |context: &Context, batch: &Batch| {
         pass.batch(context, batch, |batch, mask| match files.write(context, batch, mask) {
             Ok(()) => ControlFlow::Continue(()),
@@ -60,16 +64,24 @@ pub fn run(reading: &Reading, plan: &Recording) -> Result<(), Failure> {
     }
 }
 
+/// Status, as shells have it, for a command that does not exist.
+const NOT_FOUND: u8 = 127;
+/// Status for one that cannot be executed.
+const NOT_RUNNABLE: u8 = 126;
+
 /// The command that is recorded.
 struct Running(Option<Child>);
 
 impl Running {
     fn start(command: &[String]) -> Result<Running, Failure> {
         let [program, arguments @ ..] = command else { return Ok(Running(None)) };
-        let child = Command::new(program).args(arguments).spawn();
-        child
-            .map(|child| Running(Some(child)))
-            .map_err(|error| Failure::Input(format!("{program} cannot be run: {error}.")))
+        match Command::new(program).args(arguments).spawn() {
+            Ok(child) => Ok(Running(Some(child))),
+            Err(error) => {
+                say!("latscope: {program} cannot be run: {error}.");
+                Err(Failure::Command(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE }))
+            }
+        }
     }
 
     fn has_ended(&mut self) -> Result<bool, Failure> {

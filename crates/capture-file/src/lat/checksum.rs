@@ -44,11 +44,22 @@ fn of(metadata: &[u8], body: &[u8]) -> [u8; 4] {
 pub struct Summed<W> {
     writer: W,
     waiting: Vec<u8>,
+    handed_on: u64,
 }
 
 impl<W: Write> Summed<W> {
     pub fn new(writer: W) -> Summed<W> {
-        Summed { writer, waiting: Vec::new() }
+        Summed { writer, waiting: Vec::new(), handed_on: 0 }
+    }
+
+    /// Bytes of the messages that were handed on whole.
+    pub fn handed_on(&self) -> u64 {
+        self.handed_on
+    }
+
+    /// The writer.
+    pub fn writer_mut(&mut self) -> &mut W {
+        &mut self.writer
     }
 
     /// The writer, of one that was flushed.
@@ -65,6 +76,7 @@ impl<W: Write> Summed<W> {
             let length = usize::try_from(length).map_err(|_| odd())?;
             if length == 0 {
                 self.writer.write_all(begin)?;
+                self.handed_on += begin.len() as u64;
                 rest = behind;
                 continue;
             }
@@ -76,6 +88,7 @@ impl<W: Write> Summed<W> {
             for part in [&CONTINUATION[..], &longer.to_le_bytes(), metadata, &TAG, &of(metadata, body), body] {
                 self.writer.write_all(part)?;
             }
+            self.handed_on += (8 + length + TRAILER + body.len()) as u64;
             rest = behind;
         }
         if !rest.is_empty() {

@@ -17,6 +17,10 @@ const FLUSH_AFTER: Duration = Duration::from_millis(900);
 const TEXT_BYTES: usize = 16 << 20;
 /// Rows that are gathered before the bounds are looked at again.
 const STEP_ROWS: usize = 4096;
+/// A trace is full when less than this part of its limit is free.
+const LEAST_ROOM: u64 = 16;
+/// So many events a trace takes whatever its limit, or it would never come to an end.
+const FIRST_ROWS: usize = 64;
 
 /// Writes a trace (`.lat`), batch by batch.
 pub struct LatWriter<W: Write> {
@@ -24,6 +28,8 @@ pub struct LatWriter<W: Write> {
     fields: FieldSet,
     schema: SchemaRef,
     gathered: Gathered,
+    /// Events that left for the disk.
+    stored: u64,
     flushed: Instant,
 }
 
@@ -39,7 +45,7 @@ impl<W: Write> LatWriter<W> {
         let mut stream = StreamWriter::try_new_with_options(Summed::new(BufWriter::new(writer)), &schema, options()?)
             .map_err(io_error)?;
         stream.flush().map_err(io_error)?;
-        Ok(LatWriter { stream, fields, schema, gathered: Gathered::new(fields), flushed: Instant::now() })
+        Ok(LatWriter { stream, fields, schema, gathered: Gathered::new(fields), stored: 0, flushed: Instant::now() })
     }
 
     /// Appends the events that the mask lets through, all without a mask.
@@ -60,6 +66,75 @@ impl<W: Write> LatWriter<W> {
         self.flush_if_due()
     }
 
+    /// As [`LatWriter::write`] without the first `skipped` of these events, and only as many as the trace has room for: it
+    /// stays below `most_bytes`, and so small batches are written when it comes near. Returns how many events were
+    /// appended, which is fewer than there are when the trace is full. A trace without events takes some in any case.
+    ///
+    /// # Errors
+    /// As [`LatWriter::write`].
+    pub fn write_within(
+        &mut self,
+        batch: &Batch,
+        mask: Option<&Mask>,
+        skipped: usize,
+        most_bytes: u64,
+    ) -> io::Result<usize> {
+        let rows = selected(batch, mask);
+        let rows = rows.get(skipped..).unwrap_or_default();
+        let mut appended = 0;
+        while appended < rows.len() {
+            let later = &rows[appended..];
+            let step = Batch::ROWS.saturating_sub(self.gathered.rows()).clamp(1, STEP_ROWS).min(later.len());
+            let room = most_bytes.saturating_sub(self.stored_bytes());
+            let mut fits = self.gathered.fitting(batch, &later[..step], room);
+            if fits == 0 && self.gathered.rows() > 0 {
+                // Stored it takes less.
+                self.flush()?;
+                if most_bytes.saturating_sub(self.stored_bytes()) >= most_bytes / LEAST_ROOM {
+                    continue;
+                }
+            }
+            if fits == 0 && self.stored == 0 {
+                fits = step.min(FIRST_ROWS);
+            }
+            if fits == 0 {
+                break;
+            }
+            self.gathered.append(batch, &later[..fits]);
+            appended += fits;
+            if self.gathered.rows() >= Batch::ROWS || self.gathered.text_bytes() >= TEXT_BYTES {
+                self.flush()?;
+            }
+        }
+        self.flush_if_due()?;
+        Ok(appended)
+    }
+
+    /// What the trace is written to.
+    pub fn writer_mut(&mut self) -> &mut W {
+        self.stream.get_mut().writer_mut().get_mut()
+    }
+
+    /// Bytes of the trace so far, without the events that are still gathered.
+    pub fn stored_bytes(&self) -> u64 {
+        self.stream.get_ref().handed_on()
+    }
+
+    /// Events that left for the disk; the others, some of the last second, are still gathered.
+    pub fn stored_events(&self) -> u64 {
+        self.stored
+    }
+
+    /// Bytes that [`LatWriter::finish`] appends for this context.
+    ///
+    /// # Errors
+    /// When the context cannot be written as JSON.
+    pub fn end_bytes(&self, context: &Context) -> io::Result<u64> {
+        let end = end(Summed::new(io::sink()), self.fields, context)?;
+        // The marker that ends the events.
+        Ok(end.handed_on() + 8)
+    }
+
     /// Writes what was gathered if it has waited for most of a second. A live capture calls this when nothing happens.
     ///
     /// # Errors
@@ -75,9 +150,11 @@ impl<W: Write> LatWriter<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         let gathered = std::mem::replace(&mut self.gathered, Gathered::new(self.fields));
+        let events = gathered.rows() as u64;
         let records = gathered.into_arrow(self.schema.clone(), Unsigned::Kept).map_err(io_error)?;
         self.stream.write(&records).map_err(io_error)?;
         self.stream.flush().map_err(io_error)?;
+        self.stored += events;
         self.flushed = Instant::now();
         Ok(())
     }
@@ -91,10 +168,15 @@ impl<W: Write> LatWriter<W> {
             self.flush()?;
         }
         let writer = self.stream.into_inner().map_err(io_error)?;
-        let account = schema(self.fields, Unsigned::Kept, metadata(context, true)?);
-        let end = StreamWriter::try_new_with_options(writer, &account, options()?).map_err(io_error)?;
-        end.into_inner().map_err(io_error)?.into_inner().into_inner().map_err(|error| error.into_error())
+        end(writer, self.fields, context)?.into_inner().into_inner().map_err(|error| error.into_error())
     }
+}
+
+/// Writes the stream without batches that holds the account.
+fn end<W: Write>(writer: Summed<W>, fields: FieldSet, context: &Context) -> io::Result<Summed<W>> {
+    let account = schema(fields, Unsigned::Kept, metadata(context, true)?);
+    let end = StreamWriter::try_new_with_options(writer, &account, options()?).map_err(io_error)?;
+    end.into_inner().map_err(io_error)
 }
 
 fn metadata(context: &Context, account: bool) -> io::Result<HashMap<String, String>> {

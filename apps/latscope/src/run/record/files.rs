@@ -5,12 +5,19 @@ use crate::plan::{Keep, Reading, Recording, Rotate};
 use crate::run::live;
 use crate::run::output::{self, Output};
 use latscope_capture_file::LatWriter;
-use latscope_event::{Batch, Context, FieldSet, Mask, Tally, format_count, format_duration, format_size, format_wall};
+use latscope_event::{
+    Anomaly, Batch, Context, FieldSet, Mask, Tally, format_count, format_duration, format_size, format_wall,
+};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// A flight recorder leaves so much of the disk free, or a quarter of a small one, rather than lose what comes.
 const RESERVE_BYTES: u64 = 16 << 20;
+/// So much the account of a file may grow between two looks at it.
+const GROWTH_BYTES: u64 = 2 << 10;
+/// For so many bytes that a file may have, one request or call without a completion is named in its account.
+const UNFINISHED_PART: u64 = 4 << 10;
 
 /// Fails if the recording would replace a file and nobody allowed that.
 pub fn refuse_existing(plan: &Recording) -> Result<(), Failure> {
@@ -29,6 +36,8 @@ pub struct Files<'a> {
     now: Open,
     /// What was lost before the present file was begun.
     before: Tally,
+    /// Events that the present file lacks because the one before could not be written.
+    lost: u64,
 }
 
 struct Open {
@@ -39,6 +48,7 @@ struct Open {
 }
 
 impl Files<'_> {
+    /// Opens the first file. It has no name, and replaces nothing, before [`Files::appear`].
     pub fn open<'a>(
         plan: &'a Recording,
         fields: FieldSet,
@@ -46,64 +56,140 @@ impl Files<'_> {
         context: &Context,
     ) -> Result<Files<'a>, Failure> {
         let filter = reading.filter.as_ref().map(ToString::to_string);
-        let now = open(plan, fields, context, &filter)?;
-        Ok(Files { plan, filter, fields, now, before: Tally::default() })
+        let now = open(plan, fields, context, &filter, live::now_ns())?;
+        Ok(Files { plan, filter, fields, now, before: Tally::default(), lost: 0 })
     }
 
+    /// Gives the first file its name, now that nothing is left that could prevent the recording.
+    pub fn appear(&mut self) -> Result<(), Failure> {
+        self.remove_surplus(self.older(), 1);
+        self.now.appear()
+    }
+
+    /// Writes what the mask lets through, into as many files as it takes.
     pub fn write(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> Result<(), Failure> {
         self.make_room();
-        if self.is_full() {
+        if matches!(self.plan.rotate, Some(Rotate::Time(ns)) if self.now.age_ns() >= ns as i64) {
             self.rotate(context)?;
         }
-        match self.now.push(batch, mask) {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull && self.remove_oldest(1) => {
-                // What a writer could not write whole cannot be gone on with.
-                say!(
-                    "latscope: {}: The disk is full: up to a second of events is lost, the oldest file was removed.",
-                    self.now.path.display()
-                );
-                self.now = open(self.plan, self.fields, context, &self.filter)?;
-                self.now.push(batch, mask).map_err(|error| self.now.failure(&error))
+        let count = mask.map_or(batch.len(), Mask::count);
+        let mut written = 0;
+        loop {
+            let most_bytes = self.room_for_events(context)?;
+            let events = self.now.events;
+            match self.now.push(batch, mask, written, most_bytes) {
+                Ok(taken) => written += taken,
+                Err(error) if error.kind() == io::ErrorKind::StorageFull && self.plan.keep.is_some() => {
+                    let stored = self.now.writer.stored_events();
+                    written += stored.saturating_sub(events) as usize;
+                    self.start_over(context, &error, events.saturating_sub(stored))?;
+                    continue;
+                }
+                Err(error) => return Err(self.now.failure(&error)),
             }
-            written => written.map_err(|error| self.now.failure(&error)),
+            if written >= count {
+                return Ok(());
+            }
+            self.rotate(context)?;
         }
     }
 
     pub fn finish(self, context: &Context) -> Result<(), Failure> {
-        end(self.now, context, &self.before, &self.filter)
+        let most_bytes = self.limit();
+        end(self.now, context, &self.before, self.lost, &self.filter, most_bytes)
+    }
+
+    /// Bytes that all files may occupy: as many as shall be kept, and as the disk has for them.
+    fn budget(&self) -> u64 {
+        let asked = match self.plan.keep {
+            None => return u64::MAX,
+            Some(Keep::Bytes(most)) => most,
+            Some(Keep::Files(_)) => u64::MAX,
+        };
+        asked.min(self.disk_has())
+    }
+
+    /// Bytes that the disk has for all files, with some to spare.
+    fn disk_has(&self) -> u64 {
+        let Ok(disk) = rustix::fs::statvfs(place(&self.plan.write).0) else { return u64::MAX };
+        let bytes = |blocks: u64| disk.f_frsize.saturating_mul(blocks);
+        let own = sum(&self.older()).saturating_add(size(&self.now.path));
+        let reserve = RESERVE_BYTES.min(bytes(disk.f_blocks) / 4);
+        own.saturating_add(bytes(disk.f_bavail)).saturating_sub(reserve)
+    }
+
+    /// Bytes that the present file may have. Half of what is kept is always of the files before it.
+    fn limit(&self) -> u64 {
+        let asked = match self.plan.rotate {
+            Some(Rotate::Bytes(most)) => most,
+            _ => u64::MAX,
+        };
+        asked.min((self.budget() / 2).max(Rotate::LEAST_BYTES))
+    }
+
+    /// Bytes that the present file may have in front of its account.
+    fn room_for_events(&self, context: &Context) -> Result<u64, Failure> {
+        let most_bytes = self.limit();
+        if most_bytes == u64::MAX {
+            return Ok(most_bytes);
+        }
+        let account = account(context, &self.before, self.lost, &self.filter, (self.now.from_ns, i64::MAX), most_bytes);
+        let end_bytes = self.now.writer.end_bytes(&account).map_err(|error| self.now.failure(&error))?;
+        Ok(most_bytes.saturating_sub(end_bytes + GROWTH_BYTES))
     }
 
     /// Removes the oldest files while the disk is nearly full, as long as there are any that may go.
     fn make_room(&self) {
-        let (folder, _) = place(&self.plan.write);
-        let is_short = || {
-            rustix::fs::statvfs(&folder).is_ok_and(|disk| {
-                let reserve = RESERVE_BYTES.min(disk.f_frsize.saturating_mul(disk.f_blocks) / 4);
-                disk.f_frsize.saturating_mul(disk.f_bavail) < reserve
-            })
-        };
-        while self.plan.keep.is_some() && is_short() && self.remove_oldest(1) {
+        if self.plan.keep.is_none() {
+            return;
+        }
+        let is_short = || sum(&self.older()) > self.disk_has().saturating_sub(self.limit());
+        while is_short() && self.remove(self.older().into_iter().take(1)) == 1 {
             say!("latscope: {}: The disk is full: the oldest file was removed.", self.now.path.display());
         }
     }
 
-    /// Whether the present file has its length.
-    fn is_full(&self) -> bool {
-        let bytes = || self.now.path.metadata().map_or(0, |metadata| metadata.len());
-        match (self.plan.rotate, self.plan.keep) {
-            (Some(Rotate::Time(ns)), Some(Keep::Bytes(most))) => self.now.age_ns() >= ns as i64 || bytes() >= most / 2,
-            (Some(Rotate::Time(ns)), _) => self.now.age_ns() >= ns as i64,
-            (Some(Rotate::Bytes(most)), _) => bytes() >= most,
-            (None, _) => false,
-        }
+    fn rotate(&mut self, context: &Context) -> Result<(), Failure> {
+        // The names sort by time, and no two are the same.
+        let from_ns = live::now_ns().max(self.now.from_ns + 1_000_000);
+        let most_bytes = self.limit();
+        let mut files = self.older();
+        files.push((self.now.path.clone(), most_bytes));
+        self.remove_surplus(files, 1);
+        let mut next = open(self.plan, self.fields, context, &self.filter, from_ns)?;
+        next.appear()?;
+        let done = std::mem::replace(&mut self.now, next);
+        end(done, context, &self.before, std::mem::take(&mut self.lost), &self.filter, most_bytes)?;
+        self.before = context.tally.clone();
+        Ok(())
     }
 
-    fn rotate(&mut self, context: &Context) -> Result<(), Failure> {
-        let next = open(self.plan, self.fields, context, &self.filter)?;
-        let done = std::mem::replace(&mut self.now, next);
-        end(done, context, &self.before, &self.filter)?;
+    /// Goes on with a new file when the disk is full, after the oldest was removed: what a writer could not write whole
+    /// cannot be gone on with. These events are lost.
+    fn start_over(&mut self, context: &Context, error: &io::Error, lost: u64) -> Result<(), Failure> {
+        let (broken, whole_bytes) = (self.now.path.clone(), self.now.writer.stored_bytes());
+        let mut removed = self.remove(self.older().into_iter().take(1));
+        if removed == 0 && self.now.writer.stored_events() > 0 {
+            removed = self.remove([(broken.clone(), whole_bytes)]);
+        }
+        if removed == 0 {
+            return Err(self.now.failure(error));
+        }
+        say!(
+            "latscope: {}: The disk is full: {} events are lost, the oldest file was removed.",
+            broken.display(),
+            format_count(lost)
+        );
+        let from_ns = live::now_ns().max(self.now.from_ns + 1_000_000);
+        let mut next = open(self.plan, self.fields, context, &self.filter, from_ns)?;
+        next.appear()?;
+        drop(std::mem::replace(&mut self.now, next));
+        // A part of a message, which it may have left, is of no use.
+        if let Ok(file) = File::options().write(true).open(&broken) {
+            let _ = file.set_len(whole_bytes);
+        }
         self.before = context.tally.clone();
-        self.remove_surplus();
+        self.lost = lost;
         Ok(())
     }
 
@@ -119,56 +205,57 @@ impl Files<'_> {
             .collect();
         // Their names sort by time.
         files.sort();
-        files
-            .into_iter()
-            .map(|path| (path.metadata().map_or(0, |metadata| metadata.len()), path))
-            .map(|(bytes, path)| (path, bytes))
-            .collect()
+        files.into_iter().map(|path| (path.clone(), size(&path))).collect()
     }
 
-    /// Removes files until no more are left than shall be kept, with the present one.
-    fn remove_surplus(&self) {
-        let older = self.older();
+    /// Removes the oldest of these until so many more files, the first as long as it may become, are within what shall be
+    /// kept.
+    fn remove_surplus(&self, files: Vec<(PathBuf, u64)>, more: usize) {
         let surplus = match self.plan.keep {
             None => 0,
-            Some(Keep::Files(most)) => (older.len() + 1).saturating_sub(most),
+            Some(Keep::Files(most)) => (files.len() + more).saturating_sub(most),
             Some(Keep::Bytes(most)) => {
-                // The present file may grow to half of it.
-                let mut room = most - most / 2;
-                let kept = older.iter().rev().take_while(|(_, bytes)| {
+                let mut room = most.saturating_sub(self.limit());
+                let kept = files.iter().rev().take_while(|(_, bytes)| {
                     let fits = *bytes <= room;
                     room = room.saturating_sub(*bytes);
                     fits
                 });
-                older.len() - kept.count()
+                files.len() - kept.count()
             }
         };
-        self.remove_oldest(surplus);
+        self.remove(files.into_iter().take(surplus));
     }
 
-    /// Removes so many files, the oldest first; whether all of them could be.
-    fn remove_oldest(&self, count: usize) -> bool {
+    /// Removes these files if any may be removed; how many were.
+    fn remove(&self, files: impl IntoIterator<Item = (PathBuf, u64)>) -> usize {
         if self.plan.keep.is_none() {
-            return false;
+            return 0;
         }
         let mut removed = 0;
-        for (path, _) in self.older().into_iter().take(count) {
+        for (path, _) in files {
             match std::fs::remove_file(&path) {
                 Ok(()) => removed += 1,
                 Err(error) => say!("latscope: {}: Cannot be removed: {error}.", path.display()),
             }
         }
-        removed == count
+        removed
     }
 }
 
 impl Open {
-    fn push(&mut self, batch: &Batch, mask: Option<&Mask>) -> io::Result<()> {
+    /// Gives it its name.
+    fn appear(&mut self) -> Result<(), Failure> {
+        self.writer.writer_mut().appear().map_err(|error| self.failure(&error))
+    }
+
+    fn push(&mut self, batch: &Batch, mask: Option<&Mask>, written: usize, most_bytes: u64) -> io::Result<usize> {
         if batch.is_empty() {
-            return self.writer.flush_if_due();
+            return self.writer.flush_if_due().map(|()| 0);
         }
-        self.events += mask.map_or(batch.len(), Mask::count) as u64;
-        self.writer.write(batch, mask)
+        let taken = self.writer.write_within(batch, mask, written, most_bytes)?;
+        self.events += taken as u64;
+        Ok(taken)
     }
 
     fn age_ns(&self) -> i64 {
@@ -183,9 +270,22 @@ impl Open {
     }
 }
 
-/// Begins a file.
-fn open(plan: &Recording, fields: FieldSet, context: &Context, filter: &Option<String>) -> Result<Open, Failure> {
-    let from_ns = live::now_ns();
+fn size(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.len())
+}
+
+fn sum(files: &[(PathBuf, u64)]) -> u64 {
+    files.iter().map(|(_, bytes)| bytes).sum()
+}
+
+/// Begins a file, which has no name yet.
+fn open(
+    plan: &Recording,
+    fields: FieldSet,
+    context: &Context,
+    filter: &Option<String>,
+    from_ns: i64,
+) -> Result<Open, Failure> {
     let path = match plan.rotate {
         None => plan.write.clone(),
         Some(_) => {
@@ -194,17 +294,40 @@ fn open(plan: &Recording, fields: FieldSet, context: &Context, filter: &Option<S
         }
     };
     let failed = |error| Failure::Input(format!("{}: Cannot be written: {error}.", path.display()));
-    let out = output::open(Some(&path))?.growing();
+    let out = output::open(Some(&path))?;
     let start = Context { tally: Tally::default(), span_ns: None, ..own(context, filter) };
     let writer = LatWriter::create(out, fields, &start).map_err(failed)?;
     Ok(Open { path, writer, from_ns, events: 0 })
 }
 
-/// Ends a file with the account of its own time.
-fn end(done: Open, context: &Context, before: &Tally, filter: &Option<String>) -> Result<(), Failure> {
+/// The account of a file's own time.
+fn account(
+    context: &Context,
+    before: &Tally,
+    lost: u64,
+    filter: &Option<String>,
+    span_ns: (i64, i64),
+    most_bytes: u64,
+) -> Context {
+    let mut account = Context { tally: context.tally.since(before), span_ns: Some(span_ns), ..own(context, filter) };
+    account.tally.add(Anomaly::LostRecords, lost);
+    // The longest come first. They must leave room for events.
+    let most = usize::try_from(most_bytes / UNFINISHED_PART).unwrap_or(usize::MAX);
+    account.unfinished.truncate(most);
+    account
+}
+
+/// Ends a file with its account.
+fn end(
+    done: Open,
+    context: &Context,
+    before: &Tally,
+    lost: u64,
+    filter: &Option<String>,
+    most_bytes: u64,
+) -> Result<(), Failure> {
     let to_ns = live::now_ns();
-    let account =
-        Context { tally: context.tally.since(before), span_ns: Some((done.from_ns, to_ns)), ..own(context, filter) };
+    let account = account(context, before, lost, filter, (done.from_ns, to_ns), most_bytes);
     let written = done.writer.finish(&account).and_then(Output::finish);
     let size =
         written.map_err(|error| Failure::Input(format!("{}: Cannot be written: {error}.", done.path.display())))?;
