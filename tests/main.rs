@@ -7,6 +7,7 @@ mod combinations;
 mod compare;
 mod compare_labs;
 mod compare_one;
+mod covered;
 mod events_text;
 mod examples;
 mod files;

@@ -345,3 +345,50 @@ fn a_recording_that_ends_while_a_disk_hangs_knows_it() {
     let judge = |condition: &str| latscope(&["percentiles", "-r", trace, "-i", "100ms", "--fail-if", condition]).status;
     assert_eq!((judge("oldest > 500ms"), judge("oldest > 1h")), (Some(1), Some(0)));
 }
+
+/// The share of the time is of completed latency and of the ages of what waits, by definition.
+#[test]
+fn shares_of_the_time_include_what_waits() {
+    let (_folder, forms) = forms();
+    let requests = schedule();
+    let last = requests.iter().filter_map(|request| request.end).max().unwrap();
+    let time = |disk: &str, waits: bool| -> i64 {
+        let own = requests.iter().filter(|request| request.disk == disk && (waits || request.end.is_some()));
+        own.map(|request| request.end.unwrap_or(last) - request.start).sum()
+    };
+    for form in &forms {
+        for waits in [true, false] {
+            let arguments = ["summary", "-r", form, "--by", "device", "--csv", "--completed-only"];
+            let found = rows(&latscope(&arguments[..if waits { 6 } else { 7 }]).success());
+            let share = |device: &str| -> f64 {
+                found.iter().find(|row| row["device"] == device).unwrap()["share"].parse().unwrap()
+            };
+            let [sda, sdb] = ["8,0", "8,16"].map(|disk| time(disk, waits) as f64);
+            assert!((share("sda") - sda / (sda + sdb)).abs() < 1e-9, "{form} {waits}: {found:?}");
+            assert!((share("sdb") - sdb / (sda + sdb)).abs() < 1e-9, "{form} {waits}: {found:?}");
+        }
+    }
+}
+
+/// Requests that wait stand in the row of their age, apart from those that completed.
+#[test]
+fn histograms_show_what_waits_in_the_row_of_its_age() {
+    let (_folder, forms) = forms();
+    let requests = schedule();
+    let last = requests.iter().filter_map(|request| request.end).max().unwrap();
+    let row_of = |age_ns: i64| 1_i64 << (age_ns / 1_000).ilog2();
+    for form in &forms {
+        for second in (HANG..TO).step_by(SECOND as usize) {
+            let expected = row_of((second + SECOND).min(last) - HANG);
+            let printed = latscope(&["histogram", "-r", form, "-i", "1s", "--by", "device", "dev = sda"]).success();
+            let heading = format!("at {}s: 0 events\n", (second - FROM) / SECOND);
+            let block = printed.split(&heading).nth(1).unwrap().split("\nat ").next().unwrap();
+            let row = block.lines().find(|line| line.contains(" waiting") && line.contains("->")).unwrap();
+            assert!(row.trim_start().starts_with(&format!("{expected} -> ")), "{row}\n{block}");
+            assert!(row.contains("  8 waiting") && row.contains('░') && row.contains(": 0 "), "{row}");
+            assert!(block.contains("p99 >="), "{block}");
+        }
+        let completed = latscope(&["histogram", "-r", form, "--completed-only", "dev = sda"]).success();
+        assert!(!completed.contains('░') && !completed.contains(">="), "{completed}");
+    }
+}

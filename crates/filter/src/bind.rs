@@ -29,29 +29,45 @@ pub(crate) fn lower(expr: &Expr, zero: TimeZero) -> Lowered<Node> {
     })
 }
 
-/// The last moment at which an event that passes can have completed, `None` when there is none.
-pub(crate) fn latest_end(expr: &Expr, zero: TimeZero) -> Option<i64> {
+/// The first and the last moment at which an event that passes can have completed; the ends of all numbers where there is no
+/// such bound, and the last before the first where none can pass.
+pub(crate) fn ends(expr: &Expr, zero: TimeZero) -> (i128, i128) {
+    const ANY: (i128, i128) = (i128::MIN, i128::MAX);
+    const NONE: (i128, i128) = (i128::MAX, i128::MIN);
     match expr {
-        Expr::And(parts) => parts.iter().filter_map(|part| latest_end(part, zero)).min(),
-        Expr::Or(parts) => {
-            let ends: Option<Vec<_>> = parts.iter().map(|part| latest_end(part, zero)).collect();
-            ends?.into_iter().max()
+        Expr::And(parts) => {
+            parts.iter().map(|part| ends(part, zero)).fold(ANY, |all, one| (all.0.max(one.0), all.1.min(one.1)))
         }
-        Expr::Not(_) => None,
+        Expr::Or(parts) => parts.iter().map(|part| ends(part, zero)).fold(NONE, hull),
+        Expr::Not(_) => ANY,
         Expr::Term(Term { subject, test }) => {
             let ranges = match (subject.field.source, test) {
-                (Source::Around, Test::Around(moment, ns)) => {
-                    vec![(0, i128::from(moment.resolve(zero).ok()?) + i128::from(*ns))]
-                }
+                (Source::Around, Test::Around(moment, ns)) => moment.resolve(zero).ok().map(|middle| {
+                    let (middle, width) = (i128::from(middle), i128::from(*ns));
+                    vec![(middle - width, middle + width)]
+                }),
                 (Source::Number(Number::End), Test::Compare(..) | Test::Between(..) | Test::In(_)) => {
-                    ranges_of(test, zero).ok()?
+                    ranges_of(test, zero).ok()
                 }
-                _ => return None,
+                (Source::Number(Number::SinceStart), Test::Compare(..) | Test::Between(..) | Test::In(_)) => {
+                    let ranges = ranges_of(test, zero).ok();
+                    ranges.zip(start(zero).ok()).map(|(ranges, start)| moved(&ranges, start))
+                }
+                _ => None,
             };
-            let last = ranges.iter().map(|&(_, to)| to).max().unwrap_or(i128::from(i64::MIN));
-            i64::try_from(last).ok()
+            ranges.map_or(ANY, |ranges| ranges.into_iter().fold(NONE, hull))
         }
     }
+}
+
+fn hull(all: (i128, i128), one: (i128, i128)) -> (i128, i128) {
+    (all.0.min(one.0), all.1.max(one.1))
+}
+
+/// Ranges of times since the start as ranges of times.
+fn moved(ranges: &[(i128, i128)], start: i64) -> Vec<(i128, i128)> {
+    let start = i128::from(start);
+    ranges.iter().map(|(from, to)| (from.saturating_add(start), to.saturating_add(start))).collect()
 }
 
 fn not(node: Node) -> Node {
@@ -77,14 +93,7 @@ fn lower_term(Term { subject, test }: &Term, zero: TimeZero) -> Lowered<Node> {
             Ok(match number {
                 Number::One => Node::Const(Ranges::signed(&wanted).holds(crate::ranges::signed_key(1))),
                 // Counted from the start: it is the ranges that move, not the value of every row.
-                Number::SinceStart => {
-                    let start = i128::from(start(zero)?);
-                    let moved: Vec<_> = wanted
-                        .iter()
-                        .map(|(from, to)| (from.saturating_add(start), to.saturating_add(start)))
-                        .collect();
-                    Node::Number(NumberAt::End, Ranges::signed(&moved))
-                }
+                Number::SinceStart => Node::Number(NumberAt::End, Ranges::signed(&moved(&wanted, start(zero)?))),
                 _ if at.is_unsigned() => Node::Number(at, Ranges::unsigned(&wanted)),
                 _ => Node::Number(at, Ranges::signed(&wanted)),
             })

@@ -61,7 +61,16 @@ impl Filter {
     /// The last moment at which an event that passes can have completed, on the clock of a trace; `None` where the filter
     /// sets no such bound.
     pub fn latest_end_ns(&self, zero: TimeZero) -> Option<i64> {
-        bind::latest_end(&self.expr, zero)
+        i64::try_from(bind::ends(&self.expr, zero).1).ok()
+    }
+
+    /// What is left of a stretch of time, on the clock of a trace, when that is left out in which no event that passes can have
+    /// completed; `None` where nothing is.
+    pub fn clipped(&self, (from_ns, to_ns): (i64, i64), zero: TimeZero) -> Option<(i64, i64)> {
+        let (first, last) = bind::ends(&self.expr, zero);
+        let clip = |ns: i128| ns.clamp(i128::from(from_ns), i128::from(to_ns)) as i64;
+        let is_left = first <= last && first <= i128::from(to_ns) && last >= i128::from(from_ns);
+        is_left.then(|| (clip(first), clip(last)))
     }
 
     /// Makes the filter ready for a trace: moments become times on its clock, patterns are compiled. A bound filter

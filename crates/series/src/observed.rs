@@ -1,13 +1,46 @@
 //! How much of an interval was observed: the first and the last one mostly only in part.
 
 use crate::HistogramSeries;
+use std::ops::Range;
 
 /// A hundredth of an interval is not worth a mark, and too short for a rate.
 const SLACK: u64 = 100;
 /// But this is long enough for any.
 const LONG_NS: u64 = 1_000_000_000;
+/// A longer time without events is not filled: something is wrong with the times.
+const LONGEST_GAP: u64 = 100_000;
 
 impl HistogramSeries {
+    /// Makes the series reach over this stretch of time, nanoseconds on the trace's clock, by an empty interval at either end:
+    /// silence there was observed, too. Those between are gaps like any other. Call it before what waits is added.
+    pub fn reach(&mut self, from_ns: i64, to_ns: i64) {
+        if self.is_of_runs() {
+            return;
+        }
+        let touched = self.touched(from_ns, to_ns);
+        let (first, last) = self.range().map_or((touched.start, touched.end - 1), |(first, last)| {
+            (first.min(touched.start), last.max(touched.end - 1))
+        });
+        self.pass(first..first.saturating_add(1));
+        self.pass(last..last.saturating_add(1));
+    }
+
+    /// Gives the gaps between the first and the last interval empty ones, unless they are absurdly long.
+    pub fn fill_gaps(&mut self) {
+        if let Some((first, last)) = self.range()
+            && first.abs_diff(last) <= LONGEST_GAP
+            && !self.is_of_runs()
+        {
+            self.pass(first..last.saturating_add(1));
+        }
+    }
+
+    /// The intervals that a stretch of time touches; its end is not part of it.
+    pub fn touched(&self, from_ns: i64, to_ns: i64) -> Range<i64> {
+        let last = self.interval_of(to_ns.saturating_sub(1).max(from_ns));
+        self.interval_of(from_ns)..last.saturating_add(1)
+    }
+
     /// Says since when and until when events were observed, nanoseconds on the trace's clock. Without it, every interval
     /// counts as observed in full.
     pub fn observe(&mut self, from_ns: i64, to_ns: i64) {
@@ -45,6 +78,23 @@ impl HistogramSeries {
 #[cfg(test)]
 mod tests {
     use crate::{HistogramSeries, Quantity, Weight};
+
+    #[test]
+    fn silence_at_the_ends_is_part_of_a_series() {
+        for by in [Vec::new(), vec![latscope_event::Field::Device]] {
+            let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, by, 1000);
+            series.reach(2500, 6000);
+            assert_eq!(series.range(), Some((2, 5)), "an end on an edge touches no further interval");
+            series.reach(3000, 4000);
+            assert_eq!(series.range(), Some((2, 5)), "it does not shrink");
+            series.fill_gaps();
+            assert_eq!(series.slices().keys().copied().collect::<Vec<_>>(), [2, 3, 4, 5]);
+            assert_eq!(series.total(None).totals().count, 0);
+            series.reach(2500, i64::MAX);
+            series.fill_gaps();
+            assert_eq!(series.slices().len(), 5, "no memory for what cannot be true");
+        }
+    }
 
     #[test]
     fn ends_are_partial() {

@@ -237,7 +237,7 @@ impl HistogramSeries {
         }
     }
 
-    fn interval_of(&self, ns: i64) -> i64 {
+    pub(crate) fn interval_of(&self, ns: i64) -> i64 {
         ns.div_euclid(i64::try_from(self.width_ns).unwrap_or(i64::MAX))
     }
 

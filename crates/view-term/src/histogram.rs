@@ -63,23 +63,40 @@ pub fn histogram(series: &HistogramSeries, context: &Context, filter: &str, opti
         None => format!("{}, no events", series.quantity.word()),
     };
     let mut lines = caption::head(&what, context, filter, options.columns);
-    if all.totals().count > 0 {
+    if all.totals().count > 0 || series.has_waiting() {
         if options.per_interval {
             let range = series.range().map(|(first, last)| (series.start_ns(first), series.start_ns(last)));
             let zero_ns = context.zero_ns(range.map(|(first_ns, _)| first_ns), series.width_ns());
             let span_ns = range.map_or(0, |(_, last_ns)| last_ns.abs_diff(zero_ns));
             let moments = Moments::new(TimeLabels::Elapsed, &context.clock, zero_ns, series.width_ns(), span_ns);
-            for &interval in series.slices().keys() {
-                let mut heading = Line::of(&format!("at {}", moments.label(series.span_of(interval, None).0)));
-                heading.truncate(options.columns, true);
-                lines.extend([Line::default(), heading]);
+            let label = |interval: i64| moments.label(series.span_of(interval, None).0);
+            let mut next = None;
+            for (&interval, slice) in series.slices() {
+                let silent = next.filter(|&next| next < interval && !series.is_of_runs());
+                let silence = silent.map(|from| match interval - from {
+                    1 => format!("at {}: 0 events", label(from)),
+                    _ => format!("from {} to {}: 0 events", label(from), label(interval)),
+                });
+                next = Some(series.after(interval));
+                let waiting = series.waiting(interval, None);
+                let is_silent = slice.groups.iter().all(|(_, sparse)| sparse.totals().count == 0);
+                let silent = if is_silent { ": 0 events" } else { "" };
+                let heading = format!("at {}{silent}", label(interval));
+                for text in silence.into_iter().chain([heading]) {
+                    let mut heading = Line::of(&text);
+                    heading.truncate(options.columns, true);
+                    lines.extend([Line::default(), heading]);
+                }
                 lines.extend(blocks(series, &all, Some(interval), options));
+                lines.extend(waiting_line(&waiting, options.columns));
             }
         } else {
             lines.extend(blocks(series, &all, None, options));
         }
     }
-    lines.extend(waiting_line(series, options.columns));
+    if !options.per_interval {
+        lines.extend(waiting_line(&series.still_waiting(None), options.columns));
+    }
     lines.extend(key(&lines, options.columns));
     lines.extend(caption::foot(context, options.columns));
     lines
@@ -100,18 +117,15 @@ pub fn interval_histogram(
     let moments = Moments::new(TimeLabels::Wall, &context.clock, zero_ns, width_ns, 0);
     let events = caption::events(all.totals().count);
     let mut lines = crate::cell::wrap(&format!("at {}: {events}", moments.label(start_ns)), options.columns);
-    if all.totals().count > 0 {
-        lines.extend(blocks(&one, &all, None, options));
-    }
-    lines.extend(waiting_line(&one, options.columns));
+    lines.extend(blocks(&one, &all, None, options));
+    lines.extend(waiting_line(&one.still_waiting(None), options.columns));
     lines.extend(key(&lines, options.columns));
     lines.push(Line::default());
     lines
 }
 
 /// What still waits, in words; nothing where nothing does.
-fn waiting_line(series: &HistogramSeries, columns: usize) -> Vec<Line> {
-    let waiting = series.still_waiting(None);
+fn waiting_line(waiting: &Waiting, columns: usize) -> Vec<Line> {
     let Some(oldest_ns) = waiting.oldest_ns() else { return Vec::new() };
     let text =
         format!("waiting: {}, the oldest for {} so far", format_count(waiting.count()), format_duration(oldest_ns));
@@ -120,22 +134,34 @@ fn waiting_line(series: &HistogramSeries, columns: usize) -> Vec<Line> {
 
 /// The blocks of all groups, of one interval or of the whole time.
 fn blocks(series: &HistogramSeries, all: &Histogram, interval: Option<i64>, options: &HistogramOptions) -> Vec<Line> {
-    let median = all.quantiles(&[0.5], Rule::Interpolated).map_or(0, |values| values[0]);
+    let waiting_of = |group| interval.map_or_else(|| series.still_waiting(group), |at| series.waiting(at, group));
+    // Rows reach from the least to the greatest value, those that are still growing among them.
+    let mut values = all.clone();
+    series.still_waiting(None).bounds_ns().for_each(|bound_ns| values.record_many(bound_ns, 1, 0));
+    if interval.is_some() {
+        waiting_of(None).bounds_ns().for_each(|bound_ns| values.record_many(bound_ns, 1, 0));
+    }
+    if values.totals().count == 0 {
+        return Vec::new();
+    }
+    let median = values.quantiles(&[0.5], Rule::Interpolated).map_or(0, |values| values[0]);
     // Groups and intervals share their rows, so that they can be compared.
     let rungs = Rungs::new(series.grid(), series.quantity, median, options.rows_per_octave);
-    let low = rungs.row(all.totals().min.max(options.min.unwrap_or(0)));
-    let rows = (low, rungs.row(all.totals().max.min(options.max.unwrap_or(u64::MAX))).max(low));
+    let low = rungs.row(values.totals().min.max(options.min.unwrap_or(0)));
+    let rows = (low, rungs.row(values.totals().max.min(options.max.unwrap_or(u64::MAX))).max(low));
     let sum_of = |group: u32| interval.map_or_else(|| series.total(Some(group)), |at| series.at(at, Some(group)));
-    let waiting_of = |group| interval.map_or_else(|| series.still_waiting(group), |at| series.waiting(at, group));
     let totals = match interval {
         None => series.group_totals(),
         Some(at) => (0..series.groups().len() as u32).map(|group| *series.at(at, Some(group)).totals()).collect(),
     };
-    let mut groups: Vec<u32> = (0..totals.len() as u32).filter(|&group| totals[group as usize].count > 0).collect();
+    let is_shown =
+        |group: &u32| totals[*group as usize].count > 0 || waiting_of(Some(*group)).bounds_ns().next().is_some();
+    let mut groups: Vec<u32> = (0..totals.len() as u32).filter(is_shown).collect();
     groups.sort_by_key(|&group| std::cmp::Reverse(totals[group as usize].count));
     let left_out = groups.split_off(groups.len().min(options.groups.max(1)));
 
-    let beside = if options.side_by_side { (options.columns / NARROWEST_BLOCK).clamp(1, groups.len()) } else { 1 };
+    let beside =
+        if options.side_by_side { (options.columns / NARROWEST_BLOCK).clamp(1, groups.len().max(1)) } else { 1 };
     let width = (options.columns + 2) / beside - 2.min(options.columns);
     let mut lines = Vec::new();
     for band in groups.chunks(beside) {
@@ -230,16 +256,19 @@ impl Block<'_> {
             let slot = &mut weights[row + 1 - first];
             *slot = slot.saturating_add(weight);
         }
+        let waits = self.waits(&distribution.waiting);
         let whole = weights.iter().fold(0u64, |sum, &weight| sum.saturating_add(weight));
         let marks = self.marks(distribution);
         let labels: Vec<_> = (first..=last).map(|row| self.rungs.label(row)).collect();
         let width = |text: &dyn Fn(&(String, String)) -> usize| labels.iter().map(text).max().unwrap_or(0);
         let (low, high) = (width(&|label| label.0.len()), width(&|label| label.1.len()));
         let amounts: Vec<String> = weights.iter().map(|&weight| self.amount(weight)).collect();
-        let most = weights.iter().copied().max().unwrap_or(0);
+        let most = weights.iter().zip(&waits).map(|(weight, waits)| weight.saturating_add(waits.1)).max().unwrap_or(0);
+        let told: Vec<String> = waits.iter().map(|waits| told(waits.0)).collect();
+        let room = told.iter().map(String::len).max().unwrap_or(0);
         let digits = amounts.iter().map(String::len).max().unwrap_or(0).max(5);
         // Beside the bar: `low -> high : count |`, `| 12.34%`, and room for a mark.
-        let fixed = low + 4 + high + 3 + digits + 2 + 8 + 14;
+        let fixed = low + 4 + high + 3 + digits + 2 + 8 + 14 + room;
         let bar = self.width.saturating_sub(fixed).clamp(8, LONGEST_BAR);
 
         let mut lines: Vec<Line> = name.iter().map(|name| Line::of(name)).collect();
@@ -247,16 +276,18 @@ impl Block<'_> {
         lines.push(Line::of(&format!("{unit:>label$} : {:<digits$}  distribution", self.weight.word())));
         for (at, (&weight, amount)) in weights.iter().zip(&amounts).enumerate() {
             let range = match at {
-                0 if weight == 0 => continue,
+                0 if weight == 0 && waits[at].0 == 0 => continue,
                 0 => format!("{:>label$}", "below"),
-                at if at == weights.len() - 1 && weight == 0 => continue,
+                at if at == weights.len() - 1 && weight == 0 && waits[at].0 == 0 => continue,
                 at if at == weights.len() - 1 => format!("{:>label$}", "above"),
                 at => format!("{:>low$} -> {:<high$}", labels[at - 1].0, labels[at - 1].1),
             };
             let mut line = Line::of(&format!("{range} : {amount:<digits$} |"));
             let from = line.width();
-            line.push(&self.bar(weight, most, bar)).pad_to(from + bar);
-            line.push("|").push(&share(weight, whole));
+            line.push(&self.bar(weight, most, bar));
+            let (solid, ends) = (line.width() - from, (weight + waits[at].1) as f64 / most.max(1) as f64 * bar as f64);
+            line.push(&self.hatched(waits[at].1 > 0, solid, ends.round() as usize, bar)).pad_to(from + bar);
+            line.push("|").push(&share(weight, whole)).push(&told[at]);
             if let Some(mark) = marks.iter().find(|(row, _)| *row + 1 == first + at) {
                 line.push(&format!("  {}", mark.1));
             }
@@ -267,6 +298,31 @@ impl Block<'_> {
             line.truncate(self.width, true);
         });
         lines
+    }
+
+    /// By row, how many requests of these ages wait, and their weight: that of what they moved is not known yet.
+    fn waits(&self, waiting: &Waiting) -> Vec<(u64, u64)> {
+        let (first, last) = self.rows;
+        let mut waits = vec![(0u64, 0u64); last - first + 3];
+        for bound_ns in waiting.bounds_ns() {
+            let row = self.rungs.row(bound_ns).clamp(first.saturating_sub(1), last + 1);
+            let (count, weight) = &mut waits[row + 1 - first];
+            *count += 1;
+            *weight = weight.saturating_add(match self.weight {
+                Weight::Count => 1,
+                Weight::Time => bound_ns,
+                Weight::Bytes => 0,
+            });
+        }
+        waits
+    }
+
+    /// The part of a bar behind so many cells that is of what waits, up to the end of both; never empty where anything waits,
+    /// if there is room.
+    fn hatched(&self, waits: bool, solid: usize, end: usize, width: usize) -> String {
+        let cells = end.max(solid + usize::from(waits)).min(width).saturating_sub(solid);
+        let cells = if waits { cells } else { 0 };
+        (if self.unicode { "░" } else { ">" }).repeat(cells)
     }
 
     fn amount(&self, weight: u64) -> String {
@@ -319,7 +375,7 @@ impl Block<'_> {
         format!(
             "count {}, min {}, mean {}, p50 {p50}, p99 {p99}, max {}",
             format_count(totals.count),
-            self.value(totals.min),
+            if totals.count > 0 { self.value(totals.min) } else { "-".into() },
             mean.unwrap_or_default(),
             max.unwrap_or_default()
         )
@@ -332,6 +388,11 @@ impl Block<'_> {
     fn value(&self, value: u64) -> String {
         if self.quantity.is_bytes() { format_size(value) } else { format_duration(value) }
     }
+}
+
+/// How many wait in a row, in words.
+fn told(waits: u64) -> String {
+    if waits == 0 { String::new() } else { format!("  {} waiting", format_count(waits)) }
 }
 
 /// A share with as many digits as keep it above zero: ` 12.3%`, `<0.01%`.

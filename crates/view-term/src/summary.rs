@@ -156,7 +156,7 @@ impl Summary {
                 SummaryKey::Deviation => row.deviation.map_or(0.0, |deviation| deviation.value),
                 SummaryKey::Percentile(at) => row.percentiles.get(at).map_or(0.0, |at| at.value as f64),
                 SummaryKey::Max => row.max.map_or(0.0, |max| max.value as f64),
-                SummaryKey::Share => row.totals.sum as f64,
+                SummaryKey::Share => row.time() as f64,
             }
         };
         self.rows.sort_by(|a, b| value(b).total_cmp(&value(a)));
@@ -266,7 +266,8 @@ impl Summary {
     }
 
     fn share(&self, row: &SummaryRow) -> f64 {
-        if self.total.totals.sum == 0 { 0.0 } else { row.totals.sum as f64 / self.total.totals.sum as f64 }
+        let total = self.total.time();
+        if total == 0 { 0.0 } else { row.time() as f64 / total as f64 }
     }
 
     /// Names and numbers in base units: nanoseconds or bytes, events and bytes per second, shares from 0 to 1.
@@ -388,6 +389,11 @@ impl SummaryRow {
             bytes: weighs_bytes.then_some(bytes),
             used: None,
         }
+    }
+
+    /// What the share is taken of: the values of all events, and the ages of what waits.
+    fn time(&self) -> u128 {
+        self.waiting.bounds_ns().fold(self.totals.sum, |sum, age_ns| sum.saturating_add(u128::from(age_ns)))
     }
 
     /// Events that the percentiles come from, those among them that wait.

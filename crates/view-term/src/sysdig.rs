@@ -66,6 +66,17 @@ impl SysdigSpectrogram {
         }
     }
 
+    /// Adds a row without events at either end of this stretch of time, where there is none yet, once anything was counted.
+    pub fn reach(&mut self, from_ns: i64, to_ns: i64) {
+        if self.rows.is_empty() {
+            return;
+        }
+        let width_ns = i64::try_from(self.interval_ns).unwrap_or(i64::MAX);
+        for end_ns in [from_ns, to_ns.saturating_sub(1).max(from_ns)] {
+            self.rows.entry(end_ns.div_euclid(width_ns)).or_insert_with(|| vec![0; self.width + 1]);
+        }
+    }
+
     /// Takes out what was counted in the intervals before this one, for what draws them as they pass.
     pub fn take_before(&mut self, interval: i64) -> SysdigSpectrogram {
         let later = self.rows.split_off(&interval);

@@ -1,6 +1,6 @@
 //! The running kernel as a source: events as they complete, or histograms that the kernel counts.
 
-use super::read::Pass;
+use super::read::{self, Pass};
 use super::stalls::Stalls;
 use super::unnamed;
 use crate::Failure;
@@ -432,9 +432,10 @@ pub fn series(
     }
     counting.collect(&mut series)?;
     let waiters = counting.waiters()?;
-    let mut series = if folding.interval.is_some() { series } else { series.fitted(limit) };
-    series.add_waiting(&waiters, None);
-    Ok(Some((series.completed_only(folding.completed_only), counting.context())))
+    let context = counting.context();
+    let series = if folding.interval.is_some() { series } else { series.fitted(limit) };
+    let series = read::covering(series, reading, std::slice::from_ref(&context), &waiters, folding, limit);
+    Ok(Some((series, context)))
 }
 
 fn floor(ns: i64, width_ns: u64) -> i64 {

@@ -11,7 +11,7 @@ use latscope_event::{
 };
 use latscope_filter::{BoundFilter, Filter};
 use latscope_histogram::Totals;
-use latscope_series::{Budget, HistogramSeries, Quantity, SeriesBuilder};
+use latscope_series::{Budget, HistogramSeries, Quantity, SeriesBuilder, Waiter};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -251,9 +251,9 @@ pub fn series_to_plot(
     limit: u32,
 ) -> Result<(HistogramSeries, Vec<Context>), Failure> {
     let formats = formats(reading);
-    if let Some((mut series, contexts)) = stored::read_as(&formats, reading, folding, limit)? {
-        series.add_waiting(&unfinished::waiters(reading, &contexts, &folding.by)?, None);
-        return Ok((series.completed_only(folding.completed_only), contexts));
+    if let Some((series, contexts)) = stored::read_as(&formats, reading, folding, limit)? {
+        let waiters = unfinished::waiters(reading, &contexts, &folding.by)?;
+        return Ok((covering(series, reading, &contexts, &waiters, folding, limit), contexts));
     }
     if let Some(capture) = &reading.live
         && let Some((series, context)) = live::series(reading, capture, folding, limit)?
@@ -292,11 +292,10 @@ pub fn series_to_plot(
         // Maps of offsets are grouped by device unasked.
         say_ungrouped(&series);
     }
-    series.add_waiting(&waiters, None);
-    let series = series.completed_only(folding.completed_only);
-    if series.slices().is_empty() {
+    if series.slices().is_empty() && waiters.is_empty() {
         refuse_nothing(missing, folding)?;
     }
+    let series = covering(series, reading, &contexts, &waiters, folding, limit);
     if folding.quantity == Quantity::Queue && series.total(None).totals().max == 0 && !series.slices().is_empty() {
         return Err(Failure::Input(
             "No request of this trace is seen to wait before its issue; record block:block_io_start or \
@@ -305,6 +304,38 @@ pub fn series_to_plot(
         ));
     }
     Ok((series, contexts))
+}
+
+/// The stretch of time that traces cover, as far as events that the filter lets through can have completed in it.
+pub fn covered_ns(reading: &Reading, contexts: &[Context]) -> Option<(i64, i64)> {
+    let clipped = |context: &Context| match &reading.filter {
+        Some(filter) => filter.clipped(context.span_ns?, context.time_zero()),
+        None => context.span_ns,
+    };
+    contexts.iter().filter_map(clipped).reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
+}
+
+/// A series with all that the traces cover, also where nothing happened, and with what waits, in as many intervals as were asked
+/// for.
+pub fn covering(
+    mut series: HistogramSeries,
+    reading: &Reading,
+    contexts: &[Context],
+    waiters: &[Waiter],
+    folding: &Folding,
+    limit: u32,
+) -> HistogramSeries {
+    if let Some((from_ns, to_ns)) = covered_ns(reading, contexts)
+        && !(series.slices().is_empty() && waiters.is_empty())
+    {
+        series.reach(from_ns, to_ns);
+        let is_long = series.range().is_some_and(|(first, last)| first.abs_diff(last) >= u64::from(limit.max(2)));
+        if folding.interval.is_none() && is_long {
+            series = series.fitted(limit);
+        }
+    }
+    series.add_waiting(waiters, None);
+    series.completed_only(folding.completed_only)
 }
 
 /// Fails if there is nothing to show because so many events lack what is to be shown.

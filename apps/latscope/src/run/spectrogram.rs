@@ -152,6 +152,9 @@ fn chisel(
         count(&mut counted, batch, mask);
         ControlFlow::Continue(())
     })?;
+    if let Some((from_ns, to_ns)) = read::covered_ns(reading, &contexts) {
+        counted.reach(from_ns, to_ns);
+    }
     let context = Context::merged(&contexts);
     output::lines(typed.output.as_deref(), sysdig_spectrogram(&counted, &context, filter, options))
 }

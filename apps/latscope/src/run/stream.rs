@@ -52,21 +52,21 @@ pub fn refuse_complete_formats(reading: &Reading) -> Result<(), Failure> {
 
 /// Reads until the end and hands on intervals as they close, those without events too. Returns the final context.
 pub fn read(reading: &Reading, folding: &Folding, taker: &mut impl Intervals) -> Result<Context, Failure> {
-    run(reading, Stream::new(folding, taker.looks_back()), taker)
+    run(reading, Stream::new(reading, folding, taker.looks_back()), taker)
 }
 
-/// Reads files in any order; all intervals are handed on at the end, those with events.
+/// Reads files in any order; all intervals are handed on at the end.
 pub fn read_whole(reading: &Reading, folding: &Folding, taker: &mut impl Intervals) -> Result<Vec<Context>, Failure> {
-    let mut stream = Stream::new(folding, false);
+    let mut stream = Stream::new(reading, folding, false);
     stream.is_whole = true;
     run_all(reading, stream, taker)
 }
 
-fn run(reading: &Reading, stream: Stream, taker: &mut impl Intervals) -> Result<Context, Failure> {
+fn run(reading: &Reading, stream: Stream<'_>, taker: &mut impl Intervals) -> Result<Context, Failure> {
     run_all(reading, stream, taker).map(|contexts| Context::merged(&contexts))
 }
 
-fn run_all(reading: &Reading, mut stream: Stream, taker: &mut impl Intervals) -> Result<Vec<Context>, Failure> {
+fn run_all(reading: &Reading, mut stream: Stream<'_>, taker: &mut impl Intervals) -> Result<Vec<Context>, Failure> {
     let fields = stream.builder.fields().union(taker.fields());
     let contexts = read::each_batch(reading, fields, |context, batch, mask, begins| {
         if begins {
@@ -82,7 +82,8 @@ fn run_all(reading: &Reading, mut stream: Stream, taker: &mut impl Intervals) ->
     Ok(contexts)
 }
 
-struct Stream {
+struct Stream<'a> {
+    reading: &'a Reading,
     builder: SeriesBuilder,
     /// Of events whose interval was closed.
     late: Option<SeriesBuilder>,
@@ -107,11 +108,12 @@ struct Stream {
     cut_events: u64,
 }
 
-impl Stream {
-    fn new(folding: &Folding, looks_back: bool) -> Stream {
+impl<'a> Stream<'a> {
+    fn new(reading: &'a Reading, folding: &Folding, looks_back: bool) -> Stream<'a> {
         let width_ns = folding.interval.unwrap_or(INTERVAL_NS);
         let folding = Folding { interval: Some(width_ns), ..folding.clone() };
         Stream {
+            reading,
             builder: read::new_builder(&folding, 2),
             late: None,
             looks_back: looks_back || folding.counting == Counting::Shares,
@@ -255,8 +257,11 @@ impl Stream {
         (context, until_ns): (&Context, i64),
         taker: &mut impl Intervals,
     ) -> Result<(), Failure> {
-        let next = self.next.or(series.range().map(|(first, _)| first)).unwrap_or(before);
-        if !self.is_whole && before.saturating_sub(next) <= LONGEST_GAP {
+        let first = series.range().map(|(first, _)| first);
+        let covered = self.covered_ns(context).map(|(from_ns, _)| from_ns.div_euclid(self.width_ns));
+        let silent = covered.filter(|&covered| first.is_none_or(|first| first.saturating_sub(covered) <= LONGEST_GAP));
+        let next = self.next.or(first.into_iter().chain(silent).min()).unwrap_or(before);
+        if before.saturating_sub(next) <= LONGEST_GAP {
             series.pass(next..before);
         }
         series.observe(
@@ -267,6 +272,11 @@ impl Stream {
         taker.passed(&series, before, context)
     }
 
+    /// The stretch of time that was read so far.
+    fn covered_ns(&self, context: &Context) -> Option<(i64, i64)> {
+        read::covered_ns(self.reading, std::slice::from_ref(context))
+    }
+
     fn finish(mut self, context: &Context, waiters: &[Waiter], taker: &mut impl Intervals) -> Result<(), Failure> {
         let builder = std::mem::replace(&mut self.builder, read::new_builder(&self.folding, 2));
         let missing = builder.missing();
@@ -274,6 +284,14 @@ impl Stream {
         read::say_ungrouped(&rest);
         if rest.slices().is_empty() && self.next.is_none() {
             read::refuse_nothing(missing, &self.folding)?;
+        }
+        if let Some((from_ns, to_ns)) = self.covered_ns(context)
+            && !(rest.slices().is_empty() && waiters.is_empty() && self.next.is_none())
+        {
+            let open_ns = self.next.map_or(from_ns, |next| next.saturating_mul(self.width_ns).max(from_ns));
+            if open_ns < to_ns {
+                rest.reach(open_ns, to_ns);
+            }
         }
         // What waits counts in the intervals that are still open.
         rest.add_waiting(waiters, None);

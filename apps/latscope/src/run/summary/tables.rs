@@ -15,7 +15,7 @@ use std::io::Write;
 /// So many warnings of a file are kept until the table of their interval is printed; those beyond are counted.
 const KEPT: usize = 100_000;
 
-/// Prints a table for each interval: live and of a stream as it passes, of files for each that has events.
+/// Prints a table for each interval: live and of a stream as it passes, of files for all that they cover.
 pub fn run(reading: &Reading, plan: &Plan, key: SummaryKey) -> Result<(), Failure> {
     let is_watched = reading.live.is_some() || stream::is_stream(reading);
     let mut tables = Tables::new(reading, plan, key)?;
@@ -62,6 +62,7 @@ fn of_files(reading: &Reading, tables: &mut Tables) -> Result<Vec<Context>, Fail
     if let (Some(from_ns), Some((_, to_ns))) = (context.start_ns(), context.span_ns) {
         series.observe(from_ns, to_ns);
     }
+    series.fill_gaps();
     tables.print(&series, &context)?;
     Ok(contexts)
 }
