@@ -198,7 +198,11 @@ fn the_first_version_stays_readable() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/lat/v1.lat");
     let (read, account) = read_rows(&path, fields()).unwrap();
     assert_eq!(read, rows(&batch(fields(), 0..200), fields()));
-    assert_eq!(account, context());
+    // It has only words for what was unfinished, so whether that waited is not known.
+    let mut expected = context();
+    expected.knows_unfinished = false;
+    (expected.unfinished[0].wait, expected.unfinished[0].values) = Default::default();
+    assert_eq!(account, expected);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[allow(dead_code, reason = "other tests use more of it")]
 mod sample;
 
 use latscope_capture_file::{

@@ -179,10 +179,10 @@ fn a_summary_adds_up() {
         [
             "51 events in 5s, latency",
             "perf script, out.txt, host web1",
-            "device  count    rate  bytes/s    min    mean    p50     p90      p99   p99.9  p99.99    max    time",
-            "sdb         1   0.2/s   1.6KiB   70ms    70ms  70ms?   70ms?    70ms?   70ms?   70ms?   70ms   93.3%",
-            "sda        50    10/s    40KiB  100us   100us  100us  100us?   100us?  100us?  100us?  100us    6.7%",
-            "total      51  10.2/s  41.6KiB  100us  1.47ms  100us  100us?  69.7ms?   70ms?   70ms?   70ms  100.0%",
+            "device  count    rate  bytes/s    min    mean       sd    p50     p90      p99   p99.9  p99.99    max    time",
+            "sdb         1   0.2/s   1.6KiB   70ms    70ms      0ns  70ms?   70ms?    70ms?   70ms?   70ms?   70ms   93.3%",
+            "sda        50    10/s    40KiB  100us   100us      0ns  100us  100us?   100us?  100us?  100us?  100us    6.7%",
+            "total      51  10.2/s  41.6KiB  100us  1.47ms  ~9.65ms  100us  100us?  69.7ms?   70ms?   70ms?   70ms  100.0%",
             "? fewer than ten events beyond this percentile",
             "missing: 7 records lost by the tracer",
         ]
