@@ -65,4 +65,42 @@ static __always_inline void take_ends(struct file *file, u32 type, struct ends *
 		bpf_core_read(&to->net, sizeof(to->net), &net->ns.inum);
 }
 
+/* An address as programs give it, and get it: of version 4, then of version 6. */
+struct address {
+	u16 family;
+	u16 port;
+	u8 v4[4];
+	u8 v6[16];
+};
+#define AF_INET 2
+#define AF_INET6 10
+
+/* The other end that the call itself names, of a socket that has none, such as one of datagrams that is not connected. */
+static __always_inline void take_address(u16 flags, const u64 *arguments, s64 result, struct ends *to)
+{
+	struct address is = {};
+	u64 at = 0;
+
+	if (to->remote_port)
+		return;
+	if (flags & CALL_CONNECTS)
+		at = arguments[1];
+	else if (flags & CALL_DATAGRAM)
+		at = arguments[4];
+	else if (flags & CALL_MESSAGE)
+		bpf_probe_read_user(&at, sizeof(at), (void *)arguments[1]);
+	/* What nothing came for was not filled in. */
+	if (!at || (result < 0 && !(flags & CALL_CONNECTS)))
+		return;
+	if (bpf_probe_read_user(&is, sizeof(is.family) + sizeof(is.port) + sizeof(is.v4), (void *)at))
+		return;
+	if (is.family == AF_INET)
+		__builtin_memcpy(to->remote, is.v4, sizeof(is.v4));
+	else if (is.family == AF_INET6 && !bpf_probe_read_user(&is, sizeof(is), (void *)at))
+		__builtin_memcpy(to->remote, is.v6, sizeof(is.v6));
+	else
+		return;
+	to->remote_port = __builtin_bswap16(is.port);
+}
+
 #endif

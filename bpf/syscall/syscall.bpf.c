@@ -388,8 +388,10 @@ static __always_inline void emit_named(struct task_struct *task, const struct do
 		take_closed(task, out->is, desk, &ends);
 	else if (file)
 		up = lay_file(file, desk);
-	else if (is_socket && out->file)
+	else if (is_socket && out->file) {
 		take_ends(out->file, out->is->type, &ends);
+		take_address(call->flags, in->arguments, out->result, &ends);
+	}
 	if (up)
 		walk(AT_EXIT);
 	put_texts(desk, given_len, is_socket ? &ends : 0, config.want_call_args ? in->arguments : 0);
@@ -532,6 +534,19 @@ static __always_inline s32 fd_of_requests(const struct doing *in)
 	return first;
 }
 
+/* Whether the filter on names lets through what a task does, which counts as lost otherwise. */
+static __always_inline bool task_wanted(struct task_struct *task)
+{
+	u64 comm[COMM / 8] = {}, process[COMM / 8] = {};
+
+	if (!config.comms_len && !config.processes_len)
+		return true;
+	bpf_get_current_comm(comm, sizeof(comm));
+	if (config.processes_len)
+		read_process_name(task, (u8 *)process);
+	return names_wanted(comm, process);
+}
+
 static __always_inline void enter(struct task_struct *task, struct pt_regs *regs, u64 raw)
 {
 	u32 number = bounded(raw);
@@ -541,17 +556,19 @@ static __always_inline void enter(struct task_struct *task, struct pt_regs *regs
 	if (!(flags & CALL_WANTED) || !pid_wanted(task->tgid))
 		return;
 	if (is_foreign(task)) {
-		count(COUNT_FOREIGN);
+		if (task_wanted(task))
+			count(COUNT_FOREIGN);
 		return;
 	}
 	if (flags & CALL_NEVER_RETURNS) {
-		count(COUNT_NEVER_RETURNS);
+		if (task_wanted(task))
+			count(COUNT_NEVER_RETURNS);
 		return;
 	}
 	in = bpf_task_storage_get(&doing, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!in) /* no memory: its return will count as unpaired */
 		return;
-	if (in->start_ns)
+	if (in->start_ns && task_wanted(task))
 		count(COUNT_UNPAIRED_ENTER);
 	in->call = number;
 	if (config.want_arguments)
@@ -568,7 +585,7 @@ static __always_inline void enter(struct task_struct *task, struct pt_regs *regs
 /* An exit that nobody entered: begun before us, or the enter was lost. */
 static __always_inline void unpaired(struct task_struct *task, u16 flags, s64 result)
 {
-	if (!(flags & CALL_FORKS && result == 0) && !is_foreign(task))
+	if (!(flags & CALL_FORKS && result == 0) && !is_foreign(task) && task_wanted(task))
 		count(COUNT_UNPAIRED_EXIT);
 }
 

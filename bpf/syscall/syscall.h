@@ -20,6 +20,9 @@ enum {
 	CALL_FORKS = 64, /* it returns in the child too, which did not enter it */
 	CALL_AGAIN = 128, /* one request may complete many times */
 	CALL_REQUESTS = 256, /* its files are those of the requests that it hands in (io_submit) */
+	CALL_CONNECTS = 512, /* its second argument is the address of the other end (connect) */
+	CALL_DATAGRAM = 1024, /* its fifth argument is the address of the other end, or null (sendto, recvfrom) */
+	CALL_MESSAGE = 2048, /* its second argument is a message with the address of the other end (sendmsg, recvmsg) */
 };
 #define ARGUMENTS 6
 /* Instead of a call: the record describes a process, struct about. */

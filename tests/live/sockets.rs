@@ -84,3 +84,51 @@ fn connections_that_last_a_moment_have_their_ends() {
         }
     }
 }
+
+/// A socket of datagrams that is not connected has no other end, but its calls name one.
+#[test]
+fn calls_that_name_the_other_end_have_it() {
+    let Some(_alone) = alone() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for (loopback, bytes) in [("127.0.0.1", 13), ("::1", 17)] {
+        let bind = || UdpSocket::bind((loopback, 0));
+        let (Ok(from), Ok(to)) = (bind(), bind()) else {
+            eprintln!("skipped in part: no {loopback}");
+            continue;
+        };
+        let [from_port, to_port] = [&from, &to].map(|socket| socket.local_addr().unwrap().port());
+        let rows = recorded(&folder, bytes, || {
+            for _ in 0..5 {
+                from.send_to(&vec![1; bytes as usize], to.local_addr().unwrap()).unwrap();
+                to.recv_from(&mut [0; 32]).unwrap();
+            }
+        });
+        // The receiving call asked for 32 bytes, so only the sending one is sure to pass the filter on the size.
+        let sent: Vec<_> = rows.iter().filter(|row| row["name"] == "sendto").collect();
+        assert_eq!(sent.len(), 5, "{rows:?}");
+        for row in &rows {
+            let (local, remote) = if row["name"] == "sendto" { (from_port, to_port) } else { (to_port, from_port) };
+            assert_eq!((&row["local_port"], &row["remote_port"]), (&local.into(), &remote.into()), "{row}");
+            assert_eq!(row["remote_ip"], loopback, "{row}");
+        }
+    }
+}
+
+/// A call that was under way when the capture began is missing only from what the filter on names asks for.
+#[test]
+fn calls_of_others_are_not_missing() {
+    let Some(_alone) = alone() else { return };
+    for (name, is_missing) in [("waitsforit", true), ("nobodyatall", false)] {
+        let (mut read, mut write) = std::io::pipe().unwrap();
+        let waiting = std::thread::Builder::new().name("waitsforit".into());
+        let waiting = waiting.spawn(move || read.read(&mut [0; 4])).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let trace = folder.path().join("t.lat");
+        let record =
+            Background::latscope(&["record", "-s", "io", "-w", trace.to_str().unwrap(), &format!("comm = {name}")]);
+        write.write_all(b"now").unwrap();
+        assert_eq!(waiting.join().unwrap().unwrap(), 3);
+        let ended = record.interrupt();
+        assert_eq!(ended.err.contains("without having been seen to start"), is_missing, "{}", ended.err);
+    }
+}

@@ -182,6 +182,9 @@ impl Known {
             (["clone", "clone3", "fork", "vfork"].contains(&base), flag::FORKS),
             (uring && URING_AGAIN.contains(&base), flag::AGAIN),
             (base == "io_submit", flag::REQUESTS),
+            (base == "connect" && !uring, flag::CONNECTS),
+            (["sendto", "recvfrom"].contains(&base) && !uring, flag::DATAGRAM),
+            (["sendmsg", "recvmsg"].contains(&base) && !uring, flag::MESSAGE),
         ];
         let flags = bits.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit);
         let argument = |at: Option<usize>| at.map_or(NO_ARGUMENT, |at| at as u8);

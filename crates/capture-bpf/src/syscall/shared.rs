@@ -24,6 +24,9 @@ pub mod flag {
     pub const FORKS: u16 = 64;
     pub const AGAIN: u16 = 128;
     pub const REQUESTS: u16 = 256;
+    pub const CONNECTS: u16 = 512;
+    pub const DATAGRAM: u16 = 1024;
+    pub const MESSAGE: u16 = 2048;
 }
 
 /// Values of [`Call::path_at`] for requests of io_uring, whose operations these are; 0 is none.
@@ -281,6 +284,8 @@ mod tests {
             (Count::UringSilent as usize, "COUNT_URING_SILENT"),
             (COUNTS, "COUNT_LEN"),
             (flag::REQUESTS.into(), "CALL_REQUESTS"),
+            (flag::CONNECTS.into(), "CALL_CONNECTS"),
+            (flag::MESSAGE.into(), "CALL_MESSAGE"),
             (CALL_ABOUT.into(), "CALL_ABOUT"),
             (URING_PATHS[0].1.into(), "PATH_OPEN"),
             (URING_PATHS[1].1.into(), "PATH_STATX"),
