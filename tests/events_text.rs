@@ -84,7 +84,7 @@ fn every_column_comes_back_as_it_was() {
         // And through a binary format, with nothing but what the text told.
         for (from, to) in [("t.csv", "again.lat"), ("t.jsonl", "again2.lat")] {
             let (from, to) = (path(from), path(to));
-            latscope(&["convert", "-r", from.to_str().unwrap(), "-w", to.to_str().unwrap()]).success();
+            latscope(&["convert", "-f", "-r", from.to_str().unwrap(), "-w", to.to_str().unwrap()]).success();
             assert!(events(&to, &["--json"]) == json, "seed {seed}: {}", to.display());
         }
     }

@@ -219,8 +219,8 @@ fn histograms_go_to_hdrhistogram_and_back() {
     // Each row counts where it is written, since a row that is spread has no whole counts.
     for (source, by) in [(hist, "kind"), ("testdata/fio_log/A_clat.1.log.zst", "kind")] {
         let (hlog, again) = (path("run.hlog"), path("again.hlog"));
-        latscope(&["convert", "-r", source, "-w", &hlog, "-i", "1s", "--by", by]).success();
-        latscope(&["convert", "-r", &hlog, "-w", &again, "-i", "1s", "--by", "job"]).success();
+        latscope(&["convert", "-f", "-r", source, "-w", &hlog, "-i", "1s", "--by", by]).success();
+        latscope(&["convert", "-f", "-r", &hlog, "-w", &again, "-i", "1s", "--by", "job"]).success();
         let percentiles = |file: &str, by: &str| {
             let csv = latscope(&["percentiles", "-r", file, "-i", "1s", "--by", by, "--csv", "--no-weight"]).success();
             let mut rows: Vec<String> = csv.lines().skip(1).map(str::to_string).collect();

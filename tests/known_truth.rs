@@ -193,7 +193,7 @@ fn the_program_prints_every_event_and_every_count() {
         let events: Vec<_> = printed.lines().map(json_event).collect();
         assert_events(&events, &truth.events, "events --json");
 
-        let converted = latscope_with(&["convert", "-r", "-", "-w", lat], &truth.text);
+        let converted = latscope_with(&["convert", "-f", "-r", "-", "-w", lat], &truth.text);
         // Details are for those who keep a trace.
         let (details, notes): (Vec<_>, Vec<_>) = converted.err.lines().partition(|line| line.contains(": detail: "));
         assert_notes(&notes.join("\n"), &truth);

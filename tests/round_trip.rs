@@ -18,7 +18,7 @@ impl Folder {
     /// Converts and returns the new path.
     fn convert(&self, from: &str, to: &str, more: &[&str]) -> String {
         let to = self.path(to);
-        latscope(&[&["convert", "-r", from, "-w", &to], more].concat()).success();
+        latscope(&[&["convert", "-f", "-r", from, "-w", &to], more].concat()).success();
         to
     }
 }
@@ -119,4 +119,20 @@ fn stored_histograms_show_what_the_events_show() {
     assert!(said.contains("is not grouped by comm"), "{said}");
     let said = latscope(&["histogram", "-r", &series, "comm = fio"]).failure(2);
     assert!(said.contains("comm"), "{said}");
+}
+
+#[test]
+fn a_file_is_replaced_on_demand_only() {
+    let folder = Folder(tempfile::tempdir().unwrap());
+    let story = "testdata/perf_script/story_2s.txt.gz";
+    for name in ["x.lat", "x.parquet", "x.csv", "x.jsonl", "x.hlog"] {
+        let path = folder.path(name);
+        std::fs::write(&path, "mine").unwrap();
+        let convert = |more: &[&str]| latscope(&[&["convert", "-r", story, "-w", &path], more].concat());
+        let said = convert(&[]).failure(2);
+        assert!(said.contains(&format!("{path} exists; -f replaces it.")), "{said}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+        convert(&["-f"]).success();
+        assert!(std::fs::metadata(&path).unwrap().len() > 1000, "{name}");
+    }
 }

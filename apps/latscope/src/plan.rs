@@ -218,6 +218,7 @@ pub struct Events {
 #[derive(Debug, PartialEq)]
 pub struct Conversion {
     pub write: PathBuf,
+    pub force: bool,
     pub target: Target,
     /// Write a series of this folding instead of events.
     pub series: Option<Folding>,
@@ -691,7 +692,7 @@ fn conversion(typed: args::Convert) -> Result<Conversion, Failure> {
     } else {
         None
     };
-    Ok(Conversion { write: typed.write, target, series })
+    Ok(Conversion { write: typed.write, force: typed.force, target, series })
 }
 
 /// The columns that a filter needs.

@@ -19,6 +19,9 @@ pub struct Convert {
     /// Write this file; - with --to for standard output
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub write: PathBuf,
+    /// Replace the file if it exists
+    #[arg(short, long)]
+    pub force: bool,
     /// Format to write, when the ending of the file does not say it: lat, parquet, csv, jsonl, hlog
     #[arg(long, value_name = "NAME")]
     pub to: Option<String>,

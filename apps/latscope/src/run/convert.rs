@@ -11,6 +11,9 @@ use std::io;
 use std::ops::ControlFlow;
 
 pub fn run(reading: &Reading, conversion: &Conversion) -> Result<(), Failure> {
+    if !conversion.force {
+        output::refuse_existing(&conversion.write)?;
+    }
     match &conversion.series {
         Some(folding) => series(reading, folding, conversion),
         None => events(reading, conversion),

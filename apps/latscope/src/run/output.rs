@@ -109,6 +109,14 @@ fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
 }
 
+/// Fails if the file to write exists: `-f` was not given. Pipes and devices are written to, not replaced.
+pub fn refuse_existing(path: &Path) -> Result<(), Failure> {
+    match !is_stdout(path) && path.metadata().is_ok_and(|there| there.is_file()) {
+        false => Ok(()),
+        true => Err(Failure::Usage(format!("{} exists; -f replaces it.", path.display()))),
+    }
+}
+
 /// Fails if a result would replace one of the inputs, by whatever path, link or hard link.
 pub fn refuse_inputs(inputs: &[PathBuf], output: Option<&Path>) -> Result<(), Failure> {
     let output = output.filter(|path| !is_stdout(path));

@@ -21,11 +21,7 @@ const UNFINISHED_PART: u64 = 4 << 10;
 
 /// Fails if the recording would replace a file and nobody allowed that.
 pub fn refuse_existing(plan: &Recording) -> Result<(), Failure> {
-    let replaces = plan.rotate.is_none() && !plan.force && plan.write.metadata().is_ok_and(|there| there.is_file());
-    match replaces {
-        false => Ok(()),
-        true => Err(Failure::Usage(format!("{} exists; -f replaces it.", plan.write.display()))),
-    }
+    if plan.rotate.is_some() || plan.force { Ok(()) } else { output::refuse_existing(&plan.write) }
 }
 
 /// The trace that is written: one file, or one after the other.
