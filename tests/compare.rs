@@ -120,7 +120,16 @@ fn one_trace_is_divided_into_sides() {
 #[test]
 fn the_same_is_the_same() {
     let a = volume("volA");
-    let json = || latscope(&["compare", &a, &a, "--unitstime", "ns", "--json", "--seed", "7"]).success();
+    // The same latencies at other times.
+    let folder = tempfile::tempdir().unwrap();
+    let later = folder.path().join("later.txt");
+    let line = |line: &str| {
+        let (time, latency) = line.split_once(' ').unwrap();
+        format!("{} {latency}\n", time.parse::<u64>().unwrap() + 1_000_000_000)
+    };
+    std::fs::write(&later, std::fs::read_to_string(&a).unwrap().lines().map(line).collect::<String>()).unwrap();
+    let later = later.to_str().unwrap();
+    let json = || latscope(&["compare", &a, later, "--unitstime", "ns", "--json", "--seed", "7"]).success();
     let (first, second) = (json(), json());
     assert_eq!(first, second, "the seed decides");
     let json: Value = serde_json::from_str(&first).unwrap();
@@ -155,7 +164,7 @@ fn stored_histograms_are_compared_too() {
     let series = |name: &str| {
         let path = folder.path().join(format!("{name}.parquet"));
         let path = path.to_str().unwrap().to_string();
-        latscope(&["convert", "-r", &volume(name), "--unitstime", "ns", "-w", &path, "--series", "-i", "20ms"])
+        latscope(&["convert", "-f", "-r", &volume(name), "--unitstime", "ns", "-w", &path, "--series", "-i", "20ms"])
             .success();
         path
     };

@@ -83,8 +83,8 @@ const VIEWS: &[&str] = &[
     "percentiles -r t.txt -o",
     "compare t.txt u.txt -o",
     "compare u.txt t.txt -o",
-    "convert -r t.txt --to csv -w",
-    "convert -r t.txt --to hlog -w",
+    "convert -f -r t.txt --to csv -w",
+    "convert -f -r t.txt --to hlog -w",
 ];
 
 /// By its own name, another path, a link and a hard link.
@@ -114,15 +114,17 @@ fn a_reading_that_fails_leaves_an_older_result() {
     let (folder, _) = folder();
     let path = folder.path();
     fs::write(path.join("old"), "precious").unwrap();
-    fs::write(path.join("garbage"), [0, 1, 2, 3].repeat(1000)).unwrap();
-    for input in ["/nonexistent", "garbage"] {
+    for name in ["garbage", "rubbish"] {
+        fs::write(path.join(name), [0, 1, 2, 3].repeat(1000)).unwrap();
+    }
+    for (input, other) in [("/nonexistent", "/nowhere"), ("garbage", "rubbish")] {
         for view in VIEWS {
-            let view = view.replace("t.txt", input).replace("u.txt", input);
+            let view = view.replace("t.txt", input).replace("u.txt", other);
             bash(path, &format!("$0 {view} old")).failure(3);
             assert_eq!(fs::read_to_string(path.join("old")).unwrap(), "precious", "{view}");
         }
     }
-    assert_eq!(files_of(path), ["garbage", "old", "t.txt"]);
+    assert_eq!(files_of(path), ["garbage", "old", "rubbish", "t.txt"]);
 }
 
 /// A limit on the size of files stands for a full disk, which takes a mount.
@@ -133,8 +135,8 @@ fn a_full_disk_leaves_an_older_result_and_no_rest() {
     for view in [
         "heatmap -r t.txt -o",
         "events -r t.txt --csv -o",
-        "convert -r t.txt --to lat -w",
-        "convert -r t.txt --to parquet -w",
+        "convert -f -r t.txt --to lat -w",
+        "convert -f -r t.txt --to parquet -w",
     ] {
         fs::write(path.join("old"), "precious").unwrap();
         let said = bash(path, &format!("trap '' XFSZ; ulimit -f 4; $0 {view} old")).failure(3);

@@ -37,7 +37,8 @@ pub struct Compare {
     /// Which percentiles, separated by commas
     #[arg(long = "p", value_name = "LIST", default_value = "50,90,99,99.9")]
     pub percentiles: String,
-    /// End with status 1 if a trace is slower than the first by more than this for sure, e.g. 'p99 > 10% or mean > 1ms'
+    /// End with status 1 if a trace is slower than the first by more than this, with 3 if that cannot be told, e.g. 'p99 > 10% or
+    /// mean > 1ms'
     #[arg(long, value_name = "LIMIT")]
     pub fail_if: Option<String>,
     /// How often to resample

@@ -1,6 +1,7 @@
 //! How much slower is too slow.
 
-use super::{Finding, Measure, Pair};
+use super::verdict::signed;
+use super::{Difference, Finding, Measure, Pair};
 use latscope_event::parse_duration;
 
 /// How much slower is too slow: `p99 > 10%`, `p50 > 1ms or (mean > 5% and p90 > 5%)`.
@@ -10,9 +11,9 @@ pub struct Limit(Rule);
 /// Whether a pair exceeds a limit. The order is that of `or`, which takes the largest; `and` takes the smallest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Judgement {
-    /// The difference is not larger than the limit, and not surely larger.
+    /// The whole interval lies at or below the limit.
     Kept,
-    /// There is no interval, or the difference is larger than the limit and its interval is not: nobody can tell.
+    /// The limit lies within the interval, or there is no interval: nobody can tell.
     Unknown,
     /// The whole joint interval lies above the limit.
     Exceeded,
@@ -64,6 +65,16 @@ impl Limit {
     pub fn judged<'a>(&'a self, pair: &Pair, judgement: Judgement) -> Vec<&'a str> {
         let bounds = self.0.bounds().into_iter().filter(|bound| bound.judge(pair) == judgement);
         bounds.map(|bound| bound.text.as_str()).collect()
+    }
+
+    /// The bounds of which nobody can tell, each with where the difference may lie: `p50 > 5% (between -81us and +104us)`.
+    pub fn undecided(&self, pair: &Pair) -> Vec<String> {
+        let bounds = self.0.bounds().into_iter().filter(|bound| bound.judge(pair) == Judgement::Unknown);
+        let interval = |bound: &Bound| match bound.row(pair).and_then(|row| row.interval) {
+            None => format!("{} (no interval)", bound.text),
+            Some((low, high)) => format!("{} (between {} and {})", bound.text, signed(low), signed(high)),
+        };
+        bounds.map(interval).collect()
     }
 }
 
@@ -130,15 +141,19 @@ impl Rule {
 }
 
 impl Bound {
-    fn judge(&self, pair: &Pair) -> Judgement {
+    /// What it is about.
+    fn row<'a>(&self, pair: &'a Pair) -> Option<&'a Difference> {
         let measure = self.quantile.map_or(Measure::Mean, Measure::Quantile);
-        let Some(row) = pair.differences.iter().find(|row| row.measure == measure) else { return Judgement::Unknown };
+        pair.differences.iter().find(|row| row.measure == measure)
+    }
+
+    fn judge(&self, pair: &Pair) -> Judgement {
+        let Some(row) = self.row(pair) else { return Judgement::Unknown };
         let least = self.value * if self.relative { row.base } else { 1.0 };
-        match row.joint {
-            None => Judgement::Unknown,
-            Some((low, _)) if row.finding == Finding::Slower && low > least => Judgement::Exceeded,
-            Some(_) if row.difference() > least => Judgement::Unknown,
-            Some(_) => Judgement::Kept,
+        match (row.joint, row.interval) {
+            (Some((low, _)), _) if row.finding == Finding::Slower && low > least => Judgement::Exceeded,
+            (_, Some((_, high))) if high <= least => Judgement::Kept,
+            _ => Judgement::Unknown,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod divide;
 mod labs;
+mod same;
 mod subject;
 mod unlike;
 
@@ -20,6 +21,7 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         _ => Vec::new(),
     };
     let sides = if divided.is_empty() { &plan.sides } else { &divided };
+    same::refuse_same_files(sides)?;
     match labs::experiments(sides).filter(|_| divided.is_empty()) {
         Some(experiments) if !experiments.is_empty() => each_experiment(plan, experiments),
         _ => report(plan, &read_all(sides)?),
@@ -27,7 +29,10 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
 }
 
 fn read_all(sides: &[(String, Vec<Reading>)]) -> Result<Vec<Subject>, Failure> {
-    sides.iter().map(|(name, turns)| Subject::read(name.clone(), turns)).collect()
+    let subjects: Vec<Subject> =
+        sides.iter().map(|(name, turns)| Subject::read(name.clone(), turns)).collect::<Result<_, _>>()?;
+    same::refuse_same_requests(sides, &subjects)?;
+    Ok(subjects)
 }
 
 /// Compares each experiment of labs between its turns. Those of which the filter lets nothing through are left out.
@@ -122,6 +127,6 @@ fn judge(limit: &Limit, comparison: &Comparison, names: &[String]) -> Result<(),
         "--fail-if cannot be decided: whether {} is slower than {base} by {} is not known; measure longer, or several runs a side \
          (--group).",
         names[pair.other],
-        limit.judged(pair, Judgement::Unknown).join(", ")
+        limit.undecided(pair).join(", ")
     )))
 }

@@ -100,6 +100,18 @@ impl Run {
         }
     }
 
+    /// Whether the requests are those of another run, each with its time and latency. Runs of a single latency, as very coarse clocks
+    /// show them, may be equal without being one.
+    pub fn repeats(&self, other: &Run) -> bool {
+        let totals = *self.series.total(None).totals();
+        let same = match (&self.events, &other.events) {
+            (Some(events), Some(others)) => events == others,
+            (None, None) => self.series == other.series,
+            _ => false,
+        };
+        totals.count > 1 && totals.min < totals.max && same
+    }
+
     /// Number of requests.
     pub fn count(&self) -> u64 {
         self.series.total(None).totals().count

@@ -1,0 +1,86 @@
+//! `--fail-if` says yes, no, or that it cannot be told.
+
+use crate::program::latscope;
+use serde_json::Value;
+use std::path::Path;
+
+/// Requests that remember the ones before them: a run that tells little.
+fn run(folder: &Path, seed: u64, count: usize, memory: f64, factor: f64) -> String {
+    // A generator of its own (Lehmer); the sum of twelve is nearly normal.
+    let mut state = seed * 7919 % 2_147_483_646 + 1;
+    let mut unit = || {
+        state = state * 48_271 % 2_147_483_647;
+        state as f64 / 2_147_483_647.0
+    };
+    (0..50).for_each(|_| {
+        unit();
+    });
+    let mut deviation = 0.0;
+    let mut line = |at: usize| {
+        let normal = (0..12).map(|_| unit()).sum::<f64>() - 6.0;
+        deviation = memory * deviation + (1.0 - memory * memory).sqrt() * normal;
+        format!("{} {}\n", at * 2_000_000, (factor * 400_000.0 * f64::exp(0.2 * deviation)) as u64)
+    };
+    let path = folder.join(format!("{seed}.txt"));
+    std::fs::write(&path, (0..count).map(&mut line).collect::<String>()).unwrap();
+    path.to_str().unwrap().to_string()
+}
+
+#[test]
+fn a_limit_within_the_interval_is_undecided() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut counts = [0; 4];
+    for (seed, memory, factor) in
+        (0..16).map(|seed| (10 + 2 * seed, [0.0, 0.7][seed as usize % 2], 1.0 + 0.03 * (seed / 4) as f64))
+    {
+        let (a, b) = (run(folder.path(), seed, 1000, memory, 1.0), run(folder.path(), seed + 1, 1000, memory, factor));
+        for limit in [0, 2, 5, 10, 40] {
+            let fail_if = format!("p50 > {limit}%");
+            let ended = latscope(&["compare", &a, &b, "--unitstime", "ns", "--json", "--fail-if", &fail_if]);
+            let json: Value = serde_json::from_slice(&ended.out).unwrap();
+            let row = &json["differences"][0];
+            let part = |key: &str| row[key].as_f64().map(|value| 100.0 * value / row["base_ns"].as_f64().unwrap());
+            // What the table shows decides: the joint interval that it is slower, its own that it is not.
+            let truth = match (part("joint_low_ns"), part("high_ns")) {
+                (Some(low), _) if low > f64::from(limit) => 1,
+                (_, Some(high)) if high <= f64::from(limit) => 0,
+                _ => 3,
+            };
+            assert_eq!(ended.status, Some(truth), "{fail_if} {row}\n{}", ended.err);
+            assert_eq!(truth == 3, ended.err.contains("cannot be decided"), "{}", ended.err);
+            counts[truth as usize] += 1;
+        }
+    }
+    assert!(counts[0] > 0 && counts[1] > 0 && counts[3] > 0, "all of them happen: {counts:?}");
+}
+
+#[test]
+fn plenty_of_requests_decide() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut decided = 0;
+    for seed in 0..8 {
+        let one = |at: u64, factor: f64| run(folder.path(), 100 + 4 * seed + at, 3000, 0.0, factor);
+        let (a, same, slower) = (one(0, 1.0), one(1, 1.0), one(2, 1.2));
+        let status = |other: &str| {
+            latscope(&["compare", &a, other, "--unitstime", "ns", "--fail-if", "p50 > 10% or p90 > 10%"])
+                .status
+                .unwrap()
+        };
+        let found = (status(&same), status(&slower));
+        assert!(found.0 != 1 && found.1 != 0, "{seed}: {found:?}");
+        decided += i32::from(found.0 == 0) + i32::from(found.1 == 1);
+    }
+    // A drift is suspected in a few of a hundred.
+    assert!(decided >= 12, "{decided} of 16");
+}
+
+#[test]
+fn what_is_undecided_says_by_how_much_it_could_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |seed: u64| {
+        let (a, b) = (run(folder.path(), seed, 200, 0.0, 1.0), run(folder.path(), seed + 1, 200, 0.0, 1.05));
+        latscope(&["compare", &a, &b, "--unitstime", "ns", "--fail-if", "p50 > 5%"]).failure(3)
+    };
+    let said: Vec<String> = (0..4).map(|seed| said(400 + 2 * seed)).collect();
+    assert!(said.iter().any(|said| said.contains("p50 > 5% (between ")), "{said:?}");
+}
