@@ -196,3 +196,25 @@ fn a_live_filter_on_what_no_event_tells_says_so() {
         assert!(!ungrouped.contains("which the filter looks at"), "{ungrouped}");
     });
 }
+
+#[test]
+fn calls_on_extended_attributes_do_io() {
+    let Some(_alone) = alone() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (file, trace) = (folder.path().join("attributed"), folder.path().join("t.lat"));
+    std::fs::write(&file, "x").unwrap();
+    let script = "import os, sys\nf = sys.argv[1]\nfd = os.open(f, os.O_RDWR)\n\
+                  def each(call, *more):\n for of, follow in ((f, True), (f, False), (fd, True)):\n\
+                  \x20 try: call(of, *more, follow_symlinks=follow)\n  except OSError: pass\n\
+                  each(os.setxattr, 'user.a', b'1')\neach(os.getxattr, 'user.a')\neach(os.listxattr)\neach(os.removexattr, 'user.a')\n";
+    let (file, trace) = (file.to_str().unwrap(), trace.to_str().unwrap());
+    let record = ["record", "-s", "io", "-w", trace, "path endswith attributed", "--", "python3", "-c", script, file];
+    latscope(&record).success();
+    let counted = latscope(&["summary", "-r", trace, "--by", "name", "--json"]).success();
+    let counted = counts(&counted, "name");
+    for call in ["set", "get", "list", "remove"] {
+        for of in ["", "l", "f"] {
+            assert_eq!(counted.get(&format!("{of}{call}xattr")), Some(&1), "{counted:?}");
+        }
+    }
+}

@@ -6,6 +6,7 @@ mod events;
 mod histograms;
 mod layout;
 mod letters;
+mod statistics;
 #[cfg(test)]
 mod tests;
 mod waiting;

@@ -257,7 +257,8 @@ impl EventCapture {
 }
 
 impl HistogramCapture {
-    /// Loads and attaches. [`Options::push_down`] and [`Options::sample`] do not apply to histograms and must be empty.
+    /// Loads and attaches. [`Options::push_down`] and [`Options::sample`] do not apply to histograms and must be empty, but
+    /// that of block requests may name devices: those whose statistics are held against what was counted.
     ///
     /// # Errors
     /// As [`EventCapture::start`].

@@ -63,6 +63,7 @@ anomalies! {
     Truncated "truncated" Lost "cut in the middle: what follows is missing";
     LostRecords "lost_records" Lost "records lost by the tracer";
     LostCompletion "lost_completion" Lost "issued again without a completion in between, left out";
+    Uncounted "uncounted" Lost "requests that completed by the statistics of the disk and are in no histogram (their completion was not seen)";
     OrphanCompletion "orphan_completion" Lost "completions without an issue (begun before the trace, or the issue was lost)";
     MismatchedCompletion "mismatched_completion" Lost "completions that do not fit the open request of their sector, both left out";
     EvictedInFlight "evicted_in_flight" Lost "in flight beyond what the table holds, left out";

@@ -137,13 +137,14 @@ pub fn call_shape(name: &[u8]) -> CallShape {
         b"symlinkat" => CallShape { path: Some(2), directory: Some(1), ..io },
         b"io_submit" | b"io_getevents" | b"io_pgetevents" => io,
         b"setxattr" | b"lsetxattr" | b"getxattr" | b"lgetxattr" | b"listxattr" | b"llistxattr" | b"removexattr"
-        | b"lremovexattr" => CallShape { path: Some(0), ..PLAIN },
+        | b"lremovexattr" => path,
+        b"fsetxattr" | b"fgetxattr" | b"flistxattr" | b"fremovexattr" => with_fd,
+        b"setxattrat" | b"getxattrat" | b"listxattrat" | b"removexattrat" => path_at,
         b"name_to_handle_at" | b"open_tree" => CallShape { path: Some(1), directory: Some(0), ..PLAIN },
         b"ioctl" | b"lseek" | b"fcntl" | b"dup" | b"dup2" | b"dup3" | b"flock" | b"fchdir" | b"readahead"
-        | b"fadvise64" | b"fsetxattr" | b"fgetxattr" | b"flistxattr" | b"fremovexattr" | b"accept" | b"accept4"
-        | b"connect" | b"bind" | b"listen" | b"shutdown" | b"getsockname" | b"getpeername" | b"setsockopt"
-        | b"getsockopt" | b"epoll_wait" | b"epoll_pwait" | b"epoll_pwait2" | b"epoll_ctl" | b"timerfd_settime"
-        | b"timerfd_gettime" | b"inotify_add_watch" | b"inotify_rm_watch" => {
+        | b"fadvise64" | b"accept" | b"accept4" | b"connect" | b"bind" | b"listen" | b"shutdown" | b"getsockname"
+        | b"getpeername" | b"setsockopt" | b"getsockopt" | b"epoll_wait" | b"epoll_pwait" | b"epoll_pwait2"
+        | b"epoll_ctl" | b"timerfd_settime" | b"timerfd_gettime" | b"inotify_add_watch" | b"inotify_rm_watch" => {
             CallShape { fd: FdFrom::Argument, ..PLAIN }
         }
         _ => PLAIN,

@@ -310,7 +310,12 @@ impl<'a> Counting<'a> {
     /// Starts to count in intervals of this width.
     pub fn start(reading: &'a Reading, live: &Live, folding: &Folding, width_ns: u64) -> Result<Counting<'a>, Failure> {
         let fields = own(key_fields(live.source));
-        let options = Options { push_down: PushDown::default(), ..options(reading, live, fields)? };
+        let mut options = options(reading, live, fields)?;
+        let devices = std::mem::take(&mut options.push_down.devices);
+        options.push_down = PushDown::default();
+        if live.source == Source::Block {
+            options.push_down.devices = devices;
+        }
         let capture = HistogramCapture::start(&options)?;
         let bind = |filter: &latscope_filter::Filter| {
             filter

@@ -3,6 +3,7 @@
 use super::account::{Capture, config};
 use super::devices::{self, Stamp};
 use super::layout::{KEY_PLACES, KINDS};
+use super::statistics::Statistics;
 use crate::cumulative::{self, Cumulative, Epoch, HALVES, half};
 use crate::disk::Disk;
 use crate::loader::{Opened, Raw};
@@ -29,6 +30,7 @@ pub struct BlockHistograms {
     waiting: Batch,
     seen: HashMap<u64, Cumulative>,
     epoch: Epoch,
+    statistics: Statistics,
     /// How often minimum and maximum were edges.
     inexact: u64,
 }
@@ -68,8 +70,15 @@ impl BlockHistograms {
             waiting: Batch::new(WAITING),
             seen: HashMap::new(),
             epoch: Epoch::FIRST,
+            statistics: Statistics::start(&options.push_down.devices),
             inexact: 0,
         })
+    }
+
+    /// As if requests completed where no program runs, or no longer.
+    #[cfg(test)]
+    pub fn see(&self, sees: bool) {
+        self.capture.loaded.set_variable(".data.running", sees.into()).unwrap();
     }
 
     /// A row for a key that was not seen before.
@@ -102,6 +111,7 @@ impl Histograms for BlockHistograms {
     fn take(&mut self) -> Result<Vec<Counted>, Error> {
         self.capture.context.cover(self.capture.clock.now_ns());
         let failed = |error| Error::Failed(format!("a histogram cannot be read: {error:#}"));
+        let statistics = self.statistics.now();
         let epoch = self.epoch.turn(&self.capture.loaded)?;
         let map = self.capture.loaded.map("histograms")?;
         let places = self.capture.loaded.map(".bss.keys")?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
@@ -113,8 +123,14 @@ impl Histograms for BlockHistograms {
             let values = map.lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY).map_err(failed)?;
             let (keys, grid) = (&mut self.keys, self.grid);
             let seen = self.seen.entry(key).or_insert_with(|| Cumulative::new(Self::add_key(keys, key), grid));
-            counted.extend(seen.take(&values.unwrap_or_default(), grid, epoch));
+            let taken = seen.take(&values.unwrap_or_default(), grid, epoch);
+            let kind = KINDS.get((key & 0xff) as usize);
+            if let Some(taken) = taken.as_ref().filter(|_| kind.is_some_and(|kind| Statistics::KINDS.contains(kind))) {
+                self.statistics.count((key >> 8) as u32, taken.histogram.totals().count);
+            }
+            counted.extend(taken);
         }
+        self.statistics.compare(statistics);
         let inexact = counted.iter().filter(|counted| !counted.is_exact).count() as u64;
         self.inexact += inexact;
         self.capture.context.tally.add(Anomaly::EdgeExtremes, inexact);
@@ -129,7 +145,11 @@ impl Histograms for BlockHistograms {
 
     fn refresh(&mut self) -> Result<(), Error> {
         self.capture.refresh()?;
-        self.capture.context.tally.add(Anomaly::EdgeExtremes, self.inexact);
+        let tally = &mut self.capture.context.tally;
+        tally.add(Anomaly::EdgeExtremes, self.inexact);
+        // Those whose loss has a reason are counted with it.
+        let told = [Anomaly::LostRecords, Anomaly::OrphanCompletion].map(|anomaly| tally.get(anomaly)).iter().sum();
+        tally.add(Anomaly::Uncounted, self.statistics.uncounted().saturating_sub(told));
         self.capture.keep_looking(None)
     }
 }

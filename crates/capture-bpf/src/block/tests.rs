@@ -103,3 +103,36 @@ fn what_completed_unseen_does_not_wait() {
     assert!(context.unfinished.iter().all(|unfinished| !is_it(&unfinished.what)));
     assert!(context.tally.get(Anomaly::LostCompletion) >= 1, "its end was not seen");
 }
+
+/// The statistics of the disk know of requests whose completion no program saw.
+#[test]
+fn histograms_say_how_many_requests_they_lack() {
+    let Some(_alone) = device::alone() else { return };
+    let device = device::LoopDevice::new();
+    let push_down = PushDown { devices: vec![device.name.clone()], ..PushDown::default() };
+    let options = Options { push_down, ..Options::new(Source::Block, FieldSet::EVERY) };
+    let mut kernel = Kernel::look().unwrap();
+    let mut counted = BlockHistograms::start(&mut kernel, Opened::open(OBJECT).unwrap(), &options).unwrap();
+    let stat = || -> u64 {
+        let text = std::fs::read_to_string(format!("/sys/block/{}/stat", device.name)).unwrap();
+        let fields: Vec<u64> = text.split_whitespace().map(|field| field.parse().unwrap()).collect();
+        fields[0] + fields[4] + fields[11]
+    };
+    let mut lacking = |sees: bool| {
+        counted.see(sees);
+        let before = stat();
+        device.load(5);
+        let made = stat() - before;
+        let taken = counted.take().unwrap();
+        let of_disk = |key| counted.keys().text(Field::Device, key) == Some(&device.name);
+        let counts: u64 =
+            taken.iter().filter(|taken| of_disk(taken.key)).map(|taken| taken.histogram.totals().count).sum();
+        counted.refresh().unwrap();
+        (made, counts, counted.context().tally.get(Anomaly::Uncounted))
+    };
+    // Where the machine itself hides completions, those lack too.
+    let (made, counts, first) = lacking(true);
+    assert!(made > 0 && first == made.saturating_sub(counts), "{made} made, {counts} counted, {first} uncounted");
+    let (made, counts, all) = lacking(false);
+    assert_eq!((counts, all), (0, first + made));
+}
