@@ -339,9 +339,17 @@ fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure> {
         ("--unitstime", typed.units_time.is_some()),
         ("--unitslat", typed.units_latency.is_some()),
         ("--format", typed.format.is_some()),
+        ("--offsets", input.offsets.is_some()),
     ];
     if let Some((option, _)) = of_files.iter().find(|(_, given)| *given && live.is_some()) {
         return Err(Failure::Usage(format!("{option} is about files; say which with -r.")));
+    }
+    // Files at the end are files too, of which clap knows nothing.
+    if let Some(option) = input.live.given().filter(|_| live.is_none()) {
+        let file = input.read.first().map(|file| file.display().to_string()).unwrap_or_default();
+        return Err(Failure::Usage(format!(
+            "{option} is about live captures, and {file} is read; leave one of them out."
+        )));
     }
     let format = match &typed.format {
         None => None,
@@ -408,6 +416,9 @@ fn live(source: Option<args::Source>, typed: &args::Live) -> Result<Live, Failur
     Ok(Live { source, for_ns: duration("--for", &typed.for_)?, calls, mode: typed.mode, sample: None })
 }
 
+/// No length of time is longer, so that sums of a few stay numbers: 73 years.
+const LONGEST_NS: u64 = i64::MAX as u64 / 4;
+
 /// A length of time above zero that was typed with its unit.
 fn duration(option: &str, typed: &Option<String>) -> Result<Option<u64>, Failure> {
     let Some(text) = typed else { return Ok(None) };
@@ -416,9 +427,12 @@ fn duration(option: &str, typed: &Option<String>) -> Result<Option<u64>, Failure
             Err(Failure::Usage(format!("{option} {text} needs a unit: {text}s or {text}m.")))
         }
         Ok(0) => Err(Failure::Usage(format!("{option} must be longer than zero."))),
-        Ok(ns) if ns > i64::MAX as u64 / 4 => Err(Failure::Usage(format!("{option} is too long."))),
-        Ok(ns) => Ok(Some(ns)),
-        Err(error) => Err(Failure::Usage(format!("{option}: {error}."))),
+        Ok(ns) if ns <= LONGEST_NS => Ok(Some(ns)),
+        Err(error) if !error.is_too_large() => Err(Failure::Usage(format!("{option}: {error}."))),
+        _ => {
+            let days = LONGEST_NS / 86_400_000_000_000;
+            Err(Failure::Usage(format!("{option} {text} is too long; the longest is {days}d.")))
+        }
     }
 }
 

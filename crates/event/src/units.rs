@@ -2,12 +2,20 @@
 //!
 //! Every printed form parses back. The short forms carry three significant digits; the `_exact` forms lose nothing.
 
-/// A text that is not a number with a known unit.
+/// A text that is not a number with a known unit, or one of too large a number.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("\"{text}\" is not a {expected}")]
+#[error("\"{text}\" is {}{expected}", if *.is_too_large { "too large for a " } else { "not a " })]
 pub struct UnitError {
     text: String,
     expected: &'static str,
+    is_too_large: bool,
+}
+
+impl UnitError {
+    /// Whether number and unit are known, and only the value is beyond what 64 bits hold.
+    pub fn is_too_large(&self) -> bool {
+        self.is_too_large
+    }
 }
 
 const DURATIONS: &[(&str, f64)] = &[
@@ -61,7 +69,7 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
 /// # Errors
 /// When the text is not a number with one of these units.
 pub fn parse_rate(text: &str) -> Result<f64, UnitError> {
-    let error = || UnitError { text: text.into(), expected: "rate such as 1000/s or 12k/s" };
+    let error = || UnitError { text: text.into(), expected: "rate such as 1000/s or 12k/s", is_too_large: false };
     let (number, per) = text.split_once('/').unwrap_or((text, "s"));
     let per_ns = lookup(DURATIONS, per.trim()).ok_or_else(error)?;
     let (digits, unit) = split_unit(number.trim());
@@ -108,7 +116,7 @@ fn plain(digits: &str) -> Option<u64> {
 }
 
 fn scaled(text: &str, expected: &'static str, factor: impl Fn(&str) -> Option<f64>) -> Result<u64, UnitError> {
-    let error = || UnitError { text: text.into(), expected };
+    let error = || UnitError { text: text.into(), expected, is_too_large: false };
     let trimmed = text.trim();
     if let Some(hex) = trimmed.strip_prefix("0x").or_else(|| trimmed.strip_prefix("0X")) {
         return u64::from_str_radix(hex, 16).map_err(|_| error());
@@ -116,7 +124,9 @@ fn scaled(text: &str, expected: &'static str, factor: impl Fn(&str) -> Option<f6
     let (digits, unit) = split_unit(trimmed);
     let digits = digits.replace('_', "");
     let factor = if unit.is_empty() { 1.0 } else { factor(unit).ok_or_else(error)? };
-    decimal(&digits, factor as u64).ok_or_else(error)
+    let is_large = |number: f64| number.is_finite() && number * factor >= u64::MAX as f64;
+    let too_large = || digits.parse().is_ok_and(is_large);
+    decimal(&digits, factor as u64).ok_or_else(|| UnitError { is_too_large: too_large(), ..error() })
 }
 
 /// `digits` (with fraction and exponent) times `factor`, exact where the result is a whole number below 2^64.
@@ -275,6 +285,11 @@ mod tests {
             parse_duration("fast").unwrap_err().to_string(),
             "\"fast\" is not a duration such as 250us, 1.5ms or 2s"
         );
+        for (text, is_too_large) in
+            [("100000000h", true), ("1e30s", true), ("1h1", false), ("-1s", false), ("nan", false)]
+        {
+            assert_eq!(parse_duration(text).unwrap_err().is_too_large(), is_too_large, "{text}");
+        }
     }
 
     #[test]

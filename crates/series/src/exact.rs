@@ -2,10 +2,11 @@
 //!
 //! The events are read twice. The histograms of the first time tell in which bucket each percentile lies; the second time
 //! the events of those buckets are kept, and of the others how much they weigh. So memory grows with the events in the
-//! buckets that hold a percentile.
+//! buckets that hold a percentile, and with intervals x groups; where it exceeds what there is, the builder is
+//! [full](ExactBuilder::is_full).
 
 use crate::group::Groups;
-use crate::{Counting, HistogramSeries, Quantity};
+use crate::{Budget, Counting, HistogramSeries, Quantity};
 use hashbrown::HashMap;
 use latscope_event::{Batch, Field, FieldSet, MISSING_U64, Mask};
 use latscope_histogram::{Grid, Histogram};
@@ -52,7 +53,14 @@ pub struct ExactBuilder {
     /// Place in `intervals` of the last event.
     last: usize,
     cells: HashMap<(i64, u32), Cell>,
+    /// What the cells may take in bytes, and what they take.
+    limit: usize,
+    taken: usize,
 }
+
+/// What a cell takes beside its targets, with its result; and an event of a value of its own in a bucket of a percentile.
+const CELL: usize = 240;
+const VALUE: usize = 100;
 
 struct Cell {
     weight: u128,
@@ -83,8 +91,13 @@ impl ExactBuilder {
     /// For these quantiles (0 to 1) of every interval and group of a series of the same events, and of all groups together
     /// where that is asked for.
     pub fn new(series: &HistogramSeries, quantiles: &[f64], also_all: bool) -> ExactBuilder {
+        let limit = Budget::default().limit();
+        let of_cell = CELL + quantiles.len() * (size_of::<Target>() + size_of::<f64>());
+        let groups = series.slices().values().map(|slice| slice.groups.len() + usize::from(also_all));
+        let taken = groups.sum::<usize>().saturating_mul(of_cell);
         let mut cells = HashMap::new();
-        for (&interval, slice) in series.slices() {
+        // What does not fit is not begun.
+        for (&interval, slice) in series.slices().iter().filter(|_| taken <= limit) {
             for (group, sparse) in &slice.groups {
                 cells.insert((interval, *group), Cell::new(&sparse.to_dense(), quantiles));
             }
@@ -107,7 +120,15 @@ impl ExactBuilder {
             quantiles: quantiles.to_vec(),
             last: 0,
             cells,
+            limit,
+            taken,
         }
+    }
+
+    /// Whether intervals, groups and the events that have to be kept take more memory than there is. The percentiles are then
+    /// not to be had.
+    pub fn is_full(&self) -> bool {
+        self.taken > self.limit
     }
 
     /// Call before the first batch of every trace; see [`SeriesBuilder::begins_at`](crate::SeriesBuilder::begins_at).
@@ -187,7 +208,7 @@ impl ExactBuilder {
         for group in [group, ALL] {
             if let Some(cell) = self.cells.get_mut(&(interval, group)) {
                 cell.weight += weight;
-                cell.targets.iter_mut().for_each(|target| target.record(value, weight));
+                self.taken += cell.targets.iter_mut().map(|target| target.record(value, weight)).sum::<usize>();
             }
         }
     }
@@ -195,7 +216,8 @@ impl ExactBuilder {
     /// The percentiles.
     pub fn finish(self) -> Exact {
         let values = |cell: &Cell| cell.targets.iter().map(|target| target.value(cell.weight)).collect();
-        let values = self.cells.iter().map(|(&key, cell)| (key, values(cell))).collect();
+        // Each cell is gone when its values are there.
+        let values = self.cells.into_iter().map(|(key, cell)| (key, values(&cell))).collect();
         Exact { quantiles: self.quantiles, values }
     }
 }
@@ -226,8 +248,9 @@ impl Cell {
 }
 
 impl Target {
+    /// Takes an event; returns how many bytes that took.
     #[inline]
-    fn record(&mut self, value: u64, weight: u128) {
+    fn record(&mut self, value: u64, weight: u128) -> usize {
         let event = (value, weight);
         if value < self.lower {
             self.below += weight;
@@ -235,11 +258,14 @@ impl Target {
         } else if value > self.upper {
             self.over = Some(self.over.map_or(event, |over| over.min(event)));
         } else {
+            let known = self.inside.len();
             let same = self.inside.entry(value).or_insert(Same { weight: 0, lightest: weight, heaviest: weight });
             same.weight += weight;
             same.lightest = same.lightest.min(weight);
             same.heaviest = same.heaviest.max(weight);
+            return (self.inside.len() - known) * VALUE;
         }
+        0
     }
 
     /// The weighted percentile with C = 1/2: each event stands, in the order of values and then weights, at the middle of

@@ -52,6 +52,24 @@ const NARROWEST_BLOCK: usize = 64;
 
 /// The lines of a histogram for each group.
 pub fn histogram(series: &HistogramSeries, context: &Context, filter: &str, options: &HistogramOptions) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let taken = each_histogram_line(series, (context, filter), options, &mut |line| {
+        lines.push(line);
+        Ok::<(), std::convert::Infallible>(())
+    });
+    taken.map_or_else(|never| match never {}, |()| lines)
+}
+
+/// As [`histogram`], and hands on the lines one at a time: of many intervals there are more than fit into memory.
+///
+/// # Errors
+/// Those of `take`, which end it.
+pub fn each_histogram_line<E>(
+    series: &HistogramSeries,
+    (context, filter): (&Context, &str),
+    options: &HistogramOptions,
+    take: &mut impl FnMut(Line) -> Result<(), E>,
+) -> Result<(), E> {
     let all = series.total(None);
     let count = all.totals().count;
     let what = match series.range() {
@@ -62,44 +80,49 @@ pub fn histogram(series: &HistogramSeries, context: &Context, filter: &str, opti
         Some(_) => format!("{}, {}", series.quantity.word(), caption::events(count)),
         None => format!("{}, no events", series.quantity.word()),
     };
-    let mut lines = caption::head(&what, context, filter, options.columns);
-    if all.totals().count > 0 || series.has_waiting() {
-        if options.per_interval {
-            let range = series.range().map(|(first, last)| (series.start_ns(first), series.start_ns(last)));
-            let zero_ns = context.zero_ns(range.map(|(first_ns, _)| first_ns), series.width_ns());
-            let span_ns = range.map_or(0, |(_, last_ns)| last_ns.abs_diff(zero_ns));
-            let moments = Moments::new(TimeLabels::Elapsed, &context.clock, zero_ns, series.width_ns(), span_ns);
-            let label = |interval: i64| moments.label(series.span_of(interval, None).0);
-            let mut next = None;
-            for (&interval, slice) in series.slices() {
-                let silent = next.filter(|&next| next < interval && !series.is_of_runs());
-                let silence = silent.map(|from| match interval - from {
-                    1 => format!("at {}: 0 events", label(from)),
-                    _ => format!("from {} to {}: 0 events", label(from), label(interval)),
-                });
-                next = Some(series.after(interval));
-                let waiting = series.waiting(interval, None);
-                let is_silent = slice.groups.iter().all(|(_, sparse)| sparse.totals().count == 0);
-                let silent = if is_silent { ": 0 events" } else { "" };
-                let heading = format!("at {}{silent}", label(interval));
-                for text in silence.into_iter().chain([heading]) {
-                    let mut heading = Line::of(&text);
-                    heading.truncate(options.columns, true);
-                    lines.extend([Line::default(), heading]);
-                }
-                lines.extend(blocks(series, &all, Some(interval), options));
-                lines.extend(waiting_line(&waiting, options.columns));
+    caption::head(&what, context, filter, options.columns).into_iter().try_for_each(&mut *take)?;
+    let mut marks = Marks::default();
+    let mut pass = |lines: Vec<Line>| {
+        lines.into_iter().try_for_each(|line| {
+            marks.look_at(&line);
+            take(line)
+        })
+    };
+    let is_anything = count > 0 || series.has_waiting();
+    if is_anything && options.per_interval {
+        let range = series.range().map(|(first, last)| (series.start_ns(first), series.start_ns(last)));
+        let zero_ns = context.zero_ns(range.map(|(first_ns, _)| first_ns), series.width_ns());
+        let span_ns = range.map_or(0, |(_, last_ns)| last_ns.abs_diff(zero_ns));
+        let moments = Moments::new(TimeLabels::Elapsed, &context.clock, zero_ns, series.width_ns(), span_ns);
+        let label = |interval: i64| moments.label(series.span_of(interval, None).0);
+        let mut next = None;
+        for (&interval, slice) in series.slices() {
+            let silent = next.filter(|&next| next < interval && !series.is_of_runs());
+            let silence = silent.map(|from| match interval - from {
+                1 => format!("at {}: 0 events", label(from)),
+                _ => format!("from {} to {}: 0 events", label(from), label(interval)),
+            });
+            next = Some(series.after(interval));
+            let waiting = series.waiting(interval, None);
+            let is_silent = slice.groups.iter().all(|(_, sparse)| sparse.totals().count == 0);
+            let silent = if is_silent { ": 0 events" } else { "" };
+            let heading = format!("at {}{silent}", label(interval));
+            for text in silence.into_iter().chain([heading]) {
+                let mut heading = Line::of(&text);
+                heading.truncate(options.columns, true);
+                pass(vec![Line::default(), heading])?;
             }
-        } else {
-            lines.extend(blocks(series, &all, None, options));
+            pass(blocks(series, &all, Some(interval), options))?;
+            pass(waiting_line(&waiting, options.columns))?;
         }
+    } else if is_anything {
+        pass(blocks(series, &all, None, options))?;
     }
     if !options.per_interval {
-        lines.extend(waiting_line(&series.still_waiting(None), options.columns));
+        pass(waiting_line(&series.still_waiting(None), options.columns))?;
     }
-    lines.extend(key(&lines, options.columns));
-    lines.extend(caption::foot(context, options.columns));
-    lines
+    marks.key(options.columns).into_iter().try_for_each(&mut *take)?;
+    caption::foot(context, options.columns).into_iter().try_for_each(take)
 }
 
 /// The lines of one interval of a series that goes on: its begin, and a histogram for each group. Rows reach from the least
@@ -119,7 +142,9 @@ pub fn interval_histogram(
     let mut lines = crate::cell::wrap(&format!("at {}: {events}", moments.label(start_ns)), options.columns);
     lines.extend(blocks(&one, &all, None, options));
     lines.extend(waiting_line(&one.still_waiting(None), options.columns));
-    lines.extend(key(&lines, options.columns));
+    let mut marks = Marks::default();
+    lines.iter().for_each(|line| marks.look_at(line));
+    lines.extend(marks.key(options.columns));
     lines.push(Line::default());
     lines
 }
@@ -199,12 +224,26 @@ fn blocks(series: &HistogramSeries, all: &Histogram, interval: Option<i64>, opti
     lines
 }
 
-/// The lines of marks that stand in blocks.
-fn key(lines: &[Line], columns: usize) -> Vec<Line> {
-    let has = |mark: &str| lines.iter().any(|line| line.text().contains(mark));
-    let few = has("?").then_some("? fewer than ten events beyond this percentile");
-    let raised = has(">=").then_some(">= what waits has raised it and may raise it further");
-    few.into_iter().chain(raised).flat_map(|key| crate::cell::wrap(key, columns)).collect()
+/// Marks that stand in blocks.
+#[derive(Default)]
+struct Marks {
+    few: bool,
+    raised: bool,
+}
+
+impl Marks {
+    fn look_at(&mut self, line: &Line) {
+        let text = line.text();
+        self.few |= text.contains('?');
+        self.raised |= text.contains(">=");
+    }
+
+    /// The lines that explain them.
+    fn key(&self, columns: usize) -> Vec<Line> {
+        let few = self.few.then_some("? fewer than ten events beyond this percentile");
+        let raised = self.raised.then_some(">= what waits has raised it and may raise it further");
+        few.into_iter().chain(raised).flat_map(|key| crate::cell::wrap(key, columns)).collect()
+    }
 }
 
 /// What one group holds.

@@ -30,6 +30,8 @@ const ALL: &str = "all";
 const GREY: Color = Color::Indexed(8);
 /// So many lines of intervals without events are printed in all: with more, something is wrong with the times.
 const EMPTY_ROWS: u64 = 100_000;
+/// So many rows are read ahead for the widths of the columns.
+const LOOK_AHEAD: usize = 1000;
 /// From two days on, elapsed time is told in days.
 const DAYS_NS: i64 = 2 * 86_400 * 1_000_000_000;
 
@@ -117,42 +119,46 @@ impl Percentiles {
         Table::new(titles)
     }
 
-    /// Those of the groups that have events in an interval, and, where everything together has a line, those of intervals in
-    /// which nothing happened.
-    fn rows(&mut self, series: &HistogramSeries) -> Vec<Row> {
-        let mut rows = Vec::new();
+    /// Hands on the rows one at a time, since there may be more of them than fit into memory: those of the groups that have
+    /// events in an interval, and, where everything together has a line, those of intervals in which nothing happened.
+    fn each_row<E>(
+        &mut self,
+        series: &HistogramSeries,
+        take: &mut impl FnMut(&mut Percentiles, Row) -> Result<(), E>,
+    ) -> Result<(), E> {
         let nothing = Histogram::new(series.grid(), false).to_sparse();
         let has_all = self.by.is_empty() || self.options.all;
-        let all = || (vec![ALL.to_string(); self.by.len()], None);
-        let mut next = self.next;
+        let all = (vec![ALL.to_string(); self.by.len()], None);
         for (&interval, slice) in series.slices() {
-            let gap = next.unwrap_or(interval)..interval;
+            let gap = self.next.unwrap_or(interval)..interval;
             // Between two runs there is nothing that could have been counted.
             let length = gap.end.saturating_sub(gap.start).max(0).unsigned_abs();
             if has_all && !series.is_of_runs() {
                 let shown = if self.empty.saturating_add(length) <= EMPTY_ROWS { length } else { 0 };
                 self.empty += shown;
                 self.left_out = self.left_out.saturating_add(length - shown);
-                rows.extend(gap.take(shown as usize).map(|interval| self.row(series, interval, all(), &nothing)));
+                for empty in gap.take(shown as usize) {
+                    let row = self.row(series, empty, all.clone(), &nothing);
+                    take(self, row)?;
+                }
             }
-            next = Some(series.after(interval));
+            self.next = Some(series.after(interval));
             let mut groups: Vec<_> = slice
                 .groups
                 .iter()
                 .map(|(number, sparse)| (&series.groups()[*number as usize], *number, sparse))
                 .collect();
             groups.sort_by_key(|&(group, ..)| group);
-            rows.extend(
-                groups
-                    .into_iter()
-                    .map(|(group, number, sparse)| self.row(series, interval, (group.clone(), Some(number)), sparse)),
-            );
+            for (group, number, sparse) in groups {
+                let row = self.row(series, interval, (group.clone(), Some(number)), sparse);
+                take(self, row)?;
+            }
             if self.options.all && !self.by.is_empty() {
-                rows.push(self.row(series, interval, all(), &series.at(interval, None).to_sparse()));
+                let row = self.row(series, interval, all.clone(), &series.at(interval, None).to_sparse());
+                take(self, row)?;
             }
         }
-        self.next = next;
-        rows
+        Ok(())
     }
 
     /// A sentence about the intervals without events that have no line; `None` where all have one.
@@ -187,48 +193,67 @@ impl Percentiles {
         }
     }
 
-    /// Lines of a table, its heading before the first.
-    pub fn lines(&mut self, series: &HistogramSeries, columns: usize) -> Vec<Line> {
-        let rows = self.rows(series);
-        for row in &rows {
-            self.zero_ns.get_or_insert(row.time_ns);
-            let value = |value: u64| if self.quantity.is_bytes() { format_size(value) } else { format_duration(value) };
-            let label = self.label(row.time_ns, series.width_ns());
-            let length = series.is_of_runs().then(|| format!(" +{}", format_duration(row.width_ns)));
-            let mut texts = vec![label + &length.unwrap_or_default()];
-            texts.extend(row.group.iter().cloned());
-            let told = &row.told;
-            let count = if told.count < 10.0 && told.count.fract() > 0.0 {
-                format!("{:.2}", told.count)
-            } else {
-                format_count(told.count.round() as u64)
-            };
-            texts.push(if row.is_open { format!("{count}+") } else { count });
-            let partly = if row.is_partial { "*" } else { "" };
-            texts.push(row.rate.map_or("-".into(), format_rate) + partly);
-            texts.push(told.mean.map_or("-".into(), |mean| bound(mean.at_least) + &value(mean.value.round() as u64)));
-            let first = texts.len();
-            let text = |told: &Option<ToldPercentile>| match told {
-                Some(told) => {
-                    let mark = if told.doubtful { "?" } else { "" };
-                    bound(told.at_least) + &value(told.value.round() as u64) + mark
-                }
-                None => "-".into(),
-            };
-            texts.extend(told.values.iter().map(text));
-            texts.push(told.max.map_or("-".into(), |max| bound(max.at_least) + &value(max.value)));
-            if self.options.waiting {
-                texts.push(format_count(told.waiting.count()));
-                texts.push(told.waiting.oldest_ns().map_or("-".into(), format_duration));
-            }
-            let doubtful = |&at: &usize| told.values[at].is_some_and(|told| told.doubtful);
-            let grey = (0..told.values.len()).filter(doubtful).map(|at| first + at);
-            let grey: Vec<usize> = if self.options.color { grey.collect() } else { Vec::new() };
-            self.table.push_colored(texts, &grey, GREY);
+    /// Hands on the lines of a table, its heading before the first; a column is as wide as the longest text so far and in the
+    /// next thousand rows.
+    ///
+    /// # Errors
+    /// Those of `take`, which end it.
+    pub fn each_line<E>(
+        &mut self,
+        series: &HistogramSeries,
+        columns: usize,
+        take: &mut impl FnMut(&Line) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.each_row(series, &mut |printer, row| {
+            printer.push(series, &row);
+            if printer.table.len() >= LOOK_AHEAD { printer.take_lines(columns, take) } else { Ok(()) }
+        })?;
+        self.take_lines(columns, take)
+    }
+
+    fn take_lines<E>(&mut self, columns: usize, take: &mut impl FnMut(&Line) -> Result<(), E>) -> Result<(), E> {
+        if self.table.len() > 0 && !std::mem::replace(&mut self.begun, true) {
+            take(&self.table.heading(columns))?;
         }
-        let heading =
-            (!rows.is_empty() && !std::mem::replace(&mut self.begun, true)).then(|| self.table.heading(columns));
-        heading.into_iter().chain(self.table.take_lines(columns)).collect()
+        self.table.take_lines(columns).iter().try_for_each(take)
+    }
+
+    /// Puts a row into the table.
+    fn push(&mut self, series: &HistogramSeries, row: &Row) {
+        self.zero_ns.get_or_insert(row.time_ns);
+        let value = |value: u64| if self.quantity.is_bytes() { format_size(value) } else { format_duration(value) };
+        let label = self.label(row.time_ns, series.width_ns());
+        let length = series.is_of_runs().then(|| format!(" +{}", format_duration(row.width_ns)));
+        let mut texts = vec![label + &length.unwrap_or_default()];
+        texts.extend(row.group.iter().cloned());
+        let told = &row.told;
+        let count = if told.count < 10.0 && told.count.fract() > 0.0 {
+            format!("{:.2}", told.count)
+        } else {
+            format_count(told.count.round() as u64)
+        };
+        texts.push(if row.is_open { format!("{count}+") } else { count });
+        let partly = if row.is_partial { "*" } else { "" };
+        texts.push(row.rate.map_or("-".into(), format_rate) + partly);
+        texts.push(told.mean.map_or("-".into(), |mean| bound(mean.at_least) + &value(mean.value.round() as u64)));
+        let first = texts.len();
+        let text = |told: &Option<ToldPercentile>| match told {
+            Some(told) => {
+                let mark = if told.doubtful { "?" } else { "" };
+                bound(told.at_least) + &value(told.value.round() as u64) + mark
+            }
+            None => "-".into(),
+        };
+        texts.extend(told.values.iter().map(text));
+        texts.push(told.max.map_or("-".into(), |max| bound(max.at_least) + &value(max.value)));
+        if self.options.waiting {
+            texts.push(format_count(told.waiting.count()));
+            texts.push(told.waiting.oldest_ns().map_or("-".into(), format_duration));
+        }
+        let doubtful = |&at: &usize| told.values[at].is_some_and(|told| told.doubtful);
+        let grey = (0..told.values.len()).filter(doubtful).map(|at| first + at);
+        let grey: Vec<usize> = if self.options.color { grey.collect() } else { Vec::new() };
+        self.table.push_colored(texts, &grey, GREY);
     }
 
     /// A moment as the table shows it, for intervals of this width.
@@ -285,35 +310,46 @@ impl Percentiles {
         mean.into_iter().chain(values).chain(max).collect::<Vec<_>>().join(" ")
     }
 
-    /// CSV in base units, with a heading before the first line; a percentile without events is empty.
-    pub fn csv(&mut self, series: &HistogramSeries) -> String {
-        let mut text = String::new();
+    /// Hands on lines of CSV in base units, with a heading before the first; a percentile without events is empty.
+    ///
+    /// # Errors
+    /// Those of `take`, which end it.
+    pub fn each_csv_line<E>(
+        &mut self,
+        series: &HistogramSeries,
+        take: &mut impl FnMut(&str) -> Result<(), E>,
+    ) -> Result<(), E> {
         if !std::mem::replace(&mut self.begun, true) {
             let keys = self.keys();
-            text += &csv_line(self.by.iter().map(|field| field.name()).chain(keys.iter().map(String::as_str)));
+            take(&csv_line(self.by.iter().map(|field| field.name()).chain(keys.iter().map(String::as_str))))?;
         }
-        for row in self.rows(series) {
-            let numbers = self.numbers(&row);
-            text += &csv_line(row.group.iter().chain(&numbers).map(String::as_str));
-        }
-        text
+        self.each_row(series, &mut |printer, row| {
+            let numbers = printer.numbers(&row);
+            take(&csv_line(row.group.iter().chain(&numbers).map(String::as_str)))
+        })
     }
 
-    /// A JSON object per line, keys as in CSV; null for a percentile without events.
-    pub fn json_lines(&mut self, series: &HistogramSeries) -> String {
-        let (rows, keys) = (self.rows(series), self.keys());
-        let object = |row: &Row| {
-            let texts = self.by.iter().zip(&row.group);
+    /// Hands on a JSON object per line, keys as in CSV; null for a percentile without events.
+    ///
+    /// # Errors
+    /// Those of `take`, which end it.
+    pub fn each_json_line<E>(
+        &mut self,
+        series: &HistogramSeries,
+        take: &mut impl FnMut(&str) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let keys = self.keys();
+        self.each_row(series, &mut |printer, row| {
+            let texts = printer.by.iter().zip(&row.group);
             let texts =
                 texts.map(|(field, value)| format!("\"{}\":{}", field.name(), crate::summary::json_text(value)));
-            let numbers = keys.iter().zip(self.numbers(row));
+            let numbers = keys.iter().zip(printer.numbers(&row));
             let numbers = numbers.map(|(key, value)| match key.as_str() {
                 "at_least" => format!("\"{key}\":{}", crate::summary::json_text(&value)),
                 _ => format!("\"{key}\":{}", if value.is_empty() { "null" } else { &value }),
             });
-            format!("{{{}}}\n", texts.chain(numbers).collect::<Vec<_>>().join(","))
-        };
-        rows.iter().map(object).collect()
+            take(&format!("{{{}}}\n", texts.chain(numbers).collect::<Vec<_>>().join(",")))
+        })
     }
 }
 
@@ -327,6 +363,7 @@ mod tests {
     use super::*;
     use latscope_event::Batch;
     use latscope_series::{Interval, SeriesBuilder, Weight};
+    use std::fmt::Write;
 
     fn series() -> HistogramSeries {
         let mut batch = Batch::new([Field::Device].into_iter().collect());
@@ -342,10 +379,31 @@ mod tests {
         builder.finish()
     }
 
+    fn lines(printer: &mut Percentiles) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let taken = printer.each_line(&series(), 100, &mut |line| {
+            lines.push(line.clone());
+            Ok::<(), ()>(())
+        });
+        taken.map(|()| lines).unwrap()
+    }
+
+    fn csv(printer: &mut Percentiles) -> String {
+        let mut text = String::new();
+        printer.each_csv_line(&series(), &mut |line| write!(text, "{line}")).unwrap();
+        text
+    }
+
+    fn json(printer: &mut Percentiles) -> String {
+        let mut text = String::new();
+        printer.each_json_line(&series(), &mut |line| write!(text, "{line}")).unwrap();
+        text
+    }
+
     #[test]
     fn a_line_for_each_interval_and_group() {
         let mut printer = Percentiles::new(&[50.0, 99.0, 99.9], &[Field::Device], Quantity::Latency, None);
-        let texts: Vec<_> = printer.lines(&series(), 100).iter().map(Line::text).collect();
+        let texts: Vec<_> = lines(&mut printer).iter().map(Line::text).collect();
         assert_eq!(
             texts,
             [
@@ -356,7 +414,7 @@ mod tests {
                 "2s    vdb        50   50/s   100us  100ns    5ms?    5ms?    5ms",
             ]
         );
-        assert!(printer.lines(&series(), 100)[0].text().starts_with("0s"), "the heading stands once");
+        assert!(lines(&mut printer)[0].text().starts_with("0s"), "the heading stands once");
     }
 
     #[test]
@@ -370,7 +428,7 @@ mod tests {
         };
         let quantity = Quantity::Latency;
         let mut printer = Percentiles::new(&[50.0, 90.0, 99.0], &[Field::Device], quantity, None).with(options);
-        let lines = printer.lines(&series(), 100);
+        let lines = lines(&mut printer);
         let texts: Vec<_> = lines.iter().map(Line::text).collect();
         assert_eq!(
             texts,
@@ -388,7 +446,7 @@ mod tests {
         // Ten of a hundred lie beyond p90, one beyond p99; of fifty, five.
         let grey = |line: &Line| line.cells.iter().filter(|cell| cell.foreground == GREY).count();
         assert_eq!(lines.iter().map(grey).collect::<Vec<_>>(), [0, 6, 6, 6, 6, 12, 13, 6]);
-        let json = printer.json_lines(&series());
+        let json = json(&mut printer);
         let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
         assert_eq!(
             (last["device"].as_str(), last["count"].as_u64(), last["trusted_p"].as_u64()),
@@ -400,9 +458,9 @@ mod tests {
     #[test]
     fn machines_get_base_units() {
         let mut printer = Percentiles::new(&[99.0], &[Field::Device], Quantity::Latency, None);
-        let csv = printer.csv(&series());
+        let csv = csv(&mut printer);
         assert!(csv.starts_with("device,time_ns,width_ns,count,rate_per_s,mean_ns,p99_ns,max_ns,trusted_p,incomplete,waiting,oldest_ns,at_least,covered_ns\nvda,0,1000000000,100,100,50099,100,5000000,90,false,0,,,1000000000\n"), "{csv}");
-        let json = printer.json_lines(&series());
+        let json = json(&mut printer);
         let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
         assert_eq!((last["device"].as_str(), last["p99_ns"].as_u64()), (Some("vdb"), Some(5_000_000)));
     }

@@ -58,6 +58,11 @@ impl Table {
         self.rows.push(Row { texts: row, colored: colored.to_vec(), color });
     }
 
+    /// How many rows wait to be [taken](Table::take_lines).
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     /// The titles as a line no wider than `columns`.
     pub fn heading(&self, columns: usize) -> Line {
         self.line(&self.titles, (&[], Color::Default), &self.fitted(columns), columns)

@@ -14,6 +14,15 @@ pub struct Live {
     pub mode: Mode,
 }
 
+impl Live {
+    /// The first of these options that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let given =
+            [("--for", self.for_.is_some()), ("--calls", !self.calls.is_empty()), ("--mode", self.mode != Mode::Auto)];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum Mode {
     #[default]

@@ -65,10 +65,16 @@ fn refuse(error: &clap::Error) -> ! {
     let text = error.render().to_string();
     if error.use_stderr() {
         crate::run::output::say(&text);
-    } else {
-        crate::run::output::print(&text);
+        std::process::exit(error.exit_code());
     }
-    std::process::exit(error.exit_code())
+    // Help that could not be written was not given.
+    match crate::run::output::text(None, &text) {
+        Err(failure @ crate::Failure::Input(_)) => {
+            say!("latscope: {failure}");
+            std::process::exit(3)
+        }
+        _ => std::process::exit(error.exit_code()),
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -173,13 +179,13 @@ pub struct Input {
     pub source: Option<Source>,
     /// Wait for more at the end of the file, as tail -F, until Ctrl-C; rows are printed as their intervals close. For text, logs of
     /// fio and .lat; perf.data and Parquet are readable only when they are complete
-    #[arg(long, requires = "read", help_heading = "Input")]
+    #[arg(long, help_heading = "Input")]
     pub follow: bool,
     #[command(flatten)]
     pub files: Files,
     /// Per-host clock offsets: lines of "host milliseconds" or "host:job milliseconds". Default: fio logs are aligned by
     /// the job_start of the JSON beside them
-    #[arg(long, value_name = "FILE", requires = "read", help_heading = "Input")]
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub offsets: Option<PathBuf>,
     #[command(flatten)]
     pub live: Live,
@@ -216,8 +222,7 @@ impl Input {
 
     /// What is piped in is read, unless a capture is asked for.
     pub fn take_standard_input(&mut self) {
-        let is_live = self.live.for_.is_some() || !self.live.calls.is_empty() || self.live.mode != Mode::Auto;
-        if self.read.is_empty() && !is_live && latscope_capture_file::is_fed() {
+        if self.read.is_empty() && self.live.given().is_none() && latscope_capture_file::is_fed() {
             self.read.push("-".into());
         }
     }

@@ -29,7 +29,7 @@ pub struct Percentiles {
     #[arg(long, value_enum, default_value = "linear", value_name = "RULE")]
     pub percentile_rule: PercentileRule,
     /// Exact percentiles instead of those of buckets; the files are read twice and must hold single events
-    #[arg(long, conflicts_with = "percentile_rule", requires = "read")]
+    #[arg(long, conflicts_with = "percentile_rule")]
     pub exact: bool,
     /// With -i auto: how accurate the percentiles must be, as a part of their value (10% when not given)
     #[arg(long, value_name = "PART")]

@@ -4,6 +4,7 @@ use super::{Plan, Reading, Shape, fields, is_svg, percentile_list, reading, shap
 use crate::Failure;
 use crate::args::{self, Arguments, Verb};
 use latscope_event::Field;
+use latscope_filter::Filter;
 use latscope_series::compare::{CompareOptions, Limit};
 use latscope_view_report::ComparePicture;
 use std::path::PathBuf;
@@ -77,6 +78,14 @@ type Side = (String, Vec<PathBuf>, Option<String>);
 
 /// A side for each trace; of one trace, for each filter.
 fn single(typed: &args::Compare) -> Result<Vec<Side>, Failure> {
+    // The other views take a filter at the end.
+    let is_filter = |text: &str| text.contains(['=', '<', '>', ' ']) && Filter::parse(text).is_ok();
+    let missing = typed.traces.iter().filter(|path| !path.exists()).filter_map(|path| path.to_str());
+    if let Some(filter) = missing.into_iter().find(|text| is_filter(text)) {
+        return Err(Failure::Usage(format!(
+            "{filter}: There is no such file; compare takes a filter as --filter '{filter}'."
+        )));
+    }
     let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let mut names: Vec<String> = typed.traces.iter().map(name).collect();
     if (1..names.len()).any(|at| names[..at].contains(&names[at])) {

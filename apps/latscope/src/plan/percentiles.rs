@@ -44,9 +44,8 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     let percentiles = percentile_list("--p", &typed.percentiles)?;
     let fail_if = typed.fail_if.as_deref().map(Threshold::parse).transpose();
     let fail_if = fail_if.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
-    // clap lets a missing -r pass where -s is given, which excludes it.
     if typed.input.read.is_empty() && typed.exact {
-        let message = "--exact looks at a whole trace; record it first (latscope record), and give it with -r.";
+        let message = "--exact looks at a whole trace; record it first (latscope record), and give its file.";
         return Err(Failure::Usage(message.into()));
     }
     let accuracy = accuracy(&typed)?;

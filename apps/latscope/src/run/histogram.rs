@@ -7,7 +7,7 @@ use crate::plan::{Folding, Reading};
 use crate::{Failure, args};
 use latscope_event::Context;
 use latscope_series::HistogramSeries;
-use latscope_view_term::{HistogramOptions, Line, histogram, interval_histogram};
+use latscope_view_term::{HistogramOptions, Line, each_histogram_line, interval_histogram};
 use std::io::Write;
 
 pub fn run(reading: &Reading, folding: &Folding, typed: args::Histogram) -> Result<(), Failure> {
@@ -39,7 +39,12 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Histogram) -> Resu
         return blocks.out.finish().map(|_| ()).map_err(|error| Failure::output(&error));
     }
     let (series, contexts) = read::series(reading, folding, 64)?;
-    output::lines(typed.output.as_deref(), histogram(&series, &Context::merged(&contexts), &filter, &options))
+    let mut out = output::open(typed.output.as_deref())?;
+    let told = (&Context::merged(&contexts), &filter[..]);
+    each_histogram_line(&series, told, &options, &mut |line| out.lines([&line]))
+        .and_then(|()| out.finish())
+        .map(drop)
+        .map_err(|error| Failure::output(&error))
 }
 
 /// Prints a histogram for each interval as it passes.

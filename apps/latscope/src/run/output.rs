@@ -160,11 +160,6 @@ pub fn say(text: &str) {
     let _ = io::stderr().write_all(printable(text).as_bytes());
 }
 
-/// Writes to standard output what a terminal may show, past an [`Output`].
-pub fn print(text: &str) {
-    let _ = io::stdout().write_all(printable(text).as_bytes());
-}
-
 /// Writes a whole text.
 pub fn text(path: Option<&Path>, text: &str) -> Result<(), Failure> {
     let mut out = open(path)?;

@@ -7,10 +7,10 @@ use crate::Failure;
 use crate::plan::{Live, Percentiles as Plan, Reading, Shape};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latscope_capture_file::is_pipe;
-use latscope_event::{Context, FieldSet, format_count};
+use latscope_event::{Context, FieldSet, format_count, format_size};
 use latscope_series::{
-    AskedPercentiles, Counting, Exact, ExactBuilder, HistogramSeries, Joining, Judging, Place, Threshold, Watch,
-    events_for,
+    AskedPercentiles, Budget, Counting, Exact, ExactBuilder, HistogramSeries, Joining, Judging, Place, Threshold,
+    Watch, events_for,
 };
 use latscope_view_report::{PercentilesChart, PercentilesOptions};
 use latscope_view_term::{PercentileOptions, Percentiles};
@@ -216,9 +216,22 @@ fn exact(reading: &Reading, mut builders: Vec<ExactBuilder>) -> Result<Vec<Exact
             }
             builder.add(batch, mask);
         }
-        ControlFlow::Continue(())
+        if builders.iter().any(ExactBuilder::is_full) {
+            ControlFlow::Break(too_much())
+        } else {
+            ControlFlow::Continue(())
+        }
     })?;
     Ok(builders.into_iter().map(ExactBuilder::finish).collect())
+}
+
+/// What is said where exact percentiles do not fit into memory.
+fn too_much() -> Failure {
+    let limit = format_size(Budget::default().limit() as u64);
+    Failure::Usage(format!(
+        "The exact percentiles of all intervals and groups take more than {limit} of memory; give a longer interval (-i), fewer \
+         groups (--by), fewer percentiles (--p) or a filter, or leave --exact out."
+    ))
 }
 
 /// Lines as intervals pass.
@@ -411,17 +424,17 @@ impl Printer<'_> {
 
     fn print(&mut self, series: &HistogramSeries) -> Result<(), Failure> {
         self.watch(series);
-        let text = match self.plan.shape {
-            Shape::Csv => self.table.csv(series),
-            Shape::Json => self.table.json_lines(series),
+        let (table, out) = (&mut self.table, &mut self.out);
+        let written = match self.plan.shape {
+            Shape::Csv => table.each_csv_line(series, &mut |line| out.write_all(line.as_bytes())),
+            Shape::Json => table.each_json_line(series, &mut |line| out.write_all(line.as_bytes())),
             Shape::Text => {
                 let wide = output::to_terminal(&self.plan.output);
                 let columns = if wide { output::columns(&self.plan.output) } else { 1000 };
-                let lines = self.table.lines(series, columns);
-                return self.out.lines(&lines).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error));
+                table.each_line(series, columns, &mut |line| out.lines([line]))
             }
         };
-        self.write(&text)
+        written.and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))
     }
 
     fn write(&mut self, text: &str) -> Result<(), Failure> {

@@ -22,7 +22,13 @@ const ROWS: u32 = 120;
 /// The interval of sysdig's chisel.
 const CHISEL_NS: u64 = 500_000_000;
 
+/// Columns of a screen.
+const COLUMNS: std::ops::RangeInclusive<usize> = 20..=10_000;
+
 pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Result<(), Failure> {
+    if typed.width.is_some_and(|width| !COLUMNS.contains(&width)) {
+        return Err(Failure::Usage("A spectrogram is 20 to 10000 columns wide (--width).".into()));
+    }
     let options = options(folding, &typed);
     if is_interactive(reading, &typed) {
         return tui::run(reading.clone(), folding.clone(), look(reading, folding, options), typed);
@@ -231,7 +237,7 @@ impl Intervals for ChiselRows {
 
 fn options(folding: &Folding, typed: &args::Spectrogram) -> SpectrogramOptions {
     SpectrogramOptions {
-        columns: typed.width.unwrap_or_else(|| output::columns(&typed.output)).clamp(20, 10_000),
+        columns: typed.width.unwrap_or_else(|| output::columns(&typed.output)).clamp(*COLUMNS.start(), *COLUMNS.end()),
         orient: match typed.orient {
             args::Orient::Down => Orient::Down,
             args::Orient::Across => Orient::Across,

@@ -1,0 +1,102 @@
+//! Files at the end and standard input are read as those of `-r` are: options that are about files take them too.
+
+use crate::program::{LATSCOPE, command, end, latscope, latscope_with, testdata};
+
+#[test]
+fn options_about_files_take_files_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.into_os_string().into_string().unwrap()
+    };
+    let trace = file("trace.txt", b"0 1\n0.5 2\n1.5 3\n");
+    let moved = file("offsets", b"somehost 5\n");
+    for options in [
+        &["percentiles", "--exact"][..],
+        &["percentiles", "-i", "auto", "--accuracy", "10%"],
+        &["percentiles", "--exact", "-i", "1s", "--fail-if", "p99 > 1h"],
+        &["percentiles", "--offsets", &moved],
+        &["summary", "--offsets", &moved],
+        &["histogram", "--offsets", &moved],
+    ] {
+        let (view, options) = options.split_first().unwrap();
+        let typed = [&[*view, "-r", &trace], options].concat();
+        let told = latscope(&typed).success();
+        assert_eq!(latscope(&[&[*view], options, &[&trace]].concat()).success(), told, "{options:?} at the end");
+        if options[0] != "--exact" {
+            let piped = latscope_with(&[&[*view], options].concat(), &std::fs::read(&trace).unwrap());
+            assert_eq!(piped.status, Some(0), "{options:?} from a pipe: {}", piped.err);
+        }
+    }
+}
+
+#[test]
+fn exact_percentiles_of_a_pipe_have_a_sentence_of_their_own() {
+    for options in [&["-i", "1s"][..], &[]] {
+        let said = latscope_with(&[&["percentiles", "--exact"], options].concat(), b"0 1\n1 2\n").failure(2);
+        assert!(said.contains("twice") && said.contains("pipe") && !said.contains("--read"), "{said}");
+    }
+}
+
+#[test]
+fn options_of_live_captures_take_no_files_at_the_end() {
+    let trace = testdata("perf_script/option_variants.txt");
+    for options in [&["--for", "1s"][..], &["--mode", "event"], &["--calls", "read", "-s", "io"]] {
+        let said = latscope(&[&["summary"], options, &[trace.to_str().unwrap()]].concat()).failure(2);
+        assert!(said.starts_with(&format!("latscope: {} is about live captures", options[0])), "{said}");
+    }
+}
+
+#[test]
+fn a_length_of_time_that_is_too_long_names_the_longest() {
+    for text in ["100000000h", "36500d", "1e30s"] {
+        let said = latscope_with(&["histogram", "-r", "-", "-i", text], b"0 1\n").failure(2);
+        assert_eq!(said, format!("latscope: -i {text} is too long; the longest is 26687d.\n"));
+    }
+    latscope_with(&["histogram", "-r", "-", "-i", "26687d"], b"0 1\n").success();
+}
+
+#[test]
+fn widths_beyond_a_screen_are_refused() {
+    for width in ["0", "1", "19", "10001"] {
+        let said = latscope_with(&["spectrogram", "-r", "-", "--width", width], b"0 1\n").failure(2);
+        assert!(said.contains("--width") && said.contains("20 to 10000"), "{said}");
+    }
+    latscope_with(&["spectrogram", "-r", "-", "--width", "20"], b"0 1\n").success();
+}
+
+#[test]
+fn compare_says_where_a_filter_goes() {
+    let trace = testdata("perf_script/option_variants.txt");
+    let said = latscope(&["compare", trace.to_str().unwrap(), trace.to_str().unwrap(), "kind = read"]).failure(2);
+    assert!(said.contains("--filter 'kind = read'"), "{said}");
+    let said = latscope(&["compare", trace.to_str().unwrap(), "no_such.lat"]).failure(3);
+    assert!(said.contains("There is no such file") && !said.contains("--filter"), "{said}");
+}
+
+#[test]
+fn help_that_cannot_be_written_is_a_failure() {
+    for words in ["--help", "percentiles --help", "--version"] {
+        let full = format!("exec \"$0\" {words} > /dev/full");
+        let said = end(command("sh").args(["-c", &full, LATSCOPE]), b"").failure(3);
+        assert!(said.contains("cannot be written"), "{said}");
+    }
+}
+
+#[test]
+fn a_file_of_a_folder_that_cannot_be_read_is_skipped_with_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).into_os_string().into_string().unwrap();
+    let text = b"0 1\n0.5 2\n1.5 3\n";
+    assert_eq!(latscope_with(&["convert", "-r", "-", "-w", &path("good.lat")], text).status, Some(0));
+    let alone = latscope(&["summary", "--csv", "-r", &path("good.lat")]).success();
+    std::fs::write(path("foreign.lat"), b"\x7fELF\0\0\0\0 no trace of ours \0\0\0\0").unwrap();
+    let all = latscope(&["summary", "--csv", "-r", folder.path().to_str().unwrap()]);
+    assert!(all.err.contains("foreign.lat") && all.err.contains("skipped"), "{}", all.err);
+    assert_eq!(all.success(), alone);
+    // Named, it has to be readable; so has one file of a folder at least.
+    assert!(latscope(&["summary", "-r", &path("good.lat"), &path("foreign.lat")]).failure(3).contains("foreign.lat"));
+    std::fs::remove_file(path("good.lat")).unwrap();
+    assert!(latscope(&["summary", "-r", folder.path().to_str().unwrap()]).failure(3).contains("foreign.lat"));
+}
