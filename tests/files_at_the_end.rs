@@ -100,3 +100,17 @@ fn a_file_of_a_folder_that_cannot_be_read_is_skipped_with_a_sentence() {
     std::fs::remove_file(path("good.lat")).unwrap();
     assert!(latscope(&["summary", "-r", folder.path().to_str().unwrap()]).failure(3).contains("foreign.lat"));
 }
+
+#[test]
+fn a_filter_that_lets_nothing_through_has_a_sentence() {
+    let sentence = "latscope: No event matches the filter";
+    for view in [&["summary"][..], &["heatmap"], &["histogram"], &["percentiles"], &["spectrogram"], &["events"]] {
+        let said = |filter, text: &[u8]| {
+            let ended = latscope_with(&[view, &["-r", "-", filter]].concat(), text);
+            assert_eq!(ended.status, Some(0), "{view:?}: {}", ended.err);
+            ended.err.matches(sentence).count()
+        };
+        assert_eq!(said("lat > 1h", b"0 1\n0.5 2\n"), 1, "{view:?}");
+        assert_eq!(said("lat > 1us", b"0 1\n0.5 2\n"), 0, "{view:?}");
+    }
+}

@@ -14,6 +14,7 @@ use latscope_histogram::Totals;
 use latscope_series::{Budget, HistogramSeries, Quantity, SeriesBuilder, Waiter};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
@@ -33,10 +34,39 @@ pub fn each_batch(
     if let Some(capture) = &reading.live {
         return live::each_batch(reading, capture, fields, take).map(|context| vec![context]);
     }
-    let progress = Progress::default();
+    let common = Common::default();
     let starts = Starts::of(reading)?;
     let files = (0..reading.files.len()).map(|at| (at, &starts, reading.format));
-    files.map(|file| read_file(reading, file, fields, &progress, true, &mut take)).collect()
+    let contexts = files.map(|file| read_file(reading, file, fields, &common, true, &mut take)).collect();
+    common.say_nothing_passed(reading);
+    contexts
+}
+
+/// What the readings of several files have in common.
+#[derive(Default)]
+struct Common {
+    progress: Progress,
+    /// Whether there was any event, and any that the filter let through.
+    has_events: AtomicBool,
+    has_passed: AtomicBool,
+}
+
+impl Common {
+    fn see(&self, batch: &Batch, mask: Option<&Mask>) {
+        self.has_events.fetch_or(!batch.is_empty(), Ordering::Relaxed);
+        if !self.has_passed.load(Ordering::Relaxed) && mask.is_none_or(|mask| mask.count() > 0) {
+            self.has_passed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Says, once, that a filter let nothing through: an empty picture may come of a mistake in it.
+    fn say_nothing_passed(&self, reading: &Reading) {
+        static SAID: Once = Once::new();
+        let is_nothing = self.has_events.load(Ordering::Relaxed) && !self.has_passed.load(Ordering::Relaxed);
+        if let Some(filter) = reading.filter.as_ref().filter(|_| is_nothing) {
+            SAID.call_once(|| say!("latscope: No event matches the filter: {filter}"));
+        }
+    }
 }
 
 /// Lets Ctrl-C, SIGTERM and SIGHUP end the reading of files and pipes: the view then shows what was read.
@@ -74,17 +104,20 @@ fn read_file(
     reading: &Reading,
     (at, starts, format): (usize, &Starts, Option<Format>),
     fields: FieldSet,
-    progress: &Progress,
+    common: &Common,
     is_shown: bool,
     take: &mut impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<Failure>,
 ) -> Result<Context, Failure> {
-    let mut pass = Pass::new(reading, is_shown.then_some(progress));
+    let mut pass = Pass::new(reading, is_shown.then_some(&common.progress));
     let fields = fields.union(plan::filter_fields(reading));
-    let options = ReadOptions { progress: Some(progress), format, ..options(reading, fields) };
+    let options = ReadOptions { progress: Some(&common.progress), format, ..options(reading, fields) };
     let mut begin = true;
     let context = latscope_capture_file::read(&reading.files[at], &options, &mut |context, batch| {
         starts.moved(at, context, batch, |context, batch| {
-            pass.batch(context, batch, |batch, mask| take(context, batch, mask, std::mem::take(&mut begin)))
+            pass.batch(context, batch, |batch, mask| {
+                common.see(batch, mask);
+                take(context, batch, mask, std::mem::take(&mut begin))
+            })
         })
     });
     match pass.failure.take() {
@@ -435,16 +468,17 @@ pub fn fold_files(
     numbers: &[usize],
     new_builder: &(impl Fn() -> SeriesBuilder + Sync),
 ) -> Result<(SeriesBuilder, Vec<Context>), Failure> {
-    let progress = Progress::default();
+    let common = Common::default();
     let fold_file = |builder: &mut SeriesBuilder, at: usize, is_shown: bool| {
         let number = numbers[at];
         builder.begin_trace_number(number as u32);
         let (fields, file) = (builder.fields(), (number, starts, formats[number]));
-        read_file(reading, file, fields, &progress, is_shown, &mut |context, batch, mask, _| {
+        read_file(reading, file, fields, &common, is_shown, &mut |context, batch, mask, _| {
             fold(builder, (context, batch, mask))
         })
     };
     let folded = each_file(numbers.len(), MOST_READERS, new_builder, fold_file, SeriesBuilder::absorb)?;
+    common.say_nothing_passed(reading);
     // Each may have fitted by itself.
     if folded.0.is_full() { Err(too_much()) } else { Ok(folded) }
 }
