@@ -49,7 +49,7 @@ impl Moments {
                 let mut text = match seconds {
                     _ if !self.minutes => format!("{seconds}"),
                     0..3600 => format!("{}:{:02}", seconds / 60, seconds % 60),
-                    0..172_800 => format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60),
+                    3600..172_800 => format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60),
                     _ => format_elapsed(seconds * 1_000_000_000, 1_000_000_000),
                 };
                 if self.decimals > 0 {

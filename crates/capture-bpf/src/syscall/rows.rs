@@ -2,7 +2,7 @@
 
 use super::arguments::Arguments;
 use super::calls::{Calls, Known};
-use super::shared::{ARGUMENTS, CALL_ABOUT, CALLS, Ends, FILE_TYPES, Record};
+use super::shared::{ARGUMENTS, CALL_ABOUT, CALLS, Ends, FILE_TYPES, Parts, Record};
 use super::tracing::tracepoint_of;
 use crate::container::Containers;
 use crate::fd::{Addresses, Devices, Name, Told};
@@ -134,7 +134,7 @@ impl Rows {
 
     /// The columns that need a look elsewhere.
     fn push_place(&mut self, record: &Record, texts: &[u8], known: &Known) {
-        let (given, names, ends, arguments) = record.parts(texts);
+        let Parts { given, names, ends, arguments } = record.parts(texts);
         if let Some(ends) = &ends {
             self.push_ends(record, ends);
         }

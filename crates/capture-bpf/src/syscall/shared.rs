@@ -210,6 +210,17 @@ pub const FILE_TYPES: [Option<&str>; 23] = [
     Some("other"),
 ];
 
+/// What follows a record.
+pub struct Parts<'a> {
+    /// The path as it was given.
+    pub given: &'a [u8],
+    pub names: &'a [u8],
+    /// Of its socket.
+    pub ends: Option<Ends>,
+    /// Of the call.
+    pub arguments: Option<[u64; ARGUMENTS]>,
+}
+
 impl Record {
     /// The command name, which ends at the first zero.
     pub fn comm(&self) -> &[u8] {
@@ -228,9 +239,8 @@ impl Record {
         names + has(named::ENDS) * Ends::SIZE + has(named::ARGUMENTS) * ARGUMENTS * 8
     }
 
-    /// The path as it was given, the names, the ends of the socket and the arguments of the call.
-    pub fn parts<'a>(&self, rest: &'a [u8]) -> (&'a [u8], &'a [u8], Option<Ends>, Option<[u64; ARGUMENTS]>) {
-        let mut rest = rest;
+    /// What follows it, in `rest`.
+    pub fn parts<'a>(&self, mut rest: &'a [u8]) -> Parts<'a> {
         let mut take = |len: usize| {
             let (taken, next) = rest.split_at(rest.len().min(len));
             rest = next;
@@ -239,7 +249,7 @@ impl Record {
         let (given, names) = (take(self.given_len.into()), take(self.names_len.into()));
         let ends = (self.named & named::ENDS != 0).then(|| Ends::read(take(Ends::SIZE)));
         let arguments = (self.named & named::ARGUMENTS != 0).then(|| Raw::read(take(ARGUMENTS * 8)));
-        (given, names, ends, arguments)
+        Parts { given, names, ends, arguments }
     }
 
     /// The name of the type of its file.

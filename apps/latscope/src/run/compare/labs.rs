@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Name of each side, and the files of each of its turns.
-type Sides = Vec<(String, Vec<Reading>)>;
+pub type Sides = Vec<(String, Vec<Reading>)>;
 
 /// The sides of each experiment that all have; `None` where a side is no folder of a lab.
 pub fn experiments(sides: &[(String, Vec<Reading>)]) -> Option<Vec<(String, Sides)>> {

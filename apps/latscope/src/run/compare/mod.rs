@@ -36,7 +36,7 @@ fn read_all(sides: &[(String, Vec<Reading>)]) -> Result<Vec<Subject>, Failure> {
 }
 
 /// Compares each experiment of labs between its turns. Those of which the filter lets nothing through are left out.
-fn each_experiment(plan: &Plan, experiments: Vec<(String, Vec<(String, Vec<Reading>)>)>) -> Result<(), Failure> {
+fn each_experiment(plan: &Plan, experiments: Vec<(String, labs::Sides)>) -> Result<(), Failure> {
     let mut compared = Vec::new();
     for (job, sides) in experiments {
         let subjects = read_all(&sides)?;
