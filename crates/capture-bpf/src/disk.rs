@@ -26,7 +26,7 @@ impl Disk {
         }
     }
 
-    /// Properties of a trace that tell of it.
+    /// The properties of a trace that describe it.
     pub fn properties(self, name: &str) -> impl Iterator<Item = (String, String)> + use<> {
         let rotational = self.is_rotational.map(|rotational| u8::from(rotational).to_string());
         let told = [("model", self.model), ("rotational", rotational)];

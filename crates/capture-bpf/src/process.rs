@@ -230,7 +230,7 @@ fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or(&[])
 }
 
-/// A path from the names on the way up; `None` where there is none, or it is not known.
+/// A path from the names on the way up; `None` where it is missing or unknown.
 fn path<'a>(names: &[u8], bits: u8, to: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     if bits & named::UNKNOWN != 0 || bits & (named::FILE | named::PSEUDO) == 0 {
         return None;

@@ -270,7 +270,7 @@ pub fn needs_events(reading: &Reading, live: &Live, folding: &Folding) -> Option
     } else if live.sample.is_some() {
         Some("a sample is taken".into())
     } else if folding.interval.is_some_and(|ns| ns < SHORTEST_NS) {
-        Some("only events tell what happened in intervals shorter than 10ms".into())
+        Some("only event mode has intervals shorter than 10ms".into())
     } else {
         None
     }

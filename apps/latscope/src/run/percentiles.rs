@@ -225,7 +225,7 @@ fn exact(reading: &Reading, mut builders: Vec<ExactBuilder>) -> Result<Vec<Exact
     Ok(builders.into_iter().map(ExactBuilder::finish).collect())
 }
 
-/// What is said where exact percentiles do not fit into memory.
+/// The refusal of exact percentiles that do not fit into memory.
 fn too_much() -> Failure {
     let limit = format_size(Budget::default().limit() as u64);
     Failure::Usage(format!(

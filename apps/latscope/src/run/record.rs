@@ -25,7 +25,7 @@ pub fn run(reading: &Reading, plan: &Recording) -> Result<(), Failure> {
     let asked = plan.with.union(filter_fields(reading)).union(disks);
     let fields = usual(live.source).union(fills(live.source).intersection(asked));
     if let Some(untold) = plan.with.without(fields).iter().next().filter(|_| plan.with != FieldSet::EVERY) {
-        return Err(Failure::Usage(format!("--with {}: this source does not tell it.", untold.name())));
+        return Err(Failure::Usage(format!("--with {}: this source does not have that field.", untold.name())));
     }
     let mut capture = EventCapture::start(&live::options(reading, live, fields)?)?;
     let mut pass = Pass::new(reading, None);

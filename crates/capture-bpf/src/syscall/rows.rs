@@ -65,7 +65,7 @@ impl Rows {
         [self.nameless, self.processes.unknown]
     }
 
-    /// Appends an event, or learns what a record tells of a process; `texts` is what follows the record.
+    /// Appends an event, or takes over a record that describes a process; `texts` is what follows the record.
     pub fn push(&mut self, record: &Record, texts: &[u8], calls: &Calls, clock: MonotonicClock, context: &mut Context) {
         if record.call == CALL_ABOUT {
             return self.processes.learn(record.pid, texts, &mut self.batch);

@@ -29,7 +29,7 @@ pub mod flag {
     pub const MESSAGE: u16 = 2048;
 }
 
-/// Values of [`Call::path_at`] for requests of io_uring, whose operations these are; 0 is none.
+/// Values of [`Call::path_at`] for requests of io_uring, whose operations these are; 0 means no operation.
 pub const URING_PATHS: [(&[&str], u8); 7] = [
     (&["openat", "openat2"], 1),
     (&["statx"], 2),

@@ -12,7 +12,7 @@ use latscope_event::{Batch, Field, FieldSet, MISSING_I64, MISSING_U64, Unfinishe
 /// Requests in flight are worth showing from this age on; younger ones are just at work.
 const STUCK_NS: u64 = 100_000_000;
 
-/// What of a push-down can be told of a request that has not completed.
+/// The part of a push-down that a request can be judged by before it completes.
 pub struct Wanted {
     pub letters: [u64; crate::block::layout::CLASSES],
     pub devices: Option<Vec<u32>>,
