@@ -77,6 +77,7 @@ pub enum State {
 }
 
 /// A request in flight.
+#[derive(Clone)]
 pub struct Open {
     queued_ns: i64,
     /// When it was issued last.
@@ -235,7 +236,7 @@ impl BlockPairs {
             self.open.insert((record.dev, record.sector.wrapping_add(u64::from(record.sectors))), open);
             return;
         }
-        self.emit(open, record, batch, context);
+        self.emit(&open, record, batch, context);
     }
 
     /// Ends a request by `block_io_done`, in traces that have no completions of the driver.
@@ -245,7 +246,7 @@ impl BlockPairs {
         if self.open.get(&key).is_some_and(|open| open.rwbs == record.rwbs && open.state != State::Requeued)
             && let Some(open) = self.open.remove(&key)
         {
-            self.emit(open, record, batch, context);
+            self.emit(&open, record, batch, context);
         }
     }
 
@@ -300,12 +301,12 @@ impl BlockPairs {
 
     /// A request ended: it becomes a row, in the order of the completions.
     #[inline]
-    fn emit(&mut self, open: Open, record: &Record, batch: &mut Batch, context: &mut Context) {
+    fn emit(&mut self, open: &Open, record: &Record, batch: &mut Batch, context: &mut Context) {
         self.ended += 1;
         if !self.dataless.holds() {
-            return self.write(&open, record, self.losses, batch, context);
+            return self.write(open, record, self.losses, batch, context);
         }
-        self.behind.push(Ended { open, record: *record, place: self.ended, losses: self.losses });
+        self.behind.push(Ended { open: open.clone(), record: *record, place: self.ended, losses: self.losses });
         let held_ns = record.time_ns.saturating_sub(self.behind[0].record.time_ns);
         if self.behind.len() >= BEHIND_LIMIT || held_ns >= BEHIND_NS {
             self.settle(batch, context);
@@ -328,6 +329,7 @@ impl BlockPairs {
     }
 
     /// Puts a request on a device into a batch.
+    #[inline(always)]
     fn row(&mut self, open: &Open, (number, latency_ns, error): (u32, u64, i32), batch: &mut Batch) {
         let (name, kind) = self.name_codes(open.rwbs, batch);
         let (dev, device) = self.device_codes(number, batch);
