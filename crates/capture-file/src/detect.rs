@@ -115,7 +115,7 @@ impl Format {
         matches!(self, Format::ParquetSeries | Format::FioHist | Format::FioJson | Format::Hlog)
     }
 
-    /// Whether files of this format can be read while they are written: the others tell what is in them only at their end.
+    /// Whether files of this format can be read while they are written: the others have their index at the end.
     pub fn is_read_as_it_grows(self) -> bool {
         match self {
             Format::Lat | Format::PerfScript | Format::FioLog | Format::Csv | Format::JsonLines => true,

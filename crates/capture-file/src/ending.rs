@@ -11,7 +11,7 @@ use std::time::Duration;
 const BLOCK_BYTES: usize = 64 * 1024;
 /// Blocks that wait for the reader.
 const AHEAD: usize = 4;
-/// So often the reader of a silent pipe looks whether it is to end.
+/// How often the reader of a silent pipe checks whether to stop.
 const TURN: Duration = Duration::from_millis(50);
 /// So long after the end was asked for a silent pipe ends: what was written before may still be on its way.
 const LAST_TURN: Duration = Duration::from_millis(250);

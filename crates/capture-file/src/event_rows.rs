@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 /// A time after September 2001 is one on the wall; no machine has been up that long.
 const WALL_FROM_NS: i64 = 1_000_000_000_000_000_000;
 
-/// Why rows are none.
+/// Why rows are malformed.
 pub const NO_TIME: &str = "no time";
 pub const NO_LATENCY: &str = "no latency";
 pub const NO_NUMBER: &str = "something else than a whole number where there should be one";

@@ -1,5 +1,5 @@
 //! What fio prints with `--output-format=json+`: the histograms of whole jobs, a row for each job, direction and host.
-//! Nothing tells when in its job an I/O was, so a row is as long as its job and is never divided.
+//! When in its job an I/O happened is not recorded, so a row is as long as its job and is never divided.
 
 use crate::fio_hist::Bins;
 use crate::fio_name::host_of_folders;

@@ -43,7 +43,7 @@ impl What {
         self <= What::Json
     }
 
-    /// Whether it tells when it was slow, though not how slow each I/O was.
+    /// Whether it shows when it was slow, though not how slow each I/O was.
     fn is_average(self) -> bool {
         matches!(self, What::Averages(LogKind::Clat | LogKind::Lat))
     }

@@ -17,7 +17,7 @@ pub const END_KEY: &str = "latscope.end";
 pub const NOT_YET: &str = "00000000";
 /// Bytes of a block: small against a row group, large against its checksum.
 const BLOCK: usize = 256 << 10;
-/// An end that describes more than this is none of ours.
+/// An end that describes more than this was not written by latscope.
 const LONGEST_END: u64 = 256 << 20;
 
 /// Sums up what is written through it, block by block; the end of the file waits until its own checksum is known.
@@ -35,7 +35,7 @@ impl<W: Write> Summed<W> {
         Summed { writer, crc: Crc::new(), blocks: Vec::new(), written: 0, end: None }
     }
 
-    /// Ends the blocks, and tells of them for the metadata.
+    /// Ends the blocks and returns their entry for the metadata.
     pub fn end_blocks(&mut self) -> String {
         let last = (self.crc.amount() > 0).then(|| self.crc.sum());
         let sums: String = self.blocks.iter().copied().chain(last).map(|sum| format!("{sum:08x}")).collect();

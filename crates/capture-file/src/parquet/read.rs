@@ -111,7 +111,7 @@ fn refuse_codecs(metadata: &ArrowReaderMetadata) -> Result<(), String> {
     })
 }
 
-/// Begins to read these columns of the parts that are what was written; tells how many rows the others have.
+/// Starts reading these columns of the intact parts; returns how many rows the damaged ones have.
 pub fn open(
     file: File,
     metadata: ArrowReaderMetadata,
