@@ -15,7 +15,7 @@ demo: packages-demo build ## record ten seconds of real I/O of this machine and 
 	./xtask/demo.sh
 
 test: packages-test tracefs python build ## every test, as root where it can, else with the reason for what is skipped
-	LATSCOPE_PYTHON=$(CURDIR)/$(VENV)/bin/python $(CARGO) test --release --workspace --locked
+	LATSCOPE_PYTHON=$(CURDIR)/$(VENV)/bin/python $(CARGO) test --release --workspace --locked --no-fail-fast
 
 build: ## the program, in target/release
 	$(CARGO) build --release --workspace --locked

@@ -88,6 +88,17 @@ impl Disk {
     /// Sends the server a signal, e.g. `STOP`.
     pub fn signal(&self, name: &str) {
         signal(self.server.id(), name);
+        // A stop reaches the threads of a process one after the other; one that still runs would go on to answer.
+        let stopped = |task: std::io::Result<std::fs::DirEntry>| {
+            let status = task.and_then(|task| std::fs::read_to_string(task.path().join("status"))).unwrap_or_default();
+            status.contains("State:\tT")
+        };
+        let tasks = format!("/proc/{}/task", self.server.id());
+        let until = Instant::now() + Duration::from_secs(20);
+        while name == "STOP" && !std::fs::read_dir(&tasks).is_ok_and(|mut tasks| tasks.all(stopped)) {
+            assert!(Instant::now() < until, "the server does not stop");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Takes it away and returns what the server says that it served.

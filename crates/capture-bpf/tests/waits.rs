@@ -223,9 +223,15 @@ fn storage_that_hangs_waits_and_servers_without_work_do_not() {
     }
 }
 
-/// Opens a file, stops who serves it, and reads.
+/// Opens a file, stops the process that serves it, and reads. A stop reaches the threads of a process one after the other: one
+/// that still runs would answer, so the read waits until all of them have stopped.
 fn hang(disk: &Path, server: u32) -> Ended {
-    let script = format!("exec < {}; kill -STOP {server}; exec dd bs=4k count=1 of=/dev/null", disk.display());
+    let script = format!(
+        "exec < {}; kill -STOP {server}
+        while grep -L '^State:.T' /proc/{server}/task/*/status | grep -q .; do :; done
+        exec dd bs=4k count=1 of=/dev/null",
+        disk.display()
+    );
     Ended(Command::new("sh").args(["-c", &script]).stderr(Stdio::null()).spawn().unwrap())
 }
 
