@@ -2,8 +2,7 @@
 
 use crate::input::{CUT_SO_EARLY, Input};
 use crate::{
-    Error, Place, csv, fio_hist, fio_json, fio_log, hlog, ioping, json_lines, lat, parquet, perf_data, perf_script,
-    smallfile, two_columns,
+    Error, Place, csv, fio, hlog, ioping, json_lines, lat, parquet, perf_data, perf_script, smallfile, two_columns,
 };
 use latscope_event::{Field, FieldSet};
 
@@ -139,7 +138,7 @@ impl Format {
             Format::ParquetSeries | Format::FioHist | Format::FioJson | Format::Hlog => FieldSet::default(),
             Format::PerfData => perf_data::FILLS,
             Format::PerfScript => perf_script::FILLS,
-            Format::FioLog => fio_log::FILLS,
+            Format::FioLog => fio::log::FILLS,
             Format::Ioping => ioping::FILLS,
             Format::Smallfile => smallfile::FILLS,
             Format::Csv => csv::FILLS,
@@ -154,9 +153,9 @@ impl Format {
             Format::Parquet | Format::ParquetSeries => parquet::detect(input, self),
             Format::PerfData => perf_data::detect(input),
             Format::PerfScript => perf_script::detect(input.head()),
-            Format::FioHist => fio_hist::detect(input),
-            Format::FioJson => fio_json::detect(input.head()),
-            Format::FioLog => fio_log::detect(input),
+            Format::FioHist => fio::hist::detect(input),
+            Format::FioJson => fio::json::detect(input.head()),
+            Format::FioLog => fio::log::detect(input),
             Format::Ioping => ioping::detect(input.head()),
             Format::Hlog => hlog::detect(input.head()),
             Format::Smallfile => smallfile::detect(input),

@@ -4,6 +4,8 @@
 //! and hands batches of events to the caller. Records are paired into events on the way; whatever was lost, mended
 //! or left open is in the [`Context`] that comes back.
 
+#![forbid(unsafe_code)]
+
 mod arrow_columns;
 mod block_dataless;
 mod block_pairs;
@@ -12,13 +14,7 @@ mod detect;
 mod ending;
 mod error;
 mod event_rows;
-mod fio_beside;
-mod fio_hist;
-mod fio_json;
-mod fio_log;
-mod fio_name;
-mod fio_start;
-mod fio_tree;
+mod fio;
 mod follow;
 mod hlog;
 mod input;
@@ -41,9 +37,10 @@ mod unfinished;
 pub use detect::{Detected, Format};
 pub use ending::{end_when, is_over};
 pub use error::{Error, Place};
-pub use fio_log::FioColumns;
-pub use fio_start::{JobStart, Trust, are_of_several_runs, counts_from_1970, host_and_job, job_starts};
-pub use fio_tree::{Tree, said_twice, tree, tree_over_time, without_repeats};
+pub use fio::{
+    FioColumns, JobStart, Tree, Trust, are_of_several_runs, counts_from_1970, host_and_job, job_starts, said_twice,
+    tree, tree_over_time, without_repeats,
+};
 pub use follow::OnRestart;
 pub use hlog::write_hlog;
 pub use lat::LatWriter;
@@ -176,7 +173,7 @@ fn read_input(mut input: input::Input, options: &ReadOptions, sink: &mut Sink) -
     let cut = std::sync::Arc::clone(&input.cut);
     let context = match format {
         Format::FioHist | Format::FioJson | Format::Hlog => Err(Error::new(&input.name, Place::File, HISTOGRAMS_ONLY)),
-        Format::FioLog => fio_log::read(input, options, sink),
+        Format::FioLog => fio::log::read(input, options, sink),
         Format::Csv => csv::read(input, options, sink),
         Format::JsonLines => json_lines::read(input, options, sink),
         Format::Lat => lat::read(input, options, sink),

@@ -1,7 +1,7 @@
 //! Files that hold histograms instead of events, whatever their format.
 
-use crate::fio_hist::FioHist;
-use crate::fio_json::FioJson;
+use crate::fio::hist::FioHist;
+use crate::fio::json::FioJson;
 use crate::hlog::Hlog;
 use crate::input::Input;
 use crate::parquet::ParquetSeries;

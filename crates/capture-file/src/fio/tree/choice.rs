@@ -1,9 +1,10 @@
 //! Which of the files of a folder are read: for each job the best kind of what tells of its I/Os.
 
 use super::twice::without_compressed_copies;
-use crate::fio_name::{LogKind, LogName};
-use crate::fio_start::{Beside, Found, Results, host_of_results, is_called, may_be_results};
-use crate::{Format, fio_log, format_of};
+use crate::fio::log::is_windowed;
+use crate::fio::name::{LogKind, LogName};
+use crate::fio::start::{Beside, Found, Results, host_of_results, is_called, may_be_results};
+use crate::{Format, format_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -245,7 +246,7 @@ fn log(path: &Path, beside: &mut Beside) -> Option<Log> {
     if path.metadata().is_ok_and(|metadata| metadata.len() == 0) {
         return None;
     }
-    let is_windowed = what != What::Histograms && fio_log::is_windowed(path);
+    let is_windowed = what != What::Histograms && is_windowed(path);
     let found = beside.of_log(path, &name);
     // Numbers are of the whole process, whatever its logs are called.
     let naming =

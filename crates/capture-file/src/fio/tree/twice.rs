@@ -1,7 +1,7 @@
 //! Files that tell what others tell too.
 
 use super::identity;
-use crate::fio_name::{LogKind, LogName};
+use crate::fio::name::{LogKind, LogName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

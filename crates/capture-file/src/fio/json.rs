@@ -1,9 +1,9 @@
 //! What fio prints with `--output-format=json+`: the histograms of whole jobs, a row for each job, direction and host.
 //! When in its job an I/O happened is not recorded, so a row is as long as its job and is never divided.
 
-use crate::fio_hist::Bins;
-use crate::fio_name::host_of_folders;
-use crate::fio_start::host_of_results;
+use crate::fio::hist::Bins;
+use crate::fio::name::host_of_folders;
+use crate::fio::start::host_of_results;
 use crate::input::Input;
 use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};
 use latscope_event::{Anomaly, Clock, Context, Tally};

@@ -4,8 +4,8 @@
 mod results;
 
 use crate::Detected;
-use crate::fio_json;
-use crate::fio_name::{LogName, host_of_folders};
+use crate::fio::json;
+use crate::fio::name::{LogName, host_of_folders};
 use crate::input::Input;
 pub use results::{Jobs, Results};
 use std::collections::BTreeMap;
@@ -224,7 +224,7 @@ pub const LOOKED_AT: usize = 16;
 fn version(file: &Path) -> Option<(u32, u32)> {
     let input = Input::open(file, None).ok()?;
     let head = input.head();
-    if fio_json::detect(head) != Detected::Yes {
+    if json::detect(head) != Detected::Yes {
         return None;
     }
     let rest = String::from_utf8_lossy(&head[memchr::memchr(b'{', head)?..]);

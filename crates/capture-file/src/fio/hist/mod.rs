@@ -7,10 +7,10 @@ mod bins;
 mod row;
 mod summed;
 
-use crate::fio_beside::{AS_COUNTED, Beside, beside};
-use crate::fio_log::NANOSECONDS;
-use crate::fio_name::{LogKind, LogName};
-use crate::fio_start::version_of;
+use crate::fio::beside::{AS_COUNTED, Beside, beside};
+use crate::fio::log::NANOSECONDS;
+use crate::fio::name::{LogKind, LogName};
+use crate::fio::start::version_of;
 use crate::input::Input;
 use crate::text_rows::{Lines, NoRows};
 use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};

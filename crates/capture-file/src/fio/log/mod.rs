@@ -10,9 +10,9 @@ mod fz;
 mod layout;
 mod rows;
 
-use crate::fio_beside::{AS_COUNTED, beside};
-use crate::fio_name::{LogKind, LogName};
-use crate::fio_start::version_of;
+use crate::fio::beside::{AS_COUNTED, beside};
+use crate::fio::name::{LogKind, LogName};
+use crate::fio::start::version_of;
 use crate::input::Input;
 use crate::text_rows::{Lines, NoRows};
 use crate::{Detected, Error, Place, ReadOptions, Sink};

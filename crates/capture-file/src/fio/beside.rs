@@ -1,7 +1,7 @@
 //! What fio's JSON beside a histogram log tells of it: how far apart its rows are to be, and how many I/Os there were.
 
-use crate::fio_name::LogName;
-use crate::fio_start::{LOOKED_AT, above_clients, agreed, folder_of, host_of_results, is_called, may_be_results};
+use crate::fio::name::LogName;
+use crate::fio::start::{LOOKED_AT, above_clients, agreed, folder_of, host_of_results, is_called, may_be_results};
 use crate::input::Input;
 use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,0 +1,13 @@
+//! fio: its logs of every I/O, its histogram logs, its JSON, and what they say about each other.
+
+mod beside;
+pub mod hist;
+pub mod json;
+pub mod log;
+mod name;
+mod start;
+mod tree;
+
+pub use log::FioColumns;
+pub use start::{JobStart, Trust, are_of_several_runs, counts_from_1970, host_and_job, job_starts};
+pub use tree::{Tree, said_twice, tree, tree_over_time, without_repeats};
