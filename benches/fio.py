@@ -97,7 +97,7 @@ def main():
 
     floor = measure("wc -l, logs", ["wc", "-l", *logs])
     ours = measure("latscope percentiles, logs, weighted", percentiles(logs))
-    measure("latscope percentiles, logs, --no-weight", percentiles(logs, "--no-weight"))
+    measure("latscope percentiles, logs, --count-by completion", percentiles(logs, "--count-by", "completion"))
     measure("latscope percentiles, logs, --by host", percentiles(logs, "--by", "host"))
     rows = measure("latscope percentiles, histogram logs", percentiles(histograms))
     gzip = measure("latscope percentiles, gzip logs", percentiles(packed))

@@ -56,7 +56,7 @@ fn silence_at_the_ends_of_a_trace_has_rows_in_every_table() {
     let (_folder, forms) = forms();
     for form in &forms {
         for more in [&[][..], &["--by", "device", "--all"]] {
-            let arguments = ["percentiles", "-r", form, "-i", "1s", "--no-weight", "--csv", "device = sda"];
+            let arguments = ["percentiles", "-r", form, "-i", "1s", "--count-by=completion", "--csv", "device = sda"];
             let found = latscope(&[&arguments[..], more].concat()).success();
             let of_all: String =
                 found.lines().filter(|line| !line.starts_with("sda")).map(|l| format!("{l}\n")).collect();
@@ -83,7 +83,8 @@ fn silence_at_the_ends_of_a_trace_has_rows_in_every_table() {
             ["at 0s: 0 events", "at 1s: 0 events", "at 2s", "at 3s", "from 4s to 9s: 0 events", "at 9s: 0 events"],
             "{form}"
         );
-        let too_few = ["percentiles", "-r", form, "-i", "1s", "--no-weight", "--fail-if", "count < 5", "device = sda"];
+        let too_few =
+            ["percentiles", "-r", form, "-i", "1s", "--count-by=completion", "--fail-if", "count < 5", "device = sda"];
         let ended = latscope(&too_few);
         assert_eq!(ended.status, Some(1), "{}", ended.err);
         assert!(ended.err.contains("in 8 of 10 intervals"), "{}", ended.err);
@@ -98,7 +99,7 @@ fn silence_at_the_ends_of_a_trace_has_rows_in_every_table() {
 fn silence_at_the_ends_of_a_stream_has_rows() {
     for view in ["percentiles", "summary"] {
         let arguments = [&[view, "-r", "-", "-i", "1s", "--csv", "device = sda"][..]];
-        let by: &[&str] = if view == "summary" { &["--by", "none"] } else { &["--no-weight"] };
+        let by: &[&str] = if view == "summary" { &["--by", "none"] } else { &["--count-by=completion"] };
         let found = latscope_with(&[arguments[0], by].concat(), text().as_bytes()).success();
         assert_eq!(counts(&found), expected(), "{view}");
     }
@@ -125,7 +126,8 @@ fn a_filter_on_time_ends_the_rows() {
         ("evt.reltime >= 1s and evt.reltime < 3s and device = sda", vec![0, 100]),
         ("(evt.reltime < 500ms or evt.reltime between 3s and 3500ms) and device = sda", vec![0, 0, 0, 51]),
     ] {
-        let found = latscope(&["percentiles", "-r", &forms[1], "-i", "1s", "--no-weight", "--csv", filter]).success();
+        let found =
+            latscope(&["percentiles", "-r", &forms[1], "-i", "1s", "--count-by=completion", "--csv", filter]).success();
         let found = counts(&found);
         assert_eq!(found.len(), rows.len(), "{filter}: {found:?}");
         if filter.contains("sda") {

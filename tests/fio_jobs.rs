@@ -183,7 +183,7 @@ fn averages_that_show_a_freeze_come_before_the_json_that_does_not() {
     let folder = tempfile::tempdir().unwrap();
     frozen(folder.path());
     let top = folder.path().to_str().unwrap();
-    let ended = latscope(&["percentiles", "--csv", "-r", top, "-i", "1s", "--no-weight"]);
+    let ended = latscope(&["percentiles", "--csv", "-r", top, "-i", "1s", "--count-by=completion"]);
     let why = "Averages over windows (log_avg_msec) are no single I/Os, but show when it was slow";
     assert!(ended.err.contains(why) && ended.err.contains("averages over a window"), "{}", ended.err);
     let csv = ended.success();

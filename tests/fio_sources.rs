@@ -34,7 +34,7 @@ fn the_order_of_files_and_the_number_of_processors_change_nothing() {
     for verb in [
         &["percentiles", "--csv", "-i", "500ms"][..],
         &["percentiles", "--json"],
-        &["percentiles", "--csv", "-i", "1s", "--no-weight", "kind = write"],
+        &["percentiles", "--csv", "-i", "1s", "--count-by=completion", "kind = write"],
         &["percentiles", "--csv", "-i", "1s", "--by", "kind"],
     ] {
         let expected = latscope(&reading(verb, &jobs)).success();
@@ -84,7 +84,8 @@ fn the_first_file_that_fails_is_told() {
     }
     let said = latscope(&reading(&["percentiles"], &files)).failure(3);
     assert!(said.contains("A_clat.5.log:2: The row has a latency of more than 292 years"), "{said}");
-    let lenient = latscope(&reading(&["percentiles", "--lenient", "--no-weight", "-i", "1h", "--json"], &files));
+    let lenient =
+        latscope(&reading(&["percentiles", "--lenient", "--count-by=completion", "-i", "1h", "--json"], &files));
     assert!(lenient.err.contains("15 lines not understood"), "{}", lenient.err);
     let first = "A_clat.5.log and 14 more: the first line not understood: 2: a latency of more than 292 years";
     assert!(lenient.err.contains(first), "{}", lenient.err);
@@ -154,7 +155,7 @@ fn nothing_is_before_the_start_of_a_relative_log_of_hdrhistogram() {
     assert!(first.starts_with("0,"), "{csv}");
 }
 
-/// Stored histograms count where their events completed, and so do all others with `--no-weight`.
+/// Stored histograms count where their events completed, and so do all others with `--count-by completion`.
 #[test]
 fn stored_histograms_go_together_with_logs() {
     let folder = tempfile::tempdir().unwrap();
@@ -169,12 +170,12 @@ fn stored_histograms_go_together_with_logs() {
             ["percentiles", "--csv", "-i", "500ms"].into_iter().chain(files).chain(options.iter().copied()).collect();
         latscope(&all)
     };
-    let mixed = printed([stored, &two, &rows], &["--no-weight"]).success();
+    let mixed = printed([stored, &two, &rows], &["--count-by=completion"]).success();
     // But for the mark of what is in flight at the end, and for digits of means of exact sums.
     let first = |csv: &str| csv.lines().flat_map(|line| line.split(',').take(3).map(String::from)).collect::<Vec<_>>();
-    assert_eq!(first(&mixed), first(&printed([&one, &two, &rows], &["--no-weight"]).success()));
+    assert_eq!(first(&mixed), first(&printed([&one, &two, &rows], &["--count-by=completion"]).success()));
     let said = printed([stored, &two, &rows], &[]).failure(2);
-    assert!(said.contains("by the share of their time in each interval. Give --no-weight."), "{said}");
+    assert!(said.contains("by overlap. Stored histograms count by completion; use --count-by completion."), "{said}");
 }
 
 #[test]
@@ -222,7 +223,8 @@ fn histograms_go_to_hdrhistogram_and_back() {
         latscope(&["convert", "-f", "-r", source, "-w", &hlog, "-i", "1s", "--by", by]).success();
         latscope(&["convert", "-f", "-r", &hlog, "-w", &again, "-i", "1s", "--by", "job"]).success();
         let percentiles = |file: &str, by: &str| {
-            let csv = latscope(&["percentiles", "-r", file, "-i", "1s", "--by", by, "--csv", "--no-weight"]).success();
+            let csv = latscope(&["percentiles", "-r", file, "-i", "1s", "--by", by, "--csv", "--count-by=completion"])
+                .success();
             let mut rows: Vec<String> = csv.lines().skip(1).map(str::to_string).collect();
             rows.sort();
             rows
@@ -256,7 +258,7 @@ fn results(banner: &str, member: &str, jobs: &[(&str, u64)]) -> Vec<u8> {
 
 /// The first time and the sum of counts of each group in `percentiles --by host,job`.
 fn groups(arguments: &[&str]) -> Vec<(String, i64, f64)> {
-    let options = ["percentiles", "--csv", "-i", "1ms", "--no-weight", "--by", "host,job", "--p", "50"];
+    let options = ["percentiles", "--csv", "-i", "1ms", "--count-by=completion", "--by", "host,job", "--p", "50"];
     let ended = latscope(&[&options[..], arguments].concat());
     assert!(!ended.err.contains("start is not known"), "{}", ended.err);
     let mut groups: Vec<(String, i64, f64)> = Vec::new();

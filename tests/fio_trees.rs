@@ -83,7 +83,7 @@ fn logs_of_every_io_and_histograms_of_another_host_are_one_cluster() {
     let (of_hist, _) = counts(&["-r", hist.to_str().unwrap(), "-i", "1h"]);
     assert!(ios > 500.0 && of_hist[""] > 500.0);
     for interval in [&["-i", "500ms"][..], &["-i", "100ms"], &["-i", "300ms"], &[]] {
-        for share in [&[][..], &["--no-weight"]] {
+        for share in [&[][..], &["--count-by=completion"]] {
             let options = [&["-r", top], interval, share].concat();
             let (sums, said) = counts(&[&options[..], &["--by", "host"]].concat());
             assert!(!said.contains("same I/Os"), "{said}");
@@ -234,7 +234,8 @@ fn logs_from_zero_are_laid_to_those_since_1970() {
     );
     let csv = |files: &[&str]| {
         let files = files.iter().flat_map(|file| ["-r", *file]).collect::<Vec<_>>();
-        latscope(&[&["percentiles", "--csv", "-i", "1s", "--p", "50", "--no-weight"], &files[..]].concat()).success()
+        latscope(&[&["percentiles", "--csv", "-i", "1s", "--p", "50", "--count-by=completion"], &files[..]].concat())
+            .success()
     };
     for other in [&hist, &small] {
         let csv = csv(&[&zero, other]);

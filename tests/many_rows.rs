@@ -34,7 +34,8 @@ fn limited(view: &[&str], input: &str) -> Ended {
 
 #[test]
 fn percentiles_as_json_lines() {
-    let out = limited(&["percentiles", "--no-weight", "--json", "--p", PERCENTILES], &gapless(16_000)).success();
+    let out =
+        limited(&["percentiles", "--count-by=completion", "--json", "--p", PERCENTILES], &gapless(16_000)).success();
     let mut rows = 0;
     for (at, line) in (0..).zip(out.lines()) {
         // Only what tells rows apart: to parse them all would take longer than to make them.
@@ -51,7 +52,7 @@ fn percentiles_as_json_lines() {
 
 #[test]
 fn percentiles_as_text() {
-    let out = limited(&["percentiles", "--no-weight", "--p", "0..100"], &gapless(6_000)).success();
+    let out = limited(&["percentiles", "--count-by=completion", "--p", "0..100"], &gapless(6_000)).success();
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(lines.len(), 6_001);
     for (at, line) in (0..).zip(&lines[1..]) {
@@ -69,9 +70,10 @@ fn histograms_of_intervals() {
 
 #[test]
 fn exact_percentiles_that_do_not_fit_are_refused_with_a_sentence() {
-    let said = limited(&["percentiles", "--no-weight", "--exact", "--p", PERCENTILES], &gapless(16_000)).failure(2);
+    let said =
+        limited(&["percentiles", "--count-by=completion", "--exact", "--p", PERCENTILES], &gapless(16_000)).failure(2);
     for word in ["-i", "--by", "--p", "filter", "--exact", "MiB"] {
         assert!(said.contains(word), "{word}: {said}");
     }
-    limited(&["percentiles", "--no-weight", "--exact"], &gapless(6_000)).success();
+    limited(&["percentiles", "--count-by=completion", "--exact"], &gapless(6_000)).success();
 }

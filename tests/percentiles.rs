@@ -48,7 +48,7 @@ fn rows_of_histogram_logs_by_share() {
         let expected = std::fs::read_to_string(testdata(&format!("fio_hist/{run}.hist.{width}.{how}.csv"))).unwrap();
         let interval = format!("{width}ms");
         let files = logs("fio_hist", &format!("{run}_clat_hist"));
-        let options = ["-i", &interval, "--p", "50,90,95,99", "--no-weight"];
+        let options = ["-i", &interval, "--p", "50,90,95,99", "--count-by=completion"];
         let rows = table(&csv(&files, if how == "weighted" { &options[..4] } else { &options }).success());
         assert_eq!(rows.len(), expected.lines().count(), "{run}");
         for (row, line) in rows.iter().zip(expected.lines()) {
@@ -150,7 +150,7 @@ fn a_chart_has_the_numbers_of_the_table() {
     for (options, states) in [
         (&["--exact"][..], "exact percentiles of the events themselves"),
         (&["--percentile-rule", "fio"], "by the rule of fio"),
-        (&["--no-weight"], "interval 500ms"),
+        (&["--count-by=completion"], "interval 500ms"),
         (&["--accuracy", "20%"], "joined to runs of"),
         (&["--accuracy", "20%", "--exact"], "exact percentiles"),
         (&["-i", "auto"], "the shortest that hold 9,900 events"),
@@ -551,7 +551,8 @@ fn hosts_are_laid_on_one_clock() {
 #[test]
 fn intervals_that_have_enough_events() {
     let files = logs("fio_log", "A_clat");
-    let rows = table(&csv(&files, &["-i", "auto", "--accuracy", "20%", "--p", "95", "--no-weight"]).success());
+    let rows =
+        table(&csv(&files, &["-i", "auto", "--accuracy", "20%", "--p", "95", "--count-by=completion"]).success());
     // 0.95/(0.05 * 0.2^2) events are needed; 7200 there are.
     let counts: Vec<f64> = rows.iter().map(|row| number(row, "count")).collect();
     assert!(
@@ -585,7 +586,7 @@ fn a_stall_is_seen_while_it_lasts() {
         // Eight that took 3.6 s, of which a second lies here.
         assert!((number(row, "count") - 8.0 / 3.6).abs() < 0.01 && number(row, "p50_ns") > 3.5e9, "{row:?}");
     }
-    let unweighted = table(&csv(&[&file], &["-i", "1s", "--p", "50", "--no-weight"]).success());
+    let unweighted = table(&csv(&[&file], &["-i", "1s", "--p", "50", "--count-by=completion"]).success());
     assert_eq!(unweighted.len(), 12);
     for (at, row) in unweighted.iter().enumerate() {
         let (count, median) = (number(row, "count"), number(row, "p50_ns"));
@@ -629,9 +630,9 @@ fn a_stall_is_seen_while_it_lasts() {
         said.contains("p95 > 1s or p99 > 5s: in 3 of 12 intervals; worst: p95 = 3.6s at 4s (2.22 events)."),
         "{said}"
     );
-    let said = level(&["-i", "1s", "--no-weight", "--fail-if", "count < 1 for 3 intervals"]).failure(1);
+    let said = level(&["-i", "1s", "--count-by=completion", "--fail-if", "count < 1 for 3 intervals"]).failure(1);
     assert!(said.contains("count < 1 for 3 intervals: in 3 of 12 intervals; worst: count = 0 at 4s (0 events); first at 6s (0 events)."), "{said}");
-    level(&["-i", "1s", "--no-weight", "--fail-if", "count < 1 for 4 intervals"]).success();
+    level(&["-i", "1s", "--count-by=completion", "--fail-if", "count < 1 for 4 intervals"]).success();
     let said = level(&["kind = read", "--csv", "--fail-if", "p95 > 1s"]).failure(3);
     assert!(said.contains("There is no event, so --fail-if has nothing to look at."), "{said}");
 }
@@ -707,6 +708,6 @@ fn intervals_that_have_enough_events_do_not_hide_a_stall() {
     assert!((rows.iter().map(|row| number(row, "count")).sum::<f64>() - 1401.0).abs() < 3.0);
     csv(&[&log], &[&auto[..], &["--fail-if", "p95 > 1s"]].concat()).failure(1);
     // By completion the stall is silence, and what comes back behind it.
-    let rows = table(&csv(&[&log], &[&auto[..], &["--no-weight"]].concat()).success());
+    let rows = table(&csv(&[&log], &[&auto[..], &["--count-by=completion"]].concat()).success());
     assert!(rows.iter().any(|row| number(row, "p95_ns") > 1.9e9 && number(row, "width_ns") > 1.9e9), "{rows:?}");
 }

@@ -95,7 +95,7 @@ fn perf_rows(seconds: std::ops::Range<u32>) -> String {
 /// What a view prints, and what of it is a row of an interval.
 const VIEWS: [(&[&str], &str); 7] = [
     (&["percentiles", "-i", "1s"], "/s"),
-    (&["percentiles", "-i", "1s", "--csv", "--no-weight"], "000000000,100,"),
+    (&["percentiles", "-i", "1s", "--csv", "--count-by=completion"], "000000000,100,"),
     (&["percentiles", "-i", "500ms", "--json"], "\"count\":50"),
     (&["summary", "-i", "1s", "--by", "none"], "100 events"),
     (&["histogram", "-i", "1s"], "100 events"),
@@ -277,7 +277,7 @@ fn events_out_of_order_are_counted_and_said() {
     };
     lines.sort_by_key(hash);
     let text = lines.concat();
-    for more in [&[][..], &["--no-weight"]] {
+    for more in [&[][..], &["--count-by=completion"]] {
         let (out, err) = piped("", 0, &text, more);
         assert_eq!(out, file(&text, more), "{err}");
         assert!(!err.contains("closed"), "{err}");

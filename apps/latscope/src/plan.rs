@@ -20,7 +20,7 @@ use latscope_capture_bpf::{Sample, Source};
 use latscope_capture_file::{FioColumns, Format, TwoColumns};
 use latscope_event::{Field, FieldSet, FieldType, parse_duration, parse_size};
 use latscope_filter::Filter;
-use latscope_series::{Counting, Interval, Quantity, Weight};
+use latscope_series::{CountBy, Interval, Quantity, Weight};
 use latscope_view_report::Theme;
 use latscope_view_report::rows::{RowColumn, Wall};
 use std::path::{Path, PathBuf};
@@ -144,7 +144,7 @@ pub struct Folding {
     pub min: Option<u64>,
     pub max: Option<u64>,
     /// In how many intervals an event counts.
-    pub counting: Counting,
+    pub count_by: CountBy,
     /// Nobody asks for bytes and for requests in flight.
     pub values_only: bool,
     /// What waits is shown, but does not count as latency.
@@ -163,7 +163,7 @@ impl Folding {
             quantity: Quantity::Latency,
             min: None,
             max: None,
-            counting: Counting::Whole,
+            count_by: CountBy::Completion,
             values_only: false,
             completed_only: false,
             over_time: interval.is_some(),

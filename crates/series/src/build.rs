@@ -6,7 +6,7 @@ use crate::group::{GROUP_LIMIT, Groups};
 use crate::sequential::Sequence;
 use crate::share::Spanning;
 use crate::stretch::Rest;
-use crate::{Counting, Flow, HistogramSeries, Interval, Quantity, Slice, Weight};
+use crate::{CountBy, Flow, HistogramSeries, Interval, Quantity, Slice, Weight};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use latscope_event::{Batch, Field, FieldSet, MISSING_U64, Mask};
@@ -126,10 +126,10 @@ impl SeriesBuilder {
         self.groups.is_pruned()
     }
 
-    /// Counts events like this; without a word, [whole](Counting::Whole).
+    /// In which intervals events count; [by completion](CountBy::Completion) unless set.
     #[must_use]
-    pub fn counting(mut self, counting: Counting) -> SeriesBuilder {
-        self.series.counting = counting;
+    pub fn count_by(mut self, count_by: CountBy) -> SeriesBuilder {
+        self.series.count_by = count_by;
         self
     }
 
@@ -284,7 +284,7 @@ impl SeriesBuilder {
     }
 
     pub(crate) fn is_by_share(&self) -> bool {
-        self.series.counting == Counting::Shares
+        self.series.count_by == CountBy::Overlap
     }
 
     pub(crate) fn per_event(&self) -> u64 {

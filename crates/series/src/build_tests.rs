@@ -155,7 +155,7 @@ proptest! {
     #[test]
     fn shares_are_the_overlaps_and_add_up(events in events(), width in 1u64..400, chunk in 1usize..50) {
         let mut builder =
-            SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(width)).counting(Counting::Shares);
+            SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(width)).count_by(CountBy::Overlap);
         for part in events.chunks(chunk) {
             builder.add(&batch_of(part), None);
         }
@@ -188,7 +188,7 @@ proptest! {
 fn an_endless_event_costs_no_endless_time() {
     let event = Event { start: -2000, latency: u64::MAX >> 2, size: None, comm: None, pid: 0 };
     let mut builder =
-        SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(1)).counting(Counting::Shares);
+        SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(1)).count_by(CountBy::Overlap);
     builder = builder.within(Budget::of(usize::MAX));
     builder.add(&batch_of(&[event]), None);
     assert_eq!(builder.finish().total(None).totals().count, SHARES);
@@ -213,7 +213,7 @@ proptest! {
         let by = [&[][..], &[Field::Comm], &[Field::Comm, Field::Pid]][by];
         let new = || {
             let builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, by.to_vec(), interval);
-            if share { builder.counting(Counting::Shares) } else { builder }
+            if share { builder.count_by(CountBy::Overlap) } else { builder }
         };
         let (mut one, mut several) = (new(), (0..parts).map(|_| new()).collect::<Vec<_>>());
         for (number, part) in events.chunks(size).enumerate() {
@@ -250,7 +250,7 @@ fn values_only_leaves_out_what_nobody_asks_for_and_nothing_else() {
         let new = || {
             let builder =
                 SeriesBuilder::new(Quantity::Latency, Weight::Count, by.clone(), Interval::Fixed(1_000_000_000));
-            if share { builder.counting(Counting::Shares) } else { builder }
+            if share { builder.count_by(CountBy::Overlap) } else { builder }
         };
         let finished = |mut builder: SeriesBuilder| {
             builder.add(&batch, None);
@@ -326,7 +326,7 @@ fn intervals_of_a_given_width_fill_the_memory_and_stop() {
     assert!(full.is_full());
     assert!(full.finish().bytes() < 4 * budget.limit());
     // By share, one event may last for ever.
-    let mut shares = builder().within(budget.clone()).counting(Counting::Shares);
+    let mut shares = builder().within(budget.clone()).count_by(CountBy::Overlap);
     shares.add(&of_threads([(1, u64::MAX / 4), (1, u64::MAX / 4)].into_iter()), None);
     assert!(shares.is_full() && shares.finish().bytes() < 4 * budget.limit());
     // What others gave back may be used.

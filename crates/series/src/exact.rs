@@ -6,7 +6,7 @@
 //! [full](ExactBuilder::is_full).
 
 use crate::group::Groups;
-use crate::{Budget, Counting, HistogramSeries, Quantity};
+use crate::{Budget, CountBy, HistogramSeries, Quantity};
 use hashbrown::HashMap;
 use latscope_event::{Batch, Field, FieldSet, MISSING_U64, Mask};
 use latscope_histogram::{Grid, Histogram};
@@ -111,7 +111,7 @@ impl ExactBuilder {
         };
         ExactBuilder {
             quantity: series.quantity,
-            share: series.counting == Counting::Shares,
+            share: series.count_by == CountBy::Overlap,
             earliest_ns: i64::MIN,
             groups: Groups::new(series.by.clone()),
             numbers: Vec::new(),

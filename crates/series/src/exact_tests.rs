@@ -1,7 +1,7 @@
 //! Exact percentiles against a sort of all events of an interval.
 
 use super::*;
-use crate::{Counting, Interval, SeriesBuilder, Weight};
+use crate::{CountBy, Interval, SeriesBuilder, Weight};
 use proptest::prelude::*;
 
 fn batch_of(events: &[(i64, u64, u8)]) -> Batch {
@@ -54,7 +54,7 @@ proptest! {
         chunk in 1usize..60,
     ) {
         let build = || SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![Field::Comm], Interval::Fixed(width));
-        let mut builder = if share { build().counting(Counting::Shares) } else { build() };
+        let mut builder = if share { build().count_by(CountBy::Overlap) } else { build() };
         builder.add(&batch_of(&events), None);
         let mut series = builder.finish();
         if let Some(enough) = joined {

@@ -1,8 +1,10 @@
 //! Histograms over time, by group: what every view is made of.
 //!
-//! An event is counted in the interval in which it *completed*: that is when its latency is known, live as from a file,
-//! so an interval that has passed never changes. Intervals are whole multiples of their width since the clock's epoch,
-//! so series of different files and hosts line up and merge exactly.
+//! By default an event counts in the interval in which it *completed* ([`CountBy::Completion`]). That is when its latency
+//! is known, live as well as in a file, so an interval that has passed never changes. Percentiles of files count by overlap
+//! instead ([`CountBy::Overlap`]): in every interval in which the event was in flight, in proportion to the time that it
+//! spent there. Intervals start at whole multiples of their width since the clock's epoch, so series of different files and
+//! hosts line up and merge exactly.
 #![forbid(unsafe_code)]
 
 mod budget;
@@ -137,22 +139,23 @@ impl Weight {
     }
 }
 
-/// In how many intervals an event counts.
+/// In which intervals an event counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Counting {
-    /// Whole, in the one in which it completed.
+pub enum CountBy {
+    /// Once, in the interval in which it completed.
     #[default]
-    Whole,
-    /// In the one in which it completed; of events of which only the stretch of time is known, a part in each that it touches.
-    Parts,
-    /// In every one that it lasts, by the share of its time that lies there.
-    Shares,
+    Completion,
+    /// As [`CountBy::Completion`]; but a row of which only the stretch of time is known (of a histogram log) counts in every
+    /// interval that it touches, so that counts are fractions.
+    CompletionInParts,
+    /// In every interval in which it was in flight, in proportion to the time that it spent there.
+    Overlap,
 }
 
-impl Counting {
+impl CountBy {
     /// The count that one event adds up to: 1, or [`SHARES`] where it may be divided.
     pub fn per_event(self) -> u64 {
-        if self == Counting::Whole { 1 } else { SHARES }
+        if self == CountBy::Completion { 1 } else { SHARES }
     }
 }
 
@@ -182,7 +185,7 @@ pub struct HistogramSeries {
     groups: Vec<Vec<String>>,
     slices: BTreeMap<i64, Slice>,
     flow: Flow,
-    counting: Counting,
+    count_by: CountBy,
     others: Option<Others>,
     /// Of how many intervals an interval was joined, where it was.
     lengths: BTreeMap<i64, u64>,
@@ -203,7 +206,7 @@ impl HistogramSeries {
     pub fn new(quantity: Quantity, weight: Weight, by: Vec<Field>, width_ns: u64) -> HistogramSeries {
         let grid = quantity.grid();
         let (groups, slices) = (Vec::new(), BTreeMap::new());
-        let (flow, counting) = (Flow::default(), Counting::Whole);
+        let (flow, count_by) = (Flow::default(), CountBy::Completion);
         HistogramSeries {
             quantity,
             weight,
@@ -213,7 +216,7 @@ impl HistogramSeries {
             groups,
             slices,
             flow,
-            counting,
+            count_by,
             others: None,
             lengths: BTreeMap::new(),
             runs: runs::Spans::default(),
@@ -228,14 +231,14 @@ impl HistogramSeries {
         self.width_ns
     }
 
-    /// In how many intervals an event counts.
-    pub fn counting(&self) -> Counting {
-        self.counting
+    /// In which intervals an event counts.
+    pub fn count_by(&self) -> CountBy {
+        self.count_by
     }
 
-    /// The count that one event adds up to; see [`Counting::per_event`].
+    /// The count that one event adds up to; see [`CountBy::per_event`].
     pub fn per_event(&self) -> u64 {
-        self.counting.per_event()
+        self.count_by.per_event()
     }
 
     /// The grid of all histograms.

@@ -1,6 +1,6 @@
 //! Putting series together and looking at them more coarsely; nothing is lost on the way.
 
-use crate::{Counting, HistogramSeries, SHARES, Slice, Weight};
+use crate::{CountBy, HistogramSeries, SHARES, Slice, Weight};
 use latscope_histogram::Grid;
 
 /// Series that cannot be put together.
@@ -9,11 +9,9 @@ pub enum MergeError {
     /// Of different quantities or weights.
     #[error("the series are of different quantities or weights")]
     Kind,
-    /// One by share and one not.
-    #[error(
-        "one counts events where they completed, as stored histograms do, the other by the share of their time in each interval"
-    )]
-    Counting,
+    /// One by completion and the other by overlap.
+    #[error("one series counts events by completion, the other by overlap")]
+    CountBy,
     /// Events beyond what can be counted in parts.
     #[error("there are more events than 64 bits hold in parts")]
     Events,
@@ -34,9 +32,9 @@ impl HistogramSeries {
         if (self.quantity, self.weight) != (other.quantity, other.weight) {
             return Err(MergeError::Kind);
         }
-        if self.counting != other.counting {
-            if self.counting == Counting::Shares || other.counting == Counting::Shares {
-                return Err(MergeError::Counting);
+        if self.count_by != other.count_by {
+            if self.count_by == CountBy::Overlap || other.count_by == CountBy::Overlap {
+                return Err(MergeError::CountBy);
             }
             // Those that are counted whole become many parts each.
             self.count_parts()?;
@@ -73,8 +71,8 @@ impl HistogramSeries {
 
     /// Counts in parts what was counted whole.
     fn count_parts(&mut self) -> Result<(), MergeError> {
-        if self.counting == Counting::Whole {
-            self.counting = Counting::Parts;
+        if self.count_by == CountBy::Completion {
+            self.count_by = CountBy::CompletionInParts;
             for (_, sparse) in self.slices.values_mut().flat_map(|slice| &mut slice.groups) {
                 *sparse = sparse.times(SHARES).ok_or(MergeError::Events)?;
             }

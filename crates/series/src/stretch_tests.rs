@@ -1,7 +1,7 @@
 //! Shares of stretches against a sum over single completions, and against numbers worked out elsewhere.
 
 use super::*;
-use crate::{Counting, HistogramSeries, Interval, Quantity, SHARES, Weight};
+use crate::{CountBy, HistogramSeries, Interval, Quantity, SHARES, Weight};
 use latscope_histogram::{Grid, Histogram, Rule, Totals};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ fn of(values: &[(u64, u64)]) -> Sparse {
 
 fn builder(width_ms: i64) -> SeriesBuilder {
     let interval = Interval::Fixed((width_ms * MS) as u64);
-    SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), interval).counting(Counting::Shares)
+    SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), interval).count_by(CountBy::Overlap)
 }
 
 fn counts(series: &HistogramSeries) -> BTreeMap<i64, f64> {

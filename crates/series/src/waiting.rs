@@ -6,7 +6,7 @@
 //! one: young requests say nothing about the latency to come.
 
 use crate::group::label;
-use crate::{Counting, HistogramSeries, Quantity, Weight};
+use crate::{CountBy, HistogramSeries, Quantity, Weight};
 use latscope_event::{Batch, Field, Mask};
 use latscope_histogram::{Histogram, Rule, Sparse};
 use std::collections::BTreeMap;
@@ -246,8 +246,8 @@ impl HistogramSeries {
         let begin_ns = self.start_ns(interval);
         let end_ns = begin_ns.saturating_add_unsigned(self.width_of(interval)).min(waiter.seen_ns());
         let until_end_ns = end_ns.saturating_sub(waiter.start_ns).max(0).unsigned_abs();
-        match self.counting() {
-            Counting::Shares if waiter.age_ns > 0 => {
+        match self.count_by() {
+            CountBy::Overlap if waiter.age_ns > 0 => {
                 let overlap = end_ns.saturating_sub(begin_ns.max(waiter.start_ns)).max(0).unsigned_abs();
                 let share = u128::from(self.per_event()) * u128::from(overlap) / u128::from(waiter.age_ns);
                 Held { bound_ns: waiter.age_ns, count: share as u64, age_ns: until_end_ns }
@@ -274,7 +274,7 @@ impl HistogramSeries {
     pub fn only(&self, interval: i64) -> HistogramSeries {
         let mut one = HistogramSeries::new(self.quantity, self.weight, self.by.clone(), self.width_ns);
         one.grid = self.grid;
-        one.counting = self.counting;
+        one.count_by = self.count_by;
         one.groups.clone_from(&self.groups);
         one.slices.extend(self.slices.get(&interval).map(|slice| (interval, slice.clone())));
         one.lengths.extend(self.lengths.get(&interval).map(|&length| (interval, length)));

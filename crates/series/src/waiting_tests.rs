@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const WIDTH: i64 = 1_000;
 
 /// Requests by begin and end; those that end after `end_ns` wait then.
-fn series(requests: &[(i64, i64)], end_ns: i64, counting: Counting) -> HistogramSeries {
+fn series(requests: &[(i64, i64)], end_ns: i64, count_by: CountBy) -> HistogramSeries {
     let (mut batch, mut waiters) = (Batch::new(FieldSet::ALWAYS), Vec::new());
     for &(from_ns, to_ns) in requests {
         if to_ns > end_ns {
@@ -18,7 +18,7 @@ fn series(requests: &[(i64, i64)], end_ns: i64, counting: Counting) -> Histogram
         batch.end_row();
     }
     let width = Interval::Fixed(WIDTH as u64);
-    let mut builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), width).counting(counting);
+    let mut builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), width).count_by(count_by);
     builder.add(&batch, None);
     let mut series = builder.finish();
     series.add_waiting(&waiters, None);
@@ -44,7 +44,7 @@ proptest! {
     ) {
         let end_ns = 10_000;
         let requests: Vec<_> = requests.into_iter().map(|(from_ns, took_ns)| (from_ns, from_ns + took_ns)).collect();
-        let series = series(&requests, end_ns, Counting::Whole);
+        let series = series(&requests, end_ns, CountBy::Completion);
         let hung = requests.iter().filter(|&&(_, to_ns)| to_ns > end_ns);
         for (&interval, slice) in series.slices() {
             let until_ns = (series.start_ns(interval) + WIDTH).min(end_ns);
@@ -80,7 +80,7 @@ proptest! {
     /// By share, the parts of a request that waits add up to one.
     #[test]
     fn shares_of_what_waits_add_up(from_ns in 0i64..9_000) {
-        let series = series(&[(0, 1), (from_ns, 99_999)], 10_000, Counting::Shares);
+        let series = series(&[(0, 1), (from_ns, 99_999)], 10_000, CountBy::Overlap);
         let all = |interval: &i64| series.waiting(*interval, None).held.iter().map(|held| held.count).sum::<u64>();
         let (sum, whole) = (series.slices().keys().map(all).sum::<u64>(), series.per_event());
         prop_assert!(sum <= whole && sum + 16 > whole, "{sum}");
@@ -98,7 +98,7 @@ fn young_requests_lower_nothing() {
     // A hundred of 500 ns, and a hundred that have just begun.
     let mut requests = vec![(0, 500); 100];
     requests.extend([(990, 2_000); 100]);
-    let series = series(&requests, 1_000, Counting::Whole);
+    let series = series(&requests, 1_000, CountBy::Completion);
     let histogram = &series.slices()[&0].groups[0].1;
     let waiting = series.waiting(0, None);
     let found = waiting.quantiles(histogram, &[0.01, 0.5, 0.99], Rule::Interpolated).unwrap();

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop where it cannot go on")]
 
 use latscope_event::{Anomaly, Batch, Clock, Context, Field};
-use latscope_series::{Counting, HistogramSeries, Interval, Quantity, SeriesBuilder, Threshold, Weight};
+use latscope_series::{CountBy, HistogramSeries, Interval, Quantity, SeriesBuilder, Threshold, Weight};
 use latscope_view_report::{PercentilesError, PercentilesOptions, Theme, percentiles};
 
 #[path = "heatmap/golden.rs"]
@@ -20,7 +20,7 @@ fn series_of(events: &[Event], by: &[Field], share: bool) -> HistogramSeries {
     let interval = Interval::Fixed(1000 * MS);
     let mut builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, by.to_vec(), interval);
     if share {
-        builder = builder.counting(Counting::Shares);
+        builder = builder.count_by(CountBy::Overlap);
     }
     let mut batch = Batch::new(builder.fields().with(&[Field::Device]));
     for &(start_ns, latency_ns, device) in events {

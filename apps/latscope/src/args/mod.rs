@@ -21,7 +21,7 @@ pub use heatmap::{Colors, Heatmap};
 pub use histogram::Histogram;
 pub use lab::Lab;
 pub use live::{Live, Mode};
-pub use percentiles::{PercentileRule, Percentiles};
+pub use percentiles::{CountBy as CountByRule, PercentileRule, Percentiles};
 pub use ping::{Ping, PingWords};
 pub use record::Record;
 pub use spectrogram::{Color, Orient, Palette, Spectrogram};

@@ -37,9 +37,9 @@ pub struct Percentiles {
     /// With --by: also a line over all groups
     #[arg(long, requires = "by")]
     pub all: bool,
-    /// Count an event only in the interval in which it completed (as live views do), not by the share of its time in each
-    #[arg(long)]
-    pub no_weight: bool,
+    /// In which intervals an event counts; default: overlap for files, completion live
+    #[arg(long, value_enum, value_name = "RULE")]
+    pub count_by: Option<CountBy>,
     /// End with status 1 if this holds in any interval and group, e.g. '(p95 > 1s or p99 > 5s) and count > 9 for 3 intervals';
     /// live, also 'oldest > 5s' and 'waiting(1s) > 3', about requests that wait
     #[arg(long, value_name = "CONDITION")]
@@ -51,6 +51,14 @@ pub struct Percentiles {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub look: Look,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum CountBy {
+    /// Once, in the interval in which it completed
+    Completion,
+    /// In every interval in which it was in flight, in proportion to the time that it spent there
+    Overlap,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

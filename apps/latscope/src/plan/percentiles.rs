@@ -4,7 +4,7 @@ use super::{AUTO, Folding, Shape, folding, is_svg, shape, theme};
 use crate::Failure;
 use crate::args;
 use latscope_histogram::Rule;
-use latscope_series::{Counting, Quantity, Threshold};
+use latscope_series::{CountBy, Quantity, Threshold};
 use latscope_view_report::PercentilesOptions;
 use std::path::PathBuf;
 
@@ -34,12 +34,7 @@ pub struct Percentiles {
 /// Plans `percentiles`.
 pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     let mut folding = folding(&typed.fold, &typed.input)?;
-    folding.counting = match typed.no_weight || folding.quantity != Quantity::Latency {
-        // Live, an interval that has passed must not change any more.
-        _ if typed.input.read.is_empty() => Counting::Whole,
-        true => Counting::Parts,
-        false => Counting::Shares,
-    };
+    folding.count_by = count_by(&typed, folding.quantity)?;
     folding.values_only = true;
     let percentiles = percentile_list("--p", &typed.percentiles)?;
     let fail_if = typed.fail_if.as_deref().map(Threshold::parse).transpose();
@@ -73,6 +68,25 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     }
     let (exact, all, shape) = (typed.exact, typed.all, shape(typed.table, &typed.output));
     Ok(Percentiles { folding, percentiles, rule, exact, accuracy, all, fail_if, shape, output: typed.output, chart })
+}
+
+/// In which intervals an event counts.
+fn count_by(typed: &args::Percentiles, quantity: Quantity) -> Result<CountBy, Failure> {
+    let is_overlap = typed.count_by == Some(args::CountByRule::Overlap);
+    // A live interval that has passed must not change any more.
+    if typed.input.read.is_empty() {
+        let message = "--count-by overlap cannot be used live: lines that were printed would change. Record a trace, \
+                       and read it with -r.";
+        return if is_overlap { Err(Failure::Usage(message.into())) } else { Ok(CountBy::Completion) };
+    }
+    if quantity != Quantity::Latency {
+        let message = "--count-by overlap works with -y latency only.";
+        return if is_overlap { Err(Failure::Usage(message.into())) } else { Ok(CountBy::CompletionInParts) };
+    }
+    Ok(match typed.count_by {
+        Some(args::CountByRule::Completion) => CountBy::CompletionInParts,
+        Some(args::CountByRule::Overlap) | None => CountBy::Overlap,
+    })
 }
 
 /// How accurate the percentiles have to be, where that chooses the intervals.

@@ -9,8 +9,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latscope_capture_file::is_pipe;
 use latscope_event::{Context, FieldSet, format_count, format_size};
 use latscope_series::{
-    AskedPercentiles, Budget, Counting, Exact, ExactBuilder, HistogramSeries, Joining, Judging, Place, Threshold,
-    Watch, events_for,
+    AskedPercentiles, Budget, CountBy, Exact, ExactBuilder, HistogramSeries, Joining, Judging, Place, Threshold, Watch,
+    events_for,
 };
 use latscope_view_report::{PercentilesChart, PercentilesOptions};
 use latscope_view_term::{PercentileOptions, Percentiles};
@@ -147,7 +147,7 @@ fn draw<'a>(
 
 /// From when on events may be missing, because they were in flight when a trace ended.
 fn open_since_ns(plan: &Plan, contexts: &[Context], series: &HistogramSeries) -> Option<i64> {
-    if plan.folding.counting != Counting::Shares {
+    if plan.folding.count_by != CountBy::Overlap {
         return None;
     }
     Context::open_since_ns(contexts, series.total(None).totals().max)
@@ -359,7 +359,7 @@ impl Printer<'_> {
 
     /// Marks what may lack events that had not completed when the trace ended.
     fn ends(&mut self, context: &Context, longest_ns: u64) {
-        let by_share = self.plan.folding.counting == Counting::Shares;
+        let by_share = self.plan.folding.count_by == CountBy::Overlap;
         let open_since_ns = || Context::open_since_ns(std::slice::from_ref(context), longest_ns);
         self.complete_until_ns = by_share.then(open_since_ns).flatten();
         self.table.complete_until(self.complete_until_ns);

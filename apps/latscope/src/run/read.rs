@@ -457,7 +457,7 @@ pub fn say_untold(untold: &[Field]) {
 pub fn new_builder(folding: &Folding, limit: u32) -> SeriesBuilder {
     let interval = folding.interval_or(limit);
     let builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
-    let builder = builder.counting(folding.counting);
+    let builder = builder.count_by(folding.count_by);
     if folding.values_only { builder.values_only() } else { builder }
 }
 

@@ -139,7 +139,7 @@ impl Stored<'_> {
         let reader = SeriesReader::open(&self.reading.files[at], self.formats[at]);
         let reader = reader.map_err(|error| Failure::Input(error.to_string()))?.lenient(self.reading.lenient);
         let reader = reader.latency_unit(self.reading.two_columns.latency_unit_ns);
-        Ok(reader.counted_in(self.folding.counting.per_event()))
+        Ok(reader.counted_in(self.folding.count_by.per_event()))
     }
 
     /// The width of the first row, when it may have any; errors are told when the file is read.
@@ -310,7 +310,11 @@ impl Group {
 
 fn merge(sum: &mut HistogramSeries, series: &HistogramSeries) -> Result<(), Failure> {
     sum.merge(series).map_err(|error| {
-        let advice = if error == MergeError::Counting { " Give --no-weight." } else { "" };
+        let advice = if error == MergeError::CountBy {
+            " Stored histograms count by completion; use --count-by completion."
+        } else {
+            ""
+        };
         Failure::Usage(format!("The files do not go together: {error}.{advice}"))
     })
 }
@@ -322,7 +326,7 @@ fn empty(folding: &Folding, width_ns: u64) -> HistogramSeries {
 /// For rows of their own widths, of which the first is so wide.
 fn builder(folding: &Folding, row_ns: u64) -> SeriesBuilder {
     let interval = Interval::Fixed(even_width(row_ns, folding));
-    SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval).counting(folding.counting)
+    SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval).count_by(folding.count_by)
 }
 
 /// Where in a row the asked groups are: any of the stored fields may be asked for, the others are summed over.

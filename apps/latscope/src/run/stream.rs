@@ -10,7 +10,7 @@ use crate::Failure;
 use crate::plan::{Folding, Reading};
 use latscope_capture_file::{Format, format_of, is_pipe};
 use latscope_event::{Batch, Context, Mask, format_count};
-use latscope_series::{Counting, HistogramSeries, Quantity, SeriesBuilder, Waiter};
+use latscope_series::{CountBy, HistogramSeries, Quantity, SeriesBuilder, Waiter};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -116,7 +116,7 @@ impl<'a> Stream<'a> {
             reading,
             builder: read::new_builder(&folding, 2),
             late: None,
-            looks_back: looks_back || folding.counting == Counting::Shares,
+            looks_back: looks_back || folding.count_by == CountBy::Overlap,
             is_whole: false,
             width_ns: width_ns as i64,
             folding,
@@ -169,7 +169,7 @@ impl<'a> Stream<'a> {
             self.late_events += 1;
             return false;
         }
-        let by_share = self.folding.counting == Counting::Shares;
+        let by_share = self.folding.count_by == CountBy::Overlap;
         self.cut_events += u64::from(by_share && self.has_closed() && begins < self.open);
         self.first = self.first.min(if by_share { begins } else { ends });
         true
@@ -237,7 +237,7 @@ impl<'a> Stream<'a> {
         }
         let mut mask = Mask::filled(batch.len(), true);
         mask.retain(|row| rows.binary_search(&row).is_ok());
-        let folding = Folding { counting: self.folding.counting, ..self.folding.clone() };
+        let folding = Folding { count_by: self.folding.count_by, ..self.folding.clone() };
         self.late.get_or_insert_with(|| read::new_builder(&folding, 2)).add(batch, Some(&mask));
     }
 

@@ -12,7 +12,7 @@ use crate::svg::Svg;
 use curves::{Panel, Source, Steps};
 use latscope_event::{Context, format_count, format_duration, format_rate};
 use latscope_histogram::{Grid, Histogram, Rule};
-use latscope_series::{AskedPercentiles, Counting, Exact, HistogramSeries, Quantity, Threshold, Waiting};
+use latscope_series::{AskedPercentiles, CountBy, Exact, HistogramSeries, Quantity, Threshold, Waiting};
 use std::borrow::Cow;
 
 /// How a chart of percentiles shall look.
@@ -293,7 +293,7 @@ fn axis(series: &HistogramSeries, panels: &[Panel], options: &PercentilesOptions
 /// Events are known when they end, and count by share in the intervals before, too: what was not over when the trace
 /// ended is missing there, back to the length of the slowest.
 fn open_from(series: &HistogramSeries, contexts: &[Context], slowest_ns: u64) -> Option<i64> {
-    if series.counting() != Counting::Shares || series.quantity != Quantity::Latency {
+    if series.count_by() != CountBy::Overlap || series.quantity != Quantity::Latency {
         return None;
     }
     let from_ns = match contexts {
@@ -396,7 +396,7 @@ impl Chart<'_> {
         if self.series.is_of_runs() {
             how += " · histograms of whole jobs: each is one interval, from its first start to its last end";
         }
-        if self.series.counting() == Counting::Shares {
+        if self.series.count_by() == CountBy::Overlap {
             how += " · events count by the share of their time in each interval";
         }
         if self.open_from_ns.is_some() {
