@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets and runs those named (all without a name) for FUZZ_SECONDS each, one after the other,
-# with a line about each. What is found lies in fuzz/artifacts; new inputs stay outside the committed corpora.
+# with a line about each. What is found lies in fuzz/artifacts; new inputs stay in fuzz/target/corpus.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ -f "$HOME/.cargo/env" ]; then . "$HOME/.cargo/env"; fi
@@ -11,6 +11,7 @@ skip() {
 }
 cargo +nightly --version >/dev/null 2>&1 || skip "there is no nightly toolchain (rustup toolchain install nightly)"
 cargo +nightly fuzz --version >/dev/null 2>&1 || skip "there is no cargo-fuzz (cargo install cargo-fuzz)"
+command -v zstd >/dev/null || skip "there is no zstd, which unpacks the corpora (apt-get install zstd)"
 
 seconds=${FUZZ_SECONDS:-300}
 # The sanitizer keeps freed memory back for a while, which is not the memory that the limit is for.
@@ -33,9 +34,11 @@ cargo +nightly fuzz build --fuzz-dir fuzz
 status=0
 for target in "${targets[@]}"; do
     found=fuzz/target/corpus/$target log=fuzz/target/$target.log
-    mkdir -p "$found"
+    rm -rf "fuzz/target/seeds/$target"
+    mkdir -p "$found" fuzz/target/seeds
+    tar -xf "fuzz/corpus/$target.tar.zst" -C fuzz/target/seeds
     verdict="nothing found"
-    cargo +nightly fuzz run --fuzz-dir fuzz "$target" "$found" "fuzz/corpus/$target" -- \
+    cargo +nightly fuzz run --fuzz-dir fuzz "$target" "$found" "fuzz/target/seeds/$target" -- \
         -max_total_time="$seconds" -max_len="$(max_len "$target")" -timeout=10 -rss_limit_mb=512 \
         -print_final_stats=1 >"$log" 2>&1 || { verdict="FAILED, see $log"; status=1; }
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")

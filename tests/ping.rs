@@ -9,3 +9,4 @@ mod hang;
 #[cfg(target_os = "linux")]
 mod known_truth;
 mod sources;
+mod transcript;

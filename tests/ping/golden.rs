@@ -1,6 +1,7 @@
 //! Called ioping, the program is ioping 1.3: every vector comes out again, but for the times.
 
-use crate::program::{LATSCOPE, command, end, testdata};
+use super::transcript;
+use crate::program::{LATSCOPE, command, end};
 use std::path::Path;
 
 /// Numbers that differ from run to run, one after the other: what they stand behind, and the letter that they become.
@@ -87,32 +88,23 @@ fn furnished() -> tempfile::TempDir {
 fn every_vector_of_ioping_comes_out_again() {
     let folder = furnished();
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
-    let vectors = testdata("ioping/v1.3");
     let (mut same, mut wrong) = (0, Vec::new());
-    let mut entries: Vec<_> = std::fs::read_dir(&vectors).unwrap().map(|entry| entry.unwrap().path()).collect();
-    // By name, since one case takes the file that the one before it kept.
-    entries.sort();
-    for entry in entries.iter().filter(|path| path.extension().is_some_and(|ending| ending == "cmd")) {
+    // In the order of the transcript, since one case takes the file that the one before it kept.
+    for vector in transcript::runs("v1.3.txt") {
         // The disk of the vectors took longer than 100 us each time; any takes longer than 1 us.
-        let typed = std::fs::read_to_string(entry).unwrap().replace("-T 100us", "-T 1us");
+        let typed = vector.command.replace("-T 100us", "-T 1us");
         // Without tmpfs, direct I/O or RWF_NOWAIT where tests run, those cases say nothing.
         if ["/dev/shm", " -D", "-N"].iter().any(|word| typed.contains(word)) && !is_plain(&typed, folder.path()) {
             eprintln!("left out: {typed}");
             continue;
         }
-        let read = |ending: &str| std::fs::read_to_string(entry.with_extension(ending)).unwrap_or_default();
         let ended = end(command("bash").args(["-c", &typed]).current_dir(folder.path()).env("PATH", &path), b"");
-        let (out, status) = (String::from_utf8_lossy(&ended.out), read("rc").trim().parse().unwrap_or(0));
-        if masked(&out) == masked(&read("out")) && ended.status == Some(status) {
+        let (out, expected) = (masked(&String::from_utf8_lossy(&ended.out)), masked(&vector.out));
+        if out == expected && ended.status == Some(vector.status) {
             same += 1;
         } else {
-            wrong.push(format!(
-                "{typed}\nstatus {:?} for {status}, said {}\n{}\nfor\n{}",
-                ended.status,
-                ended.err,
-                masked(&out),
-                masked(&read("out"))
-            ));
+            let (found, status) = (ended.status, vector.status);
+            wrong.push(format!("{typed}\nstatus {found:?} for {status}, said {}\n{out}\nfor\n{expected}", ended.err));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));

@@ -1,8 +1,16 @@
 //! What ioping printed as a source.
 
+use super::transcript;
 use crate::program::{latscope, testdata, unpacked};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+
+/// A run of a transcript as a file of its own.
+fn file_of(folder: &tempfile::TempDir, transcript: &str, name: &str) -> PathBuf {
+    let path = folder.path().join(format!("{name}.out"));
+    std::fs::write(&path, transcript::out(transcript, name)).unwrap();
+    path
+}
 
 #[track_caller]
 fn events(path: &Path, more: &[&str]) -> Vec<Value> {
@@ -51,6 +59,7 @@ fn two_volumes_of_known_delays() {
 /// Every version: the same request lines as counted by eye, latencies as printed.
 #[test]
 fn every_version_is_read() {
+    let folder = tempfile::tempdir().unwrap();
     for (name, count, first_ns) in [
         ("v0.6.normal", 6, 4_000_000u64),
         ("v0.7.normal", 6, 1_700_000),
@@ -59,11 +68,10 @@ fn every_version_is_read() {
         ("v0.6.p1q", 6, 2_296_000),
         ("v0.8.p1q", 6, 99_000),
     ] {
-        let path = testdata(&format!("ioping/versions/{name}.out"));
-        let events = events(&path, &[]);
+        let events = events(&file_of(&folder, "versions.txt", name), &[]);
         assert_eq!((events.len(), events[0]["latency_ns"].as_u64()), (count, Some(first_ns)), "{name}");
     }
-    let events = events(&testdata("ioping/versions/v1.2.json.out"), &[]);
+    let events = events(&file_of(&folder, "versions.txt", "v1.2.json"), &[]);
     assert_eq!(events[0]["latency_ns"], 1_855_285, "the warm-up is left out");
     assert_eq!(events[0]["time_ns"], 1_795_224_308_535_541_000u64 - 1_855_285);
     assert_eq!((events[0]["path"].as_str(), events[0]["kind"].as_str()), (Some("e4"), Some("read")));
@@ -71,18 +79,19 @@ fn every_version_is_read() {
 
 #[test]
 fn what_was_cut_is_read_and_windows_are_no_requests() {
+    let folder = tempfile::tempdir().unwrap();
     let killed = events(&testdata("ioping/killed.json.out"), &[]);
     assert!(killed.len() >= 3);
-    let errors = events(&testdata("ioping/versions/head_E.json.out"), &[]);
+    let errors = events(&file_of(&folder, "versions.txt", "head_E.json"), &[]);
     assert!(errors.iter().all(|event| event["error"] == "EAGAIN" && event["offset"].is_u64()), "{errors:?}");
-    let windows = testdata("ioping/versions/v1.1.p4q.out");
+    let windows = file_of(&folder, "versions.txt", "v1.1.p4q");
     let seen_by = |view: &str| latscope(&[view, "-r", windows.to_str().unwrap()]);
     assert!(seen_by("percentiles").failure(3).contains("averages"));
     // Averages can be drawn, and are called so.
     assert!(seen_by("heatmap").success().contains("averages"));
     assert_eq!(events(&windows, &[]).len(), 2);
     // With -p and -B the last line adds up the others.
-    let both = testdata("ioping/v1.3/p5_batch.out");
+    let both = file_of(&folder, "v1.3.txt", "p5_batch");
     assert_eq!(events(&both, &[]).len(), 2);
 }
 

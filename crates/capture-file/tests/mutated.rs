@@ -59,11 +59,42 @@ fn mutated(seed: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
+/// The seeds of a target, by name: the files of a tar archive.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let mut paths: Vec<PathBuf> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../fuzz/corpus/{target}.tar.zst"));
+    let archive = zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap();
+    let (mut rest, mut seeds) = (&archive[..], Vec::new());
+    // A header of one block of 512 bytes, the content in whole blocks; a block of zeros ends the archive.
+    while rest[0] != 0 {
+        let (header, behind) = rest.split_at(512);
+        let digits = std::str::from_utf8(&header[124..135]).unwrap();
+        let size = usize::from_str_radix(digits, 8).unwrap();
+        if header[156] == b'0' {
+            seeds.push(behind[..size].to_vec());
+        }
+        rest = &behind[size.next_multiple_of(512)..];
+    }
+    seeds
+}
+
+#[test]
+fn every_corpus_is_unpacked() {
+    for (target, seeds, bytes) in [
+        ("csv", 5, 1160),
+        ("filter", 190, 5183),
+        ("fio_log", 200, 71489),
+        ("fio_series", 200, 64978),
+        ("ioping", 200, 113023),
+        ("json_lines", 4, 1828),
+        ("lat", 140, 379757),
+        ("perf_data", 112, 379331),
+        ("perf_script", 190, 188595),
+        ("smallfile", 103, 2598),
+        ("two_columns", 62, 28177),
+    ] {
+        let found = corpus(target);
+        assert_eq!((found.len(), found.iter().map(Vec::len).sum()), (seeds, bytes), "{target}");
+    }
 }
 
 /// How many inputs are made of each seed, so that all targets take about as long.
