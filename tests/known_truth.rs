@@ -117,9 +117,9 @@ fn every_event_and_every_count_is_found() {
         let unfinished = context.unfinished.iter().map(|open| (open.start_ns, open.at_least_ns));
         let longest: Vec<_> = truth.unfinished.iter().copied().take(Context::UNFINISHED_KEPT).collect();
         assert_eq!(unfinished.collect::<Vec<_>>(), longest, "unfinished of {of}");
-        let losses: Vec<_> = context.loss_ranges.iter().map(|range| (range.to_ns, range.cpu, range.records)).collect();
+        let losses: Vec<_> = context.loss_ranges.iter().map(|range| (range.end_ns, range.cpu, range.records)).collect();
         assert_eq!(losses, truth.losses, "losses of {of}");
-        assert!(context.loss_ranges.iter().all(|range| range.from_ns <= range.to_ns));
+        assert!(context.loss_ranges.iter().all(|range| range.start_ns <= range.end_ns));
         truth.counts.keys().for_each(|&key| *seen.entry(key).or_insert(0) += 1);
     }
     let possible = [

@@ -105,7 +105,7 @@ fn what_random_filters_let_through_passes_the_kernel_too() {
             let necessary = filter.necessary();
             demanding += usize::from(necessary.min_latency_ns > 0 || !necessary.any_of.is_empty());
             let mut bound =
-                filter.bind(latscope_event::Context::new("x", latscope_event::Clock::wall()).time_zero()).unwrap();
+                filter.bind(latscope_event::Context::new("x", latscope_event::Clock::wall()).trace_start()).unwrap();
             for batch in &batches {
                 let mut mask = latscope_event::Mask::default();
                 bound.eval(batch, &mut mask);

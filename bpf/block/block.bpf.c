@@ -296,7 +296,7 @@ static __always_inline bool wanted(struct block_issuer *issuer, u32 dev, u32 let
 }
 
 /* How many events this one stands for; 0 when it is too fast, or not in the sample. */
-static __always_inline u32 weight_of(u64 latency_ns)
+static __always_inline u32 sample_weight_of(u64 latency_ns)
 {
 	if (latency_ns < config.min_latency_ns)
 		return 0;
@@ -308,7 +308,7 @@ static __always_inline u32 weight_of(u64 latency_ns)
 static __always_inline void emit(struct request *rq, struct block_issuer *issuer, u32 class, u32 bytes, s32 error,
 				 const bool direct)
 {
-	u32 letters = letters_of(FIELD(direct, rq, cmd_flags)), dev = device_of(rq, direct), weight;
+	u32 letters = letters_of(FIELD(direct, rq, cmd_flags)), dev = device_of(rq, direct), sample_weight;
 	struct block_record *record;
 	struct times times;
 
@@ -318,8 +318,8 @@ static __always_inline void emit(struct request *rq, struct block_issuer *issuer
 		count(error ? NEVER_ISSUED : UNSTAMPED);
 		return;
 	}
-	weight = weight_of(times.latency_ns);
-	if (!weight)
+	sample_weight = sample_weight_of(times.latency_ns);
+	if (!sample_weight)
 		return;
 	/* Requests that flushes make of themselves have no issuer. */
 	if (!(issuer && issuer->pid) && class != FLUSH)
@@ -339,7 +339,7 @@ static __always_inline void emit(struct request *rq, struct block_issuer *issuer
 	record->dev = dev;
 	record->letters = letters;
 	record->error = error;
-	record->weight = weight;
+	record->sample_weight = sample_weight;
 	record->cpu = bpf_get_smp_processor_id();
 	record->texts_len = 0;
 	record->about = issuer ? issuer->about : 0;

@@ -62,7 +62,7 @@ struct block_record {
 	u32 tid;
 	u32 letters;             /* class << 6 | mode */
 	s32 error;               /* below zero an errno, above a blk_status_t */
-	u32 weight;
+	u32 sample_weight;
 	u8 comm[16];
 	u8 process[16];          /* the name of the main thread */
 	u32 about;               /* number of the description of the process, 0 when there is none */

@@ -146,7 +146,7 @@ static __always_inline bool names_wanted(const u64 *comm, const u64 *process)
 }
 
 /* How many events this one stands for; 0 when it is not wanted. */
-static __always_inline u32 weight_of(u64 latency_ns)
+static __always_inline u32 sample_weight_of(u64 latency_ns)
 {
 	if (latency_ns < config.min_latency_ns)
 		return 0;
@@ -244,7 +244,7 @@ struct outcome {
 	u64 comm[2];
 	u64 process[2];
 	s32 fd;
-	u32 weight;
+	u32 sample_weight;
 	u32 about;
 	struct file *file; /* null when it has none, or is closed */
 	bool lost; /* another thread closed it meanwhile */
@@ -261,7 +261,7 @@ static __always_inline void fill(struct record *to, struct task_struct *task, co
 	to->latency_ns = out->latency_ns;
 	to->result = out->result;
 	to->fd = out->fd;
-	to->weight = out->weight;
+	to->sample_weight = out->sample_weight;
 	to->about = out->about;
 	if (config.want_cpu)
 		to->cpu = bpf_get_smp_processor_id();
@@ -610,8 +610,8 @@ static __always_inline void leave(struct task_struct *task, u64 raw, s64 result)
 	out.latency_ns = bpf_ktime_get_ns() - in->start_ns;
 	number = bounded(in->call);
 	flags = config.calls[number].flags;
-	out.weight = weight_of(out.latency_ns);
-	if (!out.weight)
+	out.sample_weight = sample_weight_of(out.latency_ns);
+	if (!out.sample_weight)
 		goto done;
 	if (config.want_arguments)
 		out.fd = fd_of(flags, in, result);

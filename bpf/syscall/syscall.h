@@ -136,7 +136,7 @@ struct record {
 	s32 fd; /* -1 when there is none */
 	u32 dev; /* major << 20 | minor; 0 when it lies on no device */
 	u32 generation; /* tells a file from an earlier one with its inode number */
-	u32 weight;
+	u32 sample_weight;
 	u16 call;
 	u8 file_type;
 	u8 named; /* bits of enum named */

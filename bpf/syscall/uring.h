@@ -225,19 +225,19 @@ static __always_inline struct file *opened_by(struct io_kiocb *request, s64 resu
 }
 
 static __always_inline void fill_request(struct record *to, const struct record *from, u64 latency_ns, s64 result,
-					 const struct identity *is, u32 weight)
+					 const struct identity *is, u32 sample_weight)
 {
 	*to = *from;
 	put_identity(to, is);
 	to->latency_ns = latency_ns;
 	to->result = result;
-	to->weight = weight;
+	to->sample_weight = sample_weight;
 	if (config.want_cpu)
 		to->cpu = bpf_get_smp_processor_id();
 }
 
 static __always_inline void put_request(u64 key, struct record *from, u64 latency_ns, s64 result, struct file *file,
-					const struct identity *is, u32 weight)
+					const struct identity *is, u32 sample_weight)
 {
 	bool is_socket = config.want_ends && has_ends(is->type);
 	struct record *to;
@@ -251,7 +251,7 @@ static __always_inline void put_request(u64 key, struct record *from, u64 latenc
 
 		if (!desk)
 			return;
-		fill_request(&desk->to.record, from, latency_ns, result, is, weight);
+		fill_request(&desk->to.record, from, latency_ns, result, is, sample_weight);
 		if (config.want_path && file && is_named(is)) {
 			if (lay_file(file, desk))
 				walk(AT_REQUESTS);
@@ -269,7 +269,7 @@ static __always_inline void put_request(u64 key, struct record *from, u64 latenc
 		count(COUNT_RING_FULL);
 		return;
 	}
-	fill_request(to, from, latency_ns, result, is, weight);
+	fill_request(to, from, latency_ns, result, is, sample_weight);
 	bpf_ringbuf_submit(to, SUBMIT_FLAGS);
 }
 
@@ -279,7 +279,7 @@ static __always_inline void complete(struct io_kiocb *request, s64 result)
 	struct record *record;
 	struct file *file;
 	u64 key = (u64)request, latency_ns;
-	u32 number, weight, operation;
+	u32 number, sample_weight, operation;
 
 	if (!request)
 		return;
@@ -299,8 +299,8 @@ static __always_inline void complete(struct io_kiocb *request, s64 result)
 		return;
 	}
 	latency_ns = bpf_ktime_get_ns() - record->start_ns;
-	weight = weight_of(latency_ns);
-	if (weight) {
+	sample_weight = sample_weight_of(latency_ns);
+	if (sample_weight) {
 		number = record->call;
 		file = config.want_file ? READ(struct io_kiocb, request, file) : 0;
 		if (config.want_file && number < CALLS && config.calls[number].path_at == PATH_OPEN) {
@@ -310,7 +310,7 @@ static __always_inline void complete(struct io_kiocb *request, s64 result)
 		}
 		identify(file, &is);
 		if (config.mode == MODE_EVENTS)
-			put_request(key, record, latency_ns, result, file, &is, weight);
+			put_request(key, record, latency_ns, result, file, &is, sample_weight);
 		else if (number < CALLS)
 			tally(number, &is, latency_ns, result);
 	}

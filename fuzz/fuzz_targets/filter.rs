@@ -1,7 +1,7 @@
 //! Any text is refused with a sentence, or is a filter that reads back as it is written and can be evaluated.
 #![no_main]
 
-use latscope_event::{Batch, Field, FieldSet, MISSING_I64, MISSING_U64, Mask, TimeZero};
+use latscope_event::{Batch, Field, FieldSet, MISSING_I64, MISSING_U64, Mask, TraceStart};
 use latscope_filter::Filter;
 use libfuzzer_sys::fuzz_target;
 
@@ -40,7 +40,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let written = filter.to_string();
     assert_eq!(Filter::parse(&written).as_ref(), Ok(&filter), "{written}");
-    let Ok(mut bound) = filter.bind(TimeZero { start_ns: Some(1_000), to_unix_ns: Some(0) }) else { return };
+    let Ok(mut bound) = filter.bind(TraceStart { start_ns: Some(1_000), to_unix_ns: Some(0) }) else { return };
     let mut mask = Mask::default();
     bound.eval(&batch(), &mut mask);
     assert!(mask.len() == 2 && filter.fields().intersection(FieldSet::EVERY) == filter.fields());

@@ -119,5 +119,5 @@ fn check_context(context: &Context, has_events: bool) {
     // A count that wrapped around is beyond anything that a short input can say, or zero where there was something.
     assert!(context.tally.iter().all(|(_, count)| count > 0));
     assert!(context.notes().iter().all(|note| !note.is_empty()));
-    let _ = context.time_zero();
+    let _ = context.trace_start();
 }

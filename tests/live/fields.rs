@@ -127,7 +127,7 @@ const CALLS: &[(&str, Told)] = &[
     ("disk_model", Perhaps("disk.model exists")),
     ("disk_rotational", Perhaps("disk.rotational or not disk.rotational and disk.rotational exists")),
     ("stack", Untold),
-    ("weight", Untold),
+    ("sample_weight", Untold),
     ("end", Of(WRITE, "end > 2020-01-01T00:00:00", 7)),
     ("evt.reltime", Of(WRITE, "evt.reltime >= 0s", 7)),
     ("disk.dev", Of(WRITE, "disk.dev = {dev}", 7)),

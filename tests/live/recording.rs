@@ -251,12 +251,12 @@ fn samples_stand_for_what_was_left_out() {
         };
         let expected = slow(&whole, "lat > 51ms");
         assert!(expected.len() >= all.len() / 250);
-        let kept = slow(&sample, "lat > 51ms and not weight > 1");
+        let kept = slow(&sample, "lat > 51ms and not sample_weight > 1");
         assert_eq!(kept, expected);
         // Of the fast ones there are about as many as there should be, and each stands for 16.
         let fast = all.len() as f64 - expected.len() as f64;
-        let kept = events(&sample, "weight", "lat < 50ms");
-        assert!(kept.iter().all(|event| number(event, "weight") == ONE_IN), "{:?}", kept.first());
+        let kept = events(&sample, "sample_weight", "lat < 50ms");
+        assert!(kept.iter().all(|event| number(event, "sample_weight") == ONE_IN), "{:?}", kept.first());
         let mean = fast / ONE_IN as f64;
         let sigma = (fast * (1.0 / ONE_IN as f64) * (1.0 - 1.0 / ONE_IN as f64)).sqrt();
         assert!((kept.len() as f64 - mean).abs() < 5.0 * sigma + 1.0, "{} of {mean} +- {sigma}", kept.len());

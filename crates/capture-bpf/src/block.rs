@@ -21,7 +21,7 @@ pub use devices::without_requests;
 
 /// The fields that a block request fills.
 pub const FILLS: FieldSet =
-    FieldSet::TRACED.with(&[Field::Process, Field::Queue, Field::Container, Field::Weight]).union(BY_NAME);
+    FieldSet::TRACED.with(&[Field::Process, Field::Queue, Field::Container, Field::SampleWeight]).union(BY_NAME);
 /// Those that are filled when they are asked for by name.
 const BY_NAME: FieldSet = FieldSet::OF_PROCESS.with(&[
     Field::ContainerName,

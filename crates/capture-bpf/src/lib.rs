@@ -84,7 +84,7 @@ pub struct Options {
     /// histograms.
     pub from_queue: bool,
     /// Keep every event at least this slow, and of the faster ones a uniform sample of one in so many, whose rows say in
-    /// `Field::Weight` how many events they stand for.
+    /// `Field::SampleWeight` how many events they stand for.
     pub sample: Option<Sample>,
     /// Only these system calls are looked at, by tracepoints of their own where the kernel has them, so that others cost
     /// next to nothing; `None`: those of the source.

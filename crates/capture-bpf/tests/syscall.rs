@@ -444,7 +444,7 @@ fn a_sample_stands_for_all() {
     let mut pid = 0;
     let Some((_, rows)) = capture(&options, || pid = dd_blocks()) else { return };
     let of_dd: Vec<_> = rows.iter().filter(|row| row.number(Field::Pid) == Some(pid)).collect();
-    assert!(of_dd.iter().all(|row| row.number(Field::Weight) == Some(16)));
+    assert!(of_dd.iter().all(|row| row.number(Field::SampleWeight) == Some(16)));
     // Some 10,000 calls, one in 16: 625 with a deviation of 24.
     assert!((450..850).contains(&of_dd.len()), "{}", of_dd.len());
 }

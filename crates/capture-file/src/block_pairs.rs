@@ -379,7 +379,7 @@ impl BlockPairs {
 
     /// The tracer lost records, between `from_ns` and `to_ns`: what is in flight may have completed unseen.
     pub fn lost(&mut self, range: LossRange, context: &mut Context) {
-        context.cover(range.to_ns);
+        context.cover(range.end_ns);
         context.tally.add(Anomaly::LostRecords, range.records.max(1));
         if context.loss_ranges.len() < Context::LOSS_RANGES_KEPT {
             context.loss_ranges.push(range);
@@ -436,7 +436,7 @@ impl BlockPairs {
         for (row, (dev, open, wait)) in unfinished.iter().enumerate() {
             let at_least_ns = end_ns.saturating_sub(open.issued_ns).try_into().unwrap_or(0);
             self.row(open, (*dev, at_least_ns, 0), &mut batch);
-            context.unfinished.push(Unfinished::of_row(open.describe(*dev), *wait, &batch, row));
+            context.unfinished.push(Unfinished::from_row(open.describe(*dev), *wait, &batch, row));
         }
         context.sort_unfinished();
     }

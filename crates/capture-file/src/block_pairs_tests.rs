@@ -257,7 +257,7 @@ fn a_loss_makes_what_is_in_flight_doubtful_but_keeps_it() {
     let mut pairs = BlockPairs::default();
     pairs.push(&record(0, Step::Issue, "R", 8, 8), &mut batch, &mut context);
     pairs.push(&record(1, Step::Issue, "R", 80, 8), &mut batch, &mut context);
-    pairs.lost(LossRange { from_ns: 1000, to_ns: 2000, cpu: Some(1), records: 12 }, &mut context);
+    pairs.lost(LossRange { start_ns: 1000, end_ns: 2000, cpu: Some(1), records: 12 }, &mut context);
     pairs.push(&record(3, Step::Complete, "R", 8, 8), &mut batch, &mut context);
     pairs.finish(&mut context);
     assert_eq!(batch.latency(), [3000]);

@@ -84,13 +84,13 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let clock = if path.is_some() { Clock::wall() } else { Clock::unanchored("relative") };
     let mut context = Context::new(format!("smallfile, {file}"), clock);
     context.host = path.as_ref().map(|name| name.host.clone());
-    let zero_ns = path.as_ref().map_or(0, |name| name.start_ns);
+    let run_start_ns = path.as_ref().map_or(0, |name| name.start_ns);
     let mut rows = Rows::new(context, Batch::new(options.fields.intersection(FILLS)), sink);
     let mut no_rows = NoRows::new(&file, options.lenient);
     each_line(input, |piece| {
         let Piece::Line(number, line) = piece else { return Ok(rows.hand_on()) };
         let event = line.ok().and_then(parse).and_then(|(operation, start_ns, latency_ns)| {
-            let start_ns = zero_ns.checked_add_unsigned(start_ns)?;
+            let start_ns = run_start_ns.checked_add_unsigned(start_ns)?;
             Some((operation, start_ns, latency_ns, start_ns.checked_add_unsigned(latency_ns)?))
         });
         let Some((operation, start_ns, latency_ns, end_ns)) = event else {

@@ -304,7 +304,7 @@ impl SyscallPairs {
             batch.end_row();
             let (call, comm) = (String::from_utf8_lossy(&known.name), String::from_utf8_lossy(comm));
             let what = format!("{call} by {comm}, thread {tid}");
-            context.unfinished.push(Unfinished::of_row(what, *wait, &batch, row));
+            context.unfinished.push(Unfinished::from_row(what, *wait, &batch, row));
         }
         context.sort_unfinished();
     }

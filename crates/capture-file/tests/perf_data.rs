@@ -356,7 +356,7 @@ fn losses_have_their_number_and_their_range() {
     assert!(lost > 0);
     assert_eq!(context.tally.get(Anomaly::LostRecords), lost);
     let range = context.loss_ranges[0];
-    assert!(range.cpu.is_some() && range.from_ns < range.to_ns);
+    assert!(range.cpu.is_some() && range.start_ns < range.end_ns);
 }
 
 #[test]
@@ -556,7 +556,7 @@ fn both_byte_orders_say_the_same() {
     assert_eq!(context.clock.to_unix_ns, None, "when a copy of a pipe was made tells nothing of the recording");
     assert_eq!(context.tally.get(Anomaly::LostRecords), 9);
     let range = context.loss_ranges[0];
-    assert_eq!((range.from_ns, range.to_ns, range.cpu, range.records), (11_500, 12_000, Some(1), 9));
+    assert_eq!((range.start_ns, range.end_ns, range.cpu, range.records), (11_500, 12_000, Some(1), 9));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a trace says about itself beside its events: where it comes from, what its clock means,
 //! and an account of everything lost, repaired or unfinished. Views print it under every picture.
 
-use crate::{TimeZero, Unfinished, Wait, format_count, format_duration};
+use crate::{TraceStart, Unfinished, Wait, format_count, format_duration};
 use serde::{Deserialize, Serialize};
 
 /// How bad an anomaly is for the numbers on the screen.
@@ -186,9 +186,11 @@ impl Clock {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LossRange {
     /// First moment at which records may be missing.
-    pub from_ns: i64,
+    #[serde(alias = "from_ns")]
+    pub start_ns: i64,
     /// Last moment at which records may be missing.
-    pub to_ns: i64,
+    #[serde(alias = "to_ns")]
+    pub end_ns: i64,
     /// CPU whose records were lost, when known.
     pub cpu: Option<u32>,
     /// Number of records lost; 0 when the tracer does not say.
@@ -220,7 +222,7 @@ pub struct Context {
     pub span_ns: Option<(i64, i64)>,
     /// When what was measured began, where that is known: whatever seems to have started earlier did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub begin_ns: Option<i64>,
+    pub start_ns: Option<i64>,
     /// What was lost, repaired, unfinished.
     pub tally: Tally,
     /// The longest of the unfinished, longest first, at most [`Context::UNFINISHED_KEPT`].
@@ -261,7 +263,7 @@ impl Context {
             host: None,
             clock,
             span_ns: None,
-            begin_ns: None,
+            start_ns: None,
             tally: Tally::default(),
             unfinished: Vec::new(),
             knows_unfinished: false,
@@ -301,10 +303,10 @@ impl Context {
                 all.clock = Clock::unanchored("several");
             }
             // A trace without a record says nothing of when the others began.
-            all.begin_ns = match (all.span_ns, other.span_ns) {
-                (Some(_), None) => all.begin_ns,
-                (None, Some(_)) => other.begin_ns,
-                _ => all.begin_ns.zip(other.begin_ns).map(|(one, other)| one.min(other)),
+            all.start_ns = match (all.span_ns, other.span_ns) {
+                (Some(_), None) => all.start_ns,
+                (None, Some(_)) => other.start_ns,
+                _ => all.start_ns.zip(other.start_ns).map(|(one, other)| one.min(other)),
             };
             for moment in other.span_ns.iter().flat_map(|&(from, to)| [from, to]) {
                 all.cover(moment);
@@ -338,22 +340,22 @@ impl Context {
         *to = (*to).max(time_ns);
     }
 
-    /// The zero against which relative times and times of day are read.
-    pub fn time_zero(&self) -> TimeZero {
-        TimeZero { start_ns: self.start_ns(), to_unix_ns: self.clock.to_unix_ns }
+    /// The start against which relative times and times of day are read.
+    pub fn trace_start(&self) -> TraceStart {
+        TraceStart { start_ns: self.trace_start_ns(), to_unix_ns: self.clock.to_unix_ns }
     }
 
     /// When the trace began: when what was measured did, where that is known, else its first moment.
-    pub fn start_ns(&self) -> Option<i64> {
-        self.begin_ns.or(self.span_ns.map(|(from_ns, _)| from_ns))
+    pub fn trace_start_ns(&self) -> Option<i64> {
+        self.start_ns.or(self.span_ns.map(|(from_ns, _)| from_ns))
     }
 
     /// Where elapsed time counts from, in intervals of this width of which the first with events begins at `first_ns`: the
     /// begin of the interval in which the measurement began, where that is known; else of that in which the trace does, or
     /// its first event. All views go by it, so a moment has one name.
-    pub fn zero_ns(&self, first_ns: Option<i64>, width_ns: u64) -> i64 {
+    pub fn axis_start_ns(&self, first_ns: Option<i64>, width_ns: u64) -> i64 {
         let covered = [first_ns, self.span_ns.map(|(from_ns, _)| from_ns)].into_iter().flatten().min();
-        let from_ns = self.begin_ns.or(covered).unwrap_or(0);
+        let from_ns = self.start_ns.or(covered).unwrap_or(0);
         let width_ns = i64::try_from(width_ns).unwrap_or(i64::MAX).max(1);
         from_ns.div_euclid(width_ns).saturating_mul(width_ns)
     }

@@ -113,7 +113,7 @@ fields! {
     DiskModel "disk_model" Text "Model of the disk.";
     Rotational "disk_rotational" Text "Whether the disk says that it rotates: true or false.";
     Stack "stack" Text "Call stack that issued the event.";
-    Weight "weight" Number "How many events this one stands for, where only a sample was kept; missing means one.";
+    SampleWeight "sample_weight" Number "How many events this one stands for, where only a sample was kept; missing means one.";
 }
 
 impl Field {
@@ -235,7 +235,7 @@ mod tests {
             "time_ns latency_ns kind name size offset device dev host job pid tid comm process fd fd_type path error result \
              queue_ns intended_ns service_ns lag_ns cpu_wait_ns cache container container_name container_image cpu category \
              call_args local_ip local_port remote_ip remote_port l4proto exe exe_path args cmdline cwd ppid parent uid user \
-             gid group disk_model disk_rotational stack weight"
+             gid group disk_model disk_rotational stack sample_weight"
         );
     }
 

@@ -22,7 +22,7 @@ pub use context::{Anomaly, Clock, Context, LossRange, Severity, Tally};
 pub use field::{Field, FieldSet, FieldType};
 pub use mask::Mask;
 pub use printable::{escape_json, guard_formula, is_printable, printable};
-pub use time::{TimeLiteral, TimeZero, format_elapsed, format_strftime, format_wall, wall_zone};
+pub use time::{TimeLiteral, TraceStart, format_elapsed, format_strftime, format_wall, wall_zone};
 pub use unfinished::{Unfinished, Value, Wait};
 pub use units::{
     UnitError, format_count, format_duration, format_duration_exact, format_rate, format_size, format_size_exact,

@@ -8,7 +8,7 @@ const NS_PER_DAY: i64 = 86_400 * NS_PER_S;
 
 /// What a written moment is relative to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct TimeZero {
+pub struct TraceStart {
     /// First moment of the trace, on the trace's clock.
     pub start_ns: Option<i64>,
     /// What to add to the trace's clock to get Unix time, when known.
@@ -69,10 +69,10 @@ impl TimeLiteral {
     ///
     /// # Errors
     /// A sentence, when the trace's clock has no known relation to what was written.
-    pub fn resolve(self, zero: TimeZero) -> Result<i64, String> {
-        let start = || zero.start_ns.ok_or("The trace is empty, so no moment is relative to its start.".to_string());
+    pub fn resolve(self, trace: TraceStart) -> Result<i64, String> {
+        let start = || trace.start_ns.ok_or("The trace is empty, so no moment is relative to its start.".to_string());
         let to_unix = || {
-            zero.to_unix_ns.ok_or_else(|| {
+            trace.to_unix_ns.ok_or_else(|| {
                 "The clock of this trace has no known relation to wall time; give the moment relative to the start of the \
                  trace, as in +5s."
                     .to_string()
@@ -202,11 +202,11 @@ mod tests {
 
     #[test]
     fn moments_resolve_on_the_clock_of_the_trace() {
-        let zero = TimeZero { start_ns: Some(1_000), to_unix_ns: None };
-        assert_eq!(TimeLiteral::SinceStart(5).resolve(zero), Ok(1_005));
-        assert!(TimeLiteral::Unix(5).resolve(zero).unwrap_err().contains("+5s"));
-        let zero = TimeZero { start_ns: Some(1_000), to_unix_ns: Some(100) };
-        assert_eq!(TimeLiteral::Unix(5_000).resolve(zero), Ok(4_900));
+        let trace = TraceStart { start_ns: Some(1_000), to_unix_ns: None };
+        assert_eq!(TimeLiteral::SinceStart(5).resolve(trace), Ok(1_005));
+        assert!(TimeLiteral::Unix(5).resolve(trace).unwrap_err().contains("+5s"));
+        let trace = TraceStart { start_ns: Some(1_000), to_unix_ns: Some(100) };
+        assert_eq!(TimeLiteral::Unix(5_000).resolve(trace), Ok(4_900));
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub enum Value {
 
 impl Unfinished {
     /// A row of a batch of requests in flight, whose latency is the age of the request.
-    pub fn of_row(what: String, wait: Wait, batch: &Batch, row: usize) -> Unfinished {
+    pub fn from_row(what: String, wait: Wait, batch: &Batch, row: usize) -> Unfinished {
         let others = batch.fields().iter().filter(|&field| !FieldSet::ALWAYS.contains(field));
         let value = |field| match batch.column(field)? {
             Column::I64(values) => Some(values[row]).filter(|&value| value != MISSING_I64).map(Value::Number),
@@ -150,7 +150,7 @@ mod tests {
         let batch = sample();
         let wait = |row| if row == 0 { Wait::Counts } else { Wait::LeftBehind };
         let requests: Vec<_> =
-            (0..2).map(|row| Unfinished::of_row(format!("request {row}"), wait(row), &batch, row)).collect();
+            (0..2).map(|row| Unfinished::from_row(format!("request {row}"), wait(row), &batch, row)).collect();
         let rows = Unfinished::batch(&requests);
         assert_eq!((rows.time(), rows.latency()), (&[5][..], &[95][..]));
         assert_eq!((rows.text(Field::Device, 0), rows.text(Field::Comm, 0)), (Some("sda"), Some("dd")));

@@ -8,50 +8,50 @@ use crate::ranges::{Ranges, comparing};
 use crate::text::{Step, TextTest};
 use crate::tree::{Comparison, Expr, Subject, Term, Test, Transform};
 use crate::value::Value;
-use latscope_event::{Field, TimeLiteral, TimeZero};
+use latscope_event::{Field, TimeLiteral, TraceStart};
 
 /// A moment that the clock of the trace does not know, and why.
 type Unresolved = (Option<TimeLiteral>, String);
 type Lowered<T> = Result<T, Unresolved>;
 
 /// Prepares a tree for the trace with this clock.
-pub(crate) fn lower(expr: &Expr, zero: TimeZero) -> Lowered<Node> {
+pub(crate) fn lower(expr: &Expr, trace: TraceStart) -> Lowered<Node> {
     let all = |parts: &[Expr]| {
-        let mut nodes = parts.iter().map(|part| lower(part, zero)).collect::<Lowered<Vec<_>>>()?;
+        let mut nodes = parts.iter().map(|part| lower(part, trace)).collect::<Lowered<Vec<_>>>()?;
         nodes.sort_by_key(Node::cost);
         Ok(nodes)
     };
     Ok(match expr {
         Expr::And(parts) => Node::And(all(parts)?),
         Expr::Or(parts) => Node::Or(all(parts)?),
-        Expr::Not(inner) => not(lower(inner, zero)?),
-        Expr::Term(term) => lower_term(term, zero)?,
+        Expr::Not(inner) => not(lower(inner, trace)?),
+        Expr::Term(term) => lower_term(term, trace)?,
     })
 }
 
 /// The first and the last moment at which an event that passes can have completed; the ends of all numbers where there is no
 /// such bound, and the last before the first where none can pass.
-pub(crate) fn ends(expr: &Expr, zero: TimeZero) -> (i128, i128) {
+pub(crate) fn ends(expr: &Expr, trace: TraceStart) -> (i128, i128) {
     const ANY: (i128, i128) = (i128::MIN, i128::MAX);
     const NONE: (i128, i128) = (i128::MAX, i128::MIN);
     match expr {
         Expr::And(parts) => {
-            parts.iter().map(|part| ends(part, zero)).fold(ANY, |all, one| (all.0.max(one.0), all.1.min(one.1)))
+            parts.iter().map(|part| ends(part, trace)).fold(ANY, |all, one| (all.0.max(one.0), all.1.min(one.1)))
         }
-        Expr::Or(parts) => parts.iter().map(|part| ends(part, zero)).fold(NONE, hull),
+        Expr::Or(parts) => parts.iter().map(|part| ends(part, trace)).fold(NONE, hull),
         Expr::Not(_) => ANY,
         Expr::Term(Term { subject, test }) => {
             let ranges = match (subject.field.source, test) {
-                (Source::Around, Test::Around(moment, ns)) => moment.resolve(zero).ok().map(|middle| {
+                (Source::Around, Test::Around(moment, ns)) => moment.resolve(trace).ok().map(|middle| {
                     let (middle, width) = (i128::from(middle), i128::from(*ns));
                     vec![(middle - width, middle + width)]
                 }),
                 (Source::Number(Number::End), Test::Compare(..) | Test::Between(..) | Test::In(_)) => {
-                    ranges_of(test, zero).ok()
+                    ranges_of(test, trace).ok()
                 }
                 (Source::Number(Number::SinceStart), Test::Compare(..) | Test::Between(..) | Test::In(_)) => {
-                    let ranges = ranges_of(test, zero).ok();
-                    ranges.zip(start(zero).ok()).map(|(ranges, start)| moved(&ranges, start))
+                    let ranges = ranges_of(test, trace).ok();
+                    ranges.zip(start(trace).ok()).map(|(ranges, start)| moved(&ranges, start))
                 }
                 _ => None,
             };
@@ -74,58 +74,58 @@ fn not(node: Node) -> Node {
     Node::Not(Box::new(node))
 }
 
-fn lower_term(Term { subject, test }: &Term, zero: TimeZero) -> Lowered<Node> {
+fn lower_term(Term { subject, test }: &Term, trace: TraceStart) -> Lowered<Node> {
     match test {
-        Test::CompareWith(comparison, other) => return pair(subject, Pair::Compare(*comparison), other, zero),
-        Test::MatchWith(operator, other) => return pair(subject, Pair::Match(*operator), other, zero),
+        Test::CompareWith(comparison, other) => return pair(subject, Pair::Compare(*comparison), other, trace),
+        Test::MatchWith(operator, other) => return pair(subject, Pair::Match(*operator), other, trace),
         _ => {}
     }
     match subject.field.source {
         Source::Around => {
             let Test::Around(moment, ns) = *test else { return Ok(Node::Const(false)) };
-            let (middle, width) = (i128::from(resolve(moment, zero)?), i128::from(ns));
+            let (middle, width) = (i128::from(resolve(moment, trace)?), i128::from(ns));
             let ranges = Ranges::signed(&[(middle - width, middle + width)]);
             Ok(Node::Number(NumberAt::End, ranges))
         }
         Source::Number(number) => {
-            let wanted = ranges_of(test, zero)?;
-            let at = number_at(number, zero)?;
+            let wanted = ranges_of(test, trace)?;
+            let at = number_at(number, trace)?;
             Ok(match number {
                 Number::One => Node::Const(Ranges::signed(&wanted).holds(crate::ranges::signed_key(1))),
                 // Counted from the start: it is the ranges that move, not the value of every row.
-                Number::SinceStart => Node::Number(NumberAt::End, Ranges::signed(&moved(&wanted, start(zero)?))),
+                Number::SinceStart => Node::Number(NumberAt::End, Ranges::signed(&moved(&wanted, start(trace)?))),
                 _ if at.is_unsigned() => Node::Number(at, Ranges::unsigned(&wanted)),
                 _ => Node::Number(at, Ranges::signed(&wanted)),
             })
         }
-        Source::Text(text) => Ok(lower_text(text, subject, text_test(subject, test, zero)?)),
+        Source::Text(text) => Ok(lower_text(text, subject, text_test(subject, test, trace)?)),
         Source::Bool(source) => Ok(lower_bool(source, test)),
         Source::Address(ends, what) => {
             // The text of a socket is an address only where the file descriptor is one: files may have any name.
             let internet = TextTest::In(INTERNET.map(str::to_owned).to_vec());
             let internet = Node::Text(TextNode::new(Field::FdType, Vec::new(), internet));
-            Ok(Node::And(vec![internet, lower_address(Field::Path, ends, what, test, zero)?]))
+            Ok(Node::And(vec![internet, lower_address(Field::Path, ends, what, test, trace)?]))
         }
-        Source::Ip(field, what) => lower_address(field, Ends::Itself, what, test, zero),
+        Source::Ip(field, what) => lower_address(field, Ends::Itself, what, test, trace),
     }
 }
 
-fn resolve(moment: TimeLiteral, zero: TimeZero) -> Lowered<i64> {
-    moment.resolve(zero).map_err(|sentence| (Some(moment), sentence))
+fn resolve(moment: TimeLiteral, trace: TraceStart) -> Lowered<i64> {
+    moment.resolve(trace).map_err(|sentence| (Some(moment), sentence))
 }
 
 /// First moment of the trace.
-fn start(zero: TimeZero) -> Lowered<i64> {
-    TimeLiteral::SinceStart(0).resolve(zero).map_err(|sentence| (None, sentence))
+fn start(trace: TraceStart) -> Lowered<i64> {
+    TimeLiteral::SinceStart(0).resolve(trace).map_err(|sentence| (None, sentence))
 }
 
-fn number_at(number: Number, zero: TimeZero) -> Lowered<NumberAt> {
+fn number_at(number: Number, trace: TraceStart) -> Lowered<NumberAt> {
     Ok(match number {
         Number::Column(field) => NumberAt::Column(field),
         Number::End => NumberAt::End,
-        Number::SinceStart => NumberAt::SinceStart(start(zero)?),
+        Number::SinceStart => NumberAt::SinceStart(start(trace)?),
         Number::Seconds(base) | Number::Nanos(base) => {
-            let start = if base == crate::fields::Clocked::SinceStart { start(zero)? } else { 0 };
+            let start = if base == crate::fields::Clocked::SinceStart { start(trace)? } else { 0 };
             NumberAt::Part { base, start, nanos: matches!(number, Number::Nanos(_)) }
         }
         Number::One => NumberAt::One,
@@ -133,10 +133,10 @@ fn number_at(number: Number, zero: TimeZero) -> Lowered<NumberAt> {
 }
 
 /// The numbers that pass a test.
-fn ranges_of(test: &Test, zero: TimeZero) -> Lowered<Vec<(i128, i128)>> {
+fn ranges_of(test: &Test, trace: TraceStart) -> Lowered<Vec<(i128, i128)>> {
     let number = |value: &Value| {
         Ok(match value {
-            Value::Moment(moment) => i128::from(resolve(*moment, zero)?),
+            Value::Moment(moment) => i128::from(resolve(*moment, trace)?),
             Value::Duration(value) | Value::Bytes(value) => i128::from(*value),
             Value::Number(value) => i128::from(*value),
             Value::Bool(value) => i128::from(*value),
@@ -162,9 +162,9 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-fn text_test(subject: &Subject, test: &Test, zero: TimeZero) -> Lowered<TextTest> {
+fn text_test(subject: &Subject, test: &Test, trace: TraceStart) -> Lowered<TextTest> {
     if subject.transforms.last() == Some(&Transform::Length) {
-        return Ok(TextTest::Length(Ranges::unsigned(&ranges_of(test, zero)?)));
+        return Ok(TextTest::Length(Ranges::unsigned(&ranges_of(test, trace)?)));
     }
     let compiled = match test {
         Test::Compare(comparison, value) => Ok(TextTest::Compare(*comparison, text_of(value))),
@@ -215,14 +215,14 @@ fn lower_text(text: Text, subject: &Subject, test: TextTest) -> Node {
 }
 
 /// A test of the addresses in a text column.
-fn lower_address(field: Field, ends: Ends, what: What, test: &Test, zero: TimeZero) -> Lowered<Node> {
+fn lower_address(field: Field, ends: Ends, what: What, test: &Test, trace: TraceStart) -> Lowered<Node> {
     let (test, is_negated) = match test {
         Test::Compare(Comparison::Ne, value) => (&Test::Compare(Comparison::Eq, value.clone()), true),
         test => (test, false),
     };
     let of = match (test, what) {
         (Test::Exists, _) => EndTest::Exists,
-        (test, What::Port) => EndTest::Port(Ranges::unsigned(&ranges_of(test, zero)?)),
+        (test, What::Port) => EndTest::Port(Ranges::unsigned(&ranges_of(test, trace)?)),
         (Test::Compare(_, Value::Network(network)), _) => EndTest::Within(vec![*network]),
         (Test::In(values), _) => {
             let network = |value: &Value| if let Value::Network(network) = value { Some(*network) } else { None };
@@ -243,7 +243,7 @@ fn failed() -> Node {
 }
 
 fn lower_bool(source: Bool, test: &Test) -> Node {
-    let ranges = ranges_of(test, TimeZero::default()).unwrap_or_default();
+    let ranges = ranges_of(test, TraceStart::default()).unwrap_or_default();
     let wanted = |truth: bool| Ranges::unsigned(&ranges).holds(u64::from(truth));
     let node = |truth: bool| match source {
         Bool::Failed if truth => failed(),
@@ -272,10 +272,10 @@ fn lower_bool(source: Bool, test: &Test) -> Node {
 }
 
 /// Two fields of a row compared with each other.
-fn pair(subject: &Subject, pair: Pair, other: &Subject, zero: TimeZero) -> Lowered<Node> {
+fn pair(subject: &Subject, pair: Pair, other: &Subject, trace: TraceStart) -> Lowered<Node> {
     let number = |subject: &Subject| {
         Ok(match subject.field.source {
-            Source::Number(number) => Some(number_at(number, zero)?),
+            Source::Number(number) => Some(number_at(number, trace)?),
             Source::Text(text @ (Text::Column(field) | Text::Part(field, _)))
                 if subject.transforms.last() == Some(&Transform::Length) =>
             {

@@ -414,7 +414,7 @@ static FIELDS: &[FilterField] = &[
     text(Field::ContainerName, &["container.name"]),
     text(Field::ContainerImage, &["container.image"]),
     text(Field::Stack, &[]),
-    number(Field::Weight, &["evt.weight"]),
+    number(Field::SampleWeight, &["evt.sample_weight"]),
 ];
 
 /// Every name that filters know, in the order of `latscope fields`.
@@ -455,8 +455,8 @@ mod tests {
              call_args evt.args exe proc.exe exe_path proc.exepath args proc.args cmdline proc.cmdline cwd proc.cwd ppid \
              proc.ppid parent proc.pname uid user.uid user user.name gid group.gid group group.name disk_model disk.model \
              disk_rotational disk.rotational container container.id container_name container.name container_image \
-             container.image stack weight \
-             evt.weight"
+             container.image stack sample_weight \
+             evt.sample_weight"
         );
     }
 

@@ -27,7 +27,7 @@ pub use eval::BoundFilter;
 pub use fields::{FilterField, filter_fields};
 pub use necessary::Necessary;
 
-use latscope_event::{FieldSet, TimeZero};
+use latscope_event::{FieldSet, TraceStart};
 
 /// A filter that is known to be well formed and well typed.
 #[derive(Clone, Debug)]
@@ -60,14 +60,14 @@ impl Filter {
 
     /// The last moment at which an event that passes can have completed, on the clock of a trace; `None` where the filter
     /// sets no such bound.
-    pub fn latest_end_ns(&self, zero: TimeZero) -> Option<i64> {
-        i64::try_from(bind::ends(&self.expr, zero).1).ok()
+    pub fn latest_end_ns(&self, trace: TraceStart) -> Option<i64> {
+        i64::try_from(bind::ends(&self.expr, trace).1).ok()
     }
 
     /// What is left of a stretch of time, on the clock of a trace, when that is left out in which no event that passes can have
     /// completed; `None` where nothing is.
-    pub fn clipped(&self, (from_ns, to_ns): (i64, i64), zero: TimeZero) -> Option<(i64, i64)> {
-        let (first, last) = bind::ends(&self.expr, zero);
+    pub fn clipped(&self, (from_ns, to_ns): (i64, i64), trace: TraceStart) -> Option<(i64, i64)> {
+        let (first, last) = bind::ends(&self.expr, trace);
         let clip = |ns: i128| ns.clamp(i128::from(from_ns), i128::from(to_ns)) as i64;
         let is_left = first <= last && first <= i128::from(to_ns) && last >= i128::from(from_ns);
         is_left.then(|| (clip(first), clip(last)))
@@ -78,8 +78,8 @@ impl Filter {
     ///
     /// # Errors
     /// When the clock of the trace has no relation to a moment in the filter.
-    pub fn bind(&self, zero: TimeZero) -> Result<BoundFilter, FilterError> {
-        bind::lower(&self.expr, zero).map(BoundFilter::new).map_err(|(literal, sentence)| {
+    pub fn bind(&self, trace: TraceStart) -> Result<BoundFilter, FilterError> {
+        bind::lower(&self.expr, trace).map(BoundFilter::new).map_err(|(literal, sentence)| {
             let place = self.moments.iter().find(|(written, _)| Some(*written) == literal);
             let span = place.map_or(0..self.text.len(), |(_, span)| span.clone());
             FilterError::at(span, sentence).within(&self.text)

@@ -1,6 +1,6 @@
 //! Filters on the ends of sockets, compared with a table that says what each text means.
 
-use latscope_event::{Batch, Field, Mask, TimeZero};
+use latscope_event::{Batch, Field, Mask, TraceStart};
 use latscope_filter::{Filter, Necessary};
 use std::net::IpAddr;
 
@@ -39,7 +39,7 @@ fn passing(filter: &str) -> Vec<usize> {
     let filter = Filter::parse(filter).unwrap_or_else(|error| panic!("{filter}: {error}"));
     assert_eq!(Filter::parse(&filter.to_string()).as_ref(), Ok(&filter), "{filter}");
     let (batch, mut mask) = (batch(), Mask::default());
-    filter.bind(TimeZero::default()).expect("it binds").eval(&batch, &mut mask);
+    filter.bind(TraceStart::default()).expect("it binds").eval(&batch, &mut mask);
     mask.ones().collect()
 }
 
@@ -155,7 +155,7 @@ fn local_and_remote_ends_are_columns() {
         ("fd.rip exists", &[]),
     ] {
         let mut mask = Mask::default();
-        Filter::parse(filter).unwrap().bind(TimeZero::default()).unwrap().eval(&batch, &mut mask);
+        Filter::parse(filter).unwrap().bind(TraceStart::default()).unwrap().eval(&batch, &mut mask);
         assert_eq!(mask.ones().collect::<Vec<_>>(), rows, "{filter}");
     }
     assert_eq!(latscope_filter::column("fd.lip"), Some(Field::LocalIp));

@@ -1,6 +1,6 @@
 //! What the language accepts, how it is written back, and what it says about mistakes.
 
-use latscope_event::{Field, FieldSet, TimeZero};
+use latscope_event::{Field, FieldSet, TraceStart};
 use latscope_filter::Filter;
 use proptest::prelude::*;
 
@@ -324,11 +324,11 @@ fn a_filter_names_the_columns_it_needs() {
 #[test]
 fn a_moment_that_the_clock_does_not_know_is_pointed_at() {
     let filter = Filter::parse("lat > 1ms and evt.time > 10:32:05").unwrap();
-    let error = filter.bind(TimeZero { start_ns: Some(0), to_unix_ns: None }).unwrap_err();
+    let error = filter.bind(TraceStart { start_ns: Some(0), to_unix_ns: None }).unwrap_err();
     assert!(error.to_string().contains("no known relation to wall time"), "{error}");
     assert_eq!(error.caret(), "lat > 1ms and evt.time > 10:32:05\n                         ^^^^^^^^");
-    assert!(Filter::parse("evt.reltime > 5s").unwrap().bind(TimeZero::default()).is_err());
-    assert!(Filter::parse("evt.time > 5000").unwrap().bind(TimeZero::default()).is_ok());
+    assert!(Filter::parse("evt.reltime > 5s").unwrap().bind(TraceStart::default()).is_err());
+    assert!(Filter::parse("evt.time > 5000").unwrap().bind(TraceStart::default()).is_ok());
 }
 
 /// The filters of a comparison with sysdig 0.29.3; what latscope has no column for says so.

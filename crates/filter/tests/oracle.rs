@@ -1,7 +1,7 @@
 //! The evaluation against an oracle: every row by itself, every test by its definition, on values that never saw a
 //! column, a mask or a dictionary.
 
-use latscope_event::{Batch, Field, FieldSet, MISSING_I64, MISSING_U64, Mask, TimeZero};
+use latscope_event::{Batch, Field, FieldSet, MISSING_I64, MISSING_U64, Mask, TraceStart};
 use latscope_filter::{Filter, Necessary};
 use proptest::collection::vec;
 use proptest::option;
@@ -400,7 +400,7 @@ proptest! {
         let text = written(&tree);
         let filter = Filter::parse(&text).unwrap();
         prop_assert_eq!(&Filter::parse(&filter.to_string()).unwrap(), &filter);
-        let mut bound = filter.bind(TimeZero { start_ns: Some(START), to_unix_ns: None }).unwrap();
+        let mut bound = filter.bind(TraceStart { start_ns: Some(START), to_unix_ns: None }).unwrap();
         // One batch filled again and again, so that its dictionaries grow under the bound filter; and one that has
         // only the columns that the filter asks for.
         let mut batch = Batch::new(columns());
@@ -432,7 +432,7 @@ fn a_column_that_is_not_there_is_missing_in_every_row() {
     }
     let count = |text: &str| {
         let mut mask = Mask::default();
-        Filter::parse(text).unwrap().bind(TimeZero::default()).unwrap().eval(&batch, &mut mask);
+        Filter::parse(text).unwrap().bind(TraceStart::default()).unwrap().eval(&batch, &mut mask);
         mask.count()
     };
     for text in

@@ -142,7 +142,7 @@ impl SeriesBuilder {
     /// The columns that the builder reads.
     pub fn fields(&self) -> FieldSet {
         let by = self.series.by.iter().copied().collect::<FieldSet>();
-        let fields = by.union(FieldSet::ALWAYS).with(&[Field::Weight, self.series.quantity.field()]);
+        let fields = by.union(FieldSet::ALWAYS).with(&[Field::SampleWeight, self.series.quantity.field()]);
         if self.series.quantity == Quantity::Offset {
             return fields.with(&[Field::Size, Field::Device, Field::Kind]);
         }
@@ -183,7 +183,7 @@ impl SeriesBuilder {
             && self.squares.is_none()
             && self.series.weight == Weight::Count
             && self.series.quantity == Quantity::Latency
-            && batch.column(Field::Weight).is_none()
+            && batch.column(Field::SampleWeight).is_none()
     }
 
     /// Counts runs of events that begin and end in the current interval at once, all others one by one.
@@ -229,7 +229,7 @@ impl SeriesBuilder {
             return;
         }
         let count = batch
-            .i64s(Field::Weight)
+            .i64s(Field::SampleWeight)
             .map_or(1, |weights| u64::try_from(weights[row]).map_or(1, |weight| weight.min(u64::from(u32::MAX))));
         let bytes = if size == MISSING_U64 { 0 } else { size.saturating_mul(count) };
         let end_ns = start_ns.saturating_add_unsigned(latency_ns);

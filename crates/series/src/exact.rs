@@ -140,7 +140,7 @@ impl ExactBuilder {
     /// The columns that are read.
     pub fn fields(&self) -> FieldSet {
         let by = self.groups.fields().iter().copied().collect::<FieldSet>();
-        by.union(FieldSet::ALWAYS).with(&[Field::Weight, self.quantity.field()])
+        by.union(FieldSet::ALWAYS).with(&[Field::SampleWeight, self.quantity.field()])
     }
 
     /// Adds the events of a batch that the mask lets through, or all.
@@ -161,7 +161,7 @@ impl ExactBuilder {
             return;
         }
         let count = batch
-            .i64s(Field::Weight)
+            .i64s(Field::SampleWeight)
             .map_or(1, |weights| u64::try_from(weights[row]).map_or(1, |weight| weight.min(u64::from(u32::MAX))));
         let end_ns = start_ns.saturating_add_unsigned(latency_ns);
         let Some(group) = self.group(batch, row) else { return };

@@ -19,7 +19,7 @@ fn each_event(by: &[Field], batch: &Batch, mask: Option<&Mask>, take: &mut dyn F
             start_ns: batch.time()[row],
             latency_ns: batch.latency()[row],
             queue_ns: known(Field::Queue, row),
-            weight: known(Field::Weight, row).unwrap_or(1),
+            weight: known(Field::SampleWeight, row).unwrap_or(1),
             failed: matches!(batch.column(Field::Error), Some(Column::Text(_)))
                 .then(|| batch.text(Field::Error, row).is_some()),
         };
@@ -142,7 +142,7 @@ impl Work {
 
 impl Usage {
     /// The fields that it needs beside those of the groups.
-    pub const FIELDS: [Field; 3] = [Field::Queue, Field::Error, Field::Weight];
+    pub const FIELDS: [Field; 3] = [Field::Queue, Field::Error, Field::SampleWeight];
 
     /// For these groups.
     pub fn new(by: Vec<Field>) -> Usage {

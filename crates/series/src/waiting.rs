@@ -243,12 +243,12 @@ impl HistogramSeries {
 
     /// A request that waits in an interval.
     fn held(&self, interval: i64, waiter: &Waiter) -> Held {
-        let begin_ns = self.start_ns(interval);
-        let end_ns = begin_ns.saturating_add_unsigned(self.width_of(interval)).min(waiter.seen_ns());
+        let start_ns = self.start_ns(interval);
+        let end_ns = start_ns.saturating_add_unsigned(self.width_of(interval)).min(waiter.seen_ns());
         let until_end_ns = end_ns.saturating_sub(waiter.start_ns).max(0).unsigned_abs();
         match self.count_by() {
             CountBy::Overlap if waiter.age_ns > 0 => {
-                let overlap = end_ns.saturating_sub(begin_ns.max(waiter.start_ns)).max(0).unsigned_abs();
+                let overlap = end_ns.saturating_sub(start_ns.max(waiter.start_ns)).max(0).unsigned_abs();
                 let share = u128::from(self.per_event()) * u128::from(overlap) / u128::from(waiter.age_ns);
                 Held { bound_ns: waiter.age_ns, count: share as u64, age_ns: until_end_ns }
             }

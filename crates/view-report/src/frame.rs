@@ -67,7 +67,7 @@ pub(crate) struct Frame {
     pub merged_from_ns: Option<u64>,
     /// Elapsed time counts from here, nanoseconds on the trace's clock: where the table's does, whose intervals may be
     /// shorter.
-    pub zero_ns: i64,
+    pub axis_start_ns: i64,
     /// When the trace began, nanoseconds on its clock.
     began_ns: i64,
     /// What to add to the trace's clock to get Unix time.
@@ -88,7 +88,7 @@ pub(crate) fn fitted<'a>(
     // A filter may be about time; without one, silence at either end of the trace is part of the picture.
     let shown = span.filter(|_| !wish.filtered);
     let given_ns = series.width_ns();
-    let zero_ns = all.zero_ns(series.range().map(|(first, _)| series.start_ns(first)), given_ns);
+    let axis_start_ns = all.axis_start_ns(series.range().map(|(first, _)| series.start_ns(first)), given_ns);
     let fits = |width_ns| columns_of(series, width_ns, shown).is_some_and(|columns| columns.count <= wish.width_px);
     let ladder = std::iter::successors(Some(given_ns), |&width_ns| Some(next_wider(width_ns)));
     let mut wider = round_multiples(given_ns).chain(ladder.take_while(|&width_ns| width_ns < 1 << 62));
@@ -104,7 +104,7 @@ pub(crate) fn fitted<'a>(
     let slack = (width_ns / 100) as i64;
     let (start, end) = (series.start_ns(columns.first), series.start_ns(columns.last().saturating_add(1)));
     // Where the begin is known, silence before the first event was seen, too.
-    let began_ns = all.start_ns().unwrap_or(start);
+    let began_ns = all.trace_start_ns().unwrap_or(start);
     let partial =
         span.map_or([false; 2], |(_, to)| [began_ns > start.saturating_add(slack), to < end.saturating_sub(slack)]);
     let frame = Frame {
@@ -113,7 +113,7 @@ pub(crate) fn fitted<'a>(
         line_px: wish.line_px,
         width_ns,
         merged_from_ns: (width_ns != given_ns).then_some(given_ns),
-        zero_ns,
+        axis_start_ns,
         began_ns,
         to_unix_ns: clock.and_then(|clock| clock.to_unix_ns),
         approximate: clock.is_some_and(|clock| clock.approximate),
@@ -168,7 +168,7 @@ impl Frame {
 
     /// A moment for a tooltip: elapsed, and wall time when known.
     pub fn moment(&self, time_ns: i64) -> String {
-        let elapsed = i128::from(time_ns) - i128::from(self.zero_ns);
+        let elapsed = i128::from(time_ns) - i128::from(self.axis_start_ns);
         let sign = if elapsed < 0 { "-" } else { "" };
         let elapsed = u64::try_from(elapsed.unsigned_abs()).unwrap_or(u64::MAX);
         format!("{sign}{}", format_elapsed(elapsed, self.merged_from_ns.unwrap_or(self.width_ns)))
@@ -191,10 +191,10 @@ impl Frame {
         time_step((room_px / f64::from(self.column_px) * self.width_ns as f64) as u64)
     }
 
-    /// Multiples of a step since `zero_ns` that lie in the plot.
-    fn multiples(&self, zero_ns: i64, step_ns: u64) -> Vec<i64> {
+    /// Multiples of a step since `axis_start_ns` that lie in the plot.
+    fn multiples(&self, axis_start_ns: i64, step_ns: u64) -> Vec<i64> {
         let (from, to) = (i128::from(self.start_ns(0)), i128::from(self.start_ns(self.columns.count)));
-        let (zero, step) = (i128::from(zero_ns), i128::from(step_ns));
+        let (zero, step) = (i128::from(axis_start_ns), i128::from(step_ns));
         let first = (from - zero).div_euclid(step) + i128::from((from - zero).rem_euclid(step) != 0);
         (0..=4096)
             .map(|at| zero + (first + at) * step)
@@ -204,8 +204,8 @@ impl Frame {
     }
 
     fn elapsed_ticks(&self) -> Vec<i64> {
-        let mut ticks = self.multiples(self.zero_ns, self.step_ns(LABEL_PX));
-        ticks.retain(|&time| time >= self.zero_ns);
+        let mut ticks = self.multiples(self.axis_start_ns, self.step_ns(LABEL_PX));
+        ticks.retain(|&time| time >= self.axis_start_ns);
         ticks
     }
 
@@ -255,7 +255,7 @@ impl Frame {
     }
 
     fn label(&self, time_ns: i64, step_ns: u64) -> String {
-        let elapsed = u64::try_from(i128::from(time_ns) - i128::from(self.zero_ns)).unwrap_or(0);
+        let elapsed = u64::try_from(i128::from(time_ns) - i128::from(self.axis_start_ns)).unwrap_or(0);
         format_elapsed(elapsed, step_ns)
     }
 
@@ -331,8 +331,8 @@ impl Frame {
         let mut ranges: Vec<(i64, i64)> = contexts
             .iter()
             .flat_map(|context| &context.loss_ranges)
-            .filter(|range| range.to_ns >= self.start_ns(0) && range.from_ns <= self.start_ns(self.columns.count))
-            .map(|range| (self.x_at(range.from_ns).floor() as i64, self.x_at(range.to_ns).ceil() as i64))
+            .filter(|range| range.end_ns >= self.start_ns(0) && range.start_ns <= self.start_ns(self.columns.count))
+            .map(|range| (self.x_at(range.start_ns).floor() as i64, self.x_at(range.end_ns).ceil() as i64))
             .collect();
         ranges.sort_unstable();
         for (from, to) in ranges {

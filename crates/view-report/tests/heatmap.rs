@@ -67,7 +67,7 @@ fn context() -> Context {
     context.tally.add(Anomaly::LostRecords, 42);
     context.tally.add(Anomaly::Requeue, 258);
     context.unfinished.push(unfinished("sdb write", 31 * MS));
-    context.loss_ranges.push(LossRange { from_ns: 700 * MS as i64, to_ns: 760 * MS as i64, cpu: None, records: 42 });
+    context.loss_ranges.push(LossRange { start_ns: 700 * MS as i64, end_ns: 760 * MS as i64, cpu: None, records: 42 });
     context
 }
 

@@ -20,22 +20,22 @@ pub enum TimeLabels {
 #[derive(Clone, Debug)]
 pub(crate) struct Moments {
     labels: TimeLabels,
-    zero_ns: i64,
+    axis_start_ns: i64,
     to_unix_ns: i64,
     decimals: usize,
     minutes: bool,
 }
 
 impl Moments {
-    /// For intervals of this width from `zero_ns` on, `span_ns` long in all.
-    pub(crate) fn new(labels: TimeLabels, clock: &Clock, zero_ns: i64, width_ns: u64, span_ns: u64) -> Moments {
+    /// For intervals of this width from `axis_start_ns` on, `span_ns` long in all.
+    pub(crate) fn new(labels: TimeLabels, clock: &Clock, axis_start_ns: i64, width_ns: u64, span_ns: u64) -> Moments {
         let labels = match (labels, clock.to_unix_ns) {
             (TimeLabels::Wall, None) => TimeLabels::Elapsed,
             (labels, _) => labels,
         };
         let decimals = (0..9).find(|&decimals| width_ns.is_multiple_of(10u64.pow(9 - decimals as u32))).unwrap_or(9);
         let minutes = span_ns >= 60_000_000_000;
-        Moments { labels, zero_ns, to_unix_ns: clock.to_unix_ns.unwrap_or(0), decimals, minutes }
+        Moments { labels, axis_start_ns, to_unix_ns: clock.to_unix_ns.unwrap_or(0), decimals, minutes }
     }
 
     /// The moment as the side of the picture shows it.
@@ -44,7 +44,7 @@ impl Moments {
             TimeLabels::None => String::new(),
             TimeLabels::Wall => format_wall(at_ns.saturating_add(self.to_unix_ns), self.decimals, false),
             TimeLabels::Elapsed => {
-                let ns = at_ns.saturating_sub(self.zero_ns).max(0) as u64;
+                let ns = at_ns.saturating_sub(self.axis_start_ns).max(0) as u64;
                 let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
                 let mut text = match seconds {
                     _ if !self.minutes => format!("{seconds}"),

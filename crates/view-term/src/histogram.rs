@@ -91,9 +91,9 @@ pub fn each_histogram_line<E>(
     let is_anything = count > 0 || series.has_waiting();
     if is_anything && options.per_interval {
         let range = series.range().map(|(first, last)| (series.start_ns(first), series.start_ns(last)));
-        let zero_ns = context.zero_ns(range.map(|(first_ns, _)| first_ns), series.width_ns());
-        let span_ns = range.map_or(0, |(_, last_ns)| last_ns.abs_diff(zero_ns));
-        let moments = Moments::new(TimeLabels::Elapsed, &context.clock, zero_ns, series.width_ns(), span_ns);
+        let axis_start_ns = context.axis_start_ns(range.map(|(first_ns, _)| first_ns), series.width_ns());
+        let span_ns = range.map_or(0, |(_, last_ns)| last_ns.abs_diff(axis_start_ns));
+        let moments = Moments::new(TimeLabels::Elapsed, &context.clock, axis_start_ns, series.width_ns(), span_ns);
         let label = |interval: i64| moments.label(series.span_of(interval, None).0);
         let mut next = None;
         for (&interval, slice) in series.slices() {
@@ -136,8 +136,8 @@ pub fn interval_histogram(
     let one = series.only(interval);
     let all = one.total(None);
     let (start_ns, width_ns) = (one.start_ns(interval), one.width_ns());
-    let zero_ns = context.zero_ns(Some(start_ns), width_ns);
-    let moments = Moments::new(TimeLabels::Wall, &context.clock, zero_ns, width_ns, 0);
+    let axis_start_ns = context.axis_start_ns(Some(start_ns), width_ns);
+    let moments = Moments::new(TimeLabels::Wall, &context.clock, axis_start_ns, width_ns, 0);
     let events = caption::events(all.totals().count);
     let mut lines = crate::cell::wrap(&format!("at {}: {events}", moments.label(start_ns)), options.columns);
     lines.extend(blocks(&one, &all, None, options));

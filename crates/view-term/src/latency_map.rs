@@ -44,9 +44,9 @@ pub fn latency_maps(
     let maps = Maps::new(series, options, (first, last), &total);
     what += &format!(", a column is {}", format_duration(maps.width_ns));
     let mut lines = caption::head(&what, context, filter, options.columns);
-    let zero_ns = context.zero_ns(Some(start_ns), series.width_ns());
-    let span_ns = series.start_ns(last).abs_diff(zero_ns);
-    let moments = Moments::new(options.time, &context.clock, zero_ns, maps.width_ns, span_ns);
+    let axis_start_ns = context.axis_start_ns(Some(start_ns), series.width_ns());
+    let span_ns = series.start_ns(last).abs_diff(axis_start_ns);
+    let moments = Moments::new(options.time, &context.clock, axis_start_ns, maps.width_ns, span_ns);
     lines.extend(maps.map(Weight::Count, options));
     lines.push(maps.times(&moments, start_ns));
     if series.weight == Weight::Time {

@@ -28,7 +28,7 @@ impl Outlier {
     /// Its warning line. What still `waits` has a lower bound of a latency.
     pub fn warning(&self, threshold_ns: u64, context: &Context, time: TimeLabels, waits: bool) -> Line {
         // Microseconds, as precise as most tracers are.
-        let moments = Moments::new(time, &context.clock, context.start_ns().unwrap_or(0), 1_000, 0);
+        let moments = Moments::new(time, &context.clock, context.trace_start_ns().unwrap_or(0), 1_000, 0);
         let threshold = format_duration_exact(threshold_ns);
         let mut text = format!("latency warning, >{threshold}: {}", moments.label(self.time_ns));
         for (field, value) in self.values.iter().filter(|(_, value)| !value.is_empty()) {

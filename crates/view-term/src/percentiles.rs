@@ -16,7 +16,7 @@ pub struct PercentileOptions {
     /// Whether a line over all groups follows those of the groups.
     pub all: bool,
     /// Where elapsed time counts from; without it, the first interval that is shown.
-    pub zero_ns: Option<i64>,
+    pub axis_start_ns: Option<i64>,
     /// What is in flight after this moment may be missing.
     pub complete_until_ns: Option<i64>,
     /// Whether doubtful values are grey.
@@ -46,7 +46,7 @@ pub struct Percentiles {
     options: PercentileOptions,
     /// What to add to a time for the time of day; without it times are elapsed ones.
     to_unix_ns: Option<i64>,
-    zero_ns: Option<i64>,
+    axis_start_ns: Option<i64>,
     /// The interval behind the last one.
     next: Option<i64>,
     /// Intervals without events that had a line, and those that had none.
@@ -77,7 +77,7 @@ impl Percentiles {
         let names: Vec<_> = percentiles.iter().map(|p| format!("p{p}")).collect();
         let quantiles = percentiles.iter().map(|p| p / 100.0).collect();
         let asked = AskedPercentiles { quantiles, ..AskedPercentiles::default() };
-        let (zero_ns, next, options) = (None, None, PercentileOptions::default());
+        let (axis_start_ns, next, options) = (None, None, PercentileOptions::default());
         let (empty, left_out) = (0, 0);
         let table = Percentiles::table(by, &names, false);
         Percentiles {
@@ -87,7 +87,7 @@ impl Percentiles {
             quantity,
             options,
             to_unix_ns,
-            zero_ns,
+            axis_start_ns,
             next,
             empty,
             left_out,
@@ -101,7 +101,7 @@ impl Percentiles {
     pub fn with(self, mut options: PercentileOptions) -> Percentiles {
         let asked = AskedPercentiles { rule: options.rule, exact: options.exact.take(), ..self.asked };
         let table = Percentiles::table(&self.by, &self.names, options.waiting);
-        Percentiles { asked, zero_ns: options.zero_ns, options, table, ..self }
+        Percentiles { asked, axis_start_ns: options.axis_start_ns, options, table, ..self }
     }
 
     /// Says that what is in flight after this moment may be missing, before the lines of intervals that end later.
@@ -220,7 +220,7 @@ impl Percentiles {
 
     /// Puts a row into the table.
     fn push(&mut self, series: &HistogramSeries, row: &Row) {
-        self.zero_ns.get_or_insert(row.time_ns);
+        self.axis_start_ns.get_or_insert(row.time_ns);
         let value = |value: u64| if self.quantity.is_bytes() { format_size(value) } else { format_duration(value) };
         let label = self.label(row.time_ns, series.width_ns());
         let length = series.is_of_runs().then(|| format!(" +{}", format_duration(row.width_ns)));
@@ -261,7 +261,7 @@ impl Percentiles {
         let decimals = if width_ns.is_multiple_of(1_000_000_000) { 0 } else { 3 };
         match self.to_unix_ns {
             Some(to_unix_ns) => format_wall(time_ns.saturating_add(to_unix_ns), decimals, false),
-            None => match time_ns.saturating_sub(self.zero_ns.unwrap_or(0)) {
+            None => match time_ns.saturating_sub(self.axis_start_ns.unwrap_or(0)) {
                 ns if ns >= DAYS_NS => format_elapsed(ns.unsigned_abs(), width_ns),
                 ns => format!("{:.decimals$}s", ns as f64 / 1e9),
             },

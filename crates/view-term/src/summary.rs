@@ -183,8 +183,8 @@ impl Summary {
         let moment = match context.clock.to_unix_ns {
             Some(to_unix_ns) => format_wall(start_ns.saturating_add(to_unix_ns), 0, false),
             None => {
-                let zero_ns = context.zero_ns(Some(start_ns), width_ns);
-                format!("+{}", format_duration(start_ns.saturating_sub(zero_ns).max(0).unsigned_abs()))
+                let axis_start_ns = context.axis_start_ns(Some(start_ns), width_ns);
+                format!("+{}", format_duration(start_ns.saturating_sub(axis_start_ns).max(0).unsigned_abs()))
             }
         };
         let events = caption::events(self.total.totals.count);

@@ -48,7 +48,7 @@ pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
         live: reading.live.is_some(),
         table: None,
         columns: Vec::new(),
-        zero_ns: None,
+        trace_start_ns: None,
         lacks_wall: false,
     };
     let mut kept = Kept { limit: plan.top, heap: BinaryHeap::new(), all: Vec::new(), serial: 0 };
@@ -179,7 +179,7 @@ struct Printer<'a> {
     live: bool,
     table: Option<Table>,
     columns: Vec<RowColumn>,
-    zero_ns: Option<i64>,
+    trace_start_ns: Option<i64>,
     /// A row was shown whose wall-clock time nobody knows.
     lacks_wall: bool,
 }
@@ -241,7 +241,7 @@ impl Printer<'_> {
     }
 
     fn print_text(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> io::Result<()> {
-        let zero_ns = *self.zero_ns.get_or_insert(context.start_ns().unwrap_or(0));
+        let trace_start_ns = *self.trace_start_ns.get_or_insert(context.trace_start_ns().unwrap_or(0));
         let rows: Vec<usize> = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row))).collect();
         for block in rows.chunks(BLOCK) {
             let heading = self.table.is_none();
@@ -253,7 +253,7 @@ impl Printer<'_> {
                 }))
             });
             for &row in block {
-                table.push(columns.iter().map(|&column| cell(batch, column, row, zero_ns)).collect());
+                table.push(columns.iter().map(|&column| cell(batch, column, row, trace_start_ns)).collect());
             }
             let width =
                 if output::to_terminal(&self.plan.output) { output::columns(&self.plan.output) } else { 10_000 };
@@ -290,27 +290,27 @@ fn field_of(column: RowColumn) -> Option<Field> {
 }
 
 /// Seconds since the trace began, as the filter takes them: +5s.
-fn since_start(time_ns: i64, zero_ns: i64) -> String {
-    let since = i128::from(time_ns) - i128::from(zero_ns);
+fn since_start(time_ns: i64, trace_start_ns: i64) -> String {
+    let since = i128::from(time_ns) - i128::from(trace_start_ns);
     let sign = if since < 0 { '-' } else { '+' };
     let since = since.unsigned_abs();
     format!("{sign}{}.{:06}s", since / 1_000_000_000, since % 1_000_000_000 / 1000)
 }
 
-fn cell(batch: &Batch, column: RowColumn, row: usize, zero_ns: i64) -> String {
+fn cell(batch: &Batch, column: RowColumn, row: usize, trace_start_ns: i64) -> String {
     let end_ns = || rows::end_ns(batch, row);
     match column {
-        RowColumn::Field(field) => field_cell(batch, field, row, zero_ns),
-        RowColumn::End => end_ns().map_or("-".into(), |end_ns| since_start(end_ns, zero_ns)),
+        RowColumn::Field(field) => field_cell(batch, field, row, trace_start_ns),
+        RowColumn::End => end_ns().map_or("-".into(), |end_ns| since_start(end_ns, trace_start_ns)),
         RowColumn::Wall(wall) => end_ns().and_then(|end_ns| wall.text(end_ns)).unwrap_or("-".into()),
     }
 }
 
-fn field_cell(batch: &Batch, field: Field, row: usize, zero_ns: i64) -> String {
+fn field_cell(batch: &Batch, field: Field, row: usize, trace_start_ns: i64) -> String {
     match batch.column(field) {
         Some(Column::I64(values)) if values[row] != MISSING_I64 => {
             let value = values[row];
-            if field.field_type() == FieldType::Time { since_start(value, zero_ns) } else { value.to_string() }
+            if field.field_type() == FieldType::Time { since_start(value, trace_start_ns) } else { value.to_string() }
         }
         Some(Column::U64(values)) if values[row] != MISSING_U64 => match field {
             Field::Offset => values[row].to_string(),

@@ -107,7 +107,7 @@ pub fn options(reading: &Reading, live: &Live, fields: FieldSet) -> Result<Optio
 fn refuse_past(reading: &Reading) -> Result<(), Failure> {
     let mut now = Context::new(String::new(), Clock::wall());
     now.cover(now_ns());
-    let latest_ns = reading.filter.as_ref().and_then(|filter| filter.latest_end_ns(now.time_zero()));
+    let latest_ns = reading.filter.as_ref().and_then(|filter| filter.latest_end_ns(now.trace_start()));
     if latest_ns.is_some_and(|latest_ns| latest_ns < now_ns()) {
         let message = "The filter asks for events that completed in the past, and a live capture sees only those to come; read a \
                        recording with -r, or leave out the condition on evt.time.";
@@ -319,7 +319,7 @@ impl<'a> Counting<'a> {
         let capture = HistogramCapture::start(&options)?;
         let bind = |filter: &latscope_filter::Filter| {
             filter
-                .bind(capture.context().time_zero())
+                .bind(capture.context().trace_start())
                 .map_err(|error| Failure::Usage(format!("{error}\n{}", error.caret())))
         };
         let filter = reading.filter.as_ref().map(bind).transpose()?;

@@ -43,7 +43,7 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
     };
     let (mut series, contexts) = read::series(reading, &plan.folding, limit)?;
     let all = Context::merged(&contexts);
-    if let (Some(from_ns), Some((_, to_ns))) = (all.start_ns(), all.span_ns) {
+    if let (Some(from_ns), Some((_, to_ns))) = (all.trace_start_ns(), all.span_ns) {
         series.observe(from_ns, to_ns);
     }
     if plan.chart.is_some() && plan.folding.interval.is_none() && plan.accuracy.is_none() {
@@ -98,7 +98,7 @@ fn table<'a>(
         judged_by.exact = exact(reading, vec![ExactBuilder::new(&series, &quantiles, plan.all)])?.pop();
     }
     let options = PercentileOptions {
-        zero_ns: zero_ns(&all, &series),
+        axis_start_ns: axis_start_ns(&all, &series),
         exact: judged_by.exact.clone(),
         complete_until_ns: open_since_ns(plan, contexts, &series),
         waiting: series.has_waiting(),
@@ -138,7 +138,7 @@ fn draw<'a>(
     }
     chart = chart.judged_by(judged_by.clone());
     let all = Context::merged(contexts);
-    let shown = PercentileOptions { zero_ns: zero_ns(&all, series), ..options_of(plan) };
+    let shown = PercentileOptions { axis_start_ns: axis_start_ns(&all, series), ..options_of(plan) };
     let mut printer = Printer::new(plan, all.clock.to_unix_ns, shown, judged_by)?;
     printer.watch(chart.judged());
     printer.write(&chart.svg())?;
@@ -159,8 +159,8 @@ fn judged_by(plan: &Plan) -> AskedPercentiles {
 }
 
 /// Where elapsed time counts from.
-fn zero_ns(all: &Context, series: &HistogramSeries) -> Option<i64> {
-    Some(all.zero_ns(series.range().map(|(first, _)| series.start_ns(first)), series.width_ns()))
+fn axis_start_ns(all: &Context, series: &HistogramSeries) -> Option<i64> {
+    Some(all.axis_start_ns(series.range().map(|(first, _)| series.start_ns(first)), series.width_ns()))
 }
 
 /// How many events an interval has to hold, where the accuracy of percentiles decides.
@@ -212,7 +212,7 @@ fn exact(reading: &Reading, mut builders: Vec<ExactBuilder>) -> Result<Vec<Exact
     read::each_batch(reading, fields, |context, batch, mask, begin| {
         for builder in &mut builders {
             if begin {
-                builder.begin_trace(context.begin_ns);
+                builder.begin_trace(context.start_ns);
             }
             builder.add(batch, mask);
         }
@@ -351,8 +351,8 @@ impl Printer<'_> {
     /// Counts times as the file does whose first intervals these are.
     fn begin(&mut self, context: &Context, series: &HistogramSeries) {
         let (plan, to_unix_ns) = (self.plan, context.clock.to_unix_ns);
-        let (zero_ns, complete_until_ns) = (zero_ns(context, series), self.complete_until_ns);
-        let options = PercentileOptions { zero_ns, complete_until_ns, ..options_of(plan) };
+        let (axis_start_ns, complete_until_ns) = (axis_start_ns(context, series), self.complete_until_ns);
+        let options = PercentileOptions { axis_start_ns, complete_until_ns, ..options_of(plan) };
         self.table =
             Percentiles::new(&plan.percentiles, &plan.folding.by, plan.folding.quantity, to_unix_ns).with(options);
     }

@@ -215,7 +215,7 @@ impl<'a> Pass<'a> {
     pub fn bind(&mut self, context: &Context) -> Result<Option<&mut BoundFilter>, Failure> {
         let Some(filter) = &self.reading.filter else { return Ok(None) };
         if self.bound.is_none() {
-            let bound = filter.bind(context.time_zero());
+            let bound = filter.bind(context.trace_start());
             self.bound = Some(bound.map_err(|error| Failure::Usage(format!("{error}\n{}", error.caret())))?);
         }
         Ok(self.bound.as_mut())
@@ -342,7 +342,7 @@ pub fn series_to_plot(
 /// The stretch of time that traces cover, as far as events that the filter lets through can have completed in it.
 pub fn covered_ns(reading: &Reading, contexts: &[Context]) -> Option<(i64, i64)> {
     let clipped = |context: &Context| match &reading.filter {
-        Some(filter) => filter.clipped(context.span_ns?, context.time_zero()),
+        Some(filter) => filter.clipped(context.span_ns?, context.trace_start()),
         None => context.span_ns,
     };
     contexts.iter().filter_map(clipped).reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
@@ -390,7 +390,7 @@ fn fold(
     builder: &mut SeriesBuilder,
     (context, batch, mask): (&Context, &Batch, Option<&Mask>),
 ) -> ControlFlow<Failure> {
-    builder.begins_at(context.begin_ns);
+    builder.begins_at(context.start_ns);
     builder.add(batch, mask);
     if builder.is_full() { ControlFlow::Break(too_much()) } else { ControlFlow::Continue(()) }
 }

@@ -45,7 +45,7 @@ struct Move {
     /// Its times are then Unix times.
     to_wall: bool,
     /// When it began, on the common clock, where its own clock does not begin with it.
-    begin_ns: Option<i64>,
+    start_ns: Option<i64>,
     /// How it is known, where fio did not tell it.
     doubt: Option<Anomaly>,
 }
@@ -59,7 +59,7 @@ impl<'a> Starts<'a> {
 
     fn movement(&self, at: usize, context: &Context) -> Move {
         let is_wall = context.clock.to_unix_ns.is_some();
-        let counts_from_start = context.begin_ns.is_some() && !is_wall;
+        let counts_from_start = context.start_ns.is_some() && !is_wall;
         if let Some((_, offset_ns)) = self.offset(at, context.host.as_deref()) {
             let origin_ns = if counts_from_start { self.origin_of_offset(offset_ns) } else { None };
             let by_ns = origin_ns.unwrap_or(0).saturating_add(offset_ns);
@@ -72,14 +72,14 @@ impl<'a> Starts<'a> {
         let jobs = self.jobs();
         // Of a clock that begins with the job, or of another one.
         let begins_at = |start_ns: i64, to_wall, doubt| match jobs.firsts_ns[at] {
-            None => Move { by_ns: start_ns, to_wall, begin_ns: None, doubt },
+            None => Move { by_ns: start_ns, to_wall, start_ns: None, doubt },
             Some(first_ns) => {
-                Move { by_ns: start_ns.saturating_sub(first_ns), to_wall, begin_ns: Some(start_ns), doubt }
+                Move { by_ns: start_ns.saturating_sub(first_ns), to_wall, start_ns: Some(start_ns), doubt }
             }
         };
         if let Some(JobStart { ns: Some(start_ns), trust, run, .. }) = jobs.starts[at] {
             let movement = begins_at(start_ns, true, doubt(trust));
-            let zero_ns = movement.begin_ns.and_then(|_| jobs.zeros_ns.get(&run));
+            let zero_ns = movement.start_ns.and_then(|_| jobs.zeros_ns.get(&run));
             return Move { by_ns: zero_ns.copied().unwrap_or(movement.by_ns), ..movement };
         }
         match self.origin_ns() {
@@ -213,9 +213,9 @@ impl<'a> Starts<'a> {
     }
 
     /// When the file at this place began, on the common clock, where that is known.
-    pub fn begin_ns(&self, at: usize, context: &Context) -> Option<i64> {
+    pub fn start_ns(&self, at: usize, context: &Context) -> Option<i64> {
         let movement = self.movement(at, context);
-        movement.begin_ns.or(context.begin_ns.map(|ns| ns.saturating_add(movement.by_ns)))
+        movement.start_ns.or(context.start_ns.map(|ns| ns.saturating_add(movement.by_ns)))
     }
 
     /// What the file at this place says in the end, on the common clock.
@@ -248,7 +248,7 @@ impl Move {
             context.clock = Clock::wall();
         }
         let moved = |ns: i64| ns.saturating_add(self.by_ns);
-        context.begin_ns = self.begin_ns.or(context.begin_ns.map(moved));
+        context.start_ns = self.start_ns.or(context.start_ns.map(moved));
         context.span_ns = context.span_ns.map(|(from_ns, to_ns)| (moved(from_ns), moved(to_ns)));
         context.unfinished.iter_mut().for_each(|request| request.start_ns = moved(request.start_ns));
         context

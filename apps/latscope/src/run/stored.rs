@@ -180,7 +180,7 @@ impl Stored<'_> {
             }
         };
         let (is_uneven, shift_ns) = (reader.is_uneven(), self.starts.shift_ns(at, reader.context()));
-        let begin_ns = self.starts.begin_ns(at, reader.context());
+        let start_ns = self.starts.start_ns(at, reader.context());
         let mut group = Group { of: None, labels: vec![String::new(); places.len()] };
         while let Some(row) = reader.next() {
             let mut row = row.map_err(|error| Failure::Input(error.to_string()))?;
@@ -193,7 +193,7 @@ impl Stored<'_> {
             };
             let labels = group.labels(&row.groups, &places);
             let usual_ns = reader.usual_ns();
-            take(Picked { row: &row, moment, histogram, labels, is_uneven, usual_ns, begin_ns })?;
+            take(Picked { row: &row, moment, histogram, labels, is_uneven, usual_ns, start_ns })?;
         }
         Ok(self.starts.context(at, reader.context().clone()))
     }
@@ -213,7 +213,7 @@ impl Stored<'_> {
                     builder.begin_trace_number(at as u32);
                     builder
                 });
-                builder.begins_at(picked.begin_ns);
+                builder.begins_at(picked.start_ns);
                 let (from_ns, to_ns) = (row.time_ns, row.time_ns.saturating_add_unsigned(row.width_ns));
                 let usual_ns = picked.usual_ns;
                 let length_ns = usual_ns.unwrap_or(row.width_ns);
@@ -265,7 +265,7 @@ struct Picked<'a> {
     labels: &'a [String],
     is_uneven: bool,
     usual_ns: Option<u64>,
-    begin_ns: Option<i64>,
+    start_ns: Option<i64>,
 }
 
 /// Says that whole jobs have no place among intervals.
@@ -393,7 +393,7 @@ impl Picker {
                 field.name()
             )));
         }
-        let bound = filter.bind(context.time_zero()).map_err(|error| Failure::Usage(error.to_string()))?;
+        let bound = filter.bind(context.trace_start()).map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(Picker { bound, batch: Batch::new(known), groups, mask: Mask::default() })
     }
 

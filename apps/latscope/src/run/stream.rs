@@ -220,9 +220,9 @@ impl<'a> Stream<'a> {
         open: i64,
     ) {
         let open_ns = open.saturating_mul(self.width_ns);
-        let begin_ns =
-            if self.first < open { Some(open_ns.max(context.begin_ns.unwrap_or(i64::MIN))) } else { context.begin_ns };
-        self.builder.begins_at(begin_ns);
+        let start_ns =
+            if self.first < open { Some(open_ns.max(context.start_ns.unwrap_or(i64::MIN))) } else { context.start_ns };
+        self.builder.begins_at(start_ns);
         if rows == (0..batch.len()) && late.is_empty() {
             return self.builder.add(batch, Some(mask));
         }
@@ -265,7 +265,7 @@ impl<'a> Stream<'a> {
             series.pass(next..before);
         }
         series.observe(
-            context.start_ns().unwrap_or(i64::MIN),
+            context.trace_start_ns().unwrap_or(i64::MIN),
             until_ns.max(context.span_ns.map_or(i64::MIN, |(_, to_ns)| to_ns)),
         );
         self.next = Some(before);

@@ -569,8 +569,8 @@ impl App {
     pub fn in_words(&self) -> Words<'_> {
         let merge = i64::from(self.look.merge.max(1));
         let first_ns = self.series.range().map(|(first, _)| self.series.start_ns(first.div_euclid(merge) * merge));
-        let zero_ns = self.context.begin_ns.or(first_ns).unwrap_or(0);
+        let axis_start_ns = self.context.start_ns.or(first_ns).unwrap_or(0);
         let wall = self.look.options.time == latscope_view_term::TimeLabels::Wall;
-        Words { series: &self.series, clock: &self.context.clock, zero_ns, wall }
+        Words { series: &self.series, clock: &self.context.clock, axis_start_ns, wall }
     }
 }

@@ -44,7 +44,7 @@ impl Digest {
     /// The columns that it looks at.
     pub fn fields() -> FieldSet {
         let fields: FieldSet = COUNTED.iter().map(|&(field, _)| field).chain(SHOWN).collect();
-        fields.union(FieldSet::ALWAYS).with(&[Field::Weight])
+        fields.union(FieldSet::ALWAYS).with(&[Field::SampleWeight])
     }
 
     /// Adds the events that the mask lets through, or all.
@@ -54,7 +54,7 @@ impl Digest {
             None => (0..batch.len()).collect(),
         };
         // An event of a sample stands for many.
-        let weights = batch.i64s(Field::Weight);
+        let weights = batch.i64s(Field::SampleWeight);
         let stands_for = |row: usize| weights.map_or(1, |weights| weights[row].max(1) as u64);
         let sizes = batch.u64s(Field::Size);
         for &row in &rows {

@@ -242,7 +242,7 @@ pub fn folded(
     }
     let mut mask = Mask::filled(batch.len(), true);
     if let Some(filter) = &reading.filter {
-        let bound = filter.bind(context.time_zero());
+        let bound = filter.bind(context.trace_start());
         bound.map_err(|error| Failure::Usage(format!("{error}\n{}", error.caret())))?.eval(&batch, &mut mask);
     }
     let places: Vec<Option<usize>> = by.iter().map(|field| keys.by.iter().position(|key| key == field)).collect();

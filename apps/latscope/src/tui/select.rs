@@ -24,7 +24,7 @@ pub struct Words<'a> {
     pub series: &'a HistogramSeries,
     pub clock: &'a Clock,
     /// From when elapsed time counts.
-    pub zero_ns: i64,
+    pub axis_start_ns: i64,
     pub wall: bool,
 }
 
@@ -44,7 +44,7 @@ impl Words<'_> {
     fn with_decimals(&self, ns: i64, decimals: usize) -> String {
         match self.clock.to_unix_ns.filter(|_| self.wall) {
             Some(to_unix) => format_wall(ns.saturating_add(to_unix), decimals, false),
-            None => format!("{:.decimals$}s", ns.saturating_sub(self.zero_ns) as f64 / 1e9),
+            None => format!("{:.decimals$}s", ns.saturating_sub(self.axis_start_ns) as f64 / 1e9),
         }
     }
 

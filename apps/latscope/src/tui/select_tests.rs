@@ -50,7 +50,7 @@ fn the_filter_of_a_spot_selects_its_events() {
             let mut context = Context::new("test", clock.clone());
             context.cover(0);
             let mut mask = Mask::default();
-            parsed(&text).unwrap().bind(context.time_zero()).unwrap().eval(&batch, &mut mask);
+            parsed(&text).unwrap().bind(context.trace_start()).unwrap().eval(&batch, &mut mask);
             let sum = readout(&series, &spot);
             assert_eq!(mask.count() as u64, sum.count, "{text}");
             let bytes: u64 = mask.ones().map(|row| batch.u64s(Field::Size).unwrap()[row]).sum();

@@ -14,7 +14,7 @@ impl App {
         let mut found = Vec::new();
         let _ = Pass::new(&self.reading, None).batch(&self.context, &self.waiting, |batch, mask| {
             let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
-            found = rows.map(|row| Unfinished::of_row(describe(batch, row), Wait::Counts, batch, row)).collect();
+            found = rows.map(|row| Unfinished::from_row(describe(batch, row), Wait::Counts, batch, row)).collect();
             ControlFlow::Continue(())
         });
         found.sort_by_key(|unfinished| Reverse(unfinished.at_least_ns));

@@ -81,7 +81,7 @@ impl BlockEvents {
         let ring = capture.loaded.ring("events")?;
         let mut fields = options.fields.intersection(super::FILLS);
         if options.sample.is_none() {
-            fields = fields.iter().filter(|&field| field != Field::Weight).collect();
+            fields = fields.iter().filter(|&field| field != Field::SampleWeight).collect();
         }
         let mut batch = Batch::new(fields);
         let codes = Codes::new(&mut batch);
@@ -162,7 +162,10 @@ impl BlockEvents {
         batch.push_text(Field::Comm, known.then(|| until_nul(&record.comm)));
         batch.push_text(Field::Process, known.then(|| until_nul(&record.process)));
         batch.push_text(Field::Error, error_name(record.error).map(str::as_bytes));
-        batch.push_i64(Field::Weight, if record.weight > 1 { record.weight.into() } else { MISSING_I64 });
+        batch.push_i64(
+            Field::SampleWeight,
+            if record.sample_weight > 1 { record.sample_weight.into() } else { MISSING_I64 },
+        );
         if known {
             self.containers.push(record.cgroup, record.pid, batch);
             self.processes.push(record.about, record.pid, until_nul(&record.process), batch);

@@ -72,7 +72,7 @@ shared! {
         tid: u32,
         letters: u32,
         error: i32,
-        weight: u32,
+        sample_weight: u32,
         comm: [u8; 16],
         process: [u8; 16],
         about: u32,

@@ -95,7 +95,10 @@ impl Rows {
         batch.push_text(Field::FdType, record.type_name().map(str::as_bytes));
         batch.push_text(Field::Error, error_name(record.result).map(str::as_bytes));
         batch.push_i64(Field::Result, record.result);
-        batch.push_i64(Field::Weight, if record.weight > 1 { i64::from(record.weight) } else { MISSING_I64 });
+        batch.push_i64(
+            Field::SampleWeight,
+            if record.sample_weight > 1 { i64::from(record.sample_weight) } else { MISSING_I64 },
+        );
         batch.push_i64(Field::Cpu, i64::from(record.cpu));
         self.push_category(record, known);
         self.push_place(record, texts, known);

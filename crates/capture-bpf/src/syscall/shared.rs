@@ -119,7 +119,7 @@ shared! {
         fd: i32,
         dev: u32,
         generation: u32,
-        weight: u32,
+        sample_weight: u32,
         call: u16,
         file_type: u8,
         named: u8,

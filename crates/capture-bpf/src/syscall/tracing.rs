@@ -243,7 +243,7 @@ impl Tracing {
         let now = self.clock.now_ns();
         let lost = of(Count::RingFull) - self.ring_full.min(of(Count::RingFull));
         if lost > 0 && self.context.loss_ranges.len() < Context::LOSS_RANGES_KEPT {
-            let range = LossRange { from_ns: self.refreshed_ns, to_ns: now, cpu: None, records: lost };
+            let range = LossRange { start_ns: self.refreshed_ns, end_ns: now, cpu: None, records: lost };
             self.context.loss_ranges.push(range);
         }
         self.ring_full = of(Count::RingFull);
@@ -314,5 +314,13 @@ fn single_tracepoints(calls: &Calls) -> Option<Vec<String>> {
 
 /// The fields that a system call fills.
 pub const FILLS: FieldSet = FieldSet::TRACED
-    .with(&[Field::Process, Field::Fd, Field::FdType, Field::Path, Field::Result, Field::Container, Field::Weight])
+    .with(&[
+        Field::Process,
+        Field::Fd,
+        Field::FdType,
+        Field::Path,
+        Field::Result,
+        Field::Container,
+        Field::SampleWeight,
+    ])
     .union(FieldSet::BY_NAME);

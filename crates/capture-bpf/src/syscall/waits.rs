@@ -133,7 +133,7 @@ impl Waits {
         let comm = String::from_utf8_lossy(record.comm());
         let since = if seen { "" } else { ", since before the capture" };
         let what = format!("{name}{of}{size} by {comm}, thread {}{since}", record.tid);
-        context.unfinished.push(Unfinished::of_row(what, Waiting::Counts, &self.rows.batch, row));
+        context.unfinished.push(Unfinished::from_row(what, Waiting::Counts, &self.rows.batch, row));
     }
 }
 

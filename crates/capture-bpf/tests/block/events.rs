@@ -75,7 +75,7 @@ fn collect(rows: &mut Vec<Row>, context: &Context, batch: &Batch) -> ControlFlow
             pid: batch.i64s(Field::Pid).unwrap()[row],
             comm: text(Field::Comm, row),
             error: text(Field::Error, row),
-            weight: batch.i64s(Field::Weight).map(|weights| weights[row]).filter(|&weight| weight != i64::MIN),
+            weight: batch.i64s(Field::SampleWeight).map(|weights| weights[row]).filter(|&weight| weight != i64::MIN),
         });
     }
     ControlFlow::Continue(())

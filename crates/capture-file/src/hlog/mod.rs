@@ -81,7 +81,7 @@ impl<'a> Hlog<'a> {
             SeriesHeader { group_fields: vec![TAG_FIELD.into()], value: "latency".into(), weight: "count".into() };
         let mut context = Context::new(format!("HdrHistogram log, {file}"), clock);
         // What counts from its own start has nothing before it.
-        context.begin_ns = (!is_wall).then_some(0);
+        context.start_ns = (!is_wall).then_some(0);
         Hlog {
             header,
             context,

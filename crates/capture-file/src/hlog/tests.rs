@@ -72,7 +72,7 @@ fn what_is_written_is_read_again() {
     let shifted = rows.iter().map(|row| SeriesRow { time_ns: row.time_ns - rows[0].time_ns, ..row.clone() });
     let (again, context) = of(write_hlog(Vec::new(), &relative, shifted).unwrap(), false).unwrap();
     assert_eq!((again[0].time_ns, again[1].time_ns, context.clock.to_unix_ns), (0, 1_007_000_000, None));
-    assert_eq!((context.begin_ns, context_again.begin_ns), (Some(0), None), "nothing was before the start");
+    assert_eq!((context.start_ns, context_again.start_ns), (Some(0), None), "nothing was before the start");
     assert_eq!(*again[0].groups, ["-"]);
     // Cut anywhere it is what it holds, or a sentence.
     for cut in (0..out.len()).step_by(97) {

@@ -28,17 +28,17 @@ pub fn write_hlog<W: Write>(mut out: W, context: &Context, rows: impl IntoIterat
         .with_max_value_divisor(NS_OF_MAXIMUM)
         .add_comment("[Histogram log format version 1.3]")
         .add_comment(&format!("Latencies in nanoseconds, by latscope: {}", one_line(&context.source)));
-    let mut zero_ns = 0;
+    let mut log_start_ns = 0;
     if context.clock.to_unix_ns == Some(0) {
         // Whole seconds, as times are written to the millisecond.
-        zero_ns = first_ns / 1_000_000_000 * 1_000_000_000;
-        let start = UNIX_EPOCH + Duration::from_nanos(zero_ns as u64);
+        log_start_ns = first_ns / 1_000_000_000 * 1_000_000_000;
+        let start = UNIX_EPOCH + Duration::from_nanos(log_start_ns as u64);
         builder.with_start_time(start).with_base_time(start);
     }
     let mut log = builder.begin_log_with(&mut out, &mut serializer)?;
     for row in rows {
         let text = tag(&row.groups);
-        let start = Duration::from_nanos(u64::try_from(row.time_ns.saturating_sub(zero_ns)).unwrap_or(0));
+        let start = Duration::from_nanos(u64::try_from(row.time_ns.saturating_sub(log_start_ns)).unwrap_or(0));
         let histogram =
             hdr(&row.histogram).ok_or_else(|| io::Error::other("a histogram is beyond HdrHistogram's bounds"))?;
         log.write_histogram(&histogram, start, Duration::from_nanos(row.width_ns), text.as_deref().and_then(Tag::new))

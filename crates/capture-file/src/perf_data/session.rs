@@ -414,14 +414,14 @@ impl<'a, 's> Session<'a, 's> {
             self.counts.damaged += 1;
             return ControlFlow::Continue(());
         };
-        let Some((stamp, to_ns)) = stamp.and_then(|stamp| Some((stamp, self.time(stamp.time)?))) else {
+        let Some((stamp, end_ns)) = stamp.and_then(|stamp| Some((stamp, self.time(stamp.time)?))) else {
             self.counts.lost_in_all = self.counts.lost_in_all.saturating_add(records);
             return ControlFlow::Continue(());
         };
         self.counts.lost = self.counts.lost.saturating_add(records);
         let before = stamp.cpu.and_then(|cpu| self.last_of_cpu.get(cpu as usize).copied());
-        let from_ns = before.filter(|&time_ns| time_ns > i64::MIN).unwrap_or(to_ns).min(to_ns);
-        self.push(to_ns, Entry::Lost(LossRange { from_ns, to_ns, cpu: stamp.cpu, records }))
+        let start_ns = before.filter(|&time_ns| time_ns > i64::MIN).unwrap_or(end_ns).min(end_ns);
+        self.push(end_ns, Entry::Lost(LossRange { start_ns, end_ns, cpu: stamp.cpu, records }))
     }
 
     /// The stream ended before its end: an error if nothing was read, else what was read stands.

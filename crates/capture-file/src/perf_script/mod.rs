@@ -8,7 +8,7 @@ use crate::input::Input;
 use crate::syscall_pairs::{End, SyscallPairs, SyscallRecord};
 use crate::{Detected, Error, Place, ReadOptions, Sink, block_pairs, syscall_pairs};
 use latscope_event::kernel::Machine;
-use latscope_event::{Anomaly, Batch, Clock, Context, FieldSet, LossRange, TimeLiteral, TimeZero};
+use latscope_event::{Anomaly, Batch, Clock, Context, FieldSet, LossRange, TimeLiteral, TraceStart};
 use line::{CallName, Line};
 use parallel::{CallRecord, Entry, Parsed};
 use std::ops::ControlFlow;
@@ -122,8 +122,8 @@ impl Reader {
                 self.call(record, shift);
             }
             Entry::Lost(range) => {
-                let (from_ns, to_ns) = (range.from_ns.saturating_add(shift), range.to_ns.saturating_add(shift));
-                self.blocks.lost(LossRange { from_ns, to_ns, ..*range }, &mut self.context);
+                let (start_ns, end_ns) = (range.start_ns.saturating_add(shift), range.end_ns.saturating_add(shift));
+                self.blocks.lost(LossRange { start_ns, end_ns, ..*range }, &mut self.context);
                 self.calls.lost();
             }
             Entry::Header(key, value) => self.header(key, value),
@@ -215,7 +215,7 @@ fn captured_on(text: &str) -> Option<i64> {
     let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let month = months.iter().position(|&name| name == month)? + 1;
     let literal = TimeLiteral::parse(&format!("{year}-{month:02}-{day:0>2}T{time}")).ok()?;
-    literal.resolve(TimeZero { start_ns: None, to_unix_ns: Some(0) }).ok()
+    literal.resolve(TraceStart { start_ns: None, to_unix_ns: Some(0) }).ok()
 }
 
 fn seconds(text: &str) -> Option<i64> {

@@ -31,7 +31,7 @@ impl Entry {
         match self {
             Entry::Block(record) => Some(record.time_ns),
             Entry::Call(at) => calls.get(*at as usize).map(|call| call.time_ns),
-            Entry::Lost(range) => Some(range.to_ns),
+            Entry::Lost(range) => Some(range.end_ns),
             Entry::Header(..) => None,
         }
     }
@@ -88,11 +88,11 @@ impl Parsed {
             }
             Line::Lost { time_ns, cpu, records } => {
                 let lines_before = before.rsplit(|&byte| byte == b'\n').take(LOOK_BACK);
-                let from_ns =
+                let start_ns =
                     lines_before.filter_map(line::time_and_cpu).find(|&(_, of)| of == cpu).map(|(time_ns, _)| time_ns);
                 self.entries.push(Entry::Lost(LossRange {
-                    from_ns: from_ns.unwrap_or(time_ns),
-                    to_ns: time_ns,
+                    start_ns: start_ns.unwrap_or(time_ns),
+                    end_ns: time_ns,
                     cpu,
                     records,
                 }));

@@ -113,7 +113,7 @@ impl Scene<'_> {
     /// Whether records were lost in this time.
     fn has_losses(&self, at: usize) -> bool {
         let (from, to) = self.times.span(at);
-        self.screen.context.loss_ranges.iter().any(|range| range.from_ns < to && range.to_ns >= from)
+        self.screen.context.loss_ranges.iter().any(|range| range.start_ns < to && range.end_ns >= from)
     }
 
     /// Of all that is on a strip, along its axis of values.

@@ -192,7 +192,7 @@ fn extent(screen: &Screen) -> Option<(i64, i64)> {
 
 fn moments(screen: &Screen, times: &Times, span: Option<(i64, i64)>) -> Moments {
     let end = times.span(times.cells.saturating_sub(1)).0;
-    let zero = screen.context.start_ns().or(span.map(|span| span.0)).unwrap_or(end);
+    let zero = screen.context.trace_start_ns().or(span.map(|span| span.0)).unwrap_or(end);
     let length = if end > zero { end.abs_diff(zero) } else { 0 };
     Moments::new(screen.look.options.time, &screen.context.clock, zero, times.cell_ns(), length)
 }

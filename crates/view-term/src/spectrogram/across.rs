@@ -43,9 +43,9 @@ pub(crate) fn lines(
     what += &format!(", a column is {}", format_duration(width_ns));
     let mut lines = caption::head(&what, context, filter, options.columns);
     lines.extend(columns.rows(&source, rows, halved, left, options));
-    let zero_ns = context.zero_ns(Some(start_ns), source.width_ns);
-    let span_ns = source.start_ns(last).abs_diff(zero_ns);
-    let moments = Moments::new(options.time, &context.clock, zero_ns, width_ns, span_ns);
+    let axis_start_ns = context.axis_start_ns(Some(start_ns), source.width_ns);
+    let span_ns = source.start_ns(last).abs_diff(axis_start_ns);
+    let moments = Moments::new(options.time, &context.clock, axis_start_ns, width_ns, span_ns);
     lines.push(time_axis(&moments, start_ns, width_ns, columns.samples.len(), left, options.columns));
     lines.extend(foot(&source, context, options));
     lines

@@ -58,8 +58,9 @@ impl Layout {
 pub(crate) fn label_width(series: &HistogramSeries, context: &Context, options: &SpectrogramOptions) -> usize {
     let (first, last) = series.range().unwrap_or((0, 0));
     let (first, last) = (series.start_ns(first), series.start_ns(last));
-    let zero_ns = context.zero_ns(Some(first), series.width_ns());
-    let moments = Moments::new(options.time, &context.clock, zero_ns, series.width_ns(), last.abs_diff(zero_ns));
+    let axis_start_ns = context.axis_start_ns(Some(first), series.width_ns());
+    let moments =
+        Moments::new(options.time, &context.clock, axis_start_ns, series.width_ns(), last.abs_diff(axis_start_ns));
     moments.label(last).len().max(4)
 }
 
@@ -96,10 +97,10 @@ pub(crate) fn lines<'a>(
     let start_ns = source.start_ns(first);
     let what = format!("{what}, {}", caption::extent(source.count, source.width_ns, start_ns, &context.clock));
     let head = caption::head(&what, context, filter, options.columns);
-    let zero_ns = context.zero_ns(range.map(|_| start_ns), source.width_ns);
-    let span_ns = source.start_ns(last).abs_diff(zero_ns);
+    let axis_start_ns = context.axis_start_ns(range.map(|_| start_ns), source.width_ns);
+    let span_ns = source.start_ns(last).abs_diff(axis_start_ns);
     let painter = Painter {
-        moments: Moments::new(options.time, &context.clock, zero_ns, source.width_ns, span_ns),
+        moments: Moments::new(options.time, &context.clock, axis_start_ns, source.width_ns, span_ns),
         halved: options.halved(&source.strength),
         sum: source.empty(),
         name: String::new(),

@@ -92,8 +92,8 @@ impl GrowingSpectrogram {
         let has_grown = self.strength.as_ref().is_none_or(|before| before.full != full);
         source.strength.full = full;
         self.strength = Some(Strength { full, ..strength(&options, weight) });
-        let zero_ns = context.zero_ns(Some(source.start_ns(first)), source.width_ns);
-        let moments = Moments::new(options.time, &context.clock, zero_ns, source.width_ns, 0);
+        let axis_start_ns = context.axis_start_ns(Some(source.start_ns(first)), source.width_ns);
+        let moments = Moments::new(options.time, &context.clock, axis_start_ns, source.width_ns, 0);
         let (sum, name) = (source.empty(), String::new());
         let mut painter = Painter { moments, name, halved: false, sum, layout, options, source };
         if has_grown {

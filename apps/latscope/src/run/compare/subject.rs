@@ -49,7 +49,7 @@ impl Gather {
 
     /// The columns that are looked at.
     fn fields(&self) -> latscope_event::FieldSet {
-        self.builder.fields().with(&[Field::Kind, Field::Size, Field::Weight])
+        self.builder.fields().with(&[Field::Kind, Field::Size, Field::SampleWeight])
     }
 
     /// Adds the events of a batch that the mask lets through; `begin` before the first of a trace.
@@ -75,7 +75,7 @@ impl Gather {
             }
         }
         // What stands for several, and what is too much, is compared by histograms.
-        let weighs = batch.i64s(Field::Weight).is_some_and(|weights| weights.iter().any(|&weight| weight > 1));
+        let weighs = batch.i64s(Field::SampleWeight).is_some_and(|weights| weights.iter().any(|&weight| weight > 1));
         if weighs || self.events.as_ref().is_some_and(|events| events.len() > Sample::EVENTS) {
             self.events = None;
         }

@@ -59,7 +59,7 @@ fn of_files(reading: &Reading, tables: &mut Tables) -> Result<Vec<Context>, Fail
         contexts.iter().try_for_each(read::refuse_windows)?;
     }
     let context = Context::merged(&contexts);
-    if let (Some(from_ns), Some((_, to_ns))) = (context.start_ns(), context.span_ns) {
+    if let (Some(from_ns), Some((_, to_ns))) = (context.trace_start_ns(), context.span_ns) {
         series.observe(from_ns, to_ns);
     }
     series.fill_gaps();

@@ -59,12 +59,12 @@ impl Row {
     /// Puts it into a batch as an event that lasts until now.
     fn push(&self, batch: &mut Batch, sight: &Sight, lookups: Option<&mut Lookups>) {
         let request = &self.request;
-        let begin_ns = if sight.from_issue && request.issue_ns != 0 { request.issue_ns } else { self.since_ns };
+        let start_ns = if sight.from_issue && request.issue_ns != 0 { request.issue_ns } else { self.since_ns };
         let known = request.pid != 0;
         let number = |value: u32| if known { i64::from(value) } else { MISSING_I64 };
         let letters = request.letters as usize;
-        batch.push_i64(Field::Time, sight.clock.unix_ns(begin_ns));
-        batch.push_u64(Field::Latency, sight.now_ns.saturating_sub(begin_ns));
+        batch.push_i64(Field::Time, sight.clock.unix_ns(start_ns));
+        batch.push_u64(Field::Latency, sight.now_ns.saturating_sub(start_ns));
         let queue = request.issue_ns.checked_sub(request.start_ns).filter(|_| request.start_ns != 0);
         batch.push_u64(Field::Queue, queue.unwrap_or(MISSING_U64));
         batch.push_text(Field::Kind, Some(letters::kind(letters).as_bytes()));
@@ -78,7 +78,7 @@ impl Row {
         batch.push_i64(Field::Tid, number(request.tid));
         batch.push_text(Field::Comm, known.then(|| until_nul(&request.comm)));
         batch.push_text(Field::Process, known.then(|| until_nul(&request.process)));
-        batch.push_i64(Field::Weight, MISSING_I64);
+        batch.push_i64(Field::SampleWeight, MISSING_I64);
         if let Some(lookups) = lookups.filter(|_| known) {
             lookups.containers.push(request.cgroup, request.pid, batch);
             // Nobody has described it to this batch, but as it waits it can be asked.
@@ -160,7 +160,7 @@ impl Sight<'_> {
     /// All that waits, with its fields: what [`Sight::fill`] put into the batch.
     pub fn all_unfinished(&self, rows: &[Row], batch: &Batch) -> Vec<Unfinished> {
         let shown = self.shown(rows).take(batch.len()).enumerate();
-        shown.map(|(at, row)| Unfinished::of_row(row.describe(), Wait::Counts, batch, at)).collect()
+        shown.map(|(at, row)| Unfinished::from_row(row.describe(), Wait::Counts, batch, at)).collect()
     }
 
     fn has(&self, row: &Row) -> bool {

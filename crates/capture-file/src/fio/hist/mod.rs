@@ -157,7 +157,7 @@ impl<'a> FioHist<'a> {
         }
         let clock = if is_wall { Clock::wall() } else { Clock::unanchored("relative") };
         let mut context = Context::new(format!("fio histogram log, {file}"), clock);
-        context.begin_ns = (!is_wall).then_some(0);
+        context.start_ns = (!is_wall).then_some(0);
         context.host = name.as_ref().and_then(|name| name.host.clone());
         if input.is_empty() {
             context.tally.add(Anomaly::EmptyLog, 1);

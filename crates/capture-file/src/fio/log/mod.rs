@@ -159,7 +159,7 @@ impl Reader {
     fn new((file, path): (&str, Option<&Path>), name: Option<LogName>, probe: &Probe, options: &ReadOptions) -> Reader {
         let clock = if probe.is_wall() { Clock::wall() } else { Clock::unanchored("relative") };
         let mut context = Context::new(format!("fio log, {file}"), clock);
-        context.begin_ns = (!probe.is_wall()).then_some(0);
+        context.start_ns = (!probe.is_wall()).then_some(0);
         context.host = name.as_ref().and_then(|name| name.host.clone());
         let given = options.two_columns.latency_unit_ns;
         let guessed = probe.unit(|| version_of(path.filter(|_| given.is_none())?));
