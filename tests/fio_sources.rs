@@ -57,6 +57,29 @@ fn the_order_of_files_and_the_number_of_processors_change_nothing() {
     assert!(places.is_sorted() && places[0].is_some(), "{by_job}");
 }
 
+/// Times are those of `job_start`, whether the JSON beside the log is packed or not.
+#[test]
+fn packed_json_beside_a_log_says_when_its_job_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("run_clat.1.log");
+    std::fs::write(&log, "1000, 5000, 0, 4096, 0\n2000, 6000, 0, 4096, 0\n").unwrap();
+    let json = br#"{"fio version": "fio-3.42", "jobs": [{"jobname": "run", "job_start": 1795225119442, "job_runtime": 2000}]}"#;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), Default::default());
+    std::io::copy(&mut &json[..], &mut gzip).unwrap();
+    let zstd = zstd::encode_all(&json[..], 1).unwrap();
+    let lines = |name: &str, bytes: &[u8]| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, bytes).unwrap();
+        let lines = latscope(&["percentiles", "--csv", "-i", "1s", "-r", log.to_str().unwrap()]).success();
+        std::fs::remove_file(file).unwrap();
+        lines
+    };
+    let plain = lines("run.json", json);
+    assert!(plain.contains("17952251"), "{plain}");
+    assert_eq!(lines("run.json.gz", &gzip.finish().unwrap()), plain);
+    assert_eq!(lines("run.json.zst", &zstd), plain);
+}
+
 /// As a shell expands `-r run/*.log`.
 #[test]
 fn files_behind_the_first_one_are_read_too() {

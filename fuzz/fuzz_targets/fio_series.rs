@@ -1,7 +1,8 @@
 //! Any bytes as histogram logs or JSON of fio, or a log of HdrHistogram: no panic, and histograms that agree with themselves.
 #![no_main]
 
-use latscope_capture_file::{Format, SeriesReader};
+use latscope_capture_file::{Format, ReadOptions, SeriesReader};
+use latscope_event::FieldSet;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -15,8 +16,10 @@ fuzz_target!(|bytes: &[u8]| {
         1 | 3 => Format::FioJson,
         _ => Format::Hlog,
     };
-    let mut reader = match SeriesReader::from_bytes("fuzz", rest.to_vec(), Some(format)) {
-        Ok(reader) => reader.lenient(first & 0x80 == 0),
+    let lenient = first & 0x80 == 0;
+    let options = ReadOptions { format: Some(format), lenient, ..ReadOptions::new(FieldSet::ALWAYS) };
+    let mut reader = match SeriesReader::from_bytes("fuzz", rest.to_vec(), &options) {
+        Ok(reader) => reader,
         Err(error) => return assert!(error.to_string().ends_with('.'), "{error} is no sentence"),
     };
     let groups = reader.header().group_fields.len();

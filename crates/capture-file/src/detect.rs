@@ -154,7 +154,7 @@ impl Format {
             Format::PerfData => perf_data::detect(input),
             Format::PerfScript => perf_script::detect(input.head()),
             Format::FioHist => fio::hist::detect(input),
-            Format::FioJson => fio::json::detect(input.head()),
+            Format::FioJson => fio::results::detect(input.head()),
             Format::FioLog => fio::log::detect(input),
             Format::Ioping => ioping::detect(input.head()),
             Format::Hlog => hlog::detect(input.head()),

@@ -38,8 +38,8 @@ pub use detect::{Detected, Format};
 pub use ending::{end_when, is_over};
 pub use error::{Error, Place};
 pub use fio::{
-    FioColumns, JobStart, Tree, Trust, are_of_several_runs, counts_from_1970, host_and_job, job_starts, said_twice,
-    tree, tree_over_time, without_repeats,
+    FioColumns, FioResults, JobStart, Tree, Trust, are_of_several_runs, counts_from_1970, host_and_job, job_starts,
+    said_twice, tree, tree_over_time, without_repeats,
 };
 pub use follow::OnRestart;
 pub use hlog::write_hlog;
@@ -68,6 +68,9 @@ pub struct ReadOptions<'a> {
     pub omitted_every_ns: Option<u64>,
     /// The columns of logs of fio, where they should not be inferred.
     pub fio_columns: Option<FioColumns>,
+    /// fio's JSON beside its logs. Options that are clones of each other share it, so that what is read with them parses each
+    /// JSON once.
+    pub fio_results: FioResults,
     /// Whether lines of fio and smallfile that are no row are skipped and counted; else the first one is an error.
     pub lenient: bool,
     /// Where to report progress.
@@ -87,6 +90,7 @@ impl ReadOptions<'_> {
             two_columns: TwoColumns::default(),
             omitted_every_ns: None,
             fio_columns: None,
+            fio_results: FioResults::default(),
             lenient: false,
             progress: None,
             follow: None,

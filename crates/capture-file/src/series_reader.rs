@@ -5,7 +5,7 @@ use crate::fio::json::FioJson;
 use crate::hlog::Hlog;
 use crate::input::Input;
 use crate::parquet::ParquetSeries;
-use crate::{Error, Format, Place, detect};
+use crate::{Error, Format, Place, ReadOptions, detect};
 use latscope_event::Context;
 use latscope_histogram::Sparse;
 use std::path::Path;
@@ -46,28 +46,29 @@ enum Rows {
 }
 
 impl SeriesReader {
-    /// Opens a series, `-` for standard input; the format is found out unless it is given.
+    /// Opens a series, `-` for standard input. Of the options, the format, the unit of latencies (for histogram logs of which
+    /// nothing else tells it), the results of fio and whether to be lenient apply.
     ///
     /// # Errors
     /// When it cannot be read, is damaged, or holds no series.
-    pub fn open(path: &Path, format: Option<Format>) -> Result<SeriesReader, Error> {
-        SeriesReader::of(Input::open(path, None)?, format)
+    pub fn open(path: &Path, options: &ReadOptions) -> Result<SeriesReader, Error> {
+        SeriesReader::of(Input::open(path, None)?, options)
     }
 
     /// Opens a series that lies in memory; `name` stands for it in messages.
     ///
     /// # Errors
     /// As [`SeriesReader::open`].
-    pub fn from_bytes(name: &str, bytes: Vec<u8>, format: Option<Format>) -> Result<SeriesReader, Error> {
-        SeriesReader::of(Input::from_vec(name, bytes)?, format)
+    pub fn from_bytes(name: &str, bytes: Vec<u8>, options: &ReadOptions) -> Result<SeriesReader, Error> {
+        SeriesReader::of(Input::from_vec(name, bytes)?, options)
     }
 
-    fn of(mut input: Input<'static>, format: Option<Format>) -> Result<SeriesReader, Error> {
-        let format = format.map_or_else(|| detect::detect(&mut input), Ok)?;
+    fn of(mut input: Input<'static>, options: &ReadOptions) -> Result<SeriesReader, Error> {
+        let format = options.format.map_or_else(|| detect::detect(&mut input), Ok)?;
         Ok(SeriesReader(match format {
-            Format::FioHist => Rows::FioHist(Box::new(FioHist::open(input)?)),
+            Format::FioHist => Rows::FioHist(Box::new(FioHist::open(input, options)?)),
             Format::FioJson => Rows::FioJson(FioJson::open(input)?),
-            Format::Hlog => Rows::Hlog(Box::new(Hlog::open(input))),
+            Format::Hlog => Rows::Hlog(Box::new(Hlog::open(input, options))),
             Format::Parquet | Format::ParquetSeries => Rows::Parquet(ParquetSeries::open(input)?),
             _ => return Err(Error::new(&input.name, Place::File, "This file holds events, no histograms.")),
         }))
@@ -81,26 +82,6 @@ impl SeriesReader {
             Rows::Parquet(_) | Rows::FioJson(_) => {}
             Rows::FioHist(rows) => rows.count_in(per_event),
             Rows::Hlog(rows) => rows.count_in(per_event),
-        }
-        self
-    }
-
-    /// Whether lines of a log that are no row are skipped and counted (`lenient`), instead of ending the reading.
-    #[must_use]
-    pub fn lenient(mut self, lenient: bool) -> SeriesReader {
-        match &mut self.0 {
-            Rows::FioHist(rows) => rows.set_lenient(lenient),
-            Rows::Hlog(rows) => rows.set_lenient(lenient),
-            Rows::Parquet(_) | Rows::FioJson(_) => {}
-        }
-        self
-    }
-
-    /// The unit of latencies in nanoseconds, where a histogram log does not tell it; `None` leaves it open.
-    #[must_use]
-    pub fn latency_unit(mut self, unit_ns: Option<u64>) -> SeriesReader {
-        if let (Rows::FioHist(rows), Some(unit_ns)) = (&mut self.0, unit_ns) {
-            rows.set_unit(unit_ns);
         }
         self
     }

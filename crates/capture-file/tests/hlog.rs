@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop where it cannot go on")]
 
-use latscope_capture_file::{Format, SeriesReader, SeriesRow, write_hlog};
-use latscope_event::{Clock, Context};
+use latscope_capture_file::{Format, ReadOptions, SeriesReader, SeriesRow, write_hlog};
+use latscope_event::{Clock, Context, FieldSet};
 use latscope_histogram::{Grid, Histogram, Sparse};
 use std::path::Path;
 use std::process::Command;
@@ -69,7 +69,10 @@ fn hdrhistogram_reads_our_logs_and_we_read_its() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python/hlog_agrees.py");
     let output = Command::new(python).arg(script).arg(folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let rows: Vec<SeriesRow> = SeriesReader::open(&path("theirs.hlog"), None).unwrap().map(Result::unwrap).collect();
+    let rows: Vec<SeriesRow> = SeriesReader::open(&path("theirs.hlog"), &ReadOptions::new(FieldSet::ALWAYS))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
     let text = std::fs::read_to_string(path("theirs.tsv")).unwrap();
     assert_eq!((rows.len(), text.lines().count()), (40, 40));
     for (row, line) in rows.iter().zip(text.lines()) {

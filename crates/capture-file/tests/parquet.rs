@@ -6,7 +6,7 @@ mod sample;
 
 use arrow_array::{ArrayRef, Int32Array, Int64Array, LargeStringArray, RecordBatch, StringViewArray};
 use latscope_capture_file::{
-    Format, LatWriter, ParquetWriter, SeriesHeader, SeriesReader, SeriesRow, write_series_parquet,
+    Format, LatWriter, ParquetWriter, ReadOptions, SeriesHeader, SeriesReader, SeriesRow, write_series_parquet,
 };
 use latscope_event::{Anomaly, Batch, Field, FieldSet};
 use latscope_histogram::{Grid, Histogram, Sparse};
@@ -18,6 +18,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+
+fn as_series() -> ReadOptions<'static> {
+    ReadOptions { format: Some(Format::ParquetSeries), ..ReadOptions::new(FieldSet::ALWAYS) }
+}
 
 fn in_folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -179,11 +183,9 @@ fn what_is_no_event_file_is_refused_in_a_sentence() {
     write_series(&path, &header("count"), series_rows(false));
     let said = read_rows(&path, fields()).unwrap_err();
     assert!(said.contains("histograms, not individual events"), "{said}");
-    assert!(SeriesReader::open(&path, Some(Format::ParquetSeries)).is_ok());
+    assert!(SeriesReader::open(&path, &as_series()).is_ok());
     write_events(&path, fields(), 0..10);
-    assert!(
-        SeriesReader::open(&path, Some(Format::ParquetSeries)).err().unwrap().to_string().contains("holds no series")
-    );
+    assert!(SeriesReader::open(&path, &as_series()).err().unwrap().to_string().contains("holds no series"));
 }
 
 fn header(weight: &str) -> SeriesHeader {
@@ -221,7 +223,7 @@ fn a_series_comes_back_with_and_without_weights() {
     for weight in ["count", "time"] {
         let rows = series_rows(weight != "count");
         write_series(&path, &header(weight), rows.clone());
-        let reader = SeriesReader::open(&path, Some(Format::ParquetSeries)).unwrap();
+        let reader = SeriesReader::open(&path, &as_series()).unwrap();
         assert_eq!((reader.header(), reader.context()), (&header(weight), &context()));
         assert_eq!(reader.collect::<Result<Vec<_>, _>>().unwrap(), rows);
     }
@@ -240,7 +242,7 @@ fn a_series_of_many_rows_and_coarse_grids_comes_back() {
         .map(|(at, row)| coarse(row, at as u8 % 7))
         .collect();
     write_series(&path, &header("count"), rows.clone());
-    assert!(SeriesReader::open(&path, Some(Format::ParquetSeries)).unwrap().map(Result::unwrap).eq(rows));
+    assert!(SeriesReader::open(&path, &as_series()).unwrap().map(Result::unwrap).eq(rows));
 }
 
 #[test]
@@ -254,7 +256,7 @@ fn a_series_that_contradicts_itself_is_refused() {
     let parts = (sparse.indices().to_vec(), sparse.counts().to_vec());
     rows[0].histogram = Sparse::from_parts(sparse.grid(), parts.0, parts.1, None, totals).unwrap();
     write_series(&path, &header("count"), rows);
-    let first = SeriesReader::open(&path, Some(Format::ParquetSeries)).unwrap().next().unwrap();
+    let first = SeriesReader::open(&path, &as_series()).unwrap().next().unwrap();
     assert!(first.unwrap_err().to_string().contains("contradicts itself"));
 }
 

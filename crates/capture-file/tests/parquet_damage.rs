@@ -61,7 +61,8 @@ fn no_flipped_bit_changes_histograms_without_a_word() {
     };
     let file = write_series_parquet(Vec::new(), &header, &context(), (0..8).map(row)).unwrap();
     let read = |file: Vec<u8>| -> Result<Vec<SeriesRow>, String> {
-        let reader = SeriesReader::from_bytes("t.parquet", file, None).map_err(|error| error.message)?;
+        let reader = SeriesReader::from_bytes("t.parquet", file, &ReadOptions::new(FieldSet::ALWAYS))
+            .map_err(|error| error.message)?;
         reader.collect::<Result<_, _>>().map_err(|error| error.message)
     };
     assert_eq!(read(file.clone()), Ok((0..8).map(row).collect::<Vec<_>>()));

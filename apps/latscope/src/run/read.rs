@@ -110,7 +110,7 @@ fn read_file(
 ) -> Result<Context, Failure> {
     let mut pass = Pass::new(reading, is_shown.then_some(&common.progress));
     let fields = fields.union(plan::filter_fields(reading));
-    let options = ReadOptions { progress: Some(&common.progress), format, ..options(reading, fields) };
+    let options = ReadOptions { progress: Some(&common.progress), format, ..starts.options(fields) };
     let mut begin = true;
     let context = latscope_capture_file::read(&reading.files[at], &options, &mut |context, batch| {
         starts.moved(at, context, batch, |context, batch| {

@@ -4,8 +4,8 @@ use super::read;
 use crate::Failure;
 use crate::plan::Reading;
 use latscope_capture_file::{
-    JobStart, ReadOptions, SeriesReader, Trust, are_of_several_runs, counts_from_1970, format_of, host_and_job,
-    is_pipe, job_starts,
+    FioResults, JobStart, ReadOptions, SeriesReader, Trust, are_of_several_runs, counts_from_1970, format_of,
+    host_and_job, is_pipe, job_starts,
 };
 use latscope_event::{Anomaly, Batch, Clock, Context, FieldSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +21,8 @@ const SINCE_1970_NS: i64 = 1_000_000_000_000_000_000;
 /// What is known of the starts of the files of a call.
 pub struct Starts<'a> {
     reading: &'a Reading,
+    /// fio's JSON beside its logs, parsed once for all files of the call.
+    fio_results: FioResults,
     /// As the user gave them: by `host` or `host:job`, nanoseconds.
     offsets: Option<BTreeMap<String, i64>>,
     /// As the results beside the logs tell them; looked for when the first log needs them.
@@ -54,7 +56,18 @@ impl<'a> Starts<'a> {
     /// For the files of a call; reads the file of offsets.
     pub fn of(reading: &'a Reading) -> Result<Starts<'a>, Failure> {
         let offsets = reading.offsets.as_deref().map(offsets).transpose()?;
-        Ok(Starts { reading, offsets, jobs: OnceLock::new(), origin_ns: OnceLock::new() })
+        Ok(Starts {
+            reading,
+            fio_results: FioResults::default(),
+            offsets,
+            jobs: OnceLock::new(),
+            origin_ns: OnceLock::new(),
+        })
+    }
+
+    /// How the files are read for these fields.
+    pub fn options(&self, fields: FieldSet) -> ReadOptions<'static> {
+        ReadOptions { fio_results: self.fio_results.clone(), ..read::options(self.reading, fields) }
     }
 
     fn movement(&self, at: usize, context: &Context) -> Move {
@@ -107,14 +120,14 @@ impl<'a> Starts<'a> {
         self.jobs.get_or_init(|| {
             let files = &self.reading.files;
             let mut jobs = Jobs {
-                starts: job_starts(files),
+                starts: job_starts(files, &self.fio_results),
                 firsts_ns: vec![None; files.len()],
                 zeros_ns: BTreeMap::new(),
                 are_of_several_runs: are_of_several_runs(files),
             };
             let run = jobs.starts.first().copied().flatten().map(|start| start.run);
             let needs_none = |start: &Option<JobStart>| {
-                start.is_some_and(|start| Some(start.run) == run && start.trust != Trust::Told && !start.other_epoch)
+                start.is_some_and(|start| Some(start.run) == run && start.trust != Trust::Known && !start.other_epoch)
             };
             if jobs.starts.iter().all(needs_none) {
                 // The logs of one run need no estimate to lie right among each other.
@@ -168,11 +181,13 @@ impl<'a> Starts<'a> {
         }
         let format = reading.format.or_else(|| format_of(file).ok())?;
         if format.is_series() {
-            let mut reader = SeriesReader::open(file, Some(format)).ok()?.lenient(reading.lenient);
+            let mut reader =
+                SeriesReader::open(file, &ReadOptions { format: Some(format), ..self.options(FieldSet::ALWAYS) })
+                    .ok()?;
             let row = reader.next()?.ok()?;
             return Some((row.time_ns, reader.context().clone()));
         }
-        let options = ReadOptions { format: Some(format), follow: None, ..read::options(reading, FieldSet::ALWAYS) };
+        let options = ReadOptions { format: Some(format), follow: None, ..self.options(FieldSet::ALWAYS) };
         let mut first = None;
         // What cannot be read is said when it is read as a whole.
         let _ = latscope_capture_file::read(file, &options, &mut |context, batch| {
@@ -236,7 +251,7 @@ impl<'a> Starts<'a> {
 /// What is to be said of a start.
 fn doubt(trust: Trust) -> Option<Anomaly> {
     match trust {
-        Trust::Told => None,
+        Trust::Known => None,
         Trust::Estimated => Some(Anomaly::EstimatedStart),
         Trust::Assumed => Some(Anomaly::AssumedStart),
     }

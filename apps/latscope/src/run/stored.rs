@@ -7,7 +7,7 @@ use super::read;
 use super::start::Starts;
 use crate::Failure;
 use crate::plan::{Folding, Reading};
-use latscope_capture_file::{Format, SeriesHeader, SeriesReader, SeriesRow, format_of, is_pipe};
+use latscope_capture_file::{Format, ReadOptions, SeriesHeader, SeriesReader, SeriesRow, format_of, is_pipe};
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, Mask};
 use latscope_filter::Filter;
 use latscope_histogram::{Sparse, Totals};
@@ -136,9 +136,9 @@ impl Sums {
 
 impl Stored<'_> {
     fn open(&self, at: usize) -> Result<SeriesReader, Failure> {
-        let reader = SeriesReader::open(&self.reading.files[at], self.formats[at]);
-        let reader = reader.map_err(|error| Failure::Input(error.to_string()))?.lenient(self.reading.lenient);
-        let reader = reader.latency_unit(self.reading.two_columns.latency_unit_ns);
+        let options = ReadOptions { format: self.formats[at], ..self.starts.options(FieldSet::ALWAYS) };
+        let reader = SeriesReader::open(&self.reading.files[at], &options);
+        let reader = reader.map_err(|error| Failure::Input(error.to_string()))?;
         Ok(reader.counted_in(self.folding.count_by.per_event()))
     }
 

@@ -69,8 +69,7 @@ fn each_batch(
     let mut contexts = Vec::new();
     for (at, file) in reading.files.iter().enumerate() {
         let mut pass = Pass::new(reading, None);
-        let options =
-            ReadOptions { progress: Some(progress), ..read::options(reading, fields.union(filter_fields(reading))) };
+        let options = ReadOptions { progress: Some(progress), ..starts.options(fields.union(filter_fields(reading))) };
         let mut begin = true;
         let context = latscope_capture_file::read(file, &options, &mut |context, batch| {
             if !task.is_wanted() {

@@ -1,79 +1,15 @@
 //! What fio prints with `--output-format=json+`: the histograms of whole jobs, a row for each job, direction and host.
 //! When in its job an I/O happened is not recorded, so a row is as long as its job and is never divided.
 
-use crate::fio::hist::Bins;
-use crate::fio::name::host_of_folders;
-use crate::fio::start::host_of_results;
+use super::hist::Bins;
+use super::name::{host_of_folders, host_of_results};
+use super::results::{Direction, Job, LATENCIES, Latencies, Results};
 use crate::input::Input;
-use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};
-use latscope_event::{Anomaly, Clock, Context, Tally};
-use serde_json::Value;
-use std::collections::BTreeMap;
-use std::io::Read;
+use crate::{Error, Place, SeriesHeader, SeriesRow};
+use latscope_event::{Anomaly, Clock, Context};
+use latscope_histogram::Sparse;
 
-/// Larger ones are no summary of jobs.
-const LIMIT: u64 = 256 << 20;
 const MS: i64 = 1_000_000;
-/// The client's sum over all servers, whose histograms are empty.
-const ALL_CLIENTS: &str = "All clients";
-/// Latencies of syncs stand beside those of the directions (from fio 3.5 on).
-const SYNC: &str = "sync";
-
-/// The first member of a report.
-const VERSION: &[u8] = b"\"fio version\"";
-/// What latencies stand under, and how many bins their histograms have: those of completion before those of the whole I/O.
-const LATENCIES: [(&str, usize); 3] = [("clat_ns", 1856), ("clat", 1216), ("lat_ns", 1856)];
-
-/// Text may stand before the brace: warnings, or the banner of CBT.
-fn json(text: &[u8]) -> Option<&[u8]> {
-    let at = memchr::memchr(b'{', text)?;
-    Some(&text[at..])
-}
-
-/// Where reports begin: with `--status-interval` there are several, between fio's text output, if both were asked for.
-fn reports(text: &[u8]) -> Vec<usize> {
-    let before = |at: usize| text[..at].trim_ascii_end();
-    // In a string of a report the quotes would be escaped.
-    let all = memchr::memmem::find_iter(text, VERSION).map(before);
-    all.filter(|before| before.ends_with(b"{")).map(|before| before.len() - 1).collect()
-}
-
-/// Its first member is the version.
-pub fn detect(head: &[u8]) -> Detected {
-    let Some(rest) = json(head).and_then(|text| text.get(1..)) else { return Detected::No };
-    if rest.trim_ascii_start().starts_with(VERSION) { Detected::Yes } else { Detected::No }
-}
-
-/// The last report that is whole, with a count of those before it, which it holds too: reports of a run that goes on count
-/// from its begin.
-fn last_report(file: &str, text: &[u8]) -> Result<(Value, Tally), Error> {
-    let none = || Error::new(file, Place::File, "There is no JSON in it.");
-    let mut starts = reports(text);
-    if starts.is_empty() {
-        starts.push(memchr::memchr(b'{', text).ok_or_else(none)?);
-    }
-    let mut tally = Tally::default();
-    let last = starts.len() - 1;
-    for (at, &start) in starts.iter().enumerate().rev() {
-        // What follows the JSON is the text output.
-        match serde_json::Deserializer::from_slice(&text[start..]).into_iter::<Value>().next().ok_or_else(none)? {
-            Ok(report) => {
-                tally.add(Anomaly::EarlierReports, at as u64);
-                return Ok((report, tally));
-            }
-            // The run was killed while it wrote.
-            Err(error) if error.is_eof() && at == last && at > 0 => tally.add(Anomaly::Truncated, 1),
-            Err(error) => {
-                let above = memchr::memchr_iter(b'\n', &text[..start]).count();
-                let why = error.to_string();
-                let why = why.split(" at line ").next().unwrap_or_default();
-                let place = Place::Line((above + error.line()) as u64);
-                return Err(Error::new(file, place, format!("The JSON is damaged: {why}.")));
-            }
-        }
-    }
-    Err(none())
-}
 
 /// The histograms of the jobs.
 pub struct FioJson {
@@ -87,45 +23,30 @@ impl FioJson {
     pub fn open(mut input: Input) -> Result<FioJson, Error> {
         let file = input.name.clone();
         let fail = |message: String| Error::new(&file, Place::File, message);
-        let mut text = Vec::new();
-        let read = Read::by_ref(&mut input).take(LIMIT).read_to_end(&mut text);
-        read.map_err(|error| input.error(&error))?;
-        let (all, tally) = last_report(&file, &text)?;
+        let results = Results::read(&mut input)?;
         let mut context = Context::new(format!("fio json, {file}"), Clock::wall());
-        context.tally = tally;
-        let text = |key: &str| all.get(key).and_then(Value::as_str);
-        if let Some(version) = text("fio version") {
-            context.properties.insert("fio_version".into(), version.into());
+        context.tally = results.tally.clone();
+        if let Some(version) = &results.version {
+            context.properties.insert("fio_version".into(), version.clone());
         }
-        let end_ms = all.get("timestamp_ms").and_then(Value::as_i64);
-        let end_ms = end_ms.or_else(|| all.get("timestamp")?.as_i64()?.checked_mul(1000));
-        let jobs = all.get("jobs").or_else(|| all.get("client_stats")).and_then(Value::as_array);
-        let jobs = jobs.ok_or_else(|| fail("There are no jobs in it.".into()))?;
         let path = input.path.as_deref();
         let host = path.and_then(|path| host_of_results(path).or_else(|| host_of_folders(path)));
-        let jobs: Vec<&Value> = jobs.iter().filter(|job| text_of(job, "jobname") != Some(ALL_CLIENTS)).collect();
-        let starts_ms = end_ms.map(|end_ms| starts_of_groups(&jobs, end_ms)).unwrap_or_default();
+        let starts_ms = results.group_starts_ms();
         let mut rows = Vec::new();
         let mut lacks = Vec::new();
-        for job in jobs {
-            if !job.is_object() {
-                return Err(fail("\"jobs\" has an entry that is not an object; the file is damaged.".into()));
-            }
+        for job in &results.jobs {
             note_options(job, &mut context);
-            let (start_ns, width_ns) = span(job, &starts_ms);
-            for &kind in kinds(job) {
-                let Some(direction) = job.get(kind) else { continue };
-                let text = |key: &str| text_of(job, key).unwrap_or("-").to_string();
-                let of = |why| fail(format!("The histogram of job {} ({kind}) is damaged: {why}.", text("jobname")));
-                let Some(histogram) = histogram(direction).map_err(of)? else {
-                    lacks.extend(lacking(job, direction).map(|why| format!("Job {} ({kind}): {why}", text("jobname"))));
+            let estimated_ms = starts_ms.get(&(job.hostname.as_deref(), job.group)).copied();
+            let (start_ns, width_ns) = span(job, estimated_ms);
+            let name = job.name.as_deref().unwrap_or("-");
+            for (kind, direction) in &job.kinds {
+                let damaged = |why| fail(format!("The histogram of job {name} ({kind}) is damaged: {why}."));
+                let Some(histogram) = histogram(direction).map_err(damaged)? else {
+                    lacks.extend(lacking(job, direction).map(|why| format!("Job {name} ({kind}): {why}")));
                     continue;
                 };
-                let hostname = match (text("hostname"), &host) {
-                    (unknown, Some(host)) if unknown == "-" => host.clone(),
-                    (hostname, _) => hostname,
-                };
-                let groups = [kind.into(), text("jobname"), hostname].into();
+                let hostname = job.hostname.clone().or_else(|| host.clone()).unwrap_or_else(|| "-".into());
+                let groups = [kind.to_string(), name.to_string(), hostname].into();
                 context.cover(start_ns);
                 context.cover(start_ns.saturating_add_unsigned(width_ns));
                 rows.push(SeriesRow { time_ns: start_ns, width_ns, groups, histogram });
@@ -166,77 +87,29 @@ impl Iterator for FioJson {
 }
 
 /// Options that say what was measured, of the first job that has them.
-fn note_options(job: &Value, context: &mut Context) {
-    let Some(options) = job.get("job options").and_then(Value::as_object) else { return };
-    for (name, value) in options.iter().filter(|(name, _)| name.len() < 64) {
-        let text = value.as_str().unwrap_or_default().chars().take(256).collect();
+fn note_options(job: &Job, context: &mut Context) {
+    for (name, value) in job.options.iter().filter(|(name, _)| name.len() < 64) {
+        let text = value.chars().take(256).collect();
         context.properties.entry(format!("fio_{name}")).or_insert(text);
     }
 }
 
-fn text_of<'a>(job: &'a Value, key: &str) -> Option<&'a str> {
-    job.get(key).and_then(Value::as_str)
-}
-
-/// Start and length of a job: fio tells the start from 3.36 on, before that only the end of the run.
-fn span(job: &Value, starts_ms: &BTreeMap<Group, i64>) -> (i64, u64) {
-    let runtime_ms = runtime_ms(job);
-    let told = job.get("job_start").and_then(Value::as_i64).filter(|&ms| ms >= 0);
-    let start_ms = told.or_else(|| starts_ms.get(&group(job)).copied()).unwrap_or(0);
-    let width_ns = runtime_ms * MS;
+/// Start and length of a job: fio records the start from 3.36 on, before that only the end of the run.
+fn span(job: &Job, estimated_ms: Option<i64>) -> (i64, u64) {
+    let width_ns = job.runtime_ms().unwrap_or(1) * MS;
+    let start_ms = job.start_ms.or(estimated_ms).unwrap_or(0);
     (start_ms.saturating_mul(MS).clamp(0, i64::MAX - width_ns), width_ns as u64)
 }
 
-/// How long the longest thread of a job ran, at least 1 ms: where threads report as one (`group_reporting`), `job_runtime` is the
-/// sum of all, and a direction has the longest.
-fn runtime_ms(job: &Value) -> i64 {
-    let runtime = |of: &Value, key: &str| of.get(key).and_then(Value::as_i64).filter(|&ms| (1..1 << 40).contains(&ms));
-    let longest = kinds(job).iter().filter_map(|kind| runtime(job.get(*kind)?, "runtime")).max();
-    longest.into_iter().chain(runtime(job, "job_runtime")).min().unwrap_or(1)
-}
-
-/// What begins together: a group of jobs (`stonewall` begins a new one) of one host.
-type Group = (Option<String>, i64);
-
-fn group(job: &Value) -> Group {
-    (text_of(job, "hostname").map(str::to_string), job.get("groupid").and_then(Value::as_i64).unwrap_or(0))
-}
-
-/// When groups began, as far as the end of the run and their lengths tell: one follows the other.
-fn starts_of_groups(jobs: &[&Value], end_ms: i64) -> BTreeMap<Group, i64> {
-    let mut starts = BTreeMap::<Group, i64>::new();
-    for job in jobs {
-        let longest_ms = starts.entry(group(job)).or_default();
-        *longest_ms = runtime_ms(job).max(*longest_ms);
-    }
-    let mut next: Option<(Option<String>, i64)> = None;
-    for ((host, _), start_ms) in starts.iter_mut().rev() {
-        let until_ms = next.take().filter(|(of, _)| of == host).map_or(end_ms, |(_, ms)| ms);
-        *start_ms = until_ms.saturating_sub(*start_ms);
-        next = Some((host.clone(), *start_ms));
-    }
-    starts
-}
-
-/// What a job tells apart: directions, or all of them as one (`unified_rw_reporting=1`; with `both` that is their sum), and
-/// what `fsync`, `fdatasync` and `sync_file_range` took.
-fn kinds(job: &Value) -> &'static [&'static str] {
-    const DIRECTIONS: &[&str] = &["read", "write", "trim", SYNC];
-    let is_mixed = DIRECTIONS.iter().all(|&kind| kind == SYNC || job.get(kind).is_none());
-    if is_mixed { &["mixed", SYNC] } else { DIRECTIONS }
-}
-
 /// Why a direction that has I/Os has no histogram, and what to do about it.
-fn lacking(job: &Value, direction: &Value) -> Option<String> {
-    direction.get("total_ios").and_then(Value::as_u64).filter(|&count| count > 0)?;
-    let error = job.get("error").and_then(Value::as_i64).filter(|&error| error != 0);
-    let completed = LATENCIES.iter().find_map(|(key, _)| direction.get(key)?.get("N")?.as_u64());
-    let ran = direction.get("runtime").and_then(Value::as_u64).is_some_and(|ms| ms > 0);
-    if let Some(error) = error.filter(|_| completed == Some(0) && !ran) {
-        let why = i32::try_from(error).map_or_else(|_| error.to_string(), os_error);
+fn lacking(job: &Job, direction: &Direction) -> Option<String> {
+    direction.total_ios.filter(|&count| count > 0)?;
+    let completed = direction.latencies.iter().flatten().find_map(|latencies| latencies.count);
+    if job.error != 0 && completed == Some(0) && direction.runtime_ms.is_none() {
+        let why = i32::try_from(job.error).map_or_else(|_| job.error.to_string(), os_error);
         return Some(format!("It failed before an I/O completed: error {why}."));
     }
-    why_no_bins(direction).map(str::to_string)
+    Some(why_no_bins(direction).to_string())
 }
 
 /// `25 (Inappropriate ioctl for device)`.
@@ -246,16 +119,13 @@ fn os_error(number: i32) -> String {
     format!("{number} ({text})")
 }
 
-fn why_no_bins(direction: &Value) -> Option<&'static str> {
-    let latencies = || LATENCIES.iter().filter_map(|(key, _)| direction.get(key));
-    if latencies().any(|latencies| latencies.get("percentile").is_some()) {
-        return Some(
-            "It has percentiles but no histograms, and percentiles of several jobs do not make one; run fio with \
-             --output-format=json+.",
-        );
+fn why_no_bins(direction: &Direction) -> &'static str {
+    if direction.latencies.iter().flatten().any(|latencies| latencies.has_percentiles) {
+        return "It has percentiles but no histograms, and percentiles of several jobs do not make one; run fio with \
+                --output-format=json+.";
     }
-    let count = |key: &str| direction.get(key)?.get("N")?.as_u64();
-    Some(match count("clat_ns") {
+    let [clat_ns, ..] = &direction.latencies;
+    match clat_ns.as_ref().and_then(|latencies| latencies.count) {
         Some(0) => {
             "It has no histograms, since completion latencies were not measured (disable_clat=1); leave that out of the \
              job, or add lat_percentiles=1 and run fio with --output-format=json+."
@@ -264,28 +134,19 @@ fn why_no_bins(direction: &Value) -> Option<&'static str> {
             "It has no histograms, since percentiles were switched off (clat_percentiles=0); leave that out of the job and \
              run fio with --output-format=json+."
         }
-    })
+    }
 }
 
 /// The histogram of a direction; none when it has no bins.
-fn histogram(direction: &Value) -> Result<Option<latscope_histogram::Sparse>, String> {
-    let found = LATENCIES.into_iter().find_map(|(key, count)| {
-        let latencies = direction.get(key)?;
-        let bins = latencies.get("bins")?.as_object().filter(|bins| !bins.is_empty())?;
-        Some((latencies, bins, count))
-    });
-    let Some((latencies, keys, count)) = found else { return Ok(None) };
+fn histogram(direction: &Direction) -> Result<Option<Sparse>, String> {
+    let has_bins = |latencies: &&Latencies| latencies.bins.as_ref().map_or(true, |bins| !bins.is_empty());
+    let all = direction.latencies.iter().zip(LATENCIES);
+    let found = all.into_iter().find_map(|(latencies, (_, count))| Some((latencies.as_ref().filter(has_bins)?, count)));
+    let Some((latencies, count)) = found else { return Ok(None) };
     let mut bins = Bins::with_count(count).ok_or("no fio has such bins")?;
-    let mut counts = Vec::with_capacity(keys.len());
-    for (key, value) in keys {
-        let key: String = key.chars().take(32).collect();
-        let middle: u64 = key.parse().map_err(|_| format!("\"{key}\" is no bin"))?;
-        match value.as_u64() {
-            None => return Err(format!("bin {key} counts something else than a number of I/Os")),
-            Some(0) => {}
-            Some(count) => counts.push((bins.of_value(middle), count)),
-        }
-    }
+    let values = latencies.bins.as_ref().map_err(String::clone)?;
+    let mut counts: Vec<_> =
+        values.iter().filter(|(_, count)| *count > 0).map(|&(value, count)| (bins.of_value(value), count)).collect();
     // Keys are in the order of a text.
     counts.sort_unstable();
     counts.dedup_by(|next, last| {
@@ -296,18 +157,15 @@ fn histogram(direction: &Value) -> Result<Option<latscope_histogram::Sparse>, St
     if counts.is_empty() {
         return Ok(None);
     }
-    let number = |key: &str| latencies.get(key).and_then(Value::as_f64).map(|value| value * bins.unit_ns as f64);
-    let exact = (number("min"), number("max"), number("mean"));
+    let in_ns = |value: Option<f64>| value.map(|value| value * bins.unit_ns as f64);
+    let exact = (in_ns(latencies.min), in_ns(latencies.max), in_ns(latencies.mean));
     bins.histogram(&counts)
         .map(|histogram| Some(with_exact(histogram, exact)))
         .ok_or("its counts are more than 64 bits hold".into())
 }
 
 /// fio knows the smallest, the largest and the mean exactly; they are taken where they agree with the bins.
-fn with_exact(
-    histogram: latscope_histogram::Sparse,
-    (min, max, mean): (Option<f64>, Option<f64>, Option<f64>),
-) -> latscope_histogram::Sparse {
+fn with_exact(histogram: Sparse, (min, max, mean): (Option<f64>, Option<f64>, Option<f64>)) -> Sparse {
     let mut totals = *histogram.totals();
     let place = |value: u64| histogram.grid().index(value) as u32;
     if let Some(min) = min.map(|min| min as u64).filter(|&min| histogram.indices().first() == Some(&place(min))) {
@@ -323,5 +181,5 @@ fn with_exact(
         totals.sum = (mean * totals.count as f64).round() as u128;
     }
     let (indices, counts) = (histogram.indices().to_vec(), histogram.counts().to_vec());
-    latscope_histogram::Sparse::from_parts(histogram.grid(), indices, counts, None, totals).unwrap_or(histogram)
+    Sparse::from_parts(histogram.grid(), indices, counts, None, totals).unwrap_or(histogram)
 }

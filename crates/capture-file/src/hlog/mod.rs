@@ -14,7 +14,7 @@ mod write;
 use crate::input::Input;
 use crate::scan::decimal_seconds;
 use crate::text_rows::{Lines, NoRows};
-use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};
+use crate::{Detected, Error, Place, ReadOptions, SeriesHeader, SeriesRow};
 use latscope_event::{Clock, Context};
 pub use write::write_hlog;
 
@@ -62,7 +62,7 @@ struct Row<'a> {
 
 impl<'a> Hlog<'a> {
     /// Opens a log.
-    pub fn open(input: Input<'a>) -> Hlog<'a> {
+    pub fn open(input: Input<'a>, options: &ReadOptions) -> Hlog<'a> {
         let file = input.name.clone();
         let lines = || input.head().split(|&byte| byte == b'\n');
         let named = |name: &[u8]| {
@@ -85,7 +85,7 @@ impl<'a> Hlog<'a> {
         Hlog {
             header,
             context,
-            no_rows: NoRows::new(&file, false),
+            no_rows: NoRows::new(&file, options.lenient),
             lines: Lines::new(input),
             base_ns: base_ns.unwrap_or(0),
             rows: 0,
@@ -93,11 +93,6 @@ impl<'a> Hlog<'a> {
             per_event: 1,
             is_over: false,
         }
-    }
-
-    /// Whether lines that are no row are skipped and counted; else the first one is an error.
-    pub fn set_lenient(&mut self, lenient: bool) {
-        self.no_rows = NoRows::new(self.lines.name(), lenient);
     }
 
     pub fn count_in(&mut self, per_event: u64) {

@@ -1,15 +1,16 @@
 use super::*;
 use crate::{Format, Place, SeriesReader};
-use latscope_event::Anomaly;
+use latscope_event::{Anomaly, FieldSet};
 use latscope_histogram::Histogram;
 
 fn read(name: &str) -> Result<(Vec<SeriesRow>, Context), Error> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/hlog").join(name);
-    rows(SeriesReader::open(&path, None)?)
+    rows(SeriesReader::open(&path, &ReadOptions::new(FieldSet::ALWAYS))?)
 }
 
 fn of(bytes: Vec<u8>, lenient: bool) -> Result<(Vec<SeriesRow>, Context), Error> {
-    rows(SeriesReader::from_bytes("test", bytes, Some(Format::Hlog))?.lenient(lenient))
+    let options = ReadOptions { format: Some(Format::Hlog), lenient, ..ReadOptions::new(FieldSet::ALWAYS) };
+    rows(SeriesReader::from_bytes("test", bytes, &options)?)
 }
 
 fn rows(mut reader: SeriesReader) -> Result<(Vec<SeriesRow>, Context), Error> {

@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod beside;
 mod json;
 mod runs;
 mod trees;
 
-use latscope_capture_file::{Error, Format, Place, ReadOptions, SeriesReader, SeriesRow, format_of, read, read_bytes};
+use latscope_capture_file::{
+    Error, Format, Place, ReadOptions, SeriesReader, SeriesRow, TwoColumns, format_of, read, read_bytes,
+};
 use latscope_event::{Anomaly, Clock, Context, Field, FieldSet};
 use latscope_histogram::Histogram;
 use std::collections::BTreeMap;
@@ -158,7 +161,7 @@ fn ramps_unified_reports_and_cut_files() {
 }
 
 fn rows(path: &Path) -> Result<(Vec<SeriesRow>, Context), Error> {
-    rows_of(SeriesReader::open(path, None)?)
+    rows_of(SeriesReader::open(path, &ReadOptions::new(FieldSet::ALWAYS))?)
 }
 
 fn rows_of(mut reader: SeriesReader) -> Result<(Vec<SeriesRow>, Context), Error> {
@@ -309,7 +312,8 @@ fn histogram_logs_that_cannot_be_used_say_why() {
     let hostile = line(100, 29, &[(3, 1)]) + "\n1, 2, 3\n" + &line(200, 29, &[(28, 7)]) + "9, -1";
     let error = read(hostile).unwrap_err();
     assert_eq!((error.place, error.message.contains("fewer columns")), (Place::Line(3), true));
-    let lenient = || rows_of(SeriesReader::open(&path, None).unwrap().lenient(true));
+    let options = ReadOptions { lenient: true, ..ReadOptions::new(FieldSet::ALWAYS) };
+    let lenient = || rows_of(SeriesReader::open(&path, &options).unwrap());
     let (two, context) = lenient().unwrap();
     let tally = |anomaly| context.tally.get(anomaly);
     assert_eq!((two.len(), tally(Anomaly::UnparsedLines), tally(Anomaly::LastBin)), (2, 2, 7));
@@ -369,7 +373,11 @@ fn logs_of_builds_with_more_groups() {
         let counts: String = (0..bins).map(|bin| format!(", {}", 700 * u32::from(bin == full))).collect();
         std::fs::write(&log, format!("100, 0, 4096{counts}\n200, 0, 4096{counts}\n")).unwrap();
     };
-    let with_unit = |unit| rows_of(SeriesReader::open(&log, None).unwrap().latency_unit(unit)).map(|(rows, _)| rows);
+    let with_unit = |latency_unit_ns| {
+        let two_columns = TwoColumns { latency_unit_ns, ..TwoColumns::default() };
+        let options = ReadOptions { two_columns, ..ReadOptions::new(FieldSet::ALWAYS) };
+        rows_of(SeriesReader::open(&log, &options).unwrap()).map(|(rows, _)| rows)
+    };
     for (bins, groups) in [(1280, 40), (1920, 30), (640, 40), (2560, 40)] {
         put(bins, 100);
         assert_eq!(format_of(&log), Ok(Format::FioHist), "by its name");

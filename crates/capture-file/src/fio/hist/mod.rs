@@ -7,13 +7,12 @@ mod bins;
 mod row;
 mod summed;
 
-use crate::fio::beside::{AS_COUNTED, Beside, beside};
-use crate::fio::log::NANOSECONDS;
+use crate::fio::beside::{AS_COUNTED, Facts};
 use crate::fio::name::{LogKind, LogName};
-use crate::fio::start::version_of;
+use crate::fio::results::NANOSECONDS;
 use crate::input::Input;
 use crate::text_rows::{Lines, NoRows};
-use crate::{Detected, Error, Place, SeriesHeader, SeriesRow};
+use crate::{Detected, Error, Place, ReadOptions, SeriesHeader, SeriesRow};
 pub use bins::Bins;
 use bins::{Counts, Doubtful};
 use latscope_event::{Anomaly, Clock, Context};
@@ -70,7 +69,8 @@ pub struct FioHist<'a> {
     lacks_unit: bool,
     /// Whether the version of fio is known, and none of those that spoil rows.
     is_sound: bool,
-    beside: Beside,
+    /// What the JSON beside it says.
+    facts: Facts,
     unsummer: Unsummer,
     /// Rows that wait until it is known how far apart they are.
     waiting: VecDeque<Row>,
@@ -120,7 +120,8 @@ struct Account {
 
 impl<'a> FioHist<'a> {
     /// Opens a log.
-    pub fn open(mut input: Input<'a>) -> Result<FioHist<'a>, Error> {
+    pub fn open(mut input: Input<'a>, options: &ReadOptions) -> Result<FioHist<'a>, Error> {
+        let results = &options.fio_results;
         input.skip_long_lines()?;
         let file = input.name.clone();
         let name = named(&input);
@@ -135,8 +136,9 @@ impl<'a> FioHist<'a> {
                 return Err(Error::new(file, Place::Line(1), message));
             }
         };
-        let version = input.path.as_deref().and_then(version_of);
+        let version = input.path.as_deref().and_then(|path| results.version(path));
         let unit_ns = version.map(|version| if version >= NANOSECONDS { 1 } else { 1000 });
+        let unit_ns = unit_ns.or(options.two_columns.latency_unit_ns);
         let standard = Bins::of_row(bins);
         let lacks_unit = standard.is_none() && unit_ns.is_none();
         let bins = standard.or_else(|| Bins::custom(bins, unit_ns.unwrap_or(1))).ok_or_else(|| {
@@ -147,7 +149,7 @@ impl<'a> FioHist<'a> {
             Error::new(&file, Place::Line(1), message)
         })?;
         let version = version.filter(|_| bins.unit_ns == 1);
-        let beside = input.path.as_deref().map(beside).unwrap_or_default();
+        let facts = input.path.as_deref().map(|path| results.facts(path)).unwrap_or_default();
         if let Some((major, minor)) = version.filter(|version| SPOILING.contains(version) && !input.is_empty()) {
             let message = format!(
                 "fio {major}.{minor} wrote this log, says the JSON beside it, and fio 3.6 to 3.16 lost what is above 786 us \
@@ -173,35 +175,18 @@ impl<'a> FioHist<'a> {
             name,
             lacks_unit,
             is_sound: version.is_some(),
-            beside,
+            facts,
             unsummer: Unsummer::default(),
             waiting: VecDeque::new(),
-            interval_ms: beside.hist_ms,
+            interval_ms: facts.hist_ms,
             job: Job::default(),
             jobs: 0,
             last_read_ms: 0,
             account: Account::default(),
-            no_rows: NoRows::new(&file, false),
+            no_rows: NoRows::new(&file, options.lenient),
             state: State::Reading,
             spare: Counts::new(),
         })
-    }
-
-    /// Whether lines that are no row are skipped and counted; else the first one is an error.
-    pub fn set_lenient(&mut self, lenient: bool) {
-        self.no_rows = NoRows::new(self.lines.name(), lenient);
-    }
-
-    /// The unit of the bins, for a log of a build of somebody's own: those of others tell it.
-    pub fn set_unit(&mut self, unit_ns: u64) {
-        if self.lacks_unit
-            && let Some(bins) = Bins::custom(self.bins.len(), unit_ns)
-        {
-            let per_event = self.bins.per_event;
-            self.bins = bins;
-            self.bins.per_event = per_event;
-            self.lacks_unit = false;
-        }
     }
 
     pub fn header(&self) -> &SeriesHeader {
@@ -410,7 +395,7 @@ impl<'a> FioHist<'a> {
         }
         tally.add(Anomaly::LastBin, account.in_last_bin);
         if let Some(ms) = self.interval_ms {
-            let source = if self.beside.hist_ms.is_some() { "the JSON" } else { "the rows" };
+            let source = if self.facts.hist_ms.is_some() { "the JSON" } else { "the rows" };
             self.context.properties.insert("log_hist_msec".into(), format!("{ms}, from {source}"));
         }
         Ok(())
@@ -421,7 +406,7 @@ impl<'a> FioHist<'a> {
     fn lost_tail(&self, account: &Account) -> (Anomaly, u64) {
         let one_run = self.jobs <= 1 || self.name.as_ref().is_some_and(|name| name.number.is_none());
         let all_read = self.context.tally.get(Anomaly::UnparsedLines) == 0 && self.unsummer.doubtful == 0;
-        match self.beside.ios.and_then(|ios| ios.checked_sub(account.counts)) {
+        match self.facts.ios.and_then(|ios| ios.checked_sub(account.counts)) {
             Some(left) if one_run && all_read => (Anomaly::LostTail, left),
             _ => (Anomaly::MaybeLostTail, account.lost_tail.round() as u64),
         }

@@ -1,13 +1,12 @@
 //! Which columns a log has: it depends on the version of fio and its options, and nothing in the file says so.
 
 use super::rows::{self, Row};
+use crate::fio::results::NANOSECONDS;
 
 /// The most columns that any version writes.
 pub const MOST: usize = 8;
 /// Rows that are looked at.
 const PROBE_ROWS: usize = 1000;
-/// The first version that counted nanoseconds, as far as its number is.
-pub const NANOSECONDS: (u32, u32) = (2, 99);
 /// Nobody has so many requests of one job in flight.
 const MOST_IN_FLIGHT: f64 = 256.0;
 

@@ -10,17 +10,16 @@ mod fz;
 mod layout;
 mod rows;
 
-use crate::fio::beside::{AS_COUNTED, beside};
+use crate::fio::beside::AS_COUNTED;
 use crate::fio::name::{LogKind, LogName};
-use crate::fio::start::version_of;
 use crate::input::Input;
 use crate::text_rows::{Lines, NoRows};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
 use alike::{Block, Parser};
 use columns::{Columns, Same};
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, MISSING_CODE, format_count};
+pub use layout::FioColumns;
 use layout::Probe;
-pub use layout::{FioColumns, NANOSECONDS};
 use rows::Row;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -162,7 +161,7 @@ impl Reader {
         context.start_ns = (!probe.is_wall()).then_some(0);
         context.host = name.as_ref().and_then(|name| name.host.clone());
         let given = options.two_columns.latency_unit_ns;
-        let guessed = probe.unit(|| version_of(path.filter(|_| given.is_none())?));
+        let guessed = probe.unit(|| options.fio_results.version(path.filter(|_| given.is_none())?));
         let unit_ns = given.unwrap_or(guessed.ns);
         if guessed.guessed && given.is_none() {
             context.tally.add(Anomaly::AssumedUnit, 1);
@@ -191,7 +190,7 @@ impl Reader {
             host,
             rows: 0,
             no_rows: NoRows::new(file, options.lenient),
-            ios: path.filter(|_| !probe.is_windowed()).and_then(|path| beside(path).ios),
+            ios: path.filter(|_| !probe.is_windowed()).and_then(|path| options.fio_results.facts(path).ios),
         };
         reader.begin_job();
         reader

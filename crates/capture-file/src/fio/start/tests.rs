@@ -1,6 +1,7 @@
 //! Starts of jobs from results of every kind.
 
 use super::*;
+use std::fs;
 
 const MS: i64 = 1_000_000;
 
@@ -11,8 +12,8 @@ fn starts(json: &[(&str, &str)], logs: &[&str]) -> Vec<Option<i64>> {
         fs::write(folder.path().join(name), text).unwrap();
     }
     let files: Vec<_> = logs.iter().map(|log| folder.path().join(log)).collect();
-    let known = |start: JobStart| (start.trust == Trust::Told).then_some(start.ns? / MS);
-    job_starts(&files).into_iter().map(|start| start.and_then(known)).collect()
+    let known = |start: JobStart| (start.trust == Trust::Known).then_some(start.ns? / MS);
+    job_starts(&files, &FioResults::default()).into_iter().map(|start| start.and_then(known)).collect()
 }
 
 fn job(members: &str) -> String {
@@ -93,7 +94,7 @@ fn told(json: &str, logs: &[&str]) -> Vec<(Option<i64>, Trust)> {
     fs::write(folder.path().join("run.json"), job(json)).unwrap();
     let files: Vec<_> = logs.iter().map(|log| folder.path().join(log)).collect();
     files.iter().for_each(|file| fs::write(file, "0, 1, 0, 1\n").unwrap());
-    let starts = job_starts(&files).into_iter().map(Option::unwrap);
+    let starts = job_starts(&files, &FioResults::default()).into_iter().map(Option::unwrap);
     starts.map(|start| (start.ns.map(|ns| ns / MS), start.trust)).collect()
 }
 
@@ -112,7 +113,7 @@ fn the_threads_of_a_group_that_does_not_say_that_it_is_one() {
             sums[0], asked[0], sums[1], asked[1]
         )
     };
-    let (a, b) = ((Some(10), Trust::Told), (Some(9000), Trust::Told));
+    let (a, b) = ((Some(10), Trust::Known), (Some(9000), Trust::Known));
     let unknown = (Some(10), Trust::Assumed);
     assert_eq!(told(&two([4001, 4000], [2, 2]), &LOGS[..4]), [a, a, b, b]);
     // A job of one thread and one of two in the first group: their run times tell.
@@ -128,7 +129,7 @@ fn the_threads_of_a_group_that_does_not_say_that_it_is_one() {
 #[test]
 fn one_group_is_the_start_of_all_its_threads() {
     let one = r#""jobs": [{"jobname": "a", "job_start": 70, "job options": {"numjobs": "2"}}]"#;
-    assert_eq!(told(one, &LOGS[..2]), [(Some(70), Trust::Told); 2]);
+    assert_eq!(told(one, &LOGS[..2]), [(Some(70), Trust::Known); 2]);
     assert_eq!(told(one, &LOGS[..3])[1..], [(Some(70), Trust::Assumed); 2]);
     let apart = r#""jobs": [{"jobname": "a", "job_start": 70}, {"jobname": "b", "job_start": 5070}]"#;
     assert_eq!(told(apart, &["run_clat.log"]), [(Some(70), Trust::Assumed)]);
@@ -167,7 +168,7 @@ fn another_clock_is_told_by_the_options() {
         let folder = tempfile::tempdir().unwrap();
         let json = job(&format!(r#""jobs": [{{"jobname": "a", "job_start": 5, "job options": {{{options}}}}}]"#));
         fs::write(folder.path().join("a.json"), json).unwrap();
-        job_starts(&[folder.path().join("a_clat.1.log")])[0].unwrap().other_epoch
+        job_starts(&[folder.path().join("a_clat.1.log")], &FioResults::default())[0].unwrap().other_epoch
     };
     assert!(other(r#""log_alternate_epoch": "1", "log_alternate_epoch_clock_id": "1""#));
     assert!(!other(r#""log_alternate_epoch": "1", "log_alternate_epoch_clock_id": "0""#));

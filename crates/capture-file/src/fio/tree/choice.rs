@@ -1,13 +1,14 @@
 //! Which of the files of a folder are read: for each job the best kind of what tells of its I/Os.
 
-use super::twice::without_compressed_copies;
+use crate::Detected;
+use crate::fio::beside::{FioResults, Found, Report};
 use crate::fio::log::is_windowed;
-use crate::fio::name::{LogKind, LogName};
-use crate::fio::start::{Beside, Found, Results, host_of_results, is_called, may_be_results};
-use crate::{Format, format_of};
+use crate::fio::name::{LogKind, LogName, host_of_results, is_called, may_be_results, without_compressed_copies};
+use crate::fio::results;
+use crate::input::Input;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// So many files are named in a sentence.
 const NAMED: usize = 3;
@@ -86,8 +87,8 @@ impl Choice {
         let known = |file: &PathBuf| LogName::of(file).is_some() || is_smallfile(file) || may_be_results(file);
         let (files, copies) = without_compressed_copies(files.into_iter().filter(known).collect());
         let mut choice = Choice { copies, ..Choice::default() };
-        let mut beside = Beside::default();
-        let logs: Vec<Log> = files.iter().filter_map(|file| log(file, &mut beside)).collect();
+        let beside = FioResults::default();
+        let logs: Vec<Log> = files.iter().filter_map(|file| log(file, &beside)).collect();
         let mut best = BTreeMap::<&Job, What>::new();
         for log in &logs {
             let best = best.entry(&log.job).or_insert(log.what);
@@ -97,7 +98,7 @@ impl Choice {
         // JSON of runs whose logs are no distributions is better than those.
         let is_good = |what: What| what.is_distribution() || over_time && what.is_average();
         let (read, lesser): (Vec<&Log>, Vec<&Log>) = logs.iter().partition(|log| is_good(best[&log.job]));
-        let from_json = choice.take_json(&files, &mut beside, (&read, &lesser));
+        let from_json = choice.take_json(&files, &beside, (&read, &lesser));
         for log in read {
             let list = if best[&log.job] == log.what { &mut choice.read } else { &mut choice.same };
             list.push((log.what, log.path.clone()));
@@ -129,18 +130,18 @@ impl Choice {
     }
 
     /// Decides about all JSON, and returns what of it is read.
-    fn take_json(&mut self, files: &[PathBuf], beside: &mut Beside, logs: (&[&Log], &[&Log])) -> BTreeSet<PathBuf> {
-        let hosts_of = |logs: &[&Log], results: &Results| -> BTreeSet<Option<String>> {
+    fn take_json(&mut self, files: &[PathBuf], beside: &FioResults, logs: (&[&Log], &[&Log])) -> BTreeSet<PathBuf> {
+        let hosts_of = |logs: &[&Log], results: &Report| -> BTreeSet<Option<String>> {
             let of = logs.iter().flat_map(|log| &log.results).filter(|(file, _)| *file == results.file);
             of.map(|(_, host)| host.clone()).collect()
         };
         let mut read = BTreeSet::new();
         for file in files.iter().filter(|file| may_be_results(file)) {
             let folder = file.parent().unwrap_or(Path::new(""));
-            let all = beside.in_folder(folder).to_vec();
+            let all = beside.in_folder(folder);
             let Some(results) = all.iter().find(|results| results.file == *file) else {
                 // Larger than what is looked into, or damaged, which is said when it is read.
-                if format_of(file) == Ok(Format::FioJson) {
+                if is_json(file) {
                     self.unknown.push((What::Json, file.clone()));
                 }
                 continue;
@@ -227,13 +228,18 @@ impl Choice {
     }
 }
 
+/// Whether a file that is not understood begins as fio's JSON does.
+fn is_json(path: &Path) -> bool {
+    Input::open(path, None).is_ok_and(|input| results::detect(input.head()) == Detected::Yes)
+}
+
 fn is_smallfile(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with("rsptimes_") && name.contains(".csv")
 }
 
 /// What a log is; none when it holds no latencies.
-fn log(path: &Path, beside: &mut Beside) -> Option<Log> {
+fn log(path: &Path, beside: &FioResults) -> Option<Log> {
     let name = LogName::of(path)?;
     let what = match name.kind {
         LogKind::Clat => What::Clat,
@@ -250,11 +256,11 @@ fn log(path: &Path, beside: &mut Beside) -> Option<Log> {
     let found = beside.of_log(path, &name);
     // Numbers are of the whole process, whatever its logs are called.
     let naming =
-        found.as_ref().map(|found| &found.results[0]).filter(|results| results.prefixes.contains(&name.prefix));
+        found.as_ref().map(|found| &found.reports[0]).filter(|results| results.prefixes.contains(&name.prefix));
     let run = naming.map_or(Ok(name.prefix.clone()), |results| Err(results.file.clone()));
     let results = |found: &Found| {
-        let of = |results: &Rc<Results>| (results.file.clone(), found.host.clone());
-        found.results.iter().map(of).collect()
+        let of = |report: &Arc<Report>| (report.file.clone(), found.host.clone());
+        found.reports.iter().map(of).collect()
     };
     Some(Log {
         path: path.to_path_buf(),
@@ -266,13 +272,13 @@ fn log(path: &Path, beside: &mut Beside) -> Option<Log> {
 }
 
 /// CBT keeps its results twice: `json_output.0.vm1` and, behind a banner, `output.0.vm1`.
-fn is_second_copy(results: &Results, all: &[Rc<Results>]) -> bool {
+fn is_second_copy(results: &Report, all: &[Arc<Report>]) -> bool {
     let first = results.file.with_file_name(format!("json_{}", file_name(&results.file)));
     all.iter().any(|other| other.file == first && other.hosts == results.hosts)
 }
 
 /// Whether results may tell of the I/Os of a log that belongs to no results: those above it, or called like it.
-fn may_be_of(log: &Log, results: &Results) -> bool {
+fn may_be_of(log: &Log, results: &Report) -> bool {
     let (folder, host, ..) = &log.job;
     let may_be_host = match host_of_results(&results.file) {
         Some(of_file) => *host == Some(of_file),

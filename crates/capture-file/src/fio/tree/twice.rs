@@ -3,12 +3,7 @@
 use super::identity;
 use crate::fio::name::{LogKind, LogName};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-
-/// Endings of compressed files.
-const COMPRESSED: [&str; 3] = [".gz", ".zst", ".fz"];
+use std::path::PathBuf;
 
 /// The files each once, however they are called, in their order; and those that were given again.
 pub fn without_repeats(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
@@ -19,26 +14,6 @@ pub fn without_repeats(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
         _ => true,
     };
     files.into_iter().partition(is_first)
-}
-
-/// The path without the ending of a compressed file.
-pub fn plain_name(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().as_bytes();
-    let plain = COMPRESSED.iter().find_map(|ending| name.strip_suffix(ending.as_bytes()));
-    plain.map_or_else(|| path.to_path_buf(), |plain| path.with_file_name(OsStr::from_bytes(plain)))
-}
-
-/// The files without those that are copies of others but for the compression, and those.
-pub fn without_compressed_copies(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let mut first = BTreeMap::<PathBuf, PathBuf>::new();
-    for file in &files {
-        let kept = first.entry(plain_name(file)).or_insert_with(|| file.clone());
-        // The plain one is the shortest.
-        if file.as_os_str().len() < kept.as_os_str().len() {
-            kept.clone_from(file);
-        }
-    }
-    files.into_iter().partition(|file| first.get(&plain_name(file)) == Some(file))
 }
 
 /// A sentence about logs that tell of the same I/Os (completion, total and submission latency and histograms of one job, or
