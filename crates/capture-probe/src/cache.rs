@@ -1,6 +1,8 @@
 //! The page cache: what is in it, and getting things out of it.
 
+use rustix::fs::Advice;
 use std::fs::File;
+use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 
 /// Where a range of a file is.
@@ -30,19 +32,20 @@ const SYS_CACHESTAT: libc::c_long = 451;
 /// How many pages of the range are in memory; `None` where the kernel does not tell (before Linux 6.5, or of files that
 /// are no files of a disk).
 pub fn pages_in_memory(file: &File, offset: u64, len: u64) -> Option<u64> {
-    let (range, mut stat) = (Range { offset, len }, Stat::default());
-    // SAFETY: both structs are ours and have the layout of the kernel's.
-    let done = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &range, &mut stat, 0) };
-    (done == 0).then_some(stat.cached)
+    stat_of(file, Range { offset, len }).map(|stat| stat.cached)
 }
 
 /// Bytes of the file that are in memory and not on the device yet; `None` where the kernel does not tell.
 pub fn unwritten(file: &File) -> Option<u64> {
     // A length of zero is all of it.
-    let (range, mut stat) = (Range { offset: 0, len: 0 }, Stat::default());
-    // SAFETY: as above.
+    stat_of(file, Range { offset: 0, len: 0 }).map(|stat| (stat.dirty + stat.writeback) * PAGE)
+}
+
+fn stat_of(file: &File, range: Range) -> Option<Stat> {
+    let mut stat = Stat::default();
+    // SAFETY: both structs are ours and have the layout of the kernel's.
     let done = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &range, &mut stat, 0) };
-    (done == 0).then_some((stat.dirty + stat.writeback) * PAGE)
+    (done == 0).then_some(stat)
 }
 
 /// Writes a range of the file to the device, and waits for it.
@@ -74,17 +77,18 @@ pub fn dirty_limit(dev: Option<(u32, u32)>) -> Option<u64> {
 /// Drops what the cache holds of the range, as far as it is clean and lies in it as a whole.
 #[inline]
 pub fn drop_range(file: &File, offset: u64, len: u64) {
-    advise(file, offset, len, libc::POSIX_FADV_DONTNEED);
+    advise(file, offset, len, Advice::DontNeed);
 }
 
 /// Reads will jump about: the kernel reads nothing ahead and keeps pages small, so that each can be dropped.
 pub fn expect_random(file: &File) {
-    advise(file, 0, 0, libc::POSIX_FADV_RANDOM);
+    advise(file, 0, 0, Advice::Random);
 }
 
-fn advise(file: &File, offset: u64, len: u64, advice: libc::c_int) {
-    // SAFETY: no memory of ours is involved. A refusal changes nothing, and is seen by whoever verifies.
-    unsafe { libc::posix_fadvise(file.as_raw_fd(), offset as libc::off_t, len as libc::off_t, advice) };
+/// A length of 0 is all that follows.
+fn advise(file: &File, offset: u64, len: u64, advice: Advice) {
+    // A refusal changes nothing, and is seen by whoever verifies.
+    let _ = rustix::fs::fadvise(file, offset, NonZeroU64::new(len), advice);
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The clock, and waiting for a moment of it.
 
+use rustix::time::{ClockId, Timespec};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,9 +10,7 @@ const FAR: u64 = 20_000_000;
 /// `CLOCK_MONOTONIC`, nanoseconds since its own start.
 #[inline]
 pub fn monotonic_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel fills a timespec that is ours.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    let now = rustix::time::clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
@@ -63,10 +62,10 @@ impl Epoch {
 }
 
 fn sleep_until(monotonic_ns: u64) {
-    let until = libc::timespec {
-        tv_sec: (monotonic_ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (monotonic_ns % 1_000_000_000) as libc::c_long,
+    let until = Timespec {
+        tv_sec: (monotonic_ns / 1_000_000_000) as i64,
+        tv_nsec: (monotonic_ns % 1_000_000_000) as rustix::time::Nsecs,
     };
-    // SAFETY: the kernel reads a timespec that is ours; an early end (a signal) is seen by the caller's clock.
-    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &until, std::ptr::null_mut()) };
+    // An early end (a signal) is seen by the caller's clock.
+    let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &until);
 }

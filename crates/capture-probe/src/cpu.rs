@@ -1,7 +1,10 @@
 //! How long a thread waited for a CPU, so that this is not taken for the target's doing.
 
 use crate::Sample;
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 use std::fs::File;
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 
 /// A request shorter than this is never asked about, nanoseconds: asking takes one or two microseconds.
@@ -89,22 +92,18 @@ pub fn realtime() -> std::io::Result<()> {
 
 /// Lets the calling thread run on this CPU only.
 pub fn pin(cpu: u32) -> std::io::Result<()> {
-    // SAFETY: an empty set is a valid value; the number is looked at before it is used as an index into it.
-    let done = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if cpu as usize >= libc::CPU_SETSIZE as usize {
-            return Err(std::io::Error::from_raw_os_error(libc::EINVAL));
-        }
-        libc::CPU_SET(cpu as usize, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &set)
-    };
-    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    if cpu as usize >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL.into());
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu as usize);
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// Sleep of the calling thread ends when it is due, not up to 50 us later.
 pub fn sharp_timers() {
-    // SAFETY: no memory is involved; a refusal leaves the slack as it is.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
+    // A refusal leaves the slack as it is.
+    let _ = set_current_timer_slack(Some(NonZeroU64::MIN));
 }
 
 /// Gives the calling thread a table of descriptors of its own, with the same files: the kernel then need not count a

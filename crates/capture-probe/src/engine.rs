@@ -2,14 +2,15 @@
 
 use crate::aio::Aio;
 use crate::{AfterWrite, Engine, Error, Probe};
+use rustix::io::ReadWriteFlags;
 use std::fs::File;
-use std::io;
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
 
 /// Makes one request after the other.
 pub struct Requests {
     how: How,
-    flags: libc::c_int,
+    flags: ReadWriteFlags,
     after: AfterWrite,
 }
 
@@ -21,11 +22,12 @@ enum How {
 
 impl Requests {
     pub fn new(probe: &Probe) -> Result<Requests, Error> {
-        let flag = |wanted, flag| if wanted { flag } else { 0 };
-        let flags = flag(probe.work.nowait, libc::RWF_NOWAIT) | flag(probe.work.hipri, libc::RWF_HIPRI);
+        let mut flags = ReadWriteFlags::empty();
+        flags.set(ReadWriteFlags::NOWAIT, probe.work.nowait);
+        flags.set(ReadWriteFlags::HIPRI, probe.work.hipri);
         let how = match probe.chosen_engine() {
             Engine::Aio => How::Aio(Aio::new().map_err(|source| Error::Engine { engine: "libaio", source })?),
-            _ if flags != 0 => How::WithFlags,
+            _ if !flags.is_empty() => How::WithFlags,
             _ => How::Plain,
         };
         Ok(Requests { how, flags, after: probe.work.after_write })
@@ -45,45 +47,31 @@ impl Requests {
 
     #[inline(always)]
     fn once(&mut self, file: &File, write: bool, buffer: &mut [u8], offset: u64) -> i32 {
-        let fd = file.as_raw_fd();
-        let (data, len, at) = (buffer.as_mut_ptr().cast::<libc::c_void>(), buffer.len(), offset as libc::off_t);
-        let moved = match &mut self.how {
-            How::Plain => plain(fd, write, data, len, at),
-            How::WithFlags => {
-                let part = libc::iovec { iov_base: data, iov_len: len };
-                // SAFETY: as above; the list has one entry.
-                unsafe {
-                    if write {
-                        libc::pwritev2(fd, &part, 1, at, self.flags)
-                    } else {
-                        libc::preadv2(fd, &part, 1, at, self.flags)
-                    }
-                }
-            }
-            How::Aio(aio) => {
-                let moved = aio.make(fd, write, buffer, offset, self.flags);
+        // Bare calls: those of the C library cost a tenth more in a program with several threads, since there a thread could
+        // be cancelled in them.
+        let moved = match (&mut self.how, write) {
+            (How::Plain, false) => rustix::io::pread(file, &mut *buffer, offset),
+            (How::Plain, true) => rustix::io::pwrite(file, buffer, offset),
+            (How::WithFlags, false) => rustix::io::preadv2(file, &mut [IoSliceMut::new(buffer)], offset, self.flags),
+            (How::WithFlags, true) => rustix::io::pwritev2(file, &[IoSlice::new(buffer)], offset, self.flags),
+            (How::Aio(aio), _) => {
+                let moved = aio.make(file.as_raw_fd(), write, buffer, offset, self.flags.bits() as libc::c_int);
                 if moved < 0 {
                     return moved as i32;
                 }
-                moved as isize
+                Ok(moved as usize)
             }
         };
-        if moved < 0 {
-            return -last_error();
+        let flushed = match self.after {
+            _ if !write || moved.is_err() => Ok(()),
+            AfterWrite::None => Ok(()),
+            AfterWrite::Fsync => rustix::fs::fsync(file),
+            AfterWrite::Fdatasync => rustix::fs::fdatasync(file),
+        };
+        match flushed.and(moved) {
+            Ok(bytes) => bytes as i32,
+            Err(error) => -error.raw_os_error(),
         }
-        if write && self.after != AfterWrite::None {
-            // SAFETY: no memory is involved.
-            let done = unsafe {
-                match self.after {
-                    AfterWrite::Fsync => libc::fsync(fd),
-                    _ => libc::fdatasync(fd),
-                }
-            };
-            if done < 0 {
-                return -last_error();
-            }
-        }
-        moved as i32
     }
 
     /// The call that reads or writes.
@@ -96,62 +84,46 @@ impl Requests {
     }
 }
 
-/// The bare call: that of the C library costs a tenth more in a program with several threads, since there a thread could be
-/// cancelled in it.
-#[cfg(target_pointer_width = "64")]
-#[inline]
-fn plain(fd: libc::c_int, write: bool, data: *mut libc::c_void, len: usize, at: libc::off_t) -> isize {
-    let call = if write { libc::SYS_pwrite64 } else { libc::SYS_pread64 };
-    // SAFETY: the kernel reads or writes memory of the caller, within its length.
-    unsafe { libc::syscall(call, fd, data, len, at) as isize }
-}
-
-#[cfg(not(target_pointer_width = "64"))]
-fn plain(fd: libc::c_int, write: bool, data: *mut libc::c_void, len: usize, at: libc::off_t) -> isize {
-    // SAFETY: as above.
-    unsafe { if write { libc::pwrite(fd, data, len, at) } else { libc::pread(fd, data, len, at) } }
-}
-
-#[cold]
-fn last_error() -> i32 {
-    io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
-}
-
 /// Memory for requests, aligned as direct I/O may ask for.
 pub struct Buffer {
-    data: *mut u8,
-    layout: std::alloc::Layout,
+    /// As long as was asked for from `start` on.
+    memory: Vec<u8>,
+    /// Where the aligned part starts.
+    start: usize,
 }
+
+/// No device asks for more.
+const ALIGNMENT: usize = 4096;
 
 impl Buffer {
     /// Of so many bytes, all touched, so that no request has to wait for a page.
     pub fn new(len: usize) -> Result<Buffer, Error> {
-        let too_big = || Error::Settings(format!("There is no memory for requests of {len} bytes."));
-        let layout = std::alloc::Layout::from_size_align(len.max(1), 4096).map_err(|_| too_big())?;
-        // SAFETY: the layout has a size above zero.
-        let data = unsafe { std::alloc::alloc_zeroed(layout) };
-        if data.is_null() {
-            return Err(too_big());
+        let len = len.max(1);
+        let mut memory: Vec<u8> = Vec::new();
+        if memory.try_reserve_exact(len.saturating_add(ALIGNMENT)).is_err() {
+            return Err(Error::Settings(format!("There is no memory for requests of {len} bytes.")));
         }
-        let mut buffer = Buffer { data, layout };
-        // Zeroed memory may not be there yet.
-        buffer.bytes().iter_mut().step_by(4096).for_each(|byte| *byte = 1);
-        Ok(buffer)
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        memory.resize(start + len, 1);
+        Ok(Buffer { memory, start })
     }
 
     /// The memory.
     pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the memory is ours alone, of this size, and was initialised.
-        unsafe { std::slice::from_raw_parts_mut(self.data, self.layout.size()) }
+        &mut self.memory[self.start..]
     }
 }
 
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: it was allocated with this layout.
-        unsafe { std::alloc::dealloc(self.data, self.layout) };
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_aligned_and_as_long_as_asked_for() {
+        for len in [1, 511, 512, 4096, 100_000] {
+            let mut buffer = Buffer::new(len).unwrap();
+            assert_eq!((buffer.bytes().len(), buffer.bytes().as_ptr() as usize % ALIGNMENT), (len, 0));
+        }
+        assert!(Buffer::new(usize::MAX).is_err_and(|error| error.to_string().contains("no memory")));
     }
 }
-
-// SAFETY: the memory belongs to the buffer alone.
-unsafe impl Send for Buffer {}

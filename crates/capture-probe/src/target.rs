@@ -2,10 +2,9 @@
 
 use crate::cache;
 use crate::{Cache, Error, OpenSync, Operation, Order, Place, Probe, Work};
+use rustix::fs::{AtFlags, OFlags, SeekFrom, StatxFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -89,14 +88,9 @@ impl Target {
         let work = &probe.work;
         if work.direct {
             self.check_alignment(probe)?;
-            // SAFETY: flags of a descriptor that is ours; no memory is involved.
-            let done = unsafe {
-                let flags = libc::fcntl(self.file.as_raw_fd(), libc::F_GETFL);
-                libc::fcntl(self.file.as_raw_fd(), libc::F_SETFL, flags | libc::O_DIRECT)
-            };
-            if done < 0 {
-                return Err(Error::NoDirect { path: probe.target.clone(), source: io::Error::last_os_error() });
-            }
+            fcntl_getfl(&self.file)
+                .and_then(|flags| fcntl_setfl(&self.file, flags | OFlags::DIRECT))
+                .map_err(|error| Error::NoDirect { path: probe.target.clone(), source: error.into() })?;
         }
         if self.is_stream {
             return Ok(());
@@ -268,40 +262,19 @@ struct FileSystem {
 }
 
 fn file_system(path: &Path) -> Option<FileSystem> {
-    use std::os::unix::ffi::OsStrExt;
-    let path = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
-    let mut stat = MaybeUninit::<libc::statvfs>::zeroed();
-    // SAFETY: the kernel fills a struct that is ours, and zeros are a valid value of it.
-    let stat = unsafe {
-        if libc::statvfs(path.as_ptr(), stat.as_mut_ptr()) != 0 {
-            return None;
-        }
-        stat.assume_init()
-    };
+    let stat = rustix::fs::statvfs(path).ok()?;
     let unit = stat.f_frsize;
     Some(FileSystem { size: stat.f_blocks.saturating_mul(unit), free: stat.f_bavail.saturating_mul(unit) })
 }
 
 fn size_of_device(file: &File) -> Option<u64> {
-    /// `BLKGETSIZE64`: `_IOR(0x12, 114, size_t)`.
-    const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
-    let mut size = 0u64;
-    // SAFETY: the kernel writes eight bytes into a variable of eight bytes.
-    (unsafe { libc::ioctl(file.as_raw_fd(), BLKGETSIZE64, &mut size) } == 0).then_some(size)
+    // Requests bring their own position, so that of the descriptor does not matter.
+    rustix::fs::seek(file, SeekFrom::End(0)).ok()
 }
 
 /// What sizes and offsets of direct I/O must be multiples of, and memory too.
 fn direct_align(file: &File) -> Option<u64> {
-    let mut stat = MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: an empty path with AT_EMPTY_PATH means the descriptor; the kernel fills a struct that is ours, and zeros
-    // are a valid value of it.
-    let stat = unsafe {
-        let done =
-            libc::statx(file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, stat.as_mut_ptr());
-        if done != 0 {
-            return None;
-        }
-        stat.assume_init()
-    };
-    (stat.stx_mask & libc::STATX_DIOALIGN != 0).then_some(u64::from(stat.stx_dio_offset_align))
+    let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    let known = stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
+    known.then_some(u64::from(stat.stx_dio_offset_align))
 }

@@ -13,7 +13,7 @@ pub(crate) fn nearest(name: &str, candidates: impl Iterator<Item = &'static str>
             // A name cut short, or without its class, is as near as one slip.
             let part = name.len() >= 3
                 && (candidate.starts_with(&name) || candidate.rsplit_once('.').is_some_and(|(_, last)| last == name));
-            let distance = if part { 1 } else { distance(&name, candidate) };
+            let distance = if part { 1 } else { strsim::osa_distance(&name, candidate) };
             (distance <= limit).then_some((distance, candidate))
         })
         .collect();
@@ -24,35 +24,21 @@ pub(crate) fn nearest(name: &str, candidates: impl Iterator<Item = &'static str>
     found.into_iter().take(3).map(|(_, candidate)| candidate).collect()
 }
 
-/// Letters to insert, delete, replace or swap with their neighbour (optimal string alignment).
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let mut rows = [vec![0; b.len() + 1], (0..=b.len()).collect::<Vec<_>>(), vec![0; b.len() + 1]];
-    for i in 1..=a.len() {
-        rows[2][0] = i;
-        for j in 1..=b.len() {
-            let replaced = rows[1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = replaced.min(rows[1][j] + 1).min(rows[2][j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[0][j - 2] + 1);
-            }
-            rows[2][j] = least;
-        }
-        rows.rotate_left(1);
-    }
-    rows[1][b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn slips_are_counted() {
-        for (a, b, slips) in
-            [("", "abc", 3), ("lat", "lat", 0), ("lta", "lat", 1), ("latncy", "latency", 1), ("a", "b", 1)]
-        {
-            assert_eq!(distance(a, b), slips, "{a} {b}");
+        let known = ["lat", "latency", "size"];
+        for (name, expected) in [
+            ("lta", &["lat"][..]),
+            ("latncy", &["latency"]),
+            ("b", &[]),
+            ("LAT", &["lat", "latency"]),
+            ("sice", &["size"]),
+        ] {
+            assert_eq!(nearest(name, known.into_iter()), expected, "{name}");
         }
     }
 }

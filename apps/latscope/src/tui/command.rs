@@ -1,6 +1,7 @@
 //! The selection as a command line, for another terminal.
 
 use crate::args;
+use base64::prelude::{BASE64_STANDARD, Engine};
 use clap::ValueEnum;
 
 /// The command that lists the events which the filter selects.
@@ -40,16 +41,7 @@ fn quoted(text: &str) -> String {
 
 /// The sequence (OSC 52) that asks a terminal to put text into the clipboard.
 pub fn clipboard(text: &str) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut encoded = String::new();
-    for three in text.as_bytes().chunks(3) {
-        let bits = three.iter().enumerate().fold(0u32, |bits, (at, &byte)| bits | u32::from(byte) << (16 - 8 * at));
-        for at in 0..4 {
-            let letter = LETTERS[(bits >> (18 - 6 * at) & 63) as usize];
-            encoded.push(if at <= three.len() { char::from(letter) } else { '=' });
-        }
-    }
-    format!("\x1b]52;c;{encoded}\x1b\\")
+    format!("\x1b]52;c;{}\x1b\\", BASE64_STANDARD.encode(text))
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The histogram of a line of an interval log: base 64 of a zlib stream of HdrHistogram's V2 encoding, all big-endian.
 //! (The layout is that of the HdrHistogram project's reference implementation; its tests' files are ours too.)
 
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
 use flate2::read::ZlibDecoder;
 use latscope_histogram::{Grid, Sparse, Totals};
 use std::io::Read;
@@ -145,24 +147,15 @@ fn zig_zag(at: &mut &[u8]) -> Result<i64, &'static str> {
 
 /// Bytes of base 64, with padding or without.
 fn base64(text: &[u8]) -> Option<Vec<u8>> {
-    let digits = text.trim_ascii().strip_suffix(b"==").or_else(|| text.trim_ascii().strip_suffix(b"="));
-    let (mut bytes, mut word, mut bits) = (Vec::with_capacity(text.len() / 4 * 3), 0u32, 0);
-    for &letter in digits.unwrap_or(text.trim_ascii()) {
-        let value = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        (word, bits) = (word << 6 | u32::from(value), bits + 6);
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((word >> bits) as u8);
-        }
-    }
-    Some(bytes)
+    const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true);
+    let whole = match text.trim_ascii() {
+        // One letter behind the last four is no byte yet: the line was cut, and its histogram ends too early.
+        [fours @ .., b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/'] if fours.len() % 4 == 0 => fours,
+        text => text,
+    };
+    GeneralPurpose::new(&alphabet::STANDARD, LENIENT).decode(whole).ok()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::meter::{Meter, Percentile, Window};
 use super::stats::{Notice, Stats};
 use crate::plan::PingShow;
 use latscope_capture_probe::{Operation, Place, Probe, Sample};
-use latscope_event::{format_strftime, is_printable, printable};
+use latscope_event::{escape_json, format_strftime, printable};
 use latscope_series::Support;
 use std::fmt::Write;
 
@@ -64,7 +64,7 @@ impl Lines {
             kind @ ("block" | "character") => format!("({kind} device {})", size(place.size as f64)),
             fstype => format!("({fstype} {} {})", place.device, size(place.size as f64)),
         };
-        let quoted = |text: &str| serde_json_string(text);
+        let quoted = |text: &str| escape_json(&serde_json::Value::from(text).to_string()).into_owned();
         let json_target = format!(
             "  \"target\": {{\n    \"path\": {},\n    \"fstype\": {},\n    \"device\": {},\n    \"device_size\": {}\n  }},\n",
             quoted(&path),
@@ -280,17 +280,4 @@ pub fn extremes(window: &Window) -> [String; 4] {
 
 fn per_second(count: u64, wall_ns: u64) -> f64 {
     if wall_ns == 0 { 0.0 } else { count as f64 * 1e9 / wall_ns as f64 }
-}
-
-/// A text in JSON.
-fn serde_json_string(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => quoted.extend(['\\', letter]),
-            letter if !is_printable(letter) => quoted.push_str(&format!("\\u{:04x}", letter as u32)),
-            letter => quoted.push(letter),
-        }
-    }
-    quoted + "\""
 }
