@@ -1,5 +1,7 @@
 //! The program: what was typed (`args`), what it means (`plan`), and doing it (`run`).
 
+#![forbid(unsafe_code)]
+
 /// Writes a line to standard error, where nothing that a terminal would obey ever goes.
 macro_rules! say {
     ($($argument:tt)*) => { crate::run::output::say(&format!("{}\n", format_args!($($argument)*))) };

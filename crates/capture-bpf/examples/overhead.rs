@@ -72,10 +72,10 @@ mod load {
         for line in std::io::stdin().lock().lines() {
             let mut byte = 0u8;
             let at = std::ptr::from_mut(&mut byte).cast();
-            // SAFETY: one byte is read to where one byte is; getppid touches no memory.
             let once = || match line.as_deref().unwrap() {
+                // SAFETY: one byte is read to where one byte is.
                 "pread" => batch(|| assert_eq!(unsafe { libc::pread(fd, at, 1, 0) }, 1)),
-                // SAFETY: as above.
+                // SAFETY: getppid touches no memory.
                 _ => batch(|| assert!(unsafe { libc::syscall(libc::SYS_getppid) } >= 0)),
             };
             println!("{}", once().min(once()));
