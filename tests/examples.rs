@@ -37,6 +37,7 @@ fn furnish(folder: &Path) {
         write(name, &[&header[..], &unpacked("perf_script/story_2s.txt.gz")].concat());
     }
     write("mine.toml", &std::fs::read(root().join("crates/capture-probe/experiments/etcd.toml")).expect("a lab"));
+    std::os::unix::fs::symlink(root().join("testdata"), folder.join("testdata")).expect("a link");
     // What fio and smallfile leave, under the names that the documentation gives them.
     write("offsets", b"vm1 0\nvm2 -30\n");
     ["results", "run", "stall"].iter().for_each(|name| std::fs::create_dir_all(folder.join(name)).expect("a folder"));
@@ -54,6 +55,10 @@ fn furnish(folder: &Path) {
         names.iter().for_each(|name| write(name, &unpacked(packed)));
     }
     latscope(&["convert", "-r", data.to_str().expect("UTF-8"), "-w", run.to_str().expect("UTF-8")]).success();
+    std::fs::create_dir(folder.join("volumes")).expect("a folder");
+    for copy in ["t.lat", "volumes/direct.mnt-ssd.1.lat", "volumes/direct.mnt-ebs1.1.lat"] {
+        std::fs::copy(&run, folder.join(copy)).expect("a copy");
+    }
     // Runs of their own: each lacks one more of the fastest requests.
     let csv = latscope(&["events", "--csv", "--columns", "latency_ns", "-r", run.to_str().expect("UTF-8")]).success();
     let mut latencies: Vec<u64> = csv.lines().skip(1).map(|line| line.parse().expect("a number")).collect();
@@ -81,7 +86,8 @@ fn is_live(example: &str) -> bool {
 fn runs(example: &str, folder: &Path) -> bool {
     // Recording with perf takes too long; live capture needs root; jq and the like are not ours.
     let live = is_live(example);
-    let later = ["perf record", "pgbench", "/mnt/"].iter().any(|words| example.contains(words)) || live && !is_root();
+    let later = ["perf record", "pgbench", "fio job.fio", "/mnt/"].iter().any(|words| example.contains(words))
+        || live && !is_root();
     let needed = ["perf", "jq", "less", "pgbench"].into_iter();
     let mut needed = needed.filter(|name| example.split([' ', '|']).any(|word| word == *name));
     if later || !needed.all(installed) {
@@ -93,12 +99,19 @@ fn runs(example: &str, folder: &Path) -> bool {
     let programs = Path::new(LATSCOPE).parent().expect("a folder").display();
     let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
     // perf script reads a pipe before it looks for perf.data.
-    let mut script = format!("set -o pipefail; exec < /dev/null; {example}");
-    if live && !example.contains("--for") {
+    let mut script = format!("set -o pipefail; exec < /dev/null; {example} ");
+    if let Some(until) = example.find("--for ").filter(|_| live) {
+        // A moment is enough to see that it works.
+        let duration = example[until + "--for ".len()..].split(' ').next().expect("a duration");
+        script = script.replace(&format!("--for {duration}"), "--for 300ms");
+    } else if live {
         // What would go on until Ctrl-C.
         for verb in verbs() {
             script = script.replace(&format!("latscope {verb} "), &format!("latscope {verb} --for 300ms "));
         }
+    }
+    if example.contains("--follow") {
+        script = script.replace("latscope ", "timeout --preserve-status --signal=INT 2 latscope ");
     }
     // Documents use one name for many recordings.
     for verb in ["record", "convert"] {
@@ -135,33 +148,65 @@ fn examples_of_every_help_work() {
     }
 }
 
-/// The pages for users, wherever they lie.
-fn pages(folder: &Path, pages_to: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
-        let path = entry.path();
-        match path.is_dir() {
-            true => pages(&path, pages_to),
-            false if path.extension().is_some_and(|ending| ending == "md") => pages_to.push(path),
-            false => {}
+/// The pages for users: README and docs, without the journal, which stays as it was written.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = vec![root().join("README.md")];
+    let mut folders = vec![root().join("docs")];
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        for path in entries.filter(|path| !path.ends_with("journal")) {
+            match path.extension().and_then(|ending| ending.to_str()) {
+                None => folders.push(path),
+                Some("md") => pages.push(path),
+                Some(_) => {}
+            }
         }
     }
+    pages.sort();
+    pages
+}
+
+/// The name that a heading has in links, as GitHub makes it.
+fn anchor(heading: &str) -> String {
+    let heading = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+    heading.chars().filter(|letter| letter.is_alphanumeric() || "-_".contains(*letter)).collect()
+}
+
+#[test]
+fn links_of_the_documentation_lead_somewhere() {
+    let mut links = 0;
+    let others = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root().join(name));
+    for path in pages().iter().chain(&others) {
+        let text = std::fs::read_to_string(path).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.starts_with("https://") {
+                continue;
+            }
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let to = if file.is_empty() { path.clone() } else { path.with_file_name(file) };
+            assert!(to.exists(), "{}: {link}", path.display());
+            if !heading.is_empty() {
+                let text = std::fs::read_to_string(&to).unwrap();
+                let mut headings = text.lines().filter(|line| line.starts_with('#')).map(anchor);
+                assert!(headings.any(|known| known == heading), "{}: {link}", path.display());
+            }
+            links += 1;
+        }
+    }
+    assert!(links > 50, "{links} links were followed");
 }
 
 #[test]
 fn commands_of_the_documentation_work() {
     let folder = tempfile::tempdir().unwrap();
     furnish(folder.path());
-    let mut paths = vec![root().join("README.md")];
-    // What was decided in the past stays as it was written.
-    for part in ["formats", "views"] {
-        pages(&root().join("docs").join(part), &mut paths);
-    }
-    paths.extend(["docs/filter.md", "docs/percentiles-over-time.md"].map(|page| root().join(page)));
+    let paths = pages();
     let mut run = 0;
     for path in paths.iter().filter(|path| path.is_file()) {
         let text = std::fs::read_to_string(path).unwrap();
-        let lines = text.lines().map(|line| line.trim_start().trim_start_matches("$ "));
+        let code = text.lines().filter(|line| line.starts_with("    "));
+        let lines = code.map(|line| line.trim_start().trim_start_matches("$ "));
         run += lines.filter(|line| line.starts_with("latscope ") && runs(line, folder.path())).count();
     }
-    assert!(run > 10, "{run} commands were run");
+    assert!(run > 60, "{run} commands were run");
 }

@@ -1,7 +1,7 @@
 //! Whether a request without a completion counts as waiting when the trace ended.
 //!
 //! Tracers lose completions, some without a word, and such a request looks like one that hangs. The rule is conservative: a
-//! request counts only if nothing in the trace speaks against it. docs/views/percentiles.md states it for users.
+//! request counts only if nothing in the trace speaks against it. docs/explanation/unfinished-requests.md states it for users.
 
 use latscope_event::{Anomaly, Tally, Wait};
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Filter`] is parsed once, bound to the clock of a trace ([`Filter::bind`]) and evaluated over whole batches
 //! ([`BoundFilter::eval`]). The language is that of sysdig and falco with units, moments and a few spellings added;
-//! `docs/filter.md` describes it to its users.
+//! `docs/reference/filter.md` describes it to its users.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -350,19 +350,19 @@ fn filters_that_sysdig_is_known_to_accept() {
 /// The page for users lists every field as the program knows it.
 #[test]
 fn the_documentation_lists_every_field() {
-    let page = include_str!("../../../docs/filter.md");
+    let page = include_str!("../../../docs/reference/filter.md");
     for field in latscope_filter::filter_fields() {
         let aliases = field.aliases().iter().map(|alias| format!("`{alias}`")).collect::<Vec<_>>().join(" ");
         let meaning = field.meaning().trim_end_matches('.');
         let row = format!("| `{}` | {aliases} | {} | {meaning} |\n", field.name(), field.type_word());
-        assert!(page.contains(&row), "docs/filter.md lacks the row\n{row}");
+        assert!(page.contains(&row), "docs/reference/filter.md lacks the row\n{row}");
     }
 }
 
 /// It classifies every field of sysdig (`sysdig -l` of 0.29.3) as the program does.
 #[test]
 fn the_documentation_classifies_every_field_of_sysdig() {
-    let page = include_str!("../../../docs/filter.md");
+    let page = include_str!("../../../docs/reference/filter.md");
     let known: Vec<_> = latscope_filter::filter_fields().iter().collect();
     let mut rows = std::collections::BTreeMap::<String, Vec<String>>::new();
     for name in include_str!("sysdig_fields.txt").lines() {
@@ -380,14 +380,14 @@ fn the_documentation_classifies_every_field_of_sysdig() {
     }
     for (meaning, names) in rows {
         let row = format!("| {meaning} | {} |\n", names.join(" "));
-        assert!(page.contains(&row), "docs/filter.md lacks the row\n{row}");
+        assert!(page.contains(&row), "docs/reference/filter.md lacks the row\n{row}");
     }
 }
 
 /// Its examples are filters.
 #[test]
 fn the_documentation_is_right() {
-    let page = include_str!("../../../docs/filter.md");
+    let page = include_str!("../../../docs/reference/filter.md");
     let examples: Vec<_> = page.lines().filter(|line| line.starts_with("    latscope ")).collect();
     assert!(examples.len() >= 8);
     for line in examples {

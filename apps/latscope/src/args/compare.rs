@@ -28,7 +28,7 @@ pub struct Compare {
     /// What to call them, separated by commas; their file names when not given
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub names: Vec<String>,
-    /// Which events to compare, e.g. 'kind = read' (see docs/filter.md); of one trace, several filters are its sides
+    /// Which events to compare, e.g. 'kind = read' (see docs/reference/filter.md); of one trace, several filters are its sides
     #[arg(long, value_name = "FILTER")]
     pub filter: Vec<String>,
     /// Of one trace, the groups of this field are the sides, the one with the most events first, e.g. device (eight at most)

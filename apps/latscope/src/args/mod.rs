@@ -192,7 +192,7 @@ pub struct Input {
     /// Print how the filter was understood, and stop
     #[arg(long, help_heading = "Input")]
     pub explain_filter: bool,
-    /// Which events to show, e.g. lat > 1ms and kind = write (quote < > ! and brackets for the shell; see docs/filter.md)
+    /// Which events to show, e.g. lat > 1ms and kind = write (quote < > ! and brackets for the shell; see docs/reference/filter.md)
     #[arg(value_name = "FILTER", help_heading = "Input")]
     pub filter: Vec<String>,
 }

@@ -36,7 +36,7 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
         "list" => return Err(Failure::Usage("lab list takes no directory.".into())),
         "run" if directories.is_empty() => {
             return Err(Failure::Usage(
-                "lab run takes a TOML file and then the directories; docs/lab.md shows one.".into(),
+                "lab run takes a TOML file and then the directories; docs/reference/lab.md shows one.".into(),
             ));
         }
         "run" => read(&directories.remove(0))?,

@@ -8,7 +8,7 @@ use super::spectrum::{Waves, correlation_time};
 const STRETCHES: usize = 1024;
 /// Where requests resemble their neighbours, runs differ by more than any of them shows: machines drift at every time scale. The
 /// variance grows with this power of how much larger it is than that of independent requests. The exponent is calibrated on 216
-/// pairs of real runs (docs/views/compare.md).
+/// pairs of real runs (docs/explanation/compare-statistics.md).
 const DRIFT: f64 = 0.8;
 /// By so much more even independent requests seem to vary by chance.
 const CHANCE: f64 = 1.25;
