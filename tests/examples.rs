@@ -111,7 +111,7 @@ fn runs(example: &str, folder: &Path) -> bool {
         }
     }
     if example.contains("--follow") {
-        script = script.replace("latscope ", "timeout --preserve-status --signal=INT 2 latscope ");
+        script = script.replace("latscope ", "timeout --foreground --preserve-status --signal=INT 2 latscope ");
     }
     // Documents use one name for many recordings.
     for verb in ["record", "convert"] {
