@@ -5,43 +5,54 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   latscope compare run.lat today.lat
-  latscope compare run.lat today.lat --names before,after -o c.svg    # the picture, and the verdict
-  latscope compare run.lat -o run.svg                                 # one trace: every request
-  latscope compare run.lat today.lat --filter 'kind = read' --json | jq .verdicts
+  latscope compare run.lat today.lat --names before,after -o c.svg       # table, verdict and picture
   latscope compare run.lat today.lat --fail-if 'p99 > 10% or mean > 1ms'
-  latscope compare run.lat --by device                                # one disk against another
+  latscope compare run.lat today.lat --filter 'kind = read' --json | jq .verdicts
+  latscope compare --group old=a1.lat,a2.lat --group new=b1.lat,b2.lat   # several runs per side
+  latscope compare run.lat --by device                                   # parts of one trace
   latscope compare run.lat --filter 'size <= 4k' --filter 'size > 4k'
-  latscope compare --group old=a1.lat,a2.lat --group new=b1.lat,b2.lat    # several runs of each";
+  latscope compare run.lat -o run.svg                                    # one trace: every request
 
-/// Compares traces: which one is slower, by how much, with confidence intervals. Each is compared with the first. Of one
-/// trace: its numbers, its distribution, and every request.
+Exit status: 0 done, 1 --fail-if exceeded, 2 wrong usage, 3 input failed or --fail-if undecided.";
+
+/// Compare traces: which one is slower, with confidence intervals
+///
+/// Each trace is compared with the first. With a single trace, prints its numbers, and draws its distribution and every
+/// request.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Compare {
-    /// Files, or folders of results (all files of a folder are one run)
+    /// Files, or folders of results (all files in a folder are one run)
     #[arg(value_name = "TRACE", num_args = 1.., required_unless_present = "group")]
     pub traces: Vec<PathBuf>,
-    /// A side that was measured several times: its name and its runs, separated by commas; once for each side. Runs are
-    /// compared, not requests, so differences between runs of one side do not count as differences between the sides
+    /// A side with several runs; once per side
+    ///
+    /// Compares runs instead of requests, so that differences among the runs of one side are not taken for differences
+    /// between the sides.
     #[arg(long, value_name = "NAME=TRACE,TRACE...", conflicts_with_all = ["traces", "names"])]
     pub group: Vec<String>,
-    /// What to call them, separated by commas; their file names when not given
+    /// Names of the traces, separated by commas [default: their file names]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub names: Vec<String>,
-    /// Which events to compare, e.g. 'kind = read' (see docs/reference/filter.md); of one trace, several filters are its sides
+    /// Which events to compare, e.g. 'kind = read'
+    ///
+    /// With a single trace, several filters are the sides.
     #[arg(long, value_name = "FILTER")]
     pub filter: Vec<String>,
-    /// Of one trace, the groups of this field are the sides, the one with the most events first, e.g. device (eight at most)
+    /// Compare the groups of this field in a single trace, e.g. device
+    ///
+    /// The group with the most events comes first; at most eight groups.
     #[arg(long, value_name = "FIELD", conflicts_with_all = ["group", "names"])]
     pub by: Option<String>,
-    /// Which percentiles, separated by commas
+    /// Percentiles, separated by commas
     #[arg(long = "p", value_name = "LIST", default_value = "50,90,99,99.9")]
     pub percentiles: String,
-    /// End with status 1 if a trace is slower than the first by more than this, with 3 if that cannot be told, e.g. 'p99 > 10% or
-    /// mean > 1ms'
+    /// Exit with status 1 if a trace is slower than the first by more than this
+    ///
+    /// E.g. 'p99 > 10% or mean > 1ms'. The status is 3 if the data cannot decide it.
     #[arg(long, value_name = "LIMIT")]
     pub fail_if: Option<String>,
-    /// How often to resample
+    /// Number of resampling rounds
     #[arg(long, value_name = "N", default_value_t = 2000)]
     pub rounds: u32,
     /// Resampling seed; equal seeds reproduce results
@@ -49,7 +60,9 @@ pub struct Compare {
     pub seed: u64,
     #[command(flatten)]
     pub table: Table,
-    /// Write to this file instead of standard output; if its name ends in .svg: the picture, beside the table
+    /// Write to this file instead of standard output
+    ///
+    /// If the name ends in .svg, the picture is written there, and the table is still printed.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]

@@ -10,28 +10,32 @@ Examples:
   latscope convert -r run.lat -w run-1s.parquet --series -i 1s --by device
   latscope convert -r run_clat_hist.1.log.vm1 -w run.hlog -i 1s --by kind";
 
-/// Change format; the ending of the file to write says which: .lat, .parquet, .csv, .jsonl, .hlog.
+/// Convert to .lat, Parquet, CSV, JSON lines or HdrHistogram logs
+///
+/// The ending of the output file selects the format: .lat, .parquet, .csv, .jsonl or .hlog.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {
     #[command(flatten)]
     pub input: Input,
-    /// Write this file; - with --to for standard output
+    /// Output file; - for standard output, with --to
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub write: PathBuf,
     /// Replace the file if it exists
     #[arg(short, long)]
     pub force: bool,
-    /// Format to write, when the ending of the file does not say it: lat, parquet, csv, jsonl, hlog
+    /// Output format, if the ending does not select it: lat, parquet, csv, jsonl, hlog
     #[arg(long, value_name = "NAME")]
     pub to: Option<String>,
-    /// Write a histogram for each interval and group instead of events (.parquet; .hlog is always that)
+    /// Write a histogram per interval and group instead of events
+    ///
+    /// For .parquet; a .hlog always has histograms.
     #[arg(long)]
     pub series: bool,
-    /// Length of an interval of --series or .hlog
+    /// Length of an interval, for --series and .hlog
     #[arg(short, long, value_name = "DURATION")]
     pub interval: Option<String>,
-    /// Group fields of --series or .hlog
+    /// Group by these fields, for --series and .hlog
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub by: Vec<String>,
 }

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   latscope heatmap -r perf.data -o latency.svg
-  latscope heatmap -r perf.data --weight time -o waiting.svg        # where the waiting is
+  latscope heatmap -r perf.data --weight time -o waiting.svg        # where the time went
   latscope heatmap -r perf.data --by device --max 15ms -o zoom.svg  # a panel per device
   latscope heatmap -r perf.data -y offset 'dev = 8:16' -o seeks.svg
   latscope heatmap -r out.lat_us --unitstime us --unitslat us -o out.svg";
 
-/// SVG heat map. An event counts in the interval in which it completed.
+/// Draw a heat map (SVG) of latency, size, offset or queue time
+///
+/// Time runs to the right, and an event counts in the interval in which it completed.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Heatmap {
@@ -23,28 +25,30 @@ pub struct Heatmap {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub look: Look,
-    /// Scale of the y axis; log for latency and size, linear for offset when not given
+    /// Scale of the y axis [default: linear for offsets, otherwise log]
     #[arg(long, value_enum, help_heading = "Picture")]
     pub scale: Option<Scale>,
-    /// Scale of the colours
+    /// Colour scale
     #[arg(long, value_enum, default_value = "log", help_heading = "Picture")]
     pub color: Scale,
-    /// The darkest colour stands for this much per second (events, seconds spent, or bytes), so that pictures compare
+    /// Rate of the strongest colour, in events, seconds or bytes per second
+    ///
+    /// Set it to compare the colours of several pictures.
     #[arg(long, value_name = "RATE", help_heading = "Picture")]
     pub color_max: Option<f64>,
-    /// Colours
+    /// Palette
     #[arg(long, value_enum, default_value = "viridis", help_heading = "Picture")]
     pub palette: Colors,
-    /// Percentile lines, e.g. 50,99,99.9; 100 is the maximum; none disables them
+    /// Percentile lines, e.g. 50,99,99.9 (100 is the maximum), or none
     #[arg(long = "lines", value_name = "P", default_value = "50,99", help_heading = "Picture")]
     pub lines: String,
-    /// Leave out the strips of rate, throughput and requests in flight
+    /// Omit the strips of rate, throughput and requests in flight
     #[arg(long, help_heading = "Picture")]
     pub no_strips: bool,
     /// Draw a grid
     #[arg(long, help_heading = "Picture")]
     pub grid: bool,
-    /// At most so many cells have a tooltip, the highest and the heaviest first; each takes about 150 bytes
+    /// Maximum number of cells with a tooltip (about 150 bytes each), highest and heaviest first
     #[arg(long, value_name = "N", default_value_t = 10_000, help_heading = "Picture")]
     pub tooltips: u32,
     /// trace2heatmap's seconds to a column: -i SECONDSs

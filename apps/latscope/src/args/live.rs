@@ -3,13 +3,13 @@ use clap::{Args, ValueEnum};
 /// What a live capture takes beside the source and the filter.
 #[derive(Args, Debug, Default)]
 pub struct Live {
-    /// Capture for so long; until Ctrl-C when not given
+    /// Capture for this time [default: until Ctrl-C]
     #[arg(long = "for", value_name = "DURATION", help_heading = "Live", conflicts_with = "read")]
     pub for_: Option<String>,
-    /// Look at these system calls only, so that others cost next to nothing, e.g. read,write,fsync
+    /// Capture only these system calls, e.g. read,write,fsync; others then cost next to nothing
     #[arg(long, value_name = "CALL", value_delimiter = ',', help_heading = "Live", conflicts_with = "read")]
     pub calls: Vec<String>,
-    /// Count in the kernel (histogram) or take every event; chosen by what filter and view need when not given
+    /// Count in the kernel, or capture every event
     #[arg(long, value_enum, default_value = "auto", help_heading = "Live", conflicts_with = "read")]
     pub mode: Mode,
 }
@@ -25,8 +25,11 @@ impl Live {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum Mode {
+    /// Count in the kernel if filter, groups and view allow it
     #[default]
     Auto,
+    /// Count in the kernel
     Histogram,
+    /// Capture every event
     Event,
 }

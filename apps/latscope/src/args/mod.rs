@@ -30,9 +30,10 @@ pub use summary::Summary;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 
-/// Makes I/O latency visible: heat maps, spectrograms, histograms and outliers from traces.
+/// Shows I/O latency over time: live, from traces, and from the logs of fio and ioping.
 ///
-/// The grammar is that of tcpdump and sysdig: -r FILE reads, -w FILE writes, the words at the end are the filter.
+/// As with tcpdump and sysdig, -r FILE reads, -w FILE writes, and the words at the end are a filter. Without -r, views
+/// are live. Put filters in single quotes, because the shell interprets < > ! and parentheses.
 #[derive(Parser, Debug)]
 #[command(name = "latscope", version, propagate_version = true, after_help = EXAMPLES, max_term_width = 120)]
 pub struct Arguments {
@@ -80,40 +81,31 @@ fn refuse(error: &clap::Error) -> ! {
 const EXAMPLES: &str = "\
 Examples:
   latscope spectrogram                             # live: the block devices of this machine
-  latscope record -s block -w t.lat --for 10s      # record first, look later
-  latscope heatmap -r t.lat -o latency.svg         # the picture: latency over time
-  latscope summary -r perf.data                    # a line per device, percentiles and outliers
-  latscope ping -c 3 .                             # measure the disk below a directory
+  latscope events -s io 'lat > 10ms'               # live: slow system calls as they complete
+  latscope record -s block -w t.lat --for 10s      # record now, look later
+  latscope heatmap -r t.lat -o latency.svg         # draw latency over time
+  latscope summary -r perf.data                    # a line per device
+  latscope ping -c 3 .                             # measure the disk of this directory
   latscope heatmap -r perf.data --weight time --by device -o waiting.svg
   perf script | latscope spectrogram -r - 'kind = read and lat > 1ms'
 
-Exit status: 0 done, 1 a threshold was exceeded, 2 wrong usage, 3 input or capture failed.";
+Exit status: 0 done, 1 a --fail-if limit was exceeded, 2 wrong usage, 3 input or capture failed.
+Run 'latscope COMMAND --help' for the options of a command.";
 
 #[derive(Subcommand, Debug)]
 pub enum Verb {
-    /// SVG heat map: time across, latency (or size, offset, queue time) up, colour = event count
     Heatmap(Heatmap),
-    /// Terminal spectrogram: a row of colour for every interval
     Spectrogram(Spectrogram),
-    /// Latency distribution as text
     Histogram(Histogram),
-    /// A line per group: count, rate, percentiles, share of all time; and outliers
     Summary(Summary),
-    /// The events themselves
     Events(Events),
-    /// Percentiles over time: a line for every interval and group, or an SVG line chart
     Percentiles(Percentiles),
-    /// Compare traces: which one is slower, by how much, with confidence intervals
     Compare(Compare),
-    /// Record live events into a trace
     Record(Record),
-    /// Measure directories, files and devices actively; takes the options of ioping
     Ping(PingWords),
-    /// Experiments in one or several directories, recorded and compared: storage, etcd, commit, curve, your own
     Lab(Lab),
-    /// Change format: .lat, .parquet, .csv, .jsonl
     Convert(Convert),
-    /// List the fields: name, type, meaning, and which sources fill them
+    /// List the fields for filters, groups and columns
     Fields(Json),
     /// List the formats that can be read
     Formats(Json),
@@ -121,7 +113,7 @@ pub enum Verb {
 
 #[derive(Args, Debug)]
 pub struct Json {
-    /// Machine-readable output
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -129,28 +121,36 @@ pub struct Json {
 /// How files are to be read.
 #[derive(Args, Clone, Debug)]
 pub struct Files {
-    /// Format of the files; default: detected from the content (latscope formats lists them)
+    /// Format of the files [default: detected; see latscope formats]
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     pub format: Option<String>,
-    /// Latency of block requests: from the last issue to the device, or from when the request began to wait
+    /// Where the latency of a block request starts
     #[arg(long, value_enum, default_value = "device", help_heading = "Input")]
     pub latency: Latency,
-    /// Unit of the time column of two-column files: s, ms, us, ns
+    /// Unit of the first column of two-column files: s, ms, us, ns
     #[arg(long = "unitstime", visible_alias = "time-unit", value_name = "UNIT", help_heading = "Input")]
     pub units_time: Option<String>,
-    /// Unit of the second column of two-column files: of a latency as above (that of the time column when not given), of a size
-    /// bytes, of an offset kbytes, Mbytes or Gbytes
+    /// Unit of the second column of two-column files
+    ///
+    /// s, ms, us or ns for latencies [default: the unit of the first column]; bytes, kbytes, Mbytes or Gbytes for sizes or
+    /// offsets.
     #[arg(long = "unitslat", visible_aliases = ["unitslabel", "unitslatency", "latency-unit"], value_name = "UNIT", help_heading = "Input")]
     pub units_latency: Option<String>,
-    /// Correct coordinated omission: re-add the requests that a closed-loop generator skipped while it waited; INTERVAL is
-    /// its period. For ioping, and latscope ping without --rate
+    /// Correct coordinated omission of a load generator with this period
+    ///
+    /// Adds the requests that a closed-loop generator skipped while it waited. For output of ioping, and of latscope ping
+    /// without --rate.
     #[arg(long, value_name = "INTERVAL", help_heading = "Input")]
     pub correct_omission: Option<String>,
-    /// Columns of fio logs, where they cannot be inferred: time,value,max,direction,size,offset,priority,issue in this
-    /// order; omit those of max, offset, priority and issue that the log lacks
+    /// Columns of fio logs, if they cannot be inferred
+    ///
+    /// time,value,max,direction,size,offset,priority,issue in this order; omit max, offset, priority and issue if the log
+    /// lacks them.
     #[arg(long, value_name = "NAMES", help_heading = "Input")]
     pub log_columns: Option<String>,
-    /// Skip and count malformed rows of fio and smallfile logs instead of stopping at the first
+    /// Skip and count malformed rows instead of stopping at the first
+    ///
+    /// For logs of fio and smallfile, and latscope's own CSV and JSON lines.
     #[arg(long, help_heading = "Input")]
     pub lenient: bool,
 }
@@ -158,10 +158,10 @@ pub struct Files {
 /// Machine-readable output of a table.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Table {
-    /// Comma separated values, base units
+    /// Print CSV, in base units
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// JSON, base units; events and percentiles as one object per line
+    /// Print JSON, in base units (events and percentiles: one object per line)
     #[arg(long)]
     pub json: bool,
 }
@@ -169,30 +169,35 @@ pub struct Table {
 /// What every view takes.
 #[derive(Args, Debug)]
 pub struct Input {
-    /// Read this file; repeatable, also as -r *.log; - is standard input. gzip and zstd are decompressed. Without it the
-    /// view is live
+    /// Read this file or folder; without -r, the view is live
+    ///
+    /// Can be repeated, or followed by several files as in -r *.log. - is standard input. gzip and zstd are decompressed.
     #[arg(short = 'r', long = "read", value_name = "FILE", help_heading = "Input")]
     pub read: Vec<PathBuf>,
-    /// Live: what to capture (default: block). Files: which events to keep. Block requests, system calls that do I/O, or
-    /// all system calls
+    /// What to capture live [default: block]; with -r, which events to keep
     #[arg(short, long, value_enum, help_heading = "Input")]
     pub source: Option<Source>,
-    /// Wait for more at the end of the file, as tail -F, until Ctrl-C; rows are printed as their intervals close. For text, logs of
-    /// fio and .lat; perf.data and Parquet are readable only when they are complete
+    /// Keep reading as the file grows, as tail -F does, until Ctrl-C
+    ///
+    /// Lines are printed as their intervals close. For text, fio logs and .lat; perf.data and Parquet can only be read when
+    /// they are complete.
     #[arg(long, help_heading = "Input")]
     pub follow: bool,
     #[command(flatten)]
     pub files: Files,
-    /// Per-host clock offsets: lines of "host milliseconds" or "host:job milliseconds". Default: fio logs are aligned by
-    /// the job_start of the JSON beside them
+    /// File with clock offsets of hosts: lines of "HOST MILLISECONDS" or "HOST:JOB MILLISECONDS"
+    ///
+    /// Without it, fio logs are aligned by the job_start of the JSON next to them.
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub offsets: Option<PathBuf>,
     #[command(flatten)]
     pub live: Live,
-    /// Print how the filter was understood, and stop
+    /// Print how the filter was understood, and exit
     #[arg(long, help_heading = "Input")]
     pub explain_filter: bool,
-    /// Which events to show, e.g. lat > 1ms and kind = write (quote < > ! and brackets for the shell; see docs/reference/filter.md)
+    /// Which events to show, e.g. 'lat > 1ms and kind = write'
+    ///
+    /// latscope fields lists the fields; docs/reference/filter.md describes the language.
     #[arg(value_name = "FILTER", help_heading = "Input")]
     pub filter: Vec<String>,
 }
@@ -231,40 +236,41 @@ impl Input {
 /// What a view over time takes.
 #[derive(Args, Debug)]
 pub struct Fold {
-    /// Length of an interval, e.g. 100ms, 1s; default, auto: chosen from the duration of the trace (percentiles -i auto: as
-    /// long as each percentile needs)
-    #[arg(short, long, value_name = "DURATION", help_heading = "Folding")]
+    /// Length of an interval, e.g. 100ms or 1s [default: chosen from the duration of the trace]
+    ///
+    /// percentiles -i auto makes each interval as long as the percentiles need (see --accuracy).
+    #[arg(short, long, value_name = "DURATION", help_heading = "Grouping")]
     pub interval: Option<String>,
-    /// Group by these fields, e.g. device or device,kind
-    #[arg(long, value_name = "FIELD", value_delimiter = ',', help_heading = "Folding")]
+    /// Group by these fields, e.g. device,kind
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', help_heading = "Grouping")]
     pub by: Vec<String>,
-    /// What a cell adds up: events, time spent, or bytes
-    #[arg(long, value_enum, default_value = "count", help_heading = "Folding")]
+    /// What to add up: events, their latencies, or their bytes
+    #[arg(long, value_enum, default_value = "count", help_heading = "Grouping")]
     pub weight: Weight,
-    /// What the y axis shows
-    #[arg(short = 'y', long = "y", value_enum, default_value = "latency", help_heading = "Folding")]
+    /// Which quantity to show
+    #[arg(short = 'y', long = "y", value_enum, default_value = "latency", help_heading = "Grouping")]
     pub quantity: Quantity,
-    /// Smallest value on the axis, e.g. 10us or 4k; smaller values have a row of their own
-    #[arg(long, visible_alias = "minlat", value_name = "VALUE", help_heading = "Folding")]
+    /// Smallest value on the axis, e.g. 10us or 4k; smaller values get a row of their own
+    #[arg(long, visible_alias = "minlat", value_name = "VALUE", help_heading = "Grouping")]
     pub min: Option<String>,
-    /// Largest value on the axis; larger values have a row of their own
-    #[arg(long, visible_alias = "maxlat", value_name = "VALUE", help_heading = "Folding")]
+    /// Largest value on the axis; larger values get a row of their own
+    #[arg(long, visible_alias = "maxlat", value_name = "VALUE", help_heading = "Grouping")]
     pub max: Option<String>,
-    /// Requests that still wait do not raise percentiles, mean and maximum
-    #[arg(long, help_heading = "Folding")]
+    /// Do not let waiting requests raise percentiles, mean and maximum
+    #[arg(long, help_heading = "Grouping")]
     pub completed_only: bool,
 }
 
 /// What every SVG picture takes.
 #[derive(Args, Debug)]
 pub struct Look {
-    /// Heading of the picture
+    /// Title of the picture
     #[arg(long, value_name = "TEXT", help_heading = "Picture")]
     pub title: Option<String>,
-    /// Dark background; by default a picture follows the viewer's preference
+    /// Dark background [default: the viewer's preference]
     #[arg(long, help_heading = "Picture")]
     pub dark: bool,
-    /// Light background, whatever the viewer prefers
+    /// Light background [default: the viewer's preference]
     #[arg(long, conflicts_with = "dark", help_heading = "Picture")]
     pub light: bool,
     /// Width of the plot in pixels
@@ -274,33 +280,45 @@ pub struct Look {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Source {
+    /// Requests to block devices
     Block,
+    /// System calls that do I/O, and io_uring
     Io,
+    /// All system calls
     Syscall,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Latency {
+    /// At its last issue to the device
     Device,
+    /// When it was created, so that time in queues counts
     Request,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Weight {
+    /// Number of events
     Count,
+    /// Their latencies: where the time went
     Time,
+    /// Their sizes: where the data went
     Bytes,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Quantity {
+    /// From start to completion
     Latency,
+    /// Size of the request
     Size,
+    /// Position on the device or in the file
     Offset,
+    /// Wait before the issue to the device
     Queue,
-    /// Service time of a probe's target, from submission to completion
+    /// Time that the target of a probe took, without waits for earlier requests
     Service,
-    /// How late the machine made a probe's requests
+    /// How late a probe's own machine made the request
     Lag,
 }
 

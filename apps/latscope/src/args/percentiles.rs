@@ -5,16 +5,20 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   latscope percentiles -r perf.data -i 1s
-  latscope percentiles -s block -i 1s --by device    # live, a line for every second
+  latscope percentiles -s block -i 1s --by device                 # live, a line per second and device
   latscope percentiles -r t.lat -i 10s --p 50,99,99.9 --csv > percentiles.csv
-  latscope percentiles -r t.lat -i 1s --fail-if 'p99 > 5s'
+  latscope percentiles -r t.lat -i 1s --fail-if 'p99 > 5s'        # status 1 if exceeded
   latscope percentiles -r t.lat -o percentiles.svg                # a line chart
-  latscope percentiles -r t.lat --p 50..99,99.9 -o shades.svg     # p50 to p99 as shades
+  latscope percentiles -r t.lat --p 50..99,99.9 -o shades.svg     # p50 to p99 shaded
   latscope percentiles -r run_clat.1.log.vm1 -r run_clat.1.log.vm2 -i 1s --by host --all
   latscope percentiles -r t.lat -i auto --accuracy 10% --p 50,95
-  latscope percentiles -s io -i 1s --json 'proc.name = postgres' | jq .p99_ns";
+  latscope percentiles -s io -i 1s --json 'proc.name = postgres' | jq .p99_ns
 
-/// Percentiles over time: a line for every interval and group. Live, lines come as intervals pass.
+Exit status: 0 done, 1 --fail-if exceeded, 2 wrong usage, 3 input or capture failed, or --fail-if undecided.";
+
+/// Print or draw percentiles over time, and check limits
+///
+/// Prints a line per interval and group. Live, a line is printed as soon as its interval has passed.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Percentiles {
@@ -22,31 +26,35 @@ pub struct Percentiles {
     pub input: Input,
     #[command(flatten)]
     pub fold: Fold,
-    /// Which percentiles, separated by commas; 50..99 is every one from 50 to 99
+    /// Percentiles, separated by commas; 50..99 is every one from 50 to 99
     #[arg(long = "p", value_name = "LIST", default_value = "50,90,99,99.9")]
     pub percentiles: String,
-    /// Where inside its bucket a percentile lies
+    /// Position of a percentile within its histogram bucket
     #[arg(long, value_enum, default_value = "linear", value_name = "RULE")]
     pub percentile_rule: PercentileRule,
-    /// Exact percentiles instead of those of buckets; the files are read twice and must hold single events
+    /// Compute percentiles from the events instead of histograms
+    ///
+    /// Reads the files twice, and needs files with single events.
     #[arg(long, conflicts_with = "percentile_rule")]
     pub exact: bool,
-    /// With -i auto: how accurate the percentiles must be, as a part of their value (10% when not given)
+    /// With -i auto: how accurate the percentiles must be [default: 10%]
     #[arg(long, value_name = "PART")]
     pub accuracy: Option<String>,
-    /// With --by: also a line over all groups
+    /// With --by: also print a line for all groups together
     #[arg(long, requires = "by")]
     pub all: bool,
-    /// In which intervals an event counts; default: overlap for files, completion live
+    /// In which intervals an event counts [default: overlap for files, completion live]
     #[arg(long, value_enum, value_name = "RULE")]
     pub count_by: Option<CountBy>,
-    /// End with status 1 if this holds in any interval and group, e.g. '(p95 > 1s or p99 > 5s) and count > 9 for 3 intervals';
-    /// live, also 'oldest > 5s' and 'waiting(1s) > 3', about requests that wait
+    /// Exit with status 1 if this holds in any interval and group, e.g. 'p99 > 5s'
+    ///
+    /// pN, mean, min, max, count and rate, combined with and, or and parentheses; 'oldest > 5s' and 'waiting(1s) > 3' are
+    /// about waiting requests. E.g. '(p95 > 1s or p99 > 5s) and count > 9 for 3 intervals'.
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Option<String>,
     #[command(flatten)]
     pub table: Table,
-    /// Write to this file instead of standard output; a line chart if its name ends in .svg
+    /// Write to this file instead of standard output; .svg draws a chart
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
@@ -63,8 +71,8 @@ pub enum CountBy {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum PercentileRule {
-    /// As if the values lay evenly in it
+    /// Interpolated, as if values were spread evenly
     Linear,
-    /// In its middle, digit for digit as fio's own output
+    /// The middle, as fio prints it
     Fio,
 }

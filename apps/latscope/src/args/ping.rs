@@ -7,7 +7,7 @@ use std::iter::{Map, Peekable};
 use std::path::PathBuf;
 use std::slice::Iter;
 
-/// Measure a directory, file or device actively; takes the options of ioping (latscope ping --help).
+/// Measure the latency of a directory, file or device, like ioping
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 pub struct PingWords {
@@ -125,56 +125,56 @@ const NOTHING: Takes = Takes::Nothing;
 
 /// Every option. `ioping` marks those that ioping has.
 const KNOWN: &[Known] = known! {
-    ioping 'a' "warmup" Takes::Value("N"), "leave the first N requests out (1)", |to, text| to.warmup = Some(count(text)?);
-    ioping 'b' "burst" Takes::Value("N"), "make N requests back to back in every interval", |to, text| to.burst = count(text)?;
+    ioping 'a' "warmup" Takes::Value("N"), "do not count the first N requests (default 1)", |to, text| to.warmup = Some(count(text)?);
+    ioping 'b' "burst" Takes::Value("N"), "make N requests back to back per interval", |to, text| to.burst = count(text)?;
     ioping 'c' "count" Takes::Value("N"), "stop after N requests", |to, text| to.count = Some(count(text)?);
-    ioping 'e' "entropy" Takes::Value("N"), "seed of offsets and data (the clock)", |to, text| to.seed = count(text)?;
-    ioping 'i' "interval" Takes::Value("TIME"), "from one request to the next (1s)", |to, text| to.interval_ns = Some(duration(text)?);
-    ioping 'l' "speed-limit" Takes::Value("SIZE"), "move at most so much per second", |to, text| to.speed_limit = Some(size(text)?);
-    ioping 'r' "rate-limit" Takes::Value("N"), "make at most N requests per second", |to, text| to.rate_limit = Some(count(text)?);
-    ioping 't' "min-time" Takes::Value("TIME"), "leave faster requests out", |to, text| to.min_time_ns = Some(duration(text)?);
-    ioping 'T' "max-time" Takes::Value("TIME"), "leave slower requests out", |to, text| to.max_time_ns = Some(duration(text)?);
-    ioping 's' "size" Takes::Value("SIZE"), "bytes of a request (4k; 256k with -L)", |to, text| to.size = Some(size(text)?);
-    ioping 'S' "work-size" Takes::Value("SIZE"), "size of the working set (1m in a directory, 64m with -R; else all of the target)", |to, text| to.work_size = Some(size(text)?);
-    ioping 'o' "work-offset" Takes::Value("SIZE"), "where the working set begins", |to, text| to.work_offset = size(text)?;
-    ioping 'w' "work-time" Takes::Value("TIME"), "stop after so long", |to, text| to.work_time_ns = Some(duration(text)?);
+    ioping 'e' "entropy" Takes::Value("N"), "seed for offsets and data (default: the clock)", |to, text| to.seed = count(text)?;
+    ioping 'i' "interval" Takes::Value("TIME"), "time between requests (default 1s)", |to, text| to.interval_ns = Some(duration(text)?);
+    ioping 'l' "speed-limit" Takes::Value("SIZE"), "limit throughput to SIZE per second", |to, text| to.speed_limit = Some(size(text)?);
+    ioping 'r' "rate-limit" Takes::Value("N"), "limit the rate to N requests per second", |to, text| to.rate_limit = Some(count(text)?);
+    ioping 't' "min-time" Takes::Value("TIME"), "ignore faster requests", |to, text| to.min_time_ns = Some(duration(text)?);
+    ioping 'T' "max-time" Takes::Value("TIME"), "ignore slower requests", |to, text| to.max_time_ns = Some(duration(text)?);
+    ioping 's' "size" Takes::Value("SIZE"), "request size (default 4k; 256k with -L)", |to, text| to.size = Some(size(text)?);
+    ioping 'S' "work-size" Takes::Value("SIZE"), "working set (default: 1m in a directory, 64m with -R; otherwise the whole target)", |to, text| to.work_size = Some(size(text)?);
+    ioping 'o' "work-offset" Takes::Value("SIZE"), "start of the working set", |to, text| to.work_offset = size(text)?;
+    ioping 'w' "work-time" Takes::Value("TIME"), "stop after TIME", |to, text| to.work_time_ns = Some(duration(text)?);
     ioping 'p' "print-count" Takes::Value("N"), "print raw statistics for every N requests", |to, text| to.print_count = Some(count(text)?).filter(|&n| n > 0);
-    ioping 'P' "print-interval" Takes::Value("TIME"), "print raw statistics for every such time", |to, text| to.print_interval_ns = Some(duration(text)?).filter(|&ns| ns > 0);
+    ioping 'P' "print-interval" Takes::Value("TIME"), "print raw statistics every TIME", |to, text| to.print_interval_ns = Some(duration(text)?).filter(|&ns| ns > 0);
     ioping 'A' "async" NOTHING, "use libaio", |to, _| to.aio = true;
-    ioping 'C' "cached" NOTHING, "leave the page cache alone, and do not sync after writes", |to, _| to.cached = true;
-    ioping 'D' "direct" NOTHING, "direct I/O, past the page cache (O_DIRECT)", |to, _| to.direct = true;
+    ioping 'C' "cached" NOTHING, "use the page cache, and do not sync after writes", |to, _| to.cached = true;
+    ioping 'D' "direct" NOTHING, "bypass the page cache (O_DIRECT)", |to, _| to.direct = true;
     ioping 'N' "nowait" NOTHING, "fail rather than wait (RWF_NOWAIT)", |to, _| to.nowait = true;
     ioping 'H' "hipri" NOTHING, "poll for completions (RWF_HIPRI)", |to, _| to.hipri = true;
     ioping 'Y' "sync" NOTHING, "open with O_SYNC", |to, _| to.open_sync = true;
     ioping 'y' "dsync" NOTHING, "open with O_DSYNC", |to, _| to.open_dsync = true;
-    ioping 'W' "write" NOTHING, "write; -WWW to overwrite a file or device", |to, _| to.write += 1;
-    ioping 'G' "read-write" NOTHING, "write and read in turn", |to, _| to.read_write = true;
-    ioping 'L' "linear" NOTHING, "one after the other instead of anywhere", |to, _| to.linear = true;
+    ioping 'W' "write" NOTHING, "write instead of read; -WWW overwrites a file or device", |to, _| to.write += 1;
+    ioping 'G' "read-write" NOTHING, "alternate writes and reads", |to, _| to.read_write = true;
+    ioping 'L' "linear" NOTHING, "sequential instead of random offsets", |to, _| to.linear = true;
     ioping 'R' "rapid" NOTHING, "as fast as possible: -q -i 0 -w 3, working set 64m", |to, _| to.rapid = true;
-    ioping 'k' "keep" NOTHING, "keep the file in a directory as ioping.tmp, and use it again", |to, _| to.keep = true;
+    ioping 'k' "keep" NOTHING, "keep and reuse the file ioping.tmp in a directory", |to, _| to.keep = true;
     ioping 'B' "batch" NOTHING, "print one raw line at the end", |to, _| to.batch = true;
-    ioping 'q' "quiet" NOTHING, "no line for every request", |to, _| to.quiet = true;
-    ioping 'J' "json" NOTHING, "JSON", |to, _| to.json = true;
-    ioping 'I' "time" Takes::Perhaps("FORMAT"), "the time of day in front of every line, in a format of strftime", |to, text| to.time_format = Some(if text.is_empty() { "%b %d %H:%M:%S" } else { text }.into());
-    ioping 'h' "help" NOTHING, "this help", |to, _| to.help = true;
-    ioping 'v' "version" NOTHING, "the version", |to, _| to.version = true;
-    native ' ' "rate" Takes::Value("N"), "open loop: N requests per second whatever the target does; latency counts from when a request was due", |to, text| to.native.rate = Some(count(text)?);
-    native ' ' "depth" Takes::Value("N"), "requests in flight per thread, by io_uring (1; 64 with --rate)", |to, text| to.native.depth = Some(small(text)?);
-    native ' ' "threads" Takes::Value("N"), "threads per target (1)", |to, text| to.native.threads = Some(small(text)?);
+    ioping 'q' "quiet" NOTHING, "do not print a line per request", |to, _| to.quiet = true;
+    ioping 'J' "json" NOTHING, "print JSON", |to, _| to.json = true;
+    ioping 'I' "time" Takes::Perhaps("FORMAT"), "print the time before every line, in strftime format", |to, text| to.time_format = Some(if text.is_empty() { "%b %d %H:%M:%S" } else { text }.into());
+    ioping 'h' "help" NOTHING, "print this help", |to, _| to.help = true;
+    ioping 'v' "version" NOTHING, "print the version", |to, _| to.version = true;
+    native ' ' "rate" Takes::Value("N"), "open loop: N requests per second, whatever the target does; latency counts from when each was due", |to, text| to.native.rate = Some(count(text)?);
+    native ' ' "depth" Takes::Value("N"), "requests in flight per thread, by io_uring (default 1; 64 with --rate)", |to, text| to.native.depth = Some(small(text)?);
+    native ' ' "threads" Takes::Value("N"), "threads per target (default 1)", |to, text| to.native.threads = Some(small(text)?);
     native ' ' "engine" Takes::Value("NAME"), "pread, libaio or io_uring", |to, text| to.native.engine = Some(text.into());
-    native ' ' "append" NOTHING, "write at the end of a file that grows", |to, _| to.native.append = true;
-    native ' ' "cache" Takes::Value("STATE"), "cache state before each read: cold (dropped from memory, and verified), any, hot", |to, text| to.native.cache = Some(text.into());
-    native ' ' "strict-cache" NOTHING, "fail when a read found its data elsewhere", |to, _| to.native.strict_cache = true;
+    native ' ' "append" NOTHING, "append to a growing file", |to, _| to.native.append = true;
+    native ' ' "cache" Takes::Value("STATE"), "cache state before each read: cold (evicted and verified), any, hot", |to, text| to.native.cache = Some(text.into());
+    native ' ' "strict-cache" NOTHING, "fail if a read found its data in another cache state", |to, _| to.native.strict_cache = true;
     native ' ' "rt" NOTHING, "real-time scheduling (SCHED_FIFO)", |to, _| to.native.realtime = true;
-    native ' ' "busy" NOTHING, "wait without sleeping, so that the CPU need not wake up", |to, _| to.native.busy = true;
-    native ' ' "spin-before" Takes::Value("TIME"), "be awake so long before each request (with --rate a tenth of the interval, 100us at most; else 0)", |to, text| to.native.spin_ns = Some(duration(text)?);
+    native ' ' "busy" NOTHING, "wait without sleeping, so that the CPU stays awake", |to, _| to.native.busy = true;
+    native ' ' "spin-before" Takes::Value("TIME"), "wake up TIME before each request (default 0; with --rate a tenth of the interval, at most 100us)", |to, text| to.native.spin_ns = Some(duration(text)?);
     native ' ' "cpu" Takes::Value("N"), "make the requests on this CPU only", |to, text| to.native.cpu = Some(small(text)?);
-    native ' ' "jsonl" NOTHING, "JSON, one object a line, each written at once", |to, _| to.native.json_lines = true;
-    native ' ' "fail-if" Takes::Value("CONDITION"), "status 1 if the latencies fulfil it, e.g. 'p99 > 10ms'", |to, text| to.native.fail_if = Some(text.into());
-    native ' ' "on-error" Takes::Value("WHAT"), "stop or continue (continue) after a failed request", |to, text| to.native.on_error = Some(text.into());
-    native ' ' "timeout" Takes::Value("TIME"), "warn about requests pending longer than this (5s)", |to, text| to.native.timeout_ns = Some(duration(text)?);
-    native ' ' "trace" Takes::Value("FILE"), "write every request to a trace (.lat), for all views; -w FILE.lat is the same", |to, text| to.native.write_trace = Some(text.into());
-    native ' ' "spectrogram" NOTHING, "a row of colour for every interval instead of lines", |to, _| to.native.spectrogram = true;
+    native ' ' "jsonl" NOTHING, "print JSON, one object per line, as soon as it is known", |to, _| to.native.json_lines = true;
+    native ' ' "fail-if" Takes::Value("CONDITION"), "exit with status 1 if this holds, e.g. 'p99 > 10ms'", |to, text| to.native.fail_if = Some(text.into());
+    native ' ' "on-error" Takes::Value("WHAT"), "after a failed request: stop or continue (default continue)", |to, text| to.native.on_error = Some(text.into());
+    native ' ' "timeout" Takes::Value("TIME"), "warn about requests pending longer than TIME (default 5s)", |to, text| to.native.timeout_ns = Some(duration(text)?);
+    native ' ' "trace" Takes::Value("FILE"), "record every request to a trace (.lat); also -w FILE.lat", |to, text| to.native.write_trace = Some(text.into());
+    native ' ' "spectrogram" NOTHING, "show a spectrogram instead of lines", |to, _| to.native.spectrogram = true;
 };
 
 fn small(text: &str) -> Result<u32, String> {
@@ -271,7 +271,7 @@ impl Ping {
     /// The help.
     pub fn help(compatible: bool) -> String {
         let mut text = if compatible {
-            "Usage: ioping [OPTION]... TARGET\n\nMeasures the latency of a directory, file or device, one request after the other.\n".to_string()
+            "Usage: ioping [OPTION]... TARGET\n\nMeasures the latency of a directory, file or device.\n".to_string()
         } else {
             INTRODUCTION.to_string()
         };
@@ -279,7 +279,7 @@ impl Ping {
             if native && compatible {
                 break;
             }
-            text += if native { BEYOND } else { "\nOptions (also as -name and --name):\n" };
+            text += if native { BEYOND } else { "\nOptions (long ones also with a single dash, as in ioping):\n" };
             for known in KNOWN.iter().filter(|known| known.native == native) {
                 let letter = known.letter.map_or("    ".into(), |letter| format!("-{letter}, "));
                 let takes = match known.takes {
@@ -290,33 +290,34 @@ impl Ping {
                 text += &format!("  {:<28} {}\n", format!("{letter}--{}{takes}", known.name), known.meaning);
             }
         }
-        text += "\nSizes: b sector k page m g t (k = 1024). Counts: k m g t (k = 1000). Times: ns us ms s m h, without a unit seconds.\n";
+        text += "\nSizes: b sector k page m g t (k = 1024). Counts: k m g t (k = 1000). Times: ns us ms s m h (default: seconds).\n";
         text + if compatible { "" } else { EXAMPLES }
     }
 }
 
 const INTRODUCTION: &str = "\
-Measures the latency of directories, files and devices by requests of its own.
+Measures the latency of directories, files and devices.
 
 Usage: latscope ping [OPTION]... TARGET...
 
-Reads never write to what is there. A directory gets a file without a name, which is gone with the process.
+Takes the options of ioping. Reads never modify the target. In a directory, a file without a name is used, which
+disappears with the process.
 ";
 
 const BEYOND: &str = "
 Beyond ioping:
-      --sync HOW               what a write waits for: none, fdatasync, fsync, dsync or sync (fdatasync; none with -C)
+      --sync HOW               how writes are synced: none, fdatasync, fsync, dsync or sync (default fdatasync; none with -C)
 ";
 
 const EXAMPLES: &str = "
 Examples:
-  latscope ping -c 3 .                               # three reads, one a second
-  latscope ping -D -i 0 -w 2 -q .                    # as fast as possible for two seconds, past the page cache
-  latscope ping -W --sync fdatasync -i 10ms -w 2 . /tmp     # durable writes, two volumes side by side
-  latscope ping --rate 1000 -w 2 -q -w probe.lat .   # open loop, with a trace for all views
+  latscope ping -c 3 .                               # three reads, one per second
+  latscope ping -D -i 0 -w 2 -q .                    # as fast as possible for two seconds, without the page cache
+  latscope ping -W --sync fdatasync -i 10ms -w 2 . /tmp    # durable writes in two directories
+  latscope ping --rate 1000 -w 2 -q -w probe.lat .   # open loop, recorded to a trace
   latscope ping -q -c 1000 -i 1ms --fail-if 'p99 > 1s' .
 
-Exit status: 0 done, 1 --fail-if or --strict-cache, 2 wrong usage, 3 the probe failed.
+Exit status: 0 done, 1 --fail-if or --strict-cache failed, 2 wrong usage, 3 the measurement failed.
 ";
 
 fn find_letter(letter: char, compatible: bool) -> Option<&'static Known> {

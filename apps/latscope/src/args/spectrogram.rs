@@ -4,12 +4,16 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
+  latscope spectrogram -s io                                 # live: system calls that do I/O
   latscope spectrogram -r perf.data
   latscope spectrogram -r perf.data -i 500ms --palette sysdig 'kind = write'
   latscope spectrogram -r perf.data --orient across --palette pylatencymap
   latscope spectrogram -r perf.data --color never --width 100 > spectrogram.txt";
 
-/// Terminal spectrogram: a row for every interval, latency across, colour = events per second.
+/// Show latency over time in the terminal, interactive or as rows
+///
+/// Each row is an interval, each column a range of latencies; the colour is the number of events per second. On a terminal
+/// it is interactive (? lists the keys); in a pipe it prints rows.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Spectrogram {
@@ -17,28 +21,28 @@ pub struct Spectrogram {
     pub input: Input,
     #[command(flatten)]
     pub fold: Fold,
-    /// Colours
+    /// Palette
     #[arg(long, value_enum, default_value = "viridis", help_heading = "Screen")]
     pub palette: Palette,
-    /// Which way time goes
+    /// Direction of time
     #[arg(long, value_enum, default_value = "down", help_heading = "Screen")]
     pub orient: Orient,
-    /// Scale of the colours
+    /// Colour scale
     #[arg(long, value_enum, default_value = "log", help_heading = "Screen")]
     pub scale: Scale,
-    /// How many colours: by terminal and NO_COLOR when not given
+    /// Number of colours; auto looks at the terminal and NO_COLOR
     #[arg(long, value_enum, default_value = "auto", help_heading = "Screen")]
     pub color: Color,
-    /// Columns of the screen; those of the terminal, or 100, when not given
+    /// Width in columns [default: that of the terminal, or 100]
     #[arg(long, value_name = "N", help_heading = "Screen")]
     pub width: Option<usize>,
-    /// Label rows with the time of day, where the trace's clock tells it
+    /// Label rows with the time of day, if the trace's clock is known
     #[arg(long, help_heading = "Screen")]
     pub wall: bool,
-    /// One interval to a line instead of two half blocks
+    /// One interval per line instead of two half blocks
     #[arg(long, help_heading = "Screen")]
     pub no_half_blocks: bool,
-    /// Plain rows on a terminal too, instead of the interactive screen
+    /// Print rows instead of the interactive screen
     #[arg(long, help_heading = "Screen")]
     pub plain: bool,
     /// Write to this file instead of standard output
@@ -51,9 +55,9 @@ pub enum Palette {
     Viridis,
     Inferno,
     Turbo,
-    /// The colours and columns of sysdig's chisel
+    /// Colours and columns of sysdig's chisel
     Sysdig,
-    /// The two maps of PyLatencyMap: frequency and intensity
+    /// The two maps of PyLatencyMap, frequency and intensity
     Pylatencymap,
 }
 
