@@ -8,7 +8,7 @@ Examples:
   latscope compare run.lat today.lat --names before,after -o c.svg       # table, verdict and picture
   latscope compare run.lat today.lat --fail-if 'p99 > 10% or mean > 1ms'
   latscope compare run.lat today.lat --filter 'kind = read' --json | jq .verdicts
-  latscope compare --group old=a1.lat,a2.lat --group new=b1.lat,b2.lat   # several runs per side
+  latscope compare --group old=a1.lat,a2.lat --group new=b1.lat,b2.lat   # several runs
   latscope compare run.lat --by device                                   # parts of one trace
   latscope compare run.lat --filter 'size <= 4k' --filter 'size > 4k'
   latscope compare run.lat -o run.svg                                    # one trace: every request

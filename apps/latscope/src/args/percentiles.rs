@@ -5,7 +5,7 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   latscope percentiles -r perf.data -i 1s
-  latscope percentiles -s block -i 1s --by device                 # live, a line per second and device
+  latscope percentiles -s block -i 1s --by device                 # live
   latscope percentiles -r t.lat -i 10s --p 50,99,99.9 --csv > percentiles.csv
   latscope percentiles -r t.lat -i 1s --fail-if 'p99 > 5s'        # status 1 if exceeded
   latscope percentiles -r t.lat -o percentiles.svg                # a line chart

@@ -9,7 +9,7 @@ Examples:
   latscope record -s io -w t.lat --with user.name,proc.cmdline      # or --with all
   latscope record -s block -w flight.lat --rotate 1h --keep 24      # a flight recorder
   latscope record -s io -w flight.lat --rotate 10m --keep 2GiB      # limited by size
-  latscope record -s io -w t.lat --only-slow 10ms --sample 1/256    # all slow events, a sample of the others
+  latscope record -s io -w t.lat --only-slow 10ms --sample 1/256    # a sample
 
 With a command, the exit status is the command's (127 not found, 126 cannot be executed); otherwise: 0 done,
 2 wrong usage, 3 capture failed.";

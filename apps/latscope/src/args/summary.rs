@@ -8,7 +8,7 @@ Examples:
   latscope summary -r perf.data --by device,kind --sort p99
   latscope summary -r perf.data --over 500ms 'kind = read'
   latscope summary -s block --for 10s --use          # as iostat -x
-  latscope summary -s block -i 10s --over 500ms      # live, a table every 10 s, slow requests at once
+  latscope summary -s block -i 10s --over 500ms      # live, every 10 s
   latscope summary -r perf.data --json | jq '.groups[] | {group, p99_ns}'";
 
 /// Print a table of rates and percentiles per group, and outliers
