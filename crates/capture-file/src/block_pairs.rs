@@ -117,10 +117,24 @@ pub struct BlockPairs {
 /// A device that completed something.
 struct Device {
     number: u32,
-    /// Codes of its number and its name.
+    codes: DeviceCodes,
+    completed: Completed,
+}
+
+/// Codes of the number and the name of a device.
+#[derive(Clone, Copy)]
+struct DeviceCodes {
     dev: u32,
     device: u32,
-    completed: Completed,
+}
+
+impl DeviceCodes {
+    fn new(number: u32, batch: &mut Batch) -> DeviceCodes {
+        DeviceCodes {
+            dev: batch.intern(Field::Dev, device_number(number).as_bytes()),
+            device: batch.intern(Field::Device, device_name(number).as_bytes()),
+        }
+    }
 }
 
 fn bytes_of(record: &Record) -> u64 {
@@ -322,17 +336,22 @@ impl BlockPairs {
             context.tally.add(Anomaly::Doubtful, 1);
         }
         self.completed += 1;
-        self.row(open, (record.dev, latency_ns, record.error), batch);
-        if let Some(device) = self.devices.iter_mut().find(|device| device.number == record.dev) {
-            device.completed.add(open.issued_ns, latency_ns);
-        }
+        // One search for each event.
+        let codes = match self.devices.iter_mut().find(|device| device.number == record.dev) {
+            Some(device) => {
+                device.completed.add(open.issued_ns, latency_ns);
+                device.codes
+            }
+            None => self.add_device(record.dev, (open.issued_ns, latency_ns), batch),
+        };
+        self.row(open, codes, (latency_ns, record.error), batch);
     }
 
     /// Puts a request on a device into a batch.
     #[inline(always)]
-    fn row(&mut self, open: &Open, (number, latency_ns, error): (u32, u64, i32), batch: &mut Batch) {
+    fn row(&mut self, open: &Open, codes: DeviceCodes, (latency_ns, error): (u64, i32), batch: &mut Batch) {
         let (name, kind) = self.name_codes(open.rwbs, batch);
-        let (dev, device) = self.device_codes(number, batch);
+        let DeviceCodes { dev, device } = codes;
         batch.push_i64(Field::Time, open.issued_ns);
         batch.push_u64(Field::Latency, latency_ns);
         batch.push_code(Field::Kind, kind);
@@ -365,16 +384,16 @@ impl BlockPairs {
         (name, kind)
     }
 
-    fn device_codes(&mut self, number: u32, batch: &mut Batch) -> (u32, u32) {
-        if let Some(known) = self.devices.iter().find(|known| known.number == number) {
-            return (known.dev, known.device);
-        }
-        let dev = batch.intern(Field::Dev, device_number(number).as_bytes());
-        let device = batch.intern(Field::Device, device_name(number).as_bytes());
+    /// A device completes its first request, issued then, after so long.
+    #[cold]
+    fn add_device(&mut self, number: u32, (issued_ns, latency_ns): (i64, u64), batch: &mut Batch) -> DeviceCodes {
+        let codes = DeviceCodes::new(number, batch);
         if self.devices.len() < 256 {
-            self.devices.push(Device { number, dev, device, completed: Completed::default() });
+            let mut completed = Completed::default();
+            completed.add(issued_ns, latency_ns);
+            self.devices.push(Device { number, codes, completed });
         }
-        (dev, device)
+        codes
     }
 
     /// The tracer lost records, between `from_ns` and `to_ns`: what is in flight may have completed unseen.
@@ -431,11 +450,12 @@ impl BlockPairs {
         unfinished.sort_by_key(|(dev, open, _)| (open.issued_ns, *dev, open.first_sector, open.rwbs));
         unfinished.truncate(Context::UNFINISHED_KEPT);
         // The codes that are known are those of another batch.
-        (self.names, self.devices) = (Vec::new(), Vec::new());
+        self.names.clear();
         let mut batch = Batch::new(FILLS);
         for (row, (dev, open, wait)) in unfinished.iter().enumerate() {
             let at_least_ns = end_ns.saturating_sub(open.issued_ns).try_into().unwrap_or(0);
-            self.row(open, (*dev, at_least_ns, 0), &mut batch);
+            let codes = DeviceCodes::new(*dev, &mut batch);
+            self.row(open, codes, (at_least_ns, 0), &mut batch);
             context.unfinished.push(Unfinished::from_row(open.describe(*dev), *wait, &batch, row));
         }
         context.sort_unfinished();

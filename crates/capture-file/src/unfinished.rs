@@ -22,24 +22,30 @@ const SIGNS: [Anomaly; 10] = [
 ];
 
 /// What one device completed.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Completed {
-    /// When the latest of its completed requests was issued, nanoseconds on the trace's clock.
-    latest_ns: Option<i64>,
+    /// When the latest of its completed requests was issued, nanoseconds on the trace's clock; long ago without any.
+    latest_ns: i64,
     slowest_ns: u64,
+}
+
+impl Default for Completed {
+    fn default() -> Completed {
+        Completed { latest_ns: i64::MIN, slowest_ns: 0 }
+    }
 }
 
 impl Completed {
     /// One more request completed.
     #[inline]
     pub fn add(&mut self, issued_ns: i64, latency_ns: u64) {
-        self.latest_ns = self.latest_ns.max(Some(issued_ns));
+        self.latest_ns = self.latest_ns.max(issued_ns);
         self.slowest_ns = self.slowest_ns.max(latency_ns);
     }
 
     /// Whether a request that was issued then was left behind: the device went on for longer than its slowest request took.
     pub fn has_left_behind(&self, issued_ns: i64) -> bool {
-        let ahead_ns = self.latest_ns.map_or(0, |latest_ns| latest_ns.saturating_sub(issued_ns));
+        let ahead_ns = self.latest_ns.saturating_sub(issued_ns);
         u64::try_from(ahead_ns).is_ok_and(|ahead_ns| ahead_ns > self.slowest_ns)
     }
 }

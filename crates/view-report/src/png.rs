@@ -6,21 +6,33 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use flate2::{Compression, Crc, write::ZlibEncoder};
 use std::io::Write;
 
-/// The image as `data:image/png;base64,...`; `pixels` are palette indices, row by row from the top.
-/// Colour 0 is transparent and not in `palette`, which begins with colour 1.
-pub(crate) fn data_uri(width: u32, pixels: &[u8], palette: &[[u8; 3]]) -> String {
-    let height = pixels.len() as u32 / width.max(1);
-    let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
-    let mut header = [width.to_be_bytes(), height.to_be_bytes()].concat();
-    // Bit depth 8, colour type 3 (palette), deflate, no filter method but 0, not interlaced.
-    header.extend([8, 3, 0, 0, 0]);
-    chunk(&mut png, b"IHDR", &header);
-    let colours: Vec<u8> = [[0, 0, 0]].iter().chain(palette).flatten().copied().collect();
-    chunk(&mut png, b"PLTE", &colours);
-    chunk(&mut png, b"tRNS", &[0]);
-    chunk(&mut png, b"IDAT", &deflated(width, pixels));
-    chunk(&mut png, b"IEND", &[]);
-    format!("data:image/png;base64,{}", BASE64_STANDARD.encode(&png))
+/// An image without its colours: packing takes longer than all the rest, and several palettes may share it.
+pub(crate) struct Packed {
+    width: u32,
+    height: u32,
+    data: Vec<u8>,
+}
+
+impl Packed {
+    /// Packs an image; `pixels` are palette indices, row by row from the top.
+    pub fn new(width: u32, pixels: &[u8]) -> Packed {
+        Packed { width, height: pixels.len() as u32 / width.max(1), data: deflated(width, pixels) }
+    }
+
+    /// The image as `data:image/png;base64,...`. Colour 0 is transparent and not in `palette`, which begins with colour 1.
+    pub fn data_uri(&self, palette: &[[u8; 3]]) -> String {
+        let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
+        let mut header = [self.width.to_be_bytes(), self.height.to_be_bytes()].concat();
+        // Bit depth 8, colour type 3 (palette), deflate, no filter method but 0, not interlaced.
+        header.extend([8, 3, 0, 0, 0]);
+        chunk(&mut png, b"IHDR", &header);
+        let colours: Vec<u8> = [[0, 0, 0]].iter().chain(palette).flatten().copied().collect();
+        chunk(&mut png, b"PLTE", &colours);
+        chunk(&mut png, b"tRNS", &[0]);
+        chunk(&mut png, b"IDAT", &self.data);
+        chunk(&mut png, b"IEND", &[]);
+        format!("data:image/png;base64,{}", BASE64_STANDARD.encode(&png))
+    }
 }
 
 fn deflated(width: u32, pixels: &[u8]) -> Vec<u8> {

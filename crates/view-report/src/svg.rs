@@ -35,16 +35,18 @@ impl Svg {
     }
 
     /// An area with a text that shows when the pointer rests on it; a `<title>`, so no script is needed.
-    pub fn tip(&mut self, area: Area, text: &str) {
+    pub fn tip(&mut self, area: Area, text: fmt::Arguments<'_>) {
         self.put(format_args!(
-            "<path d=\"M{} {}h{}v{}h-{}z\"><title>{}</title></path>\n",
+            "<path d=\"M{} {}h{}v{}h-{}z\"><title>",
             Num(area.x),
             Num(area.y),
             Num(area.width),
             Num(area.height),
-            Num(area.width),
-            Escaped(text)
+            Num(area.width)
         ));
+        // A picture has thousands of them: the text goes straight into the document.
+        let _ = Escaping(&mut self.out).write_fmt(text);
+        self.out.push_str("</title></path>\n");
     }
 
     pub fn finish(self) -> String {
@@ -86,21 +88,34 @@ pub(crate) struct Escaped<'a>(pub &'a str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for letter in self.0.chars() {
-            match letter {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                '\n' => f.write_char('\n')?,
-                '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => f.write_char('\u{fffd}')?,
+        Escaping(f).write_str(self.0)
+    }
+}
+
+/// Escapes what is written to it.
+struct Escaping<'a, W>(&'a mut W);
+
+impl<W: Write> Write for Escaping<'_, W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut plain = 0;
+        for (at, letter) in text.char_indices() {
+            let replacement = match letter {
+                '&' => "&amp;",
+                '<' => "&lt;",
+                '>' => "&gt;",
+                '"' => "&quot;",
+                '\'' => "&#39;",
+                '\n' => continue,
+                '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => "\u{fffd}",
                 // Would turn the rest of a line around.
-                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => f.write_char('\u{fffd}')?,
-                letter => f.write_char(letter)?,
-            }
+                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => "\u{fffd}",
+                _ => continue,
+            };
+            self.0.write_str(&text[plain..at])?;
+            self.0.write_str(replacement)?;
+            plain = at + letter.len_utf8();
         }
-        Ok(())
+        self.0.write_str(&text[plain..])
     }
 }
 

@@ -4,6 +4,7 @@ use super::Picture;
 use super::grid::{Cell, Panel};
 use crate::axis::Place;
 use crate::page::{events, percent};
+use crate::png::Packed;
 use crate::svg::{Area, Num, Svg, shortened};
 use latscope_event::format_count;
 
@@ -146,6 +147,7 @@ impl Picture<'_> {
         for cell in &panel.cells {
             canvas.grow(self.cell_px(panel, cell, bands), self.colours.index(cell.weight));
         }
+        let image = Packed::new(width, &canvas.pixels);
         for (class, ramp) in &self.ramps {
             let class = class.map(|class| format!(" class=\"{class}\"")).unwrap_or_default();
             svg.put(format_args!(
@@ -153,7 +155,7 @@ impl Picture<'_> {
                  style=\"image-rendering:pixelated\" href=\"{}\"/>\n",
                 Num(self.frame.left()),
                 Num(y),
-                crate::png::data_uri(width, &canvas.pixels, ramp)
+                image.data_uri(ramp)
             ));
         }
     }

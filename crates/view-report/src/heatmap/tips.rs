@@ -38,12 +38,41 @@ impl Picture<'_> {
                 text += &format!("\n{} of {}", weight_label(self.series.weight, stretch.weight), self.weight_noun());
             }
             let width = f64::from((to - from) * self.frame.column_px);
-            svg.tip(Area { x: self.frame.x(from), width, ..whole }, &text);
+            svg.tip(Area { x: self.frame.x(from), width, ..whole }, format_args!("{text}"));
         }
-        for cell in self.worth_a_tip(panel) {
-            svg.tip(area_of(cell), &self.cell_text(panel, cell));
-        }
+        self.cell_tips(svg, panel, area_of);
         svg.put(format_args!("</g>\n"));
+    }
+
+    fn cell_tips(&self, svg: &mut Svg, panel: &Panel, area_of: &dyn Fn(&Cell) -> Area) {
+        let (lower, upper) = panel.axis.range();
+        let label = |value| panel.axis.label(value);
+        let (below, above) = (format!("< {}", label(lower)), format!("> {}", label(upper)));
+        let rows = panel.axis.rows().iter();
+        let rows: Vec<String> =
+            rows.map(|row| format!("{} - {}", label(row.lower), label(row.upper.saturating_add(1)))).collect();
+        // Cells come column by column, and those of a column share its time.
+        let (mut column, mut span) = (u32::MAX, String::new());
+        for cell in self.worth_a_tip(panel) {
+            if column != cell.column {
+                (column, span) = (cell.column, self.frame.span(cell.column, cell.column + 1));
+            }
+            let range = match cell.place {
+                Place::Below => &below,
+                Place::Above => &above,
+                Place::Row(row) => &rows[row as usize],
+            };
+            let count = events(cell.count);
+            let share = percent(100.0 * cell.count as f64 / panel.counts[column as usize].max(1) as f64);
+            let area = area_of(cell);
+            if self.series.is_weighted() {
+                let (weight, noun) = (weight_label(self.series.weight, cell.weight), self.weight_noun());
+                let text = format_args!("{span}\n{range}\n{count}, {share} of this interval\n{weight} of {noun}");
+                svg.tip(area, text);
+            } else {
+                svg.tip(area, format_args!("{span}\n{range}\n{count}, {share} of this interval"));
+            }
+        }
     }
 
     /// The cells with the largest values, and those with the most in them.
@@ -60,29 +89,5 @@ impl Picture<'_> {
         chosen.sort_unstable();
         chosen.dedup();
         chosen.into_iter().map(|at| &panel.cells[at]).collect()
-    }
-
-    fn cell_text(&self, panel: &Panel, cell: &Cell) -> String {
-        let (lower, upper) = panel.axis.range();
-        let label = |value| panel.axis.label(value);
-        let range = match cell.place {
-            Place::Below => format!("< {}", label(lower)),
-            Place::Above => format!("> {}", label(upper)),
-            Place::Row(row) => {
-                let row = panel.axis.rows()[row as usize];
-                format!("{} - {}", label(row.lower), label(row.upper.saturating_add(1)))
-            }
-        };
-        let all = panel.counts[cell.column as usize].max(1);
-        let mut text = format!(
-            "{}\n{range}\n{}, {} of this interval",
-            self.frame.span(cell.column, cell.column + 1),
-            events(cell.count),
-            percent(100.0 * cell.count as f64 / all as f64)
-        );
-        if self.series.is_weighted() {
-            text += &format!("\n{} of {}", weight_label(self.series.weight, cell.weight), self.weight_noun());
-        }
-        text
     }
 }

@@ -249,7 +249,7 @@ impl Chart<'_> {
             };
             let text = format!("{text}\n{counted}\n{}", shown.collect::<Vec<_>>().join(", "));
             let x = self.x(from);
-            svg.tip(Area { x, width: self.x(to) - x, ..main }, &text);
+            svg.tip(Area { x, width: self.x(to) - x, ..main }, format_args!("{text}"));
         }
         svg.put(format_args!("</g>\n"));
     }
