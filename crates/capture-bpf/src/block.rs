@@ -17,7 +17,7 @@ use crate::{Error, Events, Histograms, Options};
 use latscope_event::{Field, FieldSet};
 use libbpf_rs::MapType;
 
-pub use devices::without_requests;
+pub use devices::{as_events, none_matches, without_requests};
 
 /// The fields that a block request fills.
 pub const FILLS: FieldSet =

@@ -158,6 +158,23 @@ pub fn nothing_of(source: Source, device: &str) -> Option<String> {
     return None;
 }
 
+/// The disks of this machine, each an event with a device and nothing else, where the source is about disks. A filter that
+/// lets none of them through lets no event through.
+pub fn disks_as_events(source: Source) -> Option<Batch> {
+    #[cfg(target_os = "linux")]
+    return (source == Source::Block).then(block::as_events);
+    #[cfg(not(target_os = "linux"))]
+    return None;
+}
+
+/// That a filter on devices lets through none of the disks of this machine, as a sentence.
+pub fn no_disk_matches(filter: &str) -> String {
+    #[cfg(target_os = "linux")]
+    return block::none_matches(filter);
+    #[cfg(not(target_os = "linux"))]
+    return format!("No block device of this machine matches {filter}.");
+}
+
 /// What takes the events of a live capture: the context as known so far and a batch, in about the order of completion.
 pub type Sink<'a> = dyn FnMut(&Context, &Batch) -> ControlFlow<()> + 'a;
 

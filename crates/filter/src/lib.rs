@@ -58,6 +58,13 @@ impl Filter {
         Necessary::of(&self.expr)
     }
 
+    /// The filter on these columns alone that lets every event through which this one does; `None` where this one demands
+    /// nothing of them.
+    pub fn only_about(&self, fields: FieldSet) -> Option<Filter> {
+        let expr = self.expr.only_about(fields)?;
+        Some(Filter { text: expr.to_string(), expr, moments: self.moments.clone() })
+    }
+
     /// The last moment at which an event that passes can have completed, on the clock of a trace; `None` where the filter
     /// sets no such bound.
     pub fn latest_end_ns(&self, trace: TraceStart) -> Option<i64> {

@@ -40,6 +40,11 @@ pub(crate) fn check(subject: &Subject, written: &str, value: &Value) -> Result<(
             let near = nearest(text, words.iter().copied());
             if near.is_empty() { Ok(()) } else { Err((format!("{subject} is never {text}."), near)) }
         }
+        (Value::Text(text), _)
+            if subject.field.source == Source::Text(Text::Column(Field::Dev)) && !is_number(text) =>
+        {
+            Err((format!("{subject} is a number such as 8:0; write device = {text}."), Vec::new()))
+        }
         (Value::Bytes(bytes), _) => match kibibytes(written, *bytes) {
             Some(meant) => {
                 let sentence = format!(
@@ -64,6 +69,11 @@ fn words_of(subject: &Subject) -> Option<&'static [&'static str]> {
         Source::Text(Text::Part(_, Part::Direction)) => Some(DIRECTIONS),
         _ => None,
     }
+}
+
+/// Whether a text is the number of a device, major:minor.
+fn is_number(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(major, minor)| major.parse::<u32>().is_ok() && minor.parse::<u32>().is_ok())
 }
 
 /// What a size in powers of 1000 would be in powers of 1024, where it is no whole number of sectors.

@@ -97,6 +97,26 @@ impl Expr {
         }
     }
 
+    /// What every event fulfils in these fields alone that this lets through; `None` where that is nothing.
+    pub fn only_about(&self, fields: FieldSet) -> Option<Expr> {
+        match self {
+            Expr::And(parts) => {
+                let parts: Vec<Expr> = parts.iter().filter_map(|part| part.only_about(fields)).collect();
+                (!parts.is_empty()).then(|| Expr::join(parts, true))
+            }
+            Expr::Or(parts) => {
+                let parts: Option<Vec<Expr>> = parts.iter().map(|part| part.only_about(fields)).collect();
+                parts.map(|parts| Expr::join(parts, false))
+            }
+            // What may hold is not known to fail: only what is wholly about these fields can be turned around.
+            Expr::Not(_) | Expr::Term(_) => {
+                let own = self.fields();
+                let is_about = own.iter().next().is_some() && own.iter().all(|field| fields.contains(field));
+                is_about.then(|| self.clone())
+            }
+        }
+    }
+
     pub fn fields(&self) -> FieldSet {
         match self {
             Expr::And(parts) | Expr::Or(parts) => {

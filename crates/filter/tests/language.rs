@@ -201,6 +201,11 @@ fn mistakes_are_named_and_pointed_at() {
             "pid between 5 and 1\n            ^^^^^^^",
         ),
         ("kind = raed", "kind is never raed.", "kind = raed\n       ^^^^\ndid you mean read?"),
+        (
+            "disk.dev = /dev/sda",
+            "disk.dev is a number such as 8:0; write device = sda.",
+            "disk.dev = /dev/sda\n           ^^^^^^^^",
+        ),
         ("fd.type in (fil)", "fd_type is never fil.", "fd.type in (fil)\n            ^^^\ndid you mean file?"),
         (
             "size = 4KB",

@@ -417,6 +417,14 @@ proptest! {
                 bound.eval(batch, &mut mask);
                 let got: Vec<_> = (0..mask.len()).map(|at| mask.get(at)).collect();
                 prop_assert_eq!(&got, &expected, "{} is {}", text, filter);
+                // Alone, what it says of some columns lets no less through.
+                let columns = FieldSet::default().with(&[Field::Device, Field::Dev, Field::Kind]);
+                if let Some(about) = filter.only_about(columns) {
+                    prop_assert!(about.fields().iter().all(|field| columns.contains(field)), "{}", about);
+                    let zero = TimeZero { start_ns: Some(START), to_unix_ns: None };
+                    about.bind(zero).unwrap().eval(batch, &mut mask);
+                    prop_assert!((0..mask.len()).all(|at| mask.get(at) || !expected[at]), "{} is not in {}", filter, about);
+                }
             }
         }
     }

@@ -7,9 +7,10 @@ use crate::Failure;
 use crate::args::Mode;
 use crate::plan::{Folding, Live, Reading, filter_fields};
 use latscope_capture_bpf::{
-    Counted, Error, EventCapture, HistogramCapture, Options, PushDown, Source, key_fields, nothing_of,
+    Counted, Error, EventCapture, HistogramCapture, Options, PushDown, Source, disks_as_events, key_fields,
+    no_disk_matches, nothing_of,
 };
-use latscope_event::{Batch, Clock, Column, Context, Field, FieldSet, Mask};
+use latscope_event::{Batch, Clock, Column, Context, Field, FieldSet, Mask, TimeZero};
 use latscope_filter::BoundFilter;
 use latscope_histogram::Sparse;
 use latscope_series::{HistogramSeries, Quantity, Waiter, Weight};
@@ -94,6 +95,7 @@ pub fn options(reading: &Reading, live: &Live, fields: FieldSet) -> Result<Optio
     {
         return Err(Failure::Usage(why.join("\n")));
     }
+    refuse_absent_disks(reading, live.source)?;
     Ok(Options {
         push_down,
         from_queue: reading.from_queue,
@@ -114,6 +116,22 @@ fn refuse_past(reading: &Reading) -> Result<(), Failure> {
         return Err(Failure::Usage(message.into()));
     }
     Ok(())
+}
+
+/// Fails if the filter lets through no disk that there is.
+fn refuse_absent_disks(reading: &Reading, source: Source) -> Result<(), Failure> {
+    let devices = FieldSet::default().with(&[Field::Device, Field::Dev]);
+    let filter = reading.filter.as_ref().and_then(|filter| filter.only_about(devices));
+    let (Some(filter), Some(disks)) = (filter, disks_as_events(source)) else { return Ok(()) };
+    let mut bound = filter.bind(TimeZero::default()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut passed = Mask::default();
+    bound.eval(&disks, &mut passed);
+    // A device given by its number may still come, and one that is absent is refused by its name.
+    let is_number = filter.necessary().any_of.contains_key(&Field::Device);
+    if is_number || disks.is_empty() || passed.count() > 0 {
+        return Ok(());
+    }
+    Err(Failure::Usage(no_disk_matches(&filter.to_string())))
 }
 
 fn push_down(reading: &Reading) -> PushDown {

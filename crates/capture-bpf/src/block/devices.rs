@@ -1,6 +1,7 @@
 //! Names and numbers of block devices.
 
 use crate::disk::Disk;
+use latscope_event::{Batch, Field, FieldSet};
 use std::path::Path;
 
 /// The kernel's own form of a device number.
@@ -37,6 +38,21 @@ pub fn disks() -> Vec<u32> {
     let entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter(|name| has_size(name)).filter_map(|name| find(&name)).collect()
+}
+
+/// All whole disks that are there now, each an event with its name and number and nothing else: to see which of them a
+/// filter is about.
+pub fn as_events() -> Batch {
+    let mut batch = Batch::new(FieldSet::default().with(&[Field::Device, Field::Dev]));
+    let entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    for name in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
+        if let Some(dev) = find(&name) {
+            batch.push_text(Field::Device, Some(name.as_bytes()));
+            batch.push_text(Field::Dev, Some(text_of(dev).as_bytes()));
+            batch.end_row();
+        }
+    }
+    batch
 }
 
 /// Model and kind of each disk, as properties of a trace.
@@ -78,12 +94,27 @@ pub fn without_requests(device: &str) -> Option<String> {
 
 /// That there is no device of this name.
 fn not_there(device: &str) -> String {
-    let names: Vec<_> = disks().into_iter().filter_map(name_of).take(NAMED).collect();
+    // Links such as /dev/mapper/root or /dev/disk/by-id/... lead to the kernel's name.
+    let target = Path::new(device).canonicalize().ok().filter(|target| target.starts_with("/dev"));
+    let name = target.and_then(|target| target.file_name()?.to_str().map(str::to_owned));
+    if let Some(name) = name.filter(|name| find(name).is_some()) {
+        return format!("The kernel's name of {device} is {name}: write device = {name}.");
+    }
     format!(
         "There is no block device {device} on this machine (there are {}). Give a name without /dev/, or, for a device that \
          will appear later, its number, such as device = 8:16.",
-        names.join(", ")
+        some_names()
     )
+}
+
+/// That a filter on devices is about none that is there now.
+pub fn none_matches(filter: &str) -> String {
+    format!("No block device of this machine matches {filter} (there are {}).", some_names())
+}
+
+fn some_names() -> String {
+    let names: Vec<_> = disks().into_iter().filter_map(name_of).take(NAMED).collect();
+    names.join(", ")
 }
 
 /// A stamp that the kernel may keep in a request.

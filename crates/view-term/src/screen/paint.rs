@@ -5,6 +5,7 @@ use super::canvas::{Area, Canvas};
 use super::samples::Samples;
 use super::scene::Scene;
 use crate::{Cell, Color, ColorDepth};
+use latscope_event::{Unfinished, Wait};
 use latscope_series::Quantity;
 
 /// What stands for a percentile on the map.
@@ -87,12 +88,12 @@ impl Scene<'_> {
         }
     }
 
-    /// How long what is in flight has taken at least; nothing where the axis is not that of the latency, or where the map is
-    /// split, as nobody knows in which strip it will end.
-    pub fn waiting(&self) -> impl Iterator<Item = u64> + '_ {
+    /// What is in flight and counts as waiting; nothing where the axis is not that of the latency, or where the map is split,
+    /// as nobody knows in which strip it will end.
+    pub fn waiting(&self) -> impl Iterator<Item = &Unfinished> + '_ {
         let whole = self.strips.iter().all(|(group, ..)| group.is_none());
-        let tells = whole && self.screen.series.quantity == Quantity::Latency;
-        self.screen.context.unfinished.iter().filter(move |_| tells).map(|unfinished| unfinished.at_least_ns)
+        let is_shown = whole && self.screen.series.quantity == Quantity::Latency;
+        self.screen.context.unfinished.iter().filter(move |unfinished| is_shown && unfinished.wait == Wait::Counts)
     }
 
     /// What stands for a request or call in flight: it will end further up the axis than that.
@@ -105,19 +106,20 @@ impl Scene<'_> {
         }
     }
 
-    /// Signs in the newest interval for what is in flight.
+    /// Signs for what is in flight, in each interval in which it waited, at the age that it had at its end.
     pub fn paint_waiting(&self, canvas: &mut Canvas, area: Area) {
-        let Some((_, now)) = self.screen.context.span_ns else { return };
-        let is_newest = |&time: &usize| {
-            let (from, to) = self.times.span(time);
-            (from..to).contains(&now)
-        };
-        let Some(time) = (0..self.times.cells).find(is_newest) else { return };
         let grid = self.screen.series.grid();
-        for at_least_ns in self.waiting() {
-            let slot = self.values.slot(grid.index(at_least_ns));
-            let (column, row) = self.place(area, time, self.values.cell(slot));
-            canvas.overlay(column, row, self.waits());
+        for unfinished in self.waiting() {
+            let seen_ns = unfinished.start_ns.saturating_add_unsigned(unfinished.at_least_ns);
+            for time in 0..self.times.cells {
+                let (from_ns, to_ns) = self.times.span(time);
+                if from_ns <= seen_ns && unfinished.start_ns < to_ns {
+                    let age_ns = to_ns.min(seen_ns).saturating_sub(unfinished.start_ns).max(0).unsigned_abs();
+                    let slot = self.values.slot(grid.index(age_ns));
+                    let (column, row) = self.place(area, time, self.values.cell(slot));
+                    canvas.overlay(column, row, self.waits());
+                }
+            }
         }
     }
 

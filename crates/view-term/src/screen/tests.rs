@@ -177,29 +177,40 @@ proptest! {
     }
 }
 
+/// A trace of 9.5 s with a request since 4.5 s.
+fn with_waiting(wait: Wait) -> Context {
+    let mut context = context();
+    context.cover(0);
+    context.cover(9_500_000_000);
+    let (what, start_ns, at_least_ns) = ("sda read".into(), 4_500_000_000, 5_000_000_000);
+    context.unfinished.push(Unfinished { what, start_ns, at_least_ns, wait, values: Default::default() });
+    context
+}
+
 #[test]
-fn what_is_in_flight_stands_where_it_is_at_least() {
+fn what_is_in_flight_stands_in_each_row_at_the_age_that_it_had() {
     for (orient, unicode, sign) in [(Orient::Down, true, '»'), (Orient::Across, false, '^')] {
-        let mut context = context();
-        context.cover(0);
-        context.cover(9_500_000_000);
-        let at_least_ns = 5_000_000_000;
-        let (what, start_ns) = ("sda read".into(), 4_500_000_000);
-        let request = Unfinished { what, start_ns, at_least_ns, wait: Wait::Counts, values: Default::default() };
-        context.unfinished.push(request);
         let look = look(SpectrogramOptions { orient, unicode, ..SpectrogramOptions::default() });
         // All events are far faster: the axis reaches up to what has no end yet.
         let events: Vec<_> = (1..10).map(|at| (at * 1_000_000_000, 1_000_000, 0)).collect();
         let series = series(&events, Weight::Count, &[], 1_000_000_000);
-        let drawn = drawn(&series, &context, &look, (80, 24));
-        let [map] = &drawn.maps[..] else { panic!("one map") };
-        let is_sign = |&(column, row): &(usize, usize)| drawn.lines[row].cells[column].symbol == sign;
-        let signs: Vec<_> = cells(map).filter(is_sign).collect();
-        let [place] = signs[..] else { panic!("{signs:?}") };
-        let spot = map.spot(place.0, place.1).unwrap();
-        assert!(spot.low <= at_least_ns && at_least_ns <= spot.high, "{spot:?}");
-        assert!((spot.from_ns..spot.to_ns).contains(&9_500_000_000), "{spot:?}");
-        let text: String = drawn.lines.iter().map(|line| line.text() + "\n").collect();
+        let signs = |wait| {
+            let drawn = drawn(&series, &with_waiting(wait), &look, (80, 24));
+            let [map] = &drawn.maps[..] else { panic!("one map") };
+            let is_sign = |&(column, row): &(usize, usize)| drawn.lines[row].cells[column].symbol == sign;
+            let spots: Vec<_> = cells(map).filter(is_sign).map(|place| map.spot(place.0, place.1).unwrap()).collect();
+            (spots, drawn.lines.iter().map(|line| line.text() + "\n").collect::<String>())
+        };
+        let (mut spots, text) = signs(Wait::Counts);
+        spots.sort_by_key(|spot| spot.from_ns);
+        assert!(spots[0].from_ns <= 4_500_000_000 && 4_500_000_000 < spots[0].to_ns, "{spots:?}");
+        assert!(spots.is_sorted_by(|a, b| a.to_ns == b.from_ns), "one in each row: {spots:?}");
+        assert!((spots[spots.len() - 1].from_ns..spots[spots.len() - 1].to_ns).contains(&9_500_000_000), "{spots:?}");
+        for spot in &spots {
+            let age_ns = (spot.to_ns.min(9_500_000_000) - 4_500_000_000) as u64;
+            assert!(spot.low <= age_ns && age_ns <= spot.high, "{age_ns}: {spot:?}");
+        }
         assert!(text.contains(&format!("{sign} in flight, at least")), "{text}");
+        assert_eq!(signs(Wait::Lossy).0, [], "its completion may be missing");
     }
 }
