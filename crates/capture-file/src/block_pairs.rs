@@ -371,10 +371,16 @@ impl BlockPairs {
     }
 
     /// Codes of the flag letters and of the kind that they mean.
+    #[inline]
     fn name_codes(&mut self, rwbs: [u8; 8], batch: &mut Batch) -> (u32, u32) {
-        if let Some(&(_, name, kind)) = self.names.iter().find(|(letters, ..)| *letters == rwbs) {
-            return (name, kind);
+        match self.names.iter().find(|(letters, ..)| *letters == rwbs) {
+            Some(&(_, name, kind)) => (name, kind),
+            None => self.add_name(rwbs, batch),
         }
+    }
+
+    #[cold]
+    fn add_name(&mut self, rwbs: [u8; 8], batch: &mut Batch) -> (u32, u32) {
         let name = batch.intern(Field::Name, trimmed(&rwbs));
         let kind = batch.intern(Field::Kind, block_kind(&rwbs).as_bytes());
         // Letters are few in a real trace; a made-up one must not make the search long.

@@ -36,14 +36,8 @@ impl Svg {
 
     /// An area with a text that shows when the pointer rests on it; a `<title>`, so no script is needed.
     pub fn tip(&mut self, area: Area, text: fmt::Arguments<'_>) {
-        self.put(format_args!(
-            "<path d=\"M{} {}h{}v{}h-{}z\"><title>",
-            Num(area.x),
-            Num(area.y),
-            Num(area.width),
-            Num(area.height),
-            Num(area.width)
-        ));
+        let [x, y, width, height] = [area.x, area.y, area.width, area.height].map(Num);
+        self.put(format_args!("<path d=\"M{x} {y}h{width}v{height}h-{width}z\"><title>"));
         // A picture has thousands of them: the text goes straight into the document.
         let _ = Escaping(&mut self.out).write_fmt(text);
         self.out.push_str("</title></path>\n");
@@ -79,7 +73,11 @@ pub(crate) struct Num(pub f64);
 impl fmt::Display for Num {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tenths = (self.0 * 10.0).round() as i64;
-        if tenths % 10 == 0 { write!(f, "{}", tenths / 10) } else { write!(f, "{}", tenths as f64 / 10.0) }
+        if tenths % 10 == 0 {
+            fmt::Display::fmt(&(tenths / 10), f)
+        } else {
+            fmt::Display::fmt(&(tenths as f64 / 10.0), f)
+        }
     }
 }
 
@@ -97,6 +95,13 @@ struct Escaping<'a, W>(&'a mut W);
 
 impl<W: Write> Write for Escaping<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        // Nearly all text is ours, and has nothing to escape.
+        if text
+            .bytes()
+            .all(|byte| matches!(byte, b' '..=b'~' | b'\n') && !matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\''))
+        {
+            return self.0.write_str(text);
+        }
         let mut plain = 0;
         for (at, letter) in text.char_indices() {
             let replacement = match letter {
