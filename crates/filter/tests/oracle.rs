@@ -421,7 +421,7 @@ proptest! {
                 let columns = FieldSet::default().with(&[Field::Device, Field::Dev, Field::Kind]);
                 if let Some(about) = filter.only_about(columns) {
                     prop_assert!(about.fields().iter().all(|field| columns.contains(field)), "{}", about);
-                    let zero = TimeZero { start_ns: Some(START), to_unix_ns: None };
+                    let zero = TraceStart { start_ns: Some(START), to_unix_ns: None };
                     about.bind(zero).unwrap().eval(batch, &mut mask);
                     prop_assert!((0..mask.len()).all(|at| mask.get(at) || !expected[at]), "{} is not in {}", filter, about);
                 }

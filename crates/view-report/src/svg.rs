@@ -95,11 +95,11 @@ struct Escaping<'a, W>(&'a mut W);
 
 impl<W: Write> Write for Escaping<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // Nearly all text is ours, and has nothing to escape.
-        if text
-            .bytes()
-            .all(|byte| matches!(byte, b' '..=b'~' | b'\n') && !matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\''))
-        {
+        // Nearly all text is ours, and has nothing to escape; without a branch for each letter.
+        let is_plain = |byte: u8| {
+            (byte == b'\n') | ((b' '..=b'~').contains(&byte) & !matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\''))
+        };
+        if text.bytes().fold(true, |all, byte| all & is_plain(byte)) {
             return self.0.write_str(text);
         }
         let mut plain = 0;

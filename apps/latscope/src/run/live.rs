@@ -10,7 +10,7 @@ use latscope_capture_bpf::{
     Counted, Error, EventCapture, HistogramCapture, Options, PushDown, Source, disks_as_events, key_fields,
     no_disk_matches, nothing_of,
 };
-use latscope_event::{Batch, Clock, Column, Context, Field, FieldSet, Mask, TimeZero};
+use latscope_event::{Batch, Clock, Column, Context, Field, FieldSet, Mask, TraceStart};
 use latscope_filter::BoundFilter;
 use latscope_histogram::Sparse;
 use latscope_series::{HistogramSeries, Quantity, Waiter, Weight};
@@ -123,7 +123,7 @@ fn refuse_absent_disks(reading: &Reading, source: Source) -> Result<(), Failure>
     let devices = FieldSet::default().with(&[Field::Device, Field::Dev]);
     let filter = reading.filter.as_ref().and_then(|filter| filter.only_about(devices));
     let (Some(filter), Some(disks)) = (filter, disks_as_events(source)) else { return Ok(()) };
-    let mut bound = filter.bind(TimeZero::default()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut bound = filter.bind(TraceStart::default()).map_err(|error| Failure::Usage(error.to_string()))?;
     let mut passed = Mask::default();
     bound.eval(&disks, &mut passed);
     // A device given by its number may still come, and one that is absent is refused by its name.

@@ -6,6 +6,7 @@ use super::grid::{Cell, Panel, Percentile};
 use crate::axis::{Place, ValueAxis};
 use crate::page::{events, percent};
 use crate::svg::{Area, Svg};
+use std::collections::HashMap;
 
 impl Percentile {
     /// The value with its marks.
@@ -51,26 +52,29 @@ impl Picture<'_> {
         let rows = panel.axis.rows().iter();
         let rows: Vec<String> =
             rows.map(|row| format!("{} - {}", label(row.lower), label(row.upper.saturating_add(1)))).collect();
-        // Cells come column by column, and those of a column share its time.
-        let (mut column, mut span) = (u32::MAX, String::new());
+        // Cells come column by column; those of a column share its time, and most of them their count.
+        let (mut column, mut span, mut shares) = (u32::MAX, String::new(), HashMap::new());
         for cell in self.worth_a_tip(panel) {
             if column != cell.column {
                 (column, span) = (cell.column, self.frame.span(cell.column, cell.column + 1));
+                shares.clear();
             }
             let range = match cell.place {
                 Place::Below => &below,
                 Place::Above => &above,
                 Place::Row(row) => &rows[row as usize],
             };
-            let count = events(cell.count);
-            let share = percent(100.0 * cell.count as f64 / panel.counts[column as usize].max(1) as f64);
+            let share = shares.entry(cell.count).or_insert_with(|| {
+                let share = 100.0 * cell.count as f64 / panel.counts[column as usize].max(1) as f64;
+                format!("{}, {} of this interval", events(cell.count), percent(share))
+            });
             let area = area_of(cell);
             if self.series.is_weighted() {
                 let (weight, noun) = (weight_label(self.series.weight, cell.weight), self.weight_noun());
-                let text = format_args!("{span}\n{range}\n{count}, {share} of this interval\n{weight} of {noun}");
+                let text = format_args!("{span}\n{range}\n{share}\n{weight} of {noun}");
                 svg.tip(area, text);
             } else {
-                svg.tip(area, format_args!("{span}\n{range}\n{count}, {share} of this interval"));
+                svg.tip(area, format_args!("{span}\n{range}\n{share}"));
             }
         }
     }
