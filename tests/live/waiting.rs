@@ -309,10 +309,17 @@ fn devices_that_are_not_there_and_short_intervals_are_refused() {
             assert!(said.contains("There is no block device no-such-disk"), "{said}");
         }
     }
-    for filter in ["device startswith zr", "size > 0 and device in (zr0) or device glob zr*", "not dev glob *"] {
+    let filters =
+        ["device startswith no-such", "size > 0 and device in (sdzz) or device glob no-such*", "not dev glob *"];
+    for filter in filters {
         let said = crate::program::latscope(&["summary", "-s", "block", "--for", "1s", filter]).failure(2);
         assert!(said.contains("No block device of this machine matches "), "{said}");
         assert!(said.contains("(there are "), "{said}");
+    }
+    if std::path::Path::new("/sys/block/zram0").exists() {
+        let said =
+            crate::program::latscope(&["summary", "-s", "block", "--for", "1s", "device startswith zr"]).failure(2);
+        assert!(said.contains("zram0 makes no requests"), "{said}");
     }
     let short = ["percentiles", "-s", "block", "--mode", "histogram", "--for", "1s", "-i", "1ms"];
     let said = crate::program::latscope(&short).failure(2);

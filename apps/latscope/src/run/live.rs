@@ -118,7 +118,7 @@ fn refuse_past(reading: &Reading) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fails if the filter lets through no disk that there is.
+/// Fails if the filter lets through no disk that there is, or only such as make no requests.
 fn refuse_absent_disks(reading: &Reading, source: Source) -> Result<(), Failure> {
     let devices = FieldSet::default().with(&[Field::Device, Field::Dev]);
     let filter = reading.filter.as_ref().and_then(|filter| filter.only_about(devices));
@@ -128,10 +128,15 @@ fn refuse_absent_disks(reading: &Reading, source: Source) -> Result<(), Failure>
     bound.eval(&disks, &mut passed);
     // A device given by its number may still come, and one that is absent is refused by its name.
     let is_number = filter.necessary().any_of.contains_key(&Field::Device);
-    if is_number || disks.is_empty() || passed.count() > 0 {
+    if is_number || disks.is_empty() {
         return Ok(());
     }
-    Err(Failure::Usage(no_disk_matches(&filter.to_string())))
+    if passed.count() == 0 {
+        return Err(Failure::Usage(no_disk_matches(&filter.to_string())));
+    }
+    let names = passed.ones().filter_map(|row| disks.text(Field::Device, row));
+    let why: Option<Vec<String>> = names.map(|name| nothing_of(source, name)).collect();
+    why.map_or(Ok(()), |why| Err(Failure::Usage(why.join("\n"))))
 }
 
 fn push_down(reading: &Reading) -> PushDown {
