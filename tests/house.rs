@@ -13,8 +13,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("capture-bpf", &["event", "histogram", "series"]),
     ("capture-file", &["event", "histogram", "series"]),
     ("capture-probe", &["event", "histogram", "series"]),
-    ("view-report", &["event", "histogram", "series"]),
-    ("view-term", &["event", "histogram", "series"]),
+    ("view", &["event", "series"]),
+    ("view-report", &["event", "histogram", "series", "view"]),
+    ("view-term", &["event", "histogram", "series", "view"]),
 ];
 
 /// What may have unsafe code: those that call the kernel. All others forbid it.

@@ -313,7 +313,7 @@ fn trace2heatmap(mut typed: args::Heatmap) -> Result<(args::Heatmap, Folding), F
             return Err(Failure::Usage(message.into()));
         };
         typed.rows = Some(u32::try_from(max.saturating_sub(min).div_ceil(step)).unwrap_or(u32::MAX).clamp(1, 1000));
-        typed.scale = typed.scale.or(Some(args::Scale::Linear));
+        typed.scale = typed.scale.or(Some(latscope_view::Scale::Linear));
     }
     let without = [
         ("--maxcol", typed.maxcol.is_some(), "all columns are drawn; choose a time by a filter, such as time < +60s"),

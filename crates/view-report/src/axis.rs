@@ -8,28 +8,7 @@ use crate::palette::Inks;
 use crate::svg::{Area, Num, Svg};
 use latscope_histogram::{Grid, Histogram};
 use latscope_series::Quantity;
-
-/// How values are laid out along an axis.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scale {
-    /// Every octave has the same height.
-    Log,
-    /// Height is proportional to the value.
-    Linear,
-    /// Height is proportional to the square root of the value.
-    Sqrt,
-}
-
-impl Scale {
-    /// The word for options.
-    pub fn word(self) -> &'static str {
-        match self {
-            Scale::Log => "log",
-            Scale::Linear => "linear",
-            Scale::Sqrt => "sqrt",
-        }
-    }
-}
+use latscope_view::{Scale, ticks, value_label};
 
 /// A row of cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,7 +163,7 @@ impl ValueAxis {
 
     /// A value with its unit.
     pub fn label(&self, value: u64) -> String {
-        label(self.quantity, value)
+        value_label(self.quantity, value)
     }
 
     /// Draws ticks and labels to the left of a plot, and faint lines across it with `grid`.
@@ -215,7 +194,7 @@ impl ValueAxis {
     /// Ticks from the bottom: pixels, and the label where there is room for one.
     pub fn ticks(&self) -> Vec<(f64, Option<String>)> {
         const ROOM_PX: f64 = 15.0;
-        let round = crate::ticks::round_values(self.quantity.is_bytes());
+        let round = ticks::round_values(self.quantity.is_bytes());
         let (lower, upper) = self.range();
         let mut placed: Vec<(f64, u8, u64)> = round
             .iter()
@@ -223,13 +202,13 @@ impl ValueAxis {
             .filter_map(|tick| Some((self.px(tick.value)?, tick.rank, tick.value)))
             .collect();
         if matches!(self.layout, Layout::Linear { .. }) {
-            placed = crate::ticks::even_values(lower, upper, self.height_px() / 28, self.quantity.is_bytes())
+            placed = ticks::even_values(lower, upper, self.height_px() / 28, self.quantity.is_bytes())
                 .into_iter()
                 .filter_map(|value| Some((self.px(value)?, 0, value)))
                 .collect();
         }
-        if placed.len() < crate::ticks::ENOUGH {
-            let fine = crate::ticks::fine_values(lower, upper, self.quantity.is_bytes());
+        if placed.len() < ticks::ENOUGH {
+            let fine = ticks::fine_values(lower, upper, self.quantity.is_bytes());
             let fine: Vec<_> = fine.into_iter().filter_map(|value| Some((self.px(value)?, 0, value))).collect();
             placed = if fine.len() > placed.len() { fine } else { placed };
         }
@@ -250,23 +229,6 @@ impl ValueAxis {
             .map(|(&(px, _, value), labelled)| (px, labelled.then(|| self.label(value))))
             .collect()
     }
-}
-
-/// A quantity as a title begins.
-pub(crate) fn quantity_title(quantity: Quantity) -> &'static str {
-    match quantity {
-        Quantity::Latency => "Latency",
-        Quantity::Size => "Size",
-        Quantity::Offset => "Offset",
-        Quantity::Queue => "Queue time",
-        Quantity::Service => "Service time",
-        Quantity::Lag => "Lag",
-    }
-}
-
-/// A value of this quantity with its unit.
-pub(crate) fn label(quantity: Quantity, value: u64) -> String {
-    if quantity.is_bytes() { latscope_event::format_size(value) } else { latscope_event::format_duration(value) }
 }
 
 fn place_of(rows: &[Row], value: u64) -> Place {

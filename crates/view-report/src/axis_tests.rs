@@ -1,6 +1,7 @@
 //! Rows against brute force.
 
 use super::*;
+use latscope_view::Scale;
 use proptest::prelude::*;
 
 fn total(values: &[u64], power: u8) -> Histogram {

@@ -3,9 +3,9 @@
 use crate::page::Page;
 use crate::palette::Inks;
 use crate::svg::{Area, Num, Svg, shortened, text_width};
-use crate::ticks::time_step;
 use latscope_event::{Context, format_duration, format_elapsed, format_wall, wall_zone};
 use latscope_series::{HistogramSeries, next_wider, round_multiples};
+use latscope_view::ticks::time_step;
 use std::borrow::Cow;
 
 /// Room for the labels of the value axes.

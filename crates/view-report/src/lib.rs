@@ -13,11 +13,9 @@ mod plot;
 mod png;
 pub mod rows;
 mod svg;
-mod ticks;
 
-pub use axis::Scale;
 pub use compare::{ComparePicture, CompareSide, compare};
 pub use curve::{CurvePicture, CurvePoint, CurveSide, curve};
-pub use heatmap::{ColorScale, HeatmapError, HeatmapOptions, heatmap};
-pub use palette::{Palette, Theme};
+pub use heatmap::{HeatmapError, HeatmapOptions, heatmap};
+pub use palette::Theme;
 pub use percentiles::{PercentilesChart, PercentilesError, PercentilesOptions, percentiles};

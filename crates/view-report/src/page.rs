@@ -1,8 +1,9 @@
 //! What every picture has around its plots: heading, origin, notes, text alternative, ground.
 
-use crate::palette::{Inks, Palette, dark_style};
-use crate::svg::{Area, Escaped, Num, Svg, shortened, wrapped};
+use crate::palette::{Inks, dark_style};
+use crate::svg::{Area, Num, Svg, shortened, wrapped};
 use latscope_event::{Context, format_count};
+use latscope_view::{Escaped, Palette};
 
 /// So many lines of notes at most; the rest is counted.
 const NOTE_LINES: usize = 14;

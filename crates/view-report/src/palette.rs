@@ -1,74 +1,26 @@
 //! Colours of pictures.
 
-/// The colours of cells, from few to many.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Palette {
-    /// Yellow, red, violet; even steps of brightness, readable with any colour vision.
-    #[default]
-    Inferno,
-    /// Yellow, green, blue; even steps of brightness, readable with any colour vision.
-    Viridis,
-    /// Yellow to blue, made to look the same with and without red-green blindness.
-    Cividis,
-    /// Shades of red, as in the first published latency heat maps.
-    Classic,
-}
+use latscope_view::{Palette, blend, hex};
 
-impl Palette {
-    /// All palettes.
-    pub const ALL: [Palette; 4] = [Palette::Inferno, Palette::Viridis, Palette::Cividis, Palette::Classic];
-
-    /// The word for options.
-    pub fn word(self) -> &'static str {
-        match self {
-            Palette::Inferno => "inferno",
-            Palette::Viridis => "viridis",
-            Palette::Cividis => "cividis",
-            Palette::Classic => "classic",
-        }
-    }
-
-    /// Support points, dark to light, and the part of them that stands out from a light and from a dark background: the
-    /// colour of a single event has a contrast of 3:1 at least, as WCAG 2.1 asks of graphics (1.4.11).
-    /// The first three are the colour maps of that name that matplotlib gave to the public domain (CC0).
-    fn points(self) -> (&'static [u32], [f64; 2], [f64; 2]) {
-        match self {
-            Palette::Inferno => (
-                &[0x000004, 0x1b0c41, 0x4a0c6b, 0x781c6d, 0xa52c60, 0xcf4446, 0xed6925, 0xfb9b06, 0xf7d13d, 0xfcffa4],
-                [0.06, 0.65],
-                [0.5, 1.0],
-            ),
-            Palette::Viridis => (
-                &[0x440154, 0x482878, 0x3e4989, 0x31688e, 0x26828e, 0x1f9e89, 0x35b779, 0x6ece58, 0xb5de2b, 0xfde725],
-                [0.0, 0.56],
-                [0.36, 1.0],
-            ),
-            Palette::Cividis => (
-                &[0x00204d, 0x00336f, 0x39486b, 0x575c6d, 0x707173, 0x8a8779, 0xa69d75, 0xc4b56c, 0xe4cf5b, 0xffea46],
-                [0.0, 0.59],
-                [0.4, 1.0],
-            ),
-            Palette::Classic => {
-                (&[0x5a0000, 0xb00000, 0xff0000, 0xff6a5c, 0xffb09a, 0xffd5b5], [0.0, 0.54], [0.29, 1.0])
-            }
-        }
-    }
-
-    /// `steps` colours from few to many: away from the background, so darker on light and lighter on dark.
-    pub(crate) fn ramp(self, theme: Theme, steps: usize) -> Vec<[u8; 3]> {
-        let (points, light, dark) = self.points();
-        let [from, to] = if theme == Theme::Dark { dark } else { [light[1], light[0]] };
-        (0..steps).map(|step| blend(points, from + (to - from) * step as f64 / (steps.max(2) - 1) as f64)).collect()
+/// The part of the colour map that stands out from a light and from a dark background: the colour of a single event has a
+/// contrast of 3:1 at least, as WCAG 2.1 asks of graphics (1.4.11).
+fn visible(palette: Palette) -> ([f64; 2], [f64; 2]) {
+    match palette {
+        Palette::Inferno => ([0.06, 0.65], [0.5, 1.0]),
+        Palette::Viridis => ([0.0, 0.56], [0.36, 1.0]),
+        Palette::Cividis => ([0.0, 0.59], [0.4, 1.0]),
+        Palette::Classic => ([0.0, 0.54], [0.29, 1.0]),
+        // Not made for pictures.
+        Palette::Turbo | Palette::Sysdig | Palette::PyLatencyMap => ([0.0, 1.0], [0.0, 1.0]),
     }
 }
 
-fn blend(points: &[u32], at: f64) -> [u8; 3] {
-    let place = at.clamp(0.0, 1.0) * (points.len() - 1) as f64;
-    let (left, part) = ((place as usize).min(points.len() - 2), place - (place as usize).min(points.len() - 2) as f64);
-    [16, 8, 0].map(|shift| {
-        let channel = |point: u32| f64::from(point >> shift & 255);
-        (channel(points[left]) * (1.0 - part) + channel(points[left + 1]) * part).round() as u8
-    })
+/// `steps` colours from few to many: away from the background, so darker on light and lighter on dark.
+pub(crate) fn ramp(palette: Palette, theme: Theme, steps: usize) -> Vec<[u8; 3]> {
+    let (light, dark) = visible(palette);
+    let [from, to] = if theme == Theme::Dark { dark } else { [light[1], light[0]] };
+    let part = |step: usize| from + (to - from) * step as f64 / (steps.max(2) - 1) as f64;
+    (0..steps).map(|step| blend(palette.map(), part(step))).collect()
 }
 
 /// Background of a picture.
@@ -176,10 +128,9 @@ impl Inks {
 
 /// A style sheet for a picture drawn in light colours: where the viewer prefers a dark one, its colours (and those of a ramp
 /// of this palette) are exchanged by those for a dark ground, and what has the class `dark` is shown instead of `light`.
-pub(crate) fn dark_style(ramp: Option<(Palette, usize)>) -> String {
-    let hex = |[r, g, b]: [u8; 3]| format!("#{r:02x}{g:02x}{b:02x}");
+pub(crate) fn dark_style(map: Option<(Palette, usize)>) -> String {
     let colours = |theme: Theme| {
-        let steps = ramp.iter().flat_map(|(palette, steps)| palette.ramp(theme, *steps)).map(hex);
+        let steps = map.iter().flat_map(|(palette, steps)| ramp(*palette, theme, *steps)).map(hex);
         theme.inks().all().map(str::to_string).chain(steps).collect::<Vec<_>>()
     };
     let mut rules = String::new();
@@ -221,7 +172,7 @@ mod tests {
 
     #[test]
     fn more_is_always_further_from_the_background_and_the_least_is_visible() {
-        for palette in Palette::ALL {
+        for &palette in Palette::PICTURE {
             for theme in [Theme::Light, Theme::Dark] {
                 let plot = u32::from_str_radix(&theme.inks().plot[1..], 16).unwrap();
                 let background = luminance([16, 8, 0].map(|shift| (plot >> shift) as u8));
@@ -229,7 +180,7 @@ mod tests {
                     let (a, b) = (luminance(colour) + 0.05, background + 0.05);
                     a.max(b) / b.min(a)
                 };
-                let ramp = palette.ramp(theme, 64);
+                let ramp = ramp(palette, theme, 64);
                 assert!(contrast(ramp[0]) >= 3.0, "{palette:?} {theme:?} {}", contrast(ramp[0]));
                 assert!(contrast(ramp[63]) > 6.0, "{palette:?} {theme:?} {}", contrast(ramp[63]));
                 for pair in ramp.windows(2) {

@@ -1,8 +1,9 @@
 //! A plot with two axes of numbers.
 
 use crate::palette::Inks;
-use crate::svg::{Area, Escaped, Num, Svg, text_width};
-use crate::ticks::{ENOUGH, fine_values, round_values};
+use crate::svg::{Area, Num, Svg, text_width};
+use latscope_view::Escaped;
+use latscope_view::ticks::{ENOUGH, fine_values, round_values};
 use std::fmt::Write;
 
 /// From a number to a place.

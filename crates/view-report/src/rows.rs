@@ -1,8 +1,9 @@
 //! Events as CSV and as JSON lines, in base units and under the names of their fields.
 
 use latscope_event::{
-    Batch, Clock, Field, MISSING_I64, MISSING_U64, Mask, escape_json, format_strftime, format_wall, guard_formula,
+    Batch, Clock, Field, MISSING_I64, MISSING_U64, Mask, format_strftime, format_wall, guard_formula,
 };
+use latscope_view::push_json_text;
 use std::io::{self, Write};
 
 /// Text is handed on in pieces of about this size.
@@ -238,22 +239,6 @@ fn push_csv_text(line: &mut Vec<u8>, text: &str) {
             line.push(b'"');
         }
         line.push(byte);
-    }
-    line.push(b'"');
-}
-
-fn push_json_text(line: &mut Vec<u8>, text: &str) {
-    line.push(b'"');
-    for piece in text.split_inclusive(['"', '\\', '\n', '\t']) {
-        let (plain, escape) = match piece.as_bytes().last() {
-            Some(b'"') => (&piece[..piece.len() - 1], "\\\""),
-            Some(b'\\') => (&piece[..piece.len() - 1], "\\\\"),
-            Some(b'\n') => (&piece[..piece.len() - 1], "\\n"),
-            Some(b'\t') => (&piece[..piece.len() - 1], "\\t"),
-            _ => (piece, ""),
-        };
-        line.extend_from_slice(escape_json(plain).as_bytes());
-        line.extend_from_slice(escape.as_bytes());
     }
     line.push(b'"');
 }

@@ -1,5 +1,6 @@
 //! A text buffer for SVG that cannot produce malformed XML from foreign text.
 
+use latscope_view::{Escaped, Escaping};
 use std::fmt::{self, Write};
 
 /// An SVG document in the making.
@@ -81,49 +82,6 @@ impl fmt::Display for Num {
     }
 }
 
-/// Text as XML content or attribute value. Characters that XML 1.0 forbids show as U+FFFD.
-pub(crate) struct Escaped<'a>(pub &'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Escaping(f).write_str(self.0)
-    }
-}
-
-/// Escapes what is written to it.
-struct Escaping<'a, W>(&'a mut W);
-
-impl<W: Write> Write for Escaping<'_, W> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        // Nearly all text is ours, and has nothing to escape; without a branch for each letter.
-        let is_plain = |byte: u8| {
-            (byte == b'\n') | ((b' '..=b'~').contains(&byte) & !matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\''))
-        };
-        if text.bytes().fold(true, |all, byte| all & is_plain(byte)) {
-            return self.0.write_str(text);
-        }
-        let mut plain = 0;
-        for (at, letter) in text.char_indices() {
-            let replacement = match letter {
-                '&' => "&amp;",
-                '<' => "&lt;",
-                '>' => "&gt;",
-                '"' => "&quot;",
-                '\'' => "&#39;",
-                '\n' => continue,
-                '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => "\u{fffd}",
-                // Would turn the rest of a line around.
-                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => "\u{fffd}",
-                _ => continue,
-            };
-            self.0.write_str(&text[plain..at])?;
-            self.0.write_str(replacement)?;
-            plain = at + letter.len_utf8();
-        }
-        self.0.write_str(&text[plain..])
-    }
-}
-
 /// Width of a text in pixels: no font is at hand, so a generous mean of the common sans-serif ones.
 pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * 0.58
@@ -162,14 +120,6 @@ pub(crate) fn wrapped(text: &str, limit: usize, lines: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn foreign_text_stays_text() {
-        assert_eq!(
-            Escaped("<a b=\"c\" d='e'> & \u{1}\u{fffe}\u{202e}µ").to_string(),
-            "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt; &amp; \u{fffd}\u{fffd}\u{fffd}µ"
-        );
-    }
 
     #[test]
     fn long_text_is_broken_and_cut() {

@@ -3,7 +3,8 @@
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, LossRange, Unfinished, Wait};
 use latscope_histogram::{Grid, Histogram};
 use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Waiter, Weight};
-use latscope_view_report::{ColorScale, HeatmapError, HeatmapOptions, Palette, Scale, Theme, heatmap};
+use latscope_view::{Palette, Scale};
+use latscope_view_report::{HeatmapError, HeatmapOptions, Theme, heatmap};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -98,7 +99,7 @@ fn golden_dark_facets() {
         height: 220,
         min: Some(80_000),
         max: Some(15 * MS),
-        color: ColorScale::Sqrt,
+        color: Scale::Sqrt,
         color_max: Some(1e9),
         palette: Palette::Viridis,
         theme: Theme::Dark,
@@ -398,7 +399,7 @@ proptest! {
         context.span_ns = span.map(|(a, b)| (a.min(b), a.max(b)));
         let options = HeatmapOptions {
             scale_y: scale.map(|scale| [Scale::Log, Scale::Linear, Scale::Sqrt][scale]),
-            color: [ColorScale::Log, ColorScale::Sqrt, ColorScale::Linear][color],
+            color: [Scale::Log, Scale::Sqrt, Scale::Linear][color],
             min: ends.0, max: ends.1.filter(|&max| ends.0.is_none_or(|min| min < max)), facet, width, rows,
             percentiles: vec![0.0, 0.5, 0.99, 1.0],
             ..HeatmapOptions::default()

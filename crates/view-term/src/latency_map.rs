@@ -4,12 +4,13 @@
 
 use crate::caption::{self, Moments};
 use crate::rungs::Rungs;
-use crate::scale::{Scale, Strength};
+use crate::scale::Strength;
 use crate::spectrogram::SpectrogramOptions;
-use crate::{Cell, Line, Palette};
+use crate::{Cell, Line};
 use latscope_event::{Context, format_duration, format_rate};
 use latscope_histogram::{Histogram, Rule};
 use latscope_series::{HistogramSeries, Weight};
+use latscope_view::{Palette, Scale};
 
 /// Rows of the original; values beyond the lowest and the highest are counted in them.
 const ROWS: usize = 12;

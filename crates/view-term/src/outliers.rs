@@ -2,12 +2,12 @@
 //! SystemTap scripts that look for a disk which misbehaves.
 
 use crate::caption::{Moments, TimeLabels};
-use crate::summary::json_text;
 use crate::table::{Align, Table, csv_line};
 use crate::{Line, Summary, caption};
 use latscope_event::{
     Context, Field, FieldType, format_count, format_duration, format_duration_exact, format_size_exact,
 };
+use latscope_view::json_text;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 

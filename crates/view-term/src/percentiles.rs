@@ -341,11 +341,10 @@ impl Percentiles {
         let keys = self.keys();
         self.each_row(series, &mut |printer, row| {
             let texts = printer.by.iter().zip(&row.group);
-            let texts =
-                texts.map(|(field, value)| format!("\"{}\":{}", field.name(), crate::summary::json_text(value)));
+            let texts = texts.map(|(field, value)| format!("\"{}\":{}", field.name(), latscope_view::json_text(value)));
             let numbers = keys.iter().zip(printer.numbers(&row));
             let numbers = numbers.map(|(key, value)| match key.as_str() {
-                "at_least" => format!("\"{key}\":{}", crate::summary::json_text(&value)),
+                "at_least" => format!("\"{key}\":{}", latscope_view::json_text(&value)),
                 _ => format!("\"{key}\":{}", if value.is_empty() { "null" } else { &value }),
             });
             take(&format!("{{{}}}\n", texts.chain(numbers).collect::<Vec<_>>().join(",")))

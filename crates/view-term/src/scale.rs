@@ -1,22 +1,10 @@
 //! What a cell's colour means: a rate per second, so that the same load has the same hue whatever the interval.
 
 use crate::axis::round_up;
-use crate::palette::{ColorDepth, Palette, shade};
+use crate::palette::{self, ColorDepth, shade};
 use crate::{Cell, Color, Line, sysdig};
-use latscope_event::{format_duration, format_rate, format_size};
 use latscope_series::Weight;
-
-/// How the rate of a cell becomes the strength of its colour.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Scale {
-    /// By its logarithm: a cell of one event a second and one of a thousand are both seen.
-    #[default]
-    Log,
-    /// By its square root.
-    Sqrt,
-    /// In proportion.
-    Linear,
-}
+use latscope_view::{Palette, Scale, rate_label};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Strength {
@@ -89,7 +77,7 @@ impl Strength {
 
     /// The colour of a rate above zero.
     pub(crate) fn color(&self, rate: f64) -> Color {
-        self.palette.color(self.of(rate), self.depth, self.weight != Weight::Count)
+        palette::color(self.palette, self.of(rate), self.depth, self.weight != Weight::Count)
     }
 
     /// A whole cell of a rate; blank when there was nothing.
@@ -117,11 +105,7 @@ impl Strength {
 
     /// A rate with its unit.
     pub(crate) fn label(&self, rate: f64) -> String {
-        match self.weight {
-            Weight::Count => format_rate(rate),
-            Weight::Time => format_duration(rate.round() as u64) + "/s",
-            Weight::Bytes => format_size(rate.round() as u64) + "/s",
-        }
+        rate_label(self.weight, rate)
     }
 
     /// Colours with their rates, on as many lines as they need.
@@ -147,7 +131,7 @@ impl Strength {
     pub(crate) fn legend_line(&self, columns: usize) -> Line {
         let stops = self.stops();
         let last = stops.len() - 1;
-        let few = self.palette.steps(self.depth).is_some();
+        let few = palette::steps(self.palette, self.depth).is_some();
         let line = |step: usize| {
             let mut line = Line::of(self.word());
             for (at, (rate, text)) in stops.iter().enumerate() {
@@ -192,7 +176,7 @@ impl Strength {
 
     fn stops(&self) -> Vec<(f64, String)> {
         let bound = ">=";
-        if let Some(steps) = self.palette.steps(self.depth) {
+        if let Some(steps) = palette::steps(self.palette, self.depth) {
             return (0..steps)
                 .map(|at| {
                     // In the middle of a step for the colour, at its lower end for the number.
@@ -241,7 +225,7 @@ mod tests {
     #[test]
     fn one_event_is_never_blank() {
         for depth in [ColorDepth::Truecolor, ColorDepth::Ansi256, ColorDepth::Ansi16, ColorDepth::Mono] {
-            for &palette in Palette::ALL {
+            for &palette in Palette::TERMINAL {
                 assert_ne!(strength(palette, depth).cell(1e-6), Cell::BLANK, "{palette:?} {depth:?}");
             }
         }

@@ -5,12 +5,13 @@ mod down;
 mod growing;
 mod source;
 
-use crate::palette::{ColorDepth, Palette};
+use crate::palette::ColorDepth;
 use crate::scale::Strength;
-use crate::{Line, Scale, SysdigSpectrogram, TimeLabels, caption};
+use crate::{Line, SysdigSpectrogram, TimeLabels, caption};
 pub use growing::GrowingSpectrogram;
 use latscope_event::{Context, format_duration, format_size};
 use latscope_series::HistogramSeries;
+use latscope_view::{Palette, Scale};
 use source::Source;
 pub(crate) use source::strength;
 

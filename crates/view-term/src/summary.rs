@@ -2,11 +2,10 @@
 
 use crate::table::{Align, Table, csv_line};
 use crate::{Line, caption};
-use latscope_event::{
-    Context, Field, escape_json, format_count, format_duration, format_rate, format_size, format_wall,
-};
+use latscope_event::{Context, Field, format_count, format_duration, format_rate, format_size, format_wall};
 use latscope_histogram::{Histogram, Rule, Sparse, Totals};
 use latscope_series::{Deviation, HistogramSeries, Quantity, Raised, Support, Usage, Used, Waiting, Weight};
+use latscope_view::json_text;
 use std::collections::BTreeSet;
 
 /// The percentiles of a summary: quantile, title, stem of the key.
@@ -443,9 +442,4 @@ fn use_texts(used: Option<&Used>) -> [String; 4] {
         text(used.map(|used| format!("{}{:.1}%", bound(used), 100.0 * used.busy))),
         text(used.and_then(|used| used.errors).map(format_count)),
     ]
-}
-
-/// A JSON string, quotes included.
-pub(crate) fn json_text(text: &str) -> String {
-    escape_json(&serde_json::Value::from(text).to_string()).into_owned()
 }

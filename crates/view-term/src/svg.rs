@@ -1,6 +1,7 @@
 //! Lines of a terminal as an SVG picture, for documents.
 
 use crate::{Cell, Color, Line};
+use latscope_view::Escaped;
 use std::fmt::Write;
 
 /// A cell in units of the picture.
@@ -111,20 +112,12 @@ fn text(svg: &mut String, (column, row): (usize, usize), run: &[Cell], color: (u
         if word[0].symbol == ' ' {
             continue;
         }
-        let mut escaped = String::new();
-        for cell in word.iter().filter(|cell| cell.symbol != Cell::CONTINUED) {
-            match cell.symbol {
-                '&' => escaped.push_str("&amp;"),
-                '<' => escaped.push_str("&lt;"),
-                '>' => escaped.push_str("&gt;"),
-                symbol if symbol.is_control() => escaped.push('\u{fffd}'),
-                symbol => escaped.push(symbol),
-            }
-        }
+        let shown: String = word.iter().map(|cell| cell.symbol).filter(|&symbol| symbol != Cell::CONTINUED).collect();
+        let shown = Escaped(&shown);
         let length = word.len() * WIDTH;
         let _ = writeln!(
             svg,
-            "<text x=\"{x}\" y=\"{y}\" textLength=\"{length}\" lengthAdjust=\"spacingAndGlyphs\" fill=\"{}\">{escaped}</text>",
+            "<text x=\"{x}\" y=\"{y}\" textLength=\"{length}\" lengthAdjust=\"spacingAndGlyphs\" fill=\"{}\">{shown}</text>",
             hex(color)
         );
     }

@@ -3,9 +3,10 @@
 
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet};
 use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
+use latscope_view::{Palette, Scale};
 use latscope_view_term::{
-    ColorDepth, HistogramOptions, Line, Orient, Outlier, Outliers, Palette, Scale, SpectrogramOptions, Summary,
-    SummaryKey, TimeLabels, histogram, latency_maps, spectrogram,
+    ColorDepth, HistogramOptions, Line, Orient, Outlier, Outliers, SpectrogramOptions, Summary, SummaryKey, TimeLabels,
+    histogram, latency_maps, spectrogram,
 };
 use proptest::prelude::*;
 
@@ -254,7 +255,7 @@ proptest! {
         let options = SpectrogramOptions {
             columns, rows, min, max, unicode,
             orient: if across { Orient::Across } else { Orient::Down },
-            palette: Palette::ALL[palette],
+            palette: Palette::TERMINAL[palette],
             depth: [ColorDepth::Truecolor, ColorDepth::Ansi256, ColorDepth::Ansi16, ColorDepth::Mono][depth],
             scale: [Scale::Log, Scale::Sqrt, Scale::Linear][scale],
             time: if wall { TimeLabels::Wall } else { TimeLabels::Elapsed },

@@ -1,5 +1,6 @@
-use super::{Fold, Input, Look, Scale};
-use clap::{Args, ValueEnum};
+use super::{Fold, Input, Look, palettes, scales};
+use clap::Args;
+use latscope_view::{Palette, Scale};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -26,10 +27,10 @@ pub struct Heatmap {
     #[command(flatten)]
     pub look: Look,
     /// Scale of the y axis [default: linear for offsets, otherwise log]
-    #[arg(long, value_enum, help_heading = "Picture")]
+    #[arg(long, value_parser = scales(), help_heading = "Picture")]
     pub scale: Option<Scale>,
     /// Colour scale
-    #[arg(long, value_enum, default_value = "log", help_heading = "Picture")]
+    #[arg(long, value_parser = scales(), default_value = "log", help_heading = "Picture")]
     pub color: Scale,
     /// Rate of the strongest colour, in events, seconds or bytes per second
     ///
@@ -37,8 +38,8 @@ pub struct Heatmap {
     #[arg(long, value_name = "RATE", help_heading = "Picture")]
     pub color_max: Option<f64>,
     /// Palette
-    #[arg(long, value_enum, default_value = "viridis", help_heading = "Picture")]
-    pub palette: Colors,
+    #[arg(long, value_parser = palettes(Palette::PICTURE), default_value = "viridis", help_heading = "Picture")]
+    pub palette: Palette,
     /// Percentile lines, e.g. 50,99,99.9 (100 is the maximum), or none
     #[arg(long = "lines", value_name = "P", default_value = "50,99", help_heading = "Picture")]
     pub lines: String,
@@ -71,12 +72,4 @@ pub struct Heatmap {
     /// Number of rows
     #[arg(long, value_name = "N", help_heading = "Picture")]
     pub rows: Option<u32>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Colors {
-    Viridis,
-    Inferno,
-    Cividis,
-    Classic,
 }

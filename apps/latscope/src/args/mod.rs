@@ -17,17 +17,19 @@ mod summary;
 pub use compare::Compare;
 pub use convert::Convert;
 pub use events::{Events, Sort};
-pub use heatmap::{Colors, Heatmap};
+pub use heatmap::Heatmap;
 pub use histogram::Histogram;
 pub use lab::Lab;
 pub use live::{Live, Mode};
 pub use percentiles::{CountBy as CountByRule, PercentileRule, Percentiles};
 pub use ping::{Ping, PingWords};
 pub use record::Record;
-pub use spectrogram::{Color, Orient, Palette, Spectrogram};
+pub use spectrogram::{Color, Orient, Spectrogram};
 pub use summary::Summary;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use latscope_view::{Palette, Scale};
 use std::path::{Path, PathBuf};
 
 /// Shows I/O latency over time: live, from traces, and from the logs of fio and ioping.
@@ -322,9 +324,21 @@ pub enum Quantity {
     Lag,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Scale {
-    Log,
-    Sqrt,
-    Linear,
+/// The words of scales.
+fn scales() -> impl TypedValueParser<Value = Scale> {
+    let words = PossibleValuesParser::new(Scale::ALL.iter().map(|scale| scale.word()));
+    words.try_map(|word| Scale::from_word(&word).ok_or("unknown scale"))
+}
+
+/// The words of these palettes.
+fn palettes(choice: &'static [Palette]) -> impl TypedValueParser<Value = Palette> {
+    let described = |palette: &Palette| match palette {
+        Palette::Sysdig => PossibleValue::new(palette.word()).help("Colours and columns of sysdig's chisel"),
+        Palette::PyLatencyMap => {
+            PossibleValue::new(palette.word()).help("The two maps of PyLatencyMap, frequency and intensity")
+        }
+        _ => PossibleValue::new(palette.word()),
+    };
+    let words = PossibleValuesParser::new(choice.iter().map(described));
+    words.try_map(|word| Palette::from_word(&word).ok_or("unknown palette"))
 }

@@ -1,5 +1,6 @@
-use super::{Fold, Input, Scale};
+use super::{Fold, Input, palettes, scales};
 use clap::{Args, ValueEnum};
+use latscope_view::{Palette, Scale};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -22,13 +23,13 @@ pub struct Spectrogram {
     #[command(flatten)]
     pub fold: Fold,
     /// Palette
-    #[arg(long, value_enum, default_value = "viridis", help_heading = "Screen")]
+    #[arg(long, value_parser = palettes(Palette::TERMINAL), default_value = "viridis", help_heading = "Screen")]
     pub palette: Palette,
     /// Direction of time
     #[arg(long, value_enum, default_value = "down", help_heading = "Screen")]
     pub orient: Orient,
     /// Colour scale
-    #[arg(long, value_enum, default_value = "log", help_heading = "Screen")]
+    #[arg(long, value_parser = scales(), default_value = "log", help_heading = "Screen")]
     pub scale: Scale,
     /// Number of colours; auto looks at the terminal and NO_COLOR
     #[arg(long, value_enum, default_value = "auto", help_heading = "Screen")]
@@ -48,17 +49,6 @@ pub struct Spectrogram {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", help_heading = "Screen")]
     pub output: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Palette {
-    Viridis,
-    Inferno,
-    Turbo,
-    /// Colours and columns of sysdig's chisel
-    Sysdig,
-    /// The two maps of PyLatencyMap, frequency and intensity
-    Pylatencymap,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

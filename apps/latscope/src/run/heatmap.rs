@@ -2,10 +2,10 @@
 
 use super::{output, read, stored};
 use crate::Failure;
-use crate::args::{self, Colors};
+use crate::args;
 use crate::plan::{Folding, Reading, percentile_list, theme};
 use latscope_series::Weight;
-use latscope_view_report::{ColorScale, HeatmapOptions, Palette, Scale, heatmap};
+use latscope_view_report::{HeatmapOptions, heatmap};
 
 pub fn run(reading: &Reading, folding: &Folding, typed: args::Heatmap) -> Result<(), Failure> {
     read::ends_by_signal(reading);
@@ -24,26 +24,13 @@ fn options(reading: &Reading, folding: &Folding, typed: &args::Heatmap) -> Resul
         title: typed.look.title.clone(),
         width: typed.look.width,
         rows: typed.rows,
-        scale_y: typed.scale.map(|scale| match scale {
-            args::Scale::Log => Scale::Log,
-            args::Scale::Sqrt => Scale::Sqrt,
-            args::Scale::Linear => Scale::Linear,
-        }),
+        scale_y: typed.scale,
         min: folding.min,
         max: folding.max,
-        color: match typed.color {
-            args::Scale::Log => ColorScale::Log,
-            args::Scale::Sqrt => ColorScale::Sqrt,
-            args::Scale::Linear => ColorScale::Linear,
-        },
+        color: typed.color,
         // Typed in seconds of time spent, drawn in nanoseconds.
         color_max: typed.color_max.map(|rate| if folding.weight == Weight::Time { rate * 1e9 } else { rate }),
-        palette: match typed.palette {
-            Colors::Viridis => Palette::Viridis,
-            Colors::Inferno => Palette::Inferno,
-            Colors::Cividis => Palette::Cividis,
-            Colors::Classic => Palette::Classic,
-        },
+        palette: typed.palette,
         theme: theme(typed.look.dark, typed.look.light),
         percentiles: percentiles(&typed.lines)?,
         strips: !typed.no_strips,

@@ -4,15 +4,16 @@ use super::intervals::{self, Intervals};
 use super::stalls::Stalls;
 use super::{output, read, stored, stream};
 use crate::Failure;
-use crate::args::{self, Color, Palette};
+use crate::args::{self, Color};
 use crate::plan::{Folding, Reading};
 use crate::tui;
 use latscope_capture_file::is_pipe;
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_series::{HistogramSeries, Quantity, Weight};
+use latscope_view::Palette;
 use latscope_view_term::{
-    ColorDepth, GrowingSpectrogram, Line, Look, Orient, Palette as Ladder, Scale, SpectrogramOptions,
-    SysdigSpectrogram, TimeLabels, latency_maps, spectrogram, sysdig_spectrogram, sysdig_width,
+    ColorDepth, GrowingSpectrogram, Line, Look, Orient, SpectrogramOptions, SysdigSpectrogram, TimeLabels,
+    latency_maps, spectrogram, sysdig_spectrogram, sysdig_width,
 };
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -37,7 +38,7 @@ pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Re
     let filter = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
     match typed.palette {
         Palette::Sysdig => chisel(reading, folding, &options, &filter, &typed),
-        Palette::Pylatencymap => {
+        Palette::PyLatencyMap => {
             // Both maps come from one series: its counts and the exact sums of time.
             let folding = Folding { weight: Weight::Time, ..folding.clone() };
             let (series, contexts) = read::series(reading, &folding, ROWS)?;
@@ -242,19 +243,9 @@ fn options(folding: &Folding, typed: &args::Spectrogram) -> SpectrogramOptions {
             args::Orient::Down => Orient::Down,
             args::Orient::Across => Orient::Across,
         },
-        palette: match typed.palette {
-            Palette::Viridis => Ladder::Viridis,
-            Palette::Inferno => Ladder::Inferno,
-            Palette::Turbo => Ladder::Turbo,
-            Palette::Sysdig => Ladder::Sysdig,
-            Palette::Pylatencymap => Ladder::PyLatencyMap,
-        },
+        palette: typed.palette,
         depth: depth(typed.color, output::to_terminal(&typed.output)),
-        scale: match typed.scale {
-            args::Scale::Log => Scale::Log,
-            args::Scale::Sqrt => Scale::Sqrt,
-            args::Scale::Linear => Scale::Linear,
-        },
+        scale: typed.scale,
         min: folding.min,
         max: folding.max,
         half_blocks: !typed.no_half_blocks,

@@ -12,7 +12,8 @@ use crate::{Failure, args, plan};
 use crossterm::event::{Event, KeyEvent, KeyEventKind};
 use latscope_event::{Batch, Clock, Context, Field, FieldSet};
 use latscope_series::{HistogramSeries, Weight};
-use latscope_view_term::{Drawn, Look, Orient, Palette, Scale, Spot};
+use latscope_view::{Palette, Scale};
+use latscope_view_term::{Drawn, Look, Orient, Spot};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -359,8 +360,8 @@ impl App {
                 };
             }
             Action::Palette => {
-                let at = Palette::ALL.iter().position(|&palette| palette == options.palette).unwrap_or(0);
-                options.palette = Palette::ALL[(at + 1) % Palette::ALL.len()];
+                let at = Palette::TERMINAL.iter().position(|&palette| palette == options.palette).unwrap_or(0);
+                options.palette = Palette::TERMINAL[(at + 1) % Palette::TERMINAL.len()];
             }
             Action::Scale => {
                 options.scale = match options.scale {

@@ -5,12 +5,13 @@ mod scatter;
 
 use crate::heatmap::{HeatmapError, HeatmapOptions, panels};
 use crate::page::{Page, percent};
-use crate::palette::{Palette, Theme};
+use crate::palette::Theme;
 use crate::plot::{Axis, Plot};
 use crate::svg::{Area, Svg, shortened, text_width, wrapped};
 use latscope_event::{Context, Field, format_count, format_duration};
 use latscope_series::compare::{Comparison, Finding, Measure, Sample, distribution, signed};
 use latscope_series::{HistogramSeries, Quantity, Weight, round_multiples};
+use latscope_view::Palette;
 
 /// How the picture of a comparison shall look.
 #[derive(Clone, PartialEq, Debug)]

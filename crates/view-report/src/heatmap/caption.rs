@@ -1,13 +1,13 @@
 //! What the picture says about itself in words: heading, origin, notes, text alternative.
 
 use super::Picture;
-use super::colour::weight_label;
-use crate::axis::{self, quantity_title};
+use crate::axis;
 use crate::page::{events, percent, quantile_name};
 use crate::svg::shortened;
 use latscope_event::format_count;
 use latscope_histogram::{Rule, Totals};
 use latscope_series::{Quantity, Weight};
+use latscope_view::{quantity_title, value_label, weight_label};
 
 impl Picture<'_> {
     /// What the heading says: origin, numbers, how they were made.
@@ -25,7 +25,7 @@ impl Picture<'_> {
         if totals.count == 0 {
             return "0 events".into();
         }
-        let label = |value| axis::label(self.series.quantity, value);
+        let label = |value| value_label(self.series.quantity, value);
         let mut parts = vec![events(totals.count)];
         let (completed, waiting) = (self.series.total(None).to_sparse(), self.series.still_waiting(None));
         let bound = |at_least| if at_least { ">=" } else { "" };
@@ -68,8 +68,8 @@ impl Picture<'_> {
         parts.push(format!(
             "{} drawn between {} and {}, {} below, {} above",
             events(drawn),
-            axis::label(self.series.quantity, lower),
-            axis::label(self.series.quantity, upper),
+            value_label(self.series.quantity, lower),
+            value_label(self.series.quantity, upper),
             events(below),
             events(above)
         ));
@@ -84,7 +84,7 @@ impl Picture<'_> {
         }
         let waiting = self.series.still_waiting(None);
         if let Some(oldest_ns) = waiting.oldest_ns() {
-            let age = axis::label(self.series.quantity, oldest_ns);
+            let age = value_label(self.series.quantity, oldest_ns);
             parts.push(format!("{} waiting when it ended, the oldest >={age}", format_count(waiting.count())));
         }
         parts.extend(self.page.told());

@@ -1,37 +1,14 @@
 //! From a cell's weight to its colour.
 
-use latscope_event::{format_duration, format_rate, format_size};
 use latscope_series::Weight;
-
-/// How weights become colours.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ColorScale {
-    /// Every doubling is the same step in colour.
-    #[default]
-    Log,
-    /// By the square root: between the two others.
-    Sqrt,
-    /// Proportional.
-    Linear,
-}
-
-impl ColorScale {
-    /// The word for options.
-    pub fn word(self) -> &'static str {
-        match self {
-            ColorScale::Log => "log",
-            ColorScale::Sqrt => "sqrt",
-            ColorScale::Linear => "linear",
-        }
-    }
-}
+use latscope_view::{Scale, rate_label};
 
 /// How many decades a logarithmic scale covers at most, and exactly when its end is given.
 const DECADES: i32 = 4;
 
 /// The colours of one picture: the same for all its panels.
 pub(crate) struct Colours {
-    scale: ColorScale,
+    scale: Scale,
     weight: Weight,
     seconds: f64,
     /// Weight per second at the first and the last colour.
@@ -47,7 +24,7 @@ impl Colours {
 
     /// A scale over these cell weights, or up to a given weight per second.
     pub fn new(
-        scale: ColorScale,
+        scale: Scale,
         weight: Weight,
         width_ns: u64,
         weights: impl Iterator<Item = u64>,
@@ -59,8 +36,8 @@ impl Colours {
         let most = most.max(1);
         let high = end.unwrap_or(most as f64 / seconds);
         let low = match scale {
-            ColorScale::Log if end.is_some() => high / 10f64.powi(DECADES),
-            ColorScale::Log => (least.min(most) as f64 / seconds).max(high / 10f64.powi(DECADES)),
+            Scale::Log if end.is_some() => high / 10f64.powi(DECADES),
+            Scale::Log => (least.min(most) as f64 / seconds).max(high / 10f64.powi(DECADES)),
             _ => 0.0,
         };
         Colours { scale, weight, seconds, low, high, fixed: end.is_some(), steps: Colours::STEPS }
@@ -74,10 +51,10 @@ impl Colours {
     /// Where a weight per second lies between the first colour (0) and the last (1).
     pub fn part(&self, per_second: f64) -> f64 {
         let part = match self.scale {
-            ColorScale::Log if self.high <= self.low => 1.0,
-            ColorScale::Log => (per_second.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
-            ColorScale::Sqrt => (per_second / self.high).sqrt(),
-            ColorScale::Linear => per_second / self.high,
+            Scale::Log if self.high <= self.low => 1.0,
+            Scale::Log => (per_second.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
+            Scale::Sqrt => (per_second / self.high).sqrt(),
+            Scale::Linear => per_second / self.high,
         };
         part.clamp(0.0, 1.0)
     }
@@ -85,9 +62,9 @@ impl Colours {
     /// Round weights per second for the legend: place between 0 and 1, label.
     pub fn ticks(&self) -> Vec<(f64, String)> {
         let mut values = Vec::new();
-        if self.scale == ColorScale::Log && self.weight == Weight::Bytes {
+        if self.scale == Scale::Log && self.weight == Weight::Bytes {
             values.extend((0..16).map(|power| 16f64.powi(power)));
-        } else if self.scale == ColorScale::Log {
+        } else if self.scale == Scale::Log {
             let from = self.low.log10().floor() as i32;
             values.extend((from..from + DECADES + 2).map(|power| 10f64.powi(power)));
             if self.high / self.low < 90.0 {
@@ -103,27 +80,8 @@ impl Colours {
         values
             .into_iter()
             .filter(|&value| value >= self.low * 0.999 && value <= self.high * 1.001)
-            .map(|value| (self.part(value), self.label(value)))
+            .map(|value| (self.part(value), rate_label(self.weight, value)))
             .collect()
-    }
-
-    /// A weight per second with its unit.
-    pub fn label(&self, per_second: f64) -> String {
-        match self.weight {
-            Weight::Count => format_rate(per_second),
-            // A second of waiting in each second is one event in flight.
-            Weight::Time => format!("{}/s", format_duration(per_second.round() as u64)),
-            Weight::Bytes => format!("{}/s", format_size(per_second.round() as u64)),
-        }
-    }
-}
-
-/// A sum of weights with its unit.
-pub(crate) fn weight_label(weight: Weight, sum: u64) -> String {
-    match weight {
-        Weight::Count => latscope_event::format_count(sum),
-        Weight::Time => format_duration(sum),
-        Weight::Bytes => format_size(sum),
     }
 }
 
@@ -133,7 +91,7 @@ mod tests {
 
     #[test]
     fn no_cell_has_the_colour_of_the_background() {
-        for scale in [ColorScale::Log, ColorScale::Sqrt, ColorScale::Linear] {
+        for scale in [Scale::Log, Scale::Sqrt, Scale::Linear] {
             for end in [None, Some(5.0), Some(1e12)] {
                 let colours = Colours::new(scale, Weight::Bytes, 20_000_000, [0, 1, 7, u64::MAX].into_iter(), end);
                 for weight in [0, 1, 7, 1000, u64::MAX] {
@@ -146,14 +104,14 @@ mod tests {
 
     #[test]
     fn a_fixed_scale_does_not_depend_on_the_interval() {
-        let short = Colours::new(ColorScale::Log, Weight::Count, 10_000_000, [5].into_iter(), Some(1000.0));
-        let long = Colours::new(ColorScale::Log, Weight::Count, 1_000_000_000, [900].into_iter(), Some(1000.0));
+        let short = Colours::new(Scale::Log, Weight::Count, 10_000_000, [5].into_iter(), Some(1000.0));
+        let long = Colours::new(Scale::Log, Weight::Count, 1_000_000_000, [900].into_iter(), Some(1000.0));
         assert_eq!(short.index(5), long.index(500));
     }
 
     #[test]
     fn more_is_never_a_lesser_colour() {
-        for scale in [ColorScale::Log, ColorScale::Sqrt, ColorScale::Linear] {
+        for scale in [Scale::Log, Scale::Sqrt, Scale::Linear] {
             let colours = Colours::new(scale, Weight::Count, 1_000_000_000, 1..5000, None);
             let indices: Vec<u8> = (1..5000).map(|count| colours.index(count)).collect();
             assert!(indices.is_sorted());

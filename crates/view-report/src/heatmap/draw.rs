@@ -114,7 +114,7 @@ impl Picture<'_> {
         if self.series.is_weighted() {
             let all: f64 = self.panels.iter().map(|panel| panel.weight as f64).sum();
             let share = 100.0 * panel.weight as f64 / all.max(1.0);
-            let sum = super::colour::weight_label(self.series.weight, panel.weight);
+            let sum = latscope_view::weight_label(self.series.weight, panel.weight);
             title += &format!(", {sum} of {} ({})", self.weight_noun(), percent(share));
         }
         title

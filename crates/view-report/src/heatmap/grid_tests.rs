@@ -1,9 +1,10 @@
 //! Cells against a brute-force count of the events.
 
 use super::*;
-use crate::axis::{AxisWish, Scale};
+use crate::axis::AxisWish;
 use latscope_event::{Batch, Field};
 use latscope_series::{Interval, Quantity, SeriesBuilder};
+use latscope_view::Scale;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

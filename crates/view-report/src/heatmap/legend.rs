@@ -1,10 +1,11 @@
 //! The legend: what a colour means in numbers, and which line is which percentile.
 
-use super::{ColorScale, Picture};
+use super::Picture;
 use crate::page::quantile_name;
 use crate::svg::{Area, Num, Svg, text_width};
 use latscope_event::format_duration;
 use latscope_series::Weight;
+use latscope_view::rate_label;
 
 const BAR_PX: f64 = 300.0;
 
@@ -44,8 +45,8 @@ impl Picture<'_> {
     fn bar_labels(&self, svg: &mut Svg, bar: Area) {
         let mut ticks = self.colours.ticks();
         // The ends say exactly where the scale begins and ends; round values find room between them.
-        let ends =
-            [self.colours.low, self.colours.high].map(|value| (self.colours.part(value), self.colours.label(value)));
+        let ends = [self.colours.low, self.colours.high]
+            .map(|value| (self.colours.part(value), rate_label(self.series.weight, value)));
         if self.colours.high > self.colours.low {
             let room = |place: f64, label: &str| {
                 ends.iter().all(|(end, text)| {
@@ -125,15 +126,15 @@ impl Picture<'_> {
             Weight::Bytes => "bytes per second in a cell",
         };
         let scale = match self.options.color {
-            ColorScale::Log => "",
-            ColorScale::Sqrt => ", square-root colours",
-            ColorScale::Linear => ", linear colours",
+            latscope_view::Scale::Log => "",
+            latscope_view::Scale::Sqrt => ", square-root colours",
+            latscope_view::Scale::Linear => ", linear colours",
         };
         let one = match self.series.weight {
             Weight::Count => format!(
                 "; one event in {} is {}",
                 format_duration(self.frame.width_ns),
-                self.colours.label(1e9 / self.frame.width_ns as f64)
+                rate_label(self.series.weight, 1e9 / self.frame.width_ns as f64)
             ),
             _ => String::new(),
         };

@@ -8,12 +8,12 @@ mod legend;
 mod strips;
 mod tips;
 
-pub use colour::ColorScale;
+pub use latscope_view::{Palette, Scale, value_label};
 
-use crate::axis::{AxisWish, Scale, ValueAxis};
+use crate::axis::{AxisWish, ValueAxis};
 use crate::frame::{self, Frame, FrameWish};
 use crate::page::Page;
-use crate::palette::{Palette, Theme};
+use crate::palette::{self, Theme};
 use crate::svg::Svg;
 use colour::Colours;
 pub(crate) use grid::Facets;
@@ -40,7 +40,7 @@ pub struct HeatmapOptions {
     /// Largest value with rows of its own (nanoseconds or bytes); larger ones share a row.
     pub max: Option<u64>,
     /// How weights become colours.
-    pub color: ColorScale,
+    pub color: Scale,
     /// Fixes the last colour, in weight per second and cell (events, nanoseconds or bytes per second), so that pictures
     /// of different traces and intervals compare.
     pub color_max: Option<f64>,
@@ -75,9 +75,9 @@ impl Default for HeatmapOptions {
             scale_y: None,
             min: None,
             max: None,
-            color: ColorScale::Log,
+            color: Scale::Log,
             color_max: None,
-            palette: Palette::default(),
+            palette: Palette::Inferno,
             theme: Theme::default(),
             percentiles: vec![0.5, 0.99],
             strips: true,
@@ -126,7 +126,7 @@ impl HeatmapOptions {
         if let (Some(min), Some(max)) = (self.min, self.max)
             && min >= max
         {
-            let label = |value| crate::axis::label(quantity, value);
+            let label = |value| value_label(quantity, value);
             return Err(HeatmapError::Range { min: label(min), max: label(max) });
         }
         if self.percentiles.len() > 6 || !self.percentiles.iter().all(|quantile| (0.0..=1.0).contains(quantile)) {
@@ -246,10 +246,10 @@ fn with_picture<T>(
     let panels = grid::panels(&series, frame.columns, &axes, &facets, &asked);
     let weights = panels.iter().flat_map(|panel| &panel.cells).map(|cell| cell.weight);
     let colours = Colours::new(options.color, series.weight, series.width_ns(), weights, options.color_max);
-    let ramp = |theme| options.palette.ramp(theme, colours.steps);
+    let colours_of = |theme| palette::ramp(options.palette, theme, colours.steps);
     let ramps = match options.theme {
-        Theme::Adaptive => vec![(Some("light"), ramp(Theme::Light)), (Some("dark"), ramp(Theme::Dark))],
-        theme => vec![(None, ramp(theme))],
+        Theme::Adaptive => vec![(Some("light"), colours_of(Theme::Light)), (Some("dark"), colours_of(Theme::Dark))],
+        theme => vec![(None, colours_of(theme))],
     };
     let page = Page {
         width_px: frame.page_px(),

@@ -1,11 +1,11 @@
 //! Texts that show when the pointer rests on the picture; `<title>` elements, so no script is needed.
 
 use super::Picture;
-use super::colour::weight_label;
 use super::grid::{Cell, Panel, Percentile};
 use crate::axis::{Place, ValueAxis};
 use crate::page::{events, percent};
 use crate::svg::{Area, Svg};
+use latscope_view::weight_label;
 use std::collections::HashMap;
 
 impl Percentile {

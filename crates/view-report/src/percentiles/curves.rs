@@ -4,9 +4,10 @@ use super::PercentilesOptions;
 use crate::frame::Columns;
 use crate::heatmap::Facets;
 use crate::page::quantile_name;
-use crate::palette::{Inks, Palette};
+use crate::palette::Inks;
 use latscope_histogram::{Histogram, Sparse};
 use latscope_series::{AskedPercentiles, HistogramSeries, Judging, Slice, Waiting, Watch};
+use latscope_view::Palette;
 
 /// A value of a line in one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -288,7 +289,7 @@ fn styled(
 ) -> (Vec<Curve>, Vec<Shade>) {
     let shaded: Vec<bool> = shaded(quantiles);
     let (palette, steps) = RAMP;
-    let ramp = palette.ramp(options.theme, steps);
+    let ramp = crate::palette::ramp(palette, options.theme, steps);
     let colour = |part: f64| {
         let [r, g, b] = ramp[(part * (steps - 1) as f64) as usize];
         format!("#{r:02x}{g:02x}{b:02x}")

@@ -4,7 +4,7 @@
 mod curves;
 mod draw;
 
-use crate::axis::{AxisWish, Scale, ValueAxis, quantity_title};
+use crate::axis::{AxisWish, ValueAxis};
 use crate::frame::{self, Frame, FrameWish, Strip};
 use crate::page::{Page, events, percent, quantile_name};
 use crate::palette::Theme;
@@ -13,6 +13,7 @@ use curves::{Panel, Source, Steps};
 use latscope_event::{Context, format_count, format_duration, format_rate};
 use latscope_histogram::{Grid, Histogram, Rule};
 use latscope_series::{AskedPercentiles, CountBy, Exact, HistogramSeries, Quantity, Threshold, Waiting};
+use latscope_view::{Scale, quantity_title};
 use std::borrow::Cow;
 
 /// How a chart of percentiles shall look.

@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::{Color, ColorDepth, Orient, Palette};
+use crate::{Color, ColorDepth, Orient};
 use latscope_event::{Anomaly, Batch, Clock, Field, FieldSet, Unfinished, Wait};
 use latscope_series::{Interval, Quantity, SeriesBuilder};
+use latscope_view::Palette;
 use proptest::prelude::*;
 
 /// Events as end, latency and process.
@@ -53,7 +54,7 @@ fn cells(map: &MapArea) -> impl Iterator<Item = (usize, usize)> + '_ {
 
 fn options() -> impl Strategy<Value = SpectrogramOptions> {
     let bound = || proptest::option::of((0u32..60, any::<u64>()).prop_map(|(bits, value)| value >> bits));
-    (any::<[bool; 3]>(), bound(), bound(), 0..4usize, 0..Palette::ALL.len()).prop_map(
+    (any::<[bool; 3]>(), bound(), bound(), 0..4usize, 0..Palette::TERMINAL.len()).prop_map(
         |([across, half_blocks, unicode], min, max, depth, palette)| SpectrogramOptions {
             orient: if across { Orient::Across } else { Orient::Down },
             half_blocks,
@@ -61,7 +62,7 @@ fn options() -> impl Strategy<Value = SpectrogramOptions> {
             min,
             max,
             depth: [ColorDepth::Truecolor, ColorDepth::Ansi256, ColorDepth::Ansi16, ColorDepth::Mono][depth],
-            palette: Palette::ALL[palette],
+            palette: Palette::TERMINAL[palette],
             ..Default::default()
         },
     )

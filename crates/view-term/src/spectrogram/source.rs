@@ -2,11 +2,11 @@
 
 use super::SpectrogramOptions;
 use crate::axis::{Axis, Place};
-use crate::palette::Palette;
 use crate::scale::Strength;
 use crate::{SysdigSpectrogram, sysdig_column};
 use latscope_histogram::{Histogram, Rule, Totals};
 use latscope_series::{HistogramSeries, Support, Weight};
+use latscope_view::Palette;
 
 pub(crate) struct Source<'a> {
     of: Of<'a>,

@@ -5,8 +5,9 @@ use super::meter::{Meter, Percentile, Window};
 use super::stats::{Notice, Stats};
 use crate::plan::PingShow;
 use latscope_capture_probe::{Operation, Place, Probe, Sample};
-use latscope_event::{escape_json, format_strftime, printable};
+use latscope_event::{format_strftime, printable};
 use latscope_series::Support;
+use latscope_view::json_text;
 use std::fmt::Write;
 
 /// Writes what happens at one target.
@@ -64,12 +65,11 @@ impl Lines {
             kind @ ("block" | "character") => format!("({kind} device {})", size(place.size as f64)),
             fstype => format!("({fstype} {} {})", place.device, size(place.size as f64)),
         };
-        let quoted = |text: &str| escape_json(&serde_json::Value::from(text).to_string()).into_owned();
         let json_target = format!(
             "  \"target\": {{\n    \"path\": {},\n    \"fstype\": {},\n    \"device\": {},\n    \"device_size\": {}\n  }},\n",
-            quoted(&path),
-            quoted(&place.fstype),
-            quoted(&place.device),
+            json_text(&path),
+            json_text(&place.fstype),
+            json_text(&place.device),
             place.size
         );
         Lines {

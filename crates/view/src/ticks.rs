@@ -1,15 +1,18 @@
 //! Round numbers for axes.
 
 /// A value worth a tick; the lower the rank, the rounder.
-pub(crate) struct Tick {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tick {
+    /// Nanoseconds or bytes.
     pub value: u64,
+    /// 0 for the roundest.
     pub rank: u8,
 }
 
 const S: u64 = 1_000_000_000;
 
 /// Round values of all orders of magnitude: 1-2-5 for durations (then minutes, hours, days), powers of two for bytes.
-pub(crate) fn round_values(bytes: bool) -> Vec<Tick> {
+pub fn round_values(bytes: bool) -> Vec<Tick> {
     let mut ticks = vec![Tick { value: 0, rank: 0 }];
     if bytes {
         ticks.extend((0..64).map(|bit| {
@@ -45,7 +48,7 @@ pub(crate) fn round_values(bytes: bool) -> Vec<Tick> {
 }
 
 /// Multiples of one round step between two values, about as many as wanted.
-pub(crate) fn even_values(lower: u64, upper: u64, wanted: u32, bytes: bool) -> Vec<u64> {
+pub fn even_values(lower: u64, upper: u64, wanted: u32, bytes: bool) -> Vec<u64> {
     let least = ((upper - lower) / u64::from(wanted.max(1))).max(1);
     let step = round_values(bytes).iter().map(|tick| tick.value).find(|&value| value >= least).unwrap_or(1 << 63);
     let first = lower.div_ceil(step);
@@ -55,12 +58,12 @@ pub(crate) fn even_values(lower: u64, upper: u64, wanted: u32, bytes: bool) -> V
         .collect()
 }
 
-/// So many labels tell an axis.
-pub(crate) const ENOUGH: usize = 3;
+/// So many labels make an axis readable.
+pub const ENOUGH: usize = 3;
 
 /// Multiples of a round step for a range in which fewer round values than [`ENOUGH`] lie: at least so many, where the range
 /// has them, and not many more.
-pub(crate) fn fine_values(lower: u64, upper: u64, bytes: bool) -> Vec<u64> {
+pub fn fine_values(lower: u64, upper: u64, bytes: bool) -> Vec<u64> {
     let multiples = |wanted: u64| {
         let least = (upper.saturating_sub(lower) / wanted).max(1);
         let step = if bytes { least.next_power_of_two() } else { time_step(least) };
@@ -72,7 +75,7 @@ pub(crate) fn fine_values(lower: u64, upper: u64, bytes: bool) -> Vec<u64> {
 }
 
 /// The step between labels of a time axis: round, and at least this long.
-pub(crate) fn time_step(least_ns: u64) -> u64 {
+pub fn time_step(least_ns: u64) -> u64 {
     const MINUTE: u64 = 60 * S;
     const HOUR: u64 = 60 * MINUTE;
     const DAY: u64 = 24 * HOUR;
