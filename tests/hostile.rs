@@ -126,7 +126,7 @@ fn cut_is_told(ended: Ended, of: &str) {
 fn no_interval_takes_the_memory_of_the_machine() {
     let rows = "testdata/hostile/percentiles_3rows.txt";
     let said = limited(&["percentiles", "-i", "1s", "-r", rows], b"").failure(2);
-    assert!(said.contains("give a longer interval (-i)"), "{said}");
+    assert!(said.contains("Give a longer interval (-i)"), "{said}");
     for view in ["percentiles", "heatmap", "histogram", "summary"] {
         limited(&[view, "-r", rows], b"").success();
     }

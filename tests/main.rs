@@ -9,6 +9,7 @@ mod compare_labs;
 mod compare_limit;
 mod compare_one;
 mod compare_same;
+mod consumer;
 mod covered;
 mod events_text;
 mod examples;

@@ -62,7 +62,7 @@ impl Drop for Known {
 enum Told {
     /// So many of the calls with this name pass.
     Of(&'static str, &'static str, u64),
-    /// No event tells it.
+    /// No event has it.
     Untold,
     /// As much as this machine tells, of the known writes.
     Perhaps(&'static str),
@@ -188,7 +188,7 @@ fn check(field: &str, told: Told, filter: &str, ended: Ended, perhaps: u64) {
         Perhaps(_) if perhaps > 0 => assert_eq!(count, perhaps, "{filter}\n{said}"),
         Untold | Perhaps(_) => {
             assert_eq!(count, 0, "{filter}");
-            let untold = format!("no event tells {field}");
+            let untold = format!("no event has {field}");
             assert!(said.contains(&untold), "{filter}: a silent nothing: {said}");
         }
     }
@@ -277,7 +277,7 @@ fn every_field_groups_or_says_that_it_cannot() {
                 }
                 _ => {
                     assert_eq!(ended.status, Some(0), "{field}: {}", ended.err);
-                    let untold = format!("no event tells {field}, which --by groups by");
+                    let untold = format!("no event has {field}, a field of --by");
                     assert_eq!(ended.err.contains(&untold), !told, "{view:?} {field}: {}", ended.err);
                 }
             }
@@ -391,7 +391,7 @@ fn files_of_other_tools_never_select_nothing_in_silence() {
             let all = latscope(&["events", "-r", of_file, "--json", "--columns", &field]).success();
             let told = all.lines().filter(|line| line.contains(&format!("\"{field}\":"))).count();
             assert_eq!(rows, told, "{file} {field}");
-            assert_eq!(said.contains(&format!("no event tells {field}")), told == 0, "{file} {field}: {said}");
+            assert_eq!(said.contains(&format!("no event has {field}")), told == 0, "{file} {field}: {said}");
         }
     }
 }

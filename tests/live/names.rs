@@ -189,10 +189,10 @@ fn a_live_filter_on_what_no_event_tells_says_so() {
         let streams = ["percentiles", "summary", "histogram"].map(streamed);
         ended.store(true, std::sync::atomic::Ordering::Relaxed);
         for said in streams {
-            assert!(said.contains("no event tells job, which --by groups by."), "{said}");
+            assert!(said.contains("no event has job, a field of --by."), "{said}");
         }
-        assert!(untold.contains("no event tells job, which the filter looks at"), "{untold}");
-        assert!(ungrouped.contains("no event tells job, which --by groups by."), "{ungrouped}");
+        assert!(untold.contains("no event has job, a field of the filter"), "{untold}");
+        assert!(ungrouped.contains("no event has job, a field of --by."), "{ungrouped}");
         assert!(!ungrouped.contains("which the filter looks at"), "{ungrouped}");
     });
 }

@@ -15,7 +15,7 @@ mod tui;
 use std::process::ExitCode;
 
 /// Why the program ends early, and with which status.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 enum Failure {
     /// What was typed makes no sense: status 2.
     Usage(String),
@@ -23,6 +23,8 @@ enum Failure {
     Input(String),
     /// A threshold was exceeded: status 1.
     Exceeded(String),
+    /// Called as ioping, it ends as ioping does: status 1.
+    Ioping(String),
     /// The command that was recorded ended so.
     Command(u8),
     /// Standard output was closed by its reader, which is how `| head` ends us: success.
@@ -33,6 +35,7 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Failure::Usage(message) | Failure::Input(message) | Failure::Exceeded(message) => f.write_str(message),
+            Failure::Ioping(message) => f.write_str(message),
             Failure::Command(status) => write!(f, "The command ended with status {status}."),
             Failure::Closed => f.write_str("The output was closed by its reader."),
         }
@@ -51,14 +54,23 @@ impl Failure {
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
+    let world = run::world();
     let plan = match called_ioping(&words) {
-        true => plan::ioping(&words[1..]),
-        false => plan::plan(args::Arguments::typed(words)),
+        true => plan::ioping(&words[1..], &world).map(|plan| (plan, Vec::new())),
+        false => plan::plan(args::Arguments::typed(words), &world),
     };
-    match plan.and_then(run::run) {
+    let done = plan.and_then(|(plan, remarks)| {
+        remarks.iter().for_each(|remark| say!("latscope: {remark}"));
+        run::run(plan)
+    });
+    match done {
         Ok(()) | Err(Failure::Closed) => ExitCode::SUCCESS,
         Err(Failure::Exceeded(message)) => fail(1, &message),
         Err(Failure::Command(status)) => ExitCode::from(status),
+        Err(Failure::Ioping(message)) => {
+            say!("ioping: {message}");
+            ExitCode::FAILURE
+        }
         Err(Failure::Usage(message)) => fail(2, &message),
         Err(Failure::Input(message)) => fail(3, &message),
     }

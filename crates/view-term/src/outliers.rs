@@ -108,6 +108,26 @@ impl Outliers {
         }
     }
 
+    /// Adds what another collected above the same threshold.
+    pub fn merge(&mut self, other: Outliers) {
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+        for (group, (more, more_ns)) in other.by_group {
+            if let Some((count, sum)) = self.by_group.get_mut(&group) {
+                *count += more;
+                *sum += more_ns;
+            } else if self.by_group.len() < GROUP_LIMIT {
+                self.by_group.insert(group, (more, more_ns));
+            }
+        }
+        for outlier in other.kept {
+            self.kept.push(outlier);
+            if self.kept.len() > self.keep {
+                self.kept.pop();
+            }
+        }
+    }
+
     /// The kept ones in the order of time.
     fn listed(&self) -> Vec<&Outlier> {
         let mut listed: Vec<&Outlier> = self.kept.iter().map(|Reverse(outlier)| outlier).collect();

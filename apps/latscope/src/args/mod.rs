@@ -27,6 +27,7 @@ pub use record::Record;
 pub use spectrogram::{Color, Orient, Spectrogram};
 pub use summary::Summary;
 
+use crate::plan::World;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use latscope_view::{Palette, Scale};
@@ -209,27 +210,28 @@ impl Input {
     /// that are there, and no names of fields, are read too.
     ///
     /// Without `-r`, files at the end are read too, as other programs have them: where what is before them is a whole filter.
-    pub fn take_files(&mut self) {
+    pub fn take_files(&mut self, world: &World) {
         let is_filter = |words: &[String]| latscope_filter::Filter::parse(&words.join(" ")).is_ok();
         while self.read.is_empty()
             && let [before @ .., last] = &self.filter[..]
-            && Path::new(last).is_file()
+            && (world.is_file)(Path::new(last))
             && !before.is_empty()
             && !is_filter(&self.filter)
-            && (is_filter(before) || before.iter().all(|word| Path::new(word).is_file()))
+            && (is_filter(before) || before.iter().all(|word| (world.is_file)(Path::new(word))))
         {
             let file = PathBuf::from(last);
             self.filter.pop();
             self.read.insert(0, file);
         }
-        let is_file = |word: &String| Path::new(word).exists() && latscope_event::Field::from_name(word).is_none();
+        let is_file =
+            |word: &String| (world.exists)(Path::new(word)) && latscope_event::Field::from_name(word).is_none();
         let files = self.filter.iter().take_while(|word| is_file(word)).count();
         self.read.extend(self.filter.drain(..files).map(PathBuf::from));
     }
 
     /// What is piped in is read, unless a capture is asked for.
-    pub fn take_standard_input(&mut self) {
-        if self.read.is_empty() && self.live.given().is_none() && latscope_capture_file::is_fed() {
+    pub fn take_standard_input(&mut self, world: &World) {
+        if self.read.is_empty() && self.live.given().is_none() && (world.is_fed)() {
             self.read.push("-".into());
         }
     }

@@ -1,8 +1,9 @@
 //! What the words of `compare` mean.
 
-use super::{Plan, Reading, Shape, fields, is_svg, percentile_list, reading, shape, theme};
-use crate::Failure;
-use crate::args::{self, Arguments, Verb};
+use super::folding::fields;
+use super::reading::reading;
+use super::{Plan, Reading, Shape, World, is_svg, percentile_list, shape, theme};
+use crate::{Failure, args};
 use latscope_event::Field;
 use latscope_filter::Filter;
 use latscope_series::compare::{CompareOptions, Limit};
@@ -25,11 +26,10 @@ pub struct Compare {
 }
 
 /// Plans `compare`.
-pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
-    let Verb::Compare(typed) = typed.verb else { unreachable!("planned for compare only") };
+pub fn plan(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
     let by = typed.by.as_ref().map(|name| fields("--by", std::slice::from_ref(name))).transpose()?;
     let by = by.and_then(|fields| fields.first().copied());
-    let sides = if typed.group.is_empty() { single(&typed)? } else { groups(&typed.group)? };
+    let sides = if typed.group.is_empty() { single(&typed, world)? } else { groups(&typed.group)? };
     let side = |path: &PathBuf, filter: &Option<String>| {
         reading(
             &args::Input {
@@ -77,10 +77,10 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
 type Side = (String, Vec<PathBuf>, Option<String>);
 
 /// A side for each trace; of one trace, for each filter.
-fn single(typed: &args::Compare) -> Result<Vec<Side>, Failure> {
+fn single(typed: &args::Compare, world: &World) -> Result<Vec<Side>, Failure> {
     // The other views take a filter at the end.
     let is_filter = |text: &str| text.contains(['=', '<', '>', ' ']) && Filter::parse(text).is_ok();
-    let missing = typed.traces.iter().filter(|path| !path.exists()).filter_map(|path| path.to_str());
+    let missing = typed.traces.iter().filter(|path| !(world.exists)(path)).filter_map(|path| path.to_str());
     if let Some(filter) = missing.into_iter().find(|text| is_filter(text)) {
         return Err(Failure::Usage(format!(
             "{filter}: There is no such file; compare takes a filter as --filter '{filter}'."

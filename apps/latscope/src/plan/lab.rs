@@ -1,8 +1,8 @@
 //! What the words of `lab` mean.
 
-use super::{Plan, duration, theme};
-use crate::Failure;
-use crate::args::{Arguments, Verb};
+use super::folding::duration;
+use super::{Plan, World, theme};
+use crate::{Failure, args};
 use latscope_capture_probe::{Lab as Experiments, PRESETS};
 use latscope_series::Threshold;
 use latscope_view_report::Theme;
@@ -27,8 +27,8 @@ pub struct Lab {
 /// `--quick` takes this part of a turn.
 const QUICK: u32 = 10;
 
-pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
-    let Verb::Lab(typed) = typed.verb else { unreachable!("planned for lab only") };
+/// Plans `lab`.
+pub fn plan(typed: args::Lab, world: &World) -> Result<Plan, Failure> {
     let known = || PRESETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let mut directories = typed.paths;
     let mut lab = match typed.lab.as_str() {
@@ -39,7 +39,7 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
                 "lab run takes a TOML file and then the directories; docs/reference/lab.md shows one.".into(),
             ));
         }
-        "run" => read(&directories.remove(0))?,
+        "run" => read(&directories.remove(0), world)?,
         name => Experiments::preset(name).ok_or_else(|| {
             Failure::Usage(format!(
                 "There is no lab {name}; known are {}. One of your own: latscope lab run FILE.",
@@ -85,9 +85,9 @@ pub fn plan(typed: Arguments) -> Result<Plan, Failure> {
 }
 
 /// Experiments of the user's own.
-fn read(file: &Path) -> Result<Experiments, Failure> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::Usage(format!("{}: Cannot be read: {error}.", file.display())))?;
+fn read(file: &Path, world: &World) -> Result<Experiments, Failure> {
+    let text =
+        (world.read)(file).map_err(|error| Failure::Usage(format!("{}: Cannot be read: {error}.", file.display())))?;
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     Experiments::parse(&name, &file.display().to_string(), &text).map_err(|error| Failure::Usage(error.to_string()))
 }

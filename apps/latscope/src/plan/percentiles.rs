@@ -1,6 +1,7 @@
 //! What the words of `percentiles` mean.
 
-use super::{AUTO, Folding, Shape, folding, is_svg, shape, theme};
+use super::folding::{AUTO, folding};
+use super::{Folding, Shape, is_svg, shape, theme};
 use crate::Failure;
 use crate::args;
 use latscope_histogram::Rule;

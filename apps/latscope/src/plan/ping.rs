@@ -1,6 +1,6 @@
 //! What the words of `ping` mean.
 
-use super::Plan;
+use super::{Plan, World};
 use crate::Failure;
 use crate::args::Ping as Typed;
 use latscope_capture_probe::{AfterWrite, Cache, Engine, OpenSync, Operation, Order, Pace, Probe, Work};
@@ -50,7 +50,7 @@ pub struct PingShow {
 ///
 /// # Errors
 /// Status 1, after a word on standard error, as ioping does.
-pub fn ioping(words: &[OsString]) -> Result<Plan, Failure> {
+pub fn ioping(words: &[OsString], world: &World) -> Result<Plan, Failure> {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let planned = Typed::parse(&words, true).and_then(|typed| match typed {
         _ if typed.help => Ok(Plan::Say(Typed::help(true))),
@@ -58,16 +58,13 @@ pub fn ioping(words: &[OsString]) -> Result<Plan, Failure> {
         _ if typed.version => Ok(Plan::Say("ioping 1.3\n".into())),
         _ if typed.targets.is_empty() => Err("no destination specified".into()),
         _ if typed.targets.len() > 1 => Err("more than one destination specified".into()),
-        _ => Ok(Plan::Ping(Box::new(meant(&typed, true)?))),
+        _ => Ok(Plan::Ping(Box::new(meant(&typed, true, world)?))),
     });
-    planned.map_err(|message| {
-        say!("ioping: {message}");
-        Failure::Command(1)
-    })
+    planned.map_err(Failure::Ioping)
 }
 
 /// Plan of `latscope ping`.
-pub fn plan(words: &[String]) -> Result<Plan, Failure> {
+pub fn plan(words: &[String], world: &World) -> Result<Plan, Failure> {
     let usage = |message: String| Failure::Usage(format!("ping: {message}; latscope ping --help lists the options."));
     let typed = Typed::parse(words, false).map_err(usage)?;
     if typed.help {
@@ -83,10 +80,10 @@ pub fn plan(words: &[String]) -> Result<Plan, Failure> {
     if typed.targets.len() > 1 && raw && !typed.json && !typed.native.json_lines {
         return Err(usage("raw lines do not tell which target they are of; take -J with several".into()));
     }
-    Ok(Plan::Ping(Box::new(meant(&typed, false).map_err(usage)?)))
+    Ok(Plan::Ping(Box::new(meant(&typed, false, world).map_err(usage)?)))
 }
 
-fn meant(typed: &Typed, compatible: bool) -> Result<Ping, String> {
+fn meant(typed: &Typed, compatible: bool, world: &World) -> Result<Ping, String> {
     let native = &typed.native;
     let work = work(typed, compatible)?;
     let pace = match native.rate {
@@ -111,10 +108,10 @@ fn meant(typed: &Typed, compatible: bool) -> Result<Ping, String> {
         Some(other) => return Err(format!("--on-error {other} is neither stop nor continue")),
     };
     let duration_ns = typed.work_time_ns.or(typed.rapid.then_some(3 * SECOND_NS));
-    let seed = if typed.seed == 0 { crate::run::live::now_ns() as u64 } else { typed.seed };
+    let seed = if typed.seed == 0 { world.seed } else { typed.seed };
     let probe = |target: &PathBuf| Probe {
         work: Work {
-            work_size: typed.work_size.filter(|&size| size > 0).or(rapid_size(typed, target)),
+            work_size: typed.work_size.filter(|&size| size > 0).or(rapid_size(typed, target, world)),
             ..work.clone()
         },
         pace,
@@ -229,6 +226,6 @@ fn interval_ns(typed: &Typed, size: u64) -> u64 {
 }
 
 /// With -R a directory gets a larger file.
-fn rapid_size(typed: &Typed, target: &Path) -> Option<u64> {
-    (typed.rapid && target.is_dir()).then_some(64 << 20)
+fn rapid_size(typed: &Typed, target: &Path, world: &World) -> Option<u64> {
+    (typed.rapid && (world.is_dir)(target)).then_some(64 << 20)
 }

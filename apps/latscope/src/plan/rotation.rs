@@ -29,7 +29,7 @@ pub fn rotate(text: &str) -> Result<Rotate, Failure> {
     match (parse_duration(text), parse_size(text)) {
         (Err(_), Ok(bytes @ Rotate::LEAST_BYTES..)) => Ok(Rotate::Bytes(bytes)),
         (Err(_), Ok(1..)) => Err(Failure::Usage(format!("--rotate {text} is too small; a file takes at least 32KiB."))),
-        _ => super::duration("--rotate", &Some(text.into())).map(|ns| Rotate::Time(ns.unwrap_or(u64::MAX))),
+        _ => super::folding::duration("--rotate", &Some(text.into())).map(|ns| Rotate::Time(ns.unwrap_or(u64::MAX))),
     }
 }
 

@@ -1,22 +1,23 @@
 //! `latscope convert`.
 
 use super::output::{self, Output};
-use super::{read, unfinished};
+use super::reports;
 use crate::Failure;
-use crate::plan::{Conversion, Folding, Reading, Target};
+use crate::plan::{Conversion, Folding, Target};
 use latscope_capture_file::{LatWriter, ParquetWriter, SeriesHeader, SeriesRow, write_hlog, write_series_parquet};
 use latscope_event::{Batch, Clock, Context, Field, FieldSet, Mask};
+use latscope_pipeline::{Pipeline, keep_passing};
 use latscope_view_report::rows;
 use std::io;
 use std::ops::ControlFlow;
 
-pub fn run(reading: &Reading, conversion: &Conversion) -> Result<(), Failure> {
+pub fn run(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
     if !conversion.force {
         output::refuse_existing(&conversion.write)?;
     }
     match &conversion.series {
-        Some(folding) => series(reading, folding, conversion),
-        None => events(reading, conversion),
+        Some(folding) => series(pipeline, folding, conversion),
+        None => events(pipeline, conversion),
     }
 }
 
@@ -65,9 +66,10 @@ impl Writer {
     }
 }
 
-fn events(reading: &Reading, conversion: &Conversion) -> Result<(), Failure> {
+fn events(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
+    let reading = pipeline.reading();
     let (is_live, mut writer) = (reading.live.is_some(), None::<(Writer, FieldSet)>);
-    let mut contexts = read::each_batch(reading, FieldSet::EVERY, |context, batch, mask, _| {
+    let mut contexts = pipeline.each_batch(FieldSet::EVERY, |context, batch, mask, _| {
         let opened = match &mut writer {
             Some(opened) => opened,
             none => match Writer::open(conversion, is_live, batch.fields(), context) {
@@ -85,7 +87,7 @@ fn events(reading: &Reading, conversion: &Conversion) -> Result<(), Failure> {
             Err(error) => ControlFlow::Break(Failure::output(&error)),
         }
     })?;
-    contexts.iter_mut().for_each(|context| unfinished::keep_passing(reading, context));
+    contexts.iter_mut().for_each(|context| keep_passing(reading, context));
     let mut context = Context::merged(&contexts);
     if let Some(filter) = &reading.filter {
         context.properties.insert("filter".into(), filter.to_string());
@@ -97,18 +99,19 @@ fn events(reading: &Reading, conversion: &Conversion) -> Result<(), Failure> {
         }
     };
     writer.finish(&context).map_err(|error| Failure::output(&error))?;
-    read::say_notes(&contexts);
+    reports::say_notes(&contexts);
     context.details().iter().for_each(|detail| say!("latscope: {}: {detail}", context.source));
     Ok(())
 }
 
-fn series(reading: &Reading, folding: &Folding, conversion: &Conversion) -> Result<(), Failure> {
-    let (series, mut contexts) = read::series(reading, folding, 600)?;
+fn series(pipeline: &Pipeline, folding: &Folding, conversion: &Conversion) -> Result<(), Failure> {
+    let (series, mut contexts) = pipeline.series(folding, 600)?;
+    reports::say_groups(&series);
     if series.is_of_runs() && conversion.target != Target::Hlog {
         let message = "Parquet stores intervals of one length, and these histograms are of whole jobs; write a .hlog.";
         return Err(Failure::Usage(message.into()));
     }
-    contexts.iter_mut().for_each(|context| unfinished::keep_passing(reading, context));
+    contexts.iter_mut().for_each(|context| keep_passing(pipeline.reading(), context));
     let header = SeriesHeader {
         group_fields: series.by.iter().map(|field| field.name().to_string()).collect(),
         value: series.quantity.word().into(),

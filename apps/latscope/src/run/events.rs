@@ -1,15 +1,15 @@
 //! `latscope events`.
 
 use super::output::{self, Output};
-use super::{read, stream};
+use super::reports;
 use crate::Failure;
-use crate::args::Sort;
-use crate::plan::{Events, Reading, Shape};
+use crate::plan::{Events, Shape, Sort};
 use latscope_capture_bpf::usual;
 use latscope_event::{
     Batch, Clock, Column, Context, Field, FieldSet, FieldType, MISSING_CODE, MISSING_I64, MISSING_U64, Mask,
     format_duration_exact, format_size,
 };
+use latscope_pipeline::Pipeline;
 use latscope_view_report::rows::{self, RowColumn, Wall};
 use latscope_view_term::{Align, Table};
 use std::cmp::Reverse;
@@ -31,14 +31,15 @@ const USUAL: FieldSet = FieldSet::ALWAYS.with(&[
 /// So many rows decide how wide the columns of a text table are at first.
 const BLOCK: usize = 500;
 
-pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
-    read::ends_by_signal(reading);
+pub fn run(pipeline: &Pipeline, plan: &Events) -> Result<(), Failure> {
+    let reading = pipeline.reading();
+    reports::ends_by_signal(reading);
     let wanted = match &plan.columns {
         Some(columns) => columns.iter().filter_map(|&column| field_of(column)).collect(),
         None => reading.live.as_ref().map_or(FieldSet::EVERY, |live| usual(live.source)),
     };
     let out = output::open(plan.output.as_deref())?;
-    let is_watched = reading.live.is_some() || stream::is_stream(reading);
+    let is_watched = pipeline.is_watched();
     let out = out.growing_with(reading);
     let fills = reading.live.as_ref().map_or(FieldSet::ALWAYS, |live| usual(live.source));
     let mut printer = Printer {
@@ -52,7 +53,7 @@ pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
         lacks_wall: false,
     };
     let mut kept = Kept { limit: plan.top, heap: BinaryHeap::new(), all: Vec::new(), serial: 0 };
-    let contexts = read::each_batch(reading, wanted, |context, batch, mask, _| {
+    let contexts = pipeline.each_batch(wanted, |context, batch, mask, _| {
         let done = if plan.top.is_some() || plan.sort.is_some() {
             kept.add(batch, mask, plan.sort);
             Ok(())
@@ -81,7 +82,7 @@ pub fn run(reading: &Reading, plan: &Events) -> Result<(), Failure> {
     if lacks_wall {
         say!("latscope: wall is missing where the clock of a trace has no known relation to wall-clock time.");
     }
-    read::say_notes(&contexts);
+    reports::say_notes(&contexts);
     Ok(())
 }
 

@@ -5,53 +5,52 @@ mod convert;
 mod events;
 mod heatmap;
 mod histogram;
-pub mod intervals;
 mod lab;
 mod list;
-pub mod live;
 pub mod output;
 mod percentiles;
 mod ping;
-pub mod read;
 mod record;
+pub mod reports;
 mod spectrogram;
-pub mod stalls;
-pub mod start;
-pub mod stored;
-mod stream;
 mod summary;
-mod unfinished;
 mod unnamed;
 
 use crate::Failure;
-use crate::plan::Plan;
+use crate::plan::{Plan, World};
+use std::path::{Path, PathBuf};
+
+/// The machine, as plans ask for it.
+pub fn world() -> World {
+    World {
+        exists: Path::exists,
+        is_file: Path::is_file,
+        is_dir: Path::is_dir,
+        read: |path| std::fs::read_to_string(path),
+        is_fed: latscope_capture_file::is_fed,
+        seed: latscope_pipeline::now_ns() as u64,
+    }
+}
 
 /// Carries out a plan.
 pub fn run(plan: Plan) -> Result<(), Failure> {
-    let (inputs, output) = plan.reads_and_writes();
-    output::refuse_inputs(&inputs, output)?;
-    if let Some(reading) = plan.reading().filter(|reading| reading.follow) {
-        stream::refuse_complete_formats(reading)?;
-        read::ends_by_signal(reading);
-    }
-    let draws = !matches!(plan, Plan::Summary(..) | Plan::Histogram(..) | Plan::Events(..) | Plan::Spectrogram(..));
-    output::refuse_pictures(output, draws)?;
+    let open = |reading, output: &Option<PathBuf>| reports::open(reading, output.as_deref());
     match plan {
         Plan::Explain(text) => output::text(None, &format!("{text}\n")),
         Plan::Fields { json } => list::fields(json),
         Plan::Formats { json } => list::formats(json),
-        Plan::Heatmap(reading, folding, typed) => heatmap::run(&reading, &folding, typed),
-        Plan::Spectrogram(reading, folding, typed) => spectrogram::run(&reading, &folding, typed),
-        Plan::Histogram(reading, folding, typed) => histogram::run(&reading, &folding, typed),
-        Plan::Summary(reading, plan) => summary::run(&reading, &plan),
-        Plan::Events(reading, plan) => events::run(&reading, &plan),
-        Plan::Percentiles(reading, plan) => percentiles::run(&reading, &plan),
+        Plan::Heatmap(reading, plan) => heatmap::run(&open(reading, &plan.output)?, &plan),
+        Plan::Spectrogram(reading, plan) => spectrogram::run(&open(reading, &plan.output)?, plan),
+        Plan::Histogram(reading, plan) => histogram::run(&open(reading, &plan.output)?, &plan),
+        Plan::Summary(reading, plan) => summary::run(&open(reading, &plan.output)?, &plan),
+        Plan::Events(reading, plan) => events::run(&open(reading, &plan.output)?, &plan),
+        Plan::Percentiles(reading, plan) => percentiles::run(&open(reading, &plan.output)?, &plan),
         Plan::Compare(plan) => compare::run(&plan),
-        Plan::Record(reading, plan) => record::run(&reading, &plan),
+        Plan::Record(reading, plan) => record::run(&reports::open(reading, Some(&plan.write))?, &plan),
         Plan::Lab(plan) => lab::run(&plan),
         Plan::Labs(json) => lab::list(json),
         Plan::Ping(plan) => ping::run(&plan),
         Plan::Say(text) => output::text(None, &text),
-        Plan::Convert(reading, plan) => convert::run(&reading, &plan),
+        Plan::Convert(reading, plan) => convert::run(&reports::open(reading, Some(&plan.write))?, &plan),
     }
 }

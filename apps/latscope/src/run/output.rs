@@ -136,25 +136,6 @@ pub fn refuse_inputs(inputs: &[PathBuf], output: Option<&Path>) -> Result<(), Fa
     }
 }
 
-/// Fails if a file is called like a picture of a kind that is not drawn, or like any where there is only text.
-pub fn refuse_pictures(output: Option<&Path>, draws: bool) -> Result<(), Failure> {
-    const PICTURES: [&str; 10] = ["png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "pdf", "eps"];
-    let ending = output.and_then(Path::extension).map(|ending| ending.to_string_lossy().to_ascii_lowercase());
-    let shown = output.unwrap_or(Path::new("")).display();
-    match ending.as_deref() {
-        Some(ending) if PICTURES.contains(&ending) && draws => {
-            Err(Failure::Usage(format!("-o {shown}: pictures are SVG; end the name in .svg.")))
-        }
-        Some(ending) if ending == "svg" || PICTURES.contains(&ending) => match draws {
-            true => Ok(()),
-            false => Err(Failure::Usage(format!(
-                "-o {shown}: this view is text; heatmap, percentiles and compare draw pictures (SVG)."
-            ))),
-        },
-        _ => Ok(()),
-    }
-}
-
 /// Writes to standard error what a terminal may show. Nothing is left to do if it cannot be written.
 pub fn say(text: &str) {
     let _ = io::stderr().write_all(printable(text).as_bytes());

@@ -1,15 +1,14 @@
 //! `latscope record`.
 
 mod files;
+mod names;
 
-use super::live::{self, Until};
-use super::read::Pass;
-use super::unfinished;
 use crate::Failure;
-use crate::plan::{Reading, Recording, filter_fields};
+use crate::plan::Recording;
 use files::Files;
-use latscope_capture_bpf::{EventCapture, fills, usual};
-use latscope_event::{Batch, Context, Field, FieldSet};
+use latscope_capture_bpf::{fills, usual};
+use latscope_event::{Batch, Context, Field, FieldSet, Mask};
+use latscope_pipeline::{Pipeline, TURN, keep_passing};
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::process::{Child, Command, ExitStatus};
@@ -18,45 +17,37 @@ use std::time::{Duration, Instant};
 /// So long a command that was asked to end may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub fn run(reading: &Reading, plan: &Recording) -> Result<(), Failure> {
+pub fn run(pipeline: &Pipeline, plan: &Recording) -> Result<(), Failure> {
+    let reading = pipeline.reading();
     let Some(live) = &reading.live else { return Err(Failure::Usage("record captures live.".into())) };
     files::refuse_existing(plan)?;
     let disks = FieldSet::default().with(&[Field::DiskModel, Field::Rotational]);
-    let asked = plan.with.union(filter_fields(reading)).union(disks);
+    let asked = plan.with.union(reading.filter_fields()).union(disks);
     let fields = usual(live.source).union(fills(live.source).intersection(asked));
-    if let Some(untold) = plan.with.without(fields).iter().next().filter(|_| plan.with != FieldSet::EVERY) {
-        return Err(Failure::Usage(format!("--with {}: this source does not have that field.", untold.name())));
+    if let Some(missing) = plan.with.without(fields).iter().next().filter(|_| plan.with != FieldSet::EVERY) {
+        return Err(Failure::Usage(format!("--with {}: this source does not have that field.", missing.name())));
     }
-    let mut capture = EventCapture::start(&live::options(reading, live, fields)?)?;
-    let mut pass = Pass::new(reading, None);
-    pass.bind(capture.context())?;
+    let mut events = pipeline.capture(fields)?;
+    events.bind()?;
     // Only what has begun replaces an older file.
-    let mut files = Files::open(plan, fields, reading, capture.context())?;
+    let mut files = Files::open(plan, fields, reading, events.context())?;
     let mut command = Running::start(&plan.command)?;
     files.appear()?;
-    let until = Until::new(live);
-    let mut sink = |context: &Context, batch: &Batch| {
-        pass.batch(context, batch, |batch, mask| match files.write(context, batch, mask) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(failure) => ControlFlow::Break(failure),
-        })
+    let mut take = |context: &Context, batch: &Batch, mask: Option<&Mask>| match files.write(context, batch, mask) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(failure) => ControlFlow::Break(failure),
     };
-    let nothing = Batch::new(FieldSet::ALWAYS);
-    let mut open = ControlFlow::Continue(());
-    while open.is_continue() && !until.is_over() && !command.has_ended()? {
-        open = capture.poll(until.turn(live::TURN), &mut sink)?;
-        if open.is_continue() {
-            capture.refresh()?;
-            open = sink(capture.context(), &nothing);
-        }
+    let mut broken = None;
+    while broken.is_none() && !events.is_over() && !command.has_ended()? {
+        events.refresh()?;
+        broken = events.poll(TURN, &mut take).err();
     }
     let status = command.end()?;
-    let mut last = |context: &Context, batch: &Batch| if open.is_continue() { sink(context, batch) } else { open };
-    let mut context = capture.finish(&mut last)?;
-    if let Some(failure) = pass.failure.take() {
+    if let Some(failure) = broken {
         return Err(failure);
     }
-    unfinished::keep_passing(reading, &mut context);
+    let mut context = events.finish(&mut take)?;
+    keep_passing(reading, &mut context);
     files.finish(&context)?;
     match status.map(exit_code) {
         None | Some(0) => Ok(()),

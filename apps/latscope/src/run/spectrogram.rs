@@ -1,16 +1,13 @@
 //! `latscope spectrogram`.
 
-use super::intervals::{self, Intervals};
-use super::stalls::Stalls;
-use super::{output, read, stored, stream};
+use super::{output, reports};
 use crate::Failure;
-use crate::args::{self, Color};
-use crate::plan::{Folding, Reading};
+use crate::plan::{Folding, Reading, Spectrogram, Style};
 use crate::tui;
 use latscope_capture_file::is_pipe;
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
+use latscope_pipeline::{Intervals, Pipeline, Stalls};
 use latscope_series::{HistogramSeries, Quantity, Weight};
-use latscope_view::Palette;
 use latscope_view_term::{
     ColorDepth, GrowingSpectrogram, Line, Look, Orient, SpectrogramOptions, SysdigSpectrogram, TimeLabels,
     latency_maps, spectrogram, sysdig_spectrogram, sysdig_width,
@@ -26,60 +23,52 @@ const CHISEL_NS: u64 = 500_000_000;
 /// Columns of a screen.
 const COLUMNS: std::ops::RangeInclusive<usize> = 20..=10_000;
 
-pub fn run(reading: &Reading, folding: &Folding, typed: args::Spectrogram) -> Result<(), Failure> {
-    if typed.width.is_some_and(|width| !COLUMNS.contains(&width)) {
-        return Err(Failure::Usage("A spectrogram is 20 to 10000 columns wide (--width).".into()));
+pub fn run(pipeline: &Pipeline, plan: Spectrogram) -> Result<(), Failure> {
+    let (reading, folding) = (pipeline.reading(), &plan.folding);
+    let options = options(&plan);
+    if is_interactive(reading, &plan) {
+        return tui::run(reading.clone(), look(reading, folding, options), plan);
     }
-    let options = options(folding, &typed);
-    if is_interactive(reading, &typed) {
-        return tui::run(reading.clone(), folding.clone(), look(reading, folding, options), typed);
-    }
-    read::ends_by_signal(reading);
+    reports::ends_by_signal(reading);
     let filter = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
-    match typed.palette {
-        Palette::Sysdig => chisel(reading, folding, &options, &filter, &typed),
-        Palette::PyLatencyMap => {
+    match plan.style {
+        Style::Chisel => chisel(pipeline, &plan, &options, &filter),
+        Style::Maps => {
             // Both maps come from one series: its counts and the exact sums of time.
             let folding = Folding { weight: Weight::Time, ..folding.clone() };
-            let (series, contexts) = read::series(reading, &folding, ROWS)?;
-            stored::refuse_runs(reading, &series)?;
+            let (series, contexts) = pipeline.series(&folding, ROWS)?;
+            reports::say_groups(&series);
+            pipeline.refuse_whole_jobs(&series)?;
             let lines = latency_maps(&series, &Context::merged(&contexts), &filter, &options);
-            output::lines(typed.output.as_deref(), lines)
+            output::lines(plan.output.as_deref(), lines)
         }
-        _ => {
-            if options.orient == Orient::Down && (reading.live.is_some() || stream::is_stream(reading)) {
-                return grow(reading, folding, &options, &filter, &typed);
+        Style::Rows => {
+            if options.orient == Orient::Down && pipeline.is_watched() {
+                return grow(pipeline, &plan, &options, &filter);
             }
-            let (series, contexts) = read::series_to_plot(reading, folding, limit(&options))?;
-            stored::refuse_runs(reading, &series)?;
+            let (series, contexts) = pipeline.series_to_plot(folding, limit(&options))?;
+            reports::say_groups(&series);
+            pipeline.refuse_whole_jobs(&series)?;
             let context = Context::merged(&contexts);
             let options = SpectrogramOptions { waiting: series.has_waiting(), ..options };
             let groups = if folding.by.is_empty() { vec![None] } else { heaviest(&series) };
             let lines = groups.into_iter().flat_map(|group| {
                 spectrogram(&series, &context, &filter, &SpectrogramOptions { group, ..options.clone() })
             });
-            output::lines(typed.output.as_deref(), lines)
+            output::lines(plan.output.as_deref(), lines)
         }
     }
 }
 
 /// Rows as intervals pass.
-fn grow(
-    reading: &Reading,
-    folding: &Folding,
-    options: &SpectrogramOptions,
-    filter: &str,
-    typed: &args::Spectrogram,
-) -> Result<(), Failure> {
+fn grow(pipeline: &Pipeline, plan: &Spectrogram, options: &SpectrogramOptions, filter: &str) -> Result<(), Failure> {
+    let reading = pipeline.reading();
     let time = if reading.live.is_some() { TimeLabels::Wall } else { options.time };
     // Files do not tell what waits.
     let waiting = reading.live.is_some();
     let growing = GrowingSpectrogram::new(filter, &SpectrogramOptions { time, waiting, ..options.clone() });
-    let mut rows = Rows { growing, out: output::open(typed.output.as_deref())?.growing_with(reading) };
-    let context = match &reading.live {
-        Some(capture) => intervals::live(reading, capture, folding, &mut rows)?,
-        None => stream::read(reading, folding, &mut rows)?,
-    };
+    let mut rows = Rows { growing, out: output::open(plan.output.as_deref())?.growing_with(reading) };
+    let context = pipeline.intervals(&plan.folding, &mut rows)?;
     let Rows { growing, mut out } = rows;
     write(&mut out, &growing.finish(&context))
 }
@@ -91,6 +80,8 @@ struct Rows {
 }
 
 impl Intervals for Rows {
+    type Error = Failure;
+
     fn passed(&mut self, series: &HistogramSeries, before: i64, context: &Context) -> Result<(), Failure> {
         write(&mut self.out, &self.growing.grow(series, before, context))
     }
@@ -105,10 +96,9 @@ fn write(out: &mut output::Output, lines: &[Line]) -> Result<(), Failure> {
 }
 
 /// Whether somebody is there to look at it. What comes through a pipe could be read only once.
-fn is_interactive(reading: &Reading, typed: &args::Spectrogram) -> bool {
+fn is_interactive(reading: &Reading, plan: &Spectrogram) -> bool {
     let is_stream = reading.follow || reading.files.iter().any(|file| is_pipe(file));
-    let plain = typed.plain || typed.output.is_some() || is_stream;
-    !plain && tui::is_possible()
+    !plan.plain && !is_stream && tui::is_possible()
 }
 
 /// How the interactive screen begins.
@@ -136,13 +126,8 @@ fn heaviest(series: &HistogramSeries) -> Vec<Option<u32>> {
 }
 
 /// Counts on the chisel's own columns, which are no multiple of our buckets.
-fn chisel(
-    reading: &Reading,
-    folding: &Folding,
-    options: &SpectrogramOptions,
-    filter: &str,
-    typed: &args::Spectrogram,
-) -> Result<(), Failure> {
+fn chisel(pipeline: &Pipeline, plan: &Spectrogram, options: &SpectrogramOptions, filter: &str) -> Result<(), Failure> {
+    let folding = &plan.folding;
     if folding.quantity != Quantity::Latency || folding.weight != Weight::Count || !folding.by.is_empty() {
         return Err(Failure::Usage(
             "--palette sysdig shows counts of latencies of all events; take another palette for --y, --weight or --by."
@@ -150,20 +135,20 @@ fn chisel(
         ));
     }
     let width_ns = folding.interval.unwrap_or(CHISEL_NS);
-    if reading.live.is_some() || stream::is_stream(reading) {
+    if pipeline.is_watched() {
         let folding = Folding { interval: Some(width_ns), ..folding.clone() };
-        return grow_chisel(reading, &folding, options, filter, typed);
+        return grow_chisel(pipeline, &folding, options, filter, plan);
     }
     let mut counted = SysdigSpectrogram::new(sysdig_width(options), width_ns);
-    let contexts = read::each_batch(reading, FieldSet::ALWAYS, |_, batch, mask, _| {
+    let contexts = pipeline.each_batch(FieldSet::ALWAYS, |_, batch, mask, _| {
         count(&mut counted, batch, mask);
-        ControlFlow::Continue(())
+        ControlFlow::<Failure>::Continue(())
     })?;
-    if let Some((from_ns, to_ns)) = read::covered_ns(reading, &contexts) {
+    if let Some((from_ns, to_ns)) = pipeline.covered_ns(&contexts) {
         counted.reach(from_ns, to_ns);
     }
     let context = Context::merged(&contexts);
-    output::lines(typed.output.as_deref(), sysdig_spectrogram(&counted, &context, filter, options))
+    output::lines(plan.output.as_deref(), sysdig_spectrogram(&counted, &context, filter, options))
 }
 
 /// Counts the events of a batch that the mask lets through.
@@ -178,24 +163,22 @@ fn count(counted: &mut SysdigSpectrogram, batch: &Batch, mask: Option<&Mask>) {
 
 /// The chisel's rows as intervals pass.
 fn grow_chisel(
-    reading: &Reading,
+    pipeline: &Pipeline,
     folding: &Folding,
     options: &SpectrogramOptions,
     filter: &str,
-    typed: &args::Spectrogram,
+    plan: &Spectrogram,
 ) -> Result<(), Failure> {
+    let reading = pipeline.reading();
     let time = if reading.live.is_some() { TimeLabels::Wall } else { options.time };
     let options = SpectrogramOptions { time, ..options.clone() };
     let mut rows = ChiselRows {
         counted: SysdigSpectrogram::new(sysdig_width(&options), folding.interval.unwrap_or(CHISEL_NS)),
         growing: GrowingSpectrogram::new(filter, &options),
         stalls: Stalls::default(),
-        out: output::open(typed.output.as_deref())?.growing_with(reading),
+        out: output::open(plan.output.as_deref())?.growing_with(reading),
     };
-    let context = match &reading.live {
-        Some(capture) => intervals::live(reading, capture, folding, &mut rows)?,
-        None => stream::read(reading, folding, &mut rows)?,
-    };
+    let context = pipeline.intervals(folding, &mut rows)?;
     let ChiselRows { growing, mut out, .. } = rows;
     write(&mut out, &growing.finish(&context))
 }
@@ -210,6 +193,8 @@ struct ChiselRows {
 }
 
 impl Intervals for ChiselRows {
+    type Error = Failure;
+
     fn fields(&self) -> FieldSet {
         FieldSet::ALWAYS.union(Stalls::FIELDS.into_iter().filter(|&field| field != Field::Path).collect())
     }
@@ -221,7 +206,7 @@ impl Intervals for ChiselRows {
 
     fn waiting(&mut self, _context: &Context, batch: &Batch, mask: Option<&Mask>) -> Result<(), Failure> {
         if self.stalls.is_due() {
-            self.stalls.note(batch, mask);
+            self.stalls.note(batch, mask, &mut |note| say!("latscope: {note}"));
         }
         Ok(())
     }
@@ -236,38 +221,25 @@ impl Intervals for ChiselRows {
     }
 }
 
-fn options(folding: &Folding, typed: &args::Spectrogram) -> SpectrogramOptions {
+/// What is drawn, on this terminal.
+fn options(plan: &Spectrogram) -> SpectrogramOptions {
+    let columns = plan.width.unwrap_or_else(|| output::columns(&plan.output));
     SpectrogramOptions {
-        columns: typed.width.unwrap_or_else(|| output::columns(&typed.output)).clamp(*COLUMNS.start(), *COLUMNS.end()),
-        orient: match typed.orient {
-            args::Orient::Down => Orient::Down,
-            args::Orient::Across => Orient::Across,
-        },
-        palette: typed.palette,
-        depth: depth(typed.color, output::to_terminal(&typed.output)),
-        scale: typed.scale,
-        min: folding.min,
-        max: folding.max,
-        half_blocks: !typed.no_half_blocks,
-        time: if typed.wall { TimeLabels::Wall } else { TimeLabels::Elapsed },
-        ..SpectrogramOptions::default()
+        columns: columns.clamp(*COLUMNS.start(), *COLUMNS.end()),
+        depth: depth(plan.depth, output::to_terminal(&plan.output)),
+        ..plan.options.clone()
     }
 }
 
-/// As many colours as the terminal says it has; none into a file or pipe, or where NO_COLOR is set.
-pub fn depth(color: Color, to_terminal: bool) -> ColorDepth {
+/// As asked; else as many colours as the terminal says it has; none into a file or pipe, or where NO_COLOR is set.
+pub fn depth(asked: Option<ColorDepth>, to_terminal: bool) -> ColorDepth {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
-    match color {
-        Color::Truecolor => ColorDepth::Truecolor,
-        Color::Ansi256 => ColorDepth::Ansi256,
-        Color::Ansi16 => ColorDepth::Ansi16,
-        Color::Never => ColorDepth::Mono,
-        Color::Auto => match variable("TERM") {
-            _ if !variable("NO_COLOR").is_empty() || !to_terminal => ColorDepth::Mono,
-            _ if matches!(variable("COLORTERM").as_str(), "truecolor" | "24bit") => ColorDepth::Truecolor,
-            term if term == "dumb" || term.is_empty() => ColorDepth::Mono,
-            term if term.contains("256") || term.contains("direct") => ColorDepth::Ansi256,
-            _ => ColorDepth::Ansi16,
-        },
+    match variable("TERM") {
+        _ if asked.is_some() => asked.unwrap_or_default(),
+        _ if !variable("NO_COLOR").is_empty() || !to_terminal => ColorDepth::Mono,
+        _ if matches!(variable("COLORTERM").as_str(), "truecolor" | "24bit") => ColorDepth::Truecolor,
+        term if term == "dumb" || term.is_empty() => ColorDepth::Mono,
+        term if term.contains("256") || term.contains("direct") => ColorDepth::Ansi256,
+        _ => ColorDepth::Ansi16,
     }
 }

@@ -2,12 +2,13 @@
 
 mod tables;
 
-use super::{live, output, read, stored, unfinished};
+use super::{output, reports};
 use crate::Failure;
 use crate::plan::{Folding, Reading, Shape, Summary as Plan};
 use latscope_capture_file::Format;
 use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_I64, MISSING_U64, Mask};
-use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Usage, Weight};
+use latscope_pipeline::{Origin, Pipeline, refuse_averages};
+use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Usage, Waiter, Weight};
 use latscope_view_term::{Outlier, Outliers, Summary, SummaryKey, TimeLabels};
 use std::ops::ControlFlow;
 
@@ -17,113 +18,54 @@ const LISTED: usize = 1000;
 const SHOWN: [Field; 7] =
     [Field::Device, Field::Kind, Field::Name, Field::Size, Field::Offset, Field::Path, Field::Comm];
 
-pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
-    read::ends_by_signal(reading);
+pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
+    let reading = pipeline.reading();
+    reports::ends_by_signal(reading);
     let key = SummaryKey::from_name(&plan.sort).ok_or_else(|| {
         Failure::Usage(format!(
             "--sort {}: there is no such column; take group, count, bytes, min, mean, sd, p50, p90, p99, p99.9, p99.99, max or share.",
             plan.sort
         ))
     })?;
-    let generated = if plan.by_default { groups_of_jobs(reading) } else { None };
+    let generated = if plan.by_default { groups_of_jobs(pipeline) } else { None };
     let mut plan = plan.clone();
     // Groups of outliers and of --use have all fields.
-    let drops_untold = generated.is_some() && plan.over_ns.is_none() && !plan.shows_use;
+    let drops_missing = generated.is_some() && plan.over_ns.is_none() && !plan.shows_use;
     plan.folding.by = generated.unwrap_or(plan.folding.by);
-    // What moved how many bytes is not told by every format.
-    let is_sized = |format: Format| format != Format::TwoColumns || reading.two_columns.unit_bytes.is_some();
-    let tells_size =
-        |format: &Option<Format>| format.is_none_or(|format| format.fills().contains(Field::Size) && is_sized(format));
-    if reading.live.is_none() && !read::formats(reading).iter().any(tells_size) {
+    if !has_sizes(pipeline) {
         plan.folding.weight = Weight::Count;
     }
     let plan = &plan;
     if plan.folding.interval.is_some() {
-        return tables::run(reading, plan, key);
+        return tables::run(pipeline, plan, key);
     }
-    let told = |series: HistogramSeries| if drops_untold { series.without_untold() } else { series };
-    let folding = &plan.folding;
-    // Stored histograms carry no bytes unless they were made for that, and no single events.
-    let counted = Folding { weight: Weight::Count, ..folding.clone() };
     let needs_events = plan.over_ns.is_some() || plan.shows_use;
-    let stored = |counted: &Folding| if needs_events { Ok(None) } else { stored::read(reading, counted, 2) };
-    let found = match stored(&counted) {
-        // Not every stored histogram is of a device; nobody asked for that.
-        Err(Failure::Usage(_)) if plan.by_default => stored(&Folding { by: Vec::new(), ..counted }),
-        found => found,
-    };
-    if let Some((mut series, contexts)) = found? {
-        contexts.iter().try_for_each(read::refuse_windows)?;
-        series.add_waiting(&unfinished::waiters(reading, &contexts, &series.by.clone())?, None);
-        let series = series.completed_only(folding.completed_only);
+    if !needs_events && pipeline.origin(&plan.folding)? != Origin::Events {
+        let (series, contexts) = histograms(pipeline, plan)?;
+        let series = if drops_missing { series.without_untold() } else { series };
         let context = Context::merged(&contexts);
-        let mut summary = Summary::new(&told(series), &context);
-        summary.sort(key);
-        return print(reading, plan, &summary, None, &context);
-    }
-    let weighed = Folding { weight: Weight::Bytes, ..folding.clone() };
-    if !needs_events
-        && let Some(capture) = &reading.live
-        && let Some((series, context)) = live::series(reading, capture, &weighed, 2)?
-    {
         let mut summary = Summary::new(&series, &context);
         summary.sort(key);
         return print(reading, plan, &summary, None, &context);
     }
-    // One interval of any length would do; a few keep the bookkeeping of the builder as it is.
-    let mut builder =
-        SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Auto(2)).with_squares();
-    let mut outliers = plan.over_ns.map(|over_ns| Outliers::new(over_ns, LISTED));
-    let mut usage = plan.shows_use.then(|| Usage::new(folding.by.clone()));
-    let mut fields = builder.fields();
-    if let Some(usage) = &usage {
-        fields = fields.union(usage.fields());
-    }
-    if outliers.is_some() {
-        fields = fields.union(SHOWN.into_iter().collect());
-    }
-    let mut take = |batch: &Batch, mask: Option<&Mask>, begin: bool| {
-        if begin {
-            builder.begin_trace();
-        }
-        builder.add(batch, mask);
-        if let Some(usage) = &mut usage {
-            usage.add(batch, mask);
-        }
-        if let Some(outliers) = &mut outliers {
-            outliers_of(batch, mask, &folding.by, outliers);
-        }
-        ControlFlow::Continue(())
-    };
-    let (contexts, waiters) = match &reading.live {
-        Some(capture) => {
-            let (context, waiters) =
-                live::each_batch_and_waiter(reading, capture, fields, &folding.by, |_, batch, mask, begin| {
-                    take(batch, mask, begin)
-                })?;
-            (vec![context], waiters)
-        }
-        None => {
-            let contexts = read::each_batch(reading, fields, |_, batch, mask, begin| take(batch, mask, begin))?;
-            let waiters = unfinished::waiters(reading, &contexts, &folding.by)?;
-            (contexts, waiters)
-        }
-    };
-    if folding.quantity == Quantity::Latency {
-        contexts.iter().try_for_each(read::refuse_windows)?;
+    let (gathered, contexts, waiters) = gather(pipeline, plan)?;
+    if plan.folding.quantity == Quantity::Latency {
+        contexts.iter().try_for_each(refuse_averages)?;
     }
     let context = Context::merged(&contexts);
+    let Gathered { builder, outliers, usage } = gathered;
     let is_pruned = builder.is_pruned();
     let mut series = builder.finish();
-    if is_pruned && read::is_read_again(reading) {
-        series = of_groups(reading, folding, series.groups())?;
+    if is_pruned && pipeline.is_read_again() {
+        series = of_groups(pipeline, &plan.folding, series.groups())?;
     }
-    read::say_others(&series);
+    reports::say_others(&series);
     if !plan.by_default {
-        read::say_ungrouped(&series);
+        reports::say_ungrouped(&series);
     }
     series.add_waiting(&waiters, None);
-    let series = told(series.completed_only(folding.completed_only));
+    let series = series.completed_only(plan.folding.completed_only);
+    let series = if drops_missing { series.without_untold() } else { series };
     let mut summary = Summary::new(&series, &context);
     if let Some(mut usage) = usage {
         usage.add_waiting(&waiters);
@@ -132,15 +74,122 @@ pub fn run(reading: &Reading, plan: &Plan) -> Result<(), Failure> {
     summary.sort(key);
     print(reading, plan, &summary, outliers.as_ref(), &context)?;
     if plan.shape != Shape::Text {
-        read::say_notes(&contexts);
+        reports::say_notes(&contexts);
     }
     Ok(())
 }
 
+/// Whether what is read may have sizes: not every format knows what moved how many bytes.
+fn has_sizes(pipeline: &Pipeline) -> bool {
+    let reading = pipeline.reading();
+    let is_sized = |format: Format| format != Format::TwoColumns || reading.two_columns.unit_bytes.is_some();
+    let may_have =
+        |format: &Option<Format>| format.is_none_or(|format| format.fills().contains(Field::Size) && is_sized(format));
+    reading.live.is_some() || pipeline.formats().iter().any(may_have)
+}
+
+/// Stored histograms, or what the kernel counts.
+fn histograms(pipeline: &Pipeline, plan: &Plan) -> Result<(HistogramSeries, Vec<Context>), Failure> {
+    if pipeline.reading().live.is_some() {
+        let weighed = Folding { weight: Weight::Bytes, ..plan.folding.clone() };
+        return Ok(pipeline.series(&weighed, 2)?);
+    }
+    // Stored histograms carry no bytes unless they were made for that.
+    let counted = Folding { weight: Weight::Count, ..plan.folding.clone() };
+    Ok(match pipeline.series(&counted, 2) {
+        // Not every stored histogram is of a device; nobody asked for that.
+        Err(error) if error.is_usage() && plan.by_default => {
+            pipeline.series(&Folding { by: Vec::new(), ..counted }, 2)?
+        }
+        found => found?,
+    })
+}
+
+/// What is made of single events.
+struct Gathered {
+    builder: SeriesBuilder,
+    outliers: Option<Outliers>,
+    usage: Option<Usage>,
+}
+
+impl Gathered {
+    fn new(plan: &Plan) -> Gathered {
+        Gathered {
+            builder: builder(&plan.folding),
+            outliers: plan.over_ns.map(|over_ns| Outliers::new(over_ns, LISTED)),
+            usage: plan.shows_use.then(|| Usage::new(plan.folding.by.clone())),
+        }
+    }
+
+    fn fields(&self) -> FieldSet {
+        let usage = self.usage.as_ref().map_or(FieldSet::default(), Usage::fields);
+        let shown = self.outliers.as_ref().map_or(FieldSet::default(), |_| SHOWN.into_iter().collect());
+        self.builder.fields().union(usage).union(shown)
+    }
+
+    /// Adds a batch; the number is that of the file, before its first batch.
+    fn add(&mut self, starts: Option<usize>, by: &[Field], batch: &Batch, mask: Option<&Mask>) {
+        if let Some(number) = starts {
+            self.builder.begin_trace_number(number as u32);
+        }
+        self.builder.add(batch, mask);
+        if let Some(usage) = &mut self.usage {
+            usage.add(batch, mask);
+        }
+        if let Some(outliers) = &mut self.outliers {
+            outliers_of(batch, mask, by, outliers);
+        }
+    }
+
+    fn merge(&mut self, other: Gathered) {
+        self.builder.absorb(other.builder);
+        if let (Some(outliers), Some(more)) = (&mut self.outliers, other.outliers) {
+            outliers.merge(more);
+        }
+    }
+}
+
+fn gather(pipeline: &Pipeline, plan: &Plan) -> Result<(Gathered, Vec<Context>, Vec<Waiter>), Failure> {
+    let by = &plan.folding.by;
+    let new = || Gathered::new(plan);
+    let mut gathered = new();
+    let fields = gathered.fields();
+    if pipeline.reading().live.is_some() {
+        let (context, waiters) = pipeline.watch(fields, by, |_, batch, mask, starts| {
+            gathered.add(starts.then_some(0), by, batch, mask);
+            ControlFlow::<Failure>::Continue(())
+        })?;
+        return Ok((gathered, vec![context], waiters));
+    }
+    let (gathered, contexts) = if plan.shows_use {
+        // How busy a device was is known exactly only in the order of time.
+        let mut number = 0;
+        let contexts = pipeline.each_batch(fields, |_, batch, mask, starts| {
+            number += usize::from(starts);
+            gathered.add(starts.then_some(number), by, batch, mask);
+            ControlFlow::<Failure>::Continue(())
+        })?;
+        (gathered, contexts)
+    } else {
+        let add = |gathered: &mut Gathered, starts, _: &Context, batch: &Batch, mask: Option<&Mask>| {
+            gathered.add(starts, by, batch, mask);
+            ControlFlow::<Failure>::Continue(())
+        };
+        pipeline.fold(fields, &new, add, Gathered::merge)?
+    };
+    let waiters = pipeline.waiters(&contexts, by)?;
+    Ok((gathered, contexts, waiters))
+}
+
+/// One interval of any length would do; a few keep the bookkeeping of the builder as it is.
+fn builder(folding: &Folding) -> SeriesBuilder {
+    SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Auto(2)).with_squares()
+}
+
 /// What tells the events of load generators apart: their jobs, not the devices, which they do not name. Nothing where other files
 /// are read, too.
-fn groups_of_jobs(reading: &Reading) -> Option<Vec<Field>> {
-    let formats = if reading.live.is_none() { read::formats(reading) } else { Vec::new() };
+fn groups_of_jobs(pipeline: &Pipeline) -> Option<Vec<Field>> {
+    let formats = pipeline.formats();
     let all = |known: &[Format]| {
         !formats.is_empty() && formats.iter().all(|format| format.is_some_and(|format| known.contains(&format)))
     };
@@ -152,17 +201,16 @@ fn groups_of_jobs(reading: &Reading) -> Option<Vec<Field>> {
 }
 
 /// Reads once more, for these groups.
-fn of_groups(reading: &Reading, folding: &Folding, groups: &[Vec<String>]) -> Result<HistogramSeries, Failure> {
-    let builder =
-        SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Auto(2)).with_squares();
-    let mut builder = builder.only(groups);
-    read::each_batch(reading, builder.fields(), |_, batch, mask, begin| {
-        if begin {
-            builder.begin_trace();
+fn of_groups(pipeline: &Pipeline, folding: &Folding, groups: &[Vec<String>]) -> Result<HistogramSeries, Failure> {
+    let new = || builder(folding).only(groups);
+    let add = |builder: &mut SeriesBuilder, starts: Option<usize>, _: &Context, batch: &Batch, mask: Option<&Mask>| {
+        if let Some(number) = starts {
+            builder.begin_trace_number(number as u32);
         }
         builder.add(batch, mask);
-        ControlFlow::Continue(())
-    })?;
+        ControlFlow::<Failure>::Continue(())
+    };
+    let (builder, _) = pipeline.fold(new().fields(), &new, add, SeriesBuilder::absorb)?;
     Ok(builder.finish())
 }
 

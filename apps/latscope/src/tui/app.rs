@@ -1,19 +1,17 @@
 //! What is shown and asked for, and what every key, click and answer does to it. Nothing here touches the terminal.
 
 use super::digest::Digest;
-use super::edit::{Edited, Editor};
+use super::edit::Editor;
 use super::files::{self, Task};
-use super::keys::{self, Action};
-use super::select::{self, Words};
+use super::select::Words;
 use super::watch::Watch;
 use super::{Fed, Message};
-use crate::plan::{Folding, Reading};
-use crate::{Failure, args, plan};
-use crossterm::event::{Event, KeyEvent, KeyEventKind};
+use crate::Failure;
+use crate::plan::{Folding, Reading, Spectrogram};
+use crossterm::event::{Event, KeyEventKind};
 use latscope_event::{Batch, Clock, Context, Field, FieldSet};
 use latscope_series::{HistogramSeries, Weight};
-use latscope_view::{Palette, Scale};
-use latscope_view_term::{Drawn, Look, Orient, Spot};
+use latscope_view_term::{Drawn, Look, Spot};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -75,7 +73,7 @@ pub struct View {
 }
 
 pub struct App {
-    pub typed: args::Spectrogram,
+    pub plan: Spectrogram,
     pub reading: Arc<Reading>,
     pub folding: Folding,
     /// The filter as it was typed.
@@ -120,16 +118,10 @@ pub struct App {
 
 impl App {
     /// Begins to read.
-    pub fn new(
-        reading: Reading,
-        folding: Folding,
-        look: Look,
-        typed: args::Spectrogram,
-        sender: Sender<Message>,
-    ) -> App {
+    pub fn new(reading: Reading, look: Look, plan: Spectrogram, sender: Sender<Message>) -> App {
         let task = || Task::new(sender.clone());
-        let words = typed.input.filter.join(" ");
-        let folding = Folding { weight: Weight::Bytes, ..folding };
+        let words = plan.words.clone();
+        let folding = Folding { weight: Weight::Bytes, ..plan.folding.clone() };
         let width_ns = super::live::width(&folding);
         let series = HistogramSeries::new(folding.quantity, folding.weight, folding.by.clone(), width_ns);
         let mut app = App {
@@ -162,7 +154,7 @@ impl App {
             fold: task(),
             dig: task(),
             save: task(),
-            typed,
+            plan,
             folding,
             words,
         };
@@ -172,13 +164,13 @@ impl App {
         } else {
             app.ask();
             let reading = Arc::clone(&app.reading);
-            std::thread::spawn(move || sender.send(Message::Splits(files::told(&reading, &SPLITS))));
+            std::thread::spawn(move || sender.send(Message::Splits(files::present(&reading, &SPLITS))));
         }
         app
     }
 
     /// Reads anew, with the present filter and split.
-    fn ask(&mut self) {
+    pub fn ask(&mut self) {
         let (task, reading, folding) = (self.fold.next(), Arc::clone(&self.reading), self.folding.clone());
         self.progress = Some(None);
         std::thread::spawn(move || files::fold(task, reading, folding));
@@ -275,295 +267,6 @@ impl App {
         });
         self.panel = Panel::Text(lines);
         self.editor = Some((Purpose::Filter, Editor::new(typed)));
-    }
-
-    fn key(&mut self, key: &KeyEvent) {
-        self.said = None;
-        if let Some((purpose, editor)) = &mut self.editor {
-            let (purpose, text) = match editor.key(key) {
-                Edited::Going => return,
-                Edited::Left => {
-                    self.editor = None;
-                    self.panel = Panel::None;
-                    return;
-                }
-                Edited::Done => (*purpose, editor.text()),
-            };
-            self.editor = None;
-            match purpose {
-                Purpose::Filter => self.filter(&text),
-                Purpose::Save => self.save(&text),
-            }
-        } else if let Some(action) = keys::action(key) {
-            if let Panel::Splits(at) = self.panel
-                && self.choose_split(at, action)
-            {
-                return;
-            }
-            self.act(action);
-        }
-    }
-
-    fn act(&mut self, action: Action) {
-        match action {
-            Action::Left | Action::Right | Action::Up | Action::Down => self.step(action),
-            Action::PageUp => match self.panel_page() {
-                Some(lines) => self.panel_from = self.panel_from.saturating_sub(lines),
-                None => self.page(-1),
-            },
-            Action::PageDown => match self.panel_page() {
-                Some(lines) => self.panel_from += lines,
-                None => self.page(1),
-            },
-            Action::Home => self.show_oldest(),
-            Action::End => self.look.newest = self.newest_if_paused(),
-            Action::ZoomIn => self.zoom_time(true),
-            Action::ZoomOut => self.zoom_time(false),
-            Action::ValuesIn => self.zoom_values(true),
-            Action::ValuesOut => self.zoom_values(false),
-            Action::ZoomToSelection => self.zoom_to_selection(),
-            Action::Back => self.step_back(),
-            Action::Select => self.begin_or_end_selection(),
-            Action::Dig => self.dig(),
-            Action::Filter => self.editor = Some((Purpose::Filter, Editor::new(&self.words))),
-            Action::Split => self.offer_splits(),
-            Action::Save => self.ask_name(),
-            Action::Copy => self.copy(),
-            Action::Mode => self.switch_mode(),
-            Action::Pause => self.pause(),
-            Action::Help => {
-                self.panel = if matches!(self.panel, Panel::Help) { Panel::None } else { Panel::Help };
-                self.panel_from = 0;
-            }
-            Action::Waiting => {
-                self.panel = if matches!(self.panel, Panel::Waiting) { Panel::None } else { Panel::Waiting };
-                self.panel_from = 0;
-            }
-            Action::Redraw => self.redraw = true,
-            Action::Suspend => self.suspend = true,
-            Action::Quit => self.quit = Some(Quit::Clean),
-            Action::QuitLeaving => self.quit = Some(Quit::Leaving),
-            look => self.change_look(look),
-        }
-    }
-
-    fn change_look(&mut self, action: Action) {
-        let look = &mut self.look;
-        let options = &mut look.options;
-        match action {
-            Action::Weight => {
-                let bytes = self.series.weight == Weight::Bytes;
-                look.shown = match look.shown {
-                    Weight::Count => Weight::Time,
-                    Weight::Time if bytes => Weight::Bytes,
-                    _ => Weight::Count,
-                };
-            }
-            Action::Palette => {
-                let at = Palette::TERMINAL.iter().position(|&palette| palette == options.palette).unwrap_or(0);
-                options.palette = Palette::TERMINAL[(at + 1) % Palette::TERMINAL.len()];
-            }
-            Action::Scale => {
-                options.scale = match options.scale {
-                    Scale::Log => Scale::Sqrt,
-                    Scale::Sqrt => Scale::Linear,
-                    Scale::Linear => Scale::Log,
-                };
-            }
-            Action::Turn => {
-                options.orient = match options.orient {
-                    Orient::Down => Orient::Across,
-                    Orient::Across => Orient::Down,
-                };
-            }
-            Action::Percentiles => look.percentiles = !look.percentiles,
-            Action::Distribution => look.distribution = !look.distribution,
-            Action::Rates => look.rates = !look.rates,
-            _ => {}
-        }
-    }
-
-    fn pause(&mut self) {
-        self.paused = !self.paused;
-        if self.look.newest.is_none() || !self.paused {
-            self.look.newest = self.newest_if_paused();
-        }
-    }
-
-    pub fn newest_if_paused(&self) -> Option<i64> {
-        self.range().map(|(_, last)| last).filter(|_| self.paused)
-    }
-
-    /// First and last interval that there is, with or without events.
-    pub fn range(&self) -> Option<(i64, i64)> {
-        let now = self.watch.as_ref().map_or(i64::MIN, |watch| watch.now_ns.div_euclid(self.series.width_ns() as i64));
-        self.series.range().map(|(first, last)| (first, last.max(now)))
-    }
-
-    fn step_back(&mut self) {
-        if !matches!(self.panel, Panel::None) {
-            self.panel = Panel::None;
-            self.dig.stop();
-        } else if self.anchor.is_some() || self.selection.is_some() {
-            (self.anchor, self.selection) = (None, None);
-        } else if let Some(view) = self.back.pop() {
-            (self.look.options.min, self.look.options.max) = (view.min, view.max);
-            (self.look.merge, self.look.newest) = (view.merge, view.newest);
-        } else {
-            self.cursor = None;
-        }
-    }
-
-    fn begin_or_end_selection(&mut self) {
-        if self.anchor.take().is_some() {
-            return;
-        }
-        if self.cursor.is_none() {
-            self.cursor = self.middle();
-        }
-        (self.anchor, self.selection) = (self.cursor, self.cursor);
-    }
-
-    /// The selection, or what is under the cursor.
-    fn chosen(&mut self) -> Option<Spot> {
-        let chosen = self.selection.or(self.cursor);
-        if chosen.is_none() {
-            self.said = Some("Nothing is selected: move the cursor with the arrows, v begins a selection.".into());
-        }
-        chosen
-    }
-
-    /// The filter that selects a spot, with the one that is in force.
-    pub fn filter_of(&self, spot: &Spot) -> String {
-        select::both(&self.words, &select::filter(&self.series, spot, &self.context.clock))
-    }
-
-    /// What to read for a spot.
-    fn narrowed(&self, spot: &Spot) -> Result<Reading, String> {
-        let selection = select::filter(&self.series, spot, &self.context.clock);
-        let before = self.reading.filter.as_ref().map_or(String::new(), ToString::to_string);
-        let filter = select::parsed(&select::both(&before, &selection))?;
-        Ok(Reading { filter: Some(filter), ..Reading::clone(&self.reading) })
-    }
-
-    pub fn dig(&mut self) {
-        let Some(spot) = self.chosen() else { return };
-        self.anchor = None;
-        self.selection = Some(spot);
-        let text = self.filter_of(&spot);
-        match self.narrowed(&spot) {
-            Ok(reading) => {
-                self.panel = Panel::Dig(spot, text, None);
-                self.panel_from = 0;
-                let task = self.dig.next();
-                match &self.watch {
-                    Some(_) => self.dig_live(task, reading, &spot),
-                    None => drop(std::thread::spawn(move || files::dig(task, reading))),
-                }
-            }
-            Err(message) => self.said = Some(message),
-        }
-    }
-
-    fn filter(&mut self, text: &str) {
-        let text = text.trim();
-        self.panel = Panel::None;
-        if text == self.words.trim() {
-            return;
-        }
-        let source = self.typed.input.source.filter(|_| self.watch.is_none());
-        match plan::filter(&[text.to_string()], source) {
-            Err(failure) => self.refused(&failure, text),
-            Ok(filter) => {
-                let reading = Reading { filter, ..Reading::clone(&self.reading) };
-                self.remember();
-                (self.reading, self.words) = (Arc::new(reading), text.into());
-                self.anew(false);
-            }
-        }
-    }
-
-    /// The question is another one.
-    fn anew(&mut self, same_filter: bool) {
-        match self.watch {
-            Some(_) => self.watch_anew(same_filter),
-            None => self.ask(),
-        }
-    }
-
-    fn remember(&mut self) {
-        self.before.get_or_insert_with(|| (Arc::clone(&self.reading), self.folding.clone(), self.words.clone()));
-    }
-
-    /// Opens the menu of splits at the present one.
-    fn offer_splits(&mut self) {
-        if self.splits.is_empty() {
-            self.said = Some("These events tell nothing to split the map by.".into());
-            return;
-        }
-        let now = self.folding.by.first().and_then(|first| self.splits.iter().position(|field| field == first));
-        (self.panel, self.panel_from) = (Panel::Splits(now.map_or(0, |at| at + 1)), 0);
-    }
-
-    /// A key while the menu of splits is open; whether it was one of the menu's.
-    fn choose_split(&mut self, at: usize, action: Action) -> bool {
-        let last = self.splits.len();
-        match action {
-            Action::Split | Action::Down => self.panel = Panel::Splits(if at < last { at + 1 } else { 0 }),
-            Action::Up => self.panel = Panel::Splits(if at > 0 { at - 1 } else { last }),
-            Action::Home | Action::PageUp => self.panel = Panel::Splits(0),
-            Action::End | Action::PageDown => self.panel = Panel::Splits(last),
-            Action::Dig => {
-                self.panel = Panel::None;
-                self.split(at.checked_sub(1).map(|at| self.splits[at]));
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    fn split(&mut self, by: Option<Field>) {
-        if self.folding.by.iter().eq(by.iter()) {
-            return;
-        }
-        self.said = Some(format!("split by {}", by.map_or("nothing", Field::name)));
-        self.remember();
-        self.folding.by = by.into_iter().collect();
-        self.anew(true);
-    }
-
-    fn ask_name(&mut self) {
-        if self.chosen().is_some() {
-            let name = (1..).map(|number| format!("selection-{number}.lat"));
-            let free = name.take(1000).find(|name| !std::path::Path::new(name).exists());
-            self.editor = Some((Purpose::Save, Editor::new(&free.unwrap_or_default())));
-        }
-    }
-
-    fn save(&mut self, name: &str) {
-        let Some(spot) = self.chosen().filter(|_| !name.trim().is_empty()) else { return };
-        match self.narrowed(&spot) {
-            Ok(reading) => {
-                let (task, path) = (self.save.next(), std::path::PathBuf::from(name.trim()));
-                self.said = Some("saving ...".into());
-                match &self.watch {
-                    Some(_) => self.save_live(task, reading, path),
-                    None => drop(std::thread::spawn(move || files::save(task, reading, &path))),
-                }
-            }
-            Err(message) => self.said = Some(message),
-        }
-    }
-
-    fn copy(&mut self) {
-        let Some(spot) = self.chosen() else { return };
-        let command = super::command::events(&self.typed.input, &self.filter_of(&spot));
-        self.send = Some(super::command::clipboard(&command));
-        self.panel = Panel::Text(vec![
-            command,
-            String::new(),
-            "It is in the clipboard too, where the terminal lets programs put things there.".into(),
-        ]);
     }
 
     /// How to write spots of the present series.

@@ -1,21 +1,20 @@
 //! Files as a source: read whole for the map, and read again with a narrower filter for a selection.
 
 use super::digest::Digest;
+use super::live::lock;
 use super::{Fed, Message};
 use crate::Failure;
-use crate::plan::{Folding, Reading, filter_fields};
-use crate::run::read::{self, Pass};
-use crate::run::start::Starts;
-use crate::run::stored;
-use latscope_capture_file::{LatWriter, Progress, ReadOptions};
-use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_CODE, Mask};
+use crate::plan::{Folding, Reading};
+use latscope_capture_file::LatWriter;
+use latscope_event::{Batch, Context, Field, FieldSet, Mask};
+use latscope_pipeline::{Control, Note, Observer, Origin, Pipeline, too_large};
 use latscope_series::{HistogramSeries, SeriesBuilder, Weight};
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Intervals that a trace is divided into at least a fifth of: so far can be zoomed in.
@@ -29,17 +28,19 @@ pub struct Task {
     pub sender: Sender<Message>,
     newest: Arc<AtomicU64>,
     number: u64,
+    cancelled: Arc<AtomicBool>,
 }
 
 impl Task {
     /// The first task of its kind.
     pub fn new(sender: Sender<Message>) -> Task {
-        Task { sender, newest: Arc::default(), number: 0 }
+        Task { sender, newest: Arc::default(), number: 0, cancelled: Arc::default() }
     }
 
     /// Begins a task; those before it end.
     pub fn next(&mut self) -> Task {
         self.number = self.newest.fetch_add(1, Ordering::SeqCst) + 1;
+        std::mem::take(&mut self.cancelled).store(true, Ordering::SeqCst);
         self.clone()
     }
 
@@ -55,39 +56,32 @@ impl Task {
     pub fn is_wanted(&self) -> bool {
         self.newest.load(Ordering::SeqCst) == self.number
     }
+
+    /// Opens a reading that ends when the task is not wanted any more. What there is to note was said before the screen came.
+    pub fn open(&self, reading: Reading) -> Result<Pipeline, Failure> {
+        self.watched(reading, Arc::new(()))
+    }
+
+    fn watched(&self, reading: Reading, observer: Arc<dyn Observer>) -> Result<Pipeline, Failure> {
+        Ok(Pipeline::open(reading, Control::new(Arc::clone(&self.cancelled), observer))?)
+    }
+
+    /// What was read, if it is wanted still: else it is a part.
+    fn wanted<T>(&self, read: T) -> Result<T, Failure> {
+        if self.is_wanted() { Ok(read) } else { Err(Failure::Closed) }
+    }
 }
 
-/// Reads all files as long as the task is wanted; `Err(Failure::Closed)` when it is not any more.
-fn each_batch(
-    task: &Task,
-    reading: &Reading,
-    fields: FieldSet,
-    progress: &Progress,
-    mut take: impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<Failure>,
-) -> Result<Vec<Context>, Failure> {
-    let starts = Starts::of(reading)?;
-    let mut contexts = Vec::new();
-    for (at, file) in reading.files.iter().enumerate() {
-        let mut pass = Pass::new(reading, None);
-        let options = ReadOptions { progress: Some(progress), ..starts.options(fields.union(filter_fields(reading))) };
-        let mut begin = true;
-        let context = latscope_capture_file::read(file, &options, &mut |context, batch| {
-            if !task.is_wanted() {
-                return ControlFlow::Break(());
-            }
-            starts.moved(at, context, batch, |context, batch| {
-                pass.batch(context, batch, |batch, mask| take(context, batch, mask, std::mem::take(&mut begin)))
-            })
-        });
-        if let Some(failure) = pass.failure.take() {
-            return Err(failure);
-        }
-        if !task.is_wanted() {
-            return Err(Failure::Closed);
-        }
-        contexts.push(starts.context(at, context.map_err(|error| Failure::Input(error.to_string()))?));
+/// How much of the files was read, percent.
+#[derive(Default)]
+struct Percent(AtomicU8);
+
+impl Observer for Percent {
+    fn note(&self, _note: &Note) {}
+
+    fn progress(&self, read_bytes: u64, size_bytes: u64) {
+        self.0.store((100 * read_bytes / size_bytes.max(1)).min(100) as u8, Ordering::Relaxed);
     }
-    Ok(contexts)
 }
 
 /// Reads everything into a series and sends it, and every now and then what there is so far.
@@ -101,60 +95,70 @@ pub fn fold(task: Task, reading: Arc<Reading>, folding: Folding) {
 }
 
 fn whole(task: &Task, reading: &Reading, folding: &Folding) -> Result<(HistogramSeries, Context), Failure> {
+    let percent = Arc::new(Percent::default());
+    let pipeline = task.watched(reading.clone(), Arc::clone(&percent) as Arc<dyn Observer>)?;
     // Stored histograms count; only some of them know bytes.
     let counts = Folding { weight: Weight::Count, ..folding.clone() };
-    if let Some((series, contexts)) = stored::read(reading, &counts, INTERVALS)? {
-        stored::refuse_runs(reading, &series)?;
-        return Ok((series, Context::merged(&contexts)));
+    if pipeline.origin(&counts)? == Origin::Stored {
+        let (series, contexts) = pipeline.series_to_plot(&counts, INTERVALS)?;
+        pipeline.refuse_whole_jobs(&series)?;
+        return task.wanted((series, Context::merged(&contexts)));
     }
     let interval = folding.interval_or(INTERVALS);
-    let mut builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
-    let progress = Progress::default();
-    let mut sent = Instant::now();
-    let fields = builder.fields();
-    let contexts = each_batch(task, reading, fields, &progress, |context, batch, mask, begin| {
-        if begin {
-            builder.begin_trace();
+    let new = || SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
+    let builders = AtomicUsize::new(0);
+    let sent = Mutex::new(Instant::now());
+    // Where several files are read at a time, pictures of the first reader's are sent.
+    let new_numbered = || (new(), builders.fetch_add(1, Ordering::SeqCst) == 0);
+    let add = |(builder, is_first): &mut (SeriesBuilder, bool),
+               starts: Option<usize>,
+               context: &Context,
+               batch: &Batch,
+               mask: Option<&Mask>| {
+        if let Some(number) = starts {
+            builder.begin_trace_number(number as u32);
         }
         builder.add(batch, mask);
         if builder.is_full() {
-            return ControlFlow::Break(read::too_much());
+            return ControlFlow::Break(too_large().into());
         }
-        if sent.elapsed() >= SNAPSHOT {
-            let (done, total) = (progress.done.load(Ordering::Relaxed), progress.total.load(Ordering::Relaxed));
-            let reading = Some((total > 0).then(|| (100 * done / total.max(1)).min(100) as u8));
-            let fed = Fed::Series { series: builder.snapshot(), context: context.clone(), reading };
+        let mut sent = lock(&sent);
+        if *is_first && sent.elapsed() >= SNAPSHOT {
+            let read = Some(Some(percent.0.load(Ordering::Relaxed)).filter(|&percent| percent > 0));
+            let fed = Fed::Series { series: builder.snapshot(), context: context.clone(), reading: read };
             let _ = task.sender.send(Message::Fed(task.number(), Box::new(fed)));
-            sent = Instant::now();
+            *sent = Instant::now();
         }
-        ControlFlow::Continue(())
-    })?;
-    Ok((builder.finish(), Context::merged(&contexts)))
+        ControlFlow::<Failure>::Continue(())
+    };
+    let merge = |(builder, _): &mut (SeriesBuilder, bool), (other, _)| builder.absorb(other);
+    let ((builder, _), contexts) = pipeline.fold(new().fields(), &new_numbered, add, merge)?;
+    task.wanted((builder.finish(), Context::merged(&contexts)))
 }
 
 /// Which of these fields the first events of the files have values in.
-pub fn told(reading: &Reading, asked: &[Field]) -> Vec<Field> {
-    let mut told = FieldSet::default();
-    for file in &reading.files {
-        let options = read::options(reading, asked.iter().copied().collect());
-        // A file that cannot be read is reported where its events are asked for.
-        let _ = latscope_capture_file::read(file, &options, &mut |_, batch| {
-            let has = |field: &Field| match batch.column(*field) {
-                Some(Column::Text(codes)) => codes.iter().any(|&code| code != MISSING_CODE),
-                Some(_) => true,
-                None => false,
-            };
-            told = asked.iter().copied().filter(has).fold(told, |set, field| set.with(&[field]));
-            ControlFlow::Break(())
-        });
-    }
-    asked.iter().copied().filter(|&field| told.contains(field)).collect()
+pub fn present(reading: &Reading, asked: &[Field]) -> Vec<Field> {
+    let pipeline = Pipeline::open(reading.clone(), Control::default());
+    // Files that cannot be read are reported where their events are asked for.
+    let present = pipeline.map_or(FieldSet::default(), |pipeline| pipeline.present(asked.iter().copied().collect()));
+    asked.iter().copied().filter(|&field| present.contains(field)).collect()
+}
+
+/// Reads all files as long as the task is wanted; `Err(Failure::Closed)` when it is not any more.
+fn each_batch(
+    task: &Task,
+    reading: Reading,
+    fields: FieldSet,
+    mut take: impl FnMut(&Context, &Batch, Option<&Mask>) -> ControlFlow<Failure>,
+) -> Result<Vec<Context>, Failure> {
+    let contexts = task.open(reading)?.each_batch(fields, |context, batch, mask, _| take(context, batch, mask))?;
+    task.wanted(contexts)
 }
 
 /// Gathers what the events of a selection, which the filter of `reading` is of, have in common.
 pub fn dig(task: Task, reading: Reading) {
     let mut digest = Digest::default();
-    let done = each_batch(&task, &reading, Digest::fields(), &Progress::default(), |_, batch, mask, _| {
+    let done = each_batch(&task, reading, Digest::fields(), |_, batch, mask| {
         digest.add(batch, mask);
         ControlFlow::Continue(())
     });
@@ -181,7 +185,7 @@ fn written(task: &Task, reading: &Reading, path: &Path) -> Result<u64, Failure> 
     let mut file = Some(File::create_new(path).map_err(fail)?);
     let mut writer: Option<(LatWriter<File>, FieldSet)> = None;
     let mut count = 0;
-    let contexts = each_batch(task, reading, FieldSet::EVERY, &Progress::default(), |context, batch, mask, _| {
+    let contexts = each_batch(task, reading.clone(), FieldSet::EVERY, |context, batch, mask| {
         let result = (|| {
             if let Some(file) = file.take() {
                 writer = Some((LatWriter::create(file, batch.fields(), context).map_err(fail)?, batch.fields()));

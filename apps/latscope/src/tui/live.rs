@@ -6,12 +6,11 @@ use super::recent::Recent;
 use super::{Fed, Message};
 use crate::Failure;
 use crate::plan::{Folding, Live, Reading};
-use crate::run::live::{self, Counting, now_ns};
-use crate::run::read::Pass;
-use latscope_capture_bpf::{EventCapture, key_fields, usual};
+use latscope_capture_bpf::{key_fields, usual};
 use latscope_capture_file::LatWriter;
 use latscope_event::{Batch, Context, Field, FieldSet, Mask, format_duration};
 use latscope_histogram::Sparse;
+use latscope_pipeline::{Pass, Pipeline, TURN, now_ns};
 use latscope_series::{HistogramSeries, Interval, SeriesBuilder, Weight};
 use std::fs::File;
 use std::io;
@@ -70,10 +69,15 @@ pub fn capture(task: Task, reading: Arc<Reading>, folding: Folding, shared: Opti
         let said = format!("Nothing was captured for {} while it changed.", format_duration(gap));
         let _ = task.sender.send(Message::Said(said));
     };
-    let done = match &shared {
-        Some(shared) => events(&task, &reading, live, folding, shared, &started),
-        None => histograms(&task, &reading, live, folding, &started),
-    };
+    // The screen ends a capture whose time is over.
+    let endless = Live { for_ns: None, ..live.clone() };
+    // The kernel counts whatever the filter says; its keys are filtered when they are shown.
+    let filter = reading.filter.clone().filter(|_| shared.is_some());
+    let source = Reading { live: Some(endless), filter, ..Reading::clone(&reading) };
+    let done = task.open(source).and_then(|pipeline| match &shared {
+        Some(shared) => events(&task, &pipeline, live, folding, shared, &started),
+        None => histograms(&task, &pipeline, live, folding, &started),
+    });
     if let Err(failure) = done {
         let _ = task.sender.send(Message::Fed(task.number(), Box::new(Fed::Failed(failure))));
     }
@@ -90,18 +94,17 @@ fn send(task: &Task, series: HistogramSeries, context: Context, waiting: Batch) 
 
 fn events(
     task: &Task,
-    reading: &Reading,
+    pipeline: &Pipeline,
     live: &Live,
     mut folding: Folding,
     shared: &Shared,
     started: &dyn Fn(),
 ) -> Result<(), Failure> {
     let fields = usual(live.source).union(folding.by.iter().copied().collect());
-    let mut capture = EventCapture::start(&live::options(reading, live, fields)?)?;
+    let mut events = pipeline.capture(fields)?;
     started();
-    let mut pass = Pass::new(reading, None);
     lock(&shared.recent).begin_trace();
-    let tick = TICK.min(Duration::from_nanos(width(&folding))).max(live::TURN);
+    let tick = TICK.min(Duration::from_nanos(width(&folding))).max(TURN);
     let mut builder = None;
     let mut due = Instant::now() + tick;
     while task.is_wanted() {
@@ -110,22 +113,17 @@ fn events(
             let interval = Interval::Fixed(width(&folding));
             SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval)
         });
-        let wait = due.saturating_duration_since(Instant::now()).min(live::TURN);
-        let _ = capture.poll(wait, &mut |context: &Context, batch: &Batch| {
-            pass.batch(context, batch, |batch, mask| {
-                counted.add(batch, mask);
-                lock(&shared.recent).push(batch, mask);
-                ControlFlow::Continue(())
-            })
+        let wait = due.saturating_duration_since(Instant::now()).min(TURN);
+        events.poll::<Failure>(wait, &mut |_, batch, mask| {
+            counted.add(batch, mask);
+            lock(&shared.recent).push(batch, mask);
+            ControlFlow::Continue(())
         })?;
-        if let Some(failure) = pass.failure.take() {
-            return Err(failure);
-        }
         if Instant::now() >= due {
             due += tick;
-            capture.refresh()?;
-            let waiting = capture.waiting()?.clone();
-            send(task, counted.take_before(i64::MAX), capture.context().clone(), waiting);
+            events.refresh()?;
+            let waiting = events.all_waiting()?;
+            send(task, counted.take_before(i64::MAX), events.context().clone(), waiting);
             if *lock(&shared.by) != folding.by {
                 // What is on the map is folded anew from the kept events.
                 builder = None;
@@ -137,27 +135,22 @@ fn events(
 
 fn histograms(
     task: &Task,
-    reading: &Reading,
+    pipeline: &Pipeline,
     live: &Live,
     folding: Folding,
     started: &dyn Fn(),
 ) -> Result<(), Failure> {
-    let all = Reading { filter: None, ..reading.clone() };
     let folding = Folding { by: keys(live), weight: Weight::Bytes, ..folding };
-    let mut counting = Counting::start(&all, live, &folding, width(&folding))?;
+    let mut counting = pipeline.count(&folding, width(&folding))?;
     started();
     let mut ticked = Instant::now();
     while task.is_wanted() {
-        std::thread::sleep(counting.due().min(live::TURN));
+        std::thread::sleep(counting.due().min(TURN));
         if counting.due().is_zero() || ticked.elapsed() >= TICK {
             ticked = Instant::now();
             let mut series = counting.series();
             counting.collect(&mut series)?;
-            let mut waiting = Batch::new(FieldSet::ALWAYS);
-            counting.waiting(&mut |_, batch, _| {
-                waiting = batch.clone();
-                ControlFlow::Continue(())
-            })?;
+            let waiting = counting.all_waiting()?;
             send(task, series, counting.context(), waiting);
         }
     }
@@ -215,9 +208,9 @@ fn each_kept(
     // They were counted from the queue, where that was asked for, before they were kept.
     let reading = Reading { from_queue: false, ..reading.clone() };
     for batch in lock(recent).batches() {
-        let mut pass = Pass::new(&reading, None);
-        let _ = pass.batch(context, batch, &mut take);
-        if let Some(failure) = pass.failure.take() {
+        let mut pass = Pass::new(&reading);
+        let (batch, mask) = pass.batch(context, batch)?;
+        if let ControlFlow::Break(failure) = take(batch, mask) {
             return Err(failure);
         }
     }
@@ -240,15 +233,16 @@ pub fn folded(
         batch.push_u64(Field::Latency, 0);
         batch.end_row();
     }
-    let mut mask = Mask::filled(batch.len(), true);
-    if let Some(filter) = &reading.filter {
-        let bound = filter.bind(context.trace_start());
-        bound.map_err(|error| Failure::Usage(format!("{error}\n{}", error.caret())))?.eval(&batch, &mut mask);
-    }
+    // Keys have no latency of their own that could count from the queue.
+    let reading = Reading { from_queue: false, ..reading.clone() };
+    let mut pass = Pass::new(&reading);
+    let (_, mask) = pass.batch(context, &batch)?;
     let places: Vec<Option<usize>> = by.iter().map(|field| keys.by.iter().position(|key| key == field)).collect();
     let mut series = HistogramSeries::new(keys.quantity, keys.weight, by.to_vec(), keys.width_ns());
     for (&interval, slice) in keys.slices() {
-        for (group, sparse) in slice.groups.iter().filter(|(group, _)| mask.get(*group as usize)) {
+        for (group, sparse) in
+            slice.groups.iter().filter(|(group, _)| mask.is_none_or(|mask| mask.get(*group as usize)))
+        {
             let values = &keys.groups()[*group as usize];
             let value = |place: &Option<usize>| match place {
                 Some(at) => values[*at].clone(),

@@ -3,7 +3,9 @@
 //! Threads read (files, the keyboard, signals) and send messages; one thread takes them in ([`app::App`]) and draws,
 //! only when something changed and at most thirty times a second.
 
+mod actions;
 mod app;
+mod ask;
 mod command;
 mod digest;
 mod edit;
@@ -19,8 +21,8 @@ mod view;
 mod waiting;
 mod watch;
 
-use crate::plan::{Folding, Reading};
-use crate::{Failure, args};
+use crate::Failure;
+use crate::plan::{Reading, Spectrogram};
 use app::{App, Quit};
 use latscope_event::{Batch, Context, Field};
 use latscope_series::HistogramSeries;
@@ -80,11 +82,11 @@ pub fn is_possible() -> bool {
 }
 
 /// Shows it until the user has seen enough.
-pub fn run(reading: Reading, folding: Folding, look: Look, typed: args::Spectrogram) -> Result<(), Failure> {
+pub fn run(reading: Reading, look: Look, plan: Spectrogram) -> Result<(), Failure> {
     let (sender, messages) = channel();
     watch_signals(sender.clone()).map_err(|error| terminal_failure(&error))?;
     let mut terminal = Terminal::enter().map_err(|error| terminal_failure(&error))?;
-    let mut app = App::new(reading, folding, look, typed, sender.clone());
+    let mut app = App::new(reading, look, plan, sender.clone());
     std::thread::spawn(move || watch_keys(&sender));
     let quit = show(&mut terminal, &mut app, &messages);
     let left = if matches!(quit, Quit::Leaving) { app.last_picture() } else { Vec::new() };

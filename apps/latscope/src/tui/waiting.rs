@@ -1,22 +1,20 @@
 //! What is in flight now: its list, and what the map and the first line say of it.
 
 use super::app::App;
-use crate::run::read::Pass;
-use crate::run::stalls::describe;
 use latscope_event::{Context, Unfinished, Wait, format_duration};
+use latscope_pipeline::{Pass, describe};
 use latscope_view_term::Line;
 use std::cmp::Reverse;
-use std::ops::ControlFlow;
 
 impl App {
     /// What waits and passes the filter, the oldest first.
     fn in_flight(&self) -> Vec<Unfinished> {
-        let mut found = Vec::new();
-        let _ = Pass::new(&self.reading, None).batch(&self.context, &self.waiting, |batch, mask| {
-            let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
-            found = rows.map(|row| Unfinished::from_row(describe(batch, row), Wait::Counts, batch, row)).collect();
-            ControlFlow::Continue(())
-        });
+        let mut pass = Pass::new(&self.reading);
+        // A filter that cannot be resolved was refused when it was typed.
+        let Ok((batch, mask)) = pass.batch(&self.context, &self.waiting) else { return Vec::new() };
+        let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
+        let unfinished = |row| Unfinished::from_row(describe(batch, row), Wait::Counts, batch, row);
+        let mut found: Vec<Unfinished> = rows.map(unfinished).collect();
         found.sort_by_key(|unfinished| Reverse(unfinished.at_least_ns));
         found
     }

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::plan::{Folding, Reading};
-use crate::run::read;
+use crate::run::reports;
 use latscope_event::Field;
 use latscope_filter::Filter;
 
@@ -14,7 +14,8 @@ const INTERVALS: u32 = 16;
 /// A side for each of the groups with the most events, the largest first.
 pub fn divide(reading: &Reading, field: Field) -> Result<Vec<(String, Vec<Reading>)>, Failure> {
     let folding = Folding { by: vec![field], ..Folding::of_latencies(None) };
-    let (series, _) = read::series(reading, &folding, INTERVALS)?;
+    let (series, _) = reports::open(reading.clone(), None)?.series(&folding, INTERVALS)?;
+    reports::say_groups(&series);
     let mut groups: Vec<(&str, u64)> = series
         .groups()
         .iter()

@@ -6,7 +6,7 @@ mod same;
 mod subject;
 mod unlike;
 
-use super::{output, read};
+use super::{output, reports};
 use crate::Failure;
 use crate::plan::{Compare as Plan, Reading, Shape};
 use latscope_event::Context;
@@ -16,16 +16,26 @@ use latscope_view_term::CompareTable;
 use subject::{Run, Subject};
 
 pub fn run(plan: &Plan) -> Result<(), Failure> {
-    let divided = match (plan.by, &plan.sides[..]) {
+    let sides = expanded(plan)?;
+    let divided = match (plan.by, &sides[..]) {
         (Some(field), [(_, turns)]) => divide::divide(&turns[0], field)?,
         _ => Vec::new(),
     };
-    let sides = if divided.is_empty() { &plan.sides } else { &divided };
+    let sides = if divided.is_empty() { &sides } else { &divided };
     same::refuse_same_files(sides)?;
     match labs::experiments(sides).filter(|_| divided.is_empty()) {
         Some(experiments) if !experiments.is_empty() => each_experiment(plan, experiments),
         _ => report(plan, &read_all(sides)?),
     }
+}
+
+/// The sides with the files of folders in place of these.
+fn expanded(plan: &Plan) -> Result<Vec<(String, Vec<Reading>)>, Failure> {
+    let turn = |reading: &Reading| Ok(reports::open(reading.clone(), plan.output.as_deref())?.reading().clone());
+    let side = |(name, turns): &(String, Vec<Reading>)| {
+        Ok((name.clone(), turns.iter().map(turn).collect::<Result<_, Failure>>()?))
+    };
+    plan.sides.iter().map(side).collect()
 }
 
 fn read_all(sides: &[(String, Vec<Reading>)]) -> Result<Vec<Subject>, Failure> {
@@ -95,7 +105,7 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
         untold.iter().for_each(|text| say!("latscope: {text}"));
         table.verdicts().iter().for_each(|text| say!("latscope: {text}"));
     }
-    subjects.iter().for_each(|subject| read::say_notes(&subject.contexts));
+    subjects.iter().for_each(|subject| reports::say_notes(&subject.contexts));
     if let Some(options) = &plan.chart {
         let contexts: Vec<Context> = subjects.iter().map(|subject| Context::merged(&subject.contexts)).collect();
         let sides = subjects.iter().zip(&samples).zip(&contexts);

@@ -3,8 +3,9 @@
 
 use crate::Failure;
 use crate::plan::{Folding, Reading};
-use crate::run::{read, stored};
+use crate::run::reports;
 use latscope_event::{Batch, Context, Field, MISSING_U64, Mask};
+use latscope_pipeline::{Error, Origin, refuse_averages};
 use latscope_series::compare::Sample;
 use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
 use std::collections::BTreeMap;
@@ -40,22 +41,23 @@ struct Gather {
     sizes: BTreeMap<u64, u64>,
 }
 
-impl Gather {
-    /// Kinds and sizes are counted on from those of earlier turns.
-    fn new(kinds: BTreeMap<String, u64>, sizes: BTreeMap<u64, u64>) -> Gather {
+impl Default for Gather {
+    fn default() -> Gather {
         let builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), Interval::Auto(INTERVALS));
-        Gather { builder, events: Some(Vec::new()), kinds, sizes }
+        Gather { builder, events: Some(Vec::new()), kinds: BTreeMap::new(), sizes: BTreeMap::new() }
     }
+}
 
+impl Gather {
     /// The columns that are looked at.
     fn fields(&self) -> latscope_event::FieldSet {
         self.builder.fields().with(&[Field::Kind, Field::Size, Field::SampleWeight])
     }
 
-    /// Adds the events of a batch that the mask lets through; `begin` before the first of a trace.
-    fn add(&mut self, batch: &Batch, mask: Option<&Mask>, begin: bool) {
-        if begin {
-            self.builder.begin_trace();
+    /// Adds the events of a batch that the mask lets through; the number is that of the file, before its first batch.
+    fn add(&mut self, starts: Option<usize>, batch: &Batch, mask: Option<&Mask>) {
+        if let Some(number) = starts {
+            self.builder.begin_trace_number(number as u32);
         }
         self.builder.add(batch, mask);
         let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
@@ -81,13 +83,35 @@ impl Gather {
         }
     }
 
+    /// Adds what was gathered from other files.
+    fn merge(&mut self, other: Gather) {
+        self.builder.absorb(other.builder);
+        let events = self.events.take().zip(other.events).map(|(mut events, mut more)| {
+            events.append(&mut more);
+            events
+        });
+        self.events = events.filter(|events| events.len() <= Sample::EVENTS);
+        add_counts(&mut self.kinds, &other.kinds, usize::MAX);
+        add_counts(&mut self.sizes, &other.sizes, SIZES);
+    }
+
     /// The turn.
     fn finish(self) -> Run {
         let mut events = self.events;
         if let Some(events) = &mut events {
-            events.sort_by_key(|&(time_ns, _)| time_ns);
+            // Whatever the order in which files were read.
+            events.sort_unstable();
         }
         Run { events, series: self.builder.finish() }
+    }
+}
+
+/// Adds counts to counts, of so many different things at most.
+fn add_counts<T: Ord + Clone>(counts: &mut BTreeMap<T, u64>, more: &BTreeMap<T, u64>, most: usize) {
+    for (thing, count) in more {
+        if counts.len() < most || counts.contains_key(thing) {
+            *counts.entry(thing.clone()).or_insert(0) += count;
+        }
     }
 }
 
@@ -133,23 +157,24 @@ impl Subject {
     }
 
     fn read_turn(&mut self, reading: &Reading) -> Result<(), Failure> {
+        let pipeline = reports::open(reading.clone(), None)?;
         let folding = Folding::of_latencies(None);
-        let mut gather = Gather::new(std::mem::take(&mut self.kinds), std::mem::take(&mut self.sizes));
-        if let Some((series, contexts)) = stored::read(reading, &folding, INTERVALS)? {
-            contexts.iter().try_for_each(read::refuse_windows)?;
+        if pipeline.origin(&folding)? == Origin::Stored {
+            let (series, contexts) = pipeline.series(&folding, INTERVALS)?;
             self.contexts.extend(contexts);
             self.turns.push(Run { events: None, series });
-        } else {
-            self.contexts.extend(read::each_batch(reading, gather.fields(), |context, batch, mask, begin| {
-                if let Err(failure) = read::refuse_windows(context) {
-                    return ControlFlow::Break(failure);
-                }
-                gather.add(batch, mask, begin);
-                ControlFlow::Continue(())
-            })?);
-            (self.kinds, self.sizes) = (std::mem::take(&mut gather.kinds), std::mem::take(&mut gather.sizes));
-            self.turns.push(gather.finish());
+            return Ok(());
         }
+        let add = |gather: &mut Gather, starts, context: &Context, batch: &Batch, mask: Option<&Mask>| {
+            gather.add(starts, batch, mask);
+            refuse_averages(context).map_or_else(ControlFlow::Break, ControlFlow::Continue)
+        };
+        let fields = Gather::default().fields();
+        let (gather, contexts) = pipeline.fold::<_, Error>(fields, &Gather::default, add, Gather::merge)?;
+        self.contexts.extend(contexts);
+        add_counts(&mut self.kinds, &gather.kinds, usize::MAX);
+        add_counts(&mut self.sizes, &gather.sizes, SIZES);
+        self.turns.push(gather.finish());
         Ok(())
     }
 

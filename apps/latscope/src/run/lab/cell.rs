@@ -3,7 +3,7 @@
 use super::record::Recorded;
 use crate::Failure;
 use crate::plan::{Folding, Lab as Plan, Reading};
-use crate::run::read;
+use crate::run::reports;
 use latscope_capture_probe::Turn;
 use latscope_event::{Context, format_duration, format_size};
 use latscope_histogram::{Rule, Sparse};
@@ -55,7 +55,7 @@ pub fn read(plan: &Plan, recorded: &Recorded) -> Result<Vec<Cell>, Failure> {
         let (mut rounds, mut contexts) = (Vec::new(), Vec::new());
         for (_, path) in same {
             let folding = Folding::of_latencies(Some(width_ns));
-            let (series, context) = read::series(&reading(vec![path.clone()]), &folding, u32::MAX)?;
+            let (series, context) = reports::open(reading(vec![path.clone()]), None)?.series(&folding, u32::MAX)?;
             rounds.push(series);
             contexts.extend(context);
         }

@@ -5,7 +5,7 @@ use super::record::Recorded;
 use super::{comparison, picture};
 use crate::Failure;
 use crate::plan::Lab as Plan;
-use crate::run::{output, read};
+use crate::run::{output, reports};
 use latscope_event::{escape_json, format_count, format_duration, format_rate};
 use latscope_series::{Finding, Judged, Support, Threshold};
 use latscope_view_term::{Align, Line, Table};
@@ -18,7 +18,7 @@ pub fn run(plan: &Plan, recorded: &Recorded, cells: &[Cell]) -> Result<(), Failu
     if plan.json {
         let comparisons = comparison::all(plan, cells)?;
         output::text(None, &escape_json(&format!("{:#}\n", json(plan, recorded, cells, [&pictures, &comparisons]))))?;
-        cells.iter().for_each(|cell| read::say_notes(&cell.contexts));
+        cells.iter().for_each(|cell| reports::say_notes(&cell.contexts));
     } else {
         output::lines(None, lines(plan, recorded, cells, &pictures))?;
         comparison::all(plan, cells)?;

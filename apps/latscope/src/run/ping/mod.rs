@@ -11,6 +11,7 @@ mod view;
 
 use crate::Failure;
 use crate::plan::Ping;
+use crate::run::output;
 use latscope_capture_probe::{Capture, Sample};
 use latscope_event::format_duration;
 use meter::{Meter, Open, Shared};
@@ -28,6 +29,9 @@ const HANGS_NS: u64 = 1_000_000_000;
 const TURN: Duration = Duration::from_millis(50);
 
 pub fn run(plan: &Ping) -> Result<(), Failure> {
+    // A trace may well lie in a folder that is measured.
+    let files = plan.probes.iter().map(|probe| probe.target.clone()).filter(|target| !target.is_dir());
+    output::refuse_inputs(&files.collect::<Vec<_>>(), plan.trace.as_deref())?;
     let signals = Signals::new();
     let meters: Vec<Shared> =
         plan.probes.iter().map(|probe| Arc::new(Mutex::new(Meter::new(probe, &plan.show)))).collect();

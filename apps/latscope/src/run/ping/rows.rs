@@ -1,6 +1,5 @@
 //! The spectrogram of a probe while it runs: a row of colour for every interval that is over.
 
-use crate::args::Color;
 use crate::plan::Ping;
 use crate::run::{output, spectrogram::depth};
 use latscope_event::{Batch, Clock, Context};
@@ -28,7 +27,7 @@ impl Rows {
         let width_ns = if pace.open { SECOND_NS } else { (pace.interval_ns as u64).max(SECOND_NS) };
         let options = SpectrogramOptions {
             columns: output::columns(&None).max(20),
-            depth: depth(Color::Auto, output::to_terminal(&None)),
+            depth: depth(None, output::to_terminal(&None)),
             // The axis is chosen before the first request, so it holds whatever may come.
             min: Some(1_000),
             max: Some(10 * SECOND_NS),

@@ -1,16 +1,15 @@
 //! The files of a recording: one, or one after the other.
 
+use super::names::{self, size, sum};
 use crate::Failure;
 use crate::plan::{Keep, Reading, Recording, Rotate};
-use crate::run::live;
 use crate::run::output::{self, Output};
 use latscope_capture_file::LatWriter;
-use latscope_event::{
-    Anomaly, Batch, Context, FieldSet, Mask, Tally, format_count, format_duration, format_size, format_wall,
-};
+use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask, Tally, format_count, format_duration, format_size};
+use latscope_pipeline::now_ns;
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A flight recorder leaves so much of the disk free, or a quarter of a small one, rather than lose what comes.
 const RESERVE_BYTES: u64 = 16 << 20;
@@ -52,7 +51,7 @@ impl Files<'_> {
         context: &Context,
     ) -> Result<Files<'a>, Failure> {
         let filter = reading.filter.as_ref().map(ToString::to_string);
-        let now = open(plan, fields, context, &filter, live::now_ns())?;
+        let now = open(plan, fields, context, &filter, now_ns())?;
         Ok(Files { plan, filter, fields, now, before: Tally::default(), lost: 0 })
     }
 
@@ -107,7 +106,7 @@ impl Files<'_> {
 
     /// Bytes that the disk has for all files, with some to spare.
     fn disk_has(&self) -> u64 {
-        let Ok(disk) = rustix::fs::statvfs(place(&self.plan.write).0) else { return u64::MAX };
+        let Ok(disk) = rustix::fs::statvfs(names::folder(&self.plan.write)) else { return u64::MAX };
         let bytes = |blocks: u64| disk.f_frsize.saturating_mul(blocks);
         let own = sum(&self.older()).saturating_add(size(&self.now.path));
         let reserve = RESERVE_BYTES.min(bytes(disk.f_blocks) / 4);
@@ -147,7 +146,7 @@ impl Files<'_> {
 
     fn rotate(&mut self, context: &Context) -> Result<(), Failure> {
         // The names sort by time, and no two are the same.
-        let from_ns = live::now_ns().max(self.now.from_ns + 1_000_000);
+        let from_ns = now_ns().max(self.now.from_ns + 1_000_000);
         let most_bytes = self.limit();
         let mut files = self.older();
         files.push((self.now.path.clone(), most_bytes));
@@ -176,7 +175,7 @@ impl Files<'_> {
             broken.display(),
             format_count(lost)
         );
-        let from_ns = live::now_ns().max(self.now.from_ns + 1_000_000);
+        let from_ns = now_ns().max(self.now.from_ns + 1_000_000);
         let mut next = open(self.plan, self.fields, context, &self.filter, from_ns)?;
         next.appear()?;
         drop(std::mem::replace(&mut self.now, next));
@@ -191,17 +190,7 @@ impl Files<'_> {
 
     /// The files of this name with their sizes, the oldest first, those of earlier runs among them; without the present one.
     fn older(&self) -> Vec<(PathBuf, u64)> {
-        let (folder, stem) = place(&self.plan.write);
-        let Ok(entries) = std::fs::read_dir(&folder) else { return Vec::new() };
-        let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_string);
-        let mut files: Vec<PathBuf> = entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| name(path).is_some_and(|name| is_stamped(&name, &stem)))
-            .filter(|path| path.file_name() != self.now.path.file_name())
-            .collect();
-        // Their names sort by time.
-        files.sort();
-        files.into_iter().map(|path| (path.clone(), size(&path))).collect()
+        names::older(&self.plan.write, &self.now.path)
     }
 
     /// Removes the oldest of these until so many more files, the first as long as it may become, are within what shall be
@@ -255,7 +244,7 @@ impl Open {
     }
 
     fn age_ns(&self) -> i64 {
-        live::now_ns() - self.from_ns
+        now_ns() - self.from_ns
     }
 
     fn failure(&self, error: &io::Error) -> Failure {
@@ -264,14 +253,6 @@ impl Open {
             other => other,
         }
     }
-}
-
-fn size(path: &Path) -> u64 {
-    path.metadata().map_or(0, |metadata| metadata.len())
-}
-
-fn sum(files: &[(PathBuf, u64)]) -> u64 {
-    files.iter().map(|(_, bytes)| bytes).sum()
 }
 
 /// Begins a file, which has no name yet.
@@ -284,10 +265,7 @@ fn open(
 ) -> Result<Open, Failure> {
     let path = match plan.rotate {
         None => plan.write.clone(),
-        Some(_) => {
-            let (folder, stem) = place(&plan.write);
-            folder.join(format!("{stem}.{}.lat", stamp(from_ns)))
-        }
+        Some(_) => names::rotated(&plan.write, from_ns),
     };
     let failed = |error| Failure::Input(format!("{}: Cannot be written: {error}.", path.display()));
     let out = output::open(Some(&path))?;
@@ -322,7 +300,7 @@ fn end(
     filter: &Option<String>,
     most_bytes: u64,
 ) -> Result<(), Failure> {
-    let to_ns = live::now_ns();
+    let to_ns = now_ns();
     let account = account(context, before, lost, filter, (done.from_ns, to_ns), most_bytes);
     let written = done.writer.finish(&account).and_then(Output::finish);
     let size =
@@ -340,42 +318,4 @@ fn own(context: &Context, filter: &Option<String>) -> Context {
         own.properties.insert("filter".into(), filter.clone());
     }
     own
-}
-
-/// Folder and name without its ending.
-fn place(path: &Path) -> (PathBuf, String) {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    (folder.to_path_buf(), path.file_stem().unwrap_or_default().to_string_lossy().into_owned())
-}
-
-/// Local time in a form that sorts and is no trouble in a file name: 2026-11-21T07-00-00.250.
-fn stamp(unix_ns: i64) -> String {
-    format_wall(unix_ns, 3, true).replace(' ', "T").replace(':', "-")
-}
-
-/// Whether a name is that of a rotated file: `stem.2026-11-21T07-00-00.250.lat`.
-fn is_stamped(name: &str, stem: &str) -> bool {
-    let middle =
-        name.strip_prefix(stem).and_then(|rest| rest.strip_prefix('.')).and_then(|rest| rest.strip_suffix(".lat"));
-    middle.is_some_and(|middle| {
-        middle.len() == "2026-11-21T07-00-00.250".len()
-            && middle.bytes().zip("dddd-dd-ddTdd-dd-dd.ddd".bytes()).all(|(byte, form)| match form {
-                b'd' => byte.is_ascii_digit(),
-                form => byte == form,
-            })
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_rotated_files_are_ever_removed() {
-        let name = format!("t.{}.lat", stamp(1_700_000_000_123_000_000));
-        assert!(is_stamped(&name, "t"), "{name}");
-        for other in ["t.lat", "t.2026.lat", "tt.2026-11-21T07-00-00.250.lat", "t.2026-11-21T07-00-00.25x.lat"] {
-            assert!(!is_stamped(other, "t"), "{other}");
-        }
-    }
 }

@@ -3,10 +3,10 @@
 use super::{SHOWN, outlier};
 use crate::Failure;
 use crate::plan::{Folding, Reading, Shape, Summary as Plan};
-use crate::run::intervals::{self, INTERVAL_NS, Intervals};
 use crate::run::output::{self, Output};
-use crate::run::{read, stream};
+use crate::run::reports;
 use latscope_event::{Batch, Context, FieldSet, Mask, format_count};
+use latscope_pipeline::{INTERVAL_NS, Intervals, Pipeline, refuse_averages, too_large};
 use latscope_series::{HistogramSeries, Quantity, UsageOverTime, Waiter, Weight};
 use latscope_view_term::{Line, Summary, SummaryKey, TimeLabels};
 use std::collections::{BTreeMap, HashSet};
@@ -16,47 +16,45 @@ use std::io::Write;
 const KEPT: usize = 100_000;
 
 /// Prints a table for each interval: live and of a stream as it passes, of files for all that they cover.
-pub fn run(reading: &Reading, plan: &Plan, key: SummaryKey) -> Result<(), Failure> {
-    let is_watched = reading.live.is_some() || stream::is_stream(reading);
+pub fn run(pipeline: &Pipeline, plan: &Plan, key: SummaryKey) -> Result<(), Failure> {
+    let reading = pipeline.reading();
     let mut tables = Tables::new(reading, plan, key)?;
-    let contexts = match &reading.live {
-        Some(capture) => {
+    let contexts = if pipeline.is_watched() {
+        if reading.live.is_some() {
             tables.time = TimeLabels::Wall;
-            // The kernel counts bytes of each key.
-            vec![intervals::live(reading, capture, &plan.folding, &mut tables)?]
         }
-        None if is_watched => vec![stream::read(reading, &plan.folding, &mut tables)?],
-        None if tables.fields() == FieldSet::default() => of_files(reading, &mut tables)?,
-        None => {
-            tables.kept = Some(Kept::default());
-            refuse_stored(reading)?;
-            stream::read_whole(reading, &plan.folding, &mut tables)?
-        }
+        vec![pipeline.intervals(&plan.folding, &mut tables)?]
+    } else if tables.fields() == FieldSet::default() {
+        of_files(pipeline, &mut tables)?
+    } else {
+        tables.kept = Some(Kept::default());
+        refuse_stored(pipeline)?;
+        pipeline.intervals_of_whole(&plan.folding, &mut tables)?
     };
     tables.say_more();
-    read::say_notes(&contexts);
+    reports::say_notes(&contexts);
     tables.out.finish().map(|_| ()).map_err(|error| Failure::output(&error))
 }
 
 /// Warnings and utilization take single events.
-fn refuse_stored(reading: &Reading) -> Result<(), Failure> {
-    let formats = read::formats(reading);
-    match reading.files.iter().zip(formats).find(|(_, format)| format.is_some_and(|format| format.is_series())) {
+fn refuse_stored(pipeline: &Pipeline) -> Result<(), Failure> {
+    match pipeline.stored_file() {
         None => Ok(()),
-        Some((file, _)) => {
+        Some(file) => {
             Err(Failure::Usage(format!("{} holds histograms, not events; leave --over and --use out.", file.display())))
         }
     }
 }
 
-fn of_files(reading: &Reading, tables: &mut Tables) -> Result<Vec<Context>, Failure> {
+fn of_files(pipeline: &Pipeline, tables: &mut Tables) -> Result<Vec<Context>, Failure> {
     let weighed = |weight| Folding { weight, ..tables.plan.folding.clone() };
     // Stored histograms carry no bytes unless they were made for that.
-    let is_stored = read::formats(reading).iter().flatten().any(|format| format.is_series());
+    let is_stored = pipeline.stored_file().is_some();
     let weight = if is_stored { Weight::Count } else { tables.plan.folding.weight };
-    let (mut series, contexts) = read::series(reading, &weighed(weight), 2)?;
+    let (mut series, contexts) = pipeline.series(&weighed(weight), 2)?;
+    reports::say_groups(&series);
     if tables.plan.folding.quantity == Quantity::Latency {
-        contexts.iter().try_for_each(read::refuse_windows)?;
+        contexts.iter().try_for_each(refuse_averages)?;
     }
     let context = Context::merged(&contexts);
     if let (Some(from_ns), Some((_, to_ns))) = (context.trace_start_ns(), context.span_ns) {
@@ -93,6 +91,8 @@ struct Kept {
 }
 
 impl Intervals for Tables<'_> {
+    type Error = Failure;
+
     fn fields(&self) -> FieldSet {
         let usage = self.usage.as_ref().map_or(FieldSet::default(), UsageOverTime::fields);
         self.plan.over_ns.map_or(usage, |_| usage.union(SHOWN.into_iter().collect()))
@@ -106,7 +106,7 @@ impl Intervals for Tables<'_> {
         if let Some(usage) = &mut self.usage {
             usage.add(batch, mask);
             if usage.is_full() {
-                return Err(read::too_much());
+                return Err(too_large().into());
             }
         }
         self.warn(context, batch, mask, false)

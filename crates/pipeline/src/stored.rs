@@ -3,82 +3,63 @@
 //! A filter may look at the interval's time, the latency (at bucket edges) and the group fields; to use the same
 //! evaluation as for events, every bucket of every histogram stands as one row in a batch.
 
-use super::read;
-use super::start::Starts;
-use crate::Failure;
-use crate::plan::{Folding, Reading};
-use latscope_capture_file::{Format, ReadOptions, SeriesHeader, SeriesReader, SeriesRow, format_of, is_pipe};
+use crate::files::MOST_READERS;
+use crate::starts::Starts;
+use crate::{Error, Folding, Note, Pipeline, series, workers};
+use latscope_capture_file::{Format, SeriesHeader, SeriesReader, SeriesRow, is_pipe};
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, Mask};
 use latscope_filter::Filter;
 use latscope_histogram::{Sparse, Totals};
-use latscope_series::{
-    HistogramSeries, Interval, MergeError, Run, SeriesBuilder, Stretch, next_wider, round_multiples,
-};
+use latscope_series::{HistogramSeries, Interval, Run, SeriesBuilder, Stretch, next_wider, round_multiples};
 use std::path::Path;
 use std::sync::Arc;
 
-/// As many files are read at a time, at most: each costs the memory of a builder.
-const MOST_READERS: usize = 8;
-
-/// Reads the files as stored series, `None` when all hold events. Where some do, these are folded and added.
-pub fn read(
-    reading: &Reading,
-    folding: &Folding,
-    limit: u32,
-) -> Result<Option<(HistogramSeries, Vec<Context>)>, Failure> {
-    read_as(&read::formats(reading), reading, folding, limit)
-}
-
-/// As [`read`], of files whose formats are known.
-pub fn read_as(
-    formats: &[Option<Format>],
-    reading: &Reading,
-    folding: &Folding,
-    limit: u32,
-) -> Result<Option<(HistogramSeries, Vec<Context>)>, Failure> {
-    let is_series = |at: &usize| formats[*at].is_some_and(Format::is_series);
-    let (mut files, events): (Vec<usize>, Vec<usize>) = (0..formats.len()).partition(is_series);
-    if files.is_empty() {
-        return Ok(None);
+impl Pipeline {
+    /// The files, of which some hold histograms, as one series. The events of the others are folded and added.
+    pub(crate) fn stored(&self, folding: &Folding, limit: u32) -> Result<(HistogramSeries, Vec<Context>), Error> {
+        let formats = &self.formats;
+        let is_series = |at: &usize| formats[*at].is_some_and(Format::is_series);
+        let (mut files, events): (Vec<usize>, Vec<usize>) = (0..formats.len()).partition(is_series);
+        let of_jobs = |at: &usize| formats[*at] == Some(Format::FioJson);
+        let mut stored = Stored { pipeline: self, folding, starts: Starts::of(self)?, row_ns: None };
+        if events.is_empty() && files.iter().all(of_jobs) {
+            return stored.runs(&files);
+        }
+        if folding.over_time {
+            let jobs: Vec<usize> = files.extract_if(.., |at| of_jobs(at)).collect();
+            if let [first, others @ ..] = &jobs[..] {
+                let file = self.reading.files[*first].clone();
+                self.control.note(Note::JobsLeftOut { file, more: others.len() });
+            }
+        }
+        let new_builder = || series::new_builder(folding, limit);
+        if files.is_empty() {
+            let (builder, contexts) = self.fold_builders(&events, &new_builder)?;
+            return Ok((builder.finish(), contexts));
+        }
+        if folding.interval.is_none() {
+            stored.row_ns = files.iter().find_map(|&at| stored.first_row(at));
+        }
+        // Series of intervals of one width are put together in the order of the files.
+        let is_even = |at: &usize| matches!(formats[*at], Some(Format::Parquet | Format::ParquetSeries));
+        let workers = if files.iter().any(is_even) { 1 } else { MOST_READERS };
+        let load = |sums: &mut Sums, at: usize, _| stored.load(sums, files[at]);
+        let (sums, contexts) = workers::each_file(files.len(), workers, &Sums::default, load, Sums::merge)?;
+        let series = widened(stored.finish(sums)?, folding, limit)?;
+        if events.is_empty() {
+            return Ok((series, contexts));
+        }
+        let (builder, more) = self.fold_builders(&events, &new_builder)?;
+        let mut numbered: Vec<_> = files.into_iter().chain(events).zip(contexts.into_iter().chain(more)).collect();
+        numbered.sort_by_key(|&(at, _)| at);
+        let contexts = numbered.into_iter().map(|(_, context)| context).collect();
+        let sum = merged(series, builder.finish())?;
+        Ok((if folding.interval.is_some() { sum } else { sum.fitted(limit) }, contexts))
     }
-    let of_jobs = |at: &usize| formats[*at] == Some(Format::FioJson);
-    if events.is_empty() && files.iter().all(of_jobs) {
-        let stored = Stored { formats, reading, folding, starts: Starts::of(reading)?, row_ns: None };
-        return stored.runs(&files).map(Some);
-    }
-    if folding.over_time {
-        let jobs: Vec<usize> = files.extract_if(.., |at| of_jobs(at)).collect();
-        say_left_out(reading, &jobs);
-    }
-    let new_builder = || read::new_builder(folding, limit);
-    if files.is_empty() {
-        let starts = Starts::of(reading)?;
-        let (builder, contexts) = read::fold_files((reading, &starts), formats, &events, &new_builder)?;
-        return Ok(Some((builder.finish(), contexts)));
-    }
-    let mut stored = Stored { formats, reading, folding, starts: Starts::of(reading)?, row_ns: None };
-    if folding.interval.is_none() {
-        stored.row_ns = files.iter().find_map(|&at| stored.first_row(at));
-    }
-    // Series of intervals of one width are put together in the order of the files.
-    let is_even = |at: &usize| matches!(formats[*at], Some(Format::Parquet | Format::ParquetSeries));
-    let workers = if files.iter().any(is_even) { 1 } else { MOST_READERS };
-    let load = |sums: &mut Sums, at: usize, _| stored.load(sums, files[at]);
-    let (sums, contexts) = read::each_file(files.len(), workers, &Sums::default, load, Sums::absorb)?;
-    let series = widened(stored.finish(sums)?, folding, limit)?;
-    if events.is_empty() {
-        return Ok(Some((series, contexts)));
-    }
-    let (builder, more) = read::fold_files((reading, &stored.starts), formats, &events, &new_builder)?;
-    let mut told: Vec<_> = files.into_iter().chain(events).zip(contexts.into_iter().chain(more)).collect();
-    told.sort_by_key(|&(at, _)| at);
-    let contexts = told.into_iter().map(|(_, context)| context).collect();
-    let sum = joined(series, builder.finish())?;
-    Ok(Some((if folding.interval.is_some() { sum } else { sum.fitted(limit) }, contexts)))
 }
 
 /// Two series as one, in intervals that are whole multiples of those of both.
-fn joined(mut series: HistogramSeries, mut other: HistogramSeries) -> Result<HistogramSeries, Failure> {
+fn merged(mut series: HistogramSeries, mut other: HistogramSeries) -> Result<HistogramSeries, Error> {
     // One without anything in it has intervals of any length.
     if other.slices().is_empty() {
         return Ok(series);
@@ -98,16 +79,9 @@ fn joined(mut series: HistogramSeries, mut other: HistogramSeries) -> Result<His
     Ok(series)
 }
 
-/// Whether a file holds histograms.
-pub fn is_stored(reading: &Reading, file: &Path) -> bool {
-    let format = || reading.format.or_else(|| format_of(file).ok());
-    format().is_some_and(Format::is_series)
-}
-
 /// Files that are read.
 struct Stored<'a> {
-    formats: &'a [Option<Format>],
-    reading: &'a Reading,
+    pipeline: &'a Pipeline,
     folding: &'a Folding,
     starts: Starts<'a>,
     /// How wide the first of all rows of their own widths is.
@@ -125,7 +99,7 @@ struct Sums {
 
 impl Sums {
     /// Takes over what another worker read, of rows of their own widths.
-    fn absorb(&mut self, other: Sums) {
+    fn merge(&mut self, other: Sums) {
         match (&mut self.uneven, other.uneven) {
             (Some(mine), Some(theirs)) => mine.absorb(theirs),
             (none @ None, theirs) => *none = theirs,
@@ -135,16 +109,15 @@ impl Sums {
 }
 
 impl Stored<'_> {
-    fn open(&self, at: usize) -> Result<SeriesReader, Failure> {
-        let options = ReadOptions { format: self.formats[at], ..self.starts.options(FieldSet::ALWAYS) };
-        let reader = SeriesReader::open(&self.reading.files[at], &options);
-        let reader = reader.map_err(|error| Failure::Input(error.to_string()))?;
+    fn open(&self, at: usize) -> Result<SeriesReader, Error> {
+        let options = self.pipeline.options(at, FieldSet::ALWAYS);
+        let reader = SeriesReader::open(&self.pipeline.reading.files[at], &options)?;
         Ok(reader.counted_in(self.folding.count_by.per_event()))
     }
 
     /// The width of the first row, when it may have any; errors are told when the file is read.
     fn first_row(&self, at: usize) -> Option<u64> {
-        if is_pipe(&self.reading.files[at]) {
+        if is_pipe(&self.pipeline.reading.files[at]) {
             return None; // It can be read only once.
         }
         let mut reader = self.open(at).ok().filter(SeriesReader::is_uneven)?;
@@ -152,7 +125,7 @@ impl Stored<'_> {
     }
 
     /// Whole jobs, each an interval.
-    fn runs(&self, files: &[usize]) -> Result<(HistogramSeries, Vec<Context>), Failure> {
+    fn runs(&self, files: &[usize]) -> Result<(HistogramSeries, Vec<Context>), Error> {
         let mut runs = Vec::new();
         let mut take = |picked: Picked| {
             let (from_ns, group) = (picked.row.time_ns, picked.labels.to_vec());
@@ -165,14 +138,14 @@ impl Stored<'_> {
         let contexts = files.iter().map(|&at| self.each_row(at, &mut take)).collect::<Result<Vec<_>, _>>()?;
         let Folding { quantity, weight, by, .. } = self.folding;
         let series = HistogramSeries::of_runs(*quantity, *weight, by.clone(), runs);
-        series.map(|series| (series, contexts)).map_err(|error| Failure::Input(format!("{error}.")))
+        series.map(|series| (series, contexts)).map_err(|error| Error::Series(error.to_string()))
     }
 
     /// Hands on the rows of a file, as far as the filter lets them through.
-    fn each_row(&self, at: usize, take: &mut impl FnMut(Picked) -> Result<(), Failure>) -> Result<Context, Failure> {
+    fn each_row(&self, at: usize, take: &mut impl FnMut(Picked) -> Result<(), Error>) -> Result<Context, Error> {
         let mut reader = self.open(at)?;
-        let places = places(&self.reading.files[at], reader.header(), self.folding)?;
-        let mut pick = match &self.reading.filter {
+        let places = places(&self.pipeline.reading.files[at], reader.header(), self.folding)?;
+        let mut pick = match &self.pipeline.reading.filter {
             None => None,
             Some(filter) => {
                 let context = self.starts.context(at, reader.context().clone());
@@ -183,7 +156,7 @@ impl Stored<'_> {
         let start_ns = self.starts.start_ns(at, reader.context());
         let mut group = Group { of: None, labels: vec![String::new(); places.len()] };
         while let Some(row) = reader.next() {
-            let mut row = row.map_err(|error| Failure::Input(error.to_string()))?;
+            let mut row = row?;
             row.time_ns = row.time_ns.saturating_add(shift_ns);
             // What an uneven row holds completed halfway through it, on the average.
             let moment = if is_uneven { row.time_ns.saturating_add_unsigned(row.width_ns / 2) } else { row.time_ns };
@@ -198,8 +171,8 @@ impl Stored<'_> {
         Ok(self.starts.context(at, reader.context().clone()))
     }
 
-    fn load(&self, sums: &mut Sums, at: usize) -> Result<Context, Failure> {
-        let (file, folding) = (&self.reading.files[at], self.folding);
+    fn load(&self, sums: &mut Sums, at: usize) -> Result<Context, Error> {
+        let (file, folding) = (&self.pipeline.reading.files[at], self.folding);
         let mut even: Option<HistogramSeries> = None;
         let mut spread = 0;
         if let Some(builder) = &mut sums.uneven {
@@ -219,19 +192,16 @@ impl Stored<'_> {
                 let length_ns = usual_ns.unwrap_or(row.width_ns);
                 spread += u64::from(folding.interval.is_some_and(|width_ns| length_ns > width_ns + width_ns / 4));
                 builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns, group: labels, histogram });
-                return if builder.is_full() { Err(read::too_much()) } else { Ok(()) };
+                return if builder.is_full() { Err(series::too_large()) } else { Ok(()) };
             }
             let series = even.get_or_insert_with(|| empty(folding, row.width_ns));
             if row.width_ns != series.width_ns() {
-                return Err(Failure::Input(format!(
-                    "{}: Its intervals have different widths, which is not supported.",
-                    file.display()
-                )));
+                return Err(Error::Widths(file.clone()));
             }
             if histogram.totals().count > 0 {
                 series
                     .insert(moment.div_euclid(series.width_ns() as i64), labels.to_vec(), histogram)
-                    .map_err(|error| Failure::Input(format!("{}: {error}.", file.display())))?;
+                    .map_err(|error| Error::Series(format!("{}: {error}", file.display())))?;
             }
             Ok(())
         })?;
@@ -244,7 +214,7 @@ impl Stored<'_> {
         Ok(context)
     }
 
-    fn finish(&self, sums: Sums) -> Result<HistogramSeries, Failure> {
+    fn finish(&self, sums: Sums) -> Result<HistogramSeries, Error> {
         match (sums.even, sums.uneven.map(SeriesBuilder::finish)) {
             (Some(mut even), Some(uneven)) => merge(&mut even, &uneven).map(|()| even),
             (Some(series), None) | (None, Some(series)) => Ok(series),
@@ -268,30 +238,6 @@ struct Picked<'a> {
     start_ns: Option<i64>,
 }
 
-/// Says that whole jobs have no place among intervals.
-fn say_left_out(reading: &Reading, jobs: &[usize]) {
-    let Some(&first) = jobs.first() else { return };
-    let more = if jobs.len() > 1 { format!(" and {} more", jobs.len() - 1) } else { String::new() };
-    say!(
-        "latscope: {}{more}: left out, so the I/Os of these jobs are missing: the histograms are of whole jobs, and when in a job \
-         its I/Os were is not known. Given alone, percentiles shows them; summary and histogram count them with the others.",
-        reading.files[first].display()
-    );
-}
-
-/// Fails if the intervals are whole jobs, in which nothing can be drawn over time.
-pub fn refuse_runs(reading: &Reading, series: &HistogramSeries) -> Result<(), Failure> {
-    if !series.is_of_runs() {
-        return Ok(());
-    }
-    let file = reading.files.first().map(|file| format!("{}: ", file.display())).unwrap_or_default();
-    Err(Failure::Input(format!(
-        "{file}The histograms are of whole jobs, and when in a job its I/Os were is not known, so there is nothing to draw over \
-         time. Let fio write logs (write_lat_log, or write_hist_log with log_hist_msec); latscope percentiles, histogram and \
-         summary show these."
-    )))
-}
-
 /// The labels of a row's group; most rows share theirs with the one before.
 struct Group {
     of: Option<Arc<[String]>>,
@@ -308,15 +254,8 @@ impl Group {
     }
 }
 
-fn merge(sum: &mut HistogramSeries, series: &HistogramSeries) -> Result<(), Failure> {
-    sum.merge(series).map_err(|error| {
-        let advice = if error == MergeError::CountBy {
-            " Stored histograms count by completion; use --count-by completion."
-        } else {
-            ""
-        };
-        Failure::Usage(format!("The files do not go together: {error}.{advice}"))
-    })
+fn merge(sum: &mut HistogramSeries, series: &HistogramSeries) -> Result<(), Error> {
+    sum.merge(series).map_err(Error::Merge)
 }
 
 fn empty(folding: &Folding, width_ns: u64) -> HistogramSeries {
@@ -330,26 +269,19 @@ fn builder(folding: &Folding, row_ns: u64) -> SeriesBuilder {
 }
 
 /// Where in a row the asked groups are: any of the stored fields may be asked for, the others are summed over.
-fn places(file: &Path, header: &SeriesHeader, folding: &Folding) -> Result<Vec<usize>, Failure> {
+fn places(file: &Path, header: &SeriesHeader, folding: &Folding) -> Result<Vec<usize>, Error> {
+    let kind = |value: &str, weight: &str, by: &str| format!("{value} {by} {weight}");
     if header.value != folding.quantity.word() || header.weight != folding.weight.word() {
-        return Err(Failure::Usage(format!(
-            "{} holds histograms of {} weighted by {}; they cannot be shown as {} by {}.",
-            file.display(),
-            header.value,
-            header.weight,
-            folding.quantity.word(),
-            folding.weight.word()
-        )));
+        return Err(Error::OtherSeries {
+            file: file.into(),
+            stored: kind(&header.value, &header.weight, "weighted by"),
+            asked: kind(folding.quantity.word(), folding.weight.word(), "by"),
+        });
     }
-    let place = |field: &Field| {
-        header.group_fields.iter().position(|name| name == field.name()).ok_or_else(|| {
-            Failure::Usage(format!(
-                "{} is not grouped by {}; it has: {}.",
-                file.display(),
-                field.name(),
-                header.group_fields.join(", ")
-            ))
-        })
+    let has = &header.group_fields;
+    let place = |&field: &Field| {
+        let at = has.iter().position(|name| name == field.name());
+        at.ok_or_else(|| Error::NoGroup { file: file.into(), field, has: has.clone() })
     };
     folding.by.iter().map(place).collect()
 }
@@ -363,13 +295,10 @@ fn even_width(row_ns: u64, folding: &Folding) -> u64 {
 }
 
 /// The asked interval, or the shortest round one with which no more than `limit` are needed.
-fn widened(series: HistogramSeries, folding: &Folding, limit: u32) -> Result<HistogramSeries, Failure> {
+fn widened(series: HistogramSeries, folding: &Folding, limit: u32) -> Result<HistogramSeries, Error> {
     if let Some(width_ns) = folding.interval {
         let stored = series.width_ns();
-        return series.rebinned(width_ns).ok_or_else(|| {
-            let stored = latscope_event::format_duration_exact(stored);
-            Failure::Usage(format!("The stored intervals are {stored} long; -i must be a whole multiple of that."))
-        });
+        return series.rebinned(width_ns).ok_or(Error::Width(stored));
     }
     Ok(series.fitted(limit))
 }
@@ -383,22 +312,18 @@ struct Picker {
 }
 
 impl Picker {
-    fn new(filter: &Filter, group_fields: &[String], context: &Context) -> Result<Picker, Failure> {
+    fn new(filter: &Filter, group_fields: &[String], context: &Context) -> Result<Picker, Error> {
         let groups: Vec<Field> = group_fields.iter().filter_map(|name| Field::from_name(name)).collect();
         let known = groups.iter().copied().collect::<FieldSet>().union(FieldSet::ALWAYS);
         if let Some(field) = filter.fields().iter().find(|&field| !known.contains(field)) {
-            return Err(Failure::Usage(format!(
-                "Stored histograms know time, latency and their groups ({}), so they cannot be filtered by {}.",
-                group_fields.join(", "),
-                field.name()
-            )));
+            return Err(Error::NotFilterable { field, has: group_fields.to_vec() });
         }
-        let bound = filter.bind(context.trace_start()).map_err(|error| Failure::Usage(error.to_string()))?;
+        let bound = filter.bind(context.trace_start())?;
         Ok(Picker { bound, batch: Batch::new(known), groups, mask: Mask::default() })
     }
 
     /// The buckets that the filter lets through. Their sum is no longer known exactly: a bucket counts with its middle.
-    fn filtered(&mut self, row: &SeriesRow, moment: i64) -> Result<Sparse, Failure> {
+    fn filtered(&mut self, row: &SeriesRow, moment: i64) -> Result<Sparse, Error> {
         self.batch.clear();
         let grid = row.histogram.grid();
         for &index in row.histogram.indices() {
@@ -430,6 +355,6 @@ impl Picker {
             max: indices.last().map_or(0, |&index| grid.upper(index as usize).min(whole.max)),
         };
         Sparse::from_parts(grid, indices, counts, row.histogram.weights().map(of), totals)
-            .map_err(|error| Failure::Input(error.to_string()))
+            .map_err(|error| Error::Series(error.to_string()))
     }
 }

@@ -1,11 +1,10 @@
 //! When each trace began: logs of several hosts that count from their own start are laid on one clock.
 
-use super::read;
-use crate::Failure;
-use crate::plan::Reading;
+use crate::files::add_missing;
+use crate::{Error, Pipeline};
 use latscope_capture_file::{
-    FioResults, JobStart, ReadOptions, SeriesReader, Trust, are_of_several_runs, counts_from_1970, format_of,
-    host_and_job, is_pipe, job_starts,
+    JobStart, ReadOptions, SeriesReader, Trust, are_of_several_runs, counts_from_1970, host_and_job, is_pipe,
+    job_starts,
 };
 use latscope_event::{Anomaly, Batch, Clock, Context, FieldSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,9 +19,7 @@ const SINCE_1970_NS: i64 = 1_000_000_000_000_000_000;
 
 /// What is known of the starts of the files of a call.
 pub struct Starts<'a> {
-    reading: &'a Reading,
-    /// fio's JSON beside its logs, parsed once for all files of the call.
-    fio_results: FioResults,
+    pipeline: &'a Pipeline,
     /// As the user gave them: by `host` or `host:job`, nanoseconds.
     offsets: Option<BTreeMap<String, i64>>,
     /// As the results beside the logs tell them; looked for when the first log needs them.
@@ -54,20 +51,9 @@ struct Move {
 
 impl<'a> Starts<'a> {
     /// For the files of a call; reads the file of offsets.
-    pub fn of(reading: &'a Reading) -> Result<Starts<'a>, Failure> {
-        let offsets = reading.offsets.as_deref().map(offsets).transpose()?;
-        Ok(Starts {
-            reading,
-            fio_results: FioResults::default(),
-            offsets,
-            jobs: OnceLock::new(),
-            origin_ns: OnceLock::new(),
-        })
-    }
-
-    /// How the files are read for these fields.
-    pub fn options(&self, fields: FieldSet) -> ReadOptions<'static> {
-        ReadOptions { fio_results: self.fio_results.clone(), ..read::options(self.reading, fields) }
+    pub fn of(pipeline: &'a Pipeline) -> Result<Starts<'a>, Error> {
+        let offsets = pipeline.reading.offsets.as_deref().map(offsets).transpose()?;
+        Ok(Starts { pipeline, offsets, jobs: OnceLock::new(), origin_ns: OnceLock::new() })
     }
 
     fn movement(&self, at: usize, context: &Context) -> Move {
@@ -105,7 +91,7 @@ impl<'a> Starts<'a> {
     /// What the user said about the host or job of a file: the line's name and the nanoseconds.
     fn offset(&self, at: usize, host: Option<&str>) -> Option<(&str, i64)> {
         let offsets = self.offsets.as_ref()?;
-        let (of_name, job) = host_and_job(&self.reading.files[at]).unwrap_or_default();
+        let (of_name, job) = host_and_job(&self.pipeline.reading.files[at]).unwrap_or_default();
         let host = of_name.or_else(|| host.map(str::to_string)).unwrap_or_else(|| "-".into());
         let of_job = job.and_then(|job| offsets.get_key_value(&format!("{host}:{job}")));
         of_job.or_else(|| offsets.get_key_value(&host)).map(|(name, &ns)| (name.as_str(), ns))
@@ -118,9 +104,9 @@ impl<'a> Starts<'a> {
 
     fn jobs(&self) -> &Jobs {
         self.jobs.get_or_init(|| {
-            let files = &self.reading.files;
+            let files = &self.pipeline.reading.files;
             let mut jobs = Jobs {
-                starts: job_starts(files, &self.fio_results),
+                starts: job_starts(files, &self.pipeline.fio_results),
                 firsts_ns: vec![None; files.len()],
                 zeros_ns: BTreeMap::new(),
                 are_of_several_runs: are_of_several_runs(files),
@@ -154,7 +140,7 @@ impl<'a> Starts<'a> {
     fn origin_ns(&self) -> Option<i64> {
         *self.origin_ns.get_or_init(|| {
             let of_file = |at: usize| {
-                let file = &self.reading.files[at];
+                let file = &self.pipeline.reading.files[at];
                 let moment = |host: Option<&str>| match self.offset(at, host) {
                     Some((_, offset_ns)) if offset_ns >= SINCE_1970_NS => Some(offset_ns),
                     Some(_) => None,
@@ -169,25 +155,23 @@ impl<'a> Starts<'a> {
                 let offset_ns = self.offset(at, host).map_or(0, |(_, ns)| ns);
                 Some(first_ns.saturating_add(to_unix_ns).saturating_add(offset_ns))
             };
-            (0..self.reading.files.len()).filter_map(of_file).min()
+            (0..self.pipeline.reading.files.len()).filter_map(of_file).min()
         })
     }
 
     /// The first moment of a file, on its own clock, and what the file says at its beginning.
     fn first(&self, at: usize) -> Option<(i64, Context)> {
-        let (reading, file) = (self.reading, &self.reading.files[at]);
+        let (pipeline, file) = (self.pipeline, &self.pipeline.reading.files[at]);
         if is_pipe(file) {
             return None;
         }
-        let format = reading.format.or_else(|| format_of(file).ok())?;
+        let format = pipeline.formats[at]?;
         if format.is_series() {
-            let mut reader =
-                SeriesReader::open(file, &ReadOptions { format: Some(format), ..self.options(FieldSet::ALWAYS) })
-                    .ok()?;
+            let mut reader = SeriesReader::open(file, &pipeline.options(at, FieldSet::ALWAYS)).ok()?;
             let row = reader.next()?.ok()?;
             return Some((row.time_ns, reader.context().clone()));
         }
-        let options = ReadOptions { format: Some(format), follow: None, ..self.options(FieldSet::ALWAYS) };
+        let options = ReadOptions { follow: None, ..pipeline.options(at, FieldSet::ALWAYS) };
         let mut first = None;
         // What cannot be read is said when it is read as a whole.
         let _ = latscope_capture_file::read(file, &options, &mut |context, batch| {
@@ -200,15 +184,15 @@ impl<'a> Starts<'a> {
     /// Lines of offsets that are of no file.
     fn unused(&self) -> Option<String> {
         let lines: BTreeSet<&str> = self.offsets.as_ref()?.keys().map(String::as_str).collect();
-        let files = 0..self.reading.files.len();
+        let files = 0..self.pipeline.reading.files.len();
         let by_name: BTreeSet<&str> = files.clone().filter_map(|at| Some(self.offset(at, None)?.0)).collect();
-        let others = files.filter(|&at| host_and_job(&self.reading.files[at]).is_none());
+        let others = files.filter(|&at| host_and_job(&self.pipeline.reading.files[at]).is_none());
         // Other files tell their host themselves.
         let others = others.filter(|_| by_name != lines).filter_map(|at| Some((at, self.first(at)?.1.host?)));
         let others = others.filter_map(|(at, host)| Some(self.offset(at, Some(&host))?.0));
         let used: BTreeSet<&str> = others.chain(by_name.iter().copied()).collect();
         let unused: Vec<&str> = lines.difference(&used).copied().collect();
-        let file = self.reading.offsets.as_deref().unwrap_or(Path::new("")).display();
+        let file = self.pipeline.reading.offsets.as_deref().unwrap_or(Path::new("")).display();
         let said = format!("--offsets {file}: no file that is read is of {}", unused.join(", "));
         (!unused.is_empty()).then_some(said)
     }
@@ -241,8 +225,7 @@ impl<'a> Starts<'a> {
         if at == 0
             && let Some(unused) = self.unused()
         {
-            let said = context.properties.entry("missing".into()).or_default();
-            *said = if said.is_empty() { unused } else { format!("{said}; {unused}") };
+            add_missing(&mut context, unused);
         }
         context
     }
@@ -271,13 +254,13 @@ impl Move {
 }
 
 /// Reads lines of `host milliseconds` or `host:job milliseconds`; `#` begins a comment, `-` stands for no host.
-fn offsets(path: &Path) -> Result<BTreeMap<String, i64>, Failure> {
+fn offsets(path: &Path) -> Result<BTreeMap<String, i64>, Error> {
     let fail = |line: usize, why: &str| {
         let form = "a line is a host (or host:job) and its offset in milliseconds, such as: vm1 250";
-        Failure::Input(format!("{}:{line}: {why}; {form}.", path.display()))
+        Error::Offsets(format!("{}:{line}: {why}; {form}.", path.display()))
     };
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::Input(format!("{}: Cannot be read: {error}.", path.display())))?;
+        .map_err(|error| Error::Offsets(format!("{}: Cannot be read: {error}.", path.display())))?;
     let mut offsets = BTreeMap::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
@@ -324,7 +307,7 @@ mod tests {
             ("vm1 1\nvm1 1", ":2: The host was given before"),
         ] {
             match read(text) {
-                Err(Failure::Input(message)) => assert!(message.contains(why), "{text}: {message}"),
+                Err(Error::Offsets(message)) => assert!(message.contains(why), "{text}: {message}"),
                 _ => panic!("{text} is no list of offsets"),
             }
         }

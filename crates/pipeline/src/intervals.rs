@@ -1,33 +1,33 @@
 //! Intervals as they pass: what prints them need not wait for the end.
 
-use super::live::{self, Counting, Events};
-use super::read;
-use crate::Failure;
-use crate::plan::{Folding, Live, Reading};
+use crate::live::{self, Events, INTERVAL_NS};
+use crate::series::missing_groups;
+use crate::{Error, Folding, Note, Origin, Pipeline, stream};
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_series::{HistogramSeries, Interval, SeriesBuilder, Waiter};
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
-/// Width of intervals when it is not given.
-pub const INTERVAL_NS: u64 = 1_000_000_000;
 /// So long after an interval its events are all there: ring buffers are read ten times a second.
 const SLACK_NS: i64 = 300_000_000;
 
 /// What takes intervals as they pass.
 pub trait Intervals {
+    /// Why it may break off.
+    type Error: From<Error>;
+
     /// The fields of single events that it asks for; with any, the kernel cannot count for it.
     fn fields(&self) -> FieldSet {
         FieldSet::default()
     }
 
     /// Takes the events that the filter lets through, as they come.
-    fn events(&mut self, _context: &Context, _batch: &Batch, _mask: Option<&Mask>) -> Result<(), Failure> {
+    fn events(&mut self, _context: &Context, _batch: &Batch, _mask: Option<&Mask>) -> Result<(), Self::Error> {
         Ok(())
     }
 
     /// Takes what waits, ten times a second, if it asks for fields of single events.
-    fn waiting(&mut self, _context: &Context, _batch: &Batch, _mask: Option<&Mask>) -> Result<(), Failure> {
+    fn waiting(&mut self, _context: &Context, _batch: &Batch, _mask: Option<&Mask>) -> Result<(), Self::Error> {
         Ok(())
     }
 
@@ -45,62 +45,77 @@ pub trait Intervals {
     fn ends(&mut self, _context: &Context, _longest_ns: u64) {}
 
     /// Takes, after all others, events that came after their interval had passed; false when it has no place for them.
-    fn late(&mut self, _series: &HistogramSeries, _context: &Context) -> Result<bool, Failure> {
+    fn late(&mut self, _series: &HistogramSeries, _context: &Context) -> Result<bool, Self::Error> {
         Ok(false)
     }
 
     /// Takes the intervals before a certain one that have passed since the last call, with what waited at their end.
-    fn passed(&mut self, series: &HistogramSeries, before: i64, context: &Context) -> Result<(), Failure>;
+    fn passed(&mut self, series: &HistogramSeries, before: i64, context: &Context) -> Result<(), Self::Error>;
 }
 
-/// Captures until it is over and hands on the intervals as they pass, those without events too. Returns the final context.
-pub fn live(
-    reading: &Reading,
-    capture: &Live,
-    folding: &Folding,
-    taker: &mut impl Intervals,
-) -> Result<Context, Failure> {
-    let width_ns = folding.interval.unwrap_or(INTERVAL_NS);
-    let mut groups = Groups { taker, untold: folding.by.clone(), is_empty: true };
-    let context = if groups.fields() == FieldSet::default() && live::counts_in_kernel(reading, capture, folding)? {
-        counted(Counting::start(reading, capture, folding, width_ns)?, capture, folding, &mut groups)?
-    } else {
-        let mut builder = builder(folding, width_ns);
-        let events = Events::start(reading, capture, builder.fields().union(groups.fields()))?;
-        builder.begin_trace();
-        taken(events, builder, folding, width_ns, &mut groups)?
-    };
-    if !groups.is_empty {
-        read::say_untold(&groups.untold);
+impl Pipeline {
+    /// Hands on intervals as they close, those without events too: of a capture as they pass, of a stream when no more events
+    /// are expected in them. Returns the final context.
+    ///
+    /// # Errors
+    /// What the taker breaks off with; and when input or capture fail.
+    pub fn intervals<T: Intervals>(&self, folding: &Folding, taker: &mut T) -> Result<Context, T::Error> {
+        if self.reading.live.is_none() {
+            return stream::read(self, folding, taker);
+        }
+        let mut groups = Groups { taker, missing: folding.by.clone(), is_empty: true };
+        let needs_events = groups.fields() != FieldSet::default();
+        let context = if !needs_events && self.origin(folding)? == Origin::Kernel {
+            self.counted_intervals(folding, &mut groups)?
+        } else {
+            let width_ns = folding.interval.unwrap_or(INTERVAL_NS);
+            let mut builder = builder(folding, width_ns);
+            let events = self.capture(builder.fields().union(groups.fields()))?;
+            builder.begin_trace();
+            folded(events, builder, folding, width_ns, &mut groups)?
+        };
+        if !groups.is_empty && !groups.missing.is_empty() {
+            self.control.note(Note::Ungrouped(groups.missing));
+        }
+        Ok(context)
     }
-    Ok(context)
+
+    /// Reads files in any order; all intervals are handed on at the end. Returns the context of every file.
+    ///
+    /// # Errors
+    /// As [`Pipeline::intervals`].
+    pub fn intervals_of_whole<T: Intervals>(&self, folding: &Folding, taker: &mut T) -> Result<Vec<Context>, T::Error> {
+        stream::read_whole(self, folding, taker)
+    }
 }
 
-/// Sees which fields of the groups are told in any interval.
+/// Sees which fields of the groups no interval has.
 struct Groups<'a, T> {
     taker: &'a mut T,
-    untold: Vec<Field>,
+    missing: Vec<Field>,
     is_empty: bool,
 }
 
 impl<T: Intervals> Intervals for Groups<'_, T> {
+    type Error = T::Error;
+
     fn fields(&self) -> FieldSet {
         self.taker.fields()
     }
 
-    fn events(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> Result<(), Failure> {
+    fn events(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> Result<(), T::Error> {
         self.taker.events(context, batch, mask)
     }
 
-    fn waiting(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> Result<(), Failure> {
+    fn waiting(&mut self, context: &Context, batch: &Batch, mask: Option<&Mask>) -> Result<(), T::Error> {
         self.taker.waiting(context, batch, mask)
     }
 
-    fn passed(&mut self, series: &HistogramSeries, before: i64, context: &Context) -> Result<(), Failure> {
-        let still = read::untold(series);
+    fn passed(&mut self, series: &HistogramSeries, before: i64, context: &Context) -> Result<(), T::Error> {
+        let still = missing_groups(series);
         self.is_empty &= series.groups().is_empty();
         if !series.groups().is_empty() {
-            self.untold.retain(|field| still.contains(field));
+            self.missing.retain(|field| still.contains(field));
         }
         self.taker.passed(series, before, context)
     }
@@ -111,37 +126,11 @@ fn builder(folding: &Folding, width_ns: u64) -> SeriesBuilder {
     if folding.values_only { builder.values_only() } else { builder }
 }
 
-fn counted(
-    mut counting: Counting,
-    capture: &Live,
-    folding: &Folding,
-    taker: &mut impl Intervals,
-) -> Result<Context, Failure> {
-    let until = live::Until::new(capture);
-    let began_ns = live::now_ns();
-    let mut next = began_ns.div_euclid(counting.width_ns() as i64);
-    let mut over = false;
-    while !over {
-        std::thread::sleep(until.turn(counting.due().min(live::TURN)));
-        over = until.is_over();
-        if over || counting.due().is_zero() {
-            let mut series = counting.series();
-            let waiters = counting.waiters()?;
-            let before = counting.collect(&mut series)? + 1;
-            let mut series = complete(series, folding, &[(next..before, waiters)], next..before - i64::from(over));
-            series.observe(began_ns, live::now_ns());
-            taker.passed(&series, before, &counting.context())?;
-            next = before;
-        }
-    }
-    Ok(counting.context())
-}
-
 /// What waited at the end of intervals.
 type Looks = Vec<(Range<i64>, Vec<Waiter>)>;
 
 /// Adds to intervals that passed what waited, and those in which nothing happened.
-fn complete(
+pub fn complete(
     mut series: HistogramSeries,
     folding: &Folding,
     looks: &[(Range<i64>, Vec<Waiter>)],
@@ -152,16 +141,17 @@ fn complete(
     series.completed_only(folding.completed_only)
 }
 
-fn taken(
+/// Folds captured events and hands on the intervals as they pass.
+fn folded<T: Intervals>(
     mut events: Events,
     mut builder: SeriesBuilder,
     folding: &Folding,
     width_ns: u64,
-    taker: &mut impl Intervals,
-) -> Result<Context, Failure> {
+    taker: &mut T,
+) -> Result<Context, T::Error> {
     let number = |ns: i64| ns.div_euclid(width_ns as i64);
-    let began_ns = live::now_ns();
-    let mut next = number(began_ns);
+    let start_ns = live::now_ns();
+    let mut next = number(start_ns);
     let mut unseen = next;
     let mut looks: Looks = Vec::new();
     while !events.is_over() {
@@ -184,7 +174,7 @@ fn taken(
         if open > next {
             let of: Looks = looks.extract_if(.., |(intervals, _)| intervals.end <= open).collect();
             let mut series = complete(builder.take_before(open), folding, &of, next..open);
-            series.observe(began_ns, live::now_ns());
+            series.observe(start_ns, live::now_ns());
             taker.passed(&series, open, events.context())?;
             next = open;
         }
@@ -198,18 +188,18 @@ fn taken(
         flow(taker.events(context, batch, mask))
     })?;
     let mut series = complete(builder.finish(), folding, &looks, next..now);
-    series.observe(began_ns, ended_ns);
+    series.observe(start_ns, ended_ns);
     taker.passed(&series, now + 1, &context)?;
     Ok(context)
 }
 
 /// What waits now, which is handed on too where that is wanted.
-fn look(
+fn look<T: Intervals>(
     events: &mut Events,
     folding: &Folding,
-    taker: &mut impl Intervals,
+    taker: &mut T,
     is_wanted: bool,
-) -> Result<Vec<Waiter>, Failure> {
+) -> Result<Vec<Waiter>, T::Error> {
     let mut waiters = Vec::new();
     events.waiting(&mut |context, batch, mask| {
         waiters = Waiter::of_batch(batch, mask, &folding.by);
@@ -218,9 +208,10 @@ fn look(
     Ok(waiters)
 }
 
-fn flow(result: Result<(), Failure>) -> ControlFlow<Failure> {
+/// A result as the flow of a loop.
+pub fn flow<E>(result: Result<(), E>) -> ControlFlow<E> {
     match result {
         Ok(()) => ControlFlow::Continue(()),
-        Err(failure) => ControlFlow::Break(failure),
+        Err(error) => ControlFlow::Break(error),
     }
 }

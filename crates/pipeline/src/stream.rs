@@ -4,15 +4,12 @@
 //! none is expected any more: twice as long as events were out of order so far, and, where events count in all intervals that they
 //! last, as long as the longest. What has come already is looked at before anything closes.
 
-use super::intervals::{INTERVAL_NS, Intervals};
-use super::{read, unfinished};
-use crate::Failure;
-use crate::plan::{Folding, Reading};
-use latscope_capture_file::{Format, format_of, is_pipe};
-use latscope_event::{Batch, Context, Mask, format_count};
+use crate::intervals::{Intervals, flow};
+use crate::live::INTERVAL_NS;
+use crate::series::{missing_groups, new_builder, refuse_averages, refuse_nothing, too_large};
+use crate::{Folding, Note, Pipeline};
+use latscope_event::{Batch, Context, Mask};
 use latscope_series::{CountBy, HistogramSeries, Quantity, SeriesBuilder, Waiter};
-use std::ops::ControlFlow;
-use std::path::Path;
 
 /// An interval stays open for at least so long.
 const LEAST_NS: u64 = 100_000_000;
@@ -23,67 +20,37 @@ const DISORDER_NS: u64 = 10_000_000_000;
 /// A longer time without events has no rows: something is wrong with the times.
 const LONGEST_GAP: i64 = 100_000;
 
-/// Whether what is read may be written at the same time, and its format can be read so.
-pub fn is_stream(reading: &Reading) -> bool {
-    let [file] = &reading.files[..] else { return false };
-    let is_file = file == Path::new("-") && Path::new("/dev/stdin").is_file();
-    let grows = reading.follow || is_pipe(file) && !is_file;
-    let format = || reading.format.or_else(|| format_of(file).ok());
-    // What is not known yet is known when there is more of it.
-    grows && format().is_none_or(Format::is_read_as_it_grows)
-}
-
-/// Refuses to follow what cannot be read before its end.
-///
-/// # Errors
-/// [`Failure::Usage`] for such a format.
-pub fn refuse_complete_formats(reading: &Reading) -> Result<(), Failure> {
-    let [file] = &reading.files[..] else { return Ok(()) };
-    let format = reading.format.or_else(|| format_of(file).ok()).filter(|_| reading.follow);
-    match format.filter(|format| !format.is_read_as_it_grows()) {
-        None => Ok(()),
-        Some(format) => Err(Failure::Usage(format!(
-            "{}: {} is readable only when it is complete; leave --follow out, or follow text, a log of fio or a .lat.",
-            file.display(),
-            format.name()
-        ))),
-    }
-}
-
 /// Reads until the end and hands on intervals as they close, those without events too. Returns the final context.
-pub fn read(reading: &Reading, folding: &Folding, taker: &mut impl Intervals) -> Result<Context, Failure> {
-    run(reading, Stream::new(reading, folding, taker.looks_back()), taker)
+pub fn read<T: Intervals>(pipeline: &Pipeline, folding: &Folding, taker: &mut T) -> Result<Context, T::Error> {
+    run(pipeline, Stream::new(pipeline, folding, taker.looks_back()), taker).map(|contexts| Context::merged(&contexts))
 }
 
 /// Reads files in any order; all intervals are handed on at the end.
-pub fn read_whole(reading: &Reading, folding: &Folding, taker: &mut impl Intervals) -> Result<Vec<Context>, Failure> {
-    let mut stream = Stream::new(reading, folding, false);
+pub fn read_whole<T: Intervals>(
+    pipeline: &Pipeline,
+    folding: &Folding,
+    taker: &mut T,
+) -> Result<Vec<Context>, T::Error> {
+    let mut stream = Stream::new(pipeline, folding, false);
     stream.is_whole = true;
-    run_all(reading, stream, taker)
+    run(pipeline, stream, taker)
 }
 
-fn run(reading: &Reading, stream: Stream<'_>, taker: &mut impl Intervals) -> Result<Context, Failure> {
-    run_all(reading, stream, taker).map(|contexts| Context::merged(&contexts))
-}
-
-fn run_all(reading: &Reading, mut stream: Stream<'_>, taker: &mut impl Intervals) -> Result<Vec<Context>, Failure> {
+fn run<T: Intervals>(pipeline: &Pipeline, mut stream: Stream<'_>, taker: &mut T) -> Result<Vec<Context>, T::Error> {
     let fields = stream.builder.fields().union(taker.fields());
-    let contexts = read::each_batch(reading, fields, |context, batch, mask, begins| {
-        if begins {
+    let contexts = pipeline.each_batch(fields, |context, batch, mask, starts| {
+        if starts {
             stream.builder.begin_trace();
         }
-        match stream.take(context, batch, mask, taker) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(failure) => ControlFlow::Break(failure),
-        }
+        flow(stream.take(context, batch, mask, taker))
     })?;
-    let waiters = unfinished::waiters(reading, &contexts, &stream.folding.by)?;
+    let waiters = pipeline.waiters(&contexts, &stream.folding.by)?;
     stream.finish(&Context::merged(&contexts), &waiters, taker)?;
     Ok(contexts)
 }
 
 struct Stream<'a> {
-    reading: &'a Reading,
+    pipeline: &'a Pipeline,
     builder: SeriesBuilder,
     /// Of events whose interval was closed.
     late: Option<SeriesBuilder>,
@@ -109,12 +76,12 @@ struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    fn new(reading: &'a Reading, folding: &Folding, looks_back: bool) -> Stream<'a> {
+    fn new(pipeline: &'a Pipeline, folding: &Folding, looks_back: bool) -> Stream<'a> {
         let width_ns = folding.interval.unwrap_or(INTERVAL_NS);
         let folding = Folding { interval: Some(width_ns), ..folding.clone() };
         Stream {
-            reading,
-            builder: read::new_builder(&folding, 2),
+            pipeline,
+            builder: new_builder(&folding, 2),
             late: None,
             looks_back: looks_back || folding.count_by == CountBy::Overlap,
             is_whole: false,
@@ -175,15 +142,15 @@ impl<'a> Stream<'a> {
         true
     }
 
-    fn take(
+    fn take<T: Intervals>(
         &mut self,
         context: &Context,
         batch: &Batch,
         mask: Option<&Mask>,
-        taker: &mut impl Intervals,
-    ) -> Result<(), Failure> {
+        taker: &mut T,
+    ) -> Result<(), T::Error> {
         if self.folding.quantity == Quantity::Latency && !taker.takes_averages() {
-            read::refuse_windows(context)?;
+            refuse_averages(context)?;
         }
         taker.events(context, batch, mask)?;
         let all = Mask::filled(batch.len(), true);
@@ -205,7 +172,7 @@ impl<'a> Stream<'a> {
         self.add(context, batch, mask, (from..batch.len(), &late), self.open);
         self.add_late(batch, &late);
         if self.builder.is_full() || self.late.as_ref().is_some_and(SeriesBuilder::is_full) {
-            return Err(read::too_much());
+            return Err(too_large().into());
         }
         self.hand_on(context, taker)
     }
@@ -238,11 +205,11 @@ impl<'a> Stream<'a> {
         let mut mask = Mask::filled(batch.len(), true);
         mask.retain(|row| rows.binary_search(&row).is_ok());
         let folding = Folding { count_by: self.folding.count_by, ..self.folding.clone() };
-        self.late.get_or_insert_with(|| read::new_builder(&folding, 2)).add(batch, Some(&mask));
+        self.late.get_or_insert_with(|| new_builder(&folding, 2)).add(batch, Some(&mask));
     }
 
     /// Hands on the intervals that have closed.
-    fn hand_on(&mut self, context: &Context, taker: &mut impl Intervals) -> Result<(), Failure> {
+    fn hand_on<T: Intervals>(&mut self, context: &Context, taker: &mut T) -> Result<(), T::Error> {
         if !self.has_closed() || self.next.is_some_and(|next| next >= self.open) {
             return Ok(());
         }
@@ -250,13 +217,13 @@ impl<'a> Stream<'a> {
         self.pass(series, self.open, (context, self.open_ns()), taker)
     }
 
-    fn pass(
+    fn pass<T: Intervals>(
         &mut self,
         mut series: HistogramSeries,
         before: i64,
         (context, until_ns): (&Context, i64),
-        taker: &mut impl Intervals,
-    ) -> Result<(), Failure> {
+        taker: &mut T,
+    ) -> Result<(), T::Error> {
         let first = series.range().map(|(first, _)| first);
         let covered = self.covered_ns(context).map(|(from_ns, _)| from_ns.div_euclid(self.width_ns));
         let silent = covered.filter(|&covered| first.is_none_or(|first| first.saturating_sub(covered) <= LONGEST_GAP));
@@ -274,16 +241,20 @@ impl<'a> Stream<'a> {
 
     /// The stretch of time that was read so far.
     fn covered_ns(&self, context: &Context) -> Option<(i64, i64)> {
-        read::covered_ns(self.reading, std::slice::from_ref(context))
+        self.pipeline.covered_ns(std::slice::from_ref(context))
     }
 
-    fn finish(mut self, context: &Context, waiters: &[Waiter], taker: &mut impl Intervals) -> Result<(), Failure> {
-        let builder = std::mem::replace(&mut self.builder, read::new_builder(&self.folding, 2));
+    fn finish<T: Intervals>(mut self, context: &Context, waiters: &[Waiter], taker: &mut T) -> Result<(), T::Error> {
+        let builder = std::mem::replace(&mut self.builder, new_builder(&self.folding, 2));
         let missing = builder.missing();
         let mut rest = builder.finish();
-        read::say_ungrouped(&rest);
+        let control = &self.pipeline.control;
+        let ungrouped = missing_groups(&rest);
+        if !ungrouped.is_empty() && !rest.groups().is_empty() && rest.others().is_none() {
+            control.note(Note::Ungrouped(ungrouped));
+        }
         if rest.slices().is_empty() && self.next.is_none() {
-            read::refuse_nothing(missing, &self.folding)?;
+            refuse_nothing(missing, &self.folding)?;
         }
         if let Some((from_ns, to_ns)) = self.covered_ns(context)
             && !(rest.slices().is_empty() && waiters.is_empty() && self.next.is_none())
@@ -302,21 +273,11 @@ impl<'a> Stream<'a> {
             self.pass(rest, last.saturating_add(1), (context, until_ns), taker)?;
         }
         if self.cut_events > 0 {
-            say!(
-                "latscope: {} of these events lasted longer than any before, so that intervals at their beginning were closed; they \
-                 count from the first that was open.",
-                format_count(self.cut_events)
-            );
+            control.note(Note::CutEvents(self.cut_events));
         }
         if let Some(late) = self.late.take() {
-            let where_to = match taker.late(&late.finish(), context)? {
-                true => "their intervals have a second row at the end",
-                false => "they are not shown",
-            };
-            say!(
-                "latscope: {} events came after their interval had closed; {where_to}. Write the input to a file and read that.",
-                format_count(self.late_events)
-            );
+            let handed_on = taker.late(&late.finish(), context)?;
+            control.note(Note::LateEvents { count: self.late_events, handed_on });
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
-//! What waits for long, said while it waits by views that print nothing before their end.
+//! What waits for long, noted while it waits for views that print nothing before their end.
 
-use latscope_event::{Batch, Column, Field, MISSING_U64, Mask, format_duration, format_size};
+use crate::Note;
+use latscope_event::{Batch, Column, Field, MISSING_U64, Mask, format_size};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -11,12 +12,12 @@ const FROM_NS: u64 = 1_000_000_000;
 /// So many lines at a look; of a disk with a thousand requests a few are enough.
 const LINES: usize = 3;
 
-/// Tells on standard error what has waited for long, each request once in a while.
+/// Notes what has waited for long, each request once in a while.
 #[derive(Default)]
 pub struct Stalls {
     looked: Option<Instant>,
     /// By start and description: the age at which it is reported again.
-    told: HashMap<(i64, String), u64>,
+    reported: HashMap<(i64, String), u64>,
 }
 
 impl Stalls {
@@ -33,28 +34,28 @@ impl Stalls {
     }
 
     /// Looks at what waits: its time is the start, its latency the age.
-    pub fn note(&mut self, batch: &Batch, mask: Option<&Mask>) {
-        let mut told = HashMap::new();
+    pub fn note(&mut self, batch: &Batch, mask: Option<&Mask>, note: &mut dyn FnMut(Note)) {
+        let mut reported = HashMap::new();
         let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
         let (mut lines, mut more) = (0, 0);
         for row in rows.filter(|&row| batch.latency()[row] >= FROM_NS) {
             let (age_ns, key) = (batch.latency()[row], (batch.time()[row], describe(batch, row)));
-            let next_ns = self.told.get(&key).copied().unwrap_or(FROM_NS);
+            let next_ns = self.reported.get(&key).copied().unwrap_or(FROM_NS);
             if age_ns < next_ns {
-                told.insert(key, next_ns);
+                reported.insert(key, next_ns);
                 continue;
             }
             if lines < LINES {
-                say!("latscope: waiting for {} so far: {}", format_duration(age_ns), key.1);
+                note(Note::Waiting { age_ns, request: key.1.clone() });
             }
             (lines, more) = (lines + 1, more + usize::from(lines >= LINES));
-            told.insert(key, age_ns.saturating_mul(10));
+            reported.insert(key, age_ns.saturating_mul(10));
         }
         if more > 0 {
-            say!("latscope: waiting: {more} more");
+            note(Note::MoreWaiting(more));
         }
         // What ended is forgotten.
-        self.told = told;
+        self.reported = reported;
     }
 }
 

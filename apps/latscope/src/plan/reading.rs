@@ -1,0 +1,127 @@
+//! What is read, and which of its events.
+
+use super::folding::duration;
+use super::{Live, Mode, Reading};
+use crate::{Failure, args};
+use latscope_capture_bpf::Source;
+use latscope_capture_file::{FioColumns, Format, TwoColumns};
+use latscope_filter::Filter;
+
+pub fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure> {
+    let live = if input.read.is_empty() { Some(live(input.source, &input.live)?) } else { None };
+    let typed = &input.files;
+    let of_files = [
+        ("--correct-omission", typed.correct_omission.is_some()),
+        ("--log-columns", typed.log_columns.is_some()),
+        ("--lenient", typed.lenient),
+        ("--unitstime", typed.units_time.is_some()),
+        ("--unitslat", typed.units_latency.is_some()),
+        ("--format", typed.format.is_some()),
+        ("--offsets", input.offsets.is_some()),
+    ];
+    if let Some((option, _)) = of_files.iter().find(|(_, given)| *given && live.is_some()) {
+        return Err(Failure::Usage(format!("{option} is about files; say which with -r.")));
+    }
+    // Files at the end are files too, of which clap knows nothing.
+    if let Some(option) = input.live.given().filter(|_| live.is_none()) {
+        let file = input.read.first().map(|file| file.display().to_string()).unwrap_or_default();
+        return Err(Failure::Usage(format!(
+            "{option} is about live captures, and {file} is read; leave one of them out."
+        )));
+    }
+    let format = match &typed.format {
+        None => None,
+        Some(name) => Some(Format::ALL.iter().copied().find(|format| format.name() == name).ok_or_else(|| {
+            let known: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
+            Failure::Usage(format!("There is no format {name}; known are {}.", known.join(", ")))
+        })?),
+    };
+    let unit = |name: &Option<String>| match name {
+        None => Ok(None),
+        Some(name) => TwoColumns::unit(name)
+            .map(Some)
+            .ok_or_else(|| Failure::Usage(format!("{name} is not a unit of time; use s, ms, us or ns."))),
+    };
+    let unit_bytes = typed.units_latency.as_deref().and_then(TwoColumns::bytes);
+    let two_columns = TwoColumns {
+        time_unit_ns: unit(&typed.units_time)?.unwrap_or(TwoColumns::default().time_unit_ns),
+        latency_unit_ns: if unit_bytes.is_some() { None } else { unit(&typed.units_latency)? },
+        unit_bytes,
+    };
+    if input.follow && input.read.len() != 1 {
+        return Err(Failure::Usage("--follow reads one file; give one -r.".into()));
+    }
+    let fio_columns = typed.log_columns.as_deref().map(fio_columns).transpose()?;
+    Ok(Reading {
+        files: input.read.clone(),
+        over_time,
+        follow: input.follow,
+        live,
+        // Whoever says what the columns of a log are says that it is one.
+        format: format.or(fio_columns.map(|_| Format::FioLog)),
+        all_syscalls: input.source == Some(args::Source::Syscall),
+        two_columns,
+        fio_columns,
+        lenient: typed.lenient,
+        from_queue: typed.latency == args::Latency::Request,
+        offsets: input.offsets.clone(),
+        omitted_every_ns: duration("--correct-omission", &typed.correct_omission)?,
+        filter: filter_of(input)?,
+    })
+}
+
+fn fio_columns(names: &str) -> Result<FioColumns, Failure> {
+    FioColumns::parse(names).ok_or_else(|| {
+        Failure::Usage(format!(
+            "--log-columns {names}: no fio writes such rows; of {} only max, offset, priority and issue may be missing, \
+             and the order is this one.",
+            FioColumns::NAMES.join(",")
+        ))
+    })
+}
+
+pub fn live(source: Option<args::Source>, typed: &args::Live) -> Result<Live, Failure> {
+    let source = match source {
+        None | Some(args::Source::Block) => Source::Block,
+        Some(args::Source::Io) => Source::Io,
+        Some(args::Source::Syscall) => Source::Syscall,
+    };
+    if source == Source::Block && !typed.calls.is_empty() {
+        return Err(Failure::Usage("--calls is about system calls; give -s io or -s syscall with it.".into()));
+    }
+    let calls = (!typed.calls.is_empty()).then(|| typed.calls.clone());
+    Ok(Live { source, for_ns: duration("--for", &typed.for_)?, calls, mode: mode(typed.mode), sample: None })
+}
+
+fn mode(typed: args::Mode) -> Mode {
+    match typed {
+        args::Mode::Auto => Mode::Auto,
+        args::Mode::Histogram => Mode::Histogram,
+        args::Mode::Event => Mode::Event,
+    }
+}
+
+/// What `-s` selects of files: block requests have a device number, system calls have none.
+pub fn source_filter(source: Option<args::Source>) -> Option<&'static str> {
+    Some(match source? {
+        args::Source::Block => "disk.dev exists and not result exists",
+        args::Source::Io | args::Source::Syscall => "not (disk.dev exists and not result exists)",
+    })
+}
+
+/// The filter that was typed, combined with one that is implied.
+pub fn filter(typed: &str, kept: Option<&str>) -> Result<Option<Filter>, Failure> {
+    let parse = |text: &str| Filter::parse(text).map_err(|error| Failure::Usage(format!("{error}\n{}", error.caret())));
+    // The user's words are parsed alone first, so that an error points into them.
+    let own = if typed.trim().is_empty() { None } else { Some(parse(typed)?) };
+    Ok(match (own, kept) {
+        (own, None) => own,
+        (None, Some(kept)) => Some(parse(kept)?),
+        (Some(own), Some(kept)) => Some(parse(&format!("({kept}) and ({own})"))?),
+    })
+}
+
+/// The filter of a whole command line.
+pub fn filter_of(input: &args::Input) -> Result<Option<Filter>, Failure> {
+    filter(&input.filter.join(" "), source_filter(input.source.filter(|_| !input.read.is_empty())))
+}

@@ -1,0 +1,47 @@
+//! What the words of `record` mean.
+
+use super::folding::{column, duration};
+use super::reading::{filter, live};
+use super::rotation::{self, Keep, Rotate};
+use super::{Plan, Reading};
+use crate::{Failure, args};
+use latscope_capture_bpf::Sample;
+use latscope_event::FieldSet;
+use std::path::PathBuf;
+
+/// Plan of `record`.
+#[derive(Debug, PartialEq)]
+pub struct Recording {
+    pub write: PathBuf,
+    /// Whether an existing file is replaced.
+    pub force: bool,
+    pub rotate: Option<Rotate>,
+    pub keep: Option<Keep>,
+    /// Fields beyond the usual ones.
+    pub with: FieldSet,
+    pub command: Vec<String>,
+}
+
+/// Plans `record`.
+pub fn plan(typed: args::Record) -> Result<Plan, Failure> {
+    if typed.write.extension().is_none_or(|ending| ending != "lat") {
+        let message = "-w takes a trace, whose name ends in .lat; latscope convert makes other files of it.";
+        return Err(Failure::Usage(message.into()));
+    }
+    let mut live = live(Some(typed.source), &typed.live())?;
+    if let Some(text) = &typed.sample {
+        let one_in = text.strip_prefix("1/").and_then(|number| number.parse().ok()).filter(|&number: &u32| number > 0);
+        let one_in = one_in
+            .ok_or_else(|| Failure::Usage(format!("--sample {text} is not a ratio; write for instance 1/256.")))?;
+        live.sample = Some(Sample { slow_ns: duration("--only-slow", &typed.only_slow)?.unwrap_or(u64::MAX), one_in });
+    }
+    let keep = typed.keep.as_deref().map(rotation::keep).transpose()?;
+    let reading = Reading { live: Some(live), filter: filter(&typed.filter.join(" "), None)?, ..Reading::default() };
+    let rotate = typed.rotate.as_deref().map(rotation::rotate).transpose()?;
+    let with = match &typed.with[..] {
+        [all] if all == "all" => FieldSet::EVERY,
+        names => names.iter().map(|name| column("--with", name.trim())).collect::<Result<_, _>>()?,
+    };
+    let recording = Recording { write: typed.write, force: typed.force, rotate, keep, with, command: typed.command };
+    Ok(Plan::Record(reading, recording))
+}

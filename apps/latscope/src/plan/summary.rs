@@ -1,0 +1,67 @@
+//! What the words of `summary` mean.
+
+use super::folding::{fields, interval, quantity};
+use super::{Folding, Shape, shape};
+use crate::{Failure, args};
+use latscope_event::{Field, parse_duration};
+use latscope_series::Weight;
+use std::path::PathBuf;
+
+/// Plan of `summary`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    pub folding: Folding,
+    /// Nobody asked for these groups: where stored histograms do not have them, all are summed up.
+    pub by_default: bool,
+    pub over_ns: Option<u64>,
+    /// Utilization, saturation and errors are asked for.
+    pub shows_use: bool,
+    pub sort: String,
+    pub shape: Shape,
+    pub output: Option<PathBuf>,
+}
+
+/// Plans `summary`.
+pub fn plan(typed: args::Summary) -> Result<Summary, Failure> {
+    let over_ns = match &typed.over {
+        None => None,
+        Some(text) => Some(parse_duration(text).map_err(|error| Failure::Usage(format!("--over: {error}.")))?),
+    };
+    if over_ns.is_some() && typed.shows_use && typed.interval.is_none() {
+        return Err(Failure::Usage(
+            "--use and --over have tables of their own; give one of them, or both with -i.".into(),
+        ));
+    }
+    let by_default = typed.by.is_empty();
+    let by = match &typed.by[..] {
+        // Most calls have no device that says more than their file.
+        [] if typed.input.read.is_empty() && calls(typed.input.source) => vec![Field::Name],
+        [] => vec![Field::Device],
+        [none] if none == "none" => Vec::new(),
+        names => fields("--by", names)?,
+    };
+    let quantity = quantity(typed.quantity);
+    let completed_only = typed.completed_only;
+    let folding = Folding {
+        by,
+        weight: Weight::Bytes,
+        quantity,
+        completed_only,
+        ..Folding::of_latencies(interval(&typed.interval)?)
+    };
+    let shows_use = typed.shows_use;
+    Ok(Summary {
+        folding,
+        by_default,
+        over_ns,
+        shows_use,
+        sort: typed.sort,
+        shape: shape(typed.table, &typed.output),
+        output: typed.output,
+    })
+}
+
+/// Whether system calls are asked for.
+fn calls(source: Option<args::Source>) -> bool {
+    matches!(source, Some(args::Source::Io | args::Source::Syscall))
+}

@@ -1,0 +1,104 @@
+//! Lines of percentiles as intervals pass or close.
+
+use super::printer::Printer;
+use super::{events_wanted, judged_by, options_of, refuse_unknown};
+use crate::Failure;
+use crate::plan::{Percentiles as Plan, Reading};
+use crate::run::reports;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use latscope_event::Context;
+use latscope_pipeline::{Intervals, Pipeline};
+use latscope_series::{HistogramSeries, Joining};
+use latscope_view_term::PercentileOptions;
+
+/// Lines as intervals pass.
+pub fn live(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
+    let reading = pipeline.reading();
+    let options = PercentileOptions { waiting: true, ..options_of(plan) };
+    let mut lines = Lines::new(Printer::new(plan, Some(0), options, judged_by(plan))?, reading);
+    let context = pipeline.intervals(&plan.folding, &mut lines)?;
+    let printer = lines.finish()?;
+    reports::say_notes(&[context]);
+    printer.verdict(reading)
+}
+
+/// Lines as intervals close of what is read while it is written.
+pub fn streamed(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
+    let reading = pipeline.reading();
+    let mut lines = Lines::new(Printer::new(plan, None, options_of(plan), judged_by(plan))?, reading);
+    lines.of_file = true;
+    let context = pipeline.intervals(&plan.folding, &mut lines)?;
+    if !lines.begun {
+        say!("latscope: There is no event to show.");
+    }
+    let printer = lines.finish()?;
+    let contexts = [context];
+    reports::say_notes(&contexts);
+    refuse_unknown(plan, &contexts, printer.is_exceeded())?;
+    printer.verdict(reading)
+}
+
+/// Prints intervals as they pass, or joins them until they have enough events.
+struct Lines<'a> {
+    printer: Printer<'a>,
+    joining: Option<Joining>,
+    progress: ProgressBar,
+    /// Times are those of a file, which the first interval tells.
+    of_file: bool,
+    begun: bool,
+}
+
+impl<'a> Lines<'a> {
+    fn new(mut printer: Printer<'a>, reading: &Reading) -> Lines<'a> {
+        printer.out = printer.out.growing_with(reading);
+        let joining = events_wanted(printer.plan).map(Joining::new);
+        // Hidden where standard error is no terminal.
+        let progress = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
+        let style = ProgressStyle::with_template("filling {bar:40} {human_pos} of {human_len} events");
+        let progress = progress.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Lines { printer, joining, progress, of_file: false, begun: false }
+    }
+
+    fn print(&mut self, series: &HistogramSeries) -> Result<(), Failure> {
+        self.progress.suspend(|| {
+            self.printer.print(series)?;
+            self.printer.warn();
+            Ok(())
+        })
+    }
+
+    /// Prints what has not filled.
+    fn finish(mut self) -> Result<Printer<'a>, Failure> {
+        self.progress.finish_and_clear();
+        if let Some(rest) = self.joining.take().and_then(Joining::finish) {
+            self.print(&rest)?;
+        }
+        Ok(self.printer)
+    }
+}
+
+impl Intervals for Lines<'_> {
+    type Error = Failure;
+
+    fn passed(&mut self, series: &HistogramSeries, _before: i64, context: &Context) -> Result<(), Failure> {
+        if self.of_file && !self.begun && !series.slices().is_empty() {
+            self.printer.begin(context, series);
+        }
+        self.begun |= !series.slices().is_empty();
+        let Some(joining) = &mut self.joining else { return self.print(series) };
+        let complete = joining.add(series);
+        let (filled, enough) = joining.filled();
+        complete.iter().try_for_each(|series| self.print(series))?;
+        self.progress.set_length(enough as u64);
+        self.progress.set_position(filled as u64);
+        Ok(())
+    }
+
+    fn ends(&mut self, context: &Context, longest_ns: u64) {
+        self.printer.ends(context, longest_ns);
+    }
+
+    fn late(&mut self, series: &HistogramSeries, _context: &Context) -> Result<bool, Failure> {
+        self.print(series).map(|()| true)
+    }
+}

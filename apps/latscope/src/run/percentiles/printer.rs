@@ -1,0 +1,149 @@
+//! Lines of percentiles as they are printed, and the judgement of a threshold over them.
+
+use super::{axis_start_ns, options_of};
+use crate::Failure;
+use crate::plan::{Percentiles as Plan, Reading, Shape};
+use crate::run::output::{self, Output};
+use latscope_event::{Context, format_count};
+use latscope_series::{AskedPercentiles, CountBy, HistogramSeries, Judging, Place, Watch};
+use latscope_view_term::{PercentileOptions, Percentiles};
+use std::io::Write;
+
+/// Prints intervals and judges them.
+pub struct Printer<'a> {
+    pub plan: &'a Plan,
+    table: Percentiles,
+    watch: Option<Watch>,
+    judged_by: AskedPercentiles,
+    /// Whether it was said, live, that the threshold was exceeded.
+    warned: bool,
+    /// What is in flight after this moment may be missing.
+    complete_until_ns: Option<i64>,
+    pub out: Output,
+}
+
+impl Printer<'_> {
+    pub fn new(
+        plan: &Plan,
+        to_unix_ns: Option<i64>,
+        options: PercentileOptions,
+        judged_by: AskedPercentiles,
+    ) -> Result<Printer<'_>, Failure> {
+        let folding = &plan.folding;
+        let table = Percentiles::new(&plan.percentiles, &folding.by, folding.quantity, to_unix_ns).with(options);
+        let watch = plan.fail_if.clone().map(Watch::new);
+        let out = output::open(plan.output.as_deref())?;
+        Ok(Printer { plan, table, watch, judged_by, warned: false, complete_until_ns: None, out })
+    }
+
+    /// Counts times as the file does whose first intervals these are.
+    pub fn begin(&mut self, context: &Context, series: &HistogramSeries) {
+        let (plan, to_unix_ns) = (self.plan, context.clock.to_unix_ns);
+        let (axis_start_ns, complete_until_ns) = (axis_start_ns(context, series), self.complete_until_ns);
+        let options = PercentileOptions { axis_start_ns, complete_until_ns, ..options_of(plan) };
+        self.table =
+            Percentiles::new(&plan.percentiles, &plan.folding.by, plan.folding.quantity, to_unix_ns).with(options);
+    }
+
+    /// Marks what may lack events that had not completed when the trace ended.
+    pub fn ends(&mut self, context: &Context, longest_ns: u64) {
+        let by_share = self.plan.folding.count_by == CountBy::Overlap;
+        let open_since_ns = || Context::open_since_ns(std::slice::from_ref(context), longest_ns);
+        self.complete_until_ns = by_share.then(open_since_ns).flatten();
+        self.table.complete_until(self.complete_until_ns);
+    }
+
+    /// Judges all that is shown.
+    pub fn watch(&mut self, series: &HistogramSeries) {
+        let all = self.plan.all && !self.plan.folding.by.is_empty();
+        let judging = Judging { all, ..Judging::new(&self.judged_by) };
+        self.watch.iter_mut().for_each(|watch| watch.see(series, &judging));
+    }
+
+    /// Says at once, the first time, that the threshold is exceeded: whoever watches a stall need not wait for its end.
+    pub fn warn(&mut self) {
+        let Some(watch) = self.watch.as_ref().filter(|_| !self.warned) else { return };
+        if let Some(exceeded) = watch.exceeded() {
+            let (worst, finding) = &exceeded.worst;
+            say!("latscope: {} exceeded: {finding}{}", watch.threshold(), place(&self.table, worst));
+            self.warned = true;
+        }
+    }
+
+    pub fn is_exceeded(&self) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.exceeded().is_some())
+    }
+
+    /// Fails if the threshold was exceeded, or if there was nothing to hold it against.
+    pub fn verdict(self, reading: &Reading) -> Result<(), Failure> {
+        let Printer { table, watch, out, .. } = self;
+        table.left_out().iter().for_each(|sentence| say!("latscope: {sentence}"));
+        out.finish().map_err(|error| Failure::output(&error))?;
+        let Some(watch) = &watch else { return Ok(()) };
+        let Some(exceeded) = watch.exceeded() else {
+            // Live, a device may well be idle.
+            return match watch.is_blind() && reading.live.is_none() {
+                true if watch.seen() == 0 => {
+                    Err(Failure::Input("There is no event, so --fail-if has nothing to look at.".into()))
+                }
+                true => Err(Failure::Input(format!(
+                    "--fail-if {}: nothing that is read says so much; no interval was judged.",
+                    watch.threshold()
+                ))),
+                false => Ok(()),
+            };
+        };
+        let (worst, finding) = &exceeded.worst;
+        let mut message = format!(
+            "{}: in {} of {}",
+            watch.threshold(),
+            format_count(exceeded.intervals),
+            plural(exceeded.of, "interval")
+        );
+        if exceeded.groups.1 > 1 {
+            message += &format!(", of {} of {}", exceeded.groups.0, plural(exceeded.groups.1 as u64, "group"));
+        }
+        message += &format!("; worst: {finding}{}", place(&table, worst));
+        if (exceeded.first.start_ns, &exceeded.first.group) != (worst.start_ns, &worst.group) {
+            message += &format!("; first{}", place(&table, &exceeded.first));
+        }
+        Err(Failure::Exceeded(message + "."))
+    }
+
+    pub fn print(&mut self, series: &HistogramSeries) -> Result<(), Failure> {
+        self.watch(series);
+        let (table, out) = (&mut self.table, &mut self.out);
+        let written = match self.plan.shape {
+            Shape::Csv => table.each_csv_line(series, &mut |line| out.write_all(line.as_bytes())),
+            Shape::Json => table.each_json_line(series, &mut |line| out.write_all(line.as_bytes())),
+            Shape::Text => {
+                let wide = output::to_terminal(&self.plan.output);
+                let columns = if wide { output::columns(&self.plan.output) } else { 1000 };
+                table.each_line(series, columns, &mut |line| out.lines([line]))
+            }
+        };
+        written.and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))
+    }
+
+    pub fn write(&mut self, text: &str) -> Result<(), Failure> {
+        self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))
+    }
+}
+
+/// The group, the time and the number of events of an interval, for messages.
+fn place(table: &Percentiles, place: &Place) -> String {
+    let of = match &place.group {
+        Some(group) if group.is_empty() => String::new(),
+        Some(group) => format!(" of {}", group.join(" ")),
+        None => " of all".into(),
+    };
+    let events = match place.events {
+        events if events < 10.0 && events.fract() != 0.0 => format!("{events:.2} events"),
+        events => plural(events.round() as u64, "event"),
+    };
+    format!("{of} at {} ({events})", table.label(place.start_ns, place.width_ns))
+}
+
+pub fn plural(count: u64, word: &str) -> String {
+    format!("{} {word}{}", format_count(count), if count == 1 { "" } else { "s" })
+}

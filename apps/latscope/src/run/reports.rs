@@ -1,0 +1,186 @@
+//! What the program says about a run of the pipeline: notes, progress, remedies, and how a signal ends it.
+
+use super::{output, unnamed};
+use crate::Failure;
+use crate::plan::Reading;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use latscope_event::{Context, format_count};
+use latscope_histogram::Totals;
+use latscope_pipeline::{Control, Error, Note, Observer, Pipeline, missing_groups};
+use latscope_series::{HistogramSeries, MergeError, Quantity};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Shorter reads than this end before a bar could be read.
+const BAR_FROM_BYTES: u64 = 64 << 20;
+
+/// Opens a reading for a view that writes to `output`: it must not overwrite what it reads.
+pub fn open(reading: Reading, output: Option<&Path>) -> Result<Pipeline, Failure> {
+    let control = Control::new(
+        // Without it Ctrl-C kills the program, which is what a conversion of files wants.
+        if reading.live.is_some() { Arc::clone(interrupted()) } else { Arc::default() },
+        Arc::new(Console::default()),
+    );
+    let control = control.on_restart(|sentence| say!("latscope: {sentence}"));
+    let pipeline = Pipeline::open(reading, control)?;
+    let inputs: Vec<PathBuf> = pipeline.reading().inputs().collect();
+    output::refuse_inputs(&inputs, output)?;
+    if pipeline.reading().follow {
+        pipeline.require_growing()?;
+        ends_by_signal(pipeline.reading());
+    }
+    Ok(pipeline)
+}
+
+/// Whether somebody asked the program to end: Ctrl-C, SIGTERM or SIGHUP. The second Ctrl-C kills.
+pub fn interrupted() -> &'static Arc<AtomicBool> {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    FLAG.get_or_init(|| {
+        unnamed::signals_are_handled();
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+            // Without a handler the signal simply kills, and what was flushed so far stays readable.
+            let _ = signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag));
+            let _ = signal_hook::flag::register(signal, Arc::clone(&flag));
+        }
+        flag
+    })
+}
+
+/// Lets Ctrl-C, SIGTERM and SIGHUP end the reading of files and pipes: the view then shows what was read.
+pub fn ends_by_signal(reading: &Reading) {
+    if reading.live.is_none() {
+        latscope_capture_file::end_when(interrupted());
+    }
+}
+
+/// Standard error.
+#[derive(Default)]
+struct Console {
+    bar: Mutex<Option<ProgressBar>>,
+}
+
+impl Observer for Console {
+    fn note(&self, note: &Note) {
+        static SAID_NO_MATCH: AtomicBool = AtomicBool::new(false);
+        // A view that reads its files twice says it once.
+        if !matches!(note, Note::NoMatch(_)) || !SAID_NO_MATCH.swap(true, Ordering::Relaxed) {
+            say!("latscope: {}", in_full(note));
+        }
+    }
+
+    fn progress(&self, read_bytes: u64, size_bytes: u64) {
+        if size_bytes < BAR_FROM_BYTES {
+            return;
+        }
+        let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        // The draw target is hidden where standard error is no terminal.
+        let bar = bar.get_or_insert_with(|| {
+            let style = ProgressStyle::with_template("reading {bar:40} {bytes} of {total_bytes} {eta}");
+            let bar = ProgressBar::with_draw_target(Some(size_bytes), ProgressDrawTarget::stderr_with_hz(5));
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        });
+        bar.set_length(size_bytes);
+        bar.set_position(read_bytes);
+    }
+
+    fn ended(&self) {
+        if let Some(bar) = self.bar.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A note with what this program offers against it.
+fn in_full(note: &Note) -> String {
+    match note {
+        Note::JobsLeftOut { .. } => {
+            format!("{note} Given alone, percentiles shows them; summary and histogram count them with the others.")
+        }
+        Note::LateEvents { .. } => format!("{note} Write the input to a file and read that."),
+        Note::Ungrouped(fields) => {
+            let names: Vec<_> = fields.iter().map(|field| field.name()).collect();
+            format!("no event has {}, a field of --by.", names.join(" or "))
+        }
+        note => note.to_string(),
+    }
+}
+
+impl From<Error> for Failure {
+    /// The sentence with what this program offers as a way out.
+    fn from(error: Error) -> Failure {
+        let remedy = match &error {
+            Error::Past => " Read a recording with -r, or leave out the condition on evt.time.",
+            Error::EventsWanted => " Leave --mode histogram out.",
+            Error::TooLarge(_) => {
+                " Give a longer interval (-i), fewer groups (--by) or a filter, or check the unit of the times (--unitstime, \
+                 --unitslat)."
+            }
+            Error::Averages(_) => {
+                " Run fio without log_avg_msec, ioping with -p 1. The averages themselves are drawn by latscope heatmap and printed \
+                 by latscope events."
+            }
+            Error::WholeJobs(_) => {
+                " Let fio write logs (write_lat_log, or write_hist_log with log_hist_msec); latscope percentiles, histogram and \
+                 summary show these."
+            }
+            Error::Width(_) => " Choose another -i.",
+            Error::Merge(MergeError::CountBy) => " Stored histograms count by completion; use --count-by completion.",
+            Error::NotGrowing { .. } => " Leave --follow out, or follow text, a log of fio or a .lat.",
+            _ => "",
+        };
+        let message = format!("{error}{remedy}");
+        if error.is_usage() { Failure::Usage(message) } else { Failure::Input(message) }
+    }
+}
+
+/// Says how much of everything is in the group of all that were too many, and by which fields nothing could be grouped.
+pub fn say_groups(series: &HistogramSeries) {
+    say_others(series);
+    // Maps of offsets are grouped by device unasked.
+    if series.quantity != Quantity::Offset {
+        say_ungrouped(series);
+    }
+}
+
+/// Says how much of everything is in the group of all that were too many.
+pub fn say_others(series: &HistogramSeries) {
+    let Some(others) = series.others() else { return };
+    let totals = series.group_totals();
+    let all = totals.iter().fold(Totals::EMPTY, |sum, more| sum.merged(more));
+    let Some(rest) = totals.get(others.group as usize).filter(|_| all.count > 0) else { return };
+    let share = |part: f64, whole: f64| if whole > 0.0 { 100.0 * part / whole } else { 0.0 };
+    let events = share(rest.count as f64, all.count as f64);
+    let sum = match series.quantity {
+        Quantity::Latency | Quantity::Queue | Quantity::Service | Quantity::Lag => {
+            format!(" and {:.2}% of the time", share(rest.sum as f64, all.sum as f64))
+        }
+        Quantity::Size | Quantity::Offset => String::new(),
+    };
+    let lacking = match others.lacking {
+        0 => "",
+        _ => {
+            " Groups that were light at first may be counted too low; a file, which can be read twice, gives exact counts."
+        }
+    };
+    say!(
+        "latscope: (others) holds {events:.2}% of the events{sum}: the groups beyond the {} heaviest.{lacking}",
+        format_count(totals.len() as u64 - 1)
+    );
+}
+
+/// Says by which fields nothing could be grouped, because no event has them.
+pub fn say_ungrouped(series: &HistogramSeries) {
+    let missing = missing_groups(series);
+    if !series.groups().is_empty() && series.others().is_none() && !missing.is_empty() {
+        say!("latscope: {}", in_full(&Note::Ungrouped(missing)));
+    }
+}
+
+/// Says on standard error what a table in machine-readable form has no place for.
+pub fn say_notes(contexts: &[Context]) {
+    for (source, note) in Context::notes_of(contexts) {
+        say!("latscope: {source}: {note}");
+    }
+}

@@ -1,0 +1,171 @@
+//! How the caller of a pipeline watches it and ends it early.
+
+use latscope_capture_bpf::Source;
+use latscope_event::{Field, format_count, format_duration};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Watches a pipeline while it runs. All methods may be called from several threads.
+pub trait Observer: Send + Sync {
+    /// Something that the user should know now, before there is a result.
+    fn note(&self, note: &Note);
+
+    /// Bytes of the input that were read, and its size; 0 when that is unknown (a pipe).
+    fn progress(&self, _read_bytes: u64, _size_bytes: u64) {}
+
+    /// The input was read, or will not be read further.
+    fn ended(&self) {}
+}
+
+/// Nobody watches.
+impl Observer for () {
+    fn note(&self, _note: &Note) {}
+}
+
+/// The caller's hand on a pipeline. Clones share the flag and the observer.
+#[derive(Clone)]
+pub struct Control {
+    cancelled: Arc<AtomicBool>,
+    observer: Arc<dyn Observer>,
+    /// Called with a sentence when a file that is followed was replaced or truncated.
+    pub(crate) on_restart: fn(&str),
+}
+
+impl Default for Control {
+    fn default() -> Control {
+        Control::new(Arc::default(), Arc::new(()))
+    }
+}
+
+impl Control {
+    /// A pipeline ends when the flag is set: a file stops where it is, a capture ends, and the result is that of what was read.
+    pub fn new(cancelled: Arc<AtomicBool>, observer: Arc<dyn Observer>) -> Control {
+        Control { cancelled, observer, on_restart: |_| {} }
+    }
+
+    /// Calls this with a sentence when a file that is followed was replaced or truncated.
+    #[must_use]
+    pub fn on_restart(self, on_restart: fn(&str)) -> Control {
+        Control { on_restart, ..self }
+    }
+
+    /// Whether the caller has ended it.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Tells the observer something.
+    pub(crate) fn note(&self, note: Note) {
+        self.observer.note(&note);
+    }
+
+    pub(crate) fn observer(&self) -> &dyn Observer {
+        &*self.observer
+    }
+}
+
+/// What a pipeline reports while it runs. [`fmt::Display`] gives a sentence without the remedies of a certain program.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Note {
+    /// A capture has started.
+    Capturing {
+        /// What is captured.
+        source: Source,
+        /// Only these system calls.
+        calls: Option<Vec<String>>,
+    },
+    /// There are events, and the filter, as it was parsed, lets none through.
+    NoMatch(String),
+    /// A request has been waiting for long.
+    Waiting {
+        /// Its age, nanoseconds.
+        age_ns: u64,
+        /// The request in words: `loop0 read 4KiB by dd`.
+        request: String,
+    },
+    /// So many more requests have been waiting for long.
+    MoreWaiting(usize),
+    /// Histograms of whole jobs have no place in a view over time.
+    JobsLeftOut {
+        /// The first of the files.
+        file: PathBuf,
+        /// How many more there are.
+        more: usize,
+    },
+    /// Files of a folder were left out, or several files hold the same I/Os: the sentence.
+    Files(String),
+    /// Files were given more than once; they are read once.
+    Repeated {
+        /// The first of the files.
+        file: PathBuf,
+        /// How many more there are.
+        more: usize,
+    },
+    /// A file of a folder cannot be read and is skipped.
+    Skipped {
+        /// The folder.
+        folder: PathBuf,
+        /// Why it cannot be read.
+        why: String,
+    },
+    /// No event has these fields of the groups.
+    Ungrouped(Vec<Field>),
+    /// So many events lasted longer than any before: the intervals at their start had closed.
+    CutEvents(u64),
+    /// Events came after their interval had closed.
+    LateEvents {
+        /// How many.
+        count: u64,
+        /// Whether their intervals were handed on once more at the end.
+        handed_on: bool,
+    },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Note::Capturing { calls: Some(calls), .. } => write!(f, "capturing {}", calls.join(", ")),
+            Note::Capturing { source: Source::Block, .. } => f.write_str("capturing block requests"),
+            Note::Capturing { source: Source::Io, .. } => f.write_str("capturing system calls that do I/O"),
+            Note::Capturing { source: Source::Syscall, .. } => f.write_str("capturing all system calls"),
+            Note::NoMatch(filter) => write!(f, "No event matches the filter: {filter}"),
+            Note::Waiting { age_ns, request } => {
+                write!(f, "waiting for {} so far: {request}", format_duration(*age_ns))
+            }
+            Note::MoreWaiting(count) => write!(f, "waiting: {count} more"),
+            Note::JobsLeftOut { file, more } => write!(
+                f,
+                "{}{}: left out, so the I/Os of these jobs are missing: the histograms are of whole jobs, and when in a job its I/Os \
+                 were is not known.",
+                file.display(),
+                if *more > 0 { format!(" and {more} more") } else { String::new() }
+            ),
+            Note::Files(sentence) => f.write_str(sentence),
+            Note::Repeated { file, more: 0 } => {
+                write!(f, "{} given more than once (or by a link): read once.", file.display())
+            }
+            Note::Repeated { file, more } => {
+                write!(f, "{} and {more} more files given more than once (or by a link): read once.", file.display())
+            }
+            Note::Skipped { folder, why } => write!(f, "{}: skipped: {why}", folder.display()),
+            Note::Ungrouped(fields) => {
+                let names: Vec<_> = fields.iter().map(|field| field.name()).collect();
+                write!(f, "no event has {}, a field of the groups.", names.join(" or "))
+            }
+            Note::CutEvents(count) => write!(
+                f,
+                "{} of these events lasted longer than any before; the intervals at their start had closed, so they count from the \
+                 first interval that was open.",
+                format_count(*count)
+            ),
+            Note::LateEvents { count, handed_on } => write!(
+                f,
+                "{} events came after their interval had closed; {}.",
+                format_count(*count),
+                if *handed_on { "their intervals have a second row at the end" } else { "they are not shown" }
+            ),
+        }
+    }
+}

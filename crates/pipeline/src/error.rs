@@ -1,0 +1,117 @@
+use latscope_event::{Field, format_duration_exact, format_size};
+use latscope_filter::FilterError;
+use latscope_series::MergeError;
+use std::path::PathBuf;
+
+/// Why a pipeline yields nothing. The sentences name no option of any program: remedies are the caller's.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read.
+    #[error("{0}")]
+    Read(#[from] latscope_capture_file::Error),
+    /// A live capture cannot start, or failed.
+    #[error("{0}")]
+    Capture(#[from] latscope_capture_bpf::Error),
+    /// The clock of a trace cannot resolve the filter's times; with a caret below the text.
+    #[error("{error}\n{caret}", error = .0, caret = .0.caret())]
+    Filter(#[from] FilterError),
+    /// The filter asks for the past, and the capture is live.
+    #[error("The filter asks for events that completed in the past, and a live capture sees only those to come.")]
+    Past,
+    /// The source has nothing of the devices that the filter asks for: a sentence for each.
+    #[error("{}", .0.join("\n"))]
+    NothingOf(Vec<String>),
+    /// The view needs single events, and the capture may only count.
+    #[error("This view shows single events or what only they have, and histogram mode has none.")]
+    EventsWanted,
+    /// The kernel cannot count what the view needs, and nothing else is allowed: why.
+    #[error("Histogram mode is not enough: {0}.")]
+    NotCountable(String),
+    /// The histograms take more memory than there may be.
+    #[error("The histograms of all intervals and groups take more than {} of memory.", format_size(*.0))]
+    TooLarge(u64),
+    /// No event has the field that is to be shown.
+    #[error("No event in this trace has {}, so there is nothing to show over it.", .0.name())]
+    NoValues(Field),
+    /// No request waited before its issue, as far as the trace knows.
+    #[error(
+        "No request of this trace is seen to wait before its issue; record block:block_io_start or block:block_rq_insert too."
+    )]
+    NoQueueing,
+    /// The rows are averages, from which no distribution can be made: the trace.
+    #[error("{0}: The rows are averages over a window, and from those no latency distribution can be made.")]
+    Averages(String),
+    /// Intervals are whole jobs, and the view shows when something happened.
+    #[error("{}: The histograms are of whole jobs, and when in a job its I/Os were is not known, so there is nothing to draw over \
+             time.", .0.display())]
+    WholeJobs(PathBuf),
+    /// A stored series is of another quantity or weight than is asked for.
+    #[error(
+        "{} holds histograms of {stored}; they cannot be shown as {asked}.", .file.display()
+    )]
+    OtherSeries {
+        /// The file.
+        file: PathBuf,
+        /// Its quantity and weight.
+        stored: String,
+        /// Those that are asked for.
+        asked: String,
+    },
+    /// A stored series does not have a group.
+    #[error("{} is not grouped by {}; it has: {}.", .file.display(), .field.name(), .has.join(", "))]
+    NoGroup {
+        /// The file.
+        file: PathBuf,
+        /// The field that is asked for.
+        field: Field,
+        /// The fields that it is grouped by.
+        has: Vec<String>,
+    },
+    /// The intervals of a stored series differ.
+    #[error("{}: Its intervals have different widths, which is not supported.", .0.display())]
+    Widths(PathBuf),
+    /// The asked interval is no multiple of the stored one, nanoseconds.
+    #[error("The stored intervals are {} long, and the interval must be a whole multiple of that.", format_duration_exact(*.0))]
+    Width(u64),
+    /// Histograms cannot be filtered by a field.
+    #[error(
+        "Stored histograms know time, latency and their groups ({}), so they cannot be filtered by {}.", .has.join(", "), .field.name()
+    )]
+    NotFilterable {
+        /// The field of the filter.
+        field: Field,
+        /// The fields that the histograms are grouped by.
+        has: Vec<String>,
+    },
+    /// Series cannot be merged.
+    #[error("The files do not go together: {0}.")]
+    Merge(MergeError),
+    /// Counts are larger than a histogram holds.
+    #[error("{0}.")]
+    Series(String),
+    /// The file of clock offsets is malformed.
+    #[error("{0}")]
+    Offsets(String),
+    /// A file of this format is readable only when it is complete.
+    #[error("{}: {format} is readable only when it is complete.", .file.display())]
+    NotGrowing {
+        /// The file.
+        file: PathBuf,
+        /// The name of its format.
+        format: &'static str,
+    },
+}
+
+impl Error {
+    /// Whether the caller asked for what cannot be; else input or capture failed.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Error::Capture(error) => matches!(error, latscope_capture_bpf::Error::Option(_)),
+            Error::Filter(_) | Error::Past | Error::NothingOf(_) | Error::EventsWanted | Error::NotCountable(_) => true,
+            Error::TooLarge(_) | Error::OtherSeries { .. } | Error::NoGroup { .. } | Error::Width(_) => true,
+            Error::NotFilterable { .. } | Error::Merge(_) | Error::NotGrowing { .. } => true,
+            Error::Read(_) | Error::NoValues(_) | Error::NoQueueing | Error::Averages(_) | Error::WholeJobs(_) => false,
+            Error::Widths(_) | Error::Series(_) | Error::Offsets(_) => false,
+        }
+    }
+}

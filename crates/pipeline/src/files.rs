@@ -1,0 +1,222 @@
+//! Files: their batches, on one clock and filtered.
+
+use crate::starts::Starts;
+use crate::{Control, Error, Note, Pass, Pipeline, Reading, workers};
+use latscope_capture_file::{Progress, ReadOptions, is_over, is_pipe};
+use latscope_event::{Batch, Clock, Column, Context, Field, FieldSet, MISSING_CODE, Mask};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// As many files are read at a time, at most: each costs the memory of a builder.
+pub const MOST_READERS: usize = 8;
+
+impl Pipeline {
+    /// Hands on every batch, in the order of the files, with what the filter lets through (`None`: everything). The flag is set
+    /// for the first batch of a file. Of a capture, an empty batch comes at least ten times a second. Returns the context of
+    /// every file.
+    ///
+    /// # Errors
+    /// What the caller breaks with; and when a file cannot be read.
+    pub fn each_batch<E: From<Error>>(
+        &self,
+        fields: FieldSet,
+        mut take: impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<E>,
+    ) -> Result<Vec<Context>, E> {
+        if self.reading.live.is_some() {
+            return self.watch(fields, &[], take).map(|(context, _)| vec![context]);
+        }
+        let run = Run::new(self)?;
+        let files = 0..self.reading.files.len();
+        let contexts = files.map(|at| run.file(at, fields, true, &mut take)).collect();
+        run.end();
+        contexts
+    }
+
+    /// Folds every batch into states, one for each of several threads that read files, and merges these in the end. `start` is
+    /// called with the number of the file before its first batch. Returns the context of every file.
+    ///
+    /// # Errors
+    /// What the caller breaks with; and when a file cannot be read: of several, the first.
+    pub fn fold<S: Send, E: From<Error> + Send>(
+        &self,
+        fields: FieldSet,
+        new: &(impl Fn() -> S + Sync),
+        add: impl Fn(&mut S, Option<usize>, &Context, &Batch, Option<&Mask>) -> ControlFlow<E> + Sync,
+        merge: impl Fn(&mut S, S),
+    ) -> Result<(S, Vec<Context>), E> {
+        let all: Vec<usize> = (0..self.reading.files.len()).collect();
+        if self.reading.live.is_none() {
+            return self.fold_files(&all, fields, new, add, merge);
+        }
+        let mut state = new();
+        let contexts = self.each_batch(fields, |context, batch, mask, starts| {
+            add(&mut state, starts.then_some(0), context, batch, mask)
+        })?;
+        Ok((state, contexts))
+    }
+
+    /// As [`Pipeline::fold`], of the files that have these numbers.
+    pub(crate) fn fold_files<S: Send, E: From<Error> + Send>(
+        &self,
+        numbers: &[usize],
+        fields: FieldSet,
+        new: &(impl Fn() -> S + Sync),
+        add: impl Fn(&mut S, Option<usize>, &Context, &Batch, Option<&Mask>) -> ControlFlow<E> + Sync,
+        merge: impl Fn(&mut S, S),
+    ) -> Result<(S, Vec<Context>), E> {
+        let run = Run::new(self)?;
+        let fold_file = |state: &mut S, at: usize, is_first: bool| {
+            let number = numbers[at];
+            run.file(number, fields, is_first, &mut |context, batch, mask, starts| {
+                add(state, starts.then_some(number), context, batch, mask)
+            })
+        };
+        let folded = workers::each_file(numbers.len(), MOST_READERS, new, fold_file, merge);
+        run.end();
+        folded
+    }
+
+    /// How files are read for these fields.
+    pub(crate) fn options(&self, at: usize, fields: FieldSet) -> ReadOptions<'static> {
+        let reading = &self.reading;
+        ReadOptions {
+            format: self.formats[at],
+            all_syscalls: reading.all_syscalls,
+            two_columns: reading.two_columns,
+            omitted_every_ns: reading.omitted_every_ns,
+            fio_columns: reading.fio_columns,
+            lenient: reading.lenient,
+            fio_results: self.fio_results.clone(),
+            follow: reading.follow.then_some(self.control.on_restart),
+            ..ReadOptions::new(fields)
+        }
+    }
+
+    /// Those of these fields that the first events of the files have.
+    pub fn present(&self, asked: FieldSet) -> FieldSet {
+        let mut present = FieldSet::default();
+        for (at, file) in self.reading.files.iter().enumerate() {
+            let options = ReadOptions { follow: None, ..self.options(at, asked) };
+            // A file that cannot be read is reported where its events are asked for.
+            let _ = latscope_capture_file::read(file, &options, &mut |_, batch| {
+                present = present.union(asked.iter().filter(|&field| may_have(batch, field)).collect());
+                ControlFlow::Break(())
+            });
+        }
+        present
+    }
+}
+
+/// Whether events of the batch have a value of this field, as far as a look at texts says.
+fn may_have(batch: &Batch, field: Field) -> bool {
+    match batch.column(field) {
+        Some(Column::Text(codes)) => codes.iter().any(|&code| code != MISSING_CODE),
+        Some(_) => true,
+        None => false,
+    }
+}
+
+/// One reading of some files.
+struct Run<'a> {
+    pipeline: &'a Pipeline,
+    starts: Starts<'a>,
+    progress: Progress,
+    /// Whether there was any event, and any that the filter let through.
+    has_events: AtomicBool,
+    has_passed: AtomicBool,
+}
+
+impl<'a> Run<'a> {
+    fn new(pipeline: &'a Pipeline) -> Result<Run<'a>, Error> {
+        let (has_events, has_passed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Run { pipeline, starts: Starts::of(pipeline)?, progress: Progress::default(), has_events, has_passed })
+    }
+
+    /// Reads the file with this number. One of several readers shows the progress of all.
+    fn file<E: From<Error>>(
+        &self,
+        at: usize,
+        fields: FieldSet,
+        shows_progress: bool,
+        take: &mut impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<E>,
+    ) -> Result<Context, E> {
+        let Pipeline { reading, control, .. } = self.pipeline;
+        let mut pass = Pass::new(reading);
+        let fields = fields.union(reading.filter_fields());
+        let options = ReadOptions { progress: Some(&self.progress), ..self.pipeline.options(at, fields) };
+        let (mut starts, mut failure) = (true, None);
+        let context = latscope_capture_file::read(&reading.files[at], &options, &mut |context, batch| {
+            if shows_progress {
+                self.show_progress(control);
+            }
+            if is_stopped(reading, control) {
+                return ControlFlow::Break(());
+            }
+            self.starts.moved(at, context, batch, |context, batch| {
+                let flow = match pass.batch(context, batch) {
+                    Err(error) => ControlFlow::Break(error.into()),
+                    Ok((batch, mask)) => {
+                        self.see(batch, mask);
+                        take(context, batch, mask, std::mem::take(&mut starts))
+                    }
+                };
+                flow.map_break(|error| failure = Some(error))
+            })
+        });
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let mut context = match context {
+            Ok(context) => self.starts.context(at, context),
+            // Of what is cut anywhere there may be nothing to understand.
+            Err(_) if is_over() => Context::new(reading.files[at].display().to_string(), Clock::unanchored("unknown")),
+            Err(error) => return Err(Error::from(error).into()),
+        };
+        note_missing(&mut context, pass.missing_fields());
+        if self.pipeline.is_cancelled() {
+            add_missing(&mut context, "interrupted: the rest of the input was not read".into());
+        }
+        Ok(context)
+    }
+
+    fn see(&self, batch: &Batch, mask: Option<&Mask>) {
+        self.has_events.fetch_or(!batch.is_empty(), Ordering::Relaxed);
+        if !self.has_passed.load(Ordering::Relaxed) && mask.is_none_or(|mask| mask.count() > 0) {
+            self.has_passed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn show_progress(&self, control: &Control) {
+        let (done, total) = (&self.progress.done, &self.progress.total);
+        control.observer().progress(done.load(Ordering::Relaxed), total.load(Ordering::Relaxed));
+    }
+
+    /// Notes that a filter let nothing through: an empty picture may come of a mistake in it.
+    fn end(&self) {
+        let Pipeline { reading, control, .. } = self.pipeline;
+        control.observer().ended();
+        let is_nothing = self.has_events.load(Ordering::Relaxed) && !self.has_passed.load(Ordering::Relaxed);
+        if let Some(filter) = reading.filter.as_ref().filter(|_| is_nothing) {
+            control.note(Note::NoMatch(filter.to_string()));
+        }
+    }
+}
+
+/// Whether reading has to end here. A pipe, or a file that is followed, ends by itself after what was written to it.
+fn is_stopped(reading: &Reading, control: &Control) -> bool {
+    control.is_cancelled() || is_over() && !reading.follow && !reading.files.iter().any(|file| is_pipe(file))
+}
+
+/// Adds to a context why the filter may have let nothing through: no event has the fields that it looks at.
+pub fn note_missing(context: &mut Context, fields: FieldSet) {
+    let names: Vec<_> = fields.iter().map(Field::name).collect();
+    if !names.is_empty() {
+        add_missing(context, format!("no event has {}, a field of the filter", names.join(" or ")));
+    }
+}
+
+/// Adds a sentence about what is missing.
+pub fn add_missing(context: &mut Context, sentence: String) {
+    let missing = context.properties.entry("missing".into()).or_default();
+    *missing = if missing.is_empty() { sentence } else { format!("{missing}; {sentence}") };
+}

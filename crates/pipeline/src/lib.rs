@@ -1,0 +1,37 @@
+//! From what to read to events or a series: the one crate that assembles sources, filter and fold.
+//!
+//! A [`Reading`] says what to read: files, folders or the running kernel, which filter, which clocks. [`Pipeline::open`] looks
+//! through folders and finds out formats. Then a consumer takes batches ([`Pipeline::each_batch`], [`Pipeline::fold`]), a whole
+//! series ([`Pipeline::series`]), or intervals as they pass ([`Pipeline::intervals`]). Whether stored histograms, the kernel's
+//! counts or single events answer is decided in one place ([`Pipeline::origin`]).
+//!
+//! Nothing is printed here: [`Observer`] gets notes and progress, [`Error`] says what went wrong, and both leave remedies to the
+//! program that knows its options.
+#![forbid(unsafe_code)]
+
+mod control;
+mod error;
+mod files;
+mod intervals;
+mod live;
+mod open;
+mod pass;
+mod reading;
+mod series;
+mod stalls;
+mod starts;
+mod stored;
+mod stream;
+mod unfinished;
+mod workers;
+
+pub use control::{Control, Note, Observer};
+pub use error::Error;
+pub use intervals::Intervals;
+pub use live::{Counting, Events, INTERVAL_NS, TURN, needs_events, now_ns};
+pub use open::{Origin, Pipeline};
+pub use pass::Pass;
+pub use reading::{Folding, Live, Mode, Reading};
+pub use series::{missing_groups, refuse_averages, too_large};
+pub use stalls::{Stalls, describe};
+pub use unfinished::keep_passing;

@@ -1,0 +1,193 @@
+use super::{TURN, Until, options};
+use crate::files::note_missing;
+use crate::stalls::Stalls;
+use crate::{Control, Error, Live, Mode, Pass, Pipeline, Reading};
+use latscope_capture_bpf::EventCapture;
+use latscope_event::{Batch, Context, Field, FieldSet, Mask};
+use latscope_series::Waiter;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// A running capture of events, and the filter on them and on what waits.
+pub struct Events<'a> {
+    capture: EventCapture,
+    pass: Pass<'a>,
+    /// What waits has dictionaries of its own.
+    waits: Pass<'a>,
+    control: Control,
+    until: Until,
+    stalls: Stalls,
+}
+
+/// What takes batches: the context, the batch, and what the filter lets through (`None`: everything).
+pub type Take<'a, E> = dyn FnMut(&Context, &Batch, Option<&Mask>) -> ControlFlow<E> + 'a;
+
+impl Pipeline {
+    /// Starts to capture these fields and those of the filter.
+    ///
+    /// # Errors
+    /// When the capture cannot start, or may only count.
+    pub fn capture(&self, fields: FieldSet) -> Result<Events<'_>, Error> {
+        let Some(live) = &self.reading.live else { return Err(Error::EventsWanted) };
+        Events::start(&self.reading, live, fields, &self.control)
+    }
+
+    /// Captures until it is over and hands on each batch with the mask of what the filter lets through; between batches,
+    /// at least ten times a second, comes an empty one. The flag is set for the first. Returns the final context, and what waits
+    /// then, in these groups.
+    ///
+    /// # Errors
+    /// What the caller breaks with; and when the capture fails.
+    pub fn watch<E: From<Error>>(
+        &self,
+        fields: FieldSet,
+        by: &[Field],
+        mut take: impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<E>,
+    ) -> Result<(Context, Vec<Waiter>), E> {
+        let mut events = self.capture(fields)?;
+        let mut starts = true;
+        let mut take = |context: &Context, batch: &Batch, mask: Option<&Mask>| {
+            take(context, batch, mask, std::mem::take(&mut starts))
+        };
+        while !events.is_over() {
+            events.poll(TURN, &mut take)?;
+            events.note_stalls()?;
+        }
+        let waiters = events.waiters(by)?;
+        events.finish(&mut take).map(|context| (context, waiters))
+    }
+}
+
+impl<'a> Events<'a> {
+    fn start(reading: &'a Reading, live: &Live, fields: FieldSet, control: &Control) -> Result<Events<'a>, Error> {
+        if live.mode == Mode::Histogram {
+            return Err(Error::EventsWanted);
+        }
+        // Waits have their path anyway; asked for here, every event would pay for one.
+        let of_stalls = Stalls::FIELDS.into_iter().filter(|&field| field != Field::Path);
+        let fields = fields.union(of_stalls.collect());
+        let capture = EventCapture::start(&options(reading, live, fields)?)?;
+        let (pass, waits) = (Pass::new(reading), Pass::new(reading));
+        let until = Until::new(live, control);
+        Ok(Events { capture, pass, waits, control: control.clone(), until, stalls: Stalls::default() })
+    }
+
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        self.until.is_over()
+    }
+
+    /// Waits for events, at most so long, and hands them on; an empty batch comes last.
+    ///
+    /// # Errors
+    /// What the caller breaks with; and when the capture fails.
+    pub fn poll<E: From<Error>>(&mut self, longest: Duration, take: &mut Take<E>) -> Result<(), E> {
+        let nothing = Batch::new(FieldSet::ALWAYS);
+        let mut sink = Sink { pass: &mut self.pass, take, failure: None };
+        let polled = self.capture.poll(self.until.turn(longest), &mut |context, batch| sink.batch(context, batch));
+        if polled.map_err(Error::from)?.is_continue() {
+            let _ = sink.batch(self.capture.context(), &nothing);
+        }
+        sink.failure.map_or(Ok(()), Err)
+    }
+
+    /// Counts anew what the capture has lost and has open.
+    ///
+    /// # Errors
+    /// When the capture fails.
+    pub fn refresh(&mut self) -> Result<(), Error> {
+        Ok(self.capture.refresh()?)
+    }
+
+    /// Hands on what waits now, as far as the filter lets it through.
+    ///
+    /// # Errors
+    /// What the caller breaks with; and when the capture fails.
+    pub fn waiting<E: From<Error>>(&mut self, take: &mut Take<E>) -> Result<(), E> {
+        let context = self.capture.context().clone();
+        let waiting = self.capture.waiting().map_err(Error::from)?;
+        let mut sink = Sink { pass: &mut self.waits, take, failure: None };
+        let _ = sink.batch(&context, waiting);
+        sink.failure.map_or(Ok(()), Err)
+    }
+
+    /// What waits now, whatever the filter says: time is the start, latency the age.
+    ///
+    /// # Errors
+    /// When the capture fails.
+    pub fn all_waiting(&mut self) -> Result<Batch, Error> {
+        Ok(self.capture.waiting()?.clone())
+    }
+
+    /// What waits now and passes the filter, in these groups.
+    ///
+    /// # Errors
+    /// When the capture fails.
+    pub fn waiters(&mut self, by: &[Field]) -> Result<Vec<Waiter>, Error> {
+        let mut waiters = Vec::new();
+        self.waiting::<Error>(&mut |_, batch, mask| {
+            waiters = Waiter::of_batch(batch, mask, by);
+            ControlFlow::Continue(())
+        })?;
+        Ok(waiters)
+    }
+
+    /// Notes what has waited for long, where the view does not show it before it ends.
+    ///
+    /// # Errors
+    /// When the capture fails.
+    pub fn note_stalls(&mut self) -> Result<(), Error> {
+        if !self.stalls.is_due() {
+            return Ok(());
+        }
+        let (mut stalls, control) = (std::mem::take(&mut self.stalls), self.control.clone());
+        let noted = self.waiting(&mut |_, batch, mask| {
+            stalls.note(batch, mask, &mut |note| control.note(note));
+            ControlFlow::Continue(())
+        });
+        self.stalls = stalls;
+        noted
+    }
+
+    /// What the capture says about itself.
+    pub fn context(&self) -> &Context {
+        self.capture.context()
+    }
+
+    /// Resolves the filter's times now; else the first batch does it.
+    ///
+    /// # Errors
+    /// When the clock of the capture has no such times.
+    pub fn bind(&mut self) -> Result<(), Error> {
+        self.pass.bind(self.capture.context())
+    }
+
+    /// Ends it, hands on what is left and returns the final context.
+    ///
+    /// # Errors
+    /// What the caller breaks with; and when the capture fails.
+    pub fn finish<E: From<Error>>(mut self, take: &mut Take<E>) -> Result<Context, E> {
+        let mut sink = Sink { pass: &mut self.pass, take, failure: None };
+        let context = self.capture.finish(&mut |context, batch| sink.batch(context, batch));
+        let mut context = context.map_err(Error::from)?;
+        note_missing(&mut context, sink.pass.missing_fields());
+        sink.failure.map_or(Ok(context), Err)
+    }
+}
+
+/// Filters batches on their way, and keeps why the caller broke off.
+struct Sink<'s, 'p, 'a, E> {
+    pass: &'s mut Pass<'p>,
+    take: &'s mut Take<'a, E>,
+    failure: Option<E>,
+}
+
+impl<E: From<Error>> Sink<'_, '_, '_, E> {
+    fn batch(&mut self, context: &Context, batch: &Batch) -> ControlFlow<()> {
+        let flow = match self.pass.batch(context, batch) {
+            Err(error) => ControlFlow::Break(error.into()),
+            Ok((batch, mask)) => (self.take)(context, batch, mask),
+        };
+        flow.map_break(|error| self.failure = Some(error))
+    }
+}

@@ -1,0 +1,162 @@
+//! What a reading stands for: the files of a folder, their formats, and where the numbers of a view come from.
+
+use crate::{Control, Error, Folding, Mode, Note, Reading, live};
+use latscope_capture_file::{
+    FioResults, Format, format_of, is_over, is_pipe, said_twice, tree, tree_over_time, without_repeats,
+};
+use std::path::{Path, PathBuf};
+
+/// A reading whose folders were looked through and whose formats are known. It may be read several times, unless a pipe or a
+/// capture is read.
+pub struct Pipeline {
+    pub(crate) reading: Reading,
+    pub(crate) control: Control,
+    /// By file; `None` of what cannot be looked at beforehand, or is not known.
+    pub(crate) formats: Vec<Option<Format>>,
+    /// Of a folder, averages over windows were chosen rather than histograms of whole jobs.
+    pub(crate) takes_averages: bool,
+    /// fio's JSON beside its logs, parsed once for all files.
+    pub(crate) fio_results: FioResults,
+}
+
+/// Where the histograms of a folding come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// Some files hold histograms; the events of the others are added.
+    Stored,
+    /// The kernel counts.
+    Kernel,
+    /// Every event is read.
+    Events,
+}
+
+impl Pipeline {
+    /// Looks through folders and finds out formats. No event is read.
+    ///
+    /// # Errors
+    /// When a folder holds nothing that can be read.
+    pub fn open(reading: Reading, control: Control) -> Result<Pipeline, Error> {
+        let (files, takes_averages) = files(&reading, &control)?;
+        let format = |file: &PathBuf| reading.format.or_else(|| format_of(file).ok());
+        let formats = files.iter().map(format).collect();
+        Ok(Pipeline {
+            reading: Reading { files, ..reading },
+            control,
+            formats,
+            takes_averages,
+            fio_results: FioResults::default(),
+        })
+    }
+
+    /// What is read, with the files of folders in place of these.
+    pub fn reading(&self) -> &Reading {
+        &self.reading
+    }
+
+    /// The format of each file; `None` of what cannot be looked at beforehand, or is not known.
+    pub fn formats(&self) -> &[Option<Format>] {
+        &self.formats
+    }
+
+    /// The first file that holds histograms instead of events.
+    pub fn stored_file(&self) -> Option<&Path> {
+        let is_stored = |format: &Option<Format>| format.is_some_and(Format::is_series);
+        self.formats.iter().position(is_stored).map(|at| &*self.reading.files[at])
+    }
+
+    /// Where the histograms of a folding come from: decided here and nowhere else.
+    ///
+    /// # Errors
+    /// [`Error::NotCountable`] when only the kernel may count and cannot.
+    pub fn origin(&self, folding: &Folding) -> Result<Origin, Error> {
+        match &self.reading.live {
+            None if self.stored_file().is_some() => Ok(Origin::Stored),
+            None => Ok(Origin::Events),
+            Some(capture) => match (capture.mode, live::needs_events(&self.reading, capture, folding)) {
+                (Mode::Event, _) | (Mode::Auto, Some(_)) => Ok(Origin::Events),
+                (_, None) => Ok(Origin::Kernel),
+                (Mode::Histogram, Some(why)) => Err(Error::NotCountable(why)),
+            },
+        }
+    }
+
+    /// Whether the input may grow while it is read, and its format can be read so.
+    pub fn is_stream(&self) -> bool {
+        let ([file], [format]) = (&self.reading.files[..], &self.formats[..]) else { return false };
+        let is_file = file == Path::new("-") && Path::new("/dev/stdin").is_file();
+        let grows = self.reading.follow || is_pipe(file) && !is_file;
+        // What is not known yet is known when there is more of it.
+        grows && format.is_none_or(Format::is_read_as_it_grows)
+    }
+
+    /// Whether rows have to be seen at once: of a capture or a stream.
+    pub fn is_watched(&self) -> bool {
+        self.reading.live.is_some() || self.is_stream()
+    }
+
+    /// Whether the same events can be had once more.
+    pub fn is_read_again(&self) -> bool {
+        let is_once = self.reading.live.is_some() || self.reading.follow || self.is_cancelled();
+        !is_once && !self.reading.files.iter().any(|file| is_pipe(file))
+    }
+
+    /// Whether the caller, or a signal that the caller had [`latscope_capture_file::end_when`] watch, has ended it.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        is_over() || self.control.is_cancelled()
+    }
+
+    /// Refuses to follow what cannot be read before its end.
+    ///
+    /// # Errors
+    /// [`Error::NotGrowing`] for such a format.
+    pub fn require_growing(&self) -> Result<(), Error> {
+        let ([file], [Some(format)]) = (&self.reading.files[..], &self.formats[..]) else { return Ok(()) };
+        match !self.reading.follow || format.is_read_as_it_grows() {
+            true => Ok(()),
+            false => Err(Error::NotGrowing { file: file.clone(), format: format.name() }),
+        }
+    }
+}
+
+/// The files to read, each once: of a folder of results, those that are in it. Also, whether averages over windows were chosen
+/// for a view over time though there are histograms of whole jobs.
+fn files(reading: &Reading, control: &Control) -> Result<(Vec<PathBuf>, bool), Error> {
+    let (mut files, mut takes_averages) = (Vec::new(), false);
+    let look = if reading.over_time { tree_over_time } else { tree };
+    for path in &reading.files {
+        // Whose columns are given are logs, and a folder of them is one, too.
+        let is_plain = reading.format.is_none() || reading.fio_columns.is_some();
+        let tree = if is_plain { look(path)? } else { None };
+        match tree {
+            None => files.push(path.clone()),
+            Some(tree) => {
+                tree.left_out.into_iter().for_each(|sentence| control.note(Note::Files(sentence)));
+                files.extend(readable(path, tree.files, control)?);
+                takes_averages |= tree.prefers_averages;
+            }
+        }
+    }
+    let (files, again) = without_repeats(files);
+    if let [first, others @ ..] = &again[..] {
+        control.note(Note::Repeated { file: first.clone(), more: others.len() });
+    }
+    said_twice(&files).into_iter().for_each(|sentence| control.note(Note::Files(sentence)));
+    Ok((files, takes_averages))
+}
+
+/// Those of the files of a folder that can be read. Nobody named the others, so they are skipped with a sentence.
+///
+/// # Errors
+/// When none can be read.
+fn readable(folder: &Path, mut files: Vec<PathBuf>, control: &Control) -> Result<Vec<PathBuf>, Error> {
+    let mut refused = Vec::new();
+    files.retain(|file| format_of(file).map_err(|error| refused.push(error)).is_ok());
+    if files.is_empty()
+        && let Some(error) = refused.first()
+    {
+        return Err(error.clone().into());
+    }
+    let skipped = |error: latscope_capture_file::Error| Note::Skipped { folder: folder.into(), why: error.to_string() };
+    refused.into_iter().for_each(|error| control.note(skipped(error)));
+    Ok(files)
+}

@@ -1,0 +1,77 @@
+//! The filter over the batches of one trace.
+
+use crate::{Error, Reading};
+use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64, Mask};
+use latscope_filter::{BoundFilter, Filter};
+
+/// The filter of a reading over the batches of one trace: a file, a capture, or what waits.
+pub struct Pass<'a> {
+    reading: &'a Reading,
+    bound: Option<BoundFilter>,
+    mask: Mask,
+    shifted: Batch,
+    /// Fields of the filter that no event has had so far; empty once an event has passed.
+    missing: FieldSet,
+    has_events: bool,
+}
+
+impl<'a> Pass<'a> {
+    /// Over a trace of which nothing was seen yet.
+    pub fn new(reading: &'a Reading) -> Pass<'a> {
+        let missing = reading.filter.as_ref().map_or(FieldSet::default(), Filter::fields);
+        let shifted = Batch::new(FieldSet::ALWAYS);
+        Pass { reading, bound: None, mask: Mask::default(), shifted, missing, has_events: false }
+    }
+
+    /// Fields of the filter that no event has, which may be why nothing passed.
+    pub fn missing_fields(&self) -> FieldSet {
+        if self.has_events { self.missing } else { FieldSet::default() }
+    }
+
+    /// The batch, with latencies as the reading wants them, and what the filter lets through (`None`: everything).
+    ///
+    /// # Errors
+    /// When the context does not have the times that the filter compares with.
+    pub fn batch<'b>(
+        &'b mut self,
+        context: &Context,
+        batch: &'b Batch,
+    ) -> Result<(&'b Batch, Option<&'b Mask>), Error> {
+        self.bind(context)?;
+        let batch = if self.reading.from_queue {
+            self.shifted = batch.counted_from_queue();
+            &self.shifted
+        } else {
+            batch
+        };
+        let Some(bound) = &mut self.bound else { return Ok((batch, None)) };
+        bound.eval(batch, &mut self.mask);
+        self.has_events |= !batch.is_empty();
+        if self.missing != FieldSet::default() {
+            let passed = self.mask.count() > 0;
+            self.missing = self.missing.iter().filter(|&field| !passed && !has(batch, field)).collect();
+        }
+        Ok((batch, Some(&self.mask)))
+    }
+
+    /// Resolves the filter's times by this context, unless that was done.
+    ///
+    /// # Errors
+    /// When the context has no such times.
+    pub fn bind(&mut self, context: &Context) -> Result<(), Error> {
+        if let (Some(filter), None) = (&self.reading.filter, &self.bound) {
+            self.bound = Some(filter.bind(context.trace_start())?);
+        }
+        Ok(())
+    }
+}
+
+/// Whether an event of the batch has a value of this field.
+fn has(batch: &Batch, field: Field) -> bool {
+    match batch.column(field) {
+        Some(Column::Text(codes)) => codes.iter().any(|&code| code != MISSING_CODE),
+        Some(Column::I64(values)) => values.iter().any(|&value| value != MISSING_I64),
+        Some(Column::U64(values)) => values.iter().any(|&value| value != MISSING_U64),
+        None => false,
+    }
+}

@@ -1,0 +1,32 @@
+//! Requests of files that had not completed when the trace ended.
+
+use crate::{Error, Pass, Pipeline, Reading};
+use latscope_event::{Context, Field, Unfinished};
+use latscope_series::Waiter;
+
+impl Pipeline {
+    /// The requests that wait at the end of traces from files, as far as the filter lets them through, in these groups.
+    ///
+    /// # Errors
+    /// When the filter cannot be bound to the times of a trace.
+    pub fn waiters(&self, contexts: &[Context], by: &[Field]) -> Result<Vec<Waiter>, Error> {
+        let mut waiters = Vec::new();
+        for context in contexts.iter().filter(|context| !context.unfinished.is_empty()) {
+            let batch = Unfinished::batch(&context.unfinished);
+            let mut pass = Pass::new(&self.reading);
+            let (batch, mask) = pass.batch(context, &batch)?;
+            waiters.extend(Waiter::of_batch(batch, mask, by));
+        }
+        Ok(waiters)
+    }
+}
+
+/// Drops the unfinished requests that the filter does not let through, before a trace is written. Those that do not count as
+/// waiting stay: they are an account of what may be missing.
+pub fn keep_passing(reading: &Reading, context: &mut Context) {
+    let batch = Unfinished::batch(&context.unfinished);
+    let mut pass = Pass::new(reading);
+    let Ok((batch, Some(mask))) = pass.batch(context, &batch) else { return };
+    let mut passes = (0..batch.len()).map(|row| mask.get(row));
+    context.unfinished.retain(|request| !request.counts() || passes.next().unwrap_or(true));
+}
