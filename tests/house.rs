@@ -1,6 +1,7 @@
 //! The picture of the workspace in DESIGN, held against the manifests, and rules for every file.
 
 use crate::program::{command, end, root, unpacked};
+use latscope_capture_file::Format;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -180,5 +181,17 @@ fn crates_come_from_the_public_registry() {
     let lock = std::fs::read_to_string(root().join("Cargo.lock")).expect("there is a lock file");
     for line in lock.lines().filter(|line| line.starts_with("source = ")) {
         assert_eq!(line, r#"source = "registry+https://github.com/rust-lang/crates.io-index""#);
+    }
+}
+
+/// One page may be of two formats, if its title names both.
+#[test]
+fn every_format_has_a_page() {
+    let pages = std::fs::read_dir(root().join("docs/formats")).expect("the pages").flatten();
+    let titles = pages.map(|page| std::fs::read_to_string(page.path()).expect("UTF-8"));
+    let titles: Vec<String> = titles.map(|text| text.lines().next().unwrap_or_default().to_string()).collect();
+    for format in Format::ALL {
+        let name = format!("`{}`", format.name());
+        assert_eq!(titles.iter().filter(|title| title.contains(&name)).count(), 1, "pages with {name} as their title");
     }
 }

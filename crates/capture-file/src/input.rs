@@ -3,7 +3,7 @@
 
 use crate::ending::{self, Pipe};
 use crate::follow::{Follow, OnRestart};
-use crate::once::{self, Key};
+use crate::once::{self, Key, Untouched};
 use crate::{Error, Place, Progress};
 use latscope_event::format_size;
 use std::fs::File;
@@ -74,17 +74,6 @@ impl Read for Source<'_> {
             Source::Once(_, reader) => reader.read(buffer),
         }
     }
-}
-
-/// A pipe that was opened and of which nothing was taken: all of an [`Input`] but its lifetime.
-pub struct Untouched {
-    name: String,
-    path: Option<PathBuf>,
-    reader: Box<dyn Read + Send + 'static>,
-    head: Vec<u8>,
-    long_lines: u64,
-    cut: Arc<AtomicBool>,
-    at_hand: Option<Arc<AtomicUsize>>,
 }
 
 /// Takes the sudden end of compressed data as the end of the file, and remembers it: what came before is of use.

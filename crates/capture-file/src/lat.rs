@@ -28,12 +28,15 @@ pub const VERSION_KEY: &str = "latscope.version";
 /// The version that is written.
 pub const VERSION: &str = "1";
 
+/// What begins every message.
+const CONTINUATION: [u8; 4] = [0xff; 4];
+
 /// Whether this is the beginning of a trace.
 pub fn detect(head: &[u8]) -> Detected {
     let Some((marker, rest)) = head.split_first_chunk() else { return Detected::No };
     let Some((length, metadata)) = rest.split_first_chunk() else { return Detected::No };
     let length = usize::try_from(i32::from_le_bytes(*length)).unwrap_or(0);
-    if marker != &messages::CONTINUATION || length == 0 {
+    if marker != &CONTINUATION || length == 0 {
         return Detected::No;
     }
     if memchr::memmem::find(&metadata[..length.min(metadata.len())], VERSION_KEY.as_bytes()).is_some() {

@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 mod arrow_columns;
-mod block_dataless;
 mod block_pairs;
 mod csv;
 mod detect;
@@ -16,6 +15,7 @@ mod error;
 mod event_rows;
 mod fio;
 mod follow;
+mod formats;
 mod hlog;
 mod input;
 mod ioping;
@@ -28,13 +28,13 @@ mod perf_data;
 mod perf_script;
 mod scan;
 mod series_reader;
+mod series_rows;
 mod smallfile;
 mod syscall_pairs;
 mod text_rows;
 mod two_columns;
 mod unfinished;
 
-pub use detect::{Detected, Format};
 pub use ending::{end_when, is_over};
 pub use error::{Error, Place};
 pub use fio::{
@@ -42,15 +42,29 @@ pub use fio::{
     said_twice, tree, tree_over_time, without_repeats,
 };
 pub use follow::OnRestart;
+pub use formats::Format;
 pub use hlog::write_hlog;
 pub use lat::LatWriter;
 pub use parquet::{ParquetWriter, write_series_parquet};
-pub use series_reader::{SeriesHeader, SeriesReader, SeriesRow};
+pub use series_reader::SeriesReader;
+pub use series_rows::{SeriesHeader, SeriesRow};
 pub use two_columns::TwoColumns;
 
+use input::Input;
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet};
 use std::ops::ControlFlow;
 use std::path::Path;
+
+/// The answer of a format about the beginning of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Detected {
+    /// It is this format.
+    Yes,
+    /// It is not.
+    No,
+    /// Nothing speaks against it, but the beginning does not tell (comments only, for instance).
+    NeedMore,
+}
 
 /// What the caller wants from a file.
 #[derive(Clone, Debug)]
@@ -121,8 +135,7 @@ pub fn is_fed() -> bool {
         return true;
     }
     // What cannot be unpacked is something, too.
-    (kind.is_fifo() || kind.is_socket())
-        && !input::Input::open(Path::new("-"), None).is_ok_and(|input| input.is_empty())
+    (kind.is_fifo() || kind.is_socket()) && !Input::open(Path::new("-"), None).is_ok_and(|input| input.is_empty())
 }
 
 /// The format of a file, from its content; of a pipe from its first bytes, which are still there to be read.
@@ -130,7 +143,7 @@ pub fn is_fed() -> bool {
 /// # Errors
 /// As [`read`].
 pub fn format_of(path: &Path) -> Result<Format, Error> {
-    detect::detect(&mut input::Input::open(path, None)?)
+    detect::detect(&mut Input::open(path, None)?)
 }
 
 /// Why a file of histograms cannot be read for its events.
@@ -147,8 +160,8 @@ pub type Sink<'a> = dyn FnMut(&Context, &Batch) -> ControlFlow<()> + 'a;
 /// A file that is cut in the middle is not an error: it yields what it holds and a note in the context.
 pub fn read(path: &Path, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
     let input = match options.follow {
-        Some(on_restart) => input::Input::follow(path, options.progress, on_restart)?,
-        None => input::Input::open(path, options.progress)?,
+        Some(on_restart) => Input::follow(path, options.progress, on_restart)?,
+        None => Input::open(path, options.progress)?,
     };
     read_input(input, options, sink)
 }
@@ -158,10 +171,10 @@ pub fn read(path: &Path, options: &ReadOptions, sink: &mut Sink) -> Result<Conte
 /// # Errors
 /// As [`read`].
 pub fn read_bytes(name: &str, bytes: &[u8], options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
-    read_input(input::Input::from_bytes(name, bytes)?, options, sink)
+    read_input(Input::from_bytes(name, bytes)?, options, sink)
 }
 
-fn read_input(mut input: input::Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
+fn read_input(mut input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
     let mut options = options.clone();
     if options.fields.contains(Field::Process) {
         options.fields = options.fields.with(&[Field::Comm]);
@@ -171,27 +184,25 @@ fn read_input(mut input: input::Input, options: &ReadOptions, sink: &mut Sink) -
         Some(format) => format,
         None => detect::detect(&mut input)?,
     };
-    if let Some(interval_ns) = options.omitted_every_ns {
-        return omission::read(input, format, interval_ns, options, sink);
-    }
-    let cut = std::sync::Arc::clone(&input.cut);
-    let context = match format {
-        Format::FioHist | Format::FioJson | Format::Hlog => Err(Error::new(&input.name, Place::File, HISTOGRAMS_ONLY)),
-        Format::FioLog => fio::log::read(input, options, sink),
-        Format::Csv => csv::read(input, options, sink),
-        Format::JsonLines => json_lines::read(input, options, sink),
-        Format::Lat => lat::read(input, options, sink),
-        Format::Parquet | Format::ParquetSeries => parquet::read(input, options, sink),
-        Format::PerfData => perf_data::read(input, options, sink),
-        Format::PerfScript => perf_script::read(input, options, sink),
-        Format::Ioping => ioping::read(input, options, sink),
-        Format::Smallfile => smallfile::read(input, options, sink),
-        Format::TwoColumns => two_columns::read(input, options, sink),
-    };
-    context.map(|mut context| {
-        if cut.load(std::sync::atomic::Ordering::Relaxed) && context.tally.get(Anomaly::Truncated) == 0 {
-            context.tally.add(Anomaly::Truncated, 1);
+    match options.omitted_every_ns {
+        None => events(input, format, options, sink),
+        Some(interval_ns) => {
+            let name = input.name.clone();
+            let inner = |sink: &mut Sink| events(input, format, options, sink);
+            omission::read(&name, format.row().omits, interval_ns, sink, inner)
         }
-        context
-    })
+    }
+}
+
+/// Reads the events of a file of this format.
+fn events(input: Input, format: Format, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
+    let cut = std::sync::Arc::clone(&input.cut);
+    let Some(read) = format.row().events else {
+        return Err(Error::new(&input.name, Place::File, HISTOGRAMS_ONLY));
+    };
+    let mut context = read(input, options, sink)?;
+    if cut.load(std::sync::atomic::Ordering::Relaxed) && context.tally.get(Anomaly::Truncated) == 0 {
+        context.tally.add(Anomaly::Truncated, 1);
+    }
+    Ok(context)
 }

@@ -5,34 +5,42 @@
 //! that users would have made. They are put back as HdrHistogram does it (Gil Tene): beside a latency of L stand L - I,
 //! L - 2I ... down to I. That is wrong for generators that catch up, such as fio, since theirs are in the trace.
 
-use crate::input::Input;
-use crate::{Error, Format, Place, ReadOptions, Sink};
+use crate::{Error, Place, Sink};
 use latscope_event::{Anomaly, Batch, Column, Context, Field};
 use std::ops::ControlFlow;
 
 /// So many requests are put back beside one: more is a mistake in the interval.
 const MOST: u64 = 10_000_000;
 
-/// Reads as without it, and hands on more events.
+/// Which generators of a format leave requests out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Omits {
+    /// They catch up, or what made the events is not known.
+    Never,
+    Always,
+    /// Those that say so in the context (`loop`).
+    IfClosedLoop,
+}
+
+/// Reads as `inner` does without it, and hands on more events.
 pub fn read(
-    input: Input,
-    format: Format,
+    file: &str,
+    omits: Omits,
     interval_ns: u64,
-    options: &ReadOptions,
     sink: &mut Sink,
+    inner: impl FnOnce(&mut Sink) -> Result<Context, Error>,
 ) -> Result<Context, Error> {
-    let name = input.name.clone();
-    let wrong = |message: &str| Error::new(&name, Place::File, message);
-    if !matches!(format, Format::Ioping | Format::Lat) {
+    let wrong = |message: &str| Error::new(file, Place::File, message);
+    if omits == Omits::Never {
         return Err(wrong(
             "Omitted requests can be put back only where the generator skips them, as ioping and latscope ping do; others \
              (fio) catch up, and their late requests are in the trace.",
         ));
     }
-    let options = ReadOptions { omitted_every_ns: None, format: Some(format), ..options.clone() };
     let (mut added, mut refused) = (0u64, None);
     let mut more = |context: &Context, batch: &Batch| {
-        if format == Format::Lat && context.properties.get("loop").map(String::as_str) != Some("closed") {
+        let is_closed = || context.properties.get("loop").is_some_and(|kind| kind == "closed");
+        if omits == Omits::IfClosedLoop && !is_closed() {
             refused = Some("Only a trace of latscope ping without --rate left requests out; this one did not.");
             return ControlFlow::Break(());
         }
@@ -44,7 +52,7 @@ pub fn read(
         context.tally.add(Anomaly::Omitted, added);
         expand(batch, interval_ns.max(1), &mut added, &mut |batch| sink(&context, batch))
     };
-    let context = super::read_input(input, &options, &mut more);
+    let context = inner(&mut more);
     match refused {
         Some(message) => Err(wrong(message)),
         None => context.map(|mut context| {

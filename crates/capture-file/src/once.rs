@@ -1,14 +1,15 @@
 //! Pipes, which can be opened only once: what was looked at to find out the format is kept for who reads it.
 //!
 //! A view asks for the format first and reads later, with other code between; a file is simply opened again. The bytes
-//! of a pipe would be lost, so an [`Input`](crate::input::Input) of which nothing was taken comes back here when it is dropped.
+//! of a pipe would be lost, so an `Input` of which nothing was taken comes back here when it is dropped.
 
 use crate::Error;
-use crate::input::Untouched;
 use std::collections::HashMap;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Which pipe, whatever it is called.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -27,6 +28,17 @@ impl Key {
         let once = !metadata.is_file() && !metadata.is_dir();
         once.then(|| Key::Named { device: metadata.dev(), inode: metadata.ino() })
     }
+}
+
+/// A pipe that was opened and of which nothing was taken: all of an `Input` but its lifetime.
+pub struct Untouched {
+    pub name: String,
+    pub path: Option<PathBuf>,
+    pub reader: Box<dyn Read + Send + 'static>,
+    pub head: Vec<u8>,
+    pub long_lines: u64,
+    pub cut: Arc<AtomicBool>,
+    pub at_hand: Option<Arc<AtomicUsize>>,
 }
 
 /// What is known of a pipe.

@@ -10,12 +10,12 @@ mod series;
 mod write;
 
 pub use read::{FILLS, read};
-pub use series::{ParquetSeries, write_series_parquet};
+pub use series::{open_series, write_series_parquet};
 pub use write::ParquetWriter;
 
+use crate::Detected;
 use crate::arrow_columns::{context_json, io_error};
 use crate::input::Input;
-use crate::{Detected, Format};
 use ::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use ::parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
 use ::parquet::basic::{Compression, ZstdLevel};
@@ -31,7 +31,7 @@ use std::io::{self, Write};
 const SERIES_KEY: &str = "latscope.series";
 
 /// Tells the two kinds of Parquet files apart from others, and from each other where the end of the file can be seen.
-pub fn detect(input: &Input, kind: Format) -> Detected {
+pub fn detect(input: &Input, of_series: bool) -> Detected {
     if !input.head().starts_with(b"PAR1") {
         return Detected::No;
     }
@@ -41,7 +41,7 @@ pub fn detect(input: &Input, kind: Format) -> Detected {
         let metadata = guard::guarded(|| ArrowReaderMetadata::load(&file, options));
         matches!(metadata, Ok(Ok(metadata)) if value(&metadata, SERIES_KEY).is_some())
     });
-    if series == (kind == Format::ParquetSeries) { Detected::Yes } else { Detected::No }
+    if series == of_series { Detected::Yes } else { Detected::No }
 }
 
 /// The value of a key in the metadata of a file.

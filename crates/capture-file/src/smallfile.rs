@@ -2,14 +2,11 @@
 
 use crate::input::Input;
 use crate::scan::decimal_seconds as seconds;
-use crate::text_rows::{NoRows, Piece, Rows, each_line};
+use crate::text_rows::{NO_TIMED_ROW, NoRows, Piece, Rows, each_line};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
 use latscope_event::{Batch, Clock, Context, Field, FieldSet};
 use std::ops::ControlFlow;
 use std::path::Path;
-
-/// Why a line is no row.
-pub const NO_ROW: &str = "something else than operation, start and duration in seconds";
 
 /// The fields of an operation; the thread is the job.
 pub const FILLS: FieldSet = FieldSet::ALWAYS.with(&[Field::Kind, Field::Name, Field::Host, Field::Job]);
@@ -94,7 +91,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
             Some((operation, start_ns, latency_ns, start_ns.checked_add_unsigned(latency_ns)?))
         });
         let Some((operation, start_ns, latency_ns, end_ns)) = event else {
-            no_rows.add(&mut rows.context, number, line, line.err().unwrap_or(NO_ROW))?;
+            no_rows.add(&mut rows.context, number, line, line.err().unwrap_or(NO_TIMED_ROW))?;
             return Ok(ControlFlow::Continue(()));
         };
         rows.context.cover(start_ns);

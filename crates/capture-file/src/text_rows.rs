@@ -12,8 +12,10 @@ pub const TOO_LONG: &str = "more characters than any row";
 pub const MISSING: &str = "too few columns";
 /// The same of a row of many columns.
 pub const FEWER: &str = "fewer columns than the rows before";
+/// Why a row of operation, start and duration is none.
+pub const NO_TIMED_ROW: &str = "something else than operation, start and duration in seconds";
 /// As which the last line of a file is found that was cut.
-const CUT: [&str; 3] = [MISSING, FEWER, crate::smallfile::NO_ROW];
+const CUT: [&str; 3] = [MISSING, FEWER, NO_TIMED_ROW];
 
 /// What [`each_line`] hands on.
 pub enum Piece<'l> {

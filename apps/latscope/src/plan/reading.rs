@@ -31,7 +31,7 @@ pub fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure>
     }
     let format = match &typed.format {
         None => None,
-        Some(name) => Some(Format::ALL.iter().copied().find(|format| format.name() == name).ok_or_else(|| {
+        Some(name) => Some(Format::from_name(name).ok_or_else(|| {
             let known: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
             Failure::Usage(format!("There is no format {name}; known are {}.", known.join(", ")))
         })?),

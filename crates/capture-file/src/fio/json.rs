@@ -5,22 +5,27 @@ use super::hist::Bins;
 use super::name::{host_of_folders, host_of_results};
 use super::results::{Direction, Job, LATENCIES, Latencies, Results};
 use crate::input::Input;
-use crate::{Error, Place, SeriesHeader, SeriesRow};
+use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
+use crate::{Error, Place, ReadOptions};
 use latscope_event::{Anomaly, Clock, Context};
 use latscope_histogram::Sparse;
 
 const MS: i64 = 1_000_000;
 
+/// Reads all of it.
+pub fn open(input: Input<'static>, _: &ReadOptions) -> Result<Box<dyn SeriesRows>, Error> {
+    Ok(Box::new(FioJson::open(input)?))
+}
+
 /// The histograms of the jobs.
-pub struct FioJson {
+struct FioJson {
     header: SeriesHeader,
     context: Context,
     rows: std::vec::IntoIter<SeriesRow>,
 }
 
 impl FioJson {
-    /// Reads all of it.
-    pub fn open(mut input: Input) -> Result<FioJson, Error> {
+    fn open(mut input: Input) -> Result<FioJson, Error> {
         let file = input.name.clone();
         let fail = |message: String| Error::new(&file, Place::File, message);
         let results = Results::read(&mut input)?;
@@ -68,12 +73,14 @@ impl FioJson {
         let header = SeriesHeader { group_fields, value: "latency".into(), weight: "count".into() };
         Ok(FioJson { header, context, rows: rows.into_iter() })
     }
+}
 
-    pub fn header(&self) -> &SeriesHeader {
+impl SeriesRows for FioJson {
+    fn header(&self) -> &SeriesHeader {
         &self.header
     }
 
-    pub fn context(&self) -> &Context {
+    fn context(&self) -> &Context {
         &self.context
     }
 }

@@ -13,8 +13,9 @@ mod write;
 
 use crate::input::Input;
 use crate::scan::decimal_seconds;
+use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
 use crate::text_rows::{Lines, NoRows};
-use crate::{Detected, Error, Place, ReadOptions, SeriesHeader, SeriesRow};
+use crate::{Detected, Error, Place, ReadOptions};
 use latscope_event::{Clock, Context};
 pub use write::write_hlog;
 
@@ -36,8 +37,13 @@ pub fn detect(head: &[u8]) -> Detected {
     if head.split(|&byte| byte == b'\n').take(100).any(is_one) { Detected::Yes } else { Detected::No }
 }
 
+/// Opens a log.
+pub fn open(input: Input<'static>, options: &ReadOptions) -> Result<Box<dyn SeriesRows>, Error> {
+    Ok(Box::new(Hlog::new(input, options)))
+}
+
 /// The rows of a log.
-pub struct Hlog<'a> {
+struct Hlog<'a> {
     header: SeriesHeader,
     context: Context,
     lines: Lines<'a>,
@@ -62,7 +68,7 @@ struct Row<'a> {
 
 impl<'a> Hlog<'a> {
     /// Opens a log.
-    pub fn open(input: Input<'a>, options: &ReadOptions) -> Hlog<'a> {
+    fn new(input: Input<'a>, options: &ReadOptions) -> Hlog<'a> {
         let file = input.name.clone();
         let lines = || input.head().split(|&byte| byte == b'\n');
         let named = |name: &[u8]| {
@@ -95,18 +101,6 @@ impl<'a> Hlog<'a> {
         }
     }
 
-    pub fn count_in(&mut self, per_event: u64) {
-        self.per_event = per_event;
-    }
-
-    pub fn header(&self) -> &SeriesHeader {
-        &self.header
-    }
-
-    pub fn context(&self) -> &Context {
-        &self.context
-    }
-
     fn next_row(&mut self) -> Result<Option<SeriesRow>, Error> {
         while let Some((number, line)) = self.lines.next()? {
             let text = line.map(<[u8]>::trim_ascii);
@@ -131,6 +125,20 @@ impl<'a> Hlog<'a> {
             return Err(Error::new(self.lines.name(), Place::File, sentence));
         }
         Ok(None)
+    }
+}
+
+impl SeriesRows for Hlog<'_> {
+    fn header(&self) -> &SeriesHeader {
+        &self.header
+    }
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+
+    fn count_in(&mut self, per_event: u64) {
+        self.per_event = per_event;
     }
 }
 

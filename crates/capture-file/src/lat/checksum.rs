@@ -5,7 +5,7 @@ use arrow_ipc::root_as_message;
 use flate2::Crc;
 use std::io::{self, Write};
 
-use super::messages::CONTINUATION;
+use super::CONTINUATION;
 
 /// What stands before the checksum.
 const TAG: [u8; 4] = *b"CRC1";

@@ -2,11 +2,10 @@
 //!
 //! Lengths come from the file and are not believed: buffers grow with the bytes that arrive, up to a limit.
 
+use super::CONTINUATION;
 use super::checksum::{Checked, check};
 use std::io::{self, Read};
 
-/// What begins every message.
-pub const CONTINUATION: [u8; 4] = [0xff; 4];
 /// Longest metadata of a message; the schema with the context is the longest.
 const METADATA_LIMIT: u64 = 16 << 20;
 /// Longest body of a message.

@@ -4,7 +4,8 @@ use super::read::{context, integers, load, next, open};
 use super::{SERIES_KEY, close, parquet_io_error, properties, value, writer};
 use crate::arrow_columns::io_error;
 use crate::input::Input;
-use crate::{Error, Place, SeriesHeader, SeriesRow};
+use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
+use crate::{Error, Place, ReadOptions};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
@@ -138,8 +139,13 @@ fn records(rows: &[SeriesRow], header: &SeriesHeader, schema: SchemaRef) -> Resu
     RecordBatch::try_new(schema, arrays)
 }
 
+/// Opens a series.
+pub fn open_series(input: Input<'static>, _: &ReadOptions) -> Result<Box<dyn SeriesRows>, Error> {
+    Ok(Box::new(ParquetSeries::open(input)?))
+}
+
 /// The rows of a series, one after the other. After an error there are no more.
-pub struct ParquetSeries {
+struct ParquetSeries {
     header: SeriesHeader,
     context: Context,
     name: String,
@@ -149,8 +155,7 @@ pub struct ParquetSeries {
 }
 
 impl ParquetSeries {
-    /// Opens a series.
-    pub fn open(input: Input) -> Result<ParquetSeries, Error> {
+    fn open(input: Input) -> Result<ParquetSeries, Error> {
         let name = input.name.clone();
         let fail = |message: String| Error::new(&name, Place::File, message);
         let file = input.seekable()?;
@@ -163,15 +168,19 @@ impl ParquetSeries {
         context.tally.add(Anomaly::DamagedRecords, damaged);
         Ok(ParquetSeries { header, context, name, records: Some(records), rows: Vec::new().into_iter() })
     }
+}
 
-    /// What the series is of.
-    pub fn header(&self) -> &SeriesHeader {
+impl SeriesRows for ParquetSeries {
+    fn header(&self) -> &SeriesHeader {
         &self.header
     }
 
-    /// What the trace said about itself.
-    pub fn context(&self) -> &Context {
+    fn context(&self) -> &Context {
         &self.context
+    }
+
+    fn is_uneven(&self) -> bool {
+        false
     }
 }
 

@@ -35,13 +35,19 @@ const STREAMS_LIMIT: usize = 4096;
 
 /// A file with perf's magic, or a folder whose `data` has it.
 pub fn detect(input: &Input) -> Detected {
-    let mut head = input.head().to_vec();
-    if let Some(path) = folder(input) {
-        head = vec![0; 8];
-        let got = File::open(path.join("data")).and_then(|mut file| read_full(&mut file, &mut head));
-        head.truncate(got.unwrap_or(0));
-    }
-    if header::byte_order(&head).is_some() || head.starts_with(b"PERFFILE") { Detected::Yes } else { Detected::No }
+    let is_one = folder(input).map_or_else(|| has_magic(input.head()), |folder| is_recording(&folder));
+    if is_one { Detected::Yes } else { Detected::No }
+}
+
+/// Whether a folder is what `perf record --threads` writes: one whose `data` has perf's magic.
+pub fn is_recording(folder: &Path) -> bool {
+    let mut head = [0; 8];
+    let got = File::open(folder.join("data")).and_then(|mut file| read_full(&mut file, &mut head));
+    has_magic(&head[..got.unwrap_or(0)])
+}
+
+fn has_magic(head: &[u8]) -> bool {
+    header::byte_order(head).is_some() || head.starts_with(b"PERFFILE")
 }
 
 fn folder(input: &Input) -> Option<PathBuf> {

@@ -11,8 +11,9 @@ use crate::fio::beside::{AS_COUNTED, Facts};
 use crate::fio::name::{LogKind, LogName};
 use crate::fio::results::NANOSECONDS;
 use crate::input::Input;
+use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
 use crate::text_rows::{Lines, NoRows};
-use crate::{Detected, Error, Place, ReadOptions, SeriesHeader, SeriesRow};
+use crate::{Detected, Error, Place, ReadOptions};
 pub use bins::Bins;
 use bins::{Counts, Doubtful};
 use latscope_event::{Anomaly, Clock, Context};
@@ -57,8 +58,13 @@ fn named(input: &Input) -> Option<LogName> {
     LogName::of(input.path.as_ref()?)
 }
 
+/// Opens a log.
+pub fn open(input: Input<'static>, options: &ReadOptions) -> Result<Box<dyn SeriesRows>, Error> {
+    Ok(Box::new(FioHist::open(input, options)?))
+}
+
 /// The rows of a histogram log.
-pub struct FioHist<'a> {
+struct FioHist<'a> {
     header: SeriesHeader,
     context: Context,
     lines: Lines<'a>,
@@ -119,8 +125,7 @@ struct Account {
 }
 
 impl<'a> FioHist<'a> {
-    /// Opens a log.
-    pub fn open(mut input: Input<'a>, options: &ReadOptions) -> Result<FioHist<'a>, Error> {
+    fn open(mut input: Input<'a>, options: &ReadOptions) -> Result<FioHist<'a>, Error> {
         let results = &options.fio_results;
         input.skip_long_lines()?;
         let file = input.name.clone();
@@ -187,23 +192,6 @@ impl<'a> FioHist<'a> {
             state: State::Reading,
             spare: Counts::new(),
         })
-    }
-
-    pub fn header(&self) -> &SeriesHeader {
-        &self.header
-    }
-
-    pub fn context(&self) -> &Context {
-        &self.context
-    }
-
-    /// How long rows are as a rule; known from the first one on.
-    pub fn row_ns(&self) -> Option<u64> {
-        self.interval_ms?.checked_mul(MS as u64)
-    }
-
-    pub fn count_in(&mut self, per_event: u64) {
-        self.bins.per_event = per_event;
     }
 
     fn error(&self, place: Place, message: impl Into<String>) -> Error {
@@ -429,6 +417,24 @@ fn typical(rows: &VecDeque<Row>, all: bool) -> Option<u64> {
     let middle = between[between.len() / 2];
     let mean = between.iter().fold(0u64, |sum, &ms| sum.saturating_add(ms)) / between.len() as u64;
     Some(if middle >= mean / 2 { middle } else { mean }.max(1))
+}
+
+impl SeriesRows for FioHist<'_> {
+    fn header(&self) -> &SeriesHeader {
+        &self.header
+    }
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+
+    fn usual_ns(&self) -> Option<u64> {
+        self.interval_ms?.checked_mul(MS as u64)
+    }
+
+    fn count_in(&mut self, per_event: u64) {
+        self.bins.per_event = per_event;
+    }
 }
 
 impl Iterator for FioHist<'_> {

@@ -4,8 +4,7 @@
 //! So the end of a row follows from the digits of its latency alone, and no step of the work on one row waits for more than
 //! that of the row before: the processor works on several at a time.
 
-use super::layout::FioColumns;
-use super::rows::{Row, row};
+use super::rows::{FioColumns, Row, row};
 use crate::scan::{digits_as_number, long_leading_number, not_digits, word_of_digits};
 use latscope_event::MISSING_U64;
 use std::array::from_fn;

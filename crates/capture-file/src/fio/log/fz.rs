@@ -1,8 +1,8 @@
 //! Logs that fio compressed itself (`log_store_compressed`): zlib streams one after the other, of its own structures.
 
 use super::Reader;
-use super::layout::{FioColumns, Probe};
-use super::rows::Row;
+use super::layout::Probe;
+use super::rows::{FioColumns, Row};
 use crate::input::{Input, read_full};
 use crate::{Error, Sink};
 use flate2::{Decompress, FlushDecompress, Status};

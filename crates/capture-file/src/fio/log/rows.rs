@@ -1,9 +1,45 @@
-//! One row of a log, fast: eight digits at a time.
+//! One row of a log and its columns; parsed fast, eight digits at a time.
 
-use super::layout::FioColumns;
 use crate::scan::long_leading_number;
 use crate::text_rows::MISSING;
 use latscope_event::MISSING_U64;
+
+/// The most columns that any version writes.
+pub const MOST: usize = 8;
+
+/// The columns of a log: `time, value [, max], direction, size [, offset] [, priority] [, issue]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FioColumns {
+    /// The largest of a window, from fio 3.37 with `log_window_value=both`.
+    pub max: bool,
+    /// `log_offset`, from fio 2.1.11.
+    pub offset: bool,
+    /// Priority, from fio 3.18 always.
+    pub priority: bool,
+    /// Time of issue since the start of the job, from fio 3.38.
+    pub issue: bool,
+}
+
+impl FioColumns {
+    /// All columns by their names, in the order of a row.
+    pub const NAMES: [&str; MOST] = ["time", "value", "max", "direction", "size", "offset", "priority", "issue"];
+
+    /// The columns of this list of names, commas between them; none when fio writes no such row.
+    pub fn parse(text: &str) -> Option<FioColumns> {
+        let names: Vec<&str> = text.split(',').map(str::trim).collect();
+        let has = |name| names.contains(&name);
+        let columns =
+            FioColumns { max: has("max"), offset: has("offset"), priority: has("priority"), issue: has("issue") };
+        let is_there = |name: &str| match name {
+            "max" => columns.max,
+            "offset" => columns.offset,
+            "priority" => columns.priority,
+            "issue" => columns.issue,
+            _ => true,
+        };
+        FioColumns::NAMES.into_iter().filter(|name| is_there(name)).eq(names).then_some(columns)
+    }
+}
 
 /// A row as it stands in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

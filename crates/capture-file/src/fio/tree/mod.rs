@@ -4,7 +4,7 @@
 mod choice;
 mod twice;
 
-use crate::{Error, Place, format_of};
+use crate::{Error, Place, perf_data};
 use choice::Choice;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -42,7 +42,7 @@ pub fn tree_over_time(folder: &Path) -> Result<Option<Tree>, Error> {
 }
 
 fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
-    if !folder.is_dir() || format_of(folder).is_ok() {
+    if !folder.is_dir() || perf_data::is_recording(folder) {
         return Ok(None);
     }
     let mut walk = Walk::default();

@@ -1,7 +1,7 @@
 //! Each rule of pairing by itself.
 
+use super::dataless::LANE_LIMIT;
 use super::*;
-use crate::block_dataless::LANE_LIMIT;
 use latscope_event::Clock;
 
 const VDA: u32 = 254 << 20;

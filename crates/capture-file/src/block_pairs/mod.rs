@@ -4,8 +4,10 @@
 //! that it waited before in `queue_ns`. A request is known by device and first sector while it is in flight. What does not
 //! pair is counted, never guessed.
 
-use crate::block_dataless::{Dataless, Ended};
+mod dataless;
+
 use crate::unfinished::{Completed, doubt};
+use dataless::{Dataless, Ended};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use latscope_event::kernel::{block_kind, error_name};
@@ -529,5 +531,4 @@ fn device_name(dev: u32) -> String {
 }
 
 #[cfg(test)]
-#[path = "block_pairs_tests.rs"]
 mod tests;

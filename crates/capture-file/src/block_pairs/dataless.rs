@@ -6,7 +6,7 @@
 //! device is known to have so many in flight from then on. Else it was the latter, and the old one is dropped: paired in
 //! order, each later one would get the start of the one before it.
 
-use crate::block_pairs::{Open, Record, State};
+use super::{Open, Record, State};
 use hashbrown::HashMap;
 use std::collections::VecDeque;
 

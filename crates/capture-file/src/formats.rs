@@ -1,0 +1,202 @@
+//! The table of formats: a row for each, made of what its module offers. A new format is a module and a row.
+
+use crate::input::Input;
+use crate::omission::Omits;
+use crate::series_rows::SeriesRows;
+use crate::{
+    Detected, Error, ReadOptions, Sink, csv, fio, hlog, ioping, json_lines, lat, parquet, perf_data, perf_script,
+    smallfile, two_columns,
+};
+use latscope_event::{Context, Field, FieldSet};
+
+/// What a format offers.
+pub struct Row {
+    name: &'static str,
+    meaning: &'static str,
+    /// The fields of its events; none where files hold histograms.
+    pub fills: FieldSet,
+    /// Whether a file is of this format, by its beginning.
+    pub detect: fn(&Input) -> Detected,
+    pub events: Option<Events>,
+    pub series: Option<Series>,
+    /// Whether files can be read while they are written: others have their index at the end.
+    grows: bool,
+    /// Whether files are known by the lines behind a first one that is too long to be any.
+    pub is_log: bool,
+    /// Whether requests may be missing that its generator left out.
+    pub omits: Omits,
+}
+
+/// Reads all events.
+pub type Events = fn(Input, &ReadOptions, &mut Sink) -> Result<Context, Error>;
+/// Opens a series of histograms.
+pub type Series = fn(Input<'static>, &ReadOptions) -> Result<Box<dyn SeriesRows>, Error>;
+
+/// What most formats are.
+const PLAIN: Row = Row {
+    name: "",
+    meaning: "",
+    fills: FieldSet::EMPTY,
+    detect: |_| Detected::No,
+    events: None,
+    series: None,
+    grows: false,
+    is_log: false,
+    omits: Omits::Never,
+};
+
+macro_rules! formats {
+    ($($format:ident($name:literal, $meaning:literal) { $($offer:tt)* })*) => {
+        /// A format that can be read.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Format {
+            $(#[doc = $meaning] $format,)*
+        }
+
+        impl Format {
+            /// All formats; detection asks them in this order, so the strictest come first.
+            pub const ALL: &'static [Format] = &[$(Format::$format),*];
+        }
+
+        /// By the order of the formats.
+        const TABLE: &[Row] = &[$(Row { name: $name, meaning: $meaning, $($offer)* ..PLAIN }),*];
+    };
+}
+
+formats! {
+    Lat("lat", "our own trace: an Arrow IPC stream with the context of the trace") {
+        fills: lat::FILLS,
+        detect: |input| lat::detect(input.head()),
+        events: Some(lat::read),
+        grows: true,
+        omits: Omits::IfClosedLoop,
+    }
+    Parquet("parquet", "events in Parquet") {
+        fills: parquet::FILLS,
+        detect: |input| parquet::detect(input, false),
+        events: Some(parquet::read),
+        // Of a pipe the end, which tells the two apart, is out of reach.
+        series: Some(parquet::open_series),
+    }
+    ParquetSeries("parquet_series", "histograms over time in Parquet, as convert --series writes them") {
+        detect: |input| parquet::detect(input, true),
+        events: Some(parquet::read),
+        series: Some(parquet::open_series),
+    }
+    PerfData("perf_data", "what perf record writes: plain, compressed, piped, or a folder of threads") {
+        fills: perf_data::FILLS,
+        detect: perf_data::detect,
+        events: Some(perf_data::read),
+    }
+    PerfScript("perf_script", "text of perf script, with whatever columns") {
+        fills: perf_script::FILLS,
+        detect: |input| perf_script::detect(input.head()),
+        events: Some(perf_script::read),
+        grows: true,
+    }
+    Csv("csv", "our own CSV of events, as events --csv and convert write it") {
+        fills: csv::FILLS,
+        detect: |input| csv::detect(input.head()),
+        events: Some(csv::read),
+        grows: true,
+    }
+    JsonLines("json_lines", "our own JSON lines of events, as events --json and convert write them") {
+        fills: json_lines::FILLS,
+        detect: |input| json_lines::detect(input.head()),
+        events: Some(json_lines::read),
+        grows: true,
+    }
+    FioJson("fio_json", "fio's --output-format=json+: a histogram for each job") {
+        detect: |input| fio::results::detect(input.head()),
+        series: Some(fio::json::open),
+    }
+    Hlog("hlog", "interval logs of HdrHistogram (.hlog): a histogram for each interval and tag") {
+        detect: |input| hlog::detect(input.head()),
+        series: Some(hlog::open),
+    }
+    FioHist("fio_hist", "logs of fio's write_hist_log: histograms of completion latencies, of any version") {
+        detect: fio::hist::detect,
+        series: Some(fio::hist::open),
+        is_log: true,
+    }
+    FioLog("fio_log", "logs of fio's write_lat_log: lat, slat and clat of every I/O, of any version") {
+        fills: fio::log::FILLS,
+        detect: fio::log::detect,
+        events: Some(fio::log::read),
+        grows: true,
+        is_log: true,
+    }
+    Ioping("ioping", "what ioping prints: request lines, raw lines or JSON, of version 0.6 on") {
+        fills: ioping::FILLS,
+        detect: |input| ioping::detect(input.head()),
+        events: Some(ioping::read),
+        grows: true,
+        omits: Omits::Always,
+    }
+    Smallfile("smallfile", "response times of smallfile (rsptimes_*.csv)") {
+        fills: smallfile::FILLS,
+        detect: smallfile::detect,
+        events: Some(smallfile::read),
+        grows: true,
+        is_log: true,
+    }
+    TwoColumns("two_columns", "text: time of completion and latency, as trace2heatmap reads it") {
+        fills: two_columns::FILLS,
+        detect: |input| two_columns::detect(input.head()),
+        events: Some(two_columns::read),
+        grows: true,
+    }
+}
+
+impl Format {
+    /// What the table says of it.
+    pub(crate) fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+
+    /// The name for `--format`.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The format of this name.
+    pub fn from_name(name: &str) -> Option<Format> {
+        Format::ALL.iter().copied().find(|format| format.name() == name)
+    }
+
+    /// What it is, one line.
+    pub fn meaning(self) -> &'static str {
+        self.row().meaning
+    }
+
+    /// Whether files of this format hold histograms, not events: a [`SeriesReader`](crate::SeriesReader) reads them.
+    pub fn is_series(self) -> bool {
+        self.row().fills == FieldSet::EMPTY
+    }
+
+    /// Whether files of this format can be read while they are written: the others have their index at the end.
+    pub fn is_read_as_it_grows(self) -> bool {
+        self.row().grows
+    }
+
+    /// The fields that files of this format can fill.
+    pub fn fills(self) -> FieldSet {
+        let own = self.row().fills;
+        // A batch without names of processes has those of threads in their place.
+        if own.contains(Field::Comm) { own.with(&[Field::Process]) } else { own }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_can_be_opened_and_names_are_of_one_format() {
+        for &format in Format::ALL {
+            let Row { events, series, .. } = format.row();
+            assert!(if format.is_series() { series.is_some() } else { events.is_some() }, "{}", format.name());
+            assert_eq!(Format::from_name(format.name()), Some(format));
+        }
+    }
+}
