@@ -331,3 +331,19 @@ fn lines_of_json_are_the_array_of_json() {
     assert_eq!(lines.len(), 30 + 2 + 1, "requests, windows of ten that count, and all");
     assert!(lines.iter().all(|(_, path)| Path::new(path) == odd));
 }
+
+/// Every second has one row; legend and axis come first, and again when a row has ten times as many requests.
+#[test]
+fn a_spectrogram_grows_by_a_row_a_second() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().to_str().unwrap();
+    let out = end(command(LATSCOPE).args(["ping", "--spectrogram", "-i", "50ms", "-c", "50", target]), b"").success();
+    let count = |word: &str| out.lines().filter(|line| line.contains(word)).count();
+    let (legends, axes) = (count("events  "), count("rate     p99"));
+    assert!(count(target) == 2 && legends == axes && (1..=2).contains(&axes), "{out}");
+    // 2.5 seconds lie in three or four seconds of the clock.
+    let rows = out.lines().filter(|line| line.contains("/s  ") && line.trim_start().as_bytes()[2] == b':');
+    let seconds: Vec<&str> = rows.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!((3..=4).contains(&seconds.len()) && seconds.is_sorted(), "{out}");
+    assert!(seconds.windows(2).all(|pair| pair[0] != pair[1]), "{out}");
+}

@@ -4,19 +4,17 @@ use crate::plan::Ping;
 use crate::run::{output, spectrogram::depth};
 use latscope_event::{Batch, Clock, Context};
 use latscope_series::{Interval, Quantity, SeriesBuilder, Weight};
-use latscope_view_term::{SpectrogramOptions, TimeLabels, spectrogram};
+use latscope_view_term::{GrowingSpectrogram, SpectrogramOptions, TimeLabels};
 
 /// The shortest row.
 const SECOND_NS: u64 = 1_000_000_000;
-/// The axis is printed again after so many rows.
-const AXIS_EVERY: usize = 20;
 
 /// Rows of intervals.
 pub struct Rows {
     builder: SeriesBuilder,
     width_ns: u64,
-    options: SpectrogramOptions,
-    printed: usize,
+    growing: GrowingSpectrogram,
+    context: Context,
     /// The rows before this number had what waits at their end.
     waited: i64,
 }
@@ -28,15 +26,13 @@ impl Rows {
         let options = SpectrogramOptions {
             columns: output::columns(&None).max(20),
             depth: depth(None, output::to_terminal(&None)),
-            // The axis is chosen before the first request, so it holds whatever may come.
-            min: Some(1_000),
-            max: Some(10 * SECOND_NS),
-            half_blocks: false,
             time: TimeLabels::Wall,
             ..SpectrogramOptions::default()
         };
         let builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), Interval::Fixed(width_ns));
-        Rows { builder, width_ns, options, printed: 0, waited: 0 }
+        let targets: Vec<_> = plan.probes.iter().map(|probe| probe.target.to_string_lossy()).collect();
+        let context = Context::new(&targets.join(", "), Clock::wall());
+        Rows { builder, width_ns, context, growing: GrowingSpectrogram::new("", &options), waited: 0 }
     }
 
     /// The end of the last row before `unix_ns` that has to show what waits, if there is such a row.
@@ -52,27 +48,12 @@ impl Rows {
 
     /// Prints what is over at this moment; at the end, `i64::MAX`, everything.
     pub fn ready(&mut self, unix_ns: i64, out: &mut String) {
-        let series = self.builder.take_before(unix_ns.div_euclid(self.width_ns as i64));
-        if series.slices().is_empty() {
-            return;
-        }
-        let context = Context::new("probe", Clock::wall());
-        let lines: Vec<String> = spectrogram(&series, &context, "", &self.options)
-            .map(|line| {
-                let mut text = String::new();
-                line.encode(&mut text);
-                text
-            })
-            .collect();
-        // The rows stand between two axes.
-        let below = |above: usize| (above + 2..lines.len()).find(|&below| lines[below] == lines[above]);
-        let Some((above, below)) = (0..lines.len()).find_map(|above| Some((above, below(above)?))) else { return };
-        for row in &lines[above + 1..below] {
-            if self.printed.is_multiple_of(AXIS_EVERY) {
-                out.push_str(&lines[above]);
-            }
-            self.printed += 1;
-            out.push_str(row);
+        let before = unix_ns.div_euclid(self.width_ns as i64);
+        let series = self.builder.take_before(before);
+        // Intervals without a request get their row once one follows them.
+        let Some((_, last)) = series.range() else { return };
+        for line in self.growing.grow(&series, before.min(last + 1), &self.context) {
+            line.encode(out);
         }
     }
 }
