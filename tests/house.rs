@@ -2,7 +2,7 @@
 
 use crate::program::{command, end, root, unpacked};
 use latscope_capture_file::Format;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Which of our crates each may depend on. A stage never imports its sibling; the program may see all.
@@ -22,6 +22,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 /// What may have unsafe code: those that call the kernel. All others forbid it.
 const WITH_UNSAFE: &[&str] = &["crates/capture-bpf", "crates/capture-probe", "tests/delayfs"];
+
+/// Crates in which modules at the top still import each other in a circle. Only ever take one away.
+const CIRCLES: &[&str] =
+    &["apps/latscope", "crates/capture-bpf", "crates/histogram", "crates/pipeline", "crates/series"];
 
 /// Longest Rust file; tables that a program wrote would be named here as exceptions.
 const LONGEST: usize = 1000;
@@ -135,6 +139,116 @@ fn no_rust_file_is_too_long() {
         let most = if path.starts_with("apps/") { LONGEST_OF_APPS } else { LONGEST };
         assert!(lines <= most, "{path} has {lines} lines");
     }
+}
+
+/// A source without comments, and without tests, which lie at its end.
+fn code(path: &str) -> String {
+    let text = std::fs::read_to_string(root().join(path)).expect(path);
+    let lines = text.lines().take_while(|line| *line != "#[cfg(test)]");
+    lines.filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect()
+}
+
+/// The modules at the top of this crate whose items a file uses: `crate::x`, and `super::x` as deep as it leads up there.
+/// `exported` is where the crate's own root takes its names from.
+fn imports(code: &str, depth: usize, exported: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let climbs = "super::".repeat(depth);
+    let mut found = BTreeSet::new();
+    for way in ["crate::", climbs.as_str()].into_iter().filter(|way| !way.is_empty()) {
+        for (at, _) in code.match_indices(way) {
+            let longer = code[..at].ends_with("super::") || code[..at].ends_with("$");
+            let rest = if longer { "" } else { &code[at + way.len()..] };
+            let listed = match rest.strip_prefix('{') {
+                Some(list) => list.split_once("};").map_or(list, |(list, _)| list),
+                None => rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap_or(""),
+            };
+            // Of a list the first name of each of its ways; lists in it are of the same module.
+            let mut nested = 0;
+            let mut names = String::new();
+            for letter in listed.chars() {
+                nested += i32::from(letter == '{') - i32::from(letter == '}');
+                names.push(if nested == 0 { letter } else { ' ' });
+            }
+            for name in names.split(',').filter_map(|name| name.split("::").next()).map(str::trim) {
+                let name = name.split(" as ").next().unwrap_or(name);
+                found.insert(exported.get(name).map_or(name, String::as_str).to_string());
+            }
+        }
+    }
+    found
+}
+
+/// Which module at the top of a crate imports which others.
+fn imports_of_crate(folder: &str, files: &[String]) -> BTreeMap<String, BTreeSet<String>> {
+    let sources = format!("{folder}/src/");
+    let own = files.iter().filter_map(|path| Some((path, path.strip_prefix(&sources)?.strip_suffix(".rs")?)));
+    let own: Vec<_> = own.filter(|(_, name)| !name.contains("tests")).collect();
+    let mut exported = BTreeMap::new();
+    for (path, _) in own.iter().filter(|(_, name)| matches!(*name, "lib" | "main")) {
+        let code = code(path);
+        let code = format!("\n{code}").replace("\npub use ", "\nuse ");
+        let used = code.split("\nuse ").skip(1).filter_map(|used| used.split_once(';')?.0.split_once("::"));
+        for (module, names) in used {
+            let names = names.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+            exported.extend(names.map(|name| (name.to_string(), module.to_string())));
+        }
+    }
+    let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, name) in own.iter().filter(|(_, name)| !matches!(*name, "lib" | "main")) {
+        let depth = name.strip_suffix("/mod").unwrap_or(name).matches('/').count() + 1;
+        let top = name.split('/').next().unwrap_or(name).to_string();
+        graph.entry(top).or_default().extend(imports(&code(path), depth, &exported));
+    }
+    let tops: BTreeSet<String> = graph.keys().cloned().collect();
+    for (top, imported) in &mut graph {
+        imported.retain(|name| name != top && tops.contains(name));
+    }
+    graph
+}
+
+/// What is left of a graph without what imports nothing that is left, and without what nothing left imports: its circles.
+fn circles(mut graph: BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, BTreeSet<String>> {
+    loop {
+        let imported: BTreeSet<String> = graph.values().flatten().cloned().collect();
+        let before = graph.len();
+        graph.retain(|name, imports| !imports.is_empty() && imported.contains(name));
+        let left: BTreeSet<String> = graph.keys().cloned().collect();
+        graph.values_mut().for_each(|imports| imports.retain(|name| left.contains(name)));
+        if graph.len() == before && graph.values().all(|imports| !imports.is_empty()) {
+            return graph;
+        }
+    }
+}
+
+#[test]
+fn modules_do_not_import_each_other() {
+    let files = files();
+    for (_, (folder, _)) in packages() {
+        let found = circles(imports_of_crate(&folder, &files));
+        if CIRCLES.contains(&folder.as_str()) {
+            assert!(files.is_empty() || !found.is_empty(), "{folder} has no circle any more; take it from CIRCLES");
+        } else {
+            assert!(found.is_empty(), "{folder}: these modules import each other: {found:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_circle_is_found() {
+    let exported = BTreeMap::from([("Cell".to_string(), "cell".to_string())]);
+    let code = "use crate::axis::{Axis, crate_b};\nuse crate::{Cell, b::{c, d}, scale};\nuse super::super::near;";
+    let expected = ["axis", "b", "cell", "near", "scale"].map(str::to_string);
+    assert_eq!(imports(code, 2, &exported), BTreeSet::from(expected));
+    let graph = |edges: &[(&str, &str)]| {
+        let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (from, to) in edges {
+            graph.entry(to.to_string()).or_default();
+            graph.entry(from.to_string()).or_default().insert(to.to_string());
+        }
+        graph
+    };
+    assert!(circles(graph(&[("a", "b"), ("b", "c"), ("a", "c")])).is_empty());
+    let found = circles(graph(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")]));
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["b", "c"]);
 }
 
 /// What would tell about the machine that a file was made on, or need one like it. In pieces, to be allowed here.

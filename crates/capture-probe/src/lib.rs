@@ -35,6 +35,8 @@ mod pace;
 mod place;
 mod probe;
 #[cfg(target_os = "linux")]
+mod random;
+#[cfg(target_os = "linux")]
 mod rows;
 mod sample;
 #[cfg(target_os = "linux")]

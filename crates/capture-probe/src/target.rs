@@ -232,7 +232,7 @@ fn piece(work: &Work) -> usize {
 
 /// Writes random data in such pieces, which no layer below can compress or leave out, and brings it to the device.
 fn fill(file: &File, size: u64, piece: usize, seed: u64) -> io::Result<()> {
-    let mut random = crate::worker::Random::new(seed ^ 0x9e37_79b9_7f4a_7c15);
+    let mut random = crate::random::Random::new(seed ^ 0x9e37_79b9_7f4a_7c15);
     let mut piece = vec![0; piece.min(size as usize).max(1)];
     let mut at = 0;
     while at < size {

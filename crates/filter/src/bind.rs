@@ -2,11 +2,12 @@
 //! fields that stand for more than one column become trees of their own, and the cheapest term comes first.
 
 use crate::address::{AddressTest, EndTest, Ends, INTERNET, What};
+use crate::comparison::Comparison;
 use crate::eval::{Node, NumberAt, Pair, TextNode, TextsOf};
 use crate::fields::{Bool, Number, Source, Text};
 use crate::ranges::{Ranges, comparing};
 use crate::text::{Step, TextTest};
-use crate::tree::{Comparison, Expr, Subject, Term, Test, Transform};
+use crate::tree::{Expr, Subject, Term, Test, Transform};
 use crate::value::Value;
 use latscope_event::{Field, TimeLiteral, TraceStart};
 

@@ -1,9 +1,10 @@
 //! Evaluation over a batch: each term clears bits in a mask of the rows that are still in question.
 
+use crate::comparison::Comparison;
 use crate::fields::Clocked;
 use crate::ranges::{Ranges, signed_key};
 use crate::text::{Step, TextTest, apply, contains_any_case};
-use crate::tree::{Comparison, Match};
+use crate::tree::Match;
 use latscope_event::{Batch, Column, Dictionary, Field, MISSING_I64, MISSING_U64, Mask};
 
 /// A filter that is ready for the batches of one trace.

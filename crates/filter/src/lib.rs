@@ -7,6 +7,7 @@
 
 mod address;
 mod bind;
+mod comparison;
 mod error;
 mod eval;
 mod fields;

@@ -1,8 +1,9 @@
 //! What a filter demands of every event, as far as it is plain enough for a capture to test before it builds an event.
 
 use crate::address::INTERNET;
+use crate::comparison::Comparison;
 use crate::fields::{Bool, Number, Source, Text};
-use crate::tree::{Comparison, Expr, Term, Test};
+use crate::tree::{Expr, Term, Test};
 use crate::value::Value;
 use latscope_event::Field;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,11 +1,12 @@
 //! From the text of a filter to its typed tree: recursive descent, with types checked where a test is read, so that
 //! every message can point at its place.
 
+use crate::comparison::Comparison;
 use crate::fields::{self, Bool, FilterField, Kind, Source, Text};
 use crate::lexer::{Cursor, Literal};
 use crate::nearest::nearest;
 use crate::text::TextTest;
-use crate::tree::{Comparison, Expr, Match, Subject, Term, Test, Transform};
+use crate::tree::{Expr, Match, Subject, Term, Test, Transform};
 use crate::value::{Value, looks_numeric};
 use crate::{FilterError, sysdig};
 use latscope_event::{TimeLiteral, parse_duration, parse_size};

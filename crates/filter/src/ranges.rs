@@ -1,7 +1,7 @@
 //! Sets of numbers as ranges: what every numeric comparison comes down to. Signed and unsigned values share the code
 //! by an order-preserving key; the values that mark a missing number are in no range.
 
-use crate::tree::Comparison;
+use crate::comparison::Comparison;
 
 /// The key of an `i64` value.
 #[inline]

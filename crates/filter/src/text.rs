@@ -1,10 +1,11 @@
 //! Tests of a text: compiled once, applied once for each entry of a dictionary.
 
 use crate::address::AddressTest;
+use crate::comparison::Comparison;
 use crate::fields::Part;
 use crate::glob::Glob;
 use crate::ranges::Ranges;
-use crate::tree::{Comparison, Match, Transform};
+use crate::tree::{Match, Transform};
 use regex_lite::{Regex, RegexBuilder};
 use std::borrow::Cow;
 

@@ -1,5 +1,6 @@
 //! The typed tree of a filter, and how it is written.
 
+use crate::comparison::Comparison;
 use crate::fields::{FilterField, Kind};
 use crate::value::Value;
 use latscope_event::{FieldSet, TimeLiteral, format_duration_exact};
@@ -37,16 +38,6 @@ pub(crate) enum Transform {
     Basename,
     /// Always the last one.
     Length,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Comparison {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,42 +138,6 @@ impl Transform {
         ("basename", Transform::Basename),
         ("len", Transform::Length),
     ];
-}
-
-impl Comparison {
-    /// The longer sign first, so that the first one that fits is right.
-    pub const SIGNS: &'static [(&'static str, Comparison)] = &[
-        ("<=", Comparison::Le),
-        (">=", Comparison::Ge),
-        ("==", Comparison::Eq),
-        ("!=", Comparison::Ne),
-        ("<", Comparison::Lt),
-        (">", Comparison::Gt),
-        ("=", Comparison::Eq),
-    ];
-
-    fn sign(self) -> &'static str {
-        match self {
-            Comparison::Eq => "=",
-            Comparison::Ne => "!=",
-            Comparison::Lt => "<",
-            Comparison::Le => "<=",
-            Comparison::Gt => ">",
-            Comparison::Ge => ">=",
-        }
-    }
-
-    /// Whether two values that are so ordered compare so.
-    pub fn holds(self, order: std::cmp::Ordering) -> bool {
-        match self {
-            Comparison::Eq => order.is_eq(),
-            Comparison::Ne => order.is_ne(),
-            Comparison::Lt => order.is_lt(),
-            Comparison::Le => order.is_le(),
-            Comparison::Gt => order.is_gt(),
-            Comparison::Ge => order.is_ge(),
-        }
-    }
 }
 
 impl Match {
