@@ -162,7 +162,7 @@ fn a_closed_pipe_is_success() {
 #[test]
 fn data_goes_to_standard_output_and_all_else_to_standard_error() {
     let ended = latscope(&["events", "-r", STORY, "--csv"]);
-    assert!(ended.err.contains("missing: 6 completions"), "{}", ended.err);
+    assert!(ended.err.contains("missing: 6 unpaired completions"), "{}", ended.err);
     let csv = ended.success();
     assert!(csv.starts_with("time_ns,latency_ns,kind,"));
     let columns = csv.lines().next().unwrap().split(',').count();

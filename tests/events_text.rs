@@ -167,8 +167,8 @@ fn a_bad_row_names_its_line() {
     let said = latscope_with(&["summary", "-r", "-"], lines).failure(3);
     assert!(said.contains(":2: The row has something else than a whole number"), "{said}");
     let lenient = latscope_with(&["summary", "--csv", "-r", "-", "--lenient"], lines);
-    assert!(lenient.err.contains("1 lines not understood"), "{}", lenient.err);
+    assert!(lenient.err.contains("1 malformed row"), "{}", lenient.err);
     // A last line that is cut is said to be.
     let cut = latscope_with(&["summary", "--csv", "-r", "-"], &lines[..40]);
-    assert!(cut.err.contains("1 cut in the middle"), "{}", cut.err);
+    assert!(cut.err.contains("1 truncated input"), "{}", cut.err);
 }

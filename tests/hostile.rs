@@ -92,7 +92,7 @@ fn a_line_too_long_between_good_ones_is_counted() {
     let long = vec![b'1'; 3_000_000];
     let input = [&text[..middle], &long, b"\n", &text[middle..]].concat();
     let with = limited(&["events", "-r", "-", "--csv"], &input);
-    assert!(with.err.contains("1 lines not understood"), "{}", with.err);
+    assert!(with.err.contains("1 malformed row"), "{}", with.err);
     let without = limited(&["events", "-r", "-", "--csv"], &text).success();
     assert!(with.success() == without);
 }
@@ -115,7 +115,7 @@ fn cut_is_told(ended: Ended, of: &str) {
     match ended.status {
         Some(0) => {
             let text = String::from_utf8_lossy(&ended.out).into_owned();
-            assert!(text.contains("cut in the middle"), "{of}: {text}");
+            assert!(text.contains("truncated input"), "{of}: {text}");
         }
         _ => refused(ended, of),
     }

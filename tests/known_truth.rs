@@ -7,6 +7,11 @@ use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, MISSING_I6
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+/// The table from which the program takes its words.
+#[path = "../apps/latscope/src/notes.rs"]
+#[allow(dead_code)]
+mod wording;
+
 const PLAIN: Recipe = Recipe {
     seed: 1,
     lives: 400,
@@ -156,7 +161,7 @@ fn notes(truth: &Truth) -> Vec<String> {
         wait: Wait::Counts,
         values: BTreeMap::new(),
     }));
-    context.notes()
+    wording::WORDING.lines(&context).into_iter().map(|note| note.text).collect()
 }
 
 /// Compares but for what the longest unfinished was, which the truth does not keep.

@@ -509,7 +509,7 @@ fn hosts_are_laid_on_one_clock() {
     }
     let options = ["-i", "100ms", "--by", "host"];
     let ended = csv(&files, &options);
-    assert!(ended.err.contains("start is not known"), "{}", ended.err);
+    assert!(ended.err.contains("logs of unknown start"), "{}", ended.err);
     let alone = |csv: &str, host: &str, by_ms: f64| {
         let mut rows = table(csv);
         rows.retain(|row| row["host"] == host);

@@ -32,7 +32,7 @@ fn notes(path: &str) -> Vec<String> {
     let said = latscope(&["events", "-r", path, "--csv"]).err;
     let note = |line: &str| {
         line.find("missing: ")
-            .or(line.find("open: "))
+            .or(line.find("unfinished: "))
             .or(line.find("caveat: "))
             .or(line.find("note: "))
             .map(|at| line[at..].into())

@@ -227,7 +227,7 @@ fn requests_that_their_disk_left_behind_do_not_count() {
     let (all, only) = (table(&[]), table(&["--completed-only"]));
     assert_eq!(all.out, only.out, "nothing is raised");
     let said = all.err.clone();
-    assert!(said.contains("3 without a completion when the trace ended"), "{said}");
+    assert!(said.contains("3 requests without a completion when the trace ended"), "{said}");
     assert!(said.contains("not counted as waiting: 3 (their devices completed later requests for longer"), "{said}");
     let table = rows(&String::from_utf8(all.out).unwrap());
     let (_, whole) = table.split_last().unwrap();
@@ -265,7 +265,7 @@ fn a_trace_that_lost_records_counts_nothing_that_may_have_completed() {
     let trace = testdata("perf_script/lost.txt.gz");
     let ended = latscope(&["summary", "-r", trace.to_str().unwrap()]);
     let shown = ended.success();
-    assert!(shown.contains("12 without a completion when the trace ended"), "{shown}");
+    assert!(shown.contains("12 requests without a completion when the trace ended"), "{shown}");
     assert!(shown.contains("not counted as waiting: 12 (the trace lacks completions)"), "{shown}");
     assert!(!shown.contains(">="), "{shown}");
 }

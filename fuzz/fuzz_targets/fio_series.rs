@@ -2,7 +2,7 @@
 #![no_main]
 
 use latscope_capture_file::{Format, ReadOptions, SeriesReader};
-use latscope_event::FieldSet;
+use latscope_event::{FieldSet, Wording};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -31,5 +31,5 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(totals.count == 0 || totals.min <= totals.max);
         assert_eq!(row.histogram.counts().iter().sum::<u64>(), totals.count);
     }
-    assert!(reader.context().notes().iter().all(|note| !note.is_empty()));
+    assert!(Wording::default().lines(reader.context()).iter().all(|note| !note.text.is_empty()));
 });

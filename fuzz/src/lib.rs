@@ -1,9 +1,7 @@
 //! What must be true of every trace, whatever the bytes that it was read from.
 
 use latscope_capture_file::{Format, LatWriter, ReadOptions, read_bytes};
-use latscope_event::{
-    Anomaly, Batch, Column, Context, Dictionary, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64,
-};
+use latscope_event::{Anomaly, Batch, Column, Context, Dictionary, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64, Wording};
 use std::ops::ControlFlow;
 
 /// Rows that a reader may hand on at once: our own `.lat` takes batches of this size from others.
@@ -118,6 +116,6 @@ fn check_context(context: &Context, has_events: bool) {
     assert!(context.loss_ranges.len() <= Context::LOSS_RANGES_KEPT);
     // A count that wrapped around is beyond anything that a short input can say, or zero where there was something.
     assert!(context.tally.iter().all(|(_, count)| count > 0));
-    assert!(context.notes().iter().all(|note| !note.is_empty()));
+    assert!(Wording::default().lines(context).iter().all(|note| !note.text.is_empty()));
     let _ = context.trace_start();
 }

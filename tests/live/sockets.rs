@@ -129,6 +129,6 @@ fn calls_of_others_are_not_missing() {
         write.write_all(b"now").unwrap();
         assert_eq!(waiting.join().unwrap().unwrap(), 3);
         let ended = record.interrupt();
-        assert_eq!(ended.err.contains("without having been seen to start"), is_missing, "{}", ended.err);
+        assert_eq!(ended.err.contains("the return was seen, the start was not"), is_missing, "{}", ended.err);
     }
 }

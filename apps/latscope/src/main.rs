@@ -8,6 +8,7 @@ macro_rules! say {
 }
 
 mod args;
+mod notes;
 mod plan;
 mod run;
 mod tui;

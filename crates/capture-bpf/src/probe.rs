@@ -1,6 +1,7 @@
 //! What the running kernel offers to a live capture.
 
 use crate::Error;
+use latscope_event::KernelFeature;
 use libbpf_rs::btf::types::{FuncProto, Typedef};
 use libbpf_rs::{Btf, MapType};
 use std::path::Path;
@@ -18,8 +19,8 @@ pub struct Kernel {
     /// Its release, `6.1.0-42-amd64`.
     pub release: String,
     btf: Option<Btf<'static>>,
-    /// Sentences about what is missing, and what follows.
-    missing: Vec<String>,
+    /// What it lacks that a capture can do without.
+    lacks: Vec<KernelFeature>,
 }
 
 impl Kernel {
@@ -39,15 +40,8 @@ impl Kernel {
         crate::loader::quiet();
         let carries = Path::new("/sys/kernel/btf/vmlinux").exists();
         let btf = carries.then(|| Btf::from_vmlinux().ok()).flatten();
-        let mut missing = Vec::new();
-        if btf.is_none() {
-            missing.push(
-                "This kernel does not carry its own type information (CONFIG_DEBUG_INFO_BTF): events cost more, and it \
-                 works only if a vmlinux with BTF lies in /boot."
-                    .to_owned(),
-            );
-        }
-        Ok(Kernel { release, btf, missing })
+        let lacks = if btf.is_none() { vec![KernelFeature::Btf] } else { Vec::new() };
+        Ok(Kernel { release, btf, lacks })
     }
 
     /// Whether programs can be attached to this tracepoint.
@@ -100,14 +94,14 @@ impl Kernel {
         )))
     }
 
-    /// Notes that something is missing: a sentence that says what, and what follows.
-    pub fn note_missing(&mut self, sentence: impl Into<String>) {
-        self.missing.push(sentence.into());
+    /// Notes that the kernel lacks something that the capture can do without.
+    pub fn note_lack(&mut self, feature: KernelFeature) {
+        self.lacks.push(feature);
     }
 
     /// What was noted.
-    pub fn missing(&self) -> &[String] {
-        &self.missing
+    pub fn lacks(&self) -> impl Iterator<Item = KernelFeature> {
+        self.lacks.iter().copied()
     }
 }
 

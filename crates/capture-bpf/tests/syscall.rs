@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use latscope_capture_bpf::{Error, EventCapture, HistogramCapture, Options, PushDown, Source};
-use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, MISSING_I64, MISSING_U64};
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, KernelFeature, MISSING_I64, MISSING_U64, Note};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -387,8 +387,8 @@ fn requests_of_io_uring_are_as_many_as_fio_made() {
             made = json["jobs"][0]["read"]["total_ios"].as_u64().unwrap();
         });
         let Some((context, rows)) = captured else { return };
-        if context.properties.get("missing").is_some_and(|missing| missing.contains("io_uring")) {
-            return eprintln!("skipped: {}", context.properties["missing"]);
+        if context.notes.contains(&Note::KernelLacks { feature: KernelFeature::UringTracepoints }) {
+            return eprintln!("skipped: the kernel's tracepoints of io_uring are unknown");
         }
         let reads: Vec<_> = rows
             .iter()

@@ -4,7 +4,7 @@ use crate::event_rows::{EventRows, NO_NUMBER, Named, Value, is_text, number};
 use crate::input::Input;
 use crate::text_rows::{FEWER, NoRows, Piece, TOO_LONG, each_line};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
-use latscope_event::{Anomaly, Context, Field, FieldSet};
+use latscope_event::{Anomaly, Context, Field, FieldSet, Note};
 use std::ops::ControlFlow;
 
 /// Whatever fields a file names.
@@ -113,14 +113,10 @@ impl<'a, 'b> Table<'a, 'b> {
         let fields = known.iter().filter_map(|named| if let Named::Field(field) = named { Some(*field) } else { None });
         let fields = fields.chain([Field::Time]).collect();
         let mut events = EventRows::new("csv", file, fields, options, sink);
-        let unknown: Vec<&str> =
-            names.iter().zip(&columns).filter(|(_, column)| column.is_none()).map(|(name, _)| name.as_str()).collect();
+        let unknown: Vec<String> =
+            names.iter().zip(&columns).filter(|(_, column)| column.is_none()).map(|(name, _)| name.clone()).collect();
         if !unknown.is_empty() {
-            let shown = unknown.iter().take(5).copied().collect::<Vec<_>>().join(", ");
-            let more = unknown.len().saturating_sub(5);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let said = format!("columns that are no fields of events, left out: {shown}{more}");
-            events.rows.context.properties.insert("missing".into(), said);
+            events.rows.context.note(Note::UnknownColumns { names: unknown });
         }
         Ok(Table { columns, events, no_rows: NoRows::new(file, options.lenient) })
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::read_bytes;
-use latscope_event::{Clock, FieldType};
+use latscope_event::{Clock, FieldType, Note};
 
 /// Time, latency, path and size of each row.
 type Event = (i64, u64, Option<String>, Option<u64>);
@@ -35,7 +35,7 @@ fn quotes_newlines_missing_and_empty_cells() {
     ];
     let (events, context) = rows_of(text, false).unwrap();
     assert_eq!(events, expected);
-    assert_eq!((context.notes(), context.span_ns), (Vec::<String>::new(), Some((1, 18))));
+    assert_eq!((context.is_plain(), context.span_ns), (true, Some((1, 18))));
     let with_bom = [BOM, text].concat();
     assert_eq!(rows_of(&with_bom, false).unwrap().0, expected);
 }
@@ -106,7 +106,7 @@ fn clocks_follow_from_the_wall_column_and_starts_from_ends() {
 fn unknown_columns_are_named() {
     let (events, context) = rows_of(b"id,time_ns,latency_ns,colour\n9,1,2,red\n", false).unwrap();
     assert_eq!(events, [(1, 2, None, None)]);
-    assert_eq!(context.notes(), ["columns that are no fields of events, left out: id, colour"]);
+    assert_eq!(context.notes, [Note::UnknownColumns { names: vec!["id".into(), "colour".into()] }]);
 }
 
 #[test]

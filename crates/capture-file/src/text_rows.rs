@@ -2,7 +2,7 @@
 
 use crate::input::{Input, LineChunks};
 use crate::{Error, Place, Sink};
-use latscope_event::{Anomaly, Batch, Context};
+use latscope_event::{Anomaly, Batch, Context, Note};
 use std::ops::ControlFlow;
 
 /// Why a line that is longer than a chunk is no row.
@@ -174,7 +174,7 @@ impl NoRows {
             let message = format!("There is no row that can be used; the first one has {why}.");
             return Err(Error::new(&self.file, Place::Line(line), message));
         }
-        context.properties.insert(Context::FIRST_LINE.into(), format!("{line}: {why}"));
+        context.note(Note::MalformedRow { line, why: why.into() });
         Ok(())
     }
 }

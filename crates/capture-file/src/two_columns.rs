@@ -6,9 +6,7 @@
 use crate::input::Input;
 use crate::text_rows::{Piece, Rows, each_line};
 use crate::{Detected, Error, Place, ReadOptions, Sink};
-use latscope_event::{
-    Anomaly, Batch, Clock, Context, Field, FieldSet, MISSING_U64, format_count, format_duration, parse_duration,
-};
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, MISSING_U64, Note, parse_duration};
 use std::ops::ControlFlow;
 
 /// The fields of a two-column file; a third column is the job.
@@ -190,8 +188,8 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         }
         return Err(Error::new(name, place, "There is no row of two numbers, time and latency."));
     }
-    if let Some(hint) = doubt(&rows.context, rows.count, latencies_ns) {
-        rows.context.properties.insert("missing".into(), hint);
+    if let Some(note) = implausible(&rows.context, rows.count, latencies_ns) {
+        rows.context.note(note);
     }
     Ok(rows.finish())
 }
@@ -204,27 +202,21 @@ const FASTEST_PER_S: u128 = 1_000_000_000;
 /// Fewer rows tell nothing of that.
 const FEW: u64 = 100;
 
-/// What makes it likely that the units are others than assumed, in a sentence.
-fn doubt(context: &Context, count: u64, latencies_ns: u128) -> Option<String> {
+/// What makes it likely that the units are others than assumed.
+fn implausible(context: &Context, count: u64, latencies_ns: u128) -> Option<Note> {
     let (from_ns, to_ns) = context.span_ns?;
     let span_ns = to_ns.abs_diff(from_ns);
     let in_flight = latencies_ns / u128::from(span_ns.max(1));
     let per_s = u128::from(count) * 1_000_000_000 / u128::from(span_ns.max(1));
-    let many = |number: u128| format_count(u64::try_from(number).unwrap_or(u64::MAX));
+    let number = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
     if span_ns > LONG_NS {
-        let span = format_duration(span_ns);
-        return Some(format!("the times span {span}: are they in another unit (--unitstime ms, us or ns)?"));
+        return Some(Note::ImplausibleSpan { span_ns });
     }
     if count >= FEW && per_s > FASTEST_PER_S {
-        let rate = many(per_s);
-        return Some(format!("{rate} events per second: are the times in another unit (--unitstime s, ms or us)?"));
+        return Some(Note::ImplausibleRate { per_s: number(per_s) });
     }
-    (count >= FEW && span_ns > 0 && in_flight > CROWD).then(|| {
-        let in_flight = many(in_flight);
-        format!(
-            "{in_flight} in flight at a time on average: are the latencies in another unit (--unitslat ms, us or ns)?"
-        )
-    })
+    let is_crowded = count >= FEW && span_ns > 0 && in_flight > CROWD;
+    is_crowded.then(|| Note::ImplausibleOverlap { in_flight: number(in_flight) })
 }
 
 #[cfg(test)]
@@ -271,20 +263,19 @@ mod tests {
             let units = TwoColumns { time_unit_ns: unit_ns, ..TwoColumns::default() };
             let options = ReadOptions { two_columns: units, ..ReadOptions::new(FieldSet::EVERY) };
             let input = Input::from_bytes("test", text.as_bytes()).unwrap();
-            read(input, &options, &mut |_, _| ControlFlow::Continue(())).map(|context| context.notes().join("; "))
+            read(input, &options, &mut |_, _| ControlFlow::Continue(())).map(|context| context.notes)
         };
         let rows = |scale: u64, latency: u64| -> String {
             (1..=1000).map(|at| format!("{} {latency}\n", at * scale)).collect()
         };
         // A request every 100 us for 100 ms, 250 us each.
-        assert_eq!(notes(rows(100, 250), 1000), Ok(String::new()));
-        let said = |text, unit_ns, why: &str| {
-            let notes = notes(text, unit_ns).unwrap();
-            assert!(notes.contains(why), "{notes}");
-        };
-        said(rows(100_000, 250_000), 1_000_000_000, "are they in another unit (--unitstime ms, us or ns)?");
-        said(rows(1, 250_000), 1_000_000_000, "are the latencies in another unit (--unitslat ms, us or ns)?");
-        said((1..=1000).map(|at| format!("0.{at:06} 0.000250\n")).collect(), 1, "are the times in another unit");
+        assert_eq!(notes(rows(100, 250), 1000), Ok(Vec::new()));
+        let span = Note::ImplausibleSpan { span_ns: 99_900_000 * 1_000_000_000 };
+        assert_eq!(notes(rows(100_000, 250_000), 1_000_000_000), Ok(vec![span]));
+        let overlap = notes(rows(1, 250_000), 1_000_000_000).unwrap();
+        assert!(matches!(overlap[..], [Note::ImplausibleOverlap { in_flight: 249_750..=250_250 }]), "{overlap:?}");
+        let rate = notes((1..=1000).map(|at| format!("0.{at:06} 0.000250\n")).collect(), 1).unwrap();
+        assert!(matches!(rate[..], [Note::ImplausibleRate { .. }]), "{rate:?}");
         let error = notes("1795341571481000 250\n".into(), 1_000_000_000).unwrap_err();
         assert!(error.message.contains("beyond 292 years in this unit"), "{error}");
     }

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use latscope_capture_file::{Format, ReadOptions, SeriesReader, read_bytes};
-use latscope_event::{Anomaly, Context, FieldSet};
+use latscope_event::{Anomaly, Context, FieldSet, Wording};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -187,7 +187,7 @@ fn histograms_of_damaged_files() {
                     assert!(totals.count == 0 || totals.min <= totals.max, "{number} {round}");
                     assert_eq!(row.histogram.counts().iter().sum::<u64>(), totals.count, "{number} {round}");
                 }
-                assert!(reader.context().notes().iter().all(|note| !note.is_empty()));
+                assert!(Wording::default().lines(reader.context()).iter().all(|note| !note.text.is_empty()));
             }
         }
     }

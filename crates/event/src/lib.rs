@@ -5,22 +5,26 @@
 //! A [`Batch`] holds a few ten thousand of them as columns; a trace is a stream of batches and a [`Context`].
 #![forbid(unsafe_code)]
 
+mod anomaly;
 mod batch;
 mod category;
 mod context;
 mod field;
 pub mod kernel;
 mod mask;
+mod note;
 mod printable;
 mod syscall_names;
 mod time;
 mod unfinished;
 mod units;
 
+pub use anomaly::{Anomaly, Severity, Tally};
 pub use batch::{Batch, Column, Dictionary, MISSING_CODE, MISSING_I64, MISSING_U64};
-pub use context::{Anomaly, Clock, Context, LossRange, Severity, Tally};
+pub use context::{Clock, Context, LossRange};
 pub use field::{Field, FieldSet, FieldType};
 pub use mask::Mask;
+pub use note::{KernelFeature, Note, NoteLine, Wording};
 pub use printable::{escape_json, guard_formula, is_printable, printable};
 pub use time::{TimeLiteral, TraceStart, format_elapsed, format_strftime, format_wall, wall_zone};
 pub use unfinished::{Unfinished, Value, Wait};

@@ -39,28 +39,6 @@ pub enum Wait {
     Unknown,
 }
 
-impl Wait {
-    /// Why requests do not count as waiting, behind their number; `None` where they do, and where nothing is known.
-    fn reason(self) -> Option<&'static str> {
-        match self {
-            Wait::Counts | Wait::Unknown => None,
-            Wait::LeftBehind => Some("their devices completed later requests for longer than their slowest took"),
-            Wait::Lossy => Some("the trace lacks completions"),
-            Wait::Elsewhere => Some("such calls also wait for other processes and for messages"),
-        }
-    }
-
-    /// A phrase about those of the requests that do not count as waiting; `None` where all do.
-    pub(crate) fn phrase(unfinished: &[Unfinished]) -> Option<String> {
-        let mut left_out = BTreeMap::<Wait, u64>::new();
-        unfinished.iter().for_each(|request| *left_out.entry(request.wait).or_insert(0) += 1);
-        let reasons = left_out.iter().filter_map(|(wait, &count)| Some((count, wait.reason()?)));
-        let reasons: Vec<_> =
-            reasons.map(|(count, reason)| format!("{} ({reason})", crate::format_count(count))).collect();
-        (!reasons.is_empty()).then(|| format!("not counted as waiting: {}", reasons.join(", ")))
-    }
-}
-
 /// The value of a field.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -155,8 +133,5 @@ mod tests {
         assert_eq!((rows.time(), rows.latency()), (&[5][..], &[95][..]));
         assert_eq!((rows.text(Field::Device, 0), rows.text(Field::Comm, 0)), (Some("sda"), Some("dd")));
         assert_eq!((rows.u64s(Field::Size), rows.i64s(Field::Pid)), (Some(&[4096][..]), Some(&[7][..])));
-        let phrase = Wait::phrase(&requests).unwrap();
-        assert!(phrase.starts_with("not counted as waiting: 1 (their devices"), "{phrase}");
-        assert_eq!(Wait::phrase(&requests[..1]), None);
     }
 }

@@ -174,7 +174,7 @@ impl<'a> Run<'a> {
         };
         note_missing(&mut context, pass.missing_fields());
         if self.pipeline.is_cancelled() {
-            add_missing(&mut context, "interrupted: the rest of the input was not read".into());
+            context.note(latscope_event::Note::Interrupted);
         }
         Ok(context)
     }
@@ -209,14 +209,8 @@ fn is_stopped(reading: &Reading, control: &Control) -> bool {
 
 /// Adds to a context why the filter may have let nothing through: no event has the fields that it looks at.
 pub fn note_missing(context: &mut Context, fields: FieldSet) {
-    let names: Vec<_> = fields.iter().map(Field::name).collect();
+    let names: Vec<String> = fields.iter().map(|field| field.name().into()).collect();
     if !names.is_empty() {
-        add_missing(context, format!("no event has {}, a field of the filter", names.join(" or ")));
+        context.note(latscope_event::Note::FieldsOfFilter { names });
     }
-}
-
-/// Adds a sentence about what is missing.
-pub fn add_missing(context: &mut Context, sentence: String) {
-    let missing = context.properties.entry("missing".into()).or_default();
-    *missing = if missing.is_empty() { sentence } else { format!("{missing}; {sentence}") };
 }

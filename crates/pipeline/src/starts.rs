@@ -1,12 +1,11 @@
 //! When each trace began: logs of several hosts that count from their own start are laid on one clock.
 
-use crate::files::add_missing;
 use crate::{Error, Pipeline};
 use latscope_capture_file::{
     JobStart, ReadOptions, SeriesReader, Trust, are_of_several_runs, counts_from_1970, host_and_job, is_pipe,
     job_starts,
 };
-use latscope_event::{Anomaly, Batch, Clock, Context, FieldSet};
+use latscope_event::{Anomaly, Batch, Clock, Context, FieldSet, Note};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -182,7 +181,7 @@ impl<'a> Starts<'a> {
     }
 
     /// Lines of offsets that are of no file.
-    fn unused(&self) -> Option<String> {
+    fn unused(&self) -> Option<Note> {
         let lines: BTreeSet<&str> = self.offsets.as_ref()?.keys().map(String::as_str).collect();
         let files = 0..self.pipeline.reading.files.len();
         let by_name: BTreeSet<&str> = files.clone().filter_map(|at| Some(self.offset(at, None)?.0)).collect();
@@ -191,10 +190,9 @@ impl<'a> Starts<'a> {
         let others = others.filter(|_| by_name != lines).filter_map(|at| Some((at, self.first(at)?.1.host?)));
         let others = others.filter_map(|(at, host)| Some(self.offset(at, Some(&host))?.0));
         let used: BTreeSet<&str> = others.chain(by_name.iter().copied()).collect();
-        let unused: Vec<&str> = lines.difference(&used).copied().collect();
-        let file = self.pipeline.reading.offsets.as_deref().unwrap_or(Path::new("")).display();
-        let said = format!("--offsets {file}: no file that is read is of {}", unused.join(", "));
-        (!unused.is_empty()).then_some(said)
+        let hosts: Vec<String> = lines.difference(&used).map(|&host| host.to_owned()).collect();
+        let file = self.pipeline.reading.offsets.as_deref().unwrap_or(Path::new("")).display().to_string();
+        (!hosts.is_empty()).then_some(Note::UnusedOffsets { file, hosts })
     }
 
     /// Hands on a batch of the file at this place as it is on the common clock.
@@ -225,7 +223,7 @@ impl<'a> Starts<'a> {
         if at == 0
             && let Some(unused) = self.unused()
         {
-            add_missing(&mut context, unused);
+            context.note(unused);
         }
         context
     }

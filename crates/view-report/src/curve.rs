@@ -5,7 +5,7 @@ use crate::page::{Page, quantile_name};
 use crate::palette::Theme;
 use crate::plot::{Axis, Plot};
 use crate::svg::{Area, Num, Svg, shortened, text_width};
-use latscope_event::{Context, format_duration, format_rate};
+use latscope_event::{Context, Wording, format_duration, format_rate};
 
 /// How the picture shall look.
 #[derive(Clone, PartialEq, Debug)]
@@ -16,6 +16,8 @@ pub struct CurvePicture {
     pub width: u32,
     /// Background.
     pub theme: Theme,
+    /// How notes are worded.
+    pub wording: Wording,
     /// The percentiles that [`CurvePoint::latencies_ns`] are, as shares: 0.5 is the median.
     pub quantiles: Vec<f64>,
 }
@@ -51,7 +53,14 @@ const BEHIND: f64 = 0.98;
 /// Draws the curves as one self-contained SVG.
 pub fn curve(sides: &[CurveSide], contexts: &[Context], options: &CurvePicture) -> String {
     let width_px = LEFT_PX + f64::from(options.width) + RIGHT_PX;
-    let page = Page { width_px, inks: options.theme.inks(), title: options.title.clone(), contexts, filter: None };
+    let page = Page {
+        width_px,
+        inks: options.theme.inks(),
+        title: options.title.clone(),
+        contexts,
+        wording: options.wording,
+        filter: None,
+    };
     let mut svg = Svg::new();
     let mut y = page.head(&mut svg, &[page.origin()]);
     y = legend(&page, options, &mut svg, y + 6.0);
@@ -64,7 +73,7 @@ pub fn curve(sides: &[CurveSide], contexts: &[Context], options: &CurvePicture) 
     }
     let mut description = vec![page.origin()];
     description.extend(sides.iter().map(|side| told(side, &options.quantiles)));
-    description.extend(page.told());
+    description.extend(page.note_texts());
     let height = page.notes(&mut svg, y) + 12.0;
     page.document(svg, height, &description)
 }
@@ -150,7 +159,13 @@ mod tests {
         let points =
             vec![point(1000.0, 1000.0, Some(100_000), Some(1_000_000)), point(5000.0, 4000.0, Some(200_000), None)];
         let sides = [CurveSide { name: "<a>".into(), largest_per_s: 10_000.0, points }];
-        let options = CurvePicture { title: "x".into(), width: 1000, theme: Theme::Light, quantiles: vec![0.5, 0.99] };
+        let options = CurvePicture {
+            title: "x".into(),
+            width: 1000,
+            theme: Theme::Light,
+            wording: Wording::default(),
+            quantiles: vec![0.5, 0.99],
+        };
         let svg = curve(&sides, &[], &options);
         assert_eq!(svg.matches("<circle").count(), 3, "a percentile of too few requests has no point");
         assert!(svg.contains("&lt;a&gt;: 10k/s at most") && svg.contains("only 4k/s made"), "{svg}");

@@ -2,7 +2,7 @@
 
 use crate::palette::{Inks, dark_style};
 use crate::svg::{Area, Num, Svg, shortened, wrapped};
-use latscope_event::{Context, format_count};
+use latscope_event::{Context, NoteLine, Severity, Wording, format_count};
 use latscope_view::{Escaped, Palette};
 
 /// So many lines of notes at most; the rest is counted.
@@ -20,6 +20,8 @@ pub(crate) struct Page<'a> {
     pub title: String,
     /// Of the traces that the picture was made from.
     pub contexts: &'a [Context],
+    /// How their notes are worded.
+    pub wording: Wording,
     /// The filter that made the series, to be named.
     pub filter: Option<&'a str>,
 }
@@ -59,30 +61,38 @@ impl Page<'_> {
 
     /// What was lost, repaired and unfinished, as lines below `y`; returns where they end.
     pub fn notes(&self, svg: &mut Svg, y: f64) -> f64 {
-        let mut lines: Vec<String> = Vec::new();
-        for note in self.told() {
-            lines.extend(wrapped(&note, self.letters(11.0), 4));
+        let mut lines: Vec<(String, &str)> = Vec::new();
+        for note in self.note_lines() {
+            let ink = if note.severity == Severity::Lost { self.inks.alarm } else { self.inks.muted };
+            let rest = std::iter::repeat(self.inks.muted);
+            lines.extend(wrapped(&note.text, self.letters(11.0), 4).into_iter().zip(std::iter::once(ink).chain(rest)));
         }
         if lines.len() > NOTE_LINES {
             let left_out = lines.len() - (NOTE_LINES - 1);
             lines.truncate(NOTE_LINES - 1);
-            lines.push(format!("and {left_out} more lines of notes, which `summary` prints"));
+            let more = format!("and {left_out} more lines of notes, which `summary` prints");
+            lines.push((more, self.inks.muted));
         }
         let mut y = y + 6.0;
-        for line in lines {
-            let lost = line.starts_with("missing:") || line.contains(": missing:");
-            let ink = if lost { self.inks.alarm } else { self.inks.muted };
+        for (line, ink) in lines {
             y += 15.0;
             svg.text(MARGIN_PX, y, &format!(" fill=\"{ink}\""), &line);
         }
         y
     }
 
-    /// What the traces have to say, each kind once, with the traces that say it where there are several.
-    pub fn told(&self) -> impl Iterator<Item = String> {
+    /// The notes of the traces, each kind once, behind the traces that have it where there are several.
+    fn note_lines(&self) -> impl Iterator<Item = NoteLine> {
         let several = self.contexts.len() > 1;
-        let notes = Context::notes_of(self.contexts).into_iter();
-        notes.map(move |(source, note)| if several { format!("{}: {note}", shortened(&source, 90)) } else { note })
+        self.wording.lines_of_all(self.contexts).into_iter().map(move |note| match several {
+            true => NoteLine { text: format!("{}: {}", shortened(&note.source, 90), note.text), ..note },
+            false => note,
+        })
+    }
+
+    /// The notes as text, for those who cannot see the picture.
+    pub fn note_texts(&self) -> impl Iterator<Item = String> {
+        self.note_lines().map(|note| note.text)
     }
 
     /// A plot without anything in it, and a word that says so; returns where it ends.

@@ -95,7 +95,7 @@ fn the_picture_states_its_numbers() {
         "by the share of their time",
         "dotted ground: what took as long as the slowest (1.5s) and had not ended is missing",
         "relative clock, wall time unknown",
-        "missing: 3 lines not understood",
+        "unparsed_lines: 3",
         ">p99 &gt; 1s<",
         "p99 &gt; 1s for 2 intervals: in 0 of 10 intervals of 1s",
         "<desc id=\"d\">",
@@ -252,8 +252,8 @@ fn notes_of_many_traces_are_one_line_and_no_sentence_loses_its_end() {
     let chart = latscope_view_report::PercentilesChart::new(&series, &contexts, &options).unwrap();
     let svg = chart.joined(9_000.0).svg();
     let (_, drawn) = svg.split_once("</desc>").unwrap();
-    assert_eq!(drawn.matches("whose start is not known").count(), 1);
-    assert!(drawn.contains("run_clat.0.log and 127 more: caveat: 128 logs"));
+    assert_eq!(drawn.matches("assumed_start").count(), 1);
+    assert!(drawn.contains("run_clat.0.log and 127 more: assumed_start: 128"));
     assert!(!drawn.contains("lines of notes"));
     let words =
         drawn.split("<text ").filter_map(|text| text.split_once('>')?.1.split_once("</text>")).map(|text| text.0);

@@ -2,7 +2,7 @@
 
 use crate::Line;
 use crate::cell::wrap;
-use latscope_event::{Clock, Context, format_count, format_duration, format_elapsed, format_wall};
+use latscope_event::{Clock, Context, Wording, format_count, format_duration, format_elapsed, format_wall};
 
 /// What stands beside the intervals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -74,8 +74,8 @@ pub(crate) fn head(what: &str, context: &Context, filter: &str, columns: usize) 
 }
 
 /// The lines below: what was lost, repaired or left unfinished.
-pub(crate) fn foot(context: &Context, columns: usize) -> Vec<Line> {
-    context.notes().iter().flat_map(|note| wrap(note, columns)).collect()
+pub(crate) fn foot(context: &Context, wording: Wording, columns: usize) -> Vec<Line> {
+    wording.lines(context).iter().flat_map(|note| wrap(&note.text, columns)).collect()
 }
 
 /// `1 event`, `12,345 events`.

@@ -3,7 +3,7 @@
 use crate::caption::{Moments, TimeLabels};
 use crate::rungs::Rungs;
 use crate::{Line, caption};
-use latscope_event::{Context, format_count, format_duration, format_size};
+use latscope_event::{Context, Wording, format_count, format_duration, format_size};
 use latscope_histogram::{Histogram, Rule};
 use latscope_series::{HistogramSeries, Quantity, Support, Waiting, Weight};
 
@@ -12,6 +12,8 @@ use latscope_series::{HistogramSeries, Quantity, Support, Waiting, Weight};
 pub struct HistogramOptions {
     /// Columns of the terminal; no line is wider.
     pub columns: usize,
+    /// How notes are worded.
+    pub wording: Wording,
     /// Rows to the octave: 1 for powers of two, 2, 4 ... 64 for finer ones.
     pub rows_per_octave: u32,
     /// Whether the terminal shows more than ASCII.
@@ -32,6 +34,7 @@ impl Default for HistogramOptions {
     fn default() -> HistogramOptions {
         HistogramOptions {
             columns: 80,
+            wording: Wording::default(),
             rows_per_octave: 1,
             unicode: true,
             side_by_side: false,
@@ -122,7 +125,7 @@ pub fn each_histogram_line<E>(
         pass(waiting_line(&series.still_waiting(None), options.columns))?;
     }
     marks.key(options.columns).into_iter().try_for_each(&mut *take)?;
-    caption::foot(context, options.columns).into_iter().try_for_each(take)
+    caption::foot(context, options.wording, options.columns).into_iter().try_for_each(take)
 }
 
 /// The lines of one interval of a series that goes on: its begin, and a histogram for each group. Rows reach from the least

@@ -39,7 +39,7 @@ pub fn latency_maps(
     );
     let Some((first, last)) = series.range().filter(|_| totals.count > 0) else {
         let mut lines = caption::head(&what, context, filter, options.columns);
-        lines.extend(caption::foot(context, options.columns));
+        lines.extend(caption::foot(context, options.wording, options.columns));
         return lines;
     };
     let maps = Maps::new(series, options, (first, last), &total);
@@ -59,7 +59,7 @@ pub fn latency_maps(
     lines.extend(crate::cell::wrap(&maps.averages(), options.columns));
     let note = caption::incomplete(context, series.start_ns(last), series.width_ns());
     lines.extend(note.iter().flat_map(|note| crate::cell::wrap(note, options.columns)));
-    lines.extend(caption::foot(context, options.columns));
+    lines.extend(caption::foot(context, options.wording, options.columns));
     lines.iter_mut().for_each(|line| {
         line.truncate(options.columns, false);
     });

@@ -5,7 +5,7 @@ use crate::caption::{Moments, TimeLabels};
 use crate::table::{Align, Table, csv_line};
 use crate::{Line, Summary, caption};
 use latscope_event::{
-    Context, Field, FieldType, format_count, format_duration, format_duration_exact, format_size_exact,
+    Context, Field, FieldType, Wording, format_count, format_duration, format_duration_exact, format_size_exact,
 };
 use latscope_view::json_text;
 use std::cmp::{Ordering, Reverse};
@@ -137,7 +137,14 @@ impl Outliers {
 
     /// A warning line for each outlier, then a table of the groups, those with most outliers first. `summary` is of the
     /// same events, outliers or not.
-    pub fn lines(&self, summary: &Summary, context: &Context, time: TimeLabels, columns: usize) -> Vec<Line> {
+    pub fn lines(
+        &self,
+        summary: &Summary,
+        context: &Context,
+        wording: Wording,
+        time: TimeLabels,
+        columns: usize,
+    ) -> Vec<Line> {
         let threshold = format_duration_exact(self.threshold_ns);
         let mut lines: Vec<Line> =
             self.listed().into_iter().map(|outlier| outlier.warning(self.threshold_ns, context, time, false)).collect();
@@ -150,7 +157,7 @@ impl Outliers {
         }
         lines.push(Line::default());
         lines.extend(self.table(summary, &threshold, columns));
-        lines.extend(caption::foot(context, columns));
+        lines.extend(caption::foot(context, wording, columns));
         lines.iter_mut().for_each(|line| {
             line.truncate(columns, true);
         });

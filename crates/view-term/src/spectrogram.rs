@@ -9,7 +9,7 @@ use crate::palette::ColorDepth;
 use crate::scale::Strength;
 use crate::{Line, SysdigSpectrogram, TimeLabels, caption};
 pub use growing::GrowingSpectrogram;
-use latscope_event::{Context, format_duration, format_size};
+use latscope_event::{Context, Wording, format_duration, format_size};
 use latscope_series::HistogramSeries;
 use latscope_view::{Palette, Scale};
 use source::Source;
@@ -30,6 +30,8 @@ pub enum Orient {
 pub struct SpectrogramOptions {
     /// Columns of the terminal; no line is wider.
     pub columns: usize,
+    /// How notes are worded.
+    pub wording: Wording,
     /// Rows of the map when time goes across.
     pub rows: usize,
     /// Which way time goes.
@@ -63,6 +65,7 @@ impl Default for SpectrogramOptions {
     fn default() -> SpectrogramOptions {
         SpectrogramOptions {
             columns: 80,
+            wording: Wording::default(),
             rows: 24,
             orient: Orient::Down,
             palette: Palette::Viridis,
@@ -146,7 +149,7 @@ fn foot(source: &Source<'_>, context: &Context, options: &SpectrogramOptions) ->
     let note =
         source.range().and_then(|(_, last)| caption::incomplete(context, source.start_ns(last), source.width_ns));
     lines.extend(note.iter().flat_map(|note| crate::cell::wrap(note, options.columns)));
-    lines.extend(caption::foot(context, options.columns));
+    lines.extend(caption::foot(context, options.wording, options.columns));
     lines
 }
 

@@ -2,7 +2,7 @@
 
 use crate::table::{Align, Table, csv_line};
 use crate::{Line, caption};
-use latscope_event::{Context, Field, format_count, format_duration, format_rate, format_size, format_wall};
+use latscope_event::{Context, Field, Wording, format_count, format_duration, format_rate, format_size, format_wall};
 use latscope_histogram::{Histogram, Rule, Sparse, Totals};
 use latscope_series::{Deviation, HistogramSeries, Quantity, Raised, Support, Usage, Used, Waiting, Weight};
 use latscope_view::json_text;
@@ -162,7 +162,7 @@ impl Summary {
     }
 
     /// The summary as a table. A percentile with fewer than ten events beyond it has a question mark.
-    pub fn lines(&self, context: &Context, filter: &str, columns: usize) -> Vec<Line> {
+    pub fn lines(&self, context: &Context, wording: Wording, filter: &str, columns: usize) -> Vec<Line> {
         let what = format!(
             "{} in {}, {}",
             caption::events(self.total.totals.count),
@@ -172,7 +172,7 @@ impl Summary {
         let mut lines = caption::head(&what, context, filter, columns);
         lines.extend(self.table(columns));
         lines.extend(self.disks.iter().flat_map(|disk| crate::cell::wrap(&disk.line(), columns)));
-        lines.extend(caption::foot(context, columns));
+        lines.extend(caption::foot(context, wording, columns));
         lines
     }
 

@@ -1,7 +1,7 @@
 //! What the views print, on small series whose numbers can be checked by hand.
 #![allow(clippy::unwrap_used)]
 
-use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet};
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, Wording};
 use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
 use latscope_view::{Palette, Scale};
 use latscope_view_term::{
@@ -72,7 +72,7 @@ fn a_spectrogram_without_colours() {
             "? fewer than ten events beyond p99",
             "events  .>0  :>=0.31/s  ->=0.7/s  =>=1.22/s  +>=1.9/s  *>=2.79/s",
             "        #>=3.95/s  %>=5.46/s  @>=7.43/s",
-            "missing: 7 records lost by the tracer",
+            "lost_records: 7",
         ]
     );
 }
@@ -127,10 +127,10 @@ fn an_empty_series_has_a_heading_and_its_notes() {
         texts(spectrogram(&empty, &context(), "", &SpectrogramOptions { orient: Orient::Across, ..mono(80) })),
         texts(latency_maps(&empty, &context(), "", &mono(80))),
         texts(histogram(&empty, &context(), "", &HistogramOptions::default())),
-        texts(Summary::new(&empty, &context()).lines(&context(), "", 120)),
+        texts(Summary::new(&empty, &context()).lines(&context(), Wording::default(), "", 120)),
     ] {
         assert!(lines[0].contains("0 events") || lines[0].contains("no events"), "{lines:#?}");
-        assert_eq!(lines.last().unwrap(), "missing: 7 records lost by the tracer");
+        assert_eq!(lines.last().unwrap(), "lost_records: 7");
     }
 }
 
@@ -176,7 +176,7 @@ fn a_summary_adds_up() {
     context.span_ns = Some((0, 5_000_000_000));
     let mut summary = Summary::new(&series, &context);
     assert_eq!(
-        texts(summary.lines(&context, "", 200)),
+        texts(summary.lines(&context, Wording::default(), "", 200)),
         [
             "51 events in 5s, latency",
             "perf script, out.txt, host web1",
@@ -185,7 +185,7 @@ fn a_summary_adds_up() {
             "sda        50    10/s    40KiB  100us   100us      0ns  100us  100us?   100us?  100us?  100us?  100us    6.7%",
             "total      51  10.2/s  41.6KiB  100us  1.47ms  ~9.65ms  100us  100us?  69.7ms?   70ms?   70ms?   70ms  100.0%",
             "? fewer than ten events beyond this percentile",
-            "missing: 7 records lost by the tracer",
+            "lost_records: 7",
         ]
     );
     let csv = summary.csv();
@@ -221,7 +221,7 @@ fn outliers_are_named_and_counted() {
     }
     assert_eq!(outliers.count(), 2, "at the threshold is not above it");
     let summary = Summary::new(&series, &context());
-    let lines = texts(outliers.lines(&summary, &context(), TimeLabels::Elapsed, 100));
+    let lines = texts(outliers.lines(&summary, &context(), Wording::default(), TimeLabels::Elapsed, 100));
     assert_eq!(
         lines,
         [
@@ -232,7 +232,7 @@ fn outliers_are_named_and_counted() {
             "sdb         2    2ms    36ms   70ms     2    100.00%  100.00%",
             "sda        50  100us   100us  100us     0      0.00%    0.00%",
             "total      52  100us  1.48ms   70ms     2      3.85%   93.51%",
-            "missing: 7 records lost by the tracer",
+            "lost_records: 7",
         ]
     );
     assert_eq!(outliers.csv(), "time_ns,latency_ns,size,device\n2430000000,70000000,8192,sdb\n");
@@ -264,10 +264,10 @@ proptest! {
         let mut lines: Vec<Line> = spectrogram(&series, &context, "", &options).collect();
         lines.extend(latency_maps(&series, &context, "", &options));
         for side_by_side in [false, true] {
-            let options = HistogramOptions { columns, unicode, side_by_side, rows_per_octave: 1 << (rows % 7), groups: 3, min, max, per_interval: across };
+            let options = HistogramOptions { columns, unicode, side_by_side, rows_per_octave: 1 << (rows % 7), groups: 3, min, max, per_interval: across, wording: Wording::default() };
             lines.extend(histogram(&series, &context, "lat > 5", &options));
         }
-        lines.extend(Summary::new(&series, &context).lines(&context, "", columns));
+        lines.extend(Summary::new(&series, &context).lines(&context, Wording::default(), "", columns));
         for line in &lines {
             prop_assert!(line.width() <= columns, "{} > {columns}: {}", line.width(), line.text());
             let mut text = String::new();

@@ -3,6 +3,7 @@
 use super::folding::fields;
 use super::reading::reading;
 use super::{Plan, Reading, Shape, World, is_svg, percentile_list, shape, theme};
+use crate::notes::WORDING;
 use crate::{Failure, args};
 use latscope_event::Field;
 use latscope_filter::Filter;
@@ -57,6 +58,7 @@ pub fn plan(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
     // A limit on a percentile that nobody looks at could never be exceeded.
     quantiles.extend(limit.iter().flat_map(Limit::quantiles));
     let chart = is_svg(&typed.output).then(|| ComparePicture {
+        wording: WORDING,
         title: typed.look.title,
         width: typed.look.width,
         theme: theme(typed.look.dark, typed.look.light),

@@ -2,6 +2,7 @@
 
 use super::folding::folding;
 use super::{Folding, Reading, percentile_list, theme};
+use crate::notes::WORDING;
 use crate::{Failure, args};
 use latscope_event::Field;
 use latscope_series::{Quantity, Weight};
@@ -32,6 +33,7 @@ pub fn plan(mut typed: args::Heatmap, reading: &Reading) -> Result<(Heatmap, Vec
 
 fn options(reading: &Reading, folding: &Folding, typed: &args::Heatmap) -> Result<HeatmapOptions, Failure> {
     Ok(HeatmapOptions {
+        wording: WORDING,
         title: typed.look.title.clone(),
         width: typed.look.width,
         rows: typed.rows,

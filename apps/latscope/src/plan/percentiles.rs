@@ -4,6 +4,7 @@ use super::folding::{AUTO, folding};
 use super::{Folding, Shape, is_svg, shape, theme};
 use crate::Failure;
 use crate::args;
+use crate::notes::WORDING;
 use latscope_histogram::Rule;
 use latscope_series::{CountBy, Quantity, Threshold};
 use latscope_view_report::PercentilesOptions;
@@ -64,6 +65,7 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
             rule,
             level: fail_if.clone(),
             filter: (!typed.input.filter.is_empty()).then(|| typed.input.filter.join(" ")),
+            wording: WORDING,
             ..PercentilesOptions::default()
         });
     }

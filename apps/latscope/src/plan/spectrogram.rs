@@ -3,6 +3,7 @@
 use super::Folding;
 use super::folding::folding;
 use super::reading::source_filter;
+use crate::notes::WORDING;
 use crate::{Failure, args};
 use clap::ValueEnum;
 use latscope_view::Palette;
@@ -50,6 +51,7 @@ pub fn plan(typed: args::Spectrogram) -> Result<Spectrogram, Failure> {
     }
     let folding = folding(&typed.fold, &typed.input)?;
     let options = SpectrogramOptions {
+        wording: WORDING,
         orient: match typed.orient {
             args::Orient::Down => Orient::Down,
             args::Orient::Across => Orient::Across,

@@ -2,8 +2,8 @@
 
 use super::output::{self, Output};
 use super::reports;
-use crate::Failure;
 use crate::plan::{Conversion, Folding, Target};
+use crate::{Failure, notes};
 use latscope_capture_file::{LatWriter, ParquetWriter, SeriesHeader, SeriesRow, write_hlog, write_series_parquet};
 use latscope_event::{Batch, Clock, Context, Field, FieldSet, Mask};
 use latscope_pipeline::{Pipeline, keep_passing};
@@ -100,7 +100,7 @@ fn events(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
     };
     writer.finish(&context).map_err(|error| Failure::output(&error))?;
     reports::say_notes(&contexts);
-    context.details().iter().for_each(|detail| say!("latscope: {}: {detail}", context.source));
+    notes::detail(&context).iter().for_each(|detail| say!("latscope: {}: {detail}", context.source));
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use super::output::{self, Output};
 use super::reports;
 use crate::Failure;
+use crate::notes::WORDING;
 use crate::plan::Histogram;
 use latscope_event::Context;
 use latscope_pipeline::{Intervals, Pipeline};
@@ -16,6 +17,7 @@ pub fn run(pipeline: &Pipeline, plan: &Histogram) -> Result<(), Failure> {
     let filter = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
     let columns = output::columns(&plan.output);
     let options = HistogramOptions {
+        wording: WORDING,
         columns,
         rows_per_octave: plan.per_octave,
         min: folding.min,

@@ -2,6 +2,7 @@
 
 use super::{output, unnamed};
 use crate::Failure;
+use crate::notes::WORDING;
 use crate::plan::Reading;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latscope_event::{Context, format_count};
@@ -180,7 +181,7 @@ pub fn say_ungrouped(series: &HistogramSeries) {
 
 /// Says on standard error what a table in machine-readable form has no place for.
 pub fn say_notes(contexts: &[Context]) {
-    for (source, note) in Context::notes_of(contexts) {
-        say!("latscope: {source}: {note}");
+    for note in WORDING.lines_of_all(contexts) {
+        say!("latscope: {}: {}", note.source, note.text);
     }
 }

@@ -4,6 +4,7 @@ mod tables;
 
 use super::{output, reports};
 use crate::Failure;
+use crate::notes::WORDING;
 use crate::plan::{Folding, Reading, Shape, Summary as Plan};
 use latscope_capture_file::Format;
 use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_I64, MISSING_U64, Mask};
@@ -226,9 +227,9 @@ fn print(
     // A table in a file need not be cut to a terminal.
     let columns = if output::to_terminal(&plan.output) { output::columns(&plan.output) } else { 160 };
     match (plan.shape, outliers) {
-        (Shape::Text, None) => output::lines(path, summary.lines(context, &filter, columns)),
+        (Shape::Text, None) => output::lines(path, summary.lines(context, WORDING, &filter, columns)),
         (Shape::Text, Some(outliers)) => {
-            output::lines(path, outliers.lines(summary, context, TimeLabels::Elapsed, columns))
+            output::lines(path, outliers.lines(summary, context, WORDING, TimeLabels::Elapsed, columns))
         }
         (Shape::Csv, None) => output::text(path, &summary.csv()),
         (Shape::Csv, Some(outliers)) => output::text(path, &outliers.csv()),

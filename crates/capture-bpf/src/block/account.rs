@@ -6,7 +6,7 @@ use super::waiting::{Row, Sight, Waiting, Wanted};
 use crate::loader::{Loaded, MonotonicClock, Opened};
 use crate::probe::{Kernel, read_trimmed};
 use crate::{Error, Options, process};
-use latscope_event::{Anomaly, Clock, Context, Field, Tally};
+use latscope_event::{Anomaly, Clock, Context, Field, Note, Tally};
 
 /// A capture of block requests in the kernel.
 pub struct Capture {
@@ -49,9 +49,7 @@ impl Capture {
         property("mode", mode.to_owned());
         property("clock_offset_start_ns", clock.offset_ns.to_string());
         property("kernel_memory_bytes", loaded.memory_bytes().to_string());
-        if !kernel.missing().is_empty() {
-            property("missing", kernel.missing().join(" "));
-        }
+        kernel.lacks().for_each(|feature| context.note(Note::KernelLacks { feature }));
         context.properties.extend(devices::described());
         context.cover(clock.now_ns());
         let own_stamps_ns = always.contains(&"issue").then(|| clock.now_stamp_ns());

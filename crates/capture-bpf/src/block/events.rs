@@ -11,7 +11,7 @@ use crate::loader::{Opened, Raw, Ring};
 use crate::probe::Kernel;
 use crate::process::Processes;
 use crate::{Error, Events, Options, PushDown, Sink};
-use latscope_event::{Anomaly, Batch, Context, Field, MISSING_CODE, MISSING_I64, kernel};
+use latscope_event::{Anomaly, Batch, Context, Field, KernelFeature, MISSING_CODE, MISSING_I64, kernel};
 use libbpf_rs::{MapCore, MapFlags};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -56,10 +56,7 @@ impl BlockEvents {
     pub fn start(kernel: &mut Kernel, mut opened: Opened, options: &Options) -> Result<BlockEvents, Error> {
         let knows_start = kernel.has_tracepoint("block_io_start");
         if !knows_start {
-            kernel.note_missing(
-                "This kernel has no tracepoint block_io_start (Linux 6.5): the process of a request is the one that \
-                 handed it to the device, which for delayed requests is a worker of the kernel.",
-            );
+            kernel.note_lack(KernelFeature::RequestStart);
         }
         let pushed = Pushed::new(&options.push_down);
         let mut config = config(options, true);

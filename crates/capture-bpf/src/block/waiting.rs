@@ -14,7 +14,7 @@ use super::layout::{BlockWaiting, BlockWalk, MODES, WALK_OBJECT, walk_end};
 use crate::Error;
 use crate::loader::{Loaded, Opened, thread_cpu};
 use crate::probe::{Kernel, read_trimmed};
-use latscope_event::MISSING_U64;
+use latscope_event::{KernelFeature, MISSING_U64};
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -79,10 +79,7 @@ impl Waiting {
         };
         let walker = load().ok();
         if walker.is_none() {
-            kernel.note_missing(
-                "This kernel runs no program that walks over the tags of a disk (Linux 5.17): requests that hang are \
-                 known by their count in /sys/block/*/inflight alone.",
-            );
+            kernel.note_lack(KernelFeature::TagWalk);
         }
         Waiting {
             walker,

@@ -6,7 +6,7 @@ use crate::loader::{Loaded, MonotonicClock, Opened, Raw};
 use crate::probe::{Kernel, read_trimmed};
 use crate::{Error, Options, Source, process};
 use latscope_event::kernel::Machine;
-use latscope_event::{Anomaly, Clock, Context, Field, FieldSet, LossRange};
+use latscope_event::{Anomaly, Clock, Context, Field, FieldSet, KernelFeature, LossRange, Note};
 use libbpf_rs::MapType;
 use std::path::Path;
 
@@ -154,9 +154,7 @@ impl Tracing {
         context.properties.insert("kernel".into(), kernel.release.clone());
         context.properties.insert("clock_offset_start_ns".into(), clock.offset_ns.to_string());
         context.properties.insert("excluded".into(), format!("our own process, {}", std::process::id()));
-        if !kernel.missing().is_empty() {
-            context.properties.insert("missing".into(), kernel.missing().join(" "));
-        }
+        kernel.lacks().for_each(|feature| context.note(Note::KernelLacks { feature }));
         let now = clock.now_ns();
         context.cover(now);
         let names = [options.push_down.comms.clone(), options.push_down.processes.clone()];
@@ -289,7 +287,7 @@ fn uring_programs(kernel: &mut Kernel) -> Option<[&'static str; 2]> {
     };
     let programs = submit.and(complete).map(|complete| ["uring_submit", complete]);
     if programs.is_none() {
-        kernel.note_missing("This kernel does not tell of requests of io_uring as we know it: they are left out.");
+        kernel.note_lack(KernelFeature::UringTracepoints);
     }
     programs
 }

@@ -7,7 +7,7 @@ use super::results::{Direction, Job, LATENCIES, Latencies, Results};
 use crate::input::Input;
 use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
 use crate::{Error, Place, ReadOptions};
-use latscope_event::{Anomaly, Clock, Context};
+use latscope_event::{Anomaly, Clock, Context, Note};
 use latscope_histogram::Sparse;
 
 const MS: i64 = 1_000_000;
@@ -60,11 +60,7 @@ impl FioJson {
         match &lacks[..] {
             [] => {}
             [first, ..] if rows.is_empty() => return Err(fail(first.clone())),
-            [first, more @ ..] => {
-                let more =
-                    if more.is_empty() { String::new() } else { format!(" {} more lack theirs, too.", more.len()) };
-                context.properties.insert("missing".into(), format!("{first}{more}"));
-            }
+            [first, more @ ..] => context.note(Note::NoHistogram { first: first.clone(), more: more.len() as u64 }),
         }
         // A job that ended has no I/O left.
         context.properties.insert(Context::COMPLETE.into(), "histograms of whole jobs".into());

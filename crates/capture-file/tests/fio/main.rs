@@ -10,7 +10,7 @@ mod trees;
 use latscope_capture_file::{
     Error, Format, Place, ReadOptions, SeriesReader, SeriesRow, TwoColumns, format_of, read, read_bytes,
 };
-use latscope_event::{Anomaly, Clock, Context, Field, FieldSet};
+use latscope_event::{Anomaly, Clock, Context, Field, FieldSet, Note};
 use latscope_histogram::Histogram;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -79,7 +79,7 @@ fn every_io_counts_where_it_was_in_flight() {
             let path = fixture("fio_log", name);
             assert_eq!(format_of(&path), Ok(Format::FioLog), "{name}");
             let (events, context) = events(&path).unwrap();
-            assert!(context.notes().is_empty(), "{name}: {:?}", context.notes());
+            assert!(context.is_plain(), "{name}: {context:?}");
             let text = unpacked(&path);
             let lines: Vec<Vec<u64>> =
                 text.lines().map(|line| line.split(", ").map(|text| text.parse().unwrap()).collect()).collect();
@@ -149,7 +149,7 @@ fn ramps_unified_reports_and_cut_files() {
     for name in ["r_clat.1.log", "u_clat.1.log"] {
         let (all, context) = events(&fixture("fio_log", name)).unwrap();
         assert_eq!(all.len(), std::fs::read_to_string(fixture("fio_log", name)).unwrap().lines().count());
-        assert!(context.notes().is_empty());
+        assert!(context.is_plain());
     }
     let folder = tempfile::tempdir().unwrap();
     let cut = folder.path().join("z_clat.1.log.fz");
@@ -317,7 +317,8 @@ fn histogram_logs_that_cannot_be_used_say_why() {
     let (two, context) = lenient().unwrap();
     let tally = |anomaly| context.tally.get(anomaly);
     assert_eq!((two.len(), tally(Anomaly::UnparsedLines), tally(Anomaly::LastBin)), (2, 2, 7));
-    assert_eq!(context.properties["first_line_not_understood"], "3: fewer columns than the rows before");
+    let why = "fewer columns than the rows before".into();
+    assert_eq!(context.notes, [Note::MalformedRow { line: 3, why }]);
     // Rows of a million columns, of counts that nobody counts, and a last one that is cut.
     let good = line(100, 29, &[(3, 1)]);
     let long = format!("200, 0, 4096{}\n", ", 0".repeat(1_000_000));

@@ -119,7 +119,7 @@ fn a_run_of_fio_over_the_net_is_repaired() {
     };
     let (events, _) = events(&found("clat")).unwrap();
     let (hist_rows, context) = rows(&found("clat_hist")).unwrap();
-    assert!(context.tally.get(Anomaly::SummedRows) > 10, "{:?}", context.notes());
+    assert!(context.tally.get(Anomaly::SummedRows) > 10, "{:?}", context.tally);
     let job = &json["client_stats"][0];
     for kind in ["read", "write"] {
         let mut histogram = Histogram::new(Grid::FINE, false);

@@ -2,7 +2,8 @@
 
 use latscope_capture_file::{ReadOptions, read};
 use latscope_event::{
-    Anomaly, Batch, Clock, Context, Field, FieldSet, FieldType, MISSING_I64, MISSING_U64, Unfinished, Value, Wait,
+    Anomaly, Batch, Clock, Context, Field, FieldSet, FieldType, KernelFeature, MISSING_I64, MISSING_U64, Note,
+    Unfinished, Value, Wait,
 };
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -33,6 +34,8 @@ pub fn context() -> Context {
             .into(),
     });
     context.knows_unfinished = true;
+    context.note(Note::MalformedRow { line: 3, why: "a negative number".into() });
+    context.note(Note::KernelLacks { feature: KernelFeature::TagWalk });
     context.properties.insert("command".into(), "latscope record -w \"a b\"".into());
     context
 }

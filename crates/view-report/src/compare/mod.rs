@@ -8,7 +8,7 @@ use crate::page::{Page, percent};
 use crate::palette::Theme;
 use crate::plot::{Axis, Plot};
 use crate::svg::{Area, Svg, shortened, text_width, wrapped};
-use latscope_event::{Context, Field, format_count, format_duration};
+use latscope_event::{Context, Field, Wording, format_count, format_duration};
 use latscope_series::compare::{Comparison, Finding, Measure, Sample, distribution, signed};
 use latscope_series::{HistogramSeries, Quantity, Weight, round_multiples};
 use latscope_view::Palette;
@@ -22,6 +22,8 @@ pub struct ComparePicture {
     pub width: u32,
     /// Background.
     pub theme: Theme,
+    /// How notes are worded.
+    pub wording: Wording,
     /// The filter that chose the events, to be named.
     pub filter: Option<String>,
 }
@@ -75,6 +77,7 @@ pub fn compare(
         inks: options.theme.inks(),
         title,
         contexts: &contexts,
+        wording: options.wording,
         filter: options.filter.as_deref(),
     };
     Picture { comparison, sides, page, names, theme: options.theme }.draw(unlike, options.width)
@@ -299,7 +302,7 @@ impl Picture<'_> {
             ));
         }
         parts.extend(self.comparison.notes(&self.names));
-        parts.extend(self.page.told());
+        parts.extend(self.page.note_texts());
         parts
     }
 }

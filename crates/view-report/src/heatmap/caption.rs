@@ -87,7 +87,7 @@ impl Picture<'_> {
             let age = value_label(self.series.quantity, oldest_ns);
             parts.push(format!("{} waiting when it ended, the oldest >={age}", format_count(waiting.count())));
         }
-        parts.extend(self.page.told());
+        parts.extend(self.page.note_texts());
         parts
     }
 

@@ -18,7 +18,7 @@ use crate::svg::Svg;
 use colour::Colours;
 pub(crate) use grid::Facets;
 use grid::{Asked, Panel};
-use latscope_event::Context;
+use latscope_event::{Context, Wording};
 use latscope_series::{HistogramSeries, Quantity};
 use std::rc::Rc;
 
@@ -48,6 +48,8 @@ pub struct HeatmapOptions {
     pub palette: Palette,
     /// Background.
     pub theme: Theme,
+    /// How notes are worded.
+    pub wording: Wording,
     /// Quantiles (0 to 1) drawn as lines over the cells; at most six. None are drawn over offsets, where they mean nothing.
     pub percentiles: Vec<f64>,
     /// Whether strips below show rate, throughput and requests in flight.
@@ -79,6 +81,7 @@ impl Default for HeatmapOptions {
             color_max: None,
             palette: Palette::Inferno,
             theme: Theme::default(),
+            wording: Wording::default(),
             percentiles: vec![0.5, 0.99],
             strips: true,
             grid: true,
@@ -256,6 +259,7 @@ fn with_picture<T>(
         inks: options.theme.inks(),
         title: options.title.clone().unwrap_or_else(|| caption::title(series.quantity, series.weight)),
         contexts,
+        wording: options.wording,
         filter: options.filter.as_deref(),
     };
     let picture = Picture { series: &series, contexts, options, page, frame, panels, colours, ramps };

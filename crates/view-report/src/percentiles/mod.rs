@@ -10,7 +10,7 @@ use crate::page::{Page, events, percent, quantile_name};
 use crate::palette::Theme;
 use crate::svg::Svg;
 use curves::{Panel, Source, Steps};
-use latscope_event::{Context, format_count, format_duration, format_rate};
+use latscope_event::{Context, Wording, format_count, format_duration, format_rate};
 use latscope_histogram::{Grid, Histogram, Rule};
 use latscope_series::{AskedPercentiles, CountBy, Exact, HistogramSeries, Quantity, Threshold, Waiting};
 use latscope_view::{Scale, quantity_title};
@@ -31,6 +31,8 @@ pub struct PercentilesOptions {
     pub max: Option<u64>,
     /// Background.
     pub theme: Theme,
+    /// How notes are worded.
+    pub wording: Wording,
     /// Quantiles (0 to 1), at least one. Eight or more in even steps of a hundredth or less are shades instead of lines.
     pub percentiles: Vec<f64>,
     /// Where in its bucket a percentile lies.
@@ -52,6 +54,7 @@ impl Default for PercentilesOptions {
             min: None,
             max: None,
             theme: Theme::default(),
+            wording: Wording::default(),
             percentiles: vec![0.5, 0.9, 0.99, 0.999],
             rule: Rule::default(),
             level: None,
@@ -189,6 +192,7 @@ impl<'a> PercentilesChart<'a> {
                 .clone()
                 .unwrap_or_else(|| format!("{} percentiles over time", quantity_title(series.quantity))),
             contexts,
+            wording: options.wording,
             filter: options.filter.as_deref(),
         };
         let steps = Steps::new(&series, frame.columns);
@@ -428,7 +432,7 @@ impl Chart<'_> {
             }
             parts.extend(self.exceeded(panel));
         }
-        parts.extend(self.page.told());
+        parts.extend(self.page.note_texts());
         parts
     }
 

@@ -219,10 +219,10 @@ impl Scene<'_> {
             row += 1;
         }
         if self.margins.note > 0 {
-            let notes = self.screen.context.notes();
+            let notes = self.screen.look.options.wording.lines(self.screen.context);
             let more = if notes.len() > 1 { format!(" (+{} more)", notes.len() - 1) } else { String::new() };
-            canvas.text(left, row, columns.saturating_sub(more.len()), &notes[0]);
-            let end = Line::of(&notes[0]).width().min(columns.saturating_sub(more.len()));
+            canvas.text(left, row, columns.saturating_sub(more.len()), &notes[0].text);
+            let end = Line::of(&notes[0].text).width().min(columns.saturating_sub(more.len()));
             canvas.text(left + end, row, columns, &more);
         }
     }

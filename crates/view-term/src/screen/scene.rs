@@ -174,7 +174,7 @@ fn margins(screen: &Screen, area: Area, down: bool, grouped: bool) -> Margins {
         axis: if_room(3, 1),
         heading: if grouped { if_room(5, 1) } else { 0 },
         legend: if_room(4, 1),
-        note: if screen.context.notes().is_empty() { 0 } else { if_room(6, 1) },
+        note: if screen.context.is_plain() { 0 } else { if_room(6, 1) },
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn lines(
     let Some((first, last)) = source.range() else {
         let what = format!("{what}, {}", caption::extent(0, source.width_ns, 0, &context.clock));
         let mut lines = caption::head(&what, context, filter, options.columns);
-        lines.extend(caption::foot(context, options.columns));
+        lines.extend(caption::foot(context, options.wording, options.columns));
         return lines;
     };
     let columns = Columns::new(&source, first, last, map);

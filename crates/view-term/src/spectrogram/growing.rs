@@ -120,7 +120,7 @@ impl GrowingSpectrogram {
     /// The lines below: what was lost or is open.
     pub fn finish(self, context: &Context) -> Vec<Line> {
         let mut lines = foot_without(self.without, self.options.columns);
-        lines.extend(caption::foot(context, self.options.columns));
+        lines.extend(caption::foot(context, self.options.wording, self.options.columns));
         lines
     }
 }

@@ -2,6 +2,7 @@
 
 use super::cell::{Cell, reading};
 use crate::Failure;
+use crate::notes::WORDING;
 use crate::plan::{Compare, Lab as Plan, Reading, Shape};
 use crate::run::{compare, output};
 use latscope_capture_probe::Compare as Across;
@@ -21,6 +22,7 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
             title: Some(format!("{}: {name}", plan.lab.name)),
             width: 1000,
             theme: plan.theme,
+            wording: WORDING,
             filter: None,
         };
         if !plan.json {

@@ -2,6 +2,7 @@
 
 use super::cell::{Cell, QUANTILES};
 use crate::Failure;
+use crate::notes::WORDING;
 use crate::plan::Lab as Plan;
 use crate::run::output;
 use latscope_event::{Context, Field};
@@ -44,6 +45,7 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
                 }
             }),
             theme: plan.theme,
+            wording: WORDING,
             min: ends.map(|(min, _)| min),
             max: ends.map(|(_, max)| max),
             facet: true,
@@ -74,6 +76,7 @@ pub fn curves(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
             title: format!("{}: latency of {} over the rate offered", plan.lab.name, experiment.name),
             width: 1000,
             theme: plan.theme,
+            wording: WORDING,
             quantiles: QUANTILES.map(|(quantile, _)| quantile).to_vec(),
         };
         let path = plan.output.join(format!("curve-{}.svg", experiment.name));

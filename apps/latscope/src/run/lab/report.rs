@@ -4,6 +4,7 @@ use super::cell::{Cell, QUANTILES};
 use super::record::Recorded;
 use super::{comparison, picture};
 use crate::Failure;
+use crate::notes::WORDING;
 use crate::plan::Lab as Plan;
 use crate::run::{output, reports};
 use latscope_event::{escape_json, format_count, format_duration, format_rate};
@@ -70,7 +71,8 @@ fn lines(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf])
         lines.push(Line::of(&format!("{} {word} its limit, {}.", name(plan, cell), limit.1)));
     }
     for cell in cells {
-        let mut notes: Vec<String> = cell.contexts.iter().flat_map(|context| context.notes()).collect();
+        let mut notes: Vec<String> =
+            cell.contexts.iter().flat_map(|context| WORDING.lines(context)).map(|note| note.text).collect();
         notes.dedup();
         lines.extend(notes.iter().map(|note| Line::of(&format!("{}: {note}", name(plan, cell)))));
     }

@@ -1,5 +1,6 @@
 //! The spectrogram of a probe while it runs: a row of colour for every interval that is over.
 
+use crate::notes::WORDING;
 use crate::plan::Ping;
 use crate::run::{output, spectrogram::depth};
 use latscope_event::{Batch, Clock, Context};
@@ -24,6 +25,7 @@ impl Rows {
         let pace = plan.probes[0].pace;
         let width_ns = if pace.open { SECOND_NS } else { (pace.interval_ns as u64).max(SECOND_NS) };
         let options = SpectrogramOptions {
+            wording: WORDING,
             columns: output::columns(&None).max(20),
             depth: depth(None, output::to_terminal(&None)),
             time: TimeLabels::Wall,

@@ -6,9 +6,9 @@ use super::lines::{Json, Lines};
 use super::meter::{Meter, Open, Percentile, Shared};
 use super::rows::Rows;
 use super::stats::Notice;
-use crate::Failure;
 use crate::plan::Ping;
 use crate::run::output;
+use crate::{Failure, notes};
 use latscope_capture_probe::{Cache, Capture, Fold, Sample};
 use latscope_event::{Batch, Context, format_count, format_duration};
 use latscope_series::{Judged, Judgement};
@@ -201,7 +201,7 @@ impl View {
                 let name = if many { format!("{}: ", lines.path()) } else { String::new() };
                 remarks(meter).iter().for_each(|remark| say!("latscope: {name}{remark}"));
             }
-            context.notes().iter().for_each(|note| say!("latscope: {note}"));
+            notes::WORDING.lines(context).iter().for_each(|note| say!("latscope: {}", note.text));
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use super::names::{self, size, sum};
 use crate::Failure;
+use crate::notes::{self, WORDING};
 use crate::plan::{Keep, Reading, Recording, Rotate};
 use crate::run::output::{self, Output};
 use latscope_capture_file::LatWriter;
@@ -307,7 +308,8 @@ fn end(
         written.map_err(|error| Failure::Input(format!("{}: Cannot be written: {error}.", done.path.display())))?;
     let (events, span) = (format_count(done.events), format_duration(to_ns.abs_diff(done.from_ns)));
     say!("latscope: {}: {events} events in {span}, {}", done.path.display(), format_size(size));
-    account.notes().iter().chain(&account.details()).for_each(|note| say!("latscope: {note}"));
+    let notes = WORDING.lines(&account).into_iter().map(|note| note.text);
+    notes.chain(notes::detail(&account)).for_each(|note| say!("latscope: {note}"));
     Ok(())
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use latscope_event::MISSING_U64;
+use latscope_event::{MISSING_U64, Note};
 use std::path::Path;
 
 /// Completion in ns, latency, kind, size, offset, job, host.
@@ -89,7 +89,7 @@ fn completions_are_in_the_middle_of_their_millisecond() {
     );
     assert_eq!((context.span_ns, context.host.as_deref()), (Some((5_500_000, 6_500_000)), Some("vm1")));
     assert_eq!(context.clock, Clock::unanchored("relative"));
-    assert!(context.notes().is_empty());
+    assert!(context.is_plain());
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn hostile_rows_are_errors_or_counted_and_the_first_is_named() {
             let is_cut = end.is_empty() && why == "too few columns";
             let counted = if is_cut { Anomaly::Truncated } else { Anomaly::UnparsedLines };
             assert_eq!(context.tally.get(counted), 1, "{row:.40}");
-            assert_eq!(context.properties["first_line_not_understood"], format!("3: {why}"));
+            assert_eq!(context.notes, [Note::MalformedRow { line: 3, why: why.into() }]);
             assert_eq!(events.len(), if end.len() > 1 { 2 } else { 1 }, "{row:.40}");
             let said = named_read("a_clat.1.log", text.as_bytes()).0.map_err(|error| error.to_string());
             match said {
