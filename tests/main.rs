@@ -31,6 +31,7 @@ mod percentiles;
 mod perf_script;
 mod picture;
 mod ping;
+mod precision;
 
 mod program;
 mod push_down;

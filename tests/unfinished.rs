@@ -316,6 +316,29 @@ fn what_a_log_does_not_say_is_no_verdict() {
     assert!(said.contains("does not say what was waiting"), "{said}");
 }
 
+/// A side that hangs is not compared by what it completed alone.
+#[test]
+fn a_comparison_counts_what_hangs() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.txt").display().to_string();
+    std::fs::write(&trace, text(&schedule())).unwrap();
+    let compared = |more: &[&str]| latscope(&[&["compare", &trace, "--by", "device"], more].concat());
+    let json: serde_json::Value = serde_json::from_str(&compared(&["--json"]).success()).unwrap();
+    let sides = json["sides"].as_array().unwrap();
+    let side = |name: &str| sides.iter().find(|side| side["name"].as_str().unwrap().contains(name)).unwrap();
+    assert_eq!((side("sda")["count"].as_u64(), side("sdb")["count"].as_u64()), (Some(508), Some(1000)), "{json}");
+    let longest_ns = (TO - 10 * MS + 3 * MS - HANG) as u64;
+    assert_eq!((side("sda")["max_ns"].as_u64(), side("sdb")["max_ns"].as_u64()), (Some(longest_ns), Some(2_000_000)));
+    let notes = json["notes"].as_array().unwrap();
+    let note = notes.iter().find_map(|note| note.as_str().filter(|note| note.contains("had not completed"))).unwrap();
+    assert!(note.contains("sda") && note.contains("8 requests") && note.contains("a lower bound"), "{note}");
+    let said = compared(&[]).success();
+    assert!(said.contains("note: ") && said.contains("8 requests had not completed"), "{said}");
+    // A filter that leaves them out is heeded.
+    let json = compared(&["--json", "--filter", "latency < 1s"]).success();
+    assert!(!json.contains("had not completed"), "{json}");
+}
+
 /// What hangs while a recording ends is in the recording, with its device, size and age.
 #[test]
 fn a_recording_that_ends_while_a_disk_hangs_knows_it() {

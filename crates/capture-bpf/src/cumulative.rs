@@ -29,11 +29,12 @@ const MEMORY_BYTES: usize = 64 << 20;
 /// Coarser than this is no use.
 const COARSEST: u8 = 2;
 
-/// The finest grid on which so many keys find room, and how many keys there is room for.
-pub fn room(cpus: usize, keys: usize) -> (Grid, usize) {
+/// The finest grid, of those up to the given one, on which so many keys find room, and how many keys there is room for.
+pub fn room(cpus: usize, keys: usize, finest: Grid) -> (Grid, usize) {
+    let finest = finest.min(Grid::FINE);
     let fits = |grid: &Grid| keys.saturating_mul(HALVES * cpus).saturating_mul(bytes(*grid)) <= MEMORY_BYTES;
-    let mut grids = (COARSEST..=Grid::FINE.power()).rev().filter_map(Grid::with_power);
-    let coarsest = Grid::with_power(COARSEST).unwrap_or(Grid::FINE);
+    let coarsest = Grid::with_power(COARSEST).unwrap_or(finest).min(finest);
+    let mut grids = (coarsest.power()..=finest.power()).rev().filter_map(Grid::with_power);
     match grids.find(fits) {
         Some(grid) => (grid, keys),
         None => (coarsest, (MEMORY_BYTES / HALVES / bytes(coarsest) / cpus.max(1)).max(1)),
@@ -153,15 +154,20 @@ mod tests {
     fn memory_is_bounded_whatever_the_machine_has() {
         for cpus in [1, 2, 8, 128, 1024, 8192] {
             for wanted in [1, 40, 384, 2540] {
-                let (grid, keys) = room(cpus, wanted);
+                let (grid, keys) = room(cpus, wanted, Grid::FINE);
                 assert!(keys * cpus * bytes(grid) <= MEMORY_BYTES, "{cpus} CPUs, {wanted} keys");
                 assert!((1..=wanted).contains(&keys) && grid.power() >= COARSEST);
             }
         }
-        assert_eq!(room(2, 90), (Grid::FINE, 90));
-        assert_eq!(room(128, 384), (Grid::with_power(2).unwrap(), 376));
-        assert_eq!(room(128, 50), (Grid::with_power(5).unwrap(), 50));
-        assert_eq!(room(128, 160), (Grid::with_power(3).unwrap(), 160));
+        assert_eq!(room(2, 90, Grid::FINE), (Grid::FINE, 90));
+        for power in 0..=6 {
+            let finest = Grid::with_power(power).unwrap();
+            assert_eq!(room(2, 90, finest), (finest, 90), "as coarse as asked for");
+            assert!(room(512, 4000, finest).0 <= finest);
+        }
+        assert_eq!(room(128, 384, Grid::FINE), (Grid::with_power(2).unwrap(), 376));
+        assert_eq!(room(128, 50, Grid::FINE), (Grid::with_power(5).unwrap(), 50));
+        assert_eq!(room(128, 160, Grid::FINE), (Grid::with_power(3).unwrap(), 160));
     }
 
     /// One CPU as the kernel's side counts it.

@@ -29,7 +29,7 @@ mod texts;
 pub use error::Error;
 
 use latscope_event::{Batch, Context, FieldSet};
-use latscope_histogram::Sparse;
+use latscope_histogram::{Grid, Sparse};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -89,6 +89,8 @@ pub struct Options {
     /// Only these system calls are looked at, by tracepoints of their own where the kernel has them, so that others cost
     /// next to nothing; `None`: those of the source.
     pub calls: Option<Vec<String>>,
+    /// Histograms have no finer grid; they have a coarser one where there are so many keys that memory is short.
+    pub finest: Grid,
     /// Size of the ring buffer in bytes, a power of two; events that find no place in it are counted as lost.
     pub ring_bytes: u32,
 }
@@ -116,6 +118,7 @@ impl Options {
             from_queue: false,
             sample: None,
             calls: None,
+            finest: Grid::FINE,
             ring_bytes: Options::RING_BYTES,
         }
     }

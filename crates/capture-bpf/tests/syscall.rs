@@ -4,6 +4,7 @@
 
 use latscope_capture_bpf::{Error, EventCapture, HistogramCapture, Options, PushDown, Source};
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, KernelFeature, MISSING_I64, MISSING_U64, Note};
+use latscope_histogram::Grid;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -318,6 +319,42 @@ fn both_modes_agree_count_for_count() {
     assert_eq!(kernel, events);
     let of = |name: &str| events[&(name.to_owned(), "file".to_owned())];
     assert_eq!((of("write"), of("read"), of("fsync").0), ((3000, 3000 << 12), (1501, 3000 << 12), 1));
+}
+
+/// How finely the kernel counts changes no count. Which bucket a value falls into is tested with the C function itself.
+#[test]
+fn every_precision_counts_what_events_count() {
+    let Some(mounted) = Mounted::new() else { return eprintln!("skipped: no right to mount") };
+    let grids: Vec<Grid> = (0..=Grid::FINE.power()).filter_map(Grid::with_power).collect();
+    let options = every(Source::Io);
+    let start = |&finest: &Grid| HistogramCapture::start(&Options { finest, ..options.clone() });
+    let Ok(captures) = grids.iter().map(start).collect::<Result<Vec<_>, _>>() else {
+        return eprintln!("skipped: no right to capture here");
+    };
+    let file = mounted.0.path().join("data").display().to_string();
+    let captured = capture(&options, || {
+        let arguments = ["if=/dev/zero", &format!("of={file}"), "bs=4k", "count=700", "conv=fsync"];
+        assert!(dd(&arguments).wait().unwrap().success());
+    });
+    let Some((_, rows)) = captured else { return };
+    let dev = dev_of(mounted.0.path());
+    let is_write = |row: &&Row| row.text(Field::Dev) == dev && row.text(Field::Name) == "write";
+    assert_eq!(rows.iter().filter(is_write).count(), 700);
+    for (mut histograms, grid) in captures.into_iter().zip(grids) {
+        let counted = histograms.take().unwrap();
+        let keys = histograms.keys();
+        let is_write = |counted: &&latscope_capture_bpf::Counted| {
+            let text = |field| keys.text(field, counted.key);
+            text(Field::Dev) == Some(&dev) && text(Field::Name) == Some("write")
+        };
+        let writes = counted.iter().find(is_write).unwrap();
+        let totals = writes.histogram.totals();
+        assert_eq!((writes.histogram.grid(), totals.count, writes.bytes), (grid, 700, 700 << 12));
+        // What each program measured itself agrees with its buckets.
+        let indices = writes.histogram.indices();
+        let index = |value| grid.index(value) as u32;
+        assert_eq!((indices[0], indices[indices.len() - 1]), (index(totals.min), index(totals.max)), "{grid:?}");
+    }
 }
 
 #[test]

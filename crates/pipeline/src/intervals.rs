@@ -123,6 +123,7 @@ impl<T: Intervals> Intervals for Groups<'_, T> {
 
 fn builder(folding: &Folding, width_ns: u64) -> SeriesBuilder {
     let builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Fixed(width_ns));
+    let builder = builder.on_grid(folding.precision);
     if folding.values_only { builder.values_only() } else { builder }
 }
 

@@ -174,7 +174,7 @@ pub fn missing_groups(series: &HistogramSeries) -> Vec<Field> {
 pub fn new_builder(folding: &Folding, limit: u32) -> SeriesBuilder {
     let interval = folding.interval_or(limit);
     let builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
-    let builder = builder.count_by(folding.count_by);
+    let builder = builder.count_by(folding.count_by).on_grid(folding.precision);
     if folding.values_only { builder.values_only() } else { builder }
 }
 

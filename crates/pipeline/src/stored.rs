@@ -259,13 +259,15 @@ fn merge(sum: &mut HistogramSeries, series: &HistogramSeries) -> Result<(), Erro
 }
 
 fn empty(folding: &Folding, width_ns: u64) -> HistogramSeries {
-    HistogramSeries::new(folding.quantity, folding.weight, folding.by.clone(), width_ns)
+    HistogramSeries::new(folding.quantity, folding.weight, folding.by.clone(), width_ns).on_grid(folding.precision)
 }
 
 /// For rows of their own widths, of which the first is so wide.
 fn builder(folding: &Folding, row_ns: u64) -> SeriesBuilder {
     let interval = Interval::Fixed(even_width(row_ns, folding));
-    SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval).count_by(folding.count_by)
+    SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval)
+        .count_by(folding.count_by)
+        .on_grid(folding.precision)
 }
 
 /// Where in a row the asked groups are: any of the stored fields may be asked for, the others are summed over.

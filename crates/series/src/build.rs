@@ -24,6 +24,8 @@ const NONE: u32 = u32::MAX;
 /// [full](SeriesBuilder::is_full).
 pub struct SeriesBuilder {
     interval: Interval,
+    /// No histogram is on a finer grid.
+    finest: Option<Grid>,
     series: HistogramSeries,
     groups: Groups,
     open: Vec<Open>,
@@ -69,6 +71,7 @@ impl SeriesBuilder {
     pub fn new(quantity: Quantity, weight: Weight, by: Vec<Field>, interval: Interval) -> SeriesBuilder {
         SeriesBuilder {
             interval,
+            finest: None,
             series: HistogramSeries::new(quantity, weight, by.clone(), interval.first_width()),
             groups: Groups::new(by),
             open: Vec::new(),
@@ -92,6 +95,16 @@ impl SeriesBuilder {
             account: Account::default(),
             rest: Rest::default(),
         }
+    }
+
+    /// Counts on this grid, if one is given and it is coarser than that of the quantity; of histograms that are added, too.
+    #[must_use]
+    pub fn on_grid(mut self, grid: Option<Grid>) -> SeriesBuilder {
+        if let Some(grid) = grid {
+            self.finest = Some(grid);
+            self.series.grid = self.series.grid.min(grid);
+        }
+        self
     }
 
     /// Leaves out the bytes of the [slices](Slice) and the requests [in flight](HistogramSeries::in_flight): both are then 0.
@@ -345,6 +358,7 @@ impl SeriesBuilder {
 
     /// Goes over to a coarser grid, or to any while there is nothing yet.
     pub(crate) fn fold_to(&mut self, grid: Grid) {
+        let grid = self.finest.map_or(grid, |finest| grid.min(finest));
         if grid > self.series.grid && self.has_nothing() {
             self.free.clear();
             self.series.grid = grid;

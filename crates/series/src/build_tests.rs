@@ -124,6 +124,52 @@ proptest! {
     }
 }
 
+proptest! {
+    /// A coarser grid loses what merging its buckets loses, and nothing else.
+    #[test]
+    fn a_precision_is_the_default_with_its_buckets_merged(
+        events in events(), width in 1u64..400, power in 0u8..=6, shared in any::<bool>(), weighted in any::<bool>(),
+    ) {
+        let grid = Grid::with_power(power).unwrap();
+        let count_by = if shared { CountBy::Overlap } else { CountBy::Completion };
+        let weight = if weighted { Weight::Bytes } else { Weight::Count };
+        let build = |asked: Option<Grid>| {
+            let builder = SeriesBuilder::new(Quantity::Latency, weight, vec![Field::Comm], Interval::Fixed(width));
+            let mut builder = builder.count_by(count_by).on_grid(asked);
+            events.chunks(7).for_each(|part| builder.add(&batch_of(part), None));
+            builder.finish()
+        };
+        let (fine, coarse) = (build(None), build(Some(grid)));
+        prop_assert_eq!((fine.grid(), coarse.grid()), (Grid::FINE, grid));
+        prop_assert_eq!(&fine.clone().on_grid(Some(grid)), &coarse);
+        // Stored on any grid and read again at this precision.
+        let mut read = HistogramSeries::new(Quantity::Latency, weight, vec![Field::Comm], width).on_grid(Some(grid));
+        for (&interval, slice) in fine.slices() {
+            for (group, sparse) in &slice.groups {
+                read.insert(interval, fine.groups()[*group as usize].clone(), sparse).unwrap();
+            }
+        }
+        prop_assert_eq!((read.grid(), read.total(None)), (grid, coarse.total(None)));
+    }
+
+    /// Histograms that are folded into intervals are on no finer grid than asked for, and no finer than they were.
+    #[test]
+    fn stretches_keep_the_coarser_grid(values in proptest::collection::vec(0u64..1 << 40, 1..40), asked in 0u8..=6, given in 0u8..=6) {
+        let [asked, given] = [asked, given].map(|power| Grid::with_power(power).unwrap());
+        let mut histogram = Histogram::new(given, false);
+        values.iter().for_each(|&value| histogram.record(value, 0));
+        let histogram = histogram.to_sparse();
+        let builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(1000));
+        let mut builder = builder.on_grid(Some(asked));
+        builder.add_stretch(&crate::Stretch { from_ns: 0, to_ns: 500, usual_ns: None, group: &[], histogram: &histogram });
+        let series = builder.finish();
+        prop_assert_eq!(series.grid(), asked.min(given));
+        let total = series.total(None).to_sparse();
+        let expected = histogram.folded(asked);
+        prop_assert_eq!(total.indices(), expected.indices());
+    }
+}
+
 #[test]
 fn more_histograms_than_may_be_open_are_sealed_and_opened_again() {
     let event = |at: i64| Event { start: at % 2000 * 1000, latency: 5, size: None, comm: None, pid: 0 };

@@ -241,6 +241,16 @@ impl HistogramSeries {
         self.count_by.per_event()
     }
 
+    /// The same events on this grid, if one is given and it is coarser. Stored histograms that are put into the series
+    /// later have no finer one.
+    #[must_use]
+    pub fn on_grid(mut self, grid: Option<Grid>) -> HistogramSeries {
+        if let Some(grid) = grid {
+            self.fold(grid);
+        }
+        self
+    }
+
     /// The grid of all histograms.
     pub fn grid(&self) -> Grid {
         self.grid

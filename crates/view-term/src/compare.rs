@@ -16,6 +16,8 @@ pub struct CompareTable<'a> {
     pub unlike: &'a [String],
     /// In what they may be unlike, since not all of them tell it: a sentence without an end.
     pub untold: Option<&'a str>,
+    /// What else has to be known of the sides, each a sentence without an end.
+    pub notes: &'a [String],
 }
 
 fn ns(value: f64) -> String {
@@ -48,13 +50,17 @@ impl CompareTable<'_> {
         lines.push(Line::default());
         lines.extend(self.verdicts().iter().flat_map(|verdict| wrap(verdict)));
         lines.extend(self.untold.into_iter().flat_map(|text| wrap(&format!("note: {text}"))));
-        lines.extend(self.comparison.notes(self.names).iter().flat_map(|note| wrap(&format!("note: {note}"))));
+        lines.extend(self.all_notes().iter().flat_map(|note| wrap(&format!("note: {note}"))));
         lines
     }
 
     /// A sentence for each pair.
     pub fn verdicts(&self) -> Vec<String> {
         self.comparison.pairs.iter().map(|pair| self.comparison.verdict(pair, self.names)).collect()
+    }
+
+    fn all_notes(&self) -> Vec<String> {
+        self.notes.iter().cloned().chain(self.comparison.notes(self.names)).collect()
     }
 
     fn name(&self, side: usize) -> &str {
@@ -225,7 +231,7 @@ impl CompareTable<'_> {
             "verdicts": self.verdicts(),
             "unlike": self.unlike,
             "untold": self.untold,
-            "notes": self.comparison.notes(self.names),
+            "notes": self.all_notes(),
             "confidence": options.confidence,
             "certainty": options.certainty,
             "rounds": options.rounds,

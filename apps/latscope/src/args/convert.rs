@@ -1,5 +1,6 @@
-use super::Input;
+use super::{Input, precision};
 use clap::Args;
+use latscope_histogram::Grid;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -38,4 +39,10 @@ pub struct Convert {
     /// Group by these fields, for --series and .hlog
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub by: Vec<String>,
+    /// Histogram buckets per octave: 1, 2, 4, 8, 16, 32 or 64 [default: 64]
+    ///
+    /// Fewer buckets take less memory, in the kernel too, and make smaller files. A percentile is within 1/N of the value at its
+    /// rank.
+    #[arg(long, value_name = "N", value_parser = precision)]
+    pub precision: Option<Grid>,
 }

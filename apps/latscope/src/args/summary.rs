@@ -1,5 +1,6 @@
-use super::{Input, Quantity, Table};
+use super::{Input, Quantity, Table, precision};
 use clap::Args;
+use latscope_histogram::Grid;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -30,6 +31,12 @@ pub struct Summary {
     /// Do not let waiting requests raise percentiles, mean and maximum
     #[arg(long)]
     pub completed_only: bool,
+    /// Histogram buckets per octave: 1, 2, 4, 8, 16, 32 or 64 [default: 64]
+    ///
+    /// Fewer buckets take less memory, in the kernel too, and make smaller files. A percentile is within 1/N of the value at its
+    /// rank.
+    #[arg(long, value_name = "N", value_parser = precision)]
+    pub precision: Option<Grid>,
     /// Which quantity to show
     #[arg(short = 'y', long = "y", value_enum, default_value = "latency")]
     pub quantity: Quantity,

@@ -45,6 +45,9 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
         let message = "--exact looks at a whole trace; record it first (latscope record), and give its file.";
         return Err(Failure::Usage(message.into()));
     }
+    if typed.exact && typed.fold.precision.is_some() {
+        return Err(Failure::Usage("--exact has no buckets; leave out --precision.".into()));
+    }
     let accuracy = accuracy(&typed)?;
     let rule = match typed.percentile_rule {
         args::PercentileRule::Linear => Rule::Interpolated,

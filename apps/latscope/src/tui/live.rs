@@ -112,6 +112,7 @@ fn events(
             folding.by.clone_from(&lock(&shared.by));
             let interval = Interval::Fixed(width(&folding));
             SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval)
+                .on_grid(folding.precision)
         });
         let wait = due.saturating_duration_since(Instant::now()).min(TURN);
         events.poll::<Failure>(wait, &mut |_, batch, mask| {
@@ -280,7 +281,8 @@ pub fn refolded(
         }
         Kept::Events(recent) => {
             let interval = Interval::Fixed(old.width_ns());
-            let mut builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
+            let mut builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval)
+                .on_grid(folding.precision);
             each_kept(reading, context, recent, |batch, mask| {
                 builder.begin_trace();
                 builder.add(batch, mask);

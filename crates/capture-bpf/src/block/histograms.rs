@@ -39,7 +39,7 @@ impl BlockHistograms {
     pub fn start(kernel: &mut Kernel, mut opened: Opened, options: &Options) -> Result<BlockHistograms, Error> {
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
         let disks = devices::disks().len();
-        let (grid, keys) = cumulative::room(cpus, (disks + SPARE_DEVICES) * KINDS.len());
+        let (grid, keys) = cumulative::room(cpus, (disks + SPARE_DEVICES) * KINDS.len(), options.finest);
         let mut config = config(options, false);
         config.some_pids = 0;
         config.power = grid.power().into();

@@ -55,7 +55,7 @@ impl CallHistograms {
         let (kernel, calls, mut opened) = open(options)?;
         let slots = (options.source == Source::Syscall).then(|| calls.slots());
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
-        let (grid, keys) = cumulative::room(cpus, slots.as_ref().map_or(FILE_KEYS, Vec::len));
+        let (grid, keys) = cumulative::room(cpus, slots.as_ref().map_or(FILE_KEYS, Vec::len), options.finest);
         let (mode, used, unused) =
             if slots.is_some() { (mode::BY_CALL, "by_call", "by_file") } else { (mode::BY_FILE, "by_file", "by_call") };
         opened.configure(&config(options, &calls, mode, grid.power()))?;

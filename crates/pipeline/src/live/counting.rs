@@ -5,7 +5,7 @@ use crate::{Control, Error, Folding, Live, Pass, Pipeline, Reading};
 use latscope_capture_bpf::{Counted, HistogramCapture, PushDown, Source, key_fields};
 use latscope_event::{Batch, Column, Context, Field, Mask};
 use latscope_filter::BoundFilter;
-use latscope_histogram::Sparse;
+use latscope_histogram::{Grid, Sparse};
 use latscope_series::{HistogramSeries, Quantity, Waiter, Weight};
 use std::time::Duration;
 
@@ -96,6 +96,7 @@ pub struct Counting<'a> {
     stalls: Stalls,
     by: Vec<Field>,
     weight: Weight,
+    precision: Option<Grid>,
     /// By row of the key table: whether the filter lets it through.
     passes: Mask,
     width_ns: u64,
@@ -113,6 +114,7 @@ impl<'a> Counting<'a> {
     ) -> Result<Counting<'a>, Error> {
         let fields = own(key_fields(live.source));
         let mut options = options(reading, live, fields)?;
+        options.finest = folding.precision.unwrap_or(options.finest);
         let devices = std::mem::take(&mut options.push_down.devices);
         options.push_down = PushDown::default();
         if live.source == Source::Block {
@@ -133,6 +135,7 @@ impl<'a> Counting<'a> {
             stalls: Stalls::default(),
             by,
             weight,
+            precision: folding.precision,
             passes,
             width_ns,
             from_ns,
@@ -141,7 +144,7 @@ impl<'a> Counting<'a> {
 
     /// An empty series for what is counted.
     pub fn series(&self) -> HistogramSeries {
-        HistogramSeries::new(Quantity::Latency, self.weight, self.by.clone(), self.width_ns)
+        HistogramSeries::new(Quantity::Latency, self.weight, self.by.clone(), self.width_ns).on_grid(self.precision)
     }
 
     /// How long until the present interval is over.

@@ -90,7 +90,14 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
     })?;
     let names: Vec<String> = subjects.iter().map(|subject| subject.name.clone()).collect();
     let (unlike, untold) = unlike::unlike(subjects);
-    let table = CompareTable { comparison: &comparison, names: &names, unlike: &unlike, untold: untold.as_deref() };
+    let notes: Vec<String> = subjects.iter().filter_map(Subject::waiting_note).collect();
+    let table = CompareTable {
+        comparison: &comparison,
+        names: &names,
+        unlike: &unlike,
+        untold: untold.as_deref(),
+        notes: &notes,
+    };
     let path = plan.output.as_deref().filter(|_| plan.chart.is_none());
     match plan.shape {
         Shape::Csv => output::text(path, &table.csv())?,
@@ -102,7 +109,7 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
     }
     if plan.shape == Shape::Csv {
         unlike.iter().for_each(|text| say!("latscope: unlike: {text}"));
-        untold.iter().for_each(|text| say!("latscope: {text}"));
+        untold.iter().chain(&notes).for_each(|text| say!("latscope: {text}"));
         table.verdicts().iter().for_each(|text| say!("latscope: {text}"));
     }
     subjects.iter().for_each(|subject| reports::say_notes(&subject.contexts));
