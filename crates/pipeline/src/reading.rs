@@ -4,6 +4,7 @@ use latscope_capture_bpf::{Sample, Source};
 use latscope_capture_file::{FioColumns, Format, TwoColumns};
 use latscope_event::{Field, FieldSet};
 use latscope_filter::Filter;
+use latscope_histogram::Grid;
 use latscope_series::{CountBy, Interval, Quantity, Weight};
 use std::path::PathBuf;
 
@@ -108,6 +109,8 @@ pub struct Folding {
     pub completed_only: bool,
     /// Whether the view shows when something happened, not only how much there was in all.
     pub over_time: bool,
+    /// The grid of all histograms, from the kernel's to those that are written, if it shall be coarser than usual.
+    pub precision: Option<Grid>,
 }
 
 impl Folding {
@@ -124,6 +127,7 @@ impl Folding {
             values_only: false,
             completed_only: false,
             over_time: interval.is_some(),
+            precision: None,
         }
     }
 

@@ -48,9 +48,11 @@ pub fn plan(typed: args::Convert) -> Result<Conversion, Failure> {
             return Err(Failure::Usage(message.into()));
         }
         let by = fields("--by", &typed.by)?;
-        Some(Folding { by, over_time: true, ..Folding::of_latencies(interval(&typed.interval)?) })
-    } else if typed.interval.is_some() || !typed.by.is_empty() {
-        return Err(Failure::Usage("-i and --by are for histograms: give --series, or write a .hlog.".into()));
+        let precision = typed.precision;
+        Some(Folding { by, over_time: true, precision, ..Folding::of_latencies(interval(&typed.interval)?) })
+    } else if typed.interval.is_some() || !typed.by.is_empty() || typed.precision.is_some() {
+        let message = "-i, --by and --precision are for histograms: give --series, or write a .hlog.";
+        return Err(Failure::Usage(message.into()));
     } else {
         None
     };

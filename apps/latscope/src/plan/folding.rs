@@ -49,6 +49,7 @@ pub fn folding(typed: &args::Fold, input: &args::Input) -> Result<Folding, Failu
         max,
         completed_only: typed.completed_only,
         over_time: true,
+        precision: typed.precision,
         ..Folding::of_latencies(interval(&typed.interval)?)
     })
 }

@@ -47,6 +47,7 @@ pub fn plan(typed: args::Summary) -> Result<Summary, Failure> {
         weight: Weight::Bytes,
         quantity,
         completed_only,
+        precision: typed.precision,
         ..Folding::of_latencies(interval(&typed.interval)?)
     };
     let shows_use = typed.shows_use;

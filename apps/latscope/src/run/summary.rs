@@ -184,7 +184,9 @@ fn gather(pipeline: &Pipeline, plan: &Plan) -> Result<(Gathered, Vec<Context>, V
 
 /// One interval of any length would do; a few keep the bookkeeping of the builder as it is.
 fn builder(folding: &Folding) -> SeriesBuilder {
-    SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Auto(2)).with_squares()
+    SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Auto(2))
+        .on_grid(folding.precision)
+        .with_squares()
 }
 
 /// What tells the events of load generators apart: their jobs, not the devices, which they do not name. Nothing where other files

@@ -105,7 +105,9 @@ fn whole(task: &Task, reading: &Reading, folding: &Folding) -> Result<(Histogram
         return task.wanted((series, Context::merged(&contexts)));
     }
     let interval = folding.interval_or(INTERVALS);
-    let new = || SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval);
+    let new = || {
+        SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval).on_grid(folding.precision)
+    };
     let builders = AtomicUsize::new(0);
     let sent = Mutex::new(Instant::now());
     // Where several files are read at a time, pictures of the first reader's are sent.

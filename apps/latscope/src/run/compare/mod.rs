@@ -82,12 +82,17 @@ fn each_experiment(plan: &Plan, experiments: Vec<(String, labs::Sides)>) -> Resu
 fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
     let sample = |subject: &Subject| subject.turns.iter().map(Run::sample).collect();
     let samples: Vec<Vec<Sample>> = subjects.iter().map(sample).collect();
-    let comparison = compare(&samples, &plan.options).map_err(|error| match error {
+    let mut comparison = compare(&samples, &plan.options).map_err(|error| match error {
         CompareError::Empty(side) => {
             Failure::Input(format!("{} has no events that could be compared.", subjects[side].name))
         }
         error => Failure::Usage(format!("{error}.")),
     })?;
+    // What had not completed is a lower bound among the latencies, but no request that was made.
+    for (side, subject) in comparison.sides.iter_mut().zip(subjects) {
+        side.count = subject.count();
+        side.turns.iter_mut().zip(&subject.turns).for_each(|(turn, run)| turn.count = run.count());
+    }
     let names: Vec<String> = subjects.iter().map(|subject| subject.name.clone()).collect();
     let (unlike, untold) = unlike::unlike(subjects);
     let notes: Vec<String> = subjects.iter().filter_map(Subject::waiting_note).collect();

@@ -4,8 +4,8 @@
 use crate::Failure;
 use crate::plan::{Folding, Reading};
 use crate::run::reports;
-use latscope_event::{Batch, Context, Field, MISSING_U64, Mask};
-use latscope_pipeline::{Error, Origin, refuse_averages};
+use latscope_event::{Batch, Context, Field, MISSING_U64, Mask, Unfinished, format_count, format_duration};
+use latscope_pipeline::{Error, Origin, keep_passing, refuse_averages};
 use latscope_series::compare::Sample;
 use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
 use std::collections::BTreeMap;
@@ -24,6 +24,32 @@ pub struct Subject {
     /// Events by kind and by size, as far as the source tells.
     pub kinds: BTreeMap<String, u64>,
     pub sizes: BTreeMap<u64, u64>,
+    waiting: Waiting,
+}
+
+/// Requests that had not completed when their trace ended.
+#[derive(Default)]
+struct Waiting {
+    count: usize,
+    oldest_ns: u64,
+    /// Some of them are not among what is compared.
+    is_left_out: bool,
+}
+
+impl Waiting {
+    fn add(&mut self, unfinished: &[Unfinished], is_left_out: bool) {
+        self.count += unfinished.len();
+        self.oldest_ns = unfinished.iter().map(|request| request.at_least_ns).fold(self.oldest_ns, u64::max);
+        self.is_left_out |= is_left_out && !unfinished.is_empty();
+    }
+}
+
+/// Those of a trace that count and pass the filter.
+fn waiting_of(reading: &Reading, context: &Context) -> Vec<Unfinished> {
+    let mut context = context.clone();
+    keep_passing(reading, &mut context);
+    context.unfinished.retain(Unfinished::counts);
+    context.unfinished
 }
 
 /// One turn of a side.
@@ -31,6 +57,8 @@ pub struct Run {
     /// Time of start and latency, nanoseconds, ascending; `None` when there are too many, or only histograms.
     events: Option<Vec<(i64, u64)>>,
     pub series: HistogramSeries,
+    /// How many of them had not completed: they count with their age, but not as requests that were made.
+    waiting: u64,
 }
 
 /// Gathers a turn from batches.
@@ -102,7 +130,7 @@ impl Gather {
             // Whatever the order in which files were read.
             events.sort_unstable();
         }
-        Run { events, series: self.builder.finish() }
+        Run { events, series: self.builder.finish(), waiting: 0 }
     }
 }
 
@@ -136,9 +164,9 @@ impl Run {
         totals.count > 1 && totals.min < totals.max && same
     }
 
-    /// Number of requests.
+    /// Number of requests that completed.
     pub fn count(&self) -> u64 {
-        self.series.total(None).totals().count
+        self.series.total(None).totals().count.saturating_sub(self.waiting)
     }
 
     /// Whether single requests are known.
@@ -150,8 +178,8 @@ impl Run {
 impl Subject {
     /// Reads a side from files, turn by turn.
     pub fn read(name: String, turns: &[Reading]) -> Result<Subject, Failure> {
-        let mut side =
-            Subject { name, turns: Vec::new(), contexts: Vec::new(), kinds: BTreeMap::new(), sizes: BTreeMap::new() };
+        let (kinds, sizes, waiting) = (BTreeMap::new(), BTreeMap::new(), Waiting::default());
+        let mut side = Subject { name, turns: Vec::new(), contexts: Vec::new(), kinds, sizes, waiting };
         turns.iter().try_for_each(|reading| side.read_turn(reading))?;
         Ok(side)
     }
@@ -161,8 +189,9 @@ impl Subject {
         let folding = Folding::of_latencies(None);
         if pipeline.origin(&folding)? == Origin::Stored {
             let (series, contexts) = pipeline.series(&folding, INTERVALS)?;
+            contexts.iter().for_each(|context| self.waiting.add(&waiting_of(reading, context), true));
             self.contexts.extend(contexts);
-            self.turns.push(Run { events: None, series });
+            self.turns.push(Run { events: None, series, waiting: 0 });
             return Ok(());
         }
         let add = |gather: &mut Gather, starts, context: &Context, batch: &Batch, mask: Option<&Mask>| {
@@ -170,15 +199,43 @@ impl Subject {
             refuse_averages(context).map_or_else(ControlFlow::Break, ControlFlow::Continue)
         };
         let fields = Gather::default().fields();
-        let (gather, contexts) = pipeline.fold::<_, Error>(fields, &Gather::default, add, Gather::merge)?;
-        self.contexts.extend(contexts);
+        let (mut gather, contexts) = pipeline.fold::<_, Error>(fields, &Gather::default, add, Gather::merge)?;
         add_counts(&mut self.kinds, &gather.kinds, usize::MAX);
         add_counts(&mut self.sizes, &gather.sizes, SIZES);
-        self.turns.push(gather.finish());
+        // What hangs counts with its age, a lower bound of its latency: a side must not look fast because its slowest
+        // requests never completed.
+        let mut hanging = 0;
+        for (number, context) in contexts.iter().enumerate() {
+            let waiting = waiting_of(reading, context);
+            self.waiting.add(&waiting, false);
+            if !waiting.is_empty() {
+                hanging += waiting.len() as u64;
+                gather.add(Some(number), &Unfinished::batch(&waiting), None);
+            }
+        }
+        self.contexts.extend(contexts);
+        self.turns.push(Run { waiting: hanging, ..gather.finish() });
         Ok(())
     }
 
-    /// Number of requests of all turns.
+    /// How requests count that had not completed, if there were any: a sentence without an end.
+    pub fn waiting_note(&self) -> Option<String> {
+        let Waiting { count, oldest_ns, is_left_out } = self.waiting;
+        let how = match is_left_out {
+            true => "stored histograms leave them out",
+            false => "each counts with its age, a lower bound of its latency",
+        };
+        let requests = if count == 1 { "1 request".into() } else { format!("{} requests", format_count(count as u64)) };
+        (count > 0).then(|| {
+            let oldest = format_duration(oldest_ns);
+            format!(
+                "{}: {requests} had not completed when the trace ended, the oldest after {oldest}; {how}",
+                self.name
+            )
+        })
+    }
+
+    /// Number of requests of all turns that completed.
     pub fn count(&self) -> u64 {
         self.turns.iter().map(Run::count).sum()
     }
