@@ -1,4 +1,5 @@
-use super::{Input, precision};
+use super::Input;
+use super::fold::precision;
 use clap::Args;
 use latscope_histogram::Grid;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-use super::{Input, Quantity, Table, precision};
+use super::fold::precision;
+use super::{Input, Quantity, Table};
 use clap::Args;
 use latscope_histogram::Grid;
 use std::path::PathBuf;
