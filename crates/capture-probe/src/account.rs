@@ -50,7 +50,7 @@ impl Account {
     }
 
     /// Puts it into the context, with `suffix` behind the names.
-    pub fn tell(&self, context: &mut Context, probe: &Probe, suffix: &str) {
+    pub fn report(&self, context: &mut Context, probe: &Probe, suffix: &str) {
         let placed = if probe.work.cache == Cache::Hot { Anomaly::NotHot } else { Anomaly::NotCold };
         context.tally.add(placed, self.misplaced);
         context.tally.add(Anomaly::NotSent, self.not_sent);

@@ -140,11 +140,11 @@ impl Capture {
             let written = settle::written(target.place.dev);
             capture.targets.push(Measured { common: Arc::new(Common::new(probe, target)), name: "", written });
         }
-        capture.begin(&start, &to, fold)?;
+        capture.start_all(&start, &to, fold)?;
         Ok(capture)
     }
 
-    fn begin(
+    fn start_all(
         &mut self,
         start: &Start,
         to: &SyncSender<Message>,
@@ -214,7 +214,7 @@ impl Capture {
         self.epoch.unix_ns
     }
 
-    /// No more requests are begun.
+    /// No more requests are started.
     pub fn stop(&self) {
         self.stopped.get_or_init(Instant::now);
         self.stop.store(true, Ordering::Relaxed);
@@ -326,7 +326,7 @@ impl Capture {
             all.device = all.device.into_iter().chain(settled.device).reduce(|a, b| a + b);
             (all.left, all.took) = (all.left + settled.left, all.took + settled.took);
         }
-        all.tell(&mut self.context);
+        all.report(&mut self.context);
         all
     }
 
@@ -392,7 +392,7 @@ impl Capture {
         let mut context = self.context.clone();
         context.cover(self.epoch.unix_ns + self.elapsed_ns() as i64);
         for (number, measured) in self.targets.iter().enumerate() {
-            measured.common.account().tell(
+            measured.common.account().report(
                 &mut context,
                 &measured.common.probe,
                 &suffix(self.targets.len() > 1, number),

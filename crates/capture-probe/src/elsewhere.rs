@@ -95,7 +95,7 @@ impl Capture {
         match self.0 {}
     }
 
-    /// No more requests are begun.
+    /// No more requests are started.
     pub fn stop(&self) {
         match self.0 {}
     }

@@ -49,7 +49,7 @@ pub struct Due {
     pace: Pace,
     first_ns: f64,
     next_ns: u64,
-    begun: u64,
+    started: u64,
     /// The interval as a whole number, for every request of a closed loop.
     step_ns: u64,
 }
@@ -57,7 +57,7 @@ pub struct Due {
 impl Due {
     /// At the start.
     pub fn new(pace: Pace) -> Due {
-        Due { pace, first_ns: 0.0, next_ns: 0, begun: 0, step_ns: pace.interval_ns as u64 }
+        Due { pace, first_ns: 0.0, next_ns: 0, started: 0, step_ns: pace.interval_ns as u64 }
     }
 
     /// When the next request is due, nanoseconds since the start.
@@ -79,16 +79,16 @@ impl Due {
 
     /// Whether a burst is over, so that the interval is waited for.
     pub fn ends_burst(&self) -> bool {
-        self.pace.burst > 0 && self.begun.is_multiple_of(self.pace.burst)
+        self.pace.burst > 0 && self.started.is_multiple_of(self.pace.burst)
     }
 
     /// One request was made, and it is `now_ns` (in a closed loop: it is done).
     #[inline]
     pub fn advance(&mut self, now_ns: u64) {
-        self.begun += 1;
+        self.started += 1;
         if self.pace.open {
-            self.next_ns = self.of_ns(self.begun);
-        } else if self.pace.burst > 1 && !self.begun.is_multiple_of(self.pace.burst) {
+            self.next_ns = self.of_ns(self.started);
+        } else if self.pace.burst > 1 && !self.started.is_multiple_of(self.pace.burst) {
             // The interval runs from the first of a burst, so the others leave the schedule alone.
         } else {
             self.next_ns = (self.next_ns + self.step_ns).max(now_ns);

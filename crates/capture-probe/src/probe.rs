@@ -21,7 +21,7 @@ pub struct Probe {
     pub threads: u32,
     /// So many requests and no more, failed ones among them.
     pub count: Option<u64>,
-    /// No request is begun after so long.
+    /// No request is started after so long.
     pub duration: Option<Duration>,
     /// The first failed request is the last.
     pub stop_on_error: bool,

@@ -65,7 +65,7 @@ pub(crate) fn append(batch: &mut Batch, samples: &[Sample], probe: &Probe, place
     }
 }
 
-/// A request that had not completed when the probe ended, begun at this time (nanoseconds since 1970) and so old.
+/// A request that had not completed when the probe ended, started at this time (nanoseconds since 1970) and so old.
 pub(crate) fn unfinished(probe: &Probe, place: &Place, (start_ns, at_least_ns): (i64, u64)) -> Unfinished {
     let what = format!("{} request to {}", format_size_exact(probe.work.size), probe.target.display());
     let texts = [

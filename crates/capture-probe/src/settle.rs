@@ -60,7 +60,7 @@ pub fn settle(target: &Target, before: Option<u64>, limit: Duration) -> Settled 
 
 impl Settled {
     /// Into the context of a trace.
-    pub fn tell(&self, context: &mut Context) {
+    pub fn report(&self, context: &mut Context) {
         let mut put = |key: &str, value: String| drop(context.properties.insert(key.into(), value));
         if let Some(bytes) = self.in_memory {
             put("unwritten_bytes", bytes.to_string());

@@ -63,7 +63,7 @@ impl Ring {
     }
 
     /// Submits a request from a free place, with which `made` are made.
-    fn begin(&mut self, worker: &mut Worker, epoch: &Epoch, due_ns: u64, made: u64) {
+    fn start(&mut self, worker: &mut Worker, epoch: &Epoch, due_ns: u64, made: u64) {
         let Some(at) = self.free.pop_front() else { return };
         let common = Arc::clone(&worker.common);
         let (work, file) = (&common.probe.work, types::Fd(common.target.file.as_raw_fd()));
@@ -85,8 +85,8 @@ impl Ring {
         let intended_ns = if common.probe.pace.open { due_ns } else { now_ns };
         flight.open = 1 + u8::from(syncs);
         (flight.next, flight.intended_ns, flight.submitted_ns) = (next, intended_ns, now_ns);
-        flight.from_ns = flight.unhindered.begins(intended_ns, now_ns);
-        worker.watched.begins(at, flight.from_ns, made);
+        flight.from_ns = flight.unhindered.starts(intended_ns, now_ns);
+        worker.watched.starts(at, flight.from_ns, made);
         let mut queue = self.ring.submission();
         // SAFETY: the buffer belongs to the flight, which outlives the request: it is not touched before its completion,
         // and the ring is dropped only when nothing is in flight.
@@ -142,7 +142,7 @@ pub fn run(mut worker: Worker, epoch: Epoch, mut ring: Ring) {
         while !is_over(&worker, made) && !ring.free.is_empty() && worker.due.next_ns() <= now_ns {
             let due_ns = worker.due.next_ns();
             made += 1;
-            ring.begin(&mut worker, &epoch, due_ns, made);
+            ring.start(&mut worker, &epoch, due_ns, made);
             worker.due.advance(now_ns);
             now_ns = epoch.elapsed_ns();
         }

@@ -45,7 +45,7 @@ impl Watched {
 
     /// A request, with which `made` were made, takes place `at`; its latency counts from `from_ns`.
     #[inline]
-    pub fn begins(&self, at: usize, from_ns: u64, made: u64) {
+    pub fn starts(&self, at: usize, from_ns: u64, made: u64) {
         self.made.store(made, Ordering::Relaxed);
         self.flights[at].store(from_ns + 1, Ordering::Relaxed);
     }
@@ -78,7 +78,7 @@ pub struct Unhindered {
 impl Unhindered {
     /// From when the latency of a request counts that was due at `due_ns` and made at `submitted_ns`.
     #[inline]
-    pub fn begins(self, due_ns: u64, submitted_ns: u64) -> u64 {
+    pub fn starts(self, due_ns: u64, submitted_ns: u64) -> u64 {
         due_ns.max(self.free_ns).min(submitted_ns)
     }
 
@@ -158,8 +158,8 @@ impl Worker {
             }
             let submitted_ns = epoch.elapsed_ns();
             let intended_ns = if probe.pace.open { due_ns } else { submitted_ns };
-            let from_ns = unhindered.begins(intended_ns, submitted_ns);
-            self.watched.begins(0, from_ns, made + 1);
+            let from_ns = unhindered.starts(intended_ns, submitted_ns);
+            self.watched.starts(0, from_ns, made + 1);
             let result = requests.make(&target.file, next.write, buffer.bytes(), next.offset);
             now_ns = epoch.elapsed_ns();
             self.watched.ends(0);
@@ -268,7 +268,7 @@ impl Worker {
     }
 }
 
-/// When no request is begun any more.
+/// When no request is started any more.
 pub fn end_ns(probe: &Probe) -> u64 {
     probe.duration.map_or(u64::MAX, |duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
@@ -428,7 +428,7 @@ mod tests {
                 // The machine is late, seldom very.
                 let late_ns = if random.below(20) == 0 { random.below(stall_ns + 1) } else { random.below(5) };
                 let submitted_ns = due_ns.max(now_ns) + late_ns;
-                let from_ns = unhindered.begins(due_ns, submitted_ns);
+                let from_ns = unhindered.starts(due_ns, submitted_ns);
                 assert!((due_ns..=submitted_ns).contains(&from_ns));
                 unhindered.ends(from_ns, service_ns);
                 now_ns = submitted_ns + service_ns;

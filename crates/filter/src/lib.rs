@@ -56,7 +56,7 @@ impl Filter {
 
     /// What every event fulfils that the filter lets through, for a capture that can test it early.
     pub fn necessary(&self) -> Necessary {
-        Necessary::of(&self.expr)
+        Necessary::new(&self.expr)
     }
 
     /// The filter on these columns alone that lets every event through which this one does; `None` where this one demands

@@ -20,10 +20,10 @@ pub struct Necessary {
 }
 
 impl Necessary {
-    pub(crate) fn of(expr: &Expr) -> Necessary {
+    pub(crate) fn new(expr: &Expr) -> Necessary {
         match expr {
-            Expr::And(parts) => parts.iter().map(Necessary::of).fold(Necessary::default(), Necessary::both),
-            Expr::Or(parts) => parts.iter().map(Necessary::of).reduce(Necessary::either).unwrap_or_default(),
+            Expr::And(parts) => parts.iter().map(Necessary::new).fold(Necessary::default(), Necessary::both),
+            Expr::Or(parts) => parts.iter().map(Necessary::new).reduce(Necessary::either).unwrap_or_default(),
             Expr::Not(_) => Necessary::default(),
             Expr::Term(term) if term.subject.transforms.is_empty() => Necessary::of_term(term),
             Expr::Term(_) => Necessary::default(),

@@ -72,7 +72,7 @@ pub fn curve(sides: &[CurveSide], contexts: &[Context], options: &CurvePicture) 
         y = volume(&page, options, &mut svg, y, side, axis);
     }
     let mut description = vec![page.origin()];
-    description.extend(sides.iter().map(|side| told(side, &options.quantiles)));
+    description.extend(sides.iter().map(|side| described(side, &options.quantiles)));
     description.extend(page.note_texts());
     let height = page.notes(&mut svg, y) + 12.0;
     page.document(svg, height, &description)
@@ -133,7 +133,7 @@ fn volume(page: &Page<'_>, options: &CurvePicture, svg: &mut Svg, y: f64, side: 
 }
 
 /// A volume in words.
-fn told(side: &CurveSide, quantiles: &[f64]) -> String {
+fn described(side: &CurveSide, quantiles: &[f64]) -> String {
     let point = |point: &CurvePoint| {
         let latencies = quantiles
             .iter()

@@ -33,7 +33,7 @@ impl Columns {
     }
 
     /// The column of an interval; `None` outside.
-    pub fn of(self, interval: i64) -> Option<u32> {
+    pub fn column_of(self, interval: i64) -> Option<u32> {
         u32::try_from(interval.checked_sub(self.first)?).ok().filter(|&column| column < self.count)
     }
 }

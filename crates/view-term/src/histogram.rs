@@ -306,7 +306,7 @@ impl Block<'_> {
         let (low, high) = (width(&|label| label.0.len()), width(&|label| label.1.len()));
         let amounts: Vec<String> = weights.iter().map(|&weight| self.amount(weight)).collect();
         let most = weights.iter().zip(&waits).map(|(weight, waits)| weight.saturating_add(waits.1)).max().unwrap_or(0);
-        let told: Vec<String> = waits.iter().map(|waits| told(waits.0)).collect();
+        let told: Vec<String> = waits.iter().map(|waits| waiting_words(waits.0)).collect();
         let room = told.iter().map(String::len).max().unwrap_or(0);
         let digits = amounts.iter().map(String::len).max().unwrap_or(0).max(5);
         // Beside the bar: `low -> high : count |`, `| 12.34%`, and room for a mark.
@@ -433,7 +433,7 @@ impl Block<'_> {
 }
 
 /// How many wait in a row, in words.
-fn told(waits: u64) -> String {
+fn waiting_words(waits: u64) -> String {
     if waits == 0 { String::new() } else { format!("  {} waiting", format_count(waits)) }
 }
 

@@ -120,7 +120,7 @@ impl Maps {
                 // The last column may hold fewer intervals.
                 let long = each.min(in_all - at(interval) as u64 * each);
                 let per_second = 1e9 / (series.width_ns() as f64 * long as f64);
-                columns[at(interval)] = Column::of(&sum, &rungs, (low, high), per_second);
+                columns[at(interval)] = Column::new(&sum, &rungs, (low, high), per_second);
                 sum.clear();
             }
         }
@@ -215,7 +215,7 @@ impl Maps {
 }
 
 impl Column {
-    fn of(sum: &Histogram, rungs: &Rungs, (low, high): (usize, usize), per_second: f64) -> Column {
+    fn new(sum: &Histogram, rungs: &Rungs, (low, high): (usize, usize), per_second: f64) -> Column {
         let mut column = Column {
             counts: vec![0.0; high - low + 1],
             times: vec![0.0; high - low + 1],

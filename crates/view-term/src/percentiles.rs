@@ -53,7 +53,7 @@ pub struct Percentiles {
     empty: u64,
     left_out: u64,
     table: Table,
-    begun: bool,
+    started: bool,
 }
 
 /// One line.
@@ -92,7 +92,7 @@ impl Percentiles {
             empty,
             left_out,
             table,
-            begun: false,
+            started: false,
         }
     }
 
@@ -212,7 +212,7 @@ impl Percentiles {
     }
 
     fn take_lines<E>(&mut self, columns: usize, take: &mut impl FnMut(&Line) -> Result<(), E>) -> Result<(), E> {
-        if self.table.len() > 0 && !std::mem::replace(&mut self.begun, true) {
+        if self.table.len() > 0 && !std::mem::replace(&mut self.started, true) {
             take(&self.table.heading(columns))?;
         }
         self.table.take_lines(columns).iter().try_for_each(take)
@@ -319,7 +319,7 @@ impl Percentiles {
         series: &HistogramSeries,
         take: &mut impl FnMut(&str) -> Result<(), E>,
     ) -> Result<(), E> {
-        if !std::mem::replace(&mut self.begun, true) {
+        if !std::mem::replace(&mut self.started, true) {
             let keys = self.keys();
             take(&csv_line(self.by.iter().map(|field| field.name()).chain(keys.iter().map(String::as_str))))?;
         }

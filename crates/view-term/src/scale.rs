@@ -47,7 +47,7 @@ impl Strength {
     }
 
     /// From 0 to 1.
-    fn of(&self, rate: f64) -> f64 {
+    fn strength(&self, rate: f64) -> f64 {
         if self.is_chisel() {
             return (sysdig::level(rate) - 1.0) / 19.0;
         }
@@ -77,7 +77,7 @@ impl Strength {
 
     /// The colour of a rate above zero.
     pub(crate) fn color(&self, rate: f64) -> Color {
-        palette::color(self.palette, self.of(rate), self.depth, self.weight != Weight::Count)
+        palette::color(self.palette, self.strength(rate), self.depth, self.weight != Weight::Count)
     }
 
     /// A whole cell of a rate; blank when there was nothing.
@@ -85,7 +85,7 @@ impl Strength {
         if rate <= 0.0 {
             Cell::BLANK
         } else if self.depth == ColorDepth::Mono {
-            shade(self.of(rate))
+            shade(self.strength(rate))
         } else if self.is_chisel() && self.unicode && self.depth != ColorDepth::Ansi16 {
             sysdig::cell(rate)
         } else {
@@ -217,7 +217,7 @@ mod tests {
         for scale in [Scale::Log, Scale::Sqrt, Scale::Linear] {
             let strength = Strength { scale, ..strength(Palette::Viridis, ColorDepth::Truecolor) };
             for part in [0.1, 0.5, 1.0] {
-                assert!((strength.of(strength.rate(part)) - part).abs() < 1e-9, "{scale:?}");
+                assert!((strength.strength(strength.rate(part)) - part).abs() < 1e-9, "{scale:?}");
             }
         }
     }

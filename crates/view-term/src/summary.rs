@@ -113,10 +113,11 @@ impl Summary {
             sum.clear();
             parts.iter().for_each(|part| sum.add(part));
             let waiting = series.still_waiting(Some(group as u32));
-            let row = SummaryRow::of(series.groups()[group].clone(), &sum, waiting, weighs_bytes);
+            let row = SummaryRow::new(series.groups()[group].clone(), &sum, waiting, weighs_bytes);
             rows.push(SummaryRow { deviation: series.deviation(Some(group as u32)), ..row });
         }
-        let total = SummaryRow::of(vec!["total".into()], &series.total(None), series.still_waiting(None), weighs_bytes);
+        let total =
+            SummaryRow::new(vec!["total".into()], &series.total(None), series.still_waiting(None), weighs_bytes);
         let total = SummaryRow { deviation: series.deviation(None), ..total };
         let covered = context.span_ns.map(|(from, to)| to.abs_diff(from)).filter(|&span| span > 0);
         let intervals = series.range().map_or(1, |(first, last)| last.abs_diff(first).saturating_add(1));
@@ -373,7 +374,7 @@ impl Summary {
 }
 
 impl SummaryRow {
-    fn of(group: Vec<String>, sum: &Histogram, waiting: Waiting, weighs_bytes: bool) -> SummaryRow {
+    fn new(group: Vec<String>, sum: &Histogram, waiting: Waiting, weighs_bytes: bool) -> SummaryRow {
         let completed = sum.to_sparse();
         let percentiles = waiting.quantiles(&completed, &PERCENTILES.map(|(quantile, _)| quantile), Rule::Interpolated);
         let bytes = sum.buckets().fold(0u64, |bytes, (_, _, weight)| bytes.saturating_add(weight));

@@ -26,7 +26,7 @@ struct Bands {
 }
 
 impl Bands {
-    fn of(panel: &Panel, main_px: u32) -> Bands {
+    fn new(panel: &Panel, main_px: u32) -> Bands {
         let main = if panel.above > 0 { BEYOND_PX + BEYOND_GAP_PX } else { 0 };
         let below = main + main_px + BEYOND_GAP_PX;
         let has_below = panel.below > 0;
@@ -52,7 +52,7 @@ impl Picture<'_> {
             svg.text(self.frame.left(), y + 10.0, &note, &self.beyond(panel, panel.above, true));
             y += 14.0;
         }
-        let bands = Bands::of(panel, panel.axis.height_px());
+        let bands = Bands::new(panel, panel.axis.height_px());
         let (left, width) = (self.frame.left(), self.frame.plot_px());
         let main = Area { x: left, y: y + f64::from(bands.main), width, height: f64::from(panel.axis.height_px()) };
         self.backgrounds(svg, panel, bands, y);

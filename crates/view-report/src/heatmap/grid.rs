@@ -157,7 +157,7 @@ pub(crate) fn panels(
         named.map(|(name, axis)| Maker::new(name.clone(), Rc::clone(axis), series, columns)).collect()
     };
     for (&interval, slice) in series.slices() {
-        let Some(column) = columns.of(interval) else { continue };
+        let Some(column) = columns.column_of(interval) else { continue };
         scatter(slice, facets, &mut makers);
         for (panel, maker) in makers.iter_mut().enumerate() {
             maker.waiting = series.waiting_among(interval, |group| facets.has(panel, group));

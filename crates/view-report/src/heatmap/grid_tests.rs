@@ -57,7 +57,7 @@ proptest! {
         let mut expected = BTreeMap::<(usize, u32, Place), (u64, u64)>::new();
         let mut inside = 0;
         for &(start, latency, size, comm) in &events {
-            let Some(column) = columns.of((start + latency as i64).div_euclid(width as i64)) else { continue };
+            let Some(column) = columns.column_of((start + latency as i64).div_euclid(width as i64)) else { continue };
             let lower = series.grid().lower(series.grid().index(latency));
             let place = if lower < axis.range().0 {
                 Place::Below

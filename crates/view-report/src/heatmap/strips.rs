@@ -17,13 +17,13 @@ impl Picture<'_> {
         }
         let mut bytes = vec![0.0; columns.count as usize];
         for (&interval, slice) in self.series.slices() {
-            if let Some(column) = columns.of(interval) {
+            if let Some(column) = columns.column_of(interval) {
                 bytes[column as usize] = slice.bytes as f64 / seconds;
             }
         }
         let mut sequential = vec![0.0; columns.count as usize];
         for (&interval, slice) in self.series.slices() {
-            if let Some(column) = columns.of(interval) {
+            if let Some(column) = columns.column_of(interval) {
                 let count: u64 = slice.groups.iter().map(|(_, sparse)| sparse.totals().count).sum();
                 sequential[column as usize] = (100.0 * slice.sequential as f64 / count.max(1) as f64).min(100.0);
             }

@@ -75,7 +75,7 @@ pub(super) struct Steps {
 impl Steps {
     pub fn new(series: &HistogramSeries, columns: Columns) -> Steps {
         let (mut bounds, mut next) = (Vec::new(), 0);
-        for (&interval, column) in series.slices().keys().filter_map(|at| Some((at, columns.of(*at)?))) {
+        for (&interval, column) in series.slices().keys().filter_map(|at| Some((at, columns.column_of(*at)?))) {
             bounds.extend(next..=column);
             let length = series.width_of(interval) / series.width_ns();
             next = column.saturating_add(u32::try_from(length).unwrap_or(u32::MAX)).min(columns.count);
@@ -99,7 +99,7 @@ impl Steps {
     }
 
     /// The step of a column.
-    fn of(&self, column: u32) -> usize {
+    fn step_of(&self, column: u32) -> usize {
         self.bounds.partition_point(|&first| first <= column).saturating_sub(1)
     }
 }
@@ -193,8 +193,8 @@ impl Source<'_> {
 
     /// The step of a moment; the last of those behind the picture.
     fn step_at(&self, ns: i64) -> usize {
-        let column = self.columns.of(ns.div_euclid(self.series.width_ns() as i64));
-        self.steps.of(column.unwrap_or(self.columns.count - 1))
+        let column = self.columns.column_of(ns.div_euclid(self.series.width_ns() as i64));
+        self.steps.step_of(column.unwrap_or(self.columns.count - 1))
     }
 
     fn panel(&self, facet: Option<(&Facets, usize)>) -> Panel {
@@ -207,10 +207,10 @@ impl Source<'_> {
         let (mut sum, mut total) = (empty.clone(), empty);
         let mut counts = vec![0.0; count];
         let mut lines: Vec<Vec<Option<Point>>> = vec![vec![None; count]; quantiles.len() + 2];
-        for (&interval, column) in series.slices().keys().filter_map(|at| Some((at, self.columns.of(*at)?))) {
+        for (&interval, column) in series.slices().keys().filter_map(|at| Some((at, self.columns.column_of(*at)?))) {
             sum_up(series, interval, facet, &mut sum);
             let sparse = sum.to_sparse();
-            let (step, told) = (self.steps.of(column), asked.of(series, interval, group, &sparse));
+            let (step, told) = (self.steps.step_of(column), asked.of(series, interval, group, &sparse));
             // What waits has lines where nothing completes.
             if sparse.totals().count == 0 && told.waiting.count() == 0 {
                 continue;

@@ -235,11 +235,11 @@ impl<'a> Painter<'a> {
     /// Instead of the rows of so many intervals without events.
     pub fn gap(&self, count: u64) -> Line {
         let length = format_duration(count.saturating_mul(self.source.width_ns));
-        self.said(&format!("{length} without events, {} intervals", format_count(count)))
+        self.note(&format!("{length} without events, {} intervals", format_count(count)))
     }
 
     /// Words instead of rows.
-    pub fn said(&self, text: &str) -> Line {
+    pub fn note(&self, text: &str) -> Line {
         let mut line = self.left(if self.options.unicode { "…" } else { "..." });
         line.push(text);
         line.truncate(self.options.columns, false);

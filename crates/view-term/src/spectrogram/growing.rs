@@ -51,7 +51,7 @@ impl GrowingSpectrogram {
         }
         let layout = Layout::new(&options, if series.by.is_empty() { LABEL } else { LABEL + NAME });
         let source = Source::of_series(series, &options, layout.map);
-        let groups = |interval: i64| Groups::of(series, interval);
+        let groups = |interval: i64| Groups::new(series, interval);
         self.rows((source, layout, options), series.quantity.word(), series.weight, before, context, &groups)
     }
 
@@ -135,7 +135,7 @@ struct Groups {
 }
 
 impl Groups {
-    fn of(series: &HistogramSeries, interval: i64) -> Groups {
+    fn new(series: &HistogramSeries, interval: i64) -> Groups {
         let Some(slice) = series.slices().get(&interval).filter(|_| !series.by.is_empty()) else {
             return Groups::default();
         };
@@ -166,7 +166,7 @@ impl Groups {
         }
         if self.others > 0 {
             let noun = if self.others == 1 { "group" } else { "groups" };
-            lines.push(painter.said(&format!("{} more {noun}", format_count(self.others as u64))));
+            lines.push(painter.note(&format!("{} more {noun}", format_count(self.others as u64))));
         }
         painter.name.clear();
         lines
