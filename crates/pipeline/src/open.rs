@@ -1,34 +1,10 @@
 //! What a reading stands for: the files of a folder, their formats, and where the numbers of a view come from.
 
-use crate::{Control, Error, Folding, Mode, Note, Reading, live};
+use crate::{Control, Error, Folding, Mode, Note, Origin, Pipeline, Reading, live};
 use latscope_capture_file::{
     FioResults, Format, format_of, is_over, is_pipe, said_twice, tree, tree_over_time, without_repeats,
 };
 use std::path::{Path, PathBuf};
-
-/// A reading whose folders were looked through and whose formats are known. It may be read several times, unless a pipe or a
-/// capture is read.
-pub struct Pipeline {
-    pub(crate) reading: Reading,
-    pub(crate) control: Control,
-    /// By file; `None` of what cannot be looked at beforehand, or is not known.
-    pub(crate) formats: Vec<Option<Format>>,
-    /// Of a folder, averages over windows were chosen rather than histograms of whole jobs.
-    pub(crate) takes_averages: bool,
-    /// fio's JSON beside its logs, parsed once for all files.
-    pub(crate) fio_results: FioResults,
-}
-
-/// Where the histograms of a folding come from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Origin {
-    /// Some files hold histograms; the events of the others are added.
-    Stored,
-    /// The kernel counts.
-    Kernel,
-    /// Every event is read.
-    Events,
-}
 
 impl Pipeline {
     /// Looks through folders and finds out formats. No event is read.
@@ -46,22 +22,6 @@ impl Pipeline {
             takes_averages,
             fio_results: FioResults::default(),
         })
-    }
-
-    /// What is read, with the files of folders in place of these.
-    pub fn reading(&self) -> &Reading {
-        &self.reading
-    }
-
-    /// The format of each file; `None` of what cannot be looked at beforehand, or is not known.
-    pub fn formats(&self) -> &[Option<Format>] {
-        &self.formats
-    }
-
-    /// The first file that holds histograms instead of events.
-    pub fn stored_file(&self) -> Option<&Path> {
-        let is_stored = |format: &Option<Format>| format.is_some_and(Format::is_series);
-        self.formats.iter().position(is_stored).map(|at| &*self.reading.files[at])
     }
 
     /// Where the histograms of a folding come from: decided here and nowhere else.

@@ -20,17 +20,35 @@ const DISORDER_NS: u64 = 10_000_000_000;
 /// A longer time without events has no rows: something is wrong with the times.
 const LONGEST_GAP: i64 = 100_000;
 
+impl Pipeline {
+    /// Hands on intervals as they close, those without events too: of a capture as they pass, of a stream when no more events
+    /// are expected in them. Returns the final context.
+    ///
+    /// # Errors
+    /// What the taker breaks off with; and when input or capture fail.
+    pub fn intervals<T: Intervals>(&self, folding: &Folding, taker: &mut T) -> Result<Context, T::Error> {
+        if self.reading.live.is_none() {
+            return read(self, folding, taker);
+        }
+        self.live_intervals(folding, taker)
+    }
+
+    /// Reads files in any order; all intervals are handed on at the end. Returns the context of every file.
+    ///
+    /// # Errors
+    /// As [`Pipeline::intervals`].
+    pub fn intervals_of_whole<T: Intervals>(&self, folding: &Folding, taker: &mut T) -> Result<Vec<Context>, T::Error> {
+        read_whole(self, folding, taker)
+    }
+}
+
 /// Reads until the end and hands on intervals as they close, those without events too. Returns the final context.
-pub fn read<T: Intervals>(pipeline: &Pipeline, folding: &Folding, taker: &mut T) -> Result<Context, T::Error> {
+fn read<T: Intervals>(pipeline: &Pipeline, folding: &Folding, taker: &mut T) -> Result<Context, T::Error> {
     run(pipeline, Stream::new(pipeline, folding, taker.looks_back()), taker).map(|contexts| Context::merged(&contexts))
 }
 
 /// Reads files in any order; all intervals are handed on at the end.
-pub fn read_whole<T: Intervals>(
-    pipeline: &Pipeline,
-    folding: &Folding,
-    taker: &mut T,
-) -> Result<Vec<Context>, T::Error> {
+fn read_whole<T: Intervals>(pipeline: &Pipeline, folding: &Folding, taker: &mut T) -> Result<Vec<Context>, T::Error> {
     let mut stream = Stream::new(pipeline, folding, false);
     stream.is_whole = true;
     run(pipeline, stream, taker)

@@ -2,6 +2,7 @@
 
 mod counting;
 mod events;
+mod passing;
 
 pub use counting::Counting;
 pub use events::Events;
