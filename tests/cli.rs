@@ -275,3 +275,20 @@ fn a_text_table_has_the_columns_of_the_events_that_it_shows() {
     assert_eq!(lines.len(), 2, "{failed}");
     assert!(lines[0].contains("  error") && lines[1].contains("  EIO"), "{failed}");
 }
+
+/// Libraries say what is wrong with a file; which option helps is what the program adds.
+#[test]
+fn an_error_of_a_file_ends_with_what_helps() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).unwrap();
+        folder.path().join(name).to_str().unwrap().to_string()
+    };
+    let log = put("a_clat.1.log", "1, 5000, 0, 4096, 0\n2, x, 0, 4096, 0\n3, 5000, 0, 4096, 0\n");
+    let hist = put("a_clat_hist.1.log", &format!("1000, 0, 4096{}\n", ", 1".repeat(20 * 64)));
+    let text = put("t.txt", "300000000000 1\n300000000001 1\n");
+    fails(&["summary", "-r", &log], 3, &[":2: The row has ", ". --lenient skips"]);
+    fails(&["summary", "-r", &hist], 3, &["nanoseconds or microseconds. Give --latency-unit ns for fio 3"]);
+    fails(&["summary", "-r", &text], 3, &["in this unit. Give their units with --unitstime"]);
+    fails(&["events", "-r", &hist], 3, &["not individual events. Use percentiles"]);
+}

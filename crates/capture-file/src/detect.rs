@@ -2,7 +2,7 @@
 
 use crate::formats::Format;
 use crate::input::{CUT_SO_EARLY, Input};
-use crate::{Detected, Error, Place};
+use crate::{Detected, Error, Place, Remedy};
 
 /// What a file is that other programs know, and what to do instead of reading it.
 fn unread(head: &[u8]) -> Option<(&'static str, &'static str)> {
@@ -94,7 +94,7 @@ fn detect_head(input: &mut Input) -> Result<Format, Error> {
         None if let Some((what, instead)) = unread(input.head()) => {
             fail(&format!("This is {what}, which is not read; {instead}."))
         }
-        None => fail("The format is not known; give it with --format (latscope formats lists them)."),
+        None => fail("The format is not known.").map_err(|error| error.with_remedy(Remedy::Format)),
     }
 }
 

@@ -14,6 +14,25 @@ pub enum Place {
     Byte(u64),
 }
 
+/// What the reader of a message can do about an error, as far as the options for reading offer something; the program words it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Remedy {
+    /// What the message says, if anything.
+    InMessage,
+    /// Skip and count malformed rows (`ReadOptions::lenient`).
+    Lenient,
+    /// Name the format (`ReadOptions::format`).
+    Format,
+    /// Read the file unpacked, or without following it (`ReadOptions::follow`).
+    Unpack,
+    /// Name the units of both columns (`ReadOptions::two_columns`).
+    Units,
+    /// Name the unit of latencies (`ReadOptions::two_columns`): nanoseconds for fio 3, microseconds before.
+    LatencyUnit,
+    /// Read the histograms of the file (`SeriesReader`).
+    Histograms,
+}
+
 /// A file that cannot be used, and why: one sentence that starts with the place.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub struct Error {
@@ -21,14 +40,22 @@ pub struct Error {
     pub file: String,
     /// Where in it.
     pub place: Place,
-    /// What is wrong and what to do, a sentence.
+    /// What is wrong, a sentence.
     pub message: String,
+    /// What to do about it.
+    pub remedy: Remedy,
 }
 
 impl Error {
     /// An error about this place.
     pub fn new(file: impl Into<String>, place: Place, message: impl Into<String>) -> Error {
-        Error { file: file.into(), place, message: message.into() }
+        Error { file: file.into(), place, message: message.into(), remedy: Remedy::InMessage }
+    }
+
+    /// The error with what can be done about it.
+    #[must_use]
+    pub fn with_remedy(self, remedy: Remedy) -> Error {
+        Error { remedy, ..self }
     }
 
     /// An error of the operating system about a file as a whole.

@@ -4,7 +4,7 @@
 use crate::ending::{self, Pipe};
 use crate::follow::{Follow, OnRestart};
 use crate::once::{self, Key, Untouched};
-use crate::{Error, Place, Progress};
+use crate::{Error, Place, Progress, Remedy};
 use latscope_event::format_size;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -141,8 +141,8 @@ impl<'a> Input<'a> {
         let mut magic = [0; 4];
         let count = File::open(path).and_then(|mut file| read_full(&mut file, &mut magic)).map_err(fail)?;
         if count == 4 && (magic[..2] == GZIP || magic == ZSTD) {
-            let message = "A compressed file cannot be followed; unpack it, or leave --follow out.";
-            return Err(Error::new(path.display().to_string(), Place::File, message));
+            let error = Error::new(path.display().to_string(), Place::File, "A compressed file cannot be followed.");
+            return Err(error.with_remedy(Remedy::Unpack));
         }
         let follow = Follow::open(path, on_restart).map_err(fail)?;
         let at_hand = follow.at_hand();

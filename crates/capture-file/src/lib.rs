@@ -36,7 +36,7 @@ mod two_columns;
 mod unfinished;
 
 pub use ending::{end_when, is_over};
-pub use error::{Error, Place};
+pub use error::{Error, Place, Remedy};
 pub use fio::{
     FioColumns, FioResults, JobStart, Tree, Trust, are_of_several_runs, counts_from_1970, host_and_job, job_starts,
     said_twice, tree, tree_over_time, without_repeats,
@@ -147,8 +147,7 @@ pub fn format_of(path: &Path) -> Result<Format, Error> {
 }
 
 /// Why a file of histograms cannot be read for its events.
-pub(crate) const HISTOGRAMS_ONLY: &str = "This file holds histograms, not individual events; percentiles, heatmap, spectrogram, histogram and convert to a series or \
-     .hlog (-i) read it.";
+pub(crate) const HISTOGRAMS_ONLY: &str = "This file holds histograms, not individual events.";
 
 /// What takes the batches: it gets the context as known so far, and may end the reading with `Break`.
 pub type Sink<'a> = dyn FnMut(&Context, &Batch) -> ControlFlow<()> + 'a;
@@ -198,7 +197,7 @@ fn read_input(mut input: Input, options: &ReadOptions, sink: &mut Sink) -> Resul
 fn events(input: Input, format: Format, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
     let cut = std::sync::Arc::clone(&input.cut);
     let Some(read) = format.row().events else {
-        return Err(Error::new(&input.name, Place::File, HISTOGRAMS_ONLY));
+        return Err(Error::new(&input.name, Place::File, HISTOGRAMS_ONLY).with_remedy(Remedy::Histograms));
     };
     let mut context = read(input, options, sink)?;
     if cut.load(std::sync::atomic::Ordering::Relaxed) && context.tally.get(Anomaly::Truncated) == 0 {

@@ -1,7 +1,7 @@
 //! Files that are a row to the line: reading along, and what becomes of lines that are none.
 
 use crate::input::{Input, LineChunks};
-use crate::{Error, Place, Sink};
+use crate::{Error, Place, Remedy, Sink};
 use latscope_event::{Anomaly, Batch, Context, Note};
 use std::ops::ControlFlow;
 
@@ -158,8 +158,8 @@ impl NoRows {
                 context.tally.add(Anomaly::Truncated, 1);
             }
             _ if !self.lenient => {
-                let message = format!("The row has {why}; --lenient skips such rows and counts them.");
-                return Err(Error::new(&self.file, Place::Line(number), message));
+                let error = Error::new(&self.file, Place::Line(number), format!("The row has {why}."));
+                return Err(error.with_remedy(Remedy::Lenient));
             }
             _ => context.tally.add(Anomaly::UnparsedLines, 1),
         }

@@ -5,7 +5,7 @@
 
 use crate::input::Input;
 use crate::text_rows::{Piece, Rows, each_line};
-use crate::{Detected, Error, Place, ReadOptions, Sink};
+use crate::{Detected, Error, Place, ReadOptions, Remedy, Sink};
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, MISSING_U64, Note, parse_duration};
 use std::ops::ControlFlow;
 
@@ -183,8 +183,8 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     if rows.count == 0 {
         let place = first_bad.map_or(Place::File, Place::Line);
         if is_too_large {
-            let message = "The times or latencies are beyond 292 years in this unit; say which they are of: --unitstime ms, us or ns, and --unitslat.";
-            return Err(Error::new(name, place, message));
+            let error = Error::new(name, place, "The times or latencies are beyond 292 years in this unit.");
+            return Err(error.with_remedy(Remedy::Units));
         }
         return Err(Error::new(name, place, "There is no row of two numbers, time and latency."));
     }

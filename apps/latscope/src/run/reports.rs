@@ -5,6 +5,7 @@ use crate::Failure;
 use crate::notes::WORDING;
 use crate::plan::Reading;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use latscope_capture_file::Remedy;
 use latscope_event::{Context, format_count};
 use latscope_histogram::Totals;
 use latscope_pipeline::{Control, Error, Note, Observer, Pipeline, missing_groups};
@@ -108,6 +109,21 @@ fn in_full(note: &Note) -> String {
     }
 }
 
+/// What this program offers against an error of a file.
+fn remedy(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::InMessage => "",
+        Remedy::Lenient => " --lenient skips and counts such rows.",
+        Remedy::Format => " Give it with --format (latscope formats lists them).",
+        Remedy::Unpack => " Unpack it, or leave --follow out.",
+        Remedy::Units => " Give their units with --unitstime (ms, us or ns) and --unitslat.",
+        Remedy::LatencyUnit => " Give --latency-unit ns for fio 3, us for older versions.",
+        Remedy::Histograms => {
+            " Use percentiles, heatmap, spectrogram or histogram, or convert it to a series or a .hlog (-i)."
+        }
+    }
+}
+
 impl From<Error> for Failure {
     /// The sentence with what this program offers as a way out.
     fn from(error: Error) -> Failure {
@@ -128,6 +144,7 @@ impl From<Error> for Failure {
             }
             Error::Width(_) => " Choose another -i.",
             Error::Merge(MergeError::CountBy) => " Stored histograms count by completion; use --count-by completion.",
+            Error::Read(error) => remedy(error.remedy),
             Error::NotGrowing { .. } => " Leave --follow out, or follow text, a log of fio or a .lat.",
             _ => "",
         };

@@ -4,7 +4,7 @@ use super::checksum::{check_end, sound_groups};
 use super::guard::guarded;
 use super::{SERIES_KEY, value};
 use crate::input::Input;
-use crate::{Error, Place, ReadOptions, Sink};
+use crate::{Error, Place, ReadOptions, Remedy, Sink};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
@@ -30,7 +30,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let file = input.seekable()?;
     let metadata = load(&file).map_err(fail)?;
     if value(&metadata, SERIES_KEY).is_some() {
-        return Err(fail(crate::HISTOGRAMS_ONLY.into()));
+        return Err(fail(crate::HISTOGRAMS_ONLY.into()).with_remedy(Remedy::Histograms));
     }
     let mut context = context(&metadata, &name).map_err(fail)?;
     let columns = wanted(metadata.schema().fields(), options.fields).map_err(fail)?;

@@ -8,7 +8,7 @@ mod runs;
 mod trees;
 
 use latscope_capture_file::{
-    Error, Format, Place, ReadOptions, SeriesReader, SeriesRow, TwoColumns, format_of, read, read_bytes,
+    Error, Format, Place, ReadOptions, Remedy, SeriesReader, SeriesRow, TwoColumns, format_of, read, read_bytes,
 };
 use latscope_event::{Anomaly, Clock, Context, Field, FieldSet, Note};
 use latscope_histogram::Histogram;
@@ -384,7 +384,7 @@ fn logs_of_builds_with_more_groups() {
         assert_eq!(format_of(&log), Ok(Format::FioHist), "by its name");
         let error = with_unit(None).unwrap_err();
         assert!(error.message.contains(&format!("{bins} counts, as of a fio that was built with {groups} groups")));
-        assert!(error.message.contains("--latency-unit"), "{error}");
+        assert_eq!(error.remedy, Remedy::LatencyUnit, "{error}");
     }
     put(1920, 130);
     for (unit, lower) in [(1, 132), (1000, 132_000)] {

@@ -13,7 +13,7 @@ use crate::fio::results::NANOSECONDS;
 use crate::input::Input;
 use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
 use crate::text_rows::{Lines, NoRows};
-use crate::{Detected, Error, Place, ReadOptions};
+use crate::{Detected, Error, Place, ReadOptions, Remedy};
 pub use bins::Bins;
 use bins::{Counts, Doubtful};
 use latscope_event::{Anomaly, Clock, Context};
@@ -447,12 +447,12 @@ impl Iterator for FioHist<'_> {
         if self.lacks_unit {
             self.state = State::Done;
             let message = format!(
-                "A row has {} counts, as of a fio that was built with {} groups of 64 bins, and nothing tells of what: say \
-                 --latency-unit ns if it is of fio 3, us if it is older.",
+                "A row has {} counts, as of a fio that was built with {} groups of 64 bins, and it is not \
+                 known whether they are of nanoseconds or microseconds.",
                 self.bins.len(),
                 self.bins.groups()
             );
-            return Some(Err(self.error(Place::Line(1), message)));
+            return Some(Err(self.error(Place::Line(1), message).with_remedy(Remedy::LatencyUnit)));
         }
         let row = self.next_row().and_then(|row| row.map(|row| self.place(row)).transpose());
         match row {
