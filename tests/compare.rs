@@ -60,14 +60,14 @@ fn two_volumes_are_told_apart_by_what_they_are() {
 #[test]
 fn a_limit_is_an_exit_status() {
     let said = compare(&["--fail-if", "p50 > 10% or mean > 1ms"]).failure(1);
-    assert!(said.contains("p50 > 10%: by so much is gp3 slower than gp2."), "{said}");
+    assert!(said.contains("p50 > 10%: limit exceeded, gp3 is slower than gp2."), "{said}");
     compare(&["--fail-if", "p50 > 100%"]).success();
-    assert!(compare(&["--fail-if", "p50 < 1ms"]).failure(2).contains("is no limit"));
+    assert!(compare(&["--fail-if", "p50 < 1ms"]).failure(2).contains("is not a limit"));
     assert!(compare(&["--p", "0"]).failure(2).contains("percentiles between 0 and 100"));
     assert!(
         latscope(&["compare", &volume("volA"), "--fail-if", "p50 > 1%"])
             .failure(2)
-            .contains("takes two traces or more; or one, divided by --by")
+            .contains("needs at least two sides: two traces, or one divided by --by")
     );
 }
 
@@ -84,7 +84,12 @@ fn what_cannot_be_told_is_no_success() {
     let compare = |limit: &str| latscope(&["compare", &a, &b, "--unitstime", "ns", "--fail-if", limit]);
     // Ten times slower, but five hundred requests tell no p99.
     let said = compare("p99 > 10%").failure(3);
-    assert!(said.contains("--fail-if cannot be decided: whether b.txt is slower than a.txt by p99 > 10%"), "{said}");
+    assert!(
+        said.contains(
+            "--fail-if cannot be decided: the data do not show whether b.txt is slower than a.txt by p99 > 10%"
+        ),
+        "{said}"
+    );
     compare("p99 > 10% or p50 > 10%").failure(1);
     compare("p99 > 10% and (p50 > 10000% or p90 > 10000%)").success();
 }
@@ -113,8 +118,8 @@ fn one_trace_is_divided_into_sides() {
     let sides = counts(&json(&["--filter", "kind = read", "--filter", "kind = write"]));
     assert_eq!(sides, [("kind = read".into(), count("read")), ("kind = write".into(), count("write"))]);
     let usage = |words: &[&str]| latscope(&[&["compare"], words].concat()).failure(2);
-    assert!(usage(&[story, story, "--by", "kind"]).contains("--by divides one trace"));
-    assert!(usage(&[story, story, "--filter", "lat > 1s", "--filter", "lat > 2s"]).contains("sides of one trace"));
+    assert!(usage(&[story, story, "--by", "kind"]).contains("--by divides a single trace"));
+    assert!(usage(&[story, story, "--filter", "lat > 1s", "--filter", "lat > 2s"]).contains("divide a single trace"));
 }
 
 #[test]
@@ -154,7 +159,7 @@ fn unlike_things_are_named_before_anything_else() {
     }
     // What one of them does not tell is one line below the table, however much it is.
     assert!(!before.contains("not told"), "{before}");
-    let notes: Vec<&str> = text.lines().filter(|line| line.contains("not known of all sides")).collect();
+    let notes: Vec<&str> = text.lines().filter(|line| line.contains("unknown for some sides")).collect();
     assert!(notes.len() == 1 && notes[0].contains("kind") && notes[0].contains("size"), "{text}");
 }
 

@@ -48,7 +48,7 @@ fn one_trace_is_a_picture_of_its_volume() {
     assert_eq!(csv.lines().count(), 9, "{csv}");
     assert!(csv.lines().all(|line| line.split(',').count() == 11), "{csv}");
     let said = latscope(&["compare", trace, "--unitstime", "ns", "--fail-if", "p99 > 1%"]).failure(2);
-    assert!(said.contains("--fail-if takes two traces"), "{said}");
+    assert!(said.contains("--fail-if needs at least two sides"), "{said}");
 }
 
 /// Places of the points of a plot: those of its path of single marks.

@@ -41,7 +41,7 @@ fn one_measurement_is_refused_as_two_runs() {
         [&["--group", &groups[0], "--group", &groups[1]], &["--group", &groups[2], "--group", &groups[3]]];
     for words in sides.into_iter().chain(groups) {
         let said = latscope(&[&["compare"], words, &ns[..]].concat()).failure(2);
-        assert!(said.contains("a comparison takes a measurement of its own for every run"), "{words:?}: {said}");
+        assert!(said.contains("every run in a comparison needs a measurement of its own"), "{words:?}: {said}");
     }
     let said = latscope(&["compare", &a, &around]).failure(2);
     assert!(said.contains(&format!("{a} and {around} are the same file")), "{said}");

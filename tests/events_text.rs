@@ -154,7 +154,7 @@ fn tables_of_results_are_no_input() {
             let output = if reader == "heatmap" { &["-o", "-"][..] } else { &[] };
             let ended = latscope_with(&[&[reader, "-r", "-"], output].concat(), table.as_bytes());
             let said = ended.failure(3);
-            assert!(said.contains(&format!("a table that latscope {verb} wrote")), "{made:?} {reader}: {said}");
+            assert!(said.contains(&format!("a table written by latscope {verb}")), "{made:?} {reader}: {said}");
         }
     }
 }
@@ -162,10 +162,10 @@ fn tables_of_results_are_no_input() {
 #[test]
 fn a_bad_row_names_its_line() {
     let said = latscope_with(&["summary", "-r", "-"], b"time_ns,latency_ns\n1,2\n\"3\nx\",4\n").failure(3);
-    assert!(said.contains(":3: The row has something else than a whole number"), "{said}");
+    assert!(said.contains(":3: The row has something other than an integer"), "{said}");
     let lines = b"{\"time_ns\":1,\"latency_ns\":2}\n{\"time_ns\":1,\"latency_ns\":2.5}\n";
     let said = latscope_with(&["summary", "-r", "-"], lines).failure(3);
-    assert!(said.contains(":2: The row has something else than a whole number"), "{said}");
+    assert!(said.contains(":2: The row has something other than an integer"), "{said}");
     let lenient = latscope_with(&["summary", "--csv", "-r", "-", "--lenient"], lines);
     assert!(lenient.err.contains("1 malformed row"), "{}", lenient.err);
     // A last line that is cut is said to be.

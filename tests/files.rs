@@ -99,12 +99,15 @@ fn no_result_replaces_an_input() {
     for view in VIEWS {
         for output in ["t.txt", "./t.txt", "soft", "hard", trace.to_str().unwrap()] {
             let said = bash(path, &format!("$0 {view} {output}")).failure(2);
-            assert!(said.contains("is the input") && said.contains("write to another file"), "{view} {output}: {said}");
+            assert!(
+                said.contains("is also the input") && said.contains("write to another file"),
+                "{view} {output}: {said}"
+            );
             assert!(fs::read(&trace).unwrap() == before, "{view} {output}");
         }
     }
     let said = bash(path, "$0 events -r t.txt >> t.txt").failure(2);
-    assert!(said.contains("Standard output is the input t.txt"), "{said}");
+    assert!(said.contains("Standard output is also the input t.txt"), "{said}");
     assert!(fs::read(&trace).unwrap() == before);
     assert_eq!(files_of(path), ["hard", "soft", "t.txt", "u.txt"]);
 }

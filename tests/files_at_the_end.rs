@@ -44,7 +44,7 @@ fn options_of_live_captures_take_no_files_at_the_end() {
     let trace = testdata("perf_script/option_variants.txt");
     for options in [&["--for", "1s"][..], &["--mode", "event"], &["--calls", "read", "-s", "io"]] {
         let said = latscope(&[&["summary"], options, &[trace.to_str().unwrap()]].concat()).failure(2);
-        assert!(said.starts_with(&format!("latscope: {} is about live captures", options[0])), "{said}");
+        assert!(said.starts_with(&format!("latscope: {} is for live captures", options[0])), "{said}");
     }
 }
 
@@ -72,7 +72,7 @@ fn compare_says_where_a_filter_goes() {
     let said = latscope(&["compare", trace.to_str().unwrap(), trace.to_str().unwrap(), "kind = read"]).failure(2);
     assert!(said.contains("--filter 'kind = read'"), "{said}");
     let said = latscope(&["compare", trace.to_str().unwrap(), "no_such.lat"]).failure(3);
-    assert!(said.contains("There is no such file") && !said.contains("--filter"), "{said}");
+    assert!(said.contains("No such file") && !said.contains("--filter"), "{said}");
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn nothing_is_drawn_over_time() {
     let path = path.to_str().unwrap();
     for arguments in [&["heatmap", "-o", "-"][..], &["spectrogram"], &["spectrogram", "-i", "100ms", "--by", "kind"]] {
         let said = latscope(&[arguments, &["-r", path]].concat()).failure(3);
-        assert!(said.contains("of whole jobs") && said.contains("write_lat_log"), "{arguments:?}: {said}");
+        assert!(said.contains("whole jobs") && said.contains("write_lat_log"), "{arguments:?}: {said}");
     }
     // What is of the whole time counts them as ever.
     let json = String::from_utf8(unpacked("fio_json/H.json.zst")).unwrap();
@@ -184,7 +184,8 @@ fn averages_that_show_a_freeze_come_before_the_json_that_does_not() {
     frozen(folder.path());
     let top = folder.path().to_str().unwrap();
     let ended = latscope(&["percentiles", "--csv", "-r", top, "-i", "1s", "--count-by=completion"]);
-    let why = "Averages over windows (log_avg_msec) are no single I/Os, but show when it was slow";
+    let why =
+        "Averages (log_avg_msec) are read: unlike the JSON's histograms of whole jobs, they show when it was slow";
     assert!(ended.err.contains(why) && ended.err.contains("averages over a window"), "{}", ended.err);
     let csv = ended.success();
     let counts: Vec<&str> = csv.lines().skip(1).map(|line| line.split(',').nth(2).unwrap()).collect();
@@ -211,7 +212,7 @@ fn whole_jobs_are_left_out_of_intervals_of_others() {
     let json = folder.path().join("run.json");
     let files = ["-r", log.to_str().unwrap(), "-r", json.to_str().unwrap()];
     let ended = latscope(&[&["percentiles", "--csv", "-i", "1s"][..], &files].concat());
-    assert!(ended.err.contains("run.json: left out, so the I/Os of these jobs are missing"), "{}", ended.err);
+    assert!(ended.err.contains("run.json: skipped, so the I/Os of these jobs are missing"), "{}", ended.err);
     let sum: f64 =
         ended.success().lines().skip(1).map(|line| line.split(',').nth(2).unwrap().parse::<f64>().unwrap()).sum();
     assert_eq!(sum.round(), 30.0);

@@ -162,7 +162,7 @@ fn histogram_logs_come_through_pipes() {
         }
     }
     let said = latscope(&["events", "-r", path]).failure(3);
-    assert!(said.contains("not individual events"), "{said}");
+    assert!(said.contains("not single events"), "{said}");
 }
 
 /// What counts from its own start has nothing before it, however long it took.
@@ -210,8 +210,8 @@ fn columns_may_be_said() {
     let inferred = latscope(&["events", "--csv", "--columns", "size,offset", "-r", log]).success();
     assert_eq!(events("time,value,direction,size,priority").success(), inferred);
     assert_ne!(events("time,value,direction,size,offset").success(), inferred);
-    assert!(events("time,direction,value,size").failure(2).contains("the order is this one"));
-    assert!(events("time,value,direction,size").failure(3).contains("no row of fio's latency logs"));
+    assert!(events("time,direction,value,size").failure(2).contains("in this order"));
+    assert!(events("time,value,direction,size").failure(3).contains("No row of a fio latency log"));
     // Where nothing else is called so, the short name is enough.
     let by = |option| latscope(&["summary", "--by", "offset", "-r", log, option, "time,value,direction,size,offset"]);
     assert_eq!(by("--columns").success(), by("--log-columns").success());
@@ -332,7 +332,7 @@ fn a_tree_of_cbt_as_it_is() {
         assert_eq!(groups(&["-r", &format!("{top}/{inside}")]), expected, "{inside}");
         let picture = folder.path().join("p.svg");
         let drawn = latscope(&["percentiles", "-r", &top, "-i", "1s", "-o", picture.to_str().unwrap()]);
-        assert!(drawn.err.contains("left out, since they tell of the same I/Os"), "{}", drawn.err);
+        assert!(drawn.err.contains("skipped because they are about the same I/Os"), "{}", drawn.err);
         drawn.success();
         let svg = std::fs::read_to_string(&picture).unwrap();
         assert!(svg.contains("7,202 events") && svg.contains("began 2026-11-21"), "{inside}");

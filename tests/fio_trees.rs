@@ -116,7 +116,7 @@ fn logs_of_every_io_and_histograms_of_another_host_are_one_cluster() {
     let summary = latscope(&["summary", "--json", "-r", top]).success();
     assert!(summary.contains(&format!("\"count\":{}", ios + of_hist[""])), "{summary}");
     let said = latscope(&["percentiles", "--exact", "-r", top]).failure(2);
-    assert!(said.contains("clat_hist") && said.contains("leave --exact out"), "{said}");
+    assert!(said.contains("clat_hist") && said.contains("remove --exact"), "{said}");
 }
 
 #[test]
@@ -140,11 +140,11 @@ fn what_is_there_twice_counts_once_and_what_is_asked_for_twice_is_said() {
         &["-r", &clat, "-r", &format!("{top}/latest/a_clat.1.log")],
     ] {
         let said = once(again);
-        assert!(said.contains("a_clat.1.log given more than once (or by a link): read once."), "{said}");
+        assert!(said.contains("a_clat.1.log given more than once (or through a link): read once."), "{said}");
     }
     let (sums, said) = counts(&["-r", &clat, "-r", &lat]);
     assert_eq!(sums[""], 20.0);
-    assert!(said.contains("tell of the same I/Os, so these count 2 times. Give one kind of log"), "{said}");
+    assert!(said.contains("are about the same I/Os, so these count 2 times. Give only one kind of log"), "{said}");
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn cut_is_told(ended: Ended, of: &str) {
 fn no_interval_takes_the_memory_of_the_machine() {
     let rows = "testdata/hostile/percentiles_3rows.txt";
     let said = limited(&["percentiles", "-i", "1s", "-r", rows], b"").failure(2);
-    assert!(said.contains("Give a longer interval (-i)"), "{said}");
+    assert!(said.contains("Use a longer interval (-i)"), "{said}");
     for view in ["percentiles", "heatmap", "histogram", "summary"] {
         limited(&[view, "-r", rows], b"").success();
     }
@@ -144,7 +144,7 @@ fn of_too_many_groups_the_heaviest_is_shown() {
     });
     let rows: String = rows.collect();
     let ended = limited(&["summary", "-r", "-", "--by", "job", "--csv"], rows.as_bytes());
-    assert!(ended.err.contains("(others) holds 1.79% of the events and 0.00% of the time"), "{}", ended.err);
+    assert!(ended.err.contains("(others) has 1.79% of the events and 0.00% of the time"), "{}", ended.err);
     let text = ended.success();
     let count = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap();

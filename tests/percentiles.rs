@@ -87,7 +87,7 @@ fn exact_percentiles_of_logs_of_every_io() {
         }
     }
     let histograms = csv(&logs("fio_hist", "A_clat_hist"), &["--exact"]).failure(2);
-    assert!(histograms.contains("holds histograms, no events"), "{histograms}");
+    assert!(histograms.contains("has histograms, not events"), "{histograms}");
     let pipe = csv(&["-"], &["--exact"]).failure(2);
     assert!(pipe.contains("reads its input twice"), "{pipe}");
 }
@@ -95,7 +95,7 @@ fn exact_percentiles_of_logs_of_every_io() {
 #[test]
 fn what_looks_at_a_whole_trace_is_not_for_live_capture() {
     let said = latscope(&["percentiles", "-s", "block", "--for", "1s", "--exact"]).failure(2);
-    assert!(said.contains("whole trace"), "{said}");
+    assert!(said.contains("complete trace"), "{said}");
 }
 
 /// A chart that is narrower than its intervals are many, and one of more groups than have panels: what is exact stays exact,
@@ -149,11 +149,11 @@ fn a_chart_has_the_numbers_of_the_table() {
     let every_500ms = ["-i", "500ms", "--by", "kind", "--all"];
     for (options, states) in [
         (&["--exact"][..], "exact percentiles of the events themselves"),
-        (&["--percentile-rule", "fio"], "by the rule of fio"),
+        (&["--percentile-rule", "fio"], "percentiles as in fio"),
         (&["--count-by=completion"], "interval 500ms"),
-        (&["--accuracy", "20%"], "joined to runs of"),
+        (&["--accuracy", "20%"], "intervals of "),
         (&["--accuracy", "20%", "--exact"], "exact percentiles"),
-        (&["-i", "auto"], "the shortest that hold 9,900 events"),
+        (&["-i", "auto"], "the shortest with 9,900 events"),
     ] {
         let auto = options[0] == "--accuracy" || options[0] == "-i";
         let every: &[&str] = if auto { &every_500ms[2..] } else { &every_500ms };
@@ -544,7 +544,7 @@ fn hosts_are_laid_on_one_clock() {
     assert_eq!(number(&row(&["--offsets", offsets.to_str().unwrap()]), "time_ns"), 508e6);
     std::fs::write(&offsets, "hostA soon\n").unwrap();
     let wrong = csv(&files, &["--offsets", offsets.to_str().unwrap()]).failure(3);
-    assert!(wrong.contains("offsets:1: The offset is no number of milliseconds"), "{wrong}");
+    assert!(wrong.contains("offsets:1: The offset is not a number of milliseconds"), "{wrong}");
 }
 
 /// Intervals as long as an accuracy asks; and what the end of a log leaves open.
@@ -565,7 +565,7 @@ fn intervals_that_have_enough_events() {
         next += number(row, "width_ns");
     }
     let wrong = csv(&files, &["-i", "1s", "--accuracy", "10%"]).failure(2);
-    assert!(wrong.contains("give -i auto with it"), "{wrong}");
+    assert!(wrong.contains("--accuracy needs -i auto"), "{wrong}");
     // The last completion is at 3 s, and the longest took less than half an interval.
     let rows = table(&csv(&files, &["-i", "500ms"]).success());
     let incomplete: Vec<&str> = rows.iter().map(|row| row["incomplete"].as_str()).collect();
@@ -634,7 +634,7 @@ fn a_stall_is_seen_while_it_lasts() {
     assert!(said.contains("count < 1 for 3 intervals: in 3 of 12 intervals; worst: count = 0 at 4s (0 events); first at 6s (0 events)."), "{said}");
     level(&["-i", "1s", "--count-by=completion", "--fail-if", "count < 1 for 4 intervals"]).success();
     let said = level(&["kind = read", "--csv", "--fail-if", "p95 > 1s"]).failure(3);
-    assert!(said.contains("There is no event, so --fail-if has nothing to look at."), "{said}");
+    assert!(said.contains("There are no events, so --fail-if cannot be judged."), "{said}");
 }
 
 /// Where and how long the ends of a trace are: 300 I/Os a second, logged with `log_unix_epoch`, from .6 s to .4 s.

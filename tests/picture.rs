@@ -133,8 +133,8 @@ fn a_chart_fails_as_the_table_does() {
     let svg = std::fs::read_to_string(&path).unwrap();
     assert!(svg.contains(">max &gt; 100ms<") && svg.contains("max &gt; 100ms: in "), "the level is drawn");
     run("max > 1s").success();
-    assert!(latscope(&["percentiles", "-r", "x", "--csv", "-o", "x.svg"]).failure(2).contains("no pictures"));
-    assert!(latscope(&["percentiles", "-r", "x", "--p", "99..50"]).failure(2).contains("goes down"));
+    assert!(latscope(&["percentiles", "-r", "x", "--csv", "-o", "x.svg"]).failure(2).contains("do not write pictures"));
+    assert!(latscope(&["percentiles", "-r", "x", "--p", "99..50"]).failure(2).contains("is reversed"));
 }
 
 #[test]

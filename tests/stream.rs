@@ -214,9 +214,9 @@ fn rotation_and_truncation_are_noticed_and_said() {
     reader.await_that("what is written after the renaming", |out, _| out.lines().count() == 301);
     fs::write(&path, rows(3..4)).unwrap();
     reader.await_that("the next file", |out, _| out.lines().count() == 401);
-    reader.await_that("rotation", |_, err| err.contains("t.txt was replaced; reading it from its beginning."));
+    reader.await_that("rotation", |_, err| err.contains("t.txt was replaced; reading it from its start."));
     OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
-    reader.await_that("truncation", |_, err| err.contains("t.txt was truncated; reading it from its beginning."));
+    reader.await_that("truncation", |_, err| err.contains("t.txt was truncated; reading it from its start."));
     OpenOptions::new().append(true).open(&path).unwrap().write_all(rows(4..5).as_bytes()).unwrap();
     reader.await_that("what follows", |out, _| out.lines().count() == 501);
     reader.interrupt();
@@ -233,7 +233,7 @@ fn what_is_complete_only_at_its_end_is_not_followed() {
     fs::write(&path, unpacked("perf_data/block_mixed.data.zst")).unwrap();
     let path = path.to_str().unwrap();
     let said = latscope(&["percentiles", "-i", "1s", "--follow", "-r", path]).failure(2);
-    assert!(said.contains("perf_data is readable only when it is complete"), "{said}");
+    assert!(said.contains("perf_data can only be read when it is complete"), "{said}");
     let said = latscope(&["percentiles", "--follow", "-r", path, "-r", "tests/stream.rs"]).failure(2);
     assert!(said.contains("--follow reads one file"), "{said}");
     let packed = folder.path().join("t.gz");
@@ -284,7 +284,10 @@ fn events_out_of_order_are_counted_and_said() {
     }
     // A straggler has a row of its own.
     let (out, err) = piped(&rows(0..5), 5, &("1.5 0.001\n".to_owned() + &rows(5..6)), &[]);
-    assert!(err.contains("1 events came after their interval had closed; their intervals have a second row"), "{err}");
+    assert!(
+        err.contains("1 events arrived after their interval had closed; their intervals have a second line"),
+        "{err}"
+    );
     assert_eq!((out.lines().count(), sum(&out, "count")), (8, 601.0), "{out}");
     // While others complete, one takes three seconds: what was printed cannot count it any more.
     let (out, err) = piped(&rows(0..5), 5, &("5 3\n".to_owned() + &rows(5..6)), &[]);

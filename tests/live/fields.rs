@@ -273,7 +273,7 @@ fn every_field_groups_or_says_that_it_cannot() {
             let ended = latscope(&[view, &by].concat());
             match of.as_str() {
                 "time" | "duration" => {
-                    assert!(ended.failure(2).contains("would make a group of every value"), "{field}")
+                    assert!(ended.failure(2).contains("would make every value a group"), "{field}")
                 }
                 _ => {
                     assert_eq!(ended.status, Some(0), "{field}: {}", ended.err);
@@ -337,8 +337,8 @@ fn histograms_of_the_kernel_know_their_fields_and_say_which_they_do_not() {
             }
             let said = latscope(&by).failure(2);
             let why = match of.as_str() {
-                "time" | "duration" => "would make a group".to_owned(),
-                _ => format!("groups are made by {field}"),
+                "time" | "duration" => "would make every value a group".to_owned(),
+                _ => format!("the groups need {field}"),
             };
             assert!(said.contains(&why), "{source} {field}: {said}");
             if ["time_ns", "latency_ns"].contains(&&*field) {
@@ -346,7 +346,7 @@ fn histograms_of_the_kernel_know_their_fields_and_say_which_they_do_not() {
             }
             let exists = format!("{field} exists");
             let said = latscope(&["summary", "-s", source, "--mode", "histogram", "--for", "1ms", &exists]).failure(2);
-            assert!(said.contains(&format!("the filter looks at {field}")), "{source} {field}: {said}");
+            assert!(said.contains(&format!("the filter needs {field}")), "{source} {field}: {said}");
         }
         let views: Vec<_> = keys
             .iter()

@@ -101,7 +101,7 @@ fn browsing_directories_is_judged_by_call_with_every_path() {
 fn a_path_takes_events_and_says_so() {
     let Some(_alone) = alone() else { return };
     for (arguments, why) in
-        [(&["path startswith /"][..], "the filter looks at path"), (&["--by", "path"][..], "groups are made by path")]
+        [(&["path startswith /"][..], "the filter needs path"), (&["--by", "path"][..], "the groups need path")]
     {
         let refused = ["summary", "-s", "io", "--mode", "histogram", "--for", "1s"];
         let said = latscope(&[&refused[..], arguments].concat()).failure(2);
@@ -193,7 +193,7 @@ fn a_live_filter_on_what_no_event_tells_says_so() {
         }
         assert!(untold.contains("no event has job, a field of the filter"), "{untold}");
         assert!(ungrouped.contains("no event has job, a field of --by."), "{ungrouped}");
-        assert!(!ungrouped.contains("which the filter looks at"), "{ungrouped}");
+        assert!(!ungrouped.contains("which the filter needs"), "{ungrouped}");
     });
 }
 

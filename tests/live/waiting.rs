@@ -306,7 +306,7 @@ fn devices_that_are_not_there_and_short_intervals_are_refused() {
         for mode in ["auto", "event"] {
             let said =
                 crate::program::latscope(&["summary", "-s", "block", "--mode", mode, "--for", "1s", filter]).failure(2);
-            assert!(said.contains("There is no block device no-such-disk"), "{said}");
+            assert!(said.contains("No block device no-such-disk"), "{said}");
         }
     }
     let filters =

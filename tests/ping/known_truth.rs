@@ -287,7 +287,7 @@ fn thresholds_and_percentiles_need_enough_requests() {
     latscope(&["ping", "-q", "-C", "-i", "0", "-c", "200", "--fail-if", "p50 > 1ns", path]).failure(1);
     latscope(&["ping", "-q", "-C", "-i", "0", "-c", "200", "--fail-if", "p50 > 1h", path]).success();
     let said = latscope(&["ping", "--sync", "fsync", "-c", "1", path]).failure(2);
-    assert!(said.contains("--sync is about writes"), "{said}");
+    assert!(said.contains("--sync needs writes"), "{said}");
     // Data in memory is not cold, wherever it is said to be.
     let hot = measured(&["--cache", "hot", "-i", "0", "-c", "100", path]);
     assert_eq!(hot["count"], 99);

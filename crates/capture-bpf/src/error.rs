@@ -3,7 +3,8 @@
 pub enum Error {
     /// The process may not load BPF programs.
     #[error(
-        "Live capture needs root, or the capabilities CAP_BPF and CAP_PERFMON ({0}). Without them latscope still measures by itself (latscope ping) and reads files (-r)."
+        "Live capture needs root, or the capabilities CAP_BPF and CAP_PERFMON ({0}). Without them, use latscope \
+         ping or read files (-r)."
     )]
     Rights(String),
     /// The kernel lacks something; the sentence says what, and what follows from it.
@@ -20,6 +21,6 @@ pub enum Error {
 #[cfg(not(target_os = "linux"))]
 impl Error {
     pub(crate) fn not_linux() -> Error {
-        Error::Unsupported("Live capture needs a Linux kernel; here latscope reads files (-r).".into())
+        Error::Unsupported("Live capture needs Linux; on this system, read files (-r).".into())
     }
 }

@@ -33,7 +33,7 @@ impl Kernel {
         let release = read_trimmed("/proc/sys/kernel/osrelease").unwrap_or_default();
         if version(&release).is_some_and(|version| version < OLDEST) {
             return Err(Error::Unsupported(format!(
-                "Live capture needs Linux {}.{} or newer, and this is {release}; latscope still reads files (-r).",
+                "Live capture needs Linux {}.{} or newer, and this is {release}; read files instead (-r).",
                 OLDEST.0, OLDEST.1
             )));
         }
@@ -66,7 +66,7 @@ impl Kernel {
             return Ok(());
         }
         Err(Error::Unsupported(format!(
-            "Live capture needs the kernel's tracepoint {name}, which {} does not have; latscope still reads files (-r).",
+            "Live capture needs the tracepoint {name}, which {} does not have; read files instead (-r).",
             self.release
         )))
     }
@@ -77,8 +77,8 @@ impl Kernel {
             return Ok(());
         }
         Err(Error::Unsupported(format!(
-            "Capture of system calls needs a kernel that carries its type information (CONFIG_DEBUG_INFO_BTF), which {} \
-             does not; -s block may work.",
+            "Capturing system calls needs a kernel with type information (CONFIG_DEBUG_INFO_BTF), which {} lacks; \
+             try -s block.",
             self.release
         )))
     }
@@ -89,7 +89,7 @@ impl Kernel {
             return Ok(());
         }
         Err(Error::Unsupported(format!(
-            "Live capture needs BPF maps of type {map:?}, which {} does not have; latscope still reads files (-r).",
+            "Live capture needs BPF maps of type {map:?}, which {} does not have; read files instead (-r).",
             self.release
         )))
     }

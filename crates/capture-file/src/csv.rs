@@ -13,10 +13,10 @@ pub const FILLS: FieldSet = FieldSet::EVERY;
 const LONGEST_ROW: usize = 1 << 20;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-const MORE: &str = "more columns than the first line names";
-const STRAY_QUOTE: &str = "a quote within a cell that is not quoted, or text behind a closing quote";
+const MORE: &str = "more columns than the header";
+const STRAY_QUOTE: &str = "a quote inside an unquoted cell, or text after a closing quote";
 const OPEN_QUOTE: &str = "a quoted cell that does not end within 1 MiB";
-const CUT: &str = "no end of its line";
+const CUT: &str = "no line ending";
 
 /// The first line names a latency and a moment.
 pub fn detect(head: &[u8]) -> Detected {
@@ -79,7 +79,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         }
     })?;
     let Some(mut table) = table else {
-        return Err(Error::new(file, Place::Line(1), "The first line, which names the columns, is cut."));
+        return Err(Error::new(file, Place::Line(1), "The header line is truncated."));
     };
     if !row.is_empty() {
         table.events.rows.context.tally.add(Anomaly::Truncated, 1);
@@ -103,12 +103,10 @@ impl<'a, 'b> Table<'a, 'b> {
         let known: Vec<Named> = columns.iter().flatten().copied().collect();
         if let Some(twice) = known.iter().enumerate().find(|(at, named)| known[..*at].contains(named)) {
             let name = columns.iter().position(|column| column.as_ref() == Some(twice.1)).map(|at| names[at].clone());
-            return Err(fail(format!("The column {} is there twice.", name.unwrap_or_default())));
+            return Err(fail(format!("The column {} appears twice.", name.unwrap_or_default())));
         }
         if !Named::are_of_events(known.clone()) {
-            return Err(fail(
-                "There is no column latency_ns, or neither time_ns nor end_ns: these are no events.".into(),
-            ));
+            return Err(fail("The file has no events: latency_ns and either time_ns or end_ns are required.".into()));
         }
         let fields = known.iter().filter_map(|named| if let Named::Field(field) = named { Some(*field) } else { None });
         let fields = fields.chain([Field::Time]).collect();

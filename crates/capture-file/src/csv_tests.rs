@@ -43,17 +43,17 @@ fn quotes_newlines_missing_and_empty_cells() {
 #[test]
 fn what_is_no_row_names_its_line() {
     for (rows, line, why) in [
-        ("1,2,x,4,5\n", 2, "more columns than the first line names"),
+        ("1,2,x,4,5\n", 2, "more columns than the header"),
         ("1,2\n1,2,x,4\n", 2, "fewer columns"),
-        ("1,2,x,4\n\n1.5,2,x,4\n", 4, "something else than a whole number"),
-        ("1,-2,x,4\n", 2, "something else than a whole number"),
-        ("1,18446744073709551615,x,4\n", 2, "something else than a whole number"),
-        ("1,18446744073709551616,x,4\n", 2, "something else than a whole number"),
-        ("-9223372036854775808,1,x,4\n", 2, "something else than a whole number"),
+        ("1,2,x,4\n\n1.5,2,x,4\n", 4, "something other than an integer"),
+        ("1,-2,x,4\n", 2, "something other than an integer"),
+        ("1,18446744073709551615,x,4\n", 2, "something other than an integer"),
+        ("1,18446744073709551616,x,4\n", 2, "something other than an integer"),
+        ("-9223372036854775808,1,x,4\n", 2, "something other than an integer"),
         ("1,,x,4\n", 2, "no latency"),
         (",1,x,4\n", 2, "no time"),
-        ("1,2,\"a\nb\"c,4\n", 2, "a quote within a cell"),
-        ("1,2,a\"b,4\n", 2, "a quote within a cell"),
+        ("1,2,\"a\nb\"c,4\n", 2, "a quote inside an unquoted cell"),
+        ("1,2,a\"b,4\n", 2, "a quote inside an unquoted cell"),
     ] {
         let text = format!("time_ns,latency_ns,path,size\n{rows}");
         let error = rows_of(text.as_bytes(), false).unwrap_err();

@@ -11,13 +11,13 @@ fn unread(head: &[u8]) -> Option<(&'static str, &'static str)> {
     let first = |what: &[u8]| head.starts_with(what);
     let line = || head.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let has = |words: &[&[u8]]| words.iter().all(|word| memchr::memmem::find(line(), word).is_some());
-    const RESULTS: &str = "it holds results and no events; give the file that it was made of";
+    const RESULTS: &str = "it has results, not events; read the file it was made from";
     Some(match () {
-        () if has(&[b"width_ns", b"rate_per_s", b"trusted_p"]) => ("a table that latscope percentiles wrote", RESULTS),
+        () if has(&[b"width_ns", b"rate_per_s", b"trusted_p"]) => ("a table written by latscope percentiles", RESULTS),
         () if has(&[b"rate_per_s", b"bytes_per_s", b"share"])
             || first(b"{") && has(&[b"\"rate_per_s\"", b"\"groups\""]) =>
         {
-            ("a table that latscope summary wrote", RESULTS)
+            ("a table written by latscope summary", RESULTS)
         }
         () if first(b"\xfd7zXZ\0") => ("compressed with xz", "unpack it: xz -dc FILE | latscope ... -r -"),
         () if first(b"BZh") => ("compressed with bzip2", "unpack it: bzip2 -dc FILE | latscope ... -r -"),
@@ -87,12 +87,10 @@ fn detect_head(input: &mut Input) -> Result<Format, Error> {
     }
     match perhaps {
         _ if input.is_empty() && !is_directory => fail("The file is empty."),
-        _ if is_directory => {
-            fail("This folder is no recording; of folders only those that perf record --threads writes are known.")
-        }
+        _ if is_directory => fail("This folder is not a recording of perf record --threads."),
         Some(format) => Ok(format),
         None if let Some((what, instead)) = unread(input.head()) => {
-            fail(&format!("This is {what}, which is not read; {instead}."))
+            fail(&format!("This is {what}, which cannot be read; {instead}."))
         }
         None => fail("The format is not known.").map_err(|error| error.with_remedy(Remedy::Format)),
     }
@@ -118,7 +116,7 @@ mod tests {
             ),
         ] {
             let said = detect(&mut Input::from_bytes("test", bytes).unwrap()).unwrap_err().message;
-            assert!(said.contains(what) && said.contains("which is not read; "), "{what}: {said}");
+            assert!(said.contains(what) && said.contains("which cannot be read; "), "{what}: {said}");
         }
     }
 }

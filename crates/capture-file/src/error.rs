@@ -61,8 +61,8 @@ impl Error {
     /// An error of the operating system about a file as a whole.
     pub fn io(path: &Path, error: &std::io::Error) -> Error {
         let reason = match error.kind() {
-            std::io::ErrorKind::NotFound => "There is no such file.".to_string(),
-            std::io::ErrorKind::PermissionDenied => "Permission denied; run as a user who may read it.".to_string(),
+            std::io::ErrorKind::NotFound => "No such file.".to_string(),
+            std::io::ErrorKind::PermissionDenied => "Permission denied; run as a user who can read it.".to_string(),
             _ => format!("Cannot be read: {error}."),
         };
         Error::new(path.display().to_string(), Place::File, reason)

@@ -11,8 +11,8 @@ const WALL_FROM_NS: i64 = 1_000_000_000_000_000_000;
 /// Why rows are malformed.
 pub const NO_TIME: &str = "no time";
 pub const NO_LATENCY: &str = "no latency";
-pub const NO_NUMBER: &str = "something else than a whole number where there should be one";
-pub const NO_TEXT: &str = "something else than a text where there should be one";
+pub const NO_NUMBER: &str = "something other than an integer where one is required";
+pub const NO_TEXT: &str = "something other than text where it is required";
 
 /// What a column holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

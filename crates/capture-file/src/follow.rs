@@ -75,7 +75,7 @@ impl Follow {
             }
         };
         self.position = 0;
-        let then = if self.is_text == Some(true) { "reading it from its beginning" } else { "reading ends" };
+        let then = if self.is_text == Some(true) { "reading it from its start" } else { "reading ends" };
         (self.on_restart)(&format!("{} {why}; {then}.", self.path.display()));
         Ok(true)
     }

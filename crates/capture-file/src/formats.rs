@@ -64,7 +64,7 @@ macro_rules! formats {
 }
 
 formats! {
-    Lat("lat", "our own trace: an Arrow IPC stream with the context of the trace") {
+    Lat("lat", "latscope's own traces (.lat): Arrow IPC streams") {
         fills: lat::FILLS,
         detect: |input| lat::detect(input.head()),
         events: Some(lat::read),
@@ -78,55 +78,55 @@ formats! {
         // Of a pipe the end, which tells the two apart, is out of reach.
         series: Some(parquet::open_series),
     }
-    ParquetSeries("parquet_series", "histograms over time in Parquet, as convert --series writes them") {
+    ParquetSeries("parquet_series", "histograms over time in Parquet, as written by convert --series") {
         detect: |input| parquet::detect(input, true),
         events: Some(parquet::read),
         series: Some(parquet::open_series),
     }
-    PerfData("perf_data", "what perf record writes: plain, compressed, piped, or a folder of threads") {
+    PerfData("perf_data", "files of perf record: plain, compressed, piped, or a folder of threads") {
         fills: perf_data::FILLS,
         detect: perf_data::detect,
         events: Some(perf_data::read),
     }
-    PerfScript("perf_script", "text of perf script, with whatever columns") {
+    PerfScript("perf_script", "text of perf script, with any columns") {
         fills: perf_script::FILLS,
         detect: |input| perf_script::detect(input.head()),
         events: Some(perf_script::read),
         grows: true,
     }
-    Csv("csv", "our own CSV of events, as events --csv and convert write it") {
+    Csv("csv", "latscope's CSV of events, as written by events --csv and convert") {
         fills: csv::FILLS,
         detect: |input| csv::detect(input.head()),
         events: Some(csv::read),
         grows: true,
     }
-    JsonLines("json_lines", "our own JSON lines of events, as events --json and convert write them") {
+    JsonLines("json_lines", "latscope's JSON lines of events, as written by events --json and convert") {
         fills: json_lines::FILLS,
         detect: |input| json_lines::detect(input.head()),
         events: Some(json_lines::read),
         grows: true,
     }
-    FioJson("fio_json", "fio's --output-format=json+: a histogram for each job") {
+    FioJson("fio_json", "fio's JSON (--output-format=json+): a histogram per job") {
         detect: |input| fio::results::detect(input.head()),
         series: Some(fio::json::open),
     }
-    Hlog("hlog", "interval logs of HdrHistogram (.hlog): a histogram for each interval and tag") {
+    Hlog("hlog", "HdrHistogram interval logs (.hlog): a histogram per interval and tag") {
         detect: |input| hlog::detect(input.head()),
         series: Some(hlog::open),
     }
-    FioHist("fio_hist", "logs of fio's write_hist_log: histograms of completion latencies, of any version") {
+    FioHist("fio_hist", "fio's histogram logs (write_hist_log), of any version") {
         detect: fio::hist::detect,
         series: Some(fio::hist::open),
         is_log: true,
     }
-    FioLog("fio_log", "logs of fio's write_lat_log: lat, slat and clat of every I/O, of any version") {
+    FioLog("fio_log", "fio's latency logs (write_lat_log): lat, slat and clat of every I/O, of any version") {
         fills: fio::log::FILLS,
         detect: fio::log::detect,
         events: Some(fio::log::read),
         grows: true,
         is_log: true,
     }
-    Ioping("ioping", "what ioping prints: request lines, raw lines or JSON, of version 0.6 on") {
+    Ioping("ioping", "output of ioping: request lines, raw lines or JSON, from version 0.6") {
         fills: ioping::FILLS,
         detect: |input| ioping::detect(input.head()),
         events: Some(ioping::read),
@@ -140,7 +140,7 @@ formats! {
         grows: true,
         is_log: true,
     }
-    TwoColumns("two_columns", "text: time of completion and latency, as trace2heatmap reads it") {
+    TwoColumns("two_columns", "text with two columns, time of completion and latency, as for trace2heatmap") {
         fills: two_columns::FILLS,
         detect: |input| two_columns::detect(input.head()),
         events: Some(two_columns::read),

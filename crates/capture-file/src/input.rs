@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// So much is looked through for the end of a first line that is too long to be one.
 const SKIPPED_BYTES: usize = 64 << 20;
 /// Why nothing can be read of a compressed file.
-pub const CUT_SO_EARLY: &str = "The compressed file is cut so early that nothing can be read of it; copy it again.";
+pub const CUT_SO_EARLY: &str = "The compressed file is truncated and nothing can be read from it; copy it again.";
 /// How compressed files begin.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -375,7 +375,7 @@ impl<'a> Input<'a> {
         })();
         copy.map_err(|error: io::Error| {
             let message =
-                format!("Cannot be copied to the temporary folder, which this format needs for a pipe: {error}.");
+                format!("Cannot be copied to the temporary folder, which this format needs to read a pipe: {error}.");
             Error::new(&self.name, Place::File, message)
         })
     }
@@ -625,7 +625,7 @@ mod tests {
         gzip.write_all(b"a line\n").unwrap();
         for packed in [gzip.finish().unwrap(), zstd::encode_all(&b"a line\n"[..], 1).unwrap()] {
             let error = Input::from_bytes("test", &packed[..5]).err().unwrap();
-            assert!(error.message.contains("cut so early"), "{error}");
+            assert!(error.message.contains("truncated and nothing can be read"), "{error}");
         }
         let mut nothing = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         nothing.write_all(b"").unwrap();

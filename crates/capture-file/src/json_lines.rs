@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 /// Whatever fields an event names.
 pub const FILLS: FieldSet = FieldSet::EVERY;
 
-const NO_OBJECT: &str = "something else than a JSON object";
+const NO_OBJECT: &str = "something other than a JSON object";
 
 /// The first line is an object with a latency and a moment.
 pub fn detect(head: &[u8]) -> Detected {
@@ -48,7 +48,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     })?;
     no_rows.finish(&mut events.rows.context, events.rows.count)?;
     if events.rows.count == 0 {
-        return Err(Error::new(file, Place::File, "There is no JSON object of an event in it."));
+        return Err(Error::new(file, Place::File, "No JSON object of an event found."));
     }
     Ok(events.rows.finish())
 }

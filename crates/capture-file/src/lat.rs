@@ -52,14 +52,14 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let fail = |place: u64, message: &str| Error::new(&name, Place::Byte(place), message);
     let mut messages = Messages::new(input);
     if messages.next().is_err() {
-        return Err(fail(0, "The trace is cut within its header, so there is nothing in it that can be read."));
+        return Err(fail(0, "The trace is truncated within its header and cannot be read."));
     }
     // What a newer version writes may have other checksums, so that its sentence comes first.
     let header = decode::header(messages.metadata()).map_err(|message| fail(0, &message))?;
     if !messages.is_sound() {
         return Err(fail(
             0,
-            "The header of the trace does not match its checksum; the file is damaged, use another copy of it.",
+            "The header of the trace does not match its checksum; the file is damaged, use another copy.",
         ));
     }
     let mut context = header.context;
@@ -107,10 +107,8 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         }
     };
     context.tally.add(Anomaly::Truncated, 1);
-    let note = format!(
-        "{why} (byte {}), so what was lost or unfinished while it was recorded is not known",
-        messages.position()
-    );
+    let note =
+        format!("{why} (byte {}), so losses and unfinished requests of the recording are unknown", messages.position());
     context.properties.insert("cut".into(), note);
     Ok(context)
 }
@@ -127,7 +125,7 @@ fn take(messages: &Messages<Input>, decoder: &mut Decoder, batch: &mut Batch) ->
             let records = message.header_as_record_batch().ok_or("a batch is damaged")?;
             decoder.records(&records, messages.body(), batch).map(|()| true)
         }
-        _ => Err("a message is of a kind that has no place in a trace".into()),
+        _ => Err("a message has a kind that does not occur in a trace".into()),
     }
 }
 

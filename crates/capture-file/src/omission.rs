@@ -33,19 +33,19 @@ pub fn read(
     let wrong = |message: &str| Error::new(file, Place::File, message);
     if omits == Omits::Never {
         return Err(wrong(
-            "Omitted requests can be put back only where the generator skips them, as ioping and latscope ping do; others \
-             (fio) catch up, and their late requests are in the trace.",
+            "Coordinated omission can only be corrected for generators that skip requests, as ioping and latscope \
+             ping do; others (fio) catch up, so their late requests are in the trace.",
         ));
     }
     let (mut added, mut refused) = (0u64, None);
     let mut more = |context: &Context, batch: &Batch| {
         let is_closed = || context.properties.get("loop").is_some_and(|kind| kind == "closed");
         if omits == Omits::IfClosedLoop && !is_closed() {
-            refused = Some("Only a trace of latscope ping without --rate left requests out; this one did not.");
+            refused = Some("Coordinated omission can only be corrected in traces of latscope ping without --rate.");
             return ControlFlow::Break(());
         }
         if batch.latency().iter().any(|&ns| ns / interval_ns.max(1) > MOST) {
-            refused = Some("The interval is so short that one slow request would stand for millions; check it.");
+            refused = Some("The interval is so short that one slow request would add millions; check it.");
             return ControlFlow::Break(());
         }
         let mut context = context.clone();

@@ -31,7 +31,7 @@ impl SeriesReader {
         let format = options.format.map_or_else(|| detect::detect(&mut input), Ok)?;
         match format.row().series {
             Some(open) => open(input, options).map(SeriesReader),
-            None => Err(Error::new(&input.name, Place::File, "This file holds events, no histograms.")),
+            None => Err(Error::new(&input.name, Place::File, "This file has events, not histograms.")),
         }
     }
 

@@ -107,7 +107,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     })?;
     no_rows.finish(&mut rows.context, rows.count)?;
     if rows.count == 0 {
-        return Err(Error::new(file, Place::File, "There is no row of smallfile: operation, start and duration."));
+        return Err(Error::new(file, Place::File, "No row of smallfile found (operation, start, duration)."));
     }
     Ok(rows.finish())
 }

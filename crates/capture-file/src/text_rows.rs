@@ -6,14 +6,14 @@ use latscope_event::{Anomaly, Batch, Context, Note};
 use std::ops::ControlFlow;
 
 /// Why a line that is longer than a chunk is no row.
-pub const TOO_LONG: &str = "more characters than any row";
+pub const TOO_LONG: &str = "too many characters for a row";
 
 /// Why a row is none that ends too early.
 pub const MISSING: &str = "too few columns";
 /// The same of a row of many columns.
 pub const FEWER: &str = "fewer columns than the rows before";
 /// Why a row of operation, start and duration is none.
-pub const NO_TIMED_ROW: &str = "something else than operation, start and duration in seconds";
+pub const NO_TIMED_ROW: &str = "something other than operation, start and duration in seconds";
 /// As which the last line of a file is found that was cut.
 const CUT: [&str; 3] = [MISSING, FEWER, NO_TIMED_ROW];
 
@@ -171,7 +171,7 @@ impl NoRows {
     pub fn finish(&self, context: &mut Context, rows: u64) -> Result<(), Error> {
         let Some((line, why)) = self.first else { return Ok(()) };
         if rows == 0 {
-            let message = format!("There is no row that can be used; the first one has {why}.");
+            let message = format!("All rows are malformed; the first one has {why}.");
             return Err(Error::new(&self.file, Place::Line(line), message));
         }
         context.note(Note::MalformedRow { line, why: why.into() });

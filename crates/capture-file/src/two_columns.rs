@@ -183,10 +183,10 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     if rows.count == 0 {
         let place = first_bad.map_or(Place::File, Place::Line);
         if is_too_large {
-            let error = Error::new(name, place, "The times or latencies are beyond 292 years in this unit.");
+            let error = Error::new(name, place, "The times or latencies exceed 292 years in this unit.");
             return Err(error.with_remedy(Remedy::Units));
         }
-        return Err(Error::new(name, place, "There is no row of two numbers, time and latency."));
+        return Err(Error::new(name, place, "No row of two numbers, time and latency, found."));
     }
     if let Some(note) = implausible(&rows.context, rows.count, latencies_ns) {
         rows.context.note(note);
@@ -277,7 +277,7 @@ mod tests {
         let rate = notes((1..=1000).map(|at| format!("0.{at:06} 0.000250\n")).collect(), 1).unwrap();
         assert!(matches!(rate[..], [Note::ImplausibleRate { .. }]), "{rate:?}");
         let error = notes("1795341571481000 250\n".into(), 1_000_000_000).unwrap_err();
-        assert!(error.message.contains("beyond 292 years in this unit"), "{error}");
+        assert!(error.message.contains("exceed 292 years in this unit"), "{error}");
     }
 
     #[test]
@@ -289,7 +289,7 @@ mod tests {
         let (rows, bad) = rows_of(text, US).unwrap();
         assert_eq!((rows, bad), (vec![(1, i64::MAX as u64, None)], 2));
         let error = rows_of(b"# nothing\n\nnothing here\n", US).unwrap_err();
-        assert_eq!(error.to_string(), "test:3: There is no row of two numbers, time and latency.");
+        assert_eq!(error.to_string(), "test:3: No row of two numbers, time and latency, found.");
     }
 
     #[test]

@@ -97,11 +97,11 @@ fn cut_at_any_byte_it_yields_the_batches_before_the_cut() {
             Ok((read, account)) => {
                 assert!(expected.starts_with(&read), "cut at {length}");
                 assert_eq!(account.tally.get(Anomaly::Truncated), 1, "cut at {length}");
-                assert!(account.properties["cut"].contains("is not known"), "cut at {length}");
+                assert!(account.properties["cut"].contains("are unknown"), "cut at {length}");
                 counts.push(read.len());
             }
             Err(error) => {
-                let understood = ["empty", "not known", "cut within its header"];
+                let understood = ["empty", "Unknown format", "truncated within its header"];
                 assert!(understood.iter().any(|word| error.contains(word)), "cut at {length}: {error}");
                 assert_eq!(counts.last(), Some(&0), "cut at {length}: batches before were readable");
             }

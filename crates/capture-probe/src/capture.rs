@@ -116,7 +116,7 @@ impl Capture {
                 }
                 // As many requests can be in flight from as many threads.
                 remarks.push(format!(
-                    "io_uring is refused ({source}), so {} threads make the requests.",
+                    "io_uring is not available ({source}), so {} threads make the requests.",
                     probe.threads * probe.depth
                 ));
                 (probe.threads, probe.depth, probe.engine) = (probe.threads * probe.depth, 1, Engine::Blocking);
@@ -467,7 +467,7 @@ impl Start {
         match told.recv() {
             Ok(Ok(name)) => Ok((thread, name)),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(Error::Settings("A thread of the probe ended before it began.".into())),
+            Err(_) => Err(Error::Settings("A thread of the probe ended before it started.".into())),
         }
     }
 

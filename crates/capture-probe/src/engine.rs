@@ -101,7 +101,7 @@ impl Buffer {
         let len = len.max(1);
         let mut memory: Vec<u8> = Vec::new();
         if memory.try_reserve_exact(len.saturating_add(ALIGNMENT)).is_err() {
-            return Err(Error::Settings(format!("There is no memory for requests of {len} bytes.")));
+            return Err(Error::Settings(format!("Not enough memory for requests of {len} bytes.")));
         }
         let start = memory.as_ptr().align_offset(ALIGNMENT);
         memory.resize(start + len, 1);
@@ -124,6 +124,6 @@ mod tests {
             let mut buffer = Buffer::new(len).unwrap();
             assert_eq!((buffer.bytes().len(), buffer.bytes().as_ptr() as usize % ALIGNMENT), (len, 0));
         }
-        assert!(Buffer::new(usize::MAX).is_err_and(|error| error.to_string().contains("no memory")));
+        assert!(Buffer::new(usize::MAX).is_err_and(|error| error.to_string().contains("Not enough memory")));
     }
 }

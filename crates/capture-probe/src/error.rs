@@ -16,13 +16,13 @@ pub enum Error {
         source: io::Error,
     },
     /// Neither directory, file nor device.
-    #[error("{}: Only a directory, a regular file or a device can be probed.", path.display())]
+    #[error("{}: Only a directory, a regular file or a device can be measured.", path.display())]
     Unsupported {
         /// The target.
         path: PathBuf,
     },
     /// A lab measures directories.
-    #[error("{}: This is no directory; an experiment makes a file of its own in a directory.", path.display())]
+    #[error("{}: Not a directory; an experiment creates its own file in a directory.", path.display())]
     NoDirectory {
         /// The target.
         path: PathBuf,
@@ -38,13 +38,13 @@ pub enum Error {
         source: io::Error,
     },
     /// Writing to what exists was not asked for clearly enough.
-    #[error("{}: Writing would destroy what is there; if that is meant, give -WWW.", path.display())]
+    #[error("{}: Writing would overwrite the contents; to do that, give -WWW.", path.display())]
     WouldDestroy {
         /// The target.
         path: PathBuf,
     },
     /// A device that somebody uses.
-    #[error("{}: The device is in use (mounted, or part of something that is), so it is not written to.", path.display())]
+    #[error("{}: The device is in use (mounted, or part of a mounted device), so it is not written to.", path.display())]
     InUse {
         /// The target.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum Error {
         end: u64,
     },
     /// One request is larger than the working set, or than the kernel takes.
-    #[error("{}: A request of {} is larger than the {} that it may have there.", path.display(), format_size(*size), format_size(*limit))]
+    #[error("{}: The request size {} exceeds the {} that are available there.", path.display(), format_size(*size), format_size(*limit))]
     RequestTooBig {
         /// The target.
         path: PathBuf,
@@ -70,7 +70,8 @@ pub enum Error {
         limit: u64,
     },
     /// The file system has no room for the file.
-    #[error("{}: The working set needs {}, and {} are free; make room, or make it smaller (-S of ping, work_size of a lab).", path.display(), format_size(*needed), format_size(*free))]
+    #[error("{}: The working set needs {}, but only {} are free; free some space, or make it smaller (ping: -S; \
+             lab: work_size).", path.display(), format_size(*needed), format_size(*free))]
     NoSpace {
         /// The directory.
         path: PathBuf,
@@ -100,7 +101,7 @@ pub enum Error {
         value: u64,
     },
     /// The file system knows no direct I/O.
-    #[error("{}: The file system has no direct I/O: {source}; leave -D away.", path.display())]
+    #[error("{}: The file system does not support direct I/O: {source}; remove -D.", path.display())]
     NoDirect {
         /// The target.
         path: PathBuf,
@@ -108,15 +109,13 @@ pub enum Error {
         source: io::Error,
     },
     /// The scheduling class is refused.
-    #[error("Real-time scheduling is refused ({source}); it needs CAP_SYS_NICE, or leave --rt away.")]
+    #[error("Real-time scheduling is not permitted ({source}); it needs CAP_SYS_NICE. Otherwise remove --rt.")]
     Realtime {
         /// What the kernel says.
         source: io::Error,
     },
     /// The CPU is not there, or not ours.
-    #[error(
-        "CPU {number} cannot be taken ({source}); see Cpus_allowed_list in /proc/self/status, or leave --cpu away."
-    )]
+    #[error("Cannot run on CPU {number} ({source}); see Cpus_allowed_list in /proc/self/status, or remove --cpu.")]
     Cpu {
         /// Its number.
         number: u32,
@@ -124,10 +123,10 @@ pub enum Error {
         source: io::Error,
     },
     /// There is no Linux below us.
-    #[error("Probing needs a Linux kernel; here latscope reads files (-r).")]
+    #[error("Measuring needs Linux; on this system, read files (-r).")]
     NotLinux,
     /// The engine is refused.
-    #[error("{engine} cannot be used: {source}; take --engine pread.")]
+    #[error("{engine} cannot be used: {source}; use --engine pread.")]
     Engine {
         /// Its name.
         engine: &'static str,
@@ -138,6 +137,6 @@ pub enum Error {
     #[error("{0}")]
     Settings(String),
     /// A thread could not be started.
-    #[error("A thread cannot be started: {0}.")]
+    #[error("Cannot start a thread: {0}.")]
     Thread(io::Error),
 }

@@ -235,11 +235,11 @@ impl Engine {
 pub(crate) fn check(probe: &Probe) -> Result<(), Error> {
     let engine = probe.chosen_engine();
     let wrong = if probe.threads == 0 || probe.depth == 0 {
-        "There must be at least one thread and a depth of one."
+        "At least one thread and a depth of one are needed."
     } else if probe.threads > 1024 || probe.depth > 4096 {
-        "There can be at most 1024 threads with 4096 requests in flight each."
+        "At most 1024 threads with 4096 requests in flight each are possible."
     } else if probe.depth > 1 && engine != Engine::Uring {
-        "More than one request in flight takes io_uring; leave --engine away, or use --threads."
+        "More than one request in flight needs io_uring; remove --engine, or use --threads."
     } else if !(probe.pace.interval_ns.is_finite() && probe.pace.interval_ns >= 0.0) {
         "The rate must be above zero."
     } else {

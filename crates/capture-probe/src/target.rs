@@ -50,7 +50,7 @@ impl Target {
             return Err(Error::WouldDestroy { path: path.clone() });
         }
         if !metadata.is_dir() && probe.work.order == Order::Append {
-            return Err(Error::Settings("Appending needs a directory, in which it has a file of its own.".into()));
+            return Err(Error::Settings("Appending needs a directory, where it creates its own file.".into()));
         }
         if probe.work.size > MOST_BYTES || probe.work.size == 0 {
             return Err(Error::RequestTooBig { path: path.clone(), size: probe.work.size, limit: MOST_BYTES });
@@ -173,11 +173,8 @@ fn make(probe: &Probe, size: u64) -> Result<File, Error> {
         return Err(Error::NoSpace { path: directory.clone(), needed: size, free: system.free });
     }
     let file = if work.keep { kept(directory, work) } else { nameless(directory, work) };
-    let file = file.map_err(|source| Error::Open {
-        path: directory.clone(),
-        what: "A file for the probe cannot be made there",
-        source,
-    })?;
+    let file =
+        file.map_err(|source| Error::Open { path: directory.clone(), what: "Cannot create a file there", source })?;
     if work.direct && direct_align(&file).is_some_and(|align| align > 1 && !work.size.is_multiple_of(align)) {
         // Said before anything is written.
         let align = direct_align(&file).unwrap_or(1);

@@ -65,32 +65,34 @@ macro_rules! fields {
 fields! {
     Time "time_ns" Time "Start of the event.";
     Latency "latency_ns" Duration "How long the event took, from start to completion.";
-    Kind "kind" Text "What was done: read, write, flush, discard, trim, sync, open or other.";
+    Kind "kind" Text "Kind of operation: read, write, flush, discard, trim, sync, open or other.";
     Name "name" Text "Name of the system call, or the kernel's flag letters of a block request.";
-    Size "size" Bytes "Bytes asked for or moved.";
+    Size "size" Bytes "Bytes requested or moved.";
     Offset "offset" Bytes "Position on the device or in the file, in bytes.";
-    Device "device" Text "Device name where the source tells it, else its number.";
+    Device "device" Text "Device name if the source has it, otherwise its number.";
     Dev "dev" Text "Device number as major:minor.";
     Host "host" Text "Host on which the event happened.";
     Job "job" Text "fio job, thread or volume.";
     Pid "pid" Number "Process that issued the event.";
     Tid "tid" Number "Thread that issued the event.";
     Comm "comm" Text "Command name of the thread that issued the event (the kernel keeps 15 characters).";
-    Process "process" Text "Name of the process: the command name of its main thread (that of the thread where a trace has no other).";
+    Process "process" Text "Name of the process: the command name of its main thread (if the trace lacks it, of \
+                            the thread).";
     Fd "fd" Number "File descriptor.";
     FdType "fd_type" Text "What the file descriptor is: file, directory, ipv4, ipv6, unix, pipe ...";
     Path "path" Text "File name or socket address.";
-    Error "error" Text "Name of the error, missing when the event succeeded.";
+    Error "error" Text "Name of the error; missing if the event succeeded.";
     Result "result" Number "What the system call returned.";
     Queue "queue_ns" Duration "How long the request waited before it was (last) issued to the device.";
-    Intended "intended_ns" Time "The start that the schedule of a probe asked for.";
-    Service "service_ns" Duration "How long the target took for a probe's request, from its submission to its completion.";
-    Lag "lag_ns" Duration "How late the machine made a probe's request, beyond the wait for the probe's own earlier requests; not part of the latency.";
-    CpuWait "cpu_wait_ns" Duration "How much of the latency the thread waited for a CPU, of slow requests of a probe.";
-    Cache "cache" Text "Where the data of a probe's request was before: memory or device.";
+    Intended "intended_ns" Time "When a request of a probe was due.";
+    Service "service_ns" Duration "How long the target took for a probe's request, from submission to completion.";
+    Lag "lag_ns" Duration "How late the machine made a probe's request, not counting the wait for earlier \
+                           requests; not part of the latency.";
+    CpuWait "cpu_wait_ns" Duration "How long the thread waited for a CPU during a slow request of a probe.";
+    Cache "cache" Text "Where the data of a probe's request was before it: memory or device.";
     Container "container" Text "Container identifier.";
-    ContainerName "container_name" Text "Name of the container, where its runtime has it on disk.";
-    ContainerImage "container_image" Text "Image of the container, where its runtime has it on disk.";
+    ContainerName "container_name" Text "Name of the container, if its runtime has it on disk.";
+    ContainerImage "container_image" Text "Image of the container, if its runtime has it on disk.";
     Cpu "cpu" Number "CPU on which the event completed.";
     Category "category" Text "What the system call belongs to: file, net, ipc, memory, process, sleep, system, signal, user, time, wait, other or unknown.";
     CallArgs "call_args" Text "Arguments of the system call by name, as numbers (pointers are left out).";
@@ -99,9 +101,9 @@ fields! {
     RemoteIp "remote_ip" Text "IP address of the socket's other end.";
     RemotePort "remote_port" Number "Port of the socket's other end.";
     L4Proto "l4proto" Text "Transport protocol of the socket: tcp, udp, icmp, raw ...";
-    Exe "exe" Text "First argument on the command line of the process, usually how its program was called.";
+    Exe "exe" Text "First argument of the process's command line, usually the name of its program.";
     ExePath "exe_path" Text "Path of the executable of the process.";
-    Args "args" Text "Arguments of the process behind the first.";
+    Args "args" Text "Arguments of the process after the first.";
     Cmdline "cmdline" Text "Name of the process and its arguments.";
     Cwd "cwd" Text "Working directory of the process.";
     Ppid "ppid" Number "Parent of the process.";
@@ -113,7 +115,7 @@ fields! {
     DiskModel "disk_model" Text "Model of the disk.";
     Rotational "disk_rotational" Text "Whether the disk says that it rotates: true or false.";
     Stack "stack" Text "Call stack that issued the event.";
-    SampleWeight "sample_weight" Number "How many events this one stands for, where only a sample was kept; missing means one.";
+    SampleWeight "sample_weight" Number "How many events this one stands for, in a sampled trace; missing means one.";
 }
 
 impl Field {

@@ -70,11 +70,12 @@ impl TimeLiteral {
     /// # Errors
     /// A sentence, when the trace's clock has no known relation to what was written.
     pub fn resolve(self, trace: TraceStart) -> Result<i64, String> {
-        let start = || trace.start_ns.ok_or("The trace is empty, so no moment is relative to its start.".to_string());
+        let start =
+            || trace.start_ns.ok_or("The trace is empty, so a moment cannot be relative to its start.".to_string());
         let to_unix = || {
             trace.to_unix_ns.ok_or_else(|| {
-                "The clock of this trace has no known relation to wall time; give the moment relative to the start of the \
-                 trace, as in +5s."
+                "The relation of this trace's clock to wall-clock time is unknown; give the moment relative to the \
+                 start of the trace, as in +5s."
                     .to_string()
             })
         };

@@ -27,9 +27,8 @@ impl Glob {
         while let Some(&c) = pattern.get(at) {
             at += 1;
             if matches!(c, '?' | '*' | '+' | '@' | '!') && pattern.get(at) == Some(&'(') {
-                return Err(
-                    "Alternatives such as +(a|b) are not part of glob here; use regex, or write \\( for a bracket.",
-                );
+                return Err("Alternatives such as +(a|b) are not supported by glob; use regex, or write \\( for a \
+                     parenthesis.");
             }
             parts.push(match c {
                 '*' if parts.last() == Some(&Part::Any) => continue,

@@ -126,7 +126,7 @@ impl<'a> Cursor<'a> {
                 return Ok(Literal { text, span: self.span_from(start), quoted: true });
             }
             if c == '\0' {
-                return Err(wrong(1, "A text cannot hold a NUL character."));
+                return Err(wrong(1, "A text cannot contain a NUL character."));
             }
             if c != '\\' {
                 text.push(c);
@@ -167,6 +167,6 @@ impl<'a> Cursor<'a> {
             };
             text.push(c);
         }
-        Err(FilterError::at(start..self.text.len(), format!("The text that begins here has no closing {quote}.")))
+        Err(FilterError::at(start..self.text.len(), format!("The text that starts here has no closing {quote}.")))
     }
 }

@@ -46,7 +46,7 @@ enum Right {
 pub(crate) fn parse(text: &str) -> Parsed<(Expr, Moments)> {
     let mut parser = Parser { cursor: Cursor::new(text), depth: 0, moments: Vec::new() };
     if parser.cursor.position() == text.len() {
-        return Err(FilterError::at(0..text.len(), "The filter is empty; leave it out to see every event."));
+        return Err(FilterError::at(0..text.len(), "The filter is empty; omit it to see all events."));
     }
     let expr = parser.any_of()?;
     let span = parser.cursor.next_span();
@@ -54,12 +54,12 @@ pub(crate) fn parse(text: &str) -> Parsed<(Expr, Moments)> {
         let (before, word) = (text[..span.start].trim_end(), &text[span.clone()]);
         let is_unit = parse_duration(&format!("1{word}")).is_ok() || parse_size(&format!("1{word}")).is_ok();
         let message = if word == ")" {
-            "This bracket closes nothing.".to_string()
+            "This bracket has no opening bracket.".to_string()
         } else if before.ends_with(|c: char| c.is_ascii_digit()) && is_unit {
-            "A unit follows its number without a blank, as in 1ms; or put quotes around both.".to_string()
+            "Write a unit directly after its number, as in 1ms, or put both in quotes.".to_string()
         } else {
             format!(
-                "After a complete test \"and\" or \"or\" is expected, not {}; a text with blanks or signs in it needs quotes.",
+                "Expected \"and\" or \"or\" after a complete test, not {}; put text with blanks or signs in quotes.",
                 shown(word)
             )
         };
@@ -133,7 +133,7 @@ impl Parser<'_> {
                 format!("This bracket is not closed; \"{bracket}\" is missing."),
             ));
         }
-        Err(FilterError::at(span, format!("Something else stands where \"{bracket}\" is expected.")))
+        Err(FilterError::at(span, format!("Expected \"{bracket}\" here.")))
     }
 
     fn term(&mut self) -> Parsed<Expr> {
@@ -155,7 +155,7 @@ impl Parser<'_> {
             None => {
                 let next = self.cursor.next_span();
                 let message = format!(
-                    "After {subject}, which is {}, a comparison is expected, as in {subject} {}.",
+                    "Expected a comparison after {subject}, which is {}, as in {subject} {}.",
                     kind.phrase(),
                     kind.example()
                 );
@@ -173,7 +173,7 @@ impl Parser<'_> {
             let Some((name, span)) = self.cursor.name() else {
                 let span = self.cursor.next_span();
                 let found = shown(&self.cursor.rest()[..span.len()]);
-                return Err(FilterError::at(span, format!("The name of a field is expected here, not {found}.")));
+                return Err(FilterError::at(span, format!("Expected the name of a field, not {found}.")));
             };
             let (start, field_end) = (span.start, span.end);
             if !self.cursor.sign("(") {
@@ -183,7 +183,7 @@ impl Parser<'_> {
                     self.close(")", open)?;
                 }
                 if !transforms.is_empty() && field.kind() != Kind::Text {
-                    let message = format!("{name} is {}; functions apply to texts.", field.kind().phrase());
+                    let message = format!("{name} is {}; functions need text.", field.kind().phrase());
                     return Err(FilterError::at(start..field_end, message));
                 }
                 transforms.reverse();
@@ -195,7 +195,7 @@ impl Parser<'_> {
                 return Err(unknown_function(name, span));
             };
             if transform == Transform::Length && !transforms.is_empty() {
-                return Err(FilterError::at(span, "len() is a number and no text, so nothing can be applied to it."));
+                return Err(FilterError::at(span, "len() is a number, not text, so no function can be applied to it."));
             }
             transforms.push(transform);
         }
@@ -209,7 +209,7 @@ impl Parser<'_> {
             let message = if name.contains('.') {
                 format!("{name} is not a field; \"latscope fields\" lists them all.")
             } else {
-                format!("{name} is not a field, and there are no macros; \"latscope fields\" lists the fields.")
+                format!("{name} is not a field, and macros are not supported; \"latscope fields\" lists the fields.")
             };
             return Err(FilterError::at(span, message).nearest_to(nearest(name, fields::names())));
         };
@@ -221,7 +221,7 @@ impl Parser<'_> {
 
     /// `evt.around[T] = D`.
     fn around(&mut self, subject: Subject, span: Range<usize>) -> Parsed<Expr> {
-        let wanted = "evt.around is written evt.around[MOMENT]=D, where D counts milliseconds or has a unit.";
+        let wanted = "Use the form evt.around[MOMENT]=D, where D is in milliseconds or has a unit.";
         let open = self.cursor.position();
         if !subject.transforms.is_empty() || !self.cursor.sign("[") {
             return Err(FilterError::at(span, wanted));
@@ -255,7 +255,7 @@ impl Parser<'_> {
         for word in ["bcontains", "bstartswith"] {
             if self.cursor.keyword(word) {
                 let message =
-                    format!("The bytes that were read and written are not recorded, so {word} has nothing to look at.");
+                    format!("{word} cannot be used, because the data that was read and written is not recorded.");
                 return Err(FilterError::at(self.cursor.span_from(start), message));
             }
         }
@@ -302,7 +302,7 @@ impl Parser<'_> {
                     Right::Subject(_) if is_pattern(operator) => {
                         return Err(FilterError::at(
                             self.cursor.next_span(),
-                            format!("The pattern of {operator} must be written out; it cannot come from a field."),
+                            format!("The pattern of {operator} must be a literal, not a field."),
                         ));
                     }
                     Right::Subject(other) => Test::MatchWith(operator, other),
@@ -437,7 +437,7 @@ impl Parser<'_> {
         }
         let span = self.cursor.next_span();
         let found = shown(&self.cursor.rest()[..span.len()]);
-        let message = format!("A value to compare {subject} with is expected here, not {found}.");
+        let message = format!("Expected a value to compare {subject} with, not {found}.");
         Err(FilterError::at(span, message))
     }
 
@@ -450,7 +450,7 @@ impl Parser<'_> {
             && let Some(what) = looks_numeric(&literal.text)
         {
             let message = format!(
-                "{subject} is a text and {} is {what}; put quotes around it to compare in alphabetical order.",
+                "{subject} is text and {} is {what}; put quotes around it to compare alphabetically.",
                 literal.text
             );
             return Err(FilterError::at(literal.span, message));
@@ -478,7 +478,7 @@ impl Parser<'_> {
         let from = self.value(subject, Some(Comparison::Ge), from)?;
         let to = self.value(subject, Some(Comparison::Le), to)?;
         if to.is_below(&from) {
-            let message = format!("This range ends before it begins; write [{to}, {from}].");
+            let message = format!("This range ends before it starts; write [{to}, {from}].");
             return Err(FilterError::at(span, message));
         }
         Ok(Test::Between(from, to))
@@ -504,7 +504,7 @@ impl Parser<'_> {
         if let Some(other) = self.other_field(subject)? {
             return Ok(InList::Field(other));
         }
-        let message = "A list in brackets is expected here, as in (a, b); lists cannot be named.";
+        let message = "Expected a list in parentheses, as in (a, b); named lists are not supported.";
         Err(FilterError::at(self.cursor.next_span(), message))
     }
 
@@ -516,14 +516,14 @@ impl Parser<'_> {
                 Some(literal) => list.push(literal),
                 None if list.is_empty() && self.cursor.sign(")") => return Ok(list),
                 None => {
-                    return Err(FilterError::at(self.cursor.next_span(), "A value of the list is expected here."));
+                    return Err(FilterError::at(self.cursor.next_span(), "Expected a value of the list."));
                 }
             }
             if self.cursor.sign(")") {
                 return Ok(list);
             }
             if !self.cursor.sign(",") {
-                let message = "After a value of a list a comma or the closing bracket is expected.";
+                let message = "Expected a comma or the closing parenthesis after a value of a list.";
                 return Err(FilterError::at(self.cursor.next_span(), message));
             }
         }
@@ -541,10 +541,10 @@ fn unknown_function(name: &str, span: Range<usize>) -> FilterError {
     let known = Transform::NAMES.iter().map(|&(name, _)| name);
     let message = match name {
         "b64" | "join" | "concat" | "getopt" => {
-            format!("{name}() is of no use here; the functions are tolower, toupper, basename and len.")
+            format!("{name}() cannot be used here; the functions are tolower, toupper, basename and len.")
         }
-        "val" => "val() names a field on the right of an operator, as in lat > val(queue_ns).".to_string(),
-        _ => format!("{name} is not a function; there are tolower, toupper, basename and len."),
+        "val" => "val() can only be used on the right of an operator, as in lat > val(queue_ns).".to_string(),
+        _ => format!("{name} is not a function; the functions are tolower, toupper, basename and len."),
     };
     FilterError::at(span, message).nearest_to(nearest(name, known))
 }
@@ -566,7 +566,7 @@ fn check_operator(operator: &Operator, subject: &Subject, span: Range<usize>) ->
     if allowed {
         return Ok(());
     }
-    let message = format!("{subject} is {}, to which this does not apply; use one of {fits}.", kind.phrase());
+    let message = format!("This operator does not apply to {subject}, which is {}; use one of {fits}.", kind.phrase());
     Err(FilterError::at(span, message))
 }
 

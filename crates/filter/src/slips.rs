@@ -48,7 +48,7 @@ pub(crate) fn check(subject: &Subject, written: &str, value: &Value) -> Result<(
         (Value::Bytes(bytes), _) => match kibibytes(written, *bytes) {
             Some(meant) => {
                 let sentence = format!(
-                    "{written} is {bytes} bytes, which is hardly the size of an I/O; write {bytes} or {meant}."
+                    "{written} is {bytes} bytes, which is unlikely as the size of an I/O; write {bytes} or {meant}."
                 );
                 Err((sentence, Vec::new()))
             }

@@ -60,30 +60,39 @@ pub(crate) fn not_recorded(name: &str) -> Option<String> {
     }
     let (class, rest) = name.split_once('.')?;
     let instead = match (class, rest.split('.').next().unwrap_or(rest)) {
-        ("evt", "type") => "compare the name itself, as in evt.type = open",
-        ("evt", "latency") => "evt.latency compares with units, as in evt.latency > 10ms",
-        ("evt", "time" | "datetime") => "evt.time compares with a moment of any precision, as in evt.time >= 10:32:05",
-        ("evt", "wait_latency") => "evt.is_wait and evt.latency together say the same",
-        ("evt", "count") => "evt.failed selects the events with an error",
-        ("evt", "arg" | "rawarg") => "evt.args has all arguments as one text, as in evt.args contains \"flags=0\"",
-        ("evt", "hostname") => "host.name is the name of the host",
-        ("evt", _) => "of the arguments of a call it keeps fd.num, fd.name, size, offset, result and evt.args",
+        ("evt", "type") => "compare the name, as in evt.type = open",
+        ("evt", "latency") => "use evt.latency with a unit, as in evt.latency > 10ms",
+        ("evt", "time" | "datetime") => "use evt.time with a moment of any precision, as in evt.time >= 10:32:05",
+        ("evt", "wait_latency") => "use evt.is_wait and evt.latency",
+        ("evt", "count") => "use evt.failed to select the events with an error",
+        ("evt", "arg" | "rawarg") => {
+            "use evt.args, which has all arguments as one text, as in evt.args contains \
+                                      \"flags=0\""
+        }
+        ("evt", "hostname") => "use host.name for the name of the host",
+        ("evt", _) => "the recorded arguments of a call are fd.num, fd.name, size, offset, result and evt.args",
         ("proc", "aname" | "apid" | "aexe" | "aexepath" | "acmdline" | "aargs" | "aenv") => {
-            "of the ancestors of a process it knows the parent (proc.ppid, proc.pname)"
+            "the only recorded ancestor is the parent (proc.ppid, proc.pname)"
         }
-        ("proc", "pcmdline" | "pexe" | "pexepath") => "of the parent of a process it knows proc.ppid and proc.pname",
-        ("proc", "exeline") => "proc.exe and proc.args together say the same",
-        ("proc", _) => "of a process it keeps proc.name, proc.pid, proc.exe, proc.exepath, proc.args and proc.cwd",
-        ("thread", _) => "of a thread it keeps thread.tid and thread.name",
-        ("user", _) => "of a user it keeps user.uid and user.name",
-        ("fd", "dev" | "ino") => "the device of an event is disk.dev",
-        ("fd", "containername" | "containerdirectory") => "container.id and fd.name are there",
+        ("proc", "pcmdline" | "pexe" | "pexepath") => {
+            "the recorded fields of the parent are proc.ppid and \
+                                                       proc.pname"
+        }
+        ("proc", "exeline") => "use proc.exe and proc.args",
+        ("proc", _) => {
+            "the recorded fields of a process are proc.name, proc.pid, proc.exe, proc.exepath, \
+                        proc.args and proc.cwd"
+        }
+        ("thread", _) => "the recorded fields of a thread are thread.tid and thread.name",
+        ("user", _) => "the recorded fields of a user are user.uid and user.name",
+        ("fd", "dev" | "ino") => "use disk.dev for the device of an event",
+        ("fd", "containername" | "containerdirectory") => "use container.id and fd.name",
         ("fd", "proto" | "cproto" | "sproto" | "lproto" | "rproto") => "compare the port, as in fd.port = 443",
-        ("fd" | "fs", _) => "fd.name holds the path or the two ends of the socket as a text",
+        ("fd" | "fs", _) => "use fd.name, which has the path or both ends of the socket",
         ("container" | "k8s" | "k8smeta" | "mesos" | "marathon", _) => {
-            "of a container it keeps container.id, container.name and container.image"
+            "the recorded fields of a container are container.id, container.name and container.image"
         }
-        _ => "\"latscope fields\" lists what it does record",
+        _ => "\"latscope fields\" lists what is recorded",
     };
     Some(format!("latscope does not record {name}; {instead}."))
 }

@@ -121,10 +121,19 @@ fn what_is_no_address_is_refused() {
         ("fd.sip = 10.0.0.0/8", "\"10.0.0.0/8\" is not an IP address; fd.sip is an IP address."),
         ("fd.net = 10/8", "\"10/8\" is not a network such as 10.0.0.0/8; fd.net is a network of IP addresses."),
         ("fd.port = http", "\"http\" is not a whole number; fd.port is a number."),
-        ("fd.ip > 10.0.0.1", "fd.ip is an IP address, to which this does not apply; use one of = != in exists."),
-        ("fd.ip contains 10.", "fd.ip is an IP address, to which this does not apply; use one of = != in exists."),
+        (
+            "fd.ip > 10.0.0.1",
+            "This operator does not apply to fd.ip, which is an IP address; use one of = != in exists.",
+        ),
+        (
+            "fd.ip contains 10.",
+            "This operator does not apply to fd.ip, which is an IP address; use one of = != in exists.",
+        ),
         ("fd.cip = val(fd.sip)", "fd.cip cannot be compared with another field."),
-        ("fd.ip in [10.0.0.1, 10.0.0.2]", "A list in brackets is expected here, as in (a, b); lists cannot be named."),
+        (
+            "fd.ip in [10.0.0.1, 10.0.0.2]",
+            "Expected a list in parentheses, as in (a, b); named lists are not supported.",
+        ),
         ("fd.lip = localhost", "\"localhost\" is not an IP address; local_ip is an IP address."),
         ("fd.rnet = 10/8", "\"10/8\" is not a network such as 10.0.0.0/8; fd.rnet is a network of IP addresses."),
     ] {

@@ -105,7 +105,7 @@ fn filters_and_their_bracketed_form() {
 #[test]
 fn mistakes_are_named_and_pointed_at() {
     for (text, sentence, caret) in [
-        ("", "The filter is empty; leave it out to see every event.", "\n^"),
+        ("", "The filter is empty; omit it to see all events.", "\n^"),
         (
             "evt.latncy > 1",
             "evt.latncy is not a field; \"latscope fields\" lists them all.",
@@ -113,33 +113,33 @@ fn mistakes_are_named_and_pointed_at() {
         ),
         (
             "lat > 1ms and cmom = fio",
-            "cmom is not a field, and there are no macros; \"latscope fields\" lists the fields.",
+            "cmom is not a field, and macros are not supported; \"latscope fields\" lists the fields.",
             "lat > 1ms and cmom = fio\n              ^^^^\ndid you mean comm?",
         ),
         (
             "open_write",
-            "open_write is not a field, and there are no macros; \"latscope fields\" lists the fields.",
+            "open_write is not a field, and macros are not supported; \"latscope fields\" lists the fields.",
             "open_write\n^^^^^^^^^^",
         ),
         (
             "proc.env = a",
-            "latscope does not record proc.env; of a process it keeps proc.name, proc.pid, proc.exe, proc.exepath, proc.args \
-             and proc.cwd.",
+            "latscope does not record proc.env; the recorded fields of a process are proc.name, proc.pid, \
+             proc.exe, proc.exepath, proc.args and proc.cwd.",
             "proc.env = a\n^^^^^^^^",
         ),
         (
             "fd.uid=1-2",
-            "latscope does not record fd.uid; fd.name holds the path or the two ends of the socket as a text.",
+            "latscope does not record fd.uid; use fd.name, which has the path or both ends of the socket.",
             "fd.uid=1-2\n^^^^^^",
         ),
         (
             "evt.latency contains x",
-            "latency_ns is a duration, to which this does not apply; use one of = != < <= > >= in between exists.",
+            "This operator does not apply to latency_ns, which is a duration; use one of = != < <= > >= in between exists.",
             "evt.latency contains x\n            ^^^^^^^^",
         ),
         (
             "comm > 5ms",
-            "comm is a text and 5ms is a duration; put quotes around it to compare in alphabetical order.",
+            "comm is text and 5ms is a duration; put quotes around it to compare alphabetically.",
             "comm > 5ms\n       ^^^",
         ),
         (
@@ -159,7 +159,7 @@ fn mistakes_are_named_and_pointed_at() {
         ),
         (
             "evt.is_io > true",
-            "evt.is_io is either true or false, to which this does not apply; use one of = != in exists.",
+            "This operator does not apply to evt.is_io, which is either true or false; use one of = != in exists.",
             "evt.is_io > true\n          ^",
         ),
         ("pid = 1.5", "\"1.5\" is not a whole number; pid is a number.", "pid = 1.5\n      ^^^"),
@@ -174,30 +174,30 @@ fn mistakes_are_named_and_pointed_at() {
             "\"-5\" is not a duration such as 250us, 1.5ms or 2s; latency_ns is a duration.",
             "lat > -5\n      ^^",
         ),
-        ("lat >", "A value to compare latency_ns with is expected here, not the end.", "lat >\n     ^"),
-        ("lat = = 5", "A value to compare latency_ns with is expected here, not \"=\".", "lat = = 5\n      ^"),
-        ("lat", "After latency_ns, which is a duration, a comparison is expected, as in latency_ns > 1ms.", "lat\n^^^"),
+        ("lat >", "Expected a value to compare latency_ns with, not the end.", "lat >\n     ^"),
+        ("lat = = 5", "Expected a value to compare latency_ns with, not \"=\".", "lat = = 5\n      ^"),
+        ("lat", "Expected a comparison after latency_ns, which is a duration, as in latency_ns > 1ms.", "lat\n^^^"),
         (
             "lat > 1 ms",
-            "A unit follows its number without a blank, as in 1ms; or put quotes around both.",
+            "Write a unit directly after its number, as in 1ms, or put both in quotes.",
             "lat > 1 ms\n        ^^",
         ),
         (
             "comm = a b",
-            "After a complete test \"and\" or \"or\" is expected, not \"b\"; a text with blanks or signs in it needs quotes.",
+            "Expected \"and\" or \"or\" after a complete test, not \"b\"; put text with blanks or signs in quotes.",
             "comm = a b\n         ^",
         ),
         ("(lat > 1", "This bracket is not closed; \")\" is missing.", "(lat > 1\n^"),
-        ("lat > 1)", "This bracket closes nothing.", "lat > 1)\n       ^"),
-        ("lat > 1 and", "The name of a field is expected here, not the end.", "lat > 1 and\n           ^"),
+        ("lat > 1)", "This bracket has no opening bracket.", "lat > 1)\n       ^"),
+        ("lat > 1 and", "Expected the name of a field, not the end.", "lat > 1 and\n           ^"),
         (
             "lat in [5ms, 1ms]",
-            "This range ends before it begins; write [1ms, 5ms].",
+            "This range ends before it starts; write [1ms, 5ms].",
             "lat in [5ms, 1ms]\n        ^^^^^^^^",
         ),
         (
             "pid between 5 and 1",
-            "This range ends before it begins; write [1, 5].",
+            "This range ends before it starts; write [1, 5].",
             "pid between 5 and 1\n            ^^^^^^^",
         ),
         ("kind = raed", "kind is never raed.", "kind = raed\n       ^^^^\ndid you mean read?"),
@@ -209,30 +209,30 @@ fn mistakes_are_named_and_pointed_at() {
         ("fd.type in (fil)", "fd_type is never fil.", "fd.type in (fil)\n            ^^^\ndid you mean file?"),
         (
             "size = 4KB",
-            "4KB is 4000 bytes, which is hardly the size of an I/O; write 4000 or 4096.",
+            "4KB is 4000 bytes, which is unlikely as the size of an I/O; write 4000 or 4096.",
             "size = 4KB\n       ^^^",
         ),
-        ("comm = 'fio", "The text that begins here has no closing '.", "comm = 'fio\n       ^^^^"),
+        ("comm = 'fio", "The text that starts here has no closing '.", "comm = 'fio\n       ^^^^"),
         (
             "comm = 'a\\qb'",
             "This escape is not known; \\b \\f \\n \\r \\t \\\\ \\/ \\\" \\' and \\xNN are.",
             "comm = 'a\\qb'\n         ^^",
         ),
-        ("comm = 'a\0b'", "A text cannot hold a NUL character.", "comm = 'a b'\n         ^"),
+        ("comm = 'a\0b'", "A text cannot contain a NUL character.", "comm = 'a b'\n         ^"),
         (
             "comm bcontains cafe",
-            "The bytes that were read and written are not recorded, so bcontains has nothing to look at.",
+            "bcontains cannot be used, because the data that was read and written is not recorded.",
             "comm bcontains cafe\n     ^^^^^^^^^",
         ),
         (
             "comm in shells",
-            "A list in brackets is expected here, as in (a, b); lists cannot be named.",
+            "Expected a list in parentheses, as in (a, b); named lists are not supported.",
             "comm in shells\n        ^^^^^^",
         ),
-        ("comm in (a, )", "A value of the list is expected here.", "comm in (a, )\n            ^"),
+        ("comm in (a, )", "Expected a value of the list.", "comm in (a, )\n            ^"),
         (
             "comm in (a b)",
-            "After a value of a list a comma or the closing bracket is expected.",
+            "Expected a comma or the closing parenthesis after a value of a list.",
             "comm in (a b)\n           ^",
         ),
         ("lat in [1ms]", "A range has two ends, as in lat in [1ms, 5ms].", "lat in [1ms]\n       ^^^^^"),
@@ -243,18 +243,18 @@ fn mistakes_are_named_and_pointed_at() {
         ),
         (
             "b64(comm) = x",
-            "b64() is of no use here; the functions are tolower, toupper, basename and len.",
+            "b64() cannot be used here; the functions are tolower, toupper, basename and len.",
             "b64(comm) = x\n^^^",
         ),
         (
             "tolwer(comm) = x",
-            "tolwer is not a function; there are tolower, toupper, basename and len.",
+            "tolwer is not a function; the functions are tolower, toupper, basename and len.",
             "tolwer(comm) = x\n^^^^^^\ndid you mean tolower?",
         ),
-        ("tolower(lat) = x", "lat is a duration; functions apply to texts.", "tolower(lat) = x\n        ^^^"),
+        ("tolower(lat) = x", "lat is a duration; functions need text.", "tolower(lat) = x\n        ^^^"),
         (
             "basename(len(comm)) = x",
-            "len() is a number and no text, so nothing can be applied to it.",
+            "len() is a number, not text, so no function can be applied to it.",
             "basename(len(comm)) = x\n         ^^^",
         ),
         (
@@ -266,12 +266,12 @@ fn mistakes_are_named_and_pointed_at() {
         ("comm[1] = x", "comm takes no argument in square brackets.", "comm[1] = x\n^^^^"),
         (
             "evt.around = 5",
-            "evt.around is written evt.around[MOMENT]=D, where D counts milliseconds or has a unit.",
+            "Use the form evt.around[MOMENT]=D, where D is in milliseconds or has a unit.",
             "evt.around = 5\n^^^^^^^^^^",
         ),
         (
             "comm glob '+(a|b)'",
-            "Alternatives such as +(a|b) are not part of glob here; use regex, or write \\( for a bracket.",
+            "Alternatives such as +(a|b) are not supported by glob; use regex, or write \\( for a parenthesis.",
             "comm glob '+(a|b)'\n          ^^^^^^^^",
         ),
     ] {
@@ -330,7 +330,7 @@ fn a_filter_names_the_columns_it_needs() {
 fn a_moment_that_the_clock_does_not_know_is_pointed_at() {
     let filter = Filter::parse("lat > 1ms and evt.time > 10:32:05").unwrap();
     let error = filter.bind(TraceStart { start_ns: Some(0), to_unix_ns: None }).unwrap_err();
-    assert!(error.to_string().contains("no known relation to wall time"), "{error}");
+    assert!(error.to_string().contains("wall-clock time is unknown"), "{error}");
     assert_eq!(error.caret(), "lat > 1ms and evt.time > 10:32:05\n                         ^^^^^^^^");
     assert!(Filter::parse("evt.reltime > 5s").unwrap().bind(TraceStart::default()).is_err());
     assert!(Filter::parse("evt.time > 5000").unwrap().bind(TraceStart::default()).is_ok());

@@ -137,17 +137,21 @@ impl fmt::Display for Note {
             Note::MoreWaiting(count) => write!(f, "waiting: {count} more"),
             Note::JobsLeftOut { file, more } => write!(
                 f,
-                "{}{}: left out, so the I/Os of these jobs are missing: the histograms are of whole jobs, and when in a job its I/Os \
-                 were is not known.",
+                "{}{}: skipped, so the I/Os of these jobs are missing: the histograms cover whole jobs, without \
+                 times within the job.",
                 file.display(),
                 if *more > 0 { format!(" and {more} more") } else { String::new() }
             ),
             Note::Files(sentence) => f.write_str(sentence),
             Note::Repeated { file, more: 0 } => {
-                write!(f, "{} given more than once (or by a link): read once.", file.display())
+                write!(f, "{} given more than once (or through a link): read once.", file.display())
             }
             Note::Repeated { file, more } => {
-                write!(f, "{} and {more} more files given more than once (or by a link): read once.", file.display())
+                write!(
+                    f,
+                    "{} and {more} more files given more than once (or through a link): read once.",
+                    file.display()
+                )
             }
             Note::Skipped { folder, why } => write!(f, "{}: skipped: {why}", folder.display()),
             Note::Ungrouped(fields) => {
@@ -156,15 +160,15 @@ impl fmt::Display for Note {
             }
             Note::CutEvents(count) => write!(
                 f,
-                "{} of these events lasted longer than any before; the intervals at their start had closed, so they count from the \
-                 first interval that was open.",
+                "{} of these events lasted longer than any before, so the intervals at their start were already \
+                 closed; they count from the first open interval.",
                 format_count(*count)
             ),
             Note::LateEvents { count, handed_on } => write!(
                 f,
-                "{} events came after their interval had closed; {}.",
+                "{} events arrived after their interval had closed; {}.",
                 format_count(*count),
-                if *handed_on { "their intervals have a second row at the end" } else { "they are not shown" }
+                if *handed_on { "their intervals have a second line at the end" } else { "they are not shown" }
             ),
         }
     }

@@ -16,38 +16,36 @@ pub enum Error {
     #[error("{error}\n{caret}", error = .0, caret = .0.caret())]
     Filter(#[from] FilterError),
     /// The filter asks for the past, and the capture is live.
-    #[error("The filter asks for events that completed in the past, and a live capture sees only those to come.")]
+    #[error("The filter selects events from the past, but a live capture only sees new ones.")]
     Past,
     /// The source has nothing of the devices that the filter asks for: a sentence for each.
     #[error("{}", .0.join("\n"))]
     NothingOf(Vec<String>),
     /// The view needs single events, and the capture may only count.
-    #[error("This view shows single events or what only they have, and histogram mode has none.")]
+    #[error("This view needs single events; histogram mode has none.")]
     EventsWanted,
     /// The kernel cannot count what the view needs, and nothing else is allowed: why.
-    #[error("Histogram mode is not enough: {0}.")]
+    #[error("Histogram mode cannot be used: {0}.")]
     NotCountable(String),
     /// The histograms take more memory than there may be.
-    #[error("The histograms of all intervals and groups take more than {} of memory.", format_size(*.0))]
+    #[error("The histograms of all intervals and groups need more than {} of memory.", format_size(*.0))]
     TooLarge(u64),
     /// No event has the field that is to be shown.
-    #[error("No event in this trace has {}, so there is nothing to show over it.", .0.name())]
+    #[error("No event in this trace has {}, so there is nothing to show.", .0.name())]
     NoValues(Field),
     /// No request waited before its issue, as far as the trace knows.
-    #[error(
-        "No request of this trace is seen to wait before its issue; record block:block_io_start or block:block_rq_insert too."
-    )]
+    #[error("The trace has no queue times; also record block:block_io_start or block:block_rq_insert.")]
     NoQueueing,
     /// The rows are averages, from which no distribution can be made: the trace.
-    #[error("{0}: The rows are averages over a window, and from those no latency distribution can be made.")]
+    #[error("{0}: The rows are averages over a window, which have no latency distribution.")]
     Averages(String),
     /// Intervals are whole jobs, and the view shows when something happened.
-    #[error("{}: The histograms are of whole jobs, and when in a job its I/Os were is not known, so there is nothing to draw over \
+    #[error("{}: The histograms cover whole jobs, without times within the job, so there is nothing to draw over \
              time.", .0.display())]
     WholeJobs(PathBuf),
     /// A stored series is of another quantity or weight than is asked for.
     #[error(
-        "{} holds histograms of {stored}; they cannot be shown as {asked}.", .file.display()
+        "{} has histograms of {stored}, which cannot be shown as {asked}.", .file.display()
     )]
     OtherSeries {
         /// The file.
@@ -58,7 +56,7 @@ pub enum Error {
         asked: String,
     },
     /// A stored series does not have a group.
-    #[error("{} is not grouped by {}; it has: {}.", .file.display(), .field.name(), .has.join(", "))]
+    #[error("{} is not grouped by {}, only by: {}.", .file.display(), .field.name(), .has.join(", "))]
     NoGroup {
         /// The file.
         file: PathBuf,
@@ -68,14 +66,14 @@ pub enum Error {
         has: Vec<String>,
     },
     /// The intervals of a stored series differ.
-    #[error("{}: Its intervals have different widths, which is not supported.", .0.display())]
+    #[error("{}: Intervals of different widths in one file are not supported.", .0.display())]
     Widths(PathBuf),
     /// The asked interval is no multiple of the stored one, nanoseconds.
-    #[error("The stored intervals are {} long, and the interval must be a whole multiple of that.", format_duration_exact(*.0))]
+    #[error("The stored intervals are {} long; the interval must be a multiple of that.", format_duration_exact(*.0))]
     Width(u64),
     /// Histograms cannot be filtered by a field.
     #[error(
-        "Stored histograms know time, latency and their groups ({}), so they cannot be filtered by {}.", .has.join(", "), .field.name()
+        "Stored histograms only have time, latency and their groups ({}), so they cannot be filtered by {}.", .has.join(", "), .field.name()
     )]
     NotFilterable {
         /// The field of the filter.
@@ -84,7 +82,7 @@ pub enum Error {
         has: Vec<String>,
     },
     /// Series cannot be merged.
-    #[error("The files do not go together: {0}.")]
+    #[error("The files cannot be merged: {0}.")]
     Merge(MergeError),
     /// Counts are larger than a histogram holds.
     #[error("{0}.")]
@@ -93,7 +91,7 @@ pub enum Error {
     #[error("{0}")]
     Offsets(String),
     /// A file of this format is readable only when it is complete.
-    #[error("{}: {format} is readable only when it is complete.", .file.display())]
+    #[error("{}: {format} can only be read when it is complete.", .file.display())]
     NotGrowing {
         /// The file.
         file: PathBuf,

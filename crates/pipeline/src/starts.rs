@@ -254,7 +254,7 @@ impl Move {
 /// Reads lines of `host milliseconds` or `host:job milliseconds`; `#` begins a comment, `-` stands for no host.
 fn offsets(path: &Path) -> Result<BTreeMap<String, i64>, Error> {
     let fail = |line: usize, why: &str| {
-        let form = "a line is a host (or host:job) and its offset in milliseconds, such as: vm1 250";
+        let form = "each line must have a host (or host:job) and an offset in milliseconds, such as: vm1 250";
         Error::Offsets(format!("{}:{line}: {why}; {form}.", path.display()))
     };
     let text = std::fs::read_to_string(path)
@@ -265,15 +265,15 @@ fn offsets(path: &Path) -> Result<BTreeMap<String, i64>, Error> {
         let mut words = line.split([' ', '\t', ',']).filter(|word| !word.is_empty());
         let Some(host) = words.next() else { continue };
         let (Some(ms), None) = (words.next(), words.next()) else {
-            return Err(fail(at + 1, "There are not two words"));
+            return Err(fail(at + 1, "Expected two words"));
         };
         let ms = ms.strip_suffix("ms").unwrap_or(ms);
         let number = ms.parse().ok().filter(|ms: &f64| ms.abs() <= LARGEST_MS);
-        let number = number.ok_or_else(|| fail(at + 1, "The offset is no number of milliseconds"))?;
+        let number = number.ok_or_else(|| fail(at + 1, "The offset is not a number of milliseconds"))?;
         // A time since 1970 is more than an f64 holds to the nanosecond.
         let whole = ms.parse().ok().and_then(|ms: i64| ms.checked_mul(1_000_000));
         if offsets.insert(host.to_string(), whole.unwrap_or((number * 1e6).round() as i64)).is_some() {
-            return Err(fail(at + 1, "The host was given before"));
+            return Err(fail(at + 1, "The host is given twice"));
         }
     }
     Ok(offsets)
@@ -297,12 +297,12 @@ mod tests {
             [("-", 7_000_000), ("e", 1_795_000_000_253_000_000), ("vm1", 250_000_000), ("vm2:run.2", -500_000)]
         );
         for (text, why) in [
-            ("vm1 1\nvm1", ":2: There are not two words"),
-            ("vm1 1 2", ":1: There are not two words"),
-            ("vm1 1s", ":1: The offset is no number"),
-            ("vm1 NaN", ":1: The offset is no number"),
-            ("vm1 1e300", ":1: The offset is no number"),
-            ("vm1 1\nvm1 1", ":2: The host was given before"),
+            ("vm1 1\nvm1", ":2: Expected two words"),
+            ("vm1 1 2", ":1: Expected two words"),
+            ("vm1 1s", ":1: The offset is not a number"),
+            ("vm1 NaN", ":1: The offset is not a number"),
+            ("vm1 1e300", ":1: The offset is not a number"),
+            ("vm1 1\nvm1 1", ":2: The host is given twice"),
         ] {
             match read(text) {
                 Err(Error::Offsets(message)) => assert!(message.contains(why), "{text}: {message}"),

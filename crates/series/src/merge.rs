@@ -7,13 +7,13 @@ use latscope_histogram::Grid;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MergeError {
     /// Of different quantities or weights.
-    #[error("the series are of different quantities or weights")]
+    #[error("the series have different quantities or weights")]
     Kind,
     /// One by completion and the other by overlap.
     #[error("one series counts events by completion, the other by overlap")]
     CountBy,
     /// Events beyond what can be counted in parts.
-    #[error("there are more events than 64 bits hold in parts")]
+    #[error("the fractional counts exceed 64 bits")]
     Events,
     /// Grouped by different fields.
     #[error("the series are grouped by different fields")]

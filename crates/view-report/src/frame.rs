@@ -317,10 +317,10 @@ impl Frame {
             parts.push(format!("{} clock, wall time unknown", shortened(&context.clock.name, 24)));
         }
         if has_events && self.partial.contains(&true) {
-            parts.push("finely hatched: interval covered in part".into());
+            parts.push("fine hatches: interval covered in part".into());
         }
         if contexts.iter().any(|context| !context.loss_ranges.is_empty()) {
-            parts.push("boldly hatched: records lost".into());
+            parts.push("bold hatches: records lost".into());
         }
         parts.join(" · ")
     }

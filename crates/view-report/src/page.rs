@@ -70,7 +70,7 @@ impl Page<'_> {
         if lines.len() > NOTE_LINES {
             let left_out = lines.len() - (NOTE_LINES - 1);
             lines.truncate(NOTE_LINES - 1);
-            let more = format!("and {left_out} more lines of notes, which `summary` prints");
+            let more = format!("and {left_out} more notes; `summary` prints them");
             lines.push((more, self.inks.muted));
         }
         let mut y = y + 6.0;

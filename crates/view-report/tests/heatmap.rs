@@ -130,8 +130,8 @@ fn the_picture_states_its_numbers() {
         "lost_records: 42",
         "requeue: 258",
         "longest_unfinished",
-        "boldly hatched: records lost",
-        "finely hatched: interval covered in part",
+        "bold hatches: records lost",
+        "fine hatches: interval covered in part",
         "boot clock, wall time unknown",
         ">p50<",
         "per 40ms · thin: fewer than ten events beyond",
@@ -156,7 +156,7 @@ fn what_waits_is_marked_at_the_right_edge() {
     let svg = heatmap(&series, &[context()], &facets).unwrap();
     xml::check(&svg).unwrap();
     assert!(svg.contains(">2 waiting, the oldest &gt;=3s<") && svg.contains(">1 waiting, the oldest &gt;=3s<"));
-    assert!(svg.contains("3 waiting when it ended, the oldest &gt;=3s"), "the text alternative");
+    assert!(svg.contains("3 waiting at the end, the oldest &gt;=3s"), "the text alternative");
     assert!(svg.contains("dead: 0 events"), "a disk that completed nothing has its panel");
     assert!(svg.contains("max &gt;=3s"), "the heading has lower bounds");
     // One arrow for each height: those of sdb are 3 s and 2.9 s old.
@@ -344,7 +344,7 @@ fn options_that_contradict_themselves_are_refused_in_a_sentence() {
     let default = HeatmapOptions::default;
     assert_eq!(
         error(HeatmapOptions { min: Some(MS), max: Some(1000), ..default() }).to_string(),
-        "The smallest value of the axis (1ms) is not below the largest (1us); give --min a value below --max."
+        "The smallest value of the axis (1ms) must be below the largest (1us); set --min below --max."
     );
     assert_eq!(error(HeatmapOptions { percentiles: vec![99.0], ..default() }), HeatmapError::Percentiles);
     assert_eq!(error(HeatmapOptions { percentiles: vec![f64::NAN], ..default() }), HeatmapError::Percentiles);

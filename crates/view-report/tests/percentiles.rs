@@ -92,8 +92,8 @@ fn the_picture_states_its_numbers() {
         "9,151 events · of the whole time: mean",
         "max 1.5s",
         "interval 1s",
-        "by the share of their time",
-        "dotted ground: what took as long as the slowest (1.5s) and had not ended is missing",
+        "in each interval by overlap",
+        "dotted ground: events in flight at the end, up to the slowest (1.5s), may be missing",
         "relative clock, wall time unknown",
         "unparsed_lines: 3",
         ">p99 &gt; 1s<",
@@ -191,7 +191,7 @@ fn what_is_merged_to_fit_is_judged_before() {
     let by = series_of(&events, &[Field::Device], true);
     let one = PercentilesOptions { percentiles: vec![0.5], ..options };
     let svg = percentiles(&by, &[], &one).unwrap();
-    assert!(svg.contains("in 1 of 3600 intervals of 1s, for one of the groups at least<"));
+    assert!(svg.contains("in 1 of 3600 intervals of 1s, for at least one group<"));
 }
 
 #[test]
@@ -200,8 +200,8 @@ fn silence_is_judged_as_the_table_does() {
     for (level, by, share, verdict) in [
         ("count < 1", &[][..], false, "in 1 of 10 intervals of 1s<"),
         ("p50 < 1s", &[], false, "in 9 of 10 intervals of 1s<"),
-        ("count < 1", &[Field::Device], false, "in 2 of 10 intervals of 1s, for one of the groups at least<"),
-        ("count < 1", &[Field::Device], true, "in 2 of 10 intervals of 1s, for one of the groups at least<"),
+        ("count < 1", &[Field::Device], false, "in 2 of 10 intervals of 1s, for at least one group<"),
+        ("count < 1", &[Field::Device], true, "in 2 of 10 intervals of 1s, for at least one group<"),
     ] {
         let level = Threshold::parse(level).unwrap();
         let options =
@@ -258,7 +258,7 @@ fn notes_of_many_traces_are_one_line_and_no_sentence_loses_its_end() {
     let words =
         drawn.split("<text ").filter_map(|text| text.split_once('>')?.1.split_once("</text>")).map(|text| text.0);
     let words = words.collect::<Vec<_>>().join(" ");
-    assert!(words.contains("had not ended is missing"), "{words}");
+    assert!(words.contains("may be missing"), "{words}");
 }
 
 #[test]

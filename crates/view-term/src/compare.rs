@@ -15,7 +15,7 @@ pub struct CompareTable<'a> {
     /// What makes the sides unlike each other beside their latency.
     pub unlike: &'a [String],
     /// In what they may be unlike, since not all of them tell it: a sentence without an end.
-    pub untold: Option<&'a str>,
+    pub unknown: Option<&'a str>,
     /// What else has to be known of the sides, each a sentence without an end.
     pub notes: &'a [String],
 }
@@ -49,7 +49,7 @@ impl CompareTable<'_> {
         }
         lines.push(Line::default());
         lines.extend(self.verdicts().iter().flat_map(|verdict| wrap(verdict)));
-        lines.extend(self.untold.into_iter().flat_map(|text| wrap(&format!("note: {text}"))));
+        lines.extend(self.unknown.into_iter().flat_map(|text| wrap(&format!("note: {text}"))));
         lines.extend(self.all_notes().iter().flat_map(|note| wrap(&format!("note: {note}"))));
         lines
     }
@@ -230,7 +230,7 @@ impl CompareTable<'_> {
             "differences": rows.collect::<Vec<_>>(),
             "verdicts": self.verdicts(),
             "unlike": self.unlike,
-            "untold": self.untold,
+            "unknown": self.unknown,
             "notes": self.all_notes(),
             "confidence": options.confidence,
             "certainty": options.certainty,

@@ -244,7 +244,7 @@ impl Marks {
     /// The lines that explain them.
     fn key(&self, columns: usize) -> Vec<Line> {
         let few = self.few.then_some("? fewer than ten events beyond this percentile");
-        let raised = self.raised.then_some(">= what waits has raised it and may raise it further");
+        let raised = self.raised.then_some(">= a lower bound: waiting requests raised it, and may raise it further");
         few.into_iter().chain(raised).flat_map(|key| crate::cell::wrap(key, columns)).collect()
     }
 }

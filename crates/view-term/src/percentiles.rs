@@ -164,10 +164,7 @@ impl Percentiles {
     /// A sentence about the intervals without events that have no line; `None` where all have one.
     pub fn left_out(&self) -> Option<String> {
         let left_out = format_count(self.left_out);
-        let sentence = format!(
-            "{left_out} intervals without events have no line: the gaps between the events are too long for intervals of this \
-             length; give a longer one (-i)."
-        );
+        let sentence = format!("{left_out} intervals without events are not shown; use a longer interval (-i).");
         (self.left_out > 0).then_some(sentence)
     }
 

@@ -158,5 +158,5 @@ fn foot_without(count: u64, columns: usize) -> Vec<Line> {
     if count == 0 {
         return Vec::new();
     }
-    crate::cell::wrap(&format!("note: {} of 0 ns, without a place on this axis", caption::events(count)), columns)
+    crate::cell::wrap(&format!("note: {} of 0 ns, outside this axis", caption::events(count)), columns)
 }

@@ -224,7 +224,7 @@ impl Summary {
             lines.extend(crate::cell::wrap("? fewer than ten events beyond this percentile", columns));
         }
         if waits {
-            let key = ">= what waits has raised it and may raise it further";
+            let key = ">= a lower bound: waiting requests raised it, and may raise it further";
             lines.extend(crate::cell::wrap(key, columns));
         }
         lines

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   latscope compare run.lat today.lat
-  latscope compare run.lat today.lat --names before,after -o c.svg       # table, verdict and picture
+  latscope compare run.lat today.lat --names before,after -o c.svg    # table, verdict and picture
   latscope compare run.lat today.lat --fail-if 'p99 > 10% or mean > 1ms'
   latscope compare run.lat today.lat --filter 'kind = read' --json | jq .verdicts
-  latscope compare --group old=a1.lat,a2.lat --group new=b1.lat,b2.lat   # several runs
-  latscope compare run.lat --by device                                   # parts of one trace
+  latscope compare --group old=a1.lat,a2.lat --group new=b1.lat,b2.lat    # several runs
+  latscope compare run.lat --by device                                # parts of one trace
   latscope compare run.lat --filter 'size <= 4k' --filter 'size > 4k'
-  latscope compare run.lat -o run.svg                                    # one trace: every request
+  latscope compare run.lat -o run.svg                                # one trace: every request
 
 Exit status: 0 done, 1 --fail-if exceeded, 2 wrong usage, 3 input failed or --fail-if undecided.";
 

@@ -84,9 +84,7 @@ fn single(typed: &args::Compare, world: &World) -> Result<Vec<Side>, Failure> {
     let is_filter = |text: &str| text.contains(['=', '<', '>', ' ']) && Filter::parse(text).is_ok();
     let missing = typed.traces.iter().filter(|path| !(world.exists)(path)).filter_map(|path| path.to_str());
     if let Some(filter) = missing.into_iter().find(|text| is_filter(text)) {
-        return Err(Failure::Usage(format!(
-            "{filter}: There is no such file; compare takes a filter as --filter '{filter}'."
-        )));
+        return Err(Failure::Usage(format!("{filter}: No such file; to filter, use --filter '{filter}'.")));
     }
     let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let mut names: Vec<String> = typed.traces.iter().map(name).collect();
@@ -97,11 +95,11 @@ fn single(typed: &args::Compare, world: &World) -> Result<Vec<Side>, Failure> {
     let several = typed.filter.len() > 1;
     match &typed.traces[..] {
         [_, _, ..] if typed.by.is_some() => {
-            return Err(Failure::Usage("--by divides one trace; give only one.".into()));
+            return Err(Failure::Usage("--by divides a single trace; give only one.".into()));
         }
         [_, _, ..] if several => {
             return Err(Failure::Usage(
-                "Several filters are the sides of one trace; give only one trace, or one filter.".into(),
+                "Several filters divide a single trace; give only one trace, or one filter.".into(),
             ));
         }
         [path] if several && typed.by.is_none() => {
@@ -114,14 +112,15 @@ fn single(typed: &args::Compare, world: &World) -> Result<Vec<Side>, Failure> {
         }
         [_] if typed.by.is_none() && typed.fail_if.is_some() => {
             return Err(Failure::Usage(
-                "--fail-if takes two traces or more; or one, divided by --by FIELD or by several --filter.".into(),
+                "--fail-if needs at least two sides: two traces, or one divided by --by FIELD or several --filter."
+                    .into(),
             ));
         }
         _ => {}
     }
     if !typed.names.is_empty() {
         if typed.names.len() != names.len() {
-            return Err(Failure::Usage(format!("--names takes a name for each of the {} traces.", names.len())));
+            return Err(Failure::Usage(format!("--names needs a name for each of the {} traces.", names.len())));
         }
         names.clone_from(&typed.names);
     }
@@ -132,19 +131,19 @@ fn single(typed: &args::Compare, world: &World) -> Result<Vec<Side>, Failure> {
 fn groups(typed: &[String]) -> Result<Vec<Side>, Failure> {
     let side = |text: &String| {
         let (name, runs) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
-            Failure::Usage(format!("--group {text} has no name; write it as --group old=a.lat,b.lat."))
+            Failure::Usage(format!("--group {text} has no name; use the form --group old=a.lat,b.lat."))
         })?;
         let runs: Vec<PathBuf> = runs.split(',').filter(|run| !run.is_empty()).map(PathBuf::from).collect();
         if runs.is_empty() {
             return Err(Failure::Usage(format!(
-                "--group {name} has no trace; write it as --group {name}=a.lat,b.lat."
+                "--group {name} has no trace; use the form --group {name}=a.lat,b.lat."
             )));
         }
         Ok((name.to_string(), runs, None))
     };
     let sides: Vec<Side> = typed.iter().map(side).collect::<Result<_, _>>()?;
     if sides.len() < 2 {
-        return Err(Failure::Usage("--group is given once for each side, so at least twice.".into()));
+        return Err(Failure::Usage("--group must be given at least twice, once per side.".into()));
     }
     Ok(sides)
 }

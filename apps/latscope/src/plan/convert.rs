@@ -38,20 +38,22 @@ pub fn plan(typed: args::Convert) -> Result<Conversion, Failure> {
         Some("jsonl" | "ndjson" | "json") => Target::JsonLines,
         _ => {
             return Err(Failure::Usage(
-                "Say what to write: end the name in .lat, .parquet, .csv, .jsonl or .hlog, or give --to.".into(),
+                "The output format is unclear: end the name in .lat, .parquet, .csv, .jsonl or .hlog, or give --to."
+                    .into(),
             ));
         }
     };
     let series = if typed.series || target == Target::Hlog {
         if !matches!(target, Target::Parquet | Target::Hlog) {
-            let message = "--series is written as Parquet or for HdrHistogram; end the name in .parquet or .hlog.";
+            let message = "--series is only available for Parquet and HdrHistogram logs; end the name in .parquet \
+                           or .hlog.";
             return Err(Failure::Usage(message.into()));
         }
         let by = fields("--by", &typed.by)?;
         let precision = typed.precision;
         Some(Folding { by, over_time: true, precision, ..Folding::of_latencies(interval(&typed.interval)?) })
     } else if typed.interval.is_some() || !typed.by.is_empty() || typed.precision.is_some() {
-        let message = "-i, --by and --precision are for histograms: give --series, or write a .hlog.";
+        let message = "-i, --by and --precision need histograms: give --series, or write a .hlog.";
         return Err(Failure::Usage(message.into()));
     } else {
         None

@@ -82,7 +82,7 @@ pub fn fields(option: &str, names: &[String]) -> Result<Vec<Field>, Failure> {
         let field = column(option, name.trim())?;
         if option == "--by" && matches!(field.field_type(), FieldType::Time | FieldType::Duration) {
             let message =
-                format!("--by {name} would make a group of every value; use -i for time, or --y for the axis.");
+                format!("--by {name} would make every value a group; use -i for time, or -y to show the quantity.");
             return Err(Failure::Usage(message));
         }
         Ok(field)
@@ -99,12 +99,10 @@ pub fn column(option: &str, name: &str) -> Result<Field, Failure> {
     let known = latscope_filter::filter_fields();
     let is_known = known.iter().any(|field| field.name() == name || field.aliases().contains(&name));
     Err(Failure::Usage(match is_known {
-        true => format!(
-            "{option}: {name} is made of columns and exists in filters only; latscope fields lists the columns."
-        ),
+        true => format!("{option}: {name} can only be used in filters; latscope fields lists the columns."),
         false => {
             let meant = also_called(name).map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
-            format!("{option}: there is no field {name}; {meant}latscope fields lists them.")
+            format!("{option}: unknown field {name}; {meant}latscope fields lists all fields.")
         }
     }))
 }

@@ -72,21 +72,26 @@ fn trace2heatmap(typed: &mut args::Heatmap) -> Result<Vec<String>, Failure> {
         let number = |text: &str| text.parse::<u64>().ok();
         let min = typed.fold.min.as_deref().map_or(Some(0), number);
         let (Some(max), Some(min)) = (number(max), min) else {
-            let message = "--steplat goes with --minlat and --maxlat without units; else give --rows.";
+            let message = "--steplat needs --minlat and --maxlat without units; otherwise use --rows.";
             return Err(Failure::Usage(message.into()));
         };
         typed.rows = Some(u32::try_from(max.saturating_sub(min).div_ceil(step)).unwrap_or(u32::MAX).clamp(1, 1000));
         typed.scale = typed.scale.or(Some(Scale::Linear));
     }
     let without = [
-        ("--maxcol", typed.maxcol.is_some(), "all columns are drawn; choose a time by a filter, such as time < +60s"),
-        ("--boxsize", typed.boxsize.is_some(), "--width says how wide the picture is"),
-        ("--fonttype", typed.fonttype.is_some(), "the picture takes the fonts of its viewer"),
+        (
+            "--maxcol",
+            typed.maxcol.is_some(),
+            "all columns are drawn; limit the time with a filter such as time < \
+                                              +60s",
+        ),
+        ("--boxsize", typed.boxsize.is_some(), "--width sets the width of the picture"),
+        ("--fonttype", typed.fonttype.is_some(), "the picture uses the viewer's fonts"),
         ("--fontsize", typed.fontsize.is_some(), "the picture scales with its text"),
         ("--accstats", typed.accstats, "tooltips have counts and percentiles of each column"),
     ];
     let given = without.iter().filter(|(_, is_given, _)| *is_given);
-    Ok(given.map(|(option, _, why)| format!("{option} changes nothing: {why}.")).collect())
+    Ok(given.map(|(option, _, why)| format!("{option} has no effect: {why}.")).collect())
 }
 
 #[cfg(test)]

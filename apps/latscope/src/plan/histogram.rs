@@ -17,7 +17,7 @@ pub struct Histogram {
 /// Plans `histogram`.
 pub fn plan(typed: args::Histogram) -> Result<Histogram, Failure> {
     if !matches!(typed.per_octave, 1 | 2 | 4 | 8 | 16 | 32 | 64) {
-        return Err(Failure::Usage("--per-octave is 1, 2, 4, 8, 16, 32 or 64.".into()));
+        return Err(Failure::Usage("--per-octave must be 1, 2, 4, 8, 16, 32 or 64.".into()));
     }
     let folding = folding(&typed.fold, &typed.input)?;
     let folding = Folding { over_time: folding.interval.is_some(), ..folding };

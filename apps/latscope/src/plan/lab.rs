@@ -36,23 +36,23 @@ pub fn plan(typed: args::Lab, world: &World) -> Result<Plan, Failure> {
         "list" => return Err(Failure::Usage("lab list takes no directory.".into())),
         "run" if directories.is_empty() => {
             return Err(Failure::Usage(
-                "lab run takes a TOML file and then the directories; docs/reference/lab.md shows one.".into(),
+                "lab run needs a TOML file and then the directories; docs/reference/lab.md shows an example.".into(),
             ));
         }
         "run" => read(&directories.remove(0), world)?,
         name => Experiments::preset(name).ok_or_else(|| {
             Failure::Usage(format!(
-                "There is no lab {name}; known are {}. One of your own: latscope lab run FILE.",
+                "Unknown lab {name}; known labs: {}. To run your own: latscope lab run FILE.",
                 known()
             ))
         })?,
     };
     if directories.is_empty() {
-        return Err(Failure::Usage(format!("Say where to measure: latscope lab {} DIR...", typed.lab)));
+        return Err(Failure::Usage(format!("No directory to measure; use latscope lab {} DIR...", typed.lab)));
     }
     if let Some(twice) = (1..directories.len()).find(|&at| directories[..at].contains(&directories[at])) {
         return Err(Failure::Usage(format!(
-            "{} is given twice; to measure it against itself, write it in another way, as DIR and DIR/.",
+            "{} is given twice; to compare a directory with itself, write it differently, as DIR and DIR/.",
             directories[twice].display()
         )));
     }
@@ -63,11 +63,11 @@ pub fn plan(typed: args::Lab, world: &World) -> Result<Plan, Failure> {
     lab.rounds = typed.rounds.unwrap_or(lab.rounds);
     let threshold = |what: &str, text: &str| match Threshold::parse(text) {
         Ok(threshold) if threshold.intervals() > 1 => {
-            Err(Failure::Usage(format!("{what}: a lab is judged as a whole, so leave \"for N intervals\" away.")))
+            Err(Failure::Usage(format!("{what}: a lab is judged as a whole; remove \"for N intervals\".")))
         }
-        Ok(threshold) if threshold.asks_what_waits() => Err(Failure::Usage(format!(
-            "{what}: a lab waits for all of its requests, so leave oldest and waiting out."
-        ))),
+        Ok(threshold) if threshold.asks_what_waits() => {
+            Err(Failure::Usage(format!("{what}: a lab waits for all its requests; remove oldest and waiting.")))
+        }
         Ok(threshold) => Ok(threshold),
         Err(message) => Err(Failure::Usage(format!("{what}: {message}."))),
     };

@@ -42,7 +42,7 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     let fail_if = typed.fail_if.as_deref().map(Threshold::parse).transpose();
     let fail_if = fail_if.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
     if typed.input.read.is_empty() && typed.exact {
-        let message = "--exact looks at a whole trace; record it first (latscope record), and give its file.";
+        let message = "--exact needs a complete trace; record one first (latscope record) and read it with -r.";
         return Err(Failure::Usage(message.into()));
     }
     if typed.exact && typed.fold.precision.is_some() {
@@ -56,7 +56,9 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     let mut chart = None;
     if is_svg(&typed.output) {
         if typed.table.csv || typed.table.json {
-            return Err(Failure::Usage("--csv and --json are no pictures; end the name in .csv or .json.".into()));
+            return Err(Failure::Usage(
+                "--csv and --json do not write pictures; end the name in .csv or .json.".into(),
+            ));
         }
         chart = Some(PercentilesOptions {
             title: typed.look.title,
@@ -102,14 +104,14 @@ fn accuracy(typed: &args::Percentiles) -> Result<Option<f64>, Failure> {
         return Ok(is_auto.filter(|&auto| auto).map(|_| ACCURACY));
     };
     if is_auto == Some(false) {
-        return Err(Failure::Usage("--accuracy chooses the intervals, and -i does too; give -i auto with it.".into()));
+        return Err(Failure::Usage("--accuracy needs -i auto.".into()));
     }
     let part = match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse().map(|percent: f64| percent / 100.0),
         None => text.trim().parse(),
     };
     let part = part.ok().filter(|part| (0.001..=1.0).contains(part));
-    let message = || Failure::Usage(format!("--accuracy {text} is not between 0.1% and 100%; write for instance 10%."));
+    let message = || Failure::Usage(format!("--accuracy {text} is not between 0.1% and 100%; for example, use 10%."));
     part.ok_or_else(message).map(Some)
 }
 
@@ -118,7 +120,7 @@ pub fn percentile_list(option: &str, text: &str) -> Result<Vec<f64>, Failure> {
     let one = |word: &str| {
         let number = word.trim().trim_start_matches('p').parse::<f64>().ok();
         number.filter(|number| (0.0..=100.0).contains(number)).ok_or_else(|| {
-            Failure::Usage(format!("{option}: {word} is not a percentile; write for instance 50,99,99.9."))
+            Failure::Usage(format!("{option}: {word} is not a percentile; for example, use 50,99,99.9."))
         })
     };
     let mut list = Vec::new();
@@ -129,7 +131,7 @@ pub fn percentile_list(option: &str, text: &str) -> Result<Vec<f64>, Failure> {
         };
         let (from, to) = (one(from)?, one(to)?);
         if from > to {
-            return Err(Failure::Usage(format!("{option}: {word} goes down; write the smaller percentile first.")));
+            return Err(Failure::Usage(format!("{option}: {word} is reversed; write the smaller percentile first.")));
         }
         list.extend((0..=100).map(|step| from + f64::from(step)).take_while(|&percentile| percentile <= to));
     }

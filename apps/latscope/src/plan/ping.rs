@@ -74,11 +74,11 @@ pub fn plan(words: &[String], world: &World) -> Result<Plan, Failure> {
         return Ok(Plan::Say(format!("latscope {}, options of ioping 1.3\n", env!("CARGO_PKG_VERSION"))));
     }
     if typed.targets.is_empty() {
-        return Err(usage("say what to measure: a directory, a file or a device".into()));
+        return Err(usage("no target given; name a directory, a file or a device".into()));
     }
     let raw = typed.batch || typed.print_count.is_some() || typed.print_interval_ns.is_some();
     if typed.targets.len() > 1 && raw && !typed.json && !typed.native.json_lines {
-        return Err(usage("raw lines do not tell which target they are of; take -J with several".into()));
+        return Err(usage("raw lines do not name their target; use -J for several targets".into()));
     }
     Ok(Plan::Ping(Box::new(meant(&typed, false, world).map_err(usage)?)))
 }
@@ -97,7 +97,7 @@ fn meant(typed: &Typed, compatible: bool, world: &World) -> Result<Ping, String>
         Some("pread") => Engine::Blocking,
         Some("libaio") => Engine::Aio,
         Some("io_uring") => Engine::Uring,
-        Some(other) => return Err(format!("--engine {other} is none of pread, libaio, io_uring")),
+        Some(other) => return Err(format!("--engine {other} is not one of pread, libaio, io_uring")),
     };
     let depth = native.depth.unwrap_or(if native.rate.is_some() && engine == Engine::Auto { OPEN_DEPTH } else { 1 });
     let stop_on_error = match native.on_error.as_deref() {
@@ -159,7 +159,7 @@ fn work(typed: &Typed, compatible: bool) -> Result<Work, String> {
         None | Some("cold") => Cache::Cold,
         Some("any") => Cache::Any,
         Some("hot") => Cache::Hot,
-        Some(other) => return Err(format!("--cache {other} is none of cold, any, hot")),
+        Some(other) => return Err(format!("--cache {other} is not one of cold, any, hot")),
     };
     let opened = if typed.open_sync {
         OpenSync::Sync
@@ -176,14 +176,14 @@ fn work(typed: &Typed, compatible: bool) -> Result<Work, String> {
         Some("fsync") => (opened, AfterWrite::Fsync),
         Some("dsync") => (OpenSync::Dsync, AfterWrite::None),
         Some("sync") => (OpenSync::Sync, AfterWrite::None),
-        Some(other) => return Err(format!("--sync {other} is none of none, fdatasync, fsync, dsync, sync")),
+        Some(other) => return Err(format!("--sync {other} is not one of none, fdatasync, fsync, dsync, sync")),
     };
     if native.append && typed.linear {
-        return Err("--append and -L are two orders; take one".into());
+        return Err("--append and -L exclude each other".into());
     }
     let writes = typed.write > 0 || native.append;
     if !writes && !typed.read_write && native.sync.as_deref().is_some_and(|how| how != "none") {
-        return Err("--sync is about writes, and nothing is written; give -W, -G or --append with it".into());
+        return Err("--sync needs writes; add -W, -G or --append".into());
     }
     Ok(Work {
         operation: match (typed.read_write, writes) {

@@ -20,20 +20,20 @@ pub fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure>
         ("--offsets", input.offsets.is_some()),
     ];
     if let Some((option, _)) = of_files.iter().find(|(_, given)| *given && live.is_some()) {
-        return Err(Failure::Usage(format!("{option} is about files; say which with -r.")));
+        return Err(Failure::Usage(format!("{option} needs a file; give one with -r.")));
     }
     // Files at the end are files too, of which clap knows nothing.
     if let Some(option) = input.live.given().filter(|_| live.is_none()) {
         let file = input.read.first().map(|file| file.display().to_string()).unwrap_or_default();
         return Err(Failure::Usage(format!(
-            "{option} is about live captures, and {file} is read; leave one of them out."
+            "{option} is for live captures and cannot be combined with a file ({file})."
         )));
     }
     let format = match &typed.format {
         None => None,
         Some(name) => Some(Format::from_name(name).ok_or_else(|| {
             let known: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
-            Failure::Usage(format!("There is no format {name}; known are {}.", known.join(", ")))
+            Failure::Usage(format!("Unknown format {name}; known formats: {}.", known.join(", ")))
         })?),
     };
     let unit = |name: &Option<String>| match name {
@@ -73,8 +73,8 @@ pub fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure>
 fn fio_columns(names: &str) -> Result<FioColumns, Failure> {
     FioColumns::parse(names).ok_or_else(|| {
         Failure::Usage(format!(
-            "--log-columns {names}: no fio writes such rows; of {} only max, offset, priority and issue may be missing, \
-             and the order is this one.",
+            "--log-columns {names}: no version of fio writes such rows; use {} in this order, omitting only max, \
+             offset, priority or issue.",
             FioColumns::NAMES.join(",")
         ))
     })
@@ -87,7 +87,7 @@ pub fn live(source: Option<args::Source>, typed: &args::Live) -> Result<Live, Fa
         Some(args::Source::Syscall) => Source::Syscall,
     };
     if source == Source::Block && !typed.calls.is_empty() {
-        return Err(Failure::Usage("--calls is about system calls; give -s io or -s syscall with it.".into()));
+        return Err(Failure::Usage("--calls needs -s io or -s syscall.".into()));
     }
     let calls = (!typed.calls.is_empty()).then(|| typed.calls.clone());
     Ok(Live { source, for_ns: duration("--for", &typed.for_)?, calls, mode: mode(typed.mode), sample: None })

@@ -25,14 +25,13 @@ pub struct Recording {
 /// Plans `record`.
 pub fn plan(typed: args::Record) -> Result<Plan, Failure> {
     if typed.write.extension().is_none_or(|ending| ending != "lat") {
-        let message = "-w takes a trace, whose name ends in .lat; latscope convert makes other files of it.";
+        let message = "-w writes a trace, so the name must end in .lat; use latscope convert for other formats.";
         return Err(Failure::Usage(message.into()));
     }
     let mut live = live(Some(typed.source), &typed.live())?;
     if let Some(text) = &typed.sample {
         let one_in = text.strip_prefix("1/").and_then(|number| number.parse().ok()).filter(|&number: &u32| number > 0);
-        let one_in = one_in
-            .ok_or_else(|| Failure::Usage(format!("--sample {text} is not a ratio; write for instance 1/256.")))?;
+        let one_in = one_in.ok_or_else(|| Failure::Usage(format!("--sample {text} is not a ratio such as 1/256.")))?;
         live.sample = Some(Sample { slow_ns: duration("--only-slow", &typed.only_slow)?.unwrap_or(u64::MAX), one_in });
     }
     let keep = typed.keep.as_deref().map(rotation::keep).transpose()?;

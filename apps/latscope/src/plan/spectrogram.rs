@@ -47,7 +47,7 @@ pub enum Style {
 /// Plans `spectrogram`.
 pub fn plan(typed: args::Spectrogram) -> Result<Spectrogram, Failure> {
     if typed.width.is_some_and(|width| !COLUMNS.contains(&width)) {
-        return Err(Failure::Usage("A spectrogram is 20 to 10000 columns wide (--width).".into()));
+        return Err(Failure::Usage("--width must be from 20 to 10000 columns.".into()));
     }
     let folding = folding(&typed.fold, &typed.input)?;
     let options = SpectrogramOptions {

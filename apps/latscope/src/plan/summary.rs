@@ -28,9 +28,7 @@ pub fn plan(typed: args::Summary) -> Result<Summary, Failure> {
         Some(text) => Some(parse_duration(text).map_err(|error| Failure::Usage(format!("--over: {error}.")))?),
     };
     if over_ns.is_some() && typed.shows_use && typed.interval.is_none() {
-        return Err(Failure::Usage(
-            "--use and --over have tables of their own; give one of them, or both with -i.".into(),
-        ));
+        return Err(Failure::Usage("--use and --over cannot be combined without -i.".into()));
     }
     let by_default = typed.by.is_empty();
     let by = match &typed.by[..] {

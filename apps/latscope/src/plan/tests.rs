@@ -232,8 +232,8 @@ fn options_of_trace2heatmap_that_change_nothing_are_named() {
     assert_eq!(
         remarks,
         [
-            "--boxsize changes nothing: --width says how wide the picture is.",
-            "--accstats changes nothing: tooltips have counts and percentiles of each column."
+            "--boxsize has no effect: --width sets the width of the picture.",
+            "--accstats has no effect: tooltips have counts and percentiles of each column."
         ]
     );
 }
@@ -241,10 +241,10 @@ fn options_of_trace2heatmap_that_change_nothing_are_named() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     for (line, expected) in [
-        ("summary --lenient", "--lenient is about files; say which with -r."),
-        ("summary --format lat", "--format is about files; say which with -r."),
-        ("summary a.lat --for 1s", "--for is about live captures, and a.lat is read; leave one of them out."),
-        ("summary --calls read", "--calls is about system calls; give -s io or -s syscall with it."),
+        ("summary --lenient", "--lenient needs a file; give one with -r."),
+        ("summary --format lat", "--format needs a file; give one with -r."),
+        ("summary a.lat --for 1s", "--for is for live captures and cannot be combined with a file (a.lat)."),
+        ("summary --calls read", "--calls needs -s io or -s syscall."),
         ("summary -r a.lat --follow -r b.lat", "--follow reads one file; give one -r."),
         ("summary -r a.lat -i 500", "-i 500 needs a unit: 500ms or 500s."),
         ("summary -r a.lat -i 0s", "-i must be longer than zero."),
@@ -255,20 +255,20 @@ fn what_makes_no_sense_is_refused() {
             "summary -r a.lat -o a.svg",
             "-o a.svg: this view is text; heatmap, percentiles and compare draw pictures (SVG).",
         ),
-        ("histogram -r a.lat --per-octave 3", "--per-octave is 1, 2, 4, 8, 16, 32 or 64."),
-        ("spectrogram -r a.lat --width 5", "A spectrogram is 20 to 10000 columns wide (--width)."),
+        ("histogram -r a.lat --per-octave 3", "--per-octave must be 1, 2, 4, 8, 16, 32 or 64."),
+        ("spectrogram -r a.lat --width 5", "--width must be from 20 to 10000 columns."),
         (
             "convert -r a.lat -w b.txt",
-            "Say what to write: end the name in .lat, .parquet, .csv, .jsonl or .hlog, or give --to.",
+            "The output format is unclear: end the name in .lat, .parquet, .csv, .jsonl or .hlog, or give --to.",
         ),
-        ("convert -r a.lat -w b.csv -i 1s", "-i and --by are for histograms: give --series, or write a .hlog."),
-        ("record -w t.lat --sample 256", "--sample 256 is not a ratio; write for instance 1/256."),
-        ("compare a.lat b.lat --by kind", "--by divides one trace; give only one."),
         (
-            "compare a.lat \"kind = read\"",
-            "kind = read: There is no such file; compare takes a filter as --filter 'kind = read'.",
+            "convert -r a.lat -w b.csv -i 1s",
+            "-i, --by and --precision need histograms: give --series, or write a .hlog.",
         ),
-        ("compare --group a.lat --group b=b.lat", "--group a.lat has no name; write it as --group old=a.lat,b.lat."),
+        ("record -w t.lat --sample 256", "--sample 256 is not a ratio such as 1/256."),
+        ("compare a.lat b.lat --by kind", "--by divides a single trace; give only one."),
+        ("compare a.lat \"kind = read\"", "kind = read: No such file; to filter, use --filter 'kind = read'."),
+        ("compare --group a.lat --group b=b.lat", "--group a.lat has no name; use the form --group old=a.lat,b.lat."),
         ("lab list folder", "lab list takes no directory."),
     ] {
         match planned_in(line, &world()) {

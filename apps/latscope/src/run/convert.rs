@@ -79,7 +79,7 @@ fn events(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
         };
         if opened.1.union(batch.fields()) != opened.1 {
             return ControlFlow::Break(Failure::Usage(
-                "The files have different columns and do not fit into one; convert them one by one.".into(),
+                "The files have different columns and cannot be written to one file; convert them separately.".into(),
             ));
         }
         match opened.0.write(conversion.target, batch, mask) {
@@ -108,7 +108,8 @@ fn series(pipeline: &Pipeline, folding: &Folding, conversion: &Conversion) -> Re
     let (series, mut contexts) = pipeline.series(folding, 600)?;
     reports::say_groups(&series);
     if series.is_of_runs() && conversion.target != Target::Hlog {
-        let message = "Parquet stores intervals of one length, and these histograms are of whole jobs; write a .hlog.";
+        let message = "Parquet series need intervals of equal length, but these histograms cover whole jobs; write \
+                       a .hlog.";
         return Err(Failure::Usage(message.into()));
     }
     contexts.iter_mut().for_each(|context| keep_passing(pipeline.reading(), context));

@@ -80,7 +80,7 @@ pub fn run(pipeline: &Pipeline, plan: &Events) -> Result<(), Failure> {
     let written = written.and_then(|()| printer.head_of_nothing());
     written.and_then(|()| printer.finish()).map_err(|error| Failure::output(&error))?;
     if lacks_wall {
-        say!("latscope: wall is missing where the clock of a trace has no known relation to wall-clock time.");
+        say!("latscope: wall is missing where the relation of a trace's clock to wall-clock time is unknown.");
     }
     reports::say_notes(&contexts);
     Ok(())

@@ -131,7 +131,7 @@ pub fn refuse_inputs(inputs: &[PathBuf], output: Option<&Path>) -> Result<(), Fa
         None => Ok(()),
         Some(input) => {
             let output = output.map_or("Standard output".into(), |path| path.display().to_string());
-            Err(Failure::Usage(format!("{output} is the input {}; write to another file.", input.display())))
+            Err(Failure::Usage(format!("{output} is also the input {}; write to another file.", input.display())))
         }
     }
 }

@@ -64,16 +64,16 @@ fn refuse_unknown(plan: &Plan, contexts: &[Context], is_exceeded: bool) -> Resul
     }
     if let Some(context) = contexts.iter().find(|context| !context.knows_unfinished) {
         return Err(Failure::Input(format!(
-            "{}: --fail-if: The trace does not say what was waiting, so oldest and waiting are unknown; use a trace of block \
-             requests or system calls, or a live capture.",
+            "{}: --fail-if: The trace does not record waiting requests, so oldest and waiting are unknown; use a \
+             trace of block requests or system calls, or a live capture.",
             context.source
         )));
     }
     let doubtful = contexts.iter().flat_map(|context| &context.unfinished).filter(|request| !request.counts()).count();
     if doubtful > 0 {
         return Err(Failure::Input(format!(
-            "--fail-if: {} without a completion may have waited, or the tracer missed their completions, so oldest and \
-             waiting are unknown.",
+            "--fail-if: {} have no completion. Either they waited, or the tracer missed their completions, so \
+             oldest and waiting are unknown.",
             plural(doubtful as u64, "request")
         )));
     }
@@ -107,7 +107,7 @@ fn table<'a>(
     let mut printer = Printer::new(plan, all.clock.to_unix_ns, options, judged_by)?;
     printer.print(&series)?;
     if series.slices().is_empty() {
-        say!("latscope: There is no event to show.");
+        say!("latscope: No events to show.");
     }
     reports::say_notes(contexts);
     Ok(printer)

@@ -69,7 +69,7 @@ impl Running {
         match Command::new(program).args(arguments).spawn() {
             Ok(child) => Ok(Running(Some(child))),
             Err(error) => {
-                say!("latscope: {program} cannot be run: {error}.");
+                say!("latscope: cannot run {program}: {error}.");
                 Err(Failure::Command(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE }))
             }
         }
@@ -85,11 +85,11 @@ impl Running {
     /// How it ended. One that still runs when recording is over is asked to end, and killed if it does not.
     fn end(mut self) -> Result<Option<ExitStatus>, Failure> {
         let Some(child) = &mut self.0 else { return Ok(None) };
-        let failed = |error: std::io::Error| Failure::Input(format!("The command cannot be waited for: {error}."));
+        let failed = |error: std::io::Error| Failure::Input(format!("Cannot wait for the command: {error}."));
         if let Some(status) = child.try_wait().map_err(failed)? {
             return Ok(Some(status));
         }
-        say!("latscope: recording is over; the command (process {}) is ended by SIGTERM.", child.id());
+        say!("latscope: recording has ended; sending SIGTERM to the command (process {}).", child.id());
         // It may end by itself in this moment, and then there is nobody to signal.
         let _ = rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::TERM);
         let asked = Instant::now();

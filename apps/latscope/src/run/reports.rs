@@ -98,9 +98,9 @@ impl Observer for Console {
 fn in_full(note: &Note) -> String {
     match note {
         Note::JobsLeftOut { .. } => {
-            format!("{note} Given alone, percentiles shows them; summary and histogram count them with the others.")
+            format!("{note} percentiles shows them if they are read alone; summary and histogram include them.")
         }
-        Note::LateEvents { .. } => format!("{note} Write the input to a file and read that."),
+        Note::LateEvents { .. } => format!("{note} To avoid this, write the input to a file and read that."),
         Note::Ungrouped(fields) => {
             let names: Vec<_> = fields.iter().map(|field| field.name()).collect();
             format!("no event has {}, a field of --by.", names.join(" or "))
@@ -128,24 +128,24 @@ impl From<Error> for Failure {
     /// The sentence with what this program offers as a way out.
     fn from(error: Error) -> Failure {
         let remedy = match &error {
-            Error::Past => " Read a recording with -r, or leave out the condition on evt.time.",
-            Error::EventsWanted => " Leave --mode histogram out.",
+            Error::Past => " Read a recording with -r, or remove the condition on evt.time.",
+            Error::EventsWanted => " Remove --mode histogram.",
             Error::TooLarge(_) => {
-                " Give a longer interval (-i), fewer groups (--by) or a filter, or check the unit of the times (--unitstime, \
+                " Use a longer interval (-i), fewer groups (--by) or a filter, or check the units (--unitstime, \
                  --unitslat)."
             }
             Error::Averages(_) => {
-                " Run fio without log_avg_msec, ioping with -p 1. The averages themselves are drawn by latscope heatmap and printed \
-                 by latscope events."
+                " Run fio without log_avg_msec, or ioping with -p 1. To see the averages, use latscope heatmap or \
+                 latscope events."
             }
             Error::WholeJobs(_) => {
-                " Let fio write logs (write_lat_log, or write_hist_log with log_hist_msec); latscope percentiles, histogram and \
-                 summary show these."
+                " Let fio write logs (write_lat_log, or write_hist_log with log_hist_msec), or use latscope \
+                 percentiles, histogram or summary."
             }
             Error::Width(_) => " Choose another -i.",
             Error::Merge(MergeError::CountBy) => " Stored histograms count by completion; use --count-by completion.",
             Error::Read(error) => remedy(error.remedy),
-            Error::NotGrowing { .. } => " Leave --follow out, or follow text, a log of fio or a .lat.",
+            Error::NotGrowing { .. } => " Remove --follow, or follow text, a fio log or a .lat.",
             _ => "",
         };
         let message = format!("{error}{remedy}");
@@ -179,11 +179,12 @@ pub fn say_others(series: &HistogramSeries) {
     let lacking = match others.lacking {
         0 => "",
         _ => {
-            " Groups that were light at first may be counted too low; a file, which can be read twice, gives exact counts."
+            " Counts of groups that were small at first may be too low; reading from a file instead of a pipe \
+             gives exact counts."
         }
     };
     say!(
-        "latscope: (others) holds {events:.2}% of the events{sum}: the groups beyond the {} heaviest.{lacking}",
+        "latscope: (others) has {events:.2}% of the events{sum}: all groups but the {} largest.{lacking}",
         format_count(totals.len() as u64 - 1)
     );
 }

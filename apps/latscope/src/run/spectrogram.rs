@@ -130,7 +130,8 @@ fn chisel(pipeline: &Pipeline, plan: &Spectrogram, options: &SpectrogramOptions,
     let folding = &plan.folding;
     if folding.quantity != Quantity::Latency || folding.weight != Weight::Count || !folding.by.is_empty() {
         return Err(Failure::Usage(
-            "--palette sysdig shows counts of latencies of all events; take another palette for --y, --weight or --by."
+            "--palette sysdig only shows counts of latencies of all events; use another palette with -y, --weight \
+             or --by."
                 .into(),
         ));
     }

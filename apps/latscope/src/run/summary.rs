@@ -24,7 +24,8 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     reports::ends_by_signal(reading);
     let key = SummaryKey::from_name(&plan.sort).ok_or_else(|| {
         Failure::Usage(format!(
-            "--sort {}: there is no such column; take group, count, bytes, min, mean, sd, p50, p90, p99, p99.9, p99.99, max or share.",
+            "--sort {}: unknown column; use group, count, bytes, min, mean, sd, p50, p90, p99, p99.9, p99.99, max \
+             or share.",
             plan.sort
         ))
     })?;

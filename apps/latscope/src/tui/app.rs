@@ -238,7 +238,7 @@ impl App {
     fn nothing(&self) -> String {
         match self.words.trim() {
             "" => "No events in this trace.".into(),
-            words => format!("No event passes the filter {words}; / edits it."),
+            words => format!("No event passes the filter {words}; press / to edit it."),
         }
     }
 
@@ -262,7 +262,7 @@ impl App {
         let mut lines: Vec<String> = failure.to_string().lines().map(str::to_string).collect();
         lines.push(String::new());
         lines.push(match self.words.trim() {
-            "" => "Still without a filter; / edits what was typed.".into(),
+            "" => "Still without a filter; press / to edit what you typed.".into(),
             words => format!("Still filtered by: {words}"),
         });
         self.panel = Panel::Text(lines);

@@ -15,7 +15,7 @@ impl App {
     pub fn chosen(&mut self) -> Option<Spot> {
         let chosen = self.selection.or(self.cursor);
         if chosen.is_none() {
-            self.said = Some("Nothing is selected: move the cursor with the arrows, v begins a selection.".into());
+            self.said = Some("Nothing is selected: move the cursor with the arrow keys and press v.".into());
         }
         chosen
     }
@@ -84,7 +84,7 @@ impl App {
     /// Opens the menu of splits at the present one.
     pub fn offer_splits(&mut self) {
         if self.splits.is_empty() {
-            self.said = Some("These events tell nothing to split the map by.".into());
+            self.said = Some("These events have no field to split the map by.".into());
             return;
         }
         let now = self.folding.by.first().and_then(|first| self.splits.iter().position(|field| field == first));
@@ -148,7 +148,7 @@ impl App {
         self.panel = Panel::Text(vec![
             command,
             String::new(),
-            "It is in the clipboard too, where the terminal lets programs put things there.".into(),
+            "Also copied to the clipboard, if the terminal allows it.".into(),
         ]);
     }
 }

@@ -194,7 +194,9 @@ fn written(task: &Task, reading: &Reading, path: &Path) -> Result<u64, Failure> 
             }
             let Some((writer, fields)) = &mut writer else { return Ok(()) };
             if fields.union(batch.fields()) != *fields {
-                return Err(Failure::Usage("The files have different columns and do not fit into one trace.".into()));
+                return Err(Failure::Usage(
+                    "The files have different columns and cannot be written to one trace.".into(),
+                ));
             }
             count += mask.map_or(batch.len(), Mask::count) as u64;
             writer.write(batch, mask).map_err(fail)

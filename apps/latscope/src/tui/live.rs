@@ -66,7 +66,7 @@ pub fn capture(task: Task, reading: Arc<Reading>, folding: Folding, shared: Opti
     let Some(live) = &reading.live else { return };
     let started = || {
         let Some(gap) = since.map(|since| now_ns().abs_diff(since)) else { return };
-        let said = format!("Nothing was captured for {} while it changed.", format_duration(gap));
+        let said = format!("Nothing was captured for {} during the change.", format_duration(gap));
         let _ = task.sender.send(Message::Said(said));
     };
     // The screen ends a capture whose time is over.

@@ -104,7 +104,7 @@ pub fn run(reading: Reading, look: Look, plan: Spectrogram) -> Result<(), Failur
 }
 
 fn terminal_failure(error: &io::Error) -> Failure {
-    Failure::Input(format!("The terminal cannot be used: {error}; --plain writes rows instead."))
+    Failure::Input(format!("Cannot use the terminal: {error}; --plain prints rows instead."))
 }
 
 fn show(terminal: &mut Terminal, app: &mut App, messages: &Receiver<Message>) -> Quit {

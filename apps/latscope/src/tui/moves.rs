@@ -151,8 +151,8 @@ impl App {
         let Some(next) = next.filter(|_| closer || self.extent().is_some_and(|(_, page)| self.is_longer_than(page)))
         else {
             self.said = Some(match closer {
-                true => format!("No shorter interval is kept than {}.", latscope_event::format_duration(width)),
-                false => "All of it is on the map.".into(),
+                true => format!("The shortest stored interval is {}.", latscope_event::format_duration(width)),
+                false => "The whole range is on the map.".into(),
             });
             return;
         };
@@ -207,7 +207,7 @@ impl App {
             (cursor.low.max(1) as f64 * cursor.high.max(1) as f64).sqrt().clamp(low, high)
         });
         if closer && ratio < 0.2 {
-            self.said = Some("Closer there is one bucket to a column.".into());
+            self.said = Some("Cannot zoom further: one bucket per column.".into());
             return;
         }
         self.remember_view();
@@ -221,7 +221,7 @@ impl App {
 
     pub fn zoom_to_selection(&mut self) {
         let (Some(spot), Some((_, page))) = (self.selection, self.extent()) else {
-            self.said = Some("Nothing is selected: v begins a selection, or drag with the mouse.".into());
+            self.said = Some("Nothing is selected: press v, or drag with the mouse.".into());
             return;
         };
         self.remember_view();

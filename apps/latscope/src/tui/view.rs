@@ -117,8 +117,8 @@ impl App {
         lines.drain(..from);
         lines.truncate(room - 1);
         lines.push(Line::of(&match rest {
-            0 => "PgUp goes back, Esc closes".to_string(),
-            rest => format!("PgDn shows {rest} more lines, Esc closes"),
+            0 => "PgUp back, Esc close".to_string(),
+            rest => format!("PgDn {rest} more lines, Esc close"),
         }));
         lines
     }
@@ -133,7 +133,7 @@ impl App {
             Panel::Splits(chosen) => {
                 let fields = self.splits.iter().map(|field| format!("{:<12}{}", field.name(), field.meaning()));
                 let entries = std::iter::once(format!("{:<12}one map of all events", "nothing")).chain(fields);
-                let mut lines = vec![Line::of("Split the map by: (arrows or b choose, Enter takes, Esc closes)")];
+                let mut lines = vec![Line::of("Split the map by: (arrows or b select, Enter confirm, Esc close)")];
                 for (at, entry) in entries.enumerate() {
                     let mut line = Line::default();
                     match at == *chosen {

@@ -29,7 +29,7 @@ impl App {
     /// The list of what is in flight, a line each.
     pub fn waiting_lines(&self, columns: usize) -> Vec<Line> {
         let mut lines = if self.watch.is_none() {
-            vec![Line::of("In flight when the trace ended (the longest of them):")]
+            vec![Line::of("In flight when the trace ended (the oldest):")]
         } else {
             vec![Line::of("In flight now:")]
         };

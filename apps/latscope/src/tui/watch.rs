@@ -110,7 +110,7 @@ impl App {
         let Some(watch) = &mut self.watch else { return Ok(false) };
         let kernel = match (watch.live.mode, &needed) {
             (Mode::Histogram, Some(why)) => {
-                return Err(Failure::Usage(format!("Histogram mode is not enough: {why}.")));
+                return Err(Failure::Usage(format!("Histogram mode cannot be used: {why}.")));
             }
             (Mode::Event, _) | (_, Some(_)) => false,
             (_, None) => true,
@@ -188,7 +188,7 @@ impl App {
         let Some((first, _)) = self.series.range() else { return };
         let from = self.in_words().moment(self.series.start_ns(first));
         if let Some(watch) = &mut self.watch {
-            watch.note = Some(format!("history from {from} on"));
+            watch.note = Some(format!("history since {from}"));
         }
     }
 
@@ -254,20 +254,20 @@ impl App {
     /// Histogram mode or event mode, where there is a choice.
     pub fn switch_mode(&mut self) {
         let Some(watch) = &mut self.watch else {
-            self.said = Some("Files hold what they hold; histogram mode and event mode are for live captures.".into());
+            self.said = Some("Histogram mode and event mode are for live captures only.".into());
             return;
         };
         let needed = needs_events(&self.reading, &watch.live, &self.folding);
         if let (false, Some(why)) = (watch.kernel, &needed) {
-            self.said = Some(format!("Histogram mode is not enough: {why}."));
+            self.said = Some(format!("Histogram mode cannot be used: {why}."));
             return;
         }
         watch.live.mode = if watch.kernel { Mode::Event } else { Mode::Auto };
         watch.kernel = !watch.kernel;
         watch.note = None;
         self.said = Some(match watch.kernel {
-            true => "histogram mode: the kernel counts, single events are not captured".into(),
-            false => "event mode: every event is captured, Enter digs into what comes from now on".into(),
+            true => "histogram mode: the kernel counts; single events are not captured".into(),
+            false => "event mode: every event is captured; Enter digs into events from now on".into(),
         });
         self.capture(None);
     }
@@ -287,7 +287,7 @@ impl App {
                 let from = lock(recent).complete_from_ns();
                 if spot.from_ns < from {
                     let from = self.in_words().moment_exact(from);
-                    self.said = Some(format!("Single events are kept from {from} on; the panel tells of those."));
+                    self.said = Some(format!("Single events are kept since {from}; the panel shows those."));
                 }
                 let (recent, context) = (Arc::clone(recent), self.context.clone());
                 std::thread::spawn(move || live::dig(task, &reading, &context, &recent));

@@ -71,7 +71,8 @@ pub fn without_requests(device: &str) -> Option<String> {
     if own.join("partition").exists() {
         let disk = own.parent()?.file_name()?.to_string_lossy().into_owned();
         return Some(format!(
-            "{device} is a partition, and requests are made to the whole disk: filter by device = {disk}, and by offset."
+            "{device} is a partition, but requests are made to the whole disk; filter by device = {disk}, and by \
+             offset."
         ));
     }
     if own.join("mq").exists() {
@@ -87,7 +88,7 @@ pub fn without_requests(device: &str) -> Option<String> {
         below => format!("the devices below it, device in ({}), or ", below.join(", ")),
     };
     Some(format!(
-        "{device} makes no requests: its driver serves what it gets, or hands it on, without a queue. Ask for {instead}the \
+        "{device} has no requests of its own: its driver serves or passes on I/O without a queue. Use {instead}the \
          system calls, -s io."
     ))
 }
@@ -101,15 +102,15 @@ fn not_there(device: &str) -> String {
         return format!("The kernel's name of {device} is {name}: write device = {name}.");
     }
     format!(
-        "There is no block device {device} on this machine (there are {}). Give a name without /dev/, or, for a device that \
-         will appear later, its number, such as device = 8:16.",
+        "No block device {device} on this machine (found: {}). Use a name without /dev/ or, for a device that will \
+         appear later, its number, such as device = 8:16.",
         some_names()
     )
 }
 
 /// That a filter on devices is about none that is there now.
 pub fn none_matches(filter: &str) -> String {
-    format!("No block device of this machine matches {filter} (there are {}).", some_names())
+    format!("No block device of this machine matches {filter} (found: {}).", some_names())
 }
 
 fn some_names() -> String {

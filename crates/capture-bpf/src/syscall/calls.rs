@@ -80,8 +80,8 @@ impl Calls {
         let mut calls = Calls::of(machine);
         if let Some(unknown) = options.calls.iter().flatten().find(|name| calls.number(name).is_none()) {
             return Err(Error::Option(format!(
-                "There is no system call {unknown} here; names are those of the manual, and io_uring_read and the like \
-                 for requests of io_uring."
+                "Unknown system call {unknown}; use the names of the manual pages, or io_uring_read and the like \
+                 for io_uring."
             )));
         }
         let push_down = &options.push_down;

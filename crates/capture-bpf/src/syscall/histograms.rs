@@ -49,7 +49,7 @@ impl CallHistograms {
     pub fn start(options: &Options) -> Result<CallHistograms, Error> {
         if options.push_down != PushDown::default() || options.sample.is_some() {
             return Err(Error::Option(
-                "Histograms are counted in the kernel and take neither filter nor sample.".into(),
+                "Histograms are counted in the kernel; they support neither filters nor samples.".into(),
             ));
         }
         let (kernel, calls, mut opened) = open(options)?;

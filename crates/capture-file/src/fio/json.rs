@@ -124,18 +124,18 @@ fn os_error(number: i32) -> String {
 
 fn why_no_bins(direction: &Direction) -> &'static str {
     if direction.latencies.iter().flatten().any(|latencies| latencies.has_percentiles) {
-        return "It has percentiles but no histograms, and percentiles of several jobs do not make one; run fio with \
+        return "It has percentiles but no histograms, and percentiles cannot be merged; run fio with \
                 --output-format=json+.";
     }
     let [clat_ns, ..] = &direction.latencies;
     match clat_ns.as_ref().and_then(|latencies| latencies.count) {
         Some(0) => {
-            "It has no histograms, since completion latencies were not measured (disable_clat=1); leave that out of the \
-             job, or add lat_percentiles=1 and run fio with --output-format=json+."
+            "It has no histograms because completion latencies were not measured (disable_clat=1); remove that \
+             from the job, or add lat_percentiles=1, and run fio with --output-format=json+."
         }
         _ => {
-            "It has no histograms, since percentiles were switched off (clat_percentiles=0); leave that out of the job and \
-             run fio with --output-format=json+."
+            "It has no histograms because percentiles were switched off (clat_percentiles=0); remove that from the \
+             job and run fio with --output-format=json+."
         }
     }
 }
@@ -146,7 +146,7 @@ fn histogram(direction: &Direction) -> Result<Option<Sparse>, String> {
     let all = direction.latencies.iter().zip(LATENCIES);
     let found = all.into_iter().find_map(|(latencies, (_, count))| Some((latencies.as_ref().filter(has_bins)?, count)));
     let Some((latencies, count)) = found else { return Ok(None) };
-    let mut bins = Bins::with_count(count).ok_or("no fio has such bins")?;
+    let mut bins = Bins::with_count(count).ok_or("no version of fio has such bins")?;
     let values = latencies.bins.as_ref().map_err(String::clone)?;
     let mut counts: Vec<_> =
         values.iter().filter(|(_, count)| *count > 0).map(|&(value, count)| (bins.of_value(value), count)).collect();
@@ -164,7 +164,7 @@ fn histogram(direction: &Direction) -> Result<Option<Sparse>, String> {
     let exact = (in_ns(latencies.min), in_ns(latencies.max), in_ns(latencies.mean));
     bins.histogram(&counts)
         .map(|histogram| Some(with_exact(histogram, exact)))
-        .ok_or("its counts are more than 64 bits hold".into())
+        .ok_or("its counts exceed 64 bits".into())
 }
 
 /// fio knows the smallest, the largest and the mean exactly; they are taken where they agree with the bins.

@@ -206,7 +206,7 @@ fn last_report(file: &str, text: &[u8]) -> Result<Results, Error> {
             }
         }
     }
-    Err(fail(Place::File, "There is no JSON in it.".into()))
+    Err(fail(Place::File, "The file has no JSON.".into()))
 }
 
 impl<'de> Deserialize<'de> for Results {
@@ -307,7 +307,7 @@ impl Latencies {
 
 fn bin(key: &str, count: &Value) -> Result<(u64, u64), String> {
     let shown = || key.chars().take(32).collect::<String>();
-    let value = key.parse().map_err(|_| format!("\"{}\" is no bin", shown()))?;
-    let count = count.as_u64().ok_or_else(|| format!("bin {} counts something else than a number of I/Os", shown()))?;
+    let value = key.parse().map_err(|_| format!("\"{}\" is not a bin", shown()))?;
+    let count = count.as_u64().ok_or_else(|| format!("bin {} has a count that is not a number", shown()))?;
     Ok((value, count))
 }

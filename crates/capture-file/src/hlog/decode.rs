@@ -18,12 +18,12 @@ const ENDS: &str = "a histogram that ends too early";
 
 /// The histogram in this text.
 pub fn decode(text: &[u8]) -> Result<Sparse, &'static str> {
-    let bytes = base64(text).ok_or("a histogram that is no base 64")?;
+    let bytes = base64(text).ok_or("a histogram that is not base 64")?;
     let mut at = &bytes[..];
     match number::<4>(&mut at)? as u32 & !NIBBLE {
         COMPRESSED_V2 => {}
-        COMPRESSED_V1 => return Err("a histogram of HdrHistogram's V1 encoding, of which only V2 is read"),
-        _ => return Err("a histogram of an unknown encoding"),
+        COMPRESSED_V1 => return Err("a histogram in the V1 encoding of HdrHistogram; only V2 is supported"),
+        _ => return Err("a histogram in an unknown encoding"),
     }
     let len = number::<4>(&mut at)? as usize;
     let packed = at.get(..len).ok_or(ENDS)?;
@@ -31,21 +31,21 @@ pub fn decode(text: &[u8]) -> Result<Sparse, &'static str> {
     ZlibDecoder::new(packed)
         .take(MOST_BYTES)
         .read_to_end(&mut bytes)
-        .map_err(|_| "a histogram whose zlib is damaged")?;
+        .map_err(|_| "a histogram with damaged zlib data")?;
     plain(&bytes)
 }
 
 /// The histogram of the V2 encoding.
 fn plain(mut at: &[u8]) -> Result<Sparse, &'static str> {
     if number::<4>(&mut at)? as u32 & !NIBBLE != PLAIN_V2 {
-        return Err("a histogram of an unknown encoding");
+        return Err("a histogram in an unknown encoding");
     }
     let len = number::<4>(&mut at)? as usize;
     let (offset, digits) = (number::<4>(&mut at)?, number::<4>(&mut at)?);
     let (lowest, _highest) = (number::<8>(&mut at)?, number::<8>(&mut at)?);
     let ratio = f64::from_bits(number::<8>(&mut at)?);
     if offset != 0 || ratio != 1.0 || !(1..=5).contains(&digits) || lowest == 0 {
-        return Err("a histogram that is shifted, scaled or of no 1 to 5 digits");
+        return Err("a histogram that is shifted or scaled, or does not have 1 to 5 digits");
     }
     let shape = Shape::new(digits as u32, lowest);
     let (mut counts, mut bin) = (at.get(..len).ok_or(ENDS)?, 0u64);
@@ -113,7 +113,7 @@ impl Sum {
             }
         }
         let totals = &mut self.totals;
-        totals.count = totals.count.checked_add(count).ok_or("more counts than 64 bits hold")?;
+        totals.count = totals.count.checked_add(count).ok_or("counts that exceed 64 bits")?;
         totals.sum += u128::from(middle) * u128::from(count);
         totals.min = totals.min.min(lower.max(self.grid.lower(index as usize)));
         totals.max = totals.max.max(upper.min(self.grid.upper(index as usize)));

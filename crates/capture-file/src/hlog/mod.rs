@@ -121,7 +121,7 @@ impl<'a> Hlog<'a> {
         self.no_rows.finish(&mut self.context, self.rows)?;
         self.lines.note_cut(&mut self.context);
         if self.rows == 0 && !self.says_so {
-            let sentence = "There is no row of an HdrHistogram log: start, length, maximum, histogram.";
+            let sentence = "No row of an HdrHistogram log found (start, length, maximum, histogram).";
             return Err(Error::new(self.lines.name(), Place::File, sentence));
         }
         Ok(None)
@@ -157,7 +157,7 @@ impl Iterator for Hlog<'_> {
 
 /// `[Tag=x,]start,length,maximum,histogram`.
 fn row(line: &[u8]) -> Result<Row<'_>, &'static str> {
-    const COLUMNS: &str = "something else than start, length, maximum and histogram";
+    const COLUMNS: &str = "something other than start, length, maximum and histogram";
     let mut columns = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).peekable();
     let tag = columns.next_if(|column| column.starts_with(b"Tag=")).map(|column| &column[4..]);
     let mut seconds = || columns.next().and_then(decimal_seconds).ok_or(COLUMNS);
@@ -174,12 +174,12 @@ fn series_row(line: &[u8], base_ns: u64, per_event: u64) -> Result<SeriesRow, &'
     let start_ns = row.start_ns.checked_add(base_ns);
     // Room for the width behind it.
     let time_ns = start_ns.and_then(|ns| i64::try_from(ns).ok()).filter(|&ns| ns < i64::MAX / 2);
-    let time_ns = time_ns.ok_or("a time beyond all clocks")?;
+    let time_ns = time_ns.ok_or("an impossible time")?;
     if row.width_ns > i64::MAX as u64 / 2 {
         return Err("an interval of more than 146 years");
     }
     let groups = [row.tag.map_or("-".into(), |tag| String::from_utf8_lossy(tag).into())].into();
-    let histogram = decode::decode(row.histogram)?.times(per_event).ok_or("more counts than 64 bits hold")?;
+    let histogram = decode::decode(row.histogram)?.times(per_event).ok_or("counts that exceed 64 bits")?;
     Ok(SeriesRow { time_ns, width_ns: row.width_ns, groups, histogram })
 }
 

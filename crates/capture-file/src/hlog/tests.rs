@@ -80,7 +80,10 @@ fn what_is_written_is_read_again() {
         for lenient in [false, true] {
             match of(out[..cut].to_vec(), lenient) {
                 Ok((rows, _)) => assert!(rows.len() <= again.len()),
-                Err(error) => assert!(!lenient || error.message.starts_with("There is no row"), "{error}"),
+                Err(error) => {
+                    let said = ["No row of an HdrHistogram log", "All rows are malformed"];
+                    assert!(!lenient || said.iter().any(|&said| error.message.starts_with(said)), "{error}")
+                }
             }
         }
     }
@@ -92,13 +95,13 @@ fn strange_lines_and_absolute_times() {
     let (one, context) = of(format!("#[StartTime: 1441812270.0 (seconds)]\n{good}").into_bytes(), false).unwrap();
     assert_eq!((one[0].time_ns, context.clock), (1_441_812_279_500_000_000, Clock::wall()));
     for (line, why) in [
-        ("1,2,3", "something else than"),
-        ("1,2,3,HISTF!", "no base 64"),
+        ("1,2,3", "something other than"),
+        ("1,2,3,HISTF!", "not base 64"),
         ("1,2,3,HISTFAAAAEV42pNpm", "ends too early"),
         ("1,2,3,AAAA", "ends too early"),
         ("1,2,3,AAAAAAAA", "unknown encoding"),
-        ("-1,2,3,HISTFAAAAEV42p", "something else than"),
-        ("9999999999,2,3,HISTFAAAAEV42p", "beyond all clocks"),
+        ("-1,2,3,HISTFAAAAEV42p", "something other than"),
+        ("9999999999,2,3,HISTFAAAAEV42p", "an impossible time"),
     ] {
         let text = format!("{good}{line}\n{good}");
         let error = of(text.clone().into_bytes(), false).unwrap_err();

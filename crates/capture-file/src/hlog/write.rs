@@ -40,7 +40,7 @@ pub fn write_hlog<W: Write>(mut out: W, context: &Context, rows: impl IntoIterat
         let text = tag(&row.groups);
         let start = Duration::from_nanos(u64::try_from(row.time_ns.saturating_sub(log_start_ns)).unwrap_or(0));
         let histogram =
-            hdr(&row.histogram).ok_or_else(|| io::Error::other("a histogram is beyond HdrHistogram's bounds"))?;
+            hdr(&row.histogram).ok_or_else(|| io::Error::other("a histogram exceeds the limits of HdrHistogram"))?;
         log.write_histogram(&histogram, start, Duration::from_nanos(row.width_ns), text.as_deref().and_then(Tag::new))
             .map_err(|error| io::Error::other(format!("{error:?}")))?;
     }

@@ -55,7 +55,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let first_bad = if is_json { json::read(input, &mut events)? } else { read_lines(input, &mut events)? };
     if events.rows == 0 && events.context.tally.get(Anomaly::LeftOut) == 0 {
         let place = first_bad.map_or(Place::File, Place::Line);
-        return Err(Error::new(file, place, "There is no request of ioping in this file."));
+        return Err(Error::new(file, place, "No request of ioping found."));
     }
     events.hand_on();
     Ok(events.context)

@@ -69,7 +69,7 @@ impl<W: Write> Summed<W> {
 
     /// Hands on the messages that wait.
     fn hand_on(&mut self) -> io::Result<()> {
-        let odd = || io::Error::other("a message of the trace is not as Arrow writes them");
+        let odd = || io::Error::other("a message of the trace is not a valid Arrow message");
         let mut rest = &self.waiting[..];
         while let Some((begin, behind)) = rest.split_first_chunk::<8>() {
             let length = i32::from_le_bytes([begin[4], begin[5], begin[6], begin[7]]);

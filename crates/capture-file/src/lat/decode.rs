@@ -50,7 +50,7 @@ pub fn header(metadata: &[u8]) -> Result<Header, String> {
     let schema = arrow_ipc::root_as_message(metadata)
         .ok()
         .and_then(|message| message.header_as_schema())
-        .ok_or("The trace does not begin with a schema; it is damaged or not made by latscope.")?;
+        .ok_or("The trace does not start with a schema; it is damaged, or was not written by latscope.")?;
     let value = |key: &str| {
         let mut pairs = schema.custom_metadata().into_iter().flatten();
         pairs.find_map(|pair| (pair.key() == Some(key)).then(|| pair.value()).flatten())
@@ -59,10 +59,11 @@ pub fn header(metadata: &[u8]) -> Result<Header, String> {
         && version != VERSION
     {
         return Err(format!(
-            "The trace has version {version} of the format and this latscope reads version {VERSION}; use a newer latscope."
+            "The trace has format version {version}, and this latscope reads version {VERSION}; use a newer \
+             latscope."
         ));
     }
-    let json = value(CONTEXT_KEY).ok_or("This Arrow stream lacks the context that latscope puts into its schema.")?;
+    let json = value(CONTEXT_KEY).ok_or("This Arrow stream was not written by latscope: its schema has no context.")?;
     let context = crate::arrow_columns::context_of(json)
         .map_err(|error| format!("The context of the trace is damaged: {error}."))?;
     let columns = schema.fields().into_iter().flatten().map(stored).collect::<Result<Vec<_>, _>>()?;
@@ -95,7 +96,7 @@ fn stored(column: arrow_ipc::Field) -> Result<Stored, String> {
                 Type::Null => 0,
                 Type::Bool | Type::FloatingPoint | Type::Date | Type::Time | Type::Timestamp | Type::Duration => 2,
                 Type::Utf8 | Type::Binary | Type::LargeUtf8 | Type::LargeBinary => 3,
-                _ => return Err(format!("The column {name} has a type that traces do not have.")),
+                _ => return Err(format!("The column {name} has a type that is not supported.")),
             };
         }
     }
@@ -181,7 +182,7 @@ impl Decoder {
             let values = parts.next(&mut self.zstd, &mut self.unpacked)?;
             let values = values
                 .get(..parts.rows * column.integer.bytes)
-                .ok_or_else(|| format!("the values of {} are cut", field.name()))?;
+                .ok_or_else(|| format!("the values of {} are truncated", field.name()))?;
             columns.push((field, column.values(field, values, present.as_deref())?));
         }
         batch.set_columns(columns);
@@ -284,11 +285,11 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     fn new(records: &RecordBatch<'a>, body: &'a [u8]) -> Result<Parts<'a>, String> {
         let rows = usize::try_from(records.length()).ok().filter(|&rows| rows <= ROWS_LIMIT);
-        let rows = rows.ok_or_else(|| format!("a batch says that it has {} events", records.length()))?;
+        let rows = rows.ok_or_else(|| format!("a batch claims to have {} events", records.length()))?;
         let packed = match records.compression() {
             None => false,
             Some(compression) if compression.codec() == CompressionType::ZSTD => true,
-            Some(_) => return Err("a batch is compressed with LZ4, only zstd is understood".into()),
+            Some(_) => return Err("a batch is compressed with LZ4; only zstd is supported".into()),
         };
         let nodes = records.nodes().into_iter().flatten().collect::<Vec<_>>().into_iter();
         let buffers = records.buffers().into_iter().flatten().collect::<Vec<_>>().into_iter();
@@ -318,15 +319,15 @@ impl<'a> Parts<'a> {
     where
         'a: 'b,
     {
-        let buffer = self.buffers.next().ok_or("a batch has fewer buffers than the schema asks for")?;
+        let buffer = self.buffers.next().ok_or("a batch has fewer buffers than the schema requires")?;
         let range = usize::try_from(buffer.offset()).ok().zip(usize::try_from(buffer.length()).ok());
         let bytes = range
             .and_then(|(offset, length)| self.body.get(offset..offset.checked_add(length)?))
-            .ok_or("a buffer lies beyond its batch")?;
+            .ok_or("a buffer exceeds its batch")?;
         if !self.packed || bytes.is_empty() {
             return Ok(bytes);
         }
-        let (length, bytes) = bytes.split_first_chunk().ok_or("a compressed buffer is cut")?;
+        let (length, bytes) = bytes.split_first_chunk().ok_or("a compressed buffer is truncated")?;
         let length = match i64::from_le_bytes(*length) {
             -1 => return Ok(bytes),
             length => usize::try_from(length).ok().filter(|&length| length <= BUFFER_LIMIT),

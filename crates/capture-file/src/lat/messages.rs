@@ -78,7 +78,7 @@ impl<R: Read> Messages<R> {
         self.fill(Part::Metadata, 8)?;
         let (marker, length) = self.metadata.split_at(4);
         if marker != CONTINUATION {
-            return Err(Stop::Damaged("a message does not begin with its marker".into()));
+            return Err(Stop::Damaged("a message does not start with its marker".into()));
         }
         match length.try_into().map(i32::from_le_bytes).map(u64::try_from) {
             Ok(Ok(0)) => return Err(Stop::End),
@@ -109,7 +109,7 @@ impl<R: Read> Messages<R> {
             Ok(got) if got as u64 == length => Ok(()),
             Ok(_) => Err(Stop::Cut),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Stop::Cut),
-            Err(error) => Err(Stop::Damaged(format!("it cannot be read further: {error}"))),
+            Err(error) => Err(Stop::Damaged(format!("reading failed: {error}"))),
         }
     }
 }

@@ -25,5 +25,5 @@ pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     GUARDED.set(true);
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     GUARDED.set(false);
-    result.map_err(|_| "its metadata or pages contradict themselves".to_string())
+    result.map_err(|_| "its metadata or pages are inconsistent".to_string())
 }

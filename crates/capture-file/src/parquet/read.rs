@@ -105,8 +105,8 @@ fn refuse_codecs(metadata: &ArrowReaderMetadata) -> Result<(), String> {
     });
     unread.map_or(Ok(()), |codec| {
         Err(format!(
-            "The columns are compressed with {codec}, which is not read; write them with zstd, snappy, gzip, lz4 or \
-             without compression."
+            "The columns are compressed with {codec}, which is not supported; use zstd, snappy, gzip, lz4 or no \
+             compression."
         ))
     })
 }
@@ -120,7 +120,7 @@ pub fn open(
 ) -> Result<(ParquetRecordBatchReader, u64), String> {
     let damaged = sound_groups(&file, &metadata, &columns);
     if damaged.as_ref().is_some_and(|(sound, _)| sound.is_empty()) {
-        return Err("All of it is damaged: nothing matches its checksum.".into());
+        return Err("The whole file is damaged: nothing matches its checksum.".into());
     }
     let lost = damaged.as_ref().map_or(0, |&(_, rows)| rows);
     let records = sound(guarded(|| {
@@ -148,7 +148,7 @@ fn sound<T, E: std::fmt::Display>(result: Result<Result<T, E>, String>) -> Resul
 }
 
 fn damaged(error: &dyn std::fmt::Display) -> String {
-    format!("The Parquet file is cut or damaged ({error}); a Parquet file that lost its end cannot be read.")
+    format!("The Parquet file is truncated or damaged ({error}); without its end, a Parquet file cannot be read.")
 }
 
 /// The context in the metadata; a foreign file has none.

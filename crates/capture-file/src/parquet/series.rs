@@ -52,7 +52,7 @@ pub fn write_series_parquet<W: Write + Send>(
             break;
         }
         if chunk.iter().any(|row| row.groups.len() != header.group_fields.len()) {
-            return Err(io::Error::other("A row of the series has another number of groups than its header."));
+            return Err(io::Error::other("A row of the series and its header differ in the number of groups."));
         }
         let records = records(&chunk, header, schema.clone()).map_err(io_error)?;
         writer.write(&records).map_err(parquet_io_error)?;
@@ -161,7 +161,7 @@ impl ParquetSeries {
         let file = input.seekable()?;
         let metadata = load(&file).map_err(fail)?;
         let description = value(&metadata, SERIES_KEY)
-            .ok_or_else(|| fail("This Parquet file holds no series of histograms that latscope wrote.".into()))?;
+            .ok_or_else(|| fail("This Parquet file is not a series of histograms written by latscope.".into()))?;
         let header = header(description).ok_or_else(|| fail("The description of the series is damaged.".into()))?;
         let mut context = context(&metadata, &name).map_err(fail)?;
         let (records, damaged) = open(file, metadata, ProjectionMask::all(), CHUNK_ROWS).map_err(fail)?;
@@ -219,15 +219,16 @@ fn rows(records: &RecordBatch, header: &SeriesHeader) -> Result<Vec<SeriesRow>, 
 fn checked_rows(records: &RecordBatch, header: &SeriesHeader) -> Result<Vec<SeriesRow>, String> {
     let column = |name: &str| records.column_by_name(name).ok_or_else(|| format!("the column {name} is missing"));
     let numbers = |name: &str| {
-        let values = integers(column(name)?, -1).ok_or_else(|| format!("the column {name} has no integers"))?;
+        let values = integers(column(name)?, -1).ok_or_else(|| format!("the column {name} does not have integers"))?;
         Ok::<_, String>(values)
     };
     let [times, widths] = [numbers(BEFORE[0])?, numbers(BEFORE[1])?];
     let [grids, counts, sums, mins, maxs] =
         [numbers(TOTALS[0])?, numbers(TOTALS[1])?, numbers(TOTALS[2])?, numbers(TOTALS[3])?, numbers(TOTALS[4])?];
     let list = |name: &str| {
-        let list = column(name)?.as_list_opt::<i32>().ok_or_else(|| format!("the column {name} holds no lists"))?;
-        let values = integers(list.values(), -1).ok_or_else(|| format!("the column {name} has no integers"))?;
+        let list =
+            column(name)?.as_list_opt::<i32>().ok_or_else(|| format!("the column {name} does not have lists"))?;
+        let values = integers(list.values(), -1).ok_or_else(|| format!("the column {name} does not have integers"))?;
         Ok::<_, String>((list.clone(), values))
     };
     let [indices, bucket_counts] = [list(LISTS[0])?, list(LISTS[1])?];
@@ -259,9 +260,7 @@ fn checked_rows(records: &RecordBatch, header: &SeriesHeader) -> Result<Vec<Seri
         Some(SeriesRow { time_ns: times[row], width_ns, groups, histogram })
     };
     (0..records.num_rows())
-        .map(|row| {
-            at_row(row).ok_or_else(|| format!("the histogram that begins at {} ns contradicts itself", times[row]))
-        })
+        .map(|row| at_row(row).ok_or_else(|| format!("the histogram that starts at {} ns is inconsistent", times[row])))
         .collect()
 }
 
@@ -270,9 +269,9 @@ fn texts(array: &ArrayRef, name: &str) -> Result<Vec<String>, String> {
     match array.data_type() {
         DataType::Dictionary(_, _) => {
             let coded = array.as_dictionary_opt::<Int32Type>().and_then(|coded| coded.downcast_dict::<StringArray>());
-            Ok(coded.ok_or_else(|| format!("the column {name} holds no text"))?.into_iter().map(owned).collect())
+            Ok(coded.ok_or_else(|| format!("the column {name} does not have text"))?.into_iter().map(owned).collect())
         }
         DataType::Utf8 => Ok(array.as_string::<i32>().iter().map(owned).collect()),
-        _ => Err(format!("the column {name} holds no text")),
+        _ => Err(format!("the column {name} does not have text")),
     }
 }

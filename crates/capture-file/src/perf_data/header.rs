@@ -185,7 +185,7 @@ impl Header {
             attrs.push(attr);
         }
         if attrs.is_empty() {
-            return Ok(Err((attrs_at, "There are no events in the file; it is cut or damaged.".into())));
+            return Ok(Err((attrs_at, "The file has no events; it is truncated or damaged.".into())));
         }
         if data_at > size {
             return Ok(Err((size, "The file ends before its first record; copy or record it again.".into())));

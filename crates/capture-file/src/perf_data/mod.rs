@@ -91,8 +91,8 @@ pub fn read(mut input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<
 
 fn magic(name: &str, head: &[u8]) -> Result<Endian, Error> {
     header::byte_order(head).ok_or_else(|| {
-        let message = "This is no perf.data of perf 3.0 or later; print it with the perf that recorded it \
-                       (perf script) and read the text.";
+        let message = "This is not a perf.data of perf 3.0 or later; print it with the perf that recorded it (perf \
+                       script), and read the text.";
         Error::new(name, Place::Byte(0), message)
     })
 }
@@ -102,12 +102,13 @@ fn described(name: &str, header: Result<Header, header::Damage>) -> Result<Heade
     let header = header.map_err(|(at, message)| Error::new(name, Place::Byte(at), message))?;
     if header.notes.tracepoints.is_empty() && header.attrs.iter().any(|attr| attr.kind == samples::TRACEPOINT) {
         let message = if header.is_finished && header.is_cut {
-            "The file is cut: the layout of its events, which perf writes at the end, is missing; copy it again."
+            "The file is truncated: the layout of its events, which perf writes at the end, is missing; copy it \
+             again."
         } else if header.is_finished {
             "The layout of the recorded events is missing; the file is damaged."
         } else {
-            "The recording did not end (perf was killed), so the layout of its events, which perf writes at the end, \
-             is missing; stop perf with Ctrl-C, or record through a pipe (perf record -o -), which can be cut anywhere."
+            "The recording is incomplete (perf was killed): the layout of its events, which perf writes at the \
+             end, is missing. Stop perf with Ctrl-C, or record through a pipe (perf record -o -)."
         };
         return Err(Error::new(name, Place::Byte(header.data.0.saturating_add(header.data.1)), message));
     }

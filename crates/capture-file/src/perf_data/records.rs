@@ -146,7 +146,7 @@ impl<'a> Records<'a> {
             };
             let size = usize::from(size);
             if size < HEAD {
-                return Err(Stop::Damaged(self.position(), "a record that is smaller than its own head"));
+                return Err(Stop::Damaged(self.position(), "a record that is smaller than its own header"));
             }
             if !self.fill(size)? {
                 return Err(Stop::Cut(self.position()));
@@ -197,7 +197,7 @@ impl<'a> Records<'a> {
     /// The bytes that follow a record.
     pub fn payload(&mut self, count: u64) -> Result<Vec<u8>, Stop> {
         if count > PAYLOAD_LIMIT {
-            return Err(Stop::Damaged(self.position(), "tracing data that is too large to be true"));
+            return Err(Stop::Damaged(self.position(), "tracing data of an impossible size"));
         }
         let mut payload = Vec::new();
         while (payload.len() as u64) < count {
@@ -235,7 +235,7 @@ fn whole_record(endian: Endian, bytes: &[u8]) -> Result<Option<usize>, &'static 
     let Some(size) = endian.u16(bytes, 6) else { return Ok(None) };
     let size = usize::from(size);
     if size < HEAD {
-        return Err("a compressed record that is smaller than its own head");
+        return Err("a compressed record that is smaller than its own header");
     }
     Ok((size <= bytes.len()).then_some(size))
 }

@@ -228,8 +228,8 @@ impl<'a, 's> Session<'a, 's> {
         let list = if names.is_empty() { "none".to_string() } else { names.join(", ") };
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!(
-            "The recorded events ({list}{more}) tell no latency; record with \
-             perf record -e block:block_rq_issue -e block:block_rq_complete -a."
+            "The recorded events ({list}{more}) have no latency; record with perf record -e block:block_rq_issue \
+             -e block:block_rq_complete -a."
         )
     }
 
@@ -437,7 +437,7 @@ impl<'a, 's> Session<'a, 's> {
         if self.counts.samples == 0 && at > 0 {
             return Err(self.error(
                 Place::Byte(at),
-                format!("Nothing can be read, since there is {what}; record or copy the file again."),
+                format!("Nothing can be read because of {what}; record or copy the file again."),
             ));
         }
         self.events.context.tally.add(Anomaly::Truncated, 1);

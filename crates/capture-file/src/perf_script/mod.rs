@@ -189,13 +189,13 @@ impl Reader {
         let fail = |message: &str| Err(Error::new(name, Place::File, message));
         if self.order.looked_at >= 20 && self.order.backwards * 4 > self.order.looked_at {
             return fail(
-                "The times go back and forth, as perf script --deltatime prints them; print the text again without that option.",
+                "The times go back and forth, as with perf script --deltatime; print the text without that option.",
             );
         }
         if self.records == 0 {
             return fail(
-                "There is no block or system call event in this text (of ftrace and trace-cmd it is not read); record with \
-                 perf record -e block:block_rq_issue -e block:block_rq_complete -a.",
+                "The text has no block or system call events (text of ftrace and trace-cmd is not supported); \
+                 record with perf record -e block:block_rq_issue -e block:block_rq_complete -a.",
             );
         }
         self.blocks.settle(&mut self.batch, &mut self.context);

@@ -97,10 +97,10 @@ fn json_with_a_banner_without_bins_or_cut() {
     };
     assert_eq!(bins(r#""100": 3, "18446744073709551615": 1"#).unwrap().0[0].histogram.totals().count, 4);
     for (text, why) in [
-        (r#""100": -1"#, "job x (read) is damaged: bin 100 counts something else"),
-        (r#""-5": 1"#, "\"-5\" is no bin"),
-        (r#""100": 18446744073709551616"#, "something else than a number"),
-        (r#""100": 18446744073709551615, "200": 1"#, "more than 64 bits hold"),
+        (r#""100": -1"#, "job x (read) is damaged: bin 100 has a count that is not a number"),
+        (r#""-5": 1"#, "\"-5\" is not a bin"),
+        (r#""100": 18446744073709551616"#, "not a number"),
+        (r#""100": 18446744073709551615, "200": 1"#, "exceed 64 bits"),
     ] {
         let error = bins(text).unwrap_err();
         assert!(error.message.contains(why), "{error}");

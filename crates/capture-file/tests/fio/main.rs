@@ -300,7 +300,7 @@ fn histogram_logs_that_cannot_be_used_say_why() {
     for (text, why) in [
         (line(100, 1856, &[]) + &line(200, 1856, &[]), "All counts are zero"),
         (line(100, 1856, &[(700, 1), (900, 40)]) + &line(200, 1856, &[(700, 1)]), "786 us"),
-        (line(100, 1856, &[(1800, 1 << 45)]), "beyond all reason"),
+        (line(100, 1856, &[(1800, 1 << 45)]), "impossible"),
     ] {
         assert!(read(text).unwrap_err().message.contains(why), "{why}");
     }
@@ -323,10 +323,10 @@ fn histogram_logs_that_cannot_be_used_say_why() {
     let good = line(100, 29, &[(3, 1)]);
     let long = format!("200, 0, 4096{}\n", ", 0".repeat(1_000_000));
     for (row, why) in [
-        (long.as_str(), "more characters"),
-        (&line(200, 29, &[(3, u64::MAX)]), "beyond all reason"),
+        (long.as_str(), "too many characters"),
+        (&line(200, 29, &[(3, u64::MAX)]), "impossible"),
         (&line(200, 30, &[(3, 1)]), "more columns"),
-        ("200, 0, 4096, \0\n", "no number"),
+        ("200, 0, 4096, \0\n", "not a number"),
     ] {
         // By its name it is a log, whatever its first line is.
         for (text, at) in [(good.clone() + row, 2), (row.to_string() + &good, 1)] {
@@ -383,7 +383,7 @@ fn logs_of_builds_with_more_groups() {
         put(bins, 100);
         assert_eq!(format_of(&log), Ok(Format::FioHist), "by its name");
         let error = with_unit(None).unwrap_err();
-        assert!(error.message.contains(&format!("{bins} counts, as of a fio that was built with {groups} groups")));
+        assert!(error.message.contains(&format!("{bins} counts, as from a fio built with {groups} groups")));
         assert_eq!(error.remedy, Remedy::LatencyUnit, "{error}");
     }
     put(1920, 130);
@@ -439,7 +439,7 @@ fn the_version_of_fio_decides_whether_the_upper_half_was_lost() {
             std::fs::write(&log, text).unwrap();
             match said() {
                 Ok(count) => assert!(reads && count > 0, "{version}"),
-                Err(why) => assert!(!reads && why.contains("says the JSON beside it"), "{version}: {why}"),
+                Err(why) => assert!(!reads && why.contains("According to the JSON next to it"), "{version}: {why}"),
             }
         }
     }
@@ -530,7 +530,7 @@ fn compressed_logs_that_are_cut() {
             assert!(some >= all / 3 && some < all, "{some} of {all}");
             assert_eq!(context.tally.get(Anomaly::Truncated), 1, "{kind} {end}");
             let error = read(&whole[..20]).unwrap_err();
-            assert!(error.message.contains("cut so early"), "{error}");
+            assert!(error.message.contains("truncated and nothing can be read"), "{error}");
         }
     }
 }
@@ -612,7 +612,7 @@ fn a_folder_of_results_counts_each_io_once() {
     let row = "5, 409153, 0, 4096, 0\n";
     put("notes.txt", "nothing");
     let error = latscope_capture_file::tree(top.path()).unwrap_err();
-    assert!(error.message.contains("no log of fio"), "{error}");
+    assert!(error.message.contains("no traces"), "{error}");
     put("output.0.vm1", &unpacked(&fixture("fio_json", "A.json.zst")));
     let json = latscope_capture_file::tree(top.path()).unwrap().unwrap();
     assert_eq!((names(&json), json.left_out), (vec!["output.0.vm1".to_string()], None));

@@ -55,7 +55,7 @@ fn the_best_kind_is_chosen_for_each_job() {
         let also = a.replace("_clat.", "_lat.");
         let (names, said) = read(&[(a, text(a)), (b, text(b)), (&also, ROW)]);
         assert_eq!(names, [a, b]);
-        assert!(said.contains("left out, since they tell of the same I/Os: 1 logs of total latency."), "{said}");
+        assert!(said.contains("skipped because they are about the same I/Os: 1 logs of total latency."), "{said}");
         assert!(!said.contains("missing") && !said.contains("different runs"), "{said}");
         assert_eq!(read(&[(a, text(a)), (b, text(b))]), (vec![a.to_string(), b.to_string()], String::new()));
     }
@@ -66,7 +66,7 @@ fn runs_in_one_folder_and_one_run_under_two_names() {
     let files = [("r1_clat_hist.1.log", HISTOGRAM), ("r2_clat.1.log", ROW)];
     let (names, said) = read(&files);
     assert_eq!(names, ["r1_clat_hist.1.log", "r2_clat.1.log"]);
-    assert!(said.contains("r2 (logs of every I/O) and r1 (histogram logs) are taken for different runs"), "{said}");
+    assert!(said.contains("r2 (logs of every I/O) and r1 (histogram logs) are assumed to be different runs"), "{said}");
     // The JSON tells that it is one.
     let json = json(&[""], true, r#""write_lat_log": "/t/r2", "write_hist_log": "r1""#);
     let (names, said) = read(&[files[0], files[1], ("x.json", &json)]);
@@ -86,36 +86,36 @@ fn json_is_read_of_those_who_have_no_logs() {
     assert!(said.contains("(json_output.0.b)"), "{said}");
     let (names, said) = with("run.json", &json(&["a"], true, ""));
     assert_eq!(names, ["run_clat.1.log.a"]);
-    assert!(said.contains("tell of the same I/Os: 1 JSON results."), "{said}");
+    assert!(said.contains("about the same I/Os: 1 JSON results."), "{said}");
     let (names, said) = with("run.json", &json(&["a", "b"], true, ""));
     assert_eq!(names, ["run_clat.1.log.a"]);
     assert!(
-        said.contains("run.json is left out for the hosts that have logs, so the I/Os of b are missing."),
+        said.contains("run.json is skipped because other hosts have logs, so the I/Os of b are missing."),
         "{said}"
     );
     // Two that may be of the log, and neither says so.
     let (a, b) = (json(&[""], true, ""), json(&[""], true, ""));
     let (names, said) = read(&[("run_clat.1.log", ROW), ("a.json", &a), ("b.json", &b)]);
     assert_eq!(names, ["run_clat.1.log"]);
-    assert!(said.contains("2 JSON results (a.json, b.json); give them with -r if they do not"), "{said}");
+    assert!(said.contains("2 JSON results (a.json, b.json); if not, give them with -r"), "{said}");
     // Above the logs, or in another folder under the same name.
     for name in ["run.json", "x.json", "json/run.json"] {
         let (names, said) = read(&[("logs/run_clat.1.log", ROW), (name, &a)]);
         assert_eq!(names, ["logs/run_clat.1.log"], "{name}");
-        assert!(said.contains("they may tell of the same I/Os"), "{said}");
+        assert!(said.contains("they may be about the same I/Os"), "{said}");
     }
     assert_eq!(read(&[("logs/run_clat.1.log", ROW), ("json/x.json", &a)]).0.len(), 2);
     for name in ["clients/fio-result.txt", "fio-result.txt"] {
         let (names, said) = read(&[("clients/a/run_clat.1.log", ROW), (name, &json(&["a"], true, ""))]);
         assert_eq!(names, ["clients/a/run_clat.1.log"], "{name}");
-        assert!(said.contains("tell of the same I/Os: 1 JSON results."), "{said}");
+        assert!(said.contains("about the same I/Os: 1 JSON results."), "{said}");
     }
     // CBT keeps it twice.
     let both = json(&[""], true, "");
     let (names, said) = read(&[("json_output.0.a", &both), ("output.0.a", &format!("a banner\n{both}"))]);
     assert_eq!(names, ["json_output.0.a"]);
     assert!(
-        said.contains("1 JSON results are read; left out, since they tell of the same I/Os: 1 JSON results."),
+        said.contains("1 JSON results are read; skipped because they are about the same I/Os: 1 JSON results."),
         "{said}"
     );
 }
@@ -167,7 +167,7 @@ fn links_and_copies_are_read_once() {
     }
     let (names, said) = names(copies.path());
     assert_eq!(names, ["a_clat.1.log", "b_clat.1.log.vm1.gz"]);
-    assert!(said.contains("1 compressed copies are left out (a_clat.1.log.gz)."), "{said}");
+    assert!(said.contains("1 compressed copies are skipped (a_clat.1.log.gz)."), "{said}");
 }
 
 #[test]
@@ -197,6 +197,6 @@ fn files_that_were_given_twice() {
     let all = ["a_clat.1.log", "b_clat.1.log", "a_clat.1.log.vm1", "a_clat.2.log", "a_slat.1.log", "a_bw.1.log"];
     assert_eq!(said_twice(&paths(&all)), None);
     let said = said_twice(&paths(&[&all[..], &["a_lat.1.log"]].concat())).unwrap();
-    assert!(said.contains("a_clat.1.log and ") && said.contains("a_lat.1.log tell of the same I/Os, so"), "{said}");
+    assert!(said.contains("a_clat.1.log and ") && said.contains("a_lat.1.log are about the same I/Os, so"), "{said}");
     assert!(said.contains("count 2 times"), "{said}");
 }

@@ -111,7 +111,7 @@ fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     }
     match parse_duration(&text).map_err(D::Error::custom)? {
         0 => Err(D::Error::custom("a turn must be longer than zero")),
-        ns if ns > LONGEST_NS => Err(D::Error::custom("a turn is a day at most")),
+        ns if ns > LONGEST_NS => Err(D::Error::custom("a turn can be at most a day")),
         ns => Ok(Duration::from_nanos(ns)),
     }
 }
@@ -133,10 +133,10 @@ impl Lab {
             .map_err(|error| fail(error.span().map_or(0, |span| span.start), error.message().into()))?;
         let rounds = *read.rounds.get_ref();
         if rounds == 0 || rounds > MOST_ROUNDS {
-            return Err(fail(read.rounds.span().start, format!("the rounds must be from 1 to {MOST_ROUNDS}")));
+            return Err(fail(read.rounds.span().start, format!("rounds must be from 1 to {MOST_ROUNDS}")));
         }
         if read.experiment.is_empty() || read.experiment.len() > MOST_EXPERIMENTS {
-            return Err(fail(0, format!("a lab has from 1 to {MOST_EXPERIMENTS} tables [[experiment]]")));
+            return Err(fail(0, format!("a lab must have 1 to {MOST_EXPERIMENTS} tables [[experiment]]")));
         }
         let mut experiments: Vec<Experiment> = Vec::new();
         for written in read.experiment {
@@ -147,8 +147,7 @@ impl Lab {
             let experiment =
                 written.into_inner().meant(limit).map_err(|(place, message)| fail(place.unwrap_or(at), message))?;
             if experiments.iter().any(|known| known.name == experiment.name) {
-                let message =
-                    format!("there are two experiments of the name {}; give them different ones", experiment.name);
+                let message = format!("two experiments are named {}; give them different names", experiment.name);
                 return Err(fail(name_at, message));
             }
             experiments.push(experiment);
@@ -166,22 +165,25 @@ impl Written {
         let name = self.name.get_ref();
         let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
         if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
-            let message = format!("the name \"{name}\" becomes that of a file; use letters, digits, - and _");
+            let message = format!("the name \"{name}\" becomes part of a file name; use letters, digits, - and _");
             return Err((Some(self.name.span().start), message));
         }
         if self.work_size < self.size {
-            return Err((None, "the work_size must have room for a request at least; give a larger one".into()));
+            return Err((None, "the work_size is smaller than a request; use a larger one".into()));
         }
         if let Some(rate) = self.rate.as_ref().filter(|rate| !(*rate.get_ref() > 0.0 && *rate.get_ref() <= 1e7)) {
-            return Err((Some(rate.span().start), "a rate is above zero, and 10 million a second at most".into()));
+            return Err((
+                Some(rate.span().start),
+                "the rate must be above zero and at most 10 million per second".into(),
+            ));
         }
         if let Some(loads) = &self.loads {
             let wrong = if self.rate.is_some() {
-                "the loads are parts of the largest rate, so a rate beside them means nothing; leave one of both away"
+                "loads are percentages of the maximum rate, so they cannot be combined with rate; remove one of them"
             } else if loads.get_ref().is_empty() || loads.get_ref().len() > 100 {
-                "the loads are from 1 to 100 percentages, for instance [10, 50, 90]"
+                "loads must be a list of 1 to 100 percentages, for example [10, 50, 90]"
             } else if loads.get_ref().iter().any(|load| !(1..=200).contains(load)) {
-                "the loads are percentages from 1 to 200"
+                "loads must be percentages from 1 to 200"
             } else {
                 ""
             };
@@ -191,14 +193,14 @@ impl Written {
         }
         let append = matches!(self.order, WrittenOrder::Append);
         if append && !matches!(self.operation, WrittenOperation::Write) {
-            return Err((None, "only writes can be appended; take order = \"linear\" or \"random\"".into()));
+            return Err((None, "only writes can be appended; use order = \"linear\" or \"random\"".into()));
         }
         let reads = matches!(self.operation, WrittenOperation::Read);
         if reads && !matches!(self.sync, WrittenSync::None) {
-            return Err((None, "sync is about writes, and this experiment only reads; leave it away".into()));
+            return Err((None, "sync needs writes, but this experiment only reads; remove it".into()));
         }
         if !(1..=1024).contains(&self.threads) || !(1..=4096).contains(&self.depth) {
-            return Err((None, "the threads are from 1 to 1024, the depth from 1 to 4096".into()));
+            return Err((None, "threads must be from 1 to 1024, depth from 1 to 4096".into()));
         }
         Ok(self.experiment(limit))
     }
@@ -287,7 +289,7 @@ mod tests {
                 2,
                 "only reads",
             ),
-            ("'append'", "'append'\nrate = 1\nloads = [1]", 11, "leave one of both away"),
+            ("'append'", "'append'\nrate = 1\nloads = [1]", 11, "remove one of them"),
             ("'append'", "'append'\nloads = [0]", 10, "from 1 to 200"),
             ("about = 'x'", "about = 'x'\nrounds = 0", 2, "1 to 1000"),
             ("about = 'x'", "about = x", 1, "."),

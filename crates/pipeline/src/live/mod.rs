@@ -122,17 +122,17 @@ pub fn needs_events(reading: &Reading, live: &Live, folding: &Folding) -> Option
     let filter = reading.filter.as_ref().map_or(FieldSet::default(), |filter| others(filter.fields()));
     let by = others(folding.by.iter().copied().collect());
     if folding.quantity != Quantity::Latency {
-        Some(format!("only events tell their {}", folding.quantity.word()))
+        Some(format!("only single events have {}", folding.quantity.word()))
     } else if folding.weight == Weight::Time {
-        Some("only events tell their exact time".into())
+        Some("only single events have an exact time".into())
     } else if filter != FieldSet::default() {
-        Some(format!("the filter looks at {}", words(filter)))
+        Some(format!("the filter needs {}", words(filter)))
     } else if by != FieldSet::default() {
-        Some(format!("groups are made by {}", words(by)))
+        Some(format!("the groups need {}", words(by)))
     } else if live.sample.is_some() {
         Some("a sample is taken".into())
     } else if folding.interval.is_some_and(|ns| ns < SHORTEST_NS) {
-        Some("only event mode has intervals shorter than 10ms".into())
+        Some("intervals shorter than 10ms need event mode".into())
     } else {
         None
     }

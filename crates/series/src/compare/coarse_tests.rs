@@ -66,7 +66,7 @@ fn a_tick_is_no_difference_and_more_is() {
         assert_eq!(row.finding, Finding::Slower, "{turns}: {row:?}");
         assert!(low <= 10e6 && high >= 12e6, "{turns}: {row:?}");
         let notes = far.notes(&["a".into(), "b".into()]).join("\n");
-        assert!(notes.contains("latencies come in steps of 1ms"), "{notes}");
+        assert!(notes.contains("latencies have steps of 1ms"), "{notes}");
     }
 }
 

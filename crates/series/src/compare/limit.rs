@@ -47,7 +47,7 @@ impl Limit {
         let rule = any(&mut words)?;
         match words.next() {
             None => Ok(Limit(rule)),
-            Some(word) => Err(format!("\"{word}\" is left over in \"{text}\"")),
+            Some(word) => Err(format!("unexpected \"{word}\" in \"{text}\"")),
         }
     }
 
@@ -160,7 +160,7 @@ impl Bound {
     fn parse(text: &str) -> Result<Bound, String> {
         let text = text.trim();
         let (name, value) =
-            text.split_once('>').ok_or_else(|| format!("\"{text}\" is no limit such as p99 > 10% or mean > 1ms"))?;
+            text.split_once('>').ok_or_else(|| format!("\"{text}\" is not a limit such as p99 > 10% or mean > 1ms"))?;
         let (name, value) = (name.trim(), value.trim());
         let quantile = match name {
             "mean" => None,
@@ -176,7 +176,7 @@ impl Bound {
         let (relative, value) = match value.strip_suffix('%') {
             Some(number) => {
                 let number = number.trim().parse::<f64>().ok().filter(|number| *number >= 0.0);
-                (true, number.ok_or_else(|| format!("\"{value}\" is no percentage"))? / 100.0)
+                (true, number.ok_or_else(|| format!("\"{value}\" is not a percentage"))? / 100.0)
             }
             None if value.bytes().all(|byte| byte.is_ascii_digit()) => {
                 return Err(format!("{value} needs a unit, e.g. {value}us or {value}%"));

@@ -273,15 +273,14 @@ fn verdicts_are_sentences() {
         (
             [NoDifference, TooFew, NoDifference, NoDifference],
             [401e3, 990e3, 451e3, 0.5],
-            "No difference between gp2 and gp3 was found (at the median it is between -14us and +16us); too few requests to \
-             tell for p99.",
+            "No difference between gp2 and gp3 was found (at the median it is between -14us and +16us); too few requests for a verdict on p99.",
         ),
         (
             [NoDifference, NoDifference, NoDifference, Slower],
             [401e3, 990e3, 451e3, 0.6],
             "gp3 is slower than gp2 more often than not, 60 of 100 times; no difference at the median, at p99, on the average.",
         ),
-        ([TooFew; 4], [401e3, 990e3, 451e3, 0.5], "gp3 and gp2 have too few requests to be told apart."),
+        ([TooFew; 4], [401e3, 990e3, 451e3, 0.5], "gp3 and gp2 have too few requests for a verdict."),
     ] {
         assert_eq!(told(findings, others), sentence);
     }
@@ -313,14 +312,14 @@ fn limits_hold_for_sure_only() {
     assert_eq!(limit.judged(&found.pairs[0], Exceeded), ["p50 > 30us", "p90 > 1us"]);
     assert_eq!(limit.judged(&found.pairs[0], Unknown), ["p99.9 > 0%"]);
     for (text, part) in [
-        ("p99", "is no limit"),
+        ("p99", "is not a limit"),
         ("p99 > 5", "5 needs a unit"),
         ("max > 5ms", "neither mean nor a percentile"),
         ("p100 > 5ms", "neither mean nor a percentile"),
-        ("mean > x%", "no percentage"),
+        ("mean > x%", "not a percentage"),
         ("(mean > 5%", "not closed"),
-        ("mean > 5%)", "left over"),
-        ("", "is no limit"),
+        ("mean > 5%)", "unexpected"),
+        ("", "is not a limit"),
     ] {
         let message = Limit::parse(text).unwrap_err();
         assert!(message.contains(part), "{text}: {message}");
@@ -392,5 +391,5 @@ fn turns_are_told_with_what_they_differ_by() {
     let found = compare(&[sides[0].clone(), vec![constant(20_000)]], &options).unwrap();
     assert_eq!(found.pairs[0].differences[0].finding, Finding::TooFew);
     let told = found.verdict(&found.pairs[0], &names);
-    assert!(told.starts_with("da2 and da1 have too few turns to be told apart"), "{told}");
+    assert!(told.starts_with("da2 and da1 have too few turns for a verdict"), "{told}");
 }

@@ -55,18 +55,18 @@ impl Comparison {
         let unsure = with(Finding::Unsure).next().is_some();
         let no = if unsure { "no sure difference" } else { "no difference" };
         let mut sentence = match (parts.is_empty(), none.is_empty()) {
-            (true, true) => format!("{other} and {base} have too few {} to be told apart", self.counted(pair)),
+            (true, true) => format!("{other} and {base} have too few {} for a verdict", self.counted(pair)),
             (true, false) => unlocated(pair, base, other, &format!("{no} {}", none.join(", "))),
             (false, true) => format!("{other} is {}", parts.join(", but ")),
             (false, false) => format!("{other} is {}; {no} {}", parts.join(", but "), none.join(", ")),
         };
         let few: Vec<String> = with(Finding::TooFew).map(|row| row.measure.key()).collect();
         if !few.is_empty() && none.len() + parts.len() > 0 {
-            sentence += &format!("; too few requests to tell for {}", few.join(", "));
+            sentence += &format!("; too few requests for a verdict on {}", few.join(", "));
         }
         let few: Vec<String> = with(Finding::Dependent).map(|row| row.measure.key()).collect();
         if !few.is_empty() && none.len() + parts.len() > 0 {
-            sentence += &format!("; too few independent requests to tell for {}", few.join(", "));
+            sentence += &format!("; too few independent requests for a verdict on {}", few.join(", "));
         }
         if let Some((measure, side)) = self.turns_differ(pair) {
             let values = self.sides[side].turns.iter().map(|turn| nanoseconds(turn.value(measure)));
@@ -93,14 +93,15 @@ impl Comparison {
         let mut notes = Vec::new();
         let percent = |part: f64| (part * 1e4).round() / 100.0;
         let held = format!(
-            "intervals hold in {} of 100 cases each; what is claimed holds in {} of 100 for everything measured together",
+            "each interval holds in {} of 100 cases; the verdict holds in {} of 100 for all measures together",
             percent(self.options.confidence),
             percent(self.options.certainty),
         );
         for ((side, &step), name) in self.sides.iter().zip(&self.steps_ns).zip(names) {
             if !self.pairs.is_empty() && step > COARSE * side.quantiles.first().map_or(side.mean, |&first| first) {
                 notes.push(format!(
-                    "{name}: latencies come in steps of {}, and intervals are wider by a step; less than a step is no difference",
+                    "{name}: latencies have steps of {}, so intervals are wider by a step; less than a step is not \
+                     a difference",
                     nanoseconds(step)
                 ));
             }
@@ -109,7 +110,7 @@ impl Comparison {
             let turns: Vec<String> =
                 self.sides.iter().zip(names).map(|(side, name)| format!("{} of {name}", side.turns.len())).collect();
             notes.push(format!(
-                "compared between turns ({}): a value is the geometric mean of its turns; {held} (Student's t)",
+                "compared by turns ({}): each value is the geometric mean of its turns; {held} (Student's t)",
                 turns.join(", ")
             ));
             return notes;
@@ -127,17 +128,18 @@ impl Comparison {
                 // Chance makes a few of a hundred resemble each other.
                 Some(independent) if independent as f64 > 0.8 * side.count as f64 => {}
                 Some(independent) => notes.push(format!(
-                    "{name}: requests resemble their neighbours; {count} tell as much as {} independent ones",
+                    "{name}: requests resemble their neighbours; {count} are worth {} independent ones",
                     format_count(independent)
                 )),
                 None => notes.push(format!(
-                    "{name}: too few independent requests among {count}: they resemble their neighbours for so long, or drift so \
-                     much, that nobody can tell how much chance does; measure longer, or several runs a side (--group)"
+                    "{name}: too few independent requests among {count}: they resemble their neighbours for too \
+                     long, or drift too much, to separate a difference from chance; measure longer, or compare \
+                     several runs per side (--group)"
                 )),
             }
         }
         if !self.exact && !self.pairs.is_empty() {
-            notes.push("compared by histograms: what differs by less than a bucket (1/64) is no difference".into());
+            notes.push("compared by histograms: less than a bucket (1/64) is not a difference".into());
         }
         notes
     }

@@ -21,13 +21,13 @@ impl Threshold {
             None => {}
             Some("for") => {
                 let count = words.take().and_then(|word| word.parse().ok()).filter(|&count| count > 0);
-                intervals = count.ok_or("\"for\" is followed by a number of intervals, e.g. for 3 intervals")?;
+                intervals = count.ok_or("\"for\" needs a number of intervals, e.g. for 3 intervals")?;
                 match (words.take(), words.take()) {
                     (None | Some("interval" | "intervals"), None) => {}
                     _ => return Err("nothing may follow the number of intervals".into()),
                 }
             }
-            Some(word) => return Err(format!("\"{word}\" stands where and, or, for or the end was expected")),
+            Some(word) => return Err(format!("expected and, or, for or the end instead of \"{word}\"")),
         }
         Ok(Threshold { condition, intervals })
     }
@@ -99,7 +99,7 @@ impl<'a> Words<'a> {
         let inner = self.any()?;
         match self.peek() {
             Some(")") => {}
-            Some("for") => return Err("\"for\" stands behind the last \")\", since it is about all of it".into()),
+            Some("for") => return Err("\"for\" must follow the last \")\"".into()),
             _ => return Err("a \")\" is missing".into()),
         }
         self.next += 1;
@@ -114,9 +114,9 @@ impl<'a> Words<'a> {
             Some(">=") => (true, true),
             Some("<") => (false, false),
             Some("<=") => (false, true),
-            _ => return Err(format!("{metric} is compared by >, >=, < or <=")),
+            _ => return Err(format!("{metric} needs a comparison with >, >=, < or <=")),
         };
-        let word = self.take().ok_or_else(|| format!("{metric} is compared with nothing"))?;
+        let word = self.take().ok_or_else(|| format!("{metric} has nothing to compare with"))?;
         let value = match metric {
             Metric::Count | Metric::Waiting(_) => {
                 let number = word.parse::<f64>().ok().filter(|number| number.is_finite());
@@ -139,7 +139,7 @@ impl<'a> Words<'a> {
             "waiting" if self.skip("(") => {
                 let age_ns = duration(self.take().ok_or("waiting( needs an age, e.g. waiting(5s)")?)?;
                 if !self.skip(")") {
-                    return Err("a \")\" is missing behind the age, e.g. waiting(5s)".into());
+                    return Err("a \")\" is missing after the age, e.g. waiting(5s)".into());
                 }
                 Metric::Waiting(Some(age_ns))
             }

@@ -163,8 +163,8 @@ impl Picture<'_> {
 
     /// A heat map of each side, all on one axis and from the same moment on.
     fn over_time(&self, svg: &mut Svg, y: f64, width: u32) -> Result<f64, HeatmapError> {
-        let turns = if self.comparison.has_turns() { ", its turns behind each other" } else { "" };
-        self.heading(svg, LEFT_PX, y + 10.0, "Over time", &format!("each from its own beginning{turns}"));
+        let turns = if self.comparison.has_turns() { ", with its turns in sequence" } else { "" };
+        self.heading(svg, LEFT_PX, y + 10.0, "Over time", &format!("each from its own start{turns}"));
         let Some(series) = together(self.sides, &self.names) else {
             let why =
                 "the intervals of the stored histograms do not divide each other, so they are not shown side by side";

@@ -23,8 +23,8 @@ impl Picture<'_> {
         if known().all(|events| events.is_none()) {
             return y;
         }
-        let what = "each in the order of time; blue ground: from minimum to average, green: to maximum, grey: average ± 1 standard \
-                    deviation";
+        let what = "in order of time; blue: minimum to average, green: average to maximum, grey: average ± 1 \
+                    standard deviation";
         let turns = if self.comparison.has_turns() { "; dashed: the next turn" } else { "" };
         self.heading(svg, LEFT_PX, y + 10.0, "Requests", &format!("{what}{turns}"));
         let room = self.page.width_px - LEFT_PX - RIGHT_PX;

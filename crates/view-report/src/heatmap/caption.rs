@@ -85,7 +85,7 @@ impl Picture<'_> {
         let waiting = self.series.still_waiting(None);
         if let Some(oldest_ns) = waiting.oldest_ns() {
             let age = value_label(self.series.quantity, oldest_ns);
-            parts.push(format!("{} waiting when it ended, the oldest >={age}", format_count(waiting.count())));
+            parts.push(format!("{} waiting at the end, the oldest >={age}", format_count(waiting.count())));
         }
         parts.extend(self.page.note_texts());
         parts

@@ -97,7 +97,7 @@ impl Default for HeatmapOptions {
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum HeatmapError {
     /// The range of the value axis is empty.
-    #[error("The smallest value of the axis ({min}) is not below the largest ({max}); give --min a value below --max.")]
+    #[error("The smallest value of the axis ({min}) must be below the largest ({max}); set --min below --max.")]
     Range {
         /// The given minimum with its unit.
         min: String,
@@ -108,10 +108,10 @@ pub enum HeatmapError {
     #[error("Percentile lines must be at most 6 numbers from 0 to 100.")]
     Percentiles,
     /// No usable end of the colour scale.
-    #[error("The end of the colour scale must be a positive number.")]
+    #[error("The maximum of the colour scale must be positive.")]
     ColorMax,
     /// A size beyond what a picture can be.
-    #[error("A heat map is 200 to 4000 pixels wide, 100 to 4000 high and has at least one row.")]
+    #[error("A heat map must be 200 to 4000 pixels wide and 100 to 4000 high, with at least one row.")]
     Size,
 }
 

@@ -74,7 +74,7 @@ pub enum PercentilesError {
     #[error("The smallest value of the axis must be below the largest.")]
     Range,
     /// A size beyond what a picture can be.
-    #[error("A chart is 200 to 4000 pixels wide and 100 to 4000 high.")]
+    #[error("A chart must be 200 to 4000 pixels wide and 100 to 4000 high.")]
     Size,
 }
 
@@ -386,7 +386,7 @@ impl Chart<'_> {
             let widths = || self.series.slices().keys().map(|&interval| self.series.width_of(interval));
             if let (Some(least), Some(most)) = (widths().min(), widths().max()) {
                 how += &format!(
-                    " · joined to runs of {} to {}, the shortest that hold {} events; stalls stand apart",
+                    " · intervals of {} to {}, the shortest with {} events; stalls have their own",
                     format_duration(least),
                     format_duration(most),
                     format_count(joined.round() as u64)
@@ -395,14 +395,14 @@ impl Chart<'_> {
         }
         how += match self.options.rule {
             _ if self.is_exact => " · exact percentiles of the events themselves",
-            Rule::Fio => " · percentiles by the rule of fio, the middle of their bucket",
+            Rule::Fio => " · percentiles as in fio, the middle of their bucket",
             Rule::Interpolated => "",
         };
         if self.series.is_of_runs() {
-            how += " · histograms of whole jobs: each is one interval, from its first start to its last end";
+            how += " · histograms of whole jobs, each one interval";
         }
         if self.series.count_by() == CountBy::Overlap {
-            how += " · events count by the share of their time in each interval";
+            how += " · events count in each interval by overlap";
         }
         if self.open_from_ns.is_some() {
             how += &format!(
@@ -410,7 +410,7 @@ impl Chart<'_> {
                 match self.knows_unfinished {
                     true => "requests that had not completed when the trace ended are lower bounds".into(),
                     false => format!(
-                        "what took as long as the slowest ({}) and had not ended is missing",
+                        "events in flight at the end, up to the slowest ({}), may be missing",
                         self.axis.label(self.total.totals().max)
                     ),
                 }
@@ -452,7 +452,7 @@ impl Chart<'_> {
             None => format!(" of {}", format_duration(self.frame.merged_from_ns.unwrap_or(self.frame.width_ns))),
         };
         let (count, of) = (panel.verdict.exceeded, panel.verdict.judged);
-        let apart = if panel.verdict.apart { ", for one of the groups at least" } else { "" };
+        let apart = if panel.verdict.apart { ", for at least one group" } else { "" };
         Some(format!("{level}: in {count} of {of} intervals{of_width}{apart}"))
     }
 }

@@ -27,7 +27,7 @@ pub fn divide(reading: &Reading, field: Field) -> Result<Vec<(String, Vec<Readin
     if groups.len() < 2 {
         let path = reading.files.first().map(|path| path.display().to_string()).unwrap_or_default();
         return Err(Failure::Input(format!(
-            "{path} has events of {} {} only, so there is nothing to compare.",
+            "{path} only has events of {} {}, so there is nothing to compare.",
             groups.len(),
             field.name()
         )));

@@ -58,13 +58,13 @@ fn each_experiment(plan: &Plan, experiments: Vec<(String, labs::Sides)>) -> Resu
     if is_single && compared.len() > 1 {
         let jobs: Vec<&str> = compared.iter().map(|(job, _)| job.as_str()).collect();
         return Err(Failure::Usage(format!(
-            "These labs have several experiments ({}); choose one: --filter 'job = {}'.",
+            "These labs have several experiments ({}); select one with --filter 'job = {}'.",
             jobs.join(", "),
             jobs[0]
         )));
     }
     if compared.is_empty() {
-        return Err(Failure::Input("No event of these labs is left to compare; check --filter.".into()));
+        return Err(Failure::Input("No event of these labs passes the filter; check --filter.".into()));
     }
     for (job, subjects) in &compared {
         if !is_single {
@@ -83,9 +83,7 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
     let sample = |subject: &Subject| subject.turns.iter().map(Run::sample).collect();
     let samples: Vec<Vec<Sample>> = subjects.iter().map(sample).collect();
     let mut comparison = compare(&samples, &plan.options).map_err(|error| match error {
-        CompareError::Empty(side) => {
-            Failure::Input(format!("{} has no events that could be compared.", subjects[side].name))
-        }
+        CompareError::Empty(side) => Failure::Input(format!("{} has no events to compare.", subjects[side].name)),
         error => Failure::Usage(format!("{error}.")),
     })?;
     // What had not completed is a lower bound among the latencies, but no request that was made.
@@ -94,13 +92,13 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
         side.turns.iter_mut().zip(&subject.turns).for_each(|(turn, run)| turn.count = run.count());
     }
     let names: Vec<String> = subjects.iter().map(|subject| subject.name.clone()).collect();
-    let (unlike, untold) = unlike::unlike(subjects);
+    let (unlike, unknown) = unlike::unlike(subjects);
     let notes: Vec<String> = subjects.iter().filter_map(Subject::waiting_note).collect();
     let table = CompareTable {
         comparison: &comparison,
         names: &names,
         unlike: &unlike,
-        untold: untold.as_deref(),
+        unknown: unknown.as_deref(),
         notes: &notes,
     };
     let path = plan.output.as_deref().filter(|_| plan.chart.is_none());
@@ -114,7 +112,7 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
     }
     if plan.shape == Shape::Csv {
         unlike.iter().for_each(|text| say!("latscope: unlike: {text}"));
-        untold.iter().chain(&notes).for_each(|text| say!("latscope: {text}"));
+        unknown.iter().chain(&notes).for_each(|text| say!("latscope: {text}"));
         table.verdicts().iter().for_each(|text| say!("latscope: {text}"));
     }
     subjects.iter().for_each(|subject| reports::say_notes(&subject.contexts));
@@ -142,12 +140,15 @@ fn judge(limit: &Limit, comparison: &Comparison, names: &[String]) -> Result<(),
     let base = &names[0];
     if let Some(pair) = with(Judgement::Exceeded) {
         let exceeded = limit.judged(pair, Judgement::Exceeded).join(", ");
-        return Err(Failure::Exceeded(format!("{exceeded}: by so much is {} slower than {base}.", names[pair.other])));
+        return Err(Failure::Exceeded(format!(
+            "{exceeded}: limit exceeded, {} is slower than {base}.",
+            names[pair.other]
+        )));
     }
     let Some(pair) = with(Judgement::Unknown) else { return Ok(()) };
     Err(Failure::Input(format!(
-        "--fail-if cannot be decided: whether {} is slower than {base} by {} is not known; measure longer, or several runs a side \
-         (--group).",
+        "--fail-if cannot be decided: the data do not show whether {} is slower than {base} by {}; measure longer, \
+         or compare several runs per side (--group).",
         names[pair.other],
         limit.undecided(pair).join(", ")
     )))

@@ -34,7 +34,7 @@ pub fn refuse_same_requests(sides: &Sides, subjects: &[Subject]) -> Result<(), F
         let same = |(by, other): &&(&Reading, &Run)| by.filter == reading.filter && run.repeats(other);
         if let Some((first, _)) = runs[..at].iter().find(same) {
             let path = |reading: &Reading| reading.files.first().cloned().unwrap_or_default();
-            return Err(refusal(&path(first), &path(reading), "hold the same requests"));
+            return Err(refusal(&path(first), &path(reading), "have the same requests"));
         }
     }
     Ok(())
@@ -46,7 +46,7 @@ fn refusal(first: &Path, again: &Path, what: &str) -> Failure {
     } else {
         format!("{} and {} {what}", first.display(), again.display())
     };
-    Failure::Usage(format!("{again}; a comparison takes a measurement of its own for every run."))
+    Failure::Usage(format!("{again}; every run in a comparison needs a measurement of its own."))
 }
 
 /// What a path leads to, however it is called.

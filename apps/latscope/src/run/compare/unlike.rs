@@ -34,12 +34,12 @@ const FIRST: [&str; 4] = ["interval", "size", "cache", "scheduling"];
 /// Sentences without an end: `interval between requests: 10ms (gp2), 100ms (gp3)`; and what only some of the sides tell, in one.
 pub fn unlike(subjects: &[Subject]) -> (Vec<String>, Option<String>) {
     let contexts: Vec<Context> = subjects.iter().map(|subject| Context::merged(&subject.contexts)).collect();
-    let (mut unlike, mut untold) = (Vec::new(), Vec::new());
+    let (mut unlike, mut unknown) = (Vec::new(), Vec::new());
     let mut differs = |what: &str, texts: Vec<Option<String>>| {
         let mut told = texts.iter().flatten();
         let first = told.next();
         if first.is_some() && told.all(|text| Some(text) == first) && texts.contains(&None) {
-            untold.push(what.replace('_', " "));
+            unknown.push(what.replace('_', " "));
         } else if texts.iter().any(|text| *text != texts[0]) {
             let told = texts
                 .iter()
@@ -99,11 +99,11 @@ pub fn unlike(subjects: &[Subject]) -> (Vec<String>, Option<String>) {
     let spans: Vec<(i64, i64)> = subjects.iter().filter_map(Subject::measured).collect();
     let apart = |pair: &[(i64, i64)]| pair[0].1 < pair[1].0 || pair[1].1 < pair[0].0;
     if spans.len() == subjects.len() && spans.windows(2).any(apart) {
-        unlike.push("measured one after the other: what changed meanwhile counts as a difference".into());
+        unlike.push("measured one after the other: changes in between appear as differences".into());
     }
-    let untold =
-        (!untold.is_empty()).then(|| format!("not known of all sides, so perhaps unlike: {}", untold.join(", ")));
-    (unlike, untold)
+    let unknown =
+        (!unknown.is_empty()).then(|| format!("unknown for some sides, so possibly different: {}", unknown.join(", ")));
+    (unlike, unknown)
 }
 
 /// By which part of the largest the smallest is smaller.

@@ -154,7 +154,7 @@ impl Cell {
     pub fn period_told(&self) -> String {
         match self.period {
             Some(found) => format!(
-                "requests slower than {} come again every {} (autocorrelation {:.2})",
+                "requests slower than {} recur every {} (autocorrelation {:.2})",
                 format_duration(found.slow_ns),
                 format_duration(found.period_ns),
                 found.correlation
@@ -198,7 +198,7 @@ impl Cell {
         let held = experiment.held_in_memory(&plan.directories[self.directory]);
         if let Some(held) = held.filter(|&held| experiment.rate.is_none() && self.bytes / turns.max(1) < held) {
             told += &format!(
-                ". Memory may hold {}, so no write had to wait for the device; take longer turns (--for)",
+                ". Memory can hold {}, so no write had to wait for the device; use longer turns (--for)",
                 format_size(held)
             );
         }
@@ -209,7 +209,7 @@ impl Cell {
     pub fn cpu_wait_told(&self) -> Option<String> {
         let told = self.contexts.iter().filter_map(|context| context.properties.get("cpu_wait"));
         let told: Vec<&str> = told.map(String::as_str).collect();
-        (!told.is_empty()).then(|| format!("waiting for a CPU was {}", told.join(", then ")))
+        (!told.is_empty()).then(|| format!("time spent waiting for a CPU: {}", told.join(", then ")))
     }
 
     /// Bytes per second, as people write them.

@@ -21,15 +21,19 @@ fn text(plan: &Plan) -> String {
     let turns = lab.turns(plan.directories.len());
     let mut text = format!("{}: {}.\n", lab.name, lab.about);
     text += &format!(
-        "It measures for {} in {} turns, one after the other; making files and looking at results comes on top.\n",
+        "Measuring takes {} in {} turns, one after the other, plus the time to create files and analyse results.\n",
         duration(lab.duration(plan.directories.len())),
         format_count(turns.len() as u64)
     );
-    text += "\nIn each of these directories a file without a name is made for every turn, which is gone after it, whatever happens:\n";
+    text += "\nEach turn uses a file without a name in one of these directories; it disappears after the turn, \
+             whatever happens:\n";
     for directory in &plan.directories {
         text += &format!("  {}\n", directory.display());
     }
-    text += &format!("  {} must be free there; nothing that exists is touched.\n\n", format_size(lab.largest_file()));
+    text += &format!(
+        "  {} of free space is needed in each; existing files are not touched.\n\n",
+        format_size(lab.largest_file())
+    );
     for experiment in &lab.experiments {
         let repeated = if lab.rounds > 1 { format!("{} rounds of ", lab.rounds) } else { String::new() };
         text += &format!("{}: {}; {repeated}{}\n", experiment.name, experiment.about, duration(experiment.turn));
@@ -37,18 +41,18 @@ fn text(plan: &Plan) -> String {
         if !experiment.loads.is_empty() {
             let loads: Vec<String> = experiment.loads.iter().map(ToString::to_string).collect();
             text += &format!(
-                "  first as many as possible, then {} percent of that, a turn each, at their times whatever the volume does\n",
+                "  first as many as possible, then {} percent of that, one turn each, in an open loop\n",
                 loads.join(", ")
             );
         }
         if let Some((limit, _)) = &experiment.limit {
-            text += &format!("  a volume fails, and the lab ends with status 1, when {limit}\n");
+            text += &format!("  limit: {limit}; a volume that exceeds it makes the exit status 1\n");
         }
     }
     let compared = match (lab.compare, plan.directories.len()) {
-        (Compare::Experiments, _) => ", and the experiments of a directory compared",
+        (Compare::Experiments, _) => ", and the experiments of each directory are compared",
         (Compare::Directories, 1) => "",
-        (Compare::Directories, _) => ", and the directories compared",
+        (Compare::Directories, _) => ", and the directories are compared",
     };
     text + &format!("\nEvery request is recorded in {}{compared}.\n", plan.output.display())
 }
@@ -58,19 +62,20 @@ fn amount(experiment: &Experiment) -> String {
     let size = format_size(experiment.file_bytes());
     let file = match experiment.work.order {
         Order::Append if experiment.beyond_cache => format!(
-            "a file that grows to {size}, or where there is room to more than memory may hold unwritten, and is then written over"
+            "a file that grows to {size} (or, space permitting, to more than memory can hold unwritten), and is \
+             then overwritten"
         ),
-        Order::Append => format!("a file that grows, and is emptied when it has {size}"),
-        _ => format!("a file of {size}, which is written before"),
+        Order::Append => format!("a file that grows, and is emptied at {size}"),
+        _ => format!("a file of {size}, written in advance"),
     };
     match (experiment.bytes_written(), experiment.rate) {
         (Some(bytes), Some(rate)) => {
-            format!("{file}; writes {} a turn ({} for each directory)", format_size(bytes), format_rate(rate))
+            format!("{file}; writes {} per turn ({} per directory)", format_size(bytes), format_rate(rate))
         }
         (Some(bytes), None) if experiment.work.operation == Operation::Read => {
-            format!("{file}; writes {} a turn, and then only reads", format_size(bytes))
+            format!("{file}; writes {} per turn, and then only reads", format_size(bytes))
         }
-        _ => format!("{file}; writes as much as the volume takes"),
+        _ => format!("{file}; writes as much as the volume accepts"),
     }
 }
 

@@ -41,7 +41,10 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
             title: Some(match plan.lab.rounds {
                 1 => format!("{}: latency of {name} in each directory", plan.lab.name),
                 rounds => {
-                    format!("{}: latency of {name} in each directory, {rounds} rounds, a gap between", plan.lab.name)
+                    format!(
+                        "{}: latency of {name} in each directory, {rounds} rounds with gaps between them",
+                        plan.lab.name
+                    )
                 }
             }),
             theme: plan.theme,
@@ -73,7 +76,7 @@ pub fn curves(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
         let mut context = Context::merged(&contexts);
         context.source = format!("latscope lab {}", plan.lab.name);
         let options = CurvePicture {
-            title: format!("{}: latency of {} over the rate offered", plan.lab.name, experiment.name),
+            title: format!("{}: latency of {} over the offered rate", plan.lab.name, experiment.name),
             width: 1000,
             theme: plan.theme,
             wording: WORDING,

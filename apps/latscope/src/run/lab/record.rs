@@ -39,7 +39,7 @@ pub fn all(plan: &Plan) -> Result<Recorded, Failure> {
     for (number, experiment) in plan.lab.experiments.iter().enumerate() {
         for (at, directory) in plan.directories.iter().enumerate() {
             if let Err(error) = experiment.try_in(directory) {
-                recorded.left_out.push(format!("{} is left out: {error}", experiment.name));
+                recorded.left_out.push(format!("{} is skipped: {error}", experiment.name));
                 turns.retain(|turn| (turn.experiment, turn.directory) != (number, at));
             }
         }
@@ -79,7 +79,7 @@ pub fn all(plan: &Plan) -> Result<Recorded, Failure> {
                 recorded.traces.push((*turn, path));
             }
             Err(Failed::Probe(message)) => {
-                let said = format!("{job} is left out in round {}: {message}", turn.round + 1);
+                let said = format!("{job} is skipped in round {}: {message}", turn.round + 1);
                 say!("latscope: {said}");
                 recorded.left_out.push(said);
             }
@@ -98,12 +98,12 @@ pub fn all(plan: &Plan) -> Result<Recorded, Failure> {
 
 /// The folder, which must not hold traces of another run.
 fn prepare(folder: &Path) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::Input(format!("{}: Cannot be made: {error}.", folder.display()));
+    let failed = |error: std::io::Error| Failure::Input(format!("{}: Cannot be created: {error}.", folder.display()));
     std::fs::create_dir_all(folder).map_err(failed)?;
     let entries = std::fs::read_dir(folder).map_err(failed)?;
     let is_trace = |path: PathBuf| path.extension().is_some_and(|ending| ending == "lat");
     if entries.flatten().any(|entry| is_trace(entry.path())) {
-        let message = "There are traces already; give another folder with -o, or remove them.";
+        let message = "The folder already has traces; use another one (-o), or remove them.";
         return Err(Failure::Usage(format!("{}: {message}", folder.display())));
     }
     Ok(())
@@ -183,7 +183,7 @@ fn settle(capture: &mut Capture, turn: Duration) {
         let took = duration(settled.took);
         let left = match settled.left {
             0 => String::new(),
-            left => format!("; {} of it were left there and never written", format_size(left)),
+            left => format!("; {} were left and never written", format_size(left)),
         };
         say!("latscope: {} were in memory and took {took} to write back{left}", format_size(in_memory));
     }

@@ -34,7 +34,7 @@ pub fn run(plan: &Plan, recorded: &Recorded, cells: &[Cell]) -> Result<(), Failu
         if let Some((limit, text)) = &plan.limits[cell.experiment]
             && let Some(found) = exceeded(limit, cell)
         {
-            failures.push(format!("{} is beyond its limit, {text}: {found}.", name(plan, cell)));
+            failures.push(format!("{} exceeds its limit, {text}: {found}.", name(plan, cell)));
         }
     }
     if failures.is_empty() { Ok(()) } else { Err(Failure::Exceeded(failures.join(" "))) }
@@ -52,7 +52,7 @@ fn lines(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf])
     let columns = if output::to_terminal(&None) { output::columns(&None) } else { 160 };
     let mut texts = vec![format!("{}: {}", plan.lab.name, plan.lab.about)];
     if recorded.interrupted {
-        texts.push("note: ended by a signal, so what follows is a part of it".into());
+        texts.push("note: interrupted by a signal, so the results below are incomplete".into());
     }
     texts.extend(recorded.left_out.iter().map(|said| format!("note: {said}")));
     let mut lines: Vec<Line> = texts.iter().map(|text| Line::of(text)).collect();

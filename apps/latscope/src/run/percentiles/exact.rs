@@ -12,13 +12,13 @@ pub fn require_events(pipeline: &Pipeline) -> Result<(), Failure> {
     let reading = pipeline.reading();
     if reading.follow || reading.files.iter().any(|file| is_pipe(file)) {
         return Err(Failure::Usage(
-            "--exact reads its input twice, which a pipe or a file that grows cannot be; give a file.".into(),
+            "--exact reads its input twice, so it needs a complete file, not a pipe or a growing file.".into(),
         ));
     }
     match pipeline.stored_file() {
         None => Ok(()),
         Some(file) => Err(Failure::Usage(format!(
-            "{} holds histograms, no events, so its percentiles are as exact as its bins are; leave --exact out.",
+            "{} has histograms, not events, so exact percentiles cannot be computed; remove --exact.",
             file.display()
         ))),
     }
@@ -28,7 +28,7 @@ pub fn require_events(pipeline: &Pipeline) -> Result<(), Failure> {
 pub fn exact(pipeline: &Pipeline, mut builders: Vec<ExactBuilder>) -> Result<Vec<Exact>, Failure> {
     if !pipeline.is_read_again() {
         return Err(Failure::Input(
-            "Interrupted: --exact reads its input twice; let it end, or leave --exact out.".into(),
+            "Interrupted: --exact reads its input twice; let it finish, or remove --exact.".into(),
         ));
     }
     let fields = builders.iter().fold(FieldSet::default(), |fields, builder| fields.union(builder.fields()));
@@ -52,7 +52,7 @@ pub fn exact(pipeline: &Pipeline, mut builders: Vec<ExactBuilder>) -> Result<Vec
 fn too_much() -> Failure {
     let limit = format_size(Budget::default().limit() as u64);
     Failure::Usage(format!(
-        "The exact percentiles of all intervals and groups take more than {limit} of memory; give a longer interval (-i), fewer \
-         groups (--by), fewer percentiles (--p) or a filter, or leave --exact out."
+        "Exact percentiles of all intervals and groups need more than {limit} of memory; use a longer interval \
+         (-i), fewer groups (--by), fewer percentiles (--p) or a filter, or remove --exact."
     ))
 }

@@ -29,7 +29,7 @@ pub fn streamed(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     lines.of_file = true;
     let context = pipeline.intervals(&plan.folding, &mut lines)?;
     if !lines.begun {
-        say!("latscope: There is no event to show.");
+        say!("latscope: No events to show.");
     }
     let printer = lines.finish()?;
     let contexts = [context];

@@ -84,10 +84,10 @@ impl Printer<'_> {
             // Live, a device may well be idle.
             return match watch.is_blind() && reading.live.is_none() {
                 true if watch.seen() == 0 => {
-                    Err(Failure::Input("There is no event, so --fail-if has nothing to look at.".into()))
+                    Err(Failure::Input("There are no events, so --fail-if cannot be judged.".into()))
                 }
                 true => Err(Failure::Input(format!(
-                    "--fail-if {}: nothing that is read says so much; no interval was judged.",
+                    "--fail-if {}: the input lacks these values; no interval was judged.",
                     watch.threshold()
                 ))),
                 false => Ok(()),

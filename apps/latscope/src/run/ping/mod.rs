@@ -157,7 +157,7 @@ impl Ping {
 
     fn describe(&self, target: usize, age_ns: u64) -> String {
         let path = self.probes[target].target.display();
-        format!("{path}: A request has been waiting for {} and is not done.", format_duration(age_ns))
+        format!("{path}: A request has been waiting for {} and has not completed.", format_duration(age_ns))
     }
 }
 

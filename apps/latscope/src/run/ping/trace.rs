@@ -18,7 +18,8 @@ pub struct Trace {
 impl Trace {
     pub fn create(path: &Path, capture: &Capture) -> Result<Trace, Failure> {
         if path.extension().is_none_or(|ending| ending != "lat") {
-            let message = "--trace takes a trace, whose name ends in .lat; latscope convert makes other files of it.";
+            let message = "--trace writes a trace, so the name must end in .lat; use latscope convert for other \
+                           formats.";
             return Err(Failure::Usage(message.into()));
         }
         let start = Context { tally: Tally::default(), span_ns: None, ..capture.account() };

@@ -163,7 +163,7 @@ impl View {
         }
         capture.outstanding().iter().filter(|request| request.age_ns > 100_000_000).for_each(|request| {
             let age = format_duration(request.age_ns);
-            let _ = writeln!(text, "{}: one waits for {age}", self.lines[request.target].path());
+            let _ = writeln!(text, "{}: one waiting for {age}", self.lines[request.target].path());
         });
         output::say(&text);
         Ok(())
@@ -248,7 +248,7 @@ impl View {
                     return Err(Failure::Exceeded(format!("{}: {threshold}: {found}.", lines.path())));
                 }
                 Judgement::Unknown if meter.total.failed == 0 => {
-                    let message = "No request counts, so --fail-if cannot tell; make more requests.";
+                    let message = "No request was counted, so --fail-if cannot be judged; make more requests.";
                     unknown = Some(format!("{}: {message}", lines.path()));
                 }
                 Judgement::Unknown | Judgement::Kept => {}
@@ -284,10 +284,7 @@ fn percentiles(meter: &Meter, out: &mut String) {
     let _ = writeln!(out, "{} = {} (of {count} requests)", names.join("/"), values.join(" / "));
     if meter.open.count > 0 {
         let (open, oldest) = (format_count(meter.open.count), time(meter.open.max_ns as f64));
-        let _ = writeln!(
-            out,
-            "{open} of them not completed: counted with the time that they have waited, {oldest} for the oldest"
-        );
+        let _ = writeln!(out, "{open} of them not completed: counted with their age, the oldest {oldest}");
     }
     if let Some(lag) = &meter.lag
         && let Some(values) = lag.quantiles(&[0.5, 0.99, 1.0], latscope_histogram::Rule::Interpolated)
@@ -295,7 +292,7 @@ fn percentiles(meter: &Meter, out: &mut String) {
         let [p50, p99, max] = [values[0], values[1], values[2]].map(|ns| time(ns as f64));
         let _ = writeln!(
             out,
-            "open loop; beside that, this machine made requests late by p50/p99/max = {p50} / {p99} / {max}"
+            "open loop; in addition, this machine made requests late by p50/p99/max = {p50} / {p99} / {max}"
         );
     }
 }
@@ -307,7 +304,7 @@ fn remarks(meter: &Meter) -> Vec<String> {
         let (waited, all) = (format_duration(meter.slow_wait_ns), format_duration(meter.slow_ns));
         let slow = format_count(meter.slow);
         remarks.push(format!(
-            "of the {all} of the {slow} slow requests, {waited} was waiting for a CPU, not for the target"
+            "{waited} of the {all} of the {slow} slow requests was waiting for a CPU, not for the target"
         ));
     }
     if meter.misplaced > 0 {
@@ -320,8 +317,8 @@ fn remarks(meter: &Meter) -> Vec<String> {
 fn placed(meter: &Meter) -> String {
     let (wrong, all) = (format_count(meter.misplaced), format_count(meter.looked_at));
     match meter.cache {
-        _ if meter.looked_at == 0 => "The kernel does not tell where data was before it was read.".into(),
+        _ if meter.looked_at == 0 => "The kernel does not report where data was before it was read.".into(),
         Some(Cache::Hot) => format!("{wrong} of {all} reads did not find their data in memory (--cache hot)."),
-        _ => format!("{wrong} of {all} reads found their data in memory (--cache cold); -D reads past it."),
+        _ => format!("{wrong} of {all} reads found their data in memory (--cache cold); -D bypasses the page cache."),
     }
 }

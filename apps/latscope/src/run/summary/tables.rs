@@ -41,7 +41,7 @@ fn refuse_stored(pipeline: &Pipeline) -> Result<(), Failure> {
     match pipeline.stored_file() {
         None => Ok(()),
         Some(file) => {
-            Err(Failure::Usage(format!("{} holds histograms, not events; leave --over and --use out.", file.display())))
+            Err(Failure::Usage(format!("{} has histograms, not events; remove --over and --use.", file.display())))
         }
     }
 }
@@ -184,7 +184,7 @@ impl<'a> Tables<'a> {
 
     fn say_more(&self) {
         if let Some(more) = self.kept.as_ref().map(|kept| kept.more).filter(|&more| more > 0) {
-            say!("latscope: {} more warnings are not shown; choose a larger --over.", format_count(more));
+            say!("latscope: {} more warnings are not shown; use a larger --over.", format_count(more));
         }
     }
 

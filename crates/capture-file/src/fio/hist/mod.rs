@@ -137,7 +137,7 @@ impl<'a> FioHist<'a> {
             Some((row, bins)) => (row.time_ms > 1_000_000_000_000, bins),
             None if input.is_empty() && name.is_some() => (false, 1856),
             None => {
-                let message = "There is no row of fio's histogram logs: time, direction, size, counts.";
+                let message = "No row of a fio histogram log found (time, direction, size, counts).";
                 return Err(Error::new(file, Place::Line(1), message));
             }
         };
@@ -148,8 +148,8 @@ impl<'a> FioHist<'a> {
         let lacks_unit = standard.is_none() && unit_ns.is_none();
         let bins = standard.or_else(|| Bins::custom(bins, unit_ns.unwrap_or(1))).ok_or_else(|| {
             let message = format!(
-                "A row has {bins} counts, and no fio writes so many (1856 or, before fio 3, 1216, or 64 for each of 19 to 40 \
-                 groups, halved up to six times)."
+                "A row has {bins} counts, but fio writes 1856 (before fio 3, 1216), or 64 for each of 19 to 40 \
+                 groups, halved up to six times."
             );
             Error::new(&file, Place::Line(1), message)
         })?;
@@ -157,8 +157,9 @@ impl<'a> FioHist<'a> {
         let facts = input.path.as_deref().map(|path| results.facts(path)).unwrap_or_default();
         if let Some((major, minor)) = version.filter(|version| SPOILING.contains(version) && !input.is_empty()) {
             let message = format!(
-                "fio {major}.{minor} wrote this log, says the JSON beside it, and fio 3.6 to 3.16 lost what is above 786 us \
-                 or wrote memory there that was never filled. Run a younger fio, or read the _clat log."
+                "According to the JSON next to it, fio {major}.{minor} wrote this log. fio 3.6 to 3.16 lost \
+                 everything above 786 us, or wrote uninitialized memory there. Use a newer fio, or read the _clat \
+                 log."
             );
             return Err(Error::new(file, Place::File, message));
         }
@@ -205,7 +206,7 @@ impl<'a> FioHist<'a> {
         let spare = std::mem::take(&mut self.spare);
         match line.and_then(|line| row::row_in(line, Some(self.bins.len()), spare)) {
             Ok((row, _)) if row.time_ms >= i64::MAX as u64 / MS as u64 - 1 => {
-                self.no_rows.add(&mut self.context, number, line, "a time beyond all clocks")?;
+                self.no_rows.add(&mut self.context, number, line, "an impossible time")?;
             }
             Ok((row, _)) if row.counts.iter().any(|&(_, count)| count >= ABSURD) => self.absurd()?,
             Ok((row, _)) => self.take(row)?,
@@ -217,13 +218,13 @@ impl<'a> FioHist<'a> {
     #[cold]
     fn absurd(&mut self) -> Result<(), Error> {
         if self.no_rows.are_skipped() {
-            let why = "a count beyond all reason";
+            let why = "an impossible count";
             return self.no_rows.add(&mut self.context, self.line, Err(why), why);
         }
         Err(self.error(
             Place::Line(self.line),
-            "A count is beyond all reason. fio 3.6 to 3.16 wrote memory that was never filled into the upper half of \
-             each row; run a younger fio.",
+            "A count is impossible. fio 3.6 to 3.16 wrote uninitialized memory to the upper half of each row; use \
+             a newer fio.",
         ))
     }
 
@@ -304,7 +305,7 @@ impl<'a> FioHist<'a> {
         let histogram = self
             .bins
             .histogram(&row.counts)
-            .ok_or_else(|| self.error(Place::File, "The counts of a row are more than 64 bits hold."))?;
+            .ok_or_else(|| self.error(Place::File, "The counts of a row exceed 64 bits."))?;
         let width_ns = (end_ns - start_ns).max(0) as u64;
         self.spare = row.counts;
         Ok(SeriesRow { time_ns: start_ns.min(end_ns), width_ns, groups, histogram })
@@ -354,20 +355,19 @@ impl<'a> FioHist<'a> {
         if account.rows > 0 && account.counts == 0 {
             return Err(self.error(
                 Place::File,
-                "All counts are zero: with clat_percentiles=0 or disable_clat=1 fio counts nothing. Run it without them.",
+                "All counts are zero: fio counts nothing with clat_percentiles=0 or disable_clat=1. Run fio \
+                 without them.",
             ));
         }
         if account.rows == 0 && self.context.tally.get(Anomaly::EmptyLog) == 0 {
-            return Err(
-                self.error(Place::File, "There is no row of fio's histogram logs: time, direction, size, counts.")
-            );
+            return Err(self.error(Place::File, "No row of a fio histogram log found (time, direction, size, counts)."));
         }
         let seems_cut = !self.is_sound && !account.is_above_edge;
         if seems_cut && account.below_edge[1] >= SUSPICIOUS {
             return Err(self.error(
                 Place::File,
-                "No latency is above 786 us though many come close: fio 3.6 to 3.16 lost the upper half of each row. Run a \
-                 younger fio, or read the _clat log.",
+                "No latency is above 786 us although many come close: fio 3.6 to 3.16 lost the upper half of each \
+                 row. Use a newer fio, or read the _clat log.",
             ));
         }
         let lost_tail = self.lost_tail(&account);

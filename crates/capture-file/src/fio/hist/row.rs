@@ -36,7 +36,7 @@ pub fn row_in(line: &[u8], bins: Option<usize>, mut counts: Counts) -> Result<(R
     let direction = next(line, &mut at)?;
     let _size = next(line, &mut at)?;
     if direction > 2 {
-        return Err("a direction that is none of 0, 1, 2");
+        return Err("a direction other than 0, 1 or 2");
     }
     let mut bin = 0;
     while at < line.len() {
@@ -116,7 +116,7 @@ fn next(line: &[u8], at: &mut usize) -> Result<u64, &'static str> {
     match line.get(*at) {
         Some(b',') => *at += 1,
         None => return Err(MISSING),
-        Some(_) => return Err("something that is no number"),
+        Some(_) => return Err("something that is not a number"),
     }
     while line.get(*at) == Some(&b' ') {
         *at += 1;
@@ -133,10 +133,10 @@ fn number(line: &[u8], at: &mut usize) -> Result<u64, &'static str> {
         return Ok(u64::from(digit - b'0'));
     }
     match leading_number(text) {
-        None => Err("a number that no 64 bits hold"),
+        None => Err("a number that exceeds 64 bits"),
         Some((_, 0)) if text.is_empty() => Err(MISSING),
         Some((_, 0)) if text.first() == Some(&b'-') => Err("a negative number"),
-        Some((_, 0)) => Err("something that is no number"),
+        Some((_, 0)) => Err("something that is not a number"),
         Some((value, digits)) => {
             *at += digits;
             Ok(value)
@@ -170,19 +170,19 @@ mod tests {
     fn rows_that_are_none() {
         let zeros = ", 0".repeat(8);
         for (line, why) in [
-            ("1, 3, 4096, 0", "a direction that is none of 0, 1, 2"),
+            ("1, 3, 4096, 0", "a direction other than 0, 1 or 2"),
             ("1, 0, 4096, -1", "a negative number"),
-            ("1, 0, 4096, 0x1", "something that is no number"),
+            ("1, 0, 4096, 0x1", "something that is not a number"),
             ("1, 0", MISSING),
             ("", MISSING),
             ("1, 0, 4096, 0,", MISSING),
             ("1, 0, 4096, 0, ", MISSING),
-            ("1, 0, 4096, 99999999999999999999", "a number that no 64 bits hold"),
+            ("1, 0, 4096, 99999999999999999999", "a number that exceeds 64 bits"),
             ("1, 0, 4096, 1, 2", "fewer columns than the rows before"),
             (&format!("1, 0, 4096{zeros}"), "more columns than the rows before"),
-            ("1, 0, 4096, 0, 0, 0, 0, 0, 0, 0, :, 0", "something that is no number"),
-            ("1, 0, 4096, 0, 0, 0, 0, 0; 0, 0, 0, 0", "something that is no number"),
-            ("1, 0, 4096, 0, 0, 0, 0,\u{b0} 0, 0, 0, 0, 0", "something that is no number"),
+            ("1, 0, 4096, 0, 0, 0, 0, 0, 0, 0, :, 0", "something that is not a number"),
+            ("1, 0, 4096, 0, 0, 0, 0, 0; 0, 0, 0, 0", "something that is not a number"),
+            ("1, 0, 4096, 0, 0, 0, 0,\u{b0} 0, 0, 0, 0, 0", "something that is not a number"),
         ] {
             assert_eq!(row(line.as_bytes(), Some(4)), Err(why), "{line}");
         }

@@ -195,7 +195,7 @@ impl Unsummer {
             Some(before) => {
                 self.repaired += 1;
                 difference(&row.counts, before)
-                    .ok_or("fewer counts than the row before the last, though the rows before are running sums")?
+                    .ok_or("fewer counts than the second row before it, although the rows are running sums")?
             }
         };
         let is_first = last[0].is_none();

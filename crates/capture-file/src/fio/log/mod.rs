@@ -69,7 +69,7 @@ pub fn read(mut input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<
     let fail = |place: Place, message: &str| Err(Error::new(&file, place, message));
     let name = named(&input);
     if let Some(LogKind::Bandwidth | LogKind::Iops) = name.as_ref().map(|name| name.kind) {
-        return fail(Place::File, "This log holds bandwidth or IOPS, no latencies; read its _clat log.");
+        return fail(Place::File, "This log has bandwidth or IOPS, not latencies; read its _clat log.");
     }
     input.skip_long_lines()?;
     if input.is_empty() {
@@ -85,18 +85,18 @@ pub fn read(mut input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<
     let Some(probe) = probe else {
         return fail(
             Place::Line(1),
-            "There is no row of fio's latency logs: time, latency, direction (0 to 2), size, all of them whole numbers.",
+            "No row of a fio latency log found (time, latency, direction 0 to 2, size; all integers).",
         );
     };
     if is_packed && (probe.has_addresses() || name.as_ref().is_some_and(|name| name.kind == LogKind::ClatHist)) {
         return fail(
             Place::File,
-            "fio stored addresses instead of counts: histogram logs and log_store_compressed do not go together. Run fio \
-             again without log_store_compressed.",
+            "fio stored addresses instead of counts, because histogram logs do not work with log_store_compressed. \
+             Run fio without log_store_compressed.",
         );
     }
     if name.is_none() && probe.counts_only() {
-        return fail(Place::File, "Every value is 1, as in fio's logs of IOPS; read the _clat log.");
+        return fail(Place::File, "Every value is 1, as in fio's IOPS logs; read the _clat log.");
     }
     let mut reader = Reader::new((&file, input.path.as_deref()), name, &probe, options);
     if is_packed {
@@ -213,7 +213,7 @@ impl Reader {
         self.last_ms = row.time_ms;
         let mut end_ns = match i64::try_from(row.time_ms).ok().and_then(|ms| ms.checked_mul(MS)) {
             Some(ns) if ns < i64::MAX - MS => ns + HALF_MS,
-            _ => return Err("a time beyond all clocks"),
+            _ => return Err("an impossible time"),
         };
         // Nothing takes 292 years, and so late a start would be the value that stands for a missing one.
         let latency_ns = match row.value.checked_mul(self.same.unit_ns) {

@@ -104,7 +104,7 @@ impl Cursor<'_> {
 
     #[inline(always)]
     fn number(&mut self) -> Result<u64, &'static str> {
-        let (value, digits) = number(&self.text[self.at..]).ok_or("a number that no 64 bits hold")?;
+        let (value, digits) = number(&self.text[self.at..]).ok_or("a number that exceeds 64 bits")?;
         if digits == 0 {
             return Err(self.not_a_number());
         }
@@ -117,7 +117,7 @@ impl Cursor<'_> {
         match self.byte() {
             b'-' => "a negative number",
             b'\n' | b'\r' => MISSING,
-            _ => "something that is no number",
+            _ => "something that is not a number",
         }
     }
 
@@ -126,7 +126,7 @@ impl Cursor<'_> {
         if self.byte() != b',' {
             return Err(match self.byte() {
                 b'\n' | b'\r' => MISSING,
-                _ => "something that is no number",
+                _ => "something that is not a number",
             });
         }
         self.at += 1;
@@ -161,7 +161,7 @@ impl Cursor<'_> {
         match self.byte() {
             b'\n' => Ok((self.at + 1).min(self.text.len())),
             b',' => Err("more columns than the rows before"),
-            _ => Err("something that is no number"),
+            _ => Err("something that is not a number"),
         }
     }
 }
@@ -177,7 +177,7 @@ pub fn row(text: &[u8], layout: FioColumns) -> Result<(Row, usize), &'static str
     }
     let direction = cursor.next()?;
     if direction > 2 {
-        return Err("a direction that is none of 0, 1, 2");
+        return Err("a direction other than 0, 1 or 2");
     }
     let size = cursor.next()?;
     let offset = if layout.offset { cursor.next()? } else { MISSING_U64 };

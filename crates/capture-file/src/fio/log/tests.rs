@@ -211,14 +211,14 @@ fn hostile_rows_are_errors_or_counted_and_the_first_is_named() {
     let long = format!("2, 5, 0, 4096{}", ", 0".repeat(1_000_000));
     for (row, why) in [
         ("2, 18446744073709551615, 0, 4096, 0", "a latency of more than 292 years"),
-        ("2, 18446744073709551616, 0, 4096, 0", "a number that no 64 bits hold"),
+        ("2, 18446744073709551616, 0, 4096, 0", "a number that exceeds 64 bits"),
         ("2, -5, 0, 4096, 0", "a negative number"),
-        ("2, 5, 3, 4096, 0", "a direction that is none of 0, 1, 2"),
+        ("2, 5, 3, 4096, 0", "a direction other than 0, 1 or 2"),
         ("2, 5, 0, 4096", "too few columns"),
         ("2, 5, 0, 4096, 0, 0", "more columns than the rows before"),
-        ("2, 5, \0, 4096, 0", "something that is no number"),
-        ("99999999999999999, 5, 0, 4096, 0", "a time beyond all clocks"),
-        ("2, 5, 0, 4096, 0x", "something that is no number"),
+        ("2, 5, \0, 4096, 0", "something that is not a number"),
+        ("99999999999999999, 5, 0, 4096, 0", "an impossible time"),
+        ("2, 5, 0, 4096, 0x", "something that is not a number"),
         (&long, crate::text_rows::TOO_LONG),
     ] {
         for end in ["\n1, 6, 0, 4096, 0\n", "\n", ""] {
@@ -241,10 +241,10 @@ fn hostile_rows_are_errors_or_counted_and_the_first_is_named() {
     let (error, _) = read_as("-", b"1, 18446744073709551615, 0, 4096, 0\n", &lenient);
     assert_eq!(
         error.unwrap_err().to_string(),
-        "-:1: There is no row that can be used; the first one has a latency of more than 292 years."
+        "-:1: All rows are malformed; the first one has a latency of more than 292 years."
     );
     let (error, _) = named_read("-", &b"1, ".repeat(1_000_000));
-    assert!(error.unwrap_err().to_string().starts_with("-:1: There is no row of fio's latency logs"));
+    assert!(error.unwrap_err().to_string().starts_with("-:1: No row of a fio latency log found"));
 }
 
 #[test]

@@ -187,41 +187,41 @@ impl Choice {
         let mut said = Vec::new();
         if !self.same.is_empty() {
             let (read, same) = (counted(&self.read), counted(&self.same));
-            said.push(format!("{read} are read; left out, since they tell of the same I/Os: {same}."));
+            said.push(format!("{read} are read; skipped because they are about the same I/Os: {same}."));
         }
         if self.prefers_averages() {
             said.push(
-                "Averages over windows (log_avg_msec) are no single I/Os, but show when it was slow, which the histograms of \
-                 whole jobs in the JSON do not; summary and histogram read the JSON."
+                "Averages (log_avg_msec) are read: unlike the JSON's histograms of whole jobs, they show when it \
+                 was slow, but not how slow each I/O was. summary and histogram read the JSON."
                     .into(),
             );
         }
         if !self.missing.is_empty() {
             let missing = &self.missing;
-            let why = "Not read, though nothing else there tells of their I/Os, which are missing from all numbers";
+            let why = "Not read, so their I/Os are missing from all numbers";
             said.push(format!("{why}: {} ({}).", counted(missing), named(missing.iter().map(|(_, path)| path))));
         }
         for (file, hosts) in &self.hosts {
             let hosts = named(hosts.iter());
             let file = file_name(file);
-            said.push(format!("{file} is left out for the hosts that have logs, so the I/Os of {hosts} are missing."));
+            said.push(format!("{file} is skipped because other hosts have logs, so the I/Os of {hosts} are missing."));
         }
         if !self.unknown.is_empty() {
             let names = named(self.unknown.iter().map(|(_, path)| path));
             said.push(format!(
-                "Left out, since they may tell of the same I/Os as logs that no JSON beside them is of: {} ({names}); give them \
-                 with -r if they do not.",
+                "Skipped because they may be about the same I/Os as logs without a matching JSON: {} ({names}); if \
+                 not, give them with -r.",
                 counted(&self.unknown)
             ));
         }
         if !self.copies.is_empty() {
             let count = self.copies.len();
-            said.push(format!("{count} compressed copies are left out ({}).", named(self.copies.iter())));
+            said.push(format!("{count} compressed copies are skipped ({}).", named(self.copies.iter())));
         }
         if let Some((events, histograms)) = &self.perhaps_same {
             said.push(format!(
-                "{events} (logs of every I/O) and {histograms} (histogram logs) are taken for different runs; if they are \
-                 one, give only the logs of one of them with -r."
+                "{events} (logs of every I/O) and {histograms} (histogram logs) are assumed to be different runs; \
+                 if they are one run, give only one kind with -r."
             ));
         }
         said

@@ -58,8 +58,8 @@ fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
         return Err(Error::new(
             folder.display().to_string(),
             Place::File,
-            "This folder is no recording, and there is no trace (*.lat), no log of fio (*_clat.1.log, *_clat_hist.1.log ...), no JSON result \
-             of it and no rsptimes_*.csv of smallfile in it.",
+            "This folder has no traces (*.lat), fio logs (*_clat.1.log, *_clat_hist.1.log ...), fio JSON, or \
+             smallfile results (rsptimes_*.csv), and is not a recording of perf.",
         ));
     }
     let said = choice.said();

@@ -32,11 +32,11 @@ pub fn said_twice(files: &[PathBuf]) -> Option<String> {
     let names: Vec<_> = twice.first()?.iter().map(|file| file.display().to_string()).collect();
     let others = match twice.len() - 1 {
         0 => String::new(),
-        more => format!(", and likewise of {more} more jobs"),
+        more => format!(", and likewise for {more} more jobs"),
     };
     Some(format!(
-        "{} tell of the same I/Os{others}, so these count {times} times. Give one kind of log (_clat), or their folder, of \
-         which the best kind is read.",
+        "{} are about the same I/Os{others}, so these count {times} times. Give only one kind of log (_clat), or \
+         their folder.",
         names.join(" and ")
     ))
 }
