@@ -58,14 +58,14 @@ fn what_is_no_row_names_its_line() {
         let text = format!("time_ns,latency_ns,path,size\n{rows}");
         let error = rows_of(text.as_bytes(), false).unwrap_err();
         assert_eq!(error.place, Place::Line(line), "{rows}: {error}");
-        assert!(error.message.contains(why) && error.message.contains("--lenient"), "{rows}: {error}");
+        assert!(error.message.contains(why) && error.remedy == crate::Remedy::Lenient, "{rows}: {error}");
         let (events, context) = rows_of(format!("{text}7,8,y,9\n").as_bytes(), true).unwrap();
         assert_eq!(events.last(), Some(&(7, 8, Some("y".into()), Some(9))), "{rows}");
         assert_eq!(context.tally.get(Anomaly::UnparsedLines), 1, "{rows}");
     }
     for (header, why) in [
-        ("time_ns,latency_ns,time_ns\n1,2,3\n", "The column time_ns is there twice"),
-        ("time_ns,latency_ns,path", "is cut"),
+        ("time_ns,latency_ns,time_ns\n1,2,3\n", "The column time_ns appears twice"),
+        ("time_ns,latency_ns,path", "is truncated"),
     ] {
         assert!(rows_of(header.as_bytes(), false).unwrap_err().message.contains(why), "{header}");
     }
