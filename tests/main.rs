@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop where it cannot go on")]
 
-mod circles;
 mod cli;
 mod combinations;
 mod compare;

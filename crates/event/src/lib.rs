@@ -18,13 +18,14 @@ mod syscall_names;
 mod time;
 mod unfinished;
 mod units;
+mod wording;
 
 pub use anomaly::{Anomaly, Severity, Tally};
 pub use batch::{Batch, Column, Dictionary, MISSING_CODE, MISSING_I64, MISSING_U64};
 pub use context::{Clock, Context, LossRange};
 pub use field::{Field, FieldSet, FieldType};
 pub use mask::Mask;
-pub use note::{KernelFeature, Note, NoteLine, Wording};
+pub use note::{KernelFeature, Note};
 pub use printable::{escape_json, guard_formula, is_printable, printable};
 pub use time::{TimeLiteral, TraceStart, format_elapsed, format_strftime, format_wall, wall_zone};
 pub use unfinished::{Unfinished, Value, Wait};
@@ -32,3 +33,4 @@ pub use units::{
     UnitError, format_count, format_duration, format_duration_exact, format_rate, format_size, format_size_exact,
     parse_duration, parse_rate, parse_size,
 };
+pub use wording::{NoteLine, Wording};

@@ -141,7 +141,7 @@ impl<'a> Run<'a> {
         take: &mut impl FnMut(&Context, &Batch, Option<&Mask>, bool) -> ControlFlow<E>,
     ) -> Result<Context, E> {
         let Pipeline { reading, control, .. } = self.pipeline;
-        let mut pass = Pass::new(reading);
+        let mut pass = Pass::new(reading).counting_from(self.starts.common_ns());
         let fields = fields.union(reading.filter_fields());
         let options = ReadOptions { progress: Some(&self.progress), ..self.pipeline.options(at, fields) };
         let (mut starts, mut failure) = (true, None);

@@ -1,12 +1,16 @@
 //! The filter over the batches of one trace.
 
 use crate::{Error, Reading};
-use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64, Mask};
+use latscope_event::{
+    Batch, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64, Mask, TraceStart,
+};
 use latscope_filter::{BoundFilter, Filter};
 
 /// The filter of a reading over the batches of one trace: a file, a capture, or what waits.
 pub struct Pass<'a> {
     reading: &'a Reading,
+    /// Where relative times count from, if not from the start of the trace itself.
+    start_ns: Option<i64>,
     bound: Option<BoundFilter>,
     mask: Mask,
     shifted: Batch,
@@ -20,7 +24,13 @@ impl<'a> Pass<'a> {
     pub fn new(reading: &'a Reading) -> Pass<'a> {
         let missing = reading.filter.as_ref().map_or(FieldSet::default(), Filter::fields);
         let shifted = Batch::new(FieldSet::ALWAYS);
-        Pass { reading, bound: None, mask: Mask::default(), shifted, missing, has_events: false }
+        Pass { reading, start_ns: None, bound: None, mask: Mask::default(), shifted, missing, has_events: false }
+    }
+
+    /// Counts relative times of the filter from here: of several traces, from the start of the earliest.
+    #[must_use]
+    pub fn counting_from(self, start_ns: Option<i64>) -> Pass<'a> {
+        Pass { start_ns, ..self }
     }
 
     /// Fields of the filter that no event has, which may be why nothing passed.
@@ -60,10 +70,21 @@ impl<'a> Pass<'a> {
     /// When the context has no such times.
     pub fn bind(&mut self, context: &Context) -> Result<(), Error> {
         if let (Some(filter), None) = (&self.reading.filter, &self.bound) {
-            self.bound = Some(filter.bind(context.trace_start())?);
+            self.bound = Some(filter.bind(trace_start(context, self.start_ns))?);
         }
         Ok(())
     }
+}
+
+/// Where a trace starts for a filter: at the common start of several traces, where there is one.
+pub fn trace_start(context: &Context, common_ns: Option<i64>) -> TraceStart {
+    let own = context.trace_start();
+    TraceStart { start_ns: common_ns.or(own.start_ns), ..own }
+}
+
+/// Whether a filter compares with times that count from the start of a trace.
+pub fn is_relative(filter: &Filter) -> bool {
+    filter.bind(TraceStart { start_ns: None, to_unix_ns: Some(0) }).is_err()
 }
 
 /// Whether an event of the batch has a value of this field.

@@ -1,5 +1,6 @@
 //! Events, stored histograms or the kernel's counts as one series.
 
+use crate::pass::{is_relative, trace_start};
 use crate::{Error, Folding, Origin, Pipeline, Reading};
 use latscope_event::{Anomaly, Batch, Context, Field, Mask};
 use latscope_series::{Budget, HistogramSeries, Quantity, SeriesBuilder, Waiter};
@@ -129,16 +130,27 @@ impl Pipeline {
 
 /// As [`Pipeline::covered_ns`].
 pub fn covered_ns(reading: &Reading, contexts: &[Context]) -> Option<(i64, i64)> {
+    let start_ns = common_start_ns(reading, contexts);
     let clipped = |context: &Context| match &reading.filter {
-        Some(filter) => filter.clipped(context.span_ns?, context.trace_start()),
+        Some(filter) => filter.clipped(context.span_ns?, trace_start(context, start_ns)),
         None => context.span_ns,
     };
     contexts.iter().filter_map(clipped).reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
 }
 
+/// Where relative times of the filter count from: the earliest start of all traces.
+pub fn common_start_ns(reading: &Reading, contexts: &[Context]) -> Option<i64> {
+    let is_common = contexts.len() > 1 && reading.filter.as_ref().is_some_and(is_relative);
+    contexts.iter().filter(|_| is_common).filter_map(Context::trace_start_ns).min()
+}
+
 /// Fails if there is nothing to show because so many events lack what is to be shown.
 pub fn refuse_nothing(missing: u64, folding: &Folding) -> Result<(), Error> {
-    if missing == 0 { Ok(()) } else { Err(Error::NoValues(folding.quantity.field())) }
+    match folding.quantity {
+        _ if missing == 0 => Ok(()),
+        Quantity::Queue => Err(Error::NoQueueing),
+        quantity => Err(Error::NoValues(quantity.field())),
+    }
 }
 
 /// Counts a batch; the number is that of the file, before its first batch.

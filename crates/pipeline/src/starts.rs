@@ -1,6 +1,7 @@
 //! When each trace began: logs of several hosts that count from their own start are laid on one clock.
 
-use crate::{Error, Pipeline};
+use crate::pass::is_relative;
+use crate::{Error, Pipeline, Reading};
 use latscope_capture_file::{
     JobStart, ReadOptions, SeriesReader, Trust, are_of_several_runs, counts_from_1970, host_and_job, is_pipe,
     job_starts,
@@ -25,6 +26,8 @@ pub struct Starts<'a> {
     jobs: OnceLock<Jobs>,
     /// The earliest start or moment of all that tell their time since 1970; looked for when the first log needs it.
     origin_ns: OnceLock<Option<i64>>,
+    /// Where relative times of the filter count from.
+    common_ns: OnceLock<Option<i64>>,
 }
 
 /// What the names of logs and the results beside them tell.
@@ -52,7 +55,7 @@ impl<'a> Starts<'a> {
     /// For the files of a call; reads the file of offsets.
     pub fn of(pipeline: &'a Pipeline) -> Result<Starts<'a>, Error> {
         let offsets = pipeline.reading.offsets.as_deref().map(offsets).transpose()?;
-        Ok(Starts { pipeline, offsets, jobs: OnceLock::new(), origin_ns: OnceLock::new() })
+        Ok(Starts { pipeline, offsets, jobs: OnceLock::new(), origin_ns: OnceLock::new(), common_ns: OnceLock::new() })
     }
 
     fn movement(&self, at: usize, context: &Context) -> Move {
@@ -178,6 +181,23 @@ impl<'a> Starts<'a> {
             ControlFlow::Break(())
         });
         first
+    }
+
+    /// Where relative times of the filter count from, on the common clock, where several files are read: the earliest start.
+    pub fn common_ns(&self) -> Option<i64> {
+        *self.common_ns.get_or_init(|| {
+            let Reading { files, filter, .. } = &self.pipeline.reading;
+            if files.len() < 2 || !filter.as_ref().is_some_and(is_relative) {
+                return None;
+            }
+            let start = |at: usize| {
+                let (first_ns, context) = self.first(at)?;
+                let movement = self.movement(at, &context);
+                let moved = movement.context(context).trace_start_ns();
+                moved.or(Some(first_ns.saturating_add(movement.by_ns)))
+            };
+            (0..files.len()).filter_map(start).min()
+        })
     }
 
     /// Lines of offsets that are of no file.

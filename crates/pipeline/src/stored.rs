@@ -4,10 +4,11 @@
 //! evaluation as for events, every bucket of every histogram stands as one row in a batch.
 
 use crate::files::MOST_READERS;
+use crate::pass::trace_start;
 use crate::starts::Starts;
 use crate::{Error, Folding, Note, Pipeline, series, workers};
 use latscope_capture_file::{Format, SeriesHeader, SeriesReader, SeriesRow, is_pipe};
-use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, Mask};
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, Mask, TraceStart};
 use latscope_filter::Filter;
 use latscope_histogram::{Sparse, Totals};
 use latscope_series::{HistogramSeries, Interval, Run, SeriesBuilder, Stretch, next_wider, round_multiples};
@@ -149,7 +150,8 @@ impl Stored<'_> {
             None => None,
             Some(filter) => {
                 let context = self.starts.context(at, reader.context().clone());
-                Some(Picker::new(filter, &reader.header().group_fields, &context)?)
+                let start_ns = self.starts.common_ns();
+                Some(Picker::new(filter, &reader.header().group_fields, trace_start(&context, start_ns))?)
             }
         };
         let (is_uneven, shift_ns) = (reader.is_uneven(), self.starts.shift_ns(at, reader.context()));
@@ -314,13 +316,13 @@ struct Picker {
 }
 
 impl Picker {
-    fn new(filter: &Filter, group_fields: &[String], context: &Context) -> Result<Picker, Error> {
+    fn new(filter: &Filter, group_fields: &[String], start: TraceStart) -> Result<Picker, Error> {
         let groups: Vec<Field> = group_fields.iter().filter_map(|name| Field::from_name(name)).collect();
         let known = groups.iter().copied().collect::<FieldSet>().union(FieldSet::ALWAYS);
         if let Some(field) = filter.fields().iter().find(|&field| !known.contains(field)) {
             return Err(Error::NotFilterable { field, has: group_fields.to_vec() });
         }
-        let bound = filter.bind(context.trace_start())?;
+        let bound = filter.bind(start)?;
         Ok(Picker { bound, batch: Batch::new(known), groups, mask: Mask::default() })
     }
 

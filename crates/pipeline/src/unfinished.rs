@@ -1,5 +1,6 @@
 //! Requests of files that had not completed when the trace ended.
 
+use crate::series::common_start_ns;
 use crate::{Error, Pass, Pipeline, Reading};
 use latscope_event::{Context, Field, Unfinished};
 use latscope_series::Waiter;
@@ -11,9 +12,10 @@ impl Pipeline {
     /// When the filter cannot be bound to the times of a trace.
     pub fn waiters(&self, contexts: &[Context], by: &[Field]) -> Result<Vec<Waiter>, Error> {
         let mut waiters = Vec::new();
+        let start_ns = common_start_ns(&self.reading, contexts);
         for context in contexts.iter().filter(|context| !context.unfinished.is_empty()) {
             let batch = Unfinished::batch(&context.unfinished);
-            let mut pass = Pass::new(&self.reading);
+            let mut pass = Pass::new(&self.reading).counting_from(start_ns);
             let (batch, mask) = pass.batch(context, &batch)?;
             waiters.extend(Waiter::of_batch(batch, mask, by));
         }

@@ -189,3 +189,27 @@ fn where_histograms_come_from_is_decided_by_what_is_read() {
     assert_eq!(origin(vec![events]), Origin::Events);
     assert_eq!(origin(vec![texts[0].clone(), log]), Origin::Stored);
 }
+
+/// As the picture of all files counts them.
+#[test]
+fn relative_times_of_several_files_count_from_the_earliest() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, from: usize| {
+        let rows = (from..from + 10).map(|second| format!("{second}.5 0.001\n"));
+        let path = folder.path().join(name);
+        std::fs::write(&path, rows.collect::<String>()).unwrap();
+        path
+    };
+    let (early, late) = (file("early.txt", 100), file("late.txt", 105));
+    let count = |files: Vec<PathBuf>, filter: &str| {
+        let pipeline = Pipeline::open(reading(files, filter), Control::default()).unwrap();
+        let (series, _) = pipeline.series(&Folding::of_latencies(None), 10).unwrap();
+        series.total(None).totals().count
+    };
+    for files in [vec![early.clone(), late.clone()], vec![late.clone(), early]] {
+        assert_eq!(count(files.clone(), "time < +2s"), 2);
+        assert_eq!(count(files.clone(), "evt.reltime >= 12s"), 3);
+        assert_eq!(count(files, "time in [+5s, +6s] and lat >= 1ms"), 4);
+    }
+    assert_eq!(count(vec![late], "time < +2s"), 2, "of one file from its own start");
+}

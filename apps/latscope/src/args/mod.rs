@@ -229,6 +229,11 @@ impl Input {
             |word: &String| (world.exists)(Path::new(word)) && latscope_event::Field::from_name(word).is_none();
         let files = self.filter.iter().take_while(|word| is_file(word)).count();
         self.read.extend(self.filter.drain(..files).map(PathBuf::from));
+        // A path that leads nowhere is reported as that, not as a filter that cannot be parsed.
+        let is_path = |word: &String| word.contains('/') && !word.contains(char::is_whitespace);
+        while !self.read.is_empty() && self.filter.first().is_some_and(is_path) && !is_filter(&self.filter) {
+            self.read.push(self.filter.remove(0).into());
+        }
     }
 
     /// What is piped in is read, unless a capture is asked for.

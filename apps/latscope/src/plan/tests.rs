@@ -84,6 +84,10 @@ fn what_is_read() {
             "events -r a.lat b.lat kind = read",
             Reading { files: vec!["a.lat".into(), "b.lat".into()], filter: parsed("kind = read"), ..file() },
         ),
+        (
+            "events -r a.lat gone/b.lat kind = read",
+            Reading { files: vec!["a.lat".into(), "gone/b.lat".into()], filter: parsed("kind = read"), ..file() },
+        ),
         ("events kind = read a.lat", Reading { filter: parsed("kind = read"), ..file() }),
         (
             "events -r a.lat \"lat > 1ms\" and kind = write",

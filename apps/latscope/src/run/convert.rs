@@ -133,5 +133,7 @@ fn series(pipeline: &Pipeline, folding: &Folding, conversion: &Conversion) -> Re
         Target::Hlog => write_hlog(out, &context, rows),
         _ => write_series_parquet(out, &header, &context, rows),
     };
-    written.and_then(Output::finish).map(drop).map_err(|error| Failure::output(&error))
+    written.and_then(Output::finish).map_err(|error| Failure::output(&error))?;
+    reports::say_notes(&contexts);
+    Ok(())
 }

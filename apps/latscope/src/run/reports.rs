@@ -6,6 +6,7 @@ use crate::notes::WORDING;
 use crate::plan::Reading;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latscope_capture_file::Remedy;
+use latscope_capture_file::{is_over, is_pipe};
 use latscope_event::{Context, format_count};
 use latscope_histogram::Totals;
 use latscope_pipeline::{Control, Error, Note, Observer, Pipeline, missing_groups};
@@ -55,6 +56,11 @@ pub fn ends_by_signal(reading: &Reading) {
     if reading.live.is_none() {
         latscope_capture_file::end_when(interrupted());
     }
+}
+
+/// Whether a signal ended the reading of files before their end. A pipe, and a file that is followed, end by a signal as a rule.
+pub fn was_interrupted(reading: &Reading) -> bool {
+    is_over() && !reading.follow && !reading.files.iter().any(|file| is_pipe(file))
 }
 
 /// Standard error.

@@ -11,7 +11,7 @@ use dataless::{Dataless, Ended};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use latscope_event::kernel::{block_kind, error_name};
-use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, LossRange, Unfinished, Wait, format_size};
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, LossRange, MISSING_U64, Unfinished, Wait, format_size};
 
 /// The fields that a paired request fills.
 pub const FILLS: FieldSet = FieldSet::TRACED.with(&[Field::Queue]);
@@ -114,6 +114,8 @@ pub struct BlockPairs {
     completed: u64,
     names: Vec<([u8; 8], u32, u32)>,
     devices: Vec<Device>,
+    /// Whether the trace has records of when requests began to wait. Without them nobody knows whether they did.
+    sees_waits: bool,
 }
 
 /// A device that completed something.
@@ -192,7 +194,10 @@ impl BlockPairs {
         let dataless = (record.sectors == 0 || record.sector == u64::MAX) && record.step != Step::Done;
         match record.step {
             _ if dataless => self.push_dataless(record, batch, context),
-            Step::Start | Step::Insert => self.queue(record, context),
+            Step::Start | Step::Insert => {
+                self.sees_waits = true;
+                self.queue(record, context);
+            }
             Step::Issue => self.issue(record, context),
             Step::Requeue => match self.open.get_mut(&(record.dev, record.sector)) {
                 Some(open) => open.state = State::Requeued,
@@ -368,7 +373,9 @@ impl BlockPairs {
             batch.push_text(Field::Comm, Some(trimmed(&open.comm)));
         }
         batch.push_text(Field::Error, error_of(error));
-        batch.push_u64(Field::Queue, open.issued_ns.saturating_sub(open.queued_ns).try_into().unwrap_or(0));
+        // A request that was issued again waited meanwhile, whatever else the trace has.
+        let queue_ns = open.issued_ns.saturating_sub(open.queued_ns).try_into().unwrap_or(0);
+        batch.push_u64(Field::Queue, if self.sees_waits || queue_ns > 0 { queue_ns } else { MISSING_U64 });
         batch.end_row();
     }
 

@@ -240,15 +240,18 @@ impl Subject {
         self.turns.iter().map(Run::count).sum()
     }
 
-    /// The median distance between the starts of requests, nanoseconds, where single events are known.
+    /// The usual distance between the starts of requests, nanoseconds, where single events are known: the median, or the mean where
+    /// a coarse clock puts several requests at one moment.
     pub fn distance_ns(&self) -> Option<u64> {
         let distances = |run: &Run| -> Option<Vec<u64>> {
             Some(run.events.as_ref()?.windows(2).map(|pair| pair[1].0.abs_diff(pair[0].0)).collect())
         };
         let turns: Vec<Vec<u64>> = self.turns.iter().map(distances).collect::<Option<_>>()?;
         let mut distances = turns.concat();
+        let mean_ns = distances.iter().sum::<u64>().checked_div(distances.len() as u64)?;
         let middle = distances.len() / 2;
-        (!distances.is_empty()).then(|| *distances.select_nth_unstable(middle).1)
+        let median_ns = *distances.select_nth_unstable(middle).1;
+        Some(if median_ns < mean_ns / 4 { mean_ns } else { median_ns })
     }
 
     /// First and last moment, nanoseconds since 1970, where the clock tells.

@@ -4,6 +4,7 @@ use super::{axis_start_ns, options_of};
 use crate::Failure;
 use crate::plan::{Percentiles as Plan, Reading, Shape};
 use crate::run::output::{self, Output};
+use crate::run::reports;
 use latscope_event::{Context, format_count};
 use latscope_series::{AskedPercentiles, CountBy, HistogramSeries, Judging, Place, Watch};
 use latscope_view_term::{PercentileOptions, Percentiles};
@@ -81,6 +82,13 @@ impl Printer<'_> {
         out.finish().map_err(|error| Failure::output(&error))?;
         let Some(watch) = &watch else { return Ok(()) };
         let Some(exceeded) = watch.exceeded() else {
+            let is_part = reading.live.is_none() && reports::was_interrupted(reading);
+            if is_part {
+                return Err(Failure::Input(format!(
+                    "Interrupted: --fail-if {} held for what was read; the rest of the input was not judged.",
+                    watch.threshold()
+                )));
+            }
             // Live, a device may well be idle.
             return match watch.is_blind() && reading.live.is_none() {
                 true if watch.seen() == 0 => {
