@@ -447,8 +447,8 @@ impl Iterator for FioHist<'_> {
         if self.lacks_unit {
             self.state = State::Done;
             let message = format!(
-                "A row has {} counts, as of a fio that was built with {} groups of 64 bins, and it is not \
-                 known whether they are of nanoseconds or microseconds.",
+                "A row has {} counts, as from a fio built with {} groups of 64 bins, in an \
+                 unknown unit (nanoseconds or microseconds).",
                 self.bins.len(),
                 self.bins.groups()
             );
