@@ -289,3 +289,35 @@ fn averages_are_drawn_although_there_is_json_without_histograms() {
         assert!(said.contains("averages over a window") && said.contains("latscope heatmap"), "{verb}: {said}");
     }
 }
+
+/// `--write_lat_log` behind the second `--name`; the same I/Os as logs and as JSON; a trace in several formats.
+#[test]
+fn what_a_folder_loses_or_a_list_doubles_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = |name: &str, options: &str, ios: u32| {
+        format!(
+            r#"{{"jobname": "{name}", "job options": {{{options}}}, "job_runtime": 100, "read": {{"total_ios": {ios}, "runtime": 100,
+            "clat_ns": {{"N": {ios}, "min": 1000000, "max": 1000000, "mean": 1000000.0, "bins": {{"1003520": {ios}}}}}}}}}"#
+        )
+    };
+    let jobs = [job("alpha", "", 1999), job("beta", r#""write_lat_log": "run""#, 10)].join(", ");
+    let json = put(folder.path(), "t/run.json", format!("{{\"fio version\": \"fio-3.33\", \"jobs\": [{jobs}]}}\n"));
+    let log = put(folder.path(), "t/run_clat.2.log", log(10));
+    let top = folder.path().join("t");
+    let of_folder = latscope(&["summary", "-r", top.to_str().unwrap()]);
+    let said = &of_folder.err;
+    assert!(said.contains("run.json: job alpha (1,999 I/Os) has no log and is missing from all numbers."), "{said}");
+    assert!(said.contains("the same I/Os: 1 JSON results in part."), "{said}");
+    let both = latscope(&["summary", "--json", "-r", &log, &json]);
+    assert!(both.err.contains("are about the same I/Os, so these count 2 times."), "{}", both.err);
+    assert!(both.success().contains("\"count\":2019"));
+
+    let lab = folder.path().join("lab");
+    let lat = put(folder.path(), "lab/a.lat", std::fs::read(testdata("lat/io.lat")).unwrap());
+    for ending in ["csv", "jsonl", "parquet"] {
+        latscope(&["convert", "-r", &lat, "-w", lab.join(format!("b.{ending}")).to_str().unwrap()]).success();
+    }
+    let said = latscope(&["summary", "-r", lab.to_str().unwrap()]).err;
+    let list = "3 more files are skipped (1 csv, 1 json_lines, 1 parquet: b.csv, b.jsonl, b.parquet); -r ";
+    assert!(said.contains(list) && said.contains("/lab/* reads them too."), "{said}");
+}

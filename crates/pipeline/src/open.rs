@@ -12,16 +12,11 @@ impl Pipeline {
     /// # Errors
     /// When a folder holds nothing that can be read.
     pub fn open(reading: Reading, control: Control) -> Result<Pipeline, Error> {
-        let (files, takes_averages) = files(&reading, &control)?;
+        let fio_results = FioResults::default();
+        let (files, takes_averages) = files(&reading, &control, &fio_results)?;
         let format = |file: &PathBuf| reading.format.or_else(|| format_of(file).ok());
         let formats = files.iter().map(format).collect();
-        Ok(Pipeline {
-            reading: Reading { files, ..reading },
-            control,
-            formats,
-            takes_averages,
-            fio_results: FioResults::default(),
-        })
+        Ok(Pipeline { reading: Reading { files, ..reading }, control, formats, takes_averages, fio_results })
     }
 
     /// Where the histograms of a folding come from: decided here and nowhere else.
@@ -80,7 +75,7 @@ impl Pipeline {
 
 /// The files to read, each once: of a folder of results, those that are in it. Also, whether averages over windows were chosen
 /// for a view over time though there are histograms of whole jobs.
-fn files(reading: &Reading, control: &Control) -> Result<(Vec<PathBuf>, bool), Error> {
+fn files(reading: &Reading, control: &Control, beside: &FioResults) -> Result<(Vec<PathBuf>, bool), Error> {
     let (mut files, mut takes_averages) = (Vec::new(), false);
     let look = if reading.over_time { tree_over_time } else { tree };
     for path in &reading.files {
@@ -100,7 +95,7 @@ fn files(reading: &Reading, control: &Control) -> Result<(Vec<PathBuf>, bool), E
     if let [first, others @ ..] = &again[..] {
         control.note(Note::Repeated { file: first.clone(), more: others.len() });
     }
-    said_twice(&files).into_iter().for_each(|sentence| control.note(Note::Files(sentence)));
+    said_twice(&files, beside).into_iter().for_each(|sentence| control.note(Note::Files(sentence)));
     Ok((files, takes_averages))
 }
 

@@ -1,14 +1,27 @@
 //! Which threads a report stands for: logs are numbered by thread, and its entries are threads or groups of them.
 
 use super::results::{Job, Results};
+use std::collections::BTreeSet;
 
 /// More threads than any run has.
 const MOST_THREADS: u32 = 1 << 16;
 const MS: i64 = 1_000_000;
 /// Jobs of one group start within this time of each other, nanoseconds.
 const TOGETHER_NS: i64 = 1_000_000_000;
+/// Options by which fio writes logs of latencies.
+pub const LOGS_OF_LATENCIES: [&str; 2] = ["write_lat_log", "write_hist_log"];
 /// The clocks that count from 1970: CLOCK_REALTIME and CLOCK_REALTIME_COARSE.
 const WALL_CLOCKS: [&str; 2] = ["0", "5"];
+
+/// A job of which a report counts I/Os that no log has.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Unlogged {
+    pub job: String,
+    /// Its entries without logs, and all of them.
+    pub entries: (usize, usize),
+    /// Completions of those without logs.
+    pub ios: u64,
+}
 
 /// What a report says of the threads of one host: an entry for each, or for each group of them. Never empty.
 #[derive(PartialEq, Debug)]
@@ -31,6 +44,8 @@ pub struct Entry {
     shown: u32,
     start: Option<Start>,
     other_epoch: bool,
+    /// Whether its options ask for logs of latencies.
+    asks_for_logs: bool,
     /// `log_hist_msec`.
     pub hist_ms: Option<u64>,
     /// Completions whose latency was counted.
@@ -75,6 +90,7 @@ impl Host {
                 shown: ((sum_ms / job.runtime_ms().unwrap_or(1) as f64).round() as u32).clamp(1, MOST_THREADS),
                 start: start(job),
                 other_epoch: has_epoch && clock.is_some_and(|clock| !WALL_CLOCKS.contains(&clock.as_str())),
+                asks_for_logs: LOGS_OF_LATENCIES.iter().any(|name| results.option(job, name).is_some()),
                 hist_ms: hist_ms.filter(|&ms| ms > 0),
                 ios: job.completions(),
             }
@@ -105,6 +121,38 @@ impl Host {
     pub fn single(&self, number: u32, highest: impl FnOnce() -> u32) -> Option<&Entry> {
         let (entry, threads) = self.entry(number, highest()).filter(|_| self.is_one_server && !self.says_groups)?;
         (threads == 1).then_some(entry)
+    }
+
+    /// The jobs with I/Os in no log, where the logs have these numbers (none is a log that all share) and the highest number of
+    /// the logs of any kind is this. Where it cannot be told which entry a number is of, the options decide.
+    pub fn unlogged(&self, numbers: &BTreeSet<Option<u32>>, highest: u32) -> Vec<Unlogged> {
+        let has_own_logs = self.is_one_server && !numbers.contains(&None);
+        let threads = if has_own_logs { self.threads(highest) } else { None };
+        let do_ask = self.entries.iter().any(|entry| entry.asks_for_logs);
+        let mut last = 0_u32;
+        let mut has_log = |at: usize| match &threads {
+            None => !do_ask || self.entries[at].asks_for_logs,
+            Some(threads) => {
+                let first = last.saturating_add(1);
+                last = last.saturating_add(threads[at]);
+                numbers.range(Some(first)..=Some(last)).next().is_some()
+            }
+        };
+        let mut jobs: Vec<Unlogged> = Vec::new();
+        for (at, entry) in self.entries.iter().enumerate() {
+            let (is_logged, ios) = (has_log(at), entry.ios.unwrap_or(0));
+            if is_logged || ios == 0 {
+                continue;
+            }
+            match jobs.iter_mut().find(|job| job.job == entry.name) {
+                Some(job) => (job.entries.0, job.ios) = (job.entries.0 + 1, job.ios.saturating_add(ios)),
+                None => {
+                    let all = self.entries.iter().filter(|other| other.name == entry.name).count();
+                    jobs.push(Unlogged { job: entry.name.clone(), entries: (1, all), ios });
+                }
+            }
+        }
+        jobs
     }
 
     /// The start of what started first.

@@ -1,6 +1,7 @@
 //! Which files of a folder are read.
 
-use latscope_capture_file::{said_twice, tree, without_repeats};
+use super::{fixture, unpacked};
+use latscope_capture_file::{FioResults, said_twice, tree, without_repeats};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
@@ -195,8 +196,109 @@ fn files_that_were_given_twice() {
     assert_eq!(without_repeats(vec!["-".into(), "-".into()]).1, Vec::<PathBuf>::new());
 
     let all = ["a_clat.1.log", "b_clat.1.log", "a_clat.1.log.vm1", "a_clat.2.log", "a_slat.1.log", "a_bw.1.log"];
-    assert_eq!(said_twice(&paths(&all)), None);
-    let said = said_twice(&paths(&[&all[..], &["a_lat.1.log"]].concat())).unwrap();
+    assert_eq!(said_twice(&paths(&all), &FioResults::default()), None);
+    let said = said_twice(&paths(&[&all[..], &["a_lat.1.log"]].concat()), &FioResults::default()).unwrap();
     assert!(said.contains("a_clat.1.log and ") && said.contains("a_lat.1.log are about the same I/Os, so"), "{said}");
     assert!(said.contains("count 2 times"), "{said}");
+}
+
+/// A report of these jobs with so many I/Os each.
+fn report(jobs: &[(&str, u64)], bins: bool) -> String {
+    let job = |&(name, ios): &(&str, u64)| {
+        let bins = if bins { format!(r#", "bins": {{"1000": {ios}}}"#) } else { String::new() };
+        let options = if name == "alpha" { "" } else { r#""write_lat_log": "run""# };
+        format!(
+            r#"{{"jobname": "{name}", "job options": {{{options}}}, "read": {{"total_ios": {ios}, "clat_ns": {{"N": {ios}{bins}}}}}}}"#
+        )
+    };
+    let jobs: Vec<_> = jobs.iter().map(job).collect();
+    format!("{{\"fio version\": \"fio-3.33\", \"jobs\": [{}]}}\n", jobs.join(", "))
+}
+
+#[test]
+fn jobs_of_the_json_that_have_no_log_are_named() {
+    let two = [("alpha", 1999), ("beta", 5)];
+    const MISSING: &str = "run.json: job alpha (1,999 I/Os) has no log and is missing from all numbers.";
+    const REMEDY: &str = " Give run.json alone with -r for all its jobs.";
+    for bins in [false, true] {
+        for log in ["run_clat.2.log", "run_clat.log", "run_clat_hist.2.log"] {
+            let row = if log.contains("hist") { HISTOGRAM } else { ROW };
+            let (names, said) = read(&[(log, row), ("run_bw.1.log", ROW), ("run.json", &report(&two, bins))]);
+            assert_eq!(names, [log]);
+            assert!(said.contains(MISSING) && said.contains(REMEDY) == bins, "{log}: {said}");
+            assert!(said.contains("the same I/Os: 1 JSON results") && said.contains(" in part. run.json"), "{said}");
+        }
+    }
+    // All have logs, or had no I/O.
+    for jobs in [&[("beta", 5)][..], &[("beta", 5), ("alpha", 0)]] {
+        let (_, said) = read(&[("run_clat.1.log", ROW), ("run.json", &report(jobs, true))]);
+        assert!(said.contains("same I/Os: 1 JSON results.") && !said.contains("missing"), "{said}");
+    }
+    // A log of one of two threads is lost; of five jobs, three are named.
+    let (_, said) = read(&[("run_clat.2.log", ROW), ("run.json", &report(&[("beta", 5), ("beta", 7)], true))]);
+    assert!(said.contains("run.json: 1 of 2 threads of job beta (5 I/Os) has no log and is missing"), "{said}");
+    let five = [("a", 1000), ("b", 2), ("c", 3), ("d", 4), ("e", 5), ("f", 6)];
+    let (_, said) = read(&[("run_clat.1.log", ROW), ("run.json", &report(&five, true))]);
+    let list = "job b (2 I/Os), job c (3 I/Os), job d (4 I/Os), 2 more (11 I/Os) have no log and are missing";
+    assert!(said.contains(list), "{said}");
+    // With logs of averages the JSON is read, in which all jobs are.
+    let (names, said) = read(&[("run_clat.2.log", AVERAGES), ("run.json", &report(&two, true))]);
+    assert_eq!(names, ["run.json"]);
+    assert!(!said.contains("no log"), "{said}");
+    // The same report twice is one.
+    let both = report(&two, true);
+    let files = [("output.0_clat.2.log.a", ROW), ("json_output.0.a", &both), ("output.0.a", &both)];
+    let (names, said) = read(&files);
+    assert_eq!((names.len(), said.matches("has no log").count()), (1, 1), "{said}");
+}
+
+#[test]
+fn other_files_of_a_folder_that_could_be_read_are_named() {
+    const CSV: &str = "time_ns,latency_ns,kind\n1,5000,read\n2,6000,read\n";
+    let two = "1.000001 0.005\n1.000002 0.006\n";
+    let files = [
+        ("run_clat.1.log", ROW),
+        ("run_bw.1.log", ROW),
+        ("a.csv", CSV),
+        ("b.csv", CSV),
+        ("t.txt", two),
+        ("README.txt", "Nothing that can be read.\n"),
+        ("disk.0.0", two),
+        ("below/c.csv", CSV),
+    ];
+    let (names, said) = read(&files);
+    assert_eq!(names, ["run_clat.1.log"]);
+    assert!(said.contains("3 more files are skipped (2 csv, 1 two_columns: a.csv, b.csv, t.txt); -r "), "{said}");
+    assert!(said.ends_with("/* reads them too."), "{said}");
+    assert_eq!(read(&[files[0], files[1], files[5], files[6], files[7]]).1, "");
+}
+
+#[test]
+fn json_given_beside_its_own_logs_counts_twice() {
+    let top = tempfile::tempdir().unwrap();
+    let json = unpacked(&fixture("fio_json", "A.json.zst"));
+    let plain = report(&[("alpha", 5)], false);
+    for name in ["A_clat.1.log", "A_clat.2.log", "A_clat_hist.3.log", "sub/A_clat.1.log", "p/p_clat.1.log"] {
+        put(top.path(), name, ROW);
+    }
+    fs::write(top.path().join("A.json"), &json).unwrap();
+    fs::copy(fixture("fio_json", "A.json.zst"), top.path().join("A.json.zst")).unwrap();
+    put(top.path(), "p/p.json", &plain);
+    let said = |names: &[&str]| {
+        let files: Vec<_> = names.iter().map(|name| top.path().join(name)).collect();
+        said_twice(&files, &FioResults::default())
+    };
+    for results in ["A.json", "A.json.zst"] {
+        let two = said(&["A_clat.1.log", "A_clat.2.log", results]).unwrap();
+        assert!(
+            two.contains("A_clat.1.log and ") && two.contains(&format!("{results} are about the same I/Os")),
+            "{two}"
+        );
+        assert!(two.contains("likewise for 1 more jobs, so these count 2 times"), "{two}");
+        assert!(said(&[results, "A_clat_hist.3.log"]).unwrap().contains("count 2 times"));
+        assert_eq!(said(&[results]), None);
+    }
+    // Not of them, or without histograms.
+    assert_eq!(said(&["sub/A_clat.1.log", "A.json"]), None);
+    assert_eq!(said(&["p/p_clat.1.log", "A.json", "p/p.json"]), None);
 }

@@ -10,7 +10,7 @@ use super::name::{
     without_compressed_copies,
 };
 use super::results::{LIMIT, Results, detect};
-use super::threads::Host;
+use super::threads::{Host, LOGS_OF_LATENCIES};
 use crate::Detected;
 use crate::input::Input;
 use std::collections::{BTreeMap, BTreeSet};
@@ -198,7 +198,7 @@ impl Report {
         };
         let mut of_hosts = BTreeMap::<_, Vec<_>>::new();
         for job in &results.jobs {
-            let logs = ["write_lat_log", "write_hist_log"].iter().filter_map(|name| results.option(job, name));
+            let logs = LOGS_OF_LATENCIES.iter().filter_map(|name| results.option(job, name));
             // The path of a prefix is relative to where fio ran; without one, logs are called like their job.
             let prefixes = logs.map(|log| log.rsplit('/').next().unwrap_or_default().to_string());
             let named = |prefix: String| if prefix.is_empty() { job.name.clone() } else { Some(prefix) };

@@ -5,7 +5,9 @@ use crate::fio::beside::{FioResults, Found, Report};
 use crate::fio::log::is_windowed;
 use crate::fio::name::{LogKind, LogName, host_of_results, is_called, may_be_results, without_compressed_copies};
 use crate::fio::results;
+use crate::fio::threads::Unlogged;
 use crate::input::Input;
+use latscope_event::format_count;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,6 +78,8 @@ pub struct Choice {
     copies: Vec<PathBuf>,
     /// JSON of hosts some of which have logs: those that have none.
     hosts: BTreeMap<PathBuf, Vec<String>>,
+    /// JSON of jobs some of which have logs: what is said of those that have none.
+    unlogged: BTreeMap<PathBuf, String>,
     /// Two prefixes that may be of one run.
     perhaps_same: Option<(String, String)>,
 }
@@ -165,8 +169,20 @@ impl Choice {
                 () => &mut self.same,
             };
             list.push((what, file.clone()));
+            if !read.contains(file) && !is_second_copy(results, &all) {
+                let sentence = unlogged(results, &[logs.0, logs.1].concat(), beside);
+                self.unlogged.extend(sentence.map(|sentence| (file.clone(), sentence)));
+            }
         }
         read
+    }
+
+    /// Whether a file is read, or is known and left out.
+    pub fn decides_about(&self, file: &Path) -> bool {
+        let mut lists = [&self.read, &self.same, &self.missing, &self.unknown].into_iter().flatten();
+        LogName::of(file).is_some()
+            || self.copies.iter().any(|copy| copy == file)
+            || lists.any(|(_, path)| path == file)
     }
 
     /// What is read, by name.
@@ -186,7 +202,12 @@ impl Choice {
     pub fn said(&self) -> Vec<String> {
         let mut said = Vec::new();
         if !self.same.is_empty() {
-            let (read, same) = (counted(&self.read), counted(&self.same));
+            // JSON has I/Os of its own where jobs or hosts of it have no log: which ones, is said below.
+            let is_part = |file: &PathBuf| self.unlogged.contains_key(file) || self.hosts.contains_key(file);
+            let (parts, whole): (Vec<_>, Vec<_>) = self.same.iter().cloned().partition(|(_, file)| is_part(file));
+            let parts = (!parts.is_empty()).then(|| format!("{} in part", counted(&parts)));
+            let whole = (!whole.is_empty()).then(|| counted(&whole));
+            let (read, same) = (counted(&self.read), whole.into_iter().chain(parts).collect::<Vec<_>>().join(", "));
             said.push(format!("{read} are read; skipped because they are about the same I/Os: {same}."));
         }
         if self.prefers_averages() {
@@ -206,6 +227,7 @@ impl Choice {
             let file = file_name(file);
             said.push(format!("{file} is skipped because other hosts have logs, so the I/Os of {hosts} are missing."));
         }
+        said.extend(self.unlogged.values().cloned());
         if !self.unknown.is_empty() {
             let names = named(self.unknown.iter().map(|(_, path)| path));
             said.push(format!(
@@ -277,6 +299,41 @@ fn is_second_copy(results: &Report, all: &[Arc<Report>]) -> bool {
     all.iter().any(|other| other.file == first && other.hosts == results.hosts)
 }
 
+/// A sentence about the jobs of results that have no log, though others of their host have.
+fn unlogged(results: &Report, logs: &[&Log], beside: &FioResults) -> Option<String> {
+    let mut jobs = Vec::new();
+    for (host, of_host) in &results.hosts {
+        let run = (results.file.clone(), host.clone());
+        let mut logs = logs.iter().filter(|log| log.results.contains(&run)).peekable();
+        let Some(first) = logs.peek() else { continue };
+        let highest = beside.highest_number(&first.path, first.results[0].clone(), first.job.1.as_deref());
+        let numbers = logs.map(|log| log.job.2).collect();
+        jobs.extend(of_host.unlogged(&numbers, highest).into_iter().map(|job| (host, job)));
+    }
+    let phrase = |(host, job): &(&Option<String>, Unlogged)| {
+        let part = match job.entries {
+            (some, all) if some < all => format!("{some} of {all} threads of "),
+            _ => String::new(),
+        };
+        let host = host.as_ref().map_or(String::new(), |host| format!(" on {host}"));
+        format!("{part}job {}{host} ({} I/Os)", job.job, format_count(job.ios))
+    };
+    let (have, are) = match &jobs[..] {
+        [] => return None,
+        [(_, job)] if job.entries.0 == 1 || job.entries.0 == job.entries.1 => ("has", "is"),
+        _ => ("have", "are"),
+    };
+    let mut phrases: Vec<String> = jobs.iter().take(NAMED).map(phrase).collect();
+    if let Some(rest) = jobs.get(NAMED..).filter(|rest| !rest.is_empty()) {
+        let ios = rest.iter().fold(0, |sum: u64, (_, job)| sum.saturating_add(job.ios));
+        phrases.push(format!("{} more ({} I/Os)", rest.len(), format_count(ios)));
+    }
+    let file = file_name(&results.file);
+    let remedy =
+        if results.has_histograms { format!(" Give {file} alone with -r for all its jobs.") } else { String::new() };
+    Some(format!("{file}: {} {have} no log and {are} missing from all numbers.{remedy}", phrases.join(", ")))
+}
+
 /// Whether results may tell of the I/Os of a log that belongs to no results: those above it, or called like it.
 fn may_be_of(log: &Log, results: &Report) -> bool {
     let (folder, host, ..) = &log.job;
@@ -322,7 +379,7 @@ fn counted(files: &[(What, PathBuf)]) -> String {
 }
 
 /// The names of a few.
-fn named<T: AsRef<Path>>(all: impl ExactSizeIterator<Item = T>) -> String {
+pub fn named<T: AsRef<Path>>(all: impl ExactSizeIterator<Item = T>) -> String {
     let more = all.len().saturating_sub(NAMED);
     let names: Vec<_> = all.take(NAMED).map(|path| file_name(path.as_ref())).collect();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

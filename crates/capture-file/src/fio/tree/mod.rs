@@ -2,6 +2,7 @@
 //! counted once, from the best that there is about it.
 
 mod choice;
+mod others;
 mod twice;
 
 use crate::{Error, Place, perf_data};
@@ -51,7 +52,7 @@ fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
     walk.seen.extend(top.ancestors().skip(1).filter_map(identity));
     walk.through(folder.to_path_buf(), DEEPEST)?;
     walk.found.sort();
-    let choice = Choice::of(walk.found, over_time);
+    let choice = Choice::of(walk.found.clone(), over_time);
     let mut files = choice.files();
     files.extend(traces(folder)?);
     if files.is_empty() {
@@ -62,7 +63,9 @@ fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
              smallfile results (rsptimes_*.csv), and is not a recording of perf.",
         ));
     }
-    let said = choice.said();
+    let mut said = choice.said();
+    let is_other = |file: &&PathBuf| !files.contains(file) && !choice.decides_about(file);
+    said.extend(others::said_of_others(folder, walk.found.iter().filter(is_other)));
     let left_out = (!said.is_empty()).then(|| format!("{}: {}", folder.display(), said.join(" ")));
     Ok(Some(Tree { files, left_out, prefers_averages: choice.prefers_averages() }))
 }
