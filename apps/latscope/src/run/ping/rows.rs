@@ -33,7 +33,7 @@ impl Rows {
         };
         let builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), Interval::Fixed(width_ns));
         let targets: Vec<_> = plan.probes.iter().map(|probe| probe.target.to_string_lossy()).collect();
-        let context = Context::new(&targets.join(", "), Clock::wall());
+        let context = Context::new(targets.join(", "), Clock::wall());
         Rows { builder, width_ns, context, growing: GrowingSpectrogram::new("", &options), waited: 0 }
     }
 
