@@ -290,5 +290,5 @@ fn an_error_of_a_file_ends_with_what_helps() {
     fails(&["summary", "-r", &log], 3, &[":2: The row has ", ". --lenient skips"]);
     fails(&["summary", "-r", &hist], 3, &["nanoseconds or microseconds. Give --latency-unit ns for fio 3"]);
     fails(&["summary", "-r", &text], 3, &["in this unit. Give their units with --unitstime"]);
-    fails(&["events", "-r", &hist], 3, &["not individual events. Use percentiles"]);
+    fails(&["events", "-r", &hist], 3, &["not single events. Use percentiles"]);
 }

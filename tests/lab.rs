@@ -186,7 +186,7 @@ fn wrong_words_are_told() {
         (vec!["lab", "storage", "/proc/nowhere"], "Cannot be found"),
         (vec!["lab", "storage", "/proc/self/status"], "Not a directory"),
         (vec!["lab", "storage"], "No directory to measure"),
-        (vec!["lab", "stroage", &a], "known are storage, etcd, commit, curve"),
+        (vec!["lab", "stroage", &a], "known labs: storage, etcd, commit, curve"),
         (vec!["lab", "storage", &a, &a], "given twice"),
         (vec!["lab", "storage", &a, "--for", "5"], "needs a unit"),
         (vec!["lab", "run", "/proc/nowhere.toml", &a], "Cannot be read"),

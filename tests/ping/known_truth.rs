@@ -307,7 +307,7 @@ fn where_and_how_it_waits_is_kept_and_compared() {
     assert_eq!(told[1], "unlike: scheduling: other (a.lat), other, on CPU 0, busy 200us before (b.lat)");
     assert!(compared.find("unlike:") < compared.find("p50"), "{compared}");
     let refused = latscope(&["ping", "-c", "1", "--cpu", "100000", here]).failure(3);
-    assert!(refused.contains("CPU 100000 cannot be taken") && refused.contains("--cpu"), "{refused}");
+    assert!(refused.contains("Cannot run on CPU 100000") && refused.contains("--cpu"), "{refused}");
 }
 
 #[test]

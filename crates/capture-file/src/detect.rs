@@ -92,7 +92,7 @@ fn detect_head(input: &mut Input) -> Result<Format, Error> {
         None if let Some((what, instead)) = unread(input.head()) => {
             fail(&format!("This is {what}, which cannot be read; {instead}."))
         }
-        None => fail("The format is not known.").map_err(|error| error.with_remedy(Remedy::Format)),
+        None => fail("Unknown format.").map_err(|error| error.with_remedy(Remedy::Format)),
     }
 }
 

@@ -147,7 +147,7 @@ pub fn format_of(path: &Path) -> Result<Format, Error> {
 }
 
 /// Why a file of histograms cannot be read for its events.
-pub(crate) const HISTOGRAMS_ONLY: &str = "This file holds histograms, not individual events.";
+pub(crate) const HISTOGRAMS_ONLY: &str = "This file has histograms, not single events.";
 
 /// What takes the batches: it gets the context as known so far, and may end the reading with `Break`.
 pub type Sink<'a> = dyn FnMut(&Context, &Batch) -> ControlFlow<()> + 'a;

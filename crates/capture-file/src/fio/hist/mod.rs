@@ -448,7 +448,7 @@ impl Iterator for FioHist<'_> {
             self.state = State::Done;
             let message = format!(
                 "A row has {} counts, as from a fio built with {} groups of 64 bins, in an \
-                 unknown unit (nanoseconds or microseconds).",
+                 unknown unit, nanoseconds or microseconds.",
                 self.bins.len(),
                 self.bins.groups()
             );
