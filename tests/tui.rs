@@ -321,7 +321,7 @@ fn rows_where_nobody_sits_or_plain_is_asked_for() {
     let Some(terminal) = Terminal::open(100, 60) else { return };
     terminal.line(&format!("clear; {LATSCOPE} spectrogram --plain -r {}; echo ended $?", story()));
     let screen = terminal.until("ended 0");
-    assert!(screen.contains("missing: 6 completions"), "{screen}");
+    assert!(screen.contains("missing: 6 unpaired completions"), "{screen}");
     assert!(!Path::new("selection-1.lat").exists());
 }
 
