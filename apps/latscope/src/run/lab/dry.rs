@@ -93,7 +93,7 @@ mod tests {
         let plan = Plan { lab, directories, output, dry_run: true, fail_if: None, limits, json: false, theme };
         let text = text(&plan);
         for words in
-            ["6min in 12 turns", "  /a\n  /b\n", "1GiB must be free", "58.6MiB a turn (1k/s", "recorded in out"]
+            ["6min in 12 turns", "  /a\n  /b\n", "1GiB of free space is needed", "58.6MiB per turn (1k/s", "recorded in out"]
         {
             assert!(text.contains(words), "{words}: {text}");
         }
