@@ -92,9 +92,13 @@ mod tests {
         let theme = latscope_view_report::Theme::Light;
         let plan = Plan { lab, directories, output, dry_run: true, fail_if: None, limits, json: false, theme };
         let text = text(&plan);
-        for words in
-            ["6min in 12 turns", "  /a\n  /b\n", "1GiB of free space is needed", "58.6MiB per turn (1k/s", "recorded in out"]
-        {
+        for words in [
+            "6min in 12 turns",
+            "  /a\n  /b\n",
+            "1GiB of free space is needed",
+            "58.6MiB per turn (1k/s",
+            "recorded in out",
+        ] {
             assert!(text.contains(words), "{words}: {text}");
         }
     }
