@@ -11,7 +11,7 @@ fn precision_is_a_power_of_two() {
     let said = latscope(&["percentiles", "-r", "t.lat", "--exact", "--precision", "8"]).failure(2);
     assert!(said.contains("leave out --precision"), "{said}");
     let said = latscope(&["convert", "-r", "t.lat", "-w", "t.csv", "--precision", "8"]).failure(2);
-    assert!(said.contains("are for histograms"), "{said}");
+    assert!(said.contains("need histograms"), "{said}");
 }
 
 /// Stored at one precision and read at another, numbers are those of the coarser of the two.
