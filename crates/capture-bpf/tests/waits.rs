@@ -4,7 +4,7 @@
 
 use latscope_capture_bpf::{Error, EventCapture, HistogramCapture, Options, Source};
 use latscope_event::{Batch, Context, Field, FieldSet};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -186,7 +186,7 @@ fn storage_that_hangs_waits_and_servers_without_work_do_not() {
     {
         // One that was there before anybody looked, and one that comes later.
         let early = hang(&disk, server.0.id());
-        until_in(early.0.id(), &["0"]);
+        until_in(early.reader.0.id(), &["0"]);
         let Some(mut capture) = Capture::start(source, events) else { return };
         let late = Ended(
             Command::new("dd")
@@ -205,17 +205,17 @@ fn storage_that_hangs_waits_and_servers_without_work_do_not() {
         );
         assert_eq!(rows_of(waiting, idle.0.id()), [], "{shown}");
         children(idle.0.id()).iter().for_each(|&pid| assert_eq!(rows_of(waiting, pid), [], "{shown}"));
-        let [(name, fd_type, path, age)] = &rows_of(waiting, early.0.id())[..] else { panic!("{shown}") };
+        let [(name, fd_type, path, age)] = &rows_of(waiting, early.reader.0.id())[..] else { panic!("{shown}") };
         assert_eq!((name.as_str(), fd_type.as_str(), Path::new(path)), ("read", "file", disk.as_path()));
         let (age, hangs) = (*age, rows_of(waiting, late.0.id()));
         assert!(hangs.iter().any(|(name, ..)| name == "openat"), "{hangs:?} {shown}");
         assert!(waiting.latency().is_sorted_by(|one, two| one >= two), "the oldest first");
         std::thread::sleep(Duration::from_millis(50));
-        let later = rows_of(capture.waiting(), early.0.id())[0].3;
+        let later = rows_of(capture.waiting(), early.reader.0.id())[0].3;
         assert!(later >= age + 50_000_000, "{age} {later}");
         let unfinished = &capture.context().unfinished;
         let named = |pid: u32| unfinished.iter().find(|one| one.what.contains(&format!("thread {pid}")));
-        let what = &named(early.0.id()).unwrap().what;
+        let what = &named(early.reader.0.id()).unwrap().what;
         assert!(what.contains("/disk") && what.contains("before the capture"), "{what}");
         assert!(named(late.0.id()).is_some() && named(idle.0.id()).is_none(), "{unfinished:?}");
         // What waits for a stopped file system cannot be killed.
@@ -223,16 +223,43 @@ fn storage_that_hangs_waits_and_servers_without_work_do_not() {
     }
 }
 
-/// Opens a file, stops the process that serves it, and reads. A stop reaches the threads of a process one after the other: one
-/// that still runs would answer, so the read waits until all of them have stopped.
-fn hang(disk: &Path, server: u32) -> Ended {
-    let script = format!(
-        "exec < {}; kill -STOP {server}
-        while grep -L '^State:.T' /proc/{server}/task/*/status | grep -q .; do :; done
-        exec dd bs=4k count=1 of=/dev/null",
-        disk.display()
-    );
-    Ended(Command::new("sh").args(["-c", &script]).stderr(Stdio::null()).spawn().unwrap())
+/// A reader of a file whose server has stopped. The server goes on before anybody waits for the reader: what waits for a stopped
+/// file system cannot be killed.
+struct Hang {
+    reader: Ended,
+    server: u32,
+}
+
+impl Drop for Hang {
+    fn drop(&mut self) {
+        signal(self.server, "CONT");
+    }
+}
+
+/// Opens a file, stops the process that serves it, and reads. A stop reaches the threads of a process one after the other, and one
+/// that still runs would answer, so the read waits until all of them have stopped. Nothing is forked meanwhile: whatever
+/// inherits the file closes it, and closing asks the server.
+fn hang(disk: &Path, server: u32) -> Hang {
+    let script =
+        format!("exec 3< {}; kill -STOP {server}; read go; exec dd bs=4k count=1 of=/dev/null <&3", disk.display());
+    let reader = Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut hang = Hang { reader: Ended(reader.unwrap()), server };
+    let until = Instant::now() + Duration::from_secs(20);
+    while !has_stopped(server) {
+        assert!(Instant::now() < until, "the server does not stop");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    hang.reader.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    hang
+}
+
+/// Whether all threads of a process have stopped.
+fn has_stopped(pid: u32) -> bool {
+    let stopped = |task: std::io::Result<std::fs::DirEntry>| {
+        let status = task.and_then(|task| std::fs::read_to_string(task.path().join("status"))).unwrap_or_default();
+        status.contains("State:\tT")
+    };
+    std::fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|mut tasks| tasks.all(stopped))
 }
 
 #[test]
