@@ -207,9 +207,9 @@ fn relative_times_of_several_files_count_from_the_earliest() {
         series.total(None).totals().count
     };
     for files in [vec![early.clone(), late.clone()], vec![late.clone(), early]] {
-        assert_eq!(count(files.clone(), "time < +2s"), 2);
-        assert_eq!(count(files.clone(), "evt.reltime >= 12s"), 3);
-        assert_eq!(count(files, "time in [+5s, +6s] and lat >= 1ms"), 4);
+        assert_eq!(count(files.clone(), "time < +1.7s"), 2);
+        assert_eq!(count(files.clone(), "evt.reltime >= 11.7s"), 3);
+        assert_eq!(count(files, "time in [+4.7s, +6.2s] and lat >= 1ms"), 4);
     }
-    assert_eq!(count(vec![late], "time < +2s"), 2, "of one file from its own start");
+    assert_eq!(count(vec![late], "time < +1.7s"), 2, "of one file from its own start");
 }

@@ -32,7 +32,9 @@ fn paired(records: &[Record]) -> (Vec<(u64, u64, u64)>, Context) {
     let events = (0..batch.len())
         .map(|row| {
             let column = |field| batch.u64s(field).unwrap()[row];
-            (column(Field::Latency) / 1000, column(Field::Queue) / 1000, column(Field::Size))
+            // Without a record of a wait it is not known; the tables say 0.
+            let queue_ns = Some(column(Field::Queue)).filter(|&ns| ns != MISSING_U64).unwrap_or(0);
+            (column(Field::Latency) / 1000, queue_ns / 1000, column(Field::Size))
         })
         .collect();
     (events, context)
