@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Watches a pipeline while it runs. All methods may be called from several threads.
 pub trait Observer: Send + Sync {
     /// Something that the user should know now, before there is a result.
-    fn note(&self, note: &Note);
+    fn notice(&self, notice: &Notice);
 
     /// Bytes of the input that were read, and its size; 0 when that is unknown (a pipe).
     fn progress(&self, _read_bytes: u64, _size_bytes: u64) {}
@@ -21,7 +21,7 @@ pub trait Observer: Send + Sync {
 
 /// Nobody watches.
 impl Observer for () {
-    fn note(&self, _note: &Note) {}
+    fn notice(&self, _notice: &Notice) {}
 }
 
 /// The caller's hand on a pipeline. Clones share the flag and the observer.
@@ -56,9 +56,9 @@ impl Control {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Tells the observer something.
-    pub(crate) fn note(&self, note: Note) {
-        self.observer.note(&note);
+    /// Passes a notice to the observer.
+    pub(crate) fn notice(&self, notice: Notice) {
+        self.observer.notice(&notice);
     }
 
     pub(crate) fn observer(&self) -> &dyn Observer {
@@ -68,7 +68,7 @@ impl Control {
 
 /// What a pipeline reports while it runs. [`fmt::Display`] gives a sentence without the remedies of a certain program.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Note {
+pub enum Notice {
     /// A capture has started.
     Capturing {
         /// What is captured.
@@ -123,48 +123,48 @@ pub enum Note {
     },
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Note::Capturing { calls: Some(calls), .. } => write!(f, "capturing {}", calls.join(", ")),
-            Note::Capturing { source: Source::Block, .. } => f.write_str("capturing block requests"),
-            Note::Capturing { source: Source::Io, .. } => f.write_str("capturing system calls that do I/O"),
-            Note::Capturing { source: Source::Syscall, .. } => f.write_str("capturing all system calls"),
-            Note::NoMatch(filter) => write!(f, "No event matches the filter: {filter}"),
-            Note::Waiting { age_ns, request } => {
+            Notice::Capturing { calls: Some(calls), .. } => write!(f, "capturing {}", calls.join(", ")),
+            Notice::Capturing { source: Source::Block, .. } => f.write_str("capturing block requests"),
+            Notice::Capturing { source: Source::Io, .. } => f.write_str("capturing system calls that do I/O"),
+            Notice::Capturing { source: Source::Syscall, .. } => f.write_str("capturing all system calls"),
+            Notice::NoMatch(filter) => write!(f, "No event matches the filter: {filter}"),
+            Notice::Waiting { age_ns, request } => {
                 write!(f, "waiting for {} so far: {request}", format_duration(*age_ns))
             }
-            Note::MoreWaiting(count) => write!(f, "waiting: {count} more"),
-            Note::JobsLeftOut { file, more } => write!(
+            Notice::MoreWaiting(count) => write!(f, "waiting: {count} more"),
+            Notice::JobsLeftOut { file, more } => write!(
                 f,
                 "{}{}: skipped, so the I/Os of these jobs are missing: the histograms cover whole jobs, without \
                  times within the job.",
                 file.display(),
                 if *more > 0 { format!(" and {more} more") } else { String::new() }
             ),
-            Note::Files(sentence) => f.write_str(sentence),
-            Note::Repeated { file, more: 0 } => {
+            Notice::Files(sentence) => f.write_str(sentence),
+            Notice::Repeated { file, more: 0 } => {
                 write!(f, "{} given more than once (or through a link): read once.", file.display())
             }
-            Note::Repeated { file, more } => {
+            Notice::Repeated { file, more } => {
                 write!(
                     f,
                     "{} and {more} more files given more than once (or through a link): read once.",
                     file.display()
                 )
             }
-            Note::Skipped { folder, why } => write!(f, "{}: skipped: {why}", folder.display()),
-            Note::Ungrouped(fields) => {
+            Notice::Skipped { folder, why } => write!(f, "{}: skipped: {why}", folder.display()),
+            Notice::Ungrouped(fields) => {
                 let names: Vec<_> = fields.iter().map(|field| field.name()).collect();
                 write!(f, "no event has {}, a field of the groups.", names.join(" or "))
             }
-            Note::CutEvents(count) => write!(
+            Notice::CutEvents(count) => write!(
                 f,
                 "{} of these events lasted longer than any before, so the intervals at their start were already \
                  closed; they count from the first open interval.",
                 format_count(*count)
             ),
-            Note::LateEvents { count, handed_on } => write!(
+            Notice::LateEvents { count, handed_on } => write!(
                 f,
                 "{} events arrived after their interval had closed; {}.",
                 format_count(*count),

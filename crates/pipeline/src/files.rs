@@ -1,7 +1,7 @@
 //! Files: their batches, on one clock and filtered.
 
 use crate::starts::Starts;
-use crate::{Control, Error, Note, Pass, Pipeline, Reading, workers};
+use crate::{Control, Error, Notice, Pass, Pipeline, Reading, workers};
 use latscope_capture_file::{Progress, ReadOptions, is_over, is_pipe};
 use latscope_event::{Batch, Clock, Column, Context, Field, FieldSet, MISSING_CODE, Mask};
 use std::ops::ControlFlow;
@@ -197,7 +197,7 @@ impl<'a> Run<'a> {
         control.observer().ended();
         let is_nothing = self.has_events.load(Ordering::Relaxed) && !self.has_passed.load(Ordering::Relaxed);
         if let Some(filter) = reading.filter.as_ref().filter(|_| is_nothing) {
-            control.note(Note::NoMatch(filter.to_string()));
+            control.notice(Notice::NoMatch(filter.to_string()));
         }
     }
 }

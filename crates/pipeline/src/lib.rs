@@ -26,7 +26,7 @@ mod stream;
 mod unfinished;
 mod workers;
 
-pub use control::{Control, Note, Observer};
+pub use control::{Control, Notice, Observer};
 pub use error::Error;
 pub use intervals::Intervals;
 pub use live::{Counting, Events, INTERVAL_NS, TURN, needs_events, now_ns};

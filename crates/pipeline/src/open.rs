@@ -1,6 +1,6 @@
 //! What a reading stands for: the files of a folder, their formats, and where the numbers of a view come from.
 
-use crate::{Control, Error, Folding, Mode, Note, Origin, Pipeline, Reading, live};
+use crate::{Control, Error, Folding, Mode, Notice, Origin, Pipeline, Reading, live};
 use latscope_capture_file::{
     FioResults, Format, format_of, is_over, is_pipe, said_twice, tree, tree_over_time, without_repeats,
 };
@@ -85,7 +85,7 @@ fn files(reading: &Reading, control: &Control, beside: &FioResults) -> Result<(V
         match tree {
             None => files.push(path.clone()),
             Some(tree) => {
-                tree.left_out.into_iter().for_each(|sentence| control.note(Note::Files(sentence)));
+                tree.left_out.into_iter().for_each(|sentence| control.notice(Notice::Files(sentence)));
                 files.extend(readable(path, tree.files, control)?);
                 takes_averages |= tree.prefers_averages;
             }
@@ -93,9 +93,9 @@ fn files(reading: &Reading, control: &Control, beside: &FioResults) -> Result<(V
     }
     let (files, again) = without_repeats(files);
     if let [first, others @ ..] = &again[..] {
-        control.note(Note::Repeated { file: first.clone(), more: others.len() });
+        control.notice(Notice::Repeated { file: first.clone(), more: others.len() });
     }
-    said_twice(&files, beside).into_iter().for_each(|sentence| control.note(Note::Files(sentence)));
+    said_twice(&files, beside).into_iter().for_each(|sentence| control.notice(Notice::Files(sentence)));
     Ok((files, takes_averages))
 }
 
@@ -111,7 +111,8 @@ fn readable(folder: &Path, mut files: Vec<PathBuf>, control: &Control) -> Result
     {
         return Err(error.clone().into());
     }
-    let skipped = |error: latscope_capture_file::Error| Note::Skipped { folder: folder.into(), why: error.to_string() };
-    refused.into_iter().for_each(|error| control.note(skipped(error)));
+    let skipped =
+        |error: latscope_capture_file::Error| Notice::Skipped { folder: folder.into(), why: error.to_string() };
+    refused.into_iter().for_each(|error| control.notice(skipped(error)));
     Ok(files)
 }

@@ -1,6 +1,6 @@
 //! What waits for long, noted while it waits for views that print nothing before their end.
 
-use crate::Note;
+use crate::Notice;
 use latscope_event::{Batch, Column, Field, MISSING_U64, Mask, format_size};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ impl Stalls {
     }
 
     /// Looks at what waits: its time is the start, its latency the age.
-    pub fn note(&mut self, batch: &Batch, mask: Option<&Mask>, note: &mut dyn FnMut(Note)) {
+    pub fn report(&mut self, batch: &Batch, mask: Option<&Mask>, notice: &mut dyn FnMut(Notice)) {
         let mut reported = HashMap::new();
         let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
         let (mut lines, mut more) = (0, 0);
@@ -46,13 +46,13 @@ impl Stalls {
                 continue;
             }
             if lines < LINES {
-                note(Note::Waiting { age_ns, request: key.1.clone() });
+                notice(Notice::Waiting { age_ns, request: key.1.clone() });
             }
             (lines, more) = (lines + 1, more + usize::from(lines >= LINES));
             reported.insert(key, age_ns.saturating_mul(10));
         }
         if more > 0 {
-            note(Note::MoreWaiting(more));
+            notice(Notice::MoreWaiting(more));
         }
         // What ended is forgotten.
         self.reported = reported;

@@ -6,7 +6,7 @@
 use crate::files::MOST_READERS;
 use crate::pass::trace_start;
 use crate::starts::Starts;
-use crate::{Error, Folding, Note, Pipeline, series, workers};
+use crate::{Error, Folding, Notice, Pipeline, series, workers};
 use latscope_capture_file::{Format, SeriesHeader, SeriesReader, SeriesRow, is_pipe};
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, Mask, TraceStart};
 use latscope_filter::Filter;
@@ -30,7 +30,7 @@ impl Pipeline {
             let jobs: Vec<usize> = files.extract_if(.., |at| of_jobs(at)).collect();
             if let [first, others @ ..] = &jobs[..] {
                 let file = self.reading.files[*first].clone();
-                self.control.note(Note::JobsLeftOut { file, more: others.len() });
+                self.control.notice(Notice::JobsLeftOut { file, more: others.len() });
             }
         }
         let new_builder = || series::new_builder(folding, limit);

@@ -7,7 +7,7 @@
 use crate::intervals::{Intervals, flow};
 use crate::live::INTERVAL_NS;
 use crate::series::{missing_groups, new_builder, refuse_averages, refuse_nothing, too_large};
-use crate::{Folding, Note, Pipeline};
+use crate::{Folding, Notice, Pipeline};
 use latscope_event::{Batch, Context, Mask};
 use latscope_series::{CountBy, HistogramSeries, Quantity, SeriesBuilder, Waiter};
 
@@ -269,7 +269,7 @@ impl<'a> Stream<'a> {
         let control = &self.pipeline.control;
         let ungrouped = missing_groups(&rest);
         if !ungrouped.is_empty() && !rest.groups().is_empty() && rest.others().is_none() {
-            control.note(Note::Ungrouped(ungrouped));
+            control.notice(Notice::Ungrouped(ungrouped));
         }
         if rest.slices().is_empty() && self.next.is_none() {
             refuse_nothing(missing, &self.folding)?;
@@ -291,11 +291,11 @@ impl<'a> Stream<'a> {
             self.pass(rest, last.saturating_add(1), (context, until_ns), taker)?;
         }
         if self.cut_events > 0 {
-            control.note(Note::CutEvents(self.cut_events));
+            control.notice(Notice::CutEvents(self.cut_events));
         }
         if let Some(late) = self.late.take() {
             let handed_on = taker.late(&late.finish(), context)?;
-            control.note(Note::LateEvents { count: self.late_events, handed_on });
+            control.notice(Notice::LateEvents { count: self.late_events, handed_on });
         }
         Ok(())
     }

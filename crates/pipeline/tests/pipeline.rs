@@ -4,7 +4,7 @@
 use latscope_capture_file::ParquetWriter;
 use latscope_event::{Batch, Clock, Context, Field, FieldSet, Mask};
 use latscope_filter::Filter;
-use latscope_pipeline::{Control, Error, Folding, Note, Observer, Origin, Pipeline, Reading};
+use latscope_pipeline::{Control, Error, Folding, Notice, Observer, Origin, Pipeline, Reading};
 use latscope_series::{Interval, Quantity, SeriesBuilder, Weight};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use std::sync::{Arc, Mutex};
 /// Keeps what it observes.
 #[derive(Default)]
 struct Witness {
-    notes: Mutex<Vec<String>>,
+    notices: Mutex<Vec<String>>,
     ended: AtomicUsize,
 }
 
 impl Observer for Witness {
-    fn note(&self, note: &Note) {
-        self.notes.lock().unwrap().push(note.to_string());
+    fn notice(&self, notice: &Notice) {
+        self.notices.lock().unwrap().push(notice.to_string());
     }
 
     fn ended(&self) {
@@ -148,7 +148,7 @@ fn a_filter_that_lets_nothing_through_is_noted_once_for_all_files() {
     let pipeline = Pipeline::open(reading(files(folder.path(), 5, 10), "lat > 1h"), control).unwrap();
     let (series, _) = pipeline.series(&Folding::of_latencies(None), 10).unwrap();
     assert_eq!(series.total(None).totals().count, 0);
-    let notes = witness.notes.lock().unwrap();
+    let notes = witness.notices.lock().unwrap();
     assert!(notes.len() == 1 && notes[0].starts_with("No event matches the filter"), "{notes:?}");
 }
 
@@ -163,7 +163,7 @@ fn files_given_twice_are_read_once() {
     let control = Control::new(Arc::default(), Arc::clone(&witness) as Arc<dyn Observer>);
     let pipeline = Pipeline::open(reading(files, ""), control).unwrap();
     assert_eq!(pipeline.reading().files.len(), 1);
-    let notes = witness.notes.lock().unwrap();
+    let notes = witness.notices.lock().unwrap();
     assert!(notes.len() == 1 && notes[0].starts_with(&link.display().to_string()), "{notes:?}");
 }
 

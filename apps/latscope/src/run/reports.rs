@@ -9,7 +9,7 @@ use latscope_capture_file::Remedy;
 use latscope_capture_file::{is_over, is_pipe};
 use latscope_event::{Context, format_count};
 use latscope_histogram::Totals;
-use latscope_pipeline::{Control, Error, Note, Observer, Pipeline, missing_groups};
+use latscope_pipeline::{Control, Error, Notice, Observer, Pipeline, missing_groups};
 use latscope_series::{HistogramSeries, MergeError, Quantity};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,11 +70,11 @@ struct Console {
 }
 
 impl Observer for Console {
-    fn note(&self, note: &Note) {
-        static SAID_NO_MATCH: AtomicBool = AtomicBool::new(false);
-        // A view that reads its files twice says it once.
-        if !matches!(note, Note::NoMatch(_)) || !SAID_NO_MATCH.swap(true, Ordering::Relaxed) {
-            say!("latscope: {}", in_full(note));
+    fn notice(&self, notice: &Notice) {
+        static REPORTED_NO_MATCH: AtomicBool = AtomicBool::new(false);
+        // A view that reads its files twice prints it once.
+        if !matches!(notice, Notice::NoMatch(_)) || !REPORTED_NO_MATCH.swap(true, Ordering::Relaxed) {
+            say!("latscope: {}", in_full(notice));
         }
     }
 
@@ -100,18 +100,18 @@ impl Observer for Console {
     }
 }
 
-/// A note with what this program offers against it.
-fn in_full(note: &Note) -> String {
-    match note {
-        Note::JobsLeftOut { .. } => {
-            format!("{note} percentiles shows them if they are read alone; summary and histogram include them.")
+/// A notice with what this program offers against it.
+fn in_full(notice: &Notice) -> String {
+    match notice {
+        Notice::JobsLeftOut { .. } => {
+            format!("{notice} percentiles shows them if they are read alone; summary and histogram include them.")
         }
-        Note::LateEvents { .. } => format!("{note} To avoid this, write the input to a file and read that."),
-        Note::Ungrouped(fields) => {
+        Notice::LateEvents { .. } => format!("{notice} To avoid this, write the input to a file and read that."),
+        Notice::Ungrouped(fields) => {
             let names: Vec<_> = fields.iter().map(|field| field.name()).collect();
             format!("no event has {}, a field of --by.", names.join(" or "))
         }
-        note => note.to_string(),
+        notice => notice.to_string(),
     }
 }
 
@@ -199,7 +199,7 @@ pub fn say_others(series: &HistogramSeries) {
 pub fn say_ungrouped(series: &HistogramSeries) {
     let missing = missing_groups(series);
     if !series.groups().is_empty() && series.others().is_none() && !missing.is_empty() {
-        say!("latscope: {}", in_full(&Note::Ungrouped(missing)));
+        say!("latscope: {}", in_full(&Notice::Ungrouped(missing)));
     }
 }
 

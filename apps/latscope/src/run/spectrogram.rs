@@ -207,7 +207,7 @@ impl Intervals for ChiselRows {
 
     fn waiting(&mut self, _context: &Context, batch: &Batch, mask: Option<&Mask>) -> Result<(), Failure> {
         if self.stalls.is_due() {
-            self.stalls.note(batch, mask, &mut |note| say!("latscope: {note}"));
+            self.stalls.report(batch, mask, &mut |notice| say!("latscope: {notice}"));
         }
         Ok(())
     }

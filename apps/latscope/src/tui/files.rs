@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::plan::{Folding, Reading};
 use latscope_capture_file::LatWriter;
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
-use latscope_pipeline::{Control, Note, Observer, Origin, Pipeline, too_large};
+use latscope_pipeline::{Control, Notice, Observer, Origin, Pipeline, too_large};
 use latscope_series::{HistogramSeries, SeriesBuilder, Weight};
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -77,7 +77,7 @@ impl Task {
 struct Percent(AtomicU8);
 
 impl Observer for Percent {
-    fn note(&self, _note: &Note) {}
+    fn notice(&self, _notice: &Notice) {}
 
     fn progress(&self, read_bytes: u64, size_bytes: u64) {
         self.0.store((100 * read_bytes / size_bytes.max(1)).min(100) as u8, Ordering::Relaxed);

@@ -203,7 +203,7 @@ impl<'a> Counting<'a> {
             let context = self.capture.context().clone();
             let (batch, mask) = self.waits.batch(&context, self.capture.waiting()?)?;
             let control = &self.control;
-            self.stalls.note(batch, mask, &mut |note| control.note(note));
+            self.stalls.report(batch, mask, &mut |notice| control.notice(notice));
         }
         Ok(())
     }

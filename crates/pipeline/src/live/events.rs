@@ -142,7 +142,7 @@ impl<'a> Events<'a> {
         }
         let (mut stalls, control) = (std::mem::take(&mut self.stalls), self.control.clone());
         let noted = self.waiting(&mut |_, batch, mask| {
-            stalls.note(batch, mask, &mut |note| control.note(note));
+            stalls.report(batch, mask, &mut |notice| control.notice(notice));
             ControlFlow::Continue(())
         });
         self.stalls = stalls;

@@ -7,7 +7,7 @@ mod passing;
 pub use counting::Counting;
 pub use events::Events;
 
-use crate::{Control, Error, Folding, Live, Note, Reading};
+use crate::{Control, Error, Folding, Live, Notice, Reading};
 use latscope_capture_bpf::{Options, PushDown, Source, disks_as_events, key_fields, no_disk_matches, nothing_of};
 use latscope_event::{Clock, Context, Field, FieldSet, Mask, TraceStart};
 use latscope_series::{Quantity, Weight};
@@ -29,7 +29,7 @@ struct Until {
 impl Until {
     /// From now on. Notes that the capture has started, because attaching can take seconds.
     fn new(live: &Live, control: &Control) -> Until {
-        control.note(Note::Capturing { source: live.source, calls: live.calls.clone() });
+        control.notice(Notice::Capturing { source: live.source, calls: live.calls.clone() });
         let end = live.for_ns.map(|ns| Instant::now() + Duration::from_nanos(ns));
         Until { control: control.clone(), end }
     }

@@ -3,7 +3,7 @@
 use super::{Events, INTERVAL_NS, TURN, now_ns};
 use crate::intervals::{Intervals, Looks, complete, flow};
 use crate::series::missing_groups;
-use crate::{Folding, Note, Origin, Pipeline};
+use crate::{Folding, Notice, Origin, Pipeline};
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_series::{HistogramSeries, Interval, SeriesBuilder, Waiter};
 use std::ops::ControlFlow;
@@ -27,7 +27,7 @@ impl Pipeline {
             folded(events, builder, folding, width_ns, &mut groups)?
         };
         if !groups.is_empty && !groups.missing.is_empty() {
-            self.control.note(Note::Ungrouped(groups.missing));
+            self.control.notice(Notice::Ungrouped(groups.missing));
         }
         Ok(context)
     }

@@ -3,7 +3,7 @@
 use super::amount::time;
 use super::lines::extremes;
 use super::meter::{Meter, Open, Percentile};
-use super::stats::{Notice, Stats};
+use super::stats::{Class, Stats};
 use crate::plan::Ping;
 use crate::run::output::COLUMNS;
 use latscope_capture_probe::Sample;
@@ -50,13 +50,13 @@ impl Columns {
         }
     }
 
-    pub fn add(&mut self, target: usize, sample: &Sample, notice: Notice) {
+    pub fn add(&mut self, target: usize, sample: &Sample, class: Class) {
         self.seen_ns[target] = self.seen_ns[target].max(sample.completed_ns);
         if self.shows {
             // By the start, so that the requests of one moment stand in one row whoever is faster; one that hung comes when
             // its row was printed without it.
             let number = (sample.intended_ns / self.width_ns).max(self.next);
-            notice.count(sample, &mut self.entry(number)[target]);
+            class.count(sample, &mut self.entry(number)[target]);
         }
     }
 

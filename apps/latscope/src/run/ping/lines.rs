@@ -2,7 +2,7 @@
 
 use super::amount::{count, rate, size, speed, time};
 use super::meter::{Meter, Percentile, Window};
-use super::stats::{Notice, Stats};
+use super::stats::{Class, Stats};
 use crate::plan::PingShow;
 use latscope_capture_probe::{Operation, Place, Probe, Sample};
 use latscope_event::{format_strftime, printable};
@@ -100,7 +100,7 @@ impl Lines {
     }
 
     /// One request.
-    pub fn request(&self, sample: &Sample, number: u64, notice: Notice, json: &mut Json, out: &mut String) {
+    pub fn request(&self, sample: &Sample, number: u64, class: Class, json: &mut Json, out: &mut String) {
         let end_ns = self.start_unix_ns + sample.completed_ns as i64;
         let moved = u64::from(sample.result.max(0) as u32);
         if self.show.json {
@@ -111,10 +111,10 @@ impl Lines {
             if self.more {
                 let _ = writeln!(out, "    \"offset\": {},", sample.offset);
             }
-            let (ns, ignored) = (sample.latency_ns(), !notice.is_valid());
+            let (ns, ignored) = (sample.latency_ns(), !class.is_valid());
             let _ = write!(out, "    \"size\": {moved},\n    \"time\": {ns},\n    \"ignored\": {ignored}");
             if self.more {
-                self.more_of(sample, notice, out);
+                self.more_of(sample, class, out);
             }
             out.push_str("\n  }\n");
             json.object(from, out);
@@ -124,7 +124,7 @@ impl Lines {
         let arrow = if sample.write { ">>>" } else { "<<<" };
         let (moved, took) = (size(moved as f64), time(sample.latency_ns() as f64));
         let _ = write!(out, "{moved} {arrow} {} {}: request={number} time={took}", self.path, self.place);
-        if let Some(word) = notice.word() {
+        if let Some(word) = class.word() {
             let _ = write!(out, " ({word})");
         }
         if self.more {
@@ -149,8 +149,8 @@ impl Lines {
         }
     }
 
-    fn more_of(&self, sample: &Sample, notice: Notice, out: &mut String) {
-        if let Some(word) = notice.word() {
+    fn more_of(&self, sample: &Sample, class: Class, out: &mut String) {
+        if let Some(word) = class.word() {
             let _ = write!(out, ",\n    \"notice\": \"{word}\"");
         }
         if sample.lag_ns() > 0 {

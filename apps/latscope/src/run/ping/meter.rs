@@ -1,7 +1,7 @@
 //! What is counted of one target, sample by sample.
 
 use super::amount::time;
-use super::stats::{Notice, Stats};
+use super::stats::{Class, Stats};
 use crate::plan::PingShow;
 use latscope_capture_probe::{Cache, Capture, Due, Overdue, Probe, Sample};
 use latscope_histogram::{Grid, Histogram, Rule};
@@ -115,19 +115,19 @@ impl Meter {
 
     /// One request; what is to be noted of it, and the window that it ends.
     #[inline]
-    pub fn add(&mut self, sample: &Sample) -> (Notice, Option<Window>) {
+    pub fn add(&mut self, sample: &Sample) -> (Class, Option<Window>) {
         self.requests += 1;
         self.end_ns = sample.completed_ns;
-        let notice = Notice::of(sample, self.requests, &self.show, &self.window);
-        notice.count(sample, &mut self.total);
+        let class = Class::new(sample, self.requests, &self.show, &self.window);
+        class.count(sample, &mut self.total);
         if self.has_windows {
-            notice.count(sample, &mut self.window);
+            class.count(sample, &mut self.window);
         }
-        if notice.is_valid() {
+        if class.is_valid() {
             self.histogram.record(sample.latency_ns(), 0);
             self.surroundings(sample);
         }
-        (notice, self.ended_window(sample))
+        (class, self.ended_window(sample))
     }
 
     /// Several requests, where there are no windows; those that moved nothing go to `empty`. The same as one by one, in
@@ -145,7 +145,7 @@ impl Meter {
             if is_plain {
                 self.requests += 1;
                 self.plain.push(ns);
-            } else if self.add(sample).0 == Notice::Empty {
+            } else if self.add(sample).0 == Class::Empty {
                 empty();
             }
         }

@@ -35,7 +35,7 @@ fn many_at_once_count_as_one_by_one() {
         let (mut single, mut together) = (meter(words, open), meter(words, open));
         let mut empty = [0, 0];
         for sample in &samples {
-            empty[0] += u64::from(single.add(sample).0 == Notice::Empty);
+            empty[0] += u64::from(single.add(sample).0 == Class::Empty);
         }
         for block in samples.chunks(97) {
             together.add_all(block, || empty[1] += 1);

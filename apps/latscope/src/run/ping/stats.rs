@@ -89,9 +89,9 @@ impl Stats {
     }
 }
 
-/// Why a request does not count, or stands out.
+/// How a request is classified: why it does not count, or stands out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Notice {
+pub enum Class {
     None,
     Failed(i32),
     /// Nothing was moved.
@@ -103,52 +103,52 @@ pub enum Notice {
     Slow,
 }
 
-impl Notice {
+impl Class {
     /// Of a request: its number (from 1) among all, and the statistics of the window so far.
     #[inline]
-    pub fn of(sample: &Sample, number: u64, show: &PingShow, window: &Stats) -> Notice {
+    pub fn new(sample: &Sample, number: u64, show: &PingShow, window: &Stats) -> Class {
         if let Some(error) = sample.error() {
-            return Notice::Failed(error);
+            return Class::Failed(error);
         }
         let ns = sample.latency_ns();
         if sample.result == 0 {
-            Notice::Empty
+            Class::Empty
         } else if number <= show.warmup {
-            Notice::Warmup
+            Class::Warmup
         } else if ns < show.min_time_ns {
-            Notice::TooFast
+            Class::TooFast
         } else if ns > show.max_time_ns {
-            Notice::TooSlow
+            Class::TooSlow
         } else if show.quiet || window.count <= 5 {
-            Notice::None
+            Class::None
         } else if ns as f64 * 2.0 < window.avg_ns() {
-            Notice::Fast
+            Class::Fast
         } else if ns as f64 > window.avg_ns() * 2.0 {
-            Notice::Slow
+            Class::Slow
         } else {
-            Notice::None
+            Class::None
         }
     }
 
     /// Whether it counts.
     #[inline]
     pub fn is_valid(self) -> bool {
-        matches!(self, Notice::None | Notice::Fast | Notice::Slow)
+        matches!(self, Class::None | Class::Fast | Class::Slow)
     }
 
     /// The word behind the line.
     pub fn word(self) -> Option<String> {
         let word = match self {
-            Notice::None | Notice::Empty => return None,
-            Notice::Failed(error) => {
+            Class::None | Class::Empty => return None,
+            Class::Failed(error) => {
                 let name = latscope_event::kernel::error_name(-i64::from(error));
                 return Some(name.map_or(format!("error {error}"), String::from));
             }
-            Notice::Warmup => "warmup",
-            Notice::TooFast => "too fast",
-            Notice::TooSlow => "too slow",
-            Notice::Fast => "fast",
-            Notice::Slow => "slow",
+            Class::Warmup => "warmup",
+            Class::TooFast => "too fast",
+            Class::TooSlow => "too slow",
+            Class::Fast => "fast",
+            Class::Slow => "slow",
         };
         Some(word.into())
     }
@@ -156,13 +156,13 @@ impl Notice {
     /// Counts a request in statistics.
     #[inline]
     pub fn count(self, sample: &Sample, stats: &mut Stats) {
-        stats.load += u64::from(!matches!(self, Notice::Failed(_) | Notice::Empty));
+        stats.load += u64::from(!matches!(self, Class::Failed(_) | Class::Empty));
         match self {
-            Notice::TooFast => stats.too_fast += 1,
-            Notice::TooSlow => stats.too_slow += 1,
-            Notice::Failed(_) => stats.failed += 1,
-            Notice::Empty | Notice::Warmup => {}
-            Notice::None | Notice::Fast | Notice::Slow => stats.add(sample.latency_ns()),
+            Class::TooFast => stats.too_fast += 1,
+            Class::TooSlow => stats.too_slow += 1,
+            Class::Failed(_) => stats.failed += 1,
+            Class::Empty | Class::Warmup => {}
+            Class::None | Class::Fast | Class::Slow => stats.add(sample.latency_ns()),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::columns::Columns;
 use super::lines::{Json, Lines};
 use super::meter::{Meter, Open, Percentile, Shared};
 use super::rows::Rows;
-use super::stats::Notice;
+use super::stats::Class;
 use crate::plan::Ping;
 use crate::run::output;
 use crate::{Failure, notes};
@@ -89,18 +89,18 @@ impl View {
         let (mut meter, lines) = (locked(&self.meters[target]), &self.lines[target]);
         let shows = lines.shows_requests() && self.columns.is_none();
         for sample in samples {
-            let (notice, window) = meter.add(sample);
+            let (class, window) = meter.add(sample);
             if shows {
-                lines.request(sample, meter.requests, notice, &mut self.json, &mut self.out);
+                lines.request(sample, meter.requests, class, &mut self.json, &mut self.out);
             }
-            if notice == Notice::Empty {
+            if class == Class::Empty {
                 tell_empty(!self.more);
             }
             if let Some(window) = window {
                 lines.statistics(&window, None, &mut self.json, &mut self.out);
             }
             if let Some(columns) = &mut self.columns {
-                columns.add(target, sample, notice);
+                columns.add(target, sample, class);
             }
         }
         drop(meter);
