@@ -100,7 +100,8 @@ impl<'a> Records<'a> {
     }
 
     /// The next record with its head; `None` at the end.
-    #[inline]
+    // A call for each record costs 4 % of the whole reading, and with two callers the compiler no longer inlines it by itself.
+    #[inline(always)]
     pub fn next(&mut self) -> Result<Option<(u32, &[u8])>, Stop> {
         let ready = &self.buffer[self.ready.clone()];
         if self.inflate.is_none()
