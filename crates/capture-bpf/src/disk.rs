@@ -15,7 +15,7 @@ pub struct Disk {
 
 impl Disk {
     /// The disk of this device number, of a partition the whole one.
-    pub fn of(dev: u32) -> Disk {
+    pub fn read(dev: u32) -> Disk {
         let own = Path::new("/sys/dev/block").join(format!("{}:{}", dev >> 20, dev & 0xf_ffff));
         let Ok(own) = own.canonicalize() else { return Disk::default() };
         let whole = if own.join("partition").exists() { own.parent().unwrap_or(&own) } else { &own };

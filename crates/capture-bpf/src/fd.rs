@@ -85,7 +85,7 @@ impl Devices {
                 let number = format!("{}:{}", dev >> 20, dev & 0xf_ffff);
                 let link = std::fs::read_link(Path::new("/sys/dev/block").join(&number)).ok();
                 let name = link.and_then(|link| Some(link.file_name()?.to_str()?.to_owned()));
-                Device { name: name.unwrap_or_else(|| number.clone()), number, disk: Disk::of(dev) }
+                Device { name: name.unwrap_or_else(|| number.clone()), number, disk: Disk::read(dev) }
             }) as &Device
         })
     }

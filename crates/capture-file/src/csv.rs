@@ -26,7 +26,7 @@ pub fn detect(head: &[u8]) -> Detected {
     if !matches!(row.feed(first.strip_prefix(BOM).unwrap_or(first)), Ok(Fed::Whole | Fed::Unended)) {
         return Detected::No;
     }
-    let names = row.cells().filter_map(|cell| Named::of(std::str::from_utf8(cell.bytes).ok()?));
+    let names = row.cells().filter_map(|cell| Named::parse(std::str::from_utf8(cell.bytes).ok()?));
     if Named::are_of_events(names.collect::<Vec<_>>()) { Detected::Yes } else { Detected::No }
 }
 
@@ -99,7 +99,7 @@ impl<'a, 'b> Table<'a, 'b> {
     fn new(file: &str, header: &Row, options: &ReadOptions, sink: &'a mut Sink<'b>) -> Result<Table<'a, 'b>, Error> {
         let fail = |message: String| Error::new(file, Place::Line(1), message);
         let names: Vec<String> = header.cells().map(|cell| String::from_utf8_lossy(cell.bytes).into_owned()).collect();
-        let columns: Vec<Option<Named>> = names.iter().map(|name| Named::of(name)).collect();
+        let columns: Vec<Option<Named>> = names.iter().map(|name| Named::parse(name)).collect();
         let known: Vec<Named> = columns.iter().flatten().copied().collect();
         if let Some(twice) = known.iter().enumerate().find(|(at, named)| known[..*at].contains(named)) {
             let name = columns.iter().position(|column| column.as_ref() == Some(twice.1)).map(|at| names[at].clone());

@@ -112,7 +112,7 @@ fn unknown_columns_are_named() {
 #[test]
 fn every_field_has_a_column() {
     for &field in Field::ALL {
-        assert_eq!(Named::of(field.name()), Some(Named::Field(field)));
+        assert_eq!(Named::parse(field.name()), Some(Named::Field(field)));
         assert_eq!(is_text(Named::Field(field)), field.field_type() == FieldType::Text);
     }
 }

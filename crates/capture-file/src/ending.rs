@@ -46,7 +46,7 @@ pub struct Pipe {
 
 impl Pipe {
     /// Begins to read.
-    pub fn of(mut reader: Box<dyn Read + Send>) -> Pipe {
+    pub fn new(mut reader: Box<dyn Read + Send>) -> Pipe {
         let (sender, blocks) = sync_channel(AHEAD);
         let at_hand = Arc::new(AtomicUsize::new(0));
         let came = Arc::clone(&at_hand);

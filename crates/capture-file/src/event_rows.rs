@@ -26,7 +26,7 @@ pub enum Named {
 
 impl Named {
     /// What is called so in our tables of events.
-    pub fn of(name: &str) -> Option<Named> {
+    pub fn parse(name: &str) -> Option<Named> {
         match name {
             "end_ns" => Some(Named::End),
             "wall" => Some(Named::Wall),

@@ -116,7 +116,7 @@ impl<R: Read> Read for Counting<'_, R> {
 impl<'a> Input<'a> {
     /// Opens a file, `-` for standard input.
     pub fn open(path: &Path, progress: Option<&'a Progress>) -> Result<Input<'a>, Error> {
-        if let Some(key) = Key::of(path) {
+        if let Some(key) = Key::read(path) {
             return Input::open_once(path, key);
         }
         let file = File::open(path).map_err(|error| Error::io(path, &error))?;
@@ -177,8 +177,10 @@ impl<'a> Input<'a> {
             false => File::open(path).map(|file| Box::new(file) as _).map_err(|error| Error::io(path, &error)),
         };
         let path = (!is_stdin).then(|| path.into());
-        let mut input =
-            raw.map(Pipe::of).and_then(|pipe| Input::<'static>::sniff_pipe(name, path, pipe)).inspect_err(|error| {
+        let mut input = raw
+            .map(Pipe::new)
+            .and_then(|pipe| Input::<'static>::sniff_pipe(name, path, pipe))
+            .inspect_err(|error| {
                 // The next who asks is told the same.
                 once::give_back(key, Err(error.clone()));
             })?;

@@ -59,7 +59,7 @@ fn take(events: &mut EventRows, line: &[u8]) -> Result<ControlFlow<()>, &'static
     };
     let mut values = Vec::with_capacity(object.len());
     for (key, value) in &object {
-        let Some(named) = Named::of(key) else { continue };
+        let Some(named) = Named::parse(key) else { continue };
         match value {
             Json::Null => {}
             Json::String(text) if is_text(named) => values.push((named, Value::Text(text.as_bytes()))),

@@ -38,8 +38,8 @@ mod unfinished;
 pub use ending::{end_when, is_over};
 pub use error::{Error, Place, Remedy};
 pub use fio::{
-    FioColumns, FioResults, JobStart, Tree, Trust, are_of_several_runs, counts_from_1970, host_and_job, job_starts,
-    said_twice, tree, tree_over_time, without_repeats,
+    FioColumns, FioResults, JobStart, Tree, Trust, are_of_several_runs, counts_from_1970, double_count_note,
+    host_and_job, job_starts, tree, tree_over_time, without_repeats,
 };
 pub use follow::OnRestart;
 pub use formats::Format;
@@ -123,7 +123,7 @@ pub struct Progress {
 
 /// Whether this can be read only once: standard input (`-`), a FIFO, `/dev/fd/63`, a terminal.
 pub fn is_pipe(path: &Path) -> bool {
-    once::Key::of(path).is_some()
+    once::Key::read(path).is_some()
 }
 
 /// Whether something waits to be read on standard input: a file, or a pipe with at least one byte. A terminal, `/dev/null`

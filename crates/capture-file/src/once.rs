@@ -20,7 +20,7 @@ pub enum Key {
 
 impl Key {
     /// Of a path that stands for no file and no folder: `-`, a FIFO, `/dev/fd/63`, a terminal.
-    pub fn of(path: &Path) -> Option<Key> {
+    pub fn read(path: &Path) -> Option<Key> {
         if path == Path::new("-") {
             return Some(Key::Stdin);
         }

@@ -21,7 +21,7 @@ struct Name {
 }
 
 impl Name {
-    fn of(name: &str) -> Option<Name> {
+    fn parse(name: &str) -> Option<Name> {
         let name = [".gz", ".zst"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
         let (rest, start) = name.strip_prefix("rsptimes_")?.strip_suffix(".csv")?.rsplit_once('_')?;
         let (rest, _operation) = rest.rsplit_once('_')?;
@@ -53,7 +53,7 @@ pub fn detect(input: &Input) -> Detected {
 }
 
 fn name_of(path: &Path) -> Option<Name> {
-    Name::of(path.file_name()?.to_str()?)
+    Name::parse(path.file_name()?.to_str()?)
 }
 
 fn detect_in(head: &[u8]) -> Detected {
@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn names_and_rows() {
         let name = Name { thread: "00".into(), host: "vm_1.x".into(), start_ns: 1_795_225_091_115_588_200 };
-        assert_eq!(Name::of("rsptimes_00_vm_1.x_create_1795225091.1155882.csv.gz"), Some(name));
-        assert_eq!(Name::of("rsptimes_00.csv"), None);
+        assert_eq!(Name::parse("rsptimes_00_vm_1.x_create_1795225091.1155882.csv.gz"), Some(name));
+        assert_eq!(Name::parse("rsptimes_00.csv"), None);
         assert_eq!(parse(b"  create,  0.000047,  0.000146"), Some((&b"create"[..], 47_000, 146_000)));
         for line in [&b"create, 1"[..], b"create, 1, 2, 3", b"1, 2, 3", b"create, -1, 2", b"create, 1, 99999999999"] {
             assert_eq!(parse(line), None, "{}", String::from_utf8_lossy(line));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 impl Place {
     /// Of a file or directory that exists.
-    pub(crate) fn of(path: &Path, metadata: &fs::Metadata) -> Place {
+    pub(crate) fn new(path: &Path, metadata: &fs::Metadata) -> Place {
         let file_type = metadata.file_type();
         let device = |fstype: &str, number: u64| Place {
             fstype: fstype.into(),
@@ -149,9 +149,9 @@ mod tests {
     #[test]
     fn this_directory_lies_somewhere() {
         let metadata = fs::metadata("/proc/self").unwrap();
-        assert_eq!(Place::of(Path::new("/proc/self"), &metadata).fstype, "proc");
+        assert_eq!(Place::new(Path::new("/proc/self"), &metadata).fstype, "proc");
         let null = fs::metadata("/dev/null").unwrap();
-        let place = Place::of(Path::new("/dev/null"), &null);
+        let place = Place::new(Path::new("/dev/null"), &null);
         assert_eq!((place.fstype.as_str(), place.dev), ("character", Some((1, 3))));
     }
 }

@@ -55,7 +55,7 @@ impl Target {
         if probe.work.size > MOST_BYTES || probe.work.size == 0 {
             return Err(Error::RequestTooBig { path: path.clone(), size: probe.work.size, limit: MOST_BYTES });
         }
-        let mut place = Place::of(path, &metadata);
+        let mut place = Place::new(path, &metadata);
         let target = if metadata.is_dir() {
             let (start, len) = working_set(probe, None)?;
             place.size = file_system(path).map_or(0, |system| system.size);

@@ -151,8 +151,8 @@ pub fn run(mut worker: Worker, epoch: Epoch, mut ring: Ring) {
             break;
         }
         // Until a completion, or until the next request is due and there is room for it.
-        let can_begin = !over && !ring.free.is_empty();
-        let until_ns = if can_begin { worker.due.next_ns().saturating_sub(now_ns).min(TURN_NS) } else { TURN_NS };
+        let can_start = !over && !ring.free.is_empty();
+        let until_ns = if can_start { worker.due.next_ns().saturating_sub(now_ns).min(TURN_NS) } else { TURN_NS };
         worker.outbox.before_sleep(now_ns, now_ns + until_ns);
         if until_ns > 0 {
             waits.refresh(now_ns);

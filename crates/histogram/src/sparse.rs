@@ -267,7 +267,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(values: &[u64], power: u8) -> Sparse {
+    fn sparse_of(values: &[u64], power: u8) -> Sparse {
         let mut dense = Histogram::new(Grid::with_power(power).unwrap(), true);
         values.iter().for_each(|&value| dense.record(value, value / 3));
         dense.to_sparse()
@@ -304,16 +304,16 @@ mod tests {
             a in latencies(), b in latencies(), c in latencies(),
             powers in (4u8..8, 4u8..8, 4u8..8),
         ) {
-            let (x, y, z) = (of(&a, powers.0), of(&b, powers.1), of(&c, powers.2));
+            let (x, y, z) = (sparse_of(&a, powers.0), sparse_of(&b, powers.1), sparse_of(&c, powers.2));
             prop_assert_eq!(merged(&x, &y), merged(&y, &x));
             prop_assert_eq!(merged(&merged(&x, &y), &z), merged(&x, &merged(&y, &z)));
             let coarsest = powers.0.min(powers.1).min(powers.2);
-            prop_assert_eq!(merged(&merged(&x, &y), &z), of(&[a, b, c].concat(), coarsest));
+            prop_assert_eq!(merged(&merged(&x, &y), &z), sparse_of(&[a, b, c].concat(), coarsest));
         }
 
         #[test]
         fn scattering_into_a_dense_one_is_the_same_merge(a in latencies(), b in latencies(), powers in (4u8..8, 4u8..8)) {
-            let (x, y) = (of(&a, powers.0), of(&b, powers.1));
+            let (x, y) = (sparse_of(&a, powers.0), sparse_of(&b, powers.1));
             let mut dense = x.to_dense();
             dense.add(&y);
             prop_assert_eq!(dense.to_sparse(), merged(&x, &y));
@@ -321,10 +321,10 @@ mod tests {
 
         #[test]
         fn clearing_forgets_everything(a in latencies(), b in latencies()) {
-            let mut dense = of(&a, 6).to_dense();
+            let mut dense = sparse_of(&a, 6).to_dense();
             dense.clear();
             b.iter().for_each(|&value| dense.record(value, value / 3));
-            prop_assert_eq!(dense.to_sparse(), of(&b, 6));
+            prop_assert_eq!(dense.to_sparse(), sparse_of(&b, 6));
         }
 
         #[test]
@@ -332,10 +332,10 @@ mod tests {
             a.sort_unstable();
             let cut = a.len() - count.min(a.len());
             let plain = |values: &[u64]| {
-                let sparse = of(values, 6);
+                let sparse = sparse_of(values, 6);
                 (sparse.indices().to_vec(), sparse.counts().to_vec())
             };
-            let (others, largest) = of(&a, 6).split_largest(count as u64);
+            let (others, largest) = sparse_of(&a, 6).split_largest(count as u64);
             prop_assert_eq!((others.indices().to_vec(), others.counts().to_vec()), plain(&a[..cut]));
             prop_assert_eq!((largest.indices().to_vec(), largest.counts().to_vec()), plain(&a[cut..]));
             for part in [others, largest].iter().filter(|part| part.totals().count > 0) {
@@ -345,7 +345,7 @@ mod tests {
 
         #[test]
         fn parts_rebuild_the_histogram(a in latencies()) {
-            let sparse = of(&a, 6);
+            let sparse = sparse_of(&a, 6);
             let again = Sparse::from_parts(
                 sparse.grid(), sparse.indices().into(), sparse.counts().into(), sparse.weights().map(Into::into), *sparse.totals(),
             );

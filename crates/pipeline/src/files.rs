@@ -129,7 +129,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(pipeline: &'a Pipeline) -> Result<Run<'a>, Error> {
         let (has_events, has_passed) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok(Run { pipeline, starts: Starts::of(pipeline)?, progress: Progress::default(), has_events, has_passed })
+        Ok(Run { pipeline, starts: Starts::new(pipeline)?, progress: Progress::default(), has_events, has_passed })
     }
 
     /// Reads the file with this number. One of several readers shows the progress of all.

@@ -2,7 +2,7 @@
 
 use crate::{Control, Error, Folding, Mode, Notice, Origin, Pipeline, Reading, live};
 use latscope_capture_file::{
-    FioResults, Format, format_of, is_over, is_pipe, said_twice, tree, tree_over_time, without_repeats,
+    FioResults, Format, double_count_note, format_of, is_over, is_pipe, tree, tree_over_time, without_repeats,
 };
 use std::path::{Path, PathBuf};
 
@@ -95,7 +95,7 @@ fn files(reading: &Reading, control: &Control, beside: &FioResults) -> Result<(V
     if let [first, others @ ..] = &again[..] {
         control.notice(Notice::Repeated { file: first.clone(), more: others.len() });
     }
-    said_twice(&files, beside).into_iter().for_each(|sentence| control.notice(Notice::Files(sentence)));
+    double_count_note(&files, beside).into_iter().for_each(|sentence| control.notice(Notice::Files(sentence)));
     Ok((files, takes_averages))
 }
 

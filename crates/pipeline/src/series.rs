@@ -83,7 +83,7 @@ impl Pipeline {
         new_builder: &(impl Fn() -> SeriesBuilder + Sync),
     ) -> Result<(SeriesBuilder, Vec<Context>), Error> {
         let fields = new_builder().fields();
-        let folded = self.fold_files(numbers, fields, new_builder, add, SeriesBuilder::absorb)?;
+        let folded = self.fold_files(numbers, fields, new_builder, add, SeriesBuilder::merge)?;
         // Each may have fitted by itself.
         if folded.0.is_full() { Err(too_large()) } else { Ok(folded) }
     }
@@ -162,9 +162,9 @@ fn add(
     mask: Option<&Mask>,
 ) -> ControlFlow<Error> {
     if let Some(number) = starts {
-        builder.begin_trace_number(number as u32);
+        builder.start_trace_number(number as u32);
     }
-    builder.begins_at(context.start_ns);
+    builder.starts_at(context.start_ns);
     builder.add(batch, mask);
     if builder.is_full() { ControlFlow::Break(too_large()) } else { ControlFlow::Continue(()) }
 }

@@ -53,7 +53,7 @@ struct Move {
 
 impl<'a> Starts<'a> {
     /// For the files of a call; reads the file of offsets.
-    pub fn of(pipeline: &'a Pipeline) -> Result<Starts<'a>, Error> {
+    pub fn new(pipeline: &'a Pipeline) -> Result<Starts<'a>, Error> {
         let offsets = pipeline.reading.offsets.as_deref().map(offsets).transpose()?;
         Ok(Starts { pipeline, offsets, jobs: OnceLock::new(), origin_ns: OnceLock::new(), common_ns: OnceLock::new() })
     }
@@ -72,21 +72,21 @@ impl<'a> Starts<'a> {
         }
         let jobs = self.jobs();
         // Of a clock that begins with the job, or of another one.
-        let begins_at = |start_ns: i64, to_wall, doubt| match jobs.firsts_ns[at] {
+        let starts_at = |start_ns: i64, to_wall, doubt| match jobs.firsts_ns[at] {
             None => Move { by_ns: start_ns, to_wall, start_ns: None, doubt },
             Some(first_ns) => {
                 Move { by_ns: start_ns.saturating_sub(first_ns), to_wall, start_ns: Some(start_ns), doubt }
             }
         };
         if let Some(JobStart { ns: Some(start_ns), trust, run, .. }) = jobs.starts[at] {
-            let movement = begins_at(start_ns, true, doubt(trust));
+            let movement = starts_at(start_ns, true, doubt(trust));
             let zero_ns = movement.start_ns.and_then(|_| jobs.zeros_ns.get(&run));
             return Move { by_ns: zero_ns.copied().unwrap_or(movement.by_ns), ..movement };
         }
         match self.origin_ns() {
             // With those whose start is known, rather than half a century before them.
-            Some(origin_ns) => begins_at(origin_ns, true, assumed),
-            None => begins_at(0, false, assumed.filter(|_| jobs.are_of_several_runs || self.offsets.is_some())),
+            Some(origin_ns) => starts_at(origin_ns, true, assumed),
+            None => starts_at(0, false, assumed.filter(|_| jobs.are_of_several_runs || self.offsets.is_some())),
         }
     }
 

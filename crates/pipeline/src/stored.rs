@@ -22,7 +22,7 @@ impl Pipeline {
         let is_series = |at: &usize| formats[*at].is_some_and(Format::is_series);
         let (mut files, events): (Vec<usize>, Vec<usize>) = (0..formats.len()).partition(is_series);
         let of_jobs = |at: &usize| formats[*at] == Some(Format::FioJson);
-        let mut stored = Stored { pipeline: self, folding, starts: Starts::of(self)?, row_ns: None };
+        let mut stored = Stored { pipeline: self, folding, starts: Starts::new(self)?, row_ns: None };
         if events.is_empty() && files.iter().all(of_jobs) {
             return stored.runs(&files);
         }
@@ -102,7 +102,7 @@ impl Sums {
     /// Takes over what another worker read, of rows of their own widths.
     fn merge(&mut self, other: Sums) {
         match (&mut self.uneven, other.uneven) {
-            (Some(mine), Some(theirs)) => mine.absorb(theirs),
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
             (none @ None, theirs) => *none = theirs,
             (Some(_), None) => {}
         }
@@ -178,17 +178,17 @@ impl Stored<'_> {
         let mut even: Option<HistogramSeries> = None;
         let mut spread = 0;
         if let Some(builder) = &mut sums.uneven {
-            builder.begin_trace_number(at as u32);
+            builder.start_trace_number(at as u32);
         }
         let mut context = self.each_row(at, &mut |picked| {
             let Picked { row, moment, histogram, labels, .. } = picked;
             if picked.is_uneven {
                 let builder = sums.uneven.get_or_insert_with(|| {
                     let mut builder = builder(folding, self.row_ns.unwrap_or(row.width_ns));
-                    builder.begin_trace_number(at as u32);
+                    builder.start_trace_number(at as u32);
                     builder
                 });
-                builder.begins_at(picked.start_ns);
+                builder.starts_at(picked.start_ns);
                 let (from_ns, to_ns) = (row.time_ns, row.time_ns.saturating_add_unsigned(row.width_ns));
                 let usual_ns = picked.usual_ns;
                 let length_ns = usual_ns.unwrap_or(row.width_ns);

@@ -58,7 +58,7 @@ fn run<T: Intervals>(pipeline: &Pipeline, mut stream: Stream<'_>, taker: &mut T)
     let fields = stream.builder.fields().union(taker.fields());
     let contexts = pipeline.each_batch(fields, |context, batch, mask, starts| {
         if starts {
-            stream.builder.begin_trace();
+            stream.builder.start_trace();
         }
         flow(stream.take(context, batch, mask, taker))
     })?;
@@ -207,7 +207,7 @@ impl<'a> Stream<'a> {
         let open_ns = open.saturating_mul(self.width_ns);
         let start_ns =
             if self.first < open { Some(open_ns.max(context.start_ns.unwrap_or(i64::MIN))) } else { context.start_ns };
-        self.builder.begins_at(start_ns);
+        self.builder.starts_at(start_ns);
         if rows == (0..batch.len()) && late.is_empty() {
             return self.builder.add(batch, Some(mask));
         }

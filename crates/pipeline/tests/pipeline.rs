@@ -63,9 +63,9 @@ fn many_files_at_a_time_fold_to_what_they_are_one_by_one() {
             pipeline
                 .each_batch::<Error>(builder.fields(), |context, batch, mask, starts| {
                     if starts {
-                        builder.begin_trace();
+                        builder.start_trace();
                     }
-                    builder.begins_at(context.start_ns);
+                    builder.starts_at(context.start_ns);
                     builder.add(batch, mask);
                     ControlFlow::Continue(())
                 })

@@ -19,13 +19,13 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Budget {
-        Budget::of(LIMIT)
+        Budget::new(LIMIT)
     }
 }
 
 impl Budget {
     /// So many bytes.
-    pub fn of(limit: usize) -> Budget {
+    pub fn new(limit: usize) -> Budget {
         Budget { taken: Arc::default(), limit }
     }
 

@@ -148,7 +148,7 @@ impl SeriesBuilder {
 
     /// Says when the next trace began, where that is known: what would have started earlier (times are rounded) counts, by
     /// share, from there.
-    pub fn begins_at(&mut self, earliest_ns: Option<i64>) {
+    pub fn starts_at(&mut self, earliest_ns: Option<i64>) {
         self.earliest_ns = earliest_ns.unwrap_or(i64::MIN);
     }
 
@@ -168,16 +168,16 @@ impl SeriesBuilder {
     }
 
     /// Call before the first batch of every further trace: its dictionaries are others.
-    pub fn begin_trace(&mut self) {
+    pub fn start_trace(&mut self) {
         self.sequence.clear();
-        self.groups.begin_trace(None);
+        self.groups.start_trace(None);
     }
 
-    /// As [`SeriesBuilder::begin_trace`], where several builders share the traces: groups are numbered as if one builder had
+    /// As [`SeriesBuilder::start_trace`], where several builders share the traces: groups are numbered as if one builder had
     /// been given all traces in the order of these numbers.
-    pub fn begin_trace_number(&mut self, number: u32) {
+    pub fn start_trace_number(&mut self, number: u32) {
         self.sequence.clear();
-        self.groups.begin_trace(Some(number));
+        self.groups.start_trace(Some(number));
     }
 
     /// Adds the events of a batch that the mask lets through, or all.
@@ -260,11 +260,11 @@ impl SeriesBuilder {
                 self.add_span(start_ns, end_ns, count);
             }
         }
-        let group = match self.groups.of(batch, row) {
+        let group = match self.groups.number_of(batch, row) {
             group if (group as usize) < 2 * GROUP_LIMIT => group,
             _ => {
                 self.prune(true);
-                self.groups.of(batch, row)
+                self.groups.number_of(batch, row)
             }
         };
         if let Some(squares) = &mut self.squares {
@@ -503,7 +503,7 @@ impl SeriesBuilder {
     }
 
     /// Takes over what another builder of the same kind counted, of other traces.
-    pub fn absorb(&mut self, mut other: SeriesBuilder) {
+    pub fn merge(&mut self, mut other: SeriesBuilder) {
         for builder in [&mut *self, &mut other] {
             builder.seal();
             builder.settle();
@@ -530,10 +530,10 @@ impl SeriesBuilder {
         // The width may be another one now, and so the next event opens its interval.
         (self.current.from_ns, self.current.to_ns) = (0, 0);
         self.missing += other.missing;
-        let numbers = self.groups.join(other.groups);
+        let numbers = self.groups.merge(other.groups);
         self.series.take_in(other.series, &numbers);
         if let (Some(squares), Some(more)) = (&mut self.squares, &other.squares) {
-            squares.join(more, &numbers);
+            squares.merge(more, &numbers);
         }
         self.account.is_full |= other.account.is_full;
         drop(other.account);

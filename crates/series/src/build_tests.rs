@@ -36,7 +36,7 @@ fn batch_of(events: &[Event]) -> Batch {
 fn build(events: &[Event], weight: Weight, by: &[Field], width: u64, chunk: usize) -> HistogramSeries {
     let mut builder = SeriesBuilder::new(Quantity::Latency, weight, by.to_vec(), Interval::Fixed(width));
     for part in events.chunks(chunk) {
-        builder.begin_trace();
+        builder.start_trace();
         builder.add(&batch_of(part), None);
     }
     builder.finish()
@@ -235,7 +235,7 @@ fn an_endless_event_costs_no_endless_time() {
     let event = Event { start: -2000, latency: u64::MAX >> 2, size: None, comm: None, pid: 0 };
     let mut builder =
         SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(1)).count_by(CountBy::Overlap);
-    builder = builder.within(Budget::of(usize::MAX));
+    builder = builder.within(Budget::new(usize::MAX));
     builder.add(&batch_of(&[event]), None);
     assert_eq!(builder.finish().total(None).totals().count, SHARES);
 }
@@ -263,15 +263,15 @@ proptest! {
         };
         let (mut one, mut several) = (new(), (0..parts).map(|_| new()).collect::<Vec<_>>());
         for (number, part) in events.chunks(size).enumerate() {
-            one.begin_trace();
+            one.start_trace();
             one.add(&batch_of(part), None);
             // Traces go to whoever is free.
             let taker = &mut several[(number * 7 + part.len()) % parts];
-            taker.begin_trace_number(number as u32 + 1);
+            taker.start_trace_number(number as u32 + 1);
             taker.add(&batch_of(part), None);
         }
         let mut all = several.pop().unwrap();
-        several.into_iter().rev().for_each(|builder| all.absorb(builder));
+        several.into_iter().rev().for_each(|builder| all.merge(builder));
         let (one, all) = (one.finish(), all.finish());
         prop_assert_eq!(one.groups(), all.groups());
         prop_assert_eq!(one.slices(), all.slices());
@@ -319,7 +319,7 @@ fn values_only_leaves_out_what_nobody_asks_for_and_nothing_else() {
 }
 
 #[test]
-fn builders_of_different_grids_are_joined_on_the_coarser_one() {
+fn builders_of_different_grids_are_merged_on_the_coarser_one() {
     let sparse = |power: u8, values: &[u64]| {
         let mut histogram = Histogram::new(Grid::with_power(power).unwrap(), false);
         histogram.record_all(values, 1);
@@ -344,7 +344,7 @@ fn builders_of_different_grids_are_joined_on_the_coarser_one() {
             })
             .into_iter();
         let mut all = builders.next().unwrap();
-        builders.for_each(|builder| all.absorb(builder));
+        builders.for_each(|builder| all.merge(builder));
         let all = all.finish();
         assert_eq!((all.grid(), all.slices()), (one.grid(), one.slices()), "{order:?}");
     }
@@ -365,7 +365,7 @@ fn of_threads(threads: impl Iterator<Item = (i64, u64)>) -> Batch {
 #[test]
 fn intervals_of_a_given_width_fill_the_memory_and_stop() {
     let batch = of_threads((0..200_000).map(|_| (1, 5)));
-    let budget = Budget::of(1 << 20);
+    let budget = Budget::new(1 << 20);
     let builder = || SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(1_000_000));
     let mut full = builder().within(budget.clone());
     full.add(&batch, None);
@@ -386,7 +386,7 @@ fn intervals_of_any_width_become_wider_and_lose_nothing() {
     let batch = of_threads((0..200_000).map(|at| (at % 50, 5)));
     let by = vec![Field::Tid];
     let builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, by, Interval::Auto(u32::MAX / 8));
-    let mut builder = builder.within(Budget::of(4 << 20));
+    let mut builder = builder.within(Budget::new(4 << 20));
     batch_by_batch(&batch, 1000, |part| builder.add(part, None));
     assert!(!builder.is_full());
     let series = builder.finish();

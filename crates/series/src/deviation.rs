@@ -30,19 +30,19 @@ impl Squares {
     /// Gives every group the number that stands at its old one; groups of one number become one.
     pub fn renumbered(&self, numbers: &[u32]) -> Squares {
         let mut renumbered = Squares::default();
-        renumbered.join(self, numbers);
+        renumbered.merge(self, numbers);
         renumbered
     }
 
     /// Adds the groups of another, which have these numbers here.
-    pub fn join(&mut self, other: &Squares, numbers: &[u32]) {
+    pub fn merge(&mut self, other: &Squares, numbers: &[u32]) {
         for (&square, &number) in other.0.iter().zip(numbers) {
             self.add(number, 0, 0);
             self.0[number as usize] = self.0[number as usize].saturating_add(square);
         }
     }
 
-    fn of(&self, group: Option<u32>) -> u128 {
+    fn sum(&self, group: Option<u32>) -> u128 {
         match group {
             Some(group) => self.0.get(group as usize).copied().unwrap_or(0),
             None => self.0.iter().fold(0, |sum, &square| sum.saturating_add(square)),
@@ -74,7 +74,7 @@ impl HistogramSeries {
         if let Some(squares) = &self.squares {
             // About the whole number next to the mean, so that nothing cancels out.
             let (near, rest) = (totals.sum / count, totals.sum % count);
-            let about = (squares.of(group) + count * near * near).saturating_sub(2 * near * totals.sum);
+            let about = (squares.sum(group) + count * near * near).saturating_sub(2 * near * totals.sum);
             let rest = rest as f64 / count as f64;
             let variance = about as f64 / count as f64 - rest * rest;
             return Some(Deviation { value: variance.max(0.0).sqrt(), is_exact: true });
@@ -101,7 +101,7 @@ mod tests {
         };
         let fold = |values: &[(u64, bool)], number: u32| {
             let mut builder = new();
-            builder.begin_trace_number(number);
+            builder.start_trace_number(number);
             let mut batch = Batch::new(FieldSet::ALWAYS.with(&[Field::Kind]));
             for &(value, is_read) in values {
                 batch.push_i64(Field::Time, 5);
@@ -113,7 +113,7 @@ mod tests {
             builder
         };
         let mut builder = fold(&values[..split], 1);
-        builder.absorb(fold(&values[split..], 0));
+        builder.merge(fold(&values[split..], 0));
         builder.finish()
     }
 

@@ -131,9 +131,9 @@ impl ExactBuilder {
         self.taken > self.limit
     }
 
-    /// Call before the first batch of every trace; see [`SeriesBuilder::begins_at`](crate::SeriesBuilder::begins_at).
-    pub fn begin_trace(&mut self, earliest_ns: Option<i64>) {
-        self.groups.begin_trace(None);
+    /// Call before the first batch of every trace; see [`SeriesBuilder::starts_at`](crate::SeriesBuilder::starts_at).
+    pub fn start_trace(&mut self, earliest_ns: Option<i64>) {
+        self.groups.start_trace(None);
         self.earliest_ns = earliest_ns.unwrap_or(i64::MIN);
     }
 
@@ -185,7 +185,7 @@ impl ExactBuilder {
     }
 
     fn group(&mut self, batch: &Batch, row: usize) -> Option<u32> {
-        let number = self.groups.of(batch, row) as usize;
+        let number = self.groups.number_of(batch, row) as usize;
         if self.numbers.len() <= number {
             let labels = &self.groups.labels()[self.numbers.len()..];
             self.numbers.extend(labels.iter().map(|label| self.known.get(label).copied()));

@@ -50,19 +50,19 @@ proptest! {
     #[test]
     fn equals_a_sort_of_all_events(
         events in proptest::collection::vec((0i64..3000, 0u64..2000, 0u8..3), 1..150), width in 50u64..900,
-        quantiles in proptest::collection::vec(0.0f64..=1.0, 1..5), share: bool, joined in proptest::option::of(1u32..50),
+        quantiles in proptest::collection::vec(0.0f64..=1.0, 1..5), share: bool, merged in proptest::option::of(1u32..50),
         chunk in 1usize..60,
     ) {
         let build = || SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![Field::Comm], Interval::Fixed(width));
         let mut builder = if share { build().count_by(CountBy::Overlap) } else { build() };
         builder.add(&batch_of(&events), None);
         let mut series = builder.finish();
-        if let Some(enough) = joined {
-            series = series.joined(f64::from(enough));
+        if let Some(enough) = merged {
+            series = series.merged_until(f64::from(enough));
         }
         let mut exact = ExactBuilder::new(&series, &quantiles, true);
         for part in events.rchunks(chunk) {
-            exact.begin_trace(None);
+            exact.start_trace(None);
             exact.add(&batch_of(part), None);
         }
         let exact = exact.finish();

@@ -112,7 +112,7 @@ impl Groups {
     }
 
     /// A new trace has new dictionaries, so codes mean other texts.
-    pub fn begin_trace(&mut self, number: Option<u32>) {
+    pub fn start_trace(&mut self, number: Option<u32>) {
         self.trace = number.unwrap_or(self.trace + 1);
         self.of_code.clear();
         self.of_key.clear();
@@ -120,15 +120,15 @@ impl Groups {
     }
 
     /// Takes over the groups of another builder; returns their numbers here, by their numbers there.
-    pub fn join(&mut self, other: Groups) -> Vec<u32> {
-        let joined = other.labels.into_iter().zip(other.firsts).map(|(label, first)| {
+    pub fn merge(&mut self, other: Groups) -> Vec<u32> {
+        let merged = other.labels.into_iter().zip(other.firsts).map(|(label, first)| {
             let known = self.labels.len();
             let number = self.number(label);
             let mine = &mut self.firsts[number as usize];
             *mine = if (number as usize) < known { first.min(*mine) } else { first };
             number
         });
-        joined.collect()
+        merged.collect()
     }
 
     /// Brings groups into the order in which they first appeared; returns their new numbers by the old ones, or none when
@@ -170,7 +170,7 @@ impl Groups {
 
     /// The group of a row.
     #[inline]
-    pub fn of(&mut self, batch: &Batch, row: usize) -> u32 {
+    pub fn number_of(&mut self, batch: &Batch, row: usize) -> u32 {
         match self.by[..] {
             [] => 0,
             [field] if let Some(codes) = batch.codes(field) => {

@@ -15,9 +15,9 @@ mod exact;
 mod flow;
 mod group;
 mod interval;
-mod joined;
-mod joining;
+mod interval_merger;
 mod merge;
+mod merged;
 mod modes;
 mod observed;
 mod percentile;
@@ -39,11 +39,11 @@ pub use exact::{Exact, ExactBuilder};
 pub use flow::Flow;
 pub use group::Others;
 pub use interval::{Interval, next_wider, round_multiples};
-pub use joined::events_for;
-pub use joining::Joining;
+pub use interval_merger::IntervalMerger;
 pub use merge::MergeError;
+pub use merged::events_for;
 pub use modes::{Mode, modes};
-pub use percentile::{AskedPercentiles, ToldPercentile, ToldPercentiles};
+pub use percentile::{AskedPercentiles, ShownPercentile, ShownPercentiles};
 pub use period::{Period, period};
 pub use runs::Run;
 pub use share::SHARES;
@@ -187,7 +187,7 @@ pub struct HistogramSeries {
     flow: Flow,
     count_by: CountBy,
     others: Option<Others>,
-    /// Of how many intervals an interval was joined, where it was.
+    /// Of how many intervals an interval was merged, where it was.
     lengths: BTreeMap<i64, u64>,
     /// When the runs were, where the intervals are whole runs.
     runs: runs::Spans,

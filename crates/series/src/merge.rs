@@ -42,7 +42,7 @@ impl HistogramSeries {
             other.count_parts()?;
             return self.merge(&other);
         }
-        if self.is_joined() || other.is_joined() {
+        if self.is_merged() || other.is_merged() {
             return Err(MergeError::Width(self.width_ns, other.width_ns));
         }
         if self.by != other.by {
@@ -102,18 +102,18 @@ impl HistogramSeries {
     /// Gives every group the number that stands at its old one; groups of one number become one.
     pub(crate) fn regroup(&mut self, numbers: &[u32]) {
         for slice in self.slices.values_mut() {
-            let mut joined = Slice::default();
+            let mut merged = Slice::default();
             let mut groups = std::mem::take(&mut slice.groups);
             groups.iter_mut().for_each(|(group, _)| *group = numbers[*group as usize]);
             groups.sort_by_key(|&(group, _)| group);
-            groups.into_iter().for_each(|(group, sparse)| joined.add(group, sparse));
-            slice.groups = joined.groups;
+            groups.into_iter().for_each(|(group, sparse)| merged.add(group, sparse));
+            slice.groups = merged.groups;
         }
     }
 
     /// The same events in wider intervals; `None` when the width is no whole multiple of the present one.
     pub fn rebinned(&self, width_ns: u64) -> Option<HistogramSeries> {
-        if width_ns == 0 || self.is_joined() || !width_ns.is_multiple_of(self.width_ns) {
+        if width_ns == 0 || self.is_merged() || !width_ns.is_multiple_of(self.width_ns) {
             return None;
         }
         let mut wide = self.clone();
@@ -151,7 +151,7 @@ impl HistogramSeries {
 
     /// The same groups without the fields of which none has a value.
     #[must_use]
-    pub fn without_untold(mut self) -> HistogramSeries {
+    pub fn without_missing(mut self) -> HistogramSeries {
         for at in (0..self.by.len()).rev() {
             if self.groups.iter().all(|group| group[at] == HistogramSeries::NO_VALUE) {
                 self.by.remove(at);

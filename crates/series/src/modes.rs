@@ -33,9 +33,9 @@ const LEAST: f64 = 0.01;
 
 /// The modes of a histogram, ascending; none when it is empty.
 pub fn modes(histogram: &Sparse) -> Vec<Mode> {
-    let Some(bins) = Bins::of(histogram) else { return Vec::new() };
+    let Some(bins) = Bins::new(histogram) else { return Vec::new() };
     let mut parts = bins.parts();
-    bins.absorb_small(&mut parts);
+    bins.merge_small(&mut parts);
     parts.into_iter().map(|(from, to)| bins.mode(from, to)).collect()
 }
 
@@ -49,7 +49,7 @@ struct Bins {
 }
 
 impl Bins {
-    fn of(histogram: &Sparse) -> Option<Bins> {
+    fn new(histogram: &Sparse) -> Option<Bins> {
         let histogram = histogram.folded(Grid::with_power(POWER)?);
         let grid = histogram.grid();
         let (first, last) = (*histogram.indices().first()? as usize, *histogram.indices().last()? as usize);
@@ -104,7 +104,7 @@ impl Bins {
     }
 
     /// Joins parts that hold too little to a neighbour: over the higher valley.
-    fn absorb_small(&self, parts: &mut Vec<(usize, usize)>) {
+    fn merge_small(&self, parts: &mut Vec<(usize, usize)>) {
         while parts.len() > 1 {
             let smallest = (0..parts.len()).min_by_key(|&at| self.count(parts[at])).unwrap_or(0);
             if self.count(parts[smallest]) as f64 >= LEAST * self.all {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     /// Of parts: how many, about what, how wide.
-    fn of(seed: u64, parts: &[(usize, f64, f64)]) -> Vec<Mode> {
+    fn modes_of(seed: u64, parts: &[(usize, f64, f64)]) -> Vec<Mode> {
         let (mut random, mut histogram) = (Random(seed), Histogram::new(Grid::FINE, false));
         for &(count, median, octaves) in parts {
             (0..count).for_each(|_| histogram.record(random.around(median, octaves), 0));
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn two_masses_are_two_modes() {
         for seed in 0..50 {
-            let found = of(seed, &[(7000, 50e3, 0.4), (3000, 5e6, 0.4)]);
+            let found = modes_of(seed, &[(7000, 50e3, 0.4), (3000, 5e6, 0.4)]);
             assert_eq!(found.len(), 2, "{found:?}");
             for (mode, (median, share)) in found.iter().zip([(50e3, 0.7), (5e6, 0.3)]) {
                 assert!((mode.peak_ns as f64 / median).log2().abs() < 0.25, "{mode:?}");
@@ -184,7 +184,7 @@ mod tests {
     fn one_mass_is_one_mode_however_few_events_it_has() {
         for seed in 0..200 {
             for (count, octaves) in [(30, 0.3), (1000, 1.0), (100_000, 0.2)] {
-                let found = of(seed, &[(count, 120e3, octaves)]);
+                let found = modes_of(seed, &[(count, 120e3, octaves)]);
                 assert_eq!(found.len(), 1, "seed {seed}: {count} events: {found:?}");
                 assert!((found[0].share - 1.0).abs() < 1e-12);
             }
@@ -193,10 +193,10 @@ mod tests {
 
     #[test]
     fn what_is_close_or_small_is_no_mode_of_its_own() {
-        assert_eq!(of(1, &[(5000, 100e3, 0.5), (5000, 150e3, 0.5)]).len(), 1, "the valley is not deep");
-        assert_eq!(of(1, &[(10_000, 100e3, 0.3), (50, 10e6, 0.3)]).len(), 1, "half a percent");
-        assert_eq!(of(1, &[(10_000, 100e3, 0.3), (500, 10e6, 0.3)]).len(), 2, "five percent");
-        assert_eq!(of(1, &[(3500, 30e3, 0.3), (5900, 180e3, 0.3), (450, 8e6, 0.5)]).len(), 3);
+        assert_eq!(modes_of(1, &[(5000, 100e3, 0.5), (5000, 150e3, 0.5)]).len(), 1, "the valley is not deep");
+        assert_eq!(modes_of(1, &[(10_000, 100e3, 0.3), (50, 10e6, 0.3)]).len(), 1, "half a percent");
+        assert_eq!(modes_of(1, &[(10_000, 100e3, 0.3), (500, 10e6, 0.3)]).len(), 2, "five percent");
+        assert_eq!(modes_of(1, &[(3500, 30e3, 0.3), (5900, 180e3, 0.3), (450, 8e6, 0.5)]).len(), 3);
     }
 
     #[test]

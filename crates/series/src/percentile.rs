@@ -16,7 +16,7 @@ pub struct AskedPercentiles {
 
 /// What is told of the events of an interval and group.
 #[derive(Clone, PartialEq, Debug)]
-pub struct ToldPercentiles {
+pub struct ShownPercentiles {
     /// Events; in a series by share not a whole number.
     pub count: f64,
     /// Of the exact values, raised by what waits; `None` where there is neither.
@@ -28,12 +28,12 @@ pub struct ToldPercentiles {
     /// The percentile (0 to 100) up to which ten events lie beyond.
     pub trusted: f64,
     /// In the order in which they were asked for; `None` only without events.
-    pub values: Vec<Option<ToldPercentile>>,
+    pub values: Vec<Option<ShownPercentile>>,
 }
 
 /// One percentile.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct ToldPercentile {
+pub struct ShownPercentile {
     /// Nanoseconds or bytes. From buckets a whole number; an exact one has a decimal.
     pub value: f64,
     /// Whether fewer than ten events lie beyond it.
@@ -61,7 +61,13 @@ impl AskedPercentiles {
 
     /// The percentiles of an interval from its histogram `sparse`, which is that of one group (by its number) or, without,
     /// of all groups together.
-    pub fn of(&self, series: &HistogramSeries, interval: i64, group: Option<u32>, sparse: &Sparse) -> ToldPercentiles {
+    pub fn percentiles(
+        &self,
+        series: &HistogramSeries,
+        interval: i64,
+        group: Option<u32>,
+        sparse: &Sparse,
+    ) -> ShownPercentiles {
         let totals = sparse.totals();
         let count = totals.count as f64 / series.per_event() as f64;
         let waiting = series.waiting(interval, group);
@@ -75,11 +81,11 @@ impl AskedPercentiles {
                 Some(values) if !raised.at_least => (values[at] * 10.0).round() / 10.0,
                 _ => raised.value as f64,
             };
-            let doubtful = Support::of(quantile, known) == Support::Few;
-            Some(ToldPercentile { value, doubtful, at_least: raised.at_least })
+            let doubtful = Support::new(quantile, known) == Support::Few;
+            Some(ShownPercentile { value, doubtful, at_least: raised.at_least })
         };
         let values = self.quantiles.iter().enumerate().map(told).collect();
         let (mean, max) = (waiting.mean(sparse), waiting.max(sparse));
-        ToldPercentiles { count, mean, max, waiting, trusted: Support::trusted_percentile(known), values }
+        ShownPercentiles { count, mean, max, waiting, trusted: Support::trusted_percentile(known), values }
     }
 }

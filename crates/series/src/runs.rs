@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(told(&series), [(1000, 10_000, 12), (1000, 10_000, 7), (1003, 5000, 5)]);
         assert!(series.is_of_runs() && !series.is_partial(20));
         assert!(series.rebinned(series.width_ns() * 2).is_none(), "it is not merged with anything");
-        assert_eq!(series.clone().joined(1.0), series, "and no interval is joined to another");
+        assert_eq!(series.clone().merged_until(1.0), series, "and no interval is merged to another");
     }
 
     #[test]

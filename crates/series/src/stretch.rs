@@ -170,7 +170,7 @@ impl Rest {
             let to = from + self.latencies[from..].partition_point(|&latency| latency <= longest);
             let buckets = self.left[from..to].iter_mut().zip(&whole[from..to]).zip(&self.latencies[from..to]);
             self.taken.extend(buckets.map(|((left, &whole), &latency)| {
-                let rest = share_of(whole, share.of(latency)).min(*left);
+                let rest = share_of(whole, share.at(latency)).min(*left);
                 std::mem::replace(left, rest) - rest
             }));
             from = to;
@@ -201,7 +201,7 @@ struct Share(f64, f64, f64);
 
 impl Share {
     #[inline(always)]
-    fn of(self, latency: f64) -> f64 {
+    fn at(self, latency: f64) -> f64 {
         let straight = self.0 + self.1 * latency;
         // Mostly there is no such part, and dividing takes time.
         if self.2 == 0.0 { straight.clamp(0.0, 1.0) } else { (straight + self.2 / latency).clamp(0.0, 1.0) }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 const MS: i64 = 1_000_000;
 
 /// So many events of one value, in units of shares.
-fn of(values: &[(u64, u64)]) -> Sparse {
+fn sparse_of(values: &[(u64, u64)]) -> Sparse {
     let mut histogram = Histogram::new(Grid::FINE, false);
     values.iter().for_each(|&(value, count)| histogram.record_many(value, count * SHARES, 0));
     let (totals, grid) = (*histogram.totals(), Grid::FINE);
@@ -43,8 +43,8 @@ fn assert_counts(series: &HistogramSeries, expected: &[(i64, f64)]) {
 #[test]
 fn one_long_event_in_a_row() {
     let mut builder = builder(100);
-    builder.begins_at(Some(0));
-    let histogram = of(&[(150_000_000, 1)]);
+    builder.starts_at(Some(0));
+    let histogram = sparse_of(&[(150_000_000, 1)]);
     builder.add_stretch(&Stretch {
         from_ns: 100 * MS,
         to_ns: 200 * MS,
@@ -60,7 +60,7 @@ fn one_long_event_in_a_row() {
 #[test]
 fn a_row_without_a_width_is_a_completion() {
     let mut builder = builder(100);
-    let histogram = of(&[(100, 3), (149_946_368, 5)]);
+    let histogram = sparse_of(&[(100, 3), (149_946_368, 5)]);
     builder.add_stretch(&Stretch {
         from_ns: 200 * MS,
         to_ns: 200 * MS,
@@ -75,7 +75,7 @@ fn a_row_without_a_width_is_a_completion() {
 /// Two hosts whose rows drift apart, ten I/Os in each row, of 1 ms on one and of 150 ms on the other.
 #[test]
 fn two_hosts_that_drift() {
-    let (a, b) = (of(&[(1_000_000, 10)]), of(&[(150_000_000, 10)]));
+    let (a, b) = (sparse_of(&[(1_000_000, 10)]), sparse_of(&[(150_000_000, 10)]));
     let rows = |ends: [i64; 4]| {
         let begins = [ends[0] - 101, ends[0], ends[1], ends[2]].map(|ms: i64| ms.max(0) * MS);
         begins.into_iter().zip(ends.map(|ms| ms * MS))
@@ -85,7 +85,7 @@ fn two_hosts_that_drift() {
     assert_eq!(middles([101, 204, 308, 455]), [50_500_000, 152_500_000, 256_000_000, 381_500_000]);
     assert_eq!(middles([100, 200, 301, 402]), [50_000_000, 150_000_000, 250_500_000, 351_500_000]);
     let mut builder = builder(100);
-    builder.begins_at(Some(0));
+    builder.starts_at(Some(0));
     for (ends, histogram) in [([101, 204, 308, 455], &a), ([100, 200, 301, 402], &b)] {
         for (from_ns, to_ns) in rows(ends) {
             builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns: None, group: &[], histogram });
@@ -104,9 +104,9 @@ fn two_hosts_that_drift() {
 
 #[test]
 fn what_would_begin_before_the_trace_counts_in_its_first_interval() {
-    let histogram = of(&[(150_000_000, 4), (1000, 3)]);
+    let histogram = sparse_of(&[(150_000_000, 4), (1000, 3)]);
     let mut builder = builder(100);
-    builder.begins_at(Some(0));
+    builder.starts_at(Some(0));
     builder.add_stretch(&Stretch { from_ns: 0, to_ns: 90 * MS, usual_ns: None, group: &[], histogram: &histogram });
     assert_counts(&builder.finish(), &[(0, 7.0)]);
 }
@@ -116,7 +116,7 @@ fn what_would_begin_before_the_trace_counts_in_its_first_interval() {
 fn a_row_of_a_stall() {
     let builder_of_seconds = || builder(1000);
     let mut builder = builder_of_seconds();
-    let histogram = of(&[(1_000_000, 6), (3_500_000_000, 1)]);
+    let histogram = sparse_of(&[(1_000_000, 6), (3_500_000_000, 1)]);
     let (from_ns, to_ns) = (900 * MS, 4500 * MS);
     builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns: Some(100_000_000), group: &[], histogram: &histogram });
     let took = Grid::FINE.lower(Grid::FINE.index(3_500_000_000)) as f64 / 1e9 + (1u64 << 24) as f64 / 1e9;
@@ -180,8 +180,8 @@ fn whole_events_are_dealt_to_the_intervals_of_a_row() {
 
 #[test]
 fn coarser_rows_fold_the_series() {
-    let coarse = of(&[(1_000_000, 2)]).folded(Grid::with_power(3).unwrap());
-    let fine = of(&[(1_000_000, 5), (7_000_000, 1)]);
+    let coarse = sparse_of(&[(1_000_000, 2)]).folded(Grid::with_power(3).unwrap());
+    let fine = sparse_of(&[(1_000_000, 5), (7_000_000, 1)]);
     for order in [[&coarse, &fine], [&fine, &coarse]] {
         let mut builder = builder(100);
         for histogram in order {
@@ -196,7 +196,7 @@ fn coarser_rows_fold_the_series() {
 
 #[test]
 fn hostile_times_are_cut() {
-    let histogram = of(&[(u64::MAX, 1), (5, 1)]);
+    let histogram = sparse_of(&[(u64::MAX, 1), (5, 1)]);
     for (from_ns, to_ns) in [(i64::MIN, i64::MAX), (i64::MAX, i64::MAX), (5, -5), (i64::MIN, i64::MIN)] {
         let mut builder = builder(3_600_000_000);
         builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns: None, group: &[], histogram: &histogram });
@@ -236,10 +236,10 @@ proptest! {
         let values: Vec<_> =
             values.into_iter().map(|((bits, extra), count)| ((1 << bits) + extra % (1 << bits), count)).collect();
         let count = values.iter().map(|&(_, count)| count).sum::<u64>();
-        let histogram = of(&values);
+        let histogram = sparse_of(&values);
         let earliest = earliest.map(|earliest| earliest.min(from));
         let mut builder = builder(width);
-        builder.begins_at(earliest.map(|earliest| earliest * MS));
+        builder.starts_at(earliest.map(|earliest| earliest * MS));
         builder.add_stretch(&Stretch { from_ns: from * MS, to_ns: (from + length) * MS, usual_ns: None, group: &[], histogram: &histogram });
         let series = builder.finish();
         prop_assert_eq!(series.total(None).totals().count, count * SHARES, "nothing is lost to rounding");
@@ -268,7 +268,7 @@ proptest! {
         let build = |rows: &[(i64, i64, u32, u64)]| {
             let mut builder = builder(100);
             for &(from, length, bits, count) in rows {
-                let histogram = of(&[(1 << bits, count), (3 << bits, 1)]);
+                let histogram = sparse_of(&[(1 << bits, count), (3 << bits, 1)]);
                 let (from_ns, to_ns) = (from * MS, (from + length) * MS);
                 builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns: None, group: &[], histogram: &histogram });
             }

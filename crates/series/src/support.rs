@@ -16,7 +16,7 @@ const TRUSTED: f64 = 10.0;
 impl Support {
     /// Of a quantile (0 to 1) from so many events, which need not be a whole number where they count by share. The smallest
     /// and the largest value are what they are.
-    pub fn of(quantile: f64, events: f64) -> Support {
+    pub fn new(quantile: f64, events: f64) -> Support {
         let is_end = quantile <= 0.0 || quantile >= 1.0;
         // A hair less than ten, since 1 - 0.999 is not quite 0.001.
         let is_trusted = is_end || quantile.min(1.0 - quantile) * events >= TRUSTED - 1e-6;
@@ -51,7 +51,7 @@ mod tests {
             (0.5, 20.0, Support::Enough),
             (1.0, 0.1, Support::Enough),
         ] {
-            assert_eq!(Support::of(quantile, events), support, "{quantile} of {events}");
+            assert_eq!(Support::new(quantile, events), support, "{quantile} of {events}");
         }
     }
 
@@ -64,8 +64,8 @@ mod tests {
         }
         for events in 20..20_000 {
             let (events, trusted) = (f64::from(events), Support::trusted_percentile(f64::from(events)));
-            assert_eq!(Support::of(trusted / 100.0, events), Support::Enough, "{events}");
-            assert_eq!(Support::of((trusted + 2e-4) / 100.0, events), Support::Few, "{events}");
+            assert_eq!(Support::new(trusted / 100.0, events), Support::Enough, "{events}");
+            assert_eq!(Support::new((trusted + 2e-4) / 100.0, events), Support::Few, "{events}");
         }
     }
 }

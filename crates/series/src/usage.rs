@@ -197,7 +197,7 @@ impl Usage {
     }
 
     /// What a group did within so much time; `None` when nothing is known of it.
-    pub fn of(&self, group: &[String], span_ns: u64) -> Option<Used> {
+    pub fn used(&self, group: &[String], span_ns: u64) -> Option<Used> {
         Some(self.groups.get(group)?.used(span_ns))
     }
 

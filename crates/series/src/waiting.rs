@@ -76,7 +76,7 @@ pub struct Raised<T> {
 }
 
 impl<T: PartialOrd + Copy> Raised<T> {
-    fn of(completed: Option<T>, bound: T) -> Raised<T> {
+    fn new(completed: Option<T>, bound: T) -> Raised<T> {
         match completed {
             Some(value) if value >= bound => Raised { value, at_least: false },
             _ => Raised { value: bound, at_least: true },
@@ -86,7 +86,7 @@ impl<T: PartialOrd + Copy> Raised<T> {
 
 impl Waiting {
     /// Requests of these ages, nanoseconds, with what each counts.
-    pub fn of(ages: impl IntoIterator<Item = (u64, u64)>) -> Waiting {
+    pub fn from_ages(ages: impl IntoIterator<Item = (u64, u64)>) -> Waiting {
         let held = ages.into_iter().map(|(age_ns, count)| Held { bound_ns: age_ns, count, age_ns });
         Waiting { held: held.collect(), completed_only: false }
     }
@@ -126,7 +126,7 @@ impl Waiting {
     }
 
     /// What completed and what waits together.
-    fn joined_to(&self, completed: &Sparse) -> Histogram {
+    fn merged_with(&self, completed: &Sparse) -> Histogram {
         let mut all = completed.to_dense();
         self.bounds().iter().for_each(|held| all.record_many(held.bound_ns, held.count, 0));
         all
@@ -138,8 +138,8 @@ impl Waiting {
         if self.bounds().is_empty() {
             return Some(alone?.into_iter().map(|value| Raised { value, at_least: false }).collect());
         }
-        let bounds = self.joined_to(completed).quantiles(quantiles, rule)?;
-        let raised = |(at, &bound): (usize, &u64)| Raised::of(alone.as_ref().map(|alone| alone[at]), bound);
+        let bounds = self.merged_with(completed).quantiles(quantiles, rule)?;
+        let raised = |(at, &bound): (usize, &u64)| Raised::new(alone.as_ref().map(|alone| alone[at]), bound);
         Some(bounds.iter().enumerate().map(raised).collect())
     }
 
@@ -149,7 +149,7 @@ impl Waiting {
         if self.bounds().is_empty() {
             return alone.map(|value| Raised { value, at_least: false });
         }
-        Some(Raised::of(alone, self.joined_to(completed).totals().mean()?))
+        Some(Raised::new(alone, self.merged_with(completed).totals().mean()?))
     }
 
     /// The maximum of what completed, raised by what waits.
@@ -158,7 +158,7 @@ impl Waiting {
         let alone = (totals.count > 0).then_some(totals.max);
         match self.bounds_ns().max() {
             None => alone.map(|value| Raised { value, at_least: false }),
-            Some(oldest) => Some(Raised::of(alone, oldest)),
+            Some(oldest) => Some(Raised::new(alone, oldest)),
         }
     }
 }

@@ -250,7 +250,7 @@ fn notes_of_many_traces_are_one_line_and_no_sentence_loses_its_end() {
     let options = PercentilesOptions { width: 200, ..PercentilesOptions::default() };
     let series = series_of(&story(), &[], true);
     let chart = latscope_view_report::PercentilesChart::new(&series, &contexts, &options).unwrap();
-    let svg = chart.joined(9_000.0).svg();
+    let svg = chart.merged_until(9_000.0).svg();
     let (_, drawn) = svg.split_once("</desc>").unwrap();
     assert_eq!(drawn.matches("assumed_start").count(), 1);
     assert!(drawn.contains("run_clat.0.log and 127 more: assumed_start: 128"));

@@ -90,7 +90,7 @@ pub struct Line {
 impl Line {
     /// A line of plain text. What is not printable shows as U+FFFD: names come from traces, and a file name that
     /// holds an escape sequence must not reach the terminal.
-    pub fn of(text: &str) -> Line {
+    pub fn new(text: &str) -> Line {
         let mut line = Line::default();
         line.push(text);
         line
@@ -191,7 +191,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<Line> {
     let width = width.max(1);
     let mut lines = vec![Line::default()];
     for word in text.split_whitespace() {
-        let mut word = Line::of(word);
+        let mut word = Line::new(word);
         let last = lines.len() - 1;
         let line = &mut lines[last];
         if line.width() > 0 && line.width() + 1 + word.width() <= width {
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn codes_are_written_where_colours_change_only() {
         let red = Color::Rgb(255, 0, 0);
-        let mut line = Line::of("a");
+        let mut line = Line::new("a");
         for _ in 0..3 {
             line.push_cell(colored('▀', red, Color::Indexed(200)));
         }
@@ -239,22 +239,22 @@ mod tests {
     #[test]
     fn a_plain_line_has_no_codes_and_no_blanks_at_its_end() {
         let mut text = String::new();
-        Line::of("  a b   ").encode(&mut text);
+        Line::new("  a b   ").encode(&mut text);
         assert_eq!(text, "  a b\n");
     }
 
     #[test]
     fn names_from_a_trace_cannot_drive_the_terminal() {
-        assert_eq!(Line::of("a\x1b[2Jb\n\u{9b}c").text(), "a\u{fffd}[2Jb\u{fffd}\u{fffd}c");
+        assert_eq!(Line::new("a\x1b[2Jb\n\u{9b}c").text(), "a\u{fffd}[2Jb\u{fffd}\u{fffd}c");
     }
 
     #[test]
     fn wide_characters_take_two_columns_and_are_never_halved() {
-        let mut line = Line::of("日本語");
+        let mut line = Line::new("日本語");
         assert_eq!(line.width(), 6);
         line.truncate(4, true);
         assert_eq!((line.width(), line.text().as_str()), (4, "日 …"));
-        let mut line = Line::of("日本語");
+        let mut line = Line::new("日本語");
         line.truncate(3, false);
         assert_eq!((line.width(), line.text().as_str()), (3, "日"));
     }

@@ -111,7 +111,7 @@ pub fn each_histogram_line<E>(
             let silent = if is_silent { ": 0 events" } else { "" };
             let heading = format!("at {}{silent}", label(interval));
             for text in silence.into_iter().chain([heading]) {
-                let mut heading = Line::of(&text);
+                let mut heading = Line::new(&text);
                 heading.truncate(options.columns, true);
                 pass(vec![Line::default(), heading])?;
             }
@@ -264,7 +264,7 @@ impl Distribution {
         let percentile = |(value, quantile): (latscope_series::Raised<u64>, f64)| Percentile {
             value: value.value,
             before: if value.at_least { ">=" } else { "" },
-            behind: Support::of(quantile, known).mark(),
+            behind: Support::new(quantile, known).mark(),
         };
         raised.into_iter().zip(quantiles).map(percentile).collect()
     }
@@ -313,9 +313,9 @@ impl Block<'_> {
         let fixed = low + 4 + high + 3 + digits + 2 + 8 + 14 + room;
         let bar = self.width.saturating_sub(fixed).clamp(8, LONGEST_BAR);
 
-        let mut lines: Vec<Line> = name.iter().map(|name| Line::of(name)).collect();
+        let mut lines: Vec<Line> = name.iter().map(|name| Line::new(name)).collect();
         let (unit, label) = (self.rungs.unit, low + 4 + high);
-        lines.push(Line::of(&format!("{unit:>label$} : {:<digits$}  distribution", self.weight.word())));
+        lines.push(Line::new(&format!("{unit:>label$} : {:<digits$}  distribution", self.weight.word())));
         for (at, (&weight, amount)) in weights.iter().zip(&amounts).enumerate() {
             let range = match at {
                 0 if weight == 0 && waits[at].0 == 0 => continue,
@@ -324,7 +324,7 @@ impl Block<'_> {
                 at if at == weights.len() - 1 => format!("{:>label$}", "above"),
                 at => format!("{:>low$} -> {:<high$}", labels[at - 1].0, labels[at - 1].1),
             };
-            let mut line = Line::of(&format!("{range} : {amount:<digits$} |"));
+            let mut line = Line::new(&format!("{range} : {amount:<digits$} |"));
             let from = line.width();
             line.push(&self.bar(weight, most, bar));
             let (solid, ends) = (line.width() - from, (weight + waits[at].1) as f64 / most.max(1) as f64 * bar as f64);

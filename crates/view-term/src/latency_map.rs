@@ -145,7 +145,7 @@ impl Maps {
             Weight::Count => "Frequency: events per second",
             _ => "Intensity: time waited per second",
         };
-        let mut lines = vec![Line::of(&format!("{:LEFT$}{title}", ""))];
+        let mut lines = vec![Line::new(&format!("{:LEFT$}{title}", ""))];
         if self.right > 0 {
             lines[0].pad_to(LEFT + self.columns.len() + 1).push("   latest");
         }
@@ -159,7 +159,7 @@ impl Maps {
             // As in the original: `<` and `>` stand before the edge beyond which everything is in this row.
             let edge = if sign == "<" { row + 1 } else { row };
             let label = format!("{sign}{}", self.rungs.short_label(edge));
-            let mut line = Line::of(&format!("{label:>width$} ", width = LEFT - 1));
+            let mut line = Line::new(&format!("{label:>width$} ", width = LEFT - 1));
             for column in &self.columns {
                 line.push_cell(strength.cell(value(column, row)));
             }
@@ -178,7 +178,7 @@ impl Maps {
         let total = |column: &Column| column.values(weight).iter().sum::<f64>();
         let latest = self.columns.last().map_or(0.0, total);
         let highest = self.columns.iter().map(total).fold(0.0, f64::max);
-        lines.push(Line::of(&format!(
+        lines.push(Line::new(&format!(
             "{:LEFT$}strongest cell {}, sum of the latest column {}, highest sum {}",
             "",
             strength.label(most),

@@ -35,7 +35,7 @@ impl Outlier {
             text += &format!(" {}={}", field.name(), readable(*field, value));
         }
         let sign = if waits { ">=" } else { "=" };
-        Line::of(&format!("{text} latency{sign}{}", format_duration_exact(self.latency_ns)))
+        Line::new(&format!("{text} latency{sign}{}", format_duration_exact(self.latency_ns)))
     }
 }
 
@@ -150,10 +150,10 @@ impl Outliers {
             self.listed().into_iter().map(|outlier| outlier.warning(self.threshold_ns, context, time, false)).collect();
         let left_out = self.count - lines.len() as u64;
         if left_out > 0 {
-            lines.push(Line::of(&format!("{} more, none slower than these", format_count(left_out))));
+            lines.push(Line::new(&format!("{} more, none slower than these", format_count(left_out))));
         }
         if self.count == 0 {
-            lines.push(Line::of(&format!("no event above {threshold}")));
+            lines.push(Line::new(&format!("no event above {threshold}")));
         }
         lines.push(Line::default());
         lines.extend(self.table(summary, &threshold, columns));

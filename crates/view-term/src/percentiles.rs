@@ -4,7 +4,7 @@ use crate::table::csv_line;
 use crate::{Align, Color, Line, Table};
 use latscope_event::{Field, format_count, format_duration, format_elapsed, format_rate, format_size, format_wall};
 use latscope_histogram::{Histogram, Rule, Sparse};
-use latscope_series::{AskedPercentiles, Exact, HistogramSeries, Quantity, ToldPercentile, ToldPercentiles};
+use latscope_series::{AskedPercentiles, Exact, HistogramSeries, Quantity, ShownPercentile, ShownPercentiles};
 
 /// How percentiles are found and shown.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ struct Row {
     time_ns: i64,
     width_ns: u64,
     group: Vec<String>,
-    told: ToldPercentiles,
+    told: ShownPercentiles,
     /// Whether events that were in flight in the interval may not be in it.
     is_open: bool,
     /// Whether the trace covers the interval only in part, and how much of it.
@@ -177,7 +177,7 @@ impl Percentiles {
     ) -> Row {
         let (time_ns, width_ns) = series.span_of(interval, number);
         let end_ns = time_ns.saturating_add_unsigned(width_ns);
-        let told = self.asked.of(series, interval, number, sparse);
+        let told = self.asked.percentiles(series, interval, number, sparse);
         Row {
             time_ns,
             width_ns,
@@ -234,7 +234,7 @@ impl Percentiles {
         texts.push(row.rate.map_or("-".into(), format_rate) + partly);
         texts.push(told.mean.map_or("-".into(), |mean| bound(mean.at_least) + &value(mean.value.round() as u64)));
         let first = texts.len();
-        let text = |told: &Option<ToldPercentile>| match told {
+        let text = |told: &Option<ShownPercentile>| match told {
             Some(told) => {
                 let mark = if told.doubtful { "?" } else { "" };
                 bound(told.at_least) + &value(told.value.round() as u64) + mark
@@ -298,7 +298,7 @@ impl Percentiles {
     }
 
     /// The keys of the numbers that are lower bounds, raised by what waits.
-    fn lower_bounds(&self, told: &ToldPercentiles) -> String {
+    fn lower_bounds(&self, told: &ShownPercentiles) -> String {
         let values = self.names.iter().zip(&told.values);
         let values =
             values.filter(|(_, value)| value.is_some_and(|value| value.at_least)).map(|(name, _)| name.clone());

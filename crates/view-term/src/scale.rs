@@ -111,12 +111,12 @@ impl Strength {
     /// Colours with their rates, on as many lines as they need.
     pub(crate) fn legend(&self, columns: usize) -> Vec<Line> {
         let word = self.word();
-        let mut lines = vec![Line::of(word)];
+        let mut lines = vec![Line::new(word)];
         for (rate, text) in self.stops() {
             let mut entry = Line::default();
             self.push_entry(&mut entry, rate, &text);
             if lines[lines.len() - 1].width() + entry.width() > columns {
-                lines.push(Line::of(&" ".repeat(word.len())));
+                lines.push(Line::new(&" ".repeat(word.len())));
             }
             let last = lines.len() - 1;
             lines[last].cells.append(&mut entry.cells);
@@ -133,7 +133,7 @@ impl Strength {
         let last = stops.len() - 1;
         let few = palette::steps(self.palette, self.depth).is_some();
         let line = |step: usize| {
-            let mut line = Line::of(self.word());
+            let mut line = Line::new(self.word());
             for (at, (rate, text)) in stops.iter().enumerate() {
                 if (last - at).is_multiple_of(step) {
                     self.push_entry(&mut line, *rate, text);

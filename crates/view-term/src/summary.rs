@@ -139,7 +139,7 @@ impl Summary {
     /// Adds utilization, saturation and errors.
     pub fn show_use(&mut self, usage: &Usage) {
         self.shows_use = true;
-        self.rows.iter_mut().for_each(|row| row.used = usage.of(&row.group, self.span_ns));
+        self.rows.iter_mut().for_each(|row| row.used = usage.used(&row.group, self.span_ns));
         self.total.used = Some(usage.total(self.span_ns));
     }
 
@@ -251,7 +251,7 @@ impl Summary {
         let deviation = |deviation: Deviation| format!("{}{}", about(deviation), value(deviation.value.round() as u64));
         texts.push(row.deviation.map_or("-".into(), deviation));
         for (at, (quantile, _)) in row.percentiles.iter().zip(PERCENTILES) {
-            let support = Support::of(quantile, row.known());
+            let support = Support::new(quantile, row.known());
             *doubtful |= support == Support::Few;
             texts.push(format!("{}{}{}", bound(at.at_least), value(at.value), support.mark()));
         }

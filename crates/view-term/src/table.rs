@@ -40,7 +40,7 @@ impl Table {
     pub fn new<T: Into<String>>(columns: impl IntoIterator<Item = (T, Align)>) -> Table {
         let (titles, align): (Vec<String>, Vec<Align>) =
             columns.into_iter().map(|(title, align)| (title.into(), align)).unzip();
-        let widths = titles.iter().map(|title| Line::of(title).width()).collect();
+        let widths = titles.iter().map(|title| Line::new(title).width()).collect();
         Table { titles, align, rows: Vec::new(), widths }
     }
 
@@ -53,7 +53,7 @@ impl Table {
     pub fn push_colored(&mut self, mut row: Vec<String>, colored: &[usize], color: Color) {
         row.resize(self.titles.len(), String::new());
         for (width, text) in self.widths.iter_mut().zip(&row) {
-            *width = (*width).max(Line::of(text).width());
+            *width = (*width).max(Line::new(text).width());
         }
         self.rows.push(Row { texts: row, colored: colored.to_vec(), color });
     }
@@ -107,7 +107,7 @@ impl Table {
                 line.push("  ");
             }
             let end = line.width() + width;
-            let mut cell = Line::of(text);
+            let mut cell = Line::new(text);
             cell.truncate(width, true);
             if colored.contains(&at) {
                 cell.cells.iter_mut().for_each(|cell| cell.foreground = color);

@@ -65,8 +65,8 @@ fn lines(size: (usize, usize), by: Vec<Field>, change: impl Fn(&mut Look), panel
         cursor: Some(spot(57, 58, 3_000_000, 3_000_000)),
         selection: Some(spot(49, 53, 10_000_000, 70_000_000)),
         panel,
-        title: &Line::of("latscope  block  every 500ms"),
-        status: &Line::of("? help  q quit"),
+        title: &Line::new("latscope  block  every 500ms"),
+        status: &Line::new("? help  q quit"),
     })
     .lines
 }
@@ -108,7 +108,7 @@ fn time_goes_across() {
 
 #[test]
 fn strips_and_panel() {
-    let panel = [Line::of("12 events"), Line::of("filter: lat > 10ms")];
+    let panel = [Line::new("12 events"), Line::new("filter: lat > 10ms")];
     holds("strips_120x40.txt", &lines((120, 40), vec![Field::Device], |_| {}, &panel));
     let across = |look: &mut Look| look.options.orient = Orient::Across;
     holds("strips_80x24.txt", &lines((80, 24), vec![Field::Device], across, &panel));
@@ -122,7 +122,7 @@ fn a_picture_of_the_screen_is_well_formed() {
         look.options.depth = ColorDepth::Truecolor;
     };
     let mut lines = lines((120, 40), Vec::new(), coloured, &[]);
-    lines.push(Line::of("<&> \u{1b}[2J \u{65e5}\u{672c}"));
+    lines.push(Line::new("<&> \u{1b}[2J \u{65e5}\u{672c}"));
     for light in [false, true] {
         let svg = svg_of_lines(&lines, light);
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));

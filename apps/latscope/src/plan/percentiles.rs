@@ -22,7 +22,7 @@ pub struct Percentiles {
     pub rule: Rule,
     /// From the events themselves, not from buckets.
     pub exact: bool,
-    /// Intervals are joined until each percentile has so many events that it is within this part of its value.
+    /// Intervals are merged until each percentile has so many events that it is within this part of its value.
     pub accuracy: Option<f64>,
     /// A line over all groups beside those of the groups.
     pub all: bool,

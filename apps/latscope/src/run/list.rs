@@ -49,11 +49,11 @@ pub fn fields(json: bool) -> Result<(), Failure> {
         return output::text(None, &format!("[\n{}\n]\n", lines.join(",\n")));
     }
     let mut lines =
-        vec![Line::of("Columns: for --by, --columns, CSV, JSON, Parquet, and in the filter."), Line::default()];
+        vec![Line::new("Columns: for --by, --columns, CSV, JSON, Parquet, and in the filter."), Line::default()];
     lines.extend(table(&columns));
     lines.extend([
         Line::default(),
-        Line::of("More names for the filter (those of sysdig, and short ones)."),
+        Line::new("More names for the filter (those of sysdig, and short ones)."),
         Line::default(),
     ]);
     lines.extend(table(&filters));

@@ -16,7 +16,7 @@ use latscope_view_report::{PercentilesChart, PercentilesOptions};
 use latscope_view_term::PercentileOptions;
 use printer::{Printer, plural};
 
-/// Intervals at least from which those of `-i auto` are joined.
+/// Intervals at least from which those of `-i auto` are merged.
 const FINEST: u32 = 1000;
 /// Lines that a trace gets when the interval is not given.
 const LINES: u32 = 60;
@@ -88,7 +88,7 @@ fn table<'a>(
     contexts: &[Context],
 ) -> Result<Printer<'a>, Failure> {
     if let Some(events) = events_wanted(plan) {
-        series = series.joined(events);
+        series = series.merged_until(events);
     }
     let all = Context::merged(contexts);
     let mut judged_by = judged_by(plan);
@@ -123,7 +123,7 @@ fn draw<'a>(
     let mut chart =
         PercentilesChart::new(series, contexts, options).map_err(|error| Failure::Usage(error.to_string()))?;
     if let Some(events) = events_wanted(plan) {
-        chart = chart.joined(events);
+        chart = chart.merged_until(events);
     }
     let mut judged_by = judged_by(plan);
     if plan.exact {

@@ -44,7 +44,7 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     let needs_events = plan.over_ns.is_some() || plan.shows_use;
     if !needs_events && pipeline.origin(&plan.folding)? != Origin::Events {
         let (series, contexts) = histograms(pipeline, plan)?;
-        let series = if drops_missing { series.without_untold() } else { series };
+        let series = if drops_missing { series.without_missing() } else { series };
         let context = Context::merged(&contexts);
         let mut summary = Summary::new(&series, &context);
         summary.sort(key);
@@ -67,7 +67,7 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     }
     series.add_waiting(&waiters, None);
     let series = series.completed_only(plan.folding.completed_only);
-    let series = if drops_missing { series.without_untold() } else { series };
+    let series = if drops_missing { series.without_missing() } else { series };
     let mut summary = Summary::new(&series, &context);
     if let Some(mut usage) = usage {
         usage.add_waiting(&waiters);
@@ -132,7 +132,7 @@ impl Gathered {
     /// Adds a batch; the number is that of the file, before its first batch.
     fn add(&mut self, starts: Option<usize>, by: &[Field], batch: &Batch, mask: Option<&Mask>) {
         if let Some(number) = starts {
-            self.builder.begin_trace_number(number as u32);
+            self.builder.start_trace_number(number as u32);
         }
         self.builder.add(batch, mask);
         if let Some(usage) = &mut self.usage {
@@ -144,7 +144,7 @@ impl Gathered {
     }
 
     fn merge(&mut self, other: Gathered) {
-        self.builder.absorb(other.builder);
+        self.builder.merge(other.builder);
         if let (Some(outliers), Some(more)) = (&mut self.outliers, other.outliers) {
             outliers.merge(more);
         }
@@ -209,12 +209,12 @@ fn of_groups(pipeline: &Pipeline, folding: &Folding, groups: &[Vec<String>]) -> 
     let new = || builder(folding).only(groups);
     let add = |builder: &mut SeriesBuilder, starts: Option<usize>, _: &Context, batch: &Batch, mask: Option<&Mask>| {
         if let Some(number) = starts {
-            builder.begin_trace_number(number as u32);
+            builder.start_trace_number(number as u32);
         }
         builder.add(batch, mask);
         ControlFlow::<Failure>::Continue(())
     };
-    let (builder, _) = pipeline.fold(new().fields(), &new, add, SeriesBuilder::absorb)?;
+    let (builder, _) = pipeline.fold(new().fields(), &new, add, SeriesBuilder::merge)?;
     Ok(builder.finish())
 }
 

@@ -55,7 +55,7 @@ impl App {
             Action::ValuesOut => self.zoom_values(false),
             Action::ZoomToSelection => self.zoom_to_selection(),
             Action::Back => self.step_back(),
-            Action::Select => self.begin_or_end_selection(),
+            Action::Select => self.start_or_end_selection(),
             Action::Dig => self.dig(),
             Action::Filter => self.editor = Some((Purpose::Filter, Editor::new(&self.words))),
             Action::Split => self.offer_splits(),
@@ -146,7 +146,7 @@ impl App {
         }
     }
 
-    pub fn begin_or_end_selection(&mut self) {
+    pub fn start_or_end_selection(&mut self) {
         if self.anchor.take().is_some() {
             return;
         }

@@ -160,7 +160,7 @@ impl App {
         };
         if app.watch.is_some() {
             app.splits = app.watched_fields(&SPLITS);
-            app.begin_watching(sender);
+            app.start_watching(sender);
         } else {
             app.ask();
             let reading = Arc::clone(&app.reading);

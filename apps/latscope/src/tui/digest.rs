@@ -135,11 +135,11 @@ impl Digest {
         let mut slow: Vec<_> = self.slowest.iter().map(|Reverse(one)| one).collect();
         slow.sort_by(|a, b| b.cmp(a));
         if !slow.is_empty() && lines.len() + 1 < rows {
-            lines.push(Line::of("the slowest"));
+            lines.push(Line::new("the slowest"));
         }
         for (latency, Reverse(time), words) in slow.into_iter().take(rows.saturating_sub(lines.len())) {
             let end = moment(time.saturating_add_unsigned(*latency));
-            let mut line = Line::of(&format!("  {:>10} {end} {words}", format_duration_exact(*latency)));
+            let mut line = Line::new(&format!("  {:>10} {end} {words}", format_duration_exact(*latency)));
             line.truncate(columns, true);
             lines.push(line);
         }
@@ -151,9 +151,9 @@ impl Digest {
 /// Values side by side, on at most so many lines.
 fn value_lines(word: &str, most: &[(Reverse<u64>, &str)], whole: u64, columns: usize, limit: usize) -> Vec<Line> {
     let indent = 11;
-    let mut lines = vec![Line::of(&format!("{word:<indent$}"))];
+    let mut lines = vec![Line::new(&format!("{word:<indent$}"))];
     for (at, (Reverse(count), text)) in most.iter().enumerate() {
-        let mut entry = Line::of(text);
+        let mut entry = Line::new(text);
         entry.truncate(columns.saturating_sub(indent + 18).max(8), true);
         entry.push(&format!(" {} ({}%)", format_count(*count), percent(*count, whole)));
         let last = lines.len() - 1;
@@ -163,7 +163,7 @@ fn value_lines(word: &str, most: &[(Reverse<u64>, &str)], whole: u64, columns: u
                 lines[last].push(&format!(" +{}", most.len() - at));
                 break;
             }
-            lines.push(Line::of(&" ".repeat(indent)));
+            lines.push(Line::new(&" ".repeat(indent)));
         } else if begun {
             lines[last].push("  ");
         }

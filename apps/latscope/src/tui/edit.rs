@@ -79,7 +79,7 @@ impl Editor {
 
     /// The line with its prompt, the part around the place when it is too long.
     pub fn line(&self, prompt: &str, columns: usize) -> Line {
-        let mut line = Line::of(prompt);
+        let mut line = Line::new(prompt);
         let room = columns.saturating_sub(line.width() + 1).max(1);
         let first = (self.at + 1).saturating_sub(room);
         for (at, &letter) in self.letters.iter().chain([&' ']).enumerate().skip(first).take(room) {

@@ -118,7 +118,7 @@ fn whole(task: &Task, reading: &Reading, folding: &Folding) -> Result<(Histogram
                batch: &Batch,
                mask: Option<&Mask>| {
         if let Some(number) = starts {
-            builder.begin_trace_number(number as u32);
+            builder.start_trace_number(number as u32);
         }
         builder.add(batch, mask);
         if builder.is_full() {
@@ -133,7 +133,7 @@ fn whole(task: &Task, reading: &Reading, folding: &Folding) -> Result<(Histogram
         }
         ControlFlow::<Failure>::Continue(())
     };
-    let merge = |(builder, _): &mut (SeriesBuilder, bool), (other, _)| builder.absorb(other);
+    let merge = |(builder, _): &mut (SeriesBuilder, bool), (other, _)| builder.merge(other);
     let ((builder, _), contexts) = pipeline.fold(new().fields(), &new_numbered, add, merge)?;
     task.wanted((builder.finish(), Context::merged(&contexts)))
 }

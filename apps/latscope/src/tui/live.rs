@@ -103,7 +103,7 @@ fn events(
     let fields = usual(live.source).union(folding.by.iter().copied().collect());
     let mut events = pipeline.capture(fields)?;
     started();
-    lock(&shared.recent).begin_trace();
+    lock(&shared.recent).start_trace();
     let tick = TICK.min(Duration::from_nanos(width(&folding))).max(TURN);
     let mut builder = None;
     let mut due = Instant::now() + tick;
@@ -284,7 +284,7 @@ pub fn refolded(
             let mut builder = SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval)
                 .on_grid(folding.precision);
             each_kept(reading, context, recent, |batch, mask| {
-                builder.begin_trace();
+                builder.start_trace();
                 builder.add(batch, mask);
                 ControlFlow::Continue(())
             })?;

@@ -199,7 +199,7 @@ fn any_screen_becomes_any_other() {
                 lines = (0..rows).map(|_| random_line(&mut numbers, columns)).collect();
                 screen = Screen::new(columns, rows);
             }
-            _ => lines.push(Line::of("beyond the edge")),
+            _ => lines.push(Line::new("beyond the edge")),
         }
         lines.truncate(rows);
         let picture = drawn(lines.clone());
@@ -215,7 +215,7 @@ fn a_map_that_moved_to_the_left_costs_its_new_column() {
     let cell =
         |numbers: &mut Numbers| Cell { background: Color::Rgb(0, 0, numbers.below(200) as u8), ..Cell::plain('▀') };
     let row = |numbers: &mut Numbers| {
-        let mut line = Line::of(">> ");
+        let mut line = Line::new(">> ");
         for _ in 0..MAP.1 {
             line.push_cell(cell(numbers));
         }

@@ -36,7 +36,7 @@ impl Recent {
     }
 
     /// What comes now is of another capture, with other dictionaries.
-    pub fn begin_trace(&mut self) {
+    pub fn start_trace(&mut self) {
         self.codes = vec![Vec::new(); Field::COUNT];
     }
 
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(recent.complete_from_ns(), -5);
         for at in 0..10 {
             // Each of these has a dictionary of its own, as a capture that was started anew.
-            recent.begin_trace();
+            recent.start_trace();
             recent.push(&batch(10 + at * rows, rows), None);
         }
         let kept: Vec<i64> = recent.batches().flat_map(|batch| batch.time().iter().copied()).collect();

@@ -37,7 +37,7 @@ impl App {
     /// `latscope  PAUSED  every 10ms  by device  filter: kind = read  perf script, out.txt`: what changes comes first,
     /// what is cut off where there is no room is where it all comes from.
     fn title(&self) -> Line {
-        let mut line = Line::of("latscope");
+        let mut line = Line::new("latscope");
         let mut mark = |text: String| {
             line.push("  ");
             marked(&mut line, &format!(" {text} "));
@@ -86,7 +86,7 @@ impl App {
         } else {
             "? help  arrows cursor  v select  Enter dig  / filter  + - zoom  b split  Space pause  q quit".into()
         };
-        let mut line = Line::of(&text);
+        let mut line = Line::new(&text);
         line.truncate(columns, true);
         line
     }
@@ -116,7 +116,7 @@ impl App {
         let rest = lines.len().saturating_sub(from + room - 1);
         lines.drain(..from);
         lines.truncate(room - 1);
-        lines.push(Line::of(&match rest {
+        lines.push(Line::new(&match rest {
             0 => "PgUp back, Esc close".to_string(),
             rest => format!("PgDn {rest} more lines, Esc close"),
         }));
@@ -133,7 +133,7 @@ impl App {
             Panel::Splits(chosen) => {
                 let fields = self.splits.iter().map(|field| format!("{:<12}{}", field.name(), field.meaning()));
                 let entries = std::iter::once(format!("{:<12}one map of all events", "nothing")).chain(fields);
-                let mut lines = vec![Line::of("Split the map by: (arrows or b select, Enter confirm, Esc close)")];
+                let mut lines = vec![Line::new("Split the map by: (arrows or b select, Enter confirm, Esc close)")];
                 for (at, entry) in entries.enumerate() {
                     let mut line = Line::default();
                     match at == *chosen {
@@ -152,14 +152,14 @@ impl App {
                 match found {
                     None => {
                         let sum = readout(&self.series, spot);
-                        lines.push(Line::of(&format!("{} events, looking closer ...", format_count(sum.count))));
+                        lines.push(Line::new(&format!("{} events, looking closer ...", format_count(sum.count))));
                     }
                     Some(Err(message)) => lines.extend(folded(message, columns)),
                     Some(Ok(digest)) => {
-                        lines.push(Line::of(&digest.summary()));
+                        lines.push(Line::new(&digest.summary()));
                         let room = rows.saturating_sub(lines.len() + 1).max(12);
                         lines.extend(digest.lines(columns, room, |ns| words.moment_exact(ns)));
-                        lines.push(Line::of("z zoom  e save  y copy the command  Esc close"));
+                        lines.push(Line::new("z zoom  e save  y copy the command  Esc close"));
                     }
                 }
                 lines
@@ -190,7 +190,7 @@ fn help(columns: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     for (keys, meaning) in keys::help() {
         for (at, meaning) in folded(meaning, columns.saturating_sub(KEYS).max(20)).into_iter().enumerate() {
-            let mut line = Line::of(if at == 0 { &keys } else { "" });
+            let mut line = Line::new(if at == 0 { &keys } else { "" });
             if line.width() >= KEYS {
                 lines.push(std::mem::take(&mut line));
             }
@@ -203,17 +203,17 @@ fn help(columns: usize) -> Vec<Line> {
 
 /// Text in lines no wider than this, between words where it can.
 fn folded(text: &str, columns: usize) -> Vec<Line> {
-    if Line::of(text).width() <= columns {
-        return vec![Line::of(text)];
+    if Line::new(text).width() <= columns {
+        return vec![Line::new(text)];
     }
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split_inclusive(' ') {
         let mut word = word.to_string();
         let last = lines.len() - 1;
-        if Line::of(&lines[last]).width() + Line::of(word.trim_end()).width() > columns && !lines[last].is_empty() {
+        if Line::new(&lines[last]).width() + Line::new(word.trim_end()).width() > columns && !lines[last].is_empty() {
             lines.push(String::new());
         }
-        while Line::of(word.trim_end()).width() > columns {
+        while Line::new(word.trim_end()).width() > columns {
             let rest: String = word.chars().skip(columns).collect();
             let last = lines.len() - 1;
             lines[last] = word.chars().take(columns).collect();
@@ -223,5 +223,5 @@ fn folded(text: &str, columns: usize) -> Vec<Line> {
         let last = lines.len() - 1;
         lines[last] += &word;
     }
-    lines.iter().map(|line| Line::of(line.trim_end())).collect()
+    lines.iter().map(|line| Line::new(line.trim_end())).collect()
 }

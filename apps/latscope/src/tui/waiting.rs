@@ -29,16 +29,16 @@ impl App {
     /// The list of what is in flight, a line each.
     pub fn waiting_lines(&self, columns: usize) -> Vec<Line> {
         let mut lines = if self.watch.is_none() {
-            vec![Line::of("In flight when the trace ended (the oldest):")]
+            vec![Line::new("In flight when the trace ended (the oldest):")]
         } else {
-            vec![Line::of("In flight now:")]
+            vec![Line::new("In flight now:")]
         };
         let found = if self.watch.is_none() { self.context.unfinished.clone() } else { self.in_flight() };
         for unfinished in &found {
-            lines.push(Line::of(&format!("{:>8}  {}", format_duration(unfinished.at_least_ns), unfinished.what)));
+            lines.push(Line::new(&format!("{:>8}  {}", format_duration(unfinished.at_least_ns), unfinished.what)));
         }
         if found.is_empty() {
-            lines.push(Line::of("nothing"));
+            lines.push(Line::new("nothing"));
         }
         lines.iter_mut().for_each(|line| {
             line.truncate(columns, true);

@@ -86,7 +86,7 @@ impl App {
         asked.iter().copied().filter(|&field| fills(watch.live.source).contains(field)).collect()
     }
 
-    pub fn begin_watching(&mut self, sender: Sender<Message>) {
+    pub fn start_watching(&mut self, sender: Sender<Message>) {
         let Some(watch) = &self.watch else { return };
         if let Some(ns) = watch.live.for_ns {
             std::thread::spawn(move || {

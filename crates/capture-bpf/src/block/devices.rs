@@ -58,7 +58,7 @@ pub fn as_events() -> Batch {
 /// Model and kind of each disk, as properties of a trace.
 pub fn described() -> Vec<(String, String)> {
     let named = disks().into_iter().filter_map(|dev| Some((dev, name_of(dev)?)));
-    named.flat_map(|(dev, name)| Disk::of(dev).properties(&name)).collect()
+    named.flat_map(|(dev, name)| Disk::read(dev).properties(&name)).collect()
 }
 
 /// How many devices a message names.

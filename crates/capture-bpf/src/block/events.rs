@@ -269,7 +269,7 @@ impl Codes {
             let text = devices::text_of(dev);
             number = batch.intern(Field::Dev, text.as_bytes());
             device = batch.intern(Field::Device, devices::name_of(dev).unwrap_or(text).as_bytes());
-            disk = if self.wants_disk { Disk::of(dev) } else { disk };
+            disk = if self.wants_disk { Disk::read(dev) } else { disk };
         }
         let [model, rotational] = disk.codes(batch);
         let codes = [(Field::Device, device), (Field::Dev, number), model, rotational];

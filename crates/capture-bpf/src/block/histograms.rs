@@ -90,7 +90,7 @@ impl BlockHistograms {
         keys.push_u64(Field::Latency, 0);
         keys.push_text(Field::Device, (dev != 0).then_some(name.as_bytes()));
         keys.push_text(Field::Dev, (dev != 0).then_some(text.as_bytes()));
-        for (field, code) in Disk::of(dev).codes(keys) {
+        for (field, code) in Disk::read(dev).codes(keys) {
             keys.push_code(field, code);
         }
         keys.push_text(Field::Kind, KINDS.get((key & 0xff) as usize).map(|kind| kind.as_bytes()));

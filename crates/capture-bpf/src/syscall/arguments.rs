@@ -24,7 +24,7 @@ enum Kind {
 
 impl Arguments {
     /// The arguments of a call; without tracefs those alone that latscope knows by itself.
-    pub fn of(known: &Known, tracepoint: &str) -> Arguments {
+    pub fn new(known: &Known, tracepoint: &str) -> Arguments {
         let format = tracefs().map(|root| root.join(format!("sys_enter_{tracepoint}")).join("format"));
         match format.and_then(|path| std::fs::read_to_string(path).ok()) {
             Some(format) => Arguments(described(&format)),

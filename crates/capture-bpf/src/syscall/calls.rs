@@ -77,7 +77,7 @@ impl Calls {
     /// # Errors
     /// When `Options::calls` names one that does not exist.
     pub fn select(machine: Machine, options: &Options) -> Result<Calls, Error> {
-        let mut calls = Calls::of(machine);
+        let mut calls = Calls::new(machine);
         if let Some(unknown) = options.calls.iter().flatten().find(|name| calls.number(name).is_none()) {
             return Err(Error::Option(format!(
                 "Unknown system call {unknown}; use the names of the manual pages, or io_uring_read and the like \
@@ -97,7 +97,7 @@ impl Calls {
         Ok(calls)
     }
 
-    fn of(machine: Machine) -> Calls {
+    fn new(machine: Machine) -> Calls {
         let numbered = (0..NUMBERED as u32).map(|number| {
             let name = machine.syscall(number);
             let nameless = name.is_none();

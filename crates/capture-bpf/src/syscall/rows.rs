@@ -130,7 +130,7 @@ impl Rows {
 
     fn push_arguments(&mut self, record: &Record, values: &[u64; ARGUMENTS], known: &Known) {
         let Some(arguments) = self.arguments.get_mut(usize::from(record.call)) else { return };
-        let arguments = arguments.get_or_insert_with(|| Arguments::of(known, tracepoint_of(&known.name)));
+        let arguments = arguments.get_or_insert_with(|| Arguments::new(known, tracepoint_of(&known.name)));
         arguments.text(values, &mut self.text);
         self.batch.push_text(Field::CallArgs, Some(self.text.as_bytes()).filter(|text| !text.is_empty()));
     }

@@ -21,15 +21,15 @@ pub type Line = (String, u64, u64);
 impl Ftrace {
     /// `None`, with a printed reason, where tracefs is not to be had.
     pub fn start(device: &LoopDevice) -> Option<Ftrace> {
-        Ftrace::of(device, "block_rq_complete")
+        Ftrace::new(device, "block_rq_complete")
     }
 
     /// The same of issues.
     pub fn issues(device: &LoopDevice) -> Option<Ftrace> {
-        Ftrace::of(device, "block_rq_issue")
+        Ftrace::new(device, "block_rq_issue")
     }
 
-    fn of(device: &LoopDevice, event: &'static str) -> Option<Ftrace> {
+    fn new(device: &LoopDevice, event: &'static str) -> Option<Ftrace> {
         let root = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].iter().map(Path::new);
         let Some(root) = root.into_iter().find(|root| root.join("instances").exists()) else {
             eprintln!("skipped in part: tracefs is not mounted");

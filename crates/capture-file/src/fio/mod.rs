@@ -13,4 +13,4 @@ mod tree;
 pub use beside::FioResults;
 pub use log::FioColumns;
 pub use start::{JobStart, Trust, are_of_several_runs, counts_from_1970, host_and_job, job_starts};
-pub use tree::{Tree, said_twice, tree, tree_over_time, without_repeats};
+pub use tree::{Tree, double_count_note, tree, tree_over_time, without_repeats};

@@ -47,7 +47,7 @@ pub struct LogName {
 
 impl LogName {
     /// The parts of this path; none when it is no name of a log.
-    pub fn of(path: &Path) -> Option<LogName> {
+    pub fn parse(path: &Path) -> Option<LogName> {
         let name = path.file_name()?.to_string_lossy();
         let name = unpacked_name(&name);
         // A host may be called anything, "x.log" too, so the first place that fits from the right is taken.
@@ -135,7 +135,7 @@ pub fn is_called(file: &Path, log: &LogName) -> bool {
 pub fn may_be_results(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let called_so = name.contains("json") || name.starts_with("output.") || name.contains("fio-result");
-    called_so && LogName::of(file).is_none()
+    called_so && LogName::parse(file).is_none()
 }
 
 /// The path without the ending of a compressed file.
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn names_of_logs() {
         let of = |name: &str| {
-            let name = LogName::of(Path::new(name))?;
+            let name = LogName::parse(Path::new(name))?;
             Some((name.job(1), name.kind, name.host.unwrap_or_default()))
         };
         for (name, job, kind, host) in [

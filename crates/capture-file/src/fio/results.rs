@@ -275,23 +275,23 @@ impl TryFrom<Value> for Job {
             start_ms: number("job_start").filter(|&ms| ms >= 0),
             sum_of_runtimes_ms: number("job_runtime"),
             options: job.get("job options").map(options).unwrap_or_default(),
-            kinds: kinds.iter().filter_map(|&kind| Some((kind, Direction::of(job.get(kind)?)))).collect(),
+            kinds: kinds.iter().filter_map(|&kind| Some((kind, Direction::new(job.get(kind)?)))).collect(),
         })
     }
 }
 
 impl Direction {
-    fn of(direction: &Value) -> Direction {
+    fn new(direction: &Value) -> Direction {
         Direction {
             total_ios: direction.get("total_ios").and_then(Value::as_u64),
             runtime_ms: direction.get("runtime").and_then(Value::as_i64).filter(|&ms| is_runtime(ms)),
-            latencies: LATENCIES.map(|(key, _)| direction.get(key).map(Latencies::of)),
+            latencies: LATENCIES.map(|(key, _)| direction.get(key).map(Latencies::new)),
         }
     }
 }
 
 impl Latencies {
-    fn of(latencies: &Value) -> Latencies {
+    fn new(latencies: &Value) -> Latencies {
         let number = |key: &str| latencies.get(key).and_then(Value::as_f64);
         let bins = latencies.get("bins").and_then(Value::as_object);
         Latencies {

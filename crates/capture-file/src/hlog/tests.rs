@@ -8,7 +8,7 @@ fn read(name: &str) -> Result<(Vec<SeriesRow>, Context), Error> {
     rows(SeriesReader::open(&path, &ReadOptions::new(FieldSet::ALWAYS))?)
 }
 
-fn of(bytes: Vec<u8>, lenient: bool) -> Result<(Vec<SeriesRow>, Context), Error> {
+fn read_bytes(bytes: Vec<u8>, lenient: bool) -> Result<(Vec<SeriesRow>, Context), Error> {
     let options = ReadOptions { format: Some(Format::Hlog), lenient, ..ReadOptions::new(FieldSet::ALWAYS) };
     rows(SeriesReader::from_bytes("test", bytes, &options)?)
 }
@@ -42,9 +42,9 @@ fn a_log_of_jhiccup() {
 #[test]
 fn tags_are_groups() {
     let (rows, _) = read("tagged_v2.hlog").unwrap();
-    let of = |tag: &str| sum(rows.iter().filter(|row| *row.groups == [tag]));
-    assert!(of("A").totals().count > 10_000);
-    assert_eq!(of("A"), of("-"), "the log has every row twice, once with the tag");
+    let sum_of = |tag: &str| sum(rows.iter().filter(|row| *row.groups == [tag]));
+    assert!(sum_of("A").totals().count > 10_000);
+    assert_eq!(sum_of("A"), sum_of("-"), "the log has every row twice, once with the tag");
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn what_is_written_is_read_again() {
     let (rows, context) = read("jhiccup_v2.hlog").unwrap();
     let named = |row: &SeriesRow| SeriesRow { groups: ["read".into(), "a host, or two".into()].into(), ..row.clone() };
     let out = write_hlog(Vec::new(), &context, rows.iter().map(named)).unwrap();
-    let (again, context_again) = of(out.clone(), false).unwrap();
+    let (again, context_again) = read_bytes(out.clone(), false).unwrap();
     assert_eq!((again.len(), context_again.clock), (rows.len(), context.clock.clone()));
     for (row, again) in rows.iter().zip(&again) {
         assert_eq!((row.time_ns, row.width_ns), (again.time_ns, again.width_ns));
@@ -71,14 +71,14 @@ fn what_is_written_is_read_again() {
     // Zero-based times stay as they are.
     let relative = Context::new("x\ny", Clock::unanchored("relative"));
     let shifted = rows.iter().map(|row| SeriesRow { time_ns: row.time_ns - rows[0].time_ns, ..row.clone() });
-    let (again, context) = of(write_hlog(Vec::new(), &relative, shifted).unwrap(), false).unwrap();
+    let (again, context) = read_bytes(write_hlog(Vec::new(), &relative, shifted).unwrap(), false).unwrap();
     assert_eq!((again[0].time_ns, again[1].time_ns, context.clock.to_unix_ns), (0, 1_007_000_000, None));
     assert_eq!((context.start_ns, context_again.start_ns), (Some(0), None), "nothing was before the start");
     assert_eq!(*again[0].groups, ["-"]);
     // Cut anywhere it is what it holds, or a sentence.
     for cut in (0..out.len()).step_by(97) {
         for lenient in [false, true] {
-            match of(out[..cut].to_vec(), lenient) {
+            match read_bytes(out[..cut].to_vec(), lenient) {
                 Ok((rows, _)) => assert!(rows.len() <= again.len()),
                 Err(error) => {
                     let said = ["No row of an HdrHistogram log", "All rows are malformed"];
@@ -92,7 +92,8 @@ fn what_is_written_is_read_again() {
 #[test]
 fn strange_lines_and_absolute_times() {
     let good = "1441812279.5,1.0,2.769,HISTFAAAAEV42pNpmSzMwMCgyAABTBDKT4GBgdnNYMcCBvsPEBEJISEuATEZMQ4uASkhIR4nrxg9v2lMaxhvMekILGZkKmcCAEf2CsI=\n";
-    let (one, context) = of(format!("#[StartTime: 1441812270.0 (seconds)]\n{good}").into_bytes(), false).unwrap();
+    let (one, context) =
+        read_bytes(format!("#[StartTime: 1441812270.0 (seconds)]\n{good}").into_bytes(), false).unwrap();
     assert_eq!((one[0].time_ns, context.clock), (1_441_812_279_500_000_000, Clock::wall()));
     for (line, why) in [
         ("1,2,3", "something other than"),
@@ -104,9 +105,9 @@ fn strange_lines_and_absolute_times() {
         ("9999999999,2,3,HISTFAAAAEV42p", "an impossible time"),
     ] {
         let text = format!("{good}{line}\n{good}");
-        let error = of(text.clone().into_bytes(), false).unwrap_err();
+        let error = read_bytes(text.clone().into_bytes(), false).unwrap_err();
         assert_eq!((error.place, error.message.contains(why)), (Place::Line(2), true), "{error}");
-        let (two, context) = of(text.into_bytes(), true).unwrap();
+        let (two, context) = read_bytes(text.into_bytes(), true).unwrap();
         assert_eq!((two.len(), context.tally.get(Anomaly::UnparsedLines)), (2, 1), "{line}");
     }
 }

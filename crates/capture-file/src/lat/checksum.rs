@@ -28,12 +28,12 @@ pub fn check(metadata: &[u8], body: &[u8]) -> Checked {
     let Some((described, trailer)) = metadata.split_last_chunk::<TRAILER>() else { return Checked::Without };
     match trailer.strip_prefix(&TAG) {
         None => Checked::Without,
-        Some(sum) if sum == of(described, body) => Checked::Sound,
+        Some(sum) if sum == checksum_of(described, body) => Checked::Sound,
         Some(_) => Checked::Damaged,
     }
 }
 
-fn of(metadata: &[u8], body: &[u8]) -> [u8; 4] {
+fn checksum_of(metadata: &[u8], body: &[u8]) -> [u8; 4] {
     let mut crc = Crc::new();
     crc.update(metadata);
     crc.update(body);
@@ -85,7 +85,7 @@ impl<W: Write> Summed<W> {
             let body = usize::try_from(body).map_err(|_| odd())?;
             let (body, behind) = behind.split_at_checked(body).ok_or_else(odd)?;
             let longer = i32::try_from(length + TRAILER).map_err(|_| odd())?;
-            for part in [&CONTINUATION[..], &longer.to_le_bytes(), metadata, &TAG, &of(metadata, body), body] {
+            for part in [&CONTINUATION[..], &longer.to_le_bytes(), metadata, &TAG, &checksum_of(metadata, body), body] {
                 self.writer.write_all(part)?;
             }
             self.handed_on += (8 + length + TRAILER + body.len()) as u64;

@@ -155,13 +155,13 @@ impl<'a> Records<'a> {
             let start = self.ready.start;
             self.ready.start += size;
             match record_kind {
-                kind::COMPRESSED => self.begin_inflate(start + HEAD..start + size)?,
+                kind::COMPRESSED => self.start_inflate(start + HEAD..start + size)?,
                 kind::COMPRESSED2 => {
                     // Padded to eight bytes, so it tells how long its data really is.
                     let data = self.endian.u64(&self.buffer[start..start + size], HEAD).unwrap_or(0);
                     let from = (start + HEAD + 8).min(start + size);
                     let to = from.saturating_add(usize::try_from(data).unwrap_or(usize::MAX)).min(start + size);
-                    self.begin_inflate(from..to)?;
+                    self.start_inflate(from..to)?;
                 }
                 kind::AUXTRACE => {
                     let skipped = self.endian.u64(&self.buffer[start..start + size], HEAD).unwrap_or(0);
@@ -172,7 +172,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    fn begin_inflate(&mut self, input: Range<usize>) -> Result<(), Stop> {
+    fn start_inflate(&mut self, input: Range<usize>) -> Result<(), Stop> {
         if let Some(inflate) = &mut self.inflate {
             inflate.input = input;
             return Ok(());

@@ -1,7 +1,7 @@
 //! Which files of a folder are read.
 
 use super::{fixture, unpacked};
-use latscope_capture_file::{FioResults, said_twice, tree, without_repeats};
+use latscope_capture_file::{FioResults, double_count_note, tree, without_repeats};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
@@ -196,8 +196,8 @@ fn files_that_were_given_twice() {
     assert_eq!(without_repeats(vec!["-".into(), "-".into()]).1, Vec::<PathBuf>::new());
 
     let all = ["a_clat.1.log", "b_clat.1.log", "a_clat.1.log.vm1", "a_clat.2.log", "a_slat.1.log", "a_bw.1.log"];
-    assert_eq!(said_twice(&paths(&all), &FioResults::default()), None);
-    let said = said_twice(&paths(&[&all[..], &["a_lat.1.log"]].concat()), &FioResults::default()).unwrap();
+    assert_eq!(double_count_note(&paths(&all), &FioResults::default()), None);
+    let said = double_count_note(&paths(&[&all[..], &["a_lat.1.log"]].concat()), &FioResults::default()).unwrap();
     assert!(said.contains("a_clat.1.log and ") && said.contains("a_lat.1.log are about the same I/Os, so"), "{said}");
     assert!(said.contains("count 2 times"), "{said}");
 }
@@ -286,7 +286,7 @@ fn json_given_beside_its_own_logs_counts_twice() {
     put(top.path(), "p/p.json", &plain);
     let said = |names: &[&str]| {
         let files: Vec<_> = names.iter().map(|name| top.path().join(name)).collect();
-        said_twice(&files, &FioResults::default())
+        double_count_note(&files, &FioResults::default())
     };
     for results in ["A.json", "A.json.zst"] {
         let two = said(&["A_clat.1.log", "A_clat.2.log", results]).unwrap();

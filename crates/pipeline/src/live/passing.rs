@@ -23,7 +23,7 @@ impl Pipeline {
             let width_ns = folding.interval.unwrap_or(INTERVAL_NS);
             let mut builder = builder(folding, width_ns);
             let events = self.capture(builder.fields().union(groups.fields()))?;
-            builder.begin_trace();
+            builder.start_trace();
             folded(events, builder, folding, width_ns, &mut groups)?
         };
         if !groups.is_empty && !groups.missing.is_empty() {

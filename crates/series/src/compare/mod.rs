@@ -309,7 +309,7 @@ fn pairs(sides: &[Side], ground: &Ground, options: &CompareOptions) -> Vec<Pair>
         let events = a.count.min(b.count) as f64;
         let mut differences: Vec<Difference> = Vec::new();
         for (at, &quantile) in options.quantiles.iter().enumerate() {
-            let enough = Support::of(quantile, events) == Support::Enough;
+            let enough = Support::new(quantile, events) == Support::Enough;
             differences.push(row(Measure::Quantile(quantile), a.quantiles[at], b.quantiles[at], enough));
         }
         // Of fewer than ten there is no telling how much they vary.

@@ -46,7 +46,7 @@ pub(super) fn correlation_time(series: &[f64]) -> f64 {
 
 impl Waves {
     /// Of deviations from a mean, in the order of time; the correlation lasts for `time` of them at least.
-    pub fn of(series: &[f64], time: f64) -> Waves {
+    pub fn new(series: &[f64], time: f64) -> Waves {
         let most = series.len() / 3;
         let coefficients = cosines(series, most);
         let squares: Vec<f64> = coefficients.iter().map(|value| value * value).collect();
@@ -159,6 +159,6 @@ mod tests {
         assert!((6.0..16.0).contains(&time), "{time}");
         // A slope over the whole of it leaves no wave that could tell.
         let slope: Vec<f64> = (0..1000).map(|at| f64::from(at) - 499.5).collect();
-        assert_eq!(Waves::of(&slope, 1.0).freedom, 0);
+        assert_eq!(Waves::new(&slope, 1.0).freedom, 0);
     }
 }

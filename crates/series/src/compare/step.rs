@@ -85,7 +85,7 @@ fn divisor(mut a: u64, mut b: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn of(values: &[u64]) -> Vec<(f64, u64)> {
+    fn counts_of(values: &[u64]) -> Vec<(f64, u64)> {
         let mut counts = std::collections::BTreeMap::new();
         values.iter().for_each(|&value| *counts.entry(value).or_insert(0) += 1);
         counts.into_iter().map(|(value, count)| (value as f64, count)).collect()
@@ -103,10 +103,10 @@ mod tests {
             ((0..100).map(|at| 300_000 + 7 * (at * 37 % 101)).collect(), 7.0),
             (vec![0; 10], 0.0),
         ] {
-            assert_eq!(Step::of_sides(&[of(&values)], true)[0].ns, step, "{values:?}");
+            assert_eq!(Step::of_sides(&[counts_of(&values)], true)[0].ns, step, "{values:?}");
         }
         // Of constants the step is what all have in common.
-        let steps = Step::of_sides(&[of(&[5_000_000; 9]), of(&[50_000_000; 9])], true);
+        let steps = Step::of_sides(&[counts_of(&[5_000_000; 9]), counts_of(&[50_000_000; 9])], true);
         assert!(steps.iter().all(|step| step.ns == 5e6), "{steps:?}");
     }
 

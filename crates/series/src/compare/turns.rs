@@ -27,7 +27,7 @@ pub(super) struct Spread {
 
 impl Spread {
     /// Of a measure that is a time.
-    pub fn of(sides: &[Side], measure: Measure) -> Spread {
+    pub fn new(sides: &[Side], measure: Measure) -> Spread {
         let logs =
             |side: &Side| -> Vec<f64> { side.turns.iter().map(|turn| turn.value(measure).max(1.0).ln()).collect() };
         let (mut means, mut squares, mut freedom) = (Vec::new(), 0.0, 0);
@@ -76,7 +76,7 @@ pub(super) fn intervals(pairs: &mut [Pair], sides: &[Side], options: &CompareOpt
                 row.finding = super::Finding::TooFew;
                 continue;
             }
-            let spread = Spread::of(sides, row.measure);
+            let spread = Spread::new(sides, row.measure);
             (row.base, row.other) = (spread.centre(0), spread.centre(pair.other));
             if row.finding == super::Finding::TooFew {
                 continue;

@@ -50,12 +50,12 @@ impl Within {
         let side = &ground.sides()[at];
         let ranks = series(side, &middle_shares(side.counts()));
         let time = correlation_time(&ranks.sums);
-        let known = Waves::of(&ranks.sums, time);
+        let known = Waves::new(&ranks.sums, time);
         let drift = ratio(known.variance, ranks.sums.iter().map(|sum| sum * sum).sum());
         let mut slots = Vec::new();
         let mut add = |of: &[f64], quantile: Option<f64>| {
             let series = series(side, of);
-            let waves = Waves::of(&series.sums, time);
+            let waves = Waves::new(&series.sums, time);
             slots.push(slot(side.count(), &series, waves, drift, quantile));
         };
         for &quantile in ground.quantiles() {

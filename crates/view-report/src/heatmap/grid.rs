@@ -195,7 +195,7 @@ impl Sum {
         let raised = self.waiting.quantiles(&self.histogram.to_sparse(), quantiles, Rule::Interpolated);
         let percentile = |(raised, &quantile): (latscope_series::Raised<u64>, &f64)| Percentile {
             value: raised.value,
-            is_few: Support::of(quantile, known) == Support::Few,
+            is_few: Support::new(quantile, known) == Support::Few,
             at_least: raised.at_least,
         };
         raised.unwrap_or_default().into_iter().zip(quantiles).map(percentile).collect()

@@ -66,7 +66,7 @@ pub(super) struct Verdict {
     pub apart: bool,
 }
 
-/// What lines are steps of: an interval each, which is a column, or several where intervals were joined.
+/// What lines are steps of: an interval each, which is a column, or several where intervals were merged.
 pub(super) struct Steps {
     /// The first column of each, and the one behind the last.
     bounds: Vec<u32>,
@@ -210,7 +210,7 @@ impl Source<'_> {
         for (&interval, column) in series.slices().keys().filter_map(|at| Some((at, self.columns.column_of(*at)?))) {
             sum_up(series, interval, facet, &mut sum);
             let sparse = sum.to_sparse();
-            let (step, told) = (self.steps.step_of(column), asked.of(series, interval, group, &sparse));
+            let (step, told) = (self.steps.step_of(column), asked.percentiles(series, interval, group, &sparse));
             // What waits has lines where nothing completes.
             if sparse.totals().count == 0 && told.waiting.count() == 0 {
                 continue;

@@ -109,8 +109,8 @@ pub struct PercentilesChart<'a> {
     asked: AskedPercentiles,
     /// Where the percentiles come from that the service level is held against.
     judged_by: AskedPercentiles,
-    /// Intervals were joined until they had so many events.
-    joined: Option<f64>,
+    /// Intervals were merged until they had so many events.
+    merged: Option<f64>,
 }
 
 impl<'a> PercentilesChart<'a> {
@@ -137,18 +137,18 @@ impl<'a> PercentilesChart<'a> {
         quantiles.dedup();
         let asked = AskedPercentiles { quantiles, rule: options.rule, exact: None };
         let judged_by = AskedPercentiles { rule: options.rule, ..AskedPercentiles::default() };
-        Ok(PercentilesChart { series, judged, contexts, options, frame, asked, judged_by, joined: None })
+        Ok(PercentilesChart { series, judged, contexts, options, frame, asked, judged_by, merged: None })
     }
 
-    /// The same with intervals joined to the shortest runs that have so many events ([`HistogramSeries::joined`]).
+    /// The same with intervals merged to the shortest runs that have so many events ([`HistogramSeries::merged_until`]).
     #[must_use]
-    pub fn joined(self, events: f64) -> PercentilesChart<'a> {
-        let series = Cow::Owned(self.series.into_owned().joined(events));
+    pub fn merged_until(self, events: f64) -> PercentilesChart<'a> {
+        let series = Cow::Owned(self.series.into_owned().merged_until(events));
         let judged = match self.options.level {
-            Some(_) => Cow::Owned(self.judged.into_owned().joined(events)),
+            Some(_) => Cow::Owned(self.judged.into_owned().merged_until(events)),
             None => self.judged,
         };
-        PercentilesChart { series, judged, joined: Some(events), ..self }
+        PercentilesChart { series, judged, merged: Some(events), ..self }
     }
 
     /// The series in the intervals by which the service level is judged: those of the table.
@@ -183,7 +183,7 @@ impl<'a> PercentilesChart<'a> {
 
     /// Draws it.
     pub fn svg(self) -> String {
-        let PercentilesChart { series, judged, contexts, options, frame, asked, judged_by, joined } = self;
+        let PercentilesChart { series, judged, contexts, options, frame, asked, judged_by, merged } = self;
         let page = Page {
             width_px: frame.page_px(),
             inks: options.theme.inks(),
@@ -226,7 +226,7 @@ impl<'a> PercentilesChart<'a> {
             panels,
             total,
             is_exact,
-            joined,
+            merged,
             open_from_ns,
             knows_unfinished,
         }
@@ -259,7 +259,7 @@ struct Chart<'a> {
     total: Histogram,
     /// Whether percentiles are those of the events themselves.
     is_exact: bool,
-    joined: Option<f64>,
+    merged: Option<f64>,
     /// From here on requests that had not ended when the trace did are missing, if they were as slow as the slowest.
     open_from_ns: Option<i64>,
     /// Whether the traces know what was in flight when they ended.
@@ -382,14 +382,14 @@ impl Chart<'_> {
 
     fn how(&self) -> String {
         let mut how = self.frame.how(self.page.contexts, self.total.totals().count > 0, self.options.width);
-        if let Some(joined) = self.joined {
+        if let Some(merged) = self.merged {
             let widths = || self.series.slices().keys().map(|&interval| self.series.width_of(interval));
             if let (Some(least), Some(most)) = (widths().min(), widths().max()) {
                 how += &format!(
                     " · intervals of {} to {}, the shortest with {} events; stalls have their own",
                     format_duration(least),
                     format_duration(most),
-                    format_count(joined.round() as u64)
+                    format_count(merged.round() as u64)
                 );
             }
         }
@@ -447,7 +447,7 @@ impl Chart<'_> {
     /// In how many intervals the service level was exceeded.
     fn exceeded(&self, panel: &Panel) -> Option<String> {
         let level = self.options.level.as_ref()?;
-        let of_width = match self.joined {
+        let of_width = match self.merged {
             Some(_) => String::new(),
             None => format!(" of {}", format_duration(self.frame.merged_from_ns.unwrap_or(self.frame.width_ns))),
         };

@@ -59,12 +59,12 @@ impl Canvas {
     }
 
     pub fn text(&mut self, column: usize, row: usize, columns: usize, text: &str) {
-        self.line(column, row, columns, &Line::of(text));
+        self.line(column, row, columns, &Line::new(text));
     }
 
     /// Ends in the last of so many columns.
     pub fn text_right(&mut self, column: usize, row: usize, columns: usize, text: &str) {
-        let line = Line::of(text);
+        let line = Line::new(text);
         self.line(column + columns.saturating_sub(line.width()), row, columns, &line);
     }
 

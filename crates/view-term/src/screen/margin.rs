@@ -27,7 +27,7 @@ impl Scene<'_> {
             if self.margins.axis == 0 {
                 return;
             }
-            let mut line = Line::of(if below { "<" } else { "" });
+            let mut line = Line::new(if below { "<" } else { "" });
             for (column, label) in self.values.axis.ticks(|label| label.len() + 2) {
                 line.truncate(under + column, false).pad_to(under + column);
                 line.push("|").push(if under + column + 1 + label.len() <= end { &label } else { "" });
@@ -210,7 +210,7 @@ impl Scene<'_> {
         let mut row = self.area.top + self.area.rows - self.margins.legend - self.margins.note;
         if self.margins.legend > 0 {
             let key = self.key();
-            let room = columns.saturating_sub(if key.is_empty() { 0 } else { Line::of(&key).width() + 2 });
+            let room = columns.saturating_sub(if key.is_empty() { 0 } else { Line::new(&key).width() + 2 });
             let line = self.strength.legend_line(if room >= 24 { room } else { columns });
             canvas.line(left, row, columns, &line);
             if line.width() <= room {
@@ -222,7 +222,7 @@ impl Scene<'_> {
             let notes = self.screen.look.options.wording.lines(self.screen.context);
             let more = if notes.len() > 1 { format!(" (+{} more)", notes.len() - 1) } else { String::new() };
             canvas.text(left, row, columns.saturating_sub(more.len()), &notes[0].text);
-            let end = Line::of(&notes[0].text).width().min(columns.saturating_sub(more.len()));
+            let end = Line::new(&notes[0].text).width().min(columns.saturating_sub(more.len()));
             canvas.text(left + end, row, columns, &more);
         }
     }

@@ -43,7 +43,7 @@ fn look(options: SpectrogramOptions) -> Look {
 }
 
 fn drawn(series: &HistogramSeries, context: &Context, look: &Look, size: (usize, usize)) -> Drawn {
-    let (title, status) = (Line::of("latscope  block"), Line::of("? help"));
+    let (title, status) = (Line::new("latscope  block"), Line::new("? help"));
     let (cursor, selection, panel) = (None, None, &[]);
     screen(&Screen { size, series, context, look, cursor, selection, panel, title: &title, status: &status })
 }
@@ -143,9 +143,9 @@ proptest! {
         let by: &[Field] = if split { &[Field::Comm] } else { &[] };
         let series = series(&events, Weight::Bytes, by, 100);
         let look = Look { shown, percentiles, distribution, rates, merge, newest, ..look(options) };
-        let panel = vec![Line::of("a panel of \u{65e5}\u{672c} lines"); lines];
+        let panel = vec![Line::new("a panel of \u{65e5}\u{672c} lines"); lines];
         let spot = Some(Spot { from_ns: spot.0, to_ns: spot.1, low: spot.2, high: spot.3, group: None });
-        let (title, status) = (Line::of(&"title ".repeat(50)), Line::of(&"status ".repeat(50)));
+        let (title, status) = (Line::new(&"title ".repeat(50)), Line::new(&"status ".repeat(50)));
         let size = (columns, rows);
         let drawn = screen(&Screen {
             size, series: &series, context: &context(), look: &look, cursor: spot, selection: spot,

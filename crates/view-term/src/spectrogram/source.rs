@@ -207,7 +207,7 @@ impl<'a> Source<'a> {
             false => latscope_event::format_duration(p99.value),
         };
         let before = if p99.at_least { ">=" } else { "" };
-        Some((format!("{before}{text}"), Support::of(0.99, known).mark()))
+        Some((format!("{before}{text}"), Support::new(0.99, known).mark()))
     }
 
     /// What stands above [`Source::side`].

@@ -15,7 +15,7 @@ pub fn refuse_same_files(sides: &Sides) -> Result<(), Failure> {
     for reading in sides.iter().flat_map(|(_, runs)| runs) {
         let before = seen.len();
         for file in &reading.files {
-            let Some(identity) = Identity::of(file) else { continue };
+            let Some(identity) = Identity::read(file) else { continue };
             let again = seen[..before].iter().find(|(known, _, by)| *known == identity && by.filter == reading.filter);
             if let Some((_, first, _)) = again {
                 return Err(refusal(first, file, "are the same file"));
@@ -55,7 +55,7 @@ struct Identity(u64, u64);
 
 impl Identity {
     /// `None` of pipes, which are others each time.
-    fn of(path: &Path) -> Option<Identity> {
+    fn read(path: &Path) -> Option<Identity> {
         let metadata = path.metadata().ok().filter(|metadata| metadata.is_file() || metadata.is_dir())?;
         Some(Identity(metadata.dev(), metadata.ino()))
     }

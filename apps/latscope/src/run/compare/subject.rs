@@ -85,7 +85,7 @@ impl Gather {
     /// Adds the events of a batch that the mask lets through; the number is that of the file, before its first batch.
     fn add(&mut self, starts: Option<usize>, batch: &Batch, mask: Option<&Mask>) {
         if let Some(number) = starts {
-            self.builder.begin_trace_number(number as u32);
+            self.builder.start_trace_number(number as u32);
         }
         self.builder.add(batch, mask);
         let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
@@ -113,7 +113,7 @@ impl Gather {
 
     /// Adds what was gathered from other files.
     fn merge(&mut self, other: Gather) {
-        self.builder.absorb(other.builder);
+        self.builder.merge(other.builder);
         let events = self.events.take().zip(other.events).map(|(mut events, mut more)| {
             events.append(&mut more);
             events

@@ -98,7 +98,7 @@ impl Cell {
         let (modes, period) = (modes(&total), period(&rounds));
         let Turn { experiment, directory, load, .. } = *turn;
         let unfinished = contexts.iter().flat_map(|context| &context.unfinished);
-        let waiting = Waiting::of(unfinished.map(|request| (request.at_least_ns, 1)));
+        let waiting = Waiting::from_ages(unfinished.map(|request| (request.at_least_ns, 1)));
         Cell {
             experiment,
             directory,
@@ -126,11 +126,11 @@ impl Cell {
         let quantiles = QUANTILES.map(|(quantile, _)| quantile);
         let values = self.waiting.quantiles(&self.total, &quantiles, Rule::Interpolated).unwrap_or_default();
         let count = (self.total.totals().count + self.waiting.count()) as f64;
-        values.into_iter().zip(quantiles).map(|(value, quantile)| (value, Support::of(quantile, count))).collect()
+        values.into_iter().zip(quantiles).map(|(value, quantile)| (value, Support::new(quantile, count))).collect()
     }
 
     /// The modes, in a phrase.
-    pub fn modes_told(&self) -> String {
+    pub fn modes_text(&self) -> String {
         let told = |mode: &Mode| {
             format!(
                 "about {} ({} to {})",
@@ -151,7 +151,7 @@ impl Cell {
     }
 
     /// What recurs, in a phrase.
-    pub fn period_told(&self) -> String {
+    pub fn period_text(&self) -> String {
         match self.period {
             Some(found) => format!(
                 "requests slower than {} recur every {} (autocorrelation {:.2})",
@@ -177,7 +177,7 @@ impl Cell {
     }
 
     /// What became of buffered writes, in a phrase; `None` where they waited for the device anyhow.
-    pub fn write_back_told(&self, plan: &Plan) -> Option<String> {
+    pub fn write_back_text(&self, plan: &Plan) -> Option<String> {
         let sum = |key: &str| self.sum_of(key);
         let in_memory = sum("unwritten_bytes")?;
         let turns = self.contexts.len() as u64;
@@ -206,7 +206,7 @@ impl Cell {
     }
 
     /// How much of the slow requests was waiting for a CPU, round by round, in a phrase; `None` where none was slow.
-    pub fn cpu_wait_told(&self) -> Option<String> {
+    pub fn cpu_wait_text(&self) -> Option<String> {
         let told = self.contexts.iter().filter_map(|context| context.properties.get("cpu_wait"));
         let told: Vec<&str> = told.map(String::as_str).collect();
         (!told.is_empty()).then(|| format!("time spent waiting for a CPU: {}", told.join(", then ")))

@@ -55,30 +55,30 @@ fn lines(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf])
         texts.push("note: interrupted by a signal, so the results below are incomplete".into());
     }
     texts.extend(recorded.left_out.iter().map(|said| format!("note: {said}")));
-    let mut lines: Vec<Line> = texts.iter().map(|text| Line::of(text)).collect();
+    let mut lines: Vec<Line> = texts.iter().map(|text| Line::new(text)).collect();
     let mut table = table(plan, cells);
     lines.extend([Line::default(), table.heading(columns)]);
     lines.extend(table.take_lines(columns));
-    lines.push(Line::of("? fewer than ten requests are slower than this percentile"));
+    lines.push(Line::new("? fewer than ten requests are slower than this percentile"));
     lines.push(Line::default());
     for cell in cells {
-        lines.push(Line::of(&format!("{}: {}; {}.", name(plan, cell), cell.modes_told(), cell.period_told())));
-        lines.extend(cell.write_back_told(plan).map(|told| Line::of(&format!("  {told}."))));
-        lines.extend(cell.cpu_wait_told().map(|told| Line::of(&format!("  {told}."))));
+        lines.push(Line::new(&format!("{}: {}; {}.", name(plan, cell), cell.modes_text(), cell.period_text())));
+        lines.extend(cell.write_back_text(plan).map(|told| Line::new(&format!("  {told}."))));
+        lines.extend(cell.cpu_wait_text().map(|told| Line::new(&format!("  {told}."))));
     }
     for (cell, limit) in cells.iter().filter_map(|cell| Some((cell, plan.limits[cell.experiment].as_ref()?))) {
         let word = if exceeded(&limit.0, cell).is_some() { "is beyond" } else { "keeps to" };
-        lines.push(Line::of(&format!("{} {word} its limit, {}.", name(plan, cell), limit.1)));
+        lines.push(Line::new(&format!("{} {word} its limit, {}.", name(plan, cell), limit.1)));
     }
     for cell in cells {
         let mut notes: Vec<String> =
             cell.contexts.iter().flat_map(|context| WORDING.lines(context)).map(|note| note.text).collect();
         notes.dedup();
-        lines.extend(notes.iter().map(|note| Line::of(&format!("{}: {note}", name(plan, cell)))));
+        lines.extend(notes.iter().map(|note| Line::new(&format!("{}: {note}", name(plan, cell)))));
     }
     lines.push(Line::default());
     let pictures: Vec<String> = pictures.iter().map(|path| path.display().to_string()).collect();
-    lines.push(Line::of(&format!("Pictures: {}; traces: {}/*.lat.", pictures.join(", "), plan.output.display())));
+    lines.push(Line::new(&format!("Pictures: {}; traces: {}/*.lat.", pictures.join(", "), plan.output.display())));
     lines
 }
 

@@ -35,7 +35,7 @@ pub fn exact(pipeline: &Pipeline, mut builders: Vec<ExactBuilder>) -> Result<Vec
     pipeline.each_batch(fields, |context, batch, mask, begin| {
         for builder in &mut builders {
             if begin {
-                builder.begin_trace(context.start_ns);
+                builder.start_trace(context.start_ns);
             }
             builder.add(batch, mask);
         }

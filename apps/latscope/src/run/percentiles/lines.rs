@@ -8,7 +8,7 @@ use crate::run::reports;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latscope_event::Context;
 use latscope_pipeline::{Intervals, Pipeline};
-use latscope_series::{HistogramSeries, Joining};
+use latscope_series::{HistogramSeries, IntervalMerger};
 use latscope_view_term::PercentileOptions;
 
 /// Lines as intervals pass.
@@ -41,7 +41,7 @@ pub fn streamed(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
 /// Prints intervals as they pass, or joins them until they have enough events.
 struct Lines<'a> {
     printer: Printer<'a>,
-    joining: Option<Joining>,
+    merger: Option<IntervalMerger>,
     progress: ProgressBar,
     /// Times are those of a file, which the first interval tells.
     of_file: bool,
@@ -51,12 +51,12 @@ struct Lines<'a> {
 impl<'a> Lines<'a> {
     fn new(mut printer: Printer<'a>, reading: &Reading) -> Lines<'a> {
         printer.out = printer.out.growing_with(reading);
-        let joining = events_wanted(printer.plan).map(Joining::new);
+        let merger = events_wanted(printer.plan).map(IntervalMerger::new);
         // Hidden where standard error is no terminal.
         let progress = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
         let style = ProgressStyle::with_template("filling {bar:40} {human_pos} of {human_len} events");
         let progress = progress.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Lines { printer, joining, progress, of_file: false, begun: false }
+        Lines { printer, merger, progress, of_file: false, begun: false }
     }
 
     fn print(&mut self, series: &HistogramSeries) -> Result<(), Failure> {
@@ -70,7 +70,7 @@ impl<'a> Lines<'a> {
     /// Prints what has not filled.
     fn finish(mut self) -> Result<Printer<'a>, Failure> {
         self.progress.finish_and_clear();
-        if let Some(rest) = self.joining.take().and_then(Joining::finish) {
+        if let Some(rest) = self.merger.take().and_then(IntervalMerger::finish) {
             self.print(&rest)?;
         }
         Ok(self.printer)
@@ -85,9 +85,9 @@ impl Intervals for Lines<'_> {
             self.printer.begin(context, series);
         }
         self.begun |= !series.slices().is_empty();
-        let Some(joining) = &mut self.joining else { return self.print(series) };
-        let complete = joining.add(series);
-        let (filled, enough) = joining.filled();
+        let Some(merger) = &mut self.merger else { return self.print(series) };
+        let complete = merger.add(series);
+        let (filled, enough) = merger.filled();
         complete.iter().try_for_each(|series| self.print(series))?;
         self.progress.set_length(enough as u64);
         self.progress.set_position(filled as u64);

@@ -213,7 +213,7 @@ impl Meter {
                 ages.push((ns, count));
             }
         });
-        (self.open, self.waiting) = (stats, Waiting::of(ages));
+        (self.open, self.waiting) = (stats, Waiting::from_ages(ages));
         if stats.count > 0 {
             self.end_ns = now_ns;
         }
@@ -251,7 +251,7 @@ impl Meter {
             Percentile {
                 name,
                 ns: raised.map(|raised| raised.value),
-                is_vague: Support::of(quantile, count) != Support::Enough,
+                is_vague: Support::new(quantile, count) != Support::Enough,
                 is_bound: raised.is_some_and(|raised| raised.at_least),
             }
         };
@@ -269,7 +269,7 @@ pub struct Open {
 
 impl Open {
     /// Of every target, now.
-    pub fn of(capture: &Capture, targets: usize) -> Vec<Open> {
+    pub fn per_target(capture: &Capture, targets: usize) -> Vec<Open> {
         let mut all: Vec<Open> = std::iter::repeat_with(Open::default).take(targets).collect();
         capture.outstanding().iter().for_each(|request| all[request.target].in_flight_ns.push(request.age_ns));
         capture.overdue().into_iter().for_each(|overdue| all[overdue.target].overdue.push(overdue));

@@ -68,7 +68,7 @@ pub fn run(plan: &Ping) -> Result<(), Failure> {
         waiting(&mut capture, &mut view, unix_ns);
         view.now(unix_ns);
         if !plan.compatible {
-            view.waiting(capture.elapsed_ns(), &Open::of(&capture, plan.probes.len()));
+            view.waiting(capture.elapsed_ns(), &Open::per_target(&capture, plan.probes.len()));
             if capture.is_given_up(plan.timeout_ns) {
                 break;
             }
@@ -92,7 +92,7 @@ pub fn run(plan: &Ping) -> Result<(), Failure> {
             hand_on(&mut capture, &mut kept, &mut trace, &mut view)?;
         }
     }
-    let open = Open::of(&capture, plan.probes.len());
+    let open = Open::per_target(&capture, plan.probes.len());
     for (target, open) in open.iter().enumerate().filter(|(_, open)| more && open.oldest_ns() > 0) {
         say!("{}: {}", plan.name(), plan.describe(target, open.oldest_ns()));
     }

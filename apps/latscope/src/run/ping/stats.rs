@@ -56,14 +56,14 @@ impl Stats {
     /// What has waited can raise mean and maximum of what is done, and lowers nothing.
     #[must_use]
     pub fn raised(self, waiting: &Stats) -> Stats {
-        let all = self.joined(waiting);
+        let all = self.merged(waiting);
         let all = if all.avg_ns() < self.avg_ns() { self } else { all };
         let min_ns = if self.count == 0 { waiting.min_ns } else { self.min_ns };
         Stats { min_ns, max_ns: self.max_ns.max(waiting.max_ns), ..all }
     }
 
     /// Of what both count.
-    fn joined(mut self, other: &Stats) -> Stats {
+    fn merged(mut self, other: &Stats) -> Stats {
         self.max_ns = self.max_ns.max(other.max_ns);
         self.count += other.count;
         self.sum_ns += other.sum_ns;

@@ -125,7 +125,7 @@ impl Sight<'_> {
                 let dev = row.request.dev;
                 let known = disks.iter().find(|(known, _)| *known == dev).map(|&(_, codes)| codes);
                 let codes = known.unwrap_or_else(|| {
-                    let codes = Disk::of(dev).codes(batch);
+                    let codes = Disk::read(dev).codes(batch);
                     disks.push((dev, codes));
                     codes
                 });
@@ -139,8 +139,8 @@ impl Sight<'_> {
     fn shown<'r>(&'r self, rows: &'r [Row]) -> impl Iterator<Item = &'r Row> {
         let least_ns = self.wanted.map_or(0, |wanted| wanted.min_latency_ns);
         rows.iter().filter(move |row| {
-            let has_begun = row.request.at_device != 0 || self.from_queue;
-            has_begun && row.age_ns(self.now_ns) >= least_ns && self.has(row)
+            let has_started = row.request.at_device != 0 || self.from_queue;
+            has_started && row.age_ns(self.now_ns) >= least_ns && self.has(row)
         })
     }
 

@@ -130,7 +130,7 @@ impl FioResults {
     fn highest_numbers(&self, folder: &Path) -> Highest {
         let mut numbers = Highest::new();
         for file in fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())) {
-            let Some(name) = LogName::of(&file) else { continue };
+            let Some(name) = LogName::parse(&file) else { continue };
             if let (Some(number), Some(found)) = (name.number, self.of_log(&file, &name)) {
                 let highest = numbers.entry((found.run(), name.host)).or_insert(0);
                 *highest = number.max(*highest);
@@ -146,7 +146,7 @@ impl FioResults {
     }
 
     fn known_facts(&self, log: &Path) -> Option<Facts> {
-        let name = LogName::of(log)?;
+        let name = LogName::parse(log)?;
         let found = self.of_log(log, &name).filter(|found| found.by != By::Lack)?;
         let host = found.host()?;
         let highest = || self.highest_number(log, found.run(), name.host.as_deref());
@@ -166,7 +166,7 @@ impl FioResults {
     /// whatever jobs they are of, else all those in the same folder, or above the folders of clients. None when they say
     /// nothing or contradict each other.
     pub fn version(&self, log: &Path) -> Option<(u32, u32)> {
-        let name = LogName::of(log)?;
+        let name = LogName::parse(log)?;
         let of = |reports: &[&Arc<Report>]| agreed(reports.iter().filter_map(|report| report.version));
         let found = self.of_log(log, &name).and_then(|found| of(&found.reports.iter().collect::<Vec<_>>()));
         let in_folder = |folder: Option<&Path>| {

@@ -55,7 +55,7 @@ pub fn detect(input: &Input) -> Detected {
 }
 
 fn named(input: &Input) -> Option<LogName> {
-    LogName::of(input.path.as_ref()?)
+    LogName::parse(input.path.as_ref()?)
 }
 
 /// Opens a log.
@@ -233,7 +233,7 @@ impl<'a> FioHist<'a> {
         let contradiction =
             |reader: &FioHist, why| reader.error(Place::Line(reader.line), format!("The row has {why}."));
         if row.time_ms.saturating_add(JITTER_MS) < self.last_read_ms {
-            self.unsummer.begin_job().map_err(|why| contradiction(self, why))?;
+            self.unsummer.start_job().map_err(|why| contradiction(self, why))?;
         }
         self.last_read_ms = row.time_ms;
         self.unsummer.push(row).map_err(|why| contradiction(self, why))

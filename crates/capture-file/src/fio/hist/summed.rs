@@ -113,7 +113,7 @@ impl Unsummer {
     }
 
     /// Another job begins.
-    pub fn begin_job(&mut self) -> Result<(), &'static str> {
+    pub fn start_job(&mut self) -> Result<(), &'static str> {
         self.finish(false)?;
         *self = Unsummer {
             ready: std::mem::take(&mut self.ready),

@@ -91,7 +91,7 @@ const DIRECTION_AT: usize = 2;
 
 impl Head {
     /// The time that a line begins with; none where it could get beyond the largest before its digits change.
-    fn of(line: &[u8], largest: u64) -> Option<Head> {
+    fn parse(line: &[u8], largest: u64) -> Option<Head> {
         // Zeros may lead a number of any length.
         let (time, len) = long_leading_number(line).filter(|(_, len)| (1..=16).contains(len))?;
         let low_len = len.min(8);
@@ -116,7 +116,7 @@ impl Tail {
     /// What no row ends with.
     const NONE: Tail = Tail { text: [1; 3], mask: [0; 3], len: 0, size: 0 };
 
-    fn of(tail: &[u8], size: u64) -> Option<Tail> {
+    fn parse(tail: &[u8], size: u64) -> Option<Tail> {
         if !tail.starts_with(b", ") || !tail.ends_with(b"\n") || tail.get(DIRECTION_AT + 1) != Some(&b',') {
             return None;
         }
@@ -207,8 +207,8 @@ impl Parser {
 
     fn learn(&mut self, line: &[u8], size: u64) {
         let behind_latency = memchr::memchr_iter(b',', line).nth(1);
-        let Some(tail) = behind_latency.and_then(|at| Tail::of(&line[at..], size)) else { return };
-        self.head = Head::of(line, self.limits.0);
+        let Some(tail) = behind_latency.and_then(|at| Tail::parse(&line[at..], size)) else { return };
+        self.head = Head::parse(line, self.limits.0);
         if !self.tails.iter().any(|known| known.text == tail.text && known.mask == tail.mask) {
             self.tails[self.oldest] = tail;
             self.oldest = (self.oldest + 1) % self.tails.len();

@@ -78,7 +78,7 @@ impl Record {
         seen > 0 && bytes.len() - at < self.direction_at() + 32
     }
 
-    fn of(bytes: &[u8]) -> Option<Record> {
+    fn detect(bytes: &[u8]) -> Option<Record> {
         [Record::Plain, Record::Max, Record::Old].into_iter().find(|record| record.fits(bytes))
     }
 }
@@ -97,13 +97,13 @@ fn unpacked(head: &[u8]) -> Option<Vec<u8>> {
 
 /// A zlib stream of records.
 pub fn detect(head: &[u8]) -> bool {
-    unpacked(head).is_some_and(|bytes| Record::of(&bytes).is_some())
+    unpacked(head).is_some_and(|bytes| Record::detect(&bytes).is_some())
 }
 
 /// The beginning of the file, for the questions that text is asked too.
 pub fn probe(head: &[u8]) -> Option<Probe> {
     let bytes = unpacked(head)?;
-    let record = Record::of(&bytes)?;
+    let record = Record::detect(&bytes)?;
     let (mut rows, mut at) = (Vec::new(), 0);
     while let Some((row, len)) = record.parse(&bytes[at..]) {
         rows.push(row);
@@ -116,7 +116,7 @@ pub fn probe(head: &[u8]) -> Option<Probe> {
 
 /// Reads all streams of the file.
 pub fn read(mut input: Input, reader: &mut Reader, sink: &mut Sink) -> Result<(), Error> {
-    let Some(record) = unpacked(input.head()).and_then(|bytes| Record::of(&bytes)) else { return Ok(()) };
+    let Some(record) = unpacked(input.head()).and_then(|bytes| Record::detect(&bytes)) else { return Ok(()) };
     let (mut packed, mut kept) = (vec![0; 1 << 16], 0);
     let (mut bytes, mut unpacker, mut number) = (Vec::with_capacity(1 << 17), Decompress::new(true), 0);
     loop {

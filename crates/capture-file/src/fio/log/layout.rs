@@ -33,7 +33,7 @@ struct Raw {
 
 impl Probe {
     /// Looks at the beginning of a file; none when no line is a row.
-    pub fn of(head: &[u8], given: Option<FioColumns>) -> Option<Probe> {
+    pub fn detect(head: &[u8], given: Option<FioColumns>) -> Option<Probe> {
         // The last line may be cut, and a cut row looks like a row.
         let whole = match memchr::memrchr(b'\n', head) {
             Some(end) => &head[..end],

@@ -46,7 +46,7 @@ pub fn detect(input: &Input) -> Detected {
     if fz::detect(input.head()) {
         return Detected::Yes;
     }
-    match Probe::of(input.head(), None) {
+    match Probe::detect(input.head(), None) {
         // By its name a log is one even where some of its lines are none.
         Some(probe) if probe.strange == 0 || named(input).is_some() => Detected::Yes,
         _ => Detected::No,
@@ -55,12 +55,12 @@ pub fn detect(input: &Input) -> Detected {
 
 /// Whether the rows of this file are averages over windows.
 pub fn is_windowed(path: &Path) -> bool {
-    let probe = Input::open(path, None).ok().and_then(|input| Probe::of(input.head(), None));
+    let probe = Input::open(path, None).ok().and_then(|input| Probe::detect(input.head(), None));
     probe.is_some_and(|probe| probe.is_windowed())
 }
 
 fn named(input: &Input) -> Option<LogName> {
-    LogName::of(input.path.as_ref()?)
+    LogName::parse(input.path.as_ref()?)
 }
 
 /// Reads a log; see the crate's `read`.
@@ -81,7 +81,7 @@ pub fn read(mut input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<
         return Ok(context);
     }
     let is_packed = fz::detect(input.head());
-    let probe = if is_packed { fz::probe(input.head()) } else { Probe::of(input.head(), options.fio_columns) };
+    let probe = if is_packed { fz::probe(input.head()) } else { Probe::detect(input.head(), options.fio_columns) };
     let Some(probe) = probe else {
         return fail(
             Place::Line(1),
@@ -192,11 +192,11 @@ impl Reader {
             no_rows: NoRows::new(file, options.lenient),
             ios: path.filter(|_| !probe.is_windowed()).and_then(|path| options.fio_results.facts(path).ios),
         };
-        reader.begin_job();
+        reader.start_job();
         reader
     }
 
-    fn begin_job(&mut self) {
+    fn start_job(&mut self) {
         self.jobs += 1;
         if let Some(name) = &self.name {
             self.same.job = self.batch.intern(Field::Job, name.job(self.jobs).as_bytes());
@@ -207,7 +207,7 @@ impl Reader {
     #[inline(always)]
     fn take(&mut self, row: Row) -> Result<(), &'static str> {
         if row.time_ms.saturating_add(JITTER_MS) < self.last_ms {
-            self.begin_job();
+            self.start_job();
             self.epoch_ms = row.epoch_ms(self.submission).map(|ms| if ms < 10 { 0 } else { ms });
         }
         self.last_ms = row.time_ms;
@@ -239,7 +239,7 @@ impl Reader {
             if time_ms.saturating_add(JITTER_MS) < self.last_ms {
                 self.columns.extend(block, from..at, &self.same);
                 from = at;
-                self.begin_job();
+                self.start_job();
                 self.epoch_ms = None;
             }
             self.last_ms = time_ms;

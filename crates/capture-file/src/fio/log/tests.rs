@@ -36,7 +36,7 @@ fn read_as(name: &str, bytes: &[u8], options: &ReadOptions) -> (Result<Context, 
 }
 
 fn layout_of(text: &str) -> Option<FioColumns> {
-    Probe::of(text.as_bytes(), None).map(|probe| probe.layout)
+    Probe::detect(text.as_bytes(), None).map(|probe| probe.layout)
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_log_of_several_jobs_is_taken_apart() {
 
 #[test]
 fn microseconds_of_an_old_fio() {
-    let unit = |text: &str| Probe::of(text.as_bytes(), None).unwrap().unit(|| None);
+    let unit = |text: &str| Probe::detect(text.as_bytes(), None).unwrap().unit(|| None);
     let rows = |latency: u64, every_ms: u64| -> String {
         (0..500).map(|at| format!("{}, {}, 0, 4096\n", at * every_ms, latency + at % 7)).collect()
     };
@@ -160,7 +160,7 @@ fn microseconds_of_an_old_fio() {
     assert_eq!(unit(&mixed(7)), layout::Unit { ns: us, guessed: false });
     assert_eq!(unit(&mixed(0)), layout::Unit { ns: us, guessed: true });
     for (version, ns) in [((2, 21), us), ((2, 99), 1), ((3, 0), 1), ((3, 17), 1)] {
-        let known = Probe::of(mixed(0).as_bytes(), None).unwrap().unit(|| Some(version));
+        let known = Probe::detect(mixed(0).as_bytes(), None).unwrap().unit(|| Some(version));
         assert_eq!(known, layout::Unit { ns, guessed: false }, "{version:?}");
     }
     assert_eq!(unit("0, 9, 0, 4096, 0\n").ns, 1, "who writes priorities writes nanoseconds");

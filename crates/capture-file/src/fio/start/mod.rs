@@ -36,7 +36,7 @@ pub enum Trust {
 pub fn job_starts(files: &[PathBuf], results: &FioResults) -> Vec<Option<JobStart>> {
     let mut runs: Vec<Run> = Vec::new();
     let mut start = |file: &PathBuf| {
-        let name = LogName::of(file)?;
+        let name = LogName::parse(file)?;
         let found = results.of_log(file, &name)?;
         let host = found.host()?;
         let highest = || results.highest_number(file, found.run(), name.host.as_deref());
@@ -56,7 +56,7 @@ pub fn job_starts(files: &[PathBuf], results: &FioResults) -> Vec<Option<JobStar
 /// Whether the logs are of more than one run of fio, so that they need not have begun together.
 pub fn are_of_several_runs(files: &[PathBuf]) -> bool {
     let run = |file: &PathBuf| {
-        let name = LogName::of(file)?;
+        let name = LogName::parse(file)?;
         Some((file.parent().map(Path::to_path_buf), name.prefix, name.host))
     };
     let mut runs = files.iter().filter_map(run);
@@ -66,7 +66,7 @@ pub fn are_of_several_runs(files: &[PathBuf]) -> bool {
 
 /// Host and job that the name of a log tells; the job as it stands in the field `job`, where the log is of one.
 pub fn host_and_job(file: &Path) -> Option<(Option<String>, Option<String>)> {
-    let name = LogName::of(file)?;
+    let name = LogName::parse(file)?;
     let job = name.number.map(|number| name.job(number));
     Some((name.host, job))
 }
@@ -74,7 +74,7 @@ pub fn host_and_job(file: &Path) -> Option<(Option<String>, Option<String>)> {
 /// Whether the times of a log of fio count from 1970, by its first row: milliseconds after September 2001 are no time since a
 /// start. None when it is no log, or its first row is not of text.
 pub fn counts_from_1970(file: &Path) -> Option<bool> {
-    LogName::of(file)?;
+    LogName::parse(file)?;
     let input = Input::open(file, None).ok()?;
     let head = input.head().trim_ascii_start();
     if head.is_empty() {

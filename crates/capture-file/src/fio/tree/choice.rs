@@ -87,8 +87,8 @@ pub struct Choice {
 impl Choice {
     /// Chooses from all files of a folder, which are sorted. For a view over time averages over windows are better than
     /// histograms of whole jobs.
-    pub fn of(files: Vec<PathBuf>, over_time: bool) -> Choice {
-        let known = |file: &PathBuf| LogName::of(file).is_some() || is_smallfile(file) || may_be_results(file);
+    pub fn new(files: Vec<PathBuf>, over_time: bool) -> Choice {
+        let known = |file: &PathBuf| LogName::parse(file).is_some() || is_smallfile(file) || may_be_results(file);
         let (files, copies) = without_compressed_copies(files.into_iter().filter(known).collect());
         let mut choice = Choice { copies, ..Choice::default() };
         let beside = FioResults::default();
@@ -180,7 +180,7 @@ impl Choice {
     /// Whether a file is read, or is known and left out.
     pub fn decides_about(&self, file: &Path) -> bool {
         let mut lists = [&self.read, &self.same, &self.missing, &self.unknown].into_iter().flatten();
-        LogName::of(file).is_some()
+        LogName::parse(file).is_some()
             || self.copies.iter().any(|copy| copy == file)
             || lists.any(|(_, path)| path == file)
     }
@@ -262,7 +262,7 @@ fn is_smallfile(path: &Path) -> bool {
 
 /// What a log is; none when it holds no latencies.
 fn log(path: &Path, beside: &FioResults) -> Option<Log> {
-    let name = LogName::of(path)?;
+    let name = LogName::parse(path)?;
     let what = match name.kind {
         LogKind::Clat => What::Clat,
         LogKind::Lat => What::Lat,
@@ -342,7 +342,7 @@ fn may_be_of(log: &Log, results: &Report) -> bool {
         None => results.hosts.contains_key(&None) || results.hosts.contains_key(host),
     };
     let is_above = results.file.parent().is_some_and(|above| folder.starts_with(above));
-    let is_called = || LogName::of(&log.path).is_some_and(|name| is_called(&results.file, &name));
+    let is_called = || LogName::parse(&log.path).is_some_and(|name| is_called(&results.file, &name));
     let is_named = || is_called() || results.prefixes.contains(&log.prefix);
     log.results.is_empty() && may_be_host && (is_above || is_named())
 }

@@ -10,7 +10,7 @@ use choice::Choice;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-pub use twice::{said_twice, without_repeats};
+pub use twice::{double_count_note, without_repeats};
 
 /// Deeper than any tool nests its results.
 const DEEPEST: u32 = 16;
@@ -52,7 +52,7 @@ fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
     walk.seen.extend(top.ancestors().skip(1).filter_map(identity));
     walk.through(folder.to_path_buf(), DEEPEST)?;
     walk.found.sort();
-    let choice = Choice::of(walk.found.clone(), over_time);
+    let choice = Choice::new(walk.found.clone(), over_time);
     let mut files = choice.files();
     files.extend(traces(folder)?);
     if files.is_empty() {
@@ -65,7 +65,7 @@ fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
     }
     let mut said = choice.said();
     let is_other = |file: &&PathBuf| !files.contains(file) && !choice.decides_about(file);
-    said.extend(others::said_of_others(folder, walk.found.iter().filter(is_other)));
+    said.extend(others::skipped_files_note(folder, walk.found.iter().filter(is_other)));
     let left_out = (!said.is_empty()).then(|| format!("{}: {}", folder.display(), said.join(" ")));
     Ok(Some(Tree { files, left_out, prefers_averages: choice.prefers_averages() }))
 }

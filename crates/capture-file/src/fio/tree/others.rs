@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const ENDINGS: [&str; 9] = ["lat", "csv", "jsonl", "json", "parquet", "hlog", "data", "txt", "out"];
 
 /// A sentence about those of the files that are of a known format: all that lie in the folder itself, and traces below it.
-pub fn said_of_others<'a>(folder: &Path, files: impl Iterator<Item = &'a PathBuf>) -> Option<String> {
+pub fn skipped_files_note<'a>(folder: &Path, files: impl Iterator<Item = &'a PathBuf>) -> Option<String> {
     let mut formats = BTreeMap::<&str, Vec<&PathBuf>>::new();
     for file in files {
         let plain = plain_name(file);

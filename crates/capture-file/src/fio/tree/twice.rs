@@ -20,10 +20,10 @@ pub fn without_repeats(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
 
 /// A sentence about logs that tell of the same I/Os (completion, total and submission latency and histograms of one job, or
 /// one and its compressed copy; also the histograms of the JSON that they belong to), all of which were asked for.
-pub fn said_twice(files: &[PathBuf], beside: &FioResults) -> Option<String> {
+pub fn double_count_note(files: &[PathBuf], beside: &FioResults) -> Option<String> {
     let mut jobs = BTreeMap::<_, Vec<&PathBuf>>::new();
     for file in files {
-        let Some(name) = LogName::of(file) else { continue };
+        let Some(name) = LogName::parse(file) else { continue };
         let is_empty = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0);
         if !is_empty && !matches!(name.kind, LogKind::Bandwidth | LogKind::Iops) {
             jobs.entry((file.parent(), name.prefix, name.host, name.number)).or_default().push(file);
@@ -50,7 +50,7 @@ pub fn said_twice(files: &[PathBuf], beside: &FioResults) -> Option<String> {
 
 /// Which of these JSON have histograms of the I/Os of a log.
 fn json_of<'a>(log: &Path, json: &[&'a PathBuf], beside: &FioResults) -> Vec<&'a PathBuf> {
-    let found = LogName::of(log).and_then(|name| beside.of_log(log, &name));
+    let found = LogName::parse(log).and_then(|name| beside.of_log(log, &name));
     let reports = found.into_iter().flat_map(|found| found.reports).filter(|report| report.has_histograms);
     // Of a report and its compressed copy either may be given; the folder may go by another name.
     let place = |file: &Path| (folder_of(file).and_then(identity), file_name_of(file));

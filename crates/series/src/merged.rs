@@ -32,13 +32,13 @@ impl HistogramSeries {
     /// a run of fast events would hide it. An interval keeps its number, and [`HistogramSeries::width_of`] tells its length.
     /// Such a series is for showing: it is not merged or widened any more.
     #[must_use]
-    pub fn joined(mut self, events: f64) -> HistogramSeries {
+    pub fn merged_until(mut self, events: f64) -> HistogramSeries {
         if self.is_of_runs() {
             return self;
         }
         let enough = (events * self.per_event() as f64).ceil();
         let stalls = self.stalls();
-        let mut joined = BTreeMap::<i64, crate::Slice>::new();
+        let mut merged = BTreeMap::<i64, crate::Slice>::new();
         let Some((mut first, last)) = self.range() else { return self };
         let mut run: Option<crate::Slice> = None;
         for (interval, slice) in std::mem::take(&mut self.slices) {
@@ -46,7 +46,7 @@ impl HistogramSeries {
                 stalls.range(..=interval).next_back().map(|(&from, _)| from).filter(|&from| from > first)
             {
                 // What was before the stall is a run of its own.
-                joined.extend(run.take().map(|run| (first, run)));
+                merged.extend(run.take().map(|run| (first, run)));
                 self.lengths.insert(first, stall.abs_diff(first));
                 first = stall;
             }
@@ -56,12 +56,12 @@ impl HistogramSeries {
             let count: f64 = run_so_far.groups.iter().map(|(_, sparse)| sparse.totals().count as f64).sum();
             let ends_stall = stalls.range(..=interval).next_back().is_some_and(|(_, &to)| to == interval);
             if count >= enough || ends_stall || interval == last {
-                joined.extend(run.take().map(|run| (first, run)));
+                merged.extend(run.take().map(|run| (first, run)));
                 self.lengths.insert(first, interval.abs_diff(first) + 1);
                 first = interval.saturating_add(1);
             }
         }
-        self.slices = joined;
+        self.slices = merged;
         self
     }
 
@@ -92,7 +92,7 @@ impl HistogramSeries {
         stalls
     }
 
-    /// Length of an interval, which is that of all where none were joined.
+    /// Length of an interval, which is that of all where none were merged.
     pub fn width_of(&self, interval: i64) -> u64 {
         self.width_ns.saturating_mul(self.lengths.get(&interval).copied().unwrap_or(1))
     }
@@ -102,7 +102,7 @@ impl HistogramSeries {
         interval.saturating_add_unsigned(self.lengths.get(&interval).copied().unwrap_or(1))
     }
 
-    pub(crate) fn is_joined(&self) -> bool {
+    pub(crate) fn is_merged(&self) -> bool {
         !self.lengths.is_empty()
     }
 }
@@ -157,10 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn joined_series_are_for_showing_only() {
-        let joined = series(&[(0, 5), (1, 5)]).joined(8.0);
-        assert!(joined.rebinned(400).is_none() && series(&[(0, 1)]).merge(&joined).is_err());
-        assert_eq!(joined.at(0, None).quantiles(&[0.0, 1.0], Rule::Interpolated), Some(vec![101, 102]));
+    fn merged_series_are_for_showing_only() {
+        let merged = series(&[(0, 5), (1, 5)]).merged_until(8.0);
+        assert!(merged.rebinned(400).is_none() && series(&[(0, 1)]).merge(&merged).is_err());
+        assert_eq!(merged.at(0, None).quantiles(&[0.0, 1.0], Rule::Interpolated), Some(vec![101, 102]));
     }
 
     proptest! {
@@ -170,7 +170,7 @@ mod tests {
         ) {
             let counts: Vec<_> = counts.into_iter().collect();
             let whole = series(&counts);
-            let joined = whole.clone().joined(enough as f64);
+            let merged = whole.clone().merged_until(enough as f64);
             // By trying every length from the first interval on.
             let count = |from: i64, to: i64| counts.iter().filter(|(at, _)| (from..to).contains(at)).map(|(_, n)| n).sum::<u64>();
             let (mut from, end) = (counts[0].0, counts[counts.len() - 1].0 + 1);
@@ -180,8 +180,8 @@ mod tests {
                 expected.push((from, (to - from) as u64 * 100, count(from, to)));
                 from = to;
             }
-            let found: Vec<_> = joined.slices().keys()
-                .map(|&at| (at, joined.width_of(at), joined.at(at, None).totals().count)).collect();
+            let found: Vec<_> = merged.slices().keys()
+                .map(|&at| (at, merged.width_of(at), merged.at(at, None).totals().count)).collect();
             prop_assert_eq!(found, expected);
         }
     }

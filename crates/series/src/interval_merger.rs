@@ -1,15 +1,15 @@
 //! Intervals that become as long as they have to be while they pass: they fill, and are shown when they have enough events.
 
-use crate::joined::{FAR, STALL, USUAL};
+use crate::merged::{FAR, STALL, USUAL};
 use crate::{HistogramSeries, waiting::Waits};
 use latscope_histogram::{Histogram, Rule};
 use std::collections::BTreeMap;
 
-/// Joins intervals as they pass; see [`HistogramSeries::joined`] for those that have.
+/// Merges intervals as they pass; see [`HistogramSeries::merged_until`] for those that have.
 ///
 /// In a stall every interval stands alone, so that it is seen while it lasts: one in which the median, raised by what waits, is ten
 /// times what nine of ten events so far kept to.
-pub struct Joining {
+pub struct IntervalMerger {
     /// Events that an interval has to have.
     enough: f64,
     /// The interval that fills.
@@ -30,10 +30,10 @@ struct Run {
     sum: HistogramSeries,
 }
 
-impl Joining {
-    /// Joins until there are so many events.
-    pub fn new(events: f64) -> Joining {
-        Joining { enough: events, run: None, doubtful: Vec::new(), in_stall: false, past: None, intervals: 0 }
+impl IntervalMerger {
+    /// Merges intervals until there are so many events.
+    pub fn new(events: f64) -> IntervalMerger {
+        IntervalMerger { enough: events, run: None, doubtful: Vec::new(), in_stall: false, past: None, intervals: 0 }
     }
 
     /// How many events the open interval has, and how many it has to have.
@@ -64,7 +64,7 @@ impl Joining {
             self.doubtful.push(one);
             if self.doubtful.len() as u64 > (self.intervals / STALL).max(2) {
                 self.in_stall = true;
-                complete.extend(self.run.take().map(Run::joined));
+                complete.extend(self.run.take().map(Run::merged));
                 complete.append(&mut self.doubtful);
             }
             return;
@@ -73,7 +73,7 @@ impl Joining {
         let before = std::mem::take(&mut self.doubtful);
         before.into_iter().chain([one]).for_each(|one| Run::extend(&mut self.run, one));
         if self.run.as_ref().is_some_and(|run| events(&run.sum) >= self.enough) {
-            complete.extend(self.run.take().map(Run::joined));
+            complete.extend(self.run.take().map(Run::merged));
         }
     }
 
@@ -90,7 +90,7 @@ impl Joining {
     pub fn finish(mut self) -> Option<HistogramSeries> {
         let doubtful = std::mem::take(&mut self.doubtful);
         doubtful.into_iter().for_each(|one| Run::extend(&mut self.run, one));
-        self.run.map(Run::joined)
+        self.run.map(Run::merged)
     }
 }
 
@@ -118,7 +118,7 @@ impl Run {
         }
     }
 
-    fn joined(self) -> HistogramSeries {
+    fn merged(self) -> HistogramSeries {
         let mut sum = self.sum;
         sum.lengths.insert(self.first, self.length);
         sum
@@ -164,17 +164,17 @@ mod tests {
     proptest! {
         /// The same as where all is known.
         #[test]
-        fn equals_what_is_joined_afterwards(counts in proptest::collection::vec(1u64..40, 1..60), enough in 1u64..200) {
-            let mut joining = Joining::new(enough as f64);
+        fn equals_what_is_merged_afterwards(counts in proptest::collection::vec(1u64..40, 1..60), enough in 1u64..200) {
+            let mut merger = IntervalMerger::new(enough as f64);
             let mut whole = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 100);
             let mut found = Vec::new();
             for (at, &count) in counts.iter().enumerate() {
                 let one = interval(at as i64 - 20, count, 1000 + at as u64);
                 whole.merge(&one).unwrap();
-                found.extend(joining.add(&one));
+                found.extend(merger.add(&one));
             }
-            found.extend(joining.finish());
-            let expected = whole.joined(enough as f64);
+            found.extend(merger.finish());
+            let expected = whole.merged_until(enough as f64);
             let expected: Vec<_> = expected.slices().keys()
                 .map(|&at| (at, expected.width_of(at) / 100, expected.at(at, None).totals().count)).collect();
             prop_assert_eq!(told(&found), expected);
@@ -183,25 +183,25 @@ mod tests {
 
     #[test]
     fn a_stall_stands_apart_while_it_lasts() {
-        let mut joining = Joining::new(100.0);
+        let mut merger = IntervalMerger::new(100.0);
         let mut found = Vec::new();
-        (0..5).for_each(|at| found.extend(joining.add(&interval(at, 20, 1000))));
+        (0..5).for_each(|at| found.extend(merger.add(&interval(at, 20, 1000))));
         assert_eq!(told(&found), [(0, 5, 100)]);
         found.clear();
-        (5..7).for_each(|at| found.extend(joining.add(&interval(at, 20, 1000))));
+        (5..7).for_each(|at| found.extend(merger.add(&interval(at, 20, 1000))));
         // Nothing completes, and a request waits longer and longer.
         for at in 7..12 {
             let mut silent = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 100);
             silent.pass(at..at + 1);
             let waiter = Waiter { group: Vec::new(), start_ns: -1_000_000, age_ns: 1_000_000 + 100 * (at as u64 + 1) };
             silent.add_waiting(&[waiter], Some(at..at + 1));
-            found.extend(joining.add(&silent));
+            found.extend(merger.add(&silent));
         }
         assert_eq!(told(&found)[..2], [(5, 2, 40), (7, 1, 0)], "{:?}", told(&found));
         assert_eq!(found.len(), 6, "each interval of the stall by itself");
         assert_eq!(found[5].waiting(11, None).count(), 1);
-        (12..18).for_each(|at| found.extend(joining.add(&interval(at, 20, 1000))));
+        (12..18).for_each(|at| found.extend(merger.add(&interval(at, 20, 1000))));
         assert_eq!(told(&found)[6..], [(12, 5, 100)]);
-        assert_eq!(joining.filled(), (20.0, 100.0));
+        assert_eq!(merger.filled(), (20.0, 100.0));
     }
 }
