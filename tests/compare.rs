@@ -138,7 +138,19 @@ fn the_same_is_the_same() {
     let (first, second) = (json(), json());
     assert_eq!(first, second, "the seed decides");
     let json: Value = serde_json::from_str(&first).unwrap();
-    assert!(json["verdicts"][0].as_str().unwrap().starts_with("No difference between "), "{json}");
+    let verdict = json["verdicts"][0].as_str().unwrap();
+    assert!(
+        verdict.starts_with("later.txt against volA.txt: no difference at the median; undecided at p90, "),
+        "{json}"
+    );
+    // The median is known within 5 %, the p90 is not.
+    let band = json["equivalence"].as_f64().unwrap();
+    for (at, word) in [(0, "no difference"), (1, "undecided")] {
+        let row = &json["differences"][at];
+        let end = |key: &str| row[key].as_f64().unwrap().abs() / row["base_ns"].as_f64().unwrap();
+        let is_within = end("joint_low_ns").max(end("joint_high_ns")) <= band;
+        assert_eq!((row["finding"].as_str(), is_within), (Some(word), at == 0), "{row}");
+    }
     assert_eq!(json["unlike"].as_array().unwrap().len(), 0, "{json}");
     let csv = compare(&["--csv"]).success();
     assert!(csv.starts_with("other,base,measure,base_value,") && csv.lines().count() == 7, "{csv}");
@@ -201,7 +213,7 @@ fn several_runs_a_side_are_compared_by_their_runs() {
     };
     // One run of each alone is told apart; of four runs that differ by more than the sides nobody can tell.
     let text = compare(&[400, 900, 500, 700], &[450, 950, 520, 800], &[]).success();
-    assert!(text.contains("No difference between old and new was found"), "{text}");
+    assert!(text.contains("Undecided whether new is slower or faster than old (at the median"), "{text}");
     assert!(text.contains("each turn"), "{text}");
     let words: Vec<&str> = text.split_whitespace().collect();
     let told = "turns of old differ by more than the sides: p50 401us, 901us, 501us, 701us.";

@@ -3,7 +3,7 @@
 use crate::table::csv_line;
 use crate::{Align, Line, Table, cell};
 use latscope_event::{escape_json, format_count, format_duration};
-use latscope_series::compare::{Comparison, Difference, Measure, Pair, Side, Turn, signed};
+use latscope_series::compare::{Comparison, Difference, Measure, Pair, Side, Turn, relative, signed};
 
 /// A comparison with what its readers have to know.
 #[derive(Clone, Debug)]
@@ -234,6 +234,7 @@ impl CompareTable<'_> {
             "notes": self.all_notes(),
             "confidence": options.confidence,
             "certainty": options.certainty,
+            "equivalence": options.equivalence,
             "rounds": options.rounds,
             "seed": options.seed,
         });
@@ -246,8 +247,7 @@ fn texts(row: &Difference) -> Vec<String> {
     let percent = |value: f64| format!("{:.1}%", 100.0 * value);
     let value = |value: f64| if chance { percent(value) } else { ns(value) };
     let change = |value: f64| if chance { format!("{:+.1}%", 100.0 * value) } else { signed(value) };
-    let part =
-        if chance || row.base <= 0.0 { String::new() } else { format!("{:+.1}%", 100.0 * row.difference() / row.base) };
+    let part = relative(row.base, row.other, 1).filter(|_| !chance).unwrap_or_default();
     let interval = row.interval.map_or("-".into(), |(low, high)| format!("[{}, {}]", change(low), change(high)));
     let title = if chance { "slower than base".into() } else { row.measure.key() };
     vec![title, value(row.base), value(row.other), change(row.difference()), part, interval, row.finding.word().into()]

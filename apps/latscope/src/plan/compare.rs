@@ -110,12 +110,6 @@ fn single(typed: &args::Compare, world: &World) -> Result<Vec<Side>, Failure> {
             let sides = names.into_iter().zip(&typed.filter);
             return Ok(sides.map(|(name, filter)| (name, trace(path), Some(filter.clone()))).collect());
         }
-        [_] if typed.by.is_none() && typed.fail_if.is_some() => {
-            return Err(Failure::Usage(
-                "--fail-if needs at least two sides: two traces, or one divided by --by FIELD or several --filter."
-                    .into(),
-            ));
-        }
         _ => {}
     }
     if !typed.names.is_empty() {

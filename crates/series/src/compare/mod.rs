@@ -27,7 +27,7 @@ mod within;
 
 pub use limit::{Judgement, Limit};
 pub use sample::{Sample, distribution};
-pub use verdict::signed;
+pub use verdict::{relative, signed};
 
 use crate::Support;
 use ground::Ground;
@@ -48,6 +48,8 @@ pub struct CompareOptions {
     pub confidence: f64,
     /// How often equal sides are told to be equal in everything that is measured, from 0 to 1.
     pub certainty: f64,
+    /// Differences up to this part of the base do not matter in practice: a joint interval within it is no difference.
+    pub equivalence: f64,
 }
 
 impl Default for CompareOptions {
@@ -58,6 +60,7 @@ impl Default for CompareOptions {
             seed: 1,
             confidence: 0.95,
             certainty: 0.98,
+            equivalence: 0.05,
         }
     }
 }
@@ -80,8 +83,10 @@ pub enum Finding {
     Slower,
     /// It is faster.
     Faster,
-    /// The interval holds zero.
+    /// The whole joint interval lies within the band of [`CompareOptions::equivalence`].
     NoDifference,
+    /// The interval holds zero, and differences that matter too.
+    Undecided,
     /// The interval leaves out zero, but with so many measures some do by chance.
     Unsure,
     /// Too few events lie beyond the percentile to say anything, or there are too few turns.
@@ -97,6 +102,7 @@ impl Finding {
             Finding::Slower => "slower",
             Finding::Faster => "faster",
             Finding::NoDifference => "no difference",
+            Finding::Undecided => "undecided",
             Finding::Unsure => "unsure",
             Finding::TooFew => "too few",
             Finding::Dependent => "too few independent",
@@ -147,11 +153,11 @@ pub struct Side {
     pub min: u64,
     /// Largest, nanoseconds.
     pub max: u64,
-    /// Arithmetic mean, nanoseconds.
+    /// Arithmetic mean, nanoseconds; where sides have turns, the geometric mean of those of its turns.
     pub mean: f64,
     /// Standard deviation of the values (not of the mean), nanoseconds; from the middles of buckets where only those are known.
     pub deviation: f64,
-    /// The quantiles asked for, nanoseconds.
+    /// The quantiles asked for, nanoseconds; where sides have turns, the geometric means of those of its turns.
     pub quantiles: Vec<f64>,
     /// The events tell as much as so many independent ones, which is what intervals are based on; `None` when they resemble each
     /// other for so long that there is no telling, and of several turns, of which each counts as one.
@@ -227,8 +233,8 @@ pub enum CompareError {
 ///
 /// Where every side is one turn, requests are compared, as the module describes. As soon as a side has two turns or more,
 /// turns are: what is claimed of a time is a difference of the turns' geometric means beyond what the turns of one side
-/// differ among each other. `base` and `other` of a [`Difference`] are those means then, [`Side`] has the numbers of all requests
-/// together and of each turn. Two turns a side are the least that allow a claim, and only differences of several times are
+/// differ among each other. `base` and `other` of a [`Difference`] are those means then, as are the quantiles and the mean of
+/// a [`Side`]; its other numbers are those of all requests together. Two turns a side are the least that allow a claim, and only differences of several times are
 /// found by them; four find what is four to five times as large as the turns' standard deviation. A turn in which nothing
 /// was measured must be left out.
 ///
@@ -264,6 +270,7 @@ pub fn compare(sides: &[Vec<Sample>], options: &CompareOptions) -> Result<Compar
     };
     let mut pairs = pairs(&comparison.sides, &ground, &options);
     if comparison.has_turns() {
+        turns::centre(&mut comparison.sides, &options);
         turns::intervals(&mut pairs, &comparison.sides, &options);
     } else {
         let known = known(&ground);
@@ -276,7 +283,7 @@ pub fn compare(sides: &[Vec<Sample>], options: &CompareOptions) -> Result<Compar
         let other = pair.other;
         for row in pair.differences.iter_mut().filter(|row| row.interval.is_some()) {
             widen(row, ground.unresolved(row, other));
-            row.finding = found(row);
+            row.finding = found(row, options.equivalence);
         }
     }
     comparison.pairs = pairs;
@@ -303,7 +310,7 @@ fn pairs(sides: &[Side], ground: &Ground, options: &CompareOptions) -> Vec<Pair>
     let pair = |other: usize| {
         let (a, b) = (&sides[0], &sides[other]);
         let row = |measure, base, other, enough: bool| {
-            let finding = if enough { Finding::NoDifference } else { Finding::TooFew };
+            let finding = if enough { Finding::Undecided } else { Finding::TooFew };
             Difference { measure, base, other, interval: None, joint: None, finding }
         };
         let events = a.count.min(b.count) as f64;
@@ -413,14 +420,17 @@ fn widen(row: &mut Difference, open: f64) {
     (row.interval, row.joint) = (row.interval.map(wider), row.joint.map(wider));
 }
 
-/// What a row amounts to. An interval of no width is no knowledge: nothing is claimed by it.
-fn found(row: &Difference) -> Finding {
+/// What a row amounts to. An interval of no width is no knowledge: nothing is claimed by it. Differences up to the part
+/// `equivalence` of the base are none; of a chance, up to half of that, as its base is one half.
+fn found(row: &Difference, equivalence: f64) -> Finding {
     let above = |interval: Option<(f64, f64)>| interval.is_some_and(|(low, high)| low > 0.0 && high > low);
     let below = |interval: Option<(f64, f64)>| interval.is_some_and(|(low, high)| high < 0.0 && high > low);
+    let band = equivalence * row.base;
     match row.joint {
         joint if above(joint) => Finding::Slower,
         joint if below(joint) => Finding::Faster,
         _ if above(row.interval) || below(row.interval) => Finding::Unsure,
-        _ => Finding::NoDifference,
+        Some((low, high)) if high > low && -low <= band && high <= band => Finding::NoDifference,
+        _ => Finding::Undecided,
     }
 }

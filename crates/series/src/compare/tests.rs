@@ -239,7 +239,7 @@ fn the_same_seed_gives_the_same() {
 #[test]
 fn verdicts_are_sentences() {
     let names: Vec<String> = ["gp2", "gp3"].map(String::from).into();
-    use Finding::{Faster, NoDifference, Slower, TooFew, Unsure};
+    use Finding::{Faster, NoDifference, Slower, TooFew, Undecided, Unsure};
     let row = |measure, base: f64, other: f64, finding| Difference {
         measure,
         base,
@@ -268,12 +268,30 @@ fn verdicts_are_sentences() {
             [Faster, Slower, Unsure, NoDifference],
             [360e3, 990e3, 451e3, 0.5],
             "gp3 is slower than gp2 at p99 by 90us [75us, 105us] (+10 %), but faster at the median by 40us [25us, 55us] \
-             (-10 %); no sure difference on the average.",
+             (-10 %); undecided on the average.",
         ),
         (
             [NoDifference, TooFew, NoDifference, NoDifference],
             [401e3, 990e3, 451e3, 0.5],
-            "No difference between gp2 and gp3 was found (at the median it is between -14us and +16us); too few requests for a verdict on p99.",
+            "gp3 and gp2 do not differ by more than 5 % (at the median the difference is between -14us and +16us); \
+             too few requests for a verdict on p99.",
+        ),
+        (
+            [Undecided, Unsure, Undecided, Undecided],
+            [401e3, 910e3, 451e3, 0.5],
+            "Undecided whether gp3 is slower or faster than gp2 (at the median the difference is between -14us and +16us).",
+        ),
+        (
+            [NoDifference, Undecided, NoDifference, Undecided],
+            [401e3, 910e3, 451e3, 0.5],
+            "gp3 against gp2: no difference at the median, on the average; undecided at p99 (at p99 the difference is \
+             between -5us and +25us).",
+        ),
+        (
+            [Slower, TooFew, Undecided, Undecided],
+            [74.416e6, 910e3, 451e3, 0.5],
+            "gp3 is slower than gp2 at the median by 74ms [74ms, 74ms] (186x); undecided on the average; too few \
+             requests for a verdict on p99.",
         ),
         (
             [NoDifference, NoDifference, NoDifference, Slower],
@@ -284,6 +302,34 @@ fn verdicts_are_sentences() {
     ] {
         assert_eq!(told(findings, others), sentence);
     }
+}
+
+#[test]
+fn no_difference_is_a_claim_of_its_own() {
+    // Twenty thousand requests pin the median within a percent or two, two hundred do not.
+    let finding = |count: usize, quantile: f64| {
+        let found = compared(target(1, count, 1.0, 0.0), target(2, count, 1.0, 0.0), 1);
+        let rows = &found.pairs[0].differences;
+        *rows.iter().find(|row| row.measure == Measure::Quantile(quantile)).unwrap()
+    };
+    let (many, few) = (finding(20_000, 0.5), finding(200, 0.5));
+    assert_eq!((many.finding, few.finding), (Finding::NoDifference, Finding::Undecided), "{many:?} {few:?}");
+    let (low, high) = many.joint.unwrap();
+    assert!(-low.min(-high) <= 0.05 * many.base && high <= 0.05 * many.base, "{many:?}");
+    let (low, high) = few.joint.unwrap();
+    assert!((-low).max(high) > 0.05 * few.base, "{few:?}");
+    // Values that never vary say nothing of how much they could.
+    let constant = || Sample::of_events(vec![1000; 1000]);
+    let found = compare(&[vec![constant()], vec![constant()]], &CompareOptions::default()).unwrap();
+    assert!(found.pairs[0].differences[0].finding == Finding::Undecided, "{found:?}");
+}
+
+#[test]
+fn large_changes_are_factors() {
+    let texts = [(400.0, 560.0), (400.0, 399.0), (400.0, 3999.0), (400.0, 74_416.0), (1.0, 18_504.0), (0.0, 1.0)]
+        .map(|(base, other)| relative(base, other, 1));
+    let expected = [Some("+40.0%"), Some("-0.2%"), Some("+899.8%"), Some("186x"), Some("18,504x"), None];
+    assert_eq!(texts.each_ref().map(Option::as_deref), expected);
 }
 
 #[test]
@@ -383,7 +429,9 @@ fn turns_are_told_with_what_they_differ_by() {
     let reach = 4.302_652_73 * (squares / 2.0).sqrt();
     let low = row.base * ((row.other / row.base).ln() - reach).exp_m1();
     assert!((row.interval.unwrap().0 / low - 1.0).abs() < 1e-3, "{row:?} {low}");
-    assert_eq!(row.finding, Finding::NoDifference);
+    assert_eq!(row.finding, Finding::Undecided);
+    // Every figure of a side is the mean of its turns, wherever it is shown.
+    assert_eq!((found.sides[0].quantiles[0], found.sides[1].quantiles[0]), (row.base, row.other));
     let told = found.verdict(&found.pairs[0], &names);
     assert!(told.ends_with("; turns of da1 differ by more than the sides: p50 15us, 1.38ms."), "{told}");
     assert_eq!(found.sides[0].turns.len(), 2);

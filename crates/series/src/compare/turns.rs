@@ -66,6 +66,21 @@ impl Spread {
     }
 }
 
+/// Puts the means of turns in place of the numbers of all requests together: one number for each measure, wherever it is shown.
+pub(super) fn centre(sides: &mut [Side], options: &CompareOptions) {
+    let centres = |measure| {
+        let spread = Spread::new(sides, measure);
+        (0..sides.len()).map(|side| spread.centre(side)).collect::<Vec<f64>>()
+    };
+    let means = centres(Measure::Mean);
+    let quantiles: Vec<Vec<f64>> =
+        options.quantiles.iter().map(|&quantile| centres(Measure::Quantile(quantile))).collect();
+    for (at, side) in sides.iter_mut().enumerate() {
+        side.mean = means[at];
+        side.quantiles = quantiles.iter().map(|centres| centres[at]).collect();
+    }
+}
+
 /// Puts the means of turns and their intervals into the differences; the chance has none, since turns are too few to rank.
 pub(super) fn intervals(pairs: &mut [Pair], sides: &[Side], options: &CompareOptions) {
     let timed = |row: &&mut Difference| row.measure != Measure::Chance;

@@ -50,22 +50,18 @@ impl Comparison {
                 parts.push(format!("{word}{than} {}", found.join(", ")));
             }
         }
-        let none = timed().filter(|row| matches!(row.finding, Finding::NoDifference | Finding::Unsure));
-        let none: Vec<String> = none.map(|row| row.measure.place()).collect();
-        let unsure = with(Finding::Unsure).next().is_some();
-        let no = if unsure { "no sure difference" } else { "no difference" };
-        let mut sentence = match (parts.is_empty(), none.is_empty()) {
-            (true, true) => format!("{other} and {base} have too few {} for a verdict", self.counted(pair)),
-            (true, false) => unlocated(pair, base, other, &format!("{no} {}", none.join(", "))),
-            (false, true) => format!("{other} is {}", parts.join(", but ")),
-            (false, false) => format!("{other} is {}; {no} {}", parts.join(", but "), none.join(", ")),
+        let is_judged = timed().any(|row| !matches!(row.finding, Finding::TooFew | Finding::Dependent));
+        let mut sentence = match parts.is_empty() {
+            true if !is_judged => format!("{other} and {base} have too few {} for a verdict", self.counted(pair)),
+            true => unlocated(pair, base, other, self.options.equivalence),
+            false => [vec![format!("{other} is {}", parts.join(", but "))], unclaimed(pair)].concat().join("; "),
         };
         let few: Vec<String> = with(Finding::TooFew).map(|row| row.measure.key()).collect();
-        if !few.is_empty() && none.len() + parts.len() > 0 {
+        if !few.is_empty() && is_judged {
             sentence += &format!("; too few requests for a verdict on {}", few.join(", "));
         }
         let few: Vec<String> = with(Finding::Dependent).map(|row| row.measure.key()).collect();
-        if !few.is_empty() && none.len() + parts.len() > 0 {
+        if !few.is_empty() && is_judged {
             sentence += &format!("; too few independent requests for a verdict on {}", few.join(", "));
         }
         if let Some((measure, side)) = self.turns_differ(pair) {
@@ -93,9 +89,11 @@ impl Comparison {
         let mut notes = Vec::new();
         let percent = |part: f64| (part * 1e4).round() / 100.0;
         let held = format!(
-            "each interval holds in {} of 100 cases; the verdict holds in {} of 100 for all measures together",
+            "each interval holds in {} of 100 cases; the verdict holds in {} of 100 for all measures together; a \
+             difference of at most {} % counts as none",
             percent(self.options.confidence),
             percent(self.options.certainty),
+            percent(self.options.equivalence),
         );
         for ((side, &step), name) in self.sides.iter().zip(&self.steps_ns).zip(names) {
             if !self.pairs.is_empty() && step > COARSE * side.quantiles.first().map_or(side.mean, |&first| first) {
@@ -145,19 +143,63 @@ impl Comparison {
     }
 }
 
-/// Where no percentile and no mean differs: whether requests do on the whole, or how large a difference may still be.
-fn unlocated(pair: &Pair, base: &str, other: &str, none: &str) -> String {
+/// The times that do not differ, and those of which nothing is claimed, each as a sentence without an end.
+fn unclaimed(pair: &Pair) -> Vec<String> {
+    let places = |findings: &[Finding]| -> String {
+        let rows =
+            pair.differences.iter().filter(|row| row.measure != Measure::Chance && findings.contains(&row.finding));
+        rows.map(|row| row.measure.place()).collect::<Vec<_>>().join(", ")
+    };
+    let words = [
+        ("no difference", places(&[Finding::NoDifference])),
+        ("undecided", places(&[Finding::Undecided, Finding::Unsure])),
+    ];
+    words
+        .into_iter()
+        .filter(|(_, places)| !places.is_empty())
+        .map(|(word, places)| format!("{word} {places}"))
+        .collect()
+}
+
+/// Where no percentile and no mean surely differs: whether requests do on the whole, or how large a difference may still be.
+fn unlocated(pair: &Pair, base: &str, other: &str, equivalence: f64) -> String {
     let found = |row: &&Difference| matches!(row.finding, Finding::Slower | Finding::Faster);
     if let Some(row) = pair.differences.iter().find(found) {
         let (word, part) =
             if row.finding == Finding::Slower { ("slower", row.other) } else { ("faster", 1.0 - row.other) };
-        return format!("{other} is {word} than {base} more often than not, {:.0} of 100 times; {none}", 100.0 * part);
+        let more = format!("{other} is {word} than {base} more often than not, {:.0} of 100 times", 100.0 * part);
+        return [vec![more], unclaimed(pair)].concat().join("; ");
     }
-    let known = pair.differences.iter().find_map(|row| Some((row.measure.place(), row.interval?)));
-    let within = known.map_or(String::new(), |(place, (low, high))| {
-        format!(" ({place} it is between {} and {})", signed(low), signed(high))
-    });
-    format!("No difference between {base} and {other} was found{within}")
+    let timed = || pair.differences.iter().filter(|row| row.measure != Measure::Chance);
+    let open = timed().find(|row| matches!(row.finding, Finding::Undecided | Finding::Unsure));
+    let within = |row: &Difference| {
+        let place = row.measure.place();
+        row.interval.map_or(String::new(), |(low, high)| {
+            format!(" ({place} the difference is between {} and {})", signed(low), signed(high))
+        })
+    };
+    match open {
+        Some(row) if timed().all(|row| row.finding != Finding::NoDifference) => {
+            format!("Undecided whether {other} is slower or faster than {base}{}", within(row))
+        }
+        Some(row) => {
+            let known = unclaimed(pair).join("; ");
+            format!("{other} against {base}: {known}{}", within(row))
+        }
+        None => {
+            let known = timed().find(|row| row.finding == Finding::NoDifference);
+            let percent = (equivalence * 1e4).round() / 100.0;
+            format!("{other} and {base} do not differ by more than {percent} %{}", known.map_or(String::new(), within))
+        }
+    }
+}
+
+/// A relative change: `+38 %`, and from ten times on a factor, `186x`. `None` without a base.
+pub fn relative(base: f64, other: f64, decimals: usize) -> Option<String> {
+    (base > 0.0).then(|| match other / base {
+        factor if factor >= 10.0 => format!("{}x", format_count(factor.round() as u64)),
+        _ => format!("{:+.decimals$}%", 100.0 * (other - base) / base),
+    })
 }
 
 fn nanoseconds(value: f64) -> String {
@@ -168,7 +210,7 @@ fn nanoseconds(value: f64) -> String {
 fn by(row: &Difference) -> String {
     let (low, high) = row.interval.unwrap_or_default();
     let (low, high) = if row.difference() < 0.0 { (-high, -low) } else { (low, high) };
-    let part = if row.base > 0.0 { format!(" ({:+.0} %)", 100.0 * row.difference() / row.base) } else { String::new() };
+    let part = relative(row.base, row.other, 0).map_or(String::new(), |part| format!(" ({})", part.replace('%', " %")));
     format!(
         "{} by {} [{}, {}]{part}",
         row.measure.place(),

@@ -9,6 +9,7 @@ mod unlike;
 use super::{output, reports};
 use crate::Failure;
 use crate::plan::{Compare as Plan, Reading, Shape};
+use labs::Experiment;
 use latscope_event::Context;
 use latscope_series::compare::{CompareError, Comparison, Judgement, Limit, Sample, compare};
 use latscope_view_report::CompareSide;
@@ -23,9 +24,10 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     };
     let sides = if divided.is_empty() { &sides } else { &divided };
     same::refuse_same_files(sides)?;
-    match labs::experiments(sides).filter(|_| divided.is_empty()) {
-        Some(experiments) if !experiments.is_empty() => each_experiment(plan, experiments),
-        _ => report(plan, &read_all(sides)?),
+    let experiments = if divided.is_empty() { labs::experiments(sides)? } else { None };
+    match experiments {
+        Some(experiments) => each_experiment(plan, experiments),
+        None => report(plan, &read_all(sides)?),
     }
 }
 
@@ -46,29 +48,35 @@ fn read_all(sides: &[(String, Vec<Reading>)]) -> Result<Vec<Subject>, Failure> {
 }
 
 /// Compares each experiment of labs between its turns. Those of which the filter lets nothing through are left out.
-fn each_experiment(plan: &Plan, experiments: Vec<(String, labs::Sides)>) -> Result<(), Failure> {
+fn each_experiment(plan: &Plan, experiments: Vec<Experiment>) -> Result<(), Failure> {
     let mut compared = Vec::new();
-    for (job, sides) in experiments {
-        let subjects = read_all(&sides)?;
+    for experiment in experiments {
+        let subjects = read_all(&experiment.sides)?;
         if subjects.iter().any(|subject| subject.count() > 0) {
-            compared.push((job, subjects));
+            compared.push((experiment, subjects));
         }
     }
     let is_single = plan.shape != Shape::Text || plan.output.is_some() || plan.limit.is_some();
     if is_single && compared.len() > 1 {
-        let jobs: Vec<&str> = compared.iter().map(|(job, _)| job.as_str()).collect();
-        return Err(Failure::Usage(format!(
-            "These labs have several experiments ({}); select one with --filter 'job = {}'.",
-            jobs.join(", "),
-            jobs[0]
-        )));
+        let mut jobs: Vec<&str> = compared.iter().map(|(experiment, _)| experiment.job.as_str()).collect();
+        jobs.dedup();
+        return Err(Failure::Usage(if jobs.len() > 1 {
+            let first = jobs[0];
+            format!("There are several experiments ({}); select one with --filter 'job = {first}'.", jobs.join(", "))
+        } else {
+            format!(
+                "These labs ran {} in several directories; select the runs of one with --group NAME=TRACE,TRACE...",
+                jobs[0]
+            )
+        }));
     }
     if compared.is_empty() {
         return Err(Failure::Input("No event of these labs passes the filter; check --filter.".into()));
     }
-    for (job, subjects) in &compared {
+    for (experiment, subjects) in &compared {
         if !is_single {
-            output::text(None, &format!("{job}\n"))?;
+            let directory = experiment.directory.as_ref().map_or(String::new(), |name| format!(", {name}"));
+            output::text(None, &format!("{}{directory}\n", experiment.job))?;
         }
         report(plan, subjects)?;
         if !is_single {
@@ -80,6 +88,11 @@ fn each_experiment(plan: &Plan, experiments: Vec<(String, labs::Sides)>) -> Resu
 
 /// Compares what was gathered, prints it, draws it, and fails if a limit is exceeded.
 fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
+    if plan.limit.is_some() && subjects.len() < 2 {
+        return Err(Failure::Usage(
+            "--fail-if needs at least two sides: two traces, or one divided by --by FIELD or several --filter.".into(),
+        ));
+    }
     let sample = |subject: &Subject| subject.turns.iter().map(Run::sample).collect();
     let samples: Vec<Vec<Sample>> = subjects.iter().map(sample).collect();
     let mut comparison = compare(&samples, &plan.options).map_err(|error| match error {
