@@ -100,7 +100,7 @@ fn an_exceeded_threshold_is_status_1_beside_the_table() {
     let percentiles = |condition| latscope(&["percentiles", "-r", STORY, "-i", "1s", "--fail-if", condition]);
     let exceeded = percentiles("p99 > 1ms for 2 intervals");
     assert!(exceeded.out.starts_with(b"time"));
-    assert!(exceeded.failure(1).contains("p99 > 1ms for 2 intervals: in 2 of 2 intervals; worst: p99 = "));
+    assert!(exceeded.failure(1).contains("p99 > 1ms for 2 intervals in a row, held in 2 of 2 intervals, "));
     percentiles("p99 > 10s").success();
 }
 

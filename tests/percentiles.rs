@@ -627,11 +627,11 @@ fn a_stall_is_seen_while_it_lasts() {
     let level = |options: &[&str]| latscope(&[&["percentiles", "-r", &file.to_string_lossy()], options].concat());
     let said = level(&["-i", "1s", "--fail-if", "p95 > 1s or p99 > 5s"]).failure(1);
     assert!(
-        said.contains("p95 > 1s or p99 > 5s: in 3 of 12 intervals; worst: p95 = 3.6s at 4s (2.22 events)."),
+        said.contains("p95 > 1s or p99 > 5s in 3 of 12 intervals, worst p95 = 3.6s at 4s (2.22 events)."),
         "{said}"
     );
     let said = level(&["-i", "1s", "--count-by=completion", "--fail-if", "count < 1 for 3 intervals"]).failure(1);
-    assert!(said.contains("count < 1 for 3 intervals: in 3 of 12 intervals; worst: count = 0 at 4s (0 events); first at 6s (0 events)."), "{said}");
+    assert!(said.contains("count < 1 for 3 intervals in a row, held in 3 of 12 intervals, reached first at 6s (0 events), worst count = 0 at 4s (0 events)."), "{said}");
     level(&["-i", "1s", "--count-by=completion", "--fail-if", "count < 1 for 4 intervals"]).success();
     let said = level(&["kind = read", "--csv", "--fail-if", "p95 > 1s"]).failure(3);
     assert!(said.contains("There are no events, so --fail-if cannot be judged."), "{said}");
@@ -660,6 +660,34 @@ fn a_constant_rate_is_constant_at_the_ends_too() {
     }
     let text = latscope(&["percentiles", "-i", "1s", "-r", log.to_str().unwrap()]).success();
     assert_eq!(text.matches("/s*").count(), 2, "{text}");
+}
+
+/// The last I/O of a run completes a few milliseconds after its end: no interval of its own, except for a stall.
+#[test]
+fn a_few_milliseconds_behind_the_end_decide_nothing_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("run_clat.1.log");
+    let write = |behind: &[(u64, u64)]| {
+        // 200 a second of 500 us for three seconds, from one second on.
+        let rows = (200..800).map(|at| (at * 5, 500_000)).chain(behind.iter().copied());
+        let rows = rows.map(|(ms, ns)| format!("{ms}, {ns}, 0, 4096, 0, 0\n"));
+        std::fs::write(&log, rows.collect::<String>()).unwrap();
+    };
+    let judge = |by: &str, condition: &str| csv(&[&log], &["-i", "1s", "--count-by", by, "--fail-if", condition]);
+    write(&[(4004, 18_000_000)]);
+    for by in ["overlap", "completion"] {
+        let rows = table(&judge(by, "p99 > 10ms").success());
+        assert!(rows.len() == 4 && number(&rows[3], "covered_ns") < 1e7, "the row stays: {rows:?}");
+        assert!(number(&rows[3], "p99_ns") > 1e7, "{rows:?}");
+        judge(by, "p99 > 10ms or max > 18ms").success();
+        judge(by, "max > 17ms").failure(1);
+    }
+    // Thirty that hang from 3.5 s on and come back at 4.004 s.
+    write(&[(4004, 504_000_000); 30]);
+    for by in ["overlap", "completion"] {
+        let said = judge(by, "p99 > 100ms").failure(1);
+        assert!(said.contains("p99 > 100ms in ") && said.contains(", worst p99 = 50"), "{said}");
+    }
 }
 
 /// Where the JSON counts as many I/Os as the logs hold, nothing was in flight at the end.

@@ -7,6 +7,8 @@ use std::ops::Range;
 const SLACK: u64 = 100;
 /// But this is long enough for any.
 const LONG_NS: u64 = 1_000_000_000;
+/// Less than this part of an interval is judged together with its neighbour.
+const STUB: u64 = 10;
 /// A longer time without events is not filled: something is wrong with the times.
 const LONGEST_GAP: u64 = 100_000;
 
@@ -62,6 +64,12 @@ impl HistogramSeries {
     pub fn is_partial(&self, interval: i64) -> bool {
         let width_ns = self.width_of(interval);
         !self.is_of_runs() && width_ns - self.covered_ns(interval) > width_ns / SLACK
+    }
+
+    /// Whether so little of an interval was observed (less than a tenth) that it is no interval of its own for a verdict: the few
+    /// milliseconds in which the last requests complete, for example.
+    pub fn is_stub(&self, interval: i64) -> bool {
+        !self.is_of_runs() && self.covered_ns(interval) < self.width_of(interval) / STUB
     }
 
     /// Events per second of the observed part of an interval, for so many events of a group (or of all); `None` where the part

@@ -49,6 +49,8 @@ enum Metric {
 #[derive(Clone, Copy)]
 pub struct Judged<'a> {
     histogram: &'a Sparse,
+    /// Where percentiles, mean, minimum and maximum come from, if not from `histogram`.
+    values: Option<&'a Sparse>,
     per_event: u64,
     covered_ns: u64,
     is_partial: bool,
@@ -60,13 +62,19 @@ impl<'a> Judged<'a> {
     /// The events of `covered_ns` nanoseconds; `per_event` is what one event counts (see
     /// [`HistogramSeries::per_event`](crate::HistogramSeries::per_event)).
     pub fn new(histogram: &'a Sparse, per_event: u64, covered_ns: u64) -> Judged<'a> {
-        Judged { histogram, per_event, covered_ns, is_partial: false, percentiles: None, waiting: None }
+        Judged { histogram, values: None, per_event, covered_ns, is_partial: false, percentiles: None, waiting: None }
     }
 
     /// The same, of an interval that was observed only in part. Its rate is not judged, nor whether its count is too low.
     #[must_use]
     pub fn partial(self, is_partial: bool) -> Judged<'a> {
         Judged { is_partial, ..self }
+    }
+
+    /// The same with percentiles, mean, minimum and maximum of this histogram; count and rate stay.
+    #[must_use]
+    pub fn with_values(self, values: &'a Sparse) -> Judged<'a> {
+        Judged { values: Some(values), ..self }
     }
 
     /// The same with percentiles (0 to 1) from elsewhere: those that are shown.
@@ -89,21 +97,22 @@ impl<'a> Judged<'a> {
     /// A metric of the interval; `None` where it is unknown.
     fn value(&self, bound: &Bound) -> Option<f64> {
         let nothing = Waiting::default();
-        let (totals, waiting) = (self.histogram.totals(), self.waiting.unwrap_or(&nothing));
+        let values = self.values.unwrap_or(self.histogram);
+        let (totals, waiting) = (values.totals(), self.waiting.unwrap_or(&nothing));
         match bound.metric {
             Metric::Count => (!self.is_partial || bound.above).then(|| self.count()),
             Metric::Rate => (!self.is_partial).then(|| self.count() * 1e9 / self.covered_ns.max(1) as f64),
             Metric::Oldest => self.waiting.map(|waiting| waiting.oldest_ns().map_or(0.0, |age| age as f64)),
             Metric::Waiting(None) => self.waiting.map(|waiting| waiting.count() as f64),
             Metric::Waiting(Some(age_ns)) => self.waiting.map(|waiting| waiting.older_than(age_ns) as f64),
-            Metric::Mean => waiting.mean(self.histogram).map(|mean| mean.value),
-            Metric::Max => waiting.max(self.histogram).map(|max| max.value as f64),
+            Metric::Mean => waiting.mean(values).map(|mean| mean.value),
+            Metric::Max => waiting.max(values).map(|max| max.value as f64),
             Metric::Min => (totals.count > 0).then_some(totals.min as f64),
             Metric::Quantile(quantile) => match self.percentiles {
                 Some(percentiles) => percentiles(quantile),
                 None => {
-                    let values = waiting.quantiles(self.histogram, &[quantile], Rule::Interpolated);
-                    values.map(|values| values[0].value as f64)
+                    let found = waiting.quantiles(values, &[quantile], Rule::Interpolated);
+                    found.map(|found| found[0].value as f64)
                 }
             },
         }

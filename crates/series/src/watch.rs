@@ -33,6 +33,8 @@ struct State {
     run: u64,
     from: i64,
     worst: Option<(Place, Finding)>,
+    /// The events of the last interval, if it had any.
+    last: Option<Sparse>,
     /// Whether it ever held long enough.
     is_exceeded: bool,
 }
@@ -122,7 +124,9 @@ impl Watch {
         !self.is_told
     }
 
-    /// Looks at the next series: at each interval from its first to its last, and in it at each group that was ever seen.
+    /// Looks at the next series: at each interval from its first to its last, and in it at each group that was ever seen. What was
+    /// observed of an interval only as a [stub](HistogramSeries::is_stub) is judged together with the interval before it, or
+    /// the one behind it at the start of the series, unless requests wait in it.
     pub fn see(&mut self, series: &HistogramSeries, judging: &Judging) {
         self.see_each(series, judging, |_| {});
     }
@@ -153,10 +157,20 @@ impl Watch {
             }
             let mut reached = None;
             for (place, found) in found.iter().enumerate() {
-                let (sparse, group) = found.as_ref().map_or((&nothing, None), |(sparse, group)| (&**sparse, *group));
+                let (own, group) = found.as_ref().map_or((&nothing, None), |(sparse, group)| (&**sparse, *group));
+                let waits = || series.waiting(interval, group).count() > 0;
+                let neighbour = (series.is_stub(interval) && own.totals().count > 0 && !waits())
+                    .then(|| self.neighbour(series, interval, group, place))
+                    .flatten();
+                let with = neighbour.map(|mut sum| {
+                    sum.merge(own);
+                    sum
+                });
+                let sparse = with.as_ref().unwrap_or(own);
                 let value = |quantile| judging.percentiles.value(series, interval, group, sparse, quantile);
-                let mut judged = Judged::new(sparse, series.per_event(), series.covered_of(interval, group));
-                judged = judged.partial(series.is_partial(interval)).with_percentiles(&value);
+                let mut judged = Judged::new(own, series.per_event(), series.covered_of(interval, group));
+                judged = judged.partial(series.is_partial(interval));
+                judged = if with.is_some() { judged.with_values(sparse) } else { judged.with_percentiles(&value) };
                 let waiting = match (group, Some(place) == all) {
                     (None, false) => Waiting::default(),
                     _ => series.waiting(interval, group),
@@ -172,7 +186,31 @@ impl Watch {
             self.seen += 1;
             self.next = Some(series.after(interval));
             self.tell(reached, self.next.unwrap_or(interval), &mut exceeded);
+            if series.range().is_some_and(|(_, last)| last == interval) {
+                for (state, found) in self.states.iter_mut().zip(found) {
+                    state.last = found.map(|(sparse, _)| sparse.into_owned());
+                }
+            }
         }
+    }
+
+    /// The events of a group in the interval before a stub, or in the one behind it at the start; `None` where it had none.
+    fn neighbour(&self, series: &HistogramSeries, interval: i64, group: Option<u32>, place: usize) -> Option<Sparse> {
+        let events = |interval: i64| {
+            let slice = series.slices().get(&interval)?;
+            let own = |number: u32| slice.groups.iter().find(|(other, _)| *other == number).map(|(_, own)| own.clone());
+            group.map_or_else(|| Some(series.at(interval, None).to_sparse()), own)
+        };
+        let first = series.range().map(|(first, _)| first);
+        let found = match first == Some(interval) {
+            true if self.next == Some(interval) => self.states[place].last.clone(),
+            true => events(series.after(interval)),
+            false => {
+                let (&before, _) = series.slices().range(..interval).next_back()?;
+                (series.after(before) == interval).then(|| events(before)).flatten()
+            }
+        };
+        found.filter(|found| found.totals().count > 0)
     }
 
     /// Passes over intervals without any event.
@@ -267,7 +305,7 @@ impl Watch {
         let next = self.states.len();
         let place = *self.known.entry(label.clone()).or_insert(next);
         if place == next {
-            self.states.push(State { label, run: 0, from: 0, worst: None, is_exceeded: false });
+            self.states.push(State { label, run: 0, from: 0, worst: None, last: None, is_exceeded: false });
         }
         place
     }
@@ -355,6 +393,49 @@ mod tests {
         assert_eq!((found.intervals, found.of, found.groups), (2, 5, (2, 3)), "b and all groups together");
         assert_eq!((found.first.group, found.first.start_ns), (None, 4_000_000_000));
         assert_eq!(found.worst.1.to_string(), "oldest = 5s");
+    }
+
+    #[test]
+    fn a_stub_decides_only_with_its_neighbour() {
+        // By interval of a second: how many events of how many milliseconds.
+        let built = |intervals: &[(i64, &[(u64, u64)])], observed: (i64, i64)| {
+            let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 1_000_000_000);
+            for (interval, events) in intervals {
+                let mut histogram = Histogram::new(Grid::FINE, false);
+                for &(count, ms) in *events {
+                    (0..count).for_each(|_| histogram.record(ms * 1_000_000, 0));
+                }
+                series.insert(*interval, vec![], &histogram.to_sparse()).unwrap();
+            }
+            series.observe(observed.0 * 1_000_000, observed.1 * 1_000_000);
+            series
+        };
+        let often = |parts: &[HistogramSeries], threshold: &str| {
+            let mut watch = Watch::new(Threshold::parse(threshold).unwrap());
+            parts.iter().for_each(|part| watch.see(part, &Judging::new(&AskedPercentiles::default())));
+            watch.exceeded().map_or(0, |found| found.intervals)
+        };
+        let (fast, tail): (&[_], &[_]) = (&[(1000, 1)], &[(1, 30)]);
+        let all = (0, 2005);
+        let run = built(&[(0, fast), (1, fast), (2, tail)], all);
+        assert_eq!(often(&[run.clone()], "p99 > 10ms"), 0, "one of a thousand");
+        assert_eq!(often(&[run.clone()], "max > 10ms"), 1, "the maximum is no matter of shares");
+        let parts: Vec<_> = [&[(0, fast)][..], &[(1, fast)], &[(2, tail)]].map(|part| built(part, all)).into();
+        assert_eq!(often(&parts, "p99 > 10ms"), 0, "the same as it comes");
+        let head = built(&[(0, tail), (1, fast)], (950, 2000));
+        assert_eq!(often(&[head], "p99 > 10ms"), 0);
+        // A tenth of an interval is judged by itself, and so is a stub with nothing to judge it with.
+        assert_eq!(often(&[built(&[(0, fast), (1, fast), (2, tail)], (0, 2100))], "p99 > 10ms"), 1);
+        assert_eq!(often(&[built(&[(0, fast), (1, &[]), (2, tail)], all)], "p99 > 10ms"), 1, "a stall, then its end");
+        assert_eq!(often(&[built(&[(0, tail)], (0, 5))], "p99 > 10ms"), 1);
+        // What comes back at once after half a second of silence is more than one in a hundred.
+        assert_eq!(often(&[built(&[(0, fast), (1, fast), (2, &[(32, 504)])], all)], "p99 > 100ms"), 1);
+        // What waits counts by itself.
+        let mut hung = run;
+        let waiter = Waiter { group: Vec::new(), start_ns: 0, age_ns: 2_005_000_000 };
+        hung.add_waiting(&[waiter], Some(2..3));
+        assert_eq!(often(&[hung.clone()], "p99 > 1s"), 1);
+        assert_eq!(often(&[hung], "oldest > 1s"), 1);
     }
 
     #[test]

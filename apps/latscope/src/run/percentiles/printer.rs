@@ -102,19 +102,22 @@ impl Printer<'_> {
             };
         };
         let (worst, finding) = &exceeded.worst;
+        let in_a_row = watch.threshold().intervals() > 1;
         let mut message = format!(
-            "{}: in {} of {}",
+            "{} {} {} of {}",
             watch.threshold(),
+            if in_a_row { "in a row, held in" } else { "in" },
             format_count(exceeded.intervals),
             plural(exceeded.of, "interval")
         );
         if exceeded.groups.1 > 1 {
             message += &format!(", of {} of {}", exceeded.groups.0, plural(exceeded.groups.1 as u64, "group"));
         }
-        message += &format!("; worst: {finding}{}", place(&table, worst));
         if (exceeded.first.start_ns, &exceeded.first.group) != (worst.start_ns, &worst.group) {
-            message += &format!("; first{}", place(&table, &exceeded.first));
+            let first = if in_a_row { "reached first" } else { "first" };
+            message += &format!(", {first}{}", place(&table, &exceeded.first));
         }
+        message += &format!(", worst {finding}{}", place(&table, worst));
         Err(Failure::Exceeded(message + "."))
     }
 
