@@ -11,6 +11,7 @@ mod compare_one;
 mod compare_same;
 mod consumer;
 mod covered;
+mod derived;
 mod events_text;
 mod examples;
 mod files;

@@ -83,6 +83,15 @@ impl Dictionary {
         code
     }
 
+    /// Takes over the texts that another dictionary of the same trace has gained, with their codes.
+    fn follow(&mut self, other: &Dictionary) {
+        for text in &other.texts[self.texts.len().min(other.texts.len())..] {
+            // Texts that were not UTF-8 may look alike; each keeps its code.
+            self.codes.entry(text.as_bytes().into()).or_insert(self.texts.len() as u32);
+            self.texts.push(text.clone());
+        }
+    }
+
     /// The text of a code; `None` for [`MISSING_CODE`].
     pub fn text(&self, code: u32) -> Option<&str> {
         self.texts.get(code as usize).map(|text| &**text)
@@ -201,6 +210,11 @@ impl Batch {
         self.dictionary(field).text(*self.codes(field)?.get(row)?)
     }
 
+    /// Takes over what the dictionaries of another batch of the same trace have gained, so that its codes mean the same here.
+    pub fn follow(&mut self, other: &Batch) {
+        self.dictionaries.iter_mut().zip(&other.dictionaries).for_each(|(own, other)| own.follow(other));
+    }
+
     /// Gives text a code in the dictionary of a field.
     pub fn intern(&mut self, field: Field, text: &[u8]) -> u32 {
         self.dictionaries[field as usize].intern(text)
@@ -284,6 +298,15 @@ impl Batch {
         assert!(self.columns.iter().flatten().all(|column| column.len() == self.len), "columns differ in length");
     }
 
+    /// As [`Batch::set_columns`], and the batch has no other columns then.
+    ///
+    /// # Panics
+    /// As [`Batch::set_columns`].
+    pub fn replace_columns(&mut self, columns: impl IntoIterator<Item = (Field, Column)>) {
+        (self.columns, self.fields) = ([const { None }; Field::COUNT], FieldSet::EMPTY);
+        self.set_columns(columns);
+    }
+
     /// Forgets the rows and takes out the memory of a column, emptied, to be filled and given back with
     /// [`Batch::set_columns`].
     pub fn take_column(&mut self, field: Field) -> Option<Column> {
@@ -350,6 +373,21 @@ mod tests {
         batch.clear();
         assert!(batch.is_empty());
         assert_eq!(batch.intern(Field::Comm, b"fio"), 0, "codes outlive the rows");
+    }
+
+    #[test]
+    fn a_batch_follows_the_dictionaries_of_another() {
+        let mut batch = Batch::new([Field::Comm].into_iter().collect());
+        let mut copy = batch.clone();
+        // The first two look alike.
+        let texts = [&b"\xff"[..], b"\xfe", b"fio", b"tar"];
+        for (code, text) in texts.into_iter().enumerate() {
+            assert_eq!(batch.intern(Field::Comm, text), code as u32);
+            copy.follow(&batch);
+            copy.follow(&batch);
+        }
+        assert_eq!(copy.dictionary(Field::Comm).texts(), batch.dictionary(Field::Comm).texts());
+        assert_eq!(copy.intern(Field::Comm, b"tar"), 3);
     }
 
     #[test]

@@ -114,6 +114,12 @@ fields! {
     Group "group" Text "Name of the effective group.";
     DiskModel "disk_model" Text "Model of the disk.";
     Rotational "disk_rotational" Text "Whether the disk says that it rotates: true or false.";
+    Sequential "sequential" Text "sequential if the request starts where one of the last 32 requests of the same device and \
+                                  kind ended, otherwise random.";
+    InFlight "in_flight" Number "Requests of the same device that were in flight when this one started.";
+    SincePrevious "since_previous_ns" Duration "Time since the previous request of the same device started.";
+    Region "region" Text "Part of the device, 1/64 to 64/64; the device is taken to end at the power of two after the \
+                          highest offset.";
     Stack "stack" Text "Call stack that issued the event.";
     SampleWeight "sample_weight" Number "How many events this one stands for, in a sampled trace; missing means one.";
 }
@@ -122,6 +128,17 @@ impl Field {
     /// The field of this name; a name without its `_ns` suffix is accepted too.
     pub fn from_name(name: &str) -> Option<Field> {
         Field::ALL.iter().copied().find(|field| field.name() == name || field.name().strip_suffix("_ns") == Some(name))
+    }
+
+    /// The fields that an event must have for this one to be known: of a [derived](FieldSet::DERIVED) field those that it is
+    /// computed from, else the field itself.
+    pub fn needed(self) -> FieldSet {
+        match self {
+            Field::Sequential => FieldSet::ALWAYS.with(&[Field::Offset, Field::Size]),
+            Field::InFlight | Field::SincePrevious => FieldSet::ALWAYS,
+            Field::Region => FieldSet::ALWAYS.with(&[Field::Offset]),
+            field => FieldSet::default().with(&[field]),
+        }
     }
 }
 
@@ -176,8 +193,11 @@ impl FieldSet {
         Field::DiskModel,
         Field::Rotational,
     ]);
-    /// Every field.
-    pub const EVERY: FieldSet = FieldSet((1 << Field::COUNT) - 1);
+    /// What is computed from the events of a whole trace in the order of their start, and only where it is asked for by name.
+    pub const DERIVED: FieldSet =
+        FieldSet(0).with(&[Field::Sequential, Field::InFlight, Field::SincePrevious, Field::Region]);
+    /// Every field that a trace may hold.
+    pub const EVERY: FieldSet = FieldSet((1 << Field::COUNT) - 1).without(FieldSet::DERIVED);
 
     /// The set with these fields added.
     #[must_use]
@@ -239,7 +259,7 @@ mod tests {
             "time_ns latency_ns kind name size offset device dev host job pid tid comm process fd fd_type path error result \
              queue_ns intended_ns service_ns lag_ns cpu_wait_ns cache container container_name container_image cpu category \
              call_args local_ip local_port remote_ip remote_port l4proto exe exe_path args cmdline cwd ppid parent uid user \
-             gid group disk_model disk_rotational stack sample_weight"
+             gid group disk_model disk_rotational sequential in_flight since_previous_ns region stack sample_weight"
         );
     }
 

@@ -413,6 +413,10 @@ static FIELDS: &[FilterField] = &[
     text(Field::Container, &["container.id"]),
     text(Field::ContainerName, &["container.name"]),
     text(Field::ContainerImage, &["container.image"]),
+    text(Field::Sequential, &["io.sequential"]),
+    number(Field::InFlight, &["io.in_flight"]),
+    number(Field::SincePrevious, &["since_previous", "io.since_previous"]),
+    text(Field::Region, &["io.region"]),
     text(Field::Stack, &[]),
     number(Field::SampleWeight, &["evt.sample_weight"]),
 ];
@@ -455,7 +459,8 @@ mod tests {
              call_args evt.args exe proc.exe exe_path proc.exepath args proc.args cmdline proc.cmdline cwd proc.cwd ppid \
              proc.ppid parent proc.pname uid user.uid user user.name gid group.gid group group.name disk_model disk.model \
              disk_rotational disk.rotational container container.id container_name container.name container_image \
-             container.image stack sample_weight \
+             container.image sequential io.sequential in_flight io.in_flight since_previous_ns since_previous \
+             io.since_previous region io.region stack sample_weight \
              evt.sample_weight"
         );
     }

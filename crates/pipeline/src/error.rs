@@ -1,4 +1,4 @@
-use latscope_event::{Field, format_duration_exact, format_size};
+use latscope_event::{Field, FieldSet, format_duration_exact, format_size};
 use latscope_filter::FilterError;
 use latscope_series::MergeError;
 use std::path::PathBuf;
@@ -30,6 +30,20 @@ pub enum Error {
     /// The histograms take more memory than there may be.
     #[error("The histograms of all intervals and groups need more than {} of memory.", format_size(*.0))]
     TooLarge(u64),
+    /// Derived fields need all events of a trace in memory, and these are too many.
+    #[error(
+        "{} is computed from all events of a trace, and these take more than {} of memory.", names(*.fields),
+        format_size(*.limit_bytes)
+    )]
+    NotDerivable {
+        /// The derived fields.
+        fields: FieldSet,
+        /// So much memory may be taken.
+        limit_bytes: u64,
+    },
+    /// Derived fields are known only when a trace is over, and this one is watched while it grows.
+    #[error("{} is computed from a complete trace, which a live or growing one is not.", names(*.0))]
+    Incomplete(FieldSet),
     /// No event has the field that is to be shown.
     #[error("No event in this trace has {}, so there is nothing to show.", .0.name())]
     NoValues(Field),
@@ -100,6 +114,11 @@ pub enum Error {
     },
 }
 
+/// The names of fields in a sentence.
+fn names(fields: FieldSet) -> String {
+    fields.iter().map(Field::name).collect::<Vec<_>>().join(", ")
+}
+
 impl Error {
     /// Whether the caller asked for what cannot be; else input or capture failed.
     pub fn is_usage(&self) -> bool {
@@ -110,6 +129,7 @@ impl Error {
             Error::NotFilterable { .. } | Error::Merge(_) | Error::NotGrowing { .. } => true,
             Error::Read(_) | Error::NoValues(_) | Error::NoQueueing | Error::Averages(_) | Error::WholeJobs(_) => false,
             Error::Widths(_) | Error::Series(_) | Error::Offsets(_) => false,
+            Error::NotDerivable { .. } | Error::Incomplete(_) => false,
         }
     }
 }

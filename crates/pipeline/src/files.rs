@@ -1,5 +1,7 @@
 //! Files: their batches, on one clock and filtered.
 
+use crate::derived::{self, Gathered, Room};
+use crate::intervals::flow;
 use crate::starts::Starts;
 use crate::{Control, Error, Notice, Pass, Pipeline, Reading, workers};
 use latscope_capture_file::{Progress, ReadOptions, is_over, is_pipe};
@@ -94,7 +96,8 @@ impl Pipeline {
 
     /// Those of these fields that the first events of the files have.
     pub fn present(&self, asked: FieldSet) -> FieldSet {
-        let mut present = FieldSet::default();
+        let (derived, asked) = (asked.intersection(FieldSet::DERIVED), asked.without(FieldSet::DERIVED));
+        let mut present = derived;
         for (at, file) in self.reading.files.iter().enumerate() {
             let options = ReadOptions { follow: None, ..self.options(at, asked) };
             // A file that cannot be read is reported where its events are asked for.
@@ -121,6 +124,8 @@ struct Run<'a> {
     pipeline: &'a Pipeline,
     starts: Starts<'a>,
     progress: Progress,
+    /// For what waits until fields are derived.
+    room: Room,
     /// Whether there was any event, and any that the filter let through.
     has_events: AtomicBool,
     has_passed: AtomicBool,
@@ -129,7 +134,8 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(pipeline: &'a Pipeline) -> Result<Run<'a>, Error> {
         let (has_events, has_passed) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok(Run { pipeline, starts: Starts::new(pipeline)?, progress: Progress::default(), has_events, has_passed })
+        let (progress, room) = (Progress::default(), Room::default());
+        Ok(Run { pipeline, starts: Starts::new(pipeline)?, progress, room, has_events, has_passed })
     }
 
     /// Reads the file with this number. One of several readers shows the progress of all.
@@ -142,9 +148,19 @@ impl<'a> Run<'a> {
     ) -> Result<Context, E> {
         let Pipeline { reading, control, .. } = self.pipeline;
         let mut pass = Pass::new(reading).counting_from(self.starts.common_ns());
-        let fields = fields.union(reading.filter_fields());
+        let (derived, fields) = derived::split(fields.union(reading.filter_fields()));
+        let mut gathered = self.gathers(derived)?;
         let options = ReadOptions { progress: Some(&self.progress), ..self.pipeline.options(at, fields) };
         let (mut starts, mut failure) = (true, None);
+        let mut hand_on = |context: &Context, batch: &Batch| {
+            self.starts.moved(at, context, batch, |context, batch| match pass.batch(context, batch) {
+                Err(error) => ControlFlow::Break(error.into()),
+                Ok((batch, mask)) => {
+                    self.see(batch, mask);
+                    take(context, batch, mask, std::mem::take(&mut starts))
+                }
+            })
+        };
         let context = latscope_capture_file::read(&reading.files[at], &options, &mut |context, batch| {
             if shows_progress {
                 self.show_progress(control);
@@ -152,17 +168,15 @@ impl<'a> Run<'a> {
             if is_stopped(reading, control) {
                 return ControlFlow::Break(());
             }
-            self.starts.moved(at, context, batch, |context, batch| {
-                let flow = match pass.batch(context, batch) {
-                    Err(error) => ControlFlow::Break(error.into()),
-                    Ok((batch, mask)) => {
-                        self.see(batch, mask);
-                        take(context, batch, mask, std::mem::take(&mut starts))
-                    }
-                };
-                flow.map_break(|error| failure = Some(error))
-            })
+            let flow = match &mut gathered {
+                None => hand_on(context, batch),
+                Some(gathered) => flow(gathered.add(batch, &self.room).map_err(E::from)),
+            };
+            flow.map_break(|error| failure = Some(error))
         });
+        if let (Some(gathered), Ok(context), None) = (gathered, &context, &failure) {
+            gathered.hand_on(|batch| hand_on(context, batch).map_break(|error| failure = Some(error)));
+        }
         if let Some(failure) = failure {
             return Err(failure);
         }
@@ -177,6 +191,15 @@ impl<'a> Run<'a> {
             context.note(latscope_event::Note::Interrupted);
         }
         Ok(context)
+    }
+
+    /// Where events wait until these fields can be derived; `None` without any.
+    fn gathers(&self, derived: FieldSet) -> Result<Option<Gathered>, Error> {
+        match derived == FieldSet::EMPTY {
+            true => Ok(None),
+            false if self.pipeline.reading.follow => Err(Error::Incomplete(derived)),
+            false => Ok(Some(Gathered::new(derived))),
+        }
     }
 
     fn see(&self, batch: &Batch, mask: Option<&Mask>) {

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod control;
+mod derived;
 mod error;
 mod files;
 mod intervals;

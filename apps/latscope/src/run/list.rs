@@ -73,8 +73,9 @@ fn table(rows: &[(String, String, &str, &str, FieldSet)]) -> Vec<Line> {
     std::iter::once(heading).chain(table.take_lines(width)).collect()
 }
 
-/// The formats that can fill all of these.
+/// The formats that can fill all of these, or what they are derived from.
 fn filled_by(fields: FieldSet) -> Vec<&'static str> {
+    let fields = fields.iter().fold(FieldSet::EMPTY, |needed, field| needed.union(field.needed()));
     Format::ALL
         .iter()
         .filter(|format| !format.is_series() && format.fills().intersection(fields) == fields)

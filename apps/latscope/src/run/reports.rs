@@ -140,6 +140,10 @@ impl From<Error> for Failure {
                 " Use a longer interval (-i), fewer groups (--by) or a filter, or check the units (--unitstime, \
                  --unitslat)."
             }
+            Error::NotDerivable { .. } => {
+                " Leave it out, or convert a part of the trace first (latscope convert -w part.lat FILTER)."
+            }
+            Error::Incomplete(_) => " Record first, and read the recording with -r.",
             Error::Averages(_) => {
                 " Run fio without log_avg_msec, or ioping with -p 1. To see the averages, use latscope heatmap or \
                  latscope events."

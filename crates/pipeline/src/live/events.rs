@@ -26,9 +26,13 @@ impl Pipeline {
     /// Starts to capture these fields and those of the filter.
     ///
     /// # Errors
-    /// When the capture cannot start, or may only count.
+    /// When the capture cannot start, or may only count; and for derived fields, which are known only in the end.
     pub fn capture(&self, fields: FieldSet) -> Result<Events<'_>, Error> {
         let Some(live) = &self.reading.live else { return Err(Error::EventsWanted) };
+        let derived = fields.union(self.reading.filter_fields()).intersection(FieldSet::DERIVED);
+        if derived != FieldSet::EMPTY {
+            return Err(Error::Incomplete(derived));
+        }
         Events::start(&self.reading, live, fields, &self.control)
     }
 
