@@ -8,12 +8,15 @@ const STORY: &str = "testdata/perf_script/story_2s.txt.gz";
 fn fails(arguments: &[&str], status: i32, says: &[&str]) {
     let ended = latscope(arguments);
     assert!(ended.out.is_empty(), "a failure writes no data");
-    let said = ended.failure(status);
+    let printed = ended.failure(status);
     for words in says {
-        assert!(said.contains(words), "{arguments:?} says: {said}");
+        assert!(printed.contains(words), "{arguments:?} says: {printed}");
     }
-    let sentence = said.lines().next().unwrap_or_default();
-    assert!(sentence.starts_with("latscope: ") && sentence.ends_with('.') || sentence.starts_with("error: "), "{said}");
+    let sentence = printed.lines().next().unwrap_or_default();
+    assert!(
+        sentence.starts_with("latscope: ") && sentence.ends_with('.') || sentence.starts_with("error: "),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -60,8 +63,8 @@ fn the_completion_is_a_column_as_a_number_and_as_wall_clock_time() {
     assert_eq!(text.lines().last().map(str::trim), Some("2025-07-01 15:30:01.500000"));
     // A clock without a zero: the number is there, the wall-clock time is not, and that is said once.
     let unknown = latscope(&["events", "-r", STORY, "--columns", "time_ns,latency_ns,end_ns,wall", "--csv"]);
-    let said = unknown.err.clone();
-    assert_eq!(said.matches("wall is missing where the relation").count(), 1, "{said}");
+    let printed = unknown.err.clone();
+    assert_eq!(printed.matches("wall is missing where the relation").count(), 1, "{printed}");
     let rows = unknown.success();
     for row in rows.lines().skip(1) {
         let cells: Vec<&str> = row.split(',').collect();
@@ -72,10 +75,10 @@ fn the_completion_is_a_column_as_a_number_and_as_wall_clock_time() {
 
 /// A filter on a field that a trace does not hold finds nothing, and says why; on one that it holds, it finds what is there.
 #[test]
-fn a_field_that_no_event_tells_is_named() {
-    let said = |filter: &str| latscope(&["summary", "-r", STORY, filter]).success();
+fn a_field_that_no_event_has_is_named() {
+    let printed = |filter: &str| latscope(&["summary", "-r", STORY, filter]).success();
     for field in ["fd", "fd_type", "path", "container", "stack", "job", "service_ns", "lag_ns", "cache"] {
-        let text = said(&format!("{field} exists"));
+        let text = printed(&format!("{field} exists"));
         assert!(text.contains(&format!("no event has {field}, a field of the filter")), "{text}");
     }
     for view in ["summary", "histogram"] {
@@ -84,7 +87,7 @@ fn a_field_that_no_event_tells_is_named() {
         assert!(!of("comm,kind").contains("no event has"));
     }
     for filter in ["kind = discard", "comm = nosuch", "fd exists or kind = read", "lat > 1h"] {
-        assert!(!said(filter).contains("no event has"), "{filter}");
+        assert!(!printed(filter).contains("no event has"), "{filter}");
     }
 }
 

@@ -138,8 +138,8 @@ fn no_combination_of_options_ends_without_a_sentence() {
         }
         let words: Vec<_> = arguments.iter().map(String::as_str).collect();
         let ended = limited(&words, b"");
-        let told = ended.err.starts_with("latscope: ") || ended.err.starts_with("error: ");
-        let well = ended.status == Some(0) || matches!(ended.status, Some(2 | 3)) && told;
+        let has_message = ended.err.starts_with("latscope: ") || ended.err.starts_with("error: ");
+        let well = ended.status == Some(0) || matches!(ended.status, Some(2 | 3)) && has_message;
         let of = std::fs::read_to_string(path("columns")).unwrap();
         assert!(well && !ended.err.contains("panicked"), "{words:?}: {}\n{of}", ended.err);
         assert!(ended.out.len() < 30_000_000, "{words:?} writes {} bytes\n{of}", ended.out.len());

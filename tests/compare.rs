@@ -22,7 +22,7 @@ fn latencies(name: &str) -> Vec<f64> {
 }
 
 #[test]
-fn two_volumes_are_told_apart_by_what_they_are() {
+fn two_volumes_are_distinguished_by_what_they_are() {
     let json: Value = serde_json::from_str(&compare(&["--json"]).success()).unwrap();
     // The text books' formulas, on the same files.
     for (side, name) in [(&json["sides"][0], "volA"), (&json["sides"][1], "volB")] {
@@ -32,8 +32,8 @@ fn two_volumes_are_told_apart_by_what_they_are() {
         let sd = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt();
         let rank = |quantile: f64| values[(quantile * n).ceil() as usize - 1];
         for (key, truth) in [("mean_ns", mean), ("sd_ns", sd), ("p50_ns", rank(0.5)), ("p99_ns", rank(0.99))] {
-            let told = side[key].as_f64().unwrap();
-            assert!((told / truth - 1.0).abs() < 1e-9, "{name} {key}: {told} {truth}");
+            let reported = side[key].as_f64().unwrap();
+            assert!((reported / truth - 1.0).abs() < 1e-9, "{name} {key}: {reported} {truth}");
         }
     }
     // What another program found of the same files with a bootstrap of its own (numpy): differences and 95 % intervals in us. It took
@@ -59,8 +59,8 @@ fn two_volumes_are_told_apart_by_what_they_are() {
 
 #[test]
 fn a_limit_is_an_exit_status() {
-    let said = compare(&["--fail-if", "p50 > 10% or mean > 1ms"]).failure(1);
-    assert!(said.contains("p50 > 10%: limit exceeded, gp3 is slower than gp2."), "{said}");
+    let printed = compare(&["--fail-if", "p50 > 10% or mean > 1ms"]).failure(1);
+    assert!(printed.contains("p50 > 10%: limit exceeded, gp3 is slower than gp2."), "{printed}");
     compare(&["--fail-if", "p50 > 100%"]).success();
     assert!(compare(&["--fail-if", "p50 < 1ms"]).failure(2).contains("is not a limit"));
     assert!(compare(&["--p", "0"]).failure(2).contains("percentiles between 0 and 100"));
@@ -72,7 +72,7 @@ fn a_limit_is_an_exit_status() {
 }
 
 #[test]
-fn what_cannot_be_told_is_no_success() {
+fn what_is_undecided_is_no_success() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, us: u64| {
         let path = folder.path().join(name);
@@ -83,12 +83,12 @@ fn what_cannot_be_told_is_no_success() {
     let (a, b) = (file("a.txt", 400), file("b.txt", 4000));
     let compare = |limit: &str| latscope(&["compare", &a, &b, "--unitstime", "ns", "--fail-if", limit]);
     // Ten times slower, but five hundred requests tell no p99.
-    let said = compare("p99 > 10%").failure(3);
+    let printed = compare("p99 > 10%").failure(3);
     assert!(
-        said.contains(
+        printed.contains(
             "--fail-if cannot be decided: the data do not show whether b.txt is slower than a.txt by p99 > 10%"
         ),
-        "{said}"
+        "{printed}"
     );
     compare("p99 > 10% or p50 > 10%").failure(1);
     compare("p99 > 10% and (p50 > 10000% or p90 > 10000%)").success();
@@ -170,7 +170,7 @@ fn unlike_things_are_named_before_anything_else() {
         assert!(before.contains(words), "{words}:\n{before}");
     }
     // What one of them does not tell is one line below the table, however much it is.
-    assert!(!before.contains("not told"), "{before}");
+    assert!(!before.contains("unknown"), "{before}");
     let notes: Vec<&str> = text.lines().filter(|line| line.contains("unknown for some sides")).collect();
     assert!(notes.len() == 1 && notes[0].contains("kind") && notes[0].contains("size"), "{text}");
 }
@@ -216,8 +216,8 @@ fn several_runs_a_side_are_compared_by_their_runs() {
     assert!(text.contains("Undecided whether new is slower or faster than old (at the median"), "{text}");
     assert!(text.contains("each turn"), "{text}");
     let words: Vec<&str> = text.split_whitespace().collect();
-    let told = "turns of old differ by more than the sides: p50 401us, 901us, 501us, 701us.";
-    assert!(words.join(" ").contains(told), "{text}");
+    let reported = "turns of old differ by more than the sides: p50 401us, 901us, 501us, 701us.";
+    assert!(words.join(" ").contains(reported), "{text}");
     let text = compare(&[400, 420, 410, 405], &[800, 840, 810, 820], &[]).success();
     assert!(text.contains("new is slower than old at the median by 4"), "{text}");
     let json: Value = serde_json::from_str(&compare(&[400, 420], &[800, 840], &["--json"]).success()).unwrap();

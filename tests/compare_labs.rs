@@ -22,8 +22,8 @@ fn experiments_of_two_labs_are_compared_by_their_turns() {
     let jobs: Vec<&str> = out.lines().filter(|line| ["paced", "rest"].contains(line)).collect();
     assert_eq!(jobs, ["paced", "rest"], "{out}");
     assert_eq!(out.matches("compared by turns (2 of before, 2 of after)").count(), 2, "{out}");
-    let said = latscope(&["compare", &before, &after, "--json"]).failure(2);
-    assert!(said.contains("several experiments (paced, rest); select one with --filter 'job = paced'"), "{said}");
+    let printed = latscope(&["compare", &before, &after, "--json"]).failure(2);
+    assert!(printed.contains("several experiments (paced, rest); select one with --filter 'job = paced'"), "{printed}");
     // What a side counts is what its traces hold.
     let json = latscope(&["compare", &before, &after, "--json", "--filter", "job = rest"]).success();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();

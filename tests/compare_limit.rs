@@ -77,10 +77,10 @@ fn plenty_of_requests_decide() {
 #[test]
 fn what_is_undecided_says_by_how_much_it_could_be() {
     let folder = tempfile::tempdir().unwrap();
-    let said = |seed: u64| {
+    let printed = |seed: u64| {
         let (a, b) = (run(folder.path(), seed, 200, 0.0, 1.0), run(folder.path(), seed + 1, 200, 0.0, 1.05));
         latscope(&["compare", &a, &b, "--unitstime", "ns", "--fail-if", "p50 > 5%"]).failure(3)
     };
-    let said: Vec<String> = (0..4).map(|seed| said(400 + 2 * seed)).collect();
-    assert!(said.iter().any(|said| said.contains("p50 > 5% (between ")), "{said:?}");
+    let printed: Vec<String> = (0..4).map(|seed| printed(400 + 2 * seed)).collect();
+    assert!(printed.iter().any(|printed| printed.contains("p50 > 5% (between ")), "{printed:?}");
 }

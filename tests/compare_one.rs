@@ -47,8 +47,8 @@ fn one_trace_is_a_picture_of_its_volume() {
     let csv = latscope(&["compare", trace, "--unitstime", "ns", "--csv"]).success();
     assert_eq!(csv.lines().count(), 9, "{csv}");
     assert!(csv.lines().all(|line| line.split(',').count() == 11), "{csv}");
-    let said = latscope(&["compare", trace, "--unitstime", "ns", "--fail-if", "p99 > 1%"]).failure(2);
-    assert!(said.contains("--fail-if needs at least two sides"), "{said}");
+    let printed = latscope(&["compare", trace, "--unitstime", "ns", "--fail-if", "p99 > 1%"]).failure(2);
+    assert!(printed.contains("--fail-if needs at least two sides"), "{printed}");
 }
 
 /// Places of the points of a plot: those of its path of single marks.

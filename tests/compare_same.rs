@@ -40,11 +40,11 @@ fn one_measurement_is_refused_as_two_runs() {
     let groups: [&[&str]; 2] =
         [&["--group", &groups[0], "--group", &groups[1]], &["--group", &groups[2], "--group", &groups[3]]];
     for words in sides.into_iter().chain(groups) {
-        let said = latscope(&[&["compare"], words, &ns[..]].concat()).failure(2);
-        assert!(said.contains("every run in a comparison needs a measurement of its own"), "{words:?}: {said}");
+        let printed = latscope(&[&["compare"], words, &ns[..]].concat()).failure(2);
+        assert!(printed.contains("every run in a comparison needs a measurement of its own"), "{words:?}: {printed}");
     }
-    let said = latscope(&["compare", &a, &around]).failure(2);
-    assert!(said.contains(&format!("{a} and {around} are the same file")), "{said}");
+    let printed = latscope(&["compare", &a, &around]).failure(2);
+    assert!(printed.contains(&format!("{a} and {around} are the same file")), "{printed}");
     // Parts of one trace are no repetition, and two volumes are none.
     for words in [&[&a[..], "--filter", "lat > 400us", "--filter", "lat <= 400us"][..], &[&a[..], &b]] {
         latscope(&[&["compare"], words, &ns[..]].concat()).success();

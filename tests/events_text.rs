@@ -106,10 +106,10 @@ fn views_of_the_text_are_those_of_the_trace() {
         let view = |file: &Path, verb: &[&str]| {
             let text = latscope(&[verb, &["--completed-only", "-r", file.to_str().unwrap()]].concat()).success();
             // Rates are over the time that the trace covers, and requests may be open at its end: the text tells neither.
-            let untold = |name: &str| name.contains("per_s") || ["waiting", "oldest_ns"].contains(&name);
+            let missing = |name: &str| name.contains("per_s") || ["waiting", "oldest_ns"].contains(&name);
             let cells = |line: &str| line.split(',').map(str::to_string).collect::<Vec<_>>();
             let heading = cells(text.lines().next().unwrap());
-            let keep: Vec<usize> = (0..heading.len()).filter(|&at| !untold(&heading[at])).collect();
+            let keep: Vec<usize> = (0..heading.len()).filter(|&at| !missing(&heading[at])).collect();
             let kept = |line: &str| keep.iter().map(|&at| cells(line)[at].clone()).collect::<Vec<_>>();
             text.lines().map(kept).collect::<Vec<_>>()
         };
@@ -153,19 +153,19 @@ fn tables_of_results_are_no_input() {
         for reader in ["summary", "heatmap", "events"] {
             let output = if reader == "heatmap" { &["-o", "-"][..] } else { &[] };
             let ended = latscope_with(&[&[reader, "-r", "-"], output].concat(), table.as_bytes());
-            let said = ended.failure(3);
-            assert!(said.contains(&format!("a table written by latscope {verb}")), "{made:?} {reader}: {said}");
+            let printed = ended.failure(3);
+            assert!(printed.contains(&format!("a table written by latscope {verb}")), "{made:?} {reader}: {printed}");
         }
     }
 }
 
 #[test]
 fn a_bad_row_names_its_line() {
-    let said = latscope_with(&["summary", "-r", "-"], b"time_ns,latency_ns\n1,2\n\"3\nx\",4\n").failure(3);
-    assert!(said.contains(":3: The row has something other than an integer"), "{said}");
+    let printed = latscope_with(&["summary", "-r", "-"], b"time_ns,latency_ns\n1,2\n\"3\nx\",4\n").failure(3);
+    assert!(printed.contains(":3: The row has something other than an integer"), "{printed}");
     let lines = b"{\"time_ns\":1,\"latency_ns\":2}\n{\"time_ns\":1,\"latency_ns\":2.5}\n";
-    let said = latscope_with(&["summary", "-r", "-"], lines).failure(3);
-    assert!(said.contains(":2: The row has something other than an integer"), "{said}");
+    let printed = latscope_with(&["summary", "-r", "-"], lines).failure(3);
+    assert!(printed.contains(":2: The row has something other than an integer"), "{printed}");
     let lenient = latscope_with(&["summary", "--csv", "-r", "-", "--lenient"], lines);
     assert!(lenient.err.contains("1 malformed row"), "{}", lenient.err);
     // A last line that is cut is said to be.

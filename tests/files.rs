@@ -68,10 +68,10 @@ fn numbers(text: &str) -> Vec<String> {
 #[test]
 fn a_pipe_is_read_once_and_says_so() {
     let (folder, _) = folder();
-    let said = bash(folder.path(), "mkfifo f; (cat t.txt > f &); $0 compare f f").failure(3);
-    assert!(said.contains("A pipe can be read only once"), "{said}");
-    let said = bash(folder.path(), "$0 percentiles --exact -r <(cat t.txt)").failure(2);
-    assert!(said.contains("--exact reads its input twice"), "{said}");
+    let printed = bash(folder.path(), "mkfifo f; (cat t.txt > f &); $0 compare f f").failure(3);
+    assert!(printed.contains("A pipe can be read only once"), "{printed}");
+    let printed = bash(folder.path(), "$0 percentiles --exact -r <(cat t.txt)").failure(2);
+    assert!(printed.contains("--exact reads its input twice"), "{printed}");
 }
 
 const VIEWS: &[&str] = &[
@@ -98,16 +98,16 @@ fn no_result_replaces_an_input() {
     let before = fs::read(&trace).unwrap();
     for view in VIEWS {
         for output in ["t.txt", "./t.txt", "soft", "hard", trace.to_str().unwrap()] {
-            let said = bash(path, &format!("$0 {view} {output}")).failure(2);
+            let printed = bash(path, &format!("$0 {view} {output}")).failure(2);
             assert!(
-                said.contains("is also the input") && said.contains("write to another file"),
-                "{view} {output}: {said}"
+                printed.contains("is also the input") && printed.contains("write to another file"),
+                "{view} {output}: {printed}"
             );
             assert!(fs::read(&trace).unwrap() == before, "{view} {output}");
         }
     }
-    let said = bash(path, "$0 events -r t.txt >> t.txt").failure(2);
-    assert!(said.contains("Standard output is also the input t.txt"), "{said}");
+    let printed = bash(path, "$0 events -r t.txt >> t.txt").failure(2);
+    assert!(printed.contains("Standard output is also the input t.txt"), "{printed}");
     assert!(fs::read(&trace).unwrap() == before);
     assert_eq!(files_of(path), ["hard", "soft", "t.txt", "u.txt"]);
 }
@@ -142,8 +142,8 @@ fn a_full_disk_leaves_an_older_result_and_no_rest() {
         "convert -f -r t.txt --to parquet -w",
     ] {
         fs::write(path.join("old"), "precious").unwrap();
-        let said = bash(path, &format!("trap '' XFSZ; ulimit -f 4; $0 {view} old")).failure(3);
-        assert!(said.contains("cannot be written"), "{view}: {said}");
+        let printed = bash(path, &format!("trap '' XFSZ; ulimit -f 4; $0 {view} old")).failure(3);
+        assert!(printed.contains("cannot be written"), "{view}: {printed}");
         assert_eq!(fs::read_to_string(path.join("old")).unwrap(), "precious", "{view}");
         assert_eq!(files_of(path), ["old", "t.txt"], "{view}");
         bash(path, &format!("trap '' XFSZ; ulimit -f 4; $0 {view} new")).failure(3);
@@ -244,8 +244,8 @@ fn two_columns_are_drawn_as_trace2heatmap_is_called() {
         let from_file = bash(path, &format!("$0 heatmap {piped} < {word}")).success();
         assert_eq!(from_file, from_pipe, "{piped}");
     }
-    let said = bash(path, "$0 heatmap --stepsecs=1 -r out.lat_us -o x.svg").failure(2);
-    assert!(said.contains("unexpected argument '--stepsecs'") && !said.contains("-- --stepsecs"), "{said}");
+    let printed = bash(path, "$0 heatmap --stepsecs=1 -r out.lat_us -o x.svg").failure(2);
+    assert!(printed.contains("unexpected argument '--stepsecs'") && !printed.contains("-- --stepsecs"), "{printed}");
     // A file behind a filter, and words of a filter that are called as files are.
     bash(path, "touch t; $0 summary 'lat > 1ms' t.txt").success();
     let of = |script: &str| bash(path, script).success().lines().next().unwrap().to_string();

@@ -22,8 +22,8 @@ fn options_about_files_take_files_at_the_end() {
     ] {
         let (view, options) = options.split_first().unwrap();
         let typed = [&[*view, "-r", &trace], options].concat();
-        let told = latscope(&typed).success();
-        assert_eq!(latscope(&[&[*view], options, &[&trace]].concat()).success(), told, "{options:?} at the end");
+        let expected = latscope(&typed).success();
+        assert_eq!(latscope(&[&[*view], options, &[&trace]].concat()).success(), expected, "{options:?} at the end");
         if options[0] != "--exact" {
             let piped = latscope_with(&[&[*view], options].concat(), &std::fs::read(&trace).unwrap());
             assert_eq!(piped.status, Some(0), "{options:?} from a pipe: {}", piped.err);
@@ -34,8 +34,8 @@ fn options_about_files_take_files_at_the_end() {
 #[test]
 fn exact_percentiles_of_a_pipe_have_a_sentence_of_their_own() {
     for options in [&["-i", "1s"][..], &[]] {
-        let said = latscope_with(&[&["percentiles", "--exact"], options].concat(), b"0 1\n1 2\n").failure(2);
-        assert!(said.contains("twice") && said.contains("pipe") && !said.contains("--read"), "{said}");
+        let printed = latscope_with(&[&["percentiles", "--exact"], options].concat(), b"0 1\n1 2\n").failure(2);
+        assert!(printed.contains("twice") && printed.contains("pipe") && !printed.contains("--read"), "{printed}");
     }
 }
 
@@ -43,16 +43,16 @@ fn exact_percentiles_of_a_pipe_have_a_sentence_of_their_own() {
 fn options_of_live_captures_take_no_files_at_the_end() {
     let trace = testdata("perf_script/option_variants.txt");
     for options in [&["--for", "1s"][..], &["--mode", "event"], &["--calls", "read", "-s", "io"]] {
-        let said = latscope(&[&["summary"], options, &[trace.to_str().unwrap()]].concat()).failure(2);
-        assert!(said.starts_with(&format!("latscope: {} is for live captures", options[0])), "{said}");
+        let printed = latscope(&[&["summary"], options, &[trace.to_str().unwrap()]].concat()).failure(2);
+        assert!(printed.starts_with(&format!("latscope: {} is for live captures", options[0])), "{printed}");
     }
 }
 
 #[test]
 fn a_length_of_time_that_is_too_long_names_the_longest() {
     for text in ["100000000h", "36500d", "1e30s"] {
-        let said = latscope_with(&["histogram", "-r", "-", "-i", text], b"0 1\n").failure(2);
-        assert_eq!(said, format!("latscope: -i {text} is too long; the longest is 26687d.\n"));
+        let printed = latscope_with(&["histogram", "-r", "-", "-i", text], b"0 1\n").failure(2);
+        assert_eq!(printed, format!("latscope: -i {text} is too long; the longest is 26687d.\n"));
     }
     latscope_with(&["histogram", "-r", "-", "-i", "26687d"], b"0 1\n").success();
 }
@@ -60,8 +60,8 @@ fn a_length_of_time_that_is_too_long_names_the_longest() {
 #[test]
 fn widths_beyond_a_screen_are_refused() {
     for width in ["0", "1", "19", "10001"] {
-        let said = latscope_with(&["spectrogram", "-r", "-", "--width", width], b"0 1\n").failure(2);
-        assert!(said.contains("--width") && said.contains("20 to 10000"), "{said}");
+        let printed = latscope_with(&["spectrogram", "-r", "-", "--width", width], b"0 1\n").failure(2);
+        assert!(printed.contains("--width") && printed.contains("20 to 10000"), "{printed}");
     }
     latscope_with(&["spectrogram", "-r", "-", "--width", "20"], b"0 1\n").success();
 }
@@ -69,18 +69,18 @@ fn widths_beyond_a_screen_are_refused() {
 #[test]
 fn compare_says_where_a_filter_goes() {
     let trace = testdata("perf_script/option_variants.txt");
-    let said = latscope(&["compare", trace.to_str().unwrap(), trace.to_str().unwrap(), "kind = read"]).failure(2);
-    assert!(said.contains("--filter 'kind = read'"), "{said}");
-    let said = latscope(&["compare", trace.to_str().unwrap(), "no_such.lat"]).failure(3);
-    assert!(said.contains("No such file") && !said.contains("--filter"), "{said}");
+    let printed = latscope(&["compare", trace.to_str().unwrap(), trace.to_str().unwrap(), "kind = read"]).failure(2);
+    assert!(printed.contains("--filter 'kind = read'"), "{printed}");
+    let printed = latscope(&["compare", trace.to_str().unwrap(), "no_such.lat"]).failure(3);
+    assert!(printed.contains("No such file") && !printed.contains("--filter"), "{printed}");
 }
 
 #[test]
 fn help_that_cannot_be_written_is_a_failure() {
     for words in ["--help", "percentiles --help", "--version"] {
         let full = format!("exec \"$0\" {words} > /dev/full");
-        let said = end(command("sh").args(["-c", &full, LATSCOPE]), b"").failure(3);
-        assert!(said.contains("cannot be written"), "{said}");
+        let printed = end(command("sh").args(["-c", &full, LATSCOPE]), b"").failure(3);
+        assert!(printed.contains("cannot be written"), "{printed}");
     }
 }
 
@@ -105,12 +105,12 @@ fn a_file_of_a_folder_that_cannot_be_read_is_skipped_with_a_sentence() {
 fn a_filter_that_lets_nothing_through_has_a_sentence() {
     let sentence = "latscope: No event matches the filter";
     for view in [&["summary"][..], &["heatmap"], &["histogram"], &["percentiles"], &["spectrogram"], &["events"]] {
-        let said = |filter, text: &[u8]| {
+        let printed = |filter, text: &[u8]| {
             let ended = latscope_with(&[view, &["-r", "-", filter]].concat(), text);
             assert_eq!(ended.status, Some(0), "{view:?}: {}", ended.err);
             ended.err.matches(sentence).count()
         };
-        assert_eq!(said("lat > 1h", b"0 1\n0.5 2\n"), 1, "{view:?}");
-        assert_eq!(said("lat > 1us", b"0 1\n0.5 2\n"), 0, "{view:?}");
+        assert_eq!(printed("lat > 1h", b"0 1\n0.5 2\n"), 1, "{view:?}");
+        assert_eq!(printed("lat > 1us", b"0 1\n0.5 2\n"), 0, "{view:?}");
     }
 }

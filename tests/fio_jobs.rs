@@ -38,11 +38,11 @@ fn assert_is_one_row_per_job(json: &str, path: &str) {
     for interval in ["1s", "100ms", "1ms", "1h"] {
         let options = ["-i", interval, "--by", "job,kind,host", "--p", "50,90,99", "--percentile-rule", "fio"];
         let rows = rows(&[&["-r", path][..], &options].concat());
-        let told = |row: &Value| {
+        let name_and_count = |row: &Value| {
             let names = ["job", "kind", "host"].map(|key| row[key].as_str().unwrap().to_string());
             (names, row["count"].as_u64().unwrap())
         };
-        let mut found: Vec<_> = rows.iter().map(told).collect();
+        let mut found: Vec<_> = rows.iter().map(name_and_count).collect();
         let mut counts: Vec<_> = expected.iter().map(|(names, count, _)| (names.clone(), *count)).collect();
         // Threads of one name are one job.
         counts.sort();
@@ -54,7 +54,7 @@ fn assert_is_one_row_per_job(json: &str, path: &str) {
         found.sort();
         assert_eq!(found, counts, "-i {interval}");
         for (names, count, percentiles) in &expected {
-            let row = rows.iter().find(|row| told(row) == (names.clone(), *count));
+            let row = rows.iter().find(|row| name_and_count(row) == (names.clone(), *count));
             let Some(row) = row else { continue };
             for (key, theirs) in [("p50_ns", "50.000000"), ("p90_ns", "90.000000"), ("p99_ns", "99.000000")] {
                 assert_eq!(row[key].as_u64(), percentiles[theirs].as_u64(), "{names:?} {key}");
@@ -87,8 +87,8 @@ fn one_job_is_one_interval_for_fail_if_and_charts() {
     let path = path.to_str().unwrap();
     let judged = |condition| latscope(&["percentiles", "-r", path, "-i", "100ms", "--fail-if", condition]);
     judged("max > 1us for 2 intervals").success();
-    let said = judged("max > 1us").failure(1);
-    assert!(said.contains("in 1 of 1 interval;"), "{said}");
+    let printed = judged("max > 1us").failure(1);
+    assert!(printed.contains("in 1 of 1 interval;"), "{printed}");
     let folder = tempfile::tempdir().unwrap();
     let svg = folder.path().join("a.svg");
     latscope(&["percentiles", "-r", path, "-i", "100ms", "-o", svg.to_str().unwrap(), "--fail-if", "max > 1h"])
@@ -102,8 +102,8 @@ fn nothing_is_drawn_over_time() {
     let path = testdata("fio_json/H.json.zst");
     let path = path.to_str().unwrap();
     for arguments in [&["heatmap", "-o", "-"][..], &["spectrogram"], &["spectrogram", "-i", "100ms", "--by", "kind"]] {
-        let said = latscope(&[arguments, &["-r", path]].concat()).failure(3);
-        assert!(said.contains("whole jobs") && said.contains("write_lat_log"), "{arguments:?}: {said}");
+        let printed = latscope(&[arguments, &["-r", path]].concat()).failure(3);
+        assert!(printed.contains("whole jobs") && printed.contains("write_lat_log"), "{arguments:?}: {printed}");
     }
     // What is of the whole time counts them as ever.
     let json = String::from_utf8(unpacked("fio_json/H.json.zst")).unwrap();
@@ -160,8 +160,11 @@ fn a_job_that_failed_says_so() {
         "trim": {"total_ios": 1, "runtime": 0, "clat_ns": {"min": 0, "max": 0, "N": 0}}, "job_runtime": 0}]}"#;
     let path = folder.path().join("t.json");
     std::fs::write(&path, json).unwrap();
-    let said = latscope(&["summary", "-r", path.to_str().unwrap()]).failure(3);
-    assert!(said.contains("Job t (trim): It failed before an I/O completed: error 25 (Inappropriate ioctl"), "{said}");
+    let printed = latscope(&["summary", "-r", path.to_str().unwrap()]).failure(3);
+    assert!(
+        printed.contains("Job t (trim): It failed before an I/O completed: error 25 (Inappropriate ioctl"),
+        "{printed}"
+    );
 }
 
 /// A freeze of two seconds in a run with `log_avg_msec=100`: 250 I/Os in each other second, one of 2 s.
@@ -190,9 +193,9 @@ fn averages_that_show_a_freeze_come_before_the_json_that_does_not() {
     let csv = ended.success();
     let counts: Vec<&str> = csv.lines().skip(1).map(|line| line.split(',').nth(2).unwrap()).collect();
     assert_eq!(counts, ["9", "10", "1", "0", "10", "10", "1"], "nothing in the fourth second");
-    let said = |condition| latscope(&["percentiles", "-r", top, "-i", "1s", "--fail-if", condition]);
-    said("max > 1s for 5 intervals").success();
-    said("max > 50ms").failure(1);
+    let printed = |condition| latscope(&["percentiles", "-r", top, "-i", "1s", "--fail-if", condition]);
+    printed("max > 1s for 5 intervals").success();
+    printed("max > 50ms").failure(1);
     let picture = latscope(&["heatmap", "-r", top, "-o", "-"]);
     assert!(picture.err.contains(why), "{}", picture.err);
     assert!(picture.success().contains("41 rows are averages over a window"));
@@ -223,13 +226,13 @@ fn whole_jobs_are_left_out_of_intervals_of_others() {
 
 /// Intervals of other programs may be longer than those asked for: what is then spread over several is said to be.
 #[test]
-fn longer_stored_intervals_that_are_spread_are_said_to_be() {
+fn longer_stored_intervals_that_are_spread_are_noted() {
     let folder = tempfile::tempdir().unwrap();
     let hlog = folder.path().join("A.hlog");
     let hlog = hlog.to_str().unwrap();
     let hist = testdata("fio_hist/A_clat_hist.1.log.zst");
     latscope(&["convert", "-r", hist.to_str().unwrap(), "-w", hlog, "-i", "1s"]).success();
-    let said = |interval| latscope(&["percentiles", "-r", hlog, "-i", interval]).err;
-    assert!(said("100ms").contains("longer than the intervals shown"), "{}", said("100ms"));
-    assert!(!said("1s").contains("longer intervals"), "{}", said("1s"));
+    let printed = |interval| latscope(&["percentiles", "-r", hlog, "-i", interval]).err;
+    assert!(printed("100ms").contains("longer than the intervals shown"), "{}", printed("100ms"));
+    assert!(!printed("1s").contains("longer intervals"), "{}", printed("1s"));
 }

@@ -92,12 +92,12 @@ fn files_behind_the_first_one_are_read_too() {
         let expected = latscope(&each).success();
         assert_eq!(latscope(&glob).success(), expected);
     }
-    let said = latscope(&["summary", "-r", names[0], "no-such-file.log"]).failure(2);
-    assert!(said.contains("no-such-file.log"), "{said}");
+    let printed = latscope(&["summary", "-r", names[0], "no-such-file.log"]).failure(2);
+    assert!(printed.contains("no-such-file.log"), "{printed}");
 }
 
 #[test]
-fn the_first_file_that_fails_is_told() {
+fn the_first_file_that_fails_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let mut files = jobs(folder.path());
     for number in 5..20 {
@@ -105,8 +105,8 @@ fn the_first_file_that_fails_is_told() {
         std::fs::write(&path, "1, 5, 0, 4096, 0\n2, 18446744073709551615, 0, 4096, 0\n3, 5, 0, 4096, 0\n").unwrap();
         files.push(path);
     }
-    let said = latscope(&reading(&["percentiles"], &files)).failure(3);
-    assert!(said.contains("A_clat.5.log:2: The row has a latency of more than 292 years"), "{said}");
+    let printed = latscope(&reading(&["percentiles"], &files)).failure(3);
+    assert!(printed.contains("A_clat.5.log:2: The row has a latency of more than 292 years"), "{printed}");
     let lenient =
         latscope(&reading(&["percentiles", "--lenient", "--count-by=completion", "-i", "1h", "--json"], &files));
     assert!(lenient.err.contains("15 malformed rows"), "{}", lenient.err);
@@ -161,8 +161,8 @@ fn histogram_logs_come_through_pipes() {
             assert_eq!(latscope_with(&[verb, &["-r", "-"]].concat(), &bytes).success(), expected, "{verb:?}");
         }
     }
-    let said = latscope(&["events", "-r", path]).failure(3);
-    assert!(said.contains("not single events"), "{said}");
+    let printed = latscope(&["events", "-r", path]).failure(3);
+    assert!(printed.contains("not single events"), "{printed}");
 }
 
 /// What counts from its own start has nothing before it, however long it took.
@@ -197,12 +197,15 @@ fn stored_histograms_go_together_with_logs() {
     // But for the mark of what is in flight at the end, and for digits of means of exact sums.
     let first = |csv: &str| csv.lines().flat_map(|line| line.split(',').take(3).map(String::from)).collect::<Vec<_>>();
     assert_eq!(first(&mixed), first(&printed([&one, &two, &rows], &["--count-by=completion"]).success()));
-    let said = printed([stored, &two, &rows], &[]).failure(2);
-    assert!(said.contains("by overlap. Stored histograms count by completion; use --count-by completion."), "{said}");
+    let printed = printed([stored, &two, &rows], &[]).failure(2);
+    assert!(
+        printed.contains("by overlap. Stored histograms count by completion; use --count-by completion."),
+        "{printed}"
+    );
 }
 
 #[test]
-fn columns_may_be_said() {
+fn columns_may_be_given() {
     let log = testdata("fio_log/u_clat.1.log");
     let log = log.to_str().unwrap();
     let events =
@@ -225,8 +228,11 @@ fn averages_over_windows_are_drawn_but_make_no_percentiles() {
     std::fs::write(&log, rows).unwrap();
     let log = log.to_str().unwrap();
     for verb in ["percentiles", "histogram", "summary"] {
-        let said = latscope(&[verb, "-r", log]).failure(3);
-        assert!(said.contains("averages over a window") && said.contains("latscope heatmap"), "{verb}: {said}");
+        let printed = latscope(&[verb, "-r", log]).failure(3);
+        assert!(
+            printed.contains("averages over a window") && printed.contains("latscope heatmap"),
+            "{verb}: {printed}"
+        );
     }
     let picture = latscope(&["heatmap", "-r", log, "-o", "-"]);
     let picture = picture.success();
@@ -393,6 +399,6 @@ fn a_folder_of_fio_and_a_service_level() {
     let names: Vec<_> = of_tree.iter().map(|(group, ..)| group.as_str()).collect();
     assert_eq!(names, ["127.0.0.2 H.1", "127.0.0.2 H.2", "127.0.0.3 H.1", "127.0.0.3 H.2"]);
     latscope(&["percentiles", "-r", &top, "--fail-if", "p95 > 1s or p99 > 5s"]).success();
-    let said = latscope(&["percentiles", "-r", &top, "--fail-if", "p95 > 100us or p99 > 5s"]).failure(1);
-    assert!(said.contains("p95 > 100us or p99 > 5s: in "), "{said}");
+    let printed = latscope(&["percentiles", "-r", &top, "--fail-if", "p95 > 100us or p99 > 5s"]).failure(1);
+    assert!(printed.contains("p95 > 100us or p99 > 5s: in "), "{printed}");
 }

@@ -35,7 +35,7 @@ fn json(version: &str, end_ms: i64, jobs: &[(&str, Option<i64>, i64)], options: 
 /// By host and job: the start of the first I/O and how many there are; and what was said.
 fn firsts(arguments: &[&str]) -> (BTreeMap<String, (i64, u32)>, String) {
     let ended = latscope(&[&["events", "--csv", "--columns", "host,job,time"], arguments].concat());
-    let said = ended.err.clone();
+    let printed = ended.err.clone();
     let mut firsts = BTreeMap::new();
     for line in ended.success().lines().skip(1) {
         let cells: Vec<&str> = line.split(',').collect();
@@ -43,7 +43,7 @@ fn firsts(arguments: &[&str]) -> (BTreeMap<String, (i64, u32)>, String) {
         let first = firsts.entry(format!("{} {}", cells[0], cells[1]).trim().to_string()).or_insert((time_ns, 0));
         *first = (first.0.min(time_ns), first.1 + 1);
     }
-    (firsts, said)
+    (firsts, printed)
 }
 
 /// When the first I/O of [`log`] was issued: a millisecond before the middle of the millisecond in which it completed.
@@ -58,7 +58,7 @@ fn of(all: &[(&str, i64)]) -> BTreeMap<String, (i64, u32)> {
 /// Sums of counts by group over all intervals.
 fn counts(arguments: &[&str]) -> (BTreeMap<String, f64>, String) {
     let ended = latscope(&[&["percentiles", "--csv", "--p", "50"], arguments].concat());
-    let said = ended.err.clone();
+    let printed = ended.err.clone();
     let out = ended.success();
     let heading: Vec<&str> = out.lines().next().unwrap().split(',').collect();
     let count = heading.iter().position(|&name| name == "count").unwrap();
@@ -68,7 +68,7 @@ fn counts(arguments: &[&str]) -> (BTreeMap<String, f64>, String) {
         *sums.entry(if count > 2 { cells[0].into() } else { String::new() }).or_insert(0.0) +=
             cells[count].parse::<f64>().unwrap();
     }
-    (sums, said)
+    (sums, printed)
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn logs_of_every_io_and_histograms_of_another_host_are_one_cluster() {
     for interval in [&["-i", "500ms"][..], &["-i", "100ms"], &["-i", "300ms"], &[]] {
         for share in [&[][..], &["--count-by=completion"]] {
             let options = [&["-r", top], interval, share].concat();
-            let (sums, said) = counts(&[&options[..], &["--by", "host"]].concat());
-            assert!(!said.contains("same I/Os"), "{said}");
+            let (sums, printed) = counts(&[&options[..], &["--by", "host"]].concat());
+            assert!(!printed.contains("same I/Os"), "{printed}");
             let expected = [("a", ios), ("b", of_hist[""])];
             for (host, expected) in expected {
                 assert!((sums[host] - expected).abs() < 1e-3, "{options:?}: {host} {} {expected}", sums[host]);
@@ -115,12 +115,12 @@ fn logs_of_every_io_and_histograms_of_another_host_are_one_cluster() {
     }
     let summary = latscope(&["summary", "--json", "-r", top]).success();
     assert!(summary.contains(&format!("\"count\":{}", ios + of_hist[""])), "{summary}");
-    let said = latscope(&["percentiles", "--exact", "-r", top]).failure(2);
-    assert!(said.contains("clat_hist") && said.contains("remove --exact"), "{said}");
+    let printed = latscope(&["percentiles", "--exact", "-r", top]).failure(2);
+    assert!(printed.contains("clat_hist") && printed.contains("remove --exact"), "{printed}");
 }
 
 #[test]
-fn what_is_there_twice_counts_once_and_what_is_asked_for_twice_is_said() {
+fn what_is_there_twice_counts_once_and_what_is_given_twice_is_noted() {
     let folder = tempfile::tempdir().unwrap();
     let clat = put(folder.path(), "t/run1/a_clat.1.log", log(10));
     let lat = put(folder.path(), "t/run1/a_lat.1.log", log(10));
@@ -129,9 +129,9 @@ fn what_is_there_twice_counts_once_and_what_is_asked_for_twice_is_said() {
     std::os::unix::fs::symlink(".", top.join("loop")).unwrap();
     let top = top.to_str().unwrap();
     let once = |arguments: &[&str]| {
-        let (firsts, said) = firsts(arguments);
+        let (firsts, printed) = firsts(arguments);
         assert_eq!(firsts, of(&[("a.1", first_ns(0, 10))]));
-        said
+        printed
     };
     assert!(!once(&["-r", top]).contains("more than once"));
     for again in [
@@ -139,16 +139,19 @@ fn what_is_there_twice_counts_once_and_what_is_asked_for_twice_is_said() {
         &["-r", &clat, "-r", &clat],
         &["-r", &clat, "-r", &format!("{top}/latest/a_clat.1.log")],
     ] {
-        let said = once(again);
-        assert!(said.contains("a_clat.1.log given more than once (or through a link): read once."), "{said}");
+        let printed = once(again);
+        assert!(printed.contains("a_clat.1.log given more than once (or through a link): read once."), "{printed}");
     }
-    let (sums, said) = counts(&["-r", &clat, "-r", &lat]);
+    let (sums, printed) = counts(&["-r", &clat, "-r", &lat]);
     assert_eq!(sums[""], 20.0);
-    assert!(said.contains("are about the same I/Os, so these count 2 times. Give only one kind of log"), "{said}");
+    assert!(
+        printed.contains("are about the same I/Os, so these count 2 times. Give only one kind of log"),
+        "{printed}"
+    );
 }
 
 #[test]
-fn groups_of_threads_begin_when_their_group_did() {
+fn groups_of_threads_start_when_their_group_did() {
     let folder = tempfile::tempdir().unwrap();
     // With group_reporting, the run time of an entry is the sum of those of its threads.
     let entry = |name: &str, group: u32, start_ms: i64| {
@@ -161,16 +164,16 @@ fn groups_of_threads_begin_when_their_group_did() {
         format!("{{\"fio version\": \"fio-3.36\", \"global options\": {{\"numjobs\": \"2\"}}, \"jobs\": [{jobs}]}}");
     put(folder.path(), "g.json", json);
     (1..=4).for_each(|number| drop(put(folder.path(), &format!("g_clat.{number}.log"), log(number))));
-    let (starts, said) = firsts(&["-r", folder.path().to_str().unwrap()]);
+    let (starts, printed) = firsts(&["-r", folder.path().to_str().unwrap()]);
     let expected = [("g.1", 0, 1), ("g.2", 0, 2), ("g.3", 2000, 3), ("g.4", 2000, 4)];
     let expected = expected.map(|(name, later_ms, first)| (name, first_ns(EPOCH_MS + later_ms, first)));
     assert_eq!(starts, of(&expected));
-    assert!(!said.contains("not known"), "{said}");
+    assert!(!printed.contains("not known"), "{printed}");
     // A thread more than the JSON tells of: only the first is known, the others are not guessed.
     put(folder.path(), "g_clat.5.log", log(5));
-    let (starts, said) = firsts(&["-r", folder.path().to_str().unwrap()]);
+    let (starts, printed) = firsts(&["-r", folder.path().to_str().unwrap()]);
     assert_eq!(starts["g.3"].0, first_ns(EPOCH_MS, 3));
-    assert!(said.contains("4 logs of unknown start"), "{said}");
+    assert!(printed.contains("4 logs of unknown start"), "{printed}");
 }
 
 #[test]
@@ -181,19 +184,19 @@ fn starts_of_an_old_fio_are_estimated() {
         let json = json("fio-3.33", EPOCH_MS + later_ms + 3000, &[("", None, 3000)], "");
         put(folder.path(), &format!("json_output.0.{host}"), json);
     }
-    let (starts, said) = firsts(&["-r", folder.path().to_str().unwrap()]);
+    let (starts, printed) = firsts(&["-r", folder.path().to_str().unwrap()]);
     let expected = [("a", 0), ("b", 700)].map(|(host, ms)| (format!("{host} output.0.1"), first_ns(EPOCH_MS + ms, 10)));
     assert_eq!(starts, expected.into_iter().map(|(name, ns)| (name, (ns, 10))).collect());
-    assert!(said.contains("2 logs with an estimated start"), "{said}");
+    assert!(printed.contains("2 logs with an estimated start"), "{printed}");
     // One run alone needs none.
     let alone = folder.path().join("output.0_clat.1.log.a");
-    let (starts, said) = firsts(&["-r", alone.to_str().unwrap()]);
-    assert_eq!((starts, said.as_str()), (of(&[("a output.0.1", first_ns(0, 10))]), ""));
+    let (starts, printed) = firsts(&["-r", alone.to_str().unwrap()]);
+    assert_eq!((starts, printed.as_str()), (of(&[("a output.0.1", first_ns(0, 10))]), ""));
 }
 
 /// `log_alternate_epoch_clock_id=1`: times since the machine booted.
 #[test]
-fn times_of_another_clock_begin_with_their_job() {
+fn times_of_another_clock_start_with_their_job() {
     let folder = tempfile::tempdir().unwrap();
     let options = r#""log_alternate_epoch": "1", "log_alternate_epoch_clock_id": "1""#;
     let starts = [("", Some(EPOCH_MS), 3000), ("", Some(EPOCH_MS + 40), 3000)];
@@ -202,13 +205,13 @@ fn times_of_another_clock_begin_with_their_job() {
     put(folder.path(), "m_clat.1.log", log(booted_ms + 1));
     // This job waited 5 ms longer for its first I/O.
     put(folder.path(), "m_clat.2.log", log(booted_ms + 46));
-    let (told, said) = firsts(&["-r", folder.path().to_str().unwrap()]);
+    let (starts, printed) = firsts(&["-r", folder.path().to_str().unwrap()]);
     // The first I/O began with its job, and both logs are of one clock.
-    assert_eq!(told, of(&[("m.1", EPOCH_MS * MS), ("m.2", (EPOCH_MS + 45) * MS)]));
+    assert_eq!(starts, of(&[("m.1", EPOCH_MS * MS), ("m.2", (EPOCH_MS + 45) * MS)]));
     // Views count from when the first job began, not from when the machine did.
     let picture = latscope(&["heatmap", "-r", folder.path().to_str().unwrap(), "-o", "-"]).success();
     assert!(picture.contains("began 2026-11-21 01:38:39"), "{}", &picture[..4000]);
-    assert!(!said.contains("not known"), "{said}");
+    assert!(!printed.contains("not known"), "{printed}");
 }
 
 #[test]
@@ -217,10 +220,13 @@ fn logs_from_zero_are_laid_to_those_since_1970() {
     let epoch = put(folder.path(), "x/e_clat.1.log", log(EPOCH_MS + 1));
     let later = put(folder.path(), "x/f_clat.1.log", log(EPOCH_MS + 501));
     let zero = put(folder.path(), "y/z_clat.1.log", log(7));
-    let (starts, said) = firsts(&["-r", &zero, "-r", &later, "-r", &epoch]);
+    let (starts, printed) = firsts(&["-r", &zero, "-r", &later, "-r", &epoch]);
     let origin_ns = first_ns(EPOCH_MS, 1);
     assert_eq!(starts, of(&[("e.1", origin_ns), ("f.1", origin_ns + 500 * MS), ("z.1", origin_ns + first_ns(0, 7))]));
-    assert!(said.contains("z_clat.1.log: caveat: 1 log of unknown start, assumed to start with the others"), "{said}");
+    assert!(
+        printed.contains("z_clat.1.log: caveat: 1 log of unknown start, assumed to start with the others"),
+        "{printed}"
+    );
     // Histogram logs since 1970, and files of smallfile, whose names tell it.
     let row = |ms: i64| format!("{ms}, 0, 4096, {}5{}\n", "0, ".repeat(1000), ", 0".repeat(855));
     let hist = put(folder.path(), "h/h_clat_hist.1.log", (1..5).map(|at| row(EPOCH_MS + 100 * at)).collect::<String>());
@@ -257,19 +263,19 @@ fn offsets_add_to_what_is_known() {
     let at = |ms: i64| first_ns(EPOCH_MS + ms, 10);
     // A time since 1970, or one since the earliest of the others.
     for lines in [format!("b {}\n", EPOCH_MS + 250), "b 250\n".into()] {
-        let (starts, said) = firsts(&["-r", &a, "-r", &b, "-r", &epoch, "--offsets", &offsets(&lines)]);
+        let (starts, printed) = firsts(&["-r", &a, "-r", &b, "-r", &epoch, "--offsets", &offsets(&lines)]);
         assert_eq!(starts, of(&[("a x.1", at(0)), ("b x.1", at(250)), ("c e.1", at(0))]), "{lines}");
-        assert!(!said.contains("not known") && !said.contains("offsets"), "{said}");
+        assert!(!printed.contains("not known") && !printed.contains("offsets"), "{printed}");
     }
     // Clocks that are wrong are moved too; a line of no host is named.
-    let (starts, said) = firsts(&["-r", &a, "-r", &epoch, "--offsets", &offsets("c -30\nvm9 1\na:x.2 5\n")]);
+    let (starts, printed) = firsts(&["-r", &a, "-r", &epoch, "--offsets", &offsets("c -30\nvm9 1\na:x.2 5\n")]);
     assert_eq!(starts, of(&[("a x.1", at(0)), ("c e.1", at(-30))]));
-    assert!(said.contains("no input is from a:x.2, vm9"), "{said}");
+    assert!(printed.contains("no input is from a:x.2, vm9"), "{printed}");
     // Where nothing tells a time since 1970, offsets count from zero, and who is not named is said.
     let lone = put(folder.path(), "y/y_clat.1.log.d", log(10));
-    let (starts, said) = firsts(&["-r", &lone, "-r", &b, "--offsets", &offsets("b 250\n")]);
+    let (starts, printed) = firsts(&["-r", &lone, "-r", &b, "--offsets", &offsets("b 250\n")]);
     assert_eq!(starts, of(&[("b x.1", first_ns(250, 10)), ("d y.1", first_ns(0, 10))]));
-    assert!(said.contains("1 log of unknown start"), "{said}");
+    assert!(printed.contains("1 log of unknown start"), "{printed}");
 }
 
 /// A usual tree of CBT: `log_avg_msec` and plain JSON.
@@ -285,14 +291,17 @@ fn averages_are_drawn_although_there_is_json_without_histograms() {
     let picture = latscope(&["heatmap", "-r", top, "-o", "-"]).success();
     assert!(picture.contains("20 rows are averages over a window"));
     for verb in ["percentiles", "histogram", "summary"] {
-        let said = latscope(&[verb, "-r", top]).failure(3);
-        assert!(said.contains("averages over a window") && said.contains("latscope heatmap"), "{verb}: {said}");
+        let printed = latscope(&[verb, "-r", top]).failure(3);
+        assert!(
+            printed.contains("averages over a window") && printed.contains("latscope heatmap"),
+            "{verb}: {printed}"
+        );
     }
 }
 
 /// `--write_lat_log` behind the second `--name`; the same I/Os as logs and as JSON; a trace in several formats.
 #[test]
-fn what_a_folder_loses_or_a_list_doubles_is_said() {
+fn what_a_folder_loses_or_a_list_doubles_is_noted() {
     let folder = tempfile::tempdir().unwrap();
     let job = |name: &str, options: &str, ios: u32| {
         format!(
@@ -305,9 +314,12 @@ fn what_a_folder_loses_or_a_list_doubles_is_said() {
     let log = put(folder.path(), "t/run_clat.2.log", log(10));
     let top = folder.path().join("t");
     let of_folder = latscope(&["summary", "-r", top.to_str().unwrap()]);
-    let said = &of_folder.err;
-    assert!(said.contains("run.json: job alpha (1,999 I/Os) has no log and is missing from all numbers."), "{said}");
-    assert!(said.contains("the same I/Os: 1 JSON results in part."), "{said}");
+    let printed = &of_folder.err;
+    assert!(
+        printed.contains("run.json: job alpha (1,999 I/Os) has no log and is missing from all numbers."),
+        "{printed}"
+    );
+    assert!(printed.contains("the same I/Os: 1 JSON results in part."), "{printed}");
     let both = latscope(&["summary", "--json", "-r", &log, &json]);
     assert!(both.err.contains("are about the same I/Os, so these count 2 times."), "{}", both.err);
     assert!(both.success().contains("\"count\":2019"));
@@ -317,7 +329,7 @@ fn what_a_folder_loses_or_a_list_doubles_is_said() {
     for ending in ["csv", "jsonl", "parquet"] {
         latscope(&["convert", "-r", &lat, "-w", lab.join(format!("b.{ending}")).to_str().unwrap()]).success();
     }
-    let said = latscope(&["summary", "-r", lab.to_str().unwrap()]).err;
+    let printed = latscope(&["summary", "-r", lab.to_str().unwrap()]).err;
     let list = "3 more files are skipped (1 csv, 1 json_lines, 1 parquet: b.csv, b.jsonl, b.parquet); -r ";
-    assert!(said.contains(list) && said.contains("/lab/* reads them too."), "{said}");
+    assert!(printed.contains(list) && printed.contains("/lab/* reads them too."), "{printed}");
 }

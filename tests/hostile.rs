@@ -48,8 +48,8 @@ fn refused_by_all(input: &[u8]) {
 #[track_caller]
 fn refused(ended: Ended, of: &str) {
     assert!(ended.out.is_empty(), "{of}");
-    let said = ended.failure(3);
-    assert!(said.starts_with("latscope: ") && said.trim_end().ends_with('.'), "{of}: {said}");
+    let printed = ended.failure(3);
+    assert!(printed.starts_with("latscope: ") && printed.trim_end().ends_with('.'), "{of}: {printed}");
 }
 
 #[test]
@@ -106,12 +106,12 @@ fn a_packed_file_without_its_end() {
         for part in [5, 10, 100, whole.len() / 3, whole.len() - 1] {
             let path = folder.path().join(Path::new(name).file_name().unwrap());
             std::fs::write(&path, &whole[..part]).unwrap();
-            cut_is_told(limited(&["summary", "-r", path.to_str().unwrap()], b""), name);
+            cut_is_reported(limited(&["summary", "-r", path.to_str().unwrap()], b""), name);
         }
     }
 }
 
-fn cut_is_told(ended: Ended, of: &str) {
+fn cut_is_reported(ended: Ended, of: &str) {
     match ended.status {
         Some(0) => {
             let text = String::from_utf8_lossy(&ended.out).into_owned();
@@ -125,8 +125,8 @@ fn cut_is_told(ended: Ended, of: &str) {
 #[test]
 fn no_interval_takes_the_memory_of_the_machine() {
     let rows = "testdata/hostile/percentiles_3rows.txt";
-    let said = limited(&["percentiles", "-i", "1s", "-r", rows], b"").failure(2);
-    assert!(said.contains("Use a longer interval (-i)"), "{said}");
+    let printed = limited(&["percentiles", "-i", "1s", "-r", rows], b"").failure(2);
+    assert!(printed.contains("Use a longer interval (-i)"), "{printed}");
     for view in ["percentiles", "heatmap", "histogram", "summary"] {
         limited(&[view, "-r", rows], b"").success();
     }
@@ -165,7 +165,7 @@ fn our_own_files_without_their_end() {
         for part in [3, 200, whole.len() / 2, whole.len() - 20] {
             let cut = path(&format!("cut-{name}"));
             std::fs::write(&cut, &whole[..part]).unwrap();
-            cut_is_told(limited(&["summary", "-r", &cut], b""), name);
+            cut_is_reported(limited(&["summary", "-r", &cut], b""), name);
         }
     }
 }

@@ -94,17 +94,17 @@ fn everything_is_recorded_and_compared() {
 }
 
 #[test]
-fn the_storage_lab_tells_its_experiments_apart() {
+fn the_storage_lab_distinguishes_its_experiments() {
     let folder = two();
     let out = text(&folder.path().join("out"));
     let [a, b] = ["a", "b"].map(|name| text(&folder.path().join(name)));
     let words = ["lab", "storage", "--for", "100ms", "--rounds", "1", "-o", &out, &a, &b];
-    let said = latscope(&words).success();
+    let printed = latscope(&words).success();
     for job in ["paced", "sustained"] {
-        assert!(said.contains(&format!("{job} in {a}: ")), "{said}");
-        assert!(Path::new(&out).join(format!("compare-{job}.svg")).is_file(), "{said}");
+        assert!(printed.contains(&format!("{job} in {a}: ")), "{printed}");
+        assert!(Path::new(&out).join(format!("compare-{job}.svg")).is_file(), "{printed}");
     }
-    assert!(said.contains("no period of slow requests") || said.contains("recur every"), "{said}");
+    assert!(printed.contains("no period of slow requests") || printed.contains("recur every"), "{printed}");
     let files: Vec<String> = std::fs::read_dir(&out)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -114,7 +114,7 @@ fn the_storage_lab_tells_its_experiments_apart() {
     files.iter().for_each(|name| *jobs.entry(name.split('.').next().unwrap()).or_default() += 1);
     assert_eq!((jobs["paced"], jobs["sustained"]), (2, 2), "{files:?}");
     // Not every file system has direct I/O; then that is said.
-    assert!(jobs.get("direct") == Some(&2) || said.contains("direct is skipped"), "{said}");
+    assert!(jobs.get("direct") == Some(&2) || printed.contains("direct is skipped"), "{printed}");
 }
 
 #[test]
@@ -125,8 +125,8 @@ fn loads_become_a_curve_and_panels_keep_their_order() {
         work_size = '64k'\nturn = '200ms'\nloads = [1, 2]\n";
     std::fs::write(&file, mine).unwrap();
     let [a, b] = ["a", "b"].map(|name| text(&folder.path().join(name)));
-    let said = latscope(&["lab", "run", &text(&file), &a, &b, "-o", &text(&out)]).success();
-    assert!(said.contains("curve-loads.svg"), "{said}");
+    let printed = latscope(&["lab", "run", &text(&file), &a, &b, "-o", &text(&out)]).success();
+    assert!(printed.contains("curve-loads.svg"), "{printed}");
     let curve = std::fs::read_to_string(out.join("curve-loads.svg")).unwrap();
     // Of each directory p50, p90 and p99 at both loads at least.
     assert!(curve.matches("<circle").count() >= 2 * 2 * 3, "{curve}");
@@ -149,13 +149,13 @@ fn a_limit_decides_the_status() {
         ("min > 1h", "count > 1", 1, ": count > 1: count = "),
         ("count > 1", "min > 1h", 1, "rest in "),
     ];
-    for (number, (limit, condition, status, said)) in runs.into_iter().enumerate() {
+    for (number, (limit, condition, status, printed)) in runs.into_iter().enumerate() {
         std::fs::write(&file, MINE.replace("count > 0", limit)).unwrap();
         let out = text(&folder.path().join(number.to_string()));
         let words = ["lab", "run", &file, &a, "--rounds", "1", "--for", "50ms", "-o", &out, "--fail-if", condition];
         let ended = latscope(&words);
         assert_eq!(ended.status, Some(status), "{limit}, {condition}: {}", ended.err);
-        assert!(ended.err.contains(said), "{}", ended.err);
+        assert!(ended.err.contains(printed), "{}", ended.err);
     }
 }
 
@@ -164,10 +164,10 @@ fn a_dry_run_writes_nothing() {
     let folder = two();
     let (a, out) = (text(&folder.path().join("a")), folder.path().join("out"));
     for lab in ["storage", "etcd", "commit", "curve"] {
-        let said = latscope(&["lab", lab, "--dry-run", &a, "-o", &text(&out)]).success();
+        let printed = latscope(&["lab", lab, "--dry-run", &a, "-o", &text(&out)]).success();
         assert!(
-            said.contains(&a) && said.contains("of free space is needed") && said.contains("Measuring takes"),
-            "{said}"
+            printed.contains(&a) && printed.contains("of free space is needed") && printed.contains("Measuring takes"),
+            "{printed}"
         );
     }
     assert!(!out.exists());
@@ -178,11 +178,11 @@ fn a_dry_run_writes_nothing() {
 }
 
 #[test]
-fn wrong_words_are_told() {
+fn wrong_words_are_reported() {
     let folder = two();
     let file = folder.path().join("mine.toml");
     let a = text(&folder.path().join("a"));
-    for (words, told) in [
+    for (words, expected) in [
         (vec!["lab", "storage", "/proc/nowhere"], "Cannot be found"),
         (vec!["lab", "storage", "/proc/self/status"], "Not a directory"),
         (vec!["lab", "storage"], "No directory to measure"),
@@ -192,15 +192,15 @@ fn wrong_words_are_told() {
         (vec!["lab", "run", "/proc/nowhere.toml", &a], "Cannot be read"),
         (vec!["lab", "storage", &a, "--fail-if", "p99 >"], "--fail-if"),
     ] {
-        let said = latscope(&words).failure(2);
-        assert!(said.contains(told), "{words:?}: {said}");
+        let printed = latscope(&words).failure(2);
+        assert!(printed.contains(expected), "{words:?}: {printed}");
     }
     std::fs::write(&file, MINE.replace("'1k'", "'1 furlong'")).unwrap();
-    let said = latscope(&["lab", "run", &text(&file), &a]).failure(2);
-    assert!(said.contains("mine.toml:8: "), "{said}");
+    let printed = latscope(&["lab", "run", &text(&file), &a]).failure(2);
+    assert!(printed.contains("mine.toml:8: "), "{printed}");
     std::fs::write(&file, MINE.replace("'64k'", "'64000t'")).unwrap();
-    let said = latscope(&["lab", "run", &text(&file), &a]).failure(3);
-    assert!(said.contains("are free"), "{said}");
+    let printed = latscope(&["lab", "run", &text(&file), &a]).failure(3);
+    assert!(printed.contains("are free"), "{printed}");
 }
 
 #[test]

@@ -70,10 +70,10 @@ fn histograms_of_intervals() {
 
 #[test]
 fn exact_percentiles_that_do_not_fit_are_refused_with_a_sentence() {
-    let said =
+    let printed =
         limited(&["percentiles", "--count-by=completion", "--exact", "--p", PERCENTILES], &gapless(16_000)).failure(2);
     for word in ["-i", "--by", "--p", "filter", "--exact", "MiB"] {
-        assert!(said.contains(word), "{word}: {said}");
+        assert!(printed.contains(word), "{word}: {printed}");
     }
     limited(&["percentiles", "--count-by=completion", "--exact"], &gapless(6_000)).success();
 }

@@ -94,8 +94,8 @@ fn exact_percentiles_of_logs_of_every_io() {
 
 #[test]
 fn what_looks_at_a_whole_trace_is_not_for_live_capture() {
-    let said = latscope(&["percentiles", "-s", "block", "--for", "1s", "--exact"]).failure(2);
-    assert!(said.contains("complete trace"), "{said}");
+    let printed = latscope(&["percentiles", "-s", "block", "--for", "1s", "--exact"]).failure(2);
+    assert!(printed.contains("complete trace"), "{printed}");
 }
 
 /// A chart that is narrower than its intervals are many, and one of more groups than have panels: what is exact stays exact,
@@ -233,9 +233,9 @@ fn a_moment_has_one_name_in_table_chart_and_csv() {
             let since_ns = number(row, "time_ns") - zero_ns;
             let elapsed = |ns: f64| latscope_event::format_elapsed(ns as u64, 1_000_000_000);
             let span = format!("{} - {}", elapsed(since_ns), elapsed(since_ns + 1e9));
-            let (told, wall) =
+            let (reported, wall) =
                 tip.lines().next().unwrap().split_once(" (").unwrap_or((tip.lines().next().unwrap(), ""));
-            assert_eq!(told, span, "{file} {row:?}");
+            assert_eq!(reported, span, "{file} {row:?}");
             match wall {
                 "" => assert_eq!(shown, format!("{}s", since_ns / 1e9), "{file} {row:?}"),
                 wall => assert_eq!(shown, wall.trim_end_matches(')'), "{file} {row:?}"),
@@ -266,10 +266,11 @@ fn filters_and_events_count_from_the_zero_of_the_table() {
     std::fs::write(&file, (0..300).map(|at| format!("{}, 350000, 0, 4096, 0\n", 5_001 + 10 * at)).collect::<String>())
         .unwrap();
     let of = |verb: &str, more: &[&str]| latscope(&[&[verb, "-r", file.to_str().unwrap()], more].concat()).success();
-    let told = |text: &str| text.lines().skip(1).map(|line| line.split_whitespace().next().unwrap().into()).collect();
-    let times: Vec<String> = told(&of("percentiles", &["-i", "1s", "evt.time >= +6s and evt.time < +7s"]));
+    let reported =
+        |text: &str| text.lines().skip(1).map(|line| line.split_whitespace().next().unwrap().into()).collect();
+    let times: Vec<String> = reported(&of("percentiles", &["-i", "1s", "evt.time >= +6s and evt.time < +7s"]));
     assert_eq!(times, ["6s"]);
-    let times: Vec<String> = told(&of("events", &["evt.time < +5.01s"]));
+    let times: Vec<String> = reported(&of("events", &["evt.time < +5.01s"]));
     let first = latscope_event::parse_duration(&times[0]).unwrap();
     assert_eq!((times.len(), first / 1_000_000), (1, 5_001), "{times:?}");
 }
@@ -288,16 +289,16 @@ const ASKED: &str = "1,5,10,20,30,40,50,60,70,80,90,95,99,99.5,99.9";
 /// Holds each percentile of one line against what fio printed of the same I/Os.
 fn assert_as_fio(row: &BTreeMap<String, String>, latencies: &serde_json::Value) {
     assert_eq!(number(row, "count"), latencies["N"].as_f64().unwrap());
-    let mut told = 0;
+    let mut reported = 0;
     for percentile in ASKED.split(',') {
         let ours = &row[&format!("p{}_ns", percentile.replace('.', "_"))];
         let key = format!("{:.6}", percentile.parse::<f64>().unwrap());
         let theirs = latencies["percentile"][&key].as_u64().expect(&key);
         // Too few events tell some.
         assert!(ours.is_empty() || *ours == theirs.to_string(), "p{percentile}: {ours}, fio says {theirs}");
-        told += u32::from(!ours.is_empty());
+        reported += u32::from(!ours.is_empty());
     }
-    assert!(told >= 12, "{row:?}");
+    assert!(reported >= 12, "{row:?}");
 }
 
 fn json(path: &Path) -> serde_json::Value {
@@ -359,12 +360,12 @@ fn one_run_of_fio_logged_both_ways() {
     let events: Vec<Vec<(f64, f64)>> = text.iter().map(|text| text.lines().map(event).collect()).collect();
     let rows = files.map(|file| PathBuf::from(file.to_str().unwrap().replace("_clat.", "_clat_hist.")));
     for row in table(&csv(&rows, &["-i", "500ms", "--p", "10,50,90"]).success()).iter().take(3) {
-        let (begin, end) = (number(row, "time_ns") / 1e6, number(row, "time_ns") / 1e6 + 500.0);
+        let (from, end) = (number(row, "time_ns") / 1e6, number(row, "time_ns") / 1e6 + 500.0);
         let shares: Vec<(f64, f64)> =
-            events.iter().flatten().map(|&(done, took)| (took, share(done, took, begin, end))).collect();
+            events.iter().flatten().map(|&(done, took)| (took, share(done, took, from, end))).collect();
         let count: f64 = shares.iter().map(|&(_, share)| share).sum();
         // A row leaves open when its events completed; it is as long as the pause at an edge, or 50 ms.
-        let near = |done: f64, pause: f64| [begin, end].iter().any(|edge| (done - edge).abs() <= pause);
+        let near = |done: f64, pause: f64| [from, end].iter().any(|edge| (done - edge).abs() <= pause);
         let open: usize = events
             .iter()
             .map(|events| {
@@ -393,9 +394,9 @@ fn event(line: &str) -> (f64, f64) {
 }
 
 /// The share of an event in an interval.
-fn share(done: f64, took: f64, begin: f64, end: f64) -> f64 {
+fn share(done: f64, took: f64, from: f64, end: f64) -> f64 {
     let start = (done - took).max(0.0);
-    ((done.min(end) - start.max(begin)) / (done - start)).max(0.0)
+    ((done.min(end) - start.max(from)) / (done - start)).max(0.0)
 }
 
 /// Two servers on this machine, each of which measures for the same client.
@@ -625,7 +626,7 @@ fn a_stall_is_seen_while_it_lasts() {
     }
     // A service level is not kept in a stall, however few events there are in it.
     let level = |options: &[&str]| latscope(&[&["percentiles", "-r", &file.to_string_lossy()], options].concat());
-    let said = level(&["-i", "1s", "--fail-if", "p95 > 1s or p99 > 5s"]).failure(1);
+    let printed = level(&["-i", "1s", "--fail-if", "p95 > 1s or p99 > 5s"]).failure(1);
     assert!(
         said.contains("p95 > 1s or p99 > 5s in 3 of 12 intervals, worst p95 = 3.6s at 4s (2.22 events)."),
         "{said}"
@@ -633,8 +634,8 @@ fn a_stall_is_seen_while_it_lasts() {
     let said = level(&["-i", "1s", "--count-by=completion", "--fail-if", "count < 1 for 3 intervals"]).failure(1);
     assert!(said.contains("count < 1 for 3 intervals in a row, held in 3 of 12 intervals, reached first at 6s (0 events), worst count = 0 at 4s (0 events)."), "{said}");
     level(&["-i", "1s", "--count-by=completion", "--fail-if", "count < 1 for 4 intervals"]).success();
-    let said = level(&["kind = read", "--csv", "--fail-if", "p95 > 1s"]).failure(3);
-    assert!(said.contains("There are no events, so --fail-if cannot be judged."), "{said}");
+    let printed = level(&["kind = read", "--csv", "--fail-if", "p95 > 1s"]).failure(3);
+    assert!(printed.contains("There are no events, so --fail-if cannot be judged."), "{printed}");
 }
 
 /// Where and how long the ends of a trace are: 300 I/Os a second, logged with `log_unix_epoch`, from .6 s to .4 s.
@@ -642,8 +643,8 @@ fn a_stall_is_seen_while_it_lasts() {
 fn a_constant_rate_is_constant_at_the_ends_too() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("run_clat.1.log");
-    let begin_ms = 1_795_225_000_600u64;
-    let rows = (0..300 * 48 / 10).map(|at| format!("{}, 100000, 0, 4096, 0, 0\n", begin_ms + at * 10 / 3));
+    let start_ms = 1_795_225_000_600u64;
+    let rows = (0..300 * 48 / 10).map(|at| format!("{}, 100000, 0, 4096, 0, 0\n", start_ms + at * 10 / 3));
     std::fs::write(&log, rows.collect::<String>()).unwrap();
     for condition in ["rate < 250", "rate > 350", "count < 250"] {
         csv(&[&log], &["-i", "1s", "--fail-if", condition]).success();

@@ -154,8 +154,8 @@ fn differences_of_times_are_refused() {
         let delta = us - last_us.replace(us).unwrap_or(us);
         deltas.push_str(&format!("{left} {}.{:06}: {right}\n", delta / 1_000_000, delta % 1_000_000));
     }
-    let said = latscope_with(&["summary", "-r", "-"], deltas.as_bytes()).failure(3);
-    assert!(said.contains("--deltatime") && said.contains("without that option"), "{said}");
+    let printed = latscope_with(&["summary", "-r", "-"], deltas.as_bytes()).failure(3);
+    assert!(printed.contains("--deltatime") && printed.contains("without that option"), "{printed}");
 }
 
 #[test]

@@ -5,13 +5,13 @@ use crate::program::{latscope, unpacked};
 #[test]
 fn precision_is_a_power_of_two() {
     for wrong in ["0", "3", "128", "x"] {
-        let said = latscope(&["histogram", "-r", "-", "--precision", wrong]).failure(2);
-        assert!(said.contains("--precision"), "{said}");
+        let printed = latscope(&["histogram", "-r", "-", "--precision", wrong]).failure(2);
+        assert!(printed.contains("--precision"), "{printed}");
     }
-    let said = latscope(&["percentiles", "-r", "t.lat", "--exact", "--precision", "8"]).failure(2);
-    assert!(said.contains("leave out --precision"), "{said}");
-    let said = latscope(&["convert", "-r", "t.lat", "-w", "t.csv", "--precision", "8"]).failure(2);
-    assert!(said.contains("need histograms"), "{said}");
+    let printed = latscope(&["percentiles", "-r", "t.lat", "--exact", "--precision", "8"]).failure(2);
+    assert!(printed.contains("leave out --precision"), "{printed}");
+    let printed = latscope(&["convert", "-r", "t.lat", "-w", "t.csv", "--precision", "8"]).failure(2);
+    assert!(printed.contains("need histograms"), "{printed}");
 }
 
 /// Stored at one precision and read at another, numbers are those of the coarser of the two.

@@ -29,7 +29,7 @@ fn csv(path: &str, more: &[&str]) -> String {
 
 /// Notes on standard error, without the name of the file in front.
 fn notes(path: &str) -> Vec<String> {
-    let said = latscope(&["events", "-r", path, "--csv"]).err;
+    let printed = latscope(&["events", "-r", path, "--csv"]).err;
     let note = |line: &str| {
         line.find("missing: ")
             .or(line.find("unfinished: "))
@@ -37,7 +37,7 @@ fn notes(path: &str) -> Vec<String> {
             .or(line.find("note: "))
             .map(|at| line[at..].into())
     };
-    said.lines().filter_map(note).collect()
+    printed.lines().filter_map(note).collect()
 }
 
 #[test]
@@ -117,10 +117,10 @@ fn stored_histograms_show_what_the_events_show() {
         assert_eq!(bars(&series, more), bars(&text, more), "{more:?}");
     }
     // What a histogram has forgotten cannot be asked for.
-    let said = latscope(&["histogram", "-r", &series, "--by", "comm"]).failure(2);
-    assert!(said.contains("is not grouped by comm"), "{said}");
-    let said = latscope(&["histogram", "-r", &series, "comm = fio"]).failure(2);
-    assert!(said.contains("comm"), "{said}");
+    let printed = latscope(&["histogram", "-r", &series, "--by", "comm"]).failure(2);
+    assert!(printed.contains("is not grouped by comm"), "{printed}");
+    let printed = latscope(&["histogram", "-r", &series, "comm = fio"]).failure(2);
+    assert!(printed.contains("comm"), "{printed}");
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn a_file_is_replaced_on_demand_only() {
         let path = folder.path(name);
         std::fs::write(&path, "mine").unwrap();
         let convert = |more: &[&str]| latscope(&[&["convert", "-r", story, "-w", &path], more].concat());
-        let said = convert(&[]).failure(2);
-        assert!(said.contains(&format!("{path} exists; -f replaces it.")), "{said}");
+        let printed = convert(&[]).failure(2);
+        assert!(printed.contains(&format!("{path} exists; -f replaces it.")), "{printed}");
         assert_eq!(std::fs::read(&path).unwrap(), b"mine");
         convert(&["-f"]).success();
         assert!(std::fs::metadata(&path).unwrap().len() > 1000, "{name}");

@@ -201,7 +201,7 @@ fn views_of_the_whole_time_are_complete_when_following_ends() {
 
 /// Rotated by renaming, and truncated in place: nothing is lost, nothing is read twice, and it is said.
 #[test]
-fn rotation_and_truncation_are_noticed_and_said() {
+fn rotation_and_truncation_are_noticed_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.txt");
     fs::write(&path, rows(0..2)).unwrap();
@@ -232,15 +232,15 @@ fn what_is_complete_only_at_its_end_is_not_followed() {
     let path = folder.path().join("p.data");
     fs::write(&path, unpacked("perf_data/block_mixed.data.zst")).unwrap();
     let path = path.to_str().unwrap();
-    let said = latscope(&["percentiles", "-i", "1s", "--follow", "-r", path]).failure(2);
-    assert!(said.contains("perf_data can only be read when it is complete"), "{said}");
-    let said = latscope(&["percentiles", "--follow", "-r", path, "-r", "tests/stream.rs"]).failure(2);
-    assert!(said.contains("--follow reads one file"), "{said}");
+    let printed = latscope(&["percentiles", "-i", "1s", "--follow", "-r", path]).failure(2);
+    assert!(printed.contains("perf_data can only be read when it is complete"), "{printed}");
+    let printed = latscope(&["percentiles", "--follow", "-r", path, "-r", "tests/stream.rs"]).failure(2);
+    assert!(printed.contains("--follow reads one file"), "{printed}");
     let packed = folder.path().join("t.gz");
     fs::write(&packed, [0x1f, 0x8b, 8, 0, 0]).unwrap();
     let format = ["--format", "two_columns"];
-    let said = latscope(&[&["events", "--follow", "-r", packed.to_str().unwrap()][..], &format].concat()).failure(3);
-    assert!(said.contains("compressed file cannot be followed"), "{said}");
+    let printed = latscope(&[&["events", "--follow", "-r", packed.to_str().unwrap()][..], &format].concat()).failure(3);
+    assert!(printed.contains("compressed file cannot be followed"), "{printed}");
 }
 
 /// The sums of the columns of a CSV table.
@@ -252,7 +252,7 @@ fn sum(csv: &str, column: &str) -> f64 {
 
 /// Whatever the order, every event is in one row, or in a second one that is said to be there.
 #[test]
-fn events_out_of_order_are_counted_and_said() {
+fn events_out_of_order_are_counted_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     // Writes a part, waits for so many lines, and writes the rest.
     let piped = |first: &str, lines: usize, rest: &str, more: &[&str]| {
@@ -321,9 +321,9 @@ fn use_of_intervals_is_what_every_millisecond_says() {
         let busy = ms().filter(|&ms| in_flight(ms) > 0).count() as f64;
         let mean = ms().map(in_flight).sum::<usize>() as f64;
         let covered = table["span_ns"].as_f64().unwrap() / 1e6;
-        let told = |key: &str| table["total"][key].as_f64().unwrap() * covered;
-        assert!((told("busy") - busy).abs() < 1e-6, "{second}: {busy} ms, {table}");
-        assert!((told("in_flight") - mean).abs() < 1e-6, "{second}: {mean}, {table}");
+        let reported = |key: &str| table["total"][key].as_f64().unwrap() * covered;
+        assert!((reported("busy") - busy).abs() < 1e-6, "{second}: {busy} ms, {table}");
+        assert!((reported("in_flight") - mean).abs() < 1e-6, "{second}: {mean}, {table}");
     }
 }
 

@@ -196,9 +196,9 @@ fn a_selection_by_keys_is_saved_as_a_trace() {
     terminal.keys(&["e"]);
     terminal.until("save as: selection-1.lat");
     terminal.keys(&["Enter"]);
-    let said = terminal.until("saved in");
-    let count = events_in(said.lines().find(|line| line.contains("saved in")).unwrap());
-    assert!(count > 10, "{said}");
+    let printed = terminal.until("saved in");
+    let count = events_in(printed.lines().find(|line| line.contains("saved in")).unwrap());
+    assert!(count > 10, "{printed}");
     let saved = terminal.folder.path().join("selection-1.lat");
     assert_eq!(selected(saved.to_str().unwrap(), "lat exists"), count);
     // A name that is taken is not written over.

@@ -226,15 +226,18 @@ fn requests_that_their_disk_left_behind_do_not_count() {
     let table = |more: &[&str]| run(&[&["percentiles", "-i", "1s", "--csv"], more].concat());
     let (all, only) = (table(&[]), table(&["--completed-only"]));
     assert_eq!(all.out, only.out, "nothing is raised");
-    let said = all.err.clone();
-    assert!(said.contains("3 requests without a completion when the trace ended"), "{said}");
-    assert!(said.contains("not counted as waiting: 3 (their devices completed later requests for longer"), "{said}");
+    let printed = all.err.clone();
+    assert!(printed.contains("3 requests without a completion when the trace ended"), "{printed}");
+    assert!(
+        printed.contains("not counted as waiting: 3 (their devices completed later requests for longer"),
+        "{printed}"
+    );
     let table = rows(&String::from_utf8(all.out).unwrap());
     let (_, whole) = table.split_last().unwrap();
     assert!(whole.iter().all(|row| row["incomplete"] == "false"), "only the last is covered in part");
     // What nobody can tell is no verdict.
-    let said = run(&["percentiles", "-i", "1s", "--fail-if", "waiting > 0"]).failure(3);
-    assert!(said.contains("3 requests have no completion"), "{said}");
+    let printed = run(&["percentiles", "-i", "1s", "--fail-if", "waiting > 0"]).failure(3);
+    assert!(printed.contains("3 requests have no completion"), "{printed}");
 }
 
 /// The recording of a machine whose tracer lost six completions: the longest seemed to hang for 24 s.
@@ -289,10 +292,10 @@ fn calls_that_wait_for_messages_do_not_count() {
     text += "    dd  7 [000] 15.100000: syscalls:sys_enter_pread64: fd: 0x5, buf: 0x1, count: 0x1000, pos: 0x0\n";
     text += "    dd  7 [000] 15.101000: syscalls:sys_exit_pread64: 0x1000\n";
     let ended = latscope_with(&["summary", "-r", "-", "--by", "name", "--json"], text.as_bytes());
-    let said = ended.err.clone();
+    let printed = ended.err.clone();
     let summary: serde_json::Value = serde_json::from_str(&ended.success()).unwrap();
     assert_eq!((&summary["total"]["waiting"], &summary["total"]["oldest_ns"]), (&1.into(), &3_001_000_000u64.into()));
-    assert!(said.contains("not counted as waiting: 2 (such calls also wait for other processes"), "{said}");
+    assert!(printed.contains("not counted as waiting: 2 (such calls also wait for other processes"), "{printed}");
 }
 
 /// Two events a day apart in intervals of a microsecond are no output of 86 billion lines.
@@ -301,8 +304,11 @@ fn gaps_without_bound_have_no_lines() {
     let rows: String = (0..50).map(|day| format!("{}.0 0.000001\n", day * 86_400)).collect();
     let input = ["percentiles", "-r", "-", "--format", "two_columns", "-i", "1s", "--csv"];
     let ended = latscope_with(&input, rows.as_bytes());
-    let said = ended.err.clone();
-    assert!(said.contains("4,147,152 intervals without events are not shown") && said.contains("(-i)"), "{said}");
+    let printed = ended.err.clone();
+    assert!(
+        printed.contains("4,147,152 intervals without events are not shown") && printed.contains("(-i)"),
+        "{printed}"
+    );
     // The first gap has its lines, no other fits.
     assert_eq!(ended.success().lines().count(), 1 + 50 + 86_399);
 }
@@ -312,8 +318,8 @@ fn gaps_without_bound_have_no_lines() {
 fn what_a_log_does_not_say_is_no_verdict() {
     let log = testdata("fio_log/u_clat.1.log");
     let arguments = ["percentiles", "-r", log.to_str().unwrap(), "-i", "1s", "--fail-if", "waiting > 0"];
-    let said = latscope(&arguments).failure(3);
-    assert!(said.contains("does not record waiting requests"), "{said}");
+    let printed = latscope(&arguments).failure(3);
+    assert!(printed.contains("does not record waiting requests"), "{printed}");
 }
 
 /// A side that hangs is not compared by what it completed alone.
@@ -332,8 +338,8 @@ fn a_comparison_counts_what_hangs() {
     let notes = json["notes"].as_array().unwrap();
     let note = notes.iter().find_map(|note| note.as_str().filter(|note| note.contains("had not completed"))).unwrap();
     assert!(note.contains("sda") && note.contains("8 requests") && note.contains("a lower bound"), "{note}");
-    let said = compared(&[]).success();
-    assert!(said.contains("note: ") && said.contains("8 requests had not completed"), "{said}");
+    let printed = compared(&[]).success();
+    assert!(printed.contains("note: ") && printed.contains("8 requests had not completed"), "{printed}");
     // A filter that leaves them out is heeded.
     let json = compared(&["--json", "--filter", "latency < 1s"]).success();
     assert!(!json.contains("had not completed"), "{json}");

@@ -46,8 +46,8 @@ fn use_is_what_the_events_say() {
         let sum: u64 = stretches.iter().map(|(from, to)| to - from).sum();
         let waits: Vec<f64> = of_group().filter_map(|event| event["queue_ns"].as_f64()).collect();
         let near = |key: &str, expected: f64| {
-            let told = group[key].as_f64().unwrap();
-            assert!((told - expected).abs() <= 1e-9 * expected, "{device:?} {key}: {told} {expected}");
+            let reported = group[key].as_f64().unwrap();
+            assert!((reported - expected).abs() <= 1e-9 * expected, "{device:?} {key}: {reported} {expected}");
         };
         near("busy", busy as f64 / span);
         near("in_flight", sum as f64 / span);
@@ -89,7 +89,7 @@ fn use_agrees_with_the_statistics_of_the_kernel() {
         let all_ms = (deltas[3] + deltas[7]) as f64;
         assert!(in_flight * span_ms <= all_ms + reads as f64 + 20.0, "{in_flight} of {span_ms} ms, {all_ms} ms");
         assert_eq!(number(total, "errors"), 0);
-        let told = std::fs::read_to_string(format!("/sys/block/{}/queue/rotational", disk.name())).unwrap();
-        assert_eq!(summary["disks"][disk.name()]["rotational"], told.trim() == "1");
+        let reported = std::fs::read_to_string(format!("/sys/block/{}/queue/rotational", disk.name())).unwrap();
+        assert_eq!(summary["disks"][disk.name()]["rotational"], reported.trim() == "1");
     });
 }

@@ -17,8 +17,8 @@ fn the_ending_of_the_output_says_what_it_is() {
         ("events", "x.jpg", "this view is text"),
         ("spectrogram", "x.svg", "this view is text"),
     ] {
-        let said = latscope(&[verb, "-r", trace, "-o", &path(name)]).failure(2);
-        assert!(said.contains(why), "{verb} {name}: {said}");
+        let printed = latscope(&[verb, "-r", trace, "-o", &path(name)]).failure(2);
+        assert!(printed.contains(why), "{verb} {name}: {printed}");
         assert!(!std::path::Path::new(&path(name)).exists());
     }
     for verb in ["summary", "percentiles", "events"] {
@@ -36,8 +36,8 @@ fn fields_that_other_programs_call_otherwise_are_suggested() {
     let by = |name| latscope(&["percentiles", "--csv", "-r", trace.to_str().unwrap(), "--by", name]).success();
     assert!(by("direction") == by("kind") && by("rw") == by("kind") && by("client") == by("host"));
     for (name, meant) in [("jobname", "job"), ("disk", "device"), ("filename", "path"), ("operation", "kind")] {
-        let said = latscope(&["percentiles", "-r", trace.to_str().unwrap(), "--by", name]).failure(2);
-        assert!(said.contains(&format!("unknown field {name}; did you mean {meant}?")), "{said}");
+        let printed = latscope(&["percentiles", "-r", trace.to_str().unwrap(), "--by", name]).failure(2);
+        assert!(printed.contains(&format!("unknown field {name}; did you mean {meant}?")), "{printed}");
     }
 }
 

@@ -39,8 +39,8 @@ fn buffered_writes_reach_the_device() {
     let file = out.path().join("mine.toml");
     std::fs::write(&file, mine).unwrap();
     let folder = text(&out.path().join("out"));
-    let said = latscope(&["lab", "run", &text(&file), &text(&place), "-o", &folder, "--json"]).success();
-    let json: Value = serde_json::from_str(&said).unwrap();
+    let printed = latscope(&["lab", "run", &text(&file), &text(&place), "-o", &folder, "--json"]).success();
+    let json: Value = serde_json::from_str(&printed).unwrap();
     let result = &json["results"][0];
     let written = result["count"].as_u64().unwrap() * 102_400;
     let found = oracle.bytes() - before;

@@ -60,7 +60,7 @@ impl Drop for Known {
 
 /// What to expect of a field.
 #[derive(Clone, Copy)]
-enum Told {
+enum Expected {
     /// So many of the calls with this name pass.
     Of(&'static str, &'static str, u64),
     /// No event has it.
@@ -68,7 +68,7 @@ enum Told {
     /// As much as this machine tells, of the known writes.
     Perhaps(&'static str),
 }
-use Told::{Of, Perhaps, Untold};
+use Expected::{Of, Perhaps, Untold};
 
 const WRITE: &str = "pwrite64";
 const SEND: &str = "sendto";
@@ -77,7 +77,7 @@ const OPEN: &str = "openat";
 /// What the known program makes of each field. Python writes 7 times 1000 bytes at 4096, tries 3 times to open what is missing,
 /// and sends 5 times 13 bytes from a client to a server.
 #[rustfmt::skip]
-const CALLS: &[(&str, Told)] = &[
+const CALLS: &[(&str, Expected)] = &[
     ("time_ns", Of(WRITE, "time_ns > 2020-01-01T00:00:00", 7)),
     ("latency_ns", Of(WRITE, "lat > 1ns and lat < 1h", 7)),
     ("kind", Of(WRITE, "kind = write", 7)),
@@ -181,22 +181,22 @@ fn total(summary: &str) -> u64 {
 
 /// Holds what a view counted, and said, against what is expected.
 #[track_caller]
-fn check(field: &str, told: Told, filter: &str, ended: Ended, perhaps: u64) {
-    let said = ended.err.clone();
+fn check(field: &str, expected: Expected, filter: &str, ended: Ended, perhaps: u64) {
+    let printed = ended.err.clone();
     let count = total(&ended.success());
-    match told {
-        Of(_, _, expected) => assert_eq!(count, expected, "{filter}\n{said}"),
-        Perhaps(_) if perhaps > 0 => assert_eq!(count, perhaps, "{filter}\n{said}"),
+    match expected {
+        Of(_, _, expected) => assert_eq!(count, expected, "{filter}\n{printed}"),
+        Perhaps(_) if perhaps > 0 => assert_eq!(count, perhaps, "{filter}\n{printed}"),
         Untold | Perhaps(_) => {
             assert_eq!(count, 0, "{filter}");
-            let untold = format!("no event has {field}");
-            assert!(said.contains(&untold), "{filter}: a silent nothing: {said}");
+            let missing = format!("no event has {field}");
+            assert!(printed.contains(&missing), "{filter}: a silent nothing: {printed}");
         }
     }
 }
 
 #[test]
-fn every_field_of_calls_filters_what_happened_or_says_that_it_is_not_told() {
+fn every_field_of_calls_filters_what_happened_or_is_reported_missing() {
     let Some(_alone) = alone() else { return };
     if !installed("python3") {
         return;
@@ -211,15 +211,16 @@ fn every_field_of_calls_filters_what_happened_or_says_that_it_is_not_told() {
     let mut known = Known::new(folder.path());
     known.facts["folder"] = folder.path().to_str().unwrap().into();
     known.facts["ppid"] = std::process::id().into();
-    let filter = |known: &Known, name: &str, told: Told| {
-        let (call, text) = match told {
+    let filter = |known: &Known, name: &str, expected: Expected| {
+        let (call, text) = match expected {
             Of(call, text, _) => (call, text.to_owned()),
             Perhaps(text) => (WRITE, text.to_owned()),
             Untold => (WRITE, format!("{name} exists")),
         };
         known.filter(&format!("pid = {{pid}} and name = {call} and ({text})"))
     };
-    let filters: Vec<_> = CALLS.iter().map(|&(name, told)| (name, told, filter(&known, name, told))).collect();
+    let filters: Vec<_> =
+        CALLS.iter().map(|&(name, expected)| (name, expected, filter(&known, name, expected))).collect();
 
     // All of it as a file, of two kinds.
     let (lat, parquet) = (folder.path().join("t.lat"), folder.path().join("t.parquet"));
@@ -232,12 +233,14 @@ fn every_field_of_calls_filters_what_happened_or_says_that_it_is_not_told() {
         let rows = events(&lat, field, &known.filter("pid = {pid} and name = pwrite64"));
         rows.iter().filter(|row| row.get(field).is_some()).count() as u64
     };
-    let perhaps: Vec<u64> =
-        filters.iter().map(|(name, told, _)| if matches!(told, Perhaps(_)) { perhaps(name) } else { 0 }).collect();
-    for ((name, told, filter), &perhaps) in filters.iter().zip(&perhaps) {
+    let perhaps: Vec<u64> = filters
+        .iter()
+        .map(|(name, expected, _)| if matches!(expected, Perhaps(_)) { perhaps(name) } else { 0 })
+        .collect();
+    for ((name, expected, filter), &perhaps) in filters.iter().zip(&perhaps) {
         for file in [&lat, &parquet] {
             let ended = latscope(&["summary", "-r", file.to_str().unwrap(), "--json", "--by", "name", filter]);
-            check(name, *told, filter, ended, perhaps);
+            check(name, *expected, filter, ended, perhaps);
         }
     }
     // Live, as many at a time as do not disturb each other.
@@ -247,8 +250,8 @@ fn every_field_of_calls_filters_what_happened_or_says_that_it_is_not_told() {
         let views: Vec<_> =
             some.iter().map(|(_, _, filter)| Background::latscope(&[&view[..], &[filter]].concat())).collect();
         known.run();
-        for (of, ((name, told, filter), view)) in some.iter().zip(views).enumerate() {
-            check(name, *told, filter, view.interrupt(), perhaps[at * 12 + of]);
+        for (of, ((name, expected, filter), view)) in some.iter().zip(views).enumerate() {
+            check(name, *expected, filter, view.interrupt(), perhaps[at * 12 + of]);
         }
     }
 }
@@ -270,7 +273,7 @@ fn every_field_groups_or_says_that_it_cannot() {
     let series = ["convert", "-r", lat.to_str().unwrap(), "-w", stored.to_str().unwrap(), "--series", "--by", "kind"];
     latscope(&series).success();
     for (field, of) in listed(true) {
-        let told = events(&lat, &field, "").iter().any(|row| row.get(&field).is_some());
+        let expected = events(&lat, &field, "").iter().any(|row| row.get(&field).is_some());
         for view in [&["summary", "--json"][..], &["percentiles", "-i", "1s", "--csv"], &["histogram"]] {
             let by = ["-r", lat.to_str().unwrap(), "--by", &field];
             let ended = latscope(&[view, &by].concat());
@@ -280,8 +283,8 @@ fn every_field_groups_or_says_that_it_cannot() {
                 }
                 _ => {
                     assert_eq!(ended.status, Some(0), "{field}: {}", ended.err);
-                    let untold = format!("no event has {field}, a field of --by");
-                    assert_eq!(ended.err.contains(&untold), !told, "{view:?} {field}: {}", ended.err);
+                    let missing = format!("no event has {field}, a field of --by");
+                    assert_eq!(ended.err.contains(&missing), !expected, "{view:?} {field}: {}", ended.err);
                 }
             }
             let ended = latscope(&[view, &["-r", stored.to_str().unwrap(), "--by", &field]].concat());
@@ -289,8 +292,8 @@ fn every_field_groups_or_says_that_it_cannot() {
                 ("kind", _) => drop(ended.success()),
                 (_, "time" | "duration") => drop(ended.failure(2)),
                 _ => {
-                    let said = ended.failure(2);
-                    assert!(said.contains(&format!("is not grouped by {field}, only by: kind")), "{said}");
+                    let printed = ended.failure(2);
+                    assert!(printed.contains(&format!("is not grouped by {field}, only by: kind")), "{printed}");
                 }
             }
         }
@@ -338,18 +341,19 @@ fn histograms_of_the_kernel_know_their_fields_and_say_which_they_do_not() {
                 assert!(field == "disk_model" || keys.iter().any(|(key, _)| *key == field), "{source} {field}");
                 continue;
             }
-            let said = latscope(&by).failure(2);
+            let printed = latscope(&by).failure(2);
             let why = match of.as_str() {
                 "time" | "duration" => "would make every value a group".to_owned(),
                 _ => format!("the groups need {field}"),
             };
-            assert!(said.contains(&why), "{source} {field}: {said}");
+            assert!(printed.contains(&why), "{source} {field}: {printed}");
             if ["time_ns", "latency_ns"].contains(&&*field) {
                 continue;
             }
             let exists = format!("{field} exists");
-            let said = latscope(&["summary", "-s", source, "--mode", "histogram", "--for", "1ms", &exists]).failure(2);
-            assert!(said.contains(&format!("the filter needs {field}")), "{source} {field}: {said}");
+            let printed =
+                latscope(&["summary", "-s", source, "--mode", "histogram", "--for", "1ms", &exists]).failure(2);
+            assert!(printed.contains(&format!("the filter needs {field}")), "{source} {field}: {printed}");
         }
         let views: Vec<_> = keys
             .iter()
@@ -389,12 +393,12 @@ fn files_of_other_tools_never_select_nothing_in_silence() {
         let of_file = path.to_str().unwrap();
         for (field, _) in listed(true) {
             let ended = latscope(&["events", "-r", of_file, "--json", "--columns", &field, &format!("{field} exists")]);
-            let said = ended.err.clone();
+            let printed = ended.err.clone();
             let rows = ended.success().lines().count();
             let all = latscope(&["events", "-r", of_file, "--json", "--columns", &field]).success();
-            let told = all.lines().filter(|line| line.contains(&format!("\"{field}\":"))).count();
-            assert_eq!(rows, told, "{file} {field}");
-            assert_eq!(said.contains(&format!("no event has {field}")), told == 0, "{file} {field}: {said}");
+            let expected = all.lines().filter(|line| line.contains(&format!("\"{field}\":"))).count();
+            assert_eq!(rows, expected, "{file} {field}");
+            assert_eq!(printed.contains(&format!("no event has {field}")), expected == 0, "{file} {field}: {printed}");
         }
     }
 }

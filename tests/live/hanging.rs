@@ -37,8 +37,8 @@ fn intervals_show_what_waits_while_it_waits() {
     let rows = view(&["spectrogram", "--plain"]);
     let hung = hang(disk);
     // It is said while it lasts.
-    until("the warning", || percentiles.said().contains("oldest > 1s exceeded: oldest = "));
-    until("the outlier", || summary.said().contains("latency>="));
+    until("the warning", || percentiles.printed().contains("oldest > 1s exceeded: oldest = "));
+    until("the outlier", || summary.printed().contains("latency>="));
     until("two lines", || percentiles.out_so_far().matches("\"waiting\":1").count() > 1);
     until("the count", || completed.out_so_far().contains("\"waiting\":1"));
     until("the table", || summary.out_so_far().contains("\"waiting\":1"));
@@ -72,14 +72,14 @@ fn totals_count_what_waits_once() {
     let view = |words: &[&str]| Background::latscope(&[words, &["-s", "io", &filter]].concat());
     let (summary, histogram) = (view(&["summary", "--by", "none", "--json"]), view(&["histogram"]));
     let hung = hang(disk);
-    until("the note", || summary.said().contains("waiting for "));
-    let (said, summary) = (histogram.said(), summary.interrupt().success());
+    until("the note", || summary.printed().contains("waiting for "));
+    let (printed, summary) = (histogram.printed(), summary.interrupt().success());
     let histogram = histogram.interrupt().success();
     hung.disk.signal("CONT");
     let total = &objects(&summary)[0]["total"];
     assert_eq!((total["waiting"].as_u64(), total["count"].as_u64()), (Some(1), Some(0)), "{summary}");
     assert_eq!(total["max_ns"], total["oldest_ns"]);
-    assert!(histogram.contains("waiting: 1, the oldest for "), "{histogram} {said}");
+    assert!(histogram.contains("waiting: 1, the oldest for "), "{histogram} {printed}");
 }
 
 #[test]

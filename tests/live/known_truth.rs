@@ -123,9 +123,9 @@ fn a_disk_that_hangs_is_seen_while_it_hangs() {
     until("the request", hangs);
     let hung = Instant::now();
     std::thread::sleep(Duration::from_millis(1500));
-    let said = summary.interrupt().success();
+    let printed = summary.interrupt().success();
     let at_least = format!("longest without a completion: {} read 4KiB by dd, at least 1.", disk.name());
-    assert!(said.contains(&at_least), "{said}");
+    assert!(printed.contains(&at_least), "{printed}");
     assert!(hangs());
     let hung = hung.elapsed();
     disk.signal("CONT");
@@ -161,7 +161,7 @@ fn a_pipe_whose_writer_sleeps() {
     let filter = "proc.name = latscope-cat and kind = read and fd.type = pipe";
     let record = Background::latscope(&["record", "-s", "io", "-w", trace.to_str().unwrap(), filter]);
 
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut cat = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut pipe = cat.stdin.take().unwrap();
     let mut back = BufReader::new(cat.stdout.take().unwrap());
@@ -176,7 +176,7 @@ fn a_pipe_whose_writer_sleeps() {
     }
     drop(pipe);
     cat.wait().unwrap();
-    let took = begun.elapsed();
+    let took = started.elapsed();
     record.interrupt().success();
 
     let reads = events(&trace, "latency_ns,result,fd,name", "");

@@ -169,8 +169,8 @@ impl Background {
         let (mut links, mut since) = (0, Instant::now());
         let start = Instant::now();
         while links == 0 || since.elapsed() < Duration::from_millis(150) {
-            assert!(program.child.try_wait().unwrap().is_none(), "{arguments:?} ended: {}", program.said());
-            assert!(start.elapsed() < PATIENCE, "{arguments:?} attached nothing: {}", program.said());
+            assert!(program.child.try_wait().unwrap().is_none(), "{arguments:?} ended: {}", program.printed());
+            assert!(start.elapsed() < PATIENCE, "{arguments:?} attached nothing: {}", program.printed());
             let now = program.links();
             if now != links {
                 (links, since) = (now, Instant::now());
@@ -192,7 +192,7 @@ impl Background {
     }
 
     /// Standard error so far.
-    pub fn said(&self) -> String {
+    pub fn printed(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.err).unwrap_or_default()).into_owned()
     }
 
@@ -213,11 +213,11 @@ impl Background {
     pub fn ended(mut self) -> Ended {
         let start = Instant::now();
         while self.child.try_wait().unwrap().is_none() {
-            assert!(start.elapsed() < PATIENCE, "it does not end: {}", self.said());
+            assert!(start.elapsed() < PATIENCE, "it does not end: {}", self.printed());
             std::thread::sleep(Duration::from_millis(10));
         }
         let status = self.child.wait().unwrap().code();
-        Ended { status, out: std::fs::read(&self.out).unwrap(), err: self.said() }
+        Ended { status, out: std::fs::read(&self.out).unwrap(), err: self.printed() }
     }
 
     /// Memory that it has in use, bytes.

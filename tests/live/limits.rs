@@ -17,7 +17,7 @@ fn sizes(files: &[PathBuf]) -> Vec<u64> {
 }
 
 #[test]
-fn a_recording_that_cannot_begin_leaves_everything_as_it_was() {
+fn a_recording_that_cannot_start_leaves_everything_as_it_was() {
     let Some(_alone) = alone() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (trace, plain) = (folder.path().join("keep.lat"), folder.path().join("plain"));
@@ -41,15 +41,15 @@ fn a_recording_that_cannot_begin_leaves_everything_as_it_was() {
         (&["-f", "-w", trace, "evt.time < 10:00:00 and evt.time > 2020-01-01T00:00:00 and device = no-such-disk"], 2),
     ];
     for (arguments, status) in attempts {
-        let said = latscope(&[&["record", "-s", "block"], arguments].concat()).failure(status);
-        assert!(said.starts_with("latscope: "), "{said}");
-        assert_eq!(files(folder.path()), before, "{arguments:?}: {said}");
-        assert_eq!(std::fs::read(trace).unwrap(), b"precious", "{arguments:?}: {said}");
+        let printed = latscope(&[&["record", "-s", "block"], arguments].concat()).failure(status);
+        assert!(printed.starts_with("latscope: "), "{printed}");
+        assert_eq!(files(folder.path()), before, "{arguments:?}: {printed}");
+        assert_eq!(std::fs::read(trace).unwrap(), b"precious", "{arguments:?}: {printed}");
     }
     let without_rights =
         ["--bounding-set=-all", "--inh-caps=-all", LATSCOPE, "record", "-s", "block", "-f", "-w", trace];
-    let said = end(command("setpriv").args(without_rights), b"").failure(3);
-    assert!(said.contains("Live capture needs root"), "{said}");
+    let printed = end(command("setpriv").args(without_rights), b"").failure(3);
+    assert!(printed.contains("Live capture needs root"), "{printed}");
     assert_eq!(files(folder.path()), before);
     assert_eq!(std::fs::read(trace).unwrap(), b"precious");
 }
@@ -114,7 +114,7 @@ fn files_never_pass_the_limits_and_lose_nothing_between_them() {
     until("three files went", || {
         let sizes = sizes(&files(folder.path()));
         assert!(sizes.iter().all(|&size| size <= ROTATE) && sizes.iter().sum::<u64>() <= KEEP, "{sizes:?}");
-        removed = recorder.said().matches(".lat: ").count().saturating_sub(sizes.len());
+        removed = recorder.printed().matches(".lat: ").count().saturating_sub(sizes.len());
         first() != oldest && removed >= 3
     });
     let ended = recorder.interrupt();
@@ -138,7 +138,7 @@ fn a_small_disk_never_ends_a_flight_recorder() {
         let load = numbered_writes(elsewhere.path());
         let recorder = recorder(&load, &folder.path().join("flight.lat"), &limits);
         // Several times what the disk holds.
-        until("it goes on", || recorder.said().matches(" events in ").count() >= 12);
+        until("it goes on", || recorder.printed().matches(" events in ").count() >= 12);
         let ended = recorder.interrupt();
         let whole = files(folder.path());
         let total: u64 = sizes(&whole).iter().sum();
@@ -159,14 +159,14 @@ fn what_others_fill_a_disk_with_ends_files_but_no_recording() {
     end(command("mount").args(mount), b"").success();
     let load = numbered_writes(elsewhere.path());
     let recorder = recorder(&load, &folder.path().join("flight.lat"), &["--rotate", "64KiB", "--keep", "100"]);
-    let ended_files = || recorder.said().matches(" events in ").count();
+    let ended_files = || recorder.printed().matches(" events in ").count();
     until("some files", || ended_files() >= 4);
     // As much as there is: the next write fails. Then there is room again.
     let (ballast, zeros) = (folder.path().join("ballast"), vec![0; 1 << 20]);
     for _ in 0..3 {
         let _ = std::fs::write(&ballast, &zeros);
-        let before = recorder.said().matches("The disk is full").count();
-        until("it is noticed", || recorder.said().matches("The disk is full").count() > before);
+        let before = recorder.printed().matches("The disk is full").count();
+        until("it is noticed", || recorder.printed().matches("The disk is full").count() > before);
         std::fs::remove_file(&ballast).unwrap();
         let before = ended_files();
         until("it goes on", || ended_files() > before + 1);
@@ -181,11 +181,11 @@ fn what_others_fill_a_disk_with_ends_files_but_no_recording() {
 
 #[test]
 fn limits_too_small_for_a_file_are_refused() {
-    for (limits, said) in [
+    for (limits, printed) in [
         (&["--rotate", "1KiB"][..], "--rotate 1KiB is too small; a file takes at least 32KiB."),
         (&["--rotate", "1h", "--keep", "40KiB"], "--keep 40KiB is too small; two files take at least 64KiB."),
     ] {
         let refused = latscope(&[&["record", "-s", "block", "-w", "t.lat"], limits].concat()).failure(2);
-        assert!(refused.contains(said), "{refused}");
+        assert!(refused.contains(printed), "{refused}");
     }
 }

@@ -104,8 +104,8 @@ fn a_path_takes_events_and_says_so() {
         [(&["path startswith /"][..], "the filter needs path"), (&["--by", "path"][..], "the groups need path")]
     {
         let refused = ["summary", "-s", "io", "--mode", "histogram", "--for", "1s"];
-        let said = latscope(&[&refused[..], arguments].concat()).failure(2);
-        assert!(said.contains(why), "{said}");
+        let printed = latscope(&[&refused[..], arguments].concat()).failure(2);
+        assert!(printed.contains(why), "{printed}");
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("of the test").display().to_string();
@@ -165,9 +165,9 @@ fn a_filter_on_a_port_finds_the_calls_on_its_sockets_and_no_others() {
 }
 
 #[test]
-fn a_live_filter_on_what_no_event_tells_says_so() {
+fn a_live_filter_on_what_no_event_has_is_reported() {
     let Some(_alone) = alone() else { return };
-    let said = |filter: &str| {
+    let printed = |filter: &str| {
         let ended = latscope(&["summary", "-s", "io", "--for", "2s", "--by", "job", filter]);
         ended.err.clone() + &ended.success()
     };
@@ -185,13 +185,13 @@ fn a_live_filter_on_what_no_event_tells_says_so() {
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }
         });
-        let (untold, ungrouped) = (said(&format!("{me} and job exists")), said(&me));
+        let (missing, ungrouped) = (printed(&format!("{me} and job exists")), printed(&me));
         let streams = ["percentiles", "summary", "histogram"].map(streamed);
         ended.store(true, std::sync::atomic::Ordering::Relaxed);
-        for said in streams {
-            assert!(said.contains("no event has job, a field of --by."), "{said}");
+        for printed in streams {
+            assert!(printed.contains("no event has job, a field of --by."), "{printed}");
         }
-        assert!(untold.contains("no event has job, a field of the filter"), "{untold}");
+        assert!(missing.contains("no event has job, a field of the filter"), "{missing}");
         assert!(ungrouped.contains("no event has job, a field of --by."), "{ungrouped}");
         assert!(!ungrouped.contains("which the filter needs"), "{ungrouped}");
     });

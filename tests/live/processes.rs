@@ -12,8 +12,8 @@ const OF_PROCESS: &str = "path,uid,gid,ppid,parent,cwd,exe,args,cmdline,exe_path
 #[track_caller]
 fn run(folder: &std::path::Path) -> BTreeMap<String, Value> {
     let script = root().join("tests/live/who.py");
-    let said = end(command("python3").arg("-S").arg(script).arg(folder), b"\n").success();
-    let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let printed = end(command("python3").arg("-S").arg(script).arg(folder), b"\n").success();
+    let lines = printed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.map(|line| (line["path"].as_str().unwrap().to_owned(), line)).collect()
 }
 
@@ -44,16 +44,16 @@ fn processes_are_what_they_say_though_they_are_gone() {
             Background::latscope(&["summary", "-s", "io", "--json", "--by", by, &filter])
         })
         .collect();
-    let said = run(folder.path());
-    assert!(said.len() >= 26, "{said:#?}");
+    let printed = run(folder.path());
+    assert!(printed.len() >= 26, "{printed:#?}");
     let views: Vec<String> = views.into_iter().map(|view| view.interrupt().success()).collect();
     let ended = record.interrupt();
     assert!(!ended.err.contains("process is not known"), "{}", ended.err);
 
     let rows = events(&trace, OF_PROCESS, &opened);
-    assert_eq!(rows.len(), said.len());
+    assert_eq!(rows.len(), printed.len());
     for row in &rows {
-        let expected = &said[row["path"].as_str().unwrap()];
+        let expected = &printed[row["path"].as_str().unwrap()];
         for (key, value) in expected.as_object().unwrap() {
             assert_eq!(row.get(key).unwrap_or(&Value::Null), value, "{key} of {expected:#}");
         }
@@ -62,7 +62,7 @@ fn processes_are_what_they_say_though_they_are_gone() {
     for ((filter, by), view) in live.iter().zip(&views) {
         let (live, later) = (counts(view, by).values().sum::<u64>(), counted(filter));
         assert_eq!(live, later, "{filter}");
-        assert!(later > 0 && later < said.len() as u64, "{filter}: {later}");
+        assert!(later > 0 && later < printed.len() as u64, "{filter}: {later}");
     }
     // Each name is one of `id`, each number one of these.
     let users = events(&trace, "uid,user,gid,group", &opened);
@@ -105,8 +105,8 @@ fn a_block_request_is_of_the_process_that_began_it() {
     assert_eq!(counts(&live.interrupt().success(), "args"), [(lines[3].clone(), 1)].into());
     record.interrupt().success();
     let rows = events(&trace, "args,cmdline,exe,cwd,user,ppid,cpu", "kind = read and proc.exe = dd");
-    let told: Vec<&str> = rows.iter().filter_map(|row| row["args"].as_str()).collect();
-    assert_eq!(told, lines);
+    let reported: Vec<&str> = rows.iter().filter_map(|row| row["args"].as_str()).collect();
+    assert_eq!(reported, lines);
     for (row, line) in rows.iter().zip(&lines) {
         assert_eq!(row["cmdline"], format!("dd {line}"));
         assert_eq!(row["cwd"].as_str(), folder.path().to_str());

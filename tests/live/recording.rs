@@ -24,19 +24,19 @@ fn the_exit_status_of_the_command_is_passed_on() {
     latscope(&["summary", "-r", trace]).success();
     assert_eq!(run(&["sh", "-c", "kill -TERM $$"]).status, Some(128 + 15));
     assert_eq!(run(&["true"]).status, Some(0));
-    let said = run(&["latscope-no-such-program"]).failure(127);
-    assert!(said.contains("cannot run latscope-no-such-program"), "{said}");
+    let printed = run(&["latscope-no-such-program"]).failure(127);
+    assert!(printed.contains("cannot run latscope-no-such-program"), "{printed}");
 }
 
 #[test]
-fn a_recording_replaces_no_file_unless_told_to() {
+fn a_recording_replaces_no_file_unless_forced() {
     let Some(_alone) = alone() else { return };
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("t.lat");
     let record = ["record", "-s", "block", "-w", trace.to_str().unwrap(), "--for", "100ms"];
     std::fs::write(&trace, "precious").unwrap();
-    let said = latscope(&record).failure(2);
-    assert!(said.contains("exists; -f replaces it"), "{said}");
+    let printed = latscope(&record).failure(2);
+    assert!(printed.contains("exists; -f replaces it"), "{printed}");
     assert_eq!(std::fs::read(&trace).unwrap(), b"precious");
     latscope(&[&record[..], &["-f"]].concat()).success();
     latscope(&["summary", "-r", trace.to_str().unwrap()]).success();
@@ -102,7 +102,7 @@ fn a_flight_recorder_goes_on_when_the_disk_is_full() {
     let path = folder.path().join("flight.lat");
     let record = ["record", "-s", "io", "-w", path.to_str().unwrap(), "--rotate", "200KiB", "--keep", "100", &filter];
     let recorder = Background::latscope(&record);
-    until("the disk is full", || recorder.said().contains("The disk is full"));
+    until("the disk is full", || recorder.printed().contains("The disk is full"));
     let full_at = files(folder.path()).last().cloned();
     until("it goes on", || files(folder.path()).last().cloned() != full_at);
     let ended = recorder.interrupt();

@@ -22,18 +22,18 @@ fn requests_of_io_uring_that_name_a_path_have_it() {
     if made.status == Some(3) {
         return eprintln!("skipped: io_uring: {}", made.success());
     }
-    let said: Vec<Value> = made.success().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(said.len(), 12);
+    let printed: Vec<Value> = made.success().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(printed.len(), 12);
     record.interrupt().success();
     let rows = events(&trace, "name,path,error,fd,fd_type", "name != io_uring_close");
-    let told: Vec<Value> = rows
+    let reported: Vec<Value> = rows
         .iter()
         .map(|row| {
             let name = row["name"].as_str().unwrap().trim_start_matches("io_uring_").to_owned();
             serde_json::json!([name, row["path"], row.get("error").is_some()])
         })
         .collect();
-    assert_eq!(told, said);
+    assert_eq!(reported, printed);
     // What was opened has the type and the descriptor that the system call would have.
     for row in rows.iter().filter(|row| row["name"].as_str().unwrap().contains("openat")) {
         let opened = row.get("error").is_none();

@@ -64,10 +64,10 @@ fn without_rights_there_is_one_sentence() {
             nobody.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"]).arg(&program);
             let ended = end(nobody.args([view, "-s", source, "--for", "1s"]), b"");
             assert!(ended.out.is_empty());
-            let said = ended.failure(3);
-            assert_eq!(said.lines().count(), 1, "{said}");
+            let printed = ended.failure(3);
+            assert_eq!(printed.lines().count(), 1, "{printed}");
             for word in ["root", "CAP_BPF", "CAP_PERFMON", "ping", "-r"] {
-                assert!(said.contains(word), "{said}");
+                assert!(printed.contains(word), "{printed}");
             }
         }
     }

@@ -287,14 +287,14 @@ impl Looks for EventCapture {
 
 /// The whole program, in the mode that it takes by itself.
 #[test]
-fn views_tell_of_a_disk_that_hangs() {
+fn views_report_a_disk_that_hangs() {
     let Some(_alone) = alone() else { return };
     let disk = Disk::new(&[]);
     let _hung = hang(&disk, 0);
     for view in ["summary", "histogram"] {
-        let said = crate::program::latscope(&[view, "-s", "block", "--for", "300ms", &disk.filter()]).success();
+        let printed = crate::program::latscope(&[view, "-s", "block", "--for", "300ms", &disk.filter()]).success();
         let expected = format!("longest without a completion: {} read 4KiB, at least ", disk.name());
-        assert!(said.contains(&expected), "{view}: {said}");
+        assert!(printed.contains(&expected), "{view}: {printed}");
     }
 }
 
@@ -304,24 +304,24 @@ fn devices_that_are_not_there_and_short_intervals_are_refused() {
     let Some(_alone) = alone() else { return };
     for filter in ["dev = no-such-disk", "device in (no-such-disk, /dev/no-such-disk)"] {
         for mode in ["auto", "event"] {
-            let said =
+            let printed =
                 crate::program::latscope(&["summary", "-s", "block", "--mode", mode, "--for", "1s", filter]).failure(2);
-            assert!(said.contains("No block device no-such-disk"), "{said}");
+            assert!(printed.contains("No block device no-such-disk"), "{printed}");
         }
     }
     let filters =
         ["device startswith no-such", "size > 0 and device in (sdzz) or device glob no-such*", "not dev glob *"];
     for filter in filters {
-        let said = crate::program::latscope(&["summary", "-s", "block", "--for", "1s", filter]).failure(2);
-        assert!(said.contains("No block device of this machine matches "), "{said}");
-        assert!(said.contains("(found: "), "{said}");
+        let printed = crate::program::latscope(&["summary", "-s", "block", "--for", "1s", filter]).failure(2);
+        assert!(printed.contains("No block device of this machine matches "), "{printed}");
+        assert!(printed.contains("(found: "), "{printed}");
     }
     if std::path::Path::new("/sys/block/zram0").exists() {
-        let said =
+        let printed =
             crate::program::latscope(&["summary", "-s", "block", "--for", "1s", "device startswith zr"]).failure(2);
-        assert!(said.contains("zram0 has no requests of its own"), "{said}");
+        assert!(printed.contains("zram0 has no requests of its own"), "{printed}");
     }
     let short = ["percentiles", "-s", "block", "--mode", "histogram", "--for", "1s", "-i", "1ms"];
-    let said = crate::program::latscope(&short).failure(2);
-    assert!(said.contains("shorter than 10ms"), "{said}");
+    let printed = crate::program::latscope(&short).failure(2);
+    assert!(printed.contains("shorter than 10ms"), "{printed}");
 }

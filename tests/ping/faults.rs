@@ -68,8 +68,8 @@ fn a_full_disk_leaves_nothing_behind() {
     let Some(ended) = injected("pwrite64:error=ENOSPC:when=2", &["-c", "1", "-S", "4m", path]) else { return };
     assert!(ended.failure(3).contains("The working set cannot be written"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-    let said = latscope(&["ping", "-c", "1", "-S", "1000000t", path]).failure(3);
-    assert!(said.contains("are free"), "{said}");
+    let printed = latscope(&["ping", "-c", "1", "-S", "1000000t", path]).failure(3);
+    assert!(printed.contains("are free"), "{printed}");
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn signals_end_it_with_a_summary() {
         assert_eq!(output.status.code(), Some(status), "{name} {signal}");
         let all: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON is closed");
         assert!(all.as_array().unwrap().last().unwrap()["stat"]["count"].as_u64().unwrap() > 0);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(said.contains("requests, min/avg/max"), signal == "USR1", "{said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(printed.contains("requests, min/avg/max"), signal == "USR1", "{printed}");
     }
 }
 
@@ -208,8 +208,8 @@ fn a_device_in_use_is_never_written() {
     assert!(ping(&["-W", &path]).failure(3).contains("-WWW"));
     device.mount();
     for write in ["-WWW", "-WWWG"] {
-        let said = ping(&[write, &path]).failure(3);
-        assert!(said.contains("in use (mounted"), "{said}");
+        let printed = ping(&[write, &path]).failure(3);
+        assert!(printed.contains("in use (mounted"), "{printed}");
     }
     ping(&[&path]).success();
     device.unmount();

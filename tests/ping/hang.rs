@@ -18,7 +18,7 @@ struct Story {
 
 impl Story {
     /// The final output, and the time from the hang to the signal or the end.
-    fn told(&self) -> (Output, Duration) {
+    fn run(&self) -> (Output, Duration) {
         let disk = Disk::new(&["--read", "100us"]);
         if self.first {
             disk.signal("STOP");
@@ -61,9 +61,9 @@ fn what_hangs_counts_with_its_age() {
         Story { words: "-c 1 --timeout 400ms", first: true, interrupted: false },
     ];
     for story in stories {
-        let (output, waited) = story.told();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{}: {said}", story.words);
+        let (output, waited) = story.run();
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{}: {printed}", story.words);
         let all: Value = serde_json::from_slice(&output.stdout).unwrap();
         let stat = &all.as_array().unwrap().last().unwrap()["stat"];
         let ns = |key: &str| stat[key].as_u64().unwrap();
@@ -109,9 +109,10 @@ fn what_is_printed_in_intervals_goes_on_while_it_hangs() {
 }
 
 #[test]
-fn a_threshold_without_a_request_cannot_tell() {
+fn a_threshold_without_a_request_is_undecided() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
-    let said = latscope(&["ping", "-q", "-c", "1", "-T", "1ns", "-a", "0", "--fail-if", "p99 > 1s", path]).failure(3);
-    assert!(said.contains("--fail-if"), "{said}");
+    let printed =
+        latscope(&["ping", "-q", "-c", "1", "-T", "1ns", "-a", "0", "--fail-if", "p99 > 1s", path]).failure(3);
+    assert!(printed.contains("--fail-if"), "{printed}");
 }

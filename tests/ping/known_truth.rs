@@ -138,10 +138,10 @@ impl Stalled {
         let (mut free, mut latencies) = (0, Vec::new());
         for number in 0..1000 {
             let due = self.log[0].0 + number * 10_000_000;
-            let begins = due.max(free);
-            let into = shift(begins);
-            let begins = if into >= PERIOD - 1_000_000_000 { begins + PERIOD - into } else { begins };
-            free = begins + services[number as usize % services.len()];
+            let start = due.max(free);
+            let into = shift(start);
+            let start = if into >= PERIOD - 1_000_000_000 { start + PERIOD - into } else { start };
+            free = start + services[number as usize % services.len()];
             latencies.push(free - due);
         }
         latencies
@@ -156,7 +156,7 @@ impl Stalled {
 }
 
 #[test]
-fn an_open_loop_tells_of_a_stall_what_a_closed_one_hides() {
+fn an_open_loop_shows_of_a_stall_what_a_closed_one_hides() {
     let Some(_alone) = alone() else { return };
     let Some(cpu) = shared_cpu() else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -165,7 +165,7 @@ fn an_open_loop_tells_of_a_stall_what_a_closed_one_hides() {
         ("closed", &["-i", "10ms"], &["--correct-omission", "10ms"]),
     ];
     for (name, pace, options) in runs {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         // A CPU that others use in real time is late; what is wrong is wrong every time.
         for _ in 0..4 {
             let run = Stalled::run(folder.path(), name, &cpu, pace);
@@ -179,18 +179,18 @@ fn an_open_loop_tells_of_a_stall_what_a_closed_one_hides() {
                     "it makes one request in a stall"
                 );
             }
-            told.push(format!("{name}: found {found:?}, true {truth:?}"));
+            reported.push(format!("{name}: found {found:?}, true {truth:?}"));
             if found.iter().zip(truth).all(|(&found, truth)| is_near(found, truth)) {
-                told.clear();
+                reported.clear();
                 break;
             }
         }
-        assert!(told.is_empty(), "{told:#?}");
+        assert!(reported.is_empty(), "{reported:#?}");
     }
 }
 
 #[test]
-fn a_request_that_hangs_is_told_and_counted() {
+fn a_request_that_hangs_is_reported_and_counted() {
     let Some(_alone) = alone() else { return };
     let disk = Disk::new(&["--read", "100us"]);
     let folder = tempfile::tempdir().unwrap();
@@ -212,8 +212,8 @@ fn a_request_that_hangs_is_told_and_counted() {
     std::thread::sleep(Duration::from_millis(1800));
     disk.signal("CONT");
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("has been waiting for"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(printed.contains("has been waiting for"), "{printed}");
     assert!(since.elapsed() < Duration::from_secs(30));
     let all: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(all.as_array().unwrap().last().unwrap()["stat"]["count"].as_u64().unwrap() > 10);
@@ -286,8 +286,8 @@ fn thresholds_and_percentiles_need_enough_requests() {
     assert!(found["p90"].is_u64() && found["p99"].is_u64() && found["trusted_p"] == 94.9748, "{found}");
     latscope(&["ping", "-q", "-C", "-i", "0", "-c", "200", "--fail-if", "p50 > 1ns", path]).failure(1);
     latscope(&["ping", "-q", "-C", "-i", "0", "-c", "200", "--fail-if", "p50 > 1h", path]).success();
-    let said = latscope(&["ping", "--sync", "fsync", "-c", "1", path]).failure(2);
-    assert!(said.contains("--sync needs writes"), "{said}");
+    let printed = latscope(&["ping", "--sync", "fsync", "-c", "1", path]).failure(2);
+    assert!(printed.contains("--sync needs writes"), "{printed}");
     // Data in memory is not cold, wherever it is said to be.
     let hot = measured(&["--cache", "hot", "-i", "0", "-c", "100", path]);
     assert_eq!(hot["count"], 99);
@@ -302,9 +302,9 @@ fn where_and_how_it_waits_is_kept_and_compared() {
     latscope(&[&common[..], &[a, here]].concat()).success();
     latscope(&[&common[..], &[b, "--cpu", "0", "--spin-before", "200us", "-s", "8k", here]].concat()).success();
     let compared = latscope(&["compare", a, b]).success();
-    let told: Vec<&str> = compared.lines().take(3).collect();
-    assert_eq!(told[0], "unlike: size: 4KiB (a.lat), 8KiB (b.lat)");
-    assert_eq!(told[1], "unlike: scheduling: other (a.lat), other, on CPU 0, busy 200us before (b.lat)");
+    let reported: Vec<&str> = compared.lines().take(3).collect();
+    assert_eq!(reported[0], "unlike: size: 4KiB (a.lat), 8KiB (b.lat)");
+    assert_eq!(reported[1], "unlike: scheduling: other (a.lat), other, on CPU 0, busy 200us before (b.lat)");
     assert!(compared.find("unlike:") < compared.find("p50"), "{compared}");
     let refused = latscope(&["ping", "-c", "1", "--cpu", "100000", here]).failure(3);
     assert!(refused.contains("Cannot run on CPU 100000") && refused.contains("--cpu"), "{refused}");

@@ -235,7 +235,7 @@ mod tests {
 
     /// As the programs do it, compiled for user space: epochs of odd numbers, the last event late.
     #[test]
-    fn the_first_event_of_an_epoch_begins_its_extremes_anew() {
+    fn the_first_event_of_an_epoch_resets_its_extremes() {
         let events = [(1, 70), (1, 50), (1, 60), (3, 90), (3, 95), (1, 20)];
         let add = events.map(|(epoch, value)| format!("hist_add(&h.head, {value}, 1, {epoch}, 6);"));
         let field = |events: usize, name: &str| {

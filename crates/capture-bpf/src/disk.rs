@@ -19,7 +19,7 @@ impl Disk {
         let own = Path::new("/sys/dev/block").join(format!("{}:{}", dev >> 20, dev & 0xf_ffff));
         let Ok(own) = own.canonicalize() else { return Disk::default() };
         let whole = if own.join("partition").exists() { own.parent().unwrap_or(&own) } else { &own };
-        let file = |name: &str| read_trimmed(whole.join(name)).filter(|told| !told.is_empty());
+        let file = |name: &str| read_trimmed(whole.join(name)).filter(|text| !text.is_empty());
         Disk {
             model: file("device/model"),
             is_rotational: file("queue/rotational").map(|rotational| rotational == "1"),
@@ -29,9 +29,9 @@ impl Disk {
     /// The properties of a trace that describe it.
     pub fn properties(self, name: &str) -> impl Iterator<Item = (String, String)> + use<> {
         let rotational = self.is_rotational.map(|rotational| u8::from(rotational).to_string());
-        let told = [("model", self.model), ("rotational", rotational)];
+        let values = [("model", self.model), ("rotational", rotational)];
         let name = format!("{}{name}", Context::DISK);
-        told.into_iter().filter_map(move |(what, told)| Some((format!("{name}.{what}"), told?)))
+        values.into_iter().filter_map(move |(what, text)| Some((format!("{name}.{what}"), text?)))
     }
 
     /// The codes of its columns in a batch.

@@ -8,7 +8,7 @@ mod ends;
 mod names;
 mod socket;
 
-pub use names::Told;
+pub use names::Expected;
 
 use crate::disk::Disk;
 use crate::syscall::Ends;

@@ -241,12 +241,12 @@ fn info(program: &impl AsFd, key: &str) -> Option<u64> {
 }
 
 fn failed(doing: &str, error: &libbpf_rs::Error) -> Error {
-    let said = log::last_lines();
-    let said = if said.is_empty() { said } else { format!(" ({said})") };
+    let log_lines = log::last_lines();
+    let log_lines = if log_lines.is_empty() { log_lines } else { format!(" ({log_lines})") };
     let text = format!("{error:#}");
     // EPERM; the verifier's objections are EACCES and EINVAL.
     if text.contains("Operation not permitted") {
-        return Error::Rights(format!("the kernel refused {doing} the BPF object: {text}{said}"));
+        return Error::Rights(format!("the kernel refused {doing} the BPF object: {text}{log_lines}"));
     }
-    Error::Failed(format!("{doing} the BPF object: {text}{said}"))
+    Error::Failed(format!("{doing} the BPF object: {text}{log_lines}"))
 }

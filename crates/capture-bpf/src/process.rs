@@ -2,7 +2,7 @@
 
 mod accounts;
 
-use crate::fd::Told;
+use crate::fd::Expected;
 use crate::loader::Raw;
 use crate::texts::{ABOUT_ARGUMENTS, About, named};
 use accounts::Accounts;
@@ -235,7 +235,7 @@ fn path<'a>(names: &[u8], bits: u8, to: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     if bits & named::UNKNOWN != 0 || bits & (named::FILE | named::PSEUDO) == 0 {
         return None;
     }
-    Told { given: &[], names, deleted: bits & (named::DELETED | named::PSEUDO) != 0 }.path(to);
+    Expected { given: &[], names, deleted: bits & (named::DELETED | named::PSEUDO) != 0 }.path(to);
     Some(to)
 }
 

@@ -271,13 +271,13 @@ fn devices_without_stamps_are_measured_too() {
         let device = LoopDevice::new();
         device.set("iostats", "0");
         device.set("wbt_lat_usec", "0");
-        let began = std::time::Instant::now();
+        let started = std::time::Instant::now();
         let (mut device_time, mut total_time) = (histograms(false), histograms(true));
         let mut events = Events::start(&options());
         device.load(30);
         events.poll();
         let (rows, context) = events.finish();
-        let elapsed_ns = began.elapsed().as_nanos() as u64;
+        let elapsed_ns = started.elapsed().as_nanos() as u64;
         let rows = of_device(rows, &device);
         assert_eq!((rows.len(), lost(&context)), (120, 0));
         for row in &rows {

@@ -129,7 +129,7 @@ fn files_in_no_directory_say_so() {
 }
 
 #[test]
-fn relative_paths_begin_at_their_directory_and_follow_it_when_it_is_renamed() {
+fn relative_paths_start_at_their_directory_and_follow_it_when_it_is_renamed() {
     check("relative_to_a_directory");
 }
 

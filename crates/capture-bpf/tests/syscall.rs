@@ -122,7 +122,7 @@ fn dev_of(path: &std::path::Path) -> String {
 }
 
 #[test]
-fn calls_on_a_file_tell_path_size_offset_and_device() {
+fn calls_on_a_file_have_path_size_offset_and_device() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     File::create(&path).unwrap().write_all(&[0; 65536]).unwrap();
@@ -155,7 +155,7 @@ fn calls_on_a_file_tell_path_size_offset_and_device() {
 }
 
 #[test]
-fn an_open_that_fails_tells_its_error_and_what_was_asked_for() {
+fn an_open_that_fails_has_its_error_and_what_was_asked_for() {
     let mut pid = 0;
     let captured = capture(&every(Source::Io), || {
         let mut cat = Command::new("cat").arg("/no/such/file").stderr(Stdio::null()).spawn().unwrap();

@@ -281,7 +281,7 @@ pub fn context_of(json: &str) -> serde_json::Result<Context> {
     context.span_ns = context.span_ns.map(|(from, to)| (from.min(to), from.max(to)));
     context.unfinished.truncate(Context::UNFINISHED_KEPT);
     context.loss_ranges.truncate(Context::LOSS_RANGES_KEPT);
-    let told = std::mem::take(&mut context.tally);
-    context.tally.merge(&told);
+    let stored = std::mem::take(&mut context.tally);
+    context.tally.merge(&stored);
     Ok(context)
 }

@@ -35,21 +35,22 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let file = input.name.clone();
     let mut sink = Some(sink);
     let mut table: Option<Table> = None;
-    let (mut row, mut begin) = (Row::default(), 0);
+    let (mut row, mut first_line) = (Row::default(), 0);
     each_line(input, |piece| {
         let Piece::Line(number, line) = piece else {
             return Ok(table.as_mut().map_or(ControlFlow::Continue(()), |table| table.events.rows.hand_on()));
         };
         if row.is_empty() {
-            begin = number;
+            first_line = number;
         }
         let fed = match line {
-            Ok(line) if begin == 1 && row.is_empty() => row.feed(line.strip_prefix(BOM).unwrap_or(line)),
+            Ok(line) if first_line == 1 && row.is_empty() => row.feed(line.strip_prefix(BOM).unwrap_or(line)),
             Ok(line) => row.feed(line),
             Err(why) => Err(why),
         };
         let Some(table) = &mut table else {
-            let columns = fed.map_err(|why| Error::new(&file, Place::Line(begin), format!("The row has {why}.")))?;
+            let columns =
+                fed.map_err(|why| Error::new(&file, Place::Line(first_line), format!("The row has {why}.")))?;
             if columns == Fed::Whole {
                 let sink = sink.take().ok_or_else(|| Error::new(&file, Place::File, "It was read before."))?;
                 table = Some(Table::new(&file, &row, options, sink)?);
@@ -73,7 +74,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
             }
             Err(why) => {
                 let line = line.map_err(|_| TOO_LONG);
-                table.no_rows.add(&mut table.events.rows.context, begin, line, why)?;
+                table.no_rows.add(&mut table.events.rows.context, first_line, line, why)?;
                 Ok(ControlFlow::Continue(()))
             }
         }
@@ -200,8 +201,8 @@ impl Row {
     }
 
     fn cells(&self) -> impl Iterator<Item = Cell<'_>> {
-        let begins = std::iter::once(0).chain(self.ends.iter().map(|&(end, _)| end));
-        begins.zip(&self.ends).map(|(begin, &(end, quoted))| Cell { bytes: &self.text[begin..end], quoted })
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|&(end, _)| end));
+        starts.zip(&self.ends).map(|(start, &(end, quoted))| Cell { bytes: &self.text[start..end], quoted })
     }
 
     fn end_cell(&mut self) {

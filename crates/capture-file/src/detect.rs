@@ -115,8 +115,8 @@ mod tests {
                 "blkparse",
             ),
         ] {
-            let said = detect(&mut Input::from_bytes("test", bytes).unwrap()).unwrap_err().message;
-            assert!(said.contains(what) && said.contains("which cannot be read; "), "{what}: {said}");
+            let message = detect(&mut Input::from_bytes("test", bytes).unwrap()).unwrap_err().message;
+            assert!(message.contains(what) && message.contains("which cannot be read; "), "{what}: {message}");
         }
     }
 }

@@ -32,7 +32,7 @@ impl Run {
 }
 
 #[test]
-fn a_call_becomes_an_event_with_what_its_arguments_tell() {
+fn a_call_becomes_an_event_with_its_arguments() {
     let mut run = Run::new(false);
     run.push(10, 7, 17, End::Enter(&[3, 0x7f00, 4096, 8192, 0, 0]));
     run.push(15, 7, 17, End::Exit(4096));

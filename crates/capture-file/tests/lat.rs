@@ -227,9 +227,9 @@ fn no_flipped_bit_changes_events_without_a_word() {
         let mut damaged = file.clone();
         damaged[at] ^= 1 << (at % 8);
         let Ok((read, account)) = rows_of(&damaged) else { continue };
-        let told = account.tally.get(Anomaly::DamagedBatches) + account.tally.get(Anomaly::Truncated);
+        let reported = account.tally.get(Anomaly::DamagedBatches) + account.tally.get(Anomaly::Truncated);
         assert!(read.iter().all(|row| expected.contains(row)), "byte {at}");
-        assert!(told > 0 || (read == expected && account == context()), "byte {at}");
+        assert!(reported > 0 || (read == expected && account == context()), "byte {at}");
         left_out += u64::from(account.tally.get(Anomaly::Truncated) == 0 && !read.is_empty() && read.len() < 60);
     }
     // Most damage costs the batch that has it, and no other.

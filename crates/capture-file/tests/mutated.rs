@@ -142,8 +142,8 @@ fn events_of_damaged_files() {
                 let of = |fields, format| ReadOptions { format, lenient: round % 2 == 0, ..ReadOptions::new(fields) };
                 let all = read(&bytes, &of(FieldSet::EVERY, Some(format)));
                 let few = read(&bytes, &of(FieldSet::ALWAYS, Some(format)));
-                if let Err(said) = &all {
-                    assert!(said.ends_with('.'), "{target} {number} {round}: {said}");
+                if let Err(message) = &all {
+                    assert!(message.ends_with('.'), "{target} {number} {round}: {message}");
                 }
                 match (all, few) {
                     (Ok((all, account)), Ok((few, _)))

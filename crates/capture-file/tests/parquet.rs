@@ -134,8 +134,8 @@ fn every_codec_is_read_or_named() {
         assert_eq!(account.tally.get(Anomaly::DamagedRecords), 0, "{codec}");
     }
     assert_eq!(read_rows(&testdata("gzip_stranger.parquet"), always).unwrap().0.len(), 1000);
-    let said = read_rows(&testdata("brotli.parquet"), always).unwrap_err();
-    assert!(said.contains("compressed with brotli, which is not supported"), "{said}");
+    let message = read_rows(&testdata("brotli.parquet"), always).unwrap_err();
+    assert!(message.contains("compressed with brotli, which is not supported"), "{message}");
 }
 
 /// Pages of other programs may carry a checksum: a flipped bit is no event.
@@ -151,7 +151,7 @@ fn a_flipped_bit_in_a_page_with_a_checksum_is_noticed() {
         std::fs::write(&path, &flipped).unwrap();
         match read_rows(&path, FieldSet::ALWAYS) {
             Ok((read, _)) => assert!(read == truth, "{at}"),
-            Err(said) => assert!(said.contains("truncated or damaged"), "{at}: {said}"),
+            Err(message) => assert!(message.contains("truncated or damaged"), "{at}: {message}"),
         }
     }
 }
@@ -181,8 +181,8 @@ fn what_is_no_event_file_is_refused_in_a_sentence() {
     std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
     assert!(read_rows(&path, fields()).unwrap_err().contains("truncated or damaged"));
     write_series(&path, &header("count"), series_rows(false));
-    let said = read_rows(&path, fields()).unwrap_err();
-    assert!(said.contains("histograms, not single events"), "{said}");
+    let message = read_rows(&path, fields()).unwrap_err();
+    assert!(message.contains("histograms, not single events"), "{message}");
     assert!(SeriesReader::open(&path, &as_series()).is_ok());
     write_events(&path, fields(), 0..10);
     assert!(SeriesReader::open(&path, &as_series()).err().unwrap().to_string().contains("not a series"));

@@ -40,8 +40,8 @@ fn no_flipped_bit_changes_events_without_a_word() {
             match read(&damaged, of) {
                 Ok(found) if found == expected => {}
                 Ok((_, account)) => assert!(account.tally.get(Anomaly::DamagedRecords) > 0, "byte {at}"),
-                Err(said) => {
-                    assert!(said.ends_with('.'), "{said}");
+                Err(message) => {
+                    assert!(message.ends_with('.'), "{message}");
                     noticed += 1;
                 }
             }

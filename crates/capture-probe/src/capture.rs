@@ -438,7 +438,7 @@ struct Start {
 impl Start {
     /// Starts the thread of a worker and waits until it is prepared; the name of the call that it will make.
     fn worker(&self, worker: Worker) -> Result<(JoinHandle<()>, &'static str), Error> {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let (go, stop, epoch) = (Arc::clone(&self.go), Arc::clone(&self.stop), Arc::clone(&self.epoch));
         let body = move || {
             cpu::own_descriptors();
@@ -447,7 +447,7 @@ impl Start {
                 Ok(tools) => (Ok(tools.name()), Some(tools)),
                 Err(error) => (Err(error), None),
             };
-            let _ = tell.send(prepared);
+            let _ = sender.send(prepared);
             let Some(tools) = name else { return };
             while !go.load(Ordering::Acquire) {
                 if stop.load(Ordering::Relaxed) {
@@ -464,7 +464,7 @@ impl Start {
         };
         let thread = std::thread::Builder::new().name("probe".into()).spawn(body).map_err(Error::Thread)?;
         self.parked.borrow_mut().push(thread.thread().clone());
-        match told.recv() {
+        match receiver.recv() {
             Ok(Ok(name)) => Ok((thread, name)),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(Error::Settings("A thread of the probe ended before it started.".into())),

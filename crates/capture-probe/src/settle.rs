@@ -40,20 +40,20 @@ pub fn written(dev: Option<(u32, u32)>) -> Option<u64> {
 
 /// Writes back what memory holds of a file, for so long at most; `before` is what its device had written.
 pub fn settle(target: &Target, before: Option<u64>, limit: Duration) -> Settled {
-    let begin = Instant::now();
+    let start = Instant::now();
     let in_memory = cache::unwritten(&target.file);
     let end = target.file.metadata().map_or(0, |metadata| metadata.len());
     let mut at = target.start;
     let mut is_over = false;
     while at < end && !is_over {
         // A file system that cannot do that has nothing to bring anywhere.
-        is_over = cache::write_back(&target.file, at, PIECE.min(end - at)).is_err() || begin.elapsed() > limit;
+        is_over = cache::write_back(&target.file, at, PIECE.min(end - at)).is_err() || start.elapsed() > limit;
         at += PIECE;
     }
     Settled {
         in_memory,
         left: cache::unwritten(&target.file).unwrap_or(0),
-        took: begin.elapsed(),
+        took: start.elapsed(),
         device: written(target.place.dev).zip(before).map(|(now, before)| now.saturating_sub(before)),
     }
 }

@@ -118,10 +118,10 @@ impl Histogram {
     /// Counts a part of another histogram: so many of each of its buckets from the one at `begin` in their order on. Limits are
     /// those of buckets, where they are not those of the whole. A finer one is folded; its grid must not be coarser, and it
     /// must have as many in all.
-    pub fn add_part(&mut self, other: &Sparse, begin: usize, counts: &[u64]) {
+    pub fn add_part(&mut self, other: &Sparse, start: usize, counts: &[u64]) {
         let Some(first) = counts.iter().position(|&count| count > 0) else { return };
-        let end = begin + counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
-        let (indices, counts) = (&other.indices()[begin + first..end], &counts[first..end - begin]);
+        let end = start + counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
+        let (indices, counts) = (&other.indices()[start + first..end], &counts[first..end - start]);
         match other.grid() {
             // With a grid that is known beforehand, shifts are by constants.
             Grid::FINE if self.grid == Grid::FINE => self.add_some(Grid::FINE, other.totals(), indices, counts),

@@ -253,11 +253,11 @@ impl Sparse {
 fn last_not_above(indices: &[u32], value: u32) -> usize {
     let (mut end, mut step) = (indices.len(), 1);
     while end > 0 && indices[end - 1] > value {
-        let begin = end.saturating_sub(step);
-        if begin == 0 || indices[begin - 1] <= value {
-            return begin + indices[begin..end].partition_point(|&index| index <= value);
+        let start = end.saturating_sub(step);
+        if start == 0 || indices[start - 1] <= value {
+            return start + indices[start..end].partition_point(|&index| index <= value);
         }
-        (end, step) = (begin, 2 * step);
+        (end, step) = (start, 2 * step);
     }
     end
 }

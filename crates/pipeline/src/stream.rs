@@ -149,14 +149,14 @@ impl<'a> Stream<'a> {
             let open = self.latest_ns.saturating_sub_unsigned(hold_ns).div_euclid(self.width_ns);
             self.open = self.open.max(open);
         }
-        let (begins, ends) = (start_ns.div_euclid(self.width_ns), end_ns.div_euclid(self.width_ns));
+        let (starts, ends) = (start_ns.div_euclid(self.width_ns), end_ns.div_euclid(self.width_ns));
         if self.has_closed() && ends < self.open {
             self.late_events += 1;
             return false;
         }
         let by_share = self.folding.count_by == CountBy::Overlap;
-        self.cut_events += u64::from(by_share && self.has_closed() && begins < self.open);
-        self.first = self.first.min(if by_share { begins } else { ends });
+        self.cut_events += u64::from(by_share && self.has_closed() && starts < self.open);
+        self.first = self.first.min(if by_share { starts } else { ends });
         true
     }
 

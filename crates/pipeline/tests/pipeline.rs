@@ -96,8 +96,8 @@ fn a_cancelled_reading_is_a_part_that_says_so() {
         })
         .unwrap();
     assert!(0 < events && events < 400_000, "{events}");
-    let said = format!("{contexts:?}");
-    assert!(said.contains("nterrupted"), "{said}");
+    let message = format!("{contexts:?}");
+    assert!(message.contains("nterrupted"), "{message}");
     assert_eq!(witness.ended.load(Ordering::SeqCst), 1);
     assert!(!pipeline.is_read_again());
 }

@@ -79,7 +79,7 @@ fn turns(seed: u64, count: usize, spread: f64, factor: f64) -> Vec<Sample> {
     (0..count).map(turn).collect()
 }
 
-fn told(sides: &[Vec<Sample>], seed: u64) -> Comparison {
+fn compared(sides: &[Vec<Sample>], seed: u64) -> Comparison {
     let options = CompareOptions { seed, ..CompareOptions::default() };
     compare(sides, &options).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -97,7 +97,7 @@ fn refused(found: &Comparison) -> bool {
 fn row(name: &str, repetitions: u64, sides: impl Fn(u64) -> [Vec<Sample>; 2]) {
     let (mut claimed, mut not_judged) = (0, 0);
     for seed in 0..repetitions {
-        let found = told(&sides(seed), seed);
+        let found = compared(&sides(seed), seed);
         claimed += u64::from(claims(&found));
         not_judged += u64::from(refused(&found));
     }
@@ -131,8 +131,8 @@ fn main() {
     let once = |a: Vec<u64>, b: Vec<u64>| [vec![Sample::of_events(a)], vec![Sample::of_events(b)]];
     println!("| sides | repetitions | a difference claimed | nothing judged |\n|---|---|---|---|");
     for memory in [0.0, 0.7, 0.9, 0.97, 0.99] {
-        for (outliers, said) in [(0.02, "one in fifty ten times as long"), (0.0, "no outliers")] {
-            row(&format!("equal, correlation {memory}, {said}"), repetitions, |seed| {
+        for (outliers, about) in [(0.02, "one in fifty ten times as long"), (0.0, "no outliers")] {
+            row(&format!("equal, correlation {memory}, {about}"), repetitions, |seed| {
                 once(remembering(2 * seed, memory, outliers, 1.0), remembering(2 * seed + 1, memory, outliers, 1.0))
             });
         }

@@ -106,8 +106,8 @@ impl ExactBuilder {
             }
         }
         let span = |&interval: &i64| {
-            let begin = series.start_ns(interval);
-            (begin, begin.saturating_add_unsigned(series.width_of(interval)), interval)
+            let start = series.start_ns(interval);
+            (start, start.saturating_add_unsigned(series.width_of(interval)), interval)
         };
         ExactBuilder {
             quantity: series.quantity,
@@ -172,12 +172,12 @@ impl ExactBuilder {
         }
         let length = u128::from(end_ns.abs_diff(start_ns));
         loop {
-            let (begin, end, _) = self.intervals[place];
-            let overlap = end.min(end_ns).saturating_sub(begin.max(start_ns)).max(0) as u128;
+            let (start, end, _) = self.intervals[place];
+            let overlap = end.min(end_ns).saturating_sub(start.max(start_ns)).max(0) as u128;
             if overlap > 0 {
                 self.record(place, group, value, WHOLE * overlap / length * u128::from(count));
             }
-            if begin <= start_ns || place == 0 {
+            if start <= start_ns || place == 0 {
                 return;
             }
             place -= 1;
@@ -196,9 +196,9 @@ impl ExactBuilder {
     /// The last interval that begins at or before this moment.
     fn place(&mut self, moment: i64) -> usize {
         let is_in =
-            |place: usize| self.intervals.get(place).is_some_and(|&(begin, end, _)| (begin..end).contains(&moment));
+            |place: usize| self.intervals.get(place).is_some_and(|&(start, end, _)| (start..end).contains(&moment));
         if !is_in(self.last) {
-            self.last = self.intervals.partition_point(|&(begin, _, _)| begin <= moment).saturating_sub(1);
+            self.last = self.intervals.partition_point(|&(start, _, _)| start <= moment).saturating_sub(1);
         }
         self.last
     }

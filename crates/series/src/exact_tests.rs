@@ -16,14 +16,14 @@ fn batch_of(events: &[(i64, u64, u8)]) -> Batch {
 }
 
 /// All events of an interval, sorted; positions as the definition of the weighted percentile has them.
-fn brute_force(events: &[(i64, u64, u8)], (begin, end): (i64, i64), share: bool, quantile: f64) -> Option<f64> {
+fn brute_force(events: &[(i64, u64, u8)], (from, end): (i64, i64), share: bool, quantile: f64) -> Option<f64> {
     let mut samples: Vec<(u64, f64)> = Vec::new();
     for &(start, latency, _) in events {
         let done = start + latency as i64;
         let weight = if share && latency > 0 {
-            (done.min(end) - start.max(begin)).max(0) as f64 / latency as f64
+            (done.min(end) - start.max(from)).max(0) as f64 / latency as f64
         } else {
-            f64::from(u8::from((begin..end).contains(&done)))
+            f64::from(u8::from((from..end).contains(&done)))
         };
         if weight > 0.0 {
             samples.push((latency, weight));
@@ -67,8 +67,8 @@ proptest! {
         }
         let exact = exact.finish();
         for (&interval, slice) in series.slices() {
-            let begin = series.start_ns(interval);
-            let span = (begin, begin + series.width_of(interval) as i64);
+            let from = series.start_ns(interval);
+            let span = (from, from + series.width_of(interval) as i64);
             let groups = slice.groups.iter().map(|&(group, _)| Some(group));
             for group in groups.chain([None]) {
                 let label = group.map(|group| series.groups()[group as usize][0].as_bytes()[0]);

@@ -153,7 +153,7 @@ mod tests {
     }
 
     /// Start, length and events of each.
-    fn told(series: &[HistogramSeries]) -> Vec<(i64, u64, u64)> {
+    fn spans(series: &[HistogramSeries]) -> Vec<(i64, u64, u64)> {
         let one = |series: &HistogramSeries| {
             let (at, _) = series.range().unwrap();
             (at, series.width_of(at) / 100, series.at(at, None).totals().count)
@@ -177,7 +177,7 @@ mod tests {
             let expected = whole.merged_until(enough as f64);
             let expected: Vec<_> = expected.slices().keys()
                 .map(|&at| (at, expected.width_of(at) / 100, expected.at(at, None).totals().count)).collect();
-            prop_assert_eq!(told(&found), expected);
+            prop_assert_eq!(spans(&found), expected);
         }
     }
 
@@ -186,7 +186,7 @@ mod tests {
         let mut merger = IntervalMerger::new(100.0);
         let mut found = Vec::new();
         (0..5).for_each(|at| found.extend(merger.add(&interval(at, 20, 1000))));
-        assert_eq!(told(&found), [(0, 5, 100)]);
+        assert_eq!(spans(&found), [(0, 5, 100)]);
         found.clear();
         (5..7).for_each(|at| found.extend(merger.add(&interval(at, 20, 1000))));
         // Nothing completes, and a request waits longer and longer.
@@ -197,11 +197,11 @@ mod tests {
             silent.add_waiting(&[waiter], Some(at..at + 1));
             found.extend(merger.add(&silent));
         }
-        assert_eq!(told(&found)[..2], [(5, 2, 40), (7, 1, 0)], "{:?}", told(&found));
+        assert_eq!(spans(&found)[..2], [(5, 2, 40), (7, 1, 0)], "{:?}", spans(&found));
         assert_eq!(found.len(), 6, "each interval of the stall by itself");
         assert_eq!(found[5].waiting(11, None).count(), 1);
         (12..18).for_each(|at| found.extend(merger.add(&interval(at, 20, 1000))));
-        assert_eq!(told(&found)[6..], [(12, 5, 100)]);
+        assert_eq!(spans(&found)[6..], [(12, 5, 100)]);
         assert_eq!(merger.filled(), (20.0, 100.0));
     }
 }

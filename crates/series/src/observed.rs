@@ -109,11 +109,11 @@ mod tests {
         let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 1000);
         assert_eq!((series.covered_ns(0), series.is_partial(0)), (1000, false), "nothing is known");
         series.observe(-300, 2005);
-        let told = |at| (series.covered_ns(at), series.is_partial(at), series.rate(at, None, 3.0).map(f64::round));
-        assert_eq!(told(-1), (300, true, Some(1e7)));
-        assert_eq!(told(0), (1000, false, Some(3e6)));
-        assert_eq!(told(2), (5, true, None), "too short for a rate");
-        assert_eq!(told(3), (0, true, None));
+        let coverage = |at| (series.covered_ns(at), series.is_partial(at), series.rate(at, None, 3.0).map(f64::round));
+        assert_eq!(coverage(-1), (300, true, Some(1e7)));
+        assert_eq!(coverage(0), (1000, false, Some(3e6)));
+        assert_eq!(coverage(2), (5, true, None), "too short for a rate");
+        assert_eq!(coverage(3), (0, true, None));
         series.observe(5, 995);
         assert!(!series.is_partial(0), "a hundredth is not worth a mark");
     }

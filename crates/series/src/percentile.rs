@@ -75,7 +75,7 @@ impl AskedPercentiles {
         let known = count + waiting.weight() as f64 / series.per_event() as f64;
         let raised = waiting.quantiles(sparse, &self.quantiles, self.rule).unwrap_or_default();
         let exact = self.exact.as_ref().and_then(|exact| exact.at(interval, group));
-        let told = |(at, &quantile): (usize, &f64)| {
+        let shown = |(at, &quantile): (usize, &f64)| {
             let raised = raised.get(at)?;
             let value = match exact {
                 Some(values) if !raised.at_least => (values[at] * 10.0).round() / 10.0,
@@ -84,7 +84,7 @@ impl AskedPercentiles {
             let doubtful = Support::new(quantile, known) == Support::Few;
             Some(ShownPercentile { value, doubtful, at_least: raised.at_least })
         };
-        let values = self.quantiles.iter().enumerate().map(told).collect();
+        let values = self.quantiles.iter().enumerate().map(shown).collect();
         let (mean, max) = (waiting.mean(sparse), waiting.max(sparse));
         ShownPercentiles { count, mean, max, waiting, trusted: Support::trusted_percentile(known), values }
     }

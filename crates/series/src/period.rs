@@ -101,13 +101,13 @@ fn recurrence(stretches: &[Vec<f64>]) -> Option<(usize, f64)> {
     };
     let lags: Vec<(f64, i32)> = (0..=longest + 1).map(correlation).collect();
     // What belongs to one stall is no recurrence: it begins when the stall is over.
-    let begin = lags.iter().position(|&(value, _)| value <= 0.0)?;
+    let start = lags.iter().position(|&(value, _)| value <= 0.0)?;
     let is_peak = |lag: &usize| {
         let (value, pairs) = lags[*lag];
         let enough = value >= LEAST.max(DEVIATIONS / f64::from(pairs.max(1)).sqrt());
         enough && value >= lags[lag - 1].0 && value >= lags[lag + 1].0
     };
-    let peaks: Vec<usize> = (begin.max(1)..=longest).filter(is_peak).collect();
+    let peaks: Vec<usize> = (start.max(1)..=longest).filter(is_peak).collect();
     let highest = peaks.iter().map(|&lag| lags[lag].0).fold(0.0, f64::max);
     let lag = peaks.into_iter().find(|&lag| lags[lag].0 >= NEAR * highest)?;
     Some((lag, lags[lag].0.min(1.0)))

@@ -140,7 +140,7 @@ mod tests {
     }
 
     /// Begin, length and count of all, and of each job.
-    fn told(series: &HistogramSeries) -> Vec<(i64, u64, u64)> {
+    fn spans(series: &HistogramSeries) -> Vec<(i64, u64, u64)> {
         let row = |interval: i64, group: Option<u32>| {
             let (from_ns, width_ns) = series.span_of(interval, group);
             (from_ns / MS, width_ns / MS as u64, series.at(interval, group).totals().count)
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn runs_that_overlap_are_one_interval_and_keep_their_own_times() {
         let series = series(&[run(1000, 11_000, "a", 7), run(1003, 6003, "b", 5)]);
-        assert_eq!(told(&series), [(1000, 10_000, 12), (1000, 10_000, 7), (1003, 5000, 5)]);
+        assert_eq!(spans(&series), [(1000, 10_000, 12), (1000, 10_000, 7), (1003, 5000, 5)]);
         assert!(series.is_of_runs() && !series.is_partial(20));
         assert!(series.rebinned(series.width_ns() * 2).is_none(), "it is not merged with anything");
         assert_eq!(series.clone().merged_until(1.0), series, "and no interval is merged to another");
@@ -165,7 +165,7 @@ mod tests {
     fn runs_one_after_the_other_stand_apart_however_close() {
         let series = series(&[run(0, 5000, "a", 1), run(5000, 5001, "b", 2), run(5001, 9000, "c", 3)]);
         let all = [(0, 5000, 1), (0, 5000, 1), (5000, 1, 2), (5000, 1, 2), (5001, 3999, 3), (5001, 3999, 3)];
-        assert_eq!(told(&series), all);
+        assert_eq!(spans(&series), all);
     }
 
     proptest! {

@@ -33,7 +33,7 @@ impl Sequence {
         let ring = self.recent.entry(key).or_insert(Ring { ranges: [(u64::MAX, u64::MAX); RECENT], next: 0 });
         let to = from.saturating_add(size);
         let before = ring.ranges.iter().any(|&(_, end)| end == from);
-        let behind = ring.ranges.iter().any(|&(begin, _)| begin == to);
+        let behind = ring.ranges.iter().any(|&(start, _)| start == to);
         ring.ranges[ring.next] = (from, to);
         ring.next = (ring.next + 1) % RECENT;
         u64::from(before) + u64::from(behind)

@@ -103,7 +103,7 @@ impl SeriesBuilder {
             return self.histogram_at(last, group).add(histogram);
         }
         let mut rest = std::mem::take(&mut self.rest);
-        rest.begin_with(histogram);
+        rest.start_with(histogram);
         for interval in (first..=last).rev() {
             if self.is_full() {
                 break;
@@ -131,14 +131,14 @@ pub(crate) struct Rest {
     latencies: Vec<f64>,
     left: Vec<u64>,
     /// Buckets before this one are used up: the shorter a latency, the less far it reaches back.
-    begin: usize,
+    start: usize,
     /// What was taken last, of the buckets from this one on.
     taken: Vec<u64>,
     taken_from: usize,
 }
 
 impl Rest {
-    fn begin_with(&mut self, histogram: &Sparse) {
+    fn start_with(&mut self, histogram: &Sparse) {
         // Where a bucket is one value, that stands for all up to the next.
         let half = |index: u32| if index < 2 << histogram.grid().power() { 0.5 } else { 0.0 };
         let latency = |&index: &u32| float(histogram.grid().middle(index as usize)) + half(index);
@@ -146,26 +146,26 @@ impl Rest {
         self.latencies.extend(histogram.indices().iter().map(latency));
         self.left.clear();
         self.left.extend(histogram.counts());
-        self.begin = 0;
+        self.start = 0;
     }
 
     fn is_empty(&self) -> bool {
-        self.begin >= self.left.len()
+        self.start >= self.left.len()
     }
 
     /// Takes all.
     fn leave_nothing(&mut self) {
-        self.taken_from = self.begin;
+        self.taken_from = self.start;
         self.taken.clear();
-        self.taken.extend(self.left.drain(self.begin..));
+        self.taken.extend(self.left.drain(self.start..));
     }
 
     /// Leaves what lies before a moment, which the begin and the end of the stretch are behind by so much (below zero: before
     /// it), of the whole counts, so that nothing is lost to rounding.
     fn leave_before(&mut self, behind_from: f64, behind_to: f64, whole: &[u64]) {
-        self.taken_from = self.begin;
+        self.taken_from = self.start;
         self.taken.clear();
-        let mut from = self.begin;
+        let mut from = self.start;
         for (longest, share) in shares_before(behind_from, behind_to) {
             let to = from + self.latencies[from..].partition_point(|&latency| latency <= longest);
             let buckets = self.left[from..to].iter_mut().zip(&whole[from..to]).zip(&self.latencies[from..to]);
@@ -175,7 +175,7 @@ impl Rest {
             }));
             from = to;
         }
-        self.begin += self.left[self.begin..].iter().take_while(|&&left| left == 0).count();
+        self.start += self.left[self.start..].iter().take_while(|&&left| left == 0).count();
     }
 }
 

@@ -77,8 +77,8 @@ fn a_row_without_a_width_is_a_completion() {
 fn two_hosts_that_drift() {
     let (a, b) = (sparse_of(&[(1_000_000, 10)]), sparse_of(&[(150_000_000, 10)]));
     let rows = |ends: [i64; 4]| {
-        let begins = [ends[0] - 101, ends[0], ends[1], ends[2]].map(|ms: i64| ms.max(0) * MS);
-        begins.into_iter().zip(ends.map(|ms| ms * MS))
+        let starts = [ends[0] - 101, ends[0], ends[1], ends[2]].map(|ms: i64| ms.max(0) * MS);
+        starts.into_iter().zip(ends.map(|ms| ms * MS))
     };
     // The middles of the rows. (The text that first told of them has 55.5 for the first, which is a slip.)
     let middles = |ends| rows(ends).map(|(from, to)| (from + to) / 2).collect::<Vec<_>>();
@@ -103,7 +103,7 @@ fn two_hosts_that_drift() {
 }
 
 #[test]
-fn what_would_begin_before_the_trace_counts_in_its_first_interval() {
+fn what_would_start_before_the_trace_counts_in_its_first_interval() {
     let histogram = sparse_of(&[(150_000_000, 4), (1000, 3)]);
     let mut builder = builder(100);
     builder.starts_at(Some(0));

@@ -200,10 +200,10 @@ impl HistogramSeries {
         let mut reach = BTreeMap::<u32, Range<i64>>::new();
         for waiter in waiters {
             let group = self.group_of_waiter(&waiter.group);
-            let (began, seen) = (self.interval_of(waiter.start_ns), self.interval_of(waiter.seen_ns()));
+            let (started, seen) = (self.interval_of(waiter.start_ns), self.interval_of(waiter.seen_ns()));
             match &intervals {
                 Some(intervals) => {
-                    for interval in began.max(intervals.start)..intervals.end.min(seen.saturating_add(1)) {
+                    for interval in started.max(intervals.start)..intervals.end.min(seen.saturating_add(1)) {
                         let held = self.held(interval, waiter);
                         self.waits.within.entry(interval).or_default().entry(group).or_default().push(held);
                         self.know(interval, group);
@@ -212,7 +212,7 @@ impl HistogramSeries {
                 None => {
                     // A clock that went astray makes no picture of a million empty rows.
                     let end = range.map_or(seen, |(_, end)| if seen.abs_diff(end) > REACH as u64 { end } else { seen });
-                    let first = began.max(range.map_or(seen, |(first, _)| first));
+                    let first = started.max(range.map_or(seen, |(first, _)| first));
                     let of_group = reach.entry(group).or_insert(first..end);
                     *of_group = first.min(of_group.start)..end.max(of_group.end);
                     self.waits.throughout.push((group, waiter.clone()));

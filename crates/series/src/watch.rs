@@ -21,7 +21,7 @@ pub struct Watch {
     /// The one, counted as in `seen`, behind the last that is in the verdict.
     counted: u64,
     /// Whether it could be told of any interval whether the condition held.
-    is_told: bool,
+    is_known: bool,
     exceeded: Option<Exceeded>,
 }
 
@@ -95,7 +95,7 @@ impl Watch {
             next: None,
             seen: 0,
             counted: 0,
-            is_told: false,
+            is_known: false,
             exceeded: None,
         }
     }
@@ -121,7 +121,7 @@ impl Watch {
     /// Whether nothing could be told of any interval, because there was none or because what the threshold asks for is
     /// unknown.
     pub fn is_blind(&self) -> bool {
-        !self.is_told
+        !self.is_known
     }
 
     /// Looks at the next series: at each interval from its first to its last, and in it at each group that was ever seen. What was
@@ -228,7 +228,7 @@ impl Watch {
             reached = from.into_iter().chain(reached).min();
         }
         self.seen += length;
-        self.tell(reached, gap.end, exceeded);
+        self.count_exceeded(reached, gap.end, exceeded);
     }
 
     /// Counts a verdict on so many intervals from one on; returns since when, as a place in `seen` and as an interval, the
@@ -242,7 +242,7 @@ impl Watch {
     ) -> Option<(u64, i64)> {
         let enough = u64::from(self.threshold.intervals());
         let state = &mut self.states[place];
-        self.is_told |= verdict != Judgement::Unknown;
+        self.is_known |= verdict != Judgement::Unknown;
         let Some(finding) = verdict.exceeded() else {
             (state.run, state.worst) = (0, None);
             return None;
@@ -286,7 +286,7 @@ impl Watch {
     }
 
     /// Counts the intervals in which it was exceeded, from the first of any group up to what was seen.
-    fn tell(&mut self, reached: Option<(u64, i64)>, end: i64, exceeded: &mut impl FnMut(Range<i64>)) {
+    fn count_exceeded(&mut self, reached: Option<(u64, i64)>, end: i64, exceeded: &mut impl FnMut(Range<i64>)) {
         let (Some((seen, from)), Some(sum)) = (reached, &mut self.exceeded) else { return };
         sum.intervals += self.seen - seen.max(self.counted);
         self.counted = self.seen;

@@ -304,9 +304,9 @@ fn linear_rows(grid: Grid, wish: &AxisWish, lower: u64, upper: u64, step: u64) -
     let count = (upper - first) / width + 1;
     let row_px = (u64::from(wish.height_px) / count).clamp(1, 32);
     // The lowest row begins where it was asked to, on a bucket's edge.
-    let begin = if wish.min.is_some() { lower } else { first };
+    let start = if wish.min.is_some() { lower } else { first };
     let edges =
-        std::iter::once(begin).chain((1..=count).filter_map(|at| at.checked_mul(width)?.checked_add(first))).collect();
+        std::iter::once(start).chain((1..=count).filter_map(|at| at.checked_mul(width)?.checked_add(first))).collect();
     (Layout::Linear { lower: first, px_per_unit: row_px as f64 / width as f64 }, edges)
 }
 

@@ -123,8 +123,8 @@ fn volume(page: &Page<'_>, options: &CurvePicture, svg: &mut Svg, y: f64, side: 
         let name = quantile_name(quantile);
         let point = |point: &CurvePoint| {
             let ns = (*point.latencies_ns.get(at)?)?;
-            let said = format!("{name} {} at {}", format_duration(ns), format_rate(point.offered_per_s));
-            Some((point.offered_per_s, ns.max(1) as f64, said))
+            let text = format!("{name} {} at {}", format_duration(ns), format_rate(point.offered_per_s));
+            Some((point.offered_per_s, ns.max(1) as f64, text))
         };
         let points: Vec<_> = side.points.iter().filter_map(point).collect();
         plot.points(svg, &points, page.inks.lines[at % page.inks.lines.len()]);

@@ -69,7 +69,7 @@ pub(crate) struct Frame {
     /// shorter.
     pub axis_start_ns: i64,
     /// When the trace began, nanoseconds on its clock.
-    began_ns: i64,
+    trace_start_ns: i64,
     /// What to add to the trace's clock to get Unix time.
     pub to_unix_ns: Option<i64>,
     pub approximate: bool,
@@ -104,9 +104,9 @@ pub(crate) fn fitted<'a>(
     let slack = (width_ns / 100) as i64;
     let (start, end) = (series.start_ns(columns.first), series.start_ns(columns.last().saturating_add(1)));
     // Where the begin is known, silence before the first event was seen, too.
-    let began_ns = all.trace_start_ns().unwrap_or(start);
-    let partial =
-        span.map_or([false; 2], |(_, to)| [began_ns > start.saturating_add(slack), to < end.saturating_sub(slack)]);
+    let trace_start_ns = all.trace_start_ns().unwrap_or(start);
+    let partial = span
+        .map_or([false; 2], |(_, to)| [trace_start_ns > start.saturating_add(slack), to < end.saturating_sub(slack)]);
     let frame = Frame {
         columns,
         column_px: (wish.width_px / columns.count.max(1)).clamp(1, wish.column_px),
@@ -114,7 +114,7 @@ pub(crate) fn fitted<'a>(
         width_ns,
         merged_from_ns: (width_ns != given_ns).then_some(given_ns),
         axis_start_ns,
-        began_ns,
+        trace_start_ns,
         to_unix_ns: clock.and_then(|clock| clock.to_unix_ns),
         approximate: clock.is_some_and(|clock| clock.approximate),
         partial,
@@ -310,7 +310,7 @@ impl Frame {
             None => format!("interval {}", format_duration(self.width_ns)),
         }];
         if let Some(to_unix_ns) = self.to_unix_ns {
-            let unix_ns = self.began_ns.saturating_add(to_unix_ns);
+            let unix_ns = self.trace_start_ns.saturating_add(to_unix_ns);
             let about = if self.approximate { "about " } else { "" };
             parts.push(format!("began {about}{} {}", format_wall(unix_ns, 0, true), wall_zone(unix_ns)));
         } else if let Some(context) = contexts.first() {

@@ -120,7 +120,7 @@ impl Page<'_> {
         ramp: Option<(Palette, usize)>,
     ) -> String {
         let (width, inks) = (self.width_px, &self.inks);
-        let said: Vec<&str> = description.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+        let parts: Vec<&str> = description.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
         let mut page = Svg::new();
         page.put(format_args!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" role=\"img\" \
@@ -130,7 +130,7 @@ impl Page<'_> {
             Num(height),
             inks.text,
             Escaped(&self.title),
-            Escaped(&said.join(". "))
+            Escaped(&parts.join(". "))
         ));
         page.put(format_args!(
             "<defs><pattern id=\"lost\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" \

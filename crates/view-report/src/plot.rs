@@ -138,12 +138,12 @@ impl Plot<'_> {
             let _ = write!(path, "{}{} {}", if at == 0 { "M" } else { "L" }, Num(self.x_at(*x)), Num(self.y_at(*y)));
         }
         svg.put(format_args!("<path fill=\"none\" stroke=\"{ink}\" stroke-width=\"1.6\" d=\"{path}\"/>\n"));
-        for (x, y, said) in points {
+        for (x, y, text) in points {
             svg.put(format_args!(
                 "<circle cx=\"{}\" cy=\"{}\" r=\"3\" fill=\"{ink}\"><title>{}</title></circle>\n",
                 Num(self.x_at(*x)),
                 Num(self.y_at(*y)),
-                Escaped(said)
+                Escaped(text)
             ));
         }
     }

@@ -117,10 +117,10 @@ pub fn write_json_lines(
 ) -> io::Result<()> {
     each_row(out, batch, mask, columns, |line, columns, row| {
         line.push(b'{');
-        let begin = line.len();
+        let start = line.len();
         for (key, values) in columns {
             let before = line.len();
-            if before > begin {
+            if before > start {
                 line.push(b',');
             }
             line.extend_from_slice(key.as_bytes());

@@ -319,7 +319,7 @@ fn offsets_have_an_axis_for_each_device_and_a_strip_of_what_is_sequential() {
 }
 
 #[test]
-fn a_picture_follows_the_viewer_unless_told_otherwise() {
+fn a_picture_follows_the_viewer_unless_a_theme_is_given() {
     let series = series_of(&story(), Weight::Count, &[], 20 * MS);
     let draw = |theme| heatmap(&series, &[context()], &HeatmapOptions { theme, ..HeatmapOptions::default() }).unwrap();
     let (adaptive, light, dark) = (draw(Theme::Adaptive), draw(Theme::Light), draw(Theme::Dark));

@@ -106,7 +106,7 @@ fn the_picture_states_its_numbers() {
 
 /// The tooltip of an interval, and what its events give without any histogram.
 #[test]
-fn every_interval_tells_what_a_count_of_its_events_gives() {
+fn every_interval_has_what_a_count_of_its_events_gives() {
     let svg = percentiles(&series_of(&story(), &[], false), &[], &PercentilesOptions::default()).unwrap();
     let tips: Vec<&str> =
         svg.split("<title>").skip(1).filter_map(|part| part.split_once("</title>")).map(|tip| tip.0).collect();
@@ -121,14 +121,17 @@ fn every_interval_tells_what_a_count_of_its_events_gives() {
         for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)] {
             let truth = latencies[(quantile * latencies.len() as f64).ceil() as usize - 1] as f64;
             let (_, rest) = tip.split_once(&format!("{name} ")).unwrap();
-            let told = latscope_event::parse_duration(rest.split([',', '?']).next().unwrap()).unwrap() as f64;
+            let shown = latscope_event::parse_duration(rest.split([',', '?']).next().unwrap()).unwrap() as f64;
             // A bucket is 1/64 wide, and three digits are shown.
-            assert!((told - truth).abs() <= truth * (1.0 / 64.0 + 0.005), "{name} of second {second}: {told} {truth}");
+            assert!(
+                (shown - truth).abs() <= truth * (1.0 / 64.0 + 0.005),
+                "{name} of second {second}: {shown} {truth}"
+            );
         }
         let mean = latencies.iter().sum::<u64>() as f64 / latencies.len() as f64;
         let (_, rest) = tip.split_once("mean ").unwrap();
-        let told = latscope_event::parse_duration(rest.split(',').next().unwrap()).unwrap() as f64;
-        assert!((told - mean).abs() <= mean * 0.006, "{told} {mean}");
+        let shown = latscope_event::parse_duration(rest.split(',').next().unwrap()).unwrap() as f64;
+        assert!((shown - mean).abs() <= mean * 0.006, "{shown} {mean}");
     }
 }
 
@@ -213,7 +216,7 @@ fn silence_is_judged_as_the_table_does() {
 
 /// Each line looks different, and those together have a colour of no group.
 #[test]
-fn twelve_groups_are_told_apart_and_the_rest_is_grey() {
+fn twelve_groups_have_colours_and_the_rest_is_grey() {
     const NAMES: [&str; 16] = [
         "g00", "g01", "g02", "g03", "g04", "g05", "g06", "g07", "g08", "g09", "g10", "g11", "g12", "g13", "g14", "g15",
     ];

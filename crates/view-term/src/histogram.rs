@@ -306,8 +306,8 @@ impl Block<'_> {
         let (low, high) = (width(&|label| label.0.len()), width(&|label| label.1.len()));
         let amounts: Vec<String> = weights.iter().map(|&weight| self.amount(weight)).collect();
         let most = weights.iter().zip(&waits).map(|(weight, waits)| weight.saturating_add(waits.1)).max().unwrap_or(0);
-        let told: Vec<String> = waits.iter().map(|waits| waiting_words(waits.0)).collect();
-        let room = told.iter().map(String::len).max().unwrap_or(0);
+        let texts: Vec<String> = waits.iter().map(|waits| waiting_words(waits.0)).collect();
+        let room = texts.iter().map(String::len).max().unwrap_or(0);
         let digits = amounts.iter().map(String::len).max().unwrap_or(0).max(5);
         // Beside the bar: `low -> high : count |`, `| 12.34%`, and room for a mark.
         let fixed = low + 4 + high + 3 + digits + 2 + 8 + 14 + room;
@@ -329,7 +329,7 @@ impl Block<'_> {
             line.push(&self.bar(weight, most, bar));
             let (solid, ends) = (line.width() - from, (weight + waits[at].1) as f64 / most.max(1) as f64 * bar as f64);
             line.push(&self.hatched(waits[at].1 > 0, solid, ends.round() as usize, bar)).pad_to(from + bar);
-            line.push("|").push(&share(weight, whole)).push(&told[at]);
+            line.push("|").push(&share(weight, whole)).push(&texts[at]);
             if let Some(mark) = marks.iter().find(|(row, _)| *row + 1 == first + at) {
                 line.push(&format!("  {}", mark.1));
             }

@@ -61,7 +61,7 @@ struct Row {
     time_ns: i64,
     width_ns: u64,
     group: Vec<String>,
-    told: ShownPercentiles,
+    shown: ShownPercentiles,
     /// Whether events that were in flight in the interval may not be in it.
     is_open: bool,
     /// Whether the trace covers the interval only in part, and how much of it.
@@ -177,13 +177,13 @@ impl Percentiles {
     ) -> Row {
         let (time_ns, width_ns) = series.span_of(interval, number);
         let end_ns = time_ns.saturating_add_unsigned(width_ns);
-        let told = self.asked.percentiles(series, interval, number, sparse);
+        let shown = self.asked.percentiles(series, interval, number, sparse);
         Row {
             time_ns,
             width_ns,
             group,
-            rate: series.rate(interval, number, told.count),
-            told,
+            rate: series.rate(interval, number, shown.count),
+            shown,
             is_partial: series.is_partial(interval),
             covered_ns: series.covered_of(interval, number),
             is_open: self.options.complete_until_ns.is_some_and(|until_ns| end_ns > until_ns),
@@ -223,32 +223,32 @@ impl Percentiles {
         let length = series.is_of_runs().then(|| format!(" +{}", format_duration(row.width_ns)));
         let mut texts = vec![label + &length.unwrap_or_default()];
         texts.extend(row.group.iter().cloned());
-        let told = &row.told;
-        let count = if told.count < 10.0 && told.count.fract() > 0.0 {
-            format!("{:.2}", told.count)
+        let shown = &row.shown;
+        let count = if shown.count < 10.0 && shown.count.fract() > 0.0 {
+            format!("{:.2}", shown.count)
         } else {
-            format_count(told.count.round() as u64)
+            format_count(shown.count.round() as u64)
         };
         texts.push(if row.is_open { format!("{count}+") } else { count });
         let partly = if row.is_partial { "*" } else { "" };
         texts.push(row.rate.map_or("-".into(), format_rate) + partly);
-        texts.push(told.mean.map_or("-".into(), |mean| bound(mean.at_least) + &value(mean.value.round() as u64)));
+        texts.push(shown.mean.map_or("-".into(), |mean| bound(mean.at_least) + &value(mean.value.round() as u64)));
         let first = texts.len();
-        let text = |told: &Option<ShownPercentile>| match told {
-            Some(told) => {
-                let mark = if told.doubtful { "?" } else { "" };
-                bound(told.at_least) + &value(told.value.round() as u64) + mark
+        let text = |shown: &Option<ShownPercentile>| match shown {
+            Some(shown) => {
+                let mark = if shown.doubtful { "?" } else { "" };
+                bound(shown.at_least) + &value(shown.value.round() as u64) + mark
             }
             None => "-".into(),
         };
-        texts.extend(told.values.iter().map(text));
-        texts.push(told.max.map_or("-".into(), |max| bound(max.at_least) + &value(max.value)));
+        texts.extend(shown.values.iter().map(text));
+        texts.push(shown.max.map_or("-".into(), |max| bound(max.at_least) + &value(max.value)));
         if self.options.waiting {
-            texts.push(format_count(told.waiting.count()));
-            texts.push(told.waiting.oldest_ns().map_or("-".into(), format_duration));
+            texts.push(format_count(shown.waiting.count()));
+            texts.push(shown.waiting.oldest_ns().map_or("-".into(), format_duration));
         }
-        let doubtful = |&at: &usize| told.values[at].is_some_and(|told| told.doubtful);
-        let grey = (0..told.values.len()).filter(doubtful).map(|at| first + at);
+        let doubtful = |&at: &usize| shown.values[at].is_some_and(|shown| shown.doubtful);
+        let grey = (0..shown.values.len()).filter(doubtful).map(|at| first + at);
         let grey: Vec<usize> = if self.options.color { grey.collect() } else { Vec::new() };
         self.table.push_colored(texts, &grey, GREY);
     }
@@ -278,32 +278,32 @@ impl Percentiles {
 
     /// The numbers in base units, empty where there is none.
     fn numbers(&self, row: &Row) -> Vec<String> {
-        let told = &row.told;
+        let shown = &row.shown;
         let mut numbers = vec![
             row.time_ns.to_string(),
             row.width_ns.to_string(),
-            told.count.to_string(),
+            shown.count.to_string(),
             row.rate.map_or(String::new(), |rate| rate.to_string()),
-            told.mean.map_or(String::new(), |mean| mean.value.to_string()),
+            shown.mean.map_or(String::new(), |mean| mean.value.to_string()),
         ];
-        numbers.extend(told.values.iter().map(|value| value.map_or(String::new(), |told| told.value.to_string())));
-        numbers.push(told.max.map_or(String::new(), |max| max.value.to_string()));
-        numbers.push(told.trusted.to_string());
+        numbers.extend(shown.values.iter().map(|value| value.map_or(String::new(), |shown| shown.value.to_string())));
+        numbers.push(shown.max.map_or(String::new(), |max| max.value.to_string()));
+        numbers.push(shown.trusted.to_string());
         numbers.push((row.is_open || row.is_partial).to_string());
-        numbers.push(told.waiting.count().to_string());
-        numbers.push(told.waiting.oldest_ns().map_or(String::new(), |age_ns| age_ns.to_string()));
-        numbers.push(self.lower_bounds(told));
+        numbers.push(shown.waiting.count().to_string());
+        numbers.push(shown.waiting.oldest_ns().map_or(String::new(), |age_ns| age_ns.to_string()));
+        numbers.push(self.lower_bounds(shown));
         numbers.push(row.covered_ns.to_string());
         numbers
     }
 
     /// The keys of the numbers that are lower bounds, raised by what waits.
-    fn lower_bounds(&self, told: &ShownPercentiles) -> String {
-        let values = self.names.iter().zip(&told.values);
+    fn lower_bounds(&self, shown: &ShownPercentiles) -> String {
+        let values = self.names.iter().zip(&shown.values);
         let values =
             values.filter(|(_, value)| value.is_some_and(|value| value.at_least)).map(|(name, _)| name.clone());
-        let mean = told.mean.filter(|mean| mean.at_least).map(|_| "mean".to_string());
-        let max = told.max.filter(|max| max.at_least).map(|_| "max".to_string());
+        let mean = shown.mean.filter(|mean| mean.at_least).map(|_| "mean".to_string());
+        let max = shown.max.filter(|max| max.at_least).map(|_| "max".to_string());
         mean.into_iter().chain(values).chain(max).collect::<Vec<_>>().join(" ")
     }
 

@@ -417,19 +417,20 @@ impl Disk {
     fn among(by: &[Field], rows: &[SummaryRow], context: &Context) -> Vec<Disk> {
         let Some(at) = by.iter().position(|&field| field == Field::Device) else { return Vec::new() };
         let names: BTreeSet<&String> = rows.iter().filter_map(|row| row.group.get(at)).collect();
-        let told = names.into_iter().map(|name| (name, context.disk(name)));
-        let told = told.filter(|(_, (model, is_rotational))| model.is_some() || is_rotational.is_some());
-        told.map(|(name, (model, is_rotational))| {
-            let model = model.map(str::to_string);
-            Disk { name: name.clone(), model, is_rotational }
-        })
-        .collect()
+        let disks = names.into_iter().map(|name| (name, context.disk(name)));
+        let disks = disks.filter(|(_, (model, is_rotational))| model.is_some() || is_rotational.is_some());
+        disks
+            .map(|(name, (model, is_rotational))| {
+                let model = model.map(str::to_string);
+                Disk { name: name.clone(), model, is_rotational }
+            })
+            .collect()
     }
 
     fn line(&self) -> String {
         let kind = self.is_rotational.map(|is_rotational| if is_rotational { "rotational" } else { "not rotational" });
-        let told: Vec<&str> = self.model.as_deref().into_iter().chain(kind).collect();
-        format!("disk: {}: {}", self.name, told.join(", "))
+        let parts: Vec<&str> = self.model.as_deref().into_iter().chain(kind).collect();
+        format!("disk: {}: {}", self.name, parts.join(", "))
     }
 }
 

@@ -51,7 +51,7 @@ impl Disk {
 
     /// When a request that arrives now is done, if that takes so long.
     fn due(&self, delay: Duration) -> Instant {
-        self.start + self.schedule.begins(self.start.elapsed()) + delay
+        self.start + self.schedule.start(self.start.elapsed()) + delay
     }
 
     /// The same for a read or write, of which some are slow.

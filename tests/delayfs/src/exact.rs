@@ -21,17 +21,17 @@ pub fn pin(cpu: usize) -> Result<(), Error> {
         libc::CPU_SET(cpu, &mut set);
         libc::sched_setaffinity(0, size_of_val(&set), &set)
     };
-    told(done)
+    result_of(done)
 }
 
 /// Gives the calling thread, and those that it starts, real-time scheduling.
 pub fn realtime(priority: i32) -> Result<(), Error> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: the struct is ours; 0 is the calling thread.
-    told(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) })
+    result_of(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) })
 }
 
-fn told(done: libc::c_int) -> Result<(), Error> {
+fn result_of(done: libc::c_int) -> Result<(), Error> {
     if done == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 

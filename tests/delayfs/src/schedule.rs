@@ -25,7 +25,7 @@ impl Schedule {
     }
 
     /// When a request begins to be worked on that arrives at `at`, both counted from the start.
-    pub fn begins(&self, at: Duration) -> Duration {
+    pub fn start(&self, at: Duration) -> Duration {
         let period = self.period.as_nanos();
         if period == 0 {
             return at;
@@ -56,9 +56,9 @@ mod tests {
     #[test]
     fn the_last_second_of_five_is_blocked() {
         let schedule = Schedule { stall: MS(1000), period: MS(5000), ..Schedule::default() };
-        for (at, begins) in [(0, 0), (3999, 3999), (4000, 5000), (4999, 5000), (5000, 5000), (9500, 10_000)] {
-            assert_eq!(schedule.begins(MS(at)), MS(begins), "{at}");
+        for (at, start) in [(0, 0), (3999, 3999), (4000, 5000), (4999, 5000), (5000, 5000), (9500, 10_000)] {
+            assert_eq!(schedule.start(MS(at)), MS(start), "{at}");
         }
-        assert_eq!(Schedule::default().begins(MS(4500)), MS(4500));
+        assert_eq!(Schedule::default().start(MS(4500)), MS(4500));
     }
 }

@@ -42,18 +42,18 @@ impl Timer {
             Wait::Asleep => Duration::ZERO,
             Wait::Exact => exact::AWAKE,
         };
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let body = move || {
             let ready = match wait {
                 Wait::Asleep => Ok(()),
                 Wait::Exact => exact::realtime(exact::ANSWERS),
             };
-            if tell.send(ready).is_ok() {
+            if sender.send(ready).is_ok() {
                 shared.run(awake);
             }
         };
         thread::Builder::new().name("answers".to_string()).spawn(body)?;
-        told.recv().map_err(Error::other)??;
+        receiver.recv().map_err(Error::other)??;
         Ok(timer)
     }
 

@@ -330,8 +330,8 @@ fn find_name(name: &str, compatible: bool) -> Result<Option<&'static Known>, Str
     if let Some(known) = candidates().find(|known| known.name == name) {
         return Ok(Some(known));
     }
-    let mut begin = candidates().filter(|known| !name.is_empty() && known.name.starts_with(name));
-    match (begin.next(), begin.next()) {
+    let mut prefixed = candidates().filter(|known| !name.is_empty() && known.name.starts_with(name));
+    match (prefixed.next(), prefixed.next()) {
         (Some(_), Some(_)) => Err(format!("option '{name}' is ambiguous")),
         (found, _) => Ok(found),
     }

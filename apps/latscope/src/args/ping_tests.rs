@@ -20,7 +20,7 @@ fn every_way_to_write_an_option() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn mistakes_are_reported() {
     assert_eq!(parse("-i 10furlongs"), Err("invalid suffix: \"furlongs\"".into()));
     assert_eq!(parse("-c -3"), Err("integer overflow at parsing argument: -3".into()));
     assert!(parse("-Z").is_err() && parse("--rate 5").is_ok_and(|ping| ping.rate_limit == Some(5)));

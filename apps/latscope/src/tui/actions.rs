@@ -10,7 +10,7 @@ use latscope_view_term::Orient;
 
 impl App {
     pub fn key(&mut self, key: &KeyEvent) {
-        self.said = None;
+        self.notice = None;
         if let Some((purpose, editor)) = &mut self.editor {
             let (purpose, text) = match editor.key(key) {
                 Edited::Going => return,

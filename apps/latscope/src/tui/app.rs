@@ -100,7 +100,7 @@ pub struct App {
     pub panel_from: usize,
     pub editor: Option<(Purpose, Editor)>,
     /// A sentence on the last line until the next key.
-    pub said: Option<String>,
+    pub notice: Option<String>,
     pub size: (usize, usize),
     pub drawn: Drawn,
     pub dirty: bool,
@@ -142,7 +142,7 @@ impl App {
             panel: Panel::None,
             panel_from: 0,
             editor: None,
-            said: None,
+            notice: None,
             size: (80, 24),
             drawn: Drawn::default(),
             dirty: true,
@@ -201,7 +201,7 @@ impl App {
             Message::Fed(..) | Message::Dug(..) => return,
             Message::Splits(fields) => self.splits = fields,
             Message::Over => self.end_watching(),
-            Message::Said(text) => self.said = Some(text),
+            Message::Notice(text) => self.notice = Some(text),
         }
         self.dirty = true;
     }
@@ -222,7 +222,7 @@ impl App {
                 if reading.is_none() {
                     self.before = None;
                     if self.series.slices().is_empty() {
-                        self.said = Some(self.nothing());
+                        self.notice = Some(self.nothing());
                     }
                 }
             }

@@ -15,7 +15,7 @@ impl App {
     pub fn chosen(&mut self) -> Option<Spot> {
         let chosen = self.selection.or(self.cursor);
         if chosen.is_none() {
-            self.said = Some("Nothing is selected: move the cursor with the arrow keys and press v.".into());
+            self.notice = Some("Nothing is selected: move the cursor with the arrow keys and press v.".into());
         }
         chosen
     }
@@ -48,7 +48,7 @@ impl App {
                     None => drop(std::thread::spawn(move || files::dig(task, reading))),
                 }
             }
-            Err(message) => self.said = Some(message),
+            Err(message) => self.notice = Some(message),
         }
     }
 
@@ -84,7 +84,7 @@ impl App {
     /// Opens the menu of splits at the present one.
     pub fn offer_splits(&mut self) {
         if self.splits.is_empty() {
-            self.said = Some("These events have no field to split the map by.".into());
+            self.notice = Some("These events have no field to split the map by.".into());
             return;
         }
         let now = self.folding.by.first().and_then(|first| self.splits.iter().position(|field| field == first));
@@ -112,7 +112,7 @@ impl App {
         if self.folding.by.iter().eq(by.iter()) {
             return;
         }
-        self.said = Some(format!("split by {}", by.map_or("nothing", Field::name)));
+        self.notice = Some(format!("split by {}", by.map_or("nothing", Field::name)));
         self.remember();
         self.folding.by = by.into_iter().collect();
         self.anew(true);
@@ -131,13 +131,13 @@ impl App {
         match self.narrowed(&spot) {
             Ok(reading) => {
                 let (task, path) = (self.save.next(), std::path::PathBuf::from(name.trim()));
-                self.said = Some("saving ...".into());
+                self.notice = Some("saving ...".into());
                 match &self.watch {
                     Some(_) => self.save_live(task, reading, path),
                     None => drop(std::thread::spawn(move || files::save(task, reading, &path))),
                 }
             }
-            Err(message) => self.said = Some(message),
+            Err(message) => self.notice = Some(message),
         }
     }
 

@@ -123,11 +123,11 @@ impl Digest {
     /// The most frequent values of each field that has any, and the slowest events, within so many columns and rows;
     /// `moment` writes a time.
     pub fn lines(&self, columns: usize, rows: usize, moment: impl Fn(i64) -> String) -> Vec<Line> {
-        let told: Vec<_> = self.values.iter().filter(|(_, values)| !values.is_empty()).collect();
+        let filled: Vec<_> = self.values.iter().filter(|(_, values)| !values.is_empty()).collect();
         // Half of the room for values, a line at least each; the other half for events.
-        let each = (rows / 2 / told.len().max(1)).clamp(1, 4);
+        let each = (rows / 2 / filled.len().max(1)).clamp(1, 4);
         let mut lines = Vec::new();
-        for (at, values) in told {
+        for (at, values) in filled {
             let mut most: Vec<_> = values.iter().map(|(text, &count)| (Reverse(count), text.as_str())).collect();
             most.sort();
             lines.extend(value_lines(COUNTED[*at].1, &most, self.count, columns, each));
@@ -157,14 +157,14 @@ fn value_lines(word: &str, most: &[(Reverse<u64>, &str)], whole: u64, columns: u
         entry.truncate(columns.saturating_sub(indent + 18).max(8), true);
         entry.push(&format!(" {} ({}%)", format_count(*count), percent(*count, whole)));
         let last = lines.len() - 1;
-        let begun = lines[last].width() > indent;
-        if begun && lines[last].width() + entry.width() + 2 + 4 > columns {
+        let started = lines[last].width() > indent;
+        if started && lines[last].width() + entry.width() + 2 + 4 > columns {
             if lines.len() == limit {
                 lines[last].push(&format!(" +{}", most.len() - at));
                 break;
             }
             lines.push(Line::new(&" ".repeat(indent)));
-        } else if begun {
+        } else if started {
             lines[last].push("  ");
         }
         let last = lines.len() - 1;

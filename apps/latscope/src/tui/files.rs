@@ -174,11 +174,11 @@ pub fn dig(task: Task, reading: Reading) {
 
 /// Writes the events of a selection as a trace.
 pub fn save(task: Task, reading: Reading, path: &Path) {
-    let said = match written(&task, &reading, path) {
+    let notice = match written(&task, &reading, path) {
         Ok(count) => format!("{} events saved in {}", latscope_event::format_count(count), path.display()),
         Err(failure) => failure.to_string(),
     };
-    let _ = task.sender.send(Message::Said(said));
+    let _ = task.sender.send(Message::Notice(notice));
 }
 
 fn written(task: &Task, reading: &Reading, path: &Path) -> Result<u64, Failure> {

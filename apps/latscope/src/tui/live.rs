@@ -66,8 +66,8 @@ pub fn capture(task: Task, reading: Arc<Reading>, folding: Folding, shared: Opti
     let Some(live) = &reading.live else { return };
     let started = || {
         let Some(gap) = since.map(|since| now_ns().abs_diff(since)) else { return };
-        let said = format!("Nothing was captured for {} during the change.", format_duration(gap));
-        let _ = task.sender.send(Message::Said(said));
+        let notice = format!("Nothing was captured for {} during the change.", format_duration(gap));
+        let _ = task.sender.send(Message::Notice(notice));
     };
     // The screen ends a capture whose time is over.
     let endless = Live { for_ns: None, ..live.clone() };
@@ -171,11 +171,11 @@ pub fn dig(task: Task, reading: &Reading, context: &Context, recent: &Mutex<Rece
 
 /// Writes the kept events of a selection as a trace.
 pub fn save(task: Task, reading: &Reading, context: &Context, recent: &Mutex<Recent>, path: &Path) {
-    let said = match written(reading, context, recent, path) {
+    let notice = match written(reading, context, recent, path) {
         Ok(count) => format!("{} events saved in {}", latscope_event::format_count(count), path.display()),
         Err(failure) => failure.to_string(),
     };
-    let _ = task.sender.send(Message::Said(said));
+    let _ = task.sender.send(Message::Notice(notice));
 }
 
 fn written(reading: &Reading, context: &Context, recent: &Mutex<Recent>, path: &Path) -> Result<u64, Failure> {

@@ -54,7 +54,7 @@ enum Message {
     /// The time given with `--for` is over.
     Over,
     /// A sentence for the user.
-    Said(String),
+    Notice(String),
 }
 
 /// What a source yields; it is sent in a box.

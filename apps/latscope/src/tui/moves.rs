@@ -150,7 +150,7 @@ impl App {
         };
         let Some(next) = next.filter(|_| closer || self.extent().is_some_and(|(_, page)| self.is_longer_than(page)))
         else {
-            self.said = Some(match closer {
+            self.notice = Some(match closer {
                 true => format!("The shortest stored interval is {}.", latscope_event::format_duration(width)),
                 false => "The whole range is on the map.".into(),
             });
@@ -207,7 +207,7 @@ impl App {
             (cursor.low.max(1) as f64 * cursor.high.max(1) as f64).sqrt().clamp(low, high)
         });
         if closer && ratio < 0.2 {
-            self.said = Some("Cannot zoom further: one bucket per column.".into());
+            self.notice = Some("Cannot zoom further: one bucket per column.".into());
             return;
         }
         self.remember_view();
@@ -221,7 +221,7 @@ impl App {
 
     pub fn zoom_to_selection(&mut self) {
         let (Some(spot), Some((_, page))) = (self.selection, self.extent()) else {
-            self.said = Some("Nothing is selected: press v, or drag with the mouse.".into());
+            self.notice = Some("Nothing is selected: press v, or drag with the mouse.".into());
             return;
         };
         self.remember_view();
@@ -246,7 +246,7 @@ impl App {
         let zoom = event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::SHIFT);
         match event.kind {
             MouseEventKind::Down(MouseButton::Left) => {
-                self.said = None;
+                self.notice = None;
                 let Some(spot) = self.spot_at(column, row) else { return };
                 (self.cursor, self.anchor, self.selection) = (Some(spot), Some(spot), None);
             }

@@ -77,8 +77,8 @@ impl App {
             };
             return editor.line(prompt, columns);
         }
-        let text = if let Some(said) = &self.said {
-            said.clone()
+        let text = if let Some(notice) = &self.notice {
+            notice.clone()
         } else if let Some(spot) = self.selection.or(self.cursor) {
             let words = self.in_words();
             let what = if self.selection.is_some() { "selected " } else { "" };
@@ -172,7 +172,7 @@ impl App {
         (self.panel, self.editor) = (Panel::None, None);
         let total = self.series.total(None).totals().count;
         let span = self.series.range().map_or(0, |(first, last)| (last - first + 1) as u64 * self.series.width_ns());
-        self.said = Some(format!("{} events in {}", format_count(total), format_duration(span)));
+        self.notice = Some(format!("{} events in {}", format_count(total), format_duration(span)));
         self.picture().lines
     }
 }

@@ -254,18 +254,18 @@ impl App {
     /// Histogram mode or event mode, where there is a choice.
     pub fn switch_mode(&mut self) {
         let Some(watch) = &mut self.watch else {
-            self.said = Some("Histogram mode and event mode are for live captures only.".into());
+            self.notice = Some("Histogram mode and event mode are for live captures only.".into());
             return;
         };
         let needed = needs_events(&self.reading, &watch.live, &self.folding);
         if let (false, Some(why)) = (watch.kernel, &needed) {
-            self.said = Some(format!("Histogram mode cannot be used: {why}."));
+            self.notice = Some(format!("Histogram mode cannot be used: {why}."));
             return;
         }
         watch.live.mode = if watch.kernel { Mode::Event } else { Mode::Auto };
         watch.kernel = !watch.kernel;
         watch.note = None;
-        self.said = Some(match watch.kernel {
+        self.notice = Some(match watch.kernel {
             true => "histogram mode: the kernel counts; single events are not captured".into(),
             false => "event mode: every event is captured; Enter digs into events from now on".into(),
         });
@@ -287,14 +287,14 @@ impl App {
                 let from = lock(recent).complete_from_ns();
                 if spot.from_ns < from {
                     let from = self.in_words().moment_exact(from);
-                    self.said = Some(format!("Single events are kept since {from}; the panel shows those."));
+                    self.notice = Some(format!("Single events are kept since {from}; the panel shows those."));
                 }
                 let (recent, context) = (Arc::clone(recent), self.context.clone());
                 std::thread::spawn(move || live::dig(task, &reading, &context, &recent));
             }
             Kept::Keys(keys) => {
                 let dug = self.dig_keys(keys, spot);
-                self.said = Some("Histogram mode has no individual events; m switches to event mode.".into());
+                self.notice = Some("Histogram mode has no individual events; m switches to event mode.".into());
                 if let Panel::Dig(_, _, found) = &mut self.panel {
                     *found = Some(dug);
                 }
@@ -335,7 +335,7 @@ impl App {
                 std::thread::spawn(move || live::save(task, &reading, &context, &recent, &path));
             }
             Kept::Keys(_) => {
-                self.said = Some("Histogram mode has no individual events to save; m switches to event mode.".into());
+                self.notice = Some("Histogram mode has no individual events to save; m switches to event mode.".into());
             }
         }
     }

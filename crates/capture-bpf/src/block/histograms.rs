@@ -148,8 +148,9 @@ impl Histograms for BlockHistograms {
         let tally = &mut self.capture.context.tally;
         tally.add(Anomaly::EdgeExtremes, self.inexact);
         // Those whose loss has a reason are counted with it.
-        let told = [Anomaly::LostRecords, Anomaly::OrphanCompletion].map(|anomaly| tally.get(anomaly)).iter().sum();
-        tally.add(Anomaly::Uncounted, self.statistics.uncounted().saturating_sub(told));
+        let explained =
+            [Anomaly::LostRecords, Anomaly::OrphanCompletion].map(|anomaly| tally.get(anomaly)).iter().sum();
+        tally.add(Anomaly::Uncounted, self.statistics.uncounted().saturating_sub(explained));
         self.capture.keep_looking(None)
     }
 }

@@ -105,7 +105,7 @@ impl Waiting {
         if self.took > CHEAP && self.walked.is_some_and(|walked| walked.elapsed() < self.took * SHARE) {
             return Ok(());
         }
-        let (begun, cpu) = (Instant::now(), thread_cpu());
+        let (started, cpu) = (Instant::now(), thread_cpu());
         self.list();
         self.walked_ns = now_ns;
         self.rows.clear();
@@ -123,7 +123,7 @@ impl Waiting {
         self.walker = walker;
         self.queued = queued;
         self.rows.sort_by_key(|row| row.since_ns);
-        self.walked = Some(begun);
+        self.walked = Some(started);
         self.took = thread_cpu().saturating_sub(cpu);
         walked
     }

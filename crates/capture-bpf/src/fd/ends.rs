@@ -135,7 +135,7 @@ impl Served {
         if !self.read.is_none_or(due) {
             return false;
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let text = |name: &str| {
             [tid, pid].iter().find_map(|task| std::fs::read_to_string(format!("/proc/{task}/net/{name}")).ok())
         };
@@ -144,7 +144,7 @@ impl Served {
             return false; // The process is gone.
         }
         self.ports.extend(tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(listens));
-        (self.read, self.took) = (Some(Instant::now()), begun.elapsed());
+        (self.read, self.took) = (Some(Instant::now()), started.elapsed());
         true
     }
 }

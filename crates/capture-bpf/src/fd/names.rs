@@ -2,7 +2,7 @@
 
 /// What the kernel told of a name.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told<'a> {
+pub struct Expected<'a> {
     /// The path as the program gave it, which ends at the first zero; empty when a descriptor was given.
     pub given: &'a [u8],
     /// Names on the way up from the file, or from the directory in which `given` begins, with a slash behind each.
@@ -11,7 +11,7 @@ pub struct Told<'a> {
     pub deleted: bool,
 }
 
-impl Told<'_> {
+impl Expected<'_> {
     /// Writes the absolute path.
     ///
     /// `.` and empty names of a given path are left out. `..` is resolved only at its begin, where the directory above is
@@ -46,7 +46,7 @@ mod tests {
 
     fn path(given: &str, names: &str) -> String {
         let mut to = Vec::new();
-        Told { given: given.as_bytes(), names: names.as_bytes(), deleted: false }.path(&mut to);
+        Expected { given: given.as_bytes(), names: names.as_bytes(), deleted: false }.path(&mut to);
         String::from_utf8(to).unwrap()
     }
 
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_path_begins_where_it_says() {
+    fn a_given_path_starts_where_it_says() {
         for (given, names, expected) in [
             ("x\0", "b/a/", "/a/b/x"),
             ("./x//y/.\0rest", "b/a/", "/a/b/x/y"),
@@ -76,9 +76,9 @@ mod tests {
     #[test]
     fn a_deleted_file_says_so_but_not_what_is_below_a_directory() {
         let mut to = Vec::new();
-        Told { given: b"", names: b"b/a/", deleted: true }.path(&mut to);
+        Expected { given: b"", names: b"b/a/", deleted: true }.path(&mut to);
         assert_eq!(to, b"/a/b (deleted)");
-        Told { given: b"c\0", names: b"b/a/", deleted: true }.path(&mut to);
+        Expected { given: b"c\0", names: b"b/a/", deleted: true }.path(&mut to);
         assert_eq!(to, b"/a/b/c");
     }
 }

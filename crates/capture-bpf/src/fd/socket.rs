@@ -59,10 +59,10 @@ impl UnixSockets {
 
 impl Table {
     fn read(task: u32) -> Table {
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut by_inode = HashMap::new();
         unix(&std::fs::read_to_string(format!("/proc/{task}/net/unix")).unwrap_or_default(), &mut by_inode);
-        Table { by_inode, read: Instant::now(), took: begun.elapsed() }
+        Table { by_inode, read: Instant::now(), took: started.elapsed() }
     }
 }
 

@@ -54,12 +54,12 @@ fn a_description_is_found_by_its_number() {
 fn a_process_that_lives_can_be_asked() {
     let mut batch = Batch::new(FieldSet::OF_PROCESS);
     let mut processes = Processes::new(FieldSet::OF_PROCESS);
-    let told = row(&mut processes, 0, std::process::id(), &mut batch);
+    let texts = row(&mut processes, 0, std::process::id(), &mut batch);
     let arguments: Vec<String> = std::env::args().collect();
-    assert_eq!(told[0].as_deref(), Some(arguments[0].as_str()));
-    assert_eq!(told[1].as_deref(), std::env::current_exe().unwrap().to_str());
-    assert_eq!(told[2].clone().unwrap_or_default(), arguments[1..].join(" "));
-    assert_eq!(told[4].as_deref(), std::env::current_dir().unwrap().to_str());
+    assert_eq!(texts[0].as_deref(), Some(arguments[0].as_str()));
+    assert_eq!(texts[1].as_deref(), std::env::current_exe().unwrap().to_str());
+    assert_eq!(texts[2].clone().unwrap_or_default(), arguments[1..].join(" "));
+    assert_eq!(texts[4].as_deref(), std::env::current_dir().unwrap().to_str());
 }
 
 #[test]

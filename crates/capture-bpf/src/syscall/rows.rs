@@ -5,7 +5,7 @@ use super::calls::{Calls, Known};
 use super::shared::{ARGUMENTS, CALL_ABOUT, CALLS, Ends, FILE_TYPES, Parts, Record};
 use super::tracing::tracepoint_of;
 use crate::container::Containers;
-use crate::fd::{Addresses, Devices, Name, Told};
+use crate::fd::{Addresses, Devices, Expected, Name};
 use crate::loader::MonotonicClock;
 use crate::process::Processes;
 use crate::texts::named;
@@ -208,7 +208,7 @@ fn name<'a>(
                 Name::Is(path)
             }
             "memfd" => {
-                Told { given, names, deleted: true }.path(path);
+                Expected { given, names, deleted: true }.path(path);
                 Name::Is(path)
             }
             _ => Name::None,
@@ -217,6 +217,6 @@ fn name<'a>(
     if given.is_empty() && names.is_empty() && !has(named::FILE) {
         return Name::None;
     }
-    Told { given, names, deleted: has(named::DELETED) }.path(path);
+    Expected { given, names, deleted: has(named::DELETED) }.path(path);
     Name::Is(path)
 }

@@ -57,7 +57,7 @@ fn a_requeued_request_has_a_device_latency_and_a_wait() {
 }
 
 #[test]
-fn waiting_begins_at_start_or_insert() {
+fn waiting_starts_at_start_or_insert() {
     let (events, _) = paired(&[
         record(0, Step::Start, "W", 8, 8),
         record(5, Step::Insert, "W", 8, 8),
@@ -338,7 +338,7 @@ fn flushes_of_ever_new_devices_take_no_more_room_than_the_limit() {
 }
 
 #[test]
-fn unfinished_requests_of_one_moment_are_told_in_one_order() {
+fn unfinished_requests_of_one_moment_have_one_order() {
     let count = Context::UNFINISHED_KEPT as u32 + 24;
     let issues: Vec<_> = (0..count)
         .map(|at| Record { dev: (at % 5) << 20, ..record(0, Step::Issue, "R", 8 * u64::from(at), 8) })

@@ -30,8 +30,8 @@ fn sum<'a>(rows: impl IntoIterator<Item = &'a SeriesRow>) -> Histogram {
 fn a_log_of_jhiccup() {
     let (rows, context) = read("jhiccup_v2.hlog").unwrap();
     let all = sum(&rows);
-    let begin = 1_796_210_688 - (1 << 20);
-    assert_eq!((rows.len(), all.totals().count, all.totals().max), (62, 48_761, begin + (1 << 23) - 1));
+    let start = 1_796_210_688 - (1 << 20);
+    assert_eq!((rows.len(), all.totals().count, all.totals().max), (62, 48_761, start + (1 << 23) - 1));
     assert_eq!((rows[0].time_ns, rows[0].width_ns), (1_441_812_279_601_000_000, 1_007_000_000));
     assert_eq!(context.clock, Clock::wall());
     // The 99.9th is 1,745,879,039: within a bucket of it.
@@ -81,8 +81,8 @@ fn what_is_written_is_read_again() {
             match read_bytes(out[..cut].to_vec(), lenient) {
                 Ok((rows, _)) => assert!(rows.len() <= again.len()),
                 Err(error) => {
-                    let said = ["No row of an HdrHistogram log", "All rows are malformed"];
-                    assert!(!lenient || said.iter().any(|&said| error.message.starts_with(said)), "{error}")
+                    let message = ["No row of an HdrHistogram log", "All rows are malformed"];
+                    assert!(!lenient || message.iter().any(|&message| error.message.starts_with(message)), "{error}")
                 }
             }
         }

@@ -71,12 +71,12 @@ impl<W: Write> Summed<W> {
     fn hand_on(&mut self) -> io::Result<()> {
         let odd = || io::Error::other("a message of the trace is not a valid Arrow message");
         let mut rest = &self.waiting[..];
-        while let Some((begin, behind)) = rest.split_first_chunk::<8>() {
-            let length = i32::from_le_bytes([begin[4], begin[5], begin[6], begin[7]]);
+        while let Some((head, behind)) = rest.split_first_chunk::<8>() {
+            let length = i32::from_le_bytes([head[4], head[5], head[6], head[7]]);
             let length = usize::try_from(length).map_err(|_| odd())?;
             if length == 0 {
-                self.writer.write_all(begin)?;
-                self.handed_on += begin.len() as u64;
+                self.writer.write_all(head)?;
+                self.handed_on += head.len() as u64;
                 rest = behind;
                 continue;
             }

@@ -166,7 +166,7 @@ mod tests {
         print fmt: \"%d,%d field:x\", REC->dev\n";
 
     #[test]
-    fn a_format_file_tells_name_number_and_fields() {
+    fn a_format_file_has_name_number_and_fields() {
         let tracepoint = tracepoint("block", ISSUE).unwrap();
         assert_eq!((&*tracepoint.name, tracepoint.id), ("block_rq_issue", 2104));
         let names: Vec<_> = tracepoint.fields.iter().map(|(name, _)| &**name).collect();

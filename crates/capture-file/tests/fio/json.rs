@@ -56,7 +56,7 @@ fn json_holds_every_io_of_the_run() {
 
 /// A run without clients does not name its host; the copy of its results does.
 #[test]
-fn the_name_of_the_file_tells_the_host_where_fio_does_not() {
+fn the_name_of_the_file_gives_the_host_where_fio_does_not() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join("clients/vm2")).unwrap();
     for (copy, json, host) in [
@@ -135,9 +135,9 @@ fn the_last_report_of_a_run_counts() {
                 let counts = of["clat_ns"]["bins"].as_object().unwrap().values().filter_map(Value::as_u64);
                 assert_eq!(row.histogram.counts().iter().sum::<u64>(), counts.sum::<u64>());
             }
-            let told =
+            let counted =
                 [Anomaly::EarlierReports, Anomaly::Truncated, Anomaly::WholeJobs].map(|of| context.tally.get(of));
-            assert_eq!(told, [earlier, truncated, rows.len() as u64], "{name}");
+            assert_eq!(counted, [earlier, truncated, rows.len() as u64], "{name}");
         }
     }
     // Where the sum stands beside the directions, nothing counts twice.

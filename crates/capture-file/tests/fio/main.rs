@@ -234,13 +234,16 @@ fn rows_hold_what_the_log_of_every_io_says() {
         )
         .unwrap();
         std::fs::write(folder.path().join(hist), std::fs::read(&path).unwrap()).unwrap();
-        let (told, context) = self::rows(&folder.path().join(hist)).unwrap();
+        let (from_hist, context) = self::rows(&folder.path().join(hist)).unwrap();
         assert_eq!(context.tally.get(Anomaly::LostTail), left, "{hist}: the rest of what the JSON counts");
         assert_eq!(context.tally.get(Anomaly::MaybeLostTail), 0);
-        assert_eq!(told.len(), rows.len());
+        assert_eq!(from_hist.len(), rows.len());
         let every_ms = if run == "A" { 100 } else { 250 };
         assert_eq!(context.properties["log_hist_msec"], format!("{every_ms}, from the JSON"), "{hist}");
-        assert_eq!(told[0].width_ns, (every_ms * 1_000_000).min((told[0].time_ns + told[0].width_ns as i64) as u64));
+        assert_eq!(
+            from_hist[0].width_ns,
+            (every_ms * 1_000_000).min((from_hist[0].time_ns + from_hist[0].width_ns as i64) as u64)
+        );
     }
 }
 
@@ -349,7 +352,7 @@ fn histogram_logs_that_cannot_be_used_say_why() {
 
 /// One I/O of 150 ms in a row that ends at 200 ms: how long a row is, a file of a single row cannot tell.
 #[test]
-fn the_json_tells_how_long_the_first_row_is() {
+fn the_json_gives_the_length_of_the_first_row() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("one_clat_hist.1.log");
     std::fs::write(&log, unpacked(&fixture("fio_hist", "one_clat_hist.1.log.zst"))).unwrap();
@@ -421,11 +424,11 @@ fn the_version_of_fio_decides_whether_the_upper_half_was_lost() {
         let text = format!("a banner\n{{\n  \"fio version\" : \"{version}\",\n  \"jobs\" : []\n}}\n");
         std::fs::write(folder.path().join(name), text).unwrap();
     };
-    let said = || rows(&log).map(|(rows, _)| rows.len()).map_err(|error| error.message);
+    let message = || rows(&log).map(|(rows, _)| rows.len()).map_err(|error| error.message);
     let fast = row(100, 1856, &[(700, 1), (900, 40)]) + &row(200, 1856, &[(700, 1)]);
     let slow = row(100, 1856, &[(700, 1), (1000, 40)]);
     std::fs::write(&log, &fast).unwrap();
-    assert!(said().unwrap_err().contains("No latency is above 786 us"));
+    assert!(message().unwrap_err().contains("No latency is above 786 us"));
     for (version, reads) in [
         ("fio-3.5", true),
         ("fio-3.6", false),
@@ -437,7 +440,7 @@ fn the_version_of_fio_decides_whether_the_upper_half_was_lost() {
         json("run.json", version);
         for text in [&fast, &slow] {
             std::fs::write(&log, text).unwrap();
-            match said() {
+            match message() {
                 Ok(count) => assert!(reads && count > 0, "{version}"),
                 Err(why) => assert!(!reads && why.contains("According to the JSON next to it"), "{version}: {why}"),
             }
@@ -464,16 +467,16 @@ fn the_version_of_fio_decides_whether_the_upper_half_was_lost() {
     std::fs::write(&log, &slow).unwrap();
     // Two runs in a folder that contradict each other tell nothing of this one; what is called like it does.
     json("other.json", "fio-3.10");
-    assert_eq!(said(), Ok(1), "nothing shows in this log");
+    assert_eq!(message(), Ok(1), "nothing shows in this log");
     std::fs::write(&log, &fast).unwrap();
-    assert!(said().unwrap_err().contains("No latency is above 786 us"));
+    assert!(message().unwrap_err().contains("No latency is above 786 us"));
     json("json_run.vm1", "fio-3.33");
-    assert_eq!(said(), Ok(2));
+    assert_eq!(message(), Ok(2));
     json("json_run.vm1", "fio-3.10");
-    assert!(said().unwrap_err().contains("fio 3.10 wrote this log"));
+    assert!(message().unwrap_err().contains("fio 3.10 wrote this log"));
     // Rows of microseconds are of a fio before all that, whatever lies beside them.
     std::fs::write(&log, row(100, 1216, &[(300, 40)])).unwrap();
-    assert_eq!(said(), Ok(1));
+    assert_eq!(message(), Ok(1));
 }
 
 /// Packed as gzip or zstd, by the end of the name.
@@ -625,10 +628,10 @@ fn a_folder_of_results_counts_each_io_once() {
     put("output.0_clat_hist.1.log.vm1", "100, 0, 4096, 1\n");
     let tree = latscope_capture_file::tree(top.path()).unwrap().unwrap();
     assert_eq!(names(&tree), ["output.0_clat.1.log.vm1", "output.0_clat.1.log.vm2"]);
-    let said = tree.left_out.unwrap();
+    let message = tree.left_out.unwrap();
     for part in ["2 logs of completion latency", "2 logs of total", "1 histogram logs", "1 JSON", "1 logs of averages"]
     {
-        assert!(said.contains(part), "{said}");
+        assert!(message.contains(part), "{message}");
     }
     assert_eq!(latscope_capture_file::tree(&folder.join("notes.txt")), Ok(None));
 }

@@ -54,10 +54,13 @@ fn the_best_kind_is_chosen_for_each_job() {
     ] {
         let text = |name: &str| if name.contains("hist") { HISTOGRAM } else { ROW };
         let also = a.replace("_clat.", "_lat.");
-        let (names, said) = read(&[(a, text(a)), (b, text(b)), (&also, ROW)]);
+        let (names, message) = read(&[(a, text(a)), (b, text(b)), (&also, ROW)]);
         assert_eq!(names, [a, b]);
-        assert!(said.contains("skipped because they are about the same I/Os: 1 logs of total latency."), "{said}");
-        assert!(!said.contains("missing") && !said.contains("different runs"), "{said}");
+        assert!(
+            message.contains("skipped because they are about the same I/Os: 1 logs of total latency."),
+            "{message}"
+        );
+        assert!(!message.contains("missing") && !message.contains("different runs"), "{message}");
         assert_eq!(read(&[(a, text(a)), (b, text(b))]), (vec![a.to_string(), b.to_string()], String::new()));
     }
 }
@@ -65,75 +68,81 @@ fn the_best_kind_is_chosen_for_each_job() {
 #[test]
 fn runs_in_one_folder_and_one_run_under_two_names() {
     let files = [("r1_clat_hist.1.log", HISTOGRAM), ("r2_clat.1.log", ROW)];
-    let (names, said) = read(&files);
+    let (names, message) = read(&files);
     assert_eq!(names, ["r1_clat_hist.1.log", "r2_clat.1.log"]);
-    assert!(said.contains("r2 (logs of every I/O) and r1 (histogram logs) are assumed to be different runs"), "{said}");
+    assert!(
+        message.contains("r2 (logs of every I/O) and r1 (histogram logs) are assumed to be different runs"),
+        "{message}"
+    );
     // The JSON tells that it is one.
     let json = json(&[""], true, r#""write_lat_log": "/t/r2", "write_hist_log": "r1""#);
-    let (names, said) = read(&[files[0], files[1], ("x.json", &json)]);
+    let (names, message) = read(&[files[0], files[1], ("x.json", &json)]);
     assert_eq!(names, ["r2_clat.1.log"]);
-    assert!(said.contains("the same I/Os: 1 histogram logs, 1 JSON results."), "{said}");
+    assert!(message.contains("the same I/Os: 1 histogram logs, 1 JSON results."), "{message}");
 }
 
 #[test]
 fn json_is_read_of_those_who_have_no_logs() {
     let log = ("run_clat.1.log.a", ROW);
     let with = |name: &str, text: &str| read(&[log, (name, text)]);
-    let (names, said) = with("json_output.0.b", &json(&[""], true, ""));
-    assert_eq!((names, said.as_str()), (vec!["json_output.0.b".into(), "run_clat.1.log.a".into()], ""));
-    let (names, said) = with("json_output.0.b", &json(&[""], false, ""));
+    let (names, message) = with("json_output.0.b", &json(&[""], true, ""));
+    assert_eq!((names, message.as_str()), (vec!["json_output.0.b".into(), "run_clat.1.log.a".into()], ""));
+    let (names, message) = with("json_output.0.b", &json(&[""], false, ""));
     assert_eq!(names, ["run_clat.1.log.a"]);
-    assert!(said.contains("missing from all numbers: 1 JSON results without histograms"), "{said}");
-    assert!(said.contains("(json_output.0.b)"), "{said}");
-    let (names, said) = with("run.json", &json(&["a"], true, ""));
+    assert!(message.contains("missing from all numbers: 1 JSON results without histograms"), "{message}");
+    assert!(message.contains("(json_output.0.b)"), "{message}");
+    let (names, message) = with("run.json", &json(&["a"], true, ""));
     assert_eq!(names, ["run_clat.1.log.a"]);
-    assert!(said.contains("about the same I/Os: 1 JSON results."), "{said}");
-    let (names, said) = with("run.json", &json(&["a", "b"], true, ""));
+    assert!(message.contains("about the same I/Os: 1 JSON results."), "{message}");
+    let (names, message) = with("run.json", &json(&["a", "b"], true, ""));
     assert_eq!(names, ["run_clat.1.log.a"]);
     assert!(
-        said.contains("run.json is skipped because other hosts have logs, so the I/Os of b are missing."),
-        "{said}"
+        message.contains("run.json is skipped because other hosts have logs, so the I/Os of b are missing."),
+        "{message}"
     );
     // Two that may be of the log, and neither says so.
     let (a, b) = (json(&[""], true, ""), json(&[""], true, ""));
-    let (names, said) = read(&[("run_clat.1.log", ROW), ("a.json", &a), ("b.json", &b)]);
+    let (names, message) = read(&[("run_clat.1.log", ROW), ("a.json", &a), ("b.json", &b)]);
     assert_eq!(names, ["run_clat.1.log"]);
-    assert!(said.contains("2 JSON results (a.json, b.json); if not, give them with -r"), "{said}");
+    assert!(message.contains("2 JSON results (a.json, b.json); if not, give them with -r"), "{message}");
     // Above the logs, or in another folder under the same name.
     for name in ["run.json", "x.json", "json/run.json"] {
-        let (names, said) = read(&[("logs/run_clat.1.log", ROW), (name, &a)]);
+        let (names, message) = read(&[("logs/run_clat.1.log", ROW), (name, &a)]);
         assert_eq!(names, ["logs/run_clat.1.log"], "{name}");
-        assert!(said.contains("they may be about the same I/Os"), "{said}");
+        assert!(message.contains("they may be about the same I/Os"), "{message}");
     }
     assert_eq!(read(&[("logs/run_clat.1.log", ROW), ("json/x.json", &a)]).0.len(), 2);
     for name in ["clients/fio-result.txt", "fio-result.txt"] {
-        let (names, said) = read(&[("clients/a/run_clat.1.log", ROW), (name, &json(&["a"], true, ""))]);
+        let (names, message) = read(&[("clients/a/run_clat.1.log", ROW), (name, &json(&["a"], true, ""))]);
         assert_eq!(names, ["clients/a/run_clat.1.log"], "{name}");
-        assert!(said.contains("about the same I/Os: 1 JSON results."), "{said}");
+        assert!(message.contains("about the same I/Os: 1 JSON results."), "{message}");
     }
     // CBT keeps it twice.
     let both = json(&[""], true, "");
-    let (names, said) = read(&[("json_output.0.a", &both), ("output.0.a", &format!("a banner\n{both}"))]);
+    let (names, message) = read(&[("json_output.0.a", &both), ("output.0.a", &format!("a banner\n{both}"))]);
     assert_eq!(names, ["json_output.0.a"]);
     assert!(
-        said.contains("1 JSON results are read; skipped because they are about the same I/Os: 1 JSON results."),
-        "{said}"
+        message.contains("1 JSON results are read; skipped because they are about the same I/Os: 1 JSON results."),
+        "{message}"
     );
 }
 
 #[test]
 fn averages_are_read_when_there_is_no_distribution() {
     let (clat, lat) = (("output.0_clat.1.log.a", AVERAGES), ("output.0_lat.1.log.a", AVERAGES));
-    let (names, said) = read(&[clat, lat, ("json_output.0.a", &json(&[""], false, ""))]);
+    let (names, message) = read(&[clat, lat, ("json_output.0.a", &json(&[""], false, ""))]);
     assert_eq!(names, ["output.0_clat.1.log.a"]);
-    assert!(said.contains("same I/Os: 1 logs of averages (log_avg_msec), 1 JSON results without histograms"), "{said}");
+    assert!(
+        message.contains("same I/Os: 1 logs of averages (log_avg_msec), 1 JSON results without histograms"),
+        "{message}"
+    );
     let (names, _) = read(&[clat, lat, ("json_output.0.a", &json(&[""], true, ""))]);
     assert_eq!(names, ["json_output.0.a"]);
-    let (names, said) = read(&[clat, ("b_clat.1.log", ROW)]);
+    let (names, message) = read(&[clat, ("b_clat.1.log", ROW)]);
     assert_eq!(names, ["b_clat.1.log"]);
     assert!(
-        said.contains("missing from all numbers: 1 logs of averages (log_avg_msec) (output.0_clat.1.log.a)."),
-        "{said}"
+        message.contains("missing from all numbers: 1 logs of averages (log_avg_msec) (output.0_clat.1.log.a)."),
+        "{message}"
     );
     assert_eq!(read(&[("a.json", &json(&[""], false, ""))]), (vec!["a.json".into()], String::new()));
 }
@@ -166,9 +175,9 @@ fn links_and_copies_are_read_once() {
     for name in ["a_clat.1.log.gz", "b_clat.1.log.vm1.gz"] {
         fs::write(copies.path().join(name), gzip(ROW)).unwrap();
     }
-    let (names, said) = names(copies.path());
+    let (names, message) = names(copies.path());
     assert_eq!(names, ["a_clat.1.log", "b_clat.1.log.vm1.gz"]);
-    assert!(said.contains("1 compressed copies are skipped (a_clat.1.log.gz)."), "{said}");
+    assert!(message.contains("1 compressed copies are skipped (a_clat.1.log.gz)."), "{message}");
 }
 
 #[test]
@@ -197,9 +206,12 @@ fn files_that_were_given_twice() {
 
     let all = ["a_clat.1.log", "b_clat.1.log", "a_clat.1.log.vm1", "a_clat.2.log", "a_slat.1.log", "a_bw.1.log"];
     assert_eq!(double_count_note(&paths(&all), &FioResults::default()), None);
-    let said = double_count_note(&paths(&[&all[..], &["a_lat.1.log"]].concat()), &FioResults::default()).unwrap();
-    assert!(said.contains("a_clat.1.log and ") && said.contains("a_lat.1.log are about the same I/Os, so"), "{said}");
-    assert!(said.contains("count 2 times"), "{said}");
+    let message = double_count_note(&paths(&[&all[..], &["a_lat.1.log"]].concat()), &FioResults::default()).unwrap();
+    assert!(
+        message.contains("a_clat.1.log and ") && message.contains("a_lat.1.log are about the same I/Os, so"),
+        "{message}"
+    );
+    assert!(message.contains("count 2 times"), "{message}");
 }
 
 /// A report of these jobs with so many I/Os each.
@@ -223,33 +235,36 @@ fn jobs_of_the_json_that_have_no_log_are_named() {
     for bins in [false, true] {
         for log in ["run_clat.2.log", "run_clat.log", "run_clat_hist.2.log"] {
             let row = if log.contains("hist") { HISTOGRAM } else { ROW };
-            let (names, said) = read(&[(log, row), ("run_bw.1.log", ROW), ("run.json", &report(&two, bins))]);
+            let (names, message) = read(&[(log, row), ("run_bw.1.log", ROW), ("run.json", &report(&two, bins))]);
             assert_eq!(names, [log]);
-            assert!(said.contains(MISSING) && said.contains(REMEDY) == bins, "{log}: {said}");
-            assert!(said.contains("the same I/Os: 1 JSON results") && said.contains(" in part. run.json"), "{said}");
+            assert!(message.contains(MISSING) && message.contains(REMEDY) == bins, "{log}: {message}");
+            assert!(
+                message.contains("the same I/Os: 1 JSON results") && message.contains(" in part. run.json"),
+                "{message}"
+            );
         }
     }
     // All have logs, or had no I/O.
     for jobs in [&[("beta", 5)][..], &[("beta", 5), ("alpha", 0)]] {
-        let (_, said) = read(&[("run_clat.1.log", ROW), ("run.json", &report(jobs, true))]);
-        assert!(said.contains("same I/Os: 1 JSON results.") && !said.contains("missing"), "{said}");
+        let (_, message) = read(&[("run_clat.1.log", ROW), ("run.json", &report(jobs, true))]);
+        assert!(message.contains("same I/Os: 1 JSON results.") && !message.contains("missing"), "{message}");
     }
     // A log of one of two threads is lost; of five jobs, three are named.
-    let (_, said) = read(&[("run_clat.2.log", ROW), ("run.json", &report(&[("beta", 5), ("beta", 7)], true))]);
-    assert!(said.contains("run.json: 1 of 2 threads of job beta (5 I/Os) has no log and is missing"), "{said}");
+    let (_, message) = read(&[("run_clat.2.log", ROW), ("run.json", &report(&[("beta", 5), ("beta", 7)], true))]);
+    assert!(message.contains("run.json: 1 of 2 threads of job beta (5 I/Os) has no log and is missing"), "{message}");
     let five = [("a", 1000), ("b", 2), ("c", 3), ("d", 4), ("e", 5), ("f", 6)];
-    let (_, said) = read(&[("run_clat.1.log", ROW), ("run.json", &report(&five, true))]);
+    let (_, message) = read(&[("run_clat.1.log", ROW), ("run.json", &report(&five, true))]);
     let list = "job b (2 I/Os), job c (3 I/Os), job d (4 I/Os), 2 more (11 I/Os) have no log and are missing";
-    assert!(said.contains(list), "{said}");
+    assert!(message.contains(list), "{message}");
     // With logs of averages the JSON is read, in which all jobs are.
-    let (names, said) = read(&[("run_clat.2.log", AVERAGES), ("run.json", &report(&two, true))]);
+    let (names, message) = read(&[("run_clat.2.log", AVERAGES), ("run.json", &report(&two, true))]);
     assert_eq!(names, ["run.json"]);
-    assert!(!said.contains("no log"), "{said}");
+    assert!(!message.contains("no log"), "{message}");
     // The same report twice is one.
     let both = report(&two, true);
     let files = [("output.0_clat.2.log.a", ROW), ("json_output.0.a", &both), ("output.0.a", &both)];
-    let (names, said) = read(&files);
-    assert_eq!((names.len(), said.matches("has no log").count()), (1, 1), "{said}");
+    let (names, message) = read(&files);
+    assert_eq!((names.len(), message.matches("has no log").count()), (1, 1), "{message}");
 }
 
 #[test]
@@ -266,10 +281,10 @@ fn other_files_of_a_folder_that_could_be_read_are_named() {
         ("disk.0.0", two),
         ("below/c.csv", CSV),
     ];
-    let (names, said) = read(&files);
+    let (names, message) = read(&files);
     assert_eq!(names, ["run_clat.1.log"]);
-    assert!(said.contains("3 more files are skipped (2 csv, 1 two_columns: a.csv, b.csv, t.txt); -r "), "{said}");
-    assert!(said.ends_with("/* reads them too."), "{said}");
+    assert!(message.contains("3 more files are skipped (2 csv, 1 two_columns: a.csv, b.csv, t.txt); -r "), "{message}");
+    assert!(message.ends_with("/* reads them too."), "{message}");
     assert_eq!(read(&[files[0], files[1], files[5], files[6], files[7]]).1, "");
 }
 
@@ -284,21 +299,21 @@ fn json_given_beside_its_own_logs_counts_twice() {
     fs::write(top.path().join("A.json"), &json).unwrap();
     fs::copy(fixture("fio_json", "A.json.zst"), top.path().join("A.json.zst")).unwrap();
     put(top.path(), "p/p.json", &plain);
-    let said = |names: &[&str]| {
+    let message = |names: &[&str]| {
         let files: Vec<_> = names.iter().map(|name| top.path().join(name)).collect();
         double_count_note(&files, &FioResults::default())
     };
     for results in ["A.json", "A.json.zst"] {
-        let two = said(&["A_clat.1.log", "A_clat.2.log", results]).unwrap();
+        let two = message(&["A_clat.1.log", "A_clat.2.log", results]).unwrap();
         assert!(
             two.contains("A_clat.1.log and ") && two.contains(&format!("{results} are about the same I/Os")),
             "{two}"
         );
         assert!(two.contains("likewise for 1 more jobs, so these count 2 times"), "{two}");
-        assert!(said(&[results, "A_clat_hist.3.log"]).unwrap().contains("count 2 times"));
-        assert_eq!(said(&[results]), None);
+        assert!(message(&[results, "A_clat_hist.3.log"]).unwrap().contains("count 2 times"));
+        assert_eq!(message(&[results]), None);
     }
     // Not of them, or without histograms.
-    assert_eq!(said(&["sub/A_clat.1.log", "A.json"]), None);
-    assert_eq!(said(&["p/p_clat.1.log", "A.json", "p/p.json"]), None);
+    assert_eq!(message(&["sub/A_clat.1.log", "A.json"]), None);
+    assert_eq!(message(&["p/p_clat.1.log", "A.json", "p/p.json"]), None);
 }

@@ -81,8 +81,8 @@ fn what_goes_on_for_long_is_too_few_independent_requests() {
     assert_eq!(found.pairs[0].differences[0].finding, Finding::Dependent);
     assert_eq!(found.sides[0].independent, None);
     let names: Vec<String> = ["a", "b"].map(String::from).into();
-    let told = found.verdict(&found.pairs[0], &names);
-    assert!(told.contains("too few independent requests"), "{told}");
+    let verdict = found.verdict(&found.pairs[0], &names);
+    assert!(verdict.contains("too few independent requests"), "{verdict}");
 }
 
 /// Stalls of some twenty requests, two in a thousand on average.
@@ -110,7 +110,7 @@ fn stalls_of_many_requests_are_few_stalls() {
 }
 
 #[test]
-fn five_percent_are_told_apart_by_a_thousand_requests() {
+fn a_thousand_requests_distinguish_five_percent() {
     let one = |seed| compared(target(2 * seed, 1000, 1.0, 0.0), target(2 * seed + 1, 1000, 1.05, 0.0), seed);
     let found = runs(100, one);
     assert!(found >= 90, "{found} of 100");
@@ -188,7 +188,7 @@ fn series(values: &[u64]) -> HistogramSeries {
 }
 
 #[test]
-fn histograms_tell_the_same_within_their_buckets() {
+fn histograms_give_the_same_within_their_buckets() {
     let (a, b) = (target(1, 20_000, 1.0, 0.0), target(2, 20_000, 1.1, 0.0));
     let options = CompareOptions { rounds: 500, ..CompareOptions::default() };
     let events = once([Sample::of_events(a.clone()), Sample::of_events(b.clone())], &options).unwrap();
@@ -217,7 +217,7 @@ fn histograms_tell_the_same_within_their_buckets() {
 }
 
 #[test]
-fn few_intervals_tell_nothing_and_many_events_are_counted() {
+fn few_intervals_give_no_verdict_and_many_events_are_counted() {
     let few =
         [Sample::of_series(&series(&target(1, 900, 1.0, 0.0))), Sample::of_series(&series(&target(2, 900, 1.5, 0.0)))];
     // Nine intervals do not tell how much one resembles the next.
@@ -248,7 +248,7 @@ fn verdicts_are_sentences() {
         joint: None,
         finding,
     };
-    let told = |findings: [Finding; 4], others: [f64; 4]| {
+    let verdict = |findings: [Finding; 4], others: [f64; 4]| {
         let measures = [Measure::Quantile(0.5), Measure::Quantile(0.99), Measure::Mean, Measure::Chance];
         let bases = [400e3, 900e3, 450e3, 0.5];
         let rows = (0..4).map(|at| row(measures[at], bases[at], others[at], findings[at])).collect();
@@ -300,7 +300,7 @@ fn verdicts_are_sentences() {
         ),
         ([TooFew; 4], [401e3, 990e3, 451e3, 0.5], "gp3 and gp2 have too few requests for a verdict."),
     ] {
-        assert_eq!(told(findings, others), sentence);
+        assert_eq!(verdict(findings, others), sentence);
     }
 }
 
@@ -415,7 +415,7 @@ fn what_differs_from_turn_to_turn_is_no_difference_between_sides() {
 }
 
 #[test]
-fn turns_are_told_with_what_they_differ_by() {
+fn turns_are_reported_with_what_they_differ_by() {
     let names: Vec<String> = ["da1", "da2"].map(String::from).into();
     let options = CompareOptions { quantiles: vec![0.5], ..CompareOptions::default() };
     let constant = |ns: u64| Sample::of_events(vec![ns; 100]);
@@ -438,6 +438,6 @@ fn turns_are_told_with_what_they_differ_by() {
     // One turn of one of them leaves a single degree of freedom.
     let found = compare(&[sides[0].clone(), vec![constant(20_000)]], &options).unwrap();
     assert_eq!(found.pairs[0].differences[0].finding, Finding::TooFew);
-    let told = found.verdict(&found.pairs[0], &names);
-    assert!(told.starts_with("da2 and da1 have too few turns for a verdict"), "{told}");
+    let verdict = found.verdict(&found.pairs[0], &names);
+    assert!(verdict.starts_with("da2 and da1 have too few turns for a verdict"), "{verdict}");
 }

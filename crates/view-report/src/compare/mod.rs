@@ -262,7 +262,7 @@ impl Picture<'_> {
                     svg.text(area.x - 8.0, middle + 4.0, " text-anchor=\"end\"", &row.measure.key());
                 }
                 let ink = self.colour(pair.other);
-                let said = match (row.interval, row.joint) {
+                let text = match (row.interval, row.joint) {
                     (Some(own), Some(joint)) => {
                         plot.whisker(svg, middle, row.difference(), own, joint, ink);
                         format!(
@@ -281,7 +281,7 @@ impl Picture<'_> {
                 } else {
                     String::new()
                 };
-                svg.text(area.right() + 10.0, middle + 4.0, "", &format!("{name}{said}"));
+                svg.text(area.right() + 10.0, middle + 4.0, "", &format!("{name}{text}"));
             }
         }
         area.bottom() + 30.0
@@ -330,7 +330,7 @@ fn together(sides: &[CompareSide<'_>], names: &[String]) -> Option<HistogramSeri
     let width_ns = round_multiples(first).find(fits)?;
     let mut all = HistogramSeries::new(Quantity::Latency, Weight::Count, vec![Field::Job], width_ns);
     for (side, name) in sides.iter().zip(names) {
-        let mut begin = 0;
+        let mut start = 0;
         for turn in &side.series {
             // From the first event on: the interval in which it lies would begin before it.
             let series = turn.rebinned(width_ns)?;
@@ -338,10 +338,10 @@ fn together(sides: &[CompareSide<'_>], names: &[String]) -> Option<HistogramSeri
             for &interval in series.slices().keys() {
                 let sum = series.at(interval, None);
                 if sum.totals().count > 0 {
-                    all.insert(begin + interval - first, vec![name.clone()], &sum.to_sparse()).ok()?;
+                    all.insert(start + interval - first, vec![name.clone()], &sum.to_sparse()).ok()?;
                 }
             }
-            begin += last - first + 1;
+            start += last - first + 1;
         }
     }
     Some(all)

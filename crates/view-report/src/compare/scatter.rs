@@ -61,14 +61,14 @@ impl Picture<'_> {
         let (min, max) = (side.min as f64, side.max as f64);
         let muted = format!(" fill=\"{}\"", inks.muted);
         self.heading(svg, area.x, area.y - 20.0, &self.names[at], "by request number");
-        let said = format!(
+        let text = format!(
             "minimum {}, average {}, maximum {}, standard deviation {}",
             ns(min),
             ns(side.mean),
             ns(max),
             ns(side.deviation)
         );
-        svg.text(area.x, area.y - 5.0, &muted, &said);
+        svg.text(area.x, area.y - 5.0, &muted, &text);
         plot.ground(svg, &|number| format_count(number.max(0.0) as u64), &ns);
         let mut band = |low: f64, high: f64, style: &str| {
             let (top, bottom) = (plot.y_at(high), plot.y_at(low));
@@ -127,9 +127,9 @@ impl Picture<'_> {
         }
         let ink = plot.inks.alarm;
         svg.put(format_args!("<path fill=\"{ink}\" d=\"{path}\"/>\n"));
-        let said = format!("{} above {}, up to {}", format_count(above.len() as u64), ns(top), ns(slowest as f64));
+        let text = format!("{} above {}, up to {}", format_count(above.len() as u64), ns(top), ns(slowest as f64));
         let style = format!(" text-anchor=\"end\" fill=\"{ink}\"");
-        svg.text(plot.area.right() - 4.0, plot.area.y + 16.0, &style, &said);
+        svg.text(plot.area.right() - 4.0, plot.area.y + 16.0, &style, &text);
     }
 }
 

@@ -210,19 +210,19 @@ impl Source<'_> {
         for (&interval, column) in series.slices().keys().filter_map(|at| Some((at, self.columns.column_of(*at)?))) {
             sum_up(series, interval, facet, &mut sum);
             let sparse = sum.to_sparse();
-            let (step, told) = (self.steps.step_of(column), asked.percentiles(series, interval, group, &sparse));
+            let (step, shown) = (self.steps.step_of(column), asked.percentiles(series, interval, group, &sparse));
             // What waits has lines where nothing completes.
-            if sparse.totals().count == 0 && told.waiting.count() == 0 {
+            if sparse.totals().count == 0 && shown.waiting.count() == 0 {
                 continue;
             }
             total.add(&sparse);
-            counts[step] = told.count;
+            counts[step] = shown.count;
             let point =
                 |value: f64, doubtful, at_least| Some(Point { value: value.round() as u64, doubtful, at_least });
-            let points = told.values.iter();
-            let points = points.map(|told| told.and_then(|told| point(told.value, told.doubtful, told.at_least)));
-            let mean = told.mean.and_then(|mean| point(mean.value, false, mean.at_least));
-            let max = told.max.and_then(|max| point(max.value as f64, false, max.at_least));
+            let points = shown.values.iter();
+            let points = points.map(|shown| shown.and_then(|shown| point(shown.value, shown.doubtful, shown.at_least)));
+            let mean = shown.mean.and_then(|mean| point(mean.value, false, mean.at_least));
+            let max = shown.max.and_then(|max| point(max.value as f64, false, max.at_least));
             for (line, point) in lines.iter_mut().zip(points.chain([mean, max])) {
                 line[step] = point;
             }

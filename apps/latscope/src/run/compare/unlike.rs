@@ -36,16 +36,16 @@ pub fn unlike(subjects: &[Subject]) -> (Vec<String>, Option<String>) {
     let contexts: Vec<Context> = subjects.iter().map(|subject| Context::merged(&subject.contexts)).collect();
     let (mut unlike, mut unknown) = (Vec::new(), Vec::new());
     let mut differs = |what: &str, texts: Vec<Option<String>>| {
-        let mut told = texts.iter().flatten();
-        let first = told.next();
-        if first.is_some() && told.all(|text| Some(text) == first) && texts.contains(&None) {
+        let mut known = texts.iter().flatten();
+        let first = known.next();
+        if first.is_some() && known.all(|text| Some(text) == first) && texts.contains(&None) {
             unknown.push(what.replace('_', " "));
         } else if texts.iter().any(|text| *text != texts[0]) {
-            let told = texts
+            let known = texts
                 .iter()
                 .zip(subjects)
-                .map(|(text, subject)| format!("{} ({})", text.as_deref().unwrap_or("not told"), subject.name));
-            unlike.push(format!("{what}: {}", told.collect::<Vec<_>>().join(", ")));
+                .map(|(text, subject)| format!("{} ({})", text.as_deref().unwrap_or("unknown"), subject.name));
+            unlike.push(format!("{what}: {}", known.collect::<Vec<_>>().join(", ")));
         }
     };
     let keys: BTreeSet<&str> =
@@ -132,12 +132,12 @@ fn mixes<K: Ord>(
     if keys.iter().all(|key| range(key) <= SHARE) {
         return;
     }
-    let told = |mix: &&BTreeMap<K, u64>| {
+    let most_common = |mix: &&BTreeMap<K, u64>| {
         let mut most: Vec<(&K, f64)> = mix.keys().map(|key| (key, share(mix, key))).collect();
         most.sort_by(|a, b| b.1.total_cmp(&a.1));
         let more = if most.len() > 3 { " ..." } else { "" };
         let shown = most.iter().take(3).map(|(key, share)| format!("{:.0}% {}", 100.0 * share, name(key)));
         (!most.is_empty()).then(|| shown.collect::<Vec<_>>().join(" ") + more)
     };
-    differs(what, mixes.iter().map(told).collect());
+    differs(what, mixes.iter().map(most_common).collect());
 }

@@ -47,10 +47,10 @@ pub fn read(plan: &Plan, recorded: &Recorded) -> Result<Vec<Cell>, Failure> {
     let mut traces: Vec<_> = recorded.traces.iter().collect();
     // A largest rate (no load) comes first.
     traces.sort_by_key(|(turn, _)| (turn.experiment, turn.load, turn.directory, turn.round));
-    let of = |turn: &Turn| (turn.experiment, turn.load, turn.directory);
+    let job = |turn: &Turn| (turn.experiment, turn.load, turn.directory);
     let width_ns = width_ns(plan);
     let mut cells = Vec::new();
-    for same in traces.chunk_by(|a, b| of(&a.0) == of(&b.0)) {
+    for same in traces.chunk_by(|a, b| job(&a.0) == job(&b.0)) {
         let turn = same[0].0;
         let (mut rounds, mut contexts) = (Vec::new(), Vec::new());
         for (_, path) in same {
@@ -131,7 +131,7 @@ impl Cell {
 
     /// The modes, in a phrase.
     pub fn modes_text(&self) -> String {
-        let told = |mode: &Mode| {
+        let text = |mode: &Mode| {
             format!(
                 "about {} ({} to {})",
                 format_duration(mode.peak_ns),
@@ -141,9 +141,9 @@ impl Cell {
         };
         match &self.modes[..] {
             [] => "no requests".into(),
-            [mode] => format!("one mode {}", told(mode)),
+            [mode] => format!("one mode {}", text(mode)),
             modes => {
-                let each = modes.iter().map(|mode| format!("{:.1} % {}", 100.0 * mode.share, told(mode)));
+                let each = modes.iter().map(|mode| format!("{:.1} % {}", 100.0 * mode.share, text(mode)));
                 let each: Vec<String> = each.collect();
                 format!("{} modes: {}", modes.len(), each.join(", "))
             }
@@ -182,34 +182,34 @@ impl Cell {
         let in_memory = sum("unwritten_bytes")?;
         let turns = self.contexts.len() as u64;
         let took = self.contexts.iter().filter_map(|context| context.properties.get("write_back")).cloned();
-        let mut told = format!(
+        let mut text = format!(
             "wrote {}, of which {} were still in memory when the turns ended (written back in {})",
             format_size(self.bytes),
             format_size(in_memory),
             took.collect::<Vec<_>>().join(", then ")
         );
         if let Some(left) = sum("unwritten_left_bytes").filter(|&left| left > 0) {
-            told += &format!("; {} never reached the device", format_size(left));
+            text += &format!("; {} never reached the device", format_size(left));
         }
         if let Some(device) = sum("device_written_bytes") {
-            told += &format!("; the device wrote {} meanwhile", format_size(device));
+            text += &format!("; the device wrote {} meanwhile", format_size(device));
         }
         let experiment = &plan.lab.experiments[self.experiment];
         let held = experiment.held_in_memory(&plan.directories[self.directory]);
         if let Some(held) = held.filter(|&held| experiment.rate.is_none() && self.bytes / turns.max(1) < held) {
-            told += &format!(
+            text += &format!(
                 ". Memory can hold {}, so no write had to wait for the device; use longer turns (--for)",
                 format_size(held)
             );
         }
-        Some(told)
+        Some(text)
     }
 
     /// How much of the slow requests was waiting for a CPU, round by round, in a phrase; `None` where none was slow.
     pub fn cpu_wait_text(&self) -> Option<String> {
-        let told = self.contexts.iter().filter_map(|context| context.properties.get("cpu_wait"));
-        let told: Vec<&str> = told.map(String::as_str).collect();
-        (!told.is_empty()).then(|| format!("time spent waiting for a CPU: {}", told.join(", then ")))
+        let waits = self.contexts.iter().filter_map(|context| context.properties.get("cpu_wait"));
+        let waits: Vec<&str> = waits.map(String::as_str).collect();
+        (!waits.is_empty()).then(|| format!("time spent waiting for a CPU: {}", waits.join(", then ")))
     }
 
     /// Bytes per second, as people write them.

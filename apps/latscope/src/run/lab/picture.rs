@@ -67,12 +67,12 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
 pub fn curves(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for (number, experiment) in plan.lab.experiments.iter().enumerate().filter(|(_, of)| !of.loads.is_empty()) {
-        let of: Vec<&Cell> = cells.iter().filter(|cell| cell.experiment == number).collect();
-        let sides: Vec<CurveSide> = (0..plan.directories.len()).filter_map(|at| side(plan, &of, at)).collect();
+        let its_cells: Vec<&Cell> = cells.iter().filter(|cell| cell.experiment == number).collect();
+        let sides: Vec<CurveSide> = (0..plan.directories.len()).filter_map(|at| side(plan, &its_cells, at)).collect();
         if sides.is_empty() {
             continue;
         }
-        let contexts: Vec<Context> = of.iter().flat_map(|cell| cell.contexts.clone()).collect();
+        let contexts: Vec<Context> = its_cells.iter().flat_map(|cell| cell.contexts.clone()).collect();
         let mut context = Context::merged(&contexts);
         context.source = format!("latscope lab {}", plan.lab.name);
         let options = CurvePicture {
@@ -91,9 +91,9 @@ pub fn curves(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
 
 /// The loads of a directory; `None` where not even the largest rate is known.
 fn side(plan: &Plan, cells: &[&Cell], directory: usize) -> Option<CurveSide> {
-    let of = || cells.iter().filter(|cell| cell.directory == directory);
+    let cells = || cells.iter().filter(|cell| cell.directory == directory);
     let made_per_s = |cell: &Cell| cell.per_second(cell.total.totals().count);
-    let largest_per_s = made_per_s(of().find(|cell| cell.load.is_none())?);
+    let largest_per_s = made_per_s(cells().find(|cell| cell.load.is_none())?);
     let point = |cell: &&&Cell| {
         Some(CurvePoint {
             offered_per_s: largest_per_s * f64::from(cell.load?) / 100.0,
@@ -102,7 +102,7 @@ fn side(plan: &Plan, cells: &[&Cell], directory: usize) -> Option<CurveSide> {
         })
     };
     let name = plan.directories[directory].display().to_string();
-    Some(CurveSide { name, largest_per_s, points: of().filter_map(|cell| point(&cell)).collect() })
+    Some(CurveSide { name, largest_per_s, points: cells().filter_map(|cell| point(&cell)).collect() })
 }
 
 /// Rounds behind each other, from zero for each cell.
@@ -114,16 +114,16 @@ fn laid_out(plan: &Plan, cells: &[Cell]) -> Result<HistogramSeries, Failure> {
         let group = vec![cell.job.clone(), plan.directories[cell.directory].display().to_string()];
         let lengths = cell.rounds.iter().filter_map(HistogramSeries::range).map(|(first, last)| last - first + 1);
         let gap = (lengths.sum::<i64>() / GAP).max(1);
-        let mut begin = 0;
+        let mut start = 0;
         for round in &cell.rounds {
             let Some((first, last)) = round.range() else { continue };
             for (&interval, slice) in round.slices() {
                 for (_, sparse) in &slice.groups {
-                    let inserted = series.insert(begin + interval - first, group.clone(), sparse);
+                    let inserted = series.insert(start + interval - first, group.clone(), sparse);
                     inserted.map_err(|error| Failure::Input(error.to_string()))?;
                 }
             }
-            begin += last - first + 1 + gap;
+            start += last - first + 1 + gap;
         }
     }
     Ok(series)

@@ -44,7 +44,7 @@ pub fn all(plan: &Plan) -> Result<Recorded, Failure> {
             }
         }
     }
-    recorded.left_out.iter().for_each(|said| say!("latscope: {said}"));
+    recorded.left_out.iter().for_each(|reason| say!("latscope: {reason}"));
     let names = names(&plan.directories);
     let mut largest: BTreeMap<(usize, usize), f64> = BTreeMap::new();
     let mut left: Duration = turns.iter().map(|turn| plan.lab.experiments[turn.experiment].turn).sum();
@@ -79,9 +79,9 @@ pub fn all(plan: &Plan) -> Result<Recorded, Failure> {
                 recorded.traces.push((*turn, path));
             }
             Err(Failed::Probe(message)) => {
-                let said = format!("{job} is skipped in round {}: {message}", turn.round + 1);
-                say!("latscope: {said}");
-                recorded.left_out.push(said);
+                let reason = format!("{job} is skipped in round {}: {message}", turn.round + 1);
+                say!("latscope: {reason}");
+                recorded.left_out.push(reason);
             }
             Err(Failed::Trace(failure)) => return Err(failure),
         }

@@ -54,7 +54,7 @@ fn lines(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf])
     if recorded.interrupted {
         texts.push("note: interrupted by a signal, so the results below are incomplete".into());
     }
-    texts.extend(recorded.left_out.iter().map(|said| format!("note: {said}")));
+    texts.extend(recorded.left_out.iter().map(|reason| format!("note: {reason}")));
     let mut lines: Vec<Line> = texts.iter().map(|text| Line::new(text)).collect();
     let mut table = table(plan, cells);
     lines.extend([Line::default(), table.heading(columns)]);
@@ -63,8 +63,8 @@ fn lines(plan: &Plan, recorded: &Recorded, cells: &[Cell], pictures: &[PathBuf])
     lines.push(Line::default());
     for cell in cells {
         lines.push(Line::new(&format!("{}: {}; {}.", name(plan, cell), cell.modes_text(), cell.period_text())));
-        lines.extend(cell.write_back_text(plan).map(|told| Line::new(&format!("  {told}."))));
-        lines.extend(cell.cpu_wait_text().map(|told| Line::new(&format!("  {told}."))));
+        lines.extend(cell.write_back_text(plan).map(|text| Line::new(&format!("  {text}."))));
+        lines.extend(cell.cpu_wait_text().map(|text| Line::new(&format!("  {text}."))));
     }
     for (cell, limit) in cells.iter().filter_map(|cell| Some((cell, plan.limits[cell.experiment].as_ref()?))) {
         let word = if exceeded(&limit.0, cell).is_some() { "is beyond" } else { "keeps to" };
@@ -130,8 +130,8 @@ fn json(plan: &Plan, recorded: &Recorded, cells: &[Cell], files: [&[PathBuf]; 2]
             for ((raised, _), (_, key)) in cell.quantiles().into_iter().zip(QUANTILES) {
                 put(&format!("{}_ns", key.replace('.', "_")), raised.value.into());
             }
-            let mut told = cell.quantiles().into_iter().zip(QUANTILES).rev();
-            let trusted = told.find(|((_, of), _)| *of == Support::Enough);
+            let mut quantiles = cell.quantiles().into_iter().zip(QUANTILES).rev();
+            let trusted = quantiles.find(|((_, support), _)| *support == Support::Enough);
             put("trusted_p", trusted.map(|(_, (quantile, _))| (quantile * 1e9).round() / 1e7).into());
         }
         put("max_ns", cell.waiting.max(&cell.total).map(|max| max.value).into());

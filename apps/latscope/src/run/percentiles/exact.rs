@@ -32,9 +32,9 @@ pub fn exact(pipeline: &Pipeline, mut builders: Vec<ExactBuilder>) -> Result<Vec
         ));
     }
     let fields = builders.iter().fold(FieldSet::default(), |fields, builder| fields.union(builder.fields()));
-    pipeline.each_batch(fields, |context, batch, mask, begin| {
+    pipeline.each_batch(fields, |context, batch, mask, is_new| {
         for builder in &mut builders {
-            if begin {
+            if is_new {
                 builder.start_trace(context.start_ns);
             }
             builder.add(batch, mask);

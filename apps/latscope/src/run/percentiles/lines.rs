@@ -28,7 +28,7 @@ pub fn streamed(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     let mut lines = Lines::new(Printer::new(plan, None, options_of(plan), judged_by(plan))?, reading);
     lines.of_file = true;
     let context = pipeline.intervals(&plan.folding, &mut lines)?;
-    if !lines.begun {
+    if !lines.started {
         say!("latscope: No events to show.");
     }
     let printer = lines.finish()?;
@@ -45,7 +45,7 @@ struct Lines<'a> {
     progress: ProgressBar,
     /// Times are those of a file, which the first interval tells.
     of_file: bool,
-    begun: bool,
+    started: bool,
 }
 
 impl<'a> Lines<'a> {
@@ -56,7 +56,7 @@ impl<'a> Lines<'a> {
         let progress = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
         let style = ProgressStyle::with_template("filling {bar:40} {human_pos} of {human_len} events");
         let progress = progress.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Lines { printer, merger, progress, of_file: false, begun: false }
+        Lines { printer, merger, progress, of_file: false, started: false }
     }
 
     fn print(&mut self, series: &HistogramSeries) -> Result<(), Failure> {
@@ -81,10 +81,10 @@ impl Intervals for Lines<'_> {
     type Error = Failure;
 
     fn passed(&mut self, series: &HistogramSeries, _before: i64, context: &Context) -> Result<(), Failure> {
-        if self.of_file && !self.begun && !series.slices().is_empty() {
-            self.printer.begin(context, series);
+        if self.of_file && !self.started && !series.slices().is_empty() {
+            self.printer.start(context, series);
         }
-        self.begun |= !series.slices().is_empty();
+        self.started |= !series.slices().is_empty();
         let Some(merger) = &mut self.merger else { return self.print(series) };
         let complete = merger.add(series);
         let (filled, enough) = merger.filled();

@@ -38,7 +38,7 @@ impl Printer<'_> {
     }
 
     /// Counts times as the file does whose first intervals these are.
-    pub fn begin(&mut self, context: &Context, series: &HistogramSeries) {
+    pub fn start(&mut self, context: &Context, series: &HistogramSeries) {
         let (plan, to_unix_ns) = (self.plan, context.clock.to_unix_ns);
         let (axis_start_ns, complete_until_ns) = (axis_start_ns(context, series), self.complete_until_ns);
         let options = PercentileOptions { axis_start_ns, complete_until_ns, ..options_of(plan) };

@@ -29,12 +29,12 @@ pub struct Lines {
 #[derive(Default)]
 pub struct Json {
     lines: bool,
-    begun: bool,
+    started: bool,
 }
 
 impl Json {
     pub fn new(lines: bool) -> Json {
-        Json { lines, begun: false }
+        Json { lines, started: false }
     }
 
     /// An object, of whose members the text behind `from` in `out` is made.
@@ -45,15 +45,15 @@ impl Json {
             out.truncate(from);
             let _ = writeln!(out, "{{{members}}}");
         } else {
-            out.insert_str(from, if self.begun { "},{\n" } else { "[{\n" });
-            self.begun = true;
+            out.insert_str(from, if self.started { "},{\n" } else { "[{\n" });
+            self.started = true;
         }
     }
 
     /// Ends the array.
     pub fn end(&self, out: &mut String) {
         if !self.lines {
-            out.push_str(if self.begun { "}]\n" } else { "[]\n" });
+            out.push_str(if self.started { "}]\n" } else { "[]\n" });
         }
     }
 }
@@ -259,8 +259,8 @@ impl Lines {
     fn time_of_day(&self, unix_ns: i64, out: &mut String) {
         if let Some(format) = &self.show.time_format {
             // A format that means nothing prints as it is.
-            let said = format_strftime(unix_ns, format).unwrap_or_else(|| format.clone());
-            let _ = write!(out, "{} ", printable(&said));
+            let time_text = format_strftime(unix_ns, format).unwrap_or_else(|| format.clone());
+            let _ = write!(out, "{} ", printable(&time_text));
         }
     }
 }

@@ -52,7 +52,7 @@ pub fn run(plan: &Ping) -> Result<(), Failure> {
     capture.remarks().iter().for_each(|remark| say!("latscope: {remark}"));
     let mut trace = plan.trace.as_deref().map(|path| Trace::create(path, &capture)).transpose()?;
     let mut view = View::new(plan, &capture, meters);
-    let mut hanging = Hanging { told_ns: plan.timeout_ns, plan };
+    let mut hanging = Hanging { report_from_ns: plan.timeout_ns, plan };
     let mut kept: Vec<(usize, Vec<Sample>)> = Vec::new();
     let mut more = true;
     while more && signals.ended().is_none() && !view.is_closed() {
@@ -165,20 +165,20 @@ impl Ping {
 struct Hanging<'a> {
     plan: &'a Ping,
     /// The age at which the next word is due; it doubles, so that a hanging disk does not fill the screen.
-    told_ns: u64,
+    report_from_ns: u64,
 }
 
 impl Hanging<'_> {
     fn look(&mut self, capture: &Capture) {
         let oldest = capture.outstanding().into_iter().max_by_key(|request| request.age_ns);
         match oldest {
-            Some(request) if request.age_ns >= self.told_ns => {
+            Some(request) if request.age_ns >= self.report_from_ns => {
                 say!("{}: {}", self.plan.name(), self.plan.describe(request.target, request.age_ns));
                 let _ = std::io::stderr().flush();
-                self.told_ns = self.told_ns.saturating_mul(2);
+                self.report_from_ns = self.report_from_ns.saturating_mul(2);
             }
             Some(request) if request.age_ns >= self.plan.timeout_ns => {}
-            _ => self.told_ns = self.plan.timeout_ns,
+            _ => self.report_from_ns = self.plan.timeout_ns,
         }
     }
 }

@@ -94,7 +94,7 @@ impl View {
                 lines.request(sample, meter.requests, class, &mut self.json, &mut self.out);
             }
             if class == Class::Empty {
-                tell_empty(!self.more);
+                report_empty(!self.more);
             }
             if let Some(window) = window {
                 lines.statistics(&window, None, &mut self.json, &mut self.out);
@@ -264,7 +264,7 @@ fn locked(meter: &Shared) -> MutexGuard<'_, Meter> {
 }
 
 /// What ioping says of a request that moved nothing.
-fn tell_empty(compatible: bool) {
+fn report_empty(compatible: bool) {
     say!("{}: request returned less than expected: 0", if compatible { "ioping" } else { "latscope" });
 }
 
@@ -272,7 +272,7 @@ fn tell_empty(compatible: bool) {
 pub fn fold(meter: &Shared, compatible: bool) -> Fold {
     let meter = meter.clone();
     Box::new(move |samples| {
-        locked(&meter).add_all(samples, || tell_empty(compatible));
+        locked(&meter).add_all(samples, || report_empty(compatible));
     })
 }
 

@@ -77,7 +77,7 @@ struct Tables<'a> {
     usage: Option<UsageOverTime>,
     /// Warnings of a file, until their table is printed; without it they are printed at once.
     kept: Option<Kept>,
-    begun: bool,
+    started: bool,
     out: Output,
 }
 
@@ -144,7 +144,7 @@ impl<'a> Tables<'a> {
             waiters: Vec::new(),
             usage: plan.shows_use.then(|| UsageOverTime::new(plan.folding.by.clone(), width_ns)),
             kept: None,
-            begun: false,
+            started: false,
             out: out.growing_with(reading),
         })
     }
@@ -197,13 +197,13 @@ impl<'a> Tables<'a> {
                 summary.show_use(&usage.take(interval, &self.waiters));
             }
             summary.sort(self.key);
-            let begun = std::mem::replace(&mut self.begun, true);
+            let started = std::mem::replace(&mut self.started, true);
             let text = match self.plan.shape {
                 Shape::Text => {
                     self.lines(&summary.interval_lines(context, self.columns))?;
                     continue;
                 }
-                Shape::Csv if begun => summary.csv_rows(),
+                Shape::Csv if started => summary.csv_rows(),
                 Shape::Csv => summary.csv(),
                 Shape::Json => summary.json(),
             };

@@ -39,7 +39,7 @@ fn a_log_has_the_number_of_its_job() {
 }
 
 #[test]
-fn groups_that_report_as_one_tell_no_number_of_a_log() {
+fn groups_that_report_as_one_give_no_number_of_a_log() {
     let text = TWO.replace("\"write_hist_log\"", "\"group_reporting\": \"\", \"write_hist_log\"");
     assert_eq!(facts(&[("run.json", &text)], "run_clat_hist.1.log"), (None, None), "100 or 250");
     let text = text.replace("100", "250");
@@ -49,7 +49,7 @@ fn groups_that_report_as_one_tell_no_number_of_a_log() {
 
 /// fio 3.33 with `group_reporting`: the option stands nowhere in the JSON.
 #[test]
-fn fewer_entries_than_threads_tell_no_number_of_a_log() {
+fn fewer_entries_than_threads_give_no_number_of_a_log() {
     let one = |numjobs: u32| {
         format!(
             r#""jobs": [{{"jobname": "a", "job options": {{"numjobs": "{numjobs}", "log_hist_msec": "50", "write_hist_log": "run"}},

@@ -65,9 +65,9 @@ impl Firsts {
     /// Whether they may be sums, in a log whose first row has this time: when that is later than a run's first one, and they
     /// hold more than the rows behind them. Two of a run that was as fast as later hold as many as two others, those behind
     /// another row each at least as many as four.
-    fn may_be_sums(&self, begin_ms: u64) -> bool {
+    fn may_be_sums(&self, start_ms: u64) -> bool {
         let [first_ms, second_ms] = self.times_ms;
-        let is_late = begin_ms > second_ms.saturating_sub(first_ms).saturating_mul(2);
+        let is_late = start_ms > second_ms.saturating_sub(first_ms).saturating_mul(2);
         let usual = self.counts_of_others as f64 / self.others as f64;
         self.rows == 2 && self.others > 0 && is_late && self.counts as f64 > 3.0 * usual
     }
@@ -143,12 +143,12 @@ impl Unsummer {
     /// Counts first rows that are those of a run's later part.
     fn doubt_firsts(&mut self) {
         let firsts = std::mem::take(&mut self.firsts);
-        let Some(begin_ms) = firsts.iter().filter(|firsts| firsts.rows > 0).map(|firsts| firsts.times_ms[0]).min()
+        let Some(start_ms) = firsts.iter().filter(|firsts| firsts.rows > 0).map(|firsts| firsts.times_ms[0]).min()
         else {
             return;
         };
         self.doubtful +=
-            firsts.iter().filter(|firsts| firsts.may_be_sums(begin_ms)).map(|firsts| firsts.rows).sum::<u64>();
+            firsts.iter().filter(|firsts| firsts.may_be_sums(start_ms)).map(|firsts| firsts.rows).sum::<u64>();
     }
 
     /// The next row that is ready.

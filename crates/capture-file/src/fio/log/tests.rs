@@ -170,7 +170,7 @@ fn microseconds_of_an_old_fio() {
 
 /// The first thousand rows look like priorities, the others do not.
 #[test]
-fn a_column_that_turns_out_to_be_no_priority_is_told() {
+fn a_column_that_turns_out_to_be_no_priority_is_reported() {
     let row = |at: u64| format!("{at}, 5000, 0, 4096, {}\n", if at >= 1200 && at & 3 > 0 { 4096 } else { at & 1 });
     let text: String = (0..2000).map(row).collect();
     let (context, events) = named_read("a_clat.1.log", text.as_bytes());
@@ -180,7 +180,7 @@ fn a_column_that_turns_out_to_be_no_priority_is_told() {
 }
 
 #[test]
-fn averages_over_windows_are_told_apart() {
+fn averages_over_windows_are_recognized() {
     let (context, events) = named_read("a_clat.1.log", b"500, 9000, 0, 0, 0\n1000, 8000, 0, 0, 0\n");
     assert_eq!(context.unwrap().tally.get(Anomaly::WindowedRows), 2);
     assert_eq!(events[1].3, MISSING_U64, "a window has no size");
@@ -231,10 +231,10 @@ fn hostile_rows_are_errors_or_counted_and_the_first_is_named() {
             assert_eq!(context.tally.get(counted), 1, "{row:.40}");
             assert_eq!(context.notes, [Note::MalformedRow { line: 3, why: why.into() }]);
             assert_eq!(events.len(), if end.len() > 1 { 2 } else { 1 }, "{row:.40}");
-            let said = named_read("a_clat.1.log", text.as_bytes()).0.map_err(|error| error.to_string());
-            match said {
+            let message = named_read("a_clat.1.log", text.as_bytes()).0.map_err(|error| error.to_string());
+            match message {
                 Ok(context) => assert!(is_cut && context.tally.get(Anomaly::Truncated) == 1, "{row:.40}"),
-                Err(said) => assert_eq!(said, format!("a_clat.1.log:3: The row has {why}.")),
+                Err(message) => assert_eq!(message, format!("a_clat.1.log:3: The row has {why}.")),
             }
         }
     }
@@ -378,14 +378,14 @@ fn in_blocks(text: &[u8], mut parser: Parser) -> (Vec<Result<Row, &'static str>>
 proptest::proptest! {
     #[test]
     fn rows_that_are_written_alike_are_the_rows_of_their_lines(
-        begin in proptest::sample::select(vec![0u64, 90_000, 99_999_990, 1_795_223_322_206, 9_999_999_999_999_990, 1 << 63]),
+        start in proptest::sample::select(vec![0u64, 90_000, 99_999_990, 1_795_223_322_206, 9_999_999_999_999_990, 1 << 63]),
         rows in proptest::collection::vec(
             (0u64..40, 0u32..64, proptest::num::u64::ANY, 0u8..4, 0usize..5, 0usize..30), 1..400,
         ),
     ) {
         let layout = FioColumns { max: false, offset: false, priority: true, issue: false };
         let (largest_ms, largest) = (LATEST_MS, i64::MAX as u64 / 1000);
-        let mut time_ms = begin;
+        let mut time_ms = start;
         let mut text = String::new();
         for (step, bits, value, direction, size, oddness) in rows {
             time_ms = time_ms.saturating_add(step);
@@ -411,14 +411,14 @@ proptest::proptest! {
 #[test]
 fn most_rows_of_a_log_are_read_many_at_a_time() {
     let layout = FioColumns { max: false, offset: false, priority: true, issue: false };
-    for begin in [100_000u64, 1_795_223_322_206] {
+    for start in [100_000u64, 1_795_223_322_206] {
         let row = |at: u64| {
-            format!("{}, {}, {}, {}, 0\n", begin + at / 7, at * at % 20_000_000_000, at % 2, 4096 << (at % 2))
+            format!("{}, {}, {}, {}, 0\n", start + at / 7, at * at % 20_000_000_000, at % 2, 4096 << (at % 2))
         };
         let text: String = (0..10_000).map(row).collect();
         let (rows, in_blocks) = in_blocks(text.as_bytes(), Parser::new(layout));
         assert_eq!(rows.len(), 10_000);
-        assert!(in_blocks > 9_900, "{in_blocks} from {begin}");
+        assert!(in_blocks > 9_900, "{in_blocks} from {start}");
     }
     // What is beyond the limits is left to who can say why.
     let text = "5, 100, 0, 4096, 0\n".repeat(20) + &"5, 101, 0, 4096, 0\n".repeat(20);
@@ -427,7 +427,7 @@ fn most_rows_of_a_log_are_read_many_at_a_time() {
 }
 
 #[test]
-fn jobs_are_told_apart_among_rows_that_are_written_alike() {
+fn jobs_are_distinguished_among_rows_that_are_written_alike() {
     let job = |rows: u64| (0..rows).map(|at| format!("{}, 5000, 0, 4096, 0\n", 10_000 + at)).collect::<String>();
     let (context, events) = named_read("/x/run_clat.log", (job(700) + &job(300) + &job(20)).as_bytes());
     let of = |job: &str| events.iter().filter(|event| event.5 == job).count();

@@ -82,14 +82,14 @@ fn results_of_other_folders_and_results_kept_twice() {
 }
 
 #[test]
-fn two_that_contradict_tell_nothing() {
+fn two_that_contradict_give_nothing() {
     let json = job(r#""client_stats": [{"jobname": "a", "hostname": "vm1", "job_start": 5}]"#);
     assert_eq!(starts(&[("1.json", &json), ("2.json", &json)], &["a_clat.1.log.vm1"]), [None]);
     assert_eq!(starts(&[("1.json", "{\"fio version\": damaged")], &["a_clat.1.log"]), [None]);
 }
 
 /// The start of each log (milliseconds) and how far it can be relied upon, of logs that lie beside this JSON.
-fn told(json: &str, logs: &[&str]) -> Vec<(Option<i64>, Trust)> {
+fn starts_and_trust(json: &str, logs: &[&str]) -> Vec<(Option<i64>, Trust)> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("run.json"), job(json)).unwrap();
     let files: Vec<_> = logs.iter().map(|log| folder.path().join(log)).collect();
@@ -115,24 +115,24 @@ fn the_threads_of_a_group_that_does_not_say_that_it_is_one() {
     };
     let (a, b) = ((Some(10), Trust::Known), (Some(9000), Trust::Known));
     let unknown = (Some(10), Trust::Assumed);
-    assert_eq!(told(&two([4001, 4000], [2, 2]), &LOGS[..4]), [a, a, b, b]);
+    assert_eq!(starts_and_trust(&two([4001, 4000], [2, 2]), &LOGS[..4]), [a, a, b, b]);
     // A job of one thread and one of two in the first group: their run times tell.
-    assert_eq!(told(&two([6003, 4001], [1, 2]), &LOGS), [a, a, a, b, b]);
+    assert_eq!(starts_and_trust(&two([6003, 4001], [1, 2]), &LOGS), [a, a, a, b, b]);
     // Three threads in two groups, of which it is not known who is where.
-    assert_eq!(told(&two([2002, 2001], [1, 1]), &LOGS[..3]), [a, unknown, unknown]);
-    assert_eq!(told(&two([2002, 2001], [1, 1]), &LOGS[..2]), [a, b]);
+    assert_eq!(starts_and_trust(&two([2002, 2001], [1, 1]), &LOGS[..3]), [a, unknown, unknown]);
+    assert_eq!(starts_and_trust(&two([2002, 2001], [1, 1]), &LOGS[..2]), [a, b]);
     // Some of the logs of a run.
-    assert_eq!(told(&two([4001, 4000], [2, 2]), &LOGS[..2]), [a, a]);
-    assert_eq!(told(&two([6003, 4000], [2, 2]), &LOGS[..3]), [a, unknown, unknown]);
+    assert_eq!(starts_and_trust(&two([4001, 4000], [2, 2]), &LOGS[..2]), [a, a]);
+    assert_eq!(starts_and_trust(&two([6003, 4000], [2, 2]), &LOGS[..3]), [a, unknown, unknown]);
 }
 
 #[test]
 fn one_group_is_the_start_of_all_its_threads() {
     let one = r#""jobs": [{"jobname": "a", "job_start": 70, "job options": {"numjobs": "2"}}]"#;
-    assert_eq!(told(one, &LOGS[..2]), [(Some(70), Trust::Known); 2]);
-    assert_eq!(told(one, &LOGS[..3])[1..], [(Some(70), Trust::Assumed); 2]);
+    assert_eq!(starts_and_trust(one, &LOGS[..2]), [(Some(70), Trust::Known); 2]);
+    assert_eq!(starts_and_trust(one, &LOGS[..3])[1..], [(Some(70), Trust::Assumed); 2]);
     let apart = r#""jobs": [{"jobname": "a", "job_start": 70}, {"jobname": "b", "job_start": 5070}]"#;
-    assert_eq!(told(apart, &["run_clat.log"]), [(Some(70), Trust::Assumed)]);
+    assert_eq!(starts_and_trust(apart, &["run_clat.log"]), [(Some(70), Trust::Assumed)]);
 }
 
 #[test]
@@ -142,16 +142,19 @@ fn before_3_36_the_start_is_the_end_less_the_run_time() {
         format!(r#"{{"jobname": "a", "groupid": {group}, "job_runtime": {sum}, "read": {{"runtime": {longest}}}}}"#)
     };
     let estimated = |ms| (Some(ms), Trust::Estimated);
-    assert_eq!(told(&run(&job(0, 3000, 3001)), &LOGS[..1]), [estimated(47_400)]);
+    assert_eq!(starts_and_trust(&run(&job(0, 3000, 3001)), &LOGS[..1]), [estimated(47_400)]);
     // Jobs of a group begin together, and its run time is the longest of theirs, not the sum.
     let both = run(&format!("{}, {}", job(0, 1000, 1000), job(0, 9000, 3000)));
-    assert_eq!(told(&both, &LOGS[..2]), [estimated(47_400); 2]);
+    assert_eq!(starts_and_trust(&both, &LOGS[..2]), [estimated(47_400); 2]);
     // How long before the end an earlier group ended is not told.
     let groups = run(&format!("{}, {}", job(0, 1000, 1000), job(1, 3000, 3000)));
-    assert_eq!(told(&groups, &LOGS[..2]), [(Some(47_400), Trust::Assumed), estimated(47_400)]);
+    assert_eq!(starts_and_trust(&groups, &LOGS[..2]), [(Some(47_400), Trust::Assumed), estimated(47_400)]);
     let seconds = r#""timestamp": 50, "jobs": [{"jobname": "a", "job_runtime": 3000}]"#;
-    assert_eq!(told(seconds, &LOGS[..1]), [estimated(47_000)]);
-    assert_eq!(told(r#""jobs": [{"jobname": "a", "job_runtime": 3000}]"#, &LOGS[..1]), [(None, Trust::Assumed)]);
+    assert_eq!(starts_and_trust(seconds, &LOGS[..1]), [estimated(47_000)]);
+    assert_eq!(
+        starts_and_trust(r#""jobs": [{"jobname": "a", "job_runtime": 3000}]"#, &LOGS[..1]),
+        [(None, Trust::Assumed)]
+    );
 }
 
 #[test]
@@ -163,7 +166,7 @@ fn results_of_all_clients_stand_beside_their_folders_or_above() {
 }
 
 #[test]
-fn another_clock_is_told_by_the_options() {
+fn another_clock_is_known_by_the_options() {
     let other = |options: &str| {
         let folder = tempfile::tempdir().unwrap();
         let json = job(&format!(r#""jobs": [{{"jobname": "a", "job_start": 5, "job options": {{{options}}}}}]"#));

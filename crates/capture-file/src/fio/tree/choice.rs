@@ -151,11 +151,11 @@ impl Choice {
                 continue;
             };
             let what = if results.has_histograms { What::Json } else { What::PlainJson };
-            let told = hosts_of(logs.0, results);
-            let rest: Vec<_> = results.hosts.keys().filter(|host| !told.contains(*host)).collect();
+            let logged = hosts_of(logs.0, results);
+            let rest: Vec<_> = results.hosts.keys().filter(|host| !logged.contains(*host)).collect();
             let list = match () {
                 () if is_second_copy(results, &all) || rest.is_empty() => &mut self.same,
-                () if !told.is_empty() => {
+                () if !logged.is_empty() => {
                     let rest = rest.into_iter().map(|host| host.clone().unwrap_or_else(|| "-".into()));
                     self.hosts.insert(file.clone(), rest.collect());
                     &mut self.same
@@ -199,8 +199,8 @@ impl Choice {
     }
 
     /// Sentences about what is not read.
-    pub fn said(&self) -> Vec<String> {
-        let mut said = Vec::new();
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
         if !self.same.is_empty() {
             // JSON has I/Os of its own where jobs or hosts of it have no log: which ones, is said below.
             let is_part = |file: &PathBuf| self.unlogged.contains_key(file) || self.hosts.contains_key(file);
@@ -208,10 +208,10 @@ impl Choice {
             let parts = (!parts.is_empty()).then(|| format!("{} in part", counted(&parts)));
             let whole = (!whole.is_empty()).then(|| counted(&whole));
             let (read, same) = (counted(&self.read), whole.into_iter().chain(parts).collect::<Vec<_>>().join(", "));
-            said.push(format!("{read} are read; skipped because they are about the same I/Os: {same}."));
+            notes.push(format!("{read} are read; skipped because they are about the same I/Os: {same}."));
         }
         if self.prefers_averages() {
-            said.push(
+            notes.push(
                 "Averages (log_avg_msec) are read: unlike the JSON's histograms of whole jobs, they show when it \
                  was slow, but not how slow each I/O was. summary and histogram read the JSON."
                     .into(),
@@ -220,17 +220,17 @@ impl Choice {
         if !self.missing.is_empty() {
             let missing = &self.missing;
             let why = "Not read, so their I/Os are missing from all numbers";
-            said.push(format!("{why}: {} ({}).", counted(missing), named(missing.iter().map(|(_, path)| path))));
+            notes.push(format!("{why}: {} ({}).", counted(missing), named(missing.iter().map(|(_, path)| path))));
         }
         for (file, hosts) in &self.hosts {
             let hosts = named(hosts.iter());
             let file = file_name(file);
-            said.push(format!("{file} is skipped because other hosts have logs, so the I/Os of {hosts} are missing."));
+            notes.push(format!("{file} is skipped because other hosts have logs, so the I/Os of {hosts} are missing."));
         }
-        said.extend(self.unlogged.values().cloned());
+        notes.extend(self.unlogged.values().cloned());
         if !self.unknown.is_empty() {
             let names = named(self.unknown.iter().map(|(_, path)| path));
-            said.push(format!(
+            notes.push(format!(
                 "Skipped because they may be about the same I/Os as logs without a matching JSON: {} ({names}); if \
                  not, give them with -r.",
                 counted(&self.unknown)
@@ -238,15 +238,15 @@ impl Choice {
         }
         if !self.copies.is_empty() {
             let count = self.copies.len();
-            said.push(format!("{count} compressed copies are skipped ({}).", named(self.copies.iter())));
+            notes.push(format!("{count} compressed copies are skipped ({}).", named(self.copies.iter())));
         }
         if let Some((events, histograms)) = &self.perhaps_same {
-            said.push(format!(
+            notes.push(format!(
                 "{events} (logs of every I/O) and {histograms} (histogram logs) are assumed to be different runs; \
                  if they are one run, give only one kind with -r."
             ));
         }
-        said
+        notes
     }
 }
 

@@ -63,10 +63,10 @@ fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
              smallfile results (rsptimes_*.csv), and is not a recording of perf.",
         ));
     }
-    let mut said = choice.said();
+    let mut notes = choice.notes();
     let is_other = |file: &&PathBuf| !files.contains(file) && !choice.decides_about(file);
-    said.extend(others::skipped_files_note(folder, walk.found.iter().filter(is_other)));
-    let left_out = (!said.is_empty()).then(|| format!("{}: {}", folder.display(), said.join(" ")));
+    notes.extend(others::skipped_files_note(folder, walk.found.iter().filter(is_other)));
+    let left_out = (!notes.is_empty()).then(|| format!("{}: {}", folder.display(), notes.join(" ")));
     Ok(Some(Tree { files, left_out, prefers_averages: choice.prefers_averages() }))
 }
 
