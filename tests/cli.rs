@@ -61,7 +61,7 @@ fn the_completion_is_a_column_as_a_number_and_as_wall_clock_time() {
     assert_eq!(names, csv);
     let text = shown(&["--columns", "wall", "--top", "1"], rows).success();
     assert_eq!(text.lines().last().map(str::trim), Some("2025-07-01 15:30:01.500000"));
-    // A clock without a zero: the number is there, the wall-clock time is not, and that is said once.
+    // A clock without a zero: the number is there, the wall-clock time is not, and that is reported once.
     let unknown = latscope(&["events", "-r", STORY, "--columns", "time_ns,latency_ns,end_ns,wall", "--csv"]);
     let printed = unknown.err.clone();
     assert_eq!(printed.matches("wall is missing where the relation").count(), 1, "{printed}");

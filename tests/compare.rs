@@ -82,7 +82,7 @@ fn what_is_undecided_is_no_success() {
     };
     let (a, b) = (file("a.txt", 400), file("b.txt", 4000));
     let compare = |limit: &str| latscope(&["compare", &a, &b, "--unitstime", "ns", "--fail-if", limit]);
-    // Ten times slower, but five hundred requests tell no p99.
+    // Ten times slower, but five hundred requests support no p99.
     let printed = compare("p99 > 10%").failure(3);
     assert!(
         printed.contains(
@@ -169,7 +169,7 @@ fn unlike_things_are_named_before_anything_else() {
     ] {
         assert!(before.contains(words), "{words}:\n{before}");
     }
-    // What one of them does not tell is one line below the table, however much it is.
+    // What one of them does not give is one line below the table, however much it is.
     assert!(!before.contains("unknown"), "{before}");
     let notes: Vec<&str> = text.lines().filter(|line| line.contains("unknown for some sides")).collect();
     assert!(notes.len() == 1 && notes[0].contains("kind") && notes[0].contains("size"), "{text}");
@@ -211,7 +211,7 @@ fn several_runs_a_side_are_compared_by_their_runs() {
         let (old, new) = (group("old", old), group("new", new));
         latscope(&[&["compare", "--group", &old, "--group", &new, "--unitstime", "ns", "--p", "50,90"], more].concat())
     };
-    // One run of each alone is told apart; of four runs that differ by more than the sides nobody can tell.
+    // One run of each alone is distinguished; of four runs that differ by more than the sides nobody knows.
     let text = compare(&[400, 900, 500, 700], &[450, 950, 520, 800], &[]).success();
     assert!(text.contains("Undecided whether new is slower or faster than old (at the median"), "{text}");
     assert!(text.contains("each turn"), "{text}");

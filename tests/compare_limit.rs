@@ -1,10 +1,10 @@
-//! `--fail-if` says yes, no, or that it cannot be told.
+//! `--fail-if` says yes, no, or that it cannot be known.
 
 use crate::program::latscope;
 use serde_json::Value;
 use std::path::Path;
 
-/// Requests that remember the ones before them: a run that tells little.
+/// Requests that remember the ones before them: a run that supports little.
 fn run(folder: &Path, seed: u64, count: usize, memory: f64, factor: f64) -> String {
     // A generator of its own (Lehmer); the sum of twelve is nearly normal.
     let mut state = seed * 7919 % 2_147_483_646 + 1;

@@ -81,7 +81,7 @@ fn every_column_comes_back_as_it_was() {
         assert!(events(&path("t.csv"), &["--csv"]) == csv, "seed {seed}: csv of csv");
         assert!(events(&path("t.csv"), &["--json"]) == json, "seed {seed}: json of csv");
         assert!(events(&path("t.jsonl"), &["--json"]) == json, "seed {seed}: json of json");
-        // And through a binary format, with nothing but what the text told.
+        // And through a binary format, with nothing but what the text has.
         for (from, to) in [("t.csv", "again.lat"), ("t.jsonl", "again2.lat")] {
             let (from, to) = (path(from), path(to));
             latscope(&["convert", "-f", "-r", from.to_str().unwrap(), "-w", to.to_str().unwrap()]).success();
@@ -105,7 +105,7 @@ fn views_of_the_text_are_those_of_the_trace() {
         std::fs::write(&gz, encoder.finish().unwrap()).unwrap();
         let view = |file: &Path, verb: &[&str]| {
             let text = latscope(&[verb, &["--completed-only", "-r", file.to_str().unwrap()]].concat()).success();
-            // Rates are over the time that the trace covers, and requests may be open at its end: the text tells neither.
+            // Rates are over the time that the trace covers, and requests may be open at its end: the text gives neither.
             let missing = |name: &str| name.contains("per_s") || ["waiting", "oldest_ns"].contains(&name);
             let cells = |line: &str| line.split(',').map(str::to_string).collect::<Vec<_>>();
             let heading = cells(text.lines().next().unwrap());
@@ -168,7 +168,7 @@ fn a_bad_row_names_its_line() {
     assert!(printed.contains(":2: The row has something other than an integer"), "{printed}");
     let lenient = latscope_with(&["summary", "--csv", "-r", "-", "--lenient"], lines);
     assert!(lenient.err.contains("1 malformed row"), "{}", lenient.err);
-    // A last line that is cut is said to be.
+    // A last line that is cut is reported to be.
     let cut = latscope_with(&["summary", "--csv", "-r", "-"], &lines[..40]);
     assert!(cut.err.contains("1 truncated input"), "{}", cut.err);
 }

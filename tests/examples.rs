@@ -31,7 +31,7 @@ fn furnish(folder: &Path) {
         write(name, &unpacked(packed));
     }
     let (data, run) = (folder.join("perf.data"), folder.join("run.lat"));
-    // As perf script --header begins, from which the time of day is known.
+    // As perf script --header starts, from which the time of day is known.
     let header = b"# captured on    : Sat Nov 21 10:32:07 2026\n# time of last sample : 2288.609000\n";
     for name in ["out.txt", "out.blockio"] {
         write(name, &[&header[..], &unpacked("perf_script/story_2s.txt.gz")].concat());

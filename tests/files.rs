@@ -196,7 +196,7 @@ fn a_signal_leaves_no_temporary_file() {
     let (folder, _) = folder();
     let path = folder.path();
     fs::write(path.join("old"), "precious").unwrap();
-    // The pipe stays open, so that the program waits for more while its output has been begun.
+    // The pipe stays open, so that the program waits for more while its output has been started.
     let script = "(for i in 1 2 3; do cat t.txt; done; sleep 60) | $0 events -r - -o old & \
         for i in $(seq 200); do ls .old.* > /dev/null 2>&1 && break; sleep 0.05; done; ls .old.* | wc -l; kill %%; wait";
     let ended = end(Command::new("bash").args(["-mc", script, LATSCOPE]).current_dir(path), b"");

@@ -224,7 +224,7 @@ fn whole_jobs_are_left_out_of_intervals_of_others() {
     assert_eq!(summary["total"]["count"].as_u64(), Some(1031));
 }
 
-/// Intervals of other programs may be longer than those asked for: what is then spread over several is said to be.
+/// Intervals of other programs may be longer than those asked for: what is then spread over several is reported to be.
 #[test]
 fn longer_stored_intervals_that_are_spread_are_noted() {
     let folder = tempfile::tempdir().unwrap();

@@ -32,7 +32,7 @@ fn json(version: &str, end_ms: i64, jobs: &[(&str, Option<i64>, i64)], options: 
     format!("{{\"fio version\": \"{version}\", \"timestamp_ms\": {end_ms}, \"jobs\": [{}]}}\n", jobs.join(", "))
 }
 
-/// By host and job: the start of the first I/O and how many there are; and what was said.
+/// By host and job: the start of the first I/O and how many there are; and what was reported.
 fn firsts(arguments: &[&str]) -> (BTreeMap<String, (i64, u32)>, String) {
     let ended = latscope(&[&["events", "--csv", "--columns", "host,job,time"], arguments].concat());
     let printed = ended.err.clone();
@@ -51,7 +51,7 @@ fn first_ns(start_ms: i64, completed_ms: i64) -> i64 {
     (start_ms + completed_ms) * MS + MS / 2 - MS
 }
 
-fn of(all: &[(&str, i64)]) -> BTreeMap<String, (i64, u32)> {
+fn starts_of(all: &[(&str, i64)]) -> BTreeMap<String, (i64, u32)> {
     all.iter().map(|&(name, ns)| (name.to_string(), (ns, 10))).collect()
 }
 
@@ -130,7 +130,7 @@ fn what_is_there_twice_counts_once_and_what_is_given_twice_is_noted() {
     let top = top.to_str().unwrap();
     let once = |arguments: &[&str]| {
         let (firsts, printed) = firsts(arguments);
-        assert_eq!(firsts, of(&[("a.1", first_ns(0, 10))]));
+        assert_eq!(firsts, starts_of(&[("a.1", first_ns(0, 10))]));
         printed
     };
     assert!(!once(&["-r", top]).contains("more than once"));
@@ -167,9 +167,9 @@ fn groups_of_threads_start_when_their_group_did() {
     let (starts, printed) = firsts(&["-r", folder.path().to_str().unwrap()]);
     let expected = [("g.1", 0, 1), ("g.2", 0, 2), ("g.3", 2000, 3), ("g.4", 2000, 4)];
     let expected = expected.map(|(name, later_ms, first)| (name, first_ns(EPOCH_MS + later_ms, first)));
-    assert_eq!(starts, of(&expected));
+    assert_eq!(starts, starts_of(&expected));
     assert!(!printed.contains("not known"), "{printed}");
-    // A thread more than the JSON tells of: only the first is known, the others are not guessed.
+    // A thread more than the JSON has: only the first is known, the others are not guessed.
     put(folder.path(), "g_clat.5.log", log(5));
     let (starts, printed) = firsts(&["-r", folder.path().to_str().unwrap()]);
     assert_eq!(starts["g.3"].0, first_ns(EPOCH_MS, 3));
@@ -191,7 +191,7 @@ fn starts_of_an_old_fio_are_estimated() {
     // One run alone needs none.
     let alone = folder.path().join("output.0_clat.1.log.a");
     let (starts, printed) = firsts(&["-r", alone.to_str().unwrap()]);
-    assert_eq!((starts, printed.as_str()), (of(&[("a output.0.1", first_ns(0, 10))]), ""));
+    assert_eq!((starts, printed.as_str()), (starts_of(&[("a output.0.1", first_ns(0, 10))]), ""));
 }
 
 /// `log_alternate_epoch_clock_id=1`: times since the machine booted.
@@ -206,9 +206,9 @@ fn times_of_another_clock_start_with_their_job() {
     // This job waited 5 ms longer for its first I/O.
     put(folder.path(), "m_clat.2.log", log(booted_ms + 46));
     let (starts, printed) = firsts(&["-r", folder.path().to_str().unwrap()]);
-    // The first I/O began with its job, and both logs are of one clock.
-    assert_eq!(starts, of(&[("m.1", EPOCH_MS * MS), ("m.2", (EPOCH_MS + 45) * MS)]));
-    // Views count from when the first job began, not from when the machine did.
+    // The first I/O started with its job, and both logs are of one clock.
+    assert_eq!(starts, starts_of(&[("m.1", EPOCH_MS * MS), ("m.2", (EPOCH_MS + 45) * MS)]));
+    // Views count from when the first job started, not from when the machine did.
     let picture = latscope(&["heatmap", "-r", folder.path().to_str().unwrap(), "-o", "-"]).success();
     assert!(picture.contains("began 2026-11-21 01:38:39"), "{}", &picture[..4000]);
     assert!(!printed.contains("not known"), "{printed}");
@@ -222,12 +222,15 @@ fn logs_from_zero_are_laid_to_those_since_1970() {
     let zero = put(folder.path(), "y/z_clat.1.log", log(7));
     let (starts, printed) = firsts(&["-r", &zero, "-r", &later, "-r", &epoch]);
     let origin_ns = first_ns(EPOCH_MS, 1);
-    assert_eq!(starts, of(&[("e.1", origin_ns), ("f.1", origin_ns + 500 * MS), ("z.1", origin_ns + first_ns(0, 7))]));
+    assert_eq!(
+        starts,
+        starts_of(&[("e.1", origin_ns), ("f.1", origin_ns + 500 * MS), ("z.1", origin_ns + first_ns(0, 7))])
+    );
     assert!(
         printed.contains("z_clat.1.log: caveat: 1 log of unknown start, assumed to start with the others"),
         "{printed}"
     );
-    // Histogram logs since 1970, and files of smallfile, whose names tell it.
+    // Histogram logs since 1970, and files of smallfile, whose names give it.
     let row = |ms: i64| format!("{ms}, 0, 4096, {}5{}\n", "0, ".repeat(1000), ", 0".repeat(855));
     let hist = put(folder.path(), "h/h_clat_hist.1.log", (1..5).map(|at| row(EPOCH_MS + 100 * at)).collect::<String>());
     let small = put(
@@ -264,17 +267,17 @@ fn offsets_add_to_what_is_known() {
     // A time since 1970, or one since the earliest of the others.
     for lines in [format!("b {}\n", EPOCH_MS + 250), "b 250\n".into()] {
         let (starts, printed) = firsts(&["-r", &a, "-r", &b, "-r", &epoch, "--offsets", &offsets(&lines)]);
-        assert_eq!(starts, of(&[("a x.1", at(0)), ("b x.1", at(250)), ("c e.1", at(0))]), "{lines}");
+        assert_eq!(starts, starts_of(&[("a x.1", at(0)), ("b x.1", at(250)), ("c e.1", at(0))]), "{lines}");
         assert!(!printed.contains("not known") && !printed.contains("offsets"), "{printed}");
     }
     // Clocks that are wrong are moved too; a line of no host is named.
     let (starts, printed) = firsts(&["-r", &a, "-r", &epoch, "--offsets", &offsets("c -30\nvm9 1\na:x.2 5\n")]);
-    assert_eq!(starts, of(&[("a x.1", at(0)), ("c e.1", at(-30))]));
+    assert_eq!(starts, starts_of(&[("a x.1", at(0)), ("c e.1", at(-30))]));
     assert!(printed.contains("no input is from a:x.2, vm9"), "{printed}");
-    // Where nothing tells a time since 1970, offsets count from zero, and who is not named is said.
+    // Where nothing gives a time since 1970, offsets count from zero, and who is not named is reported.
     let lone = put(folder.path(), "y/y_clat.1.log.d", log(10));
     let (starts, printed) = firsts(&["-r", &lone, "-r", &b, "--offsets", &offsets("b 250\n")]);
-    assert_eq!(starts, of(&[("b x.1", first_ns(250, 10)), ("d y.1", first_ns(0, 10))]));
+    assert_eq!(starts, starts_of(&[("b x.1", first_ns(250, 10)), ("d y.1", first_ns(0, 10))]));
     assert!(printed.contains("1 log of unknown start"), "{printed}");
 }
 

@@ -203,7 +203,7 @@ impl Generator {
         }
     }
 
-    /// Smallest difference of two times that the text can tell.
+    /// Smallest difference of two times that the text can represent.
     fn step(&self) -> i64 {
         if self.recipe.nanoseconds { 1 } else { 1000 }
     }

@@ -13,7 +13,7 @@ pub fn limited(arguments: &[&str], input: &[u8]) -> Ended {
     end(command("sh").args(["-c", &script, LATSCOPE]).args(arguments), input)
 }
 
-/// Runs a view over the input, with the format found out and with every format said to be this one.
+/// Runs a view over the input, with the format found out and as each of the formats.
 #[track_caller]
 fn refused_by_all(input: &[u8]) {
     let folder = tempfile::tempdir().unwrap();

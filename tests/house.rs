@@ -140,6 +140,20 @@ fn no_rust_file_is_too_long() {
     }
 }
 
+/// Names that the glossary of ARCHITECTURE.md replaces: a function or field is called what it returns or holds.
+const NAMELESS: &[&str] =
+    &["fn of(", "fn told(", "fn untold(", "fn said(", "fn absorb(", "pub of:", "pub told:", "pub said:"];
+
+#[test]
+fn names_follow_the_glossary() {
+    for path in files().iter().filter(|path| path.ends_with(".rs") && *path != "tests/house.rs") {
+        let code = code(path);
+        for name in NAMELESS {
+            assert!(!code.contains(name), "{path}: {name}; see the glossary in ARCHITECTURE.md");
+        }
+    }
+}
+
 /// A source without comments, and without tests, which lie at its end.
 fn code(path: &str) -> String {
     let text = std::fs::read_to_string(root().join(path)).expect(path);
@@ -250,7 +264,7 @@ fn a_circle_is_found() {
     assert_eq!(found.keys().collect::<Vec<_>>(), ["b", "c"]);
 }
 
-/// What would tell about the machine that a file was made on, or need one like it. In pieces, to be allowed here.
+/// What would name the machine that a file was made on, or need one like it. In pieces, to be allowed here.
 const FOREIGN: &[&str] =
     &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("index", "-url"), concat!("replace", "-with")];
 

@@ -113,7 +113,7 @@ fn the_storage_lab_distinguishes_its_experiments() {
     let mut jobs: BTreeMap<&str, usize> = BTreeMap::new();
     files.iter().for_each(|name| *jobs.entry(name.split('.').next().unwrap()).or_default() += 1);
     assert_eq!((jobs["paced"], jobs["sustained"]), (2, 2), "{files:?}");
-    // Not every file system has direct I/O; then that is said.
+    // Not every file system has direct I/O; then that is reported.
     assert!(jobs.get("direct") == Some(&2) || printed.contains("direct is skipped"), "{printed}");
 }
 

@@ -38,7 +38,7 @@ fn percentiles_as_json_lines() {
         limited(&["percentiles", "--count-by=completion", "--json", "--p", PERCENTILES], &gapless(16_000)).success();
     let mut rows = 0;
     for (at, line) in (0..).zip(out.lines()) {
-        // Only what tells rows apart: to parse them all would take longer than to make them.
+        // Only what distinguishes rows: to parse them all would take longer than to make them.
         let value = |key: &str| {
             let from = line.split_once(&format!("\"{key}\":")).unwrap().1;
             from.split(',').next().unwrap().parse::<f64>().unwrap()

@@ -58,7 +58,7 @@ fn rows_of_histogram_logs_by_share() {
             assert!((count - line[1]).abs() <= 1e-6 * line[1].max(1.0), "{run} {}: {count}, not {}", line[0], line[1]);
             for (name, expected) in ["p50_ns", "p90_ns", "p95_ns", "p99_ns"].iter().zip(&line[2..]) {
                 let (value, expected) = (number(row, name), expected * unit_ns);
-                // However few events tell it.
+                // However few events support it.
                 assert!((value / expected - 1.0).abs() <= 5e-4, "{run} {} {name}: {value}, not {expected}", line[0]);
             }
         }
@@ -133,7 +133,7 @@ fn tips(svg: &str) -> Vec<&str> {
     svg.split("<title>").skip(1).filter_map(|part| part.split_once("</title>")).map(|tip| tip.0).collect()
 }
 
-/// Begin and end of the interval of such a text, nanoseconds since the trace began.
+/// Start and end of the interval of such a text, nanoseconds since the trace started.
 fn span(tip: &str) -> (f64, f64) {
     let (from, to) = tip.lines().next().and_then(|line| line.split_once(" - ")).unwrap();
     let ns = |text: &str| latscope_event::parse_duration(text.trim_start_matches('-')).unwrap() as f64;
@@ -197,7 +197,7 @@ fn a_chart_has_the_numbers_of_the_table() {
     }
 }
 
-/// Log, table, chart and CSV have one zero: the begin of the job where the log counts from it, whenever its first I/O
+/// Log, table, chart and CSV have one zero: the start of the job where the log counts from it, whenever its first I/O
 /// ended; of Unix times the table has the time of day, and the chart counts from the first interval.
 #[test]
 fn a_moment_has_one_name_in_table_chart_and_csv() {
@@ -244,7 +244,7 @@ fn a_moment_has_one_name_in_table_chart_and_csv() {
                 assert_eq!(since_ns, f64::from(from_s) * 1e9, "{file}");
             }
         }
-        // The axis begins with a label, not in the middle of the picture.
+        // The axis starts with a label, not in the middle of the picture.
         let labels: Vec<f64> = svg
             .split(">elapsed</text>")
             .next()
@@ -294,7 +294,7 @@ fn assert_as_fio(row: &BTreeMap<String, String>, latencies: &serde_json::Value) 
         let ours = &row[&format!("p{}_ns", percentile.replace('.', "_"))];
         let key = format!("{:.6}", percentile.parse::<f64>().unwrap());
         let theirs = latencies["percentile"][&key].as_u64().expect(&key);
-        // Too few events tell some.
+        // Too few events support some.
         assert!(ours.is_empty() || *ours == theirs.to_string(), "p{percentile}: {ours}, fio says {theirs}");
         reported += u32::from(!ours.is_empty());
     }
@@ -433,7 +433,7 @@ fn two_servers_of_fio_and_a_client() {
         sum += number(row, "count");
     }
     assert_eq!((rows[4]["host"].as_str(), rows[4]["kind"].as_str(), number(&rows[4], "count")), ("all", "all", sum));
-    // The rows that the server had summed up tell of as many I/Os, but for those after the last row.
+    // The rows that the server had summed up are about as many I/Os, but for those after the last row.
     let histograms = ["127.0.0.2", "127.0.0.3"].map(|host| folder.path().join(format!("run_clat_hist.1.log.{host}")));
     let rows = table(&csv(&histograms, &["-i", "1h", "--by", "host", "--all"]).success());
     let counted = number(rows.last().unwrap(), "count");
@@ -593,7 +593,7 @@ fn a_stall_is_seen_while_it_lasts() {
         let (count, median) = (number(row, "count"), number(row, "p50_ns"));
         assert!(if (4..7).contains(&at) { count == 0.0 && median.is_nan() } else { median < 1e6 }, "{row:?}");
     }
-    // In a stall the high percentiles are what matters, though few events tell them: they stand in the table with a mark, as
+    // In a stall the high percentiles are what matters, though few events support them: they stand in the table with a mark, as
     // numbers in CSV and JSON, and in the chart with its axis and its legend. Of the log, awk says that eight I/Os took
     // longer than a second, 3.590830016 s to 3.604314839 s.
     let asked = ["-i", "1s", "--p", "50,90,95,99", "--exact"];

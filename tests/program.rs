@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 /// Where cargo put it.
 pub const LATSCOPE: &str = env!("CARGO_BIN_EXE_latscope");
 
-/// How the program ended and what it said.
+/// How the program ended and what it printed.
 #[derive(Debug)]
 pub struct Ended {
     pub status: Option<i32>,
@@ -24,7 +24,7 @@ impl Ended {
         String::from_utf8(self.out).expect("text is UTF-8")
     }
 
-    /// What was said, of a run that has to fail with this status. A panic is no way to fail.
+    /// What was printed by a run that has to fail with this status. A panic is no way to fail.
     #[track_caller]
     pub fn failure(self, status: i32) -> String {
         assert_eq!(self.status, Some(status), "{}", self.err);

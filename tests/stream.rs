@@ -199,7 +199,7 @@ fn views_of_the_whole_time_are_complete_when_following_ends() {
     }
 }
 
-/// Rotated by renaming, and truncated in place: nothing is lost, nothing is read twice, and it is said.
+/// Rotated by renaming, and truncated in place: nothing is lost, nothing is read twice, and it is reported.
 #[test]
 fn rotation_and_truncation_are_noticed_and_reported() {
     let folder = tempfile::tempdir().unwrap();
@@ -250,7 +250,7 @@ fn sum(csv: &str, column: &str) -> f64 {
     lines.map(|line| line.split(',').nth(at).unwrap().parse::<f64>().unwrap()).sum()
 }
 
-/// Whatever the order, every event is in one row, or in a second one that is said to be there.
+/// Whatever the order, every event is in one row, or in a second one that is reported to be there.
 #[test]
 fn events_out_of_order_are_counted_and_reported() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 use crate::program::{LATSCOPE, command, end, latscope, latscope_with};
 use std::path::Path;
 
-/// A name, as short as that of a command, that sets the title of a terminal, rings its bell, begins a C1 sequence, and turns the direction of text.
+/// A name, as short as that of a command, that sets the title of a terminal, rings its bell, starts a C1 sequence, and turns the direction of text.
 const HOSTILE: &str = "x\u{1b}]\u{7}\u{9b}\u{7f}\u{202e}\u{2066}y";
 /// What of it a terminal would obey; a name that is shown has none of it.
 const OBEYED: [&str; 6] = ["\u{1b}]", "\u{7}", "\u{9b}", "\u{7f}", "\u{202e}", "\u{2066}"];

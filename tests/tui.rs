@@ -1,4 +1,4 @@
-//! The interactive spectrogram in a real terminal: tmux holds one, types into it and tells what it shows.
+//! The interactive spectrogram in a real terminal: tmux holds one, types into it and returns what it shows.
 
 mod waiting;
 
@@ -429,7 +429,7 @@ fn a_live_capture_is_watched_in_either_mode() {
     terminal.without("filter: (");
     terminal.keys(&["m"]);
     terminal.until("  event mode");
-    // Until the capture has begun and what was read is on the map.
+    // Until the capture has started and what was read is on the map.
     let deadline = Instant::now() + Duration::from_secs(60);
     while !panel(&terminal.screen()).contains("dd ") {
         assert!(Instant::now() < deadline, "{}", terminal.screen());

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 const MS: i64 = 1_000_000;
 const SECOND: i64 = 1_000 * MS;
-/// When the trace begins and ends, nanoseconds.
+/// When the trace starts and ends, nanoseconds.
 const FROM: i64 = 100 * SECOND;
 const TO: i64 = 110 * SECOND;
 /// When the first disk hangs.
@@ -96,7 +96,7 @@ fn rows(csv: &str) -> Vec<std::collections::BTreeMap<String, String>> {
     lines.map(|line| heading.iter().cloned().zip(line).collect()).collect()
 }
 
-/// By definition: what completed in the second, and the ages at its end of what was begun and not completed.
+/// By definition: what completed in the second, and the ages at its end of what was started and not completed.
 fn expected_max(requests: &[Request], disk: &str, second: i64) -> (u64, u64) {
     let (from, to) = (second, second + SECOND);
     let own = || requests.iter().filter(|request| request.disk == disk);
@@ -235,7 +235,7 @@ fn requests_that_their_disk_left_behind_do_not_count() {
     let table = rows(&String::from_utf8(all.out).unwrap());
     let (_, whole) = table.split_last().unwrap();
     assert!(whole.iter().all(|row| row["incomplete"] == "false"), "only the last is covered in part");
-    // What nobody can tell is no verdict.
+    // What nobody can decide is no verdict.
     let printed = run(&["percentiles", "-i", "1s", "--fail-if", "waiting > 0"]).failure(3);
     assert!(printed.contains("3 requests have no completion"), "{printed}");
 }

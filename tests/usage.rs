@@ -85,7 +85,7 @@ fn use_agrees_with_the_statistics_of_the_kernel() {
         let (busy, in_flight) = (total["busy"].as_f64().unwrap(), total["in_flight"].as_f64().unwrap());
         // No longer than all requests together, and no shorter than they allow with eight at a time.
         assert!(busy > 0.0 && busy <= 1.0 && busy <= in_flight && in_flight <= 8.0 * busy + 1e-9, "{total}");
-        // The time of all requests counts from when they began to wait; ours are a part of it. It is rounded to milliseconds.
+        // The time of all requests counts from when they started to wait; ours are a part of it. It is rounded to milliseconds.
         let all_ms = (deltas[3] + deltas[7]) as f64;
         assert!(in_flight * span_ms <= all_ms + reads as f64 + 20.0, "{in_flight} of {span_ms} ms, {all_ms} ms");
         assert_eq!(number(total, "errors"), 0);

@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let format = Some(Format::JsonLines);
-    // Strict reading ends at the first strange row, where lenient reading only begins.
+    // Strict reading ends at the first strange row, where lenient reading only starts.
     let lenient = !bytes.len().is_multiple_of(4);
     latscope_fuzz::check(bytes, &ReadOptions { format, lenient, ..ReadOptions::new(FieldSet::EVERY) });
 });

@@ -35,7 +35,7 @@ impl Generator {
         }
     }
 
-    /// Issue and completion; the waiting began at `first_ns`.
+    /// Issue and completion; the waiting started at `first_ns`.
     fn ordinary(&mut self, request: &Request, first_ns: i64, issue_ns: i64) {
         self.issue(issue_ns, request);
         let done_ns = self.after(issue_ns);

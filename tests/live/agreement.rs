@@ -11,7 +11,7 @@ use std::path::PathBuf;
 struct Ftrace(PathBuf);
 
 impl Ftrace {
-    /// `None`, and the reason said, where ftrace is not to be had.
+    /// `None`, and the reason reported, where ftrace is not to be had.
     fn new(disk: &Disk) -> Option<Ftrace> {
         let folder = PathBuf::from(format!("/sys/kernel/tracing/instances/latscope-test-{}", std::process::id()));
         if let Err(error) = fs::create_dir(&folder) {

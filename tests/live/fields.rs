@@ -1,5 +1,5 @@
 //! Every field of `latscope fields`, in both modes, live and from files: a filter on it selects what a program that says what
-//! it does has done, or a sentence says that nobody tells the field. Never is it a silent nothing.
+//! it does has done, or a sentence says that nobody gives the field. Never is it a silent nothing.
 
 use super::lab::{Background, Disk, alone, counts, events};
 use crate::program::{Ended, command, end, installed, latscope, root, testdata};
@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
-/// The program that does known I/O whenever it is told.
+/// The program that does known I/O on request.
 struct Known {
     child: Child,
     input: ChildStdin,
@@ -65,7 +65,7 @@ enum Expected {
     Of(&'static str, &'static str, u64),
     /// No event has it.
     Untold,
-    /// As much as this machine tells, of the known writes.
+    /// As much as this machine supports, of the known writes.
     Perhaps(&'static str),
 }
 use Expected::{Of, Perhaps, Untold};
@@ -179,7 +179,7 @@ fn total(summary: &str) -> u64 {
     counts(summary, "name").values().sum()
 }
 
-/// Holds what a view counted, and said, against what is expected.
+/// Holds what a view counted, and reported, against what is expected.
 #[track_caller]
 fn check(field: &str, expected: Expected, filter: &str, ended: Ended, perhaps: u64) {
     let printed = ended.err.clone();
@@ -379,7 +379,7 @@ fn histograms_of_the_kernel_know_their_fields_and_say_which_they_do_not() {
     }
 }
 
-/// Files of other tools tell few fields, and views of them say which they do not.
+/// Files of other tools give few fields, and views of them say which they do not.
 #[test]
 fn files_of_other_tools_never_select_nothing_in_silence() {
     let files = [

@@ -36,7 +36,7 @@ fn intervals_show_what_waits_while_it_waits() {
     let summary = view(&["summary", "--json", "--over", "1s"]);
     let rows = view(&["spectrogram", "--plain"]);
     let hung = hang(disk);
-    // It is said while it lasts.
+    // It is reported while it lasts.
     until("the warning", || percentiles.printed().contains("oldest > 1s exceeded: oldest = "));
     until("the outlier", || summary.printed().contains("latency>="));
     until("two lines", || percentiles.out_so_far().matches("\"waiting\":1").count() > 1);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// How long something may take on a busy machine before a test gives up on it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The machine for one test at a time; `None`, and the reason said, where live capture cannot be tested.
+/// The machine for one test at a time; `None`, and the reason reported, where live capture cannot be tested.
 pub fn alone() -> Option<MutexGuard<'static, ()>> {
     static LAB: Mutex<()> = Mutex::new(());
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

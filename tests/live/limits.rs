@@ -1,4 +1,4 @@
-//! What a recording leaves untouched when it cannot begin, and the limits of a flight recorder.
+//! What a recording leaves untouched when it cannot start, and the limits of a flight recorder.
 
 use super::lab::{Background, alone, events, number, until};
 use crate::program::{LATSCOPE, command, end, latscope};

@@ -125,7 +125,7 @@ fn connected(listener: &TcpListener) -> (TcpStream, TcpStream) {
 #[test]
 fn a_filter_on_a_port_finds_the_calls_on_its_sockets_and_no_others() {
     let Some(_alone) = alone() else { return };
-    // The digits of one port begin those of the other.
+    // The digits of one port start those of the other.
     let pair = |port: u16| {
         let short = TcpListener::bind(("127.0.0.1", port)).ok()?;
         let long = (0..10).find_map(|last| TcpListener::bind(("127.0.0.1", port * 10 + last)).ok())?;

@@ -1,4 +1,4 @@
-//! What a capture tells of processes, held against what the processes say of themselves. All but one are gone before anybody
+//! What a capture reports of processes, held against what the processes say of themselves. All but one are gone before anybody
 //! can look.
 
 use super::lab::{Background, Disk, alone, counts, events};

@@ -135,7 +135,7 @@ fn columns_do_not_depend_on_the_first_event() {
             }
         }
     }
-    // Nobody is known to have issued what was in flight before the capture began; the columns are there for the others.
+    // Nobody is known to have issued what was in flight before the capture started; the columns are there for the others.
     let nothing = latscope(&["events", "-s", "block", "--csv", "--for", "100ms", "dev = 1:250"]);
     assert!(nothing.out.starts_with(b"time_ns,latency_ns,kind,"), "{}", nothing.success());
 }

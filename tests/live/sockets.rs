@@ -114,7 +114,7 @@ fn calls_that_name_the_other_end_have_it() {
     }
 }
 
-/// A call that was under way when the capture began is missing only from what the filter on names asks for.
+/// A call that was under way when the capture started is missing only from what the filter on names asks for.
 #[test]
 fn calls_of_others_are_not_missing() {
     let Some(_alone) = alone() else { return };

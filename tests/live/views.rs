@@ -1,4 +1,4 @@
-//! Every view, live; and what is said to those who may not.
+//! Every view, live; and what is reported to those who may not.
 
 use super::lab::{Background, Disk, alone, fio_command};
 use crate::program::{LATSCOPE, command, end, latscope};

@@ -1,4 +1,4 @@
-//! What the capture of block devices tells of requests that wait, while they do: the tests know when each began.
+//! What the capture of block devices is about requests that wait, while they do: the tests know when each started.
 
 use super::lab::{Background, Disk, alone, fio_command, until};
 use crate::program::command;
@@ -6,10 +6,10 @@ use latscope_capture_bpf::{EventCapture, HistogramCapture, Options, PushDown, So
 use latscope_event::{Batch, Field, FieldSet};
 use std::time::{Duration, Instant};
 
-/// How long it may take on a busy machine until what waits is told.
+/// How long it may take on a busy machine until what waits is reported.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A request that waits, as it was told.
+/// A request that waits, as it was reported.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Waiting {
     age: Duration,
@@ -20,7 +20,7 @@ struct Waiting {
     comm: String,
 }
 
-fn of(batch: &Batch, device: &str) -> Vec<Waiting> {
+fn waiting_on(batch: &Batch, device: &str) -> Vec<Waiting> {
     let text = |field, row| batch.text(field, row).unwrap_or_default().to_owned();
     let number = |field, row: usize| batch.u64s(field).map_or(0, |values| values[row]);
     let own = (0..batch.len()).filter(|&row| batch.text(Field::Device, row) == Some(device));
@@ -69,7 +69,7 @@ fn in_flight(disk: &Disk) -> u64 {
     counts.split_whitespace().map(|count| count.parse::<u64>().unwrap()).sum()
 }
 
-/// Looks until the device has as many requests as are expected, and returns how they were told, and a time before that.
+/// Looks until the device has as many requests as are expected, and returns them, and a time before that.
 #[track_caller]
 fn looked(mut look: impl FnMut() -> Vec<Waiting>, count: usize) -> (Vec<Waiting>, Instant) {
     let start = Instant::now();
@@ -94,23 +94,23 @@ fn a_disk_that_hung_before_is_found_in_both_modes() {
     let (other_dd, other_asked, other_had) = hang(&late, 7);
     let mut last = Duration::ZERO;
     for _ in 0..3 {
-        let (waiting, before) = looked(|| of(counted.waiting().unwrap(), early.name()), 1);
+        let (waiting, before) = looked(|| waiting_on(counted.waiting().unwrap(), early.name()), 1);
         let read = &waiting[0];
         assert_eq!((read.kind.as_str(), read.size, read.offset), ("read", 4096, 100 * 4096), "{read:?}");
         assert!(before - had <= read.age && read.age <= asked.elapsed(), "{read:?}");
         assert!(read.age > last, "it grows");
         last = read.age;
-        let (waiting, _) = looked(|| of(counted.waiting().unwrap(), late.name()), 1);
+        let (waiting, _) = looked(|| waiting_on(counted.waiting().unwrap(), late.name()), 1);
         assert_eq!(waiting[0].offset, 7 * 4096);
-        let (waiting, _) = looked(|| of(events.waiting().unwrap(), early.name()), 1);
+        let (waiting, _) = looked(|| waiting_on(events.waiting().unwrap(), early.name()), 1);
         assert_eq!((waiting[0].offset, waiting[0].comm.as_str()), (100 * 4096, ""), "who began it was not seen");
-        let (waiting, before) = looked(|| of(events.waiting().unwrap(), late.name()), 1);
+        let (waiting, before) = looked(|| waiting_on(events.waiting().unwrap(), late.name()), 1);
         let read = &waiting[0];
         assert_eq!((read.offset, read.comm.as_str(), read.name.as_str()), (7 * 4096, "dd", "RS"), "{read:?}");
         assert!(before - other_had <= read.age && read.age <= other_asked.elapsed(), "{read:?}");
         std::thread::sleep(Duration::from_millis(100));
     }
-    // Both are told by every view.
+    // Both are reported by every view.
     for context in [counted.context(), events.context()] {
         for disk in [&early, &late] {
             let of_disk = |what: &str| what.starts_with(&format!("{} read 4KiB", disk.name()));
@@ -120,8 +120,8 @@ fn a_disk_that_hung_before_is_found_in_both_modes() {
     for (disk, dd) in [(&early, dd), (&late, other_dd)] {
         disk.signal("CONT");
         assert_eq!(dd.ended().status, Some(0));
-        assert_eq!(of(counted.waiting().unwrap(), disk.name()), []);
-        assert_eq!(of(events.waiting().unwrap(), disk.name()), []);
+        assert_eq!(waiting_on(counted.waiting().unwrap(), disk.name()), []);
+        assert_eq!(waiting_on(events.waiting().unwrap(), disk.name()), []);
     }
     let context = events.finish(&mut |_, _| std::ops::ControlFlow::Continue(())).unwrap();
     let freed = |what: &str| !what.contains(early.name()) && !what.contains(late.name());
@@ -166,9 +166,9 @@ fn find_all(depth: usize, scheduler_requests: Option<&str>) {
     });
     let at_device = in_flight(&disk) as usize;
     let mut counted = histograms(false);
-    let (waiting, _) = looked(|| of(counted.waiting().unwrap(), disk.name()), at_device);
+    let (waiting, _) = looked(|| waiting_on(counted.waiting().unwrap(), disk.name()), at_device);
     let offsets: std::collections::BTreeSet<_> = waiting.iter().map(|waiting| waiting.offset).collect();
-    assert_eq!(offsets.len(), at_device, "each is told once");
+    assert_eq!(offsets.len(), at_device, "each is reported once");
     assert!(waiting.iter().all(|waiting| waiting.size == 4096 && waiting.offset < 64 << 20));
     if !has_scheduler {
         eprintln!("skipped in part: no mq-deadline");
@@ -176,7 +176,7 @@ fn find_all(depth: usize, scheduler_requests: Option<&str>) {
     }
     // Counted from the queue, those wait too that the scheduler holds; they are sure at the second look.
     let mut from_queue = histograms(true);
-    let (waiting, _) = looked(|| of(from_queue.waiting().unwrap(), disk.name()), depth);
+    let (waiting, _) = looked(|| waiting_on(from_queue.waiting().unwrap(), disk.name()), depth);
     let all: std::collections::BTreeSet<_> = waiting.iter().map(|waiting| waiting.offset).collect();
     assert!(all.len() == depth && all.is_superset(&offsets));
 }
@@ -201,10 +201,10 @@ fn what_is_not_asked_for_does_not_wait() {
     ];
     let _hung = hang(&disk, 3);
     let mut counted = histograms(false);
-    looked(|| of(counted.waiting().unwrap(), disk.name()), 1);
+    looked(|| waiting_on(counted.waiting().unwrap(), disk.name()), 1);
     for (at, (expected, capture)) in captures.iter_mut().enumerate() {
-        let waiting = of(capture.waiting().unwrap(), disk.name());
-        // Devices that are not there yet cannot be told from others in the kernel: the caller's filter does.
+        let waiting = waiting_on(capture.waiting().unwrap(), disk.name());
+        // Devices that are not there yet cannot be known from others in the kernel: the caller's filter does.
         assert!(waiting.len() == *expected || at == 4, "{at}: {waiting:?}");
     }
 }
@@ -224,13 +224,13 @@ fn partitions_and_disks_that_go_away() {
     disk.signal("STOP");
     let dd = ["of=/dev/null", "bs=4k", "count=1", "iflag=direct", "skip=2"];
     let dd = Background::new(command("dd").arg(format!("if={partition}")).args(dd));
-    let (waiting, _) = looked(|| of(counted.waiting().unwrap(), disk.name()), 1);
+    let (waiting, _) = looked(|| waiting_on(counted.waiting().unwrap(), disk.name()), 1);
     assert_eq!(waiting[0].offset, 8192 * 512 + 2 * 4096, "{waiting:?}");
     let _ = command("losetup").args(["--detach", &disk.path]).output();
-    assert_eq!(of(counted.waiting().unwrap(), disk.name()).len(), 1);
+    assert_eq!(waiting_on(counted.waiting().unwrap(), disk.name()).len(), 1);
     disk.signal("CONT");
     assert_eq!(dd.ended().status, Some(0));
-    assert_eq!(of(counted.waiting().unwrap(), disk.name()), []);
+    assert_eq!(waiting_on(counted.waiting().unwrap(), disk.name()), []);
     let _ = command("delpart").args([&disk.path, "1"]).output();
 }
 
@@ -257,7 +257,7 @@ fn without_stamps_ages_are_lower_bounds() {
     let mut events = EventCapture::start(&options()).unwrap();
     let after = dd("skip=2");
     for mode in [&mut counted as &mut dyn Looks, &mut events] {
-        let (waiting, _) = looked(|| of(mode.look(), disk.name()), 2);
+        let (waiting, _) = looked(|| waiting_on(mode.look(), disk.name()), 2);
         let offsets: Vec<_> = waiting.iter().map(|waiting| waiting.offset).collect();
         assert_eq!(offsets, [4096, 8192], "{waiting:?}");
         assert!(waiting.iter().all(|waiting| waiting.age <= asked.elapsed()), "{waiting:?}");
@@ -298,7 +298,7 @@ fn views_report_a_disk_that_hangs() {
     }
 }
 
-/// What would show nothing is said before anything is captured.
+/// What would show nothing is reported before anything is captured.
 #[test]
 fn devices_that_are_not_there_and_short_intervals_are_refused() {
     let Some(_alone) = alone() else { return };

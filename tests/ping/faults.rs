@@ -157,7 +157,7 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// `None`, and the reason said, where that cannot be made.
+    /// `None`, and the reason reported, where that cannot be made.
     pub fn new(bytes: u64) -> Option<Loop> {
         let _alone = crate::live::alone()?;
         if !installed("mkfs.ext4") {

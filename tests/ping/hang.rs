@@ -1,4 +1,4 @@
-//! A target that hangs: what has waited counts with its age, whenever it began to hang and however the probe ends.
+//! A target that hangs: what has waited counts with its age, whenever it started to hang and however the probe ends.
 
 use crate::live::alone;
 use crate::live::lab::{Disk, signal};
@@ -39,7 +39,7 @@ impl Story {
             signal(child.id(), "INT");
             std::thread::sleep(Duration::from_millis(1500));
         } else {
-            // A thread in the kernel keeps the process, which has said everything by then.
+            // A thread in the kernel keeps the process, which has reported everything by then.
             std::thread::sleep(Duration::from_millis(2500));
             waited = Duration::from_millis(300);
         }
@@ -67,7 +67,7 @@ fn what_hangs_counts_with_its_age() {
         let all: Value = serde_json::from_slice(&output.stdout).unwrap();
         let stat = &all.as_array().unwrap().last().unwrap()["stat"];
         let ns = |key: &str| stat[key].as_u64().unwrap();
-        // The request that hangs was made at most an interval after the disk began to; a busy machine makes it later.
+        // The request that hangs was made at most an interval after the disk started to; a busy machine makes it later.
         assert!(ns("oldest") + 300_000_000 >= waited.as_nanos() as u64, "{}: {stat}, {waited:?}", story.words);
         assert!(ns("max") >= ns("oldest") && ns("p99.99") + ns("p99.99") / 64 >= ns("oldest"), "{stat}");
         let depth = if story.words.contains("--depth 4") { 4 } else { 1 };

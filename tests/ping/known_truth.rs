@@ -17,7 +17,7 @@ fn measured(arguments: &[&str]) -> Value {
     all.as_array().unwrap().last().unwrap()["stat"].clone()
 }
 
-/// The CPU that a file of known delay and its prober share; `None`, and the reason said, without real-time scheduling.
+/// The CPU that a file of known delay and its prober share; `None`, and the reason reported, without real-time scheduling.
 fn shared_cpu() -> Option<String> {
     let allowed = Command::new("chrt").args(["-f", "61", "true"]).stderr(Stdio::null()).status();
     if !allowed.is_ok_and(|status| status.success()) {
@@ -119,7 +119,7 @@ impl Stalled {
     }
 
     /// The latencies of a request every 10 ms that never waits for another to be made: one server, who answers one after
-    /// the other and begins nothing during a stall. How long it takes where it does not stall is what it really took, which
+    /// the other and starts nothing during a stall. How long it takes where it does not stall is what it really took, which
     /// is more than the server says of itself; so this knows nothing of how the probe keeps its pace.
     fn truth(&self) -> Vec<u64> {
         const PERIOD: u64 = 5_000_000_000;
@@ -208,7 +208,7 @@ fn a_request_that_hangs_is_reported_and_counted() {
     std::thread::sleep(Duration::from_millis(800));
     signal(child.id(), "INT");
     let since = Instant::now();
-    // It tells what it knows though its request hangs; the process itself can end only with the request.
+    // It gives what it knows though its request hangs; the process itself can end only with the request.
     std::thread::sleep(Duration::from_millis(1800));
     disk.signal("CONT");
     let output = child.wait_with_output().unwrap();
@@ -282,13 +282,13 @@ fn thresholds_and_percentiles_need_enough_requests() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     let found = measured(&["-C", "-i", "0", "-c", "200", path]);
-    // Few requests tell little of a percentile, which is said, but not hidden.
+    // Few requests support no percentile, which is reported, but not hidden.
     assert!(found["p90"].is_u64() && found["p99"].is_u64() && found["trusted_p"] == 94.9748, "{found}");
     latscope(&["ping", "-q", "-C", "-i", "0", "-c", "200", "--fail-if", "p50 > 1ns", path]).failure(1);
     latscope(&["ping", "-q", "-C", "-i", "0", "-c", "200", "--fail-if", "p50 > 1h", path]).success();
     let printed = latscope(&["ping", "--sync", "fsync", "-c", "1", path]).failure(2);
     assert!(printed.contains("--sync needs writes"), "{printed}");
-    // Data in memory is not cold, wherever it is said to be.
+    // Data in memory is not cold, wherever it is reported to be.
     let hot = measured(&["--cache", "hot", "-i", "0", "-c", "100", path]);
     assert_eq!(hot["count"], 99);
 }

@@ -92,7 +92,7 @@ pub enum Shape {
     Json,
 }
 
-/// Makes a plan of what was typed; also, what is to be said about options that change nothing.
+/// Makes a plan of what was typed; also, notes about options that change nothing.
 ///
 /// # Errors
 /// [`Failure::Usage`] when it makes no sense.

@@ -21,7 +21,7 @@ const KEPT: usize = 1 << 16;
 pub struct Containers {
     /// Where the unified hierarchy is mounted.
     root: Option<PathBuf>,
-    /// The host's containers are (also) in hierarchies of version 1, where the kernel tells programs nothing.
+    /// The host's containers are (also) in hierarchies of version 1, where the kernel gives programs no identifiers.
     by_pid: bool,
     groups: HashMap<u64, Option<String>>,
     pids: HashMap<u32, Option<String>>,
@@ -77,7 +77,7 @@ impl Containers {
         batch.push_text(Field::ContainerImage, described.image.as_ref().map(|image| image.as_bytes()));
     }
 
-    /// The whole identifier of the container of a process: `cgroup` is what `bpf_get_current_cgroup_id` said, 0 when nobody asked.
+    /// The whole identifier of the container of a process: `cgroup` is what `bpf_get_current_cgroup_id` reported, 0 when nobody asked.
     fn find(&mut self, cgroup: u64, pid: u32) -> Option<&str> {
         if self.by_pid {
             if self.pids.len() >= KEPT {

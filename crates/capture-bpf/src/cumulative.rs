@@ -229,7 +229,7 @@ mod tests {
             Cpu::new(head(1, 1, (other, other)), &[(other, 1)]),
         ];
         assert_eq!(extremes(&mut seen, cpus, 7), (hours, hours, true));
-        // The other half begins at nothing.
+        // The other half starts at nothing.
         assert_eq!(extremes(&mut seen, vec![Cpu::new(head(8, 1, (one, one)), &[(one, 1)])], 8), (one, one, true));
     }
 

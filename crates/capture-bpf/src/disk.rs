@@ -7,7 +7,7 @@ use std::path::Path;
 /// What is known of a disk.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Disk {
-    /// Its model, where its driver tells one.
+    /// Its model, where its driver gives one.
     pub model: Option<String>,
     /// Whether it says that it rotates.
     pub is_rotational: Option<bool>,

@@ -79,8 +79,8 @@ pub struct Options {
     pub fields: FieldSet,
     /// What the kernel side tests.
     pub push_down: PushDown,
-    /// Latency counts from when a block request began to wait, not from when the device got it. Events then still start
-    /// at their issue and tell `queue_ns` (the caller shifts them); it matters to [`PushDown::min_latency_ns`] and to
+    /// Latency counts from when a block request started to wait, not from when the device got it. Events then still start
+    /// at their issue and give `queue_ns` (the caller shifts them); it matters to [`PushDown::min_latency_ns`] and to
     /// histograms.
     pub from_queue: bool,
     /// Keep every event at least this slow, and of the faster ones a uniform sample of one in so many, whose rows say in
@@ -256,10 +256,10 @@ impl EventCapture {
         self.0.refresh()
     }
 
-    /// What waits now, the oldest first: the columns of events as far as they are known, the time when it began, and as
+    /// What waits now, the oldest first: the columns of events as far as they are known, the time when it started, and as
     /// its latency the age so far, a lower bound of the latency to come. Waits of an idle server (accept, poll, a read of
     /// a pipe or a timer) are left out. The dictionaries of the batch only grow from call to call.
-    /// Requests to block devices start and tell `queue_ns` as the events do, whatever [`Options::from_queue`] is.
+    /// Requests to block devices start and give `queue_ns` as the events do, whatever [`Options::from_queue`] is.
     ///
     /// # Errors
     /// When the kernel cannot be asked.
@@ -310,10 +310,10 @@ impl HistogramCapture {
         self.0.take()
     }
 
-    /// What waits now, the oldest first: the columns of events as far as they are known, the time when it began, and as
+    /// What waits now, the oldest first: the columns of events as far as they are known, the time when it started, and as
     /// its latency the age so far, a lower bound of the latency to come. Waits of an idle server (accept, poll, a read of
     /// a pipe or a timer) are left out. The dictionaries of the batch only grow from call to call.
-    /// Requests to block devices count as in the histograms, from when they began to wait if [`Options::from_queue`] is set.
+    /// Requests to block devices count as in the histograms, from when they started to wait if [`Options::from_queue`] is set.
     ///
     /// # Errors
     /// When the kernel cannot be asked.

@@ -230,7 +230,7 @@ impl Loaded {
     }
 }
 
-/// A number that the kernel tells of a program.
+/// A number that the kernel reports of a program.
 fn info(program: &impl AsFd, key: &str) -> Option<u64> {
     let fd = program.as_fd().as_raw_fd();
     if fd < 0 {

@@ -13,7 +13,7 @@ pub mod named {
 }
 
 shared! {
-    /// What begins the texts of a record that describes a process; behind it its arguments, each with a zero, and the names
+    /// What starts the texts of a record that describes a process; behind it its arguments, each with a zero, and the names
     /// of its executable and its directory.
     pub struct About {
         number: u32,

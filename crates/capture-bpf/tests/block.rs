@@ -36,7 +36,7 @@ fn taken(capture: &mut HistogramCapture, device: &LoopDevice) -> ByKind {
     for counted in counted {
         if keys.text(Field::Device, counted.key) == Some(&device.name) {
             let kind = keys.text(Field::Kind, counted.key).unwrap().to_owned();
-            assert!(of_device.insert(kind, (counted.histogram, counted.bytes)).is_none(), "a key is told once");
+            assert!(of_device.insert(kind, (counted.histogram, counted.bytes)).is_none(), "a key is reported once");
         }
     }
     of_device
@@ -129,11 +129,11 @@ fn events_and_histograms_agree() {
             let (count, bytes) = of_kind.fold((0, 0), |(count, bytes), row| (count + 1, bytes + row.size));
             assert_eq!((count, bytes), (ios, sectors * 512), "{kind}");
         }
-        assert!(taken(&mut after, &device).is_empty(), "what was taken is not told again");
+        assert!(taken(&mut after, &device).is_empty(), "what was taken is not reported again");
     });
 }
 
-/// A file system's own variety of requests, each with the letters, place and size that ftrace tells; and what is no
+/// A file system's own variety of requests, each with the letters, place and size that ftrace gives; and what is no
 /// event is accounted for.
 #[test]
 fn every_completion_is_that_of_ftrace() {
@@ -263,7 +263,7 @@ fn pushing_down_changes_nothing() {
     });
 }
 
-/// Without the kernel's stamps ours are taken, at once where the settings tell, else as soon as it is noticed.
+/// Without the kernel's stamps ours are taken, at once where the settings say so, else as soon as it is noticed.
 #[test]
 fn devices_without_stamps_are_measured_too() {
     seeing_all(|| {

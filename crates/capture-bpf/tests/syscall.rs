@@ -534,7 +534,7 @@ fn model(device: &str) -> Option<String> {
     Some(model.trim().to_owned()).filter(|model| !model.is_empty())
 }
 
-/// What the keys of histograms do not tell, a view must ask events for; what they promise, they have.
+/// What the keys of histograms do not give, a view must ask events for; what they promise, they have.
 #[test]
 fn keys_of_histograms_have_the_fields_that_they_promise() {
     for source in [Source::Io, Source::Syscall] {

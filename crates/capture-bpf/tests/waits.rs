@@ -1,4 +1,4 @@
-//! What waits now, held against `/proc/TID/syscall`: storage that hangs is told, servers without work are not.
+//! What waits now, held against `/proc/TID/syscall`: storage that hangs is reported, servers without work are not.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -82,7 +82,7 @@ fn delayfs(folder: &Path, arguments: &[&str]) -> Option<Ended> {
     Some(ready(Command::new(built).arg(folder).args(arguments)))
 }
 
-/// The system calls that the threads of a process are in, by number, as the kernel tells everybody.
+/// The system calls that the threads of a process are in, by number, as the kernel reports them to everybody.
 fn in_calls(pid: u32) -> Vec<String> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let call = |task: std::io::Result<std::fs::DirEntry>| {

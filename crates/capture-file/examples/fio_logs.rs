@@ -87,7 +87,7 @@ fn job(folder: &Path, host: u64, job: u64, rows: u64, seconds: f64) -> io::Resul
     let (mut end_ns, apart_ns) = (0.0, seconds * 1e9 / (rows + 1) as f64);
     for _ in 0..rows {
         end_ns += apart_ns * random.exponential();
-        // Nothing begins before its job.
+        // Nothing starts before its job.
         let latency_ns = random.latency(end_ns / (seconds * 1e9)).min(end_ns) as u64;
         let (time_ms, direction) = ((end_ns / MS) as u64, usize::from(random.part() > 0.7));
         writeln!(log, "{time_ms}, {latency_ns}, {direction}, 4096, 0")?;

@@ -275,7 +275,7 @@ pub fn context_json(context: &Context, account: bool) -> io::Result<String> {
 }
 
 /// The context in the metadata of a file. What views rely on is put right, since a file may say anything: a span that
-/// ends before it begins, longer lists than are kept, counts of nothing.
+/// ends before it starts, longer lists than are kept, counts of nothing.
 pub fn context_of(json: &str) -> serde_json::Result<Context> {
     let mut context: Context = serde_json::from_str(json)?;
     context.span_ns = context.span_ns.map(|(from, to)| (from.min(to), from.max(to)));

@@ -54,7 +54,7 @@ fn is_of_blkparse(line: &str) -> bool {
         && words[3].split_once('.').is_some_and(|(seconds, rest)| is_number(seconds) && rest.len() == 9)
 }
 
-/// Asks every format; of a stream that begins with too little, again when there is more.
+/// Asks every format; of a stream that starts with too little, again when there is more.
 pub fn detect(input: &mut Input) -> Result<Format, Error> {
     loop {
         let found = detect_head(input);

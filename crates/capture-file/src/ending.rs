@@ -45,7 +45,7 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Begins to read.
+    /// Starts to read.
     pub fn new(mut reader: Box<dyn Read + Send>) -> Pipe {
         let (sender, blocks) = sync_channel(AHEAD);
         let at_hand = Arc::new(AtomicUsize::new(0));

@@ -18,9 +18,9 @@ pub const NO_TEXT: &str = "something other than text where it is required";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Named {
     Field(Field),
-    /// The completion; its start follows where it is not told.
+    /// The completion; its start follows where it is not given.
     End,
-    /// The completion in wall-clock time, which tells the relation of the clocks.
+    /// The completion in wall-clock time, which gives the relation of the clocks.
     Wall,
 }
 

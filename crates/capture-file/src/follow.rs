@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Time between two looks at a file that did not grow.
 const TURN: Duration = Duration::from_millis(50);
 
-/// What is told that a file was replaced or truncated: a sentence.
+/// Receives a sentence when a file was replaced or truncated.
 pub type OnRestart = fn(&str);
 
 /// Reads a file to its end and waits for more.
@@ -58,7 +58,7 @@ impl Follow {
         Ok(count)
     }
 
-    /// Looks whether the path names another file, or one that became shorter, and begins anew there. Whether it did.
+    /// Looks whether the path names another file, or one that became shorter, and starts anew there. Whether it did.
     fn restarted(&mut self) -> io::Result<bool> {
         let mine = self.file.metadata()?;
         let why = match std::fs::metadata(&self.path) {

@@ -75,7 +75,7 @@ formats! {
         fills: parquet::FILLS,
         detect: |input| parquet::detect(input, false),
         events: Some(parquet::read),
-        // Of a pipe the end, which tells the two apart, is out of reach.
+        // Of a pipe the end, which distinguishes the two, is out of reach.
         series: Some(parquet::open_series),
     }
     ParquetSeries("parquet_series", "histograms over time in Parquet, as written by convert --series") {

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const SKIPPED_BYTES: usize = 64 << 20;
 /// Why nothing can be read of a compressed file.
 pub const CUT_SO_EARLY: &str = "The compressed file is truncated and nothing can be read from it; copy it again.";
-/// How compressed files begin.
+/// How compressed files start.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// What some editors put before text.
@@ -181,7 +181,7 @@ impl<'a> Input<'a> {
             .map(Pipe::new)
             .and_then(|pipe| Input::<'static>::sniff_pipe(name, path, pipe))
             .inspect_err(|error| {
-                // The next who asks is told the same.
+                // The next call gets the same.
                 once::give_back(key, Err(error.clone()));
             })?;
         input.streamed = true;
@@ -291,7 +291,7 @@ impl<'a> Input<'a> {
         self.is_silent()
     }
 
-    /// Waits for more of the head of a stream that tells too little; whether there is more.
+    /// Waits for more of the head of a stream whose head is too short to decide; whether there is more.
     pub fn await_more_head(&mut self) -> Result<bool, Error> {
         let kept = self.head.len();
         if !self.is_stream() || self.head_taken > 0 || kept >= HEAD_BYTES {

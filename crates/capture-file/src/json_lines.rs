@@ -30,7 +30,7 @@ fn object(line: &[u8]) -> Option<serde_json::Map<String, Json>> {
 /// Reads the file; see the crate's `read`.
 pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
     let file = input.name.clone();
-    // An event names what it has, so nothing tells which keys come later; but where processes have no names of their own, the
+    // An event names what it has, so nobody knows which keys come later; but where processes have no names of their own, the
     // names of threads stand for them, and only while there is no column.
     let names_processes = memchr::memmem::find(input.head(), b"\"process\":").is_some();
     let fields = if names_processes { FILLS } else { FILLS.iter().filter(|&field| field != Field::Process).collect() };

@@ -28,7 +28,7 @@ pub const VERSION_KEY: &str = "latscope.version";
 /// The version that is written.
 pub const VERSION: &str = "1";
 
-/// What begins every message.
+/// What starts every message.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// Whether this is the beginning of a trace.

@@ -62,7 +62,7 @@ pub(crate) enum Detected {
     Yes,
     /// It is not.
     No,
-    /// Nothing speaks against it, but the beginning does not tell (comments only, for instance).
+    /// Nothing speaks against it, but the beginning does not decide it (comments only, for instance).
     NeedMore,
 }
 

@@ -30,7 +30,7 @@ use std::io::{self, Write};
 /// Metadata key of the description of a series; a file that has it holds histograms, not events.
 const SERIES_KEY: &str = "latscope.series";
 
-/// Tells the two kinds of Parquet files apart from others, and from each other where the end of the file can be seen.
+/// Distinguishes the two kinds of Parquet files from others, and from each other where the end of the file can be seen.
 pub fn detect(input: &Input, of_series: bool) -> Detected {
     if !input.head().starts_with(b"PAR1") {
         return Detected::No;

@@ -26,7 +26,7 @@ pub fn digits_as_number(digits: u64) -> u64 {
     fours.wrapping_mul(10_000 << 32 | 1) >> 32
 }
 
-/// The number that the text begins with and its digits; no digits are the number 0. `None` when it exceeds `u64`.
+/// The number that the text starts with and its digits; no digits are the number 0. `None` when it exceeds `u64`.
 #[inline(always)]
 pub fn leading_number(text: &[u8]) -> Option<(u64, usize)> {
     let (mut value, mut len) = (0, 0);
@@ -102,7 +102,7 @@ fn trailing_eight(text: &[u8]) -> (u64, usize) {
     (digits_as_number(word & kept), digits)
 }
 
-/// How many blanks the text begins with.
+/// How many blanks the text starts with.
 #[inline(always)]
 pub fn blanks(text: &[u8]) -> usize {
     if let Some(bytes) = text.first_chunk::<8>() {

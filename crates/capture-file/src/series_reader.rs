@@ -11,7 +11,7 @@ pub struct SeriesReader(Box<dyn SeriesRows>);
 
 impl SeriesReader {
     /// Opens a series, `-` for standard input. Of the options, the format, the unit of latencies (for histogram logs of which
-    /// nothing else tells it), the results of fio and whether to be lenient apply.
+    /// nothing else gives it), the results of fio and whether to be lenient apply.
     ///
     /// # Errors
     /// When it cannot be read, is damaged, or holds no series.

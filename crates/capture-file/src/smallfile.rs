@@ -11,7 +11,7 @@ use std::path::Path;
 /// The fields of an operation; the thread is the job.
 pub const FILLS: FieldSet = FieldSet::ALWAYS.with(&[Field::Kind, Field::Name, Field::Host, Field::Job]);
 
-/// What the name of the file tells.
+/// What the name of the file gives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Name {
     thread: String,

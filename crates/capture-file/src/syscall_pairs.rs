@@ -33,10 +33,10 @@ const CALLS_LIMIT: usize = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Call(u16);
 
-/// Which end of a call a record tells of.
+/// Which end of a call a record is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End<'a> {
-    /// It began, with these arguments; those left out (as many as the source does not tell) are unknown.
+    /// It started, with these arguments; those left out (as many as the source does not give it) are unknown.
     Enter(&'a [u64]),
     /// It returned this: an error number when it is between -4095 and -1.
     Exit(i64),
@@ -74,7 +74,7 @@ struct Open {
     pid: i32,
     call: Call,
     comm: [u8; 16],
-    /// How often records had been lost when it began.
+    /// How often records had been lost when it started.
     losses: u64,
 }
 
@@ -83,7 +83,7 @@ pub struct SyscallPairs {
     machine: Machine,
     all: bool,
     open: HashMap<i32, Open>,
-    /// How often records were lost: what began before the last time is doubtful.
+    /// How often records were lost: what started before the last time is doubtful.
     losses: u64,
     /// How many events were made.
     completed: u64,

@@ -73,7 +73,7 @@ fn only_calls_that_do_io_become_events_unless_all_are_wanted() {
 #[test]
 fn what_does_not_pair_is_counted() {
     let mut run = Run::new(true);
-    run.push(1, 7, 0, End::Exit(3)); // began before the trace
+    run.push(1, 7, 0, End::Exit(3)); // started before the trace
     run.push(2, 7, 0, End::Enter(&[3]));
     run.push(3, 7, 1, End::Enter(&[3])); // the return of read was lost
     run.push(4, 7, 0, End::Exit(3)); // of the read, so write is not to be trusted either

@@ -199,7 +199,7 @@ const LONG_NS: u64 = 366 * 86_400 * 1_000_000_000;
 /// More requests are in flight nowhere, and faster completions are none.
 const CROWD: u128 = 100_000;
 const FASTEST_PER_S: u128 = 1_000_000_000;
-/// Fewer rows tell nothing of that.
+/// Fewer rows give nothing of that.
 const FEW: u64 = 100;
 
 /// What makes it likely that the units are others than assumed.

@@ -19,7 +19,7 @@ fn unpacked(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// An event as far as both sides can tell it.
+/// An event as far as both sides can decide it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Event {
     start_ns: i64,
@@ -395,7 +395,7 @@ fn a_pipe_cut_anywhere_gives_what_it_holds() {
             Ok((context, events)) => {
                 assert!(events.len() >= last && events.iter().all(|event| all.binary_search(event).is_ok()));
                 last = events.len();
-                // A cut between two records cannot be told from the end.
+                // A cut between two records cannot be known from the end.
                 assert!(context.tally.get(Anomaly::Truncated) <= 1);
             }
             Err(error) => assert!(last == 0 && !error.message.is_empty()),
@@ -553,7 +553,7 @@ fn both_byte_orders_say_the_same() {
     };
     assert_eq!(events, [event]);
     assert_eq!(context.host.as_deref(), Some("wide"));
-    assert_eq!(context.clock.to_unix_ns, None, "when a copy of a pipe was made tells nothing of the recording");
+    assert_eq!(context.clock.to_unix_ns, None, "when a copy of a pipe was made says nothing of the recording");
     assert_eq!(context.tally.get(Anomaly::LostRecords), 9);
     let range = context.loss_ranges[0];
     assert_eq!((range.start_ns, range.end_ns, range.cpu, range.records), (11_500, 12_000, Some(1), 9));

@@ -29,13 +29,13 @@ const PAGE: u64 = 4096;
 /// `cachestat(2)` of Linux 6.5; the number is the same on all architectures but alpha.
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// How many pages of the range are in memory; `None` where the kernel does not tell (before Linux 6.5, or of files that
+/// How many pages of the range are in memory; `None` where the kernel does not report it (before Linux 6.5, or of files that
 /// are no files of a disk).
 pub fn pages_in_memory(file: &File, offset: u64, len: u64) -> Option<u64> {
     stat_of(file, Range { offset, len }).map(|stat| stat.cached)
 }
 
-/// Bytes of the file that are in memory and not on the device yet; `None` where the kernel does not tell.
+/// Bytes of the file that are in memory and not on the device yet; `None` where the kernel does not report it.
 pub fn unwritten(file: &File) -> Option<u64> {
     // A length of zero is all of it.
     stat_of(file, Range { offset: 0, len: 0 }).map(|stat| (stat.dirty + stat.writeback) * PAGE)
@@ -59,7 +59,7 @@ pub fn write_back(file: &File, offset: u64, len: u64) -> std::io::Result<()> {
 }
 
 /// Bytes that memory may hold of what was written to the device with this number, before whoever writes has to wait;
-/// `None` where the kernel does not tell.
+/// `None` where the kernel does not report it.
 pub fn dirty_limit(dev: Option<(u32, u32)>) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/vmstat").ok()?;
     let pages = text.lines().find_map(|line| line.strip_prefix("nr_dirty_threshold "))?;

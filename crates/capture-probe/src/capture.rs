@@ -22,14 +22,14 @@ pub type Sink<'a> = dyn FnMut(&Context, &Batch) -> ControlFlow<()> + 'a;
 
 /// Hand-overs that may wait for the receiver; a worker that finds no room waits between two requests.
 const WAITING: usize = 64;
-/// Requests in flight get so long to end after the capture was told to.
+/// Requests in flight get so long to end after the capture was asked to.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Probes that run. Dropping it stops them.
 pub struct Capture {
     epoch: Epoch,
     stop: Arc<AtomicBool>,
-    /// When it was told to stop.
+    /// When it was asked to stop.
     stopped: OnceLock<Instant>,
     workers: Vec<Running>,
     targets: Vec<Measured>,
@@ -86,7 +86,7 @@ pub struct Overdue {
 }
 
 impl Capture {
-    /// Opens the targets, makes the files that are needed, and begins with all at the same moment.
+    /// Opens the targets, makes the files that are needed, and starts with all at the same moment.
     ///
     /// # Errors
     /// When a target cannot be probed as asked. Nothing that was there before is changed then.
@@ -304,7 +304,7 @@ impl Capture {
         all
     }
 
-    /// Requests that are done, of which the thread that made them could not tell yet, since its next one hangs.
+    /// Requests that are done, of which the thread that made them could not report yet, since its next one hangs.
     fn withheld(&self) -> u64 {
         let of = |(number, target): (usize, &Measured)| {
             let mut made = 0u64;
@@ -330,7 +330,7 @@ impl Capture {
         all
     }
 
-    /// Whether nothing more is to be expected: no worker that goes on may begin another request, since its time is over or
+    /// Whether nothing more is to be expected: no worker that goes on may start another request, since its time is over or
     /// it has made all, and each of their requests in flight is older than `age_ns`.
     pub fn is_given_up(&self, age_ns: u64) -> bool {
         let now_ns = self.elapsed_ns();
@@ -425,12 +425,12 @@ fn suffix(several: bool, number: usize) -> String {
     if several { format!(" ({})", number + 1) } else { String::new() }
 }
 
-/// Lets workers prepare, and all begin at once.
+/// Lets workers prepare, and all start at once.
 #[derive(Default)]
 struct Start {
     stop: Arc<AtomicBool>,
     go: Arc<AtomicBool>,
-    /// When the first of them began.
+    /// When the first of them started.
     epoch: Arc<OnceLock<Epoch>>,
     parked: std::cell::RefCell<Vec<std::thread::Thread>>,
 }

@@ -14,7 +14,7 @@ const REFRESH_NS: u64 = 10_000_000;
 
 /// Watches the waiting of the thread that made it.
 pub struct CpuWait {
-    /// `None` where the kernel does not tell.
+    /// `None` where the kernel does not report it.
     schedstat: Option<File>,
     before_ns: u64,
     asked_ns: u64,

@@ -1,4 +1,4 @@
-//! Where there is no Linux below us: nothing can be probed, and that is said.
+//! Where there is no Linux below us: nothing can be probed, and that is reported.
 
 use crate::{Error, Place, Probe, Sample};
 use latscope_event::{Batch, Context, FieldSet};

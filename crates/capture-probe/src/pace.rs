@@ -33,7 +33,7 @@ impl Pace {
         if self.open { (self.interval_ns / 10.0).min(AWAKE_NS) as u64 } else { 0 }
     }
 
-    /// The share of thread `at` of `threads`, and when it begins: together they keep the pace, evenly.
+    /// The share of thread `at` of `threads`, and when it starts: together they keep the pace, evenly.
     #[cfg(any(target_os = "linux", test))]
     pub(crate) fn share(self, at: u32, threads: u32) -> Due {
         let mut due = Due::new(Pace { interval_ns: self.interval_ns * f64::from(threads), ..self });

@@ -32,7 +32,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// The name of a block device, where there is a `/sys` that tells.
+/// The name of a block device, where there is a `/sys`.
 pub(crate) fn sys_name((major, minor): (u32, u32)) -> Option<String> {
     let target = fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
     Some(target.file_name()?.to_string_lossy().into_owned())

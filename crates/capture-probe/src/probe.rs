@@ -84,7 +84,7 @@ pub struct Work {
     pub size: u64,
     /// Bytes that requests are spread over; by the target when not given.
     pub work_size: Option<u64>,
-    /// Where the working set begins, bytes.
+    /// Where the working set starts, bytes.
     pub work_offset: u64,
     /// Where the next request goes.
     pub order: Order,

@@ -14,13 +14,13 @@ const SECTOR: u64 = 512;
 /// What became of buffered writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Settled {
-    /// Bytes that were in memory alone when the last request was done; `None` where the kernel does not tell.
+    /// Bytes that were in memory alone when the last request was done; `None` where the kernel does not report it.
     pub in_memory: Option<u64>,
     /// Bytes of these that were left there, since the time was over; they are thrown away with the file.
     pub left: u64,
     /// How long the rest took to reach the device.
     pub took: Duration,
-    /// Bytes that the device wrote since the probe began, for whomever; `None` where there is no such device.
+    /// Bytes that the device wrote since the probe started, for whomever; `None` where there is no such device.
     pub device: Option<u64>,
 }
 

@@ -10,9 +10,9 @@ use std::path::Path;
 
 /// The most that one call of the kernel moves.
 const MOST_BYTES: u64 = 0x7fff_f000;
-/// The file of a directory when nothing is said about it.
+/// The file of a directory when nothing else is given for it.
 const WORK_SIZE: u64 = 1 << 20;
-/// What is appended before the file is emptied again, when nothing is said about it.
+/// What is appended before the file is emptied again, when nothing else is given for it.
 const APPEND_SIZE: u64 = 64 << 20;
 /// The working set is written in pieces of this size at most.
 const PIECE: usize = 1 << 20;
@@ -25,13 +25,13 @@ const KEPT: &str = "ioping.tmp";
 pub struct Target {
     pub file: File,
     pub place: Place,
-    /// Where the working set begins.
+    /// Where the working set starts.
     pub start: u64,
     /// How long it is.
     pub len: u64,
     /// Positions mean nothing in it.
     pub is_stream: bool,
-    /// What direct I/O needs, bytes; 0 when it is not possible, `None` when the kernel does not tell.
+    /// What direct I/O needs, bytes; 0 when it is not possible, `None` when the kernel does not report it.
     pub direct_align: Option<u64>,
 }
 
@@ -130,7 +130,7 @@ impl Target {
     }
 }
 
-/// Where the working set begins and how long it is, in a target of this size (`None`: in a file that is made for it).
+/// Where the working set starts and how long it is, in a target of this size (`None`: in a file that is made for it).
 fn working_set(probe: &Probe, size: Option<u64>) -> Result<(u64, u64), Error> {
     let (work, path) = (&probe.work, &probe.target);
     let (start, request) = (work.work_offset, work.size);
@@ -241,12 +241,12 @@ fn fill(file: &File, size: u64, piece: usize, seed: u64) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Bytes that a file in this directory can have, where the file system tells.
+/// Bytes that a file in this directory can have, where the file system reports it.
 pub fn free_space(directory: &Path) -> Option<u64> {
     file_system(directory).map(|system| system.free)
 }
 
-/// Bytes that memory may hold of what was written in this directory, where the kernel tells.
+/// Bytes that memory may hold of what was written in this directory, where the kernel reports it.
 pub fn dirty_limit(directory: &Path) -> Option<u64> {
     let number = fs::metadata(directory).ok()?.dev();
     cache::dirty_limit(Some((libc::major(number), libc::minor(number))))

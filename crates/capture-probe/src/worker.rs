@@ -21,7 +21,7 @@ const OLD_NS: u64 = 100_000_000;
 /// Before a sleep of at least this all are handed on, so that a line appears when its request is done.
 const SLEEP_NS: u64 = 5_000_000;
 
-/// What a worker tells the capture.
+/// What a worker sends to the capture.
 pub enum Message {
     /// Timed requests.
     Samples { worker: usize, samples: Vec<Sample> },
@@ -67,7 +67,7 @@ impl Watched {
     }
 }
 
-/// Tells the wait for a probe's own earlier requests from the lateness of the machine: it follows a probe that is never
+/// Distinguishes the wait for a probe's own earlier requests from the lateness of the machine: it follows a probe that is never
 /// late, whose requests take as long as the real ones took. With several in flight there is one for each place.
 #[derive(Clone, Copy, Default)]
 pub struct Unhindered {
@@ -110,7 +110,7 @@ impl Common {
     }
 }
 
-/// One worker, before it begins.
+/// One worker, before it starts.
 pub struct Worker {
     pub common: Arc<Common>,
     pub due: Due,
@@ -394,7 +394,7 @@ impl Places {
 mod tests {
     use super::*;
 
-    /// A queue with one server, told by who is in it: requests come every interval, the first in line is served.
+    /// A queue with one server, described by who is in it: requests come every interval, the first in line is served.
     fn queue(interval_ns: u64, services_ns: &[u64]) -> Vec<u64> {
         let (mut line, mut latencies) = (std::collections::VecDeque::new(), Vec::new());
         let (mut now_ns, mut next) = (0, 0);

@@ -315,8 +315,8 @@ impl Batch {
         Some(std::mem::replace(column, Column::empty(field.field_type())))
     }
 
-    /// The same events counted from when they began to wait: the queue time moves from before the start into the latency.
-    /// Events that do not tell it stay as they are.
+    /// The same events counted from when they started to wait: the queue time moves from before the start into the latency.
+    /// Events that do not give it stay as they are.
     #[must_use]
     pub fn counted_from_queue(&self) -> Batch {
         let mut shifted = self.clone();

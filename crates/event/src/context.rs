@@ -53,7 +53,7 @@ pub struct Context {
     pub clock: Clock,
     /// First and last moment that the trace covers (records, not only events).
     pub span_ns: Option<(i64, i64)>,
-    /// When what was measured began, where that is known: whatever seems to have started earlier did not.
+    /// When what was measured started, where that is known: whatever seems to have started earlier did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ns: Option<i64>,
     /// What was lost, repaired, unfinished.
@@ -83,10 +83,10 @@ impl Context {
     /// How many notes are kept.
     pub const NOTES_KEPT: usize = 256;
 
-    /// What properties of disks begin with: `disk.sda.model`, `disk.sda.rotational` (`1` or `0`).
+    /// What properties of disks start with: `disk.sda.model`, `disk.sda.rotational` (`1` or `0`).
     pub const DISK: &str = "disk.";
 
-    /// Model and whether it rotates, of a disk of which the trace tells either.
+    /// Model and whether it rotates, of a disk of which the trace gives either.
     pub fn disk(&self, name: &str) -> (Option<&str>, Option<bool>) {
         let property = |what: &str| self.properties.get(&format!("{}{name}.{what}", Context::DISK)).map(String::as_str);
         (property("model"), property("rotational").map(|rotational| rotational == "1"))
@@ -139,7 +139,7 @@ impl Context {
             if all.clock != other.clock {
                 all.clock = Clock::unanchored("several");
             }
-            // A trace without a record says nothing of when the others began.
+            // A trace without a record says nothing of when the others started.
             all.start_ns = match (all.span_ns, other.span_ns) {
                 (Some(_), None) => all.start_ns,
                 (None, Some(_)) => other.start_ns,
@@ -190,13 +190,13 @@ impl Context {
         TraceStart { start_ns: self.trace_start_ns(), to_unix_ns: self.clock.to_unix_ns }
     }
 
-    /// When the trace began: when what was measured did, where that is known, else its first moment.
+    /// When the trace started: when what was measured did, where that is known, else its first moment.
     pub fn trace_start_ns(&self) -> Option<i64> {
         self.start_ns.or(self.span_ns.map(|(from_ns, _)| from_ns))
     }
 
-    /// Where elapsed time counts from, in intervals of this width of which the first with events begins at `first_ns`: the
-    /// begin of the interval in which the measurement began, where that is known; else of that in which the trace does, or
+    /// Where elapsed time counts from, in intervals of this width of which the first with events starts at `first_ns`: the
+    /// start of the interval in which the measurement started, where that is known; else of that in which the trace does, or
     /// its first event. All views go by it, so a moment has one name.
     pub fn axis_start_ns(&self, first_ns: Option<i64>, width_ns: u64) -> i64 {
         let covered = [first_ns, self.span_ns.map(|(from_ns, _)| from_ns)].into_iter().flatten().min();

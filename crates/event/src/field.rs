@@ -151,7 +151,7 @@ impl FieldSet {
     pub const EMPTY: FieldSet = FieldSet(0);
     /// Time and latency, which every event has.
     pub const ALWAYS: FieldSet = FieldSet(1 << Field::Time as u8 | 1 << Field::Latency as u8);
-    /// What a tracer tells of a request: what was asked, of which place and device, by whom, and how it ended.
+    /// What a tracer records of a request: what was asked, of which place and device, by whom, and how it ended.
     pub const TRACED: FieldSet = FieldSet::ALWAYS.with(&[
         Field::Kind,
         Field::Name,

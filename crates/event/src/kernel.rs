@@ -4,7 +4,7 @@
 pub use crate::category::call_category;
 pub use crate::syscall_names::Machine;
 
-/// Where a system call keeps what an event tells of it.
+/// Where a system call keeps what an event has of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallShape {
     /// What it is for: read, write, sync, open or other.
@@ -21,7 +21,7 @@ pub struct CallShape {
     pub moves: bool,
     /// Which argument holds the path of what it is about; of two, that of the file which is there before.
     pub path: Option<usize>,
-    /// Which argument holds the descriptor of the directory in which a relative path begins. An empty path, where one is
+    /// Which argument holds the descriptor of the directory in which a relative path starts. An empty path, where one is
     /// allowed, is the file of that descriptor.
     pub directory: Option<usize>,
 }

@@ -42,10 +42,10 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// How a text begins that a spreadsheet would compute, and the mark that prevents it.
+/// How a text starts that a spreadsheet would compute, and the mark that prevents it.
 const FORMULA: [char; 7] = ['=', '+', '-', '@', '\t', '\r', '\''];
 
-/// A text for a cell of CSV: with a `'` in front where a spreadsheet would take it for a formula, as OWASP advises, and where it begins
+/// A text for a cell of CSV: with a `'` in front where a spreadsheet would take it for a formula, as OWASP advises, and where it starts
 /// with `'` itself, so that taking one `'` away gives back the text.
 #[must_use]
 pub fn guard_formula(text: &str) -> Cow<'_, str> {

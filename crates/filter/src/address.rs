@@ -1,4 +1,4 @@
-//! Addresses of sockets: what the text of a socket tells of its ends, and tests of them.
+//! Addresses of sockets: what the text of a socket holds of its ends, and tests of them.
 
 use crate::ranges::Ranges;
 use std::fmt::{Display, Formatter};
@@ -25,7 +25,7 @@ pub(crate) enum What {
     Port,
 }
 
-/// IP addresses that begin alike. An IPv4 address that is mapped into IPv6 counts as IPv4.
+/// IP addresses that start alike. An IPv4 address that is mapped into IPv6 counts as IPv4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Network {
     first: IpAddr,
@@ -97,7 +97,7 @@ pub(crate) enum EndTest {
 #[derive(Clone, Debug)]
 pub(crate) struct AddressTest {
     pub ends: Ends,
-    pub of: EndTest,
+    pub test: EndTest,
     /// No end may fulfil it, rather than one of them having to.
     pub is_negated: bool,
 }
@@ -106,7 +106,7 @@ impl AddressTest {
     /// Whether the text passes; one without the end in question never does.
     pub fn matches(&self, text: &str) -> bool {
         if self.ends == Ends::Itself {
-            return text.parse().is_ok_and(|ip| self.of.holds(SocketAddr::new(ip, 0)) != self.is_negated);
+            return text.parse().is_ok_and(|ip| self.test.holds(SocketAddr::new(ip, 0)) != self.is_negated);
         }
         let Some((client, server)) = ends_of(text) else { return false };
         let looked_at = match self.ends {
@@ -115,7 +115,7 @@ impl AddressTest {
             Ends::Either | Ends::Itself => [client, Some(server)],
         };
         let mut ends = looked_at.into_iter().flatten().peekable();
-        ends.peek().is_some() && ends.any(|end| self.of.holds(end)) != self.is_negated
+        ends.peek().is_some() && ends.any(|end| self.test.holds(end)) != self.is_negated
     }
 }
 

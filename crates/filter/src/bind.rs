@@ -221,7 +221,7 @@ fn lower_address(field: Field, ends: Ends, what: What, test: &Test, trace: Trace
         Test::Compare(Comparison::Ne, value) => (&Test::Compare(Comparison::Eq, value.clone()), true),
         test => (test, false),
     };
-    let of = match (test, what) {
+    let test = match (test, what) {
         (Test::Exists, _) => EndTest::Exists,
         (test, What::Port) => EndTest::Port(Ranges::unsigned(&ranges_of(test, trace)?)),
         (Test::Compare(_, Value::Network(network)), _) => EndTest::Within(vec![*network]),
@@ -232,7 +232,7 @@ fn lower_address(field: Field, ends: Ends, what: What, test: &Test, trace: Trace
         // The parser lets no other test come here.
         _ => return Ok(Node::Const(false)),
     };
-    let address = TextTest::Address(AddressTest { ends, of, is_negated });
+    let address = TextTest::Address(AddressTest { ends, test, is_negated });
     Ok(Node::Text(TextNode::new(field, Vec::new(), address)))
 }
 

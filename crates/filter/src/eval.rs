@@ -325,7 +325,7 @@ impl TextNode {
             }
         }
         let outcomes = &self.outcomes[..];
-        // There always is a last one; said this way, the loop needs no check of its own.
+        // There always is a last one; written this way, the loop needs no check of its own.
         if !outcomes.is_empty() {
             keep(mask, codes, |code| outcomes[(outcomes.len() - 1).min(code as usize)] == PASSED);
         }

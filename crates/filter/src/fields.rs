@@ -111,7 +111,7 @@ pub(crate) enum Text {
     Completed,
 }
 
-/// Something that a column tells beside its own text.
+/// Something that a column gives beside its own text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     Directory,

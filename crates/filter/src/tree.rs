@@ -238,7 +238,7 @@ struct Written<'a>(&'a str);
 impl Display for Written<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | ':' | '-' | '+' | '@' | '%');
-        // A text that begins like a number would be taken for one after `<`.
+        // A text that starts like a number would be taken for one after `<`.
         if self.0.starts_with(|c: char| c.is_alphabetic() || matches!(c, '/' | '_')) && self.0.chars().all(plain) {
             return f.write_str(self.0);
         }

@@ -42,7 +42,7 @@ impl Value {
 }
 
 impl Value {
-    /// Whether it is less than another of its kind; moments cannot be told before the trace is known.
+    /// Whether it is less than another of its kind; moments cannot be known before the trace is known.
     pub fn is_below(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::Duration(one), Value::Duration(other)) | (Value::Bytes(one), Value::Bytes(other)) => one < other,

@@ -160,7 +160,7 @@ fn tree() -> impl Strategy<Value = Tree> {
     let leaf = prop_oneof![
         4 => number.prop_map(|(name, operator, mut values)| {
             if operator == "between" {
-                // One that ends before it begins is refused.
+                // One that ends before it starts is refused.
                 values.iter_mut().for_each(|value| *value = value.abs());
                 values.sort_unstable();
             }

@@ -115,7 +115,7 @@ impl Histogram {
         self.totals.max = self.totals.max.max(highest);
     }
 
-    /// Counts a part of another histogram: so many of each of its buckets from the one at `begin` in their order on. Limits are
+    /// Counts a part of another histogram: so many of each of its buckets from the one at `start` in their order on. Limits are
     /// those of buckets, where they are not those of the whole. A finer one is folded; its grid must not be coarser, and it
     /// must have as many in all.
     pub fn add_part(&mut self, other: &Sparse, start: usize, counts: &[u64]) {

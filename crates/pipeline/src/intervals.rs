@@ -25,7 +25,7 @@ pub trait Intervals {
         Ok(())
     }
 
-    /// Whether an interval is complete only when all events are known that began in it.
+    /// Whether an interval is complete only when all events are known that started in it.
     fn looks_back(&self) -> bool {
         false
     }

@@ -11,7 +11,7 @@ impl Pipeline {
     /// latencies is refused. Returns the context of every file, too.
     ///
     /// # Errors
-    /// Many; [`Error::is_usage`] tells those that are the caller's.
+    /// Many; [`Error::is_usage`] marks those that are the caller's.
     pub fn series(&self, folding: &Folding, limit: u32) -> Result<(HistogramSeries, Vec<Context>), Error> {
         let (series, contexts) = self.series_to_plot(folding, limit)?;
         if folding.quantity == Quantity::Latency && !self.takes_averages {

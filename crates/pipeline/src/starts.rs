@@ -1,4 +1,4 @@
-//! When each trace began: logs of several hosts that count from their own start are laid on one clock.
+//! When each trace started: logs of several hosts that count from their own start are laid on one clock.
 
 use crate::pass::is_relative;
 use crate::{Error, Pipeline, Reading};
@@ -22,15 +22,15 @@ pub struct Starts<'a> {
     pipeline: &'a Pipeline,
     /// As the user gave them: by `host` or `host:job`, nanoseconds.
     offsets: Option<BTreeMap<String, i64>>,
-    /// As the results beside the logs tell them; looked for when the first log needs them.
+    /// As the results beside the logs give them; looked for when the first log needs them.
     jobs: OnceLock<Jobs>,
-    /// The earliest start or moment of all that tell their time since 1970; looked for when the first log needs it.
+    /// The earliest start or moment of all that give their time since 1970; looked for when the first log needs it.
     origin_ns: OnceLock<Option<i64>>,
     /// Where relative times of the filter count from.
     common_ns: OnceLock<Option<i64>>,
 }
 
-/// What the names of logs and the results beside them tell.
+/// What the names of logs and the results beside them give.
 struct Jobs {
     starts: Vec<Option<JobStart>>,
     /// Of logs that count from another clock's zero: the first moment, and by run what makes its times those since 1970.
@@ -45,9 +45,9 @@ struct Move {
     by_ns: i64,
     /// Its times are then Unix times.
     to_wall: bool,
-    /// When it began, on the common clock, where its own clock does not begin with it.
+    /// When it started, on the common clock, where its own clock does not start with it.
     start_ns: Option<i64>,
-    /// How it is known, where fio did not tell it.
+    /// How it is known, where fio did not give it.
     doubt: Option<Anomaly>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Starts<'a> {
             return Move { doubt: assumed.filter(|_| self.offsets.is_some() && !is_wall), ..Move::default() };
         }
         let jobs = self.jobs();
-        // Of a clock that begins with the job, or of another one.
+        // Of a clock that starts with the job, or of another one.
         let starts_at = |start_ns: i64, to_wall, doubt| match jobs.firsts_ns[at] {
             None => Move { by_ns: start_ns, to_wall, start_ns: None, doubt },
             Some(first_ns) => {
@@ -90,7 +90,7 @@ impl<'a> Starts<'a> {
         }
     }
 
-    /// What the user said about the host or job of a file: the line's name and the nanoseconds.
+    /// What the user gave for the host or job of a file: the line's name and the nanoseconds.
     fn offset(&self, at: usize, host: Option<&str>) -> Option<(&str, i64)> {
         let offsets = self.offsets.as_ref()?;
         let (of_name, job) = host_and_job(&self.pipeline.reading.files[at]).unwrap_or_default();
@@ -129,7 +129,7 @@ impl<'a> Starts<'a> {
                     continue;
                 };
                 jobs.firsts_ns[at] = Some(first_ns);
-                // Nothing is issued before its job begins, so the jobs of a run bound its clock from one side.
+                // Nothing is issued before its job starts, so the jobs of a run bound its clock from one side.
                 if let Some(start_ns) = start.ns {
                     let zero_ns = jobs.zeros_ns.entry(start.run).or_insert(i64::MIN);
                     *zero_ns = start_ns.saturating_sub(first_ns).max(*zero_ns);
@@ -175,7 +175,7 @@ impl<'a> Starts<'a> {
         }
         let options = ReadOptions { follow: None, ..pipeline.options(at, FieldSet::ALWAYS) };
         let mut first = None;
-        // What cannot be read is said when it is read as a whole.
+        // What cannot be read is reported when it is read as a whole.
         let _ = latscope_capture_file::read(file, &options, &mut |context, batch| {
             first = batch.time().iter().min().map(|&ns| (ns, context.clone()));
             ControlFlow::Break(())
@@ -206,7 +206,7 @@ impl<'a> Starts<'a> {
         let files = 0..self.pipeline.reading.files.len();
         let by_name: BTreeSet<&str> = files.clone().filter_map(|at| Some(self.offset(at, None)?.0)).collect();
         let others = files.filter(|&at| host_and_job(&self.pipeline.reading.files[at]).is_none());
-        // Other files tell their host themselves.
+        // Other files give their host themselves.
         let others = others.filter(|_| by_name != lines).filter_map(|at| Some((at, self.first(at)?.1.host?)));
         let others = others.filter_map(|(at, host)| Some(self.offset(at, Some(&host))?.0));
         let used: BTreeSet<&str> = others.chain(by_name.iter().copied()).collect();
@@ -229,7 +229,7 @@ impl<'a> Starts<'a> {
         self.movement(at, context).by_ns
     }
 
-    /// When the file at this place began, on the common clock, where that is known.
+    /// When the file at this place started, on the common clock, where that is known.
     pub fn start_ns(&self, at: usize, context: &Context) -> Option<i64> {
         let movement = self.movement(at, context);
         movement.start_ns.or(context.start_ns.map(|ns| ns.saturating_add(movement.by_ns)))
@@ -249,7 +249,7 @@ impl<'a> Starts<'a> {
     }
 }
 
-/// What is to be said of a start.
+/// What is to be reported of a start.
 fn doubt(trust: Trust) -> Option<Anomaly> {
     match trust {
         Trust::Known => None,
@@ -271,7 +271,7 @@ impl Move {
     }
 }
 
-/// Reads lines of `host milliseconds` or `host:job milliseconds`; `#` begins a comment, `-` stands for no host.
+/// Reads lines of `host milliseconds` or `host:job milliseconds`; `#` starts a comment, `-` stands for no host.
 fn offsets(path: &Path) -> Result<BTreeMap<String, i64>, Error> {
     let fail = |line: usize, why: &str| {
         let form = "each line must have a host (or host:job) and an offset in milliseconds, such as: vm1 250";

@@ -116,7 +116,7 @@ impl Stored<'_> {
         Ok(reader.counted_in(self.folding.count_by.per_event()))
     }
 
-    /// The width of the first row, when it may have any; errors are told when the file is read.
+    /// The width of the first row, when it may have any; errors are reported when the file is read.
     fn first_row(&self, at: usize) -> Option<u64> {
         if is_pipe(&self.pipeline.reading.files[at]) {
             return None; // It can be read only once.
@@ -156,7 +156,7 @@ impl Stored<'_> {
         };
         let (is_uneven, shift_ns) = (reader.is_uneven(), self.starts.shift_ns(at, reader.context()));
         let start_ns = self.starts.start_ns(at, reader.context());
-        let mut group = Group { of: None, labels: vec![String::new(); places.len()] };
+        let mut group = Group { values: None, labels: vec![String::new(); places.len()] };
         while let Some(row) = reader.next() {
             let mut row = row?;
             row.time_ns = row.time_ns.saturating_add(shift_ns);
@@ -242,15 +242,15 @@ struct Picked<'a> {
 
 /// The labels of a row's group; most rows share theirs with the one before.
 struct Group {
-    of: Option<Arc<[String]>>,
+    values: Option<Arc<[String]>>,
     labels: Vec<String>,
 }
 
 impl Group {
     fn labels(&mut self, values: &Arc<[String]>, places: &[usize]) -> &[String] {
-        if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, values)) {
+        if !self.values.as_ref().is_some_and(|known| Arc::ptr_eq(known, values)) {
             self.labels.iter_mut().zip(places).for_each(|(label, &at)| label.clone_from(&values[at]));
-            self.of = Some(Arc::clone(values));
+            self.values = Some(Arc::clone(values));
         }
         &self.labels
     }

@@ -13,7 +13,7 @@ pub fn each_file<S: Send, T: Send, E: Send>(
     merge: impl Fn(&mut S, S),
 ) -> Result<(S, Vec<T>), E> {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
-    // Files are dealt out in order, so those before one that fails are all begun, and end.
+    // Files are dealt out in order, so those before one that fails are all started, and end.
     let work = |is_first: bool| {
         let (mut state, mut results) = (new(), Vec::new());
         while let number = next.fetch_add(1, Ordering::Relaxed)

@@ -51,7 +51,7 @@ fn remembering(seed: u64, memory: f64, outliers: f64, factor: f64) -> Vec<u64> {
     (0..REQUESTS).map(latency).collect()
 }
 
-/// Stalls that begin with this chance at each request and slow some `length` of them.
+/// Stalls that start with this chance at each request and slow some `length` of them.
 fn stalling(seed: u64, chance: f64, length: f64) -> Vec<u64> {
     let mut random = Xorshift::new(seed);
     let (mut left, mut factor) = (0, 1.0);

@@ -146,7 +146,7 @@ impl SeriesBuilder {
         self
     }
 
-    /// Says when the next trace began, where that is known: what would have started earlier (times are rounded) counts, by
+    /// Says when the next trace started, where that is known: what would have started earlier (times are rounded) counts, by
     /// share, from there.
     pub fn starts_at(&mut self, earliest_ns: Option<i64>) {
         self.earliest_ns = earliest_ns.unwrap_or(i64::MIN);
@@ -199,7 +199,7 @@ impl SeriesBuilder {
             && batch.column(Field::SampleWeight).is_none()
     }
 
-    /// Counts runs of events that begin and end in the current interval at once, all others one by one.
+    /// Counts runs of events that start and end in the current interval at once, all others one by one.
     fn add_runs(&mut self, batch: &Batch) {
         let sizes = batch.u64s(Field::Size).filter(|_| !self.values_only);
         let (times, latencies) = (batch.time(), batch.latency());

@@ -1,6 +1,6 @@
 //! Exact percentiles of events, weighted by their share of each interval.
 //!
-//! The events are read twice. The histograms of the first time tell in which bucket each percentile lies; the second time
+//! The events are read twice. The histograms of the first time give in which bucket each percentile lies; the second time
 //! the events of those buckets are kept, and of the others how much they weigh. So memory grows with the events in the
 //! buckets that hold a percentile, and with intervals x groups; where it exceeds what there is, the builder is
 //! [full](ExactBuilder::is_full).
@@ -47,7 +47,7 @@ pub struct ExactBuilder {
     /// Number of a group in the series by number in `groups`, as far as it was looked up.
     numbers: Vec<Option<u32>>,
     known: HashMap<Vec<String>, u32>,
-    /// Begin, end and number of each interval.
+    /// Start, end and number of each interval.
     intervals: Vec<(i64, i64, i64)>,
     quantiles: Vec<f64>,
     /// Place in `intervals` of the last event.
@@ -96,7 +96,7 @@ impl ExactBuilder {
         let groups = series.slices().values().map(|slice| slice.groups.len() + usize::from(also_all));
         let taken = groups.sum::<usize>().saturating_mul(of_cell);
         let mut cells = HashMap::new();
-        // What does not fit is not begun.
+        // What does not fit is not started.
         for (&interval, slice) in series.slices().iter().filter(|_| taken <= limit) {
             for (group, sparse) in &slice.groups {
                 cells.insert((interval, *group), Cell::new(&sparse.to_dense(), quantiles));
@@ -193,7 +193,7 @@ impl ExactBuilder {
         self.numbers[number]
     }
 
-    /// The last interval that begins at or before this moment.
+    /// The last interval that starts at or before this moment.
     fn place(&mut self, moment: i64) -> usize {
         let is_in =
             |place: usize| self.intervals.get(place).is_some_and(|&(start, end, _)| (start..end).contains(&moment));
@@ -271,7 +271,7 @@ impl Target {
     /// The weighted percentile with C = 1/2: each event stands, in the order of values and then weights, at the middle of
     /// its weight in the running sum; between two events the value is interpolated.
     fn value(&self, weight: u128) -> f64 {
-        // All positions count from where the bucket begins.
+        // All positions count from where the bucket starts.
         let wanted = self.quantile * weight as f64 - self.below as f64;
         let (mut sum, mut points) = (0.0, Vec::new());
         points.extend(self.under.map(|(value, weight)| (-0.5 * weight as f64, value as f64)));

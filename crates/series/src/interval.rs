@@ -109,7 +109,7 @@ impl Interval {
         }
     }
 
-    /// The width to begin with.
+    /// The width to start with.
     pub(crate) fn first_width(self) -> u64 {
         match self {
             Interval::Fixed(width_ns) => width_ns.max(1),

@@ -14,7 +14,7 @@ pub struct IntervalMerger {
     enough: f64,
     /// The interval that fills.
     run: Option<Run>,
-    /// Intervals at its end that may be the begin of a stall.
+    /// Intervals at its end that may be the start of a stall.
     doubtful: Vec<HistogramSeries>,
     in_stall: bool,
     /// All events so far.

@@ -164,9 +164,9 @@ impl CountBy {
 pub struct Slice {
     /// The groups that had events, ascending by group number, with their histograms.
     pub groups: Vec<(u32, Sparse)>,
-    /// Bytes moved by the events of all groups that tell their size.
+    /// Bytes moved by the events of all groups that give their size.
     pub bytes: u64,
-    /// Of a series of offsets: pairs of events of the same device and kind of which one begins where the other, not long
+    /// Of a series of offsets: pairs of events of the same device and kind of which one starts where the other, not long
     /// before or after, ended. A sequential stream has one fewer than events.
     pub sequential: u64,
 }

@@ -10,7 +10,7 @@ pub(crate) const FAR: u64 = 10;
 pub(crate) const USUAL: f64 = 0.9;
 pub(crate) const STALL: u64 = 100;
 
-/// How many events tell a percentile (0 to 1) with this relative accuracy: one standard deviation of the number of events
+/// How many events determine a percentile (0 to 1) with this relative accuracy: one standard deviation of the number of events
 /// beyond it, `sqrt(n q (1-q))` of a binomial distribution, is that part of the number itself, `n (1-q)`; below the median
 /// `n q`. For p95 and 10 % these are 1900.
 ///
@@ -29,7 +29,7 @@ pub fn events_for(quantile: f64, accuracy: f64) -> f64 {
 impl HistogramSeries {
     /// The same events in the shortest runs of intervals of which each has at least so many, one after the other from the
     /// first on; the last may have fewer. A stall stands apart from what comes before and after it, however few events it has:
-    /// a run of fast events would hide it. An interval keeps its number, and [`HistogramSeries::width_of`] tells its length.
+    /// a run of fast events would hide it. An interval keeps its number, and [`HistogramSeries::width_of`] gives its length.
     /// Such a series is for showing: it is not merged or widened any more.
     #[must_use]
     pub fn merged_until(mut self, events: f64) -> HistogramSeries {

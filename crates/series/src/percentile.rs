@@ -14,7 +14,7 @@ pub struct AskedPercentiles {
     pub exact: Option<Exact>,
 }
 
-/// What is told of the events of an interval and group.
+/// What is reported of the events of an interval and group.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ShownPercentiles {
     /// Events; in a series by share not a whole number.

@@ -100,7 +100,7 @@ fn recurrence(stretches: &[Vec<f64>]) -> Option<(usize, f64)> {
         (sum / f64::from(count.max(1)) / variance, count)
     };
     let lags: Vec<(f64, i32)> = (0..=longest + 1).map(correlation).collect();
-    // What belongs to one stall is no recurrence: it begins when the stall is over.
+    // What belongs to one stall is no recurrence: it starts when the stall is over.
     let start = lags.iter().position(|&(value, _)| value <= 0.0)?;
     let is_peak = |lag: &usize| {
         let (value, pairs) = lags[*lag];

@@ -1,4 +1,4 @@
-//! Histograms of whole runs, such as those in fio's JSON: it is known when a run began and ended, and not when in between
+//! Histograms of whole runs, such as those in fio's JSON: it is known when a run started and ended, and not when in between
 //! its events were. Each is therefore one interval, however long; none is divided.
 
 use crate::{HistogramSeries, MergeError, Quantity, Weight, round_multiples};
@@ -16,7 +16,7 @@ const OVERLAP: u64 = 10;
 /// The events of one run and group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// When it began, nanoseconds on the trace's clock.
+    /// When it started, nanoseconds on the trace's clock.
     pub from_ns: i64,
     /// When it ended.
     pub to_ns: i64,
@@ -26,13 +26,13 @@ pub struct Run {
     pub histogram: Sparse,
 }
 
-/// When runs began and ended that are one interval: all of them, and those of each group.
+/// When runs started and ended that are one interval: all of them, and those of each group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Spans(BTreeMap<i64, BTreeMap<Option<u32>, (i64, i64)>>);
 
 impl HistogramSeries {
     /// A series of whole runs: an interval for each, and one for all that overlap by a tenth of their length or more.
-    /// [`HistogramSeries::span_of`] tells its exact begin and length. Such a series is for showing: it is not merged or widened.
+    /// [`HistogramSeries::span_of`] gives its exact start and length. Such a series is for showing: it is not merged or widened.
     ///
     /// # Errors
     /// When a group has another number of values than there are group fields.
@@ -51,7 +51,7 @@ impl HistogramSeries {
         let mut next = i64::MIN;
         for together in overlapping(runs) {
             let (from_ns, to_ns) = span(&together);
-            // Where one run ends and the next begins in the same interval, that belongs to the earlier one.
+            // Where one run ends and the next starts in the same interval, that belongs to the earlier one.
             let first = from_ns.div_euclid(width_ns as i64).max(next);
             next = to_ns.saturating_sub(1).div_euclid(width_ns as i64).max(first).saturating_add(1);
             series.lengths.insert(first, next.abs_diff(first));
@@ -73,7 +73,7 @@ impl HistogramSeries {
         !self.runs.0.is_empty()
     }
 
-    /// Begin and length, nanoseconds, of the time to which the events of a group (or of all) in an interval belong: that of the
+    /// Start and length, nanoseconds, of the time to which the events of a group (or of all) in an interval belong: that of the
     /// interval, but where it is of whole runs that of these.
     pub fn span_of(&self, interval: i64, group: Option<u32>) -> (i64, u64) {
         let spans = self.runs.0.get(&interval);
@@ -96,7 +96,7 @@ impl HistogramSeries {
     }
 }
 
-/// Runs, in the order of their begins, put together where they overlap.
+/// Runs, in the order of their starts, put together where they overlap.
 fn overlapping(runs: Vec<Run>) -> Vec<Vec<Run>> {
     let mut together: Vec<Vec<Run>> = Vec::new();
     for run in runs {
@@ -114,7 +114,7 @@ fn overlapping(runs: Vec<Run>) -> Vec<Vec<Run>> {
     together
 }
 
-/// From the begin of the first to the end of the last.
+/// From the start of the first to the end of the last.
 fn span(runs: &[Run]) -> (i64, i64) {
     let from_ns = runs.iter().map(|run| run.from_ns).min().unwrap_or(0);
     (from_ns, runs.iter().map(|run| run.to_ns).max().unwrap_or(0).max(from_ns))
@@ -139,7 +139,7 @@ mod tests {
         HistogramSeries::of_runs(Quantity::Latency, Weight::Count, vec![Field::Job], runs.to_vec()).unwrap()
     }
 
-    /// Begin, length and count of all, and of each job.
+    /// Start, length and count of all, and of each job.
     fn spans(series: &HistogramSeries) -> Vec<(i64, u64, u64)> {
         let row = |interval: i64, group: Option<u32>| {
             let (from_ns, width_ns) = series.span_of(interval, group);

@@ -18,8 +18,8 @@ struct Ring {
 }
 
 impl Sequence {
-    /// How many of the recent requests of its device and kind a request touches, 0 to 2: where it begins, one may end, and
-    /// where it ends, one may begin, as requests of one stream complete in any order. So a stream of `n` requests adds up to
+    /// How many of the recent requests of its device and kind a request touches, 0 to 2: where it starts, one may end, and
+    /// where it ends, one may start, as requests of one stream complete in any order. So a stream of `n` requests adds up to
     /// `n - 1` neighbours. Without offset or size there are none.
     pub fn neighbours(&mut self, batch: &Batch, row: usize) -> u64 {
         let value = |field| batch.u64s(field).map_or(MISSING_U64, |values| values[row]);
@@ -29,7 +29,7 @@ impl Sequence {
         }
         let code = |field| batch.codes(field).map_or(MISSING_CODE, |codes| codes[row]);
         let key = (code(Field::Device), code(Field::Kind));
-        // No range begins and ends at the greatest number.
+        // No range starts and ends at the greatest number.
         let ring = self.recent.entry(key).or_insert(Ring { ranges: [(u64::MAX, u64::MAX); RECENT], next: 0 });
         let to = from.saturating_add(size);
         let before = ring.ranges.iter().any(|&(_, end)| end == from);

@@ -1,6 +1,6 @@
 //! Histograms of stretches of time, such as the rows of fio's histogram logs, counted by share.
 //!
-//! A row tells when its events completed (some time in the stretch) and how long each took, so they were in flight from
+//! A row gives when its events completed (some time in the stretch) and how long each took, so they were in flight from
 //! before the stretch on. Completions are taken as spread evenly over it.
 
 use crate::SeriesBuilder;
@@ -14,9 +14,9 @@ const GOLDEN: u32 = 2_654_435_769;
 /// The events that completed in a stretch of time, but for its first moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch<'a> {
-    /// Begin, where the stretch before ended.
+    /// Start, where the stretch before ended.
     pub from_ns: i64,
-    /// End; the same as the begin for several rows of one moment.
+    /// End; the same as the start for several rows of one moment.
     pub to_ns: i64,
     /// How long a stretch is as a rule, where the first completion after that time ends it (as fio ends its rows). Of a much
     /// longer one, such as that of a stall, all events but one then completed within that time, and the last, which is
@@ -31,7 +31,7 @@ pub struct Stretch<'a> {
 
 impl SeriesBuilder {
     /// Adds the events of a stretch: by share to the intervals in which they were in flight, otherwise to those in which they
-    /// completed; where nothing tells how stretches end, all of them to the one in which the middle of the stretch lies.
+    /// completed; where nothing gives how stretches end, all of them to the one in which the middle of the stretch lies.
     pub fn add_stretch(&mut self, stretch: &Stretch) {
         if stretch.histogram.indices().is_empty() {
             return;
@@ -55,7 +55,7 @@ impl SeriesBuilder {
     }
 
     /// Counts whole events that completed some time between two moments: those of a bucket at equal distances, of which each
-    /// bucket begins with another part.
+    /// bucket starts with another part.
     fn deal_evenly(&mut self, (from_ns, to_ns): (i64, i64), group: u32, histogram: &Sparse) {
         if histogram.indices().is_empty() {
             return;
@@ -160,7 +160,7 @@ impl Rest {
         self.taken.extend(self.left.drain(self.start..));
     }
 
-    /// Leaves what lies before a moment, which the begin and the end of the stretch are behind by so much (below zero: before
+    /// Leaves what lies before a moment, which the start and the end of the stretch are behind by so much (below zero: before
     /// it), of the whole counts, so that nothing is lost to rounding.
     fn leave_before(&mut self, behind_from: f64, behind_to: f64, whole: &[u64]) {
         self.taken_from = self.start;

@@ -39,7 +39,7 @@ fn assert_counts(series: &HistogramSeries, expected: &[(i64, f64)]) {
 }
 
 /// One I/O of 150 ms in a row from 100 to 200 ms. As the middle of its bin is 149.946368 ms, 1 - 50/149.946368 of it lies,
-/// on the average, before 100 ms. (The text that first told of weights has 0.5 for (150 - 100)/150, which is a slip.)
+/// on the average, before 100 ms. (The text that first reported of weights has 0.5 for (150 - 100)/150, which is a slip.)
 #[test]
 fn one_long_event_in_a_row() {
     let mut builder = builder(100);
@@ -80,7 +80,7 @@ fn two_hosts_that_drift() {
         let starts = [ends[0] - 101, ends[0], ends[1], ends[2]].map(|ms: i64| ms.max(0) * MS);
         starts.into_iter().zip(ends.map(|ms| ms * MS))
     };
-    // The middles of the rows. (The text that first told of them has 55.5 for the first, which is a slip.)
+    // The middles of the rows. (The text that first reported of them has 55.5 for the first, which is a slip.)
     let middles = |ends| rows(ends).map(|(from, to)| (from + to) / 2).collect::<Vec<_>>();
     assert_eq!(middles([101, 204, 308, 455]), [50_500_000, 152_500_000, 256_000_000, 381_500_000]);
     assert_eq!(middles([100, 200, 301, 402]), [50_000_000, 150_000_000, 250_500_000, 351_500_000]);

@@ -1,7 +1,7 @@
 //! How far a percentile can be trusted, by the number of events it was taken from: the one rule of all views. A percentile is
-//! always shown, and marked where few events tell it; in a stall there are few, and they are what matters.
+//! always shown, and marked where few events support it; in a stall there are few, and they are what matters.
 
-/// What so many events tell of a percentile.
+/// How well so many events support a percentile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Support {
     /// Fewer than ten lie beyond it: a few events decide what it is.
@@ -28,7 +28,7 @@ impl Support {
         if self == Support::Few { "?" } else { "" }
     }
 
-    /// The percentile (0 to 100) up to which so many events tell one, to four decimals, rounded down.
+    /// The percentile (0 to 100) up to which so many events support one, to four decimals, rounded down.
     pub fn trusted_percentile(events: f64) -> f64 {
         ((100.0 * (1.0 - TRUSTED / events)).max(0.0) * 1e4 + 1e-6).floor() / 1e4
     }

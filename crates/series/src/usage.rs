@@ -30,7 +30,7 @@ fn each_event(by: &[Field], batch: &Batch, mask: Option<&Mask>, take: &mut dyn F
 /// What a group did, and how long.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Used {
-    /// Mean wait before the issue, nanoseconds; `None` where no event tells.
+    /// Mean wait before the issue, nanoseconds; `None` where no event has it.
     pub mean_queue_ns: Option<f64>,
     /// Requests in flight, the mean over time.
     pub in_flight: f64,
@@ -38,7 +38,7 @@ pub struct Used {
     pub busy: f64,
     /// Whether it was busy for longer than that: events are a sample, or came later than the table reaches back.
     pub busy_at_least: bool,
-    /// Events that failed; `None` where the trace does not tell.
+    /// Events that failed; `None` where the trace does not give it.
     pub errors: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ struct Work {
     busy: Busy,
 }
 
-/// The union of stretches of time: those that may still grow, by their begin, and the length of those before.
+/// The union of stretches of time: those that may still grow, by their start, and the length of those before.
 #[derive(Default)]
 struct Busy {
     open: BTreeMap<i64, i64>,
@@ -168,7 +168,7 @@ impl Usage {
         }
     }
 
-    /// Adds a part of an event, which may have begun before and may go on.
+    /// Adds a part of an event, which may have started before and may go on.
     fn add_part(&mut self, group: &[String], (from_ns, to_ns): (i64, i64), event: Option<&Event>) {
         let part =
             Event { start_ns: from_ns, latency_ns: to_ns.abs_diff(from_ns), queue_ns: None, weight: 1, failed: None };

@@ -1,4 +1,4 @@
-//! What waits: requests that have begun and not ended. Their latency is at least their age, so they are the first to tell
+//! What waits: requests that have started and not ended. Their latency is at least their age, so they are the first to show
 //! of a stall, while nothing completes.
 //!
 //! A request counts in each interval at whose end it waits, with its age at that moment as a lower bound of its latency,
@@ -22,14 +22,14 @@ const MOST_EMPTY: i64 = 1_000_000;
 pub struct Waiter {
     /// The values of the group fields.
     pub group: Vec<String>,
-    /// When it began, on the trace's clock.
+    /// When it started, on the trace's clock.
     pub start_ns: i64,
     /// Its age when it was last looked at, nanoseconds.
     pub age_ns: u64,
 }
 
 impl Waiter {
-    /// The rows of a batch of what waits (time: its begin, latency: its age) that the mask lets through.
+    /// The rows of a batch of what waits (time: its start, latency: its age) that the mask lets through.
     pub fn of_batch(batch: &Batch, mask: Option<&Mask>, by: &[Field]) -> Vec<Waiter> {
         let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
         let waiter = |row: usize| Waiter {
@@ -168,7 +168,7 @@ impl Waiting {
 pub(crate) struct Waits {
     /// By interval and group, what was seen at the end of single intervals.
     pub(crate) within: BTreeMap<i64, BTreeMap<u32, Vec<Held>>>,
-    /// What waits in all intervals from its begin on, with its group. Their ages in an interval are found when they are asked
+    /// What waits in all intervals from its start on, with its group. Their ages in an interval are found when they are asked
     /// for: thousands of requests that hang for hours would fill the memory.
     throughout: Vec<(u32, Waiter)>,
     /// By group: each request once.

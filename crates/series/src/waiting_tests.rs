@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 const WIDTH: i64 = 1_000;
 
-/// Requests by begin and end; those that end after `end_ns` wait then.
+/// Requests by start and end; those that end after `end_ns` wait then.
 fn series(requests: &[(i64, i64)], end_ns: i64, count_by: CountBy) -> HistogramSeries {
     let (mut batch, mut waiters) = (Batch::new(FieldSet::ALWAYS), Vec::new());
     for &(from_ns, to_ns) in requests {
@@ -37,7 +37,7 @@ fn within_a_bucket(value: u64, (low, high): (u64, u64)) -> bool {
 }
 
 proptest! {
-    /// By definition: in each interval what completed in it, and the ages at its end of what was begun and not ended.
+    /// By definition: in each interval what completed in it, and the ages at its end of what was started and not ended.
     #[test]
     fn an_interval_has_what_completes_and_what_waits(
         requests in proptest::collection::vec((0i64..9_000, 1i64..20_000), 1..60), quantile in 0.01f64..1.0,
@@ -95,7 +95,7 @@ proptest! {
 
 #[test]
 fn young_requests_lower_nothing() {
-    // A hundred of 500 ns, and a hundred that have just begun.
+    // A hundred of 500 ns, and a hundred that have just started.
     let mut requests = vec![(0, 500); 100];
     requests.extend([(990, 2_000); 100]);
     let series = series(&requests, 1_000, CountBy::Completion);

@@ -20,7 +20,7 @@ pub struct Watch {
     seen: u64,
     /// The one, counted as in `seen`, behind the last that is in the verdict.
     counted: u64,
-    /// Whether it could be told of any interval whether the condition held.
+    /// Whether the condition could be judged in any interval.
     is_known: bool,
     exceeded: Option<Exceeded>,
 }
@@ -63,7 +63,7 @@ pub struct Exceeded {
     /// In how many intervals it held as long as it takes, of one group at least.
     pub intervals: u64,
     /// Of how many that were judged.
-    pub of: u64,
+    pub judged: u64,
     /// Of how many groups it held, and how many were judged.
     pub groups: (usize, usize),
     /// The interval in which it had held long enough for the first time.
@@ -77,7 +77,7 @@ pub struct Exceeded {
 pub struct Place {
     /// The values of the group fields; `None` for all groups together.
     pub group: Option<Vec<String>>,
-    /// Begin of the interval, on the trace's clock.
+    /// Start of the interval, on the trace's clock.
     pub start_ns: i64,
     /// Its length.
     pub width_ns: u64,
@@ -113,12 +113,12 @@ impl Watch {
     /// What was found, if it held long enough in any group.
     pub fn exceeded(&self) -> Option<Exceeded> {
         let mut exceeded = self.exceeded.clone()?;
-        exceeded.of = self.seen;
+        exceeded.judged = self.seen;
         exceeded.groups = (self.states.iter().filter(|state| state.is_exceeded).count(), self.states.len());
         Some(exceeded)
     }
 
-    /// Whether nothing could be told of any interval, because there was none or because what the threshold asks for is
+    /// Whether no interval could be judged, because there was none or because what the threshold asks for is
     /// unknown.
     pub fn is_blind(&self) -> bool {
         !self.is_known
@@ -267,7 +267,7 @@ impl Watch {
             let worst = state.worst.clone().unwrap_or_else(|| (first.clone(), finding));
             let exceeded = self.exceeded.get_or_insert_with(|| Exceeded {
                 intervals: 0,
-                of: 0,
+                judged: 0,
                 groups: (0, 0),
                 first: first.clone(),
                 worst,
@@ -368,11 +368,11 @@ mod tests {
     #[test]
     fn the_worst_is_of_the_whole_time() {
         let mut watch = Watch::new(Threshold::parse("max > 5ms for 2 intervals").unwrap());
-        // The 90 ms stands alone, so it is no run; 40 ms is worse than 30 ms, and begins before its run is long enough.
+        // The 90 ms stands alone, so it is no run; 40 ms is worse than 30 ms, and starts before its run is long enough.
         let events = [(0, "a", 90), (1, "a", 1), (2, "b", 40), (3, "b", 6), (4, "a", 20), (5, "a", 30)];
         watch.see(&series(&events), &Judging::new(&AskedPercentiles::default()));
         let found = watch.exceeded().unwrap();
-        assert_eq!((found.intervals, found.of, found.groups), (4, 6, (2, 2)));
+        assert_eq!((found.intervals, found.judged, found.groups), (4, 6, (2, 2)));
         assert_eq!((found.first.start_ns, found.first.group.clone()), (3_000_000_000, Some(vec!["b".into()])));
         assert_eq!((found.worst.0.start_ns, found.worst.1.to_string()), (2_000_000_000, "max = 40ms".into()));
     }
@@ -390,7 +390,7 @@ mod tests {
             watch.see(&series, &Judging { all: true, ..Judging::new(&asked) });
         }
         let found = watch.exceeded().unwrap();
-        assert_eq!((found.intervals, found.of, found.groups), (2, 5, (2, 3)), "b and all groups together");
+        assert_eq!((found.intervals, found.judged, found.groups), (2, 5, (2, 3)), "b and all groups together");
         assert_eq!((found.first.group, found.first.start_ns), (None, 4_000_000_000));
         assert_eq!(found.worst.1.to_string(), "oldest = 5s");
     }

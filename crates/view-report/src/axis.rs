@@ -54,7 +54,7 @@ pub(crate) struct ValueAxis {
     quantity: Quantity,
 }
 
-/// Rows lower than this are hard to tell apart.
+/// Rows lower than this are hard to distinguish.
 const ROW_PX: u32 = 3;
 
 /// Maps values to pixels from the bottom.
@@ -303,7 +303,7 @@ fn linear_rows(grid: Grid, wish: &AxisWish, lower: u64, upper: u64, step: u64) -
     let first = lower - lower % width;
     let count = (upper - first) / width + 1;
     let row_px = (u64::from(wish.height_px) / count).clamp(1, 32);
-    // The lowest row begins where it was asked to, on a bucket's edge.
+    // The lowest row starts where it was asked to, on a bucket's edge.
     let start = if wish.min.is_some() { lower } else { first };
     let edges =
         std::iter::once(start).chain((1..=count).filter_map(|at| at.checked_mul(width)?.checked_add(first))).collect();

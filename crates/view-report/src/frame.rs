@@ -68,7 +68,7 @@ pub(crate) struct Frame {
     /// Elapsed time counts from here, nanoseconds on the trace's clock: where the table's does, whose intervals may be
     /// shorter.
     pub axis_start_ns: i64,
-    /// When the trace began, nanoseconds on its clock.
+    /// When the trace started, nanoseconds on its clock.
     trace_start_ns: i64,
     /// What to add to the trace's clock to get Unix time.
     pub to_unix_ns: Option<i64>,
@@ -103,7 +103,7 @@ pub(crate) fn fitted<'a>(
     // A hundredth of an interval is not worth a mark.
     let slack = (width_ns / 100) as i64;
     let (start, end) = (series.start_ns(columns.first), series.start_ns(columns.last().saturating_add(1)));
-    // Where the begin is known, silence before the first event was seen, too.
+    // Where the start is known, silence before the first event was seen, too.
     let trace_start_ns = all.trace_start_ns().unwrap_or(start);
     let partial = span
         .map_or([false; 2], |(_, to)| [trace_start_ns > start.saturating_add(slack), to < end.saturating_sub(slack)]);

@@ -117,7 +117,7 @@ impl Plot<'_> {
         svg.rect(self.area, &format!(" fill=\"none\" stroke=\"{}\"", self.inks.frame));
     }
 
-    /// Corners of a line of steps through points of ascending x, no closer than the eye can tell apart.
+    /// Corners of a line of steps through points of ascending x, no closer than the eye can distinguish.
     fn corners(&self, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         let mut corners: Vec<(f64, f64)> = Vec::new();
         for (at, &(x, y)) in points.iter().enumerate() {

@@ -19,7 +19,7 @@ impl Packed {
         Packed { width, height: pixels.len() as u32 / width.max(1), data: deflated(width, pixels) }
     }
 
-    /// The image as `data:image/png;base64,...`. Colour 0 is transparent and not in `palette`, which begins with colour 1.
+    /// The image as `data:image/png;base64,...`. Colour 0 is transparent and not in `palette`, which starts with colour 1.
     pub fn data_uri(&self, palette: &[[u8; 3]]) -> String {
         let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
         let mut header = [self.width.to_be_bytes(), self.height.to_be_bytes()].concat();

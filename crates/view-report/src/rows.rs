@@ -20,7 +20,7 @@ pub enum RowColumn {
     Wall(Wall),
 }
 
-/// How a trace's clock tells wall-clock time.
+/// How a trace's clock relates to wall-clock time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wall {
     /// What to add to a time of the trace to get nanoseconds since the Unix epoch; `None` when unknown.
@@ -82,8 +82,8 @@ pub fn write_csv_header(out: &mut dyn Write, columns: &[impl Into<RowColumn> + C
 }
 
 /// Writes the events that the mask lets through (all without a mask) as lines of CSV (RFC 4180, lines end in LF).
-/// A missing value is an empty cell; an empty text is `""`. A text that a spreadsheet would take for a formula (it begins with
-/// `=`, `+`, `-`, `@`, a tab or a carriage return) has a `'` before it, and so has one that begins with `'`: what reads it back takes
+/// A missing value is an empty cell; an empty text is `""`. A text that a spreadsheet would take for a formula (it starts with
+/// `=`, `+`, `-`, `@`, a tab or a carriage return) has a `'` before it, and so has one that starts with `'`: what reads it back takes
 /// one away.
 ///
 /// # Errors

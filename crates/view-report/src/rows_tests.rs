@@ -56,7 +56,7 @@ fn rows_as_other_programs_expect_them() {
     assert_eq!(json(&batch, Some(&mask)), "{\"time_ns\":9223372036854775807,\"latency_ns\":18446744073709551614}\n");
 }
 
-/// A reader of CSV that follows RFC 4180 letter by letter; a quoted cell is told from an empty one.
+/// A reader of CSV that follows RFC 4180 letter by letter; a quoted empty cell is kept apart from an empty one.
 fn cells(text: &str) -> Vec<Vec<(bool, String)>> {
     let (mut rows, mut row, mut cell, mut quoted, mut inside) = (Vec::new(), Vec::new(), String::new(), false, false);
     let mut letters = text.chars().peekable();

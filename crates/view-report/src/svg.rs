@@ -19,7 +19,7 @@ impl Svg {
         let _ = self.out.write_fmt(markup);
     }
 
-    /// A line of text; `attributes` begin with a blank.
+    /// A line of text; `attributes` start with a blank.
     pub fn text(&mut self, x: f64, y: f64, attributes: &str, text: &str) {
         self.put(format_args!("<text x=\"{}\" y=\"{}\"{attributes}>{}</text>\n", Num(x), Num(y), Escaped(text)));
     }

@@ -160,7 +160,7 @@ fn gaps_are_gaps_and_few_events_are_thin() {
     // The second without events breaks the lines of the mean and of the maximum in two.
     let mean = svg.split("<path ").find(|path| path.contains("5 3") && path.contains("linejoin")).unwrap();
     assert_eq!(mean.matches('M').count(), 2, "{mean}");
-    // However few events tell it, it has a line and a range.
+    // However few events support it, it has a line and a range.
     let few = draw(&story(), &[], &PercentilesOptions { percentiles: vec![0.9999], ..PercentilesOptions::default() });
     assert!(few.contains(">p99.99 ") && !few.contains("too few"), "{few}");
 }

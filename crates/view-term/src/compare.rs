@@ -14,7 +14,7 @@ pub struct CompareTable<'a> {
     pub names: &'a [String],
     /// What makes the sides unlike each other beside their latency.
     pub unlike: &'a [String],
-    /// In what they may be unlike, since not all of them tell it: a sentence without an end.
+    /// In what they may be unlike, since not all of them give it: a sentence without an end.
     pub unknown: Option<&'a str>,
     /// What else has to be known of the sides, each a sentence without an end.
     pub notes: &'a [String],

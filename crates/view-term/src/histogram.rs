@@ -128,7 +128,7 @@ pub fn each_histogram_line<E>(
     caption::foot(context, options.wording, options.columns).into_iter().try_for_each(take)
 }
 
-/// The lines of one interval of a series that goes on: its begin, and a histogram for each group. Rows reach from the least
+/// The lines of one interval of a series that goes on: its start, and a histogram for each group. Rows reach from the least
 /// to the greatest value of the interval.
 pub fn interval_histogram(
     series: &HistogramSeries,

@@ -1,6 +1,6 @@
 //! Colours by strength, for every depth of colour that terminals have.
 //!
-//! A ladder begins with a colour that stands out from black and from white and never reaches either, so that the
+//! A ladder starts with a colour that stands out from black and from white and never reaches either, so that the
 //! weakest cell differs from an empty one on dark and on light terminals.
 
 use crate::{Cell, Color};

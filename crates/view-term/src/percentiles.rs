@@ -32,7 +32,7 @@ const GREY: Color = Color::Indexed(8);
 const EMPTY_ROWS: u64 = 100_000;
 /// So many rows are read ahead for the widths of the columns.
 const LOOK_AHEAD: usize = 1000;
-/// From two days on, elapsed time is told in days.
+/// From two days on, elapsed time is printed in days.
 const DAYS_NS: i64 = 2 * 86_400 * 1_000_000_000;
 
 /// Prints percentiles of one series after the other, which may be parts of one that goes on.

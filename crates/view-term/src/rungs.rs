@@ -41,7 +41,7 @@ impl Rungs {
         self.grid.index(value / self.scale)
     }
 
-    /// The lowest value of a row; rows beyond the grid, which fill up a map, begin at the largest value.
+    /// The lowest value of a row; rows beyond the grid, which fill up a map, start at the largest value.
     pub(crate) fn lower(&self, row: usize) -> u64 {
         if row < self.grid.len() { self.grid.lower(row).saturating_mul(self.scale) } else { u64::MAX }
     }

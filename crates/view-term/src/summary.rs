@@ -91,11 +91,11 @@ pub struct Summary {
     pub rows: Vec<SummaryRow>,
     /// All of them together.
     pub total: SummaryRow,
-    /// The disks among the groups, where the trace tells of them.
+    /// The disks among the groups, where the trace describes them.
     pub disks: Vec<Disk>,
     /// Whether utilization, saturation and errors are shown.
     pub shows_use: bool,
-    /// Begin and width of the interval that it is of, where it is not of the whole time, nanoseconds.
+    /// Start and width of the interval that it is of, where it is not of the whole time, nanoseconds.
     pub interval: Option<(i64, u64)>,
 }
 
@@ -402,7 +402,7 @@ impl SummaryRow {
     }
 }
 
-/// What a trace tells of a disk.
+/// What a trace records of a disk.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Disk {
     /// Its name, as the groups have it.

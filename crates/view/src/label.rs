@@ -3,7 +3,7 @@
 use latscope_event::{format_count, format_duration, format_rate, format_size};
 use latscope_series::{Quantity, Weight};
 
-/// A quantity as a title begins.
+/// A quantity as a title starts.
 #[must_use]
 pub fn quantity_title(quantity: Quantity) -> &'static str {
     match quantity {

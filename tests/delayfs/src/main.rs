@@ -8,7 +8,7 @@
 //!
 //! With `--exact 1` the overhead of the file system itself is a few microseconds, for a prober on the same CPU: between
 //! CPUs a sleeping one would have to be woken for each request and for each answer, which takes 20 us each on some virtual
-//! machines. `--log` tells afterwards when each read came and when it was answered.
+//! machines. `--log` gives afterwards when each read came and when it was answered.
 //!
 //! It prints `ready` when it is mounted. SIGSTOP makes it a disk that hangs, SIGCONT lets it go on; on SIGTERM or SIGINT
 //! it unmounts and says how many requests it answered.

@@ -41,7 +41,7 @@ struct Arguments {
     /// The end of each period, during which nothing is answered
     #[arg(long, default_value = "0ns", requires = "period", value_parser = duration)]
     stall: Duration,
-    /// How often it stalls; the first period begins when it is mounted
+    /// How often it stalls; the first period starts when it is mounted
     #[arg(long, default_value = "0ns", value_parser = duration)]
     period: Duration,
     /// Answer to the microsecond: on this CPU only, in real time, and awake for the last 150 us before an answer

@@ -12,7 +12,7 @@ pub struct Schedule {
     pub slow: Duration,
     /// 0: of none.
     pub every: u64,
-    /// The end of each period, in which nothing begins.
+    /// The end of each period, in which nothing starts.
     pub stall: Duration,
     /// Zero: there are none.
     pub period: Duration,
@@ -24,7 +24,7 @@ impl Schedule {
         self.every > 0 && number % self.every == self.every - 1
     }
 
-    /// When a request begins to be worked on that arrives at `at`, both counted from the start.
+    /// When a request starts to be worked on that arrives at `at`, both counted from the start.
     pub fn start(&self, at: Duration) -> Duration {
         let period = self.period.as_nanos();
         if period == 0 {

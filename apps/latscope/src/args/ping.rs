@@ -205,7 +205,7 @@ impl Ping {
         let text = long.unwrap_or(&word[1..]);
         let first = text.chars().next();
         let letter = |letter: char| find_letter(letter, compatible);
-        // One letter alone is that letter; more are a long name if there is one that begins so.
+        // One letter alone is that letter; more are a long name if there is one that starts so.
         if long.is_some() || text.chars().count() > 1 || first.is_none_or(|first| letter(first).is_none()) {
             let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
             match find_name(name, compatible)? {
@@ -324,7 +324,7 @@ fn find_letter(letter: char, compatible: bool) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.letter == Some(letter) && !(compatible && known.native))
 }
 
-/// The option of this name, or of the one name that begins so.
+/// The option of this name, or of the one name that starts so.
 fn find_name(name: &str, compatible: bool) -> Result<Option<&'static Known>, String> {
     let candidates = || KNOWN.iter().filter(|known| !(compatible && known.native));
     if let Some(known) = candidates().find(|known| known.name == name) {

@@ -9,7 +9,7 @@ use latscope_series::{Quantity, Weight};
 pub fn folding(typed: &args::Fold, input: &args::Input) -> Result<Folding, Failure> {
     let unit_bytes = input.files.units_latency.as_deref().and_then(TwoColumns::bytes);
     let quantity = match (quantity(typed.quantity), unit_bytes) {
-        // Sizes are told in bytes, offsets in larger units, on an axis that begins at zero.
+        // Sizes are reported in bytes, offsets in larger units, on an axis that starts at zero.
         (Quantity::Latency, Some(1)) => Quantity::Size,
         (Quantity::Latency, Some(_)) => Quantity::Offset,
         (quantity, _) => quantity,

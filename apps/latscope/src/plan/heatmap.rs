@@ -18,7 +18,7 @@ pub struct Heatmap {
     pub output: Option<PathBuf>,
 }
 
-/// Plans `heatmap`; also, what is to be said about options that change nothing.
+/// Plans `heatmap`; also, notes about options that change nothing.
 pub fn plan(mut typed: args::Heatmap, reading: &Reading) -> Result<(Heatmap, Vec<String>), Failure> {
     let remarks = trace2heatmap(&mut typed)?;
     let mut folding = folding(&typed.fold, &typed.input)?;

@@ -1,9 +1,9 @@
-//! When a recording begins a new file, and how much of it is kept.
+//! When a recording starts a new file, and how much of it is kept.
 
 use crate::Failure;
 use latscope_event::{parse_duration, parse_size};
 
-/// When a recording begins a new file.
+/// When a recording starts a new file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rotate {
     /// After so many nanoseconds.

@@ -220,7 +220,7 @@ impl Printer<'_> {
             return columns.clone();
         }
         let text = self.plan.shape == Shape::Text;
-        // The first request of a live capture may have begun before it: its issuer is not known, that of others is.
+        // The first request of a live capture may have started before it: its issuer is not known, that of others is.
         let expected = match (self.live, text) {
             (false, _) => FieldSet::default(),
             (true, true) => self.fills.intersection(USUAL),
@@ -290,7 +290,7 @@ fn field_of(column: RowColumn) -> Option<Field> {
     if let RowColumn::Field(field) = column { Some(field) } else { None }
 }
 
-/// Seconds since the trace began, as the filter takes them: +5s.
+/// Seconds since the trace started, as the filter takes them: +5s.
 fn since_start(time_ns: i64, trace_start_ns: i64) -> String {
     let since = i128::from(time_ns) - i128::from(trace_start_ns);
     let sign = if since < 0 { '-' } else { '+' };

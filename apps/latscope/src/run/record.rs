@@ -29,7 +29,7 @@ pub fn run(pipeline: &Pipeline, plan: &Recording) -> Result<(), Failure> {
     }
     let mut events = pipeline.capture(fields)?;
     events.bind()?;
-    // Only what has begun replaces an older file.
+    // Only what has started replaces an older file.
     let mut files = Files::open(plan, fields, reading, events.context())?;
     let mut command = Running::start(&plan.command)?;
     files.appear()?;

@@ -64,7 +64,7 @@ pub fn run(pipeline: &Pipeline, plan: Spectrogram) -> Result<(), Failure> {
 fn grow(pipeline: &Pipeline, plan: &Spectrogram, options: &SpectrogramOptions, filter: &str) -> Result<(), Failure> {
     let reading = pipeline.reading();
     let time = if reading.live.is_some() { TimeLabels::Wall } else { options.time };
-    // Files do not tell what waits.
+    // Files do not give what waits.
     let waiting = reading.live.is_some();
     let growing = GrowingSpectrogram::new(filter, &SpectrogramOptions { time, waiting, ..options.clone() });
     let mut rows = Rows { growing, out: output::open(plan.output.as_deref())?.growing_with(reading) };
@@ -101,7 +101,7 @@ fn is_interactive(reading: &Reading, plan: &Spectrogram) -> bool {
     !plan.plain && !is_stream && tui::is_possible()
 }
 
-/// How the interactive screen begins.
+/// How the interactive screen starts.
 fn look(reading: &Reading, folding: &Folding, options: SpectrogramOptions) -> Look {
     // Live, the time of day is what other logs have too.
     let time = if reading.live.is_some() { TimeLabels::Wall } else { options.time };

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 
 /// So many outliers are listed, the slowest; all are counted.
 const LISTED: usize = 1000;
-/// What a warning line tells beside time and latency, where the source knows it.
+/// What a warning line gives beside time and latency, where the source knows it.
 const SHOWN: [Field; 7] =
     [Field::Device, Field::Kind, Field::Name, Field::Size, Field::Offset, Field::Path, Field::Comm];
 
@@ -190,7 +190,7 @@ fn builder(folding: &Folding) -> SeriesBuilder {
         .with_squares()
 }
 
-/// What tells the events of load generators apart: their jobs, not the devices, which they do not name. Nothing where other files
+/// What distinguishes the events of load generators: their jobs, not the devices, which they do not name. Nothing where other files
 /// are read, too.
 fn groups_of_jobs(pipeline: &Pipeline) -> Option<Vec<Field>> {
     let formats = pipeline.formats();

@@ -117,7 +117,7 @@ pub struct App {
 }
 
 impl App {
-    /// Begins to read.
+    /// Starts to read.
     pub fn new(reading: Reading, look: Look, plan: Spectrogram, sender: Sender<Message>) -> App {
         let task = || Task::new(sender.clone());
         let words = plan.words.clone();

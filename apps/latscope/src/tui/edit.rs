@@ -19,7 +19,7 @@ pub struct Editor {
 }
 
 impl Editor {
-    /// The text to begin with; the place is behind it.
+    /// The text to start with; the place is behind it.
     pub fn new(text: &str) -> Editor {
         let letters: Vec<char> = text.chars().filter(|letter| !letter.is_control()).collect();
         Editor { at: letters.len(), letters }

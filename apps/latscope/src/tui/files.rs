@@ -22,7 +22,7 @@ const INTERVALS: u32 = 2000;
 /// How often a picture of what was read so far is sent.
 const SNAPSHOT: Duration = Duration::from_millis(400);
 
-/// A piece of work in a thread of its own, dropped without a word when a later one of its kind was begun.
+/// A piece of work in a thread of its own, dropped without a word when a later one of its kind was started.
 #[derive(Clone)]
 pub struct Task {
     pub sender: Sender<Message>,
@@ -37,7 +37,7 @@ impl Task {
         Task { sender, newest: Arc::default(), number: 0, cancelled: Arc::default() }
     }
 
-    /// Begins a task; those before it end.
+    /// Starts a task; those before it end.
     pub fn next(&mut self) -> Task {
         self.number = self.newest.fetch_add(1, Ordering::SeqCst) + 1;
         std::mem::take(&mut self.cancelled).store(true, Ordering::SeqCst);
@@ -57,7 +57,7 @@ impl Task {
         self.newest.load(Ordering::SeqCst) == self.number
     }
 
-    /// Opens a reading that ends when the task is not wanted any more. What there is to note was said before the screen came.
+    /// Opens a reading that ends when the task is not wanted any more. What there is to note was reported before the screen came.
     pub fn open(&self, reading: Reading) -> Result<Pipeline, Failure> {
         self.watched(reading, Arc::new(()))
     }

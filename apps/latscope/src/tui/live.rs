@@ -61,7 +61,7 @@ impl Shared {
 }
 
 /// Captures until the task is not wanted any more, and sends what comes; events, with `shared`, are kept too. Another
-/// capture may have ended at `since`: then it is said how long there was none.
+/// capture may have ended at `since`: then the gap is reported.
 pub fn capture(task: Task, reading: Arc<Reading>, folding: Folding, shared: Option<Shared>, since: Option<i64>) {
     let Some(live) = &reading.live else { return };
     let started = || {

@@ -39,7 +39,7 @@ use terminal::Terminal;
 /// Between two pictures.
 const FRAME: Duration = Duration::from_millis(33);
 
-/// What the drawing thread is told.
+/// What the drawing thread receives.
 enum Message {
     Input(crossterm::event::Event),
     /// Nobody types any more.

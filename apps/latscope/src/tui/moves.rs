@@ -9,7 +9,7 @@ use latscope_view_term::{MapArea, Orient, Spot};
 
 /// Cells that a turn of the wheel scrolls.
 const WHEEL: i64 = 3;
-/// A strip may begin so many cells beyond the edge of another.
+/// A strip may start so many cells beyond the edge of another.
 const BETWEEN_STRIPS: usize = 16;
 
 impl App {
@@ -31,7 +31,7 @@ impl App {
         Some((oldest, newest))
     }
 
-    /// Where the cursor begins: in the newest interval, in the middle of the axis.
+    /// Where the cursor starts: in the newest interval, in the middle of the axis.
     pub fn middle(&self) -> Option<Spot> {
         let map = self.drawn.maps.first()?;
         let newest = self.ends()?.1;

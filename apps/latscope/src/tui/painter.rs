@@ -171,7 +171,7 @@ impl Painter {
     fn cell(&mut self, out: &mut String, cell: &Cell) {
         // The second half of a wide character comes with the first.
         if cell.symbol != Cell::CONTINUED {
-            // Two halves can be said in two ways; the one that needs no other colours is shorter.
+            // Two halves can be drawn in two ways; the one that needs no other colours is shorter.
             let turned = match cell.symbol {
                 '▀' => '▄',
                 '▄' => '▀',

@@ -146,7 +146,7 @@ fn random_line(numbers: &mut Numbers, columns: usize) -> Line {
     line
 }
 
-/// Where the map begins, and how wide it is.
+/// Where the map starts, and how wide it is.
 const MAP: (usize, usize) = (3, 22);
 
 /// The rows of the map move to the left, and something comes in at the right.

@@ -160,7 +160,7 @@ pub fn both(words: &str, selection: &str) -> String {
     if words.trim().is_empty() { selection.into() } else { format!("({words}) and {selection}") }
 }
 
-/// Parses what was written above. It always parses; if not, that is said rather than something else selected.
+/// Parses what was written above. It always parses; if not, that is reported rather than something else selected.
 pub fn parsed(text: &str) -> Result<Filter, String> {
     Filter::parse(text).map_err(|error| format!("{error} ({text})"))
 }

@@ -56,7 +56,7 @@ impl Watch {
         }
     }
 
-    /// Mode and what has to be said, for the first line.
+    /// Mode and what has to be reported, for the first line.
     pub fn state(&self) -> String {
         let mut state = match (self.kernel, &self.why) {
             (true, _) => "histogram mode".to_string(),
@@ -204,7 +204,7 @@ impl App {
         let asks_by_name = self.folding.by.iter().any(|&field| FieldSet::BY_NAME.contains(field));
         let Some(watch) = &mut self.watch else { return };
         if changed && watch.kernel {
-            // The events that were kept know any split of the time before; the kernel's keys begin anew.
+            // The events that were kept know any split of the time before; the kernel's keys start anew.
             self.refold(same_filter);
             self.capture(Some(now_ns()));
         } else if changed {
@@ -302,7 +302,7 @@ impl App {
         }
     }
 
-    /// What the kernel's keys tell about a spot.
+    /// What the kernel's keys give about a spot.
     fn dig_keys(&self, keys: &HistogramSeries, spot: &Spot) -> Result<Digest, String> {
         let before = self.reading.filter.as_ref().map_or(String::new(), ToString::to_string);
         let filter = match select::group_filter(&self.series, spot) {

@@ -121,7 +121,7 @@ fn some_names() -> String {
 /// A stamp that the kernel may keep in a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stamp {
-    /// When it began to wait: kept for the device's statistics.
+    /// When it started to wait: kept for the device's statistics.
     Start,
     /// When the device got it: kept for whoever measures the device, such as writeback throttling and some schedulers.
     Issue,

@@ -349,7 +349,7 @@ fn comm_key(comm: &str) -> Option<[u8; 16]> {
     Some(key)
 }
 
-/// The name of what a request failed with: older kernels tell an errno, newer ones a `blk_status_t`, whose meaning is
+/// The name of what a request failed with: older kernels give an errno, newer ones a `blk_status_t`, whose meaning is
 /// that of `blk_status_to_errno` in block/blk-core.c.
 fn error_name(error: i32) -> Option<&'static str> {
     const EIO: i32 = 5;

@@ -45,7 +45,7 @@ impl Statistics {
         *self.counted.entry(dev).or_default() += requests;
     }
 
-    /// Holds what the statistics said against what was counted since.
+    /// Holds what the statistics reported against what was counted since.
     pub fn compare(&mut self, now: impl Iterator<Item = (u32, u64)>) {
         for (dev, completed) in now {
             let counted = self.counted.get(&dev).copied().unwrap_or(0);

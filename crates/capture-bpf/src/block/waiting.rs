@@ -99,7 +99,7 @@ impl Waiting {
     }
 
     /// Walks, unless the last walk took so long that another one would take too large a part of a CPU: then the rows are
-    /// those of [`Waiting::walked_ns`]. Requests without any stamp began before `own_stamps_ns`, if ours are taken since
+    /// those of [`Waiting::walked_ns`]. Requests without any stamp started before `own_stamps_ns`, if ours are taken since
     /// then; else they are left out.
     pub fn look(&mut self, own_stamps_ns: Option<u64>, now_ns: u64) -> Result<(), Error> {
         if self.took > CHEAP && self.walked.is_some_and(|walked| walked.elapsed() < self.took * SHARE) {
@@ -190,7 +190,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// When the wait that is asked about began.
+    /// When the wait that is asked about started.
     fn since_ns(&self, request: &BlockWaiting, own_stamps_ns: Option<u64>) -> Option<u64> {
         let (first, second) = match self.from_queue {
             true => (request.start_ns, request.issue_ns),
@@ -235,7 +235,7 @@ impl Disk {
         Ok(walk.end)
     }
 
-    /// What its statistics tell: so many reads and writes are in flight, and none completed since.
+    /// What its statistics give: so many reads and writes are in flight, and none completed since.
     fn counted(&mut self, now_ns: u64) -> Vec<Row> {
         let numbers = |file: &str| -> Option<Vec<u64>> {
             let text = read_trimmed(format!("/sys/block/{}/{file}", self.name))?;
@@ -263,7 +263,7 @@ impl Disk {
         all.map(row).collect()
     }
 
-    /// Whether what it waits for is a disk below it, which tells more.
+    /// Whether what it waits for is a disk below it, which gives more.
     fn is_waited_for_below(&self) -> bool {
         let below = std::fs::read_dir(format!("/sys/block/{}/slaves", self.name)).into_iter().flatten().flatten();
         let busy = |entry: std::fs::DirEntry| {

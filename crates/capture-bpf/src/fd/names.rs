@@ -1,11 +1,11 @@
 //! Paths, put together from the names that the kernel side found.
 
-/// What the kernel told of a name.
+/// What the kernel reported of a name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expected<'a> {
     /// The path as the program gave it, which ends at the first zero; empty when a descriptor was given.
     pub given: &'a [u8],
-    /// Names on the way up from the file, or from the directory in which `given` begins, with a slash behind each.
+    /// Names on the way up from the file, or from the directory in which `given` starts, with a slash behind each.
     pub names: &'a [u8],
     /// The file is in no directory any more.
     pub deleted: bool,
@@ -14,7 +14,7 @@ pub struct Expected<'a> {
 impl Expected<'_> {
     /// Writes the absolute path.
     ///
-    /// `.` and empty names of a given path are left out. `..` is resolved only at its begin, where the directory above is
+    /// `.` and empty names of a given path are left out. `..` is resolved only at its start, where the directory above is
     /// known: behind a name that may be a symbolic link it stays as it is.
     pub fn path(&self, to: &mut Vec<u8>) {
         to.clear();

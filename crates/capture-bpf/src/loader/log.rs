@@ -9,7 +9,7 @@ const LINES_KEPT: usize = 6;
 
 static LINES: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 
-/// From here on libbpf prints nothing; its last lines are kept. It also forgets what was said before.
+/// From here on libbpf prints nothing; its last lines are kept. It also forgets what was reported before.
 pub fn keep() {
     set_print(Some((PrintLevel::Info, take)));
     if let Ok(mut lines) = LINES.lock() {

@@ -45,7 +45,7 @@ fn a_description_is_found_by_its_number() {
     assert_eq!(batch.i64s(Field::Ppid), Some(&[7, 7][..]));
     assert_eq!(processes.unknown, 0);
     assert_eq!(row(&mut processes, 3, pid, &mut batch), vec![None; 7]);
-    assert_eq!(processes.unknown, 1, "gone, and said so");
+    assert_eq!(processes.unknown, 1, "gone, and counted");
     assert_eq!(batch.i64s(Field::Uid), Some(&[0, 0, MISSING_I64][..]));
 }
 

@@ -38,7 +38,7 @@ const URING_AGAIN: [&str; 8] =
     ["poll_add", "accept", "recv", "recvmsg", "read_multishot", "send_zc", "sendmsg_zc", "recv_zc"];
 
 /// Where an operation of io_uring has the path that it names, 0 when it names none. Its descriptor, if any, is then the
-/// directory where the path begins.
+/// directory where the path starts.
 fn uring_path(operation: &str) -> u8 {
     let named = URING_PATHS.iter().find(|(operations, _)| operations.contains(&operation));
     named.map_or(0, |&(_, place)| place)

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 /// The fields of the keys where calls alone are counted, as all calls of all files would be too many keys.
 pub const KEYS_BY_CALL: FieldSet = FieldSet::ALWAYS.with(&[Field::Kind, Field::Name]);
-/// The fields of the keys where files are told apart.
+/// The fields of the keys where files are distinguished.
 pub const KEYS: FieldSet = FieldSet::ALWAYS.with(&[
     Field::Device,
     Field::Dev,

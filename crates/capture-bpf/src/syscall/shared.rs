@@ -147,7 +147,7 @@ shared! {
 }
 
 shared! {
-    /// A call or request in progress; its start is 0 when it began before the capture.
+    /// A call or request in progress; its start is 0 when it started before the capture.
     pub struct Wait {
         record: Record,
         magic: u64,

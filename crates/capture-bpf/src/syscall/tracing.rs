@@ -27,7 +27,7 @@ const TRACEPOINT_NAMES: [(&str, &str); 6] = [
     ("umount2", "umount"),
 ];
 
-/// What the ends of a socket tell.
+/// What is known of the ends of a socket.
 const ENDS: [Field; 5] = [Field::LocalIp, Field::LocalPort, Field::RemoteIp, Field::RemotePort, Field::L4Proto];
 
 /// Attached programs.
@@ -41,7 +41,7 @@ pub struct Tracing {
     ring_full: u64,
     refreshed_ns: i64,
     attached_ns: u64,
-    /// The counts when detaching began, as calls meanwhile have only one end.
+    /// The counts when detaching started, as calls meanwhile have only one end.
     stopped: Option<[u64; COUNTS]>,
 }
 
@@ -175,7 +175,7 @@ impl Tracing {
         Ok(tracing)
     }
 
-    /// Exits come first: a call that is in progress has an exit without an enter either way, but none that begins while
+    /// Exits come first: a call that is in progress has an exit without an enter either way, but none that starts while
     /// we attach shall lack its exit.
     fn attach(&mut self, single: Option<Vec<String>>, few: bool) -> Result<(), Error> {
         let how = match single {
@@ -271,7 +271,7 @@ impl Tracing {
         Ok(waiting)
     }
 
-    /// The last moment, as the programs stamp it, before which a call can have begun unseen.
+    /// The last moment, as the programs stamp it, before which a call can have started unseen.
     pub fn attached_ns(&self) -> u64 {
         self.attached_ns
     }

@@ -23,13 +23,13 @@ const BEHIND_LIMIT: usize = 1 << 15;
 const BEHIND_NS: i64 = 1_000_000_000;
 /// What the kernel calls a sector, whatever the device.
 const SECTOR_BYTES: u64 = 512;
-/// Thread or process number that the source does not tell.
+/// Thread or process number that the source does not give.
 pub const NO_ID: i32 = i32::MIN;
 
 /// The tracepoint of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// `block_io_start`: the request begins to be accounted, before it queues.
+    /// `block_io_start`: the request starts to be accounted, before it queues.
     Start,
     /// `block_rq_insert`: into the scheduler's queue.
     Insert,
@@ -50,7 +50,7 @@ pub struct Record {
     pub time_ns: i64,
     /// First sector; all ones for the completion of a flush.
     pub sector: u64,
-    /// Bytes, where the record tells them (0 on completions).
+    /// Bytes, where the record gives them (0 on completions).
     pub bytes: u32,
     /// Length in sectors.
     pub sectors: u32,
@@ -114,7 +114,7 @@ pub struct BlockPairs {
     completed: u64,
     names: Vec<([u8; 8], u32, u32)>,
     devices: Vec<Device>,
-    /// Whether the trace has records of when requests began to wait. Without them nobody knows whether they did.
+    /// Whether the trace has records of when requests started to wait. Without them nobody knows whether they did.
     sees_waits: bool,
 }
 
@@ -146,7 +146,7 @@ fn bytes_of(record: &Record) -> u64 {
 }
 
 impl Open {
-    /// Begins with this record.
+    /// Starts with this record.
     pub fn new(record: &Record, state: State, losses: u64) -> Open {
         Open {
             queued_ns: record.time_ns,
@@ -211,7 +211,7 @@ impl BlockPairs {
     fn queue(&mut self, record: &Record, context: &mut Context) {
         let key = (record.dev, record.sector);
         match self.open.get(&key) {
-            // Insert follows start; the earlier of the two is when the waiting began.
+            // Insert follows start; the earlier of the two is when the waiting started.
             Some(open) if open.state == State::Queued && record.step == Step::Insert => return,
             Some(open) if open.state == State::Requeued => return,
             Some(open) if open.state == State::Issued => {
@@ -509,7 +509,7 @@ fn device_number(dev: u32) -> String {
 }
 
 /// The name of a device whose major number the kernel assigns for good (Documentation/admin-guide/devices.txt);
-/// the number for all others, whose names only the host that made the trace could tell.
+/// the number for all others, whose names only the host that made the trace could decide.
 fn device_name(dev: u32) -> String {
     let (major, minor) = (dev >> 20, dev & 0xf_ffff);
     let disk = |prefix: &str, index: u32, partition: u32| {

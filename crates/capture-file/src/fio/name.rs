@@ -23,7 +23,7 @@ pub enum LogKind {
     Iops,
 }
 
-/// `clat_hist` comes before `clat`, which does not end its name but begins it.
+/// `clat_hist` comes before `clat`, which does not end its name but starts it.
 const KINDS: [(&str, LogKind); 6] = [
     ("_clat_hist", LogKind::ClatHist),
     ("_clat", LogKind::Clat),

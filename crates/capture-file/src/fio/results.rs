@@ -53,7 +53,7 @@ pub struct Job {
     pub hostname: Option<String>,
     /// That of the server: two servers of one host differ in it.
     pub port: Option<i64>,
-    /// `stonewall` and `new_group` begin a new one.
+    /// `stonewall` and `new_group` start a new one.
     pub group: i64,
     /// An `errno`, or 0.
     pub error: i64,
@@ -169,7 +169,7 @@ fn is_runtime(ms: i64) -> bool {
     (1..1 << 40).contains(&ms)
 }
 
-/// Where reports begin.
+/// Where reports start.
 fn reports(text: &[u8]) -> Vec<usize> {
     let before = |at: usize| text[..at].trim_ascii_end();
     // In a string of a report the quotes would be escaped.

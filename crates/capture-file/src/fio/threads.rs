@@ -102,7 +102,7 @@ impl Host {
         }
     }
 
-    /// The start of the thread with this number (of all threads where they share one log), if it can be told; the highest
+    /// The start of the thread with this number (of all threads where they share one log), if it can be known; the highest
     /// number of its logs shows whether the entries are understood.
     pub fn start(&self, number: Option<u32>, highest: impl FnOnce() -> u32) -> Option<Start> {
         let Some(number) = number else {
@@ -124,7 +124,7 @@ impl Host {
     }
 
     /// The jobs with I/Os in no log, where the logs have these numbers (none is a log that all share) and the highest number of
-    /// the logs of any kind is this. Where it cannot be told which entry a number is of, the options decide.
+    /// the logs of any kind is this. Where it cannot be known which entry a number is of, the options decide.
     pub fn unlogged(&self, numbers: &BTreeSet<Option<u32>>, highest: u32) -> Vec<Unlogged> {
         let has_own_logs = self.is_one_server && !numbers.contains(&None);
         let threads = if has_own_logs { self.threads(highest) } else { None };
@@ -176,7 +176,7 @@ impl Host {
     }
 
     /// How many threads each entry stands for. With `group_reporting`, which the JSON mostly does not record, it is a group,
-    /// perhaps of several jobs, and has the options of one of them. None when it cannot be told.
+    /// perhaps of several jobs, and has the options of one of them. None when it cannot be known.
     fn threads(&self, highest: u32) -> Option<Vec<u32>> {
         let same = |one: &Entry, other: &Entry| one.name == other.name && one.group == other.group;
         let alone = |at: usize| {

@@ -7,7 +7,7 @@ use flate2::read::ZlibDecoder;
 use latscope_histogram::{Grid, Sparse, Totals};
 use std::io::Read;
 
-/// Cookies without their second nibble, which tells a word size.
+/// Cookies without their second nibble, which gives a word size.
 const COMPRESSED_V2: u32 = 0x1c84_9304;
 const PLAIN_V2: u32 = 0x1c84_9303;
 const COMPRESSED_V1: u32 = 0x1c84_9302;
@@ -76,7 +76,7 @@ struct Shape {
 
 impl Shape {
     fn new(digits: u32, lowest: u64) -> Shape {
-        // Enough bins below twice ten to the digits to tell all numbers apart.
+        // Enough bins below twice ten to the digits to distinguish all numbers.
         let power = (2 * 10u64.pow(digits)).next_power_of_two().trailing_zeros() - 1;
         let grid = Grid::with_power(power.min(u32::from(Grid::FINE.power())) as u8).unwrap_or(Grid::FINE);
         Shape { power, unit: lowest.ilog2(), grid }

@@ -25,7 +25,7 @@ fn sum<'a>(rows: impl IntoIterator<Item = &'a SeriesRow>) -> Histogram {
 }
 
 /// Numbers that HdrHistogram's own tests expect of this log. They add it up with three digits, where the bin of the maximum
-/// ends at 1,796,210,687; the log has two, and the bin that begins with it is eight times as wide.
+/// ends at 1,796,210,687; the log has two, and the bin that starts with it is eight times as wide.
 #[test]
 fn a_log_of_jhiccup() {
     let (rows, context) = read("jhiccup_v2.hlog").unwrap();

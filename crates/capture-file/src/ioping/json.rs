@@ -10,7 +10,7 @@ use serde_json::Value;
 /// No object of ioping is longer.
 const LONGEST: usize = 1 << 16;
 
-/// Whether it begins as such an array.
+/// Whether it starts as such an array.
 pub fn is_it(head: &[u8]) -> bool {
     let head = head.trim_ascii_start();
     let inside = head.strip_prefix(b"[").map(<[u8]>::trim_ascii_start);

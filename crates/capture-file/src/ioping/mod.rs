@@ -1,6 +1,6 @@
 //! What ioping prints, of versions 0.6 to 1.3: a line for each request, raw lines (`-p`, `-P`, `-B`), or JSON.
 //!
-//! Only JSON tells when a request was. Of ten raw columns the last is the time since the line before, so their sum is a
+//! Only JSON has the time of a request. Of ten raw columns the last is the time since the line before, so their sum is a
 //! time axis with an arbitrary zero; otherwise requests are put one behind the other.
 
 mod json;
@@ -144,7 +144,7 @@ impl<T> Totals<T> {
 struct Events<'a, 'b> {
     context: Context,
     batch: Batch,
-    /// Where the next request without a time of its own begins.
+    /// Where the next request without a time of its own starts.
     now_ns: i64,
     rows: u64,
     sink: &'a mut Sink<'b>,

@@ -13,7 +13,7 @@ const ROWS_LIMIT: usize = 1 << 20;
 /// Longest buffer after decompression.
 const BUFFER_LIMIT: usize = 64 << 20;
 
-/// What the first message of a stream tells.
+/// What the first message of a stream gives.
 pub struct Header {
     /// The context in the metadata of the schema.
     pub context: Context,

@@ -67,7 +67,7 @@ impl<R: Read> Messages<R> {
         }
     }
 
-    /// Where the message that was read last began.
+    /// Where the message that was read last started.
     pub fn position(&self) -> u64 {
         self.position
     }

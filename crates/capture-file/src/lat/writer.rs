@@ -34,7 +34,7 @@ pub struct LatWriter<W: Write> {
 }
 
 impl<W: Write> LatWriter<W> {
-    /// Begins a trace with these columns (time and latency always). The context says what is known at the beginning;
+    /// Starts a trace with these columns (time and latency always). The context says what is known at the beginning;
     /// its account of losses is left to [`LatWriter::finish`].
     ///
     /// # Errors

@@ -28,7 +28,7 @@ pub struct ParquetWriter<W: Write + Send> {
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
-    /// Begins a file with these columns (time and latency always).
+    /// Starts a file with these columns (time and latency always).
     ///
     /// # Errors
     /// When the beginning cannot be written.

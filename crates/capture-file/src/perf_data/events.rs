@@ -19,7 +19,7 @@ pub struct Events<'a, 's> {
     /// Pairs system calls.
     pub syscalls: SyscallPairs,
     blocks: BlockPairs,
-    /// Samples do not carry the name of their thread; the records that tell it do.
+    /// Samples do not carry the name of their thread; the records that give it do.
     comms: HashMap<i32, [u8; 16]>,
     batch: Batch,
     sink: &'a mut Sink<'s>,

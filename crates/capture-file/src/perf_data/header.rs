@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 const MAGIC: [u8; 8] = *b"PERFILE2";
-/// Magic and header size, which is all that a pipe begins with.
+/// Magic and header size, which is all that a pipe starts with.
 pub const PIPE_HEADER_BYTES: u64 = 16;
 const HEADER_BYTES: usize = 104;
 /// Attributes and identifiers beyond this are no recording's.
@@ -57,7 +57,7 @@ pub struct Notes {
     pub sample_times: Option<(u64, u64)>,
     /// A clock, and a moment on the wall clock and on that clock, nanoseconds.
     pub clock: Option<(i32, u64, u64)>,
-    /// What the kernel told about tracepoints.
+    /// What the kernel reported about tracepoints.
     pub tracepoints: Vec<Tracepoint>,
 }
 

@@ -64,14 +64,14 @@ struct Inflate {
 }
 
 impl<'a> Records<'a> {
-    /// The records in `length` bytes that begin at `offset` of a file (where `source` stands), read in chunks.
+    /// The records in `length` bytes that start at `offset` of a file (where `source` stands), read in chunks.
     pub fn new(source: Box<dyn Read + 'a>, endian: Endian, offset: u64, length: u64, chunk: usize) -> Records<'a> {
         // A record must fit whole.
         let buffer = vec![0; chunk.max(2 * usize::from(u16::MAX))];
         Records { source, endian, left: length, buffer, ready: 0..0, offset, inflate: None }
     }
 
-    /// Where in the file the next record begins.
+    /// Where in the file the next record starts.
     pub fn position(&self) -> u64 {
         self.offset - self.ready.len() as u64
     }
@@ -157,7 +157,7 @@ impl<'a> Records<'a> {
             match record_kind {
                 kind::COMPRESSED => self.start_inflate(start + HEAD..start + size)?,
                 kind::COMPRESSED2 => {
-                    // Padded to eight bytes, so it tells how long its data really is.
+                    // Padded to eight bytes, so it has the true length of its data.
                     let data = self.endian.u64(&self.buffer[start..start + size], HEAD).unwrap_or(0);
                     let from = (start + HEAD + 8).min(start + size);
                     let to = from.saturating_add(usize::try_from(data).unwrap_or(usize::MAX)).min(start + size);

@@ -194,7 +194,7 @@ impl Layout {
     }
 }
 
-/// What a tracepoint tells, with the places of the fields that tell it.
+/// What a tracepoint gives, with the places of the fields that give it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Decoder {
     /// One of the block layer.
@@ -228,11 +228,11 @@ pub struct BlockFields {
 pub enum Entry {
     /// A record of the block layer.
     Block(Record),
-    /// A system call: number or name, whether it begins, how many values, and its arguments or result.
+    /// A system call: number or name, whether it starts, how many values, and its arguments or result.
     Syscall { pid: i32, tid: i32, call: CallName, enter: bool, known: u8, values: [u64; 6] },
     /// A thread has this name from now on.
     Comm { tid: i32, comm: [u8; 16] },
-    /// A thread begins with the name of its parent.
+    /// A thread starts with the name of its parent.
     Fork { tid: i32, parent: i32 },
     /// A thread is gone.
     Gone { tid: i32 },
@@ -294,7 +294,7 @@ impl Decoder {
         }
     }
 
-    /// Whether it tells of system calls.
+    /// Whether it is about system calls.
     pub fn is_syscall(&self) -> bool {
         !matches!(self, Decoder::Block(_))
     }

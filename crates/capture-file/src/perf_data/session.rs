@@ -38,7 +38,7 @@ pub struct Session<'a, 's> {
     complete_ns: i64,
     /// Time of the last record, where it has one.
     last_ns: Option<i64>,
-    /// What to add to times to get Unix time, where the recording tells exactly.
+    /// What to add to times to get Unix time, where the recording has it exactly.
     shift_ns: i64,
     last_of_cpu: Vec<i64>,
     counts: Counts,
@@ -50,9 +50,9 @@ struct Counts {
     samples: u64,
     others: u64,
     damaged: u64,
-    /// Lost, as the kernel told at the time.
+    /// Lost, as the kernel reported at the time.
     lost: u64,
-    /// Lost, as perf found out at the end: the same ones, and those that the kernel could not tell of.
+    /// Lost, as perf found out at the end: the same ones, and those that the kernel could not report.
     lost_in_all: u64,
 }
 
@@ -116,7 +116,7 @@ impl Tables {
 }
 
 impl<'a, 's> Session<'a, 's> {
-    /// Begins with what is known before the first record, which is nothing in a pipe.
+    /// Starts with what is known before the first record, which is nothing in a pipe.
     pub fn new(
         name: String,
         endian: Endian,
@@ -149,7 +149,7 @@ impl<'a, 's> Session<'a, 's> {
         Error::new(&self.name, place, message)
     }
 
-    /// Makes the tables, and tells the context what the notes say.
+    /// Makes the tables, and adds what the notes say to the context.
     fn learn(&mut self) -> Result<(), Error> {
         self.is_changed = false;
         if self.counts.samples == 0 {
@@ -279,7 +279,7 @@ impl<'a, 's> Session<'a, 's> {
         let stamp = layout.stamp(endian, record)?;
         let raw = layout.raw(endian, record)?;
         let time_ns = self.time(stamp.time)?;
-        // It tells how far its stream has come, of interest or not.
+        // It records how far its stream has come, of interest or not.
         self.last_ns = Some(time_ns);
         let id = endian.u16(raw, 0)?;
         if let Some(cpu) = stamp.cpu {
@@ -396,7 +396,7 @@ impl<'a, 's> Session<'a, 's> {
         let endian = self.endian;
         let word = |at: usize| endian.u32(record, HEAD + at).map(|word| word as i32);
         if record_kind == kind::COMM {
-            // Names of threads that perf found when it began have no time: they hold from the start.
+            // Names of threads that perf found when it started have no time: they hold from the start.
             let time_ns = self.tables.trailer_stamp(endian, record).and_then(|stamp| self.time(stamp.time));
             let comm = padded(trimmed(record.get(HEAD + 8..)?));
             return Some((time_ns.unwrap_or(i64::MIN), Entry::Comm { tid: word(4)?, comm }));

@@ -13,7 +13,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 pub enum Line<'a> {
     /// A record of the block layer.
     Block(Record),
-    /// A system call begins or ends.
+    /// A system call starts or ends.
     Syscall(SyscallLine<'a>),
     /// `--show-lost-events`: so many records of a CPU were lost before this moment.
     Lost { time_ns: i64, cpu: Option<u32>, records: u64 },
@@ -306,9 +306,9 @@ pub fn time_and_cpu(line: &[u8]) -> Option<(i64, Option<u32>)> {
 }
 
 struct Anchor {
-    /// Where the time begins.
+    /// Where the time starts.
     time: usize,
-    /// Where the name of the event begins.
+    /// Where the name of the event starts.
     event: usize,
     time_ns: i64,
 }

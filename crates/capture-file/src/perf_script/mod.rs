@@ -61,7 +61,7 @@ struct Reader {
     records: u64,
 }
 
-/// What the header tells about the clock.
+/// What the header gives about the clock.
 #[derive(Default)]
 struct Anchored {
     captured_unix_ns: Option<i64>,
@@ -70,7 +70,7 @@ struct Anchored {
     shift_ns: i64,
 }
 
-/// Whether times ascend, as far as the beginning tells.
+/// Whether times ascend, as far as the beginning shows.
 #[derive(Default)]
 struct Order {
     looked_at: u32,

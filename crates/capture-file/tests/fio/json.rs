@@ -109,7 +109,7 @@ fn json_with_a_banner_without_bins_or_cut() {
     assert!(rows(&path).unwrap_err().message.contains("an entry that is not an object"));
 }
 
-/// Reports of a run that goes on count from its begin: the last one is the run, whether fio's text stands between them or all
+/// Reports of a run that goes on count from its start: the last one is the run, whether fio's text stands between them or all
 /// directions are one. Of a run that was killed, the last one that is whole.
 #[test]
 fn the_last_report_of_a_run_counts() {

@@ -224,7 +224,7 @@ fn rows_hold_what_the_log_of_every_io_says() {
         let left = check_rows(&rows, &events, "read") + check_rows(&rows, &events, "write");
         let lost = context.tally.get(Anomaly::MaybeLostTail);
         assert!(lost > 0 && lost < 6 * left.max(1), "{hist}: {left} are in no row, {lost} were estimated");
-        assert_eq!(context.tally.get(Anomaly::LostTail), 0, "nothing beside the log tells it");
+        assert_eq!(context.tally.get(Anomaly::LostTail), 0, "nothing beside the log shows it");
         // With fio's JSON beside it, as it lies there in a run.
         let folder = tempfile::tempdir().unwrap();
         let run = &hist[..1];
@@ -273,7 +273,7 @@ fn bins_of_microseconds() {
 fn rows_made_by_hand() {
     let (rows_a, context) = rows(&fixture("fio_hist", "ex_clat_hist.1.log.hostA.zst")).unwrap();
     let middles: Vec<i64> = rows_a.iter().map(|row| row.time_ns + row.width_ns as i64 / 2).collect();
-    // 50.5, 152.5, 256, 381.5 ms, and half a millisecond; the first row is as wide as the others, but begins with the job.
+    // 50.5, 152.5, 256, 381.5 ms, and half a millisecond; the first row is as wide as the others, but starts with the job.
     assert_eq!(middles, [50_750_000, 153_000_000, 256_500_000, 382_000_000]);
     assert_eq!((context.host.as_deref(), rows_a[0].groups[1].as_str()), (Some("hostA"), "ex.1"));
     assert!(rows_a.iter().all(|row| row.histogram.counts() == [10]));
@@ -350,7 +350,7 @@ fn histogram_logs_that_cannot_be_used_say_why() {
     assert_eq!(jobs.iter().map(|row| (row.groups[1].as_str(), row.width_ns / 1_000_000)).collect::<Vec<_>>().len(), 4);
 }
 
-/// One I/O of 150 ms in a row that ends at 200 ms: how long a row is, a file of a single row cannot tell.
+/// One I/O of 150 ms in a row that ends at 200 ms: how long a row is, a file of a single row does not show.
 #[test]
 fn the_json_gives_the_length_of_the_first_row() {
     let folder = tempfile::tempdir().unwrap();
@@ -363,12 +363,12 @@ fn the_json_gives_the_length_of_the_first_row() {
     std::fs::write(folder.path().join("one.json"), json).unwrap();
     let (time_ns, width_ns, context) = first();
     assert_eq!((time_ns, width_ns, context.tally.iter().count()), (100_500_000, 100_000_000, 0));
-    // What tells of fewer I/Os than there are is of another run.
+    // What is about fewer I/Os than there are is of another run.
     std::fs::write(folder.path().join("one.json"), json.replace("\"N\": 1", "\"N\": 0")).unwrap();
     assert_eq!(first().2.tally.get(Anomaly::MaybeLostTail), 1);
 }
 
-/// Builds of fio with another number of groups: the log does not tell its unit, the version beside it or the user does.
+/// Builds of fio with another number of groups: the log does not give its unit, the version beside it or the user does.
 #[test]
 fn logs_of_builds_with_more_groups() {
     let folder = tempfile::tempdir().unwrap();
@@ -410,7 +410,7 @@ fn logs_of_builds_with_more_groups() {
     assert!(format_of(&log).is_err());
 }
 
-/// Many counts just below 786 us and none above: so it is with a fast device, too. The JSON tells which it was.
+/// Many counts just below 786 us and none above: so it is with a fast device, too. The JSON gives which it was.
 #[test]
 fn the_version_of_fio_decides_whether_the_upper_half_was_lost() {
     let folder = tempfile::tempdir().unwrap();
@@ -463,9 +463,9 @@ fn the_version_of_fio_decides_whether_the_upper_half_was_lost() {
     }
     std::fs::write(&log, row(100, 1856, &[(600, 399), (740, 1)])).unwrap();
     json("run.json", "fio-3.33");
-    assert_eq!(rows(&log).unwrap().1.tally.get(Anomaly::NoUpperHalf), 0, "the version tells");
+    assert_eq!(rows(&log).unwrap().1.tally.get(Anomaly::NoUpperHalf), 0, "the version decides");
     std::fs::write(&log, &slow).unwrap();
-    // Two runs in a folder that contradict each other tell nothing of this one; what is called like it does.
+    // Two runs in a folder that contradict each other give nothing of this one; what is called like it does.
     json("other.json", "fio-3.10");
     assert_eq!(message(), Ok(1), "nothing shows in this log");
     std::fs::write(&log, &fast).unwrap();

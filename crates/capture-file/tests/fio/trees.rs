@@ -16,7 +16,7 @@ fn put(top: &Path, name: &str, text: &str) {
     fs::write(top.join(name), text).unwrap();
 }
 
-/// A folder with these files: the names that are read, and what is said.
+/// A folder with these files: the names that are read, and what is reported.
 fn read(files: &[(&str, &str)]) -> (Vec<String>, String) {
     let top = tempfile::tempdir().unwrap();
     files.iter().for_each(|(name, text)| put(top.path(), name, text));
@@ -74,7 +74,7 @@ fn runs_in_one_folder_and_one_run_under_two_names() {
         message.contains("r2 (logs of every I/O) and r1 (histogram logs) are assumed to be different runs"),
         "{message}"
     );
-    // The JSON tells that it is one.
+    // The JSON says that it is one.
     let json = json(&[""], true, r#""write_lat_log": "/t/r2", "write_hist_log": "r1""#);
     let (names, message) = read(&[files[0], files[1], ("x.json", &json)]);
     assert_eq!(names, ["r2_clat.1.log"]);

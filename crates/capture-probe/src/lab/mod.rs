@@ -162,7 +162,7 @@ impl Experiment {
     }
 
     /// Bytes of what it writes in this directory that memory may hold before it has to wait for the volume; `None` where it
-    /// waits in any case, or the kernel does not tell.
+    /// waits in any case, or the kernel does not report it.
     pub fn held_in_memory(&self, directory: &Path) -> Option<u64> {
         if self.work.operation == Operation::Read || self.work.is_durable() { None } else { dirty_limit(directory) }
     }

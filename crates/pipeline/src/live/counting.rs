@@ -152,7 +152,7 @@ impl<'a> Counting<'a> {
         Duration::from_nanos((self.from_ns + self.width_ns as i64).saturating_sub(now_ns()).max(0) as u64)
     }
 
-    /// Reads what was counted since the last call into the series; it belongs to the interval that was begun then.
+    /// Reads what was counted since the last call into the series; it belongs to the interval that was started then.
     /// Returns that interval.
     pub fn collect(&mut self, series: &mut HistogramSeries) -> Result<i64, Error> {
         let counted = self.capture.take()?;

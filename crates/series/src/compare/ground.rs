@@ -21,9 +21,9 @@ pub(super) struct Ground {
 pub(super) struct Counted {
     /// Place in the table and count, cell by cell.
     entries: Vec<(u32, u64)>,
-    /// Where each cell begins, and the end of the last.
+    /// Where each cell starts, and the end of the last.
     starts: Vec<usize>,
-    /// Where the entries of each turn begin, and the end of the last.
+    /// Where the entries of each turn start, and the end of the last.
     turns: Vec<usize>,
     /// Of each value.
     counts: Vec<u64>,

@@ -13,7 +13,7 @@ pub struct Limit(Rule);
 pub enum Judgement {
     /// The whole interval lies at or below the limit.
     Kept,
-    /// The limit lies within the interval, or there is no interval: nobody can tell.
+    /// The limit lies within the interval, or there is no interval: nobody knows.
     Unknown,
     /// The whole joint interval lies above the limit.
     Exceeded,
@@ -61,13 +61,13 @@ impl Limit {
         self.0.judge(pair)
     }
 
-    /// The bounds of which this is said of a pair.
+    /// The bounds of which this is reported of a pair.
     pub fn judged<'a>(&'a self, pair: &Pair, judgement: Judgement) -> Vec<&'a str> {
         let bounds = self.0.bounds().into_iter().filter(|bound| bound.judge(pair) == judgement);
         bounds.map(|bound| bound.text.as_str()).collect()
     }
 
-    /// The bounds of which nobody can tell, each with where the difference may lie: `p50 > 5% (between -81us and +104us)`.
+    /// The bounds of which nobody can decide, each with where the difference may lie: `p50 > 5% (between -81us and +104us)`.
     pub fn undecided(&self, pair: &Pair) -> Vec<String> {
         let bounds = self.0.bounds().into_iter().filter(|bound| bound.judge(pair) == Judgement::Unknown);
         let interval = |bound: &Bound| match bound.row(pair).and_then(|row| row.interval) {

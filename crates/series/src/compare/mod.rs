@@ -46,7 +46,7 @@ pub struct CompareOptions {
     pub seed: u64,
     /// With what confidence each interval holds, from 0 to 1.
     pub confidence: f64,
-    /// How often equal sides are told to be equal in everything that is measured, from 0 to 1.
+    /// How often equal sides are found equal in everything that is measured, from 0 to 1.
     pub certainty: f64,
     /// Differences up to this part of the base do not matter in practice: a joint interval within it is no difference.
     pub equivalence: f64,
@@ -159,8 +159,8 @@ pub struct Side {
     pub deviation: f64,
     /// The quantiles asked for, nanoseconds; where sides have turns, the geometric means of those of its turns.
     pub quantiles: Vec<f64>,
-    /// The events tell as much as so many independent ones, which is what intervals are based on; `None` when they resemble each
-    /// other for so long that there is no telling, and of several turns, of which each counts as one.
+    /// The events carry as much information as so many independent ones, which is what intervals are based on; `None` when they resemble each
+    /// other for so long that there is no way to know, and of several turns, of which each counts as one.
     pub independent: Option<u64>,
     /// The same numbers of each turn, in the order of the turns; one where there were no turns.
     pub turns: Vec<Turn>,
@@ -182,7 +182,7 @@ struct Measured {
     /// Nanoseconds.
     value: f64,
     /// Standard deviation of the logarithm of the value if requests were independent, and of the steps in which values come: the turn
-    /// tells no better.
+    /// gives no better.
     error: f64,
 }
 
@@ -208,7 +208,7 @@ pub struct Comparison {
     pub pairs: Vec<Pair>,
     /// Whether single events were compared; else histograms, and a difference of less than a bucket is none.
     pub exact: bool,
-    /// The steps in which the latencies of each side come, nanoseconds: those of its clock, as far as its values tell; else 0.
+    /// The steps in which the latencies of each side come, nanoseconds: those of its clock, as far as its values give; else 0.
     pub steps_ns: Vec<f64>,
 }
 
@@ -319,7 +319,7 @@ fn pairs(sides: &[Side], ground: &Ground, options: &CompareOptions) -> Vec<Pair>
             let enough = Support::new(quantile, events) == Support::Enough;
             differences.push(row(Measure::Quantile(quantile), a.quantiles[at], b.quantiles[at], enough));
         }
-        // Of fewer than ten there is no telling how much they vary.
+        // Of fewer than ten there is no way to know how much they vary.
         let enough = events >= 10.0;
         differences.push(row(Measure::Mean, a.mean, b.mean, enough));
         differences.push(row(Measure::Chance, 0.5, ground.chance(other), enough));
@@ -328,7 +328,7 @@ fn pairs(sides: &[Side], ground: &Ground, options: &CompareOptions) -> Vec<Pair>
     (1..sides.len()).map(pair).collect()
 }
 
-/// What each side tells of itself: the base against each of the others, the others against it.
+/// What is known of each side: the base against each of the others, the others against it.
 fn known(ground: &Ground) -> Vec<Within> {
     let sides = ground.sides().len();
     let opponents = |at: usize| if at == 0 { (1..sides).collect() } else { vec![0] };
@@ -347,7 +347,7 @@ fn draw(ground: &Ground, known: &[Within], comparison: &Comparison) -> Vec<Vec<f
         let mut row = Vec::with_capacity((timed + 1) * (drawn.len() - 1));
         for other in 1..drawn.len() {
             let base = drawn[0][..timed].iter().chain([&drawn[0][timed + other - 1]]);
-            // Beyond what was measured on both sides: there is no difference to be told.
+            // Beyond what was measured on both sides: no difference can be measured.
             let less =
                 |(other, base): (&f64, &f64)| if base.is_infinite() && other == base { 0.0 } else { other - base };
             row.extend(drawn[other].iter().zip(base).map(less));

@@ -20,10 +20,10 @@ pub(super) enum Cells {
 }
 
 impl Sample {
-    /// With more events than this, histograms tell as much in less time.
+    /// With more events than this, histograms answer as much in less time.
     pub const EVENTS: usize = 1 << 16;
 
-    /// Of single events: latencies in nanoseconds, in the order in which the requests began.
+    /// Of single events: latencies in nanoseconds, in the order in which the requests started.
     pub fn of_events(latencies_ns: Vec<u64>) -> Sample {
         let mut totals = Totals::EMPTY;
         for &value in &latencies_ns {

@@ -7,7 +7,7 @@
 
 /// Waves of so many correlation times at least are counted.
 const TIMES: f64 = 4.0;
-/// With fewer waves there is no telling.
+/// With fewer waves there is no way to know.
 const FEWEST: usize = 10;
 /// The correlation is summed until so many times as far as its sum.
 const WINDOW: f64 = 6.0;
@@ -17,13 +17,13 @@ const STRONGER: f64 = 2.054;
 const DRIFT: usize = 3;
 const DRIFTS: f64 = 2.326;
 
-/// What the slowest waves of a series tell.
+/// What the slowest waves of a series give.
 pub(super) struct Waves {
     /// Coefficients of waves, the slowest first; a third as many as the series is long.
     pub coefficients: Vec<f64>,
     /// The variance of the sum.
     pub variance: f64,
-    /// So many waves it was taken from; 0 when there is no telling.
+    /// So many waves it was taken from; 0 when there is no way to know.
     pub freedom: usize,
 }
 
@@ -53,7 +53,7 @@ impl Waves {
         let farthest = (series.len() as f64 / (TIMES * time.max(correlation_time(series)))) as usize;
         let farthest = farthest.min(most);
         if squares.iter().all(|&square| square == 0.0) || farthest < FEWEST {
-            // Of equal values there is nothing to tell.
+            // Equal values have no spectrum.
             let freedom = if series.iter().all(|&value| value == 0.0) && most >= FEWEST { most } else { 0 };
             return Waves { coefficients, variance: 0.0, freedom };
         }
@@ -89,7 +89,7 @@ fn stronger(squares: &[f64], first: usize, last: usize, limit: f64) -> bool {
     ((1.0 - fast) * ratio - (1.0 - slow)) > limit * (fast * ratio * ratio + slow).sqrt()
 }
 
-/// The level of the spectrum at its slow end. Where few waves tell it, it is as much higher than their mean as the slower half of
+/// The level of the spectrum at its slow end. Where few waves give it, it is as much higher than their mean as the slower half of
 /// them is stronger than the faster; it may rise further than the series is long to show.
 fn level(squares: &[f64], freedom: usize) -> f64 {
     let rise = |first: usize| mean(&squares[..first]) / mean(&squares[first..freedom]).max(f64::MIN_POSITIVE);
@@ -157,7 +157,7 @@ mod tests {
         let pieces: Vec<f64> = (0..1000).map(|at| levels[at / 10]).collect();
         let time = correlation_time(&pieces);
         assert!((6.0..16.0).contains(&time), "{time}");
-        // A slope over the whole of it leaves no wave that could tell.
+        // A slope over the whole of it leaves no wave to estimate it from.
         let slope: Vec<f64> = (0..1000).map(|at| f64::from(at) - 499.5).collect();
         assert_eq!(Waves::new(&slope, 1.0).freedom, 0);
     }

@@ -1,4 +1,4 @@
-//! In what steps the values of a side come: below a step of the clock, or a bucket, nothing is told apart.
+//! In what steps the values of a side come: below a step of the clock, or a bucket, nothing is distinguished.
 //!
 //! A clock of milliseconds turns 12.99 ms into 12 ms and 13.01 ms into 13 ms. Every quantile is off by up to a step, in every run alike,
 //! so that no number of requests or runs helps. A mean is off by less where requests scatter over several steps.
@@ -13,7 +13,7 @@ const GAPS: usize = 8;
 /// How coarse the values of one side are.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Step {
-    /// Nanoseconds; 0 where the values do not tell.
+    /// Nanoseconds; 0 where the values do not show it.
     pub ns: f64,
     /// The share of requests whose neighbouring steps are too empty for the mean to average the rounding out.
     sharp: f64,
@@ -24,7 +24,7 @@ impl Step {
     pub fn of_sides(sides: &[Vec<(f64, u64)>], exact: bool) -> Vec<Step> {
         let distinct: Vec<Vec<f64>> = sides.iter().map(|values| distinct(values)).collect();
         let few = |values: &&Vec<f64>| values.len() <= GAPS;
-        // What single values have in common is told by those of all sides together.
+        // What single values have in common is found from those of all sides together.
         let common = distinct.iter().filter(few).flatten().fold(0, |sum, &value| divisor(sum, value as u64)) as f64;
         let step = |(values, distinct): (&Vec<(f64, u64)>, &Vec<f64>)| {
             let gap = || distinct.windows(2).map(|pair| pair[1] - pair[0]).reduce(f64::min).unwrap_or(0.0);

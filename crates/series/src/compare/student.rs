@@ -10,7 +10,7 @@ const STEPS: u32 = 2000;
 pub(super) fn quantile(freedom: f64, beyond: f64) -> f64 {
     let step = std::f64::consts::FRAC_PI_2 / f64::from(2 * STEPS);
     let density = |at: u32| (step * f64::from(at)).cos().max(0.0).powf(freedom - 1.0);
-    // Of each part the area under it, and where it begins.
+    // Of each part the area under it, and where it starts.
     let area = |part: u32| (density(2 * part) + 4.0 * density(2 * part + 1) + density(2 * part + 2)) * step / 3.0;
     let half: f64 = (0..STEPS).map(area).sum();
     // From the far end inwards, where the areas are small and add up exactly.

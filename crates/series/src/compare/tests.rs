@@ -56,14 +56,14 @@ fn runs(count: u64, one: impl Fn(u64) -> Comparison) -> usize {
 fn equal_targets_show_no_difference() {
     let wrong =
         runs(100, |seed| compared(target(2 * seed, 1000, 1.0, 0.0), target(2 * seed + 1, 1000, 1.0, 0.0), seed));
-    assert!(wrong <= 6, "{wrong} of 100 equal pairs were told apart");
+    assert!(wrong <= 6, "{wrong} of 100 equal pairs were distinguished");
 }
 
 #[test]
 fn requests_that_resemble_their_neighbours_are_no_reason_for_a_difference() {
     let one = |seed| compared(target(2 * seed, 1000, 1.0, 0.7), target(2 * seed + 1, 1000, 1.0, 0.7), seed);
     let wrong = runs(100, one);
-    assert!(wrong <= 12, "{wrong} of 100 equal pairs were told apart");
+    assert!(wrong <= 12, "{wrong} of 100 equal pairs were distinguished");
     assert!(one(1).sides[0].independent.is_none_or(|count| count < 300), "{:?}", one(1).sides[0]);
     let independent = compared(target(1, 1000, 1.0, 0.0), target(2, 1000, 1.0, 0.0), 1);
     assert!(independent.sides[0].independent.unwrap() > 600, "{:?}", independent.sides[0]);
@@ -75,7 +75,7 @@ fn what_goes_on_for_long_is_too_few_independent_requests() {
     for (memory, runs_made) in [(0.9, 60), (0.99, 30)] {
         let one = |seed| compared(target(2 * seed, 1000, 1.0, memory), target(2 * seed + 1, 1000, 1.0, memory), seed);
         let wrong = runs(runs_made, one);
-        assert!(wrong <= 4, "{memory}: {wrong} of {runs_made} equal pairs were told apart");
+        assert!(wrong <= 4, "{memory}: {wrong} of {runs_made} equal pairs were distinguished");
     }
     let found = compared(target(2, 1000, 1.0, 0.99), target(3, 1000, 1.0, 0.99), 1);
     assert_eq!(found.pairs[0].differences[0].finding, Finding::Dependent);
@@ -106,7 +106,7 @@ fn stalls(seed: u64, count: usize) -> Vec<u64> {
 #[test]
 fn stalls_of_many_requests_are_few_stalls() {
     let wrong = runs(60, |seed| compared(stalls(2 * seed, 1000), stalls(2 * seed + 1, 1000), seed));
-    assert!(wrong <= 4, "{wrong} of 60 equal pairs were told apart");
+    assert!(wrong <= 4, "{wrong} of 60 equal pairs were distinguished");
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn histograms_give_the_same_within_their_buckets() {
 fn few_intervals_give_no_verdict_and_many_events_are_counted() {
     let few =
         [Sample::of_series(&series(&target(1, 900, 1.0, 0.0))), Sample::of_series(&series(&target(2, 900, 1.5, 0.0)))];
-    // Nine intervals do not tell how much one resembles the next.
+    // Nine intervals do not give how much one resembles the next.
     let found = once(few, &CompareOptions::default()).unwrap();
     assert!(found.pairs[0].differences.iter().all(|row| matches!(row.finding, Finding::Dependent | Finding::TooFew)));
     let many = Sample::EVENTS + 1;
@@ -384,7 +384,7 @@ fn what_cannot_be_compared_is_refused() {
     assert_eq!(with(CompareOptions { rounds: 5, ..CompareOptions::default() }), Err(CompareError::Options));
     assert_eq!(with(CompareOptions { quantiles: vec![1.0], ..CompareOptions::default() }), Err(CompareError::Options));
     assert_eq!(with(CompareOptions { certainty: f64::NAN, ..CompareOptions::default() }), Err(CompareError::Options));
-    // Three requests tell nothing, and say so.
+    // Three requests give nothing, and say so.
     let few = with(CompareOptions::default()).unwrap();
     assert!(few.pairs[0].differences.iter().all(|row| row.finding == Finding::TooFew));
 }
@@ -406,9 +406,9 @@ fn what_differs_from_turn_to_turn_is_no_difference_between_sides() {
         let wrong = runs(150, |seed| {
             compare(&[turns(2 * seed, count, 1.0, 0.3), turns(2 * seed + 1, count, 1.0, 0.3)], &options).unwrap()
         });
-        assert!(wrong <= 8, "{wrong} of 150 equal sides were told apart by {count} turns each");
+        assert!(wrong <= 8, "{wrong} of 150 equal sides were distinguished by {count} turns each");
     }
-    // A turn of each was all there was before: nine of ten were told apart.
+    // A turn of each was all there was before: nine of ten were distinguished.
     let found =
         runs(50, |seed| compare(&[turns(2 * seed, 4, 1.0, 0.1), turns(2 * seed + 1, 4, 2.0, 0.1)], &options).unwrap());
     assert!(found >= 48, "{found} of 50: twice as slow, in four turns that differ by a tenth");

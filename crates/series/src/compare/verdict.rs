@@ -3,7 +3,7 @@
 use super::{Comparison, Difference, Finding, Measure, Pair};
 use latscope_event::{format_count, format_duration};
 
-/// Steps of latencies are told from this part of the smallest quantile on.
+/// Steps of latencies are judged from this part of the smallest quantile on.
 const COARSE: f64 = 0.01;
 
 impl Measure {
@@ -72,7 +72,7 @@ impl Comparison {
         sentence + "."
     }
 
-    /// Too few of these there are where nothing can be told.
+    /// Too few of these there are where nothing can be known.
     fn counted(&self, pair: &Pair) -> &'static str {
         let turns: usize = self.sides.iter().map(|side| side.turns.len() - 1).sum();
         if self.has_turns() && turns < super::turns::FREEDOM {

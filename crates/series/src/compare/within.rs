@@ -19,7 +19,7 @@ const BEYOND: f64 = 5.0;
 struct Slot {
     /// Standard deviation: of the share of requests beyond a quantile, of a mean.
     deviation: f64,
-    /// How well it is known; 0 when there is no telling.
+    /// How well it is known; 0 when there is no way to know.
     freedom: usize,
     waves: Vec<f64>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Within {
     mix: Vec<Vec<f64>>,
     /// Running sum of the counts.
     before: Vec<u64>,
-    /// The requests tell as much as so many independent ones; `None` when there is no telling.
+    /// The requests carry as much information as so many independent ones; `None` when there is no way to know.
     pub independent: Option<f64>,
 }
 

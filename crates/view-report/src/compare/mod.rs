@@ -229,7 +229,7 @@ impl Picture<'_> {
     }
 
     /// Half the height of the 95 % band of a share, by as many independent requests as claims are based on; `None` where there is
-    /// no telling. Where two such bands lie apart, their difference is claimed: nearly so, as a claim takes 2.9 standard
+    /// no way to know. Where two such bands lie apart, their difference is claimed: nearly so, as a claim takes 2.9 standard
     /// deviations of the difference, and two bands of equal width lie apart from 2.8 on.
     fn band(&self, side: usize) -> Option<impl Fn(f64) -> f64> {
         let independent = self.comparison.sides[side].independent?.max(1) as f64;
@@ -322,7 +322,7 @@ fn shares(turns: &[Sample]) -> Vec<(f64, f64)> {
     distribution(turns).into_iter().map(share).collect()
 }
 
-/// All sides as groups of one series that begins at zero, the turns of each behind each other; `None` if no interval fits all.
+/// All sides as groups of one series that starts at zero, the turns of each behind each other; `None` if no interval fits all.
 fn together(sides: &[CompareSide<'_>], names: &[String]) -> Option<HistogramSeries> {
     let series = || sides.iter().flat_map(|side| &side.series);
     let first = series().next()?.width_ns();
@@ -332,7 +332,7 @@ fn together(sides: &[CompareSide<'_>], names: &[String]) -> Option<HistogramSeri
     for (side, name) in sides.iter().zip(names) {
         let mut start = 0;
         for turn in &side.series {
-            // From the first event on: the interval in which it lies would begin before it.
+            // From the first event on: the interval in which it lies would start before it.
             let series = turn.rebinned(width_ns)?;
             let (first, last) = series.range()?;
             for &interval in series.slices().keys() {
@@ -347,7 +347,7 @@ fn together(sides: &[CompareSide<'_>], names: &[String]) -> Option<HistogramSeri
     Some(all)
 }
 
-/// A power of ten as a share, with as many digits as tell it from the next: `0.001 %`.
+/// A power of ten as a share, with as many digits as distinguish it from the next: `0.001 %`.
 fn tail_share(part: f64) -> String {
     let share = 100.0 * part;
     if share >= 0.01 {

@@ -101,7 +101,7 @@ impl Picture<'_> {
         self.turns(svg, at, plot);
     }
 
-    /// A dashed line where a turn ends and the next begins.
+    /// A dashed line where a turn ends and the next starts.
     fn turns(&self, svg: &mut Svg, at: usize, plot: &Plot<'_>) {
         let mut end = 0;
         let lengths = self.sides[at].turns.iter().map(|turn| turn.count());

@@ -181,7 +181,7 @@ impl Picture<'_> {
         }
     }
 
-    /// The steps of a line that few events tell, or enough; broken where there is nothing to take a percentile of.
+    /// The steps of a line that few events support, or enough; broken where there is nothing to take a percentile of.
     fn line_path(&self, panel: &Panel, line: usize, is_few: bool, main: Area) -> String {
         use std::fmt::Write;
         let (mut path, mut before) = (String::new(), None::<(u32, f64, bool)>);

@@ -17,13 +17,13 @@ pub(crate) struct Cell {
     pub weight: u64,
 }
 
-/// What is said about one or a few neighbouring columns together.
+/// What is reported about one or a few neighbouring columns together.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Stretch {
     pub columns: Range<u32>,
     pub totals: Totals,
     pub weight: u64,
-    /// p50 and p99 as they are written, with their marks; nothing where no event tells them.
+    /// p50 and p99 as they are written, with their marks; nothing where no event gives them.
     pub percentiles: Vec<Percentile>,
     /// The oldest that waits at its end, nanoseconds.
     pub oldest_ns: Option<u64>,

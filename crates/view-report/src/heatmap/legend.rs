@@ -44,7 +44,7 @@ impl Picture<'_> {
 
     fn bar_labels(&self, svg: &mut Svg, bar: Area) {
         let mut ticks = self.colours.ticks();
-        // The ends say exactly where the scale begins and ends; round values find room between them.
+        // The ends say exactly where the scale starts and ends; round values find room between them.
         let ends = [self.colours.low, self.colours.high]
             .map(|value| (self.colours.part(value), rate_label(self.series.weight, value)));
         if self.colours.high > self.colours.low {
@@ -103,7 +103,7 @@ impl Picture<'_> {
         keys
     }
 
-    /// Draws keys so that they end at the right; returns where they begin.
+    /// Draws keys so that they end at the right; returns where they start.
     fn draw_keys(&self, svg: &mut Svg, keys: &[(Option<&'static str>, String)], y: f64) -> f64 {
         let mut x = self.frame.page_px() - 26.0;
         for (ink, name) in keys.iter().rev() {

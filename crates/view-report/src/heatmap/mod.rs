@@ -266,7 +266,7 @@ fn with_picture<T>(
     Ok(draw(&picture))
 }
 
-/// Whether all events are in one group that has no value: nothing would be said by its name.
+/// Whether all events are in one group that has no value: its name would say nothing.
 fn is_one_without_name(series: &HistogramSeries) -> bool {
     series.groups().len() <= 1 && series.groups().iter().flatten().all(|value| value == HistogramSeries::NO_VALUE)
 }

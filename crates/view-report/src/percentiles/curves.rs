@@ -279,7 +279,7 @@ const SHADES: usize = 8;
 /// What the colours of percentiles are taken from.
 pub(super) const RAMP: (Palette, usize) = (Palette::Viridis, 64);
 
-/// Colours from the lowest percentile to the highest, away from the ground; the mean and the maximum are told apart by
+/// Colours from the lowest percentile to the highest, away from the ground; the mean and the maximum are distinguished by
 /// their dashes, too.
 fn styled(
     quantiles: &[f64],

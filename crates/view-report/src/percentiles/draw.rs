@@ -9,7 +9,7 @@ use std::fmt::Write;
 /// The ground of an interval is at least so wide.
 const SEEN_PX: f64 = 5.0;
 
-/// A percentile that few events tell: thin, but in its full colour, since in a stall it is what matters.
+/// A percentile that few events support: thin, but in its full colour, since in a stall it is what matters.
 const THIN_PX: f64 = 0.9;
 
 /// Steps in a row of which something is true or not: that, the first step and the one behind the last.
@@ -110,7 +110,7 @@ impl Chart<'_> {
         }
     }
 
-    /// Where a step begins, which is where the one before it ends.
+    /// Where a step starts, which is where the one before it ends.
     fn x(&self, step: usize) -> f64 {
         self.frame.x(self.steps.column(step))
     }
@@ -144,7 +144,7 @@ impl Chart<'_> {
         }
     }
 
-    /// Steps, broken where one has no value; thin where few events tell it.
+    /// Steps, broken where one has no value; thin where few events support it.
     fn curve(&self, svg: &mut Svg, curve: &Curve, main: Area) {
         for doubtful in [true, false] {
             let path = self.path(&curve.points, main, doubtful);

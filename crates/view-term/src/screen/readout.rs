@@ -3,7 +3,7 @@
 use super::Spot;
 use latscope_series::HistogramSeries;
 
-/// What is in a spot: the buckets that begin within its values, in the intervals that it touches. Cells of a map share
+/// What is in a spot: the buckets that start within its values, in the intervals that it touches. Cells of a map share
 /// neither, so their readouts add up to that of the whole map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Readout {

@@ -21,7 +21,7 @@ enum From {
 }
 
 impl Measure {
-    /// What is asked for, or events where the series cannot tell.
+    /// What is asked for, or events where the series has no such weight.
     pub fn new(series: &HistogramSeries, asked: Weight) -> Measure {
         let is_value = match asked {
             Weight::Count => false,

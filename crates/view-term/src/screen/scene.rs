@@ -178,7 +178,7 @@ fn margins(screen: &Screen, area: Area, down: bool, grouped: bool) -> Margins {
     }
 }
 
-/// First and last moment of the trace, as far as anything tells.
+/// First and last moment of the trace, as far as they are known.
 fn extent(screen: &Screen) -> Option<(i64, i64)> {
     let series = screen.series;
     let events = series

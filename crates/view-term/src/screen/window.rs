@@ -103,7 +103,7 @@ impl Values {
         Values { beyond: (below.is_some(), above.is_some()), axis, each, spans }
     }
 
-    /// How many slots [`Values::slot`] tells apart.
+    /// How many slots [`Values::slot`] distinguish.
     pub fn slots(&self) -> usize {
         self.axis.columns() + 2
     }

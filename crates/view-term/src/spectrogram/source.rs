@@ -9,7 +9,7 @@ use latscope_series::{HistogramSeries, Support, Weight};
 use latscope_view::Palette;
 
 pub(crate) struct Source<'a> {
-    of: Of<'a>,
+    counts: Counts<'a>,
     pub strength: Strength,
     pub width_ns: u64,
     /// Events in all.
@@ -20,7 +20,7 @@ pub(crate) struct Source<'a> {
     pub without: u64,
 }
 
-enum Of<'a> {
+enum Counts<'a> {
     Series { series: &'a HistogramSeries, group: Option<u32>, axis: Axis },
     Chisel(&'a SysdigSpectrogram),
 }
@@ -44,7 +44,7 @@ impl<'a> Source<'a> {
         totals.max = series.still_waiting(options.group).oldest_ns().unwrap_or(0).max(totals.max);
         let axis = Axis::new(series.grid(), series.quantity, &totals, (options.min, options.max), columns);
         let mut source = Source {
-            of: Of::Series { series, group: options.group, axis },
+            counts: Counts::Series { series, group: options.group, axis },
             strength: strength(options, series.weight),
             width_ns: series.width_ns(),
             count: totals.count,
@@ -58,7 +58,7 @@ impl<'a> Source<'a> {
             source.collect(&mut sum, &[interval]);
             let sample = source.sample(&sum, 1);
             most = sample.rates.iter().fold(most, |most, &rate| most.max(rate)).max(sample.under).max(sample.over);
-            if let Of::Series { axis, .. } = &source.of {
+            if let Counts::Series { axis, .. } = &source.counts {
                 for (bucket, count, _) in sum.buckets() {
                     match axis.place(bucket) {
                         Place::Under => source.beyond.0 += count,
@@ -81,7 +81,7 @@ impl<'a> Source<'a> {
             over += counts[counted.width()];
         }
         Source {
-            of: Of::Chisel(counted),
+            counts: Counts::Chisel(counted),
             strength: Strength { palette: Palette::Sysdig, ..strength(options, Weight::Count) },
             width_ns: counted.interval_ns(),
             count,
@@ -92,13 +92,13 @@ impl<'a> Source<'a> {
 
     /// Goes on with the events of this group, on the axis and with the colours of all.
     pub(crate) fn show(&mut self, number: u32) {
-        if let Of::Series { group, .. } = &mut self.of {
+        if let Counts::Series { group, .. } = &mut self.counts {
             *group = Some(number);
         }
     }
 
     pub(crate) fn is_bytes(&self) -> bool {
-        matches!(&self.of, Of::Series { series, .. } if series.quantity.is_bytes())
+        matches!(&self.counts, Counts::Series { series, .. } if series.quantity.is_bytes())
     }
 
     pub(crate) fn start_ns(&self, interval: i64) -> i64 {
@@ -107,38 +107,38 @@ impl<'a> Source<'a> {
 
     /// Numbers of the intervals that have events, ascending.
     pub(crate) fn intervals(&self) -> Box<dyn Iterator<Item = i64> + 'a> {
-        match &self.of {
-            Of::Series { series, .. } => Box::new(series.slices().keys().copied()),
-            Of::Chisel(counted) => Box::new(counted.rows().map(|(interval, _)| interval)),
+        match &self.counts {
+            Counts::Series { series, .. } => Box::new(series.slices().keys().copied()),
+            Counts::Chisel(counted) => Box::new(counted.rows().map(|(interval, _)| interval)),
         }
     }
 
     pub(crate) fn range(&self) -> Option<(i64, i64)> {
-        match &self.of {
-            Of::Series { series, .. } => series.range(),
-            Of::Chisel(counted) => Some((counted.rows().next()?.0, counted.rows().last()?.0)),
+        match &self.counts {
+            Counts::Series { series, .. } => series.range(),
+            Counts::Chisel(counted) => Some((counted.rows().next()?.0, counted.rows().last()?.0)),
         }
     }
 
     /// A histogram to collect intervals in.
     pub(crate) fn empty(&self) -> Histogram {
-        match &self.of {
-            Of::Series { series, .. } => Histogram::new(series.grid(), series.is_weighted()),
-            Of::Chisel(_) => Histogram::new(latscope_histogram::Grid::FINE, false),
+        match &self.counts {
+            Counts::Series { series, .. } => Histogram::new(series.grid(), series.is_weighted()),
+            Counts::Chisel(_) => Histogram::new(latscope_histogram::Grid::FINE, false),
         }
     }
 
     /// Replaces what is in `sum` by the histogram of these intervals.
     pub(crate) fn collect(&self, sum: &mut Histogram, intervals: &[i64]) {
         sum.clear();
-        if let Of::Series { series, group, .. } = &self.of {
+        if let Counts::Series { series, group, .. } = &self.counts {
             intervals.iter().for_each(|&interval| series.add_at(sum, interval, *group));
         }
     }
 
     /// Rates by column of what [`Source::collect`] put together from so many intervals.
     pub(crate) fn sample(&self, sum: &Histogram, intervals: usize) -> Sample {
-        let Of::Series { axis, .. } = &self.of else { return Sample::default() };
+        let Counts::Series { axis, .. } = &self.counts else { return Sample::default() };
         let per_second = self.per_second(intervals);
         let mut starts = vec![0.0; axis.columns()];
         let mut sample = Sample::default();
@@ -156,12 +156,12 @@ impl<'a> Source<'a> {
 
     /// Rates by column of one interval.
     pub(crate) fn row(&self, sum: &mut Histogram, interval: i64) -> Sample {
-        match &self.of {
-            Of::Series { .. } => {
+        match &self.counts {
+            Counts::Series { .. } => {
                 self.collect(sum, &[interval]);
                 self.sample(sum, 1)
             }
-            Of::Chisel(counted) => {
+            Counts::Chisel(counted) => {
                 let per_second = self.per_second(1);
                 let rates = |count: &u64| *count as f64 * per_second;
                 match counted.counts(interval).and_then(|counts| counts.split_last()) {
@@ -174,11 +174,11 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What stands to the right of a row: its rate, and its 99th percentile where a series tells it.
+    /// What stands to the right of a row: its rate, and its 99th percentile where a series gives it.
     pub(crate) fn side(&self, sum: &mut Histogram, intervals: &[i64], shown: &[Sample]) -> String {
         let total = |sample: &Sample| sample.rates.iter().sum::<f64>() + sample.under + sample.over;
-        match &self.of {
-            Of::Series { series, .. } => {
+        match &self.counts {
+            Counts::Series { series, .. } => {
                 self.collect(sum, intervals);
                 let weight: u128 = sum.buckets().map(|(_, _, weight)| u128::from(weight)).sum();
                 let rate = self.strength.label(weight as f64 * self.per_second(intervals.len()));
@@ -188,7 +188,7 @@ impl<'a> Source<'a> {
                     None => String::new(),
                 }
             }
-            Of::Chisel(_) => {
+            Counts::Chisel(_) => {
                 let rate = shown.iter().map(total).sum::<f64>() / shown.len().max(1) as f64;
                 if rate > 0.0 { format!("{:>9}", self.strength.label(rate)) } else { String::new() }
             }
@@ -198,7 +198,7 @@ impl<'a> Source<'a> {
     /// The 99th percentile of what [`Source::collect`] put together from these intervals, raised by what waits in the last,
     /// and the mark behind it.
     fn p99(&self, sum: &Histogram, intervals: &[i64]) -> Option<(String, &'static str)> {
-        let Of::Series { series, group, .. } = &self.of else { return None };
+        let Counts::Series { series, group, .. } = &self.counts else { return None };
         let waiting = series.waiting(*intervals.last()?, *group);
         let p99 = *waiting.quantiles(&sum.to_sparse(), &[0.99], Rule::Interpolated)?.first()?;
         let known = (sum.totals().count + waiting.weight()) as f64 / series.per_event() as f64;
@@ -212,22 +212,22 @@ impl<'a> Source<'a> {
 
     /// What stands above [`Source::side`].
     pub(crate) fn side_heading(&self) -> String {
-        match &self.of {
-            Of::Series { .. } => format!("{:>9} {:>7}", "rate", "p99"),
-            Of::Chisel(_) => format!("{:>9}", "rate"),
+        match &self.counts {
+            Counts::Series { .. } => format!("{:>9} {:>7}", "rate", "p99"),
+            Counts::Chisel(_) => format!("{:>9}", "rate"),
         }
     }
 
     /// What waits at the end of an interval: how many, and the age of the oldest; `None` where nothing does.
     pub(crate) fn waiting(&self, interval: i64) -> Option<(u64, u64)> {
-        let Of::Series { series, group, .. } = &self.of else { return None };
+        let Counts::Series { series, group, .. } = &self.counts else { return None };
         let waiting = series.waiting(interval, *group);
         Some((waiting.count(), waiting.oldest_ns()?))
     }
 
     /// The column of a value, where it lies on the axis.
     pub(crate) fn column(&self, value: u64) -> Option<usize> {
-        let Of::Series { series, axis, .. } = &self.of else { return None };
+        let Counts::Series { series, axis, .. } = &self.counts else { return None };
         match axis.place(series.grid().index(value)) {
             Place::Column(column) => Some(column),
             Place::Under | Place::Over => None,
@@ -236,7 +236,7 @@ impl<'a> Source<'a> {
 
     /// Whether a value lies above the axis.
     pub(crate) fn is_above(&self, value: u64) -> bool {
-        matches!(&self.of, Of::Series { series, axis, .. } if matches!(axis.place(series.grid().index(value)), Place::Over))
+        matches!(&self.counts, Counts::Series { series, axis, .. } if matches!(axis.place(series.grid().index(value)), Place::Over))
     }
 
     fn per_second(&self, intervals: usize) -> f64 {
@@ -245,9 +245,9 @@ impl<'a> Source<'a> {
 
     /// Ticks of the axis, where a label needs `room` columns.
     pub(crate) fn ticks(&self, room: impl Fn(&str) -> usize) -> Vec<(usize, String)> {
-        match &self.of {
-            Of::Series { axis, .. } => axis.ticks(room),
-            Of::Chisel(counted) => (0..11)
+        match &self.counts {
+            Counts::Series { axis, .. } => axis.ticks(room),
+            Counts::Chisel(counted) => (0..11)
                 .filter_map(|decade| {
                     let value = 10u64.pow(decade);
                     Some((sysdig_column(value, counted.width())?, latscope_event::format_duration(value)))
@@ -304,7 +304,7 @@ mod tests {
             let mut total = 0.0;
             for interval in source.intervals() {
                 let sample = source.row(&mut sum, interval);
-                let Of::Series { axis, .. } = &source.of else { unreachable!() };
+                let Counts::Series { axis, .. } = &source.counts else { unreachable!() };
                 let own = (0..columns).filter(|&column| axis.source(column) == column);
                 total += own.map(|column| sample.rates[column]).sum::<f64>() + sample.under + sample.over;
             }

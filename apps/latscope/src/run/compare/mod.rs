@@ -147,7 +147,7 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
     plan.limit.as_ref().map_or(Ok(()), |limit| judge(limit, &comparison, &names))
 }
 
-/// Fails if a pair exceeds the limit, or if nobody can tell.
+/// Fails if a pair exceeds the limit, or if nobody knows.
 fn judge(limit: &Limit, comparison: &Comparison, names: &[String]) -> Result<(), Failure> {
     let with = |judgement: Judgement| comparison.pairs.iter().find(|pair| limit.judge(pair) == judgement);
     let base = &names[0];

@@ -1,4 +1,4 @@
-//! One side of a comparison: the events of each of its turns in the order of time, or their histograms, and what tells whether
+//! One side of a comparison: the events of each of its turns in the order of time, or their histograms, and what shows whether
 //! it is like the others.
 
 use crate::Failure;
@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 
 /// Intervals that a side is divided into: blocks of neighbours are found among them where events are too many.
 const INTERVALS: u32 = 512;
-/// So many different sizes are told apart.
+/// So many different sizes are distinguished.
 const SIZES: usize = 64;
 
 /// One side.
@@ -21,7 +21,7 @@ pub struct Subject {
     pub name: String,
     pub turns: Vec<Run>,
     pub contexts: Vec<Context>,
-    /// Events by kind and by size, as far as the source tells.
+    /// Events by kind and by size, as far as the source has them.
     pub kinds: BTreeMap<String, u64>,
     pub sizes: BTreeMap<u64, u64>,
     waiting: Waiting,
@@ -254,7 +254,7 @@ impl Subject {
         Some(if median_ns < mean_ns / 4 { mean_ns } else { median_ns })
     }
 
-    /// First and last moment, nanoseconds since 1970, where the clock tells.
+    /// First and last moment, nanoseconds since 1970, where the clock relates to it.
     pub fn measured(&self) -> Option<(i64, i64)> {
         let context = Context::merged(&self.contexts);
         let (from, to) = context.span_ns?;

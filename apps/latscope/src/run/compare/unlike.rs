@@ -28,10 +28,10 @@ const OWN: [&str; 16] = [
     "cpu_wait",
 ];
 
-/// Settings of a probe that decide most about its latency, told first.
+/// Settings of a probe that decide most about its latency, given first.
 const FIRST: [&str; 4] = ["interval", "size", "cache", "scheduling"];
 
-/// Sentences without an end: `interval between requests: 10ms (gp2), 100ms (gp3)`; and what only some of the sides tell, in one.
+/// Sentences without an end: `interval between requests: 10ms (gp2), 100ms (gp3)`; and what only some of the sides give, in one.
 pub fn unlike(subjects: &[Subject]) -> (Vec<String>, Option<String>) {
     let contexts: Vec<Context> = subjects.iter().map(|subject| Context::merged(&subject.contexts)).collect();
     let (mut unlike, mut unknown) = (Vec::new(), Vec::new());
@@ -57,7 +57,7 @@ pub fn unlike(subjects: &[Subject]) -> (Vec<String>, Option<String>) {
     let known = |key: &str| contexts.iter().all(|context| context.properties.contains_key(key));
     FIRST.iter().for_each(|key| differs(key, property(key)));
     // The path follows the format.
-    // What a probe measured is its target, which sides are told apart by anyway.
+    // What a probe measured is its target, which sides are distinguished by anyway.
     let format = |context: &Context| {
         let format = context.source.split(", ").next()?;
         Some(if format.starts_with("probe of ") { "probe" } else { format }.to_string())
@@ -81,7 +81,7 @@ pub fn unlike(subjects: &[Subject]) -> (Vec<String>, Option<String>) {
         differs("interval between requests", distances.iter().map(|distance| distance.map(format_duration)).collect());
     }
     mixes(&mut differs, "kind", subjects.iter().map(|subject| &subject.kinds).collect(), &|kind: &String| kind.clone());
-    // A probe makes requests of one size, which was told above.
+    // A probe makes requests of one size, which was reported above.
     if !known("size") {
         mixes(&mut differs, "size", subjects.iter().map(|subject| &subject.sizes).collect(), &|size: &u64| {
             format_size(*size)

@@ -35,7 +35,7 @@ pub fn all(plan: &Plan) -> Result<Recorded, Failure> {
     let signals = Signals::new();
     let mut recorded = Recorded { traces: Vec::new(), left_out: Vec::new(), interrupted: false };
     let mut turns = plan.lab.turns(plan.directories.len());
-    // What cannot run somewhere is told before anything takes minutes.
+    // What cannot run somewhere is reported before anything takes minutes.
     for (number, experiment) in plan.lab.experiments.iter().enumerate() {
         for (at, directory) in plan.directories.iter().enumerate() {
             if let Err(error) = experiment.try_in(directory) {
@@ -56,7 +56,7 @@ pub fn all(plan: &Plan) -> Result<Recorded, Failure> {
             None => experiment.rate,
             Some(load) => match largest.get(&place) {
                 Some(largest) => Some(largest * f64::from(load) / 100.0),
-                // The turn that should have told it could not run, which was said.
+                // The turn that should have measured it could not run, which was reported.
                 None => continue,
             },
         };
@@ -117,7 +117,7 @@ fn names(directories: &[PathBuf]) -> Vec<String> {
         let kept =
             text.chars().map(|letter| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' });
         let kept: String = kept.collect();
-        // The end of a long path tells more.
+        // The end of a long path gives more.
         let kept: String =
             kept.trim_matches('-').chars().rev().take(80).collect::<Vec<_>>().into_iter().rev().collect();
         let name = if kept.is_empty() { "dir".into() } else { kept };
@@ -128,7 +128,7 @@ fn names(directories: &[PathBuf]) -> Vec<String> {
 
 /// Why a turn has no trace.
 enum Failed {
-    /// It could not begin.
+    /// It could not start.
     Probe(String),
     Trace(Failure),
 }
@@ -176,7 +176,7 @@ fn record(probe: Probe, path: &Path, signals: &Signals) -> Result<f64, Failed> {
     Ok(requests as f64 * 1e9 / end_ns as f64)
 }
 
-/// What a turn left in memory goes to the device before the next begins, which else would wait for it.
+/// What a turn left in memory goes to the device before the next starts, which else would wait for it.
 fn settle(capture: &mut Capture, turn: Duration) {
     let settled = capture.settle(turn.max(LEAST_WRITE_BACK));
     if let Some(in_memory) = settled.in_memory.filter(|&bytes| bytes > 0) {

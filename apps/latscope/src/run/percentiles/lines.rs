@@ -43,7 +43,7 @@ struct Lines<'a> {
     printer: Printer<'a>,
     merger: Option<IntervalMerger>,
     progress: ProgressBar,
-    /// Times are those of a file, which the first interval tells.
+    /// Times are those of a file, which the first interval gives.
     of_file: bool,
     started: bool,
 }

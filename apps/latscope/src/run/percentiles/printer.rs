@@ -16,7 +16,7 @@ pub struct Printer<'a> {
     table: Percentiles,
     watch: Option<Watch>,
     judged_by: AskedPercentiles,
-    /// Whether it was said, live, that the threshold was exceeded.
+    /// Whether it was reported, live, that the threshold was exceeded.
     warned: bool,
     /// What is in flight after this moment may be missing.
     complete_until_ns: Option<i64>,
@@ -108,7 +108,7 @@ impl Printer<'_> {
             watch.threshold(),
             if in_a_row { "in a row, held in" } else { "in" },
             format_count(exceeded.intervals),
-            plural(exceeded.of, "interval")
+            plural(exceeded.judged, "interval")
         );
         if exceeded.groups.1 > 1 {
             message += &format!(", of {} of {}", exceeded.groups.0, plural(exceeded.groups.1 as u64, "group"));

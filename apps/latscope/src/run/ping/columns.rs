@@ -145,7 +145,7 @@ impl Columns {
     }
 }
 
-/// The end of a path, which tells more than its beginning.
+/// The end of a path, which gives more than its beginning.
 fn tail(path: &str) -> String {
     let letters = path.chars().count();
     if letters <= WIDE {

@@ -13,7 +13,7 @@ use std::fmt::Write;
 /// Writes what happens at one target.
 pub struct Lines {
     show: PingShow,
-    /// JSON tells more than ioping's.
+    /// JSON gives more than ioping's.
     more: bool,
     path: String,
     /// Behind the path: `(ext4 /dev/vda 252.0 GiB)`.
@@ -136,7 +136,7 @@ impl Lines {
         }
     }
 
-    /// What a line tells beyond ioping's.
+    /// What a line gives beyond ioping's.
     fn remarks(&self, sample: &Sample, out: &mut String) {
         if sample.cpu_wait_ns != Sample::UNKNOWN && u64::from(sample.cpu_wait_ns) * 10 > sample.service_ns() {
             let _ = write!(out, " (waited {} for a CPU)", time(f64::from(sample.cpu_wait_ns)));

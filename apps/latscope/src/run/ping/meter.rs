@@ -288,7 +288,7 @@ impl Open {
         for overdue in &self.overdue {
             let together = overdue.count.div_ceil(OVERDUE);
             for first in (0..overdue.count).step_by(together as usize) {
-                // The youngest stands for all of them, so that none is said to be older than it is.
+                // The youngest stands for all of them, so that none is reported to be older than it is.
                 let count = together.min(overdue.count - first);
                 let younger_ns = ((first + count - 1) as f64 * overdue.step_ns) as u64;
                 take(overdue.age_ns.saturating_sub(younger_ns), count);

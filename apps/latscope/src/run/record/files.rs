@@ -30,7 +30,7 @@ pub struct Files<'a> {
     filter: Option<String>,
     fields: FieldSet,
     now: Open,
-    /// What was lost before the present file was begun.
+    /// What was lost before the present file was started.
     before: Tally,
     /// Events that the present file lacks because the one before could not be written.
     lost: u64,
@@ -256,7 +256,7 @@ impl Open {
     }
 }
 
-/// Begins a file, which has no name yet.
+/// Starts a file, which has no name yet.
 fn open(
     plan: &Recording,
     fields: FieldSet,

@@ -70,7 +70,7 @@ struct Tables<'a> {
     key: SummaryKey,
     columns: usize,
     time: TimeLabels,
-    /// What still waits and was warned of, by its begin.
+    /// What still waits and was warned of, by its start.
     warned: HashSet<i64>,
     /// What waited when it was last looked at.
     waiters: Vec<Waiter>,

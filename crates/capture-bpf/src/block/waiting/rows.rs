@@ -108,9 +108,9 @@ pub struct Sight<'a> {
     pub now_ns: u64,
     /// What is left, if not all.
     pub wanted: Option<&'a Wanted>,
-    /// Latency counts from when a request began to wait: what the device has not got yet waits too.
+    /// Latency counts from when a request started to wait: what the device has not got yet waits too.
     pub from_queue: bool,
-    /// Events begin at their issue even then, and tell their queue time.
+    /// Events start at their issue even then, and give their queue time.
     pub from_issue: bool,
 }
 

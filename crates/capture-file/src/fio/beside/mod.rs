@@ -44,7 +44,7 @@ pub struct Report {
     pub file: PathBuf,
     /// By host; under no name those that fio ran itself.
     pub hosts: BTreeMap<Option<String>, Host>,
-    /// What its logs are called, where the options tell it.
+    /// What its logs are called, where the options give it.
     pub prefixes: BTreeSet<String>,
     /// Whether there are histograms in it (`json+`).
     pub has_histograms: bool,
@@ -93,7 +93,7 @@ impl Found {
 }
 
 impl FioResults {
-    /// What a log belongs to, if that can be told.
+    /// What a log belongs to, if that can be known.
     pub fn of_log(&self, file: &Path, name: &LogName) -> Option<Found> {
         let all = self.in_folder(folder_of(file)?);
         let found = of_host(&all, name).or_else(|| local(&all, name));

@@ -95,7 +95,7 @@ impl Bins {
     }
 
     /// The histogram of these counts: none when there are more than 64 bits hold. Sum, minimum and maximum are as good as
-    /// bins tell: middles and edges.
+    /// bins give: middles and edges.
     pub fn histogram(&mut self, counts: &Counts) -> Option<Sparse> {
         let mut buckets =
             Buckets { indices: Vec::with_capacity(counts.len()), counts: Vec::with_capacity(counts.len()) };
@@ -164,7 +164,7 @@ impl Buckets {
     }
 }
 
-/// Shares the counts of a bin out among its buckets, by their width: at equal distances, of which each time the first begins
+/// Shares the counts of a bin out among its buckets, by their width: at equal distances, of which each time the first starts
 /// elsewhere, as evenly as can be, so that many small rows add up to the same shares.
 fn deal(bin: &mut Bin, grid: Grid, count: u64, buckets: &mut Buckets) {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;

@@ -35,7 +35,7 @@ const SPOILING: std::ops::RangeInclusive<(u32, u32)> = (3, 6)..=(3, 16);
 const SUSPICIOUS: u64 = 30;
 /// Of so many counts some should be above an edge, when more than one in a thousand come up to an eighth of it.
 const MANY: u64 = 200;
-/// fio's default, where a file with a single row does not tell.
+/// fio's default, where a file with a single row does not give it.
 const DEFAULT_MS: u64 = 1000;
 
 /// The beginning is a row with as many counts as some fio writes.
@@ -71,7 +71,7 @@ struct FioHist<'a> {
     line: u64,
     bins: Bins,
     name: Option<LogName>,
-    /// Whether the bins are of a build of somebody's own and nothing tells their unit yet.
+    /// Whether the bins are of a build of somebody's own and nothing gives their unit yet.
     lacks_unit: bool,
     /// Whether the version of fio is known, and none of those that spoil rows.
     is_sound: bool,
@@ -112,7 +112,7 @@ struct Job {
     count_of: [u64; 3],
 }
 
-/// What only the whole file tells.
+/// What only the whole file gives.
 #[derive(Default)]
 struct Account {
     rows: u64,
@@ -346,7 +346,7 @@ impl<'a> FioHist<'a> {
         }
     }
 
-    /// Writes down what the whole file told, or says why it cannot be used.
+    /// Writes down what the whole file gave, or says why it cannot be used.
     fn finish(&mut self) -> Result<(), Error> {
         self.end_job();
         let account = std::mem::take(&mut self.account);

@@ -64,7 +64,7 @@ pub fn row_in(line: &[u8], bins: Option<usize>, mut counts: Counts) -> Result<(R
     }
 }
 
-/// The counts of eight bins that the text begins with, when all have one digit: bin `b` in byte `(3 * b + 2) % 8`.
+/// The counts of eight bins that the text starts with, when all have one digit: bin `b` in byte `(3 * b + 2) % 8`.
 #[inline(always)]
 fn eight_digits(text: &[u8]) -> Option<u64> {
     let words = text.first_chunk::<24>()?.as_chunks().0;
@@ -95,7 +95,7 @@ fn push_digits(digits: u64, bin: usize, counts: &mut Counts) {
     counts.truncate(len);
 }
 
-/// How many empty bins the text begins with, in steps of many: most of a row is a few long runs of them.
+/// How many empty bins the text starts with, in steps of many: most of a row is a few long runs of them.
 #[inline(always)]
 fn many_zeros(text: &[u8]) -> usize {
     let mut zeros = 0;

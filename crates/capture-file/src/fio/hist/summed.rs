@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 /// After so many comparisons that all say so, rows are sums.
 const CERTAIN: u32 = 64;
-/// With fewer the file is too short to tell.
+/// With fewer the file is too short to decide.
 const ENOUGH: u32 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +34,7 @@ pub struct Unsummer {
     firsts: [Firsts; 3],
     /// How many rows were sums.
     pub repaired: u64,
-    /// How many may be: they were too few to tell, or do not begin with the run.
+    /// How many may be: they were too few to decide, or do not start with the run.
     pub doubtful: u64,
 }
 
@@ -112,7 +112,7 @@ impl Unsummer {
         Ok(())
     }
 
-    /// Another job begins.
+    /// Another job starts.
     pub fn start_job(&mut self) -> Result<(), &'static str> {
         self.finish(false)?;
         *self = Unsummer {

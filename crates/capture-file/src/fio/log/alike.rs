@@ -67,7 +67,7 @@ pub struct Parser {
 #[derive(Clone, Copy)]
 struct Head {
     len: usize,
-    /// Where the last eight digits begin, and by how much fewer of them are shifted so that they are the last.
+    /// Where the last eight digits start, and by how much fewer of them are shifted so that they are the last.
     low_at: usize,
     shift: u32,
     /// The digits before, their mask in a word, and what they are worth.
@@ -90,7 +90,7 @@ struct Tail {
 const DIRECTION_AT: usize = 2;
 
 impl Head {
-    /// The time that a line begins with; none where it could get beyond the largest before its digits change.
+    /// The time that a line starts with; none where it could get beyond the largest before its digits change.
     fn parse(line: &[u8], largest: u64) -> Option<Head> {
         // Zeros may lead a number of any length.
         let (time, len) = long_leading_number(line).filter(|(_, len)| (1..=16).contains(len))?;
@@ -103,7 +103,7 @@ impl Head {
         fits.then_some(Head { len, low_at: len - low_len, shift, high, high_mask, high_value })
     }
 
-    /// The time that a row begins with, when it is written so.
+    /// The time that a row starts with, when it is written so.
     #[inline(always)]
     fn time(&self, row: &[u8]) -> Option<u64> {
         let low = word_of_digits(word(row, self.low_at)?) << self.shift;
@@ -168,7 +168,7 @@ impl Parser {
         at
     }
 
-    /// The row that a text begins with and its bytes, when it is written like those before.
+    /// The row that a text starts with and its bytes, when it is written like those before.
     #[inline(always)]
     fn fast(&self, head: &Head, text: &[u8; LONGEST]) -> Option<(Row, usize)> {
         let time_ms = head.time(text)?;

@@ -79,7 +79,7 @@ impl Probe {
     }
 
     /// Nanoseconds since fio 3.0, microseconds before. Columns that only younger versions write decide, or the version, where
-    /// it is `known`; else it is what makes sense: an I/O does not begin before its job, and only so many are in flight.
+    /// it is `known`; else it is what makes sense: an I/O does not start before its job, and only so many are in flight.
     pub fn unit(&self, known: impl FnOnce() -> Option<(u32, u32)>) -> Unit {
         let FioColumns { max, priority, issue, .. } = self.layout;
         let (nanoseconds, microseconds) = (1, 1000);

@@ -2,7 +2,7 @@
 //!
 //! A row is a completion; its time is cut to whole milliseconds, so the middle of the millisecond is taken, or, where fio
 //! logged when it issued the I/O, that plus the latency. Rows of one job ascend; where time goes back, the next job (or
-//! the next run) begins.
+//! the next run) starts.
 
 mod alike;
 mod columns;

@@ -166,7 +166,7 @@ impl Cursor<'_> {
     }
 }
 
-/// The row that the text begins with, and the bytes up to the next one.
+/// The row that the text starts with, and the bytes up to the next one.
 #[inline(always)]
 pub fn row(text: &[u8], layout: FioColumns) -> Result<(Row, usize), &'static str> {
     let mut cursor = Cursor { text, at: 0 };

@@ -103,7 +103,7 @@ fn times_since_the_epoch_are_of_the_wall_clock() {
 
 #[test]
 fn the_time_of_issue_gives_the_completion_to_the_nanosecond() {
-    // The second time was taken late, and the clock of the issue times begins 1795223322206 ms after 1970.
+    // The second time was taken late, and the clock of the issue times starts 1795223322206 ms after 1970.
     let epoch = 1_795_223_322_206u64;
     let row = |late_ms: u64, issue_ns: u64, latency: u64| {
         format!("{}, {latency}, 0, 4096, 0, 0, {issue_ns}\n", epoch + (issue_ns + latency) / 1_000_000 + late_ms)
@@ -140,7 +140,7 @@ fn microseconds_of_an_old_fio() {
         (90_000, 0, ns, false, "as microseconds, thousands in flight"),
         (170_000, 2, ns, true, "as microseconds, begun before the job"),
     ] {
-        // In flight at first: the time of an I/O that could have begun with the job.
+        // In flight at first: the time of an I/O that could have started with the job.
         let from = if ns_per_unit == us { latency / 1000 + 1 } else { 0 };
         let text: String = rows(latency, every_ms)
             .lines()
@@ -249,7 +249,7 @@ fn hostile_rows_are_errors_or_counted_and_the_first_is_named() {
 
 #[test]
 fn columns_that_only_the_user_knows() {
-    // A window with maxima, or offsets of 0: only who made the log can tell.
+    // A window with maxima, or offsets of 0: only who made the log can decide.
     let text = b"500, 2, 1, 0, 0, 0\n1000, 2, 1, 0, 0, 0\n";
     let read = |names: &str| {
         let fio_columns = FioColumns::parse(names);

@@ -27,7 +27,7 @@ pub enum Trust {
     Known,
     /// It is the end of the run less the run time.
     Estimated,
-    /// It is that of another job of the same run and host: which of them the log is of cannot be told.
+    /// It is that of another job of the same run and host: which of them the log is of cannot be known.
     Assumed,
 }
 
@@ -53,7 +53,7 @@ pub fn job_starts(files: &[PathBuf], results: &FioResults) -> Vec<Option<JobStar
     files.iter().map(&mut start).collect()
 }
 
-/// Whether the logs are of more than one run of fio, so that they need not have begun together.
+/// Whether the logs are of more than one run of fio, so that they need not have started together.
 pub fn are_of_several_runs(files: &[PathBuf]) -> bool {
     let run = |file: &PathBuf| {
         let name = LogName::parse(file)?;
@@ -64,7 +64,7 @@ pub fn are_of_several_runs(files: &[PathBuf]) -> bool {
     runs.any(|run| first.as_ref() != Some(&run))
 }
 
-/// Host and job that the name of a log tells; the job as it stands in the field `job`, where the log is of one.
+/// Host and job that the name of a log gives; the job as it stands in the field `job`, where the log is of one.
 pub fn host_and_job(file: &Path) -> Option<(Option<String>, Option<String>)> {
     let name = LogName::parse(file)?;
     let job = name.number.map(|number| name.job(number));

@@ -100,7 +100,7 @@ fn starts_and_trust(json: &str, logs: &[&str]) -> Vec<(Option<i64>, Trust)> {
 
 const LOGS: [&str; 5] = ["run_clat.1.log", "run_clat.2.log", "run_clat.3.log", "run_clat_hist.4.log", "run_lat.5.log"];
 
-/// fio 3.33 and 3.36 do not tell of group_reporting, and the options of a group are those of any of its jobs.
+/// fio 3.33 and 3.36 do not record group_reporting, and the options of a group are those of any of its jobs.
 #[test]
 fn the_threads_of_a_group_that_does_not_say_that_it_is_one() {
     let two = |sums: [u32; 2], asked: [u32; 2]| {
@@ -116,7 +116,7 @@ fn the_threads_of_a_group_that_does_not_say_that_it_is_one() {
     let (a, b) = ((Some(10), Trust::Known), (Some(9000), Trust::Known));
     let unknown = (Some(10), Trust::Assumed);
     assert_eq!(starts_and_trust(&two([4001, 4000], [2, 2]), &LOGS[..4]), [a, a, b, b]);
-    // A job of one thread and one of two in the first group: their run times tell.
+    // A job of one thread and one of two in the first group: their run times show which.
     assert_eq!(starts_and_trust(&two([6003, 4001], [1, 2]), &LOGS), [a, a, a, b, b]);
     // Three threads in two groups, of which it is not known who is where.
     assert_eq!(starts_and_trust(&two([2002, 2001], [1, 1]), &LOGS[..3]), [a, unknown, unknown]);
@@ -143,10 +143,10 @@ fn before_3_36_the_start_is_the_end_less_the_run_time() {
     };
     let estimated = |ms| (Some(ms), Trust::Estimated);
     assert_eq!(starts_and_trust(&run(&job(0, 3000, 3001)), &LOGS[..1]), [estimated(47_400)]);
-    // Jobs of a group begin together, and its run time is the longest of theirs, not the sum.
+    // Jobs of a group start together, and its run time is the longest of theirs, not the sum.
     let both = run(&format!("{}, {}", job(0, 1000, 1000), job(0, 9000, 3000)));
     assert_eq!(starts_and_trust(&both, &LOGS[..2]), [estimated(47_400); 2]);
-    // How long before the end an earlier group ended is not told.
+    // How long before the end an earlier group ended is not given.
     let groups = run(&format!("{}, {}", job(0, 1000, 1000), job(1, 3000, 3000)));
     assert_eq!(starts_and_trust(&groups, &LOGS[..2]), [(Some(47_400), Trust::Assumed), estimated(47_400)]);
     let seconds = r#""timestamp": 50, "jobs": [{"jobname": "a", "job_runtime": 3000}]"#;

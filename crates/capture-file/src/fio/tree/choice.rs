@@ -1,4 +1,4 @@
-//! Which of the files of a folder are read: for each job the best kind of what tells of its I/Os.
+//! Which of the files of a folder are read: for each job the best kind of what is about its I/Os.
 
 use crate::Detected;
 use crate::fio::beside::{FioResults, Found, Report};
@@ -53,7 +53,7 @@ impl What {
     }
 }
 
-/// Whose I/Os a log tells of: the folder, host and number, and the prefix, or the JSON whose options name it.
+/// Whose I/Os a log is about: the folder, host and number, and the prefix, or the JSON whose options name it.
 type Job = (PathBuf, Option<String>, Option<u32>, Result<String, PathBuf>);
 
 struct Log {
@@ -61,7 +61,7 @@ struct Log {
     what: What,
     job: Job,
     prefix: String,
-    /// The JSON that tells of the same I/Os, and its name for the host.
+    /// The JSON that is about the same I/Os, and its name for the host.
     results: Vec<(PathBuf, Option<String>)>,
 }
 
@@ -69,16 +69,16 @@ struct Log {
 #[derive(Default)]
 pub struct Choice {
     read: Vec<(What, PathBuf)>,
-    /// Tells of the same I/Os as what is read.
+    /// Is about the same I/Os as what is read.
     same: Vec<(What, PathBuf)>,
-    /// Tells of I/Os that nothing else tells of.
+    /// Is about I/Os that nothing else is about.
     missing: Vec<(What, PathBuf)>,
     /// JSON of which that is not known.
     unknown: Vec<(What, PathBuf)>,
     copies: Vec<PathBuf>,
     /// JSON of hosts some of which have logs: those that have none.
     hosts: BTreeMap<PathBuf, Vec<String>>,
-    /// JSON of jobs some of which have logs: what is said of those that have none.
+    /// JSON of jobs some of which have logs: what is reported of those that have none.
     unlogged: BTreeMap<PathBuf, String>,
     /// Two prefixes that may be of one run.
     perhaps_same: Option<(String, String)>,
@@ -144,7 +144,7 @@ impl Choice {
             let folder = file.parent().unwrap_or(Path::new(""));
             let all = beside.in_folder(folder);
             let Some(results) = all.iter().find(|results| results.file == *file) else {
-                // Larger than what is looked into, or damaged, which is said when it is read.
+                // Larger than what is looked into, or damaged, which is reported when it is read.
                 if is_json(file) {
                     self.unknown.push((What::Json, file.clone()));
                 }
@@ -202,7 +202,7 @@ impl Choice {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.same.is_empty() {
-            // JSON has I/Os of its own where jobs or hosts of it have no log: which ones, is said below.
+            // JSON has I/Os of its own where jobs or hosts of it have no log: which ones, is reported below.
             let is_part = |file: &PathBuf| self.unlogged.contains_key(file) || self.hosts.contains_key(file);
             let (parts, whole): (Vec<_>, Vec<_>) = self.same.iter().cloned().partition(|(_, file)| is_part(file));
             let parts = (!parts.is_empty()).then(|| format!("{} in part", counted(&parts)));
@@ -250,7 +250,7 @@ impl Choice {
     }
 }
 
-/// Whether a file that is not understood begins as fio's JSON does.
+/// Whether a file that is not understood starts as fio's JSON does.
 fn is_json(path: &Path) -> bool {
     Input::open(path, None).is_ok_and(|input| results::detect(input.head()) == Detected::Yes)
 }
@@ -334,7 +334,7 @@ fn unlogged(results: &Report, logs: &[&Log], beside: &FioResults) -> Option<Stri
     Some(format!("{file}: {} {have} no log and {are} missing from all numbers.{remedy}", phrases.join(", ")))
 }
 
-/// Whether results may tell of the I/Os of a log that belongs to no results: those above it, or called like it.
+/// Whether results may be about the I/Os of a log that belongs to no results: those above it, or called like it.
 fn may_be_of(log: &Log, results: &Report) -> bool {
     let (folder, host, ..) = &log.job;
     let may_be_host = match host_of_results(&results.file) {

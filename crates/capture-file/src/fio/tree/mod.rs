@@ -20,7 +20,7 @@ const DEEPEST: u32 = 16;
 pub struct Tree {
     /// In the order of their names.
     pub files: Vec<PathBuf>,
-    /// Sentences about files that are known and left out, as they tell of the same I/Os or cannot be read with the others.
+    /// Sentences about files that are known and left out, as they are about the same I/Os or cannot be read with the others.
     pub left_out: Option<String>,
     /// Whether averages over windows are read though there are histograms of the same I/Os.
     pub prefers_averages: bool,
@@ -34,7 +34,7 @@ pub fn tree(folder: &Path) -> Result<Option<Tree>, Error> {
     tree_of(folder, false)
 }
 
-/// As [`tree`], for a view that shows when it was slow: averages over windows tell that, and histograms of whole jobs do not.
+/// As [`tree`], for a view that shows when it was slow: averages over windows give that, and histograms of whole jobs do not.
 ///
 /// # Errors
 /// As [`tree`].

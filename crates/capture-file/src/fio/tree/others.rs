@@ -1,4 +1,4 @@
-//! Files of a folder that could be read and are not: which of them are copies of each other nothing tells.
+//! Files of a folder that could be read and are not: which of them are copies of each other is unknown.
 
 use super::choice::named;
 use crate::fio::name::plain_name;

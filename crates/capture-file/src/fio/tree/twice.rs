@@ -1,4 +1,4 @@
-//! Files that tell what others tell too.
+//! Files that hold what others hold too.
 
 use super::identity;
 use crate::fio::FioResults;
@@ -18,7 +18,7 @@ pub fn without_repeats(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
     files.into_iter().partition(is_first)
 }
 
-/// A sentence about logs that tell of the same I/Os (completion, total and submission latency and histograms of one job, or
+/// A sentence about logs that are about the same I/Os (completion, total and submission latency and histograms of one job, or
 /// one and its compressed copy; also the histograms of the JSON that they belong to), all of which were asked for.
 pub fn double_count_note(files: &[PathBuf], beside: &FioResults) -> Option<String> {
     let mut jobs = BTreeMap::<_, Vec<&PathBuf>>::new();
