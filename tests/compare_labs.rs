@@ -68,14 +68,14 @@ fn directories_of_one_lab_are_sides() {
     // One number for each measure of a side.
     let row = &json["differences"][0];
     assert_eq!((&row["base_ns"], &row["other_ns"]), (&json["sides"][0]["p50_ns"], &json["sides"][1]["p50_ns"]));
-    let said = latscope(&["compare", &lab, "--filter", "job = rest", "--fail-if", "p50 > 100s"]).status;
-    assert_ne!(said, Some(2), "the directories are sides");
+    let printed = latscope(&["compare", &lab, "--filter", "job = rest", "--fail-if", "p50 > 100s"]).status;
+    assert_ne!(printed, Some(2), "the directories are sides");
     // Two labs: each directory with the one of the same name.
     let out = latscope(&["compare", &lab, &path("again")]).success();
     let titles: Vec<&str> = out.lines().filter(|line| line.starts_with("paced") || line.starts_with("rest")).collect();
     let parts: Vec<_> = titles.iter().map(|title| (title.split(',').next(), title.rsplit('-').next())).collect();
     let expected = [("paced", "a"), ("paced", "b"), ("rest", "a"), ("rest", "b")];
     assert_eq!(parts, expected.map(|(job, directory)| (Some(job), Some(directory))), "{out}");
-    let said = latscope(&["compare", &lab, &path("other")]).failure(2);
-    assert!(said.contains("measured other directories (") && said.contains("--group"), "{said}");
+    let printed = latscope(&["compare", &lab, &path("other")]).failure(2);
+    assert!(printed.contains("measured other directories (") && printed.contains("--group"), "{printed}");
 }

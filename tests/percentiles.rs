@@ -628,11 +628,11 @@ fn a_stall_is_seen_while_it_lasts() {
     let level = |options: &[&str]| latscope(&[&["percentiles", "-r", &file.to_string_lossy()], options].concat());
     let printed = level(&["-i", "1s", "--fail-if", "p95 > 1s or p99 > 5s"]).failure(1);
     assert!(
-        said.contains("p95 > 1s or p99 > 5s in 3 of 12 intervals, worst p95 = 3.6s at 4s (2.22 events)."),
-        "{said}"
+        printed.contains("p95 > 1s or p99 > 5s in 3 of 12 intervals, worst p95 = 3.6s at 4s (2.22 events)."),
+        "{printed}"
     );
-    let said = level(&["-i", "1s", "--count-by=completion", "--fail-if", "count < 1 for 3 intervals"]).failure(1);
-    assert!(said.contains("count < 1 for 3 intervals in a row, held in 3 of 12 intervals, reached first at 6s (0 events), worst count = 0 at 4s (0 events)."), "{said}");
+    let printed = level(&["-i", "1s", "--count-by=completion", "--fail-if", "count < 1 for 3 intervals"]).failure(1);
+    assert!(printed.contains("count < 1 for 3 intervals in a row, held in 3 of 12 intervals, reached first at 6s (0 events), worst count = 0 at 4s (0 events)."), "{printed}");
     level(&["-i", "1s", "--count-by=completion", "--fail-if", "count < 1 for 4 intervals"]).success();
     let printed = level(&["kind = read", "--csv", "--fail-if", "p95 > 1s"]).failure(3);
     assert!(printed.contains("There are no events, so --fail-if cannot be judged."), "{printed}");
@@ -686,8 +686,8 @@ fn a_few_milliseconds_behind_the_end_decide_nothing_alone() {
     // Thirty that hang from 3.5 s on and come back at 4.004 s.
     write(&[(4004, 504_000_000); 30]);
     for by in ["overlap", "completion"] {
-        let said = judge(by, "p99 > 100ms").failure(1);
-        assert!(said.contains("p99 > 100ms in ") && said.contains(", worst p99 = 50"), "{said}");
+        let printed = judge(by, "p99 > 100ms").failure(1);
+        assert!(printed.contains("p99 > 100ms in ") && printed.contains(", worst p99 = 50"), "{printed}");
     }
 }
 

@@ -91,7 +91,7 @@ struct Rows<'a> {
     size: Option<&'a [u64]>,
     kind: Option<&'a [u32]>,
     host: Option<&'a [u32]>,
-    /// What tells devices apart, the best first.
+    /// What distinguishes devices, the best first.
     places: [Option<&'a [u32]>; 3],
 }
 

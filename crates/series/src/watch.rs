@@ -185,7 +185,7 @@ impl Watch {
             }
             self.seen += 1;
             self.next = Some(series.after(interval));
-            self.tell(reached, self.next.unwrap_or(interval), &mut exceeded);
+            self.count_exceeded(reached, self.next.unwrap_or(interval), &mut exceeded);
             if series.range().is_some_and(|(_, last)| last == interval) {
                 for (state, found) in self.states.iter_mut().zip(found) {
                     state.last = found.map(|(sparse, _)| sparse.into_owned());

@@ -432,8 +432,8 @@ fn turns_are_reported_with_what_they_differ_by() {
     assert_eq!(row.finding, Finding::Undecided);
     // Every figure of a side is the mean of its turns, wherever it is shown.
     assert_eq!((found.sides[0].quantiles[0], found.sides[1].quantiles[0]), (row.base, row.other));
-    let told = found.verdict(&found.pairs[0], &names);
-    assert!(told.ends_with("; turns of da1 differ by more than the sides: p50 15us, 1.38ms."), "{told}");
+    let verdict = found.verdict(&found.pairs[0], &names);
+    assert!(verdict.ends_with("; turns of da1 differ by more than the sides: p50 15us, 1.38ms."), "{verdict}");
     assert_eq!(found.sides[0].turns.len(), 2);
     // One turn of one of them leaves a single degree of freedom.
     let found = compare(&[sides[0].clone(), vec![constant(20_000)]], &options).unwrap();
