@@ -14,6 +14,7 @@ mod covered;
 mod derived;
 mod events_text;
 mod examples;
+mod explain;
 mod files;
 mod files_at_the_end;
 mod fio_jobs;

@@ -4,6 +4,7 @@
 mod compare;
 mod convert;
 mod events;
+mod explain;
 mod folding;
 mod heatmap;
 mod histogram;
@@ -21,6 +22,7 @@ pub mod tests;
 pub use compare::Compare;
 pub use convert::{Conversion, Target};
 pub use events::{Events, Sort};
+pub use explain::Explain;
 pub use heatmap::Heatmap;
 pub use histogram::Histogram;
 pub use lab::Lab;
@@ -43,7 +45,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, PartialEq)]
 pub enum Plan {
     /// Print how a filter was understood.
-    Explain(String),
+    ExplainFilter(String),
     /// List fields or formats.
     Fields {
         json: bool,
@@ -56,6 +58,7 @@ pub enum Plan {
     Histogram(Reading, Histogram),
     Summary(Reading, Summary),
     Events(Reading, Events),
+    Explain(Reading, Explain),
     Percentiles(Reading, Percentiles),
     Compare(Compare),
     Record(Reading, Recording),
@@ -98,12 +101,16 @@ pub enum Shape {
 /// [`Failure::Usage`] when it makes no sense.
 pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), Failure> {
     let over_time = matches!(typed.verb, Verb::Heatmap(_) | Verb::Spectrogram(_) | Verb::Percentiles(_));
+    // The words at the end are what is explained, and do not restrict the trace.
+    let within = if let Verb::Explain(typed) = &mut typed.verb { Some(typed.within.take()) } else { None };
+    let mut selection = None;
     let input = match &mut typed.verb {
         Verb::Heatmap(typed) => Some(&mut typed.input),
         Verb::Spectrogram(typed) => Some(&mut typed.input),
         Verb::Histogram(typed) => Some(&mut typed.input),
         Verb::Summary(typed) => Some(&mut typed.input),
         Verb::Events(typed) => Some(&mut typed.input),
+        Verb::Explain(typed) => Some(&mut typed.input),
         Verb::Percentiles(typed) => Some(&mut typed.input),
         Verb::Convert(typed) => Some(&mut typed.input),
         _ => None,
@@ -116,7 +123,11 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
             if input.explain_filter {
                 let filter = reading::filter_of(input)?;
                 let text = filter.map_or("(everything)".into(), |filter| filter.to_string());
-                return Ok((Plan::Explain(text), Vec::new()));
+                return Ok((Plan::ExplainFilter(text), Vec::new()));
+            }
+            if let Some(within) = within {
+                selection = filter(&input.filter.join(" "), None)?;
+                input.filter = within.into_iter().collect();
             }
             input.take_standard_input(world);
             reading::reading(input, over_time)?
@@ -132,6 +143,7 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
         Verb::Histogram(typed) => Plan::Histogram(reading, histogram::plan(typed)?),
         Verb::Summary(typed) => Plan::Summary(reading, summary::plan(typed)?),
         Verb::Events(typed) => Plan::Events(reading, events::plan(typed)?),
+        Verb::Explain(typed) => Plan::Explain(reading, explain::plan(typed, selection)?),
         Verb::Percentiles(typed) => Plan::Percentiles(reading, percentiles::plan(typed)?),
         Verb::Convert(typed) => Plan::Convert(reading, convert::plan(typed)?),
         Verb::Compare(typed) => compare::plan(typed, world)?,
@@ -157,6 +169,7 @@ impl Plan {
             Plan::Histogram(_, plan) => refuse_pictures(plan.output.as_deref(), false),
             Plan::Summary(_, plan) => refuse_pictures(plan.output.as_deref(), false),
             Plan::Events(_, plan) => refuse_pictures(plan.output.as_deref(), false),
+            Plan::Explain(_, plan) => refuse_pictures(plan.output.as_deref(), false),
             _ => Ok(()),
         }
     }

@@ -152,6 +152,8 @@ impl<'a> Run<'a> {
         let mut gathered = self.gathers(derived)?;
         let options = ReadOptions { progress: Some(&self.progress), ..self.pipeline.options(at, fields) };
         let (mut starts, mut failure) = (true, None);
+        // Relative times count from where they would if events were handed on at once.
+        let mut first = None;
         let mut hand_on = |context: &Context, batch: &Batch| {
             self.starts.moved(at, context, batch, |context, batch| match pass.batch(context, batch) {
                 Err(error) => ControlFlow::Break(error.into()),
@@ -170,11 +172,14 @@ impl<'a> Run<'a> {
             }
             let flow = match &mut gathered {
                 None => hand_on(context, batch),
-                Some(gathered) => flow(gathered.add(batch, &self.room).map_err(E::from)),
+                Some(gathered) => {
+                    first.get_or_insert_with(|| context.clone());
+                    flow(gathered.add(batch, &self.room).map_err(E::from))
+                }
             };
             flow.map_break(|error| failure = Some(error))
         });
-        if let (Some(gathered), Ok(context), None) = (gathered, &context, &failure) {
+        if let (Some(gathered), Some(context), Ok(_), None) = (gathered, &first, &context, &failure) {
             gathered.hand_on(|batch| hand_on(context, batch).map_break(|error| failure = Some(error)));
         }
         if let Some(failure) = failure {

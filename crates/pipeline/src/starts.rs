@@ -26,8 +26,8 @@ pub struct Starts<'a> {
     jobs: OnceLock<Jobs>,
     /// The earliest start or moment of all that give their time since 1970; looked for when the first log needs it.
     origin_ns: OnceLock<Option<i64>>,
-    /// Where relative times of the filter count from.
-    common_ns: OnceLock<Option<i64>>,
+    /// The earliest start of all files.
+    earliest_ns: OnceLock<Option<i64>>,
 }
 
 /// What the names of logs and the results beside them give.
@@ -55,7 +55,13 @@ impl<'a> Starts<'a> {
     /// For the files of a call; reads the file of offsets.
     pub fn new(pipeline: &'a Pipeline) -> Result<Starts<'a>, Error> {
         let offsets = pipeline.reading.offsets.as_deref().map(offsets).transpose()?;
-        Ok(Starts { pipeline, offsets, jobs: OnceLock::new(), origin_ns: OnceLock::new(), common_ns: OnceLock::new() })
+        Ok(Starts {
+            pipeline,
+            offsets,
+            jobs: OnceLock::new(),
+            origin_ns: OnceLock::new(),
+            earliest_ns: OnceLock::new(),
+        })
     }
 
     fn movement(&self, at: usize, context: &Context) -> Move {
@@ -185,18 +191,21 @@ impl<'a> Starts<'a> {
 
     /// Where relative times of the filter count from, on the common clock, where several files are read: the earliest start.
     pub fn common_ns(&self) -> Option<i64> {
-        *self.common_ns.get_or_init(|| {
-            let Reading { files, filter, .. } = &self.pipeline.reading;
-            if files.len() < 2 || !filter.as_ref().is_some_and(is_relative) {
-                return None;
-            }
+        let Reading { files, filter, .. } = &self.pipeline.reading;
+        let is_common = files.len() > 1 && filter.as_ref().is_some_and(is_relative);
+        if is_common { self.earliest_ns() } else { None }
+    }
+
+    /// The earliest start of all files, on the common clock.
+    pub fn earliest_ns(&self) -> Option<i64> {
+        *self.earliest_ns.get_or_init(|| {
             let start = |at: usize| {
                 let (first_ns, context) = self.first(at)?;
                 let movement = self.movement(at, &context);
                 let moved = movement.context(context).trace_start_ns();
                 moved.or(Some(first_ns.saturating_add(movement.by_ns)))
             };
-            (0..files.len()).filter_map(start).min()
+            (0..self.pipeline.reading.files.len()).filter_map(start).min()
         })
     }
 

@@ -12,6 +12,7 @@ mod build;
 pub mod compare;
 mod deviation;
 mod exact;
+pub mod explain;
 mod flow;
 mod group;
 mod interval;

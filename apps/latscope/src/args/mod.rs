@@ -3,6 +3,7 @@
 mod compare;
 mod convert;
 mod events;
+mod explain;
 mod fold;
 mod heatmap;
 mod histogram;
@@ -18,6 +19,7 @@ mod summary;
 pub use compare::Compare;
 pub use convert::Convert;
 pub use events::{Events, Sort};
+pub use explain::Explain;
 pub use fold::Fold;
 pub use heatmap::Heatmap;
 pub use histogram::Histogram;
@@ -104,6 +106,7 @@ pub enum Verb {
     Histogram(Histogram),
     Summary(Summary),
     Events(Events),
+    Explain(Explain),
     Percentiles(Percentiles),
     Compare(Compare),
     Record(Record),

@@ -188,8 +188,8 @@ fn what_is_written() {
         ("fields --json", Plan::Fields { json: true }),
         ("formats", Plan::Formats { json: false }),
         ("lab list", Plan::Labs(false)),
-        ("events --explain-filter kind = read", Plan::Explain("kind = read".into())),
-        ("events --explain-filter", Plan::Explain("(everything)".into())),
+        ("events --explain-filter kind = read", Plan::ExplainFilter("kind = read".into())),
+        ("events --explain-filter", Plan::ExplainFilter("(everything)".into())),
     ] {
         assert_eq!(planned(line), expected, "{line}");
     }

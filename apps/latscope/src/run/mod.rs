@@ -3,6 +3,7 @@
 mod compare;
 mod convert;
 mod events;
+mod explain;
 mod heatmap;
 mod histogram;
 mod lab;
@@ -36,13 +37,14 @@ pub fn world() -> World {
 pub fn run(plan: Plan) -> Result<(), Failure> {
     let open = |reading, output: &Option<PathBuf>| reports::open(reading, output.as_deref());
     match plan {
-        Plan::Explain(text) => output::text(None, &format!("{text}\n")),
+        Plan::ExplainFilter(text) => output::text(None, &format!("{text}\n")),
         Plan::Fields { json } => list::fields(json),
         Plan::Formats { json } => list::formats(json),
         Plan::Heatmap(reading, plan) => heatmap::run(&open(reading, &plan.output)?, &plan),
         Plan::Spectrogram(reading, plan) => spectrogram::run(&open(reading, &plan.output)?, plan),
         Plan::Histogram(reading, plan) => histogram::run(&open(reading, &plan.output)?, &plan),
         Plan::Summary(reading, plan) => summary::run(&open(reading, &plan.output)?, &plan),
+        Plan::Explain(reading, plan) => explain::run(&open(reading, &plan.output)?, &plan),
         Plan::Events(reading, plan) => events::run(&open(reading, &plan.output)?, &plan),
         Plan::Percentiles(reading, plan) => percentiles::run(&open(reading, &plan.output)?, &plan),
         Plan::Compare(plan) => compare::run(&plan),

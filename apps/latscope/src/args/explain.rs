@@ -1,0 +1,39 @@
+use super::Input;
+use clap::Args;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  latscope explain -r perf.data 'lat > 1ms'
+  latscope explain -r perf.data 'evt.reltime between 1s and 2s' --json | jq '.findings[].filter'
+  latscope explain -r perf.data 'lat > 1ms' --against 'kind = read'
+  latscope explain -r perf.data --filter 'kind = write' 'lat > 1ms'";
+
+/// Find what slow requests have in common
+///
+/// The words at the end select events. They are compared with all others of the trace: in every field, in time, and in derived
+/// fields such as in_flight. What tells them apart is printed as filters, the best first.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Explain {
+    #[command(flatten)]
+    pub input: Input,
+    /// Compare with these events instead of all others
+    #[arg(long, value_name = "FILTER")]
+    pub against: Option<String>,
+    /// Which events to look at; the selection and what it is compared with are among them
+    #[arg(long = "filter", value_name = "FILTER")]
+    pub within: Option<String>,
+    /// Test only these fields [default: all that the trace has]
+    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
+    pub columns: Vec<String>,
+    /// Seed of the test for chance; equal seeds reproduce results
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print JSON, in base units
+    #[arg(long)]
+    pub json: bool,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}

@@ -1,0 +1,43 @@
+//! What the words of `explain` mean.
+
+use super::folding::fields;
+use super::{Shape, shape};
+use crate::{Failure, args};
+use latscope_event::FieldSet;
+use latscope_filter::Filter;
+use std::path::PathBuf;
+
+/// Plan of `explain`.
+#[derive(Debug, PartialEq)]
+pub struct Explain {
+    /// What is explained; `None`: what is found to be unusual, or the second of two traces.
+    pub selection: Option<Filter>,
+    /// What it is compared with; `None`: all other events.
+    pub against: Option<Filter>,
+    /// Only these fields are tested.
+    pub columns: Option<FieldSet>,
+    pub seed: u64,
+    pub shape: Shape,
+    pub output: Option<PathBuf>,
+}
+
+/// Plans `explain`.
+pub fn plan(typed: args::Explain, selection: Option<Filter>) -> Result<Explain, Failure> {
+    let against = super::filter(typed.against.as_deref().unwrap_or_default(), None)?;
+    if against.is_some() && selection.is_none() {
+        return Err(Failure::Usage("--against needs a selection; add a filter at the end.".into()));
+    }
+    if typed.input.follow {
+        return Err(Failure::Usage("--follow cannot be combined with explain, which needs a complete trace.".into()));
+    }
+    let columns = if typed.columns.is_empty() { None } else { Some(fields("--columns", &typed.columns)?) };
+    let table = args::Table { csv: false, json: typed.json };
+    Ok(Explain {
+        selection,
+        against,
+        columns: columns.map(FieldSet::from_iter),
+        seed: typed.seed,
+        shape: shape(table, &typed.output),
+        output: typed.output,
+    })
+}

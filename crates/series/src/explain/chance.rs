@@ -1,0 +1,83 @@
+//! How large a difference chance makes: the sides are dealt anew, again and again.
+
+use super::column::Tally;
+use super::table::{Side, Table};
+
+/// Deals.
+const DEALS: usize = 200;
+/// The level is exceeded by so many of these deals.
+const ABOVE: usize = 2;
+/// At most so many events of each side are dealt.
+const MOST: usize = 2048;
+/// No G² below this is a difference, whatever the deals say: a chance of one in ten thousand for a single test.
+const LEAST: f64 = 15.0;
+
+/// A generator of its own, so that a seed gives the same numbers everywhere (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Below a bound.
+    fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+}
+
+/// The G² that the best of all candidates reaches by chance in one of a hundred cases.
+pub(super) fn level(table: &Table, sides: &[Side], columns: &[usize], seed: u64) -> f64 {
+    let mut random = Random(seed);
+    let (mut rows, mut dealt) = (Vec::new(), Vec::new());
+    for side in [Side::Selection, Side::Baseline] {
+        let of_side: Vec<u32> = (0..sides.len()).filter(|&row| sides[row] == side).map(|row| row as u32).collect();
+        let sample = sample(of_side, &mut random);
+        dealt.extend(sample.iter().map(|_| side));
+        rows.extend(sample);
+    }
+    // Only codes that the sample has, in their order: fewer to look at in each deal.
+    let sampled: Vec<(usize, Vec<u32>)> =
+        columns.iter().map(|&column| dense(&table.columns[column].codes, &rows)).collect();
+    let mut best: Vec<f64> = (0..DEALS)
+        .map(|_| {
+            for at in (1..dealt.len()).rev() {
+                dealt.swap(at, random.below(at + 1));
+            }
+            let of_column = |(&column, (len, codes)): (&usize, &(usize, Vec<u32>))| {
+                let rows = codes.iter().zip(&dealt).map(|(&code, &side)| (code, side, 1));
+                let tally = Tally::new(*len, rows);
+                let candidates = tally.candidates(table.columns[column].scale);
+                candidates.into_iter().map(|codes| tally.of(codes).g2()).fold(0.0, f64::max)
+            };
+            columns.iter().zip(&sampled).map(of_column).fold(0.0, f64::max)
+        })
+        .collect();
+    best.sort_by(f64::total_cmp);
+    best.get(DEALS - 1 - ABOVE).map_or(LEAST, |level| level.max(LEAST))
+}
+
+fn sample(mut rows: Vec<u32>, random: &mut Random) -> Vec<u32> {
+    let taken = rows.len().min(MOST);
+    for at in 0..taken {
+        let other = at + random.below(rows.len() - at);
+        rows.swap(at, other);
+    }
+    rows.truncate(taken);
+    rows
+}
+
+/// The codes of some rows, numbered without gaps, and how many there are.
+fn dense(codes: &[u32], rows: &[u32]) -> (usize, Vec<u32>) {
+    let of_rows: Vec<u32> = rows.iter().map(|&row| codes[row as usize]).collect();
+    let mut known = of_rows.clone();
+    known.sort_unstable();
+    known.dedup();
+    known.retain(|&code| code != super::table::MISSING);
+    let number = |code: &u32| known.binary_search(code).map_or(super::table::MISSING, |at| at as u32);
+    (known.len(), of_rows.iter().map(number).collect())
+}

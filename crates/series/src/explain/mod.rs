@@ -1,0 +1,232 @@
+//! What some events have in common that the others have not.
+//!
+//! Every attribute of a [`Table`] is tested: how far selection and baseline differ in it (Jensen-Shannon divergence, corrected for
+//! the number of values), and by which value or range most. A value is a candidate if at least 5 % of the selection have it. Two
+//! candidates are combined where each matters among the events of the other. Candidates that select nearly the same events are one
+//! finding, which is named by the most telling of them. What chance reaches when the events are dealt to the sides at random, in one
+//! of a hundred cases, is no finding.
+//!
+//! Significance is judged by rows; shares and counts are of events, of which a sampled row stands for several.
+
+mod chance;
+mod column;
+mod combine;
+mod condition;
+mod score;
+mod table;
+
+pub use condition::{Attribute, Condition, filter_of};
+pub use score::Counts;
+pub use table::{Side, Table};
+
+use column::{Codes, Tally};
+use combine::{Candidate, Explained, Sides};
+use latscope_event::{Field, FieldSet, Mask};
+use latscope_histogram::Grid;
+use table::{Column, Scale};
+
+/// So many values of an attribute are listed.
+const LISTED: usize = 4;
+
+/// How to explain.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ExplainOptions {
+    /// Makes the random deals reproducible.
+    pub seed: u64,
+    /// Attributes that are not tested, because the selection is made by them.
+    pub without: FieldSet,
+    /// Whether the sides are different stretches of time, so that time explains nothing.
+    pub without_time: bool,
+}
+
+/// Events and the time that they waited.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Part {
+    /// How many events.
+    pub events: u64,
+    /// The sum of their latencies, nanoseconds.
+    pub waiting_ns: u128,
+}
+
+/// What explains a selection.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Explanation {
+    /// All events of the table.
+    pub total: Part,
+    /// What is explained.
+    pub selection: Part,
+    /// What it is compared with.
+    pub baseline: Part,
+    /// The best first; none where there is no difference.
+    pub findings: Vec<Finding>,
+    /// Every attribute that was tested, the one with the largest difference first.
+    pub attributes: Vec<AttributeReport>,
+    /// Fields that were not tested, because the selection is made by them.
+    pub without: FieldSet,
+    /// The G² that chance reaches in one of a hundred cases.
+    pub chance_g2: f64,
+}
+
+/// What many events of the selection have in common, and few of the baseline.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Finding {
+    /// What they have in common.
+    pub conditions: Vec<Condition>,
+    /// Events of the selection and of the baseline that have it.
+    pub counts: Counts,
+    /// The latencies of those of the selection, nanoseconds.
+    pub waiting_ns: u128,
+    /// Divergence of having it, bits, 0 to 1.
+    pub divergence: f64,
+    /// The log-likelihood ratio, by rows.
+    pub g2: f64,
+    /// What selects nearly the same events.
+    pub same: Vec<Vec<Condition>>,
+}
+
+/// The difference in one attribute.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AttributeReport {
+    /// Which one.
+    pub attribute: Attribute,
+    /// Divergence of its values, bits, 0 to 1, less what chance makes of it.
+    pub divergence: f64,
+    /// Whether its best value or range differs by more than chance makes it.
+    pub differs: bool,
+    /// The largest distance of the distribution functions of a number.
+    pub ks: Option<f64>,
+    /// The median of a number on each side, selection first, in the units of the field.
+    pub medians: [Option<u64>; 2],
+    /// Its values or ranges, those of which the selection has most beyond the baseline first.
+    pub values: Vec<ValueReport>,
+}
+
+/// The difference in one value.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ValueReport {
+    /// The value or range.
+    pub condition: Condition,
+    /// Events of the selection and of the baseline that have it.
+    pub counts: Counts,
+    /// The log-likelihood ratio, by rows.
+    pub g2: f64,
+}
+
+impl Table {
+    /// Explains what tells the selection from the baseline. `sides` has one for each row.
+    pub fn explain(&mut self, sides: &[Side], options: &ExplainOptions) -> Explanation {
+        self.complete();
+        let table = &*self;
+        let without = table.without(options);
+        let columns: Vec<usize> =
+            (0..table.columns.len()).filter(|&at| !without.contains(&table.columns[at].attribute)).collect();
+        let has_both = [Side::Selection, Side::Baseline].iter().all(|side| sides.contains(side));
+        let columns = if has_both { columns } else { Vec::new() };
+        let chance_g2 = if columns.is_empty() { 0.0 } else { chance::level(table, sides, &columns, options.seed) };
+        let masks = Sides::new(sides);
+        let (mut attributes, mut candidates) = (Vec::new(), Vec::new());
+        for &at in &columns {
+            let column = &table.columns[at];
+            let rows = column.codes.iter().zip(sides).map(|(&code, &side)| (code, side, 1));
+            let tally = Tally::new(column.len(), rows);
+            let found = tally.candidates(column.scale);
+            let made =
+                found.iter().map(|&codes| Candidate::new(table, &masks, at, codes, codes.condition(column, &tally)));
+            candidates.extend(made);
+            attributes.push(report(table, sides, column, &tally, &found, chance_g2));
+        }
+        attributes.sort_by(|a: &AttributeReport, b| b.divergence.total_cmp(&a.divergence));
+        combine::combine(&mut candidates, &masks, chance_g2);
+        let explained = combine::fold(candidates, &masks, chance_g2);
+        Explanation {
+            total: table.part(&Mask::filled(table.len(), true)),
+            selection: table.part(&masks.masks[0]),
+            baseline: table.part(&masks.masks[1]),
+            findings: explained.into_iter().map(|one| finding(table, &masks, one)).collect(),
+            attributes,
+            without: options.without,
+            chance_g2,
+        }
+    }
+
+    /// The attributes that are not tested.
+    fn without(&self, options: &ExplainOptions) -> Vec<Attribute> {
+        let mut without: Vec<Attribute> = options.without.iter().map(Attribute::Field).collect();
+        if options.without.contains(Field::Path) {
+            without.push(Attribute::Directory);
+        }
+        if options.without.contains(Field::Time) || options.without_time {
+            without.extend([Attribute::Time, Attribute::InSecond]);
+        }
+        without
+    }
+
+    fn part(&self, rows: &Mask) -> Part {
+        let add = |part: Part, row: usize| Part {
+            events: part.events + self.weight(row),
+            waiting_ns: part.waiting_ns + u128::from(self.latency_ns[row]) * u128::from(self.weight(row)),
+        };
+        rows.ones().fold(Part::default(), add)
+    }
+}
+
+fn finding(table: &Table, sides: &Sides, explained: Explained) -> Finding {
+    let Explained { candidate, same } = explained;
+    let [selected, baseline] = [0, 1].map(|side| {
+        let mut rows = candidate.rows().clone();
+        rows.and(&sides.masks[side]);
+        table.part(&rows)
+    });
+    let all = [0, 1].map(|side| table.part(&sides.masks[side]).events);
+    Finding {
+        counts: Counts { with: [selected.events, baseline.events], all },
+        waiting_ns: selected.waiting_ns,
+        divergence: candidate.counts.divergence(),
+        g2: candidate.counts.g2(),
+        conditions: candidate.conditions,
+        same: same.into_iter().map(|one| one.conditions).collect(),
+    }
+}
+
+fn report(
+    table: &Table,
+    sides: &[Side],
+    column: &Column,
+    rows: &Tally,
+    found: &[Codes],
+    chance_g2: f64,
+) -> AttributeReport {
+    let weighted = match table.weights.is_empty() {
+        true => None,
+        false => {
+            let rows = column.codes.iter().zip(sides).enumerate();
+            Some(Tally::new(column.len(), rows.map(|(row, (&code, &side))| (code, side, table.weight(row)))))
+        }
+    };
+    let events = weighted.as_ref().unwrap_or(rows);
+    let value = |&codes: &Codes| ValueReport {
+        condition: codes.condition(column, rows),
+        counts: events.of(codes),
+        g2: rows.of(codes).g2(),
+    };
+    let mut values: Vec<ValueReport> = found.iter().map(value).collect();
+    values.sort_by(|a, b| b.g2.total_cmp(&a.g2));
+    values.truncate(LISTED);
+    let number = |grid: Grid| {
+        let medians = events.medians().map(|code| code.map(|code| grid.lower(code)));
+        let known = &rows.counts[..rows.counts.len() - 1];
+        (score::parting(known, rows.all).map(|parting| parting.ks), medians)
+    };
+    let (ks, medians) = match column.scale {
+        Scale::Grid(grid) => number(grid),
+        _ => (None, [None, None]),
+    };
+    AttributeReport {
+        attribute: column.attribute,
+        divergence: events.divergence(column.scale),
+        differs: values.first().is_some_and(|best| best.g2 > chance_g2),
+        ks,
+        medians,
+        values,
+    }
+}

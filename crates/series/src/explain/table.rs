@@ -1,0 +1,324 @@
+//! The events that are explained, as columns of small numbers.
+
+use super::condition::Attribute;
+use hashbrown::HashMap;
+use latscope_event::{
+    Batch, Column as Values, Field, FieldSet, FieldType, MISSING_CODE, MISSING_I64, MISSING_U64, Mask,
+};
+use latscope_histogram::Grid;
+
+/// Marks a missing value in a column.
+pub(super) const MISSING: u32 = u32::MAX;
+/// A second is divided into so many parts.
+pub(super) const PARTS: u64 = 50;
+const NS_PER_S: i64 = 1_000_000_000;
+/// The time of a trace is divided into about so many parts.
+const TIMES: u64 = 1000;
+/// In a shorter trace the position in the second means nothing.
+const SECONDS: u64 = 4;
+
+/// Fields that are no attributes: they are what is explained, or repeat another one, or belong to single events.
+const LEFT_OUT: [Field; 9] = [
+    Field::Time,
+    Field::Dev,
+    Field::Intended,
+    Field::Fd,
+    Field::Result,
+    Field::CallArgs,
+    Field::Args,
+    Field::SampleWeight,
+    Field::Ppid,
+];
+
+/// Which side an event is on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Side {
+    /// What is explained.
+    Selection,
+    /// What it is compared with.
+    Baseline,
+    /// Neither.
+    Neither,
+}
+
+/// How the numbers of a column are read.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Scale {
+    /// Numbers of texts and identifiers.
+    Labels,
+    /// Buckets.
+    Grid(Grid),
+    /// Parts of this many nanoseconds, from the start of the trace.
+    Time(u64),
+    /// Parts of a second.
+    Second,
+}
+
+/// One attribute of all events.
+pub(super) struct Column {
+    pub attribute: Attribute,
+    pub scale: Scale,
+    /// By event; [`MISSING`] where it has no value.
+    pub codes: Vec<u32>,
+    /// By code, of labels.
+    pub labels: Vec<Box<str>>,
+    /// Of texts: the codes of labels, and those of the dictionary of the trace that is being added.
+    known: HashMap<Box<str>, u32>,
+    numbers: HashMap<i64, u32>,
+    of_trace: Vec<u32>,
+}
+
+impl Column {
+    fn new(attribute: Attribute, scale: Scale, codes: Vec<u32>) -> Column {
+        let (known, numbers) = (HashMap::new(), HashMap::new());
+        Column { attribute, scale, codes, labels: Vec::new(), known, numbers, of_trace: Vec::new() }
+    }
+
+    /// How many codes there may be.
+    pub fn len(&self) -> usize {
+        match self.scale {
+            Scale::Labels => self.labels.len(),
+            Scale::Second => PARTS as usize,
+            Scale::Grid(_) | Scale::Time(_) => {
+                self.codes.iter().filter(|&&code| code != MISSING).max().map_or(0, |&code| code as usize + 1)
+            }
+        }
+    }
+
+    fn label(&mut self, text: &str) -> u32 {
+        if let Some(&code) = self.known.get(text) {
+            return code;
+        }
+        let code = self.labels.len() as u32;
+        self.labels.push(text.into());
+        self.known.insert(text.into(), code);
+        code
+    }
+
+    fn number(&mut self, number: i64) -> u32 {
+        if let Some(&code) = self.numbers.get(&number) {
+            return code;
+        }
+        let code = self.label(&number.to_string());
+        self.numbers.insert(number, code);
+        code
+    }
+
+    fn add(&mut self, batch: &Batch, field: Field, rows: &[u32]) {
+        match batch.column(field) {
+            Some(Values::Text(codes)) => {
+                let texts = batch.dictionary(field).texts();
+                for text in &texts[self.of_trace.len().min(texts.len())..] {
+                    let code = self.label(text);
+                    self.of_trace.push(code);
+                }
+                let of_trace = &self.of_trace;
+                let code = |&row: &u32| match codes[row as usize] {
+                    MISSING_CODE => MISSING,
+                    code => of_trace[code as usize],
+                };
+                self.codes.extend(rows.iter().map(code));
+            }
+            Some(Values::U64(values)) => {
+                let Scale::Grid(grid) = self.scale else { return };
+                let code = |&row: &u32| match values[row as usize] {
+                    MISSING_U64 => MISSING,
+                    value => grid.index(value) as u32,
+                };
+                self.codes.extend(rows.iter().map(code));
+            }
+            Some(Values::I64(values)) => match self.scale {
+                Scale::Grid(grid) => {
+                    let code = |&row: &u32| {
+                        u64::try_from(values[row as usize]).map_or(MISSING, |value| grid.index(value) as u32)
+                    };
+                    self.codes.extend(rows.iter().map(code));
+                }
+                _ => {
+                    // Neighbours often have the same.
+                    let mut last = (MISSING_I64, MISSING);
+                    for &row in rows {
+                        let value = values[row as usize];
+                        if value != last.0 {
+                            last = (value, if value == MISSING_I64 { MISSING } else { self.number(value) });
+                        }
+                        self.codes.push(last.1);
+                    }
+                }
+            },
+            None => {}
+        }
+    }
+}
+
+/// Events as columns, gathered to be explained.
+#[derive(Default)]
+pub struct Table {
+    pub(super) columns: Vec<Column>,
+    pub(super) latency_ns: Vec<u64>,
+    /// Completions, nanoseconds on the clock of the trace.
+    pub(super) end_ns: Vec<i64>,
+    /// How many events each stands for; empty while each stands for one.
+    pub(super) weights: Vec<u32>,
+    /// Where relative times count from.
+    pub(super) start_ns: Option<i64>,
+    /// The trace of each event, where there are several.
+    traces: usize,
+    rows: Vec<u32>,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new() -> Table {
+        Table::default()
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.latency_ns.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The attributes that the fields of a batch make, and what the table reads beside them.
+    pub fn fields(asked: FieldSet) -> FieldSet {
+        let left_out: FieldSet = LEFT_OUT.into_iter().collect();
+        asked.without(left_out).union(FieldSet::ALWAYS).with(&[Field::SampleWeight])
+    }
+
+    /// Call before the first batch of every trace: its dictionaries are others. Relative times count from the earliest start.
+    pub fn begin_trace(&mut self, start_ns: Option<i64>) {
+        self.columns.iter_mut().for_each(|column| column.of_trace.clear());
+        self.start_ns = match (self.traces, self.start_ns, start_ns) {
+            (0, _, start) => start,
+            (_, Some(before), Some(start)) => Some(before.min(start)),
+            _ => None,
+        };
+        self.traces += 1;
+    }
+
+    /// Adds the events of a batch that the mask lets through, or all; those without start or latency are left out. Returns which
+    /// rows of the batch were added.
+    pub fn add(&mut self, batch: &Batch, mask: Option<&Mask>) -> &[u32] {
+        let (times, latencies) = (batch.time(), batch.latency());
+        let is_in = |&row: &usize| {
+            mask.is_none_or(|mask| mask.get(row)) && times[row] != MISSING_I64 && latencies[row] != MISSING_U64
+        };
+        self.rows.clear();
+        self.rows.extend((0..batch.len()).filter(is_in).map(|row| row as u32));
+        let before = self.len();
+        self.latency_ns.extend(self.rows.iter().map(|&row| latencies[row as usize]));
+        self.end_ns
+            .extend(self.rows.iter().map(|&row| times[row as usize].saturating_add_unsigned(latencies[row as usize])));
+        self.add_weights(batch, before);
+        let left_out: FieldSet = LEFT_OUT.into_iter().collect();
+        for field in batch.fields().without(left_out).iter() {
+            let attribute = Attribute::Field(field);
+            if !self.columns.iter().any(|column| column.attribute == attribute) {
+                self.columns.push(Column::new(attribute, scale_of(field), vec![MISSING; before]));
+            }
+            if let Some(column) = self.columns.iter_mut().find(|column| column.attribute == attribute) {
+                column.add(batch, field, &self.rows);
+            }
+        }
+        let rows = self.latency_ns.len();
+        self.columns.iter_mut().for_each(|column| column.codes.resize(rows, MISSING));
+        &self.rows
+    }
+
+    fn add_weights(&mut self, batch: &Batch, before: usize) {
+        let Some(weights) = batch.i64s(Field::SampleWeight) else {
+            if !self.weights.is_empty() {
+                self.weights.resize(self.latency_ns.len(), 1);
+            }
+            return;
+        };
+        let weight = |&row: &u32| u32::try_from(weights[row as usize]).unwrap_or(1).max(1);
+        if self.weights.is_empty() && self.rows.iter().all(|row| weight(row) == 1) {
+            return;
+        }
+        self.weights.resize(before, 1);
+        self.weights.extend(self.rows.iter().map(weight));
+    }
+
+    /// How many events a row stands for.
+    pub(super) fn weight(&self, row: usize) -> u64 {
+        self.weights.get(row).map_or(1, |&weight| u64::from(weight))
+    }
+
+    /// The columns of all attributes; call when all events are there.
+    pub(super) fn complete(&mut self) {
+        if self.columns.iter().any(|column| column.attribute == Attribute::Time) || self.is_empty() {
+            return;
+        }
+        self.directories();
+        let first_ns = self.end_ns.iter().min().copied().unwrap_or(0);
+        let last_ns = self.end_ns.iter().max().copied().unwrap_or(0);
+        let span_ns = first_ns.abs_diff(last_ns);
+        if let Some(start_ns) = self.start_ns {
+            let width_ns = round_width(span_ns / TIMES);
+            let code =
+                |&end: &i64| u32::try_from(end.saturating_sub(start_ns).max(0) as u64 / width_ns).unwrap_or(MISSING);
+            // Ahead of the start lies nothing that a filter could name, and so far behind it no more.
+            let fits = last_ns.saturating_sub(start_ns).max(0) as u64 / width_ns < 100 * TIMES && first_ns >= start_ns;
+            if fits {
+                let codes = self.end_ns.iter().map(code).collect();
+                self.columns.push(Column::new(Attribute::Time, Scale::Time(width_ns), codes));
+            }
+        }
+        if span_ns >= SECONDS * NS_PER_S as u64 {
+            let part = NS_PER_S / PARTS as i64;
+            let codes = self.end_ns.iter().map(|end| (end.rem_euclid(NS_PER_S) / part) as u32).collect();
+            self.columns.push(Column::new(Attribute::InSecond, Scale::Second, codes));
+        }
+        self.columns.retain(|column| column.codes.iter().any(|code| *code != column.codes[0]));
+    }
+
+    /// The folders of paths.
+    fn directories(&mut self) {
+        let path = Attribute::Field(Field::Path);
+        let Some(paths) = self.columns.iter().find(|column| column.attribute == path) else { return };
+        let mut folders = Column::new(Attribute::Directory, Scale::Labels, Vec::new());
+        let of_label: Vec<u32> =
+            paths.labels.iter().map(|path| directory(path).map_or(MISSING, |folder| folders.label(folder))).collect();
+        folders.codes =
+            paths.codes.iter().map(|&code| of_label.get(code as usize).copied().unwrap_or(MISSING)).collect();
+        self.columns.push(folders);
+    }
+}
+
+/// The folder of a path, as the filter's `fd.directory` has it.
+fn directory(path: &str) -> Option<&str> {
+    match path.rfind('/')? {
+        0 => Some("/"),
+        slash => Some(&path[..slash]),
+    }
+}
+
+fn scale_of(field: Field) -> Scale {
+    match (field, field.field_type()) {
+        (Field::Offset, _) => Scale::Grid(Grid::with_power(11).unwrap_or(Grid::FINE)),
+        (_, FieldType::Duration | FieldType::Bytes) | (Field::InFlight, _) => Scale::Grid(Grid::FINE),
+        _ => Scale::Labels,
+    }
+}
+
+/// The next larger of 1, 2 and 5 times a power of ten.
+fn round_width(ns: u64) -> u64 {
+    let mut power = 1u64;
+    loop {
+        for factor in [1, 2, 5] {
+            if factor * power >= ns.max(1) {
+                return factor * power;
+            }
+        }
+        match power.checked_mul(10) {
+            Some(next) if next < u64::MAX / 50 => power = next,
+            _ => return power,
+        }
+    }
+}
