@@ -88,7 +88,7 @@ fn one_job_is_one_interval_for_fail_if_and_charts() {
     let judged = |condition| latscope(&["percentiles", "-r", path, "-i", "100ms", "--fail-if", condition]);
     judged("max > 1us for 2 intervals").success();
     let printed = judged("max > 1us").failure(1);
-    assert!(printed.contains("in 1 of 1 interval;"), "{printed}");
+    assert!(printed.contains("max > 1us in 1 of 1 interval, worst max = "), "{printed}");
     let folder = tempfile::tempdir().unwrap();
     let svg = folder.path().join("a.svg");
     latscope(&["percentiles", "-r", path, "-i", "100ms", "-o", svg.to_str().unwrap(), "--fail-if", "max > 1h"])

@@ -400,5 +400,5 @@ fn a_folder_of_fio_and_a_service_level() {
     assert_eq!(names, ["127.0.0.2 H.1", "127.0.0.2 H.2", "127.0.0.3 H.1", "127.0.0.3 H.2"]);
     latscope(&["percentiles", "-r", &top, "--fail-if", "p95 > 1s or p99 > 5s"]).success();
     let printed = latscope(&["percentiles", "-r", &top, "--fail-if", "p95 > 100us or p99 > 5s"]).failure(1);
-    assert!(printed.contains("p95 > 100us or p99 > 5s: in "), "{printed}");
+    assert!(printed.contains("p95 > 100us or p99 > 5s in "), "{printed}");
 }

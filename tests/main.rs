@@ -27,6 +27,7 @@ mod house;
 mod known_truth;
 mod lab;
 mod live;
+mod many_files;
 mod many_rows;
 mod percentiles;
 mod perf_script;

@@ -1,7 +1,7 @@
 //! The one place where what is noted of a trace becomes a sentence, and where it says what to do about it.
 
 use latscope_event::{
-    Anomaly, Context, KernelFeature, Note, Severity, Unfinished, Wait, Wording, format_count, format_duration,
+    Anomaly, Context, KernelFeature, Lacking, Note, Severity, Unfinished, Wait, Wording, format_count, format_duration,
 };
 use std::collections::BTreeMap;
 
@@ -33,8 +33,18 @@ fn sentences(context: &Context) -> Vec<(Severity, String)> {
 
 fn counted(context: &Context, severity: Severity, word: &str) -> Option<String> {
     let kinds = context.tally.iter().filter(|(anomaly, _)| anomaly.severity() == severity);
-    let phrases: Vec<String> = kinds.map(|(anomaly, count)| counted_phrase(words(anomaly), count)).collect();
+    let phrase = |(anomaly, count)| counted_phrase(words(anomaly), count) + &traces(context, anomaly);
+    let phrases: Vec<String> = kinds.map(phrase).collect();
     (!phrases.is_empty()).then(|| format!("{word}: {}", phrases.join("; ")))
+}
+
+/// Which of several traces lack something: `, in b.log and 2 more`.
+fn traces(context: &Context, anomaly: Anomaly) -> String {
+    match context.lacking.iter().find(|lacking| lacking.anomaly == anomaly) {
+        None => String::new(),
+        Some(Lacking { first, more: 0, .. }) => format!(", in {first}"),
+        Some(Lacking { first, more, .. }) => format!(", in {first} and {} more", format_count(*more)),
+    }
 }
 
 /// A phrase with its number in the place of `{}`, and of each `[one|many]` the form that goes with it.
@@ -173,7 +183,11 @@ fn noted(context: &Context, note: &Note) -> Option<String> {
     let text = match note {
         // A last line that is cut counts as truncated.
         Note::MalformedRow { .. } if context.tally.get(Anomaly::UnparsedLines) == 0 => return None,
-        Note::MalformedRow { line, why } => format!("the first malformed row is line {line}: it has {why}"),
+        Note::MalformedRow { line, why } => {
+            let lacking = context.lacking.iter().find(|lacking| lacking.anomaly == Anomaly::UnparsedLines);
+            let file = lacking.map_or(String::new(), |lacking| format!(" of {}", lacking.first));
+            format!("the first malformed row is line {line}{file}: it has {why}")
+        }
         Note::UnknownColumns { names } => {
             format!("columns that are not fields of events are ignored: {}", listed(names))
         }

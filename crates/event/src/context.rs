@@ -42,6 +42,17 @@ pub struct LossRange {
     pub records: u64,
 }
 
+/// Which of several traces lack events.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lacking {
+    /// Why.
+    pub anomaly: Anomaly,
+    /// Where the first of them was read from.
+    pub first: String,
+    /// How many more there are.
+    pub more: u64,
+}
+
 /// What a trace says about itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Context {
@@ -69,6 +80,9 @@ pub struct Context {
     /// What else is worth knowing, as views print it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
+    /// Of several traces merged: which of them lack something, by what they lack.
+    #[serde(skip)]
+    pub lacking: Vec<Lacking>,
     /// Anything else worth keeping: command line, kernel, tool version, filter ...
     pub properties: std::collections::BTreeMap<String, String>,
 }
@@ -105,6 +119,7 @@ impl Context {
             knows_unfinished: false,
             loss_ranges: Vec::new(),
             notes: Vec::new(),
+            lacking: Vec::new(),
             properties: Default::default(),
         }
     }
@@ -156,6 +171,7 @@ impl Context {
             all.properties.retain(|key, value| other.properties.get(key) == Some(value));
         }
         if !rest.is_empty() {
+            all.lacking = lacking(contexts);
             all.source = format!("{} and {} more", all.source, rest.len());
         }
         all.unfinished.sort_by_key(|unfinished| std::cmp::Reverse(unfinished.at_least_ns));
@@ -169,6 +185,12 @@ impl Context {
     pub fn is_plain(&self) -> bool {
         let is_detail = |(anomaly, _): (Anomaly, u64)| anomaly.severity() == Severity::Detail;
         self.notes.is_empty() && self.unfinished.is_empty() && self.tally.iter().all(is_detail)
+    }
+
+    /// What of the trace was lost.
+    fn lost(&self) -> impl Iterator<Item = Anomaly> {
+        let counted = self.tally.iter().filter(|&(anomaly, count)| anomaly.severity() == Severity::Lost && count > 0);
+        counted.map(|(anomaly, _)| anomaly)
     }
 
     /// Whether it is known that every request that was issued is in the trace; otherwise some may have been in flight when it
@@ -206,6 +228,22 @@ impl Context {
     }
 }
 
+/// Which of these traces lack events, once for each reason.
+fn lacking(contexts: &[Context]) -> Vec<Lacking> {
+    let mut all: Vec<Lacking> = Vec::new();
+    for (context, anomaly) in contexts.iter().flat_map(|context| context.lost().map(move |lost| (context, lost))) {
+        let known = context.lacking.iter().find(|lacking| lacking.anomaly == anomaly).cloned();
+        // The format stands before the path.
+        let path = || context.source.split_once(", ").map_or(&*context.source, |(_, path)| path).to_owned();
+        let own = known.unwrap_or_else(|| Lacking { anomaly, first: path(), more: 0 });
+        match all.iter_mut().find(|lacking| lacking.anomaly == anomaly) {
+            Some(lacking) => lacking.more += own.more + 1,
+            None => all.push(own),
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,5 +260,18 @@ mod tests {
         assert_eq!((both.span_ns, both.tally.get(Anomaly::Requeue)), (Some((5, 50)), 4));
         assert_eq!((both.host.as_deref(), both.source.as_str()), (Some("one"), "a and 1 more"));
         assert_eq!(Context::merged(&[a.clone()]), a);
+    }
+
+    #[test]
+    fn what_is_lost_has_its_trace() {
+        let trace = |name: &str, lost: u64| {
+            let mut context = Context::new(format!("fio log, {name}"), Clock::wall());
+            context.tally.add(Anomaly::UnparsedLines, lost);
+            context
+        };
+        let pair = Context::merged(&[trace("a", 0), trace("b, c", 1)]);
+        let lacking = |first: &str, more| vec![Lacking { anomaly: Anomaly::UnparsedLines, first: first.into(), more }];
+        assert_eq!(pair.lacking, lacking("b, c", 0));
+        assert_eq!(Context::merged(&[trace("d", 0), pair, trace("e", 2)]).lacking, lacking("b, c", 1));
     }
 }

@@ -22,7 +22,7 @@ mod wording;
 
 pub use anomaly::{Anomaly, Severity, Tally};
 pub use batch::{Batch, Column, Dictionary, MISSING_CODE, MISSING_I64, MISSING_U64};
-pub use context::{Clock, Context, LossRange};
+pub use context::{Clock, Context, Lacking, LossRange};
 pub use field::{Field, FieldSet, FieldType};
 pub use mask::Mask;
 pub use note::{KernelFeature, Note};

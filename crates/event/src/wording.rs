@@ -62,7 +62,8 @@ impl Context {
                 context.notes.retain(|note| is_of_set(Kind::Noted(note)));
                 context
             };
-            Context::merged(&set.iter().map(only).collect::<Vec<_>>())
+            // They are named as its source.
+            Context { lacking: Vec::new(), ..Context::merged(&set.iter().map(only).collect::<Vec<_>>()) }
         });
         noted.collect()
     }

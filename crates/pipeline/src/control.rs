@@ -103,6 +103,13 @@ pub enum Notice {
         /// How many more there are.
         more: usize,
     },
+    /// Files of different formats hold the same events, which count several times.
+    SameEvents {
+        /// Two of the files.
+        files: [PathBuf; 2],
+        /// How many more files do.
+        more: usize,
+    },
     /// A file of a folder cannot be read and is skipped.
     Skipped {
         /// The folder.
@@ -151,6 +158,15 @@ impl fmt::Display for Notice {
                     f,
                     "{} and {more} more files given more than once (or through a link): read once.",
                     file.display()
+                )
+            }
+            Notice::SameEvents { files: [first, second], more } => {
+                let more = if *more > 0 { format!(" (and {more} more)") } else { String::new() };
+                let (first, second) = (first.display(), second.display());
+                write!(
+                    f,
+                    "{first} and {second}{more} seem to be the same trace in different formats: its events count once \
+                           for each file."
                 )
             }
             Notice::Skipped { folder, why } => write!(f, "{}: skipped: {why}", folder.display()),

@@ -8,6 +8,7 @@ use latscope_capture_file::{Progress, ReadOptions, is_over, is_pipe};
 use latscope_event::{Batch, Clock, Column, Context, Field, FieldSet, MISSING_CODE, Mask};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// As many files are read at a time, at most: each costs the memory of a builder.
 pub const MOST_READERS: usize = 8;
@@ -126,6 +127,8 @@ struct Run<'a> {
     progress: Progress,
     /// For what waits until fields are derived.
     room: Room,
+    /// What the files hold, as far as it is compared.
+    held: Mutex<Vec<(usize, Held)>>,
     /// Whether there was any event, and any that the filter let through.
     has_events: AtomicBool,
     has_passed: AtomicBool,
@@ -134,8 +137,9 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(pipeline: &'a Pipeline) -> Result<Run<'a>, Error> {
         let (has_events, has_passed) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (progress, room) = (Progress::default(), Room::default());
-        Ok(Run { pipeline, starts: Starts::new(pipeline)?, progress, room, has_events, has_passed })
+        let (starts, progress, room, held) =
+            (Starts::new(pipeline)?, Progress::default(), Room::default(), Mutex::default());
+        Ok(Run { pipeline, starts, progress, room, held, has_events, has_passed })
     }
 
     /// Reads the file with this number. One of several readers shows the progress of all.
@@ -151,7 +155,7 @@ impl<'a> Run<'a> {
         let (derived, fields) = derived::split(fields.union(reading.filter_fields()));
         let mut gathered = self.gathers(derived)?;
         let options = ReadOptions { progress: Some(&self.progress), ..self.pipeline.options(at, fields) };
-        let (mut starts, mut failure) = (true, None);
+        let (mut starts, mut failure, mut held) = (true, None, Held::default());
         // Relative times count from where they would if events were handed on at once.
         let mut first = None;
         let mut hand_on = |context: &Context, batch: &Batch| {
@@ -170,6 +174,7 @@ impl<'a> Run<'a> {
             if is_stopped(reading, control) {
                 return ControlFlow::Break(());
             }
+            held.add(batch);
             let flow = match &mut gathered {
                 None => hand_on(context, batch),
                 Some(gathered) => {
@@ -185,6 +190,7 @@ impl<'a> Run<'a> {
         if let Some(failure) = failure {
             return Err(failure);
         }
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).push((at, held));
         let mut context = match context {
             Ok(context) => self.starts.context(at, context),
             // Of what is cut anywhere there may be nothing to understand.
@@ -219,13 +225,56 @@ impl<'a> Run<'a> {
         control.observer().progress(done.load(Ordering::Relaxed), total.load(Ordering::Relaxed));
     }
 
-    /// Notes that a filter let nothing through: an empty picture may come of a mistake in it.
+    /// Notes that a filter let nothing through: an empty picture may come of a mistake in it. And that files of several formats
+    /// hold the same events, which then count several times.
     fn end(&self) {
         let Pipeline { reading, control, .. } = self.pipeline;
         control.observer().ended();
+        if let Some((first, second, more)) = self.repeated() {
+            control.notice(Notice::SameEvents { files: [first, second].map(|at| reading.files[at].clone()), more });
+        }
         let is_nothing = self.has_events.load(Ordering::Relaxed) && !self.has_passed.load(Ordering::Relaxed);
         if let Some(filter) = reading.filter.as_ref().filter(|_| is_nothing) {
             control.notice(Notice::NoMatch(filter.to_string()));
+        }
+    }
+
+    /// The first two files that hold the same events in different formats, and how many more files do. Files of one format are not
+    /// compared: logs of several jobs that ran alike may well be alike.
+    fn repeated(&self) -> Option<(usize, usize, usize)> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.sort_by_key(|&(at, _)| at);
+        let format = |at: usize| self.pipeline.formats[at];
+        let is_same = |(one, held): &(usize, Held), (other, again): &(usize, Held)| {
+            held == again && held.count >= FEWEST && format(*one) != format(*other)
+        };
+        let again =
+            |at: usize| held[..at].iter().find(|known| is_same(known, &held[at])).map(|known| (known.0, held[at].0));
+        let mut repeated = (1..held.len()).filter_map(again);
+        let (first, second) = repeated.next()?;
+        Some((first, second, repeated.count()))
+    }
+}
+
+/// Fewer events may be alike by chance.
+const FEWEST: u64 = 10;
+
+/// What a file holds: how many events, and the start and latency of the first and of the last.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Held {
+    count: u64,
+    first: Option<(i64, u64)>,
+    last: Option<(i64, u64)>,
+}
+
+impl Held {
+    /// Costs the same for any number of events.
+    fn add(&mut self, batch: &Batch) {
+        let event = |row: usize| (batch.time()[row], batch.latency()[row]);
+        if let Some(last) = batch.len().checked_sub(1) {
+            self.first = self.first.or(Some(event(0)));
+            self.last = Some(event(last));
+            self.count += batch.len() as u64;
         }
     }
 }

@@ -68,19 +68,17 @@ impl Writer {
 
 fn events(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
     let reading = pipeline.reading();
-    let (is_live, mut writer) = (reading.live.is_some(), None::<(Writer, FieldSet)>);
+    let (is_live, mut writer) = (reading.live.is_some(), None::<(Writer, FieldSet, String)>);
     let mut contexts = pipeline.each_batch(FieldSet::EVERY, |context, batch, mask, _| {
         let opened = match &mut writer {
             Some(opened) => opened,
             none => match Writer::open(conversion, is_live, batch.fields(), context) {
-                Ok(opened) => none.insert((opened, batch.fields())),
+                Ok(opened) => none.insert((opened, batch.fields(), context.source.clone())),
                 Err(failure) => return ControlFlow::Break(failure),
             },
         };
         if opened.1.union(batch.fields()) != opened.1 {
-            return ControlFlow::Break(Failure::Usage(
-                "The files have different columns and cannot be written to one file; convert them separately.".into(),
-            ));
+            return ControlFlow::Break(unlike_columns(&opened.2, opened.1, &context.source, batch.fields()));
         }
         match opened.0.write(conversion.target, batch, mask) {
             Ok(()) => ControlFlow::Continue(()),
@@ -93,7 +91,7 @@ fn events(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
         context.properties.insert("filter".into(), filter.to_string());
     }
     let writer = match writer {
-        Some((writer, _)) => writer,
+        Some((writer, ..)) => writer,
         None => {
             Writer::open(conversion, is_live, FieldSet::ALWAYS, &Context::new("nothing", Clock::unanchored("none")))?
         }
@@ -102,6 +100,23 @@ fn events(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
     reports::say_notes(&contexts);
     notes::detail(&context).iter().for_each(|detail| say!("latscope: {}: {detail}", context.source));
     Ok(())
+}
+
+/// A later file has columns that the first one lacks.
+fn unlike_columns(first: &str, columns: FieldSet, other: &str, others: FieldSet) -> Failure {
+    let more: Vec<&str> = others.iter().filter(|&field| !columns.contains(field)).map(Field::name).collect();
+    // The format stands before the path.
+    let named = |source: &str| match source.split_once(", ") {
+        Some((format, path)) => format!("{path} ({format})"),
+        None => source.into(),
+    };
+    Failure::Usage(format!(
+        "The files have different columns and cannot be written to one file: {} has {}, {} does not; convert them \
+         separately.",
+        named(other),
+        more.join(", "),
+        named(first)
+    ))
 }
 
 fn series(pipeline: &Pipeline, folding: &Folding, conversion: &Conversion) -> Result<(), Failure> {

@@ -71,9 +71,15 @@ struct Console {
 
 impl Observer for Console {
     fn notice(&self, notice: &Notice) {
-        static REPORTED_NO_MATCH: AtomicBool = AtomicBool::new(false);
-        // A view that reads its files twice prints it once.
-        if !matches!(notice, Notice::NoMatch(_)) || !REPORTED_NO_MATCH.swap(true, Ordering::Relaxed) {
+        static NO_MATCH: AtomicBool = AtomicBool::new(false);
+        static SAME_EVENTS: AtomicBool = AtomicBool::new(false);
+        // A view that reads its files twice prints these once.
+        let reported = match notice {
+            Notice::NoMatch(_) => Some(&NO_MATCH),
+            Notice::SameEvents { .. } => Some(&SAME_EVENTS),
+            _ => None,
+        };
+        if reported.is_none_or(|reported| !reported.swap(true, Ordering::Relaxed)) {
             say!("latscope: {}", in_full(notice));
         }
     }
