@@ -4,14 +4,16 @@
 
 /// Writes a line to standard error, where nothing that a terminal would obey ever goes.
 macro_rules! say {
-    ($($argument:tt)*) => { crate::run::output::say(&format!("{}\n", format_args!($($argument)*))) };
+    ($($argument:tt)*) => { crate::output::say(&format!("{}\n", format_args!($($argument)*))) };
 }
 
 mod args;
 mod notes;
+mod output;
 mod plan;
 mod run;
 mod tui;
+mod world;
 
 use std::process::ExitCode;
 
@@ -55,10 +57,13 @@ impl Failure {
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    let world = run::world();
+    let world = world::World::this_machine();
     let plan = match called_ioping(&words) {
         true => plan::ioping(&words[1..], &world).map(|plan| (plan, Vec::new())),
-        false => plan::plan(args::Arguments::typed(words), &world),
+        false => match args::Arguments::typed(words) {
+            Ok(typed) => plan::plan(typed, &world),
+            Err(error) => return refuse(&error),
+        },
     };
     let done = plan.and_then(|(plan, remarks)| {
         remarks.iter().for_each(|remark| say!("latscope: {remark}"));
@@ -74,6 +79,21 @@ fn main() -> ExitCode {
         }
         Err(Failure::Usage(message)) => fail(2, &message),
         Err(Failure::Input(message)) => fail(3, &message),
+    }
+}
+
+/// Prints what clap has to say, which repeats what was typed: an error, or the help that was asked for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    let status = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    if error.use_stderr() {
+        output::say(&text);
+        return status;
+    }
+    // Help that could not be written was not given.
+    match output::text(None, &text) {
+        Err(Failure::Input(message)) => fail(3, &message),
+        _ => status,
     }
 }
 

@@ -37,8 +37,8 @@ pub use summary::Summary;
 
 use crate::Failure;
 use crate::args::{self, Arguments, Verb};
+use crate::world::World;
 use latscope_view_report::Theme;
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// What to do.
@@ -69,22 +69,6 @@ pub enum Plan {
     Labs(bool),
     /// Print this and be done.
     Say(String),
-}
-
-/// What a plan has to know about the machine: words alone do not say whether they are files.
-pub struct World {
-    /// Whether there is such a file, folder or device.
-    pub exists: fn(&Path) -> bool,
-    /// Whether it is a regular file.
-    pub is_file: fn(&Path) -> bool,
-    /// Whether it is a folder.
-    pub is_dir: fn(&Path) -> bool,
-    /// The text of a file with experiments.
-    pub read: fn(&Path) -> io::Result<String>,
-    /// Whether something waits to be read on standard input.
-    pub is_fed: fn() -> bool,
-    /// A number that no other run has.
-    pub seed: u64,
 }
 
 /// How a table is written.

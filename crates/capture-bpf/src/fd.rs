@@ -8,10 +8,10 @@ mod ends;
 mod names;
 mod socket;
 
+pub use ends::Ends;
 pub use names::Expected;
 
 use crate::disk::Disk;
-use crate::syscall::Ends;
 use ends::Sockets;
 use socket::UnixSockets;
 use std::collections::HashMap;

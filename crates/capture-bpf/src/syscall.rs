@@ -10,7 +10,6 @@ mod tracing;
 mod waits;
 
 pub use histograms::{KEYS, KEYS_BY_CALL};
-pub use shared::Ends;
 pub use tracing::FILLS;
 
 use crate::{Error, Events, Histograms, Options};

@@ -3,6 +3,7 @@
 use crate::formats::Format;
 use crate::input::{CUT_SO_EARLY, Input};
 use crate::{Detected, Error, Place, Remedy};
+use std::path::Path;
 
 /// What a file is that other programs know, and what to do instead of reading it.
 fn unread(head: &[u8]) -> Option<(&'static str, &'static str)> {
@@ -52,6 +53,14 @@ fn is_of_blkparse(line: &str) -> bool {
         && words.len() >= 7
         && words[1..3].iter().all(|word| is_number(word))
         && words[3].split_once('.').is_some_and(|(seconds, rest)| is_number(seconds) && rest.len() == 9)
+}
+
+/// The format of a file, from its content; of a pipe from its first bytes, which are still there to be read.
+///
+/// # Errors
+/// As [`crate::read`].
+pub fn format_of(path: &Path) -> Result<Format, Error> {
+    detect(&mut Input::open(path, None)?)
 }
 
 /// Asks every format; of a stream that starts with too little, again when there is more.

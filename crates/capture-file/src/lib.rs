@@ -32,14 +32,15 @@ mod series_rows;
 mod smallfile;
 mod syscall_pairs;
 mod text_rows;
+mod tree;
 mod two_columns;
 mod unfinished;
 
+pub use detect::format_of;
 pub use ending::{end_when, is_over};
 pub use error::{Error, Place, Remedy};
 pub use fio::{
-    FioColumns, FioResults, JobStart, Tree, Trust, are_of_several_runs, counts_from_1970, double_count_note,
-    host_and_job, job_starts, tree, tree_over_time, without_repeats,
+    FioColumns, FioResults, JobStart, Trust, are_of_several_runs, counts_from_1970, host_and_job, job_starts,
 };
 pub use follow::OnRestart;
 pub use formats::Format;
@@ -48,6 +49,7 @@ pub use lat::LatWriter;
 pub use parquet::{ParquetWriter, write_series_parquet};
 pub use series_reader::SeriesReader;
 pub use series_rows::{SeriesHeader, SeriesRow};
+pub use tree::{Tree, double_count_note, tree, tree_over_time, without_repeats};
 pub use two_columns::TwoColumns;
 
 use input::Input;
@@ -136,14 +138,6 @@ pub fn is_fed() -> bool {
     }
     // What cannot be unpacked is something, too.
     (kind.is_fifo() || kind.is_socket()) && !Input::open(Path::new("-"), None).is_ok_and(|input| input.is_empty())
-}
-
-/// The format of a file, from its content; of a pipe from its first bytes, which are still there to be read.
-///
-/// # Errors
-/// As [`read`].
-pub fn format_of(path: &Path) -> Result<Format, Error> {
-    detect::detect(&mut Input::open(path, None)?)
 }
 
 /// Why a file of histograms cannot be read for its events.

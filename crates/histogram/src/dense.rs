@@ -223,3 +223,31 @@ impl Histogram {
         )
     }
 }
+/// Sparse histograms by way of dense ones.
+impl Sparse {
+    /// Parts it in two: all but the `count` largest values, and those; weights are left out. Of values in the bucket where
+    /// it is cut no more is known than the bucket, so minima, maxima and sums are those of its edges and its middle.
+    pub fn split_largest(&self, count: u64) -> (Sparse, Sparse) {
+        let grid = self.grid();
+        let mut parts = [(); 2].map(|()| Histogram::new(grid, false));
+        let mut left = count;
+        for (&index, &count) in self.indices().iter().zip(self.counts()).rev() {
+            let (lower, upper) = (grid.lower(index as usize), grid.upper(index as usize));
+            let within = (lower.max(self.totals().min), upper.min(self.totals().max));
+            let largest = left.min(count);
+            left -= largest;
+            for (part, count) in parts.iter_mut().zip([count - largest, largest]).filter(|&(_, count)| count > 0) {
+                part.record_within(within, count, 0);
+            }
+        }
+        let [others, largest] = parts.map(|part| part.to_sparse());
+        (others, largest)
+    }
+
+    /// The same counts with a place for every bucket.
+    pub fn to_dense(&self) -> Histogram {
+        let mut dense = Histogram::new(self.grid(), self.weights().is_some());
+        dense.add(self);
+        dense
+    }
+}

@@ -1,6 +1,6 @@
 //! The sparse histogram: non-empty buckets only. This is what a series keeps for each interval and group.
 
-use crate::{Grid, Histogram, Rule, Totals, quantile};
+use crate::{Grid, Rule, Totals, quantile};
 use std::ops::Range;
 
 /// The non-empty buckets of a histogram, ascending.
@@ -141,24 +141,6 @@ impl Sparse {
         Some(more)
     }
 
-    /// Parts it in two: all but the `count` largest values, and those; weights are left out. Of values in the bucket where
-    /// it is cut no more is known than the bucket, so minima, maxima and sums are those of its edges and its middle.
-    pub fn split_largest(&self, count: u64) -> (Sparse, Sparse) {
-        let mut parts = [(); 2].map(|()| Histogram::new(self.grid, false));
-        let mut left = count;
-        for (&index, &count) in self.indices.iter().zip(&self.counts).rev() {
-            let (lower, upper) = (self.grid.lower(index as usize), self.grid.upper(index as usize));
-            let within = (lower.max(self.totals.min), upper.min(self.totals.max));
-            let largest = left.min(count);
-            left -= largest;
-            for (part, count) in parts.iter_mut().zip([count - largest, largest]).filter(|&(_, count)| count > 0) {
-                part.record_within(within, count, 0);
-            }
-        }
-        let [others, largest] = parts.map(|part| part.to_sparse());
-        (others, largest)
-    }
-
     /// The same counts on a coarser grid; unchanged when the grid is as coarse already.
     #[must_use]
     pub fn folded(&self, grid: Grid) -> Sparse {
@@ -230,13 +212,6 @@ impl Sparse {
         self.weights.iter_mut().for_each(|weights| weights.copy_within(range.clone(), to));
     }
 
-    /// The same counts with a place for every bucket.
-    pub fn to_dense(&self) -> Histogram {
-        let mut dense = Histogram::new(self.grid, self.weights.is_some());
-        dense.add(self);
-        dense
-    }
-
     /// Values at these quantiles (0 to 1, any order); `None` when nothing was counted. See [`Rule`].
     pub fn quantiles(&self, quantiles: &[f64], rule: Rule) -> Option<Vec<u64>> {
         quantile::quantiles(
@@ -265,6 +240,7 @@ fn last_not_above(indices: &[u32], value: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Histogram;
     use proptest::prelude::*;
 
     fn sparse_of(values: &[u64], power: u8) -> Sparse {

@@ -1,16 +1,22 @@
 //! Folds batches into a series.
 
+mod share;
+mod stretch;
+
+pub use share::SHARES;
+pub use stretch::Stretch;
+
 use crate::budget::{Account, Budget, cost};
 use crate::deviation::Squares;
 use crate::group::{GROUP_LIMIT, Groups};
 use crate::sequential::Sequence;
-use crate::share::Spanning;
-use crate::stretch::Rest;
 use crate::{CountBy, Flow, HistogramSeries, Interval, Quantity, Slice, Weight};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use latscope_event::{Batch, Field, FieldSet, MISSING_U64, Mask};
 use latscope_histogram::{Grid, Histogram};
+use share::Spanning;
+use stretch::Rest;
 
 /// Dense histograms that are open at a time take no more than this; the rest is sparse. Ten minutes in intervals of a second
 /// fit, so that the second and every further trace of the same time finds the histograms of the first.
@@ -137,6 +143,13 @@ impl SeriesBuilder {
     /// Whether light groups were dropped, which may have become heavier later: the counts of others are then too low.
     pub fn is_pruned(&self) -> bool {
         self.groups.is_pruned()
+    }
+
+    /// Sums up squares too, for exact [deviations](HistogramSeries::deviation) of the whole time.
+    #[must_use]
+    pub fn with_squares(mut self) -> SeriesBuilder {
+        self.squares = Some(Squares::default());
+        self
     }
 
     /// In which intervals events count; [by completion](CountBy::Completion) unless set.

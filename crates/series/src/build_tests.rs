@@ -161,7 +161,7 @@ proptest! {
         let histogram = histogram.to_sparse();
         let builder = SeriesBuilder::new(Quantity::Latency, Weight::Count, vec![], Interval::Fixed(1000));
         let mut builder = builder.on_grid(Some(asked));
-        builder.add_stretch(&crate::Stretch { from_ns: 0, to_ns: 500, usual_ns: None, group: &[], histogram: &histogram });
+        builder.add_stretch(&Stretch { from_ns: 0, to_ns: 500, usual_ns: None, group: &[], histogram: &histogram });
         let series = builder.finish();
         prop_assert_eq!(series.grid(), asked.min(given));
         let total = series.total(None).to_sparse();
@@ -330,7 +330,7 @@ fn builders_of_different_grids_are_merged_on_the_coarser_one() {
     let new = || SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), Interval::Fixed(1_000_000_000));
     let add = |builder: &mut SeriesBuilder, (from_ms, histogram): &(i64, latscope_histogram::Sparse)| {
         let (from_ns, to_ns) = (from_ms * 1_000_000, (from_ms + 100) * 1_000_000);
-        builder.add_stretch(&crate::Stretch { from_ns, to_ns, usual_ns: None, group: &[], histogram });
+        builder.add_stretch(&Stretch { from_ns, to_ns, usual_ns: None, group: &[], histogram });
     };
     let mut one = new();
     stretches.iter().for_each(|stretch| add(&mut one, stretch));

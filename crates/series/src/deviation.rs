@@ -1,6 +1,6 @@
 //! Standard deviations, exact where single values were counted.
 
-use crate::{HistogramSeries, SeriesBuilder};
+use crate::HistogramSeries;
 use latscope_histogram::Totals;
 
 /// How far values lie from their mean.
@@ -50,15 +50,6 @@ impl Squares {
     }
 }
 
-impl SeriesBuilder {
-    /// Sums up squares too, for exact [deviations](HistogramSeries::deviation) of the whole time.
-    #[must_use]
-    pub fn with_squares(mut self) -> SeriesBuilder {
-        self.squares = Some(Squares::default());
-        self
-    }
-}
-
 impl HistogramSeries {
     /// The standard deviation of the values that completed in the whole time, of one group or of all; `None` without any.
     pub fn deviation(&self, group: Option<u32>) -> Option<Deviation> {
@@ -90,7 +81,7 @@ impl HistogramSeries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Interval, Quantity, Weight};
+    use crate::{Interval, Quantity, SeriesBuilder, Weight};
     use latscope_event::{Batch, Field, FieldSet};
     use proptest::prelude::*;
 

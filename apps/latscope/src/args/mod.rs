@@ -31,7 +31,7 @@ pub use record::Record;
 pub use spectrogram::{Color, Orient, Spectrogram};
 pub use summary::Summary;
 
-use crate::plan::World;
+use crate::world::World;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use latscope_view::{Palette, Scale};
@@ -49,8 +49,11 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// What was typed; ends the program where that makes no sense, or asks for help.
-    pub fn typed(words: Vec<std::ffi::OsString>) -> Arguments {
+    /// What was typed.
+    ///
+    /// # Errors
+    /// Where that makes no sense, and with the text where help is asked for.
+    pub fn typed(words: Vec<std::ffi::OsString>) -> Result<Arguments, clap::Error> {
         let mut command = Arguments::command();
         let has = |verb: &clap::Command, name: &str| verb.get_arguments().any(|argument| argument.get_id() == name);
         // Where nothing else is called so, columns are those of the logs.
@@ -59,29 +62,12 @@ impl Arguments {
             command = command
                 .mut_subcommand(verb, |verb| verb.mut_arg("log_columns", |argument| argument.visible_alias("columns")));
         }
-        let matches = command.try_get_matches_from_mut(words).unwrap_or_else(|mut error| {
+        let matches = command.try_get_matches_from_mut(words).map_err(|mut error| {
             // Words at the end are a filter, so clap would have any unknown option be one.
             error.remove(clap::error::ContextKind::Suggested);
-            refuse(&error)
-        });
-        Arguments::from_arg_matches(&matches).unwrap_or_else(|error| refuse(&error))
-    }
-}
-
-/// Ends the program with what clap has to say, which repeats what was typed.
-fn refuse(error: &clap::Error) -> ! {
-    let text = error.render().to_string();
-    if error.use_stderr() {
-        crate::run::output::say(&text);
-        std::process::exit(error.exit_code());
-    }
-    // Help that could not be written was not given.
-    match crate::run::output::text(None, &text) {
-        Err(failure @ crate::Failure::Input(_)) => {
-            say!("latscope: {failure}");
-            std::process::exit(3)
-        }
-        _ => std::process::exit(error.exit_code()),
+            error
+        })?;
+        Arguments::from_arg_matches(&matches)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::folding::fields;
 use super::reading::reading;
-use super::{Plan, Reading, Shape, World, is_svg, percentile_list, shape, theme};
+use super::{Plan, Reading, Shape, is_svg, percentile_list, shape, theme};
 use crate::notes::WORDING;
+use crate::world::World;
 use crate::{Failure, args};
 use latscope_event::Field;
 use latscope_filter::Filter;

@@ -1,7 +1,8 @@
 //! What the words of `lab` mean.
 
 use super::folding::duration;
-use super::{Plan, World, theme};
+use super::{Plan, theme};
+use crate::world::World;
 use crate::{Failure, args};
 use latscope_capture_probe::{Lab as Experiments, PRESETS};
 use latscope_series::Threshold;

@@ -1,8 +1,9 @@
 //! What the words of `ping` mean.
 
-use super::{Plan, World};
+use super::Plan;
 use crate::Failure;
 use crate::args::Ping as Typed;
+use crate::world::World;
 use latscope_capture_probe::{AfterWrite, Cache, Engine, OpenSync, Operation, Order, Pace, Probe, Work};
 use latscope_series::Threshold;
 use std::ffi::OsString;

@@ -8,30 +8,16 @@ mod heatmap;
 mod histogram;
 mod lab;
 mod list;
-pub mod output;
 mod percentiles;
 mod ping;
 mod record;
 pub mod reports;
 mod spectrogram;
 mod summary;
-mod unnamed;
 
-use crate::Failure;
-use crate::plan::{Plan, World};
-use std::path::{Path, PathBuf};
-
-/// The machine, as plans ask for it.
-pub fn world() -> World {
-    World {
-        exists: Path::exists,
-        is_file: Path::is_file,
-        is_dir: Path::is_dir,
-        read: |path| std::fs::read_to_string(path),
-        is_fed: latscope_capture_file::is_fed,
-        seed: latscope_pipeline::now_ns() as u64,
-    }
-}
+use crate::plan::Plan;
+use crate::{Failure, output};
+use std::path::PathBuf;
 
 /// Carries out a plan.
 pub fn run(plan: Plan) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! What the program says about a run of the pipeline: notes, progress, remedies, and how a signal ends it.
 
-use super::{output, unnamed};
+use super::output;
 use crate::Failure;
 use crate::notes::WORDING;
 use crate::plan::Reading;
@@ -40,7 +40,7 @@ pub fn open(reading: Reading, output: Option<&Path>) -> Result<Pipeline, Failure
 pub fn interrupted() -> &'static Arc<AtomicBool> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     FLAG.get_or_init(|| {
-        unnamed::signals_are_handled();
+        output::unnamed::signals_are_handled();
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
             // Without a handler the signal simply kills, and what was flushed so far stays readable.

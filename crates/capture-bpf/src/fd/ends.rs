@@ -1,7 +1,7 @@
 //! Names of sockets from their two ends, which the programs read when the call returned: `client->server`.
 
 use super::Name;
-use crate::syscall::Ends;
+use crate::loader::shared;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -15,6 +15,22 @@ const KEPT: usize = 1 << 16;
 
 const LISTEN: u8 = 10;
 const RAW: u16 = 3;
+
+shared! {
+    /// The ends of a socket. Addresses of version 4 are the first four bytes.
+    #[derive(Default, Hash)]
+    pub struct Ends {
+        local: [u8; 16],
+        remote: [u8; 16],
+        local_port: u16,
+        remote_port: u16,
+        socket_type: u16,
+        protocol: u16,
+        net: u32,
+        state: u8,
+        unused: [u8; 3],
+    }
+}
 
 impl Ends {
     /// The address of the own end, and of the other one where there is one.

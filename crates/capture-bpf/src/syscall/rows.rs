@@ -2,10 +2,10 @@
 
 use super::arguments::Arguments;
 use super::calls::{Calls, Known};
-use super::shared::{ARGUMENTS, CALL_ABOUT, CALLS, Ends, FILE_TYPES, Parts, Record};
+use super::shared::{ARGUMENTS, CALL_ABOUT, CALLS, FILE_TYPES, Parts, Record};
 use super::tracing::tracepoint_of;
 use crate::container::Containers;
-use crate::fd::{Addresses, Devices, Expected, Name};
+use crate::fd::{Addresses, Devices, Ends, Expected, Name};
 use crate::loader::MonotonicClock;
 use crate::process::Processes;
 use crate::texts::named;

@@ -1,5 +1,6 @@
 //! What the programs of `bpf/syscall` and user space share; the C side is `bpf/syscall/syscall.h`.
 
+use crate::fd::Ends;
 use crate::loader::{Raw, shared};
 use crate::texts::named;
 
@@ -127,22 +128,6 @@ shared! {
         names_len: u16,
         about: u32,
         cpu: u32,
-    }
-}
-
-shared! {
-    /// The ends of a socket. Addresses of version 4 are the first four bytes.
-    #[derive(Default, Hash)]
-    pub struct Ends {
-        local: [u8; 16],
-        remote: [u8; 16],
-        local_port: u16,
-        remote_port: u16,
-        socket_type: u16,
-        protocol: u16,
-        net: u32,
-        state: u8,
-        unused: [u8; 3],
     }
 }
 

@@ -3,8 +3,9 @@
 use super::cell::{Cell, reading};
 use crate::Failure;
 use crate::notes::WORDING;
+use crate::output;
 use crate::plan::{Compare, Lab as Plan, Reading, Shape};
-use crate::run::{compare, output};
+use crate::run::compare;
 use latscope_capture_probe::Compare as Across;
 use latscope_series::compare::CompareOptions;
 use latscope_view_report::ComparePicture;

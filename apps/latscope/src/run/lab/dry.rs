@@ -1,8 +1,8 @@
 //! What a lab would do.
 
 use crate::Failure;
+use crate::output;
 use crate::plan::Lab as Plan;
-use crate::run::output;
 use latscope_capture_probe::{Compare, Experiment, Operation, Order};
 use latscope_event::{format_count, format_duration, format_rate, format_size};
 use std::time::Duration;

@@ -3,8 +3,8 @@
 use super::cell::{Cell, QUANTILES};
 use crate::Failure;
 use crate::notes::WORDING;
+use crate::output;
 use crate::plan::Lab as Plan;
-use crate::run::output;
 use latscope_event::{Context, Field};
 use latscope_series::{HistogramSeries, Quantity, Weight};
 use latscope_view_report::{CurvePicture, CurvePoint, CurveSide, HeatmapOptions, curve, heatmap};

@@ -2,8 +2,8 @@
 
 use super::{axis_start_ns, options_of};
 use crate::Failure;
+use crate::output::{self, Output};
 use crate::plan::{Percentiles as Plan, Reading, Shape};
-use crate::run::output::{self, Output};
 use crate::run::reports;
 use latscope_event::{Context, format_count};
 use latscope_series::{AskedPercentiles, CountBy, HistogramSeries, Judging, Place, Watch};

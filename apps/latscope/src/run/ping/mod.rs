@@ -10,8 +10,8 @@ mod trace;
 mod view;
 
 use crate::Failure;
+use crate::output;
 use crate::plan::Ping;
-use crate::run::output;
 use latscope_capture_probe::{Capture, Sample};
 use latscope_event::format_duration;
 use meter::{Meter, Open, Shared};
@@ -192,7 +192,7 @@ pub struct Signals {
 impl Signals {
     /// From now on they are noted.
     pub fn new() -> Signals {
-        super::unnamed::signals_are_handled();
+        output::unnamed::signals_are_handled();
         let signals = Signals { ended: Arc::default(), asked: Arc::default() };
         // A second Ctrl-C does not wait for what hangs.
         let second = Arc::new(AtomicBool::new(false));

@@ -1,8 +1,9 @@
 //! The spectrogram of a probe while it runs: a row of colour for every interval that is over.
 
 use crate::notes::WORDING;
+use crate::output;
 use crate::plan::Ping;
-use crate::run::{output, spectrogram::depth};
+use crate::run::spectrogram::depth;
 use latscope_event::{Batch, Clock, Context};
 use latscope_series::{Interval, Quantity, SeriesBuilder, Weight};
 use latscope_view_term::{GrowingSpectrogram, SpectrogramOptions, TimeLabels};

@@ -1,7 +1,7 @@
 //! Every request into a trace.
 
 use crate::Failure;
-use crate::run::output::{self, Output};
+use crate::output::{self, Output};
 use latscope_capture_file::LatWriter;
 use latscope_capture_probe::Capture;
 use latscope_event::{Batch, Context, Tally, format_count, format_size};

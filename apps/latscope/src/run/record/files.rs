@@ -3,8 +3,8 @@
 use super::names::{self, size, sum};
 use crate::Failure;
 use crate::notes::{self, WORDING};
+use crate::output::{self, Output};
 use crate::plan::{Keep, Reading, Recording, Rotate};
-use crate::run::output::{self, Output};
 use latscope_capture_file::LatWriter;
 use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask, Tally, format_count, format_duration, format_size};
 use latscope_pipeline::now_ns;

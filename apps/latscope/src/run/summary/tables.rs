@@ -2,8 +2,8 @@
 
 use super::{SHOWN, outlier};
 use crate::Failure;
+use crate::output::{self, Output};
 use crate::plan::{Folding, Reading, Shape, Summary as Plan};
-use crate::run::output::{self, Output};
 use crate::run::reports;
 use latscope_event::{Batch, Context, FieldSet, Mask, format_count};
 use latscope_pipeline::{INTERVAL_NS, Intervals, Pipeline, refuse_averages, too_large};

@@ -3,7 +3,7 @@
 //! A row gives when its events completed (some time in the stretch) and how long each took, so they were in flight from
 //! before the stretch on. Completions are taken as spread evenly over it.
 
-use crate::SeriesBuilder;
+use super::SeriesBuilder;
 use latscope_histogram::Sparse;
 
 /// What reaches back over more intervals than this is cut there: a damaged time must not cost forever.

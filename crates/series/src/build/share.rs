@@ -3,8 +3,8 @@
 //!
 //! Counts are then fixed-point numbers: an event is [`SHARES`] wherever it lies, and its parts add up to that exactly.
 
-use crate::SeriesBuilder;
-use crate::stretch::REACH;
+use super::SeriesBuilder;
+use super::stretch::REACH;
 
 /// The count that an event adds up to in a series by share. A power of two, so that a share is exact to 6e-8 and 10^12
 /// events still fit.

@@ -1,8 +1,8 @@
 //! Files of a folder that could be read and are not: which of them are copies of each other is unknown.
 
 use super::choice::named;
+use crate::detect::format_of;
 use crate::fio::name::plain_name;
-use crate::format_of;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

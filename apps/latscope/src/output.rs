@@ -1,6 +1,7 @@
 //! Where results go: a file or standard output.
 
-use super::unnamed::{self, Unnamed};
+pub mod unnamed;
+
 use crate::Failure;
 use crate::plan::Reading;
 use latscope_event::printable;
@@ -9,6 +10,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use unnamed::Unnamed;
 
 /// Columns of a line where there is no terminal to ask.
 pub const COLUMNS: usize = 100;
