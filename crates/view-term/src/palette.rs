@@ -4,7 +4,7 @@
 //! weakest cell differs from an empty one on dark and on light terminals.
 
 use crate::{Cell, Color};
-use latscope_view::{Palette, blend};
+use latscope_view::Palette;
 
 /// How many colours the terminal shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,7 +46,7 @@ pub(crate) fn color(palette: Palette, strength: f64, depth: ColorDepth, hot: boo
         (_, Palette::PyLatencyMap) => Color::Indexed(step(&PYLATENCYMAP[usize::from(hot)], strength)),
         (ColorDepth::Ansi256, _) | (_, Palette::Sysdig) => Color::Indexed(step(ladder256(palette), strength)),
         (ColorDepth::Truecolor, _) => {
-            let [red, green, blue] = blend(palette.ladder(), strength);
+            let [red, green, blue] = palette.on_any_ground(strength);
             Color::Rgb(red, green, blue)
         }
     }

@@ -20,19 +20,7 @@ pub enum Palette {
     PyLatencyMap,
 }
 
-/// Seventeen stops of viridis without its darkest eighth, computed from the published polynomial fit (CC0).
-const VIRIDIS: [u32; 17] = [
-    0x472b7a, 0x443d84, 0x3f4d8a, 0x385c8d, 0x306a8e, 0x29778e, 0x22848d, 0x1f918b, 0x209f88, 0x28ab82, 0x37b878,
-    0x4dc36a, 0x6bce56, 0x8fd640, 0xb7dd2a, 0xdde31c, 0xfce721,
-];
-
-/// Of inferno, without its dark fifth and its white end; likewise.
-const INFERNO: [u32; 17] = [
-    0x490e63, 0x5d1269, 0x70176c, 0x831d6b, 0x952466, 0xa72c5e, 0xb93552, 0xc94044, 0xd84d35, 0xe55c26, 0xf06d19,
-    0xf78010, 0xfa960e, 0xfaae15, 0xf7c728, 0xf4df47, 0xf4f475,
-];
-
-/// Of turbo; likewise.
+/// Seventeen stops of turbo, computed from the published polynomial fit (CC0).
 const TURBO: [u32; 17] = [
     0x422f85, 0x4a57db, 0x3c80f8, 0x2ba7f0, 0x25c9d4, 0x2ee4af, 0x47f689, 0x6dfe68, 0x9afa4e, 0xc7eb3b, 0xecd12e,
     0xffb025, 0xff891e, 0xf66018, 0xd6390f, 0xb01b06, 0x940c00,
@@ -66,7 +54,7 @@ impl Palette {
         Palette::PICTURE.iter().chain(Palette::TERMINAL).copied().find(|palette| palette.word() == word)
     }
 
-    /// The whole colour map, dark to light, for pictures. Viridis, inferno and cividis are the maps of that name that
+    /// The whole colour map, dark to light. Viridis, inferno and cividis are the maps of that name that
     /// matplotlib gave to the public domain (CC0).
     #[must_use]
     pub fn map(self) -> &'static [u32] {
@@ -81,23 +69,25 @@ impl Palette {
                 &[0x00204d, 0x00336f, 0x39486b, 0x575c6d, 0x707173, 0x8a8779, 0xa69d75, 0xc4b56c, 0xe4cf5b, 0xffea46]
             }
             Palette::Classic => &[0x5a0000, 0xb00000, 0xff0000, 0xff6a5c, 0xffb09a, 0xffd5b5],
-            _ => self.ladder(),
-        }
-    }
-
-    /// The part of the colour map that stands out from black and from white, for terminals, whose background is not known.
-    #[must_use]
-    pub fn ladder(self) -> &'static [u32] {
-        match self {
-            Palette::Viridis => &VIRIDIS,
-            Palette::Inferno => &INFERNO,
             Palette::Turbo => &TURBO,
-            // Without the darkest.
-            Palette::Cividis | Palette::Classic => &self.map()[1..],
             // Of the 256 colours of terminals, as red, green and blue.
             Palette::Sysdig => &[0x00d700, 0xd7d700, 0xff8700, 0xd70000],
             Palette::PyLatencyMap => &[0x00ffff, 0x00d7ff, 0x00afff, 0x0087ff, 0x005fff, 0x0000ff],
         }
+    }
+
+    /// The colour at a part from 0 to 1 of that part of the colour map that stands out from black and from white: for terminals,
+    /// whose background is not known.
+    #[must_use]
+    pub fn on_any_ground(self, at: f64) -> [u8; 3] {
+        let (from, to) = match self {
+            Palette::Viridis => (0.12, 1.0),
+            Palette::Inferno => (0.22, 0.95),
+            Palette::Cividis => (1.0 / 9.0, 1.0),
+            Palette::Classic => (0.2, 1.0),
+            Palette::Turbo | Palette::Sysdig | Palette::PyLatencyMap => (0.0, 1.0),
+        };
+        blend(self.map(), from + (to - from) * at.clamp(0.0, 1.0))
     }
 }
 
@@ -127,7 +117,7 @@ mod tests {
     fn words_lead_back() {
         for &palette in Palette::PICTURE.iter().chain(Palette::TERMINAL) {
             assert_eq!(Palette::from_word(palette.word()), Some(palette));
-            assert!(palette.map().len() > 1 && palette.ladder().len() > 1);
+            assert!(palette.map().len() > 1);
         }
     }
 
