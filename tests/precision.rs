@@ -44,3 +44,28 @@ fn stored_histograms_have_the_precision_asked_for() {
     }
     assert_eq!(read(&coarse, "64"), read(&trace, "2"), "what is stored is as fine as it gets");
 }
+
+/// An HdrHistogram log has bins of its own, finer than ours: a count written from a coarse histogram is read into the same bucket.
+#[test]
+fn hlogs_have_the_precision_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let trace = path("t.txt");
+    std::fs::write(&trace, unpacked("perf_script/story_2s.txt.gz")).unwrap();
+    let buckets = |file: &str, precision: &str| {
+        let arguments = ["histogram", "-r", file, "--completed-only", "--per-octave", "2", "--precision", precision];
+        let text = latscope(&arguments).success();
+        text.lines().filter(|line| line.contains(" -> ")).map(str::to_string).collect::<Vec<_>>()
+    };
+    for precision in ["2", "4", "64"] {
+        let log = path(&format!("{precision}.hlog"));
+        let convert = ["convert", "-r", &trace, "-w", &log, "-i", "500ms", "--precision", precision];
+        latscope(&convert).success();
+        for read in ["2", "4"] {
+            // What is stored is as fine as it gets.
+            let coarser = if precision == "2" { "2" } else { read };
+            assert_eq!(buckets(&log, read), buckets(&trace, coarser), "written at {precision}, read at {read}");
+        }
+        assert!(buckets(&log, "2").len() > 10);
+    }
+}

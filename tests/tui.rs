@@ -181,6 +181,21 @@ fn a_drag_digs_and_its_filter_selects_the_same_events() {
     assert!(command.contains(&format!("'{filter}'")), "{command}");
 }
 
+/// Coarse buckets are as wide as a part of the map, which a selection takes whole.
+#[test]
+fn a_selection_at_a_low_precision_has_the_events_of_its_filter() {
+    let Some(terminal) = Terminal::running(120, 40, &format!("-r {} --precision 2", story())) else { return };
+    terminal.drag((30, 24), (95, 32));
+    let screen = terminal.until("the slowest");
+    let text = panel(&screen);
+    let filter = text.split("filter: ").nth(1).unwrap();
+    let filter = filter[..filter.find(" events").unwrap()].rsplit_once(' ').unwrap().0;
+    let status = screen.lines().rev().find(|line| line.starts_with("selected ")).unwrap();
+    let count = events_in(status.rsplit_once(": ").unwrap().1);
+    assert!(count > 10, "{screen}");
+    assert_eq!(selected(&story(), filter), count, "{filter}\n{screen}");
+}
+
 #[test]
 fn a_selection_by_keys_is_saved_as_a_trace() {
     let Some(terminal) = Terminal::running(100, 30, &format!("-r {} --max 100ms", story())) else { return };

@@ -112,3 +112,39 @@ fn kernel_counts_and_events_agree_on_system_calls() {
     let bytes: u64 = events(&trace, "result", "").iter().map(|event| number(event, "result")).sum();
     assert_eq!(bytes, 16 << 20);
 }
+
+/// The kernel counts on the grid that `--precision` asks for, and its buckets are those of the events on that grid.
+#[test]
+fn kernel_counts_and_events_agree_at_a_low_precision() {
+    seeing_all(|| {
+        let Some(_alone) = alone() else { return };
+        let disk = Disk::new(&["--size", "64MiB"]);
+        let folder = tempfile::tempdir().unwrap();
+        let trace = folder.path().join("block.lat");
+        let of_disk = disk.filter();
+        let buckets = |text: &str| {
+            let rows = text.lines().filter(|line| line.contains(" -> "));
+            let count =
+                |row: &str| row.split([':', '|']).nth(1).unwrap().trim().replace(',', "").parse::<u64>().unwrap();
+            rows.map(|row| (row.split(" : ").next().unwrap().trim().to_string(), count(row)))
+                .collect::<BTreeMap<_, _>>()
+        };
+        let look = ["--precision", "2", "--per-octave", "2", "--completed-only"];
+        let counted = [&["histogram", "-s", "block", "--mode", "histogram", &of_disk][..], &look].concat();
+        let counted = Background::latscope(&counted);
+        let record = Background::latscope(&["record", "-s", "block", "-w", trace.to_str().unwrap(), &of_disk]);
+        let load = ["--ioengine=libaio", "--iodepth=8", "--rw=randrw", "--size=64m"];
+        end(&mut fio_command(&disk, &load), b"").success();
+        record.interrupt().success();
+        let counted = buckets(&counted.interrupt().success());
+        let recorded = latscope(&[&["histogram", "-r", trace.to_str().unwrap()][..], &look].concat()).success();
+        assert!(counted.len() > 2, "{counted:?}");
+        let recorded = buckets(&recorded);
+        assert_eq!(counted.keys().collect::<Vec<_>>(), recorded.keys().collect::<Vec<_>>());
+        let total = |buckets: &BTreeMap<String, u64>| buckets.values().sum::<u64>();
+        assert_eq!(total(&counted), total(&recorded));
+        // Each capture stamps a completion by itself, so that what ends at the edge of a bucket may be in its neighbour.
+        let moved: u64 = recorded.iter().map(|(range, count)| count.abs_diff(counted[range])).sum();
+        assert!(moved * 100 <= total(&recorded), "{counted:?}\n{recorded:?}");
+    });
+}

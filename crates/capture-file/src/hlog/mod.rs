@@ -17,6 +17,7 @@ use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
 use crate::text_rows::{Lines, NoRows};
 use crate::{Detected, Error, Place, ReadOptions};
 use latscope_event::{Clock, Context};
+use latscope_histogram::Grid;
 pub use write::write_hlog;
 
 const MARK: &[u8] = b"#[Histogram log format version";
@@ -55,6 +56,8 @@ struct Hlog<'a> {
     says_so: bool,
     /// As how many an event counts.
     per_event: u64,
+    /// The grid that was written, where it is known to be coarser than the bins of the log.
+    grid: Option<Grid>,
     is_over: bool,
 }
 
@@ -81,6 +84,7 @@ impl<'a> Hlog<'a> {
         let is_relative =
             |start_ns: &u64| first_ns.is_some_and(|first_ns| first_ns.saturating_add(YEAR_NS) < *start_ns);
         let base_ns = base_ns.or(start_ns.filter(is_relative));
+        let grid = lines().take_while(|line| line.starts_with(b"#")).find_map(written_grid);
         let is_wall = base_ns.unwrap_or(0).saturating_add(first_ns.unwrap_or(0)) > YEAR_NS;
         let clock = if is_wall { Clock::wall() } else { Clock::unanchored("relative") };
         let header =
@@ -97,6 +101,7 @@ impl<'a> Hlog<'a> {
             rows: 0,
             says_so: false,
             per_event: 1,
+            grid,
             is_over: false,
         }
     }
@@ -109,8 +114,11 @@ impl<'a> Hlog<'a> {
                 continue;
             }
             match text.and_then(|text| series_row(text, self.base_ns, self.per_event)) {
-                Ok(row) => {
+                Ok(mut row) => {
                     self.rows += 1;
+                    if let Some(grid) = self.grid {
+                        row.histogram = row.histogram.folded(grid);
+                    }
                     self.context.cover(row.time_ns);
                     self.context.cover(row.time_ns.saturating_add_unsigned(row.width_ns));
                     return Ok(Some(row));
@@ -153,6 +161,15 @@ impl Iterator for Hlog<'_> {
         self.is_over = !matches!(row, Ok(Some(_)));
         row.transpose()
     }
+}
+
+/// The grid that a comment of ours names.
+fn written_grid(line: &[u8]) -> Option<Grid> {
+    let line = std::str::from_utf8(line).ok()?.trim_end();
+    let buckets: u32 =
+        line.strip_prefix('#')?.strip_prefix(write::PRECISION)?.strip_suffix(']')?.trim().parse().ok()?;
+    let power = u8::try_from(buckets.trailing_zeros()).ok().filter(|_| buckets.is_power_of_two())?;
+    Grid::with_power(power)
 }
 
 /// `[Tag=x,]start,length,maximum,histogram`.

@@ -5,12 +5,14 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use latscope_event::Context;
-use latscope_histogram::Sparse;
+use latscope_histogram::{Grid, Sparse};
 use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// 1024 bins to the octave: each lies in one of our buckets, and every value below 2 us is exact.
 const DIGITS: u8 = 3;
+/// The comment that has the buckets to the octave of what was written, where they are coarser than ours.
+pub const PRECISION: &str = "[LatscopePrecision:";
 /// The column of maxima is in milliseconds.
 const NS_OF_MAXIMUM: f64 = 1e6;
 
@@ -28,6 +30,10 @@ pub fn write_hlog<W: Write>(mut out: W, context: &Context, rows: impl IntoIterat
         .with_max_value_divisor(NS_OF_MAXIMUM)
         .add_comment("[Histogram log format version 1.3]")
         .add_comment(&format!("Latencies in nanoseconds, by latscope: {}", one_line(&context.source)));
+    // The bins of the log are finer than such buckets, and nobody could see from them where an event may have been.
+    if let Some(grid) = rows.peek().map(|row| row.histogram.grid()).filter(|&grid| grid < Grid::FINE) {
+        builder.add_comment(&format!("{PRECISION} {}]", 1u32 << grid.power()));
+    }
     let mut log_start_ns = 0;
     if context.clock.to_unix_ns == Some(0) {
         // Whole seconds, as times are written to the millisecond.
