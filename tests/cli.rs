@@ -107,6 +107,30 @@ fn an_exceeded_threshold_is_status_1_beside_the_table() {
     percentiles("p99 > 10s").success();
 }
 
+/// An empty view is an answer, but what the filter could have asked for is named; a comparison of nothing is none.
+#[test]
+fn a_filter_that_matches_nothing_names_the_values_that_there_are() {
+    let hint = "No event matches the filter: device = sda (values in the input: device: 254:0, loop0, loop3)";
+    for view in [&["summary"][..], &["histogram"], &["percentiles"], &["events"], &["heatmap", "-o", "/dev/null"]] {
+        let ended = latscope(&[view, &["-r", STORY, "device = sda"]].concat());
+        assert!(ended.err.contains(hint) && ended.status == Some(0), "{view:?}: {}", ended.err);
+    }
+    let none = latscope(&["summary", "-r", STORY, "lat > 1h"]);
+    assert!(none.err.contains("No event matches the filter: latency_ns > 3600s\n"), "{}", none.err);
+    let none =
+        latscope(&["compare", STORY, "testdata/perf_script/all_events.txt.gz", "--filter", "device = sda"]).failure(3);
+    assert!(none.contains(hint) && none.contains("story_2s.txt.gz has no events to compare."), "{none}");
+}
+
+#[test]
+fn help_lists_each_option_once() {
+    let help = latscope(&["ping", "--help"]).success();
+    assert_eq!(help.matches(" --sync ").count() - help.matches("-W --sync ").count(), 1, "{help}");
+    assert!(help.contains("  -Y   ") && help.contains("without HOW, the same as -Y"), "{help}");
+    let help = latscope(&["record", "--help"]).success();
+    assert!(help.contains("and the --sample (required) of the others") && help.contains("except those of --only-slow"));
+}
+
 #[test]
 fn a_failure_is_a_sentence_and_a_status() {
     fails(&["heatmap", "-r", "missing", "-o", "never.svg"], 3, &["missing: No such file."]);

@@ -205,6 +205,36 @@ fn a_signal_leaves_no_temporary_file() {
     assert_eq!(fs::read_to_string(path.join("old")).unwrap(), "precious");
 }
 
+/// Half a conversion is none, and half a comparison neither.
+#[test]
+fn ctrl_c_leaves_no_part_of_a_conversion() {
+    let (folder, _) = folder();
+    let path = folder.path();
+    let until = "for i in $(seq 400); do ls .x.lat* > /dev/null 2>&1 && break; sleep 0.05; done";
+    let script = format!(
+        "for i in $(seq 100); do cat t.txt; done > big.txt; $0 convert -r big.txt -w x.lat & {until}; \
+         kill -INT %%; wait %%; echo $?; rm big.txt"
+    );
+    let ended = end(Command::new("bash").args(["-mc", &script, LATSCOPE]).current_dir(path), b"");
+    assert_eq!(String::from_utf8_lossy(&ended.out).trim(), "3", "{}", ended.err);
+    assert!(ended.err.contains("latscope: Interrupted; no file was written."), "{}", ended.err);
+    assert_eq!(files_of(path), ["t.txt"]);
+    let script = "mkfifo pipe; $0 compare t.txt pipe -o x.svg & exec 3> pipe; cat t.txt >&3; sleep 0.5; kill -INT %%; \
+                  wait %%; echo $?; rm pipe";
+    let ended = end(Command::new("bash").args(["-mc", script, LATSCOPE]).current_dir(path), b"");
+    assert_eq!(String::from_utf8_lossy(&ended.out).trim(), "3", "{}", ended.err);
+    assert!(ended.err.contains("latscope: Interrupted; no file was written."), "{}", ended.err);
+    assert_eq!(files_of(path), ["t.txt"]);
+    let script = format!(
+        "mkfifo pipe; $0 convert -r pipe -w x.lat & exec 3> pipe; for i in 1 2 3; do cat t.txt >&3; done; {until}; \
+         kill -INT %%; wait %%; echo $?; rm pipe"
+    );
+    let ended = end(Command::new("bash").args(["-mc", &script, LATSCOPE]).current_dir(path), b"");
+    assert_eq!(String::from_utf8_lossy(&ended.out).trim(), "3", "{}", ended.err);
+    assert!(ended.err.contains("latscope: Interrupted; no file was written."), "{}", ended.err);
+    assert_eq!(files_of(path), ["t.txt"]);
+}
+
 /// The commands of requirement 001 as they stand there, with this program in the place of trace2heatmap.pl.
 #[test]
 fn two_columns_are_drawn_as_trace2heatmap_is_called() {

@@ -129,6 +129,24 @@ fn rows_of_a_pipe_are_printed_when_their_interval_closes() {
     }
 }
 
+/// Times of a trace are not those of the machine: that a pipe is silent does not close its last interval.
+#[test]
+fn the_last_interval_of_a_silent_pipe_stays_open() {
+    let (mut reader, mut stdin) =
+        Reader::start(&["percentiles", "-i", "1s", "--csv", "--count-by=completion", "-r", "-"]);
+    let row = "000000000,100,";
+    stdin.write_all(rows(0..3).as_bytes()).unwrap();
+    stdin.flush().unwrap();
+    reader.await_that("two rows", |out, _| count(out, row) == 2);
+    thread::sleep(Duration::from_millis(1500));
+    assert_eq!(count(&reader.out.lock().unwrap(), row), 2);
+    reader.interrupt();
+    let (status, out, err) = reader.end();
+    assert_eq!((status, count(&out, row)), (Some(0), 3), "{out} {err}");
+    assert!(err.contains("interrupted: the rest of the input was not read"), "{err}");
+    drop(stdin);
+}
+
 /// Read as it comes, a trace yields what the file yields, whatever the format.
 #[test]
 fn every_format_that_grows_is_followed_and_ends_with_ctrl_c() {

@@ -113,3 +113,27 @@ fn plain_spectrograms_are_printed_in_time() {
         view.interrupt().success();
     }
 }
+
+/// Intervals that wait for enough events do not wait for a disk that hangs; and its utilization counts what has not completed.
+#[test]
+fn a_hung_disk_ends_the_wait_for_events_and_is_busy() {
+    let Some(_alone) = alone() else { return };
+    let disk = Disk::new(&["--read", "1ms"]);
+    let filter = disk.filter();
+    let view = |words: &[&str]| Background::latscope(&[words, &["-s", "block", "--json", &filter]].concat());
+    let filling = view(&["percentiles", "-i", "auto", "--p", "50,99"]);
+    let summary = view(&["summary", "--use", "-i", "1s"]);
+    until("the first table", || summary.out_so_far().lines().count() > 0);
+    let hung = hang(disk);
+    until("two lines", || filling.out_so_far().matches("\"waiting\":1").count() > 1);
+    until("the tables", || summary.out_so_far().matches("\"waiting\":1").count() > 3);
+    let (filling, summary) = (filling.interrupt().success(), summary.interrupt().success());
+    hung.disk.signal("CONT");
+    let waiting: Vec<Value> = objects(&filling).into_iter().filter(|line| line["waiting"] == 1).collect();
+    let ages: Vec<u64> = waiting.iter().map(|line| line["oldest_ns"].as_u64().unwrap()).collect();
+    assert!(ages.is_sorted() && ages.last() > ages.first(), "{filling}");
+    assert!(waiting.iter().all(|line| line["p99_ns"].as_u64() >= line["oldest_ns"].as_u64()), "{filling}");
+    let busy = objects(&summary).into_iter().filter(|table| table["total"]["waiting"] == 1);
+    let busy: Vec<f64> = busy.map(|table| table["total"]["busy"].as_f64().unwrap()).collect();
+    assert!(busy.iter().any(|&busy| busy > 0.95), "a device that hangs is busy all the time: {summary}");
+}

@@ -77,7 +77,12 @@ pub enum Notice {
         calls: Option<Vec<String>>,
     },
     /// There are events, and the filter, as it was parsed, lets none through.
-    NoMatch(String),
+    NoMatch {
+        /// The filter.
+        filter: String,
+        /// The values that events have in the text fields of the filter, where these are few.
+        values: Vec<(Field, Vec<String>)>,
+    },
     /// A request has been waiting for long.
     Waiting {
         /// Its age, nanoseconds.
@@ -137,7 +142,12 @@ impl fmt::Display for Notice {
             Notice::Capturing { source: Source::Block, .. } => f.write_str("capturing block requests"),
             Notice::Capturing { source: Source::Io, .. } => f.write_str("capturing system calls that do I/O"),
             Notice::Capturing { source: Source::Syscall, .. } => f.write_str("capturing all system calls"),
-            Notice::NoMatch(filter) => write!(f, "No event matches the filter: {filter}"),
+            Notice::NoMatch { filter, values } => {
+                write!(f, "No event matches the filter: {filter}")?;
+                let values = values.iter().map(|(field, texts)| format!("{}: {}", field.name(), texts.join(", ")));
+                let values: Vec<String> = values.collect();
+                if values.is_empty() { Ok(()) } else { write!(f, " (values in the input: {})", values.join("; ")) }
+            }
             Notice::Waiting { age_ns, request } => {
                 write!(f, "waiting for {} so far: {request}", format_duration(*age_ns))
             }

@@ -6,6 +6,7 @@ use crate::starts::Starts;
 use crate::{Control, Error, Notice, Pass, Pipeline, Reading, workers};
 use latscope_capture_file::{Progress, ReadOptions, is_over, is_pipe};
 use latscope_event::{Batch, Clock, Column, Context, Field, FieldSet, MISSING_CODE, Mask};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -132,6 +133,8 @@ struct Run<'a> {
     /// Whether there was any event, and any that the filter let through.
     has_events: AtomicBool,
     has_passed: AtomicBool,
+    /// As long as nothing has passed: what the fields of the filter are.
+    values: Mutex<BTreeMap<Field, BTreeSet<String>>>,
 }
 
 impl<'a> Run<'a> {
@@ -139,7 +142,7 @@ impl<'a> Run<'a> {
         let (has_events, has_passed) = (AtomicBool::new(false), AtomicBool::new(false));
         let (starts, progress, room, held) =
             (Starts::new(pipeline)?, Progress::default(), Room::default(), Mutex::default());
-        Ok(Run { pipeline, starts, progress, room, held, has_events, has_passed })
+        Ok(Run { pipeline, starts, progress, room, held, has_events, has_passed, values: Mutex::default() })
     }
 
     /// Reads the file with this number. One of several readers shows the progress of all.
@@ -218,6 +221,29 @@ impl<'a> Run<'a> {
         if !self.has_passed.load(Ordering::Relaxed) && mask.is_none_or(|mask| mask.count() > 0) {
             self.has_passed.store(true, Ordering::Relaxed);
         }
+        if !self.has_passed.load(Ordering::Relaxed) {
+            self.note_values(batch);
+        }
+    }
+
+    /// Notes the texts that events have in the fields of the filter, the first few of each.
+    fn note_values(&self, batch: &Batch) {
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        for field in self.pipeline.reading.filter.iter().flat_map(|filter| filter.fields().iter()) {
+            let Some(Column::Text(codes)) = batch.column(field) else { continue };
+            let (known, mut last) = (values.entry(field).or_default(), MISSING_CODE);
+            for (row, &code) in codes.iter().enumerate().filter(|&(_, &code)| code != MISSING_CODE) {
+                if known.len() > VALUES {
+                    break;
+                }
+                if std::mem::replace(&mut last, code) != code
+                    && let Some(text) = batch.text(field, row)
+                    && !known.contains(text)
+                {
+                    known.insert(text.into());
+                }
+            }
+        }
     }
 
     fn show_progress(&self, control: &Control) {
@@ -235,7 +261,10 @@ impl<'a> Run<'a> {
         }
         let is_nothing = self.has_events.load(Ordering::Relaxed) && !self.has_passed.load(Ordering::Relaxed);
         if let Some(filter) = reading.filter.as_ref().filter(|_| is_nothing) {
-            control.notice(Notice::NoMatch(filter.to_string()));
+            let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+            let values = values.iter().filter(|(_, texts)| !texts.is_empty() && texts.len() <= VALUES);
+            let values = values.map(|(&field, texts)| (field, texts.iter().cloned().collect())).collect();
+            control.notice(Notice::NoMatch { filter: filter.to_string(), values });
         }
     }
 
@@ -256,6 +285,8 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Fields with more values are not listed when a filter matches nothing.
+const VALUES: usize = 12;
 /// Fewer events may be alike by chance.
 const FEWEST: u64 = 10;
 

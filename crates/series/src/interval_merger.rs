@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Merges intervals as they pass; see [`HistogramSeries::merged_until`] for those that have.
 ///
 /// In a stall every interval stands alone, so that it is seen while it lasts: one in which the median, raised by what waits, is ten
-/// times what nine of ten events so far kept to.
+/// times what nine of ten events so far kept to, or, before any event, longer than the interval.
 pub struct IntervalMerger {
     /// Events that an interval has to have.
     enough: f64,
@@ -81,9 +81,13 @@ impl IntervalMerger {
         let usual = self.past.as_ref().and_then(|past| past.quantiles(&[USUAL], Rule::Interpolated));
         let Some((interval, _)) = one.range() else { return false };
         let here = one.at(interval, None).to_sparse();
-        let median = one.waiting(interval, None).quantiles(&here, &[0.5], Rule::Interpolated);
-        let (Some(usual), Some(median)) = (usual, median) else { return false };
-        median[0].value / FAR >= usual[0].max(1)
+        let waiting = one.waiting(interval, None);
+        let Some(median) = waiting.quantiles(&here, &[0.5], Rule::Interpolated) else { return false };
+        match usual {
+            Some(usual) => median[0].value / FAR >= usual[0].max(1),
+            // Nothing ever completed; what waits for longer than an interval may never do.
+            None => waiting.count() > 0 && median[0].value >= one.width_ns(),
+        }
     }
 
     /// What is left at the end: an interval with fewer events.
@@ -179,6 +183,23 @@ mod tests {
                 .map(|&at| (at, expected.width_of(at) / 100, expected.at(at, None).totals().count)).collect();
             prop_assert_eq!(spans(&found), expected);
         }
+    }
+
+    #[test]
+    fn what_hangs_before_any_event_is_seen() {
+        let mut merger = IntervalMerger::new(100.0);
+        let mut found = Vec::new();
+        for at in 0..6u64 {
+            let mut silent = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 100);
+            silent.pass(at as i64..at as i64 + 1);
+            // Issued in the second interval.
+            if let Some(age_ns) = (100 * at).checked_sub(50) {
+                let waiter = Waiter { group: Vec::new(), start_ns: 150, age_ns };
+                silent.add_waiting(&[waiter], Some(at as i64..at as i64 + 1));
+            }
+            found.extend(merger.add(&silent));
+        }
+        assert_eq!(spans(&found), [(0, 2, 0), (2, 1, 0), (3, 1, 0), (4, 1, 0), (5, 1, 0)]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The distribution as bars of text, in the layout that users of bcc and SystemTap know.
 
 use crate::caption::{Moments, TimeLabels};
+use crate::marks::Marks;
 use crate::rungs::Rungs;
 use crate::{Line, caption};
 use latscope_event::{Context, Wording, format_count, format_duration, format_size};
@@ -225,28 +226,6 @@ fn blocks(series: &HistogramSeries, all: &Histogram, interval: Option<i64>, opti
         lines.extend([Line::default()].into_iter().chain(crate::cell::wrap(&text, options.columns)));
     }
     lines
-}
-
-/// Marks that stand in blocks.
-#[derive(Default)]
-struct Marks {
-    few: bool,
-    raised: bool,
-}
-
-impl Marks {
-    fn look_at(&mut self, line: &Line) {
-        let text = line.text();
-        self.few |= text.contains('?');
-        self.raised |= text.contains(">=");
-    }
-
-    /// The lines that explain them.
-    fn key(&self, columns: usize) -> Vec<Line> {
-        let few = self.few.then_some("? fewer than ten events beyond this percentile");
-        let raised = self.raised.then_some(">= a lower bound: waiting requests raised it, and may raise it further");
-        few.into_iter().chain(raised).flat_map(|key| crate::cell::wrap(key, columns)).collect()
-    }
 }
 
 /// What one group holds.

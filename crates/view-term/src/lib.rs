@@ -11,6 +11,7 @@ mod compare;
 mod explain;
 mod histogram;
 mod latency_map;
+mod marks;
 mod outliers;
 mod palette;
 mod percentiles;

@@ -1,5 +1,6 @@
 //! Percentiles over time: a row for each interval and group, that can be printed while later intervals are still open.
 
+use crate::marks::Marks;
 use crate::table::csv_line;
 use crate::{Align, Color, Line, Table};
 use latscope_event::{Field, format_count, format_duration, format_elapsed, format_rate, format_size, format_wall};
@@ -53,6 +54,7 @@ pub struct Percentiles {
     empty: u64,
     left_out: u64,
     table: Table,
+    marks: Marks,
     started: bool,
 }
 
@@ -92,6 +94,7 @@ impl Percentiles {
             empty,
             left_out,
             table,
+            marks: Marks::default(),
             started: false,
         }
     }
@@ -215,9 +218,25 @@ impl Percentiles {
         self.table.take_lines(columns).iter().try_for_each(take)
     }
 
+    /// The lines below the table, once it is complete: what its marks mean, of those that it has.
+    pub fn legend(&self, columns: usize) -> Vec<Line> {
+        self.marks.key(columns)
+    }
+
+    fn note_marks(&mut self, row: &Row) {
+        let values = || row.shown.values.iter().flatten();
+        let bounds = [row.shown.mean.is_some_and(|mean| mean.at_least), row.shown.max.is_some_and(|max| max.at_least)];
+        let marks = &mut self.marks;
+        marks.few |= values().any(|shown| shown.doubtful);
+        marks.raised |= values().any(|shown| shown.at_least) || bounds.contains(&true);
+        marks.open |= row.is_open;
+        marks.partial |= row.is_partial;
+    }
+
     /// Puts a row into the table.
     fn push(&mut self, series: &HistogramSeries, row: &Row) {
         self.axis_start_ns.get_or_insert(row.time_ns);
+        self.note_marks(row);
         let value = |value: u64| if self.quantity.is_bytes() { format_size(value) } else { format_duration(value) };
         let label = self.label(row.time_ns, series.width_ns());
         let length = series.is_of_runs().then(|| format!(" +{}", format_duration(row.width_ns)));
@@ -411,6 +430,11 @@ mod tests {
             ]
         );
         assert!(lines(&mut printer)[0].text().starts_with("0s"), "the heading stands once");
+        let legend: Vec<_> = printer.legend(100).iter().map(Line::text).collect();
+        assert_eq!(legend, ["? fewer than ten events beyond this percentile"], "what is printed, and nothing else");
+        let mut plain = Percentiles::new(&[50.0], &[Field::Device], Quantity::Latency, None);
+        lines(&mut plain);
+        assert!(plain.legend(100).is_empty());
     }
 
     #[test]
@@ -439,6 +463,9 @@ mod tests {
                 "2s    all      100+  100/s  50.1us  100ns   100ns   100ns?    5ms",
             ]
         );
+        let legend: Vec<_> = printer.legend(100).iter().map(Line::text).collect();
+        let open = "+ the trace may lack events that were in flight at its end";
+        assert_eq!(legend, ["? fewer than ten events beyond this percentile", open]);
         // Ten of a hundred lie beyond p90, one beyond p99; of fifty, five.
         let grey = |line: &Line| line.cells.iter().filter(|cell| cell.foreground == GREY).count();
         assert_eq!(lines.iter().map(grey).collect::<Vec<_>>(), [0, 6, 6, 6, 6, 12, 13, 6]);

@@ -1,5 +1,6 @@
 //! A line for each group: how many, how fast, how slow, and what share of all time it took.
 
+use crate::marks::Marks;
 use crate::table::{Align, Table, csv_line};
 use crate::{Line, caption};
 use latscope_event::{Context, Field, Wording, format_count, format_duration, format_rate, format_size, format_wall};
@@ -220,13 +221,7 @@ impl Summary {
         }
         lines.push(table.heading(columns));
         lines.extend(table.take_lines(columns));
-        if doubtful {
-            lines.extend(crate::cell::wrap("? fewer than ten events beyond this percentile", columns));
-        }
-        if waits {
-            let key = ">= a lower bound: waiting requests raised it, and may raise it further";
-            lines.extend(crate::cell::wrap(key, columns));
-        }
+        lines.extend(Marks { few: doubtful, raised: waits, ..Marks::default() }.key(columns));
         lines
     }
 

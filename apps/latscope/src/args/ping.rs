@@ -287,7 +287,13 @@ impl Ping {
                     Takes::Value(name) => format!(" {name}"),
                     Takes::Perhaps(name) => format!("[={name}]"),
                 };
-                text += &format!("  {:<28} {}\n", format!("{letter}--{}{takes}", known.name), known.meaning);
+                // Our own option of this name takes more.
+                let long = if known.name == "sync" && !compatible {
+                    "-Y".into()
+                } else {
+                    format!("{letter}--{}{takes}", known.name)
+                };
+                text += &format!("  {long:<28} {}\n", known.meaning);
             }
         }
         text += "\nSizes: b sector k page m g t (k = 1024). Counts: k m g t (k = 1000). Times: ns us ms s m h (default: seconds).\n";
@@ -306,7 +312,8 @@ disappears with the process.
 
 const BEYOND: &str = "
 Beyond ioping:
-      --sync HOW               how writes are synced: none, fdatasync, fsync, dsync or sync (default fdatasync; none with -C)
+      --sync HOW               how writes are synced: none, fdatasync, fsync, dsync or sync (default fdatasync; none with
+                               -C); without HOW, the same as -Y
 ";
 
 const EXAMPLES: &str = "

@@ -46,10 +46,10 @@ pub struct Record {
     /// They are not recorded by default because they cost time for every event.
     #[arg(long = "with", value_name = "FIELD", value_delimiter = ',')]
     pub with: Vec<String>,
-    /// Keep every event at least this slow; of the others, keep the sample
+    /// Keep every event at least this slow, and the --sample (required) of the others
     #[arg(long, value_name = "DURATION", requires = "sample")]
     pub only_slow: Option<String>,
-    /// Share of all other events to keep, e.g. 1/256; kept events are weighted accordingly
+    /// Share of the events to keep, e.g. 1/256, except those of --only-slow; kept events are weighted accordingly
     #[arg(long, value_name = "1/N")]
     pub sample: Option<String>,
     /// Which events to record, e.g. 'lat > 1ms and kind = write'

@@ -2,7 +2,7 @@
 
 use super::output::{self, Output};
 use super::reports;
-use crate::plan::{Conversion, Folding, Target};
+use crate::plan::{Conversion, Folding, Reading, Target};
 use crate::{Failure, notes};
 use latscope_capture_file::{LatWriter, ParquetWriter, SeriesHeader, SeriesRow, write_hlog, write_series_parquet};
 use latscope_event::{Batch, Clock, Context, Field, FieldSet, Mask};
@@ -15,6 +15,7 @@ pub fn run(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> 
     if !conversion.force {
         output::refuse_existing(&conversion.write)?;
     }
+    reports::ends_by_signal(pipeline.reading());
     match &conversion.series {
         Some(folding) => series(pipeline, folding, conversion),
         None => events(pipeline, conversion),
@@ -85,6 +86,7 @@ fn events(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
             Err(error) => ControlFlow::Break(Failure::output(&error)),
         }
     })?;
+    refuse_part(reading)?;
     contexts.iter_mut().for_each(|context| keep_passing(reading, context));
     let mut context = Context::merged(&contexts);
     if let Some(filter) = &reading.filter {
@@ -100,6 +102,11 @@ fn events(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
     reports::say_notes(&contexts);
     notes::detail(&context).iter().for_each(|detail| say!("latscope: {}: {detail}", context.source));
     Ok(())
+}
+
+/// A part of a file or a pipe is no conversion of it; a capture ends by a signal as a rule.
+fn refuse_part(reading: &Reading) -> Result<(), Failure> {
+    if reading.live.is_none() { reports::refuse_interrupted() } else { Ok(()) }
 }
 
 /// A later file has columns that the first one lacks.
@@ -121,6 +128,7 @@ fn unlike_columns(first: &str, columns: FieldSet, other: &str, others: FieldSet)
 
 fn series(pipeline: &Pipeline, folding: &Folding, conversion: &Conversion) -> Result<(), Failure> {
     let (series, mut contexts) = pipeline.series(folding, 600)?;
+    refuse_part(pipeline.reading())?;
     reports::say_groups(&series);
     if series.is_of_runs() && conversion.target != Target::Hlog {
         let message = "Parquet series need intervals of equal length, but these histograms cover whole jobs; write \

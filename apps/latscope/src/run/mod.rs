@@ -33,7 +33,10 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
         Plan::Explain(reading, plan) => explain::run(&open(reading, &plan.output)?, &plan),
         Plan::Events(reading, plan) => events::run(&open(reading, &plan.output)?, &plan),
         Plan::Percentiles(reading, plan) => percentiles::run(&open(reading, &plan.output)?, &plan),
-        Plan::Compare(plan) => compare::run(&plan),
+        Plan::Compare(plan) => {
+            plan.sides.iter().flat_map(|(_, turns)| turns).take(1).for_each(reports::ends_by_signal);
+            compare::run(&plan)
+        }
         Plan::Record(reading, plan) => record::run(&reports::open(reading, Some(&plan.write))?, &plan),
         Plan::Lab(plan) => lab::run(&plan),
         Plan::Labs(json) => lab::list(json),

@@ -63,6 +63,11 @@ pub fn was_interrupted(reading: &Reading) -> bool {
     is_over() && !reading.follow && !reading.files.iter().any(|file| is_pipe(file))
 }
 
+/// Fails if a signal ended the reading of files before their end, where a part of them is no result.
+pub fn refuse_interrupted() -> Result<(), Failure> {
+    if is_over() { Err(Failure::Input("Interrupted; no file was written.".into())) } else { Ok(()) }
+}
+
 /// Standard error.
 #[derive(Default)]
 struct Console {
@@ -75,7 +80,7 @@ impl Observer for Console {
         static SAME_EVENTS: AtomicBool = AtomicBool::new(false);
         // A view that reads its files twice prints these once.
         let reported = match notice {
-            Notice::NoMatch(_) => Some(&NO_MATCH),
+            Notice::NoMatch { .. } => Some(&NO_MATCH),
             Notice::SameEvents { .. } => Some(&SAME_EVENTS),
             _ => None,
         };

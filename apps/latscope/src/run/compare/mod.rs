@@ -43,6 +43,7 @@ fn expanded(plan: &Plan) -> Result<Vec<(String, Vec<Reading>)>, Failure> {
 fn read_all(sides: &[(String, Vec<Reading>)]) -> Result<Vec<Subject>, Failure> {
     let subjects: Vec<Subject> =
         sides.iter().map(|(name, turns)| Subject::read(name.clone(), turns)).collect::<Result<_, _>>()?;
+    reports::refuse_interrupted()?;
     same::refuse_same_requests(sides, &subjects)?;
     Ok(subjects)
 }

@@ -5,6 +5,7 @@ use crate::output;
 use crate::plan::Lab as Plan;
 use latscope_capture_probe::{Compare, Experiment, Operation, Order};
 use latscope_event::{format_count, format_duration, format_rate, format_size};
+use std::path::Path;
 use std::time::Duration;
 
 /// A length of time for people.
@@ -28,7 +29,7 @@ fn text(plan: &Plan) -> String {
     text += "\nEach turn uses a file without a name in one of these directories; it disappears after the turn, \
              whatever happens:\n";
     for directory in &plan.directories {
-        text += &format!("  {}\n", directory.display());
+        text += &format!("  {}{}\n", directory.display(), free(directory, lab.largest_file()));
     }
     text += &format!(
         "  {} of free space is needed in each; existing files are not touched.\n\n",
@@ -57,6 +58,14 @@ fn text(plan: &Plan) -> String {
     text + &format!("\nEvery request is recorded in {}{compared}.\n", plan.output.display())
 }
 
+/// How much space is free in a directory, where that is too little for a file of this size; nothing where it is unknown.
+fn free(directory: &Path, needed_bytes: u64) -> String {
+    let Ok(disk) = rustix::fs::statvfs(directory) else { return String::new() };
+    let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let verdict = if free_bytes < needed_bytes { ": too little" } else { "" };
+    format!(" ({} free{verdict})", format_size(free_bytes))
+}
+
 /// What it writes.
 fn amount(experiment: &Experiment) -> String {
     let size = format_size(experiment.file_bytes());
@@ -82,6 +91,14 @@ fn amount(experiment: &Experiment) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn too_little_space_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(free(folder.path(), 1).ends_with(" free)"), "{}", free(folder.path(), 1));
+        assert!(free(folder.path(), u64::MAX).ends_with(" free: too little)"));
+        assert_eq!(free(Path::new("/nowhere"), 1), "");
+    }
     use latscope_capture_probe::Lab;
 
     #[test]

@@ -77,7 +77,12 @@ impl Printer<'_> {
 
     /// Fails if the threshold was exceeded, or if there was nothing to hold it against.
     pub fn verdict(self, reading: &Reading) -> Result<(), Failure> {
-        let Printer { table, watch, out, .. } = self;
+        let Printer { plan, table, watch, mut out, .. } = self;
+        if plan.shape == Shape::Text {
+            let columns = if output::to_terminal(&plan.output) { output::columns(&plan.output) } else { 1000 };
+            let legend = table.legend(columns);
+            out.lines(legend.iter()).map_err(|error| Failure::output(&error))?;
+        }
         table.left_out().iter().for_each(|sentence| say!("latscope: {sentence}"));
         out.finish().map_err(|error| Failure::output(&error))?;
         let Some(watch) = &watch else { return Ok(()) };
