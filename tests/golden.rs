@@ -2,6 +2,8 @@
 //! look at the difference before you commit it.
 
 use crate::program::{latscope, testdata};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 const STORY: &str = "testdata/perf_script/story_2s.txt.gz";
 
@@ -10,16 +12,42 @@ fn holds(name: &str, arguments: &[&str]) {
     same(name, latscope(arguments).success());
 }
 
+/// What is printed of everything: behind a line `==> name` each.
+const FILE: &str = "cli.txt";
+const NAME: &str = "==> ";
+
 #[track_caller]
 fn same(name: &str, printed: String) {
-    let path = testdata("cli").join(name);
     if std::env::var_os("LATSCOPE_BLESS").is_some() {
-        std::fs::write(&path, &printed).expect("testdata can be written");
+        bless(name, &printed);
     }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    let expected = sections().remove(name).unwrap_or_default();
     let difference = printed.lines().zip(expected.lines()).find(|(printed, expected)| printed != expected);
     assert_eq!(difference, None, "{name}: printed and expected");
     assert!(printed == expected, "{name}: one is longer than the other");
+}
+
+fn sections() -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(testdata(FILE)).unwrap_or_default();
+    let mut sections: BTreeMap<String, String> = BTreeMap::new();
+    let mut section = None;
+    for line in text.split_inclusive('\n') {
+        match line.strip_prefix(NAME) {
+            Some(name) => section = Some(sections.entry(name.trim_end().into()).or_default()),
+            None => section.as_mut().expect("the first line is a name").push_str(line),
+        }
+    }
+    sections
+}
+
+fn bless(name: &str, printed: &str) {
+    static WRITING: Mutex<()> = Mutex::new(());
+    let _alone = WRITING.lock();
+    assert!(printed.ends_with('\n') && !printed.lines().any(|line| line.starts_with(NAME)), "{name}");
+    let mut sections = sections();
+    sections.insert(name.into(), printed.into());
+    let text: String = sections.into_iter().map(|(name, text)| format!("{NAME}{name}\n{text}")).collect();
+    std::fs::write(testdata(FILE), text).expect("testdata can be written");
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn rows(mut reader: SeriesReader) -> Result<(Vec<SeriesRow>, Context), Error> {
 }
 
 fn sum<'a>(rows: impl IntoIterator<Item = &'a SeriesRow>) -> Histogram {
-    let mut sum = Histogram::new(latscope_histogram::Grid::FINE, false);
+    let mut sum = Histogram::new(Grid::FINE, false);
     rows.into_iter().for_each(|row| sum.add(&row.histogram));
     sum
 }

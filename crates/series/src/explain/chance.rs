@@ -52,7 +52,7 @@ pub(super) fn level(table: &Table, sides: &[Side], columns: &[usize], seed: u64)
                 let rows = codes.iter().zip(&dealt).map(|(&code, &side)| (code, side, 1));
                 let tally = Tally::new(*len, rows);
                 let candidates = tally.candidates(table.columns[column].scale);
-                candidates.into_iter().map(|codes| tally.of(codes).g2()).fold(0.0, f64::max)
+                candidates.into_iter().map(|codes| tally.counts(codes).g2()).fold(0.0, f64::max)
             };
             columns.iter().zip(&sampled).map(of_column).fold(0.0, f64::max)
         })

@@ -48,7 +48,7 @@ impl Tally {
     pub fn candidates(&self, scale: Scale) -> Vec<Codes> {
         let least = (SUPPORT * self.all[0] as f64).max(1.0);
         let is_telling = |codes: &Codes| {
-            let counts = self.of(*codes);
+            let counts = self.counts(*codes);
             counts.with[0] as f64 >= least && counts.selected_share() > counts.baseline_share()
         };
         let mut found: Vec<Codes> = match scale {
@@ -83,7 +83,7 @@ impl Tally {
     }
 
     /// The events that have one of these codes.
-    pub fn of(&self, codes: Codes) -> Counts {
+    pub fn counts(&self, codes: Codes) -> Counts {
         match codes {
             Codes::Range(from, to) => self.of_codes((from, to)),
             Codes::Missing => Counts { with: self.missing(), all: self.all },

@@ -206,8 +206,8 @@ fn report(
     let events = weighted.as_ref().unwrap_or(rows);
     let value = |&codes: &Codes| ValueReport {
         condition: codes.condition(column, rows),
-        counts: events.of(codes),
-        g2: rows.of(codes).g2(),
+        counts: events.counts(codes),
+        g2: rows.counts(codes).g2(),
     };
     let mut values: Vec<ValueReport> = found.iter().map(value).collect();
     values.sort_by(|a, b| b.g2.total_cmp(&a.g2));
