@@ -3,7 +3,7 @@
 use crate::event_rows::{EventRows, NO_NUMBER, Named, Value, is_text, number};
 use crate::input::Input;
 use crate::text_rows::{FEWER, NoRows, Piece, TOO_LONG, each_line};
-use crate::{Detected, Error, Place, ReadOptions, Sink};
+use crate::{Detected, Error, Position, ReadOptions, Sink};
 use latscope_event::{Anomaly, Context, Field, FieldSet, Note};
 use std::ops::ControlFlow;
 
@@ -50,9 +50,9 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         };
         let Some(table) = &mut table else {
             let columns =
-                fed.map_err(|why| Error::new(&file, Place::Line(first_line), format!("The row has {why}.")))?;
+                fed.map_err(|why| Error::new(&file, Position::Line(first_line), format!("The row has {why}.")))?;
             if columns == Fed::Whole {
-                let sink = sink.take().ok_or_else(|| Error::new(&file, Place::File, "It was read before."))?;
+                let sink = sink.take().ok_or_else(|| Error::new(&file, Position::File, "It was read before."))?;
                 table = Some(Table::new(&file, &row, options, sink)?);
                 row.clear();
             }
@@ -80,7 +80,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         }
     })?;
     let Some(mut table) = table else {
-        return Err(Error::new(file, Place::Line(1), "The header line is truncated."));
+        return Err(Error::new(file, Position::Line(1), "The header line is truncated."));
     };
     if !row.is_empty() {
         table.events.rows.context.tally.add(Anomaly::Truncated, 1);
@@ -98,7 +98,7 @@ struct Table<'a, 'b> {
 
 impl<'a, 'b> Table<'a, 'b> {
     fn new(file: &str, header: &Row, options: &ReadOptions, sink: &'a mut Sink<'b>) -> Result<Table<'a, 'b>, Error> {
-        let fail = |message: String| Error::new(file, Place::Line(1), message);
+        let fail = |message: String| Error::new(file, Position::Line(1), message);
         let names: Vec<String> = header.cells().map(|cell| String::from_utf8_lossy(cell.bytes).into_owned()).collect();
         let columns: Vec<Option<Named>> = names.iter().map(|name| Named::parse(name)).collect();
         let known: Vec<Named> = columns.iter().flatten().copied().collect();

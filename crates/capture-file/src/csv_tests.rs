@@ -57,7 +57,7 @@ fn what_is_no_row_names_its_line() {
     ] {
         let text = format!("time_ns,latency_ns,path,size\n{rows}");
         let error = rows_of(text.as_bytes(), false).unwrap_err();
-        assert_eq!(error.place, Place::Line(line), "{rows}: {error}");
+        assert_eq!(error.position, Position::Line(line), "{rows}: {error}");
         assert!(error.message.contains(why) && error.remedy == crate::Remedy::Lenient, "{rows}: {error}");
         let (events, context) = rows_of(format!("{text}7,8,y,9\n").as_bytes(), true).unwrap();
         assert_eq!(events.last(), Some(&(7, 8, Some("y".into()), Some(9))), "{rows}");
@@ -88,7 +88,11 @@ fn a_quoted_cell_has_a_limit() {
     let lines = "x\n".repeat(LONGEST_ROW);
     let text = format!("time_ns,latency_ns,path\n1,2,\"{lines}");
     let error = rows_of(text.as_bytes(), false).unwrap_err();
-    assert_eq!((error.place, error.message.contains("does not end within 1 MiB")), (Place::Line(2), true), "{error}");
+    assert_eq!(
+        (error.position, error.message.contains("does not end within 1 MiB")),
+        (Position::Line(2), true),
+        "{error}"
+    );
 }
 
 #[test]

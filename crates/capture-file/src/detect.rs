@@ -2,7 +2,7 @@
 
 use crate::formats::Format;
 use crate::input::{CUT_SO_EARLY, Input};
-use crate::{Detected, Error, Place, Remedy};
+use crate::{Detected, Error, Position, Remedy};
 use std::path::Path;
 
 /// What a file is that other programs know, and what to do instead of reading it.
@@ -75,7 +75,7 @@ pub fn detect(input: &mut Input) -> Result<Format, Error> {
 
 fn detect_head(input: &mut Input) -> Result<Format, Error> {
     let name = input.name.clone();
-    let fail = |message: &str| Err(Error::new(&name, Place::File, message));
+    let fail = |message: &str| Err(Error::new(&name, Position::File, message));
     let is_directory = input.path.as_ref().is_some_and(|path| path.is_dir());
     let mut perhaps = None;
     for &format in Format::ALL {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Where in a file something is wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum Position {
     /// The file as a whole.
     File,
     /// A line, counted from 1.
@@ -33,13 +33,13 @@ pub enum Remedy {
     Histograms,
 }
 
-/// A file that cannot be used, and why: one sentence that starts with the place.
+/// A file that cannot be used, and why: one sentence that starts with the position.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub struct Error {
     /// Name of the file, `standard input` for a pipe.
     pub file: String,
     /// Where in it.
-    pub place: Place,
+    pub position: Position,
     /// What is wrong, a sentence.
     pub message: String,
     /// What to do about it.
@@ -47,9 +47,9 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error about this place.
-    pub fn new(file: impl Into<String>, place: Place, message: impl Into<String>) -> Error {
-        Error { file: file.into(), place, message: message.into(), remedy: Remedy::InMessage }
+    /// An error at this position.
+    pub fn new(file: impl Into<String>, position: Position, message: impl Into<String>) -> Error {
+        Error { file: file.into(), position, message: message.into(), remedy: Remedy::InMessage }
     }
 
     /// The error with what can be done about it.
@@ -65,16 +65,16 @@ impl Error {
             std::io::ErrorKind::PermissionDenied => "Permission denied; run as a user who can read it.".to_string(),
             _ => format!("Cannot be read: {error}."),
         };
-        Error::new(path.display().to_string(), Place::File, reason)
+        Error::new(path.display().to_string(), Position::File, reason)
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place {
-            Place::File => write!(f, "{}: {}", self.file, self.message),
-            Place::Line(line) => write!(f, "{}:{line}: {}", self.file, self.message),
-            Place::Byte(byte) => write!(f, "{} at byte {byte}: {}", self.file, self.message),
+        match self.position {
+            Position::File => write!(f, "{}: {}", self.file, self.message),
+            Position::Line(line) => write!(f, "{}:{line}: {}", self.file, self.message),
+            Position::Byte(byte) => write!(f, "{} at byte {byte}: {}", self.file, self.message),
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::ending::{self, Pipe};
 use crate::follow::{Follow, OnRestart};
 use crate::once::{self, Key, Untouched};
-use crate::{Error, Place, Progress, Remedy};
+use crate::{Error, Position, Progress, Remedy};
 use latscope_event::format_size;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -141,7 +141,7 @@ impl<'a> Input<'a> {
         let mut magic = [0; 4];
         let count = File::open(path).and_then(|mut file| read_full(&mut file, &mut magic)).map_err(fail)?;
         if count == 4 && (magic[..2] == GZIP || magic == ZSTD) {
-            let error = Error::new(path.display().to_string(), Place::File, "A compressed file cannot be followed.");
+            let error = Error::new(path.display().to_string(), Position::File, "A compressed file cannot be followed.");
             return Err(error.with_remedy(Remedy::Unpack));
         }
         let follow = Follow::open(path, on_restart).map_err(fail)?;
@@ -168,7 +168,11 @@ impl<'a> Input<'a> {
         match once::take(key) {
             once::Taken::Back(kept) => return kept.map(|kept| Input::resumed(key, kept)),
             once::Taken::Gone => {
-                return Err(Error::new(name, Place::File, "A pipe can be read only once; write it to a file first."));
+                return Err(Error::new(
+                    name,
+                    Position::File,
+                    "A pipe can be read only once; write it to a file first.",
+                ));
             }
             once::Taken::New => {}
         }
@@ -219,7 +223,7 @@ impl<'a> Input<'a> {
         progress: Option<&'a Progress>,
         at_hand: Option<Arc<AtomicUsize>>,
     ) -> Result<Input<'a>, Error> {
-        let fail = |error: io::Error| Error::new(&name, Place::File, format!("Cannot be read: {error}."));
+        let fail = |error: io::Error| Error::new(&name, Position::File, format!("Cannot be read: {error}."));
         let mut raw = Counting { inner: raw, progress };
         let mut magic = [0; 4];
         let got = read_full(&mut raw, &mut magic).map_err(fail)?;
@@ -248,7 +252,7 @@ impl<'a> Input<'a> {
             input.head.drain(..BYTE_ORDER_MARK.len());
         }
         if input.head.is_empty() && input.is_cut() {
-            return Err(Error::new(&input.name, Place::File, CUT_SO_EARLY));
+            return Err(Error::new(&input.name, Position::File, CUT_SO_EARLY));
         }
         Ok(input)
     }
@@ -260,7 +264,7 @@ impl<'a> Input<'a> {
             true => self.read_head_of_stream(kept),
             false => read_full(&mut self.reader, &mut self.head[kept..]),
         };
-        let got = got.map_err(|error| Error::new(&self.name, Place::File, format!("Cannot be read: {error}.")))?;
+        let got = got.map_err(|error| Error::new(&self.name, Position::File, format!("Cannot be read: {error}.")))?;
         self.head.truncate(kept + got);
         Ok(())
     }
@@ -344,7 +348,7 @@ impl<'a> Input<'a> {
 
     /// An error of the operating system or of a decompressor about this file.
     pub fn error(&self, error: &io::Error) -> Error {
-        Error::new(&self.name, Place::File, format!("Cannot be read: {error}."))
+        Error::new(&self.name, Position::File, format!("Cannot be read: {error}."))
     }
 
     /// Whether random access takes a copy of the bytes: they come from a pipe, or are compressed.
@@ -378,7 +382,7 @@ impl<'a> Input<'a> {
         copy.map_err(|error: io::Error| {
             let message =
                 format!("Cannot be copied to the temporary folder, which this format needs to read a pipe: {error}.");
-            Error::new(&self.name, Place::File, message)
+            Error::new(&self.name, Position::File, message)
         })
     }
 

@@ -3,7 +3,7 @@
 use crate::event_rows::{EventRows, NO_NUMBER, NO_TEXT, Named, Value, is_text, number};
 use crate::input::Input;
 use crate::text_rows::{NoRows, Piece, each_line};
-use crate::{Detected, Error, Place, ReadOptions, Sink};
+use crate::{Detected, Error, Position, ReadOptions, Sink};
 use latscope_event::{Context, Field, FieldSet};
 use serde_json::Value as Json;
 use std::ops::ControlFlow;
@@ -48,7 +48,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     })?;
     no_rows.finish(&mut events.rows.context, events.rows.count)?;
     if events.rows.count == 0 {
-        return Err(Error::new(file, Place::File, "No JSON object of an event found."));
+        return Err(Error::new(file, Position::File, "No JSON object of an event found."));
     }
     Ok(events.rows.finish())
 }

@@ -12,7 +12,7 @@ mod writer;
 pub use writer::LatWriter;
 
 use crate::input::Input;
-use crate::{Detected, Error, Place, ReadOptions, Sink};
+use crate::{Detected, Error, Position, ReadOptions, Sink};
 use arrow_ipc::MessageHeader;
 use decode::Decoder;
 use latscope_event::{Anomaly, Batch, Context, FieldSet};
@@ -49,7 +49,7 @@ pub fn detect(head: &[u8]) -> Detected {
 /// Reads a trace, from a pipe as well.
 pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
     let name = input.name.clone();
-    let fail = |place: u64, message: &str| Error::new(&name, Place::Byte(place), message);
+    let fail = |place: u64, message: &str| Error::new(&name, Position::Byte(place), message);
     let mut messages = Messages::new(input);
     if messages.next().is_err() {
         return Err(fail(0, "The trace is truncated within its header and cannot be read."));

@@ -38,7 +38,7 @@ mod unfinished;
 
 pub use detect::format_of;
 pub use ending::{end_when, is_over};
-pub use error::{Error, Place, Remedy};
+pub use error::{Error, Position, Remedy};
 pub use fio::{
     FioColumns, FioResults, JobStart, Trust, are_of_several_runs, counts_from_1970, host_and_job, job_starts,
 };
@@ -191,7 +191,7 @@ fn read_input(mut input: Input, options: &ReadOptions, sink: &mut Sink) -> Resul
 fn events(input: Input, format: Format, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
     let cut = std::sync::Arc::clone(&input.cut);
     let Some(read) = format.row().events else {
-        return Err(Error::new(&input.name, Place::File, HISTOGRAMS_ONLY).with_remedy(Remedy::Histograms));
+        return Err(Error::new(&input.name, Position::File, HISTOGRAMS_ONLY).with_remedy(Remedy::Histograms));
     };
     let mut context = read(input, options, sink)?;
     if cut.load(std::sync::atomic::Ordering::Relaxed) && context.tally.get(Anomaly::Truncated) == 0 {

@@ -5,7 +5,7 @@
 //! that users would have made. They are put back as HdrHistogram does it (Gil Tene): beside a latency of L stand L - I,
 //! L - 2I ... down to I. That is wrong for generators that catch up, such as fio, since theirs are in the trace.
 
-use crate::{Error, Place, Sink};
+use crate::{Error, Position, Sink};
 use latscope_event::{Anomaly, Batch, Column, Context, Field};
 use std::ops::ControlFlow;
 
@@ -30,7 +30,7 @@ pub fn read(
     sink: &mut Sink,
     inner: impl FnOnce(&mut Sink) -> Result<Context, Error>,
 ) -> Result<Context, Error> {
-    let wrong = |message: &str| Error::new(file, Place::File, message);
+    let wrong = |message: &str| Error::new(file, Position::File, message);
     if omits == Omits::Never {
         return Err(wrong(
             "Coordinated omission can only be corrected for generators that skip requests, as ioping and latscope \

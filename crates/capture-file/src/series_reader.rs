@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
-use crate::{Error, Place, ReadOptions, detect};
+use crate::{Error, Position, ReadOptions, detect};
 use latscope_event::Context;
 use std::path::Path;
 
@@ -31,7 +31,7 @@ impl SeriesReader {
         let format = options.format.map_or_else(|| detect::detect(&mut input), Ok)?;
         match format.row().series {
             Some(open) => open(input, options).map(SeriesReader),
-            None => Err(Error::new(&input.name, Place::File, "This file has events, not histograms.")),
+            None => Err(Error::new(&input.name, Position::File, "This file has events, not histograms.")),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::input::Input;
 use crate::scan::decimal_seconds as seconds;
 use crate::text_rows::{NO_TIMED_ROW, NoRows, Piece, Rows, each_line};
-use crate::{Detected, Error, Place, ReadOptions, Sink};
+use crate::{Detected, Error, Position, ReadOptions, Sink};
 use latscope_event::{Batch, Clock, Context, Field, FieldSet};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -107,7 +107,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     })?;
     no_rows.finish(&mut rows.context, rows.count)?;
     if rows.count == 0 {
-        return Err(Error::new(file, Place::File, "No row of smallfile found (operation, start, duration)."));
+        return Err(Error::new(file, Position::File, "No row of smallfile found (operation, start, duration)."));
     }
     Ok(rows.finish())
 }

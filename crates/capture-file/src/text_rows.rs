@@ -1,7 +1,7 @@
 //! Files that are a row to the line: reading along, and what becomes of lines that are none.
 
 use crate::input::{Input, LineChunks};
-use crate::{Error, Place, Remedy, Sink};
+use crate::{Error, Position, Remedy, Sink};
 use latscope_event::{Anomaly, Batch, Context, Note};
 use std::ops::ControlFlow;
 
@@ -158,7 +158,7 @@ impl NoRows {
                 context.tally.add(Anomaly::Truncated, 1);
             }
             _ if !self.lenient => {
-                let error = Error::new(&self.file, Place::Line(number), format!("The row has {why}."));
+                let error = Error::new(&self.file, Position::Line(number), format!("The row has {why}."));
                 return Err(error.with_remedy(Remedy::Lenient));
             }
             _ => context.tally.add(Anomaly::UnparsedLines, 1),
@@ -172,7 +172,7 @@ impl NoRows {
         let Some((line, why)) = self.first else { return Ok(()) };
         if rows == 0 {
             let message = format!("All rows are malformed; the first one has {why}.");
-            return Err(Error::new(&self.file, Place::Line(line), message));
+            return Err(Error::new(&self.file, Position::Line(line), message));
         }
         context.note(Note::MalformedRow { line, why: why.into() });
         Ok(())

@@ -5,7 +5,7 @@
 
 use crate::input::Input;
 use crate::text_rows::{Piece, Rows, each_line};
-use crate::{Detected, Error, Place, ReadOptions, Remedy, Sink};
+use crate::{Detected, Error, Position, ReadOptions, Remedy, Sink};
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, MISSING_U64, Note, parse_duration};
 use std::ops::ControlFlow;
 
@@ -181,7 +181,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         Ok(rows.end_row())
     })?;
     if rows.count == 0 {
-        let place = first_bad.map_or(Place::File, Place::Line);
+        let place = first_bad.map_or(Position::File, Position::Line);
         if is_too_large {
             let error = Error::new(name, place, "The times or latencies exceed 292 years in this unit.");
             return Err(error.with_remedy(Remedy::Units));

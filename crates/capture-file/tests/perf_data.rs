@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use latscope_capture_file::{Error, Format, Place, ReadOptions, read, read_bytes as read_memory};
+use latscope_capture_file::{Error, Format, Position, ReadOptions, read, read_bytes as read_memory};
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet};
 use proptest::prelude::*;
 use std::io::Read;
@@ -370,7 +370,7 @@ fn a_recording_without_io_events_says_what_it_has() {
 fn the_format_is_known_by_content() {
     let options = ReadOptions { format: Some(Format::PerfData), ..ReadOptions::new(FieldSet::ALWAYS) };
     let error = read(&fixture("block_lost.txt.zst"), &options, &mut |_, _| ControlFlow::Continue(())).unwrap_err();
-    assert_eq!(error.place, Place::Byte(0));
+    assert_eq!(error.position, Position::Byte(0));
 }
 
 #[test]

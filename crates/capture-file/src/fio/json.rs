@@ -6,7 +6,7 @@ use super::name::{host_of_folders, host_of_results};
 use super::results::{Direction, Job, LATENCIES, Latencies, Results};
 use crate::input::Input;
 use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
-use crate::{Error, Place, ReadOptions};
+use crate::{Error, Position, ReadOptions};
 use latscope_event::{Anomaly, Clock, Context, Note};
 use latscope_histogram::Sparse;
 
@@ -27,7 +27,7 @@ struct FioJson {
 impl FioJson {
     fn open(mut input: Input) -> Result<FioJson, Error> {
         let file = input.name.clone();
-        let fail = |message: String| Error::new(&file, Place::File, message);
+        let fail = |message: String| Error::new(&file, Position::File, message);
         let results = Results::read(&mut input)?;
         let mut context = Context::new(format!("fio json, {file}"), Clock::wall());
         context.tally = results.tally.clone();

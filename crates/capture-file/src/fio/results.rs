@@ -4,7 +4,7 @@
 //! were asked for, and people append runs. The last report that is whole counts.
 
 use crate::input::Input;
-use crate::{Detected, Error, Place};
+use crate::{Detected, Error, Position};
 use latscope_event::{Anomaly, Tally, format_size};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -103,7 +103,7 @@ impl Results {
         read.map_err(|error| input.error(&error))?;
         if text.len() as u64 > LIMIT {
             let message = format!("The JSON is longer than {}, so it is no report of fio.", format_size(LIMIT));
-            return Err(Error::new(&input.name, Place::File, message));
+            return Err(Error::new(&input.name, Position::File, message));
         }
         last_report(&input.name, &text)
     }
@@ -201,12 +201,12 @@ fn last_report(file: &str, text: &[u8]) -> Result<Results, Error> {
                 let above = memchr::memchr_iter(b'\n', &text[..start]).count();
                 let why = error.to_string();
                 let why = why.split(" at line ").next().unwrap_or_default();
-                let place = Place::Line((above + error.line()) as u64);
+                let place = Position::Line((above + error.line()) as u64);
                 return Err(fail(place, format!("The JSON is damaged: {why}.")));
             }
         }
     }
-    Err(fail(Place::File, "The file has no JSON.".into()))
+    Err(fail(Position::File, "The file has no JSON.".into()))
 }
 
 impl<'de> Deserialize<'de> for Results {

@@ -15,7 +15,7 @@ use crate::input::Input;
 use crate::scan::decimal_seconds;
 use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
 use crate::text_rows::{Lines, NoRows};
-use crate::{Detected, Error, Place, ReadOptions};
+use crate::{Detected, Error, Position, ReadOptions};
 use latscope_event::{Clock, Context};
 use latscope_histogram::Grid;
 pub use write::write_hlog;
@@ -130,7 +130,7 @@ impl<'a> Hlog<'a> {
         self.lines.note_cut(&mut self.context);
         if self.rows == 0 && !self.says_so {
             let sentence = "No row of an HdrHistogram log found (start, length, maximum, histogram).";
-            return Err(Error::new(self.lines.name(), Place::File, sentence));
+            return Err(Error::new(self.lines.name(), Position::File, sentence));
         }
         Ok(None)
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Format, Place, SeriesReader};
+use crate::{Format, Position, SeriesReader};
 use latscope_event::{Anomaly, FieldSet};
 use latscope_histogram::Histogram;
 
@@ -50,7 +50,7 @@ fn tags_are_groups() {
 #[test]
 fn the_first_version_of_the_encoding_is_refused() {
     let error = read("jhiccup_v1.hlog").unwrap_err();
-    assert_eq!((error.place, error.message.contains("V1 encoding")), (Place::Line(5), true), "{error}");
+    assert_eq!((error.position, error.message.contains("V1 encoding")), (Position::Line(5), true), "{error}");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn strange_lines_and_absolute_times() {
     ] {
         let text = format!("{good}{line}\n{good}");
         let error = read_bytes(text.clone().into_bytes(), false).unwrap_err();
-        assert_eq!((error.place, error.message.contains(why)), (Place::Line(2), true), "{error}");
+        assert_eq!((error.position, error.message.contains(why)), (Position::Line(2), true), "{error}");
         let (two, context) = read_bytes(text.into_bytes(), true).unwrap();
         assert_eq!((two.len(), context.tally.get(Anomaly::UnparsedLines)), (2, 1), "{line}");
     }

@@ -7,7 +7,7 @@ mod json;
 mod rows;
 
 use crate::input::Input;
-use crate::{Detected, Error, Place, ReadOptions, Sink};
+use crate::{Detected, Error, Position, ReadOptions, Sink};
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet};
 use rows::{Raw, Request};
 use std::ops::ControlFlow;
@@ -54,7 +54,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let mut events = Events { context, batch, now_ns: 0, rows: 0, sink, go_on: ControlFlow::Continue(()) };
     let first_bad = if is_json { json::read(input, &mut events)? } else { read_lines(input, &mut events)? };
     if events.rows == 0 && events.context.tally.get(Anomaly::LeftOut) == 0 {
-        let place = first_bad.map_or(Place::File, Place::Line);
+        let place = first_bad.map_or(Position::File, Position::Line);
         return Err(Error::new(file, place, "No request of ioping found."));
     }
     events.hand_on();

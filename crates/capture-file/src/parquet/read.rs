@@ -4,7 +4,7 @@ use super::checksum::{check_end, sound_groups};
 use super::guard::guarded;
 use super::{SERIES_KEY, value};
 use crate::input::Input;
-use crate::{Error, Place, ReadOptions, Remedy, Sink};
+use crate::{Error, Position, ReadOptions, Remedy, Sink};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
@@ -26,7 +26,7 @@ pub const FILLS: FieldSet = FieldSet::EVERY;
 /// Reads the events of a Parquet file. A pipe is copied first, because what the columns are stands at the end.
 pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
     let name = input.name.clone();
-    let fail = |message: String| Error::new(&name, Place::File, message);
+    let fail = |message: String| Error::new(&name, Position::File, message);
     let file = input.seekable()?;
     let metadata = load(&file).map_err(fail)?;
     if value(&metadata, SERIES_KEY).is_some() {

@@ -5,7 +5,7 @@ use super::{SERIES_KEY, close, parquet_io_error, properties, value, writer};
 use crate::arrow_columns::io_error;
 use crate::input::Input;
 use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
-use crate::{Error, Place, ReadOptions};
+use crate::{Error, Position, ReadOptions};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
@@ -157,7 +157,7 @@ struct ParquetSeries {
 impl ParquetSeries {
     fn open(input: Input) -> Result<ParquetSeries, Error> {
         let name = input.name.clone();
-        let fail = |message: String| Error::new(&name, Place::File, message);
+        let fail = |message: String| Error::new(&name, Position::File, message);
         let file = input.seekable()?;
         let metadata = load(&file).map_err(fail)?;
         let description = value(&metadata, SERIES_KEY)
@@ -197,7 +197,7 @@ impl Iterator for ParquetSeries {
                 Ok(rows) => self.rows = rows.into_iter(),
                 Err(why) => {
                     self.records = None;
-                    return Some(Err(Error::new(&self.name, Place::File, why)));
+                    return Some(Err(Error::new(&self.name, Position::File, why)));
                 }
             }
         }

@@ -11,7 +11,7 @@ mod sorter;
 mod tracing_format;
 
 use crate::input::{Input, read_full};
-use crate::{Detected, Error, Place, ReadOptions, Sink, block_pairs, syscall_pairs};
+use crate::{Detected, Error, Position, ReadOptions, Sink, block_pairs, syscall_pairs};
 use endian::Endian;
 use header::{Header, Notes, PIPE_HEADER_BYTES};
 use latscope_event::{Context, FieldSet};
@@ -76,7 +76,7 @@ pub fn read(mut input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<
     }
     let is_copy = input.needs_copy();
     let mut file = input.seekable()?;
-    let io_error = |error: io::Error| Error::new(&name, Place::File, format!("Cannot be read: {error}."));
+    let io_error = |error: io::Error| Error::new(&name, Position::File, format!("Cannot be read: {error}."));
     let header = described(&name, Header::read(&file, endian).map_err(io_error)?)?;
     file.seek(SeekFrom::Start(header.data.0)).map_err(io_error)?;
     let (at, length) = header.data;
@@ -93,13 +93,13 @@ fn magic(name: &str, head: &[u8]) -> Result<Endian, Error> {
     header::byte_order(head).ok_or_else(|| {
         let message = "This is not a perf.data of perf 3.0 or later; print it with the perf that recorded it (perf \
                        script), and read the text.";
-        Error::new(name, Place::Byte(0), message)
+        Error::new(name, Position::Byte(0), message)
     })
 }
 
 /// A header that describes its tracepoints; without the description nothing can be read.
 fn described(name: &str, header: Result<Header, header::Damage>) -> Result<Header, Error> {
-    let header = header.map_err(|(at, message)| Error::new(name, Place::Byte(at), message))?;
+    let header = header.map_err(|(at, message)| Error::new(name, Position::Byte(at), message))?;
     if header.notes.tracepoints.is_empty() && header.attrs.iter().any(|attr| attr.kind == samples::TRACEPOINT) {
         let message = if header.is_finished && header.is_cut {
             "The file is truncated: the layout of its events, which perf writes at the end, is missing; copy it \
@@ -110,7 +110,7 @@ fn described(name: &str, header: Result<Header, header::Damage>) -> Result<Heade
             "The recording is incomplete (perf was killed): the layout of its events, which perf writes at the \
              end, is missing. Stop perf with Ctrl-C, or record through a pipe (perf record -o -)."
         };
-        return Err(Error::new(name, Place::Byte(header.data.0.saturating_add(header.data.1)), message));
+        return Err(Error::new(name, Position::Byte(header.data.0.saturating_add(header.data.1)), message));
     }
     Ok(header)
 }

@@ -2,7 +2,7 @@
 //! the tracepoint's own fields in it from the kernel's format texts.
 
 use super::endian::Endian;
-use super::tracing_format::{Place, Tracepoint};
+use super::tracing_format::{FieldLayout, Tracepoint};
 use crate::block_pairs::{NO_ID, Record, Step, padded};
 use crate::syscall_pairs::{Call, SyscallPairs};
 use latscope_event::LossRange;
@@ -200,26 +200,26 @@ pub enum Decoder {
     /// One of the block layer.
     Block(BlockFields),
     /// `raw_syscalls:sys_enter`: number and arguments.
-    RawEnter(Place, Place),
+    RawEnter(FieldLayout, FieldLayout),
     /// `raw_syscalls:sys_exit`: number and result.
-    RawExit(Place, Place),
+    RawExit(FieldLayout, FieldLayout),
     /// `syscalls:sys_enter_*`: arguments.
-    Enter(Call, Vec<Place>),
+    Enter(Call, Vec<FieldLayout>),
     /// `syscalls:sys_exit_*`: result.
-    Exit(Call, Place),
+    Exit(Call, FieldLayout),
 }
 
 /// Places of the fields of a block tracepoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockFields {
     step: Step,
-    dev: Place,
-    sector: Place,
-    sectors: Place,
-    bytes: Option<Place>,
-    error: Option<Place>,
-    rwbs: Place,
-    comm: Option<Place>,
+    dev: FieldLayout,
+    sector: FieldLayout,
+    sectors: FieldLayout,
+    bytes: Option<FieldLayout>,
+    error: Option<FieldLayout>,
+    rwbs: FieldLayout,
+    comm: Option<FieldLayout>,
     is_usual: bool,
 }
 
@@ -315,7 +315,7 @@ impl Decoder {
                 let mut values = [0; 6];
                 for (place, value) in values.iter_mut().enumerate() {
                     let at = arguments.at.checked_add(place as u16 * size)?;
-                    *value = self::number(endian, raw, Place { at, size, signed: false })?;
+                    *value = self::number(endian, raw, FieldLayout { at, size, signed: false })?;
                 }
                 syscall(CallName::Number(number(*id)? as i32), true, 6, values)
             }
@@ -347,10 +347,10 @@ impl BlockFields {
         if self.is_usual && !endian.big {
             // What nearly every file holds, and then the width of each load is known to the compiler.
             let little = Endian { big: false };
-            let narrow = |place: Place| little.u32(raw, usize::from(place.at));
+            let narrow = |place: FieldLayout| little.u32(raw, usize::from(place.at));
             self.record(raw, stamp, time_ns, narrow, |place| little.u64(raw, usize::from(place.at)))
         } else {
-            let wide = |place: Place| number(endian, raw, place);
+            let wide = |place: FieldLayout| number(endian, raw, place);
             self.record(raw, stamp, time_ns, |place| wide(place).map(|number| number as u32), wide)
         }
     }
@@ -361,16 +361,16 @@ impl BlockFields {
         raw: &[u8],
         stamp: Stamp,
         time_ns: i64,
-        narrow: impl Fn(Place) -> Option<u32>,
-        wide: impl Fn(Place) -> Option<u64>,
+        narrow: impl Fn(FieldLayout) -> Option<u32>,
+        wide: impl Fn(FieldLayout) -> Option<u64>,
     ) -> Option<Record> {
-        let optional = |place: Option<Place>| match place {
+        let optional = |place: Option<FieldLayout>| match place {
             Some(place) => narrow(place),
             None => Some(0),
         };
         let comm = match self.comm {
             // The kernel keeps 16 bytes; another size would be another kernel's.
-            Some(Place { at, size: 16, .. }) => *raw.get(usize::from(at)..)?.first_chunk::<16>()?,
+            Some(FieldLayout { at, size: 16, .. }) => *raw.get(usize::from(at)..)?.first_chunk::<16>()?,
             Some(place) => padded(text(raw, place)?),
             None => [0; 16],
         };
@@ -393,7 +393,7 @@ impl BlockFields {
 /// A number of any width up to eight bytes, its sign extended. There are no branches on width and byte order: eight bytes
 /// are read, and what does not belong to the number is shifted out.
 #[inline]
-fn number(endian: Endian, raw: &[u8], place: Place) -> Option<u64> {
+fn number(endian: Endian, raw: &[u8], place: FieldLayout) -> Option<u64> {
     let from = raw.get(usize::from(place.at)..)?;
     let bytes = match from.first_chunk::<8>() {
         Some(bytes) => *bytes,
@@ -406,7 +406,7 @@ fn number(endian: Endian, raw: &[u8], place: Place) -> Option<u64> {
 }
 
 #[inline(always)]
-fn text(raw: &[u8], place: Place) -> Option<&[u8]> {
+fn text(raw: &[u8], place: FieldLayout) -> Option<&[u8]> {
     raw.get(usize::from(place.at)..)?.get(..usize::from(place.size))
 }
 
@@ -439,15 +439,15 @@ mod tests {
     #[test]
     fn numbers_of_any_width_and_sign() {
         let raw = [0xfe, 0xff, 0xff, 0xff, 1, 0, 0, 0];
-        let at = |size, signed| number(LITTLE, &raw, Place { at: 0, size, signed });
+        let at = |size, signed| number(LITTLE, &raw, FieldLayout { at: 0, size, signed });
         assert_eq!((at(1, false), at(1, true)), (Some(0xfe), Some(-2i64 as u64)));
         assert_eq!((at(2, false), at(2, true)), (Some(0xfffe), Some(-2i64 as u64)));
         assert_eq!((at(4, false), at(4, true)), (Some(0xffff_fffe), Some(-2i64 as u64)));
         assert_eq!((at(8, false), at(0, false), at(9, false)), (Some(0x1_ffff_fffe), None, None));
-        assert_eq!(number(LITTLE, &raw, Place { at: 5, size: 4, signed: false }), None);
-        assert_eq!(number(LITTLE, &raw, Place { at: 4, size: 4, signed: false }), Some(1));
+        assert_eq!(number(LITTLE, &raw, FieldLayout { at: 5, size: 4, signed: false }), None);
+        assert_eq!(number(LITTLE, &raw, FieldLayout { at: 4, size: 4, signed: false }), Some(1));
         let big = Endian { big: true };
-        let at = |at, size, signed| number(big, &raw, Place { at, size, signed });
+        let at = |at, size, signed| number(big, &raw, FieldLayout { at, size, signed });
         assert_eq!((at(0, 4, true), at(0, 4, false)), (Some(0xffff_ffff_feff_ffff), Some(0xfeff_ffff)));
         assert_eq!((at(3, 2, false), at(4, 4, false)), (Some(0xff01), Some(0x0100_0000)));
     }

@@ -9,7 +9,7 @@ use super::sorter::Sorter;
 use super::tracing_format;
 use crate::block_pairs::{padded, trimmed};
 use crate::syscall_pairs::SyscallPairs;
-use crate::{Error, Place, ReadOptions, Sink};
+use crate::{Error, Position, ReadOptions, Sink};
 use hashbrown::HashMap;
 use latscope_event::kernel::Machine;
 use latscope_event::{Anomaly, Clock, Context, LossRange};
@@ -145,7 +145,7 @@ impl<'a, 's> Session<'a, 's> {
         }
     }
 
-    fn error(&self, place: Place, message: impl Into<String>) -> Error {
+    fn error(&self, place: Position, message: impl Into<String>) -> Error {
         Error::new(&self.name, place, message)
     }
 
@@ -171,7 +171,7 @@ impl<'a, 's> Session<'a, 's> {
             }
         }
         if self.tables.decoders.is_empty() {
-            return Err(self.error(Place::File, self.nothing_recorded()));
+            return Err(self.error(Position::File, self.nothing_recorded()));
         }
         Ok(())
     }
@@ -247,7 +247,7 @@ impl<'a, 's> Session<'a, 's> {
             return self.other_record(record_kind, record);
         }
         if self.is_changed {
-            self.learn().map_err(|error| Error { place: Place::Byte(at), ..error })?;
+            self.learn().map_err(|error| Error { position: Position::Byte(at), ..error })?;
         }
         self.counts.samples += 1;
         match self.sample(record) {
@@ -430,13 +430,13 @@ impl<'a, 's> Session<'a, 's> {
             Stop::Cut(at) => (at, "the file ends within a record".to_string()),
             Stop::Damaged(at, what) => (at, what.to_string()),
             Stop::Io(error) if self.counts.samples == 0 => {
-                return Err(self.error(Place::File, format!("Cannot be read: {error}.")));
+                return Err(self.error(Position::File, format!("Cannot be read: {error}.")));
             }
             Stop::Io(error) => (0, error.to_string()),
         };
         if self.counts.samples == 0 && at > 0 {
             return Err(self.error(
-                Place::Byte(at),
+                Position::Byte(at),
                 format!("Nothing can be read because of {what}; record or copy the file again."),
             ));
         }

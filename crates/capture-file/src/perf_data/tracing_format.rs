@@ -11,7 +11,7 @@ const TEXT_LIMIT: usize = 1 << 20;
 
 /// Where a field lies in the raw bytes of a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct FieldLayout {
     /// Offset in bytes.
     pub at: u16,
     /// Size in bytes, of all elements of an array.
@@ -30,12 +30,12 @@ pub struct Tracepoint {
     /// The number in the first two bytes of its samples; differs from boot to boot.
     pub id: u16,
     /// Names and places of its own fields, in the kernel's order.
-    pub fields: Vec<(String, Place)>,
+    pub fields: Vec<(String, FieldLayout)>,
 }
 
 impl Tracepoint {
     /// The place of a field.
-    pub fn field(&self, name: &str) -> Option<Place> {
+    pub fn field(&self, name: &str) -> Option<FieldLayout> {
         self.fields.iter().find(|(known, _)| known == name).map(|&(_, place)| place)
     }
 }
@@ -132,14 +132,14 @@ pub fn tracepoint(system: &str, text: &str) -> Option<Tracepoint> {
 }
 
 /// `unsigned int nr_sector; offset:24; size:4; signed:0;`, with tabs between.
-fn field(text: &str) -> Option<(String, Place)> {
+fn field(text: &str) -> Option<(String, FieldLayout)> {
     let mut parts = text.split(';').map(str::trim);
     let declaration = parts.next()?;
     let name = declaration.split('[').next()?.trim_end();
     // `__data_loc char[] cmd` has its brackets before the name.
     let name = if declaration.starts_with("__") && declaration.contains("[]") { declaration } else { name };
     let name = name.rsplit([' ', '*']).next()?;
-    let mut place = Place { at: 0, size: 0, signed: false };
+    let mut place = FieldLayout { at: 0, size: 0, signed: false };
     let (mut has_at, mut has_size) = (false, false);
     for part in parts {
         match part.split_once(':') {
@@ -171,8 +171,8 @@ mod tests {
         assert_eq!((&*tracepoint.name, tracepoint.id), ("block_rq_issue", 2104));
         let names: Vec<_> = tracepoint.fields.iter().map(|(name, _)| &**name).collect();
         assert_eq!(names, ["dev", "error", "rwbs", "cmd", "filename"]);
-        assert_eq!(tracepoint.field("rwbs"), Some(Place { at: 34, size: 10, signed: false }));
-        assert_eq!(tracepoint.field("error"), Some(Place { at: 28, size: 4, signed: true }));
+        assert_eq!(tracepoint.field("rwbs"), Some(FieldLayout { at: 34, size: 10, signed: false }));
+        assert_eq!(tracepoint.field("error"), Some(FieldLayout { at: 28, size: 4, signed: true }));
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod parallel;
 use crate::block_pairs::BlockPairs;
 use crate::input::Input;
 use crate::syscall_pairs::{End, SyscallPairs, SyscallRecord};
-use crate::{Detected, Error, Place, ReadOptions, Sink, block_pairs, syscall_pairs};
+use crate::{Detected, Error, Position, ReadOptions, Sink, block_pairs, syscall_pairs};
 use latscope_event::kernel::Machine;
 use latscope_event::{Anomaly, Batch, Clock, Context, FieldSet, LossRange, TimeLiteral, TraceStart};
 use line::{CallName, Line};
@@ -186,7 +186,7 @@ impl Reader {
     }
 
     fn finish(mut self, name: &str, sink: &mut Sink) -> Result<Context, Error> {
-        let fail = |message: &str| Err(Error::new(name, Place::File, message));
+        let fail = |message: &str| Err(Error::new(name, Position::File, message));
         if self.order.looked_at >= 20 && self.order.backwards * 4 > self.order.looked_at {
             return fail(
                 "The times go back and forth, as with perf script --deltatime; print the text without that option.",

@@ -5,7 +5,7 @@ mod choice;
 mod others;
 mod twice;
 
-use crate::{Error, Place, perf_data};
+use crate::{Error, Position, perf_data};
 use choice::Choice;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -58,7 +58,7 @@ fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
     if files.is_empty() {
         return Err(Error::new(
             folder.display().to_string(),
-            Place::File,
+            Position::File,
             "This folder has no traces (*.lat), fio logs (*_clat.1.log, *_clat_hist.1.log ...), fio JSON, or \
              smallfile results (rsptimes_*.csv), and is not a recording of perf.",
         ));

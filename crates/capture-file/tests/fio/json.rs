@@ -1,7 +1,7 @@
 //! What fio prints with `--output-format=json+`.
 
 use super::{events, fixture, rows, unpacked};
-use latscope_capture_file::{Format, Place, format_of};
+use latscope_capture_file::{Format, Position, format_of};
 use latscope_event::{Anomaly, Clock};
 use latscope_histogram::{Grid, Histogram};
 use serde_json::Value;
@@ -86,10 +86,10 @@ fn json_with_a_banner_without_bins_or_cut() {
     std::fs::write(&path, &all[..all.len() / 2]).unwrap();
     let error = rows(&path).unwrap_err();
     let last = all[..all.len() / 2].lines().count() as u64;
-    assert_eq!((error.place, error.message.contains("damaged: EOF")), (Place::Line(last), true), "{error}");
+    assert_eq!((error.position, error.message.contains("damaged: EOF")), (Position::Line(last), true), "{error}");
     // Lines are those of the file, banner and all.
     std::fs::write(&path, "a banner\n\n{\n\"fio version\" : \"fio-3.33\",\n\"jobs\" : [nothing]}\n").unwrap();
-    assert_eq!(rows(&path).unwrap_err().place, Place::Line(5));
+    assert_eq!(rows(&path).unwrap_err().position, Position::Line(5));
     let bins = |bins: &str| {
         let job = format!(r#"{{"jobname": "x", "read": {{"clat_ns": {{"bins": {{{bins}}}}}}}}}"#);
         std::fs::write(&path, format!(r#"{{"fio version": "fio-3.33", "jobs": [{job}]}}"#)).unwrap();

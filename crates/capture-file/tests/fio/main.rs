@@ -8,7 +8,7 @@ mod runs;
 mod trees;
 
 use latscope_capture_file::{
-    Error, Format, Place, ReadOptions, Remedy, SeriesReader, SeriesRow, TwoColumns, format_of, read, read_bytes,
+    Error, Format, Position, ReadOptions, Remedy, SeriesReader, SeriesRow, TwoColumns, format_of, read, read_bytes,
 };
 use latscope_event::{Anomaly, Clock, Context, Field, FieldSet, Note};
 use latscope_histogram::Histogram;
@@ -314,7 +314,7 @@ fn histogram_logs_that_cannot_be_used_say_why() {
     assert_eq!(widths, [100, 100, 3300, 0, 0, 1]);
     let hostile = line(100, 29, &[(3, 1)]) + "\n1, 2, 3\n" + &line(200, 29, &[(28, 7)]) + "9, -1";
     let error = read(hostile).unwrap_err();
-    assert_eq!((error.place, error.message.contains("fewer columns")), (Place::Line(3), true));
+    assert_eq!((error.position, error.message.contains("fewer columns")), (Position::Line(3), true));
     let options = ReadOptions { lenient: true, ..ReadOptions::new(FieldSet::ALWAYS) };
     let lenient = || rows_of(SeriesReader::open(&path, &options).unwrap());
     let (two, context) = lenient().unwrap();
@@ -334,7 +334,7 @@ fn histogram_logs_that_cannot_be_used_say_why() {
         // By its name it is a log, whatever its first line is.
         for (text, at) in [(good.clone() + row, 2), (row.to_string() + &good, 1)] {
             let error = read(text).unwrap_err();
-            assert_eq!((error.place, error.message.contains(why)), (Place::Line(at), true), "{error}");
+            assert_eq!((error.position, error.message.contains(why)), (Position::Line(at), true), "{error}");
             let (one, context) = lenient().unwrap();
             assert_eq!((one.len(), context.tally.get(Anomaly::UnparsedLines)), (1, 1), "{why}");
         }
@@ -564,7 +564,7 @@ fn response_times_of_smallfile() {
         });
         context.map(|context| (count, context))
     };
-    assert_eq!(read(false).unwrap_err().place, Place::Line(2));
+    assert_eq!(read(false).unwrap_err().position, Position::Line(2));
     let (count, context) = read(true).unwrap();
     let tally = |anomaly| context.tally.get(anomaly);
     assert_eq!((count, tally(Anomaly::UnparsedLines), tally(Anomaly::Truncated)), (2, 1, 1));
@@ -597,7 +597,7 @@ fn hostile_rows_of_smallfile() {
                 });
                 context.map(|context| (count, context.tally.get(Anomaly::UnparsedLines)))
             };
-            assert_eq!(read(false).unwrap_err().place, Place::Line(line));
+            assert_eq!(read(false).unwrap_err().position, Position::Line(line));
             assert_eq!(read(true), Ok((2, 1)));
         }
     }

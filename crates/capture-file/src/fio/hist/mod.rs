@@ -13,7 +13,7 @@ use crate::fio::results::NANOSECONDS;
 use crate::input::Input;
 use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
 use crate::text_rows::{Lines, NoRows};
-use crate::{Detected, Error, Place, ReadOptions, Remedy};
+use crate::{Detected, Error, Position, ReadOptions, Remedy};
 pub use bins::Bins;
 use bins::{Counts, Doubtful};
 use latscope_event::{Anomaly, Clock, Context};
@@ -138,7 +138,7 @@ impl<'a> FioHist<'a> {
             None if input.is_empty() && name.is_some() => (false, 1856),
             None => {
                 let message = "No row of a fio histogram log found (time, direction, size, counts).";
-                return Err(Error::new(file, Place::Line(1), message));
+                return Err(Error::new(file, Position::Line(1), message));
             }
         };
         let version = input.path.as_deref().and_then(|path| results.version(path));
@@ -151,7 +151,7 @@ impl<'a> FioHist<'a> {
                 "A row has {bins} counts, but fio writes 1856 (before fio 3, 1216), or 64 for each of 19 to 40 \
                  groups, halved up to six times."
             );
-            Error::new(&file, Place::Line(1), message)
+            Error::new(&file, Position::Line(1), message)
         })?;
         let version = version.filter(|_| bins.unit_ns == 1);
         let facts = input.path.as_deref().map(|path| results.facts(path)).unwrap_or_default();
@@ -161,7 +161,7 @@ impl<'a> FioHist<'a> {
                  everything above 786 us, or wrote uninitialized memory there. Use a newer fio, or read the _clat \
                  log."
             );
-            return Err(Error::new(file, Place::File, message));
+            return Err(Error::new(file, Position::File, message));
         }
         let clock = if is_wall { Clock::wall() } else { Clock::unanchored("relative") };
         let mut context = Context::new(format!("fio histogram log, {file}"), clock);
@@ -195,7 +195,7 @@ impl<'a> FioHist<'a> {
         })
     }
 
-    fn error(&self, place: Place, message: impl Into<String>) -> Error {
+    fn error(&self, place: Position, message: impl Into<String>) -> Error {
         Error::new(self.lines.name(), place, message)
     }
 
@@ -222,7 +222,7 @@ impl<'a> FioHist<'a> {
             return self.no_rows.add(&mut self.context, self.line, Err(why), why);
         }
         Err(self.error(
-            Place::Line(self.line),
+            Position::Line(self.line),
             "A count is impossible. fio 3.6 to 3.16 wrote uninitialized memory to the upper half of each row; use \
              a newer fio.",
         ))
@@ -231,7 +231,7 @@ impl<'a> FioHist<'a> {
     fn take(&mut self, row: Row) -> Result<(), Error> {
         self.account.rows += 1;
         let contradiction =
-            |reader: &FioHist, why| reader.error(Place::Line(reader.line), format!("The row has {why}."));
+            |reader: &FioHist, why| reader.error(Position::Line(reader.line), format!("The row has {why}."));
         if row.time_ms.saturating_add(JITTER_MS) < self.last_read_ms {
             self.unsummer.start_job().map_err(|why| contradiction(self, why))?;
         }
@@ -261,7 +261,7 @@ impl<'a> FioHist<'a> {
                         self.state = State::Draining;
                         let has_host = self.name.as_ref().is_some_and(|name| name.host.is_some());
                         let finished = self.unsummer.finish(has_host);
-                        finished.map_err(|why| self.error(Place::Line(self.line), format!("The row has {why}.")))?;
+                        finished.map_err(|why| self.error(Position::Line(self.line), format!("The row has {why}.")))?;
                     }
                 }
                 State::Draining if self.interval_ms.is_none() => {
@@ -305,7 +305,7 @@ impl<'a> FioHist<'a> {
         let histogram = self
             .bins
             .histogram(&row.counts)
-            .ok_or_else(|| self.error(Place::File, "The counts of a row exceed 64 bits."))?;
+            .ok_or_else(|| self.error(Position::File, "The counts of a row exceed 64 bits."))?;
         let width_ns = (end_ns - start_ns).max(0) as u64;
         self.spare = row.counts;
         Ok(SeriesRow { time_ns: start_ns.min(end_ns), width_ns, groups, histogram })
@@ -354,18 +354,20 @@ impl<'a> FioHist<'a> {
         self.lines.note_cut(&mut self.context);
         if account.rows > 0 && account.counts == 0 {
             return Err(self.error(
-                Place::File,
+                Position::File,
                 "All counts are zero: fio counts nothing with clat_percentiles=0 or disable_clat=1. Run fio \
                  without them.",
             ));
         }
         if account.rows == 0 && self.context.tally.get(Anomaly::EmptyLog) == 0 {
-            return Err(self.error(Place::File, "No row of a fio histogram log found (time, direction, size, counts)."));
+            return Err(
+                self.error(Position::File, "No row of a fio histogram log found (time, direction, size, counts).")
+            );
         }
         let seems_cut = !self.is_sound && !account.is_above_edge;
         if seems_cut && account.below_edge[1] >= SUSPICIOUS {
             return Err(self.error(
-                Place::File,
+                Position::File,
                 "No latency is above 786 us although many come close: fio 3.6 to 3.16 lost the upper half of each \
                  row. Use a newer fio, or read the _clat log.",
             ));
@@ -452,7 +454,7 @@ impl Iterator for FioHist<'_> {
                 self.bins.len(),
                 self.bins.groups()
             );
-            return Some(Err(self.error(Place::Line(1), message).with_remedy(Remedy::LatencyUnit)));
+            return Some(Err(self.error(Position::Line(1), message).with_remedy(Remedy::LatencyUnit)));
         }
         let row = self.next_row().and_then(|row| row.map(|row| self.place(row)).transpose());
         match row {

@@ -14,7 +14,7 @@ use crate::fio::beside::AS_COUNTED;
 use crate::fio::name::{LogKind, LogName};
 use crate::input::Input;
 use crate::text_rows::{Lines, NoRows};
-use crate::{Detected, Error, Place, ReadOptions, Sink};
+use crate::{Detected, Error, Position, ReadOptions, Sink};
 use alike::{Block, Parser};
 use columns::{Columns, Same};
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, MISSING_CODE, format_count};
@@ -66,15 +66,15 @@ fn named(input: &Input) -> Option<LogName> {
 /// Reads a log; see the crate's `read`.
 pub fn read(mut input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
     let file = input.name.clone();
-    let fail = |place: Place, message: &str| Err(Error::new(&file, place, message));
+    let fail = |place: Position, message: &str| Err(Error::new(&file, place, message));
     let name = named(&input);
     if let Some(LogKind::Bandwidth | LogKind::Iops) = name.as_ref().map(|name| name.kind) {
-        return fail(Place::File, "This log has bandwidth or IOPS, not latencies; read its _clat log.");
+        return fail(Position::File, "This log has bandwidth or IOPS, not latencies; read its _clat log.");
     }
     input.skip_long_lines()?;
     if input.is_empty() {
         if name.is_none() {
-            return fail(Place::File, "The file is empty.");
+            return fail(Position::File, "The file is empty.");
         }
         let mut context = Context::new(format!("fio log, {file}"), Clock::unanchored("relative"));
         context.tally.add(Anomaly::EmptyLog, 1);
@@ -84,19 +84,19 @@ pub fn read(mut input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<
     let probe = if is_packed { fz::probe(input.head()) } else { Probe::detect(input.head(), options.fio_columns) };
     let Some(probe) = probe else {
         return fail(
-            Place::Line(1),
+            Position::Line(1),
             "No row of a fio latency log found (time, latency, direction 0 to 2, size; all integers).",
         );
     };
     if is_packed && (probe.has_addresses() || name.as_ref().is_some_and(|name| name.kind == LogKind::ClatHist)) {
         return fail(
-            Place::File,
+            Position::File,
             "fio stored addresses instead of counts, because histogram logs do not work with log_store_compressed. \
              Run fio without log_store_compressed.",
         );
     }
     if name.is_none() && probe.counts_only() {
-        return fail(Place::File, "Every value is 1, as in fio's IOPS logs; read the _clat log.");
+        return fail(Position::File, "Every value is 1, as in fio's IOPS logs; read the _clat log.");
     }
     let mut reader = Reader::new((&file, input.path.as_deref()), name, &probe, options);
     if is_packed {
