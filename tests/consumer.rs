@@ -41,7 +41,7 @@ fn a_consumer_of_forty_lines_reads_a_trace_a_folder_and_the_machine() {
     let Some(_alone) = lab::alone() else { return };
     let example = Path::new(LATSCOPE).with_file_name("examples").join("p99");
     if !example.exists() {
-        eprintln!("skipped: {} is not built (cargo test --workspace builds it)", example.display());
+        skipped!("{} is not built (cargo test --workspace builds it)", example.display());
         return;
     }
     let folder = tempfile::tempdir().unwrap();

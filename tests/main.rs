@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop where it cannot go on")]
 
+#[macro_use]
+mod skip;
+
 mod cli;
 mod combinations;
 mod compare;

@@ -95,7 +95,7 @@ pub fn installed(program: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&paths).any(|folder| folder.join(program).is_file());
     if !there {
-        eprintln!("{program} is not installed; what needs it is left out");
+        skipped!("{program} is not installed");
     }
     there
 }

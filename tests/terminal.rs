@@ -25,7 +25,7 @@ fn on_a_terminal(folder: &Path, arguments: &[&str], typed: &[u8]) -> Option<Stri
     let file = folder.join("typescript");
     let line = format!("cd '{}'; '{LATSCOPE}' {words}", folder.display());
     if command("script").arg("--version").output().is_err() {
-        eprintln!("skipped: script is not here");
+        skipped!("script is not here");
         return None;
     }
     // The terminal of the session has a size, so that views are drawn.

@@ -41,7 +41,7 @@ impl Terminal {
             .env_remove("NO_COLOR")
             .status();
         if !started.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: tmux is not here or cannot start a session");
+            skipped!("tmux is not here or cannot start a session");
             return None;
         }
         terminal.until("$");
@@ -344,19 +344,19 @@ fn rows_where_nobody_sits_or_plain_is_asked_for() {
 fn another_split_keeps_the_history() {
     let _alone = crate::live::alone();
     if !is_root() {
-        eprintln!("skipped: live capture needs root");
+        skipped!("live capture needs root");
         return;
     }
     let Some(terminal) = Terminal::open(120, 40) else { return };
     let Some(disk) = Loop::new(terminal.folder.path()) else {
-        eprintln!("skipped: no loop device can be made here");
+        skipped!("no loop device can be made here");
         return;
     };
     let name = disk.0.trim_start_matches("/dev/").to_string();
     terminal.line(&format!("clear; {LATSCOPE} spectrogram -s block --by comm 'device = {name}'; echo ended $?"));
     let screen = terminal.when(|screen| screen.contains("event mode") || screen.contains("ended 3"), "a live capture");
     if screen.contains("ended 3") {
-        eprintln!("skipped: no live capture here:\n{screen}");
+        skipped!("no live capture here:\n{screen}");
         return;
     }
     let rows = |screen: &str| screen.lines().filter(|line| line.contains('▀') || line.contains('▄')).count();
@@ -410,12 +410,12 @@ impl Drop for Loop {
 fn a_live_capture_is_watched_in_either_mode() {
     let _alone = crate::live::alone();
     if !is_root() {
-        eprintln!("skipped: live capture needs root");
+        skipped!("live capture needs root");
         return;
     }
     let Some(terminal) = Terminal::open(120, 40) else { return };
     let Some(disk) = Loop::new(terminal.folder.path()) else {
-        eprintln!("skipped: no loop device can be made here");
+        skipped!("no loop device can be made here");
         return;
     };
     let name = disk.0.trim_start_matches("/dev/").to_string();
@@ -423,7 +423,7 @@ fn a_live_capture_is_watched_in_either_mode() {
     let started = |screen: &str| screen.contains("histogram mode") || screen.contains("ended 3");
     let screen = terminal.when(started, "a live capture");
     if screen.contains("ended 3") {
-        eprintln!("skipped: no live capture here:\n{screen}");
+        skipped!("no live capture here:\n{screen}");
         return;
     }
     // What waits for the capture to be attached reads again and again.

@@ -15,7 +15,7 @@ impl Ftrace {
     fn new(disk: &Disk) -> Option<Ftrace> {
         let folder = PathBuf::from(format!("/sys/kernel/tracing/instances/latscope-test-{}", std::process::id()));
         if let Err(error) = fs::create_dir(&folder) {
-            eprintln!("skipped: no ftrace ({error})");
+            skipped!("no ftrace ({error})");
             return None;
         }
         let ftrace = Ftrace(folder);

@@ -33,7 +33,7 @@ pub fn alone() -> Option<MutexGuard<'static, ()>> {
     } else {
         return Some(LAB.lock().unwrap_or_else(PoisonError::into_inner));
     };
-    eprintln!("skipped: {reason}");
+    skipped!("{reason}");
     None
 }
 

@@ -20,7 +20,7 @@ fn requests_of_io_uring_that_name_a_path_have_it() {
     let renamed = Background::latscope(&["summary", "-s", "io", "--json", "--by", "path", &one]);
     let made = end(command("python3").arg("-S").arg(root().join("tests/live/uring.py")).arg(&inside), b"");
     if made.status == Some(3) {
-        return eprintln!("skipped: io_uring: {}", made.success());
+        return skipped!("io_uring: {}", made.success());
     }
     let printed: Vec<Value> = made.success().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(printed.len(), 12);

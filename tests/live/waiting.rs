@@ -151,7 +151,7 @@ fn find_all(depth: usize, scheduler_requests: Option<&str>) {
     if let Some(requests) = scheduler_requests
         && set("nr_requests", requests).is_err()
     {
-        return eprintln!("skipped: no scheduler that holds {requests} requests");
+        return skipped!("no scheduler that holds {requests} requests");
     }
     disk.signal("STOP");
     let load = ["--ioengine=libaio", "--rw=randread", "--size=64m", "--norandommap=0"];

@@ -25,7 +25,7 @@ fn injected(fault: &str, arguments: &[&str]) -> Option<crate::program::Ended> {
     ]);
     let ended = end(strace.args(arguments), b"");
     if ended.err.contains("ptrace") {
-        eprintln!("skipped: tracing is not allowed here");
+        skipped!("tracing is not allowed here");
         return None;
     }
     Some(ended)

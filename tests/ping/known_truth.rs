@@ -21,7 +21,7 @@ fn measured(arguments: &[&str]) -> Value {
 fn shared_cpu() -> Option<String> {
     let allowed = Command::new("chrt").args(["-f", "61", "true"]).stderr(Stdio::null()).status();
     if !allowed.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no real-time scheduling, so nobody answers to the microsecond");
+        skipped!("no real-time scheduling, so nobody answers to the microsecond");
         return None;
     }
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

@@ -5,6 +5,11 @@
 //! grid; nothing per event leaves the kernel. What was lost, and why, is in the [`Context`] of either.
 
 #[cfg(target_os = "linux")]
+#[cfg(test)]
+#[macro_use]
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
 mod block;
 #[cfg(target_os = "linux")]
 mod container;

@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn tracepoints_are_found() {
         let Ok(kernel) = Kernel::look() else {
-            eprintln!("skipped: no right to capture here");
+            skipped!("no right to capture here");
             return;
         };
         assert!(kernel.has_tracepoint("block_rq_complete"));

@@ -1,6 +1,10 @@
 //! Live block requests on a real loop device, held against the kernel's own accounts.
 #![allow(clippy::unwrap_used, reason = "a test may stop where it cannot go on")]
 
+#[macro_use]
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
 #[path = "block/blind.rs"]
 mod blind;
 #[path = "block/device.rs"]

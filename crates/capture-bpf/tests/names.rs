@@ -2,6 +2,10 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[macro_use]
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
 use latscope_capture_bpf::{Error, EventCapture, Options, PushDown, Source};
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet};
 use std::collections::BTreeMap;
@@ -45,7 +49,7 @@ fn captured(part: &str, folder: &Path, push_down: PushDown) -> Option<(Context, 
     let options = Options { push_down, ..Options::new(Source::Io, fields) };
     let mut capture = match EventCapture::start(&options) {
         Err(error @ (Error::Rights(_) | Error::Unsupported(_))) => {
-            eprintln!("skipped: {error}");
+            skipped!("{error}");
             return None;
         }
         capture => capture.unwrap(),
@@ -57,7 +61,7 @@ fn captured(part: &str, folder: &Path, push_down: PushDown) -> Option<(Context, 
         .stdout(Stdio::piped())
         .spawn();
     let Ok(python) = python else {
-        eprintln!("skipped: there is no python3");
+        skipped!("there is no python3");
         return None;
     };
     let worker = std::thread::spawn(|| python.wait_with_output().unwrap());

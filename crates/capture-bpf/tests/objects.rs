@@ -1,6 +1,10 @@
 //! The BPF objects that are checked in are those that their sources make.
 #![allow(clippy::unwrap_used, reason = "a test may stop where it cannot go on")]
 
+#[macro_use]
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -23,7 +27,7 @@ fn checked_in_objects_are_built_from_their_sources() {
         ("/usr/include/bpf/bpf_core_read.h", "libbpf-dev"),
     ] {
         if !Path::new(needed).exists() {
-            eprintln!("skipped: needs the package {package}");
+            skipped!("needs the package {package}");
             return;
         }
     }

@@ -2,6 +2,10 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[macro_use]
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
 use latscope_capture_bpf::{Error, EventCapture, HistogramCapture, Options, PushDown, Source};
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, KernelFeature, MISSING_I64, MISSING_U64, Note};
 use latscope_histogram::Grid;
@@ -52,7 +56,7 @@ fn rows(batch: &Batch) -> Vec<Row> {
 fn start(options: &Options) -> Option<EventCapture> {
     match EventCapture::start(options) {
         Err(error @ (Error::Rights(_) | Error::Unsupported(_))) => {
-            eprintln!("skipped: {error}");
+            skipped!("{error}");
             None
         }
         capture => Some(capture.unwrap()),
@@ -187,7 +191,7 @@ fn both_modes_and_single_tracepoints_count_each_call() {
     let by_call = Options { calls: Some(vec!["write".into(), "fdatasync".into()]), ..every(Source::Syscall) };
     let histogram = |options: &Options| match HistogramCapture::start(options) {
         Err(error @ (Error::Rights(_) | Error::Unsupported(_))) => {
-            eprintln!("skipped: {error}");
+            skipped!("{error}");
             None
         }
         capture => Some(capture.unwrap()),
@@ -232,7 +236,7 @@ fn both_modes_and_single_tracepoints_count_each_call() {
 fn minimum_and_maximum_are_exact_in_histograms() {
     for options in [every(Source::Io), every(Source::Syscall)] {
         let mut capture = match HistogramCapture::start(&options) {
-            Err(error @ (Error::Rights(_) | Error::Unsupported(_))) => return eprintln!("skipped: {error}"),
+            Err(error @ (Error::Rights(_) | Error::Unsupported(_))) => return skipped!("{error}"),
             capture => capture.unwrap(),
         };
         let copies = || dd(&["if=/dev/zero", "of=/dev/null", "bs=512", "count=60000"]);
@@ -282,10 +286,10 @@ impl Drop for Mounted {
 
 #[test]
 fn both_modes_agree_count_for_count() {
-    let Some(mounted) = Mounted::new() else { return eprintln!("skipped: no right to mount") };
+    let Some(mounted) = Mounted::new() else { return skipped!("no right to mount") };
     let options = every(Source::Io);
     let Ok(mut histograms) = HistogramCapture::start(&options) else {
-        return eprintln!("skipped: no right to capture here");
+        return skipped!("no right to capture here");
     };
     let file = mounted.0.path().join("data").display().to_string();
     let captured = capture(&options, || {
@@ -324,12 +328,12 @@ fn both_modes_agree_count_for_count() {
 /// How finely the kernel counts changes no count. Which bucket a value falls into is tested with the C function itself.
 #[test]
 fn every_precision_counts_what_events_count() {
-    let Some(mounted) = Mounted::new() else { return eprintln!("skipped: no right to mount") };
+    let Some(mounted) = Mounted::new() else { return skipped!("no right to mount") };
     let grids: Vec<Grid> = (0..=Grid::FINE.power()).filter_map(Grid::with_power).collect();
     let options = every(Source::Io);
     let start = |&finest: &Grid| HistogramCapture::start(&Options { finest, ..options.clone() });
     let Ok(captures) = grids.iter().map(start).collect::<Result<Vec<_>, _>>() else {
-        return eprintln!("skipped: no right to capture here");
+        return skipped!("no right to capture here");
     };
     let file = mounted.0.path().join("data").display().to_string();
     let captured = capture(&options, || {
@@ -425,7 +429,7 @@ fn requests_of_io_uring_are_as_many_as_fio_made() {
         });
         let Some((context, rows)) = captured else { return };
         if context.notes.contains(&Note::KernelLacks { feature: KernelFeature::UringTracepoints }) {
-            return eprintln!("skipped: the kernel's tracepoints of io_uring are unknown");
+            return skipped!("the kernel's tracepoints of io_uring are unknown");
         }
         let reads: Vec<_> = rows
             .iter()
@@ -465,7 +469,7 @@ fn short_lived_processes_and_threads_leave_nothing_behind() {
     assert!(Command::new("sh").args(["-c", forks]).status().unwrap().success());
     let threads = "import threading\nfor i in range(5000): threading.Thread(target=int).start()";
     if !Command::new("python3").args(["-c", threads]).status().is_ok_and(|status| status.success()) {
-        eprintln!("skipped: threads, as there is no python3");
+        skipped!("threads, as there is no python3");
     }
     let after = memory(&mut capture);
     assert!(after <= before + before / 10, "{before} {after}");
@@ -491,7 +495,7 @@ fn what_is_asked_for_must_exist() {
     let options = Options { calls: Some(vec!["raed".into()]), ..every(Source::Io) };
     match EventCapture::start(&options) {
         Err(Error::Option(message)) => assert!(message.contains("raed")),
-        Err(Error::Rights(_) | Error::Unsupported(_)) => eprintln!("skipped: no right to capture here"),
+        Err(Error::Rights(_) | Error::Unsupported(_)) => skipped!("no right to capture here"),
         _ => panic!("there is no such call"),
     }
 }
@@ -540,7 +544,7 @@ fn keys_of_histograms_have_the_fields_that_they_promise() {
     for source in [Source::Io, Source::Syscall] {
         let options = Options::new(source, FieldSet::ALWAYS);
         let mut capture = match HistogramCapture::start(&options) {
-            Err(error @ (Error::Rights(_) | Error::Unsupported(_))) => return eprintln!("skipped: {error}"),
+            Err(error @ (Error::Rights(_) | Error::Unsupported(_))) => return skipped!("{error}"),
             capture => capture.unwrap(),
         };
         dd_blocks();

@@ -2,6 +2,10 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[macro_use]
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
 use latscope_capture_bpf::{Error, EventCapture, HistogramCapture, Options, Source};
 use latscope_event::{Batch, Context, Field, FieldSet};
 use std::io::{BufRead, BufReader, Write};
@@ -26,7 +30,7 @@ impl Capture {
         };
         match started {
             Err(error @ (Error::Rights(_) | Error::Unsupported(_))) => {
-                eprintln!("skipped: {error}");
+                skipped!("{error}");
                 None
             }
             capture => Some(capture.unwrap()),
@@ -76,7 +80,7 @@ fn ready(command: &mut Command) -> Ended {
 fn delayfs(folder: &Path, arguments: &[&str]) -> Option<Ended> {
     let built = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("latscope-delayfs");
     if !built.exists() {
-        eprintln!("skipped: {} is not built (cargo test --workspace builds it)", built.display());
+        skipped!("{} is not built (cargo test --workspace builds it)", built.display());
         return None;
     }
     Some(ready(Command::new(built).arg(folder).args(arguments)))
@@ -165,7 +169,7 @@ fn until_in(pid: u32, calls: &[&str]) {
 #[test]
 fn storage_that_hangs_waits_and_servers_without_work_do_not() {
     if !cfg!(target_arch = "x86_64") {
-        eprintln!("skipped: the numbers of the calls are those of x86-64");
+        skipped!("the numbers of the calls are those of x86-64");
         return;
     }
     if Capture::start(Source::Io, true).is_none() {

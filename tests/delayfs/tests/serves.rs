@@ -3,6 +3,10 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may stop where it cannot go on")]
 
+#[macro_use]
+#[path = "../../skip.rs"]
+mod skip;
+
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
@@ -12,7 +16,7 @@ use std::time::{Duration, Instant};
 fn answers_by_the_schedule_and_unmounts() {
     let can_mount = std::fs::read_to_string("/proc/self/status").unwrap().contains("Uid:\t0\t0");
     if !can_mount || !std::path::Path::new("/dev/fuse").exists() {
-        eprintln!("skipped: mounting needs root and /dev/fuse");
+        skipped!("mounting needs root and /dev/fuse");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 #[test]
 fn raw_programs_load_and_run() {
     let Ok(mut kernel) = Kernel::look() else {
-        eprintln!("skipped: no right to capture here");
+        skipped!("no right to capture here");
         return;
     };
     let options = Options { ring_bytes: 1 << 20, ..Options::new(Source::Block, FieldSet::EVERY) };
@@ -84,7 +84,7 @@ fn own_stamps_replace_those_of_the_kernel() {
 #[test]
 fn what_completed_unseen_does_not_wait() {
     let Ok(mut kernel) = Kernel::look() else {
-        eprintln!("skipped: no right to capture here");
+        skipped!("no right to capture here");
         return;
     };
     let options = Options { ring_bytes: 1 << 20, ..Options::new(Source::Block, FieldSet::EVERY) };

@@ -21,9 +21,9 @@ pub fn alone() -> Option<MutexGuard<'static, ()>> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let root = status.lines().any(|line| line.starts_with("Uid:\t0\t"));
     if !root {
-        eprintln!("skipped: needs root");
+        skipped!("needs root");
     } else if !std::path::Path::new("/dev/loop-control").exists() {
-        eprintln!("skipped: needs loop devices");
+        skipped!("needs loop devices");
     } else {
         return Some(ALONE.lock().unwrap_or_else(PoisonError::into_inner));
     }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 fn requests_of_a_batch_are_issued_one_after_the_other() {
     let Some(_alone) = alone() else { return };
     if std::process::Command::new("fio").arg("--version").output().is_err() {
-        return eprintln!("skipped: no fio");
+        return skipped!("no fio");
     }
     let device = LoopDevice::new();
     let push_down = PushDown { devices: vec![device.name.clone()], ..PushDown::default() };

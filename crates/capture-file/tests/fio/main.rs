@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[macro_use]
+#[path = "../../../../tests/skip.rs"]
+mod skip;
+
 mod beside;
 mod json;
 mod runs;
@@ -133,7 +137,7 @@ fn logs_that_fio_packed() {
     assert_eq!((packed[0].latency_ns, packed[0].kind.as_str(), packed[0].size), (215_833, "read", 4096));
     let Ok(printed) = std::process::Command::new("fio").arg(format!("--inflate-log={}", path.display())).output()
     else {
-        eprintln!("skipped: fio is not installed");
+        skipped!("fio is not installed");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

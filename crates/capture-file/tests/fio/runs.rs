@@ -12,7 +12,7 @@ fn fio(folder: &Path, arguments: &[&str]) -> Option<serde_json::Value> {
     match command.output() {
         Ok(ended) => assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr)),
         Err(error) => {
-            eprintln!("skipped: fio cannot be run: {error}");
+            skipped!("fio cannot be run: {error}");
             return None;
         }
     }
@@ -94,7 +94,7 @@ fn a_run_of_fio_over_the_net_is_repaired() {
         .stderr(std::process::Stdio::null())
         .spawn();
     let Ok(mut server) = server else {
-        eprintln!("skipped: fio cannot be run");
+        skipped!("fio cannot be run");
         return;
     };
     let options = JOB.iter().skip(1).map(|option| option.trim_start_matches("--")).collect::<Vec<_>>().join("\n");
@@ -110,7 +110,7 @@ fn a_run_of_fio_over_the_net_is_repaired() {
     server.kill().unwrap();
     server.wait().unwrap();
     let Some(json) = json else {
-        eprintln!("skipped: the server does not listen");
+        skipped!("the server does not listen");
         return;
     };
     let found = |kind: &str| {
