@@ -49,7 +49,7 @@ pub use support::Support;
 pub use threshold::{Finding, Judged, Judgement, Threshold};
 pub use usage::{Usage, UsageOverTime, Used};
 pub use waiting::{Raised, Waiter, Waiting};
-pub use watch::{Exceeded, Judging, Place, Watch};
+pub use watch::{Exceeded, GroupInterval, Judging, Watch};
 
 use latscope_event::Field;
 use latscope_histogram::{Grid, Histogram, Sparse, Totals};

@@ -32,7 +32,7 @@ struct State {
     /// In how many intervals in a row the condition held so far, the first of them, and the worst.
     run: u64,
     from: i64,
-    worst: Option<(Place, Finding)>,
+    worst: Option<(GroupInterval, Finding)>,
     /// The events of the last interval, if it had any.
     last: Option<Sparse>,
     /// Whether it ever held long enough.
@@ -67,14 +67,14 @@ pub struct Exceeded {
     /// Of how many groups it held, and how many were judged.
     pub groups: (usize, usize),
     /// The interval in which it had held long enough for the first time.
-    pub first: Place,
+    pub first: GroupInterval,
     /// The interval that was worst, and what was found there.
-    pub worst: (Place, Finding),
+    pub worst: (GroupInterval, Finding),
 }
 
 /// One interval of one group.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Place {
+pub struct GroupInterval {
     /// The values of the group fields; `None` for all groups together.
     pub group: Option<Vec<String>>,
     /// Start of the interval, on the trace's clock.
@@ -254,7 +254,7 @@ impl Watch {
         state.run = before.saturating_add(length);
         let at = |interval: i64| {
             let (start_ns, width_ns) = series.span_of(interval, None);
-            Place { group: state.label.clone(), start_ns, width_ns, events }
+            GroupInterval { group: state.label.clone(), start_ns, width_ns, events }
         };
         if state.worst.as_ref().is_none_or(|(_, worst)| finding.excess() > worst.excess()) {
             state.worst = Some((at(interval), finding));

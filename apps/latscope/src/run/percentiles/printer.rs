@@ -6,7 +6,7 @@ use crate::output::{self, Output};
 use crate::plan::{Percentiles as Plan, Reading, Shape};
 use crate::run::reports;
 use latscope_event::{Context, format_count};
-use latscope_series::{AskedPercentiles, CountBy, HistogramSeries, Judging, Place, Watch};
+use latscope_series::{AskedPercentiles, CountBy, GroupInterval, HistogramSeries, Judging, Watch};
 use latscope_view_term::{PercentileOptions, Percentiles};
 use std::io::Write;
 
@@ -147,7 +147,7 @@ impl Printer<'_> {
 }
 
 /// The group, the time and the number of events of an interval, for messages.
-fn place(table: &Percentiles, place: &Place) -> String {
+fn place(table: &Percentiles, place: &GroupInterval) -> String {
     let of = match &place.group {
         Some(group) if group.is_empty() => String::new(),
         Some(group) => format!(" of {}", group.join(" ")),
