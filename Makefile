@@ -6,7 +6,7 @@ CARGO ?= cargo
 PROGRAM := target/release/latscope
 VENV := target/python
 
-.PHONY: help demo test build bench bench-fio lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python
+.PHONY: help demo test build web web-packages bench bench-fio lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -14,7 +14,7 @@ help: ## this list
 demo: packages-demo build ## record ten seconds of real I/O of this machine and leave pictures in demo/
 	./xtask/demo.sh
 
-test: packages-test tracefs python build ## every test, as root where it can, else with the reason for what is skipped
+test: packages-test tracefs python web-packages build ## every test, as root where it can, else with the reason for what is skipped
 	LATSCOPE_PYTHON=$(CURDIR)/$(VENV)/bin/python $(CARGO) test --release --workspace --locked --no-fail-fast
 
 build: ## the program, in target/release
@@ -42,6 +42,15 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (300) each; needs a nightly toolchai
 bpf: packages-bpf ## compile bpf/ anew into the objects that are checked in
 	./xtask/bpf.sh
 
+web: web-packages ## the page of reports, from web/ into the template that the program embeds
+	cd web && npx tsc --noEmit && npx vite build && npx vitest run
+
+# Only what the lock file names. Without npm the tests of the page say that they are skipped.
+web-packages:
+	@if ! command -v npm >/dev/null; then echo "npm is not installed: the page is not built or tested" >&2; \
+	elif ! cmp -s web/package-lock.json web/node_modules/.lock; then \
+	(cd web && npm ci --no-audit --no-fund --loglevel=error) && cp web/package-lock.json web/node_modules/.lock; fi
+
 install: build ## to PREFIX (/usr/local)
 	install -D -m 755 $(PROGRAM) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/latscope
 
@@ -49,7 +58,7 @@ packages-demo:
 	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make fio
 
 packages-test:
-	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio ioping strace chromium
+	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio ioping strace chromium nodejs npm
 
 # systemd mounts it at boot; containers and small virtual machines often do not. Some tests compare with what ftrace sees.
 tracefs:

@@ -40,6 +40,7 @@ mod precision;
 
 mod program;
 mod push_down;
+mod report;
 mod round_trip;
 mod stream;
 mod terminal;

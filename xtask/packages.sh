@@ -21,6 +21,9 @@ for package in "$@"; do
         python3-venv) python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv) ;;
         python3-pip) python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip) ;;
         gcc) command -v cc >/dev/null || missing+=(gcc libc6-dev) ;;
+        # Of any origin, as long as it is there.
+        nodejs) command -v node >/dev/null || missing+=(nodejs) ;;
+        npm) command -v npm >/dev/null || missing+=(npm) ;;
         linux-perf) command -v perf >/dev/null || missing+=(linux-perf) ;;
         *) installed "$package" || missing+=("$package") ;;
     esac

@@ -13,6 +13,7 @@ mod percentiles;
 mod ping;
 mod reading;
 mod record;
+mod report;
 mod rotation;
 mod spectrogram;
 mod summary;
@@ -31,6 +32,7 @@ pub use percentiles::{Percentiles, percentile_list};
 pub use ping::{Ping, PingShow, ioping};
 pub use reading::filter;
 pub use record::Recording;
+pub use report::Report;
 pub use rotation::{Keep, Rotate};
 pub use spectrogram::{Spectrogram, Style, quoted};
 pub use summary::Summary;
@@ -61,6 +63,7 @@ pub enum Plan {
     Explain(Reading, Explain),
     Percentiles(Reading, Percentiles),
     Compare(Compare),
+    Report(Reading, Report),
     Record(Reading, Recording),
     Convert(Reading, Conversion),
     Ping(Box<Ping>),
@@ -84,7 +87,8 @@ pub enum Shape {
 /// # Errors
 /// [`Failure::Usage`] when it makes no sense.
 pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), Failure> {
-    let over_time = matches!(typed.verb, Verb::Heatmap(_) | Verb::Spectrogram(_) | Verb::Percentiles(_));
+    let over_time =
+        matches!(typed.verb, Verb::Heatmap(_) | Verb::Spectrogram(_) | Verb::Percentiles(_) | Verb::Report(_));
     // The words at the end are what is explained, and do not restrict the trace.
     let within = if let Verb::Explain(typed) = &mut typed.verb { Some(typed.within.take()) } else { None };
     let mut selection = None;
@@ -97,6 +101,7 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
         Verb::Explain(typed) => Some(&mut typed.input),
         Verb::Percentiles(typed) => Some(&mut typed.input),
         Verb::Convert(typed) => Some(&mut typed.input),
+        Verb::Report(typed) => Some(&mut typed.input),
         _ => None,
     };
     let mut remarks = Vec::new();
@@ -131,6 +136,10 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
         Verb::Percentiles(typed) => Plan::Percentiles(reading, percentiles::plan(typed)?),
         Verb::Convert(typed) => Plan::Convert(reading, convert::plan(typed)?),
         Verb::Compare(typed) => compare::plan(typed, world)?,
+        Verb::Report(typed) => {
+            let plan = report::plan(typed, &reading)?;
+            Plan::Report(reading, plan)
+        }
         Verb::Record(typed) => record::plan(typed)?,
         Verb::Ping(typed) => ping::plan(&typed.words, world)?,
         Verb::Lab(typed) => lab::plan(typed, world)?,

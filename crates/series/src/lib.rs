@@ -10,6 +10,7 @@
 mod budget;
 mod build;
 pub mod compare;
+mod cube;
 mod deviation;
 mod exact;
 pub mod explain;
@@ -33,6 +34,9 @@ mod watch;
 
 pub use budget::Budget;
 pub use build::{SHARES, SeriesBuilder, Stretch};
+pub use cube::{
+    CUBE_ROWS, Cube, CubeAttribute, CubeBuilder, CubeColumn, CubeKey, CubeLimits, CubeSums, CubeValue, Exemplar,
+};
 pub use deviation::Deviation;
 pub use exact::{Exact, ExactBuilder};
 pub use flow::Flow;

@@ -13,6 +13,7 @@ mod percentiles;
 mod ping;
 mod ping_units;
 mod record;
+mod report;
 mod spectrogram;
 mod summary;
 
@@ -28,6 +29,7 @@ pub use live::{Live, Mode};
 pub use percentiles::{CountBy as CountByRule, PercentileRule, Percentiles};
 pub use ping::{Ping, PingWords};
 pub use record::Record;
+pub use report::Report;
 pub use spectrogram::{Color, Orient, Spectrogram};
 pub use summary::Summary;
 
@@ -95,6 +97,7 @@ pub enum Verb {
     Explain(Explain),
     Percentiles(Percentiles),
     Compare(Compare),
+    Report(Report),
     Record(Record),
     Ping(PingWords),
     Lab(Lab),

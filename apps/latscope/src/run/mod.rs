@@ -11,6 +11,7 @@ mod list;
 mod percentiles;
 mod ping;
 mod record;
+mod report;
 pub mod reports;
 mod spectrogram;
 mod summary;
@@ -37,6 +38,7 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
             plan.sides.iter().flat_map(|(_, turns)| turns).take(1).for_each(reports::ends_by_signal);
             compare::run(&plan)
         }
+        Plan::Report(reading, plan) => report::run(&open(reading, &plan.output)?, &plan),
         Plan::Record(reading, plan) => record::run(&reports::open(reading, Some(&plan.write))?, &plan),
         Plan::Lab(plan) => lab::run(&plan),
         Plan::Labs(json) => lab::list(json),

@@ -16,7 +16,7 @@ mod score;
 mod table;
 
 pub use condition::{Attribute, Condition, filter_of};
-pub use score::Counts;
+pub use score::{Counts, divergence};
 pub use table::{Side, Table};
 
 use column::{Codes, Tally};

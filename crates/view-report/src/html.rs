@@ -1,0 +1,99 @@
+//! The report: one HTML file that holds the cube and the page that draws it. The page is built from `web/` into
+//! `html/template.html`; here the data are put into it.
+
+mod encode;
+mod head;
+
+#[cfg(test)]
+mod tests;
+
+pub use head::report_keys;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use latscope_event::{Context, Wording, printable};
+use latscope_series::Cube;
+
+/// The page without data: what `make web` builds from `web/`.
+pub const REPORT_TEMPLATE: &str = include_str!("html/template.html");
+
+/// Where the template takes the title and the data.
+const TITLE: &str = "{{title}}";
+const DATA: &str = "{{data}}";
+
+/// Longest title, in characters.
+const LONGEST_TITLE: usize = 200;
+
+/// So many columns there are at least, if the trace is long enough, before attributes are left out.
+const COLUMNS: usize = 1200;
+
+/// What the page says beside the counts.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ReportOptions {
+    /// Title of the page.
+    pub title: String,
+    /// How notes are worded.
+    pub wording: Wording,
+    /// The filter of the events.
+    pub filter: Option<String>,
+    /// The words of a command that reads the same events, up to the filter: `-r perf.data`.
+    pub source: String,
+    /// The traces by number, where there are several.
+    pub traces: Vec<String>,
+}
+
+/// The page of a cube.
+pub fn report(cube: &Cube, contexts: &[Context], options: &ReportOptions) -> String {
+    let title: String = options.title.chars().take(LONGEST_TITLE).collect();
+    let data = BASE64_STANDARD.encode(encode::packed(cube, contexts, options));
+    // The title is put in first: what a trace is called must not be taken for a place.
+    let (before, rest) = REPORT_TEMPLATE.split_once(TITLE).unwrap_or((REPORT_TEMPLATE, ""));
+    let (between, after) = rest.split_once(DATA).unwrap_or((rest, ""));
+    [before, &escaped(&title), between, &data, after].concat()
+}
+
+/// The cube with as many columns and attributes as fit into so many bytes of the page.
+pub fn fit_report(cube: Cube, contexts: &[Context], options: &ReportOptions, budget: u64) -> Cube {
+    let fits = |cube: &Cube| {
+        let bytes = encode::packed(cube, contexts, options).len() as u64;
+        bytes.div_ceil(3) * 4 <= budget
+    };
+    if fits(&cube) {
+        return cube;
+    }
+    let mut widths: Vec<u64> = cube.wider(usize::MAX).take_while(|&width| cube.columns_at(width) > 2).collect();
+    let few = widths.iter().position(|&width_ns| cube.columns_at(width_ns) <= COLUMNS).unwrap_or(0);
+    let Some(&wide_ns) = widths.get(few) else { return cube };
+    widths.truncate(few);
+    let mut small = cube.clone().widened(wide_ns);
+    let mut dropped = 0;
+    while !fits(&small) && !small.attributes.is_empty() {
+        small = small.without_last_attribute();
+        dropped += 1;
+    }
+    // Where there is room left, columns become narrower.
+    for width_ns in widths.into_iter().rev() {
+        let finer = (0..dropped).fold(cube.clone().widened(width_ns), |cube, _| cube.without_last_attribute());
+        if !fits(&finer) {
+            break;
+        }
+        small = finer;
+    }
+    small
+}
+
+/// A text in HTML: nothing in it is markup, and what a terminal would obey is shown as its number.
+fn escaped(text: &str) -> String {
+    let mut safe = String::new();
+    for symbol in printable(text).chars() {
+        match symbol {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            _ => safe.push(symbol),
+        }
+    }
+    safe
+}

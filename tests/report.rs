@@ -1,0 +1,161 @@
+//! `latscope report`: the page in a real browser against the program, and the template against its sources.
+
+use crate::program::{LATSCOPE, command, end, latscope, root, testdata};
+use std::fmt::Write;
+use std::path::Path;
+
+const HOSTILE: &str = "</script><img src=x onerror=alert(1)>";
+
+/// Where the sources of the page are installed, or why they cannot be used.
+fn web() -> Result<std::path::PathBuf, &'static str> {
+    let web = root().join("web");
+    let node = std::process::Command::new("node").arg("--version").output();
+    match node {
+        Err(_) => Err("node is not installed"),
+        Ok(_) if !web.join("node_modules").is_dir() => Err("web/node_modules is missing (make web-packages)"),
+        Ok(_) => Ok(web),
+    }
+}
+
+/// A trace with a planted cause: writes to loop0 by fio are slow in the middle.
+fn trace() -> String {
+    let mut csv = "time_ns,latency_ns,device,kind,size,offset,comm\n".to_string();
+    let mut state = 11u64;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    for at in 0..20_000u64 {
+        let time = 1_700_000_000_000_000_000 + at * 500_000 + random(400_000);
+        let is_slow = (6000..14_000).contains(&at) && random(40) == 0;
+        let device = if is_slow || random(30) == 0 { "loop0" } else { ["sda", "sdb"][random(2) as usize] };
+        let kind = if is_slow || random(4) == 0 { "write" } else { "read" };
+        let comm = if is_slow { "fio" } else { ["fio", "java", "\"a b\"\"c\""][random(3) as usize] };
+        let spread = 10 + random(12);
+        let latency = if is_slow { 80_000_000 + random(40_000_000) } else { 40_000 + random(1 << spread) };
+        let (size, offset) = (4096 << random(3), random(1 << 30) * 512);
+        writeln!(csv, "{time},{latency},{device},{kind},{size},{offset},{comm}").unwrap();
+    }
+    csv
+}
+
+#[test]
+fn the_page_in_a_browser_says_what_the_program_says() {
+    let web = match web() {
+        Ok(_) if !Path::new("/usr/bin/chromium").exists() => return eprintln!("skipped: chromium is not installed"),
+        Ok(web) => web,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    std::fs::write(path("trace.csv"), trace()).unwrap();
+    latscope(&["report", "-r", &path("trace.csv"), "-o", &path("report.html")]).success();
+    let mut hostile = "time_ns,latency_ns,device,comm\n".to_string();
+    (0..200).for_each(|at| writeln!(hostile, "{},{},sda,{HOSTILE}", at * 1_000_000, 1000 + at * 77).unwrap());
+    std::fs::write(path("hostile.csv"), hostile).unwrap();
+    latscope(&["report", "-r", &path("hostile.csv"), "-o", &path("hostile.html"), "--title", HOSTILE]).success();
+    let script = web.join("tests/browser.mjs");
+    let ended = end(command("node").arg(script).arg(LATSCOPE).arg(folder.path()), b"");
+    let out = String::from_utf8_lossy(&ended.out).into_owned();
+    assert!(ended.status == Some(0), "{out}\n{}", ended.err);
+    assert!(out.matches("ok ").count() >= 28, "{out}");
+}
+
+#[test]
+fn the_template_is_what_its_sources_give() {
+    let web = match web() {
+        Ok(web) => web,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let built = folder.path().join("template.html");
+    for words in
+        [&["tsc", "--noEmit"][..], &["vite", "build", "--outDir", "dist/test"], &["vitest", "run", "--passWithNoTests"]]
+    {
+        let mut command = command(web.join("node_modules/.bin").join(words[0]));
+        let ended = end(command.args(&words[1..]).current_dir(&web).env("TEMPLATE", &built), b"");
+        assert!(ended.status == Some(0), "{words:?}\n{}\n{}", String::from_utf8_lossy(&ended.out), ended.err);
+    }
+    let kept = std::fs::read_to_string(root().join("crates/view-report/src/html/template.html")).unwrap();
+    assert!(std::fs::read_to_string(built).unwrap() == kept, "the template is out of date: make web");
+}
+
+#[test]
+fn the_lock_file_names_no_host() {
+    let lock = std::fs::read_to_string(root().join("web/package-lock.json")).unwrap();
+    assert!(!lock.contains("\"resolved\""), "npm install --omit-lockfile-registry-resolved");
+}
+
+#[test]
+fn histograms_and_nothing_make_no_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let page = page.to_str().unwrap();
+    let hlog = testdata("hlog/jhiccup_v2.hlog");
+    let refused = latscope(&["report", "-r", hlog.to_str().unwrap(), "-o", page]).failure(3);
+    assert!(refused.contains("only histograms"), "{refused}");
+    let story = testdata("perf_script/story_2s.txt.gz");
+    let story = story.to_str().unwrap();
+    let nothing = latscope(&["report", "-r", story, "-o", page, "lat > 1h"]).failure(3);
+    assert!(nothing.contains("no events"), "{nothing}");
+    assert!(!Path::new(page).exists());
+    let wrote = latscope(&["report", "-r", story, "-o", page, "--budget", "100KiB"]);
+    assert!(wrote.err.contains("events in"), "{}", wrote.err);
+    let page = std::fs::read_to_string(page).unwrap();
+    let template = root().join("crates/view-report/src/html/template.html").metadata().unwrap().len();
+    assert!((page.len() as u64) < template + 110_000, "{} bytes", page.len());
+}
+
+/// What the page computes like the program, for `web/tests/unit.test.ts`.
+fn vectors() -> serde_json::Value {
+    use latscope_event::{format_count, format_duration, format_duration_exact, format_size};
+    use latscope_histogram::{Grid, Histogram, Rule};
+    use serde_json::json;
+    let mut state = 5u64;
+    let mut random = move |bits: u32| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 12) >> (52 - bits)
+    };
+    let mut values: Vec<u64> = (0..600).map(|at| random(1 + at % 50)).collect();
+    values.extend([0, 1, 15, 16, 127, 128, 129, (1 << 31) - 1, 1 << 31, 1 << 42, (1 << 50) - 1]);
+    let grids = [3, 4, 6].map(|power| {
+        let grid = Grid::with_power(power).unwrap();
+        let row = |&value: &u64| json!([value, grid.index(value), grid.lower(grid.index(value))]);
+        json!({"power": power, "values": values.iter().map(row).collect::<Vec<_>>()})
+    });
+    let asked = [0.5, 0.9, 0.99, 0.999];
+    let quantiles: Vec<_> = (0..30)
+        .map(|at| {
+            let mut histogram = Histogram::new(Grid::FINE, false);
+            (0..50 + at * 40).for_each(|_| histogram.record(random(8 + at as u32), 0));
+            let buckets: Vec<_> = histogram.to_sparse().buckets().map(|(bucket, count, _)| (bucket, count)).collect();
+            json!({"buckets": buckets, "asked": asked, "found": histogram.quantiles(&asked, Rule::Interpolated)})
+        })
+        .collect();
+    let durations = values.iter().take(200).map(|&ns| json!([ns, format_duration(ns), format_duration_exact(ns)]));
+    let sizes = values.iter().take(100).map(|&bytes| json!([bytes, format_size(bytes)]));
+    let counts = values.iter().take(60).map(|&count| json!([count, format_count(count)]));
+    let divergences: Vec<_> = (0..30u64)
+        .map(|at| {
+            let sides: Vec<[u64; 2]> = (0..2 + at).map(|_| [random(7), random(10)]).collect();
+            let all = [0, 1].map(|side| sides.iter().map(|counts| counts[side]).sum());
+            let bits = latscope_series::explain::divergence(sides.iter().copied(), all);
+            let side = |side: usize| sides.iter().map(|counts| counts[side]).collect::<Vec<_>>();
+            json!([side(0), side(1), bits])
+        })
+        .collect();
+    json!({
+        "grids": grids, "quantiles": quantiles, "durations": durations.collect::<Vec<_>>(),
+        "sizes": sizes.collect::<Vec<_>>(), "counts": counts.collect::<Vec<_>>(), "divergences": divergences,
+    })
+}
+
+#[test]
+fn vectors_of_the_page_are_those_of_the_program() {
+    let path = root().join("web/tests/vectors.json");
+    let text = format!("{}\n", vectors());
+    if std::env::var_os("LATSCOPE_BLESS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    assert!(std::fs::read_to_string(path).unwrap() == text, "renew it: LATSCOPE_BLESS=1");
+}

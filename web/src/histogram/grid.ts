@@ -1,0 +1,52 @@
+// The bucket grid of crates/histogram: 2^power buckets to the octave, values below 2^(power+1) exact. All in floating point, since
+// bit operations end at 2^31.
+
+export class Grid {
+  constructor(readonly power: number) {}
+
+  /** The bucket of a value. */
+  index(value: number): number {
+    const linear = 2 ** (this.power + 1);
+    if (value < linear) return Math.floor(value);
+    let octave = Math.floor(Math.log2(value));
+    // The logarithm of a number just below a power of two may round up.
+    if (2 ** octave > value) octave--;
+    const shift = octave - this.power;
+    return shift * 2 ** this.power + Math.floor(value / 2 ** shift);
+  }
+
+  /** Smallest value of a bucket. */
+  lower(index: number): number {
+    const linear = 2 ** (this.power + 1);
+    if (index < linear) return index;
+    const shift = Math.floor(index / 2 ** this.power) - 1;
+    return (index - shift * 2 ** this.power) * 2 ** shift;
+  }
+
+  /** First value beyond a bucket. */
+  upper(index: number): number {
+    return this.lower(index + 1);
+  }
+
+  /** The value in the middle of a bucket; of two, the larger. */
+  middle(index: number): number {
+    const lower = this.lower(index);
+    return lower + Math.ceil((this.upper(index) - 1 - lower) / 2);
+  }
+
+  /** Where a value lies among the buckets, with a fraction. */
+  place(value: number): number {
+    const index = this.index(value);
+    const lower = this.lower(index);
+    return index + (value - lower) / (this.upper(index) - lower);
+  }
+
+  /** The value at such a place. */
+  value(place: number): number {
+    const index = Math.floor(place);
+    return this.lower(index) + (place - index) * (this.upper(index) - this.lower(index));
+  }
+}
+
+/** Of percentiles: 64 buckets to the octave. */
+export const FINE = new Grid(6);

@@ -1,0 +1,91 @@
+// Time x percentile x latency: as bands of colour, and as the grid that the surface is made of.
+
+import { lines, quantileOf, stepOf, STEPS } from "../series/percentiles.ts";
+import { duration, logTicks, percentile } from "./format.ts";
+import { paneArea } from "./lines.ts";
+import { css, ramp, STEPS as COLORS } from "./palette.ts";
+import { fit, timeAxis, write, xOf, type Ink } from "./paint.ts";
+import type { Scene } from "./scene.ts";
+
+/** Latencies by percentile (from p50 up) and bin of time; 0 where nothing completed. */
+export interface Surface {
+  edges: number[];
+  levels: number;
+  values: Float64Array;
+  low: number;
+  high: number;
+}
+
+export const LEVELS = 48;
+/** Latencies in so many bands. */
+const BANDS = 14;
+
+/** Percentiles of every bin in view. */
+export function surface(scene: Scene, most: number): Surface {
+  const bins = scene.columnEdges.length - 1;
+  const each = Math.max(1, Math.ceil(bins / most));
+  const edges = scene.columnEdges.filter((_, at) => at % each === 0 || at === bins);
+  const asked = Array.from({ length: LEVELS }, (_, level) => quantileOf((level * STEPS) / (LEVELS - 1)));
+  const found = lines(scene.cube, scene.prefix, scene.isFiltered, edges, asked);
+  const values = new Float64Array(LEVELS * (edges.length - 1));
+  let [low, high] = [Infinity, 1];
+  found.values.forEach((of, bin) => {
+    of?.forEach((value, level) => {
+      values[level * (edges.length - 1) + bin] = value;
+      low = Math.min(low, Math.max(value, 1));
+      high = Math.max(high, value);
+    });
+  });
+  return { edges, levels: LEVELS, values, low: Number.isFinite(low) ? low : 1, high };
+}
+
+export function drawContour(element: HTMLCanvasElement, scene: Scene, ink: Ink): Surface | null {
+  const canvas = fit(element);
+  if (!canvas) return null;
+  const { context } = canvas;
+  const area = paneArea(canvas.width, canvas.height);
+  context.fillStyle = ink.plot;
+  context.fillRect(area.left, area.top, area.width, area.height);
+  const found = surface(scene, Math.floor(area.width / 4));
+  const bins = found.edges.length - 1;
+  const colors = ramp("events", ink.isDark).map(css);
+  const [low, high] = [Math.log(found.low), Math.log(Math.max(found.high, found.low * 1.01))];
+  const y = (level: number): number => area.top + area.height - (level / found.levels) * area.height;
+  for (let bin = 0; bin < bins; bin++) {
+    const from = Math.max(xOf(scene, area, found.edges[bin] as number), area.left);
+    const to = Math.min(xOf(scene, area, found.edges[bin + 1] as number), area.left + area.width);
+    for (let level = 0; level < found.levels; level++) {
+      const value = found.values[level * bins + bin] as number;
+      if (value <= 0) continue;
+      const band = Math.min(BANDS - 1, Math.floor((BANDS * (Math.log(value) - low)) / (high - low)));
+      context.fillStyle = colors[Math.round((band * (COLORS - 1)) / (BANDS - 1))] as string;
+      context.fillRect(from, y(level + 1), to - from + 0.4, y(level) - y(level + 1) + 0.4);
+    }
+  }
+  timeAxis(context, scene, area, ink);
+  for (const quantile of [0.5, 0.9, 0.99, 0.999, 0.9999]) {
+    write(context, percentile(quantile), area.left - 7, Math.min(Math.max(y((stepOf(quantile) / STEPS) * found.levels), area.top + 6), area.top + area.height - 6), ink.text, "right");
+  }
+  const line = y((stepOf(scene.state.quantile) / STEPS) * found.levels);
+  context.fillStyle = ink.bg;
+  context.fillRect(area.left, line - 2, area.width, 4);
+  context.fillStyle = ink.a;
+  context.fillRect(area.left, line - 1, area.width, 2);
+  drawScale(context, found, { left: area.left + area.width + 10, top: area.top + 4, height: area.height - 8 }, colors, ink);
+  return found;
+}
+
+function drawScale(context: CanvasRenderingContext2D, found: Surface, at: { left: number; top: number; height: number }, colors: string[], ink: Ink): void {
+  const [low, high] = [Math.log(found.low), Math.log(Math.max(found.high, found.low * 1.01))];
+  for (let band = 0; band < BANDS; band++) {
+    context.fillStyle = colors[Math.round((band * (COLORS - 1)) / (BANDS - 1))] as string;
+    context.fillRect(at.left, at.top + at.height * (1 - (band + 1) / BANDS), 8, at.height / BANDS + 0.4);
+  }
+  let last = Infinity;
+  for (const tick of logTicks(found.low, found.high)) {
+    const y = at.top + at.height * (1 - (Math.log(tick) - low) / (high - low));
+    if (last - y < 14) continue;
+    last = y;
+    write(context, duration(tick), at.left + 13, y, ink.text);
+  }
+}

@@ -1,0 +1,243 @@
+// The lower pane: percentiles over time, the distribution of what is in view, and groups.
+
+import type { Value } from "../capture-file/decode.ts";
+import { lines, type Lines } from "../series/percentiles.ts";
+import type { Prefix } from "../series/cube.ts";
+import { count, duration, logTicks, percentile, plain } from "./format.ts";
+import { everyNth, step } from "./heatmap.ts";
+import { pixel, ramp } from "./palette.ts";
+import { fit, gutters, stroke, timeAxis, write, xOf, type Area, type Ink } from "./paint.ts";
+import { weigh, type Scene } from "./scene.ts";
+
+/** Bins of percentiles are at least so wide, in CSS pixels. */
+const BIN_PX = 8;
+
+export function paneArea(width: number, height: number): Area {
+  const [left, right] = gutters(width);
+  return { left, top: 4, width: Math.max(10, width - left - right), height: Math.max(10, height - 26) };
+}
+
+/** Edges of the bins that percentiles of the view have. */
+export function percentileEdges(scene: Scene, width: number): number[] {
+  const bins = scene.columnEdges.length - 1;
+  return everyNth(scene.columnEdges, Math.max(1, Math.ceil((BIN_PX * bins) / width)));
+}
+
+/** A latency on the axis of the pane: logarithmic between what is shown. */
+export function logAxis(values: number[], area: Area): (ns: number) => number {
+  const low = Math.log(Math.max(1, Math.min(...values)) * 0.8);
+  const high = Math.log(Math.max(...values, 2) * 1.25);
+  return (ns) => area.top + area.height - ((Math.log(Math.max(ns, 1)) - low) / (high - low)) * area.height;
+}
+
+export function drawAxis(context: CanvasRenderingContext2D, area: Area, y: (ns: number) => number, values: number[], ink: Ink): void {
+  let last = Infinity;
+  for (const tick of logTicks(Math.max(1, Math.min(...values)) * 0.8, Math.max(...values, 2) * 1.25)) {
+    const at = y(tick);
+    if (last - at < 17 || at < area.top + 4) continue;
+    last = at;
+    context.fillStyle = ink.line;
+    context.fillRect(area.left, Math.round(at), area.width, 1);
+    write(context, duration(tick), area.left - 7, at, ink.text, "right");
+  }
+}
+
+/** Quantiles of the lines, the slider's last. */
+export function asked(scene: Scene): number[] {
+  const usual = [0.5, 0.9, 0.99, 0.999].filter((quantile) => Math.abs(quantile - scene.state.quantile) > 1e-9);
+  return [...usual, scene.state.quantile];
+}
+
+export function drawPercentiles(element: HTMLCanvasElement, scene: Scene, ink: Ink): Lines | null {
+  const canvas = fit(element);
+  if (!canvas) return null;
+  const { context } = canvas;
+  const area = paneArea(canvas.width, canvas.height);
+  context.fillStyle = ink.plot;
+  context.fillRect(area.left, area.top, area.width, area.height);
+  const edges = percentileEdges(scene, area.width);
+  const all = asked(scene);
+  const found = lines(scene.cube, scene.prefix, scene.isFiltered, edges, all);
+  const values = found.values.flatMap((of) => of ?? []);
+  if (values.length === 0) {
+    write(context, "nothing here", area.left + area.width / 2, area.top + area.height / 2, ink.muted, "center");
+    return found;
+  }
+  const y = logAxis(values, area);
+  drawAxis(context, area, y, values, ink);
+  timeAxis(context, scene, area, ink);
+  const labels: { y: number; text: string; color: string; bold: boolean }[] = [];
+  all.forEach((quantile, number) => {
+    const isSlider = number === all.length - 1;
+    const color = isSlider ? ink.a : ({ 0.5: ink.accent, 0.9: ink.muted, 0.99: ink.green, 0.999: ink.amber }[quantile] ?? ink.text);
+    const path = new Path2D();
+    let isOn = false;
+    let last = 0;
+    found.values.forEach((of, bin) => {
+      // With less than one event beyond there is no such percentile.
+      if (!of || (found.events[bin] as number) * (1 - quantile) < 1) {
+        isOn = false;
+        return;
+      }
+      last = y(of[number] as number);
+      const [from, to] = [xOf(scene, area, edges[bin] as number), xOf(scene, area, edges[bin + 1] as number)];
+      if (isOn) path.lineTo(Math.max(from, area.left), last);
+      else path.moveTo(Math.max(from, area.left), last);
+      path.lineTo(Math.min(to, area.left + area.width), last);
+      isOn = true;
+    });
+    if (last === 0) return;
+    stroke(context, path, color, isSlider ? 2.2 : 1.3, isSlider ? ink.bg : null);
+    labels.push({ y: last, text: percentile(quantile), color, bold: isSlider });
+  });
+  labels.sort((one, other) => one.y - other.y);
+  labels.forEach((label, at) => {
+    const before = labels[at - 1];
+    if (before) label.y = Math.max(label.y, before.y + 14);
+    write(context, label.text, area.left + area.width + 7, label.y, label.color, "left", label.bold);
+  });
+  return found;
+}
+
+/** Histogram and cumulative share of what is in view. */
+export function drawDistribution(element: HTMLCanvasElement, scene: Scene, ink: Ink): void {
+  const canvas = fit(element);
+  if (!canvas) return;
+  const { context } = canvas;
+  const area = paneArea(canvas.width, canvas.height);
+  context.fillStyle = ink.plot;
+  context.fillRect(area.left, area.top, area.width, area.height);
+  const columns: [number, number] = [Math.floor(scene.x[0]), Math.ceil(scene.x[1])];
+  const [first, last] = [Math.floor(scene.y[0]), Math.ceil(scene.y[1])];
+  const counts: number[] = [];
+  for (let row = first; row < last; row++) counts.push(scene.prefix.sum(scene.prefix.counts, { columns, rows: [row, row + 1] }));
+  const all = scene.prefix.sum(scene.prefix.counts, { columns, rows: [0, Infinity] });
+  const most = Math.max(...counts, 1);
+  const x = (row: number): number => area.left + ((row - scene.y[0]) / (scene.y[1] - scene.y[0])) * area.width;
+  const { grid } = scene.cube;
+  context.fillStyle = ink.rest;
+  counts.forEach((events, at) => {
+    const height = (area.height * Math.log1p(events)) / Math.log1p(most);
+    context.fillRect(x(first + at), area.top + area.height - height, Math.max(1, x(first + at + 1) - x(first + at) - 0.5), height);
+  });
+  const path = new Path2D();
+  let below = scene.prefix.sum(scene.prefix.counts, { columns, rows: [0, first] });
+  path.moveTo(x(first), area.top + area.height * (1 - (all > 0 ? below / all : 0)));
+  counts.forEach((events, at) => {
+    below += events;
+    path.lineTo(x(first + at + 1), area.top + area.height * (1 - (all > 0 ? below / all : 0)));
+  });
+  stroke(context, path, ink.accent, 1.8, ink.bg);
+  let right = -Infinity;
+  for (const tick of logTicks(grid.value(scene.y[0]), grid.value(scene.y[1]))) {
+    const at = x(grid.place(tick));
+    if (at - right < 52) continue;
+    right = at;
+    write(context, duration(tick), at, area.top + area.height + 12, ink.text, "center");
+  }
+  for (const share of [0, 0.5, 1]) write(context, `${share * 100} %`, area.left + area.width + 7, area.top + area.height * (1 - share), ink.accent);
+  write(context, count(most), area.left - 7, area.top + 6, ink.text, "right");
+  write(context, "log", area.left - 7, area.top + 20, ink.muted, "right");
+}
+
+export interface Group {
+  value: Value;
+  label: string;
+  events: number;
+  prefix: Prefix;
+}
+
+/** A small map for each group, in the same colours, with the slider's percentile. Returns where each lies. */
+export function drawGroups(element: HTMLCanvasElement, scene: Scene, groups: Group[], ink: Ink): Area[] {
+  const canvas = fit(element);
+  if (!canvas || groups.length === 0) return [];
+  const { context, scale } = canvas;
+  const whole = paneArea(canvas.width, canvas.height);
+  const across = Math.min(groups.length, whole.width > 900 ? 4 : whole.width > 500 ? 3 : 2);
+  const rows = Math.ceil(groups.length / across);
+  const [width, height] = [(whole.width - (across - 1) * 8) / across, (whole.height + 16 - rows * 18) / rows];
+  const colors = ramp(scene.state.weight, ink.isDark).map(pixel);
+  return groups.map((group, number) => {
+    const area: Area = {
+      left: whole.left + (number % across) * (width + 8),
+      top: whole.top + 14 + Math.floor(number / across) * (height + 18),
+      width,
+      height: Math.max(height, 20),
+    };
+    write(context, `${plain(group.label).slice(0, 40)}  ${count(group.events)}`, area.left, area.top - 8, ink.text);
+    context.fillStyle = ink.plot;
+    context.fillRect(area.left, area.top, area.width, area.height);
+    const columns = everyNth(scene.columnEdges, Math.max(1, Math.ceil((3 * scene.columnEdges.length) / width)));
+    const lines_ = everyNth(scene.rowEdges, Math.max(1, Math.ceil((3 * scene.rowEdges.length) / area.height)));
+    const cells = weigh(group.prefix, columns, lines_, scene.state.weight);
+    const image = context.createImageData(columns.length - 1, lines_.length - 1);
+    const pixels = new Uint32Array(image.data.buffer);
+    const bins = columns.length - 1;
+    for (let at = 0; at < cells.length; at++) {
+      const color = step(scene, cells[at] as number);
+      const line = lines_.length - 2 - Math.floor(at / bins);
+      if (color >= 0) pixels[line * bins + (at % bins)] = colors[color] as number;
+    }
+    const picture = new OffscreenCanvas(image.width, image.height);
+    picture.getContext("2d")?.putImageData(image, 0, 0);
+    context.imageSmoothingEnabled = scale < 0;
+    context.drawImage(picture, area.left, area.top, area.width, area.height);
+    const rate = quantileLine(scene, group.prefix, columns, area);
+    stroke(context, rate, ink.a, 1.5, ink.bg);
+    return area;
+  });
+}
+
+function quantileLine(scene: Scene, prefix: Prefix, columns: number[], area: Area): Path2D {
+  const path = new Path2D();
+  const edges = everyNth(columns, Math.max(1, Math.ceil((8 * (columns.length - 1)) / area.width)));
+  const found = lines(scene.cube, prefix, true, edges, [scene.state.quantile]);
+  let isOn = false;
+  found.values.forEach((values, bin) => {
+    if (!values) {
+      isOn = false;
+      return;
+    }
+    const place = scene.cube.grid.place(values[0] as number);
+    const y = area.top + area.height * (1 - (place - scene.y[0]) / (scene.y[1] - scene.y[0]));
+    const x = (edge: number): number => area.left + ((edge - (columns[0] as number)) / ((columns[columns.length - 1] as number) - (columns[0] as number))) * area.width;
+    if (isOn) path.lineTo(x(edges[bin] as number), y);
+    else path.moveTo(x(edges[bin] as number), y);
+    path.lineTo(x(edges[bin + 1] as number), y);
+    isOn = true;
+  });
+  return path;
+}
+
+/** Percentiles of a table: at most so many ranges of time. */
+const RANGES = 24;
+
+export interface TableRow {
+  time: [number, number];
+  events: number;
+  waiting: number;
+  values: (number | null)[];
+}
+
+/** The view as rows of numbers, for those who do not see pictures. */
+export function tableRows(scene: Scene, all: number[]): TableRow[] {
+  const edges = everyNth(scene.columnEdges, Math.max(1, Math.ceil((scene.columnEdges.length - 1) / RANGES)));
+  const found = lines(scene.cube, scene.prefix, scene.isFiltered, edges, all);
+  return found.values.map((values, bin) => {
+    const columns: [number, number] = [edges[bin] as number, edges[bin + 1] as number];
+    return {
+      time: [scene.cube.time(columns[0]), scene.cube.time(columns[1])],
+      events: found.events[bin] as number,
+      waiting: scene.prefix.sum(scene.prefix.latency, { columns, rows: [0, Infinity] }),
+      values: values ?? all.map(() => null),
+    };
+  });
+}
+
+/** Percentiles of all that is in view, for the caption. */
+export function overall(scene: Scene, all: number[]): number[] | null {
+  const columns: [number, number] = [Math.floor(scene.x[0]), Math.ceil(scene.x[1])];
+  const found = lines(scene.cube, scene.prefix, scene.isFiltered, columns, all);
+  return found.values[0] ?? null;
+}
+

@@ -1,0 +1,161 @@
+// The panel: what is different in a spot, or what is in view.
+
+import type { Data, Exemplar, Value } from "../capture-file/decode.ts";
+import { button, copy, el } from "../page/dom.ts";
+import type { Explanation, Finding } from "../series/explain.ts";
+import { valueKey } from "../series/cube.ts";
+import type { State } from "../state/state.ts";
+import { count, duration, percent, plain, size } from "./format.ts";
+
+/** Values shown of an attribute, unless all are asked for. */
+const SHOWN = 4;
+
+export interface PanelContent {
+  title: string;
+  ranges: string;
+  explanation: Explanation;
+  /** Latencies of the spot, and of all. */
+  waiting: [number, number];
+  /** Whether latencies of a part of a cell were shared out by count. */
+  isAbout: boolean;
+  /** Against what: nothing, the rest, or the second spot. */
+  against: "none" | "rest" | "b";
+  notes: string[];
+  command: string | null;
+  exemplars: Exemplar[];
+}
+
+export interface PanelActions {
+  toggle(kind: "keep" | "exclude", name: string, value: Value): void;
+  hover(attribute: number, number: number | null): void;
+  mark(exemplar: Exemplar): void;
+  json(): string;
+}
+
+/** A value as people read it. */
+export function label(data: Data, attribute: number, value: Value): string {
+  const kind = data.head.attributes[attribute]?.kind;
+  if (value === null) return "(none)";
+  if (typeof value === "string") return value === "" ? "(empty)" : plain(value);
+  if (typeof value === "number") return String(value);
+  if (!Array.isArray(value)) return "(others)";
+  const [from, to] = value;
+  const text = kind === "bytes" ? size : kind === "duration" ? duration : count;
+  return from === to ? text(from) : `${text(from)}–${kind === "bytes" ? size(to + 1) : text(to)}`;
+}
+
+export function drawPanel(element: HTMLElement, data: Data, state: State, content: PanelContent, actions: PanelActions): void {
+  const { explanation } = content;
+  const all = explanation.spot + explanation.rest;
+  const children: (Node | null)[] = [el("h2", {}, content.title), el("p", { class: "muted" }, content.ranges)];
+  const about = content.isAbout ? "~" : "";
+  const figure = (value: string, note: string): HTMLElement => el("div", {}, el("b", {}, value), note);
+  children.push(
+    el(
+      "div",
+      { class: "figures" },
+      figure(count(explanation.spot), content.against === "none" ? "events" : `events, ${percent(all > 0 ? explanation.spot / all : 0)}`),
+      figure(about + duration(content.waiting[0]), `waiting, ${percent(content.waiting[1] > 0 ? content.waiting[0] / content.waiting[1] : 0)}`),
+      figure(explanation.spot > 0 ? about + duration(content.waiting[0] / explanation.spot) : "–", "mean"),
+    ),
+  );
+  if (explanation.spot === 0) children.push(el("p", {}, "Nothing here: no event lies in this box."));
+  for (const note of content.notes) children.push(el("p", {}, note));
+  if (content.against !== "none" && explanation.spot > 0) {
+    const key = (color: string, text: string): HTMLElement => {
+      const element = el("span", { class: "key" }, el("span", {}, text));
+      element.style.color = `var(--${color})`;
+      return element;
+    };
+    children.push(el("p", {}, key("a", "spot A"), key("rest", content.against === "b" ? "spot B" : "the rest")));
+    if (explanation.findings.length === 0) children.push(el("p", {}, "No difference found: the attributes of these events are those of the others."));
+    const both = explanation.both;
+    if (both) {
+      const words = both.values.map(([name, value]) => `${name} = ${label(data, data.head.attributes.findIndex((known) => known.name === name), value)}`);
+      children.push(el("p", { class: "both" }, `${words.join(" and ")}: ${percent(both.spot / explanation.spot)} of the spot, ${percent(both.rest / Math.max(1, explanation.rest))} of ${content.against === "b" ? "spot B" : "the rest"}`));
+    }
+  }
+  for (const finding of explanation.findings) children.push(...drawFinding(data, state, content, finding, actions));
+  if (explanation.without.length > 0 && explanation.spot > 0) children.push(el("p", { class: "muted" }, `No difference: ${explanation.without.join(", ")}`));
+  if (data.head.left_out.length > 0) children.push(el("p", { class: "muted" }, `Not in this file: ${data.head.left_out.join(", ")} (--budget makes room)`));
+  children.push(...drawCommand(content, actions), ...drawExemplars(data, content, actions));
+  element.replaceChildren(...children.filter((child) => child !== null));
+}
+
+function drawFinding(data: Data, state: State, content: PanelContent, finding: Finding, actions: PanelActions): Node[] {
+  const { explanation, against } = content;
+  const heading = el("h3", {}, finding.name, against === "none" ? null : el("span", {}, `difference ${Math.round(finding.divergence * 100)} of 100`));
+  heading.dataset.attribute = finding.name;
+  const list = el("div", { role: "list" });
+  const rows = (from: number, to: number): Node[] =>
+    finding.values.slice(from, to).map((one) => {
+      const text = label(data, finding.attribute, one.value);
+      const [spot, rest] = [explanation.spot > 0 ? one.spot / explanation.spot : 0, explanation.rest > 0 ? one.rest / explanation.rest : 0];
+      const bar = (kind: string, share: number): HTMLElement => {
+        const element = el("i", { class: kind });
+        element.style.width = `${Math.max(share * 100, 0)}%`;
+        return element;
+      };
+      const bars = against === "none" ? [bar("all", spot)] : [bar("spot", spot), bar("rest", rest)];
+      const key = valueKey(one.value);
+      const isKept = state.is[finding.name]?.includes(key) ?? false;
+      const isOut = state.not[finding.name]?.includes(key) ?? false;
+      const row = el(
+        "button",
+        { class: "row", type: "button", "aria-pressed": String(isKept), title: `${text}: ${count(one.spot)}${against === "none" ? "" : ` and ${count(one.rest)}`} events. Click keeps only these, Alt+click excludes them.` },
+        el("span", {}, text),
+        el("span", { class: "bars" }, ...bars),
+        el("span", {}, percent(spot)),
+        el("span", { class: "baseline" }, against === "none" ? count(one.spot) : percent(rest)),
+      );
+      row.dataset.value = key;
+      row.addEventListener("click", (event) => actions.toggle(event.altKey ? "exclude" : "keep", finding.name, one.value));
+      row.addEventListener("pointerenter", () => actions.hover(finding.attribute, one.number));
+      row.addEventListener("pointerleave", () => actions.hover(finding.attribute, null));
+      const exclude = button("≠", `Exclude ${text}`, () => actions.toggle("exclude", finding.name, one.value), { class: "exclude", "aria-pressed": String(isOut), "aria-label": `Exclude ${text}` });
+      return el("div", { class: "value", role: "listitem" }, row, exclude);
+    });
+  list.append(...rows(0, SHOWN));
+  const more = finding.values.length - SHOWN;
+  if (more > 0) {
+    const show = button(`${more} more`, "Show all values", () => show.replaceWith(...rows(SHOWN, finding.values.length)), { class: "more" });
+    list.append(show);
+  }
+  const same = finding.same.length > 0 ? [el("p", { class: "muted" }, `The same events: ${finding.same.join(", ")}`)] : [];
+  return [heading, list, ...same];
+}
+
+function drawCommand(content: PanelContent, actions: PanelActions): Node[] {
+  const heading = el("h3", {}, "The same on the command line");
+  if (content.command === null) return [heading, el("p", { class: "muted" }, "No filter of the program says this (it has values without a name).")];
+  const pre = el("pre", { id: "command", tabindex: "0" }, content.command);
+  const text = content.command;
+  return [
+    heading,
+    pre,
+    el("div", { class: "buttons" }, button("Copy command", "Copy (c)", () => copy(text, pre)), button("Copy JSON", "Copy the explanation as JSON", () => copy(actions.json(), null))),
+  ];
+}
+
+/** Slowest events shown. */
+const EXEMPLARS = 12;
+
+function drawExemplars(data: Data, content: PanelContent, actions: PanelActions): Node[] {
+  if (content.exemplars.length === 0) return [];
+  const who = (exemplar: Exemplar): string => {
+    const names = data.head.attributes.map(({ name, values }, attribute) => {
+      const value = values[(data.values[attribute] as Uint32Array)[exemplar.combination] as number] as Value;
+      return value === null || ["size", "cpu", "name"].includes(name) ? "" : label(data, attribute, value);
+    });
+    return [...names, exemplar.pid === null ? "" : String(exemplar.pid)].filter((text) => text !== "").join(" ");
+  };
+  const rows = content.exemplars.slice(0, EXEMPLARS).map((exemplar) => {
+    const cells = [duration(exemplar.start), duration(exemplar.latency), exemplar.size === null ? "" : size(exemplar.size), exemplar.offset === null ? "" : size(exemplar.offset), who(exemplar)];
+    const row = el("tr", { tabindex: "0", title: "Show where it is" }, ...cells.map((text) => el("td", {}, text)));
+    row.addEventListener("click", () => actions.mark(exemplar));
+    row.addEventListener("keydown", (event) => void (event.key === "Enter" && actions.mark(exemplar)));
+    return row;
+  });
+  const head = el("thead", {}, el("tr", {}, ...["start", "latency", "size", "offset", "who"].map((text) => el("th", { scope: "col" }, text))));
+  return [el("h3", {}, "Slowest kept events"), el("table", { class: "exemplars" }, head, el("tbody", {}, ...rows))];
+}

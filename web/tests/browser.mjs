@@ -1,0 +1,441 @@
+// The page in a real browser, against what the program says of the same trace. Arguments: the program, a folder with trace.csv
+// (and its report.html) and hostile.html. Prints a line for each assertion; the status is that of the worst.
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { chromium } from "playwright-core";
+
+const [program, folder] = process.argv.slice(2);
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const trace = `${folder}/trace.csv`;
+const run = (...words) => execFileSync(program, words, { encoding: "utf8", maxBuffer: 2 ** 28, stdio: ["ignore", "pipe", "ignore"] });
+
+let failures = 0;
+async function check(name, test) {
+  try {
+    await test();
+    console.log(`ok ${name}`);
+  } catch (error) {
+    failures++;
+    console.log(`FAILED ${name}: ${error.stack ?? error}`);
+  }
+}
+function equal(found, expected, what = "") {
+  const [one, other] = [JSON.stringify(found), JSON.stringify(expected)];
+  if (one !== other) throw new Error(`${what} ${one} is not ${other}`);
+}
+function holds(condition, what) {
+  if (!condition) throw new Error(what);
+}
+
+// Every event, from the program itself: end, latency and attributes.
+const events = run("events", "-r", trace, "--json", "--columns", "time_ns,latency_ns,device,kind,comm,size")
+  .trim()
+  .split("\n")
+  .map((line) => JSON.parse(line))
+  .map((event) => ({ ...event, end: event.time_ns + event.latency_ns, latency: event.latency_ns }));
+const inBox = (start, { time, latency }) => events.filter((event) => event.end >= start + time[0] && event.end < start + time[1] && event.latency >= latency[0] && event.latency < latency[1]);
+
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
+const messages = [];
+const requests = [];
+async function open(file, hash = "", options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+  const page = await context.newPage();
+  page.on("console", (message) => messages.push(message.text()));
+  page.on("pageerror", (error) => messages.push(String(error)));
+  page.on("request", (request) => requests.push(request.url()));
+  await page.goto(`file://${folder}/${file}${hash}`);
+  await page.locator("html[data-ready]").waitFor({ state: "attached", timeout: 20_000 });
+  return page;
+}
+const settled = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+const hash = (page) => page.evaluate(() => location.hash);
+const state = (page) => page.evaluate(() => JSON.stringify(latscope.state));
+/** The window's coordinates of a place on the map, as shares of it from the lower left. */
+const at = (page, x, y) =>
+  page.evaluate(([x, y]) => {
+    const { area } = latscope.picture;
+    const box = document.getElementById("cells").getBoundingClientRect();
+    return [box.left + area.left + x * area.width, box.top + area.top + (1 - y) * area.height];
+  }, [x, y]);
+async function drag(page, from, to, key = null) {
+  if (key) await page.keyboard.down(key);
+  await page.mouse.move(...(await at(page, ...from)));
+  await page.mouse.down();
+  await page.mouse.move(...(await at(page, ...to)), { steps: 5 });
+  await page.mouse.up();
+  if (key) await page.keyboard.up(key);
+  await settled(page);
+}
+const page = await open("report.html");
+const head = await page.evaluate(() => latscope.data.head);
+const start = Number(head.trace_start_ns);
+
+await check("1 opens from a file without a message", () => equal(messages, []));
+await check("2 no request leaves", () => equal(requests.filter((url) => !url.startsWith("file:") && !url.startsWith("data:")), []));
+await check("3 the hover says what the program counts, in 20 cells", async () => {
+  const cells = await page.evaluate(() => {
+    const { scene } = latscope;
+    const bins = scene.columnEdges.length - 1;
+    const full = [...scene.cells.keys()].filter((cell) => scene.cells[cell] > 0);
+    return Array.from({ length: 20 }, (_, number) => {
+      const cell = full[Math.floor((number * 7919) % full.length)];
+      const [bin, line] = [cell % bins, Math.floor(cell / bins)];
+      const middle = (edges, at, range) => ((edges[at] + edges[at + 1]) / 2 - range[0]) / (range[1] - range[0]);
+      const time = [scene.columnEdges[bin], scene.columnEdges[bin + 1]].map((column) => scene.cube.time(column));
+      const latency = [scene.rowEdges[line], scene.rowEdges[line + 1]].map((row) => scene.cube.grid.lower(row));
+      return { x: middle(scene.columnEdges, bin, scene.x), y: middle(scene.rowEdges, line, scene.y), time, latency };
+    });
+  });
+  for (const cell of cells) {
+    await page.mouse.move(...(await at(page, cell.x, cell.y)));
+    await settled(page);
+    const title = await page.locator("#tip b").textContent();
+    equal(Number(title.replace(/\D/g, "")), inBox(start, cell).length, JSON.stringify(cell));
+  }
+});
+await check("4 all cells together are all events", async () => {
+  const sum = await page.evaluate(() => latscope.scene.cells.reduce((all, one) => all + one, 0));
+  equal([sum, await page.evaluate(() => latscope.data.events)], [events.length, events.length]);
+});
+await check("5 the slowest event is not of the background", async () => {
+  const slowest = events.reduce((one, other) => (one.latency > other.latency ? one : other));
+  const differs = await page.evaluate(([time, latency]) => {
+    const { scene, picture } = latscope;
+    const canvas = document.getElementById("cells");
+    const [column, row] = [scene.cube.column(time), scene.cube.grid.place(latency)];
+    const x = picture.area.left + ((column - scene.x[0]) / (scene.x[1] - scene.x[0])) * picture.area.width;
+    const y = picture.area.top + picture.area.height * (1 - (row - scene.y[0]) / (scene.y[1] - scene.y[0]));
+    const pixel = (px, py) => [...canvas.getContext("2d").getImageData(px, py, 1, 1).data].join();
+    return pixel(x, y) !== pixel(picture.area.left + 1, picture.area.top + 1);
+  }, [slowest.end - start, slowest.latency]);
+  holds(differs, "its pixel is that of the background");
+});
+await check("6 the wheel keeps what is under the pointer", async () => {
+  const column = () => page.evaluate(() => latscope.hover.column);
+  const place = await at(page, 0.3, 0.5);
+  await page.mouse.click(...place);
+  await page.mouse.move(...place);
+  await settled(page);
+  const before = await column();
+  for (let turn = 0; turn < 4; turn++) {
+    await page.mouse.wheel(0, -200);
+    await settled(page);
+  }
+  await page.mouse.move(place[0] + 0.01, place[1]);
+  await settled(page);
+  const pixel = await page.evaluate(() => (latscope.scene.x[1] - latscope.scene.x[0]) / latscope.picture.area.width);
+  holds((await page.evaluate(() => latscope.scene.x[1] - latscope.scene.x[0])) < head.columns / 2, "it did not zoom");
+  holds(Math.abs((await column()) - before) <= 1.5 * pixel, `${await column()} is not ${before}`);
+});
+await check("7 zoomed in, a cell is at least 3 pixels and its count exact", async () => {
+  for (let turn = 0; turn < 6; turn++) await page.keyboard.press("+");
+  await settled(page);
+  const cells = await page.evaluate(() => {
+    const { scene, picture } = latscope;
+    const width = (picture.area.width * (scene.columnEdges[2] - scene.columnEdges[1])) / (scene.x[1] - scene.x[0]);
+    const bins = scene.columnEdges.length - 1;
+    return { width, cells: [...scene.cells.keys()].slice(0, 400).map((cell) => ({ count: scene.cells[cell], time: [scene.columnEdges[cell % bins], scene.columnEdges[(cell % bins) + 1]].map((column) => scene.cube.time(column)), latency: [scene.rowEdges[Math.floor(cell / bins)], scene.rowEdges[Math.floor(cell / bins) + 1]].map((row) => scene.cube.grid.lower(row)) })) };
+  });
+  holds(cells.width >= 3, `${cells.width} pixels`);
+  for (const cell of cells.cells) equal(cell.count, inBox(start, cell).length);
+});
+await check("8 panning stops at both ends", async () => {
+  for (const press of ["0", "+", "+"]) await page.keyboard.press(press);
+  for (let turn = 0; turn < 8; turn++) await page.keyboard.press("a");
+  await settled(page);
+  equal(await page.evaluate(() => Math.round(latscope.scene.x[0])), 0);
+  for (let turn = 0; turn < 16; turn++) await page.keyboard.press("d");
+  await settled(page);
+  equal(await page.evaluate(() => Math.round(latscope.scene.x[1])), head.columns);
+  await page.keyboard.press("0");
+  await settled(page);
+});
+let boxed = "";
+await check("9 a box snaps to whole cells", async () => {
+  await drag(page, [0.305, 0.74], [0.71, 0.985]);
+  const [a, edges] = await page.evaluate(() => [latscope.state.a, [latscope.scene.columnEdges.map((edge) => latscope.scene.cube.time(edge)), latscope.scene.rowEdges.map((edge) => latscope.scene.cube.grid.lower(edge))]]);
+  holds(a.time.every((time) => edges[0].includes(time)) && a.latency.every((latency) => edges[1].includes(latency)), JSON.stringify(a));
+  boxed = await hash(page);
+});
+await check("10 the panel counts and orders as the events do", async () => {
+  const [box, panel] = await page.evaluate(() => [latscope.state.a, JSON.parse(latscope.json())]);
+  const spot = inBox(start, box);
+  const rest = events.filter((event) => !spot.includes(event));
+  equal([panel.spot, panel.rest], [spot.length, rest.length]);
+  holds(spot.length > 50, `${spot.length} events`);
+  const command = await page.locator("#command").textContent();
+  const words = `${command.replace(/^latscope/, `'${program}'`)} --json --columns device,kind,comm`;
+  const explained = JSON.parse(execFileSync("/bin/sh", ["-c", words], { encoding: "utf8", maxBuffer: 2 ** 28, cwd: folder, stdio: ["ignore", "pipe", "ignore"] }));
+  equal([explained.selection.events, explained.baseline.events], [panel.spot, panel.rest], command);
+  const columns = panel.columns.flatMap((column) => [column.name, ...column.same]).filter((name) => ["device", "kind", "comm"].includes(name));
+  holds(columns.length > 0, "nothing is different");
+  for (const column of panel.columns.filter(({ name }) => ["device", "kind", "comm"].includes(name))) {
+    const theirs = explained.attributes.find(({ field }) => field === column.name);
+    holds(Math.abs(theirs.divergence - column.divergence) < 1e-6, `${column.name}: ${column.divergence} is not ${theirs.divergence}`);
+    for (const value of column.values) {
+      const of = (list) => list.filter((event) => event[column.name] === value.value).length;
+      equal([value.spot, value.rest], [of(spot), of(rest)], `${column.name} ${value.value}`);
+      const said = theirs.values.find(({ condition }) => condition.value === value.value);
+      if (said) equal([said.selection_events, said.baseline_events], [value.spot, value.rest], value.value);
+    }
+  }
+  const same = (names) => names.filter((name) => panel.columns.some((column) => column.name === name));
+  equal(same(panel.columns.map(({ name }) => name)).filter((name) => ["device", "kind", "comm"].includes(name)), same(explained.attributes.map(({ field }) => field)));
+  const order = panel.columns.map(({ divergence }) => divergence);
+  equal(order, [...order].sort((one, other) => other - one));
+});
+await check("11 a box of one cell", async () => {
+  const other = await open("report.html");
+  await other.locator("#map").focus();
+  await other.keyboard.press("ArrowRight");
+  await other.keyboard.press("v");
+  await other.keyboard.press("Enter");
+  await settled(other);
+  const [box, panel] = await other.evaluate(() => [latscope.state.a, JSON.parse(latscope.json())]);
+  const inside = inBox(start, box).length;
+  equal(Math.min(panel.spot, panel.rest), Math.min(inside, events.length - inside));
+  await other.context().close();
+});
+await check("12 a box over nothing says so", async () => {
+  const other = await open("report.html", "#v=1&A=0~200000000~200000000000~400000000000");
+  holds((await other.locator("#panel").textContent()).includes("Nothing here"), "it does not");
+  await other.context().close();
+});
+await check("13 keep, exclude and take both back is the first state", async () => {
+  const before = await state(page);
+  const rows = page.locator("#panel .row");
+  await rows.nth(0).click();
+  await settled(page);
+  holds((await hash(page)).includes("is."), "nothing is kept");
+  await page.locator("#panel .exclude").nth(1).click();
+  await settled(page);
+  holds((await hash(page)).includes("not."), "nothing is excluded");
+  for (const kind of ["=", "≠"]) {
+    await page.locator(`#crumbs button[aria-label^="Remove"][aria-label*="${kind}"]`).click();
+    await settled(page);
+  }
+  equal(await state(page), before);
+});
+await check("14 two values of one attribute are or, of two attributes and", async () => {
+  const count = async (parts) => {
+    const other = await open("report.html", `#v=1&${parts}`);
+    const counted = await other.locator("#counted").textContent();
+    await other.context().close();
+    return Number(counted.split(" of ")[0].replace(/,/g, ""));
+  };
+  const of = (test) => events.filter(test).length;
+  equal(await count("is.device=sda&is.device=loop0"), of(({ device }) => device === "sda" || device === "loop0"));
+  equal(await count("is.device=sda&is.kind=read"), of(({ device, kind }) => device === "sda" && kind === "read"));
+  equal(await count("is.device=sda&not.kind=read"), of(({ device, kind }) => device === "sda" && kind !== "read"));
+});
+await check("15 Alt+drag compares, and the spots change sides", async () => {
+  await drag(page, [0.75, 0.05], [0.95, 0.4], "Alt");
+  holds((await page.locator("#panel h2").textContent()).includes("against spot B"), await page.locator("#panel h2").textContent());
+  const one = await page.evaluate(() => [latscope.state, JSON.parse(latscope.json())]);
+  const swapped = await open("report.html", `#v=1&A=${[...one[0].b.time, ...one[0].b.latency].join("~")}&B=${[...one[0].a.time, ...one[0].a.latency].join("~")}`);
+  const other = await swapped.evaluate(() => JSON.parse(latscope.json()));
+  equal([other.spot, other.rest], [one[1].rest, one[1].spot]);
+  // Which attributes are folded into one depends on the side, how far they differ does not.
+  const differs = (columns) => Object.fromEntries(columns.map(({ name, divergence }) => [name, divergence.toFixed(9)]));
+  const [ours, theirs] = [differs(one[1].columns), differs(other.columns)];
+  for (const name of Object.keys(ours).filter((name) => name in theirs)) equal(ours[name], theirs[name], name);
+  await swapped.context().close();
+});
+await check("16 Esc clears B, then A, then the zoom", async () => {
+  await page.keyboard.press("+");
+  const shape = () => page.evaluate(() => [latscope.state.b !== null, latscope.state.a !== null, latscope.state.x !== null]);
+  await page.locator("#map").focus();
+  const found = [await shape()];
+  for (let turn = 0; turn < 3; turn++) {
+    await page.keyboard.press("Escape");
+    found.push(await shape());
+  }
+  equal(found, [[true, true, true], [false, true, true], [false, false, true], [false, false, false]]);
+});
+await check("17 undo of 100 steps, then redo", async () => {
+  const other = await open("report.html");
+  const states = [await hash(other)];
+  for (let step = 0; step < 100; step++) {
+    await other.keyboard.press("k");
+    await settled(other);
+    states.push(await hash(other));
+  }
+  for (let step = 99; step >= 0; step -= 1) {
+    await other.keyboard.press("u");
+    await other.waitForURL((url) => url.hash === states[step]);
+  }
+  for (let step = 1; step <= 10; step++) {
+    await other.keyboard.press("U");
+    await other.waitForURL((url) => url.hash === states[step]);
+  }
+  await settled(other);
+  equal(await hash(other), states[10]);
+  await other.context().close();
+});
+await check("18 Back is undo, also after a reload", async () => {
+  const other = await open("report.html");
+  const first = await hash(other);
+  await other.keyboard.press("k");
+  await other.keyboard.press("p");
+  await settled(other);
+  await other.reload();
+  await other.locator("html[data-ready]").waitFor({ state: "attached" });
+  await other.goBack();
+  await other.goBack();
+  await settled(other);
+  equal([await hash(other), await other.evaluate(() => latscope.state.weight)], [first, "events"]);
+  await other.context().close();
+});
+await check("19 an address gives its state again", async () => {
+  const addresses = [boxed, "#v=1&w=time&q=99.7&tab=lines&th=dark", "#v=1&x=100000000~2000000000&y=50000~9000000&is.device=loop0&not.kind=read&tab=groups&by=comm", "#v=1&A=0~1000000000~1000000~2000000&B=0~1000000000~3000000~4000000&later=kept"];
+  for (const address of addresses) {
+    const other = await open("report.html", address);
+    equal(await hash(other), address);
+    await other.context().close();
+  }
+});
+await check("20 malformed, huge and future addresses do no harm", async () => {
+  for (const address of ["#v=1&x=%E0%A4%A&w=time", `#v=1&is.device=${"x".repeat(50_000)}`, "#v=99&w=time&what=ever", "#&&&=&x=1~&A=1~2~3&q=1e999&cam=~", "#v=1&is.__proto__=x&x=-9e15~9e15&y=0~1e300"]) {
+    const other = await open("report.html", address);
+    holds((await other.locator("#counted").textContent()).includes("events"), address.slice(0, 60));
+    await other.context().close();
+  }
+});
+await check("21 the command counts what the panel counts", async () => {
+  for (const address of [boxed, `${boxed}&is.device=loop0`, "#v=1&not.kind=read&is.comm=a+b%22c&is.comm=fio", "#v=1&is.size=4096..8191"]) {
+    const other = await open("report.html", address);
+    const command = await other.locator("#command").textContent();
+    const panel = await other.evaluate(() => JSON.parse(latscope.json()));
+    const passed = await other.evaluate(() => (latscope.state.a ? null : Number(latscope.counted().split(" of ")[0].replace(/,/g, ""))));
+    const out = execFileSync("/bin/sh", ["-c", command.replace(/^latscope/, `'${program}'`) + " --json"], { encoding: "utf8", maxBuffer: 2 ** 28, cwd: folder, stdio: ["ignore", "pipe", "ignore"] });
+    const json = JSON.parse(out);
+    equal(countOf(json), passed ?? panel.spot, command);
+    await other.context().close();
+  }
+});
+/** How many events a summary or an explanation is of. */
+function countOf(json) {
+  if (json.selection) return json.selection.events;
+  const rows = json.groups ?? json.rows ?? json;
+  const total = json.total ?? rows.find?.((row) => row.total) ?? null;
+  return total ? total.count : rows.reduce((sum, row) => sum + row.count, 0);
+}
+await check("22 the slider's line has the program's percentiles", async () => {
+  const other = await open("report.html", "#v=1&tab=lines&q=99.5");
+  const { csv, width } = await other.evaluate(() => {
+    const { found, scene } = latscope;
+    const last = (values) => (values ? values[values.length - 1] : null);
+    return { width: (found.edges[2] - found.edges[1]) * latscope.data.head.width_ns, csv: found.values.map((values, bin) => [scene.cube.time(found.edges[bin]), last(values)]) };
+  });
+  const rows = table(run("percentiles", "-r", trace, "-i", `${width}ns`, "--count-by", "completion", "--completed-only", "--p", "50,99.5", "--csv"));
+  const theirs = new Map(rows.map((row) => [Number(row.time_ns), Number(row.p99_5_ns)]));
+  let compared = 0;
+  for (const [time, value] of csv) {
+    const expected = theirs.get(start + time);
+    if (value === null || expected === undefined) continue;
+    compared++;
+    holds(Math.abs(value - expected) <= expected / 60 + 1, `${time}: ${value} is not ${expected}`);
+  }
+  holds(compared > 5, `${compared} intervals`);
+  await other.context().close();
+});
+function table(csv) {
+  const [names, ...rows] = csv.trim().split("\n").map((line) => line.split(","));
+  return rows.map((row) => Object.fromEntries(names.map((name, at) => [name, row[at]])));
+}
+await check("23 the exported CSV is the program's", async () => {
+  const other = await open("report.html", "#v=1&q=99.9");
+  const [download] = await Promise.all([other.waitForEvent("download"), other.locator("#export").click()]);
+  const ours = table(readFileSync(await download.path(), "utf8"));
+  const theirs = table(run("percentiles", "-r", trace, "-i", `${ours[1].width_ns}ns`, "--count-by", "completion", "--completed-only", "--p", "50,90,99,99.9", "--csv")).filter(({ count }) => count !== "0");
+  equal(ours.length, theirs.length);
+  ours.forEach((row, at) => {
+    for (const name of ["time_ns", "width_ns", "count"]) equal(row[name], theirs[at][name], `${name} ${at}`);
+    for (const name of ["p50_ns", "p90_ns", "p99_ns", "p99_9_ns"]) {
+      const [one, other] = [Number(row[name]), Number(theirs[at][name])];
+      holds(Math.abs(one - other) <= other / 60 + 1, `${name} ${at}: ${one} is not ${other}`);
+    }
+  });
+  await other.context().close();
+});
+await check("24 light, dark and the system's theme, and their contrast", async () => {
+  for (const [address, scheme, isDark] of [["#v=1&th=light", "dark", false], ["#v=1&th=dark", "light", true], ["", "dark", true], ["", "light", false]]) {
+    const other = await open("report.html", address, { colorScheme: scheme });
+    const tokens = await other.evaluate(() => Object.fromEntries(["bg", "plot", "text", "muted", "accent", "a", "b", "green", "amber", "edge"].map((name) => [name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()])));
+    const light = (hex) => {
+      const full = hex.length === 4 ? [...hex.slice(1)].map((digit) => digit + digit).join("") : hex.slice(1);
+      const [r, g, b] = [0, 2, 4].map((from) => parseInt(full.slice(from, from + 2), 16) / 255).map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+      return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const contrast = (one, two) => (Math.max(light(one), light(two)) + 0.05) / (Math.min(light(one), light(two)) + 0.05);
+    equal(light(tokens.bg) < 0.5, isDark, address);
+    for (const name of ["text", "muted", "accent", "a", "b", "amber"]) holds(contrast(tokens[name], tokens.bg) >= 4.5, `${name} ${contrast(tokens[name], tokens.bg)}`);
+    for (const name of ["green", "edge"]) holds(contrast(tokens[name], tokens.plot) >= 3, `${name} ${contrast(tokens[name], tokens.plot)}`);
+    await other.context().close();
+  }
+});
+await check("25 by keyboard alone: zoom, box, keep, undo", async () => {
+  const other = await open("report.html");
+  await other.locator("#map").focus();
+  for (const press of ["ArrowLeft", "PageUp", "PageUp", "PageUp", "PageUp", "PageUp", "PageUp", "PageUp", "+", "v", "Shift+ArrowRight", "PageDown", "Enter"]) await other.keyboard.press(press);
+  await settled(other);
+  holds((await hash(other)).includes("A="), "there is no box");
+  await other.locator("#panel .row").first().focus();
+  await other.keyboard.press("Enter");
+  await settled(other);
+  const kept = await hash(other);
+  holds(kept.includes("is."), "nothing is kept");
+  await other.keyboard.press("u");
+  await other.waitForURL((url) => url.hash !== kept);
+  holds(!(await hash(other)).includes("is."), "it is not undone");
+  await other.context().close();
+});
+await check("26 everything that is operated has a name, and there is a table", async () => {
+  const nameless = await page.evaluate(() => [...document.querySelectorAll("button, input, select, [role=application], canvas")].filter((element) => !element.hidden && element.closest("[aria-hidden]") === null && element.getClientRects().length > 0 && !(element.getAttribute("aria-label") ?? element.title ?? "") && !element.textContent && !document.querySelector(`label[for="${element.id}"]`)).map((element) => element.outerHTML.slice(0, 80)));
+  equal(nameless.filter((html) => !html.includes('id="cells"')), []);
+  await page.keyboard.press("T");
+  await settled(page);
+  const rows = await page.locator("#table tbody tr").count();
+  holds(rows >= 5 && rows <= 25, `${rows} rows`);
+});
+await check("27 at 390 pixels nothing scrolls sideways", async () => {
+  for (const [width, height] of [[390, 844], [1024, 768]]) {
+    const other = await open("report.html", boxed, { viewport: { width, height } });
+    const wide = await other.evaluate(() => document.documentElement.scrollWidth);
+    holds(wide <= width, `${wide} of ${width}`);
+    holds((await other.evaluate(() => latscope.picture.area.height)) > 150, "the map is too low");
+    await other.context().close();
+  }
+});
+await check("29 hostile names are text, and no script but the page's runs", async () => {
+  const before = messages.length;
+  const other = await open("hostile.html");
+  holds((await other.locator("#panel").textContent()).includes("</script><img src=x onerror=alert(1)>"), "the name is not shown");
+  equal(await other.locator("img").count(), 0);
+  await settled(other);
+  equal(messages.slice(before), []);
+  await other.evaluate(() => {
+    const script = document.createElement("script");
+    script.textContent = "window.injected = 1";
+    document.body.append(script);
+    const image = document.createElement("img");
+    image.src = "http://127.0.0.1:9/x.png";
+    document.body.append(image);
+  });
+  await other.waitForTimeout(200);
+  equal(await other.evaluate(() => window.injected ?? null), null);
+  holds(messages.length > before, "no violation was reported");
+  await other.context().close();
+});
+await check("31 without WebGL2 the surface is a contour map", async () => {
+  const before = messages.length;
+  const other = await open("report.html", "#v=1&tab=surface");
+  await settled(other);
+  const shown = await other.evaluate(() => [document.getElementById("lower").hidden, latscope.contour !== null, document.getElementById("gl").hidden]);
+  holds(JSON.stringify(shown) === "[false,true,true]" || JSON.stringify(shown) === "[true,false,false]", JSON.stringify(shown));
+  messages.length = before;
+  await other.context().close();
+});
+await browser.close();
+process.exit(failures > 0 ? 1 : 0);
