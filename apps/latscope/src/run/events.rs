@@ -30,6 +30,8 @@ const USUAL: FieldSet = FieldSet::ALWAYS.with(&[
 ]);
 /// So many rows decide how wide the columns of a text table are at first.
 const BLOCK: usize = 500;
+/// Rows that are sorted may take so much memory.
+const MOST_BYTES: u64 = 2 << 30;
 
 pub fn run(pipeline: &Pipeline, plan: &Events) -> Result<(), Failure> {
     let reading = pipeline.reading();
@@ -52,10 +54,12 @@ pub fn run(pipeline: &Pipeline, plan: &Events) -> Result<(), Failure> {
         trace_start_ns: None,
         lacks_wall: false,
     };
-    let mut kept = Kept { limit: plan.top, heap: BinaryHeap::new(), all: Vec::new(), serial: 0 };
+    let mut kept = Kept::new(plan.top, MOST_BYTES);
     let contexts = pipeline.each_batch(wanted, |context, batch, mask, _| {
         let done = if plan.top.is_some() || plan.sort.is_some() {
-            kept.add(batch, mask, plan.sort);
+            if let Err(failure) = kept.add(batch, mask, plan.sort) {
+                return ControlFlow::Break(failure);
+            }
             Ok(())
         } else {
             // What is watched has to be seen at once.
@@ -93,6 +97,8 @@ struct Kept {
     heap: BinaryHeap<Reverse<(u64, Reverse<u64>, Row)>>,
     all: Vec<(u64, Row)>,
     serial: u64,
+    /// What the rows take, and may take, bytes.
+    bytes: (u64, u64),
 }
 
 /// A row of its own, with texts instead of codes.
@@ -106,7 +112,11 @@ enum Value {
 }
 
 impl Kept {
-    fn add(&mut self, batch: &Batch, mask: Option<&Mask>, sort: Option<Sort>) {
+    fn new(limit: Option<usize>, most_bytes: u64) -> Kept {
+        Kept { limit, heap: BinaryHeap::new(), all: Vec::new(), serial: 0, bytes: (0, most_bytes) }
+    }
+
+    fn add(&mut self, batch: &Batch, mask: Option<&Mask>, sort: Option<Sort>) -> Result<(), Failure> {
         for row in (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row))) {
             self.serial += 1;
             let latency = batch.latency()[row];
@@ -114,10 +124,8 @@ impl Kept {
                 None => {
                     // An order of u64 for both: times are shifted above zero.
                     let by_time = (batch.time()[row] as u64) ^ (1 << 63);
-                    self.all.push((
-                        if sort == Some(Sort::Time) { by_time } else { u64::MAX - latency },
-                        row_of(batch, row),
-                    ));
+                    let row = self.counted(row_of(batch, row))?;
+                    self.all.push((if sort == Some(Sort::Time) { by_time } else { u64::MAX - latency }, row));
                 }
                 Some(0) => {}
                 Some(limit) => {
@@ -125,13 +133,27 @@ impl Kept {
                     if full && self.heap.peek().is_some_and(|Reverse((least, ..))| *least >= latency) {
                         continue;
                     }
-                    if full {
-                        self.heap.pop();
+                    if full && let Some(Reverse((.., fastest))) = self.heap.pop() {
+                        self.bytes.0 -= bytes_of(&fastest);
                     }
-                    self.heap.push(Reverse((latency, Reverse(self.serial), row_of(batch, row))));
+                    let row = self.counted(row_of(batch, row))?;
+                    self.heap.push(Reverse((latency, Reverse(self.serial), row)));
                 }
             }
         }
+        Ok(())
+    }
+
+    /// The row, if it fits.
+    fn counted(&mut self, row: Row) -> Result<Row, Failure> {
+        self.bytes.0 += bytes_of(&row);
+        if self.bytes.0 <= self.bytes.1 {
+            return Ok(row);
+        }
+        Err(Failure::Usage(format!(
+            "Sorting takes more than {} of memory; use --top with fewer events, a filter, or fewer --columns.",
+            format_size(self.bytes.1)
+        )))
     }
 
     /// The rows in order, as batches to print.
@@ -145,6 +167,15 @@ impl Kept {
         };
         rows.chunks(Batch::ROWS).map(batch_of).collect()
     }
+}
+
+/// The memory of a row, about.
+fn bytes_of(row: &Row) -> u64 {
+    let texts = row.iter().map(|(_, value)| match value {
+        Value::Text(Some(text)) => text.len() as u64,
+        _ => 0,
+    });
+    texts.sum::<u64>() + std::mem::size_of_val(row.as_slice()) as u64 + 48
 }
 
 fn row_of(batch: &Batch, row: usize) -> Row {
@@ -320,5 +351,30 @@ fn field_cell(batch: &Batch, field: Field, row: usize, trace_start_ns: i64) -> S
         },
         Some(Column::Text(_)) => batch.text(field, row).unwrap_or("-").to_string(),
         _ => "-".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sorted_has_a_limit() {
+        let mut batch = Batch::new(FieldSet::ALWAYS);
+        for latency in 0..1000 {
+            batch.push_i64(Field::Time, latency);
+            batch.push_u64(Field::Latency, latency as u64);
+            batch.end_row();
+        }
+        let sorted = |limit: Option<usize>, most_bytes: u64| {
+            let mut kept = Kept::new(limit, most_bytes);
+            kept.add(&batch, None, limit.is_none().then_some(Sort::Time)).map(|()| kept.into_batches())
+        };
+        let rows = |batches: Vec<Batch>| batches.iter().map(Batch::len).sum::<usize>();
+        assert_eq!(sorted(None, 1 << 20).map(rows), Ok(1000));
+        // What falls out of the slowest takes nothing.
+        assert_eq!(sorted(Some(10), 10 << 10).map(rows), Ok(10));
+        let Err(Failure::Usage(message)) = sorted(None, 10 << 10) else { panic!("100 KiB in 10") };
+        assert!(message.contains("more than 10KiB of memory; use --top"), "{message}");
     }
 }
