@@ -35,7 +35,7 @@ fn what_is_damaged_has_its_file() {
             "{view}: {text}"
         );
     }
-    // How many more are damaged; and of a single file there is nothing to tell apart.
+    // How many more are damaged; and of a single file there is nothing to distinguish.
     fs::copy(&logs[1], &logs[2]).unwrap();
     let text = latscope(&["summary", "--lenient", "-r", &logs[0], "-r", &logs[1], "-r", &logs[2]]).success();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -55,9 +55,9 @@ fn one_trace_in_several_formats_is_noted() {
         ended.err
     };
     for other in ["t.lat", "t.parquet", "t.csv", "t.jsonl"] {
-        let said = errors(&["t.txt", other]);
+        let printed = errors(&["t.txt", other]);
         let expected = format!("{} and {} seem to be the same trace in different formats", path("t.txt"), path(other));
-        assert!(said.contains(&expected) && said.lines().count() == 1, "{said}");
+        assert!(printed.contains(&expected) && printed.lines().count() == 1, "{printed}");
     }
     assert!(errors(&["t.txt", "t.lat", "t.csv"]).contains("t.lat (and 1 more) seem to be the same trace"));
     // Another part of the trace, and logs of jobs that ran alike, are no copies.
@@ -72,10 +72,10 @@ fn one_trace_in_several_formats_is_noted() {
 fn a_conversion_names_the_columns_that_do_not_fit() {
     let (_folder, path) = folder();
     let (trace, log) = (path("t.txt"), path("j_clat.1.log"));
-    let said = latscope(&["convert", "-r", &log, "-r", &trace, "-w", &path("x.csv")]).failure(2);
+    let printed = latscope(&["convert", "-r", &log, "-r", &trace, "-w", &path("x.csv")]).failure(2);
     let expected = format!("{trace} (perf script) has name, device, dev, pid, tid, comm, ");
-    assert!(said.contains(&expected) && said.contains(&format!("{log} (fio log) does not")), "{said}");
-    let said = latscope(&["convert", "-r", &trace, "-r", &log, "-w", &path("x.csv")]).failure(2);
-    assert!(said.contains(&format!("{log} (fio log) has host, job, {trace} (perf script) does not")), "{said}");
+    assert!(printed.contains(&expected) && printed.contains(&format!("{log} (fio log) does not")), "{printed}");
+    let printed = latscope(&["convert", "-r", &trace, "-r", &log, "-w", &path("x.csv")]).failure(2);
+    assert!(printed.contains(&format!("{log} (fio log) has host, job, {trace} (perf script) does not")), "{printed}");
     assert!(!fs::exists(path("x.csv")).unwrap());
 }
