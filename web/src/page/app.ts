@@ -235,7 +235,7 @@ export class App {
       by("status").textContent = "This browser has no WebGL2: the contour map shows the same.";
     }
     lower.hidden = false;
-    if (state.tab === "lines") this.found = drawPercentiles(lower, scene, ink);
+    if (state.tab === "lines") this.found = drawPercentiles(lower, scene, state.by ? this.groupsOf() : [], ink);
     else if (state.tab === "distribution") drawDistribution(lower, scene, ink);
     else if (state.tab === "groups") this.groupAreas = drawGroups(lower, scene, this.groupsOf(), ink);
     else this.contour = drawContour(lower, scene, ink);

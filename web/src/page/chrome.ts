@@ -89,9 +89,9 @@ export function drawChrome(app: App): void {
   );
   if (focused) by(focused)?.focus();
   const select = by<HTMLSelectElement>("by");
-  select.hidden = state.tab !== "groups";
-  if (select.options.length === 0) select.append(...head.attributes.map(({ name }) => el("option", { value: name }, name)));
-  select.value = app.by;
+  select.hidden = state.tab !== "groups" && state.tab !== "lines";
+  if (select.options.length === 0) select.append(el("option", { value: "" }, "all together"), ...head.attributes.map(({ name }) => el("option", { value: name }, `by ${name}`)));
+  select.value = state.tab === "groups" ? app.by : state.by;
   drawNotes(app);
 }
 

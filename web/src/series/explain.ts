@@ -93,7 +93,7 @@ export function explain(data: Data, spot: Float64Array, rest: Float64Array): Exp
     const bits = divergence(inSpot, inRest);
     const telling = (one: Difference): number => {
       const more = one.spot / spots - (rests > 0 ? one.rest / rests : 0);
-      return more > 0 && one.spot >= SUPPORT * spots ? g2(one.spot, spots, one.rest, rests) : more;
+      return more > 0 && one.spot >= SUPPORT * spots ? 1 + g2(one.spot, spots, one.rest, rests) : Math.abs(more);
     };
     const sorted = differences.filter((one) => one.spot + one.rest > 0);
     sorted.sort((one, other) => (rests > 0 ? telling(other) - telling(one) : 0) || other.spot - one.spot || one.number - other.number);

@@ -52,14 +52,15 @@ export function drawContour(element: HTMLCanvasElement, scene: Scene, ink: Ink):
   const [low, high] = [Math.log(found.low), Math.log(Math.max(found.high, found.low * 1.01))];
   const y = (level: number): number => area.top + area.height - (level / found.levels) * area.height;
   for (let bin = 0; bin < bins; bin++) {
-    const from = Math.max(xOf(scene, area, found.edges[bin] as number), area.left);
-    const to = Math.min(xOf(scene, area, found.edges[bin + 1] as number), area.left + area.width);
+    const from = Math.round(Math.max(xOf(scene, area, found.edges[bin] as number), area.left));
+    const to = Math.round(Math.min(xOf(scene, area, found.edges[bin + 1] as number), area.left + area.width));
     for (let level = 0; level < found.levels; level++) {
       const value = found.values[level * bins + bin] as number;
       if (value <= 0) continue;
       const band = Math.min(BANDS - 1, Math.floor((BANDS * (Math.log(value) - low)) / (high - low)));
       context.fillStyle = colors[Math.round((band * (COLORS - 1)) / (BANDS - 1))] as string;
-      context.fillRect(from, y(level + 1), to - from + 0.4, y(level) - y(level + 1) + 0.4);
+      const top = Math.round(y(level + 1));
+      context.fillRect(from, top, to - from, Math.round(y(level)) - top);
     }
   }
   timeAxis(context, scene, area, ink);

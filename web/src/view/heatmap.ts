@@ -153,7 +153,8 @@ function drawDistribution(context: CanvasRenderingContext2D, scene: Scene, area:
 function drawLegend(context: CanvasRenderingContext2D, scene: Scene, area: Area, height: number, colors: string[], ink: Ink): Area {
   const wide = Math.min(150, area.width / 3);
   const y = height - 11;
-  const cell = `cell ${duration(scene.perBin * scene.cube.data.head.width_ns)} × ${rowsText(scene)}`;
+  const rows = area.width > 420 ? ` × ${rowsText(scene)}` : "";
+  const cell = `cell ${duration(scene.perBin * scene.cube.data.head.width_ns)}${rows}`;
   write(context, cell, area.left, y, ink.muted);
   const high = weightText(scene, scene.most);
   context.font = FONT;

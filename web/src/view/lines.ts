@@ -48,7 +48,7 @@ export function asked(scene: Scene): number[] {
   return [...usual, scene.state.quantile];
 }
 
-export function drawPercentiles(element: HTMLCanvasElement, scene: Scene, ink: Ink): Lines | null {
+export function drawPercentiles(element: HTMLCanvasElement, scene: Scene, groups: Group[], ink: Ink): Lines | null {
   const canvas = fit(element);
   if (!canvas) return null;
   const { context } = canvas;
@@ -58,7 +58,9 @@ export function drawPercentiles(element: HTMLCanvasElement, scene: Scene, ink: I
   const edges = percentileEdges(scene, area.width);
   const all = asked(scene);
   const found = lines(scene.cube, scene.prefix, scene.isFiltered, edges, all);
-  const values = found.values.flatMap((of) => of ?? []);
+  const ofGroups = groups.map((group) => lines(scene.cube, group.prefix, true, groupEdges(scene, group, edges), [scene.state.quantile]));
+  const shown = groups.length > 0 ? [all.length - 1] : all.map((_, number) => number);
+  const values = [...found.values.flatMap((of) => shown.flatMap((number) => of?.[number] ?? [])), ...ofGroups.flatMap((group) => group.values.flatMap((of) => of ?? []))];
   if (values.length === 0) {
     write(context, "nothing here", area.left + area.width / 2, area.top + area.height / 2, ink.muted, "center");
     return found;
@@ -67,29 +69,34 @@ export function drawPercentiles(element: HTMLCanvasElement, scene: Scene, ink: I
   drawAxis(context, area, y, values, ink);
   timeAxis(context, scene, area, ink);
   const labels: { y: number; text: string; color: string; bold: boolean }[] = [];
-  all.forEach((quantile, number) => {
-    const isSlider = number === all.length - 1;
-    const color = isSlider ? ink.a : ({ 0.5: ink.accent, 0.9: ink.muted, 0.99: ink.green, 0.999: ink.amber }[quantile] ?? ink.text);
+  const draw = (of: Lines, number: number, quantile: number, text: string, color: string, isBold: boolean): void => {
     const path = new Path2D();
     let isOn = false;
     let last = 0;
-    found.values.forEach((of, bin) => {
+    of.values.forEach((values, bin) => {
       // With less than one event beyond there is no such percentile.
-      if (!of || (found.events[bin] as number) * (1 - quantile) < 1) {
+      if (!values || (of.events[bin] as number) * (1 - quantile) < 1) {
         isOn = false;
         return;
       }
-      last = y(of[number] as number);
-      const [from, to] = [xOf(scene, area, edges[bin] as number), xOf(scene, area, edges[bin + 1] as number)];
+      last = y(values[number] as number);
+      const [from, to] = [xOf(scene, area, of.edges[bin] as number), xOf(scene, area, of.edges[bin + 1] as number)];
       if (isOn) path.lineTo(Math.max(from, area.left), last);
       else path.moveTo(Math.max(from, area.left), last);
       path.lineTo(Math.min(to, area.left + area.width), last);
       isOn = true;
     });
     if (last === 0) return;
-    stroke(context, path, color, isSlider ? 2.2 : 1.3, isSlider ? ink.bg : null);
-    labels.push({ y: last, text: percentile(quantile), color, bold: isSlider });
-  });
+    stroke(context, path, color, isBold ? 2.2 : 1.3, isBold ? ink.bg : null);
+    labels.push({ y: last, text, color, bold: isBold });
+  };
+  const usual: Record<number, string> = { 0.5: ink.accent, 0.9: ink.muted, 0.99: ink.green, 0.999: ink.amber };
+  const colors = [ink.accent, ink.green, ink.amber, ink.b, ink.muted, ink.text];
+  ofGroups.forEach((group, at) => draw(group, 0, scene.state.quantile, plain(groups[at]?.label ?? "").slice(0, 18), colors[at % colors.length] as string, false));
+  for (const number of shown) {
+    const [quantile, isSlider] = [all[number] as number, number === all.length - 1];
+    draw(found, number, quantile, percentile(quantile), isSlider ? ink.a : (usual[quantile] ?? ink.text), isSlider);
+  }
   labels.sort((one, other) => one.y - other.y);
   labels.forEach((label, at) => {
     const before = labels[at - 1];
@@ -97,6 +104,14 @@ export function drawPercentiles(element: HTMLCanvasElement, scene: Scene, ink: I
     write(context, label.text, area.left + area.width + 7, label.y, label.color, "left", label.bold);
   });
   return found;
+}
+
+/** Bins that are wide enough for the slider's percentile of a group: with a few events beyond it, on average. */
+function groupEdges(scene: Scene, group: Group, edges: number[]): number[] {
+  const columns: [number, number] = [edges[0] as number, edges[edges.length - 1] as number];
+  const events = group.prefix.sum(group.prefix.counts, { columns, rows: [0, Infinity] });
+  const bins = Math.max(1, Math.floor((events * (1 - scene.state.quantile)) / 3));
+  return everyNth(edges, Math.max(1, Math.ceil((edges.length - 1) / bins)));
 }
 
 /** Histogram and cumulative share of what is in view. */

@@ -13,14 +13,15 @@ type Matrix = number[];
 export function camera(turn: number, height: number, aspect: number): Matrix {
   const [a, e] = [(turn * Math.PI) / 180, (height * Math.PI) / 180];
   const [ca, sa, ce, se] = [Math.cos(a), Math.sin(a), Math.cos(e), Math.sin(e)];
-  // How far the viewer is away, how large the box appears, and how much lower its floor lies than the middle.
-  const [distance, focus, down] = [5.2, 3.6, 0.42];
+  // How far the viewer is away, and how much lower the floor of the box lies than the middle.
+  const [distance, down] = [5.2, 0.34];
   // Time is twice as long as the percentiles are deep. Right, up and away from the viewer.
   const right = [2 * ca, -sa, 0];
   const up = [2 * sa * se, ca * se, 1.2 * ce];
   const away = [2 * sa * ce, ca * ce, -1.2 * se];
-  // As much as fits: the width of the box at an aspect of 2.6, its height at any wider one.
-  const [wide, high] = aspect > 2.6 ? [(focus * 2.6) / aspect / 1.5, (focus * 2.6) / 1.5] : [focus / 1.5, (focus * aspect) / 1.5];
+  // As large as fits, upright or broad.
+  const high = Math.min(3, 2 * aspect);
+  const wide = high / aspect;
   const scaled = (row: number[], scale: number, shift: number): number[] => [...row.map((value) => value * scale), shift * scale];
   const w = [...away, distance];
   // Depth from 2 to 9 becomes -1 to 1.
@@ -153,9 +154,10 @@ function compile(gl: WebGL2RenderingContext): WebGLProgram | null {
   return program;
 }
 
-/** A colour of the style sheet, `#rrggbb`, as parts of 1. */
+/** A colour of the style sheet, `#rrggbb` or `#rgb`, as parts of 1. */
 function rgb(color: string): [number, number, number] {
-  const value = Number.parseInt(color.slice(1), 16) || 0;
+  const digits = color.length === 4 ? color.replace(/[^#]/g, "$&$&") : color;
+  const value = Number.parseInt(digits.slice(1), 16) || 0;
   return [((value >> 16) & 255) / 255, ((value >> 8) & 255) / 255, (value & 255) / 255];
 }
 
@@ -175,8 +177,8 @@ function drawLabels(element: HTMLCanvasElement, scene: Scene, found: Surface, ma
     write(context, text, at[0], at[1], ink.text, align);
   };
   const [from, to] = [scene.cube.time(found.edges[0] as number), scene.cube.time(found.edges[found.edges.length - 1] as number)];
-  for (let part = 0; part <= 4; part++) label(moment(scene, from + ((to - from) * part) / 4, (to - from) / 40), [part / 2 - 1, -1.12, 0], "center");
-  for (const quantile of [0.5, 0.9, 0.99, 0.999, 0.9999]) label(percentile(quantile), [1.04, (2 * stepOf(quantile)) / STEPS - 1, 0], "left");
+  for (let part = 0; part <= 4; part++) label(moment(scene, Math.max(0, from + ((to - from) * part) / 4), (to - from) / 40), [part / 2 - 1, -1.12, 0], "center");
+  for (const quantile of [0.5, 0.9, 0.99, 0.999, 0.9999]) label(percentile(quantile), [1.1, (2 * stepOf(quantile)) / STEPS - 1, 0], "left");
   for (const tick of logTicks(found.low, found.high)) {
     if (!/^1/.test(String(tick))) continue;
     label(duration(tick), [-1.04, -1, Math.log(tick / found.low) / Math.log(Math.max(found.high / found.low, 1.01))], "right");
