@@ -648,7 +648,8 @@ int any_exit(u64 *about)
 	return 0;
 }
 
-/* The tracepoints of single calls, for which others pay next to nothing. */
+/* The tracepoints of single calls, for which others pay next to nothing.
+ * Their programs must return 1: after a 0, the kernel keeps the event from everybody's perf events on that tracepoint. */
 struct one_call {
 	u64 common;
 	u32 number;
@@ -662,14 +663,14 @@ int one_enter(struct one_call *about)
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	enter(task, (void *)bpf_task_pt_regs(task), about->number);
-	return 0;
+	return 1;
 }
 
 SEC("tracepoint")
 int one_exit(struct one_call *about)
 {
 	leave(bpf_get_current_task_btf(), about->number, about->result);
-	return 0;
+	return 1;
 }
 
 #include "uring.h"
