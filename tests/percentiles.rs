@@ -98,6 +98,28 @@ fn what_looks_at_a_whole_trace_is_not_for_live_capture() {
     assert!(printed.contains("complete trace"), "{printed}");
 }
 
+/// 97 fast I/Os and three slow ones: by rank, p97 is fast and p98 slow. What is shown lies between two I/Os; what --fail-if judges
+/// does not.
+#[test]
+fn exact_percentiles_are_judged_by_rank() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.csv");
+    let rows = (0..100).map(|row| format!("{},{}\n", row * 1000, if row % 33 == 32 { 10_000_000 } else { 1000 }));
+    std::fs::write(&path, format!("time_ns,latency_ns\n{}", rows.collect::<String>())).unwrap();
+    let run = |limit: &str, more: &[&str]| {
+        let options = ["-i", "1s", "--p", "97,98", "--count-by", "completion", "--fail-if", limit];
+        csv(&[&path], &[&options, more].concat())
+    };
+    for more in [&["--exact"][..], &[]] {
+        let fine = run("p97 > 2us", more);
+        assert_eq!(fine.status, Some(0), "{}", fine.err);
+        assert!(fine.err.contains("latscope: p97 > 2us: in none of 1 interval."), "{}", fine.err);
+        assert!(run("p98 > 2us", more).failure(1).contains("worst p98 = 10ms"));
+    }
+    let shown = table(&run("p97 > 2us", &["--exact"]).success());
+    assert_eq!(number(&shown[0], "p97_ns"), (1000.0 + 10_000_000.0) / 2.0);
+}
+
 /// A chart that is narrower than its intervals are many, and one of more groups than have panels: what is exact stays exact,
 /// and what is not says so.
 #[test]

@@ -38,9 +38,20 @@ impl Exact {
     }
 }
 
+/// Which value stands for a percentile that lies between two events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Rank {
+    /// One between theirs.
+    #[default]
+    Interpolated,
+    /// The larger one's.
+    Nearest,
+}
+
 /// Takes the events for the second time.
 pub struct ExactBuilder {
     quantity: Quantity,
+    rank: Rank,
     share: bool,
     earliest_ns: i64,
     groups: Groups,
@@ -111,6 +122,7 @@ impl ExactBuilder {
         };
         ExactBuilder {
             quantity: series.quantity,
+            rank: Rank::default(),
             share: series.count_by == CountBy::Overlap,
             earliest_ns: i64::MIN,
             groups: Groups::new(series.by.clone()),
@@ -123,6 +135,12 @@ impl ExactBuilder {
             limit,
             taken,
         }
+    }
+
+    /// Percentiles are values of events: the smallest value that the wanted part of the events does not exceed. So a percentile
+    /// exceeds a limit exactly if more than the rest of the events do.
+    pub fn nearest_rank(self) -> ExactBuilder {
+        ExactBuilder { rank: Rank::Nearest, ..self }
     }
 
     /// Whether intervals, groups and the events that have to be kept take more memory than there is. The percentiles are then
@@ -215,7 +233,11 @@ impl ExactBuilder {
 
     /// The percentiles.
     pub fn finish(self) -> Exact {
-        let values = |cell: &Cell| cell.targets.iter().map(|target| target.value(cell.weight)).collect();
+        let value = |target: &Target, weight: u128| match self.rank {
+            Rank::Interpolated => target.value(weight),
+            Rank::Nearest => target.nearest(weight),
+        };
+        let values = |cell: &Cell| cell.targets.iter().map(|target| value(target, cell.weight)).collect();
         // Each cell is gone when its values are there.
         let values = self.cells.into_iter().map(|(key, cell)| (key, values(&cell))).collect();
         Exact { quantiles: self.quantiles, values }
@@ -266,6 +288,24 @@ impl Target {
             return (self.inside.len() - known) * VALUE;
         }
         0
+    }
+
+    /// The smallest value up to which there is the wanted part of all that is weighed.
+    fn nearest(&self, weight: u128) -> f64 {
+        // Sums of parts of events lack what rounding took from each; p100 is the maximum all the same.
+        let wanted = self.quantile * weight as f64 * (1.0 - 1e-12);
+        let mut sum = self.below;
+        if let Some((value, _)) = self.under.filter(|_| sum as f64 >= wanted) {
+            return value as f64;
+        }
+        for (&value, same) in &self.inside {
+            sum += same.weight;
+            if sum as f64 >= wanted {
+                return value as f64;
+            }
+        }
+        let last = self.inside.last_key_value().map(|(&value, _)| value);
+        self.over.map(|(value, _)| value).or(last).or(self.under.map(|(value, _)| value)).unwrap_or(0) as f64
     }
 
     /// The weighted percentile with C = 1/2: each event stands, in the order of values and then weights, at the middle of

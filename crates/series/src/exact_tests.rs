@@ -46,7 +46,43 @@ fn brute_force(events: &[(i64, u64, u8)], (from, end): (i64, i64), share: bool, 
     Some(pair[0].1 + (pair[1].1 - pair[0].1) * part)
 }
 
+/// What events of a value up to this, and below it, weigh.
+fn weights(events: &[(i64, u64, u8)], (from, end): (i64, i64), share: bool, value: f64) -> (f64, f64, f64) {
+    let weight = |&(start, latency, _): &(i64, u64, u8)| {
+        let done = start + latency as i64;
+        match share && latency > 0 {
+            true => (done.min(end) - start.max(from)).max(0) as f64 / latency as f64,
+            false => f64::from(u8::from((from..end).contains(&done))),
+        }
+    };
+    let sum =
+        |is_in: &dyn Fn(f64) -> bool| -> f64 { events.iter().filter(|event| is_in(event.1 as f64)).map(weight).sum() };
+    (sum(&|latency| latency < value), sum(&|latency| latency <= value), sum(&|_| true))
+}
+
 proptest! {
+    #[test]
+    fn a_nearest_rank_exceeds_a_limit_if_more_than_the_rest_does(
+        events in proptest::collection::vec((0i64..3000, 0u64..2000, 0u8..3), 1..150), width in 50u64..900,
+        quantile in 0.0f64..=1.0, share: bool,
+    ) {
+        let build = || SeriesBuilder::new(Quantity::Latency, Weight::Count, Vec::new(), Interval::Fixed(width));
+        let mut builder = if share { build().count_by(CountBy::Overlap) } else { build() };
+        builder.add(&batch_of(&events), None);
+        let series = builder.finish();
+        let mut exact = ExactBuilder::new(&series, &[quantile], true).nearest_rank();
+        exact.add(&batch_of(&events), None);
+        let exact = exact.finish();
+        for &interval in series.slices().keys() {
+            let from = series.start_ns(interval);
+            let Some(found) = exact.quantile(interval, None, quantile) else { continue };
+            let (below, up_to, all) = weights(&events, (from, from + width as i64), share, found);
+            // A share is exact to 6e-8 where the bucket is looked for.
+            prop_assert!(up_to >= quantile * all - 1e-4, "{found}: {up_to} of {all}");
+            prop_assert!(below <= quantile * all + 1e-4, "{found}: {below} of {all}");
+        }
+    }
+
     #[test]
     fn equals_a_sort_of_all_events(
         events in proptest::collection::vec((0i64..3000, 0u64..2000, 0u8..3), 1..150), width in 50u64..900,

@@ -6,8 +6,6 @@ use latscope_histogram::Grid;
 #[derive(Args, Debug)]
 pub struct Fold {
     /// Length of an interval, e.g. 100ms or 1s [default: chosen from the duration of the trace]
-    ///
-    /// percentiles -i auto makes each interval as long as the percentiles need (see --accuracy).
     #[arg(short, long, value_name = "DURATION", help_heading = "Grouping")]
     pub interval: Option<String>,
     /// Group by these fields, e.g. device,kind

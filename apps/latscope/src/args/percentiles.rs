@@ -34,10 +34,13 @@ pub struct Percentiles {
     pub percentile_rule: PercentileRule,
     /// Compute percentiles from the events instead of histograms
     ///
-    /// Reads the files twice, and needs files with single events.
+    /// Values between two events are interpolated, so they can differ from the default where events are few. --fail-if judges
+    /// by rank, without interpolation. Reads the files twice, and needs files with single events.
     #[arg(long, conflicts_with = "percentile_rule")]
     pub exact: bool,
-    /// With -i auto: how accurate the percentiles must be [default: 10%]
+    /// With -i auto: how precisely the number of events beyond the percentile must be known [default: 10%]
+    ///
+    /// -i auto makes each interval as long as that takes: 10% needs 1,900 events for p95.
     #[arg(long, value_name = "PART")]
     pub accuracy: Option<String>,
     /// With --by: also print a line for all groups together

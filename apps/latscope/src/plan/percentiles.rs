@@ -38,6 +38,7 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     let mut folding = folding(&typed.fold, &typed.input)?;
     folding.count_by = count_by(&typed, folding.quantity)?;
     folding.values_only = true;
+    refuse_ignored(&typed, is_svg(&typed.output))?;
     let percentiles = percentile_list("--p", &typed.percentiles)?;
     let fail_if = typed.fail_if.as_deref().map(Threshold::parse).transpose();
     let fail_if = fail_if.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
@@ -76,6 +77,22 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     }
     let (exact, all, shape) = (typed.exact, typed.all, shape(typed.table, &typed.output));
     Ok(Percentiles { folding, percentiles, rule, exact, accuracy, all, fail_if, shape, output: typed.output, chart })
+}
+
+/// Options of other views that change nothing here.
+fn refuse_ignored(typed: &args::Percentiles, draws: bool) -> Result<(), Failure> {
+    let fold = &typed.fold;
+    let bound = [("min", '>', &fold.min), ("max", '<', &fold.max)].into_iter().find(|(.., bound)| bound.is_some());
+    match bound {
+        _ if fold.weight != args::Weight::Count => {
+            Err(Failure::Usage("--weight changes maps and histograms, not percentiles; leave it out.".into()))
+        }
+        Some((name, sign, Some(value))) if !draws => Err(Failure::Usage(format!(
+            "--{name} is the end of a picture's axis, and needs -o FILE.svg; to select events, use a filter such as \
+             'lat {sign} {value}'."
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// In which intervals an event counts.

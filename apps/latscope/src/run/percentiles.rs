@@ -91,15 +91,17 @@ fn table<'a>(
         series = series.merged_until(events);
     }
     let all = Context::merged(contexts);
-    let mut judged_by = judged_by(plan);
+    let (mut judged_by, mut shown) = (judged_by(plan), None);
     if plan.exact {
-        let mut quantiles: Vec<f64> = plan.percentiles.iter().map(|percentile| percentile / 100.0).collect();
-        quantiles.extend(plan.fail_if.iter().flat_map(Threshold::percentiles));
-        judged_by.exact = exact(pipeline, vec![ExactBuilder::new(&series, &quantiles, plan.all)])?.pop();
+        let quantiles: Vec<f64> = plan.percentiles.iter().map(|percentile| percentile / 100.0).collect();
+        let mut builders = vec![ExactBuilder::new(&series, &quantiles, plan.all)];
+        builders.extend(judge(plan, &series, plan.all));
+        let mut exact = exact(pipeline, builders)?.into_iter();
+        (shown, judged_by.exact) = (exact.next(), exact.next());
     }
     let options = PercentileOptions {
         axis_start_ns: axis_start_ns(&all, &series),
-        exact: judged_by.exact.clone(),
+        exact: shown,
         complete_until_ns: open_since_ns(plan, contexts, &series),
         waiting: series.has_waiting(),
         ..options_of(plan)
@@ -129,9 +131,7 @@ fn draw<'a>(
     if plan.exact {
         // The panel of everything is always there.
         let mut builders = vec![ExactBuilder::new(chart.series(), chart.quantiles(), true)];
-        if let Some(threshold) = &plan.fail_if {
-            builders.push(ExactBuilder::new(chart.judged(), &threshold.percentiles(), true));
-        }
+        builders.extend(judge(plan, chart.judged(), true));
         let mut exact = exact(pipeline, builders)?.into_iter();
         chart = exact.next().into_iter().fold(chart, PercentilesChart::exact);
         judged_by.exact = exact.next();
@@ -144,6 +144,13 @@ fn draw<'a>(
     printer.write(&chart.svg())?;
     Ok(printer)
 }
+/// What --fail-if judges with --exact: by rank, not interpolated, so that p99 exceeds a limit exactly if more than one event in a
+/// hundred does.
+fn judge(plan: &Plan, series: &HistogramSeries, also_all: bool) -> Option<ExactBuilder> {
+    let quantiles = plan.fail_if.as_ref()?.percentiles();
+    Some(ExactBuilder::new(series, &quantiles, also_all).nearest_rank())
+}
+
 /// From when on events may be missing, because they were in flight when a trace ended.
 fn open_since_ns(plan: &Plan, contexts: &[Context], series: &HistogramSeries) -> Option<i64> {
     if plan.folding.count_by != CountBy::Overlap {

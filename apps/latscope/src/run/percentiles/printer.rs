@@ -103,7 +103,10 @@ impl Printer<'_> {
                     "--fail-if {}: the input lacks these values; no interval was judged.",
                     watch.threshold()
                 ))),
-                false => Ok(()),
+                false => {
+                    say!("latscope: {}: in none of {}.", watch.threshold(), plural(watch.seen(), "interval"));
+                    Ok(())
+                }
             };
         };
         let (worst, finding) = &exceeded.worst;
