@@ -43,6 +43,7 @@ mod push_down;
 mod report;
 mod round_trip;
 mod stream;
+mod summary;
 mod terminal;
 mod tui;
 mod unfinished;

@@ -22,6 +22,7 @@ fn each_event(by: &[Field], batch: &Batch, mask: Option<&Mask>, take: &mut dyn F
             weight: known(Field::SampleWeight, row).unwrap_or(1),
             failed: matches!(batch.column(Field::Error), Some(Column::Text(_)))
                 .then(|| batch.text(Field::Error, row).is_some()),
+            completed: true,
         };
         take(by.iter().map(|&field| label(batch, field, row)).collect(), &event);
     }
@@ -30,8 +31,12 @@ fn each_event(by: &[Field], batch: &Batch, mask: Option<&Mask>, take: &mut dyn F
 /// What a group did, and how long.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Used {
-    /// Mean wait before the issue, nanoseconds; `None` where no event has it.
+    /// Mean wait before the issue of the events that have it, nanoseconds; `None` where none has.
     pub mean_queue_ns: Option<f64>,
+    /// Number of events that have it.
+    pub queued: u64,
+    /// Number of events that completed.
+    pub events: u64,
     /// Requests in flight, the mean over time.
     pub in_flight: f64,
     /// Share of the time in which at least one was in flight, 0 to 1.
@@ -40,6 +45,13 @@ pub struct Used {
     pub busy_at_least: bool,
     /// Events that failed; `None` where the trace does not give it.
     pub errors: Option<u64>,
+}
+
+impl Used {
+    /// The mean wait before the issue, nanoseconds, where it is that of half of the events or more.
+    pub fn queue_of_most(&self) -> Option<f64> {
+        self.mean_queue_ns.filter(|_| self.queued.saturating_mul(2) >= self.events)
+    }
 }
 
 /// Collects [`Used`] of all groups and of each.
@@ -57,6 +69,7 @@ struct Work {
     latency_ns: u128,
     queue_ns: u128,
     queued: u64,
+    events: u64,
     errors: Option<u64>,
     busy: Busy,
 }
@@ -111,12 +124,15 @@ struct Event {
     queue_ns: Option<u64>,
     weight: u64,
     failed: Option<bool>,
+    /// Whether it completed here: parts of it in earlier intervals and what waits did not.
+    completed: bool,
 }
 
 impl Work {
     fn add(&mut self, event: &Event) -> isize {
         let weight = u128::from(event.weight);
         self.latency_ns += u128::from(event.latency_ns) * weight;
+        self.events += if event.completed { event.weight } else { 0 };
         if let Some(queue_ns) = event.queue_ns {
             self.queue_ns += u128::from(queue_ns) * weight;
             self.queued += event.weight;
@@ -132,6 +148,8 @@ impl Work {
         let span = span_ns.max(1) as f64;
         Used {
             mean_queue_ns: (self.queued > 0).then(|| self.queue_ns as f64 / self.queued as f64),
+            queued: self.queued,
+            events: self.events,
             in_flight: self.latency_ns as f64 / span,
             busy: (self.busy.ns() as f64 / span).min(1.0),
             busy_at_least: self.busy.is_at_least,
@@ -163,19 +181,15 @@ impl Usage {
     pub fn add_waiting(&mut self, waiters: &[Waiter]) {
         for waiter in waiters {
             let (start_ns, latency_ns) = (waiter.start_ns, waiter.age_ns);
-            let event = Event { start_ns, latency_ns, queue_ns: None, weight: 1, failed: None };
+            let event = Event { start_ns, latency_ns, queue_ns: None, weight: 1, failed: None, completed: false };
             self.add_event(waiter.group.clone(), &event);
         }
     }
 
     /// Adds a part of an event, which may have started before and may go on.
     fn add_part(&mut self, group: &[String], (from_ns, to_ns): (i64, i64), event: Option<&Event>) {
-        let part =
-            Event { start_ns: from_ns, latency_ns: to_ns.abs_diff(from_ns), queue_ns: None, weight: 1, failed: None };
-        let part = match event {
-            Some(event) => Event { queue_ns: event.queue_ns, weight: event.weight, failed: event.failed, ..part },
-            None => part,
-        };
+        let nothing = Event { start_ns: 0, latency_ns: 0, queue_ns: None, weight: 1, failed: None, completed: false };
+        let part = Event { start_ns: from_ns, latency_ns: to_ns.abs_diff(from_ns), ..*event.unwrap_or(&nothing) };
         self.add_event(group.to_vec(), &part);
     }
 
@@ -248,7 +262,8 @@ impl UsageOverTime {
             let weight = event.map_or(1, |event| event.weight);
             match event.filter(|_| interval < last) {
                 Some(_) => {
-                    let event = Event { start_ns, latency_ns: 0, queue_ns: None, weight, failed: None };
+                    let event =
+                        Event { start_ns, latency_ns: 0, queue_ns: None, weight, failed: None, completed: false };
                     usage.add_part(group, part, Some(&event));
                 }
                 None => usage.add_part(group, part, event),

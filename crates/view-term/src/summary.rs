@@ -37,22 +37,45 @@ pub enum SummaryKey {
     /// Share of all time.
     #[default]
     Share,
+    /// Number of requests that wait.
+    Waiting,
+    /// Age of the oldest of them.
+    Oldest,
+    /// Mean wait in the queue.
+    Queue,
+    /// Mean number in flight.
+    InFlight,
+    /// Share of the time with any in flight.
+    Busy,
+    /// Events that failed.
+    Errors,
 }
 
 impl SummaryKey {
-    /// The key of a column's title: `group`, `count`, `rate`, `bytes`, `min`, `mean`, `p50` ... `p99.99`, `max`, `share`.
+    /// The key of a column's heading; also `group`, and `bytes` and `share`, as the column is called in CSV and JSON.
     pub fn from_name(name: &str) -> Option<SummaryKey> {
         Some(match name {
             "group" => SummaryKey::Group,
             "count" | "rate" => SummaryKey::Count,
-            "bytes" => SummaryKey::Bytes,
+            "bytes" | "bytes/s" => SummaryKey::Bytes,
             "min" => SummaryKey::Min,
             "mean" => SummaryKey::Mean,
             "sd" => SummaryKey::Deviation,
             "max" => SummaryKey::Max,
             "share" | "time" => SummaryKey::Share,
+            "waiting" => SummaryKey::Waiting,
+            "oldest" => SummaryKey::Oldest,
+            "queue" => SummaryKey::Queue,
+            "in flight" | "in_flight" => SummaryKey::InFlight,
+            "busy" => SummaryKey::Busy,
+            "errors" => SummaryKey::Errors,
             _ => SummaryKey::Percentile(PERCENTILES.iter().position(|(_, title)| *title == name)?),
         })
+    }
+
+    /// Whether the column is one of utilization, saturation and errors.
+    pub fn is_use(self) -> bool {
+        matches!(self, SummaryKey::Queue | SummaryKey::InFlight | SummaryKey::Busy | SummaryKey::Errors)
     }
 }
 
@@ -158,6 +181,12 @@ impl Summary {
                 SummaryKey::Percentile(at) => row.percentiles.get(at).map_or(0.0, |at| at.value as f64),
                 SummaryKey::Max => row.max.map_or(0.0, |max| max.value as f64),
                 SummaryKey::Share => row.time() as f64,
+                SummaryKey::Waiting => row.waiting.count() as f64,
+                SummaryKey::Oldest => row.waiting.oldest_ns().unwrap_or(0) as f64,
+                SummaryKey::Queue => row.used.as_ref().and_then(Used::queue_of_most).unwrap_or(0.0),
+                SummaryKey::InFlight => row.used.as_ref().map_or(0.0, |used| used.in_flight),
+                SummaryKey::Busy => row.used.as_ref().map_or(0.0, |used| used.busy),
+                SummaryKey::Errors => row.used.as_ref().and_then(|used| used.errors).unwrap_or(0) as f64,
             }
         };
         self.rows.sort_by(|a, b| value(b).total_cmp(&value(a)));
@@ -221,8 +250,24 @@ impl Summary {
         }
         lines.push(table.heading(columns));
         lines.extend(table.take_lines(columns));
-        lines.extend(Marks { few: doubtful, raised: waits, ..Marks::default() }.key(columns));
+        let raised = self.has_bounds();
+        lines.extend(Marks { few: doubtful, raised, ..Marks::default() }.key(columns));
+        let queued = self.total.used.as_ref().filter(|used| used.queued > 0 && used.queued < used.events);
+        if let Some(Used { queued, events, .. }) = queued {
+            let (queued, events) = (format_count(*queued), format_count(*events));
+            let key = format!("queue: mean of the {queued} of {events} events that have one; - where most have none");
+            lines.extend(crate::cell::wrap(&key, columns));
+        }
         lines
+    }
+
+    /// Whether a value is a lower bound since requests wait.
+    fn has_bounds(&self) -> bool {
+        let is_bound = |row: &SummaryRow| {
+            let percentiles = row.percentiles.iter().any(|percentile| percentile.at_least);
+            percentiles || row.mean.is_some_and(|mean| mean.at_least) || row.max.is_some_and(|max| max.at_least)
+        };
+        self.rows.iter().filter(|_| !self.by.is_empty()).chain([&self.total]).any(is_bound)
     }
 
     fn share_title(&self) -> &'static str {
@@ -292,6 +337,7 @@ impl Summary {
             let used = row.used.as_ref();
             let queue_ns = used.and_then(|used| used.mean_queue_ns).map(|queue_ns| queue_ns.to_string());
             numbers.push(("mean_queue_ns".into(), queue_ns));
+            numbers.push(("queued".into(), used.map(|used| used.queued.to_string())));
             numbers.push(("in_flight".into(), used.map(|used| used.in_flight.to_string())));
             numbers.push(("busy".into(), used.map(|used| used.busy.to_string())));
             numbers.push(("errors".into(), used.and_then(|used| used.errors).map(|errors| errors.to_string())));
@@ -432,7 +478,7 @@ impl Disk {
 fn use_texts(used: Option<&Used>) -> [String; 4] {
     let text = |text: Option<String>| text.unwrap_or("-".into());
     let bound = |used: &Used| if used.busy_at_least { ">=" } else { "" };
-    let queue_ns = used.and_then(|used| used.mean_queue_ns);
+    let queue_ns = used.and_then(Used::queue_of_most);
     [
         text(queue_ns.map(|queue_ns| format_duration(queue_ns.round() as u64))),
         text(used.map(|used| format!("{:.2}", used.in_flight))),

@@ -50,7 +50,10 @@ pub struct Summary {
     /// errors. Needs events, not histograms.
     #[arg(long = "use")]
     pub shows_use: bool,
-    /// Sort by this column, largest first (group, count, bytes, min, mean, sd, p50 ... max, share)
+    /// Sort by this column, largest first, or by group
+    ///
+    /// group, count, rate, bytes/s, min, mean, sd, p50, p90, p99, p99.9, p99.99, max, time (also called share), waiting or
+    /// oldest; with --use also queue, 'in flight', busy or errors.
     #[arg(long, value_name = "COLUMN", default_value = "share")]
     pub sort: String,
     #[command(flatten)]

@@ -5,6 +5,7 @@ use super::{Folding, Shape, shape};
 use crate::{Failure, args};
 use latscope_event::{Field, parse_duration};
 use latscope_series::Weight;
+use latscope_view_term::SummaryKey;
 use std::path::PathBuf;
 
 /// Plan of `summary`.
@@ -16,7 +17,7 @@ pub struct Summary {
     pub over_ns: Option<u64>,
     /// Utilization, saturation and errors are asked for.
     pub shows_use: bool,
-    pub sort: String,
+    pub sort: SummaryKey,
     pub shape: Shape,
     pub output: Option<PathBuf>,
 }
@@ -38,6 +39,7 @@ pub fn plan(typed: args::Summary) -> Result<Summary, Failure> {
         [none] if none == "none" => Vec::new(),
         names => fields("--by", names)?,
     };
+    let sort = sort(&typed.sort, &by, typed.shows_use)?;
     let quantity = quantity(typed.quantity);
     let completed_only = typed.completed_only;
     let folding = Folding {
@@ -54,10 +56,26 @@ pub fn plan(typed: args::Summary) -> Result<Summary, Failure> {
         by_default,
         over_ns,
         shows_use,
-        sort: typed.sort,
+        sort,
         shape: shape(typed.table, &typed.output),
         output: typed.output,
     })
+}
+
+/// The column to sort by: any that is printed, by its heading or its key.
+fn sort(column: &str, by: &[Field], shows_use: bool) -> Result<SummaryKey, Failure> {
+    let is_group = by.iter().any(|field| field.name() == column);
+    let key = if is_group { Some(SummaryKey::Group) } else { SummaryKey::from_name(column) };
+    match key {
+        Some(key) if key.is_use() && !shows_use => {
+            Err(Failure::Usage(format!("--sort {column} needs --use, which shows this column.")))
+        }
+        Some(key) => Ok(key),
+        None => Err(Failure::Usage(format!(
+            "--sort {column}: unknown column; use group, count, rate, bytes/s, min, mean, sd, p50, p90, p99, p99.9, p99.99, \
+             max, time, waiting or oldest; with --use also queue, 'in flight', busy or errors."
+        ))),
+    }
 }
 
 /// Whether system calls are asked for.

@@ -184,6 +184,7 @@ fn what_is_written() {
     };
     for (line, expected) in [
         ("convert -r a.lat -w b.parquet", conversion("b.parquet", Target::Parquet)),
+        ("convert -r a.lat -o b.parquet", conversion("b.parquet", Target::Parquet)),
         ("convert -r a.lat -w b --to csv", conversion("b", Target::Csv)),
         ("convert -r a.lat -w b.ndjson", conversion("b.ndjson", Target::JsonLines)),
         ("fields --json", Plan::Fields { json: true }),
@@ -254,6 +255,23 @@ fn what_makes_no_sense_is_refused() {
         ("summary -r a.lat -i 500", "-i 500 needs a unit: 500ms or 500s."),
         ("summary -r a.lat -i 0s", "-i must be longer than zero."),
         ("summary --for 99999d", "--for 99999d is too long; the longest is 26687d."),
+        ("percentiles -r a.lat --weight time", "--weight changes maps and histograms, not percentiles; leave it out."),
+        (
+            "percentiles -r a.lat --min 1ms",
+            "--min is the end of a picture's axis, and needs -o FILE.svg; to select events, use a filter such as \
+             'lat > 1ms'.",
+        ),
+        (
+            "percentiles --max 5ms",
+            "--max is the end of a picture's axis, and needs -o FILE.svg; to select events, use a filter such as \
+             'lat < 5ms'.",
+        ),
+        ("summary -r a.lat --sort busy", "--sort busy needs --use, which shows this column."),
+        (
+            "summary -r a.lat --sort nosuch",
+            "--sort nosuch: unknown column; use group, count, rate, bytes/s, min, mean, sd, p50, p90, p99, p99.9, p99.99, \
+             max, time, waiting or oldest; with --use also queue, 'in flight', busy or errors.",
+        ),
         ("heatmap -r a.lat --min 2ms --max 1ms", "--min must be smaller than --max."),
         ("heatmap -r a.lat -o a.png", "-o a.png: pictures are SVG; end the name in .svg."),
         (

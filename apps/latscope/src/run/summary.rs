@@ -10,7 +10,7 @@ use latscope_capture_file::Format;
 use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_I64, MISSING_U64, Mask};
 use latscope_pipeline::{Origin, Pipeline, refuse_averages};
 use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Usage, Waiter, Weight};
-use latscope_view_term::{Outlier, Outliers, Summary, SummaryKey, TimeLabels};
+use latscope_view_term::{Outlier, Outliers, Summary, TimeLabels};
 use std::ops::ControlFlow;
 
 /// So many outliers are listed, the slowest; all are counted.
@@ -22,13 +22,6 @@ const SHOWN: [Field; 7] =
 pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     let reading = pipeline.reading();
     reports::ends_by_signal(reading);
-    let key = SummaryKey::from_name(&plan.sort).ok_or_else(|| {
-        Failure::Usage(format!(
-            "--sort {}: unknown column; use group, count, bytes, min, mean, sd, p50, p90, p99, p99.9, p99.99, max \
-             or share.",
-            plan.sort
-        ))
-    })?;
     let generated = if plan.by_default { groups_of_jobs(pipeline) } else { None };
     let mut plan = plan.clone();
     // Groups of outliers and of --use have all fields.
@@ -39,7 +32,7 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     }
     let plan = &plan;
     if plan.folding.interval.is_some() {
-        return tables::run(pipeline, plan, key);
+        return tables::run(pipeline, plan);
     }
     let needs_events = plan.over_ns.is_some() || plan.shows_use;
     if !needs_events && pipeline.origin(&plan.folding)? != Origin::Events {
@@ -47,7 +40,7 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
         let series = if drops_missing { series.without_missing() } else { series };
         let context = Context::merged(&contexts);
         let mut summary = Summary::new(&series, &context);
-        summary.sort(key);
+        summary.sort(plan.sort);
         return print(reading, plan, &summary, None, &context);
     }
     let (gathered, contexts, waiters) = gather(pipeline, plan)?;
@@ -73,7 +66,7 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
         usage.add_waiting(&waiters);
         summary.show_use(&usage);
     }
-    summary.sort(key);
+    summary.sort(plan.sort);
     print(reading, plan, &summary, outliers.as_ref(), &context)?;
     if plan.shape != Shape::Text {
         reports::say_notes(&contexts);

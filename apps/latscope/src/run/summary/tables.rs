@@ -8,17 +8,19 @@ use crate::run::reports;
 use latscope_event::{Batch, Context, FieldSet, Mask, format_count};
 use latscope_pipeline::{INTERVAL_NS, Intervals, Pipeline, refuse_averages, too_large};
 use latscope_series::{HistogramSeries, Quantity, UsageOverTime, Waiter, Weight};
-use latscope_view_term::{Line, Summary, SummaryKey, TimeLabels};
+use latscope_view_term::{Line, Summary, TimeLabels};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 
-/// So many warnings of a file are kept until the table of their interval is printed; those beyond are counted.
+/// So many warnings of a file are kept until the tables of their intervals are printed; those beyond are counted.
 const KEPT: usize = 100_000;
+/// So many are printed before the table of an interval, the slowest; those beyond are counted.
+const OF_INTERVAL: usize = 100;
 
 /// Prints a table for each interval: live and of a stream as it passes, of files for all that they cover.
-pub fn run(pipeline: &Pipeline, plan: &Plan, key: SummaryKey) -> Result<(), Failure> {
+pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     let reading = pipeline.reading();
-    let mut tables = Tables::new(reading, plan, key)?;
+    let mut tables = Tables::new(reading, plan)?;
     let contexts = if pipeline.is_watched() {
         if reading.live.is_some() {
             tables.time = TimeLabels::Wall;
@@ -31,7 +33,6 @@ pub fn run(pipeline: &Pipeline, plan: &Plan, key: SummaryKey) -> Result<(), Fail
         refuse_stored(pipeline)?;
         pipeline.intervals_of_whole(&plan.folding, &mut tables)?
     };
-    tables.say_more();
     reports::say_notes(&contexts);
     tables.out.finish().map(|_| ()).map_err(|error| Failure::output(&error))
 }
@@ -67,7 +68,6 @@ fn of_files(pipeline: &Pipeline, tables: &mut Tables) -> Result<Vec<Context>, Fa
 
 struct Tables<'a> {
     plan: &'a Plan,
-    key: SummaryKey,
     columns: usize,
     time: TimeLabels,
     /// What still waits and was warned of, by its start.
@@ -84,9 +84,15 @@ struct Tables<'a> {
 /// Warnings by interval.
 #[derive(Default)]
 struct Kept {
-    lines: BTreeMap<i64, Vec<Line>>,
+    by_interval: BTreeMap<i64, Warnings>,
     count: usize,
-    /// Warnings beyond [`KEPT`].
+}
+
+/// The slowest of an interval, in the order in which they completed.
+#[derive(Default)]
+struct Warnings {
+    lines: Vec<(u64, Line)>,
+    /// Those that are left out.
     more: u64,
 }
 
@@ -131,13 +137,12 @@ impl Intervals for Tables<'_> {
 }
 
 impl<'a> Tables<'a> {
-    fn new(reading: &Reading, plan: &'a Plan, key: SummaryKey) -> Result<Tables<'a>, Failure> {
+    fn new(reading: &Reading, plan: &'a Plan) -> Result<Tables<'a>, Failure> {
         let columns = if output::to_terminal(&plan.output) { output::columns(&plan.output) } else { 160 };
         let out = output::open(plan.output.as_deref())?;
         let width_ns = plan.folding.interval.unwrap_or(INTERVAL_NS);
         Ok(Tables {
             plan,
-            key,
             columns,
             time: TimeLabels::Elapsed,
             warned: HashSet::new(),
@@ -161,7 +166,8 @@ impl<'a> Tables<'a> {
                 match &mut self.kept {
                     Some(kept) => {
                         let end_ns = batch.time()[row].saturating_add_unsigned(batch.latency()[row]);
-                        kept.add(end_ns.div_euclid(self.plan.folding.interval.unwrap_or(INTERVAL_NS) as i64), line);
+                        let interval = end_ns.div_euclid(self.plan.folding.interval.unwrap_or(INTERVAL_NS) as i64);
+                        kept.add(interval, batch.latency()[row], line);
                     }
                     None => lines.push(line),
                 }
@@ -182,21 +188,15 @@ impl<'a> Tables<'a> {
         }
     }
 
-    fn say_more(&self) {
-        if let Some(more) = self.kept.as_ref().map(|kept| kept.more).filter(|&more| more > 0) {
-            say!("latscope: {} more warnings are not shown; use a larger --over.", format_count(more));
-        }
-    }
-
     fn print(&mut self, series: &HistogramSeries, context: &Context) -> Result<(), Failure> {
         for &interval in series.slices().keys() {
-            let warnings = self.kept.as_mut().and_then(|kept| kept.lines.remove(&interval)).unwrap_or_default();
-            self.print_warnings(&warnings)?;
+            let warnings = self.kept.as_mut().and_then(|kept| kept.by_interval.remove(&interval)).unwrap_or_default();
+            self.print_warnings(&warnings.into_lines())?;
             let mut summary = Summary::of_interval(series, interval, series.covered_ns(interval), context);
             if let Some(usage) = &mut self.usage {
                 summary.show_use(&usage.take(interval, &self.waiters));
             }
-            summary.sort(self.key);
+            summary.sort(self.plan.sort);
             let started = std::mem::replace(&mut self.started, true);
             let text = match self.plan.shape {
                 Shape::Text => {
@@ -222,12 +222,28 @@ impl<'a> Tables<'a> {
 }
 
 impl Kept {
-    fn add(&mut self, interval: i64, line: Line) {
-        if self.count >= KEPT {
-            self.more += 1;
+    fn add(&mut self, interval: i64, latency_ns: u64, line: Line) {
+        let warnings = self.by_interval.entry(interval).or_default();
+        if self.count < KEPT && warnings.lines.len() < OF_INTERVAL {
+            self.count += 1;
+            warnings.lines.push((latency_ns, line));
             return;
         }
-        self.count += 1;
-        self.lines.entry(interval).or_default().push(line);
+        warnings.more += 1;
+        let least = (0..warnings.lines.len()).min_by_key(|&at| warnings.lines[at].0);
+        if let Some(at) = least.filter(|&at| warnings.lines[at].0 < latency_ns) {
+            warnings.lines.remove(at);
+            warnings.lines.push((latency_ns, line));
+        }
+    }
+}
+
+impl Warnings {
+    fn into_lines(self) -> Vec<Line> {
+        let more = (self.more > 0).then(|| match self.lines.len() {
+            0 => Line::new(&format!("{} warnings, not shown", format_count(self.more))),
+            _ => Line::new(&format!("{} more, none slower than these", format_count(self.more))),
+        });
+        self.lines.into_iter().map(|(_, line)| line).chain(more).collect()
     }
 }
