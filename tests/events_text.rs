@@ -27,6 +27,25 @@ const HOSTILE: [&str; 18] = [
     "{\"a\": [1, 2]}",
 ];
 
+#[test]
+fn a_filter_that_nothing_passes_is_reported() {
+    let story = testdata("perf_script/story_2s.txt.gz");
+    let story = story.to_str().unwrap();
+    let all = latscope(&["events", "-r", story, "--csv", "--columns", "time_ns"]).success().lines().count() - 1;
+    for more in [&[][..], &["--top", "5"], &["--json"]] {
+        let nothing = latscope(&[&["events", "-r", story], more, &["lat > 1h"]].concat());
+        let thousands = format!("{},{:03}", all / 1000, all % 1000);
+        assert!(
+            nothing.err.contains(&format!("latscope: 0 of {thousands} events passed the filter.")),
+            "{}",
+            nothing.err
+        );
+        assert_eq!(nothing.success(), "");
+    }
+    let some = latscope(&["events", "-r", story, "lat > 100ms"]);
+    assert!(!some.err.contains("passed the filter"), "{}", some.err);
+}
+
 /// A trace of random values of every field, with missing ones.
 fn trace(seed: u64, path: &Path) {
     let mut random = Random::new(seed);

@@ -322,7 +322,7 @@ fn what_a_folder_loses_or_a_list_doubles_is_noted() {
         printed.contains("run.json: job alpha (1,999 I/Os) has no log and is missing from all numbers."),
         "{printed}"
     );
-    assert!(printed.contains("the same I/Os: 1 JSON results in part."), "{printed}");
+    assert!(printed.contains("the same I/Os: 1 JSON result in part."), "{printed}");
     let both = latscope(&["summary", "--json", "-r", &log, &json]);
     assert!(both.err.contains("are about the same I/Os, so these count 2 times."), "{}", both.err);
     assert!(both.success().contains("\"count\":2019"));

@@ -178,7 +178,7 @@ fn assert_notes(stderr: &str, truth: &Truth) {
         // What stands for the longest of them.
         match note.split_once('?') {
             Some((before, after)) => {
-                let line = line.split("; not counted as waiting").next().unwrap_or_default();
+                let line = line.split("; ").next().unwrap_or_default();
                 assert!(line.contains(before) && line.ends_with(after), "{line}\n{note}");
             }
             None => assert!(line.starts_with("latscope: ") && line.ends_with(note.as_str()), "{line}\n{note}"),

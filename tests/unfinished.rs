@@ -229,7 +229,7 @@ fn requests_that_their_disk_left_behind_do_not_count() {
     let printed = all.err.clone();
     assert!(printed.contains("3 requests without a completion when the trace ended"), "{printed}");
     assert!(
-        printed.contains("not counted as waiting: 3 (their devices completed later requests for longer"),
+        printed.contains("; 3 do not count as waiting: their devices went on and completed later requests for longer"),
         "{printed}"
     );
     let table = rows(&String::from_utf8(all.out).unwrap());
@@ -269,7 +269,7 @@ fn a_trace_that_lost_records_counts_nothing_that_may_have_completed() {
     let ended = latscope(&["summary", "-r", trace.to_str().unwrap()]);
     let shown = ended.success();
     assert!(shown.contains("12 requests without a completion when the trace ended"), "{shown}");
-    assert!(shown.contains("not counted as waiting: 12 (the trace lacks completions)"), "{shown}");
+    assert!(shown.contains("; 12 do not count as waiting: the trace lacks completions"), "{shown}");
     assert!(!shown.contains(">="), "{shown}");
 }
 
@@ -295,7 +295,7 @@ fn calls_that_wait_for_messages_do_not_count() {
     let printed = ended.err.clone();
     let summary: serde_json::Value = serde_json::from_str(&ended.success()).unwrap();
     assert_eq!((&summary["total"]["waiting"], &summary["total"]["oldest_ns"]), (&1.into(), &3_001_000_000u64.into()));
-    assert!(printed.contains("not counted as waiting: 2 (such calls also wait for other processes"), "{printed}");
+    assert!(printed.contains("; 2 do not count as waiting: such calls also wait for other processes"), "{printed}");
 }
 
 /// Two events a day apart in intervals of a microsecond are no output of 86 billion lines.

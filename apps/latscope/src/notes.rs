@@ -259,11 +259,12 @@ fn longest_unfinished(unfinished: &[Unfinished]) -> Option<(Severity, String)> {
     let mut left_out = BTreeMap::<Wait, u64>::new();
     unfinished.iter().for_each(|request| *left_out.entry(request.wait).or_insert(0) += 1);
     let reasons = left_out.iter().filter_map(|(wait, &count)| Some((count, not_waiting(*wait)?)));
-    let reasons: Vec<_> = reasons.map(|(count, reason)| format!("{} ({reason})", format_count(count))).collect();
-    let reasons = match reasons.is_empty() {
-        true => String::new(),
-        false => format!("; not counted as waiting: {}", reasons.join(", ")),
-    };
+    let reasons: String = reasons
+        .map(|(count, reason)| {
+            let does = if count == 1 { "does" } else { "do" };
+            format!("; {} {does} not count as waiting: {reason}", format_count(count))
+        })
+        .collect();
     let age = format_duration(oldest.at_least_ns);
     Some((Severity::Open, format!("longest without a completion: {}, at least {age}{reasons}", oldest.what)))
 }
@@ -272,7 +273,10 @@ fn longest_unfinished(unfinished: &[Unfinished]) -> Option<(Severity, String)> {
 fn not_waiting(wait: Wait) -> Option<&'static str> {
     match wait {
         Wait::Counts | Wait::Unknown => None,
-        Wait::LeftBehind => Some("their devices completed later requests for longer than their slowest took"),
+        Wait::LeftBehind => Some({
+            "their devices went on and completed later requests for longer than their slowest took, so most likely the \
+             tracer lost the completions"
+        }),
         Wait::Lossy => Some("the trace lacks completions"),
         Wait::Elsewhere => Some("such calls also wait for other processes and for messages"),
     }
@@ -308,8 +312,8 @@ mod tests {
             [
                 "missing: 12,345 records lost by the tracer",
                 "note: 258 requests requeued and issued again",
-                "longest without a completion: 7:0 write, at least 31ms; not counted as waiting: 1 (the trace lacks \
-                 completions)",
+                "longest without a completion: 7:0 write, at least 31ms; 1 does not count as waiting: the trace \
+                 lacks completions",
                 "interrupted: the rest of the input was not read",
             ]
         );

@@ -64,7 +64,8 @@ impl Account {
         }
         if self.slow > 0 {
             let (waited, all) = (format_duration(self.slow_wait_ns), format_duration(self.slow_ns));
-            put("cpu_wait", format!("{waited} of the {all} of {} slow requests", format_count(self.slow)));
+            let requests = if self.slow == 1 { "request" } else { "requests" };
+            put("cpu_wait", format!("{waited} of the {all} of {} slow {requests}", format_count(self.slow)));
         }
         if probe.pace.open {
             put("lag_max", format_duration(self.lag_max_ns));

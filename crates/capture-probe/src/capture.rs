@@ -138,6 +138,10 @@ impl Capture {
         for probe in probes {
             let target = Target::open(&probe)?;
             let written = settle::written(target.place.dev);
+            if probe.work.direct && target.place.is_memory() {
+                let (path, fstype) = (probe.target.display(), &target.place.fstype);
+                capture.remarks.push(format!("{path}: {fstype} has no device, so direct I/O measures memory."));
+            }
             capture.targets.push(Measured { common: Arc::new(Common::new(probe, target)), name: "", written });
         }
         capture.start_all(&start, &to, fold)?;

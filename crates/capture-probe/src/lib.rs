@@ -57,7 +57,7 @@ pub use elsewhere::{Capture, Fold, Outstanding, Overdue, Settled, Sink};
 pub use error::Error;
 pub use lab::{Compare, Experiment, Lab, LabError, PRESETS, Turn};
 pub use pace::{Due, Pace};
-pub use place::Place;
+pub use place::{Place, is_memory};
 pub use probe::{AfterWrite, Cache, Engine, OpenSync, Operation, Order, Probe, Work};
 pub use sample::{FILLS, Sample};
 #[cfg(target_os = "linux")]

@@ -19,11 +19,21 @@ pub struct Place {
 }
 
 impl Place {
+    /// Whether all its data stays in memory, so that there is no device whose latency could be measured.
+    pub fn is_memory(&self) -> bool {
+        is_memory(&self.fstype)
+    }
+
     /// The name of the device as the kernel has it (`vda`), where there is one.
     pub fn device_name(&self) -> Option<String> {
         sys_name(self.dev?)
             .or_else(|| (!self.device.is_empty() && self.device != "device").then(|| self.device.clone()))
     }
+}
+
+/// Whether a file system of this type keeps all data in memory.
+pub fn is_memory(fstype: &str) -> bool {
+    ["tmpfs", "ramfs"].contains(&fstype)
 }
 
 impl std::fmt::Display for Place {

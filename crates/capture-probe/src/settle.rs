@@ -41,6 +41,10 @@ pub fn written(dev: Option<(u32, u32)>) -> Option<u64> {
 /// Writes back what memory holds of a file, for so long at most; `before` is what its device had written.
 pub fn settle(target: &Target, before: Option<u64>, limit: Duration) -> Settled {
     let start = Instant::now();
+    // What has no device has nothing to bring anywhere.
+    if target.place.is_memory() {
+        return Settled::default();
+    }
     let in_memory = cache::unwritten(&target.file);
     let end = target.file.metadata().map_or(0, |metadata| metadata.len());
     let mut at = target.start;

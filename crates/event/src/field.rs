@@ -70,7 +70,7 @@ fields! {
     Size "size" Bytes "Bytes requested or moved.";
     Offset "offset" Bytes "Position on the device or in the file, in bytes.";
     Device "device" Text "Device name if the source has it, otherwise its number.";
-    Dev "dev" Text "Device number as major:minor.";
+    Dev "dev" Text "Device number as major:minor; in a filter, also the name of the device.";
     Host "host" Text "Host on which the event happened.";
     Job "job" Text "fio job, thread or volume.";
     Pid "pid" Number "Process that issued the event.";

@@ -298,7 +298,7 @@ static FIELDS: &[FilterField] = &[
         "dev",
         &[],
         Source::Text(Text::Either(Field::Device, Field::Dev)),
-        "Device by name or by number: dev=vda, dev=254:0.",
+        "Device by name or by number: dev=vda, dev=254:0; as a column, the number.",
     ),
     text(Field::Host, &["host.name", "client"]),
     text(Field::Job, &["job.name"]),

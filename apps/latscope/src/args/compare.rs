@@ -36,7 +36,7 @@ pub struct Compare {
     pub names: Vec<String>,
     /// Which events to compare, e.g. 'kind = read'
     ///
-    /// With a single trace, several filters are the sides.
+    /// With one trace, each --filter defines a side.
     #[arg(long, value_name = "FILTER")]
     pub filter: Vec<String>,
     /// Compare the groups of this field in a single trace, e.g. device

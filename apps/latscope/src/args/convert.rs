@@ -21,7 +21,7 @@ pub struct Convert {
     #[command(flatten)]
     pub input: Input,
     /// Output file; - for standard output, with --to
-    #[arg(short = 'w', long = "write", value_name = "FILE")]
+    #[arg(short = 'w', long = "write", visible_short_alias = 'o', visible_alias = "output", value_name = "FILE")]
     pub write: PathBuf,
     /// Replace the file if it exists
     #[arg(short, long)]

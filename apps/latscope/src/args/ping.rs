@@ -78,6 +78,7 @@ pub struct Native {
     pub on_error: Option<String>,
     pub timeout_ns: Option<u64>,
     pub write_trace: Option<PathBuf>,
+    pub force: bool,
     pub spectrogram: bool,
 }
 
@@ -174,6 +175,7 @@ const KNOWN: &[Known] = known! {
     native ' ' "on-error" Takes::Value("WHAT"), "after a failed request: stop or continue (default continue)", |to, text| to.native.on_error = Some(text.into());
     native ' ' "timeout" Takes::Value("TIME"), "warn about requests pending longer than TIME (default 5s)", |to, text| to.native.timeout_ns = Some(duration(text)?);
     native ' ' "trace" Takes::Value("FILE"), "record every request to a trace (.lat); also -w FILE.lat", |to, text| to.native.write_trace = Some(text.into());
+    native 'f' "force" NOTHING, "replace the trace if it exists", |to, _| to.native.force = true;
     native ' ' "spectrogram" NOTHING, "show a spectrogram instead of lines", |to, _| to.native.spectrogram = true;
 };
 

@@ -11,8 +11,8 @@ Examples:
   latscope record -s io -w flight.lat --rotate 10m --keep 2GiB      # limited by size
   latscope record -s io -w t.lat --only-slow 10ms --sample 1/256    # a sample
 
-With a command, the exit status is the command's (127 not found, 126 cannot be executed); otherwise: 0 done,
-2 wrong usage, 3 capture failed.";
+Exit status: 0 done, 2 wrong usage, 3 capture failed.
+With a command: that of the command; 127 if it is not found, 126 if it cannot be executed.";
 
 /// Record live events to a trace
 ///

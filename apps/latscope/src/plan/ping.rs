@@ -28,6 +28,8 @@ pub struct Ping {
     pub strict_cache: bool,
     pub timeout_ns: u64,
     pub trace: Option<PathBuf>,
+    /// Replace the trace if it exists.
+    pub force: bool,
 }
 
 /// What is printed, and which requests are left out of the statistics.
@@ -150,6 +152,7 @@ fn meant(typed: &Typed, compatible: bool, world: &World) -> Result<Ping, String>
         strict_cache: native.strict_cache,
         timeout_ns: native.timeout_ns.unwrap_or(TIMEOUT_NS),
         trace: native.write_trace.clone(),
+        force: native.force,
     })
 }
 

@@ -3,11 +3,11 @@
 use super::output::{self, Output};
 use super::reports;
 use crate::Failure;
-use crate::plan::{Events, Shape, Sort};
+use crate::plan::{Events, Reading, Shape, Sort};
 use latscope_capture_bpf::usual;
 use latscope_event::{
     Batch, Clock, Column, Context, Field, FieldSet, FieldType, MISSING_CODE, MISSING_I64, MISSING_U64, Mask,
-    format_duration_exact, format_size,
+    format_count, format_duration_exact, format_size,
 };
 use latscope_pipeline::Pipeline;
 use latscope_view_report::rows::{self, RowColumn, Wall};
@@ -55,7 +55,10 @@ pub fn run(pipeline: &Pipeline, plan: &Events) -> Result<(), Failure> {
         lacks_wall: false,
     };
     let mut kept = Kept::new(plan.top, MOST_BYTES);
+    let (mut read, mut passed) = (0, 0);
     let contexts = pipeline.each_batch(wanted, |context, batch, mask, _| {
+        read += batch.len() as u64;
+        passed += mask.map_or(batch.len() as u64, |mask| mask.ones().count() as u64);
         let done = if plan.top.is_some() || plan.sort.is_some() {
             if let Err(failure) = kept.add(batch, mask, plan.sort) {
                 return ControlFlow::Break(failure);
@@ -83,11 +86,27 @@ pub fn run(pipeline: &Pipeline, plan: &Events) -> Result<(), Failure> {
     let lacks_wall = printer.lacks_wall;
     let written = written.and_then(|()| printer.head_of_nothing());
     written.and_then(|()| printer.finish()).map_err(|error| Failure::output(&error))?;
+    if passed == 0 {
+        say!("latscope: {}", nothing_passed(reading, read));
+    }
     if lacks_wall {
         say!("latscope: wall is missing where the relation of a trace's clock to wall-clock time is unknown.");
     }
     reports::say_notes(&contexts);
     Ok(())
+}
+
+/// Why nothing was listed.
+fn nothing_passed(reading: &Reading, read: u64) -> String {
+    match &reading.filter {
+        Some(_) if read > 0 && reading.live.is_none() => {
+            let events = if read == 1 { "event" } else { "events" };
+            format!("0 of {} {events} passed the filter.", format_count(read))
+        }
+        // What the kernel has tested already is not counted.
+        Some(_) if reading.live.is_some() => "No event passed the filter.".into(),
+        _ => "No events to show.".into(),
+    }
 }
 
 /// Rows that have to wait until all are known: the slowest, or all of them for sorting.

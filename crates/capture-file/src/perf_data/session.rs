@@ -125,7 +125,7 @@ impl<'a, 's> Session<'a, 's> {
         options: &ReadOptions,
         sink: &'a mut Sink<'s>,
     ) -> Session<'a, 's> {
-        let context = Context::new(format!("perf.data, {name}"), Clock::unanchored("perf"));
+        let context = Context::new(format!("perf record, {name}"), Clock::unanchored("perf"));
         let events = Events::new(context, Machine::default(), options, sink);
         Session {
             name,

@@ -208,7 +208,8 @@ impl Choice {
             let parts = (!parts.is_empty()).then(|| format!("{} in part", counted(&parts)));
             let whole = (!whole.is_empty()).then(|| counted(&whole));
             let (read, same) = (counted(&self.read), whole.into_iter().chain(parts).collect::<Vec<_>>().join(", "));
-            notes.push(format!("{read} are read; skipped because they are about the same I/Os: {same}."));
+            let are = if self.read.len() == 1 { "is" } else { "are" };
+            notes.push(format!("{read} {are} read; skipped because they are about the same I/Os: {same}."));
         }
         if self.prefers_averages() {
             notes.push(
@@ -365,7 +366,7 @@ fn perhaps_same(logs: &[Log], best: &BTreeMap<&Job, What>) -> Option<(String, St
     Some((pair.0.to_string(), pair.1.to_string()))
 }
 
-/// `2 logs of completion latency, 1 histogram logs`.
+/// `2 logs of completion latency, 1 JSON result`.
 fn counted(files: &[(What, PathBuf)]) -> String {
     let mut kinds: Vec<(&str, usize)> = Vec::new();
     for (what, _) in files {
@@ -374,7 +375,10 @@ fn counted(files: &[(What, PathBuf)]) -> String {
             None => kinds.push((what.words(), 1)),
         }
     }
-    let phrases: Vec<_> = kinds.iter().map(|(words, count)| format!("{count} {words}")).collect();
+    let one =
+        |words: &str| words.replacen("logs", "log", 1).replacen("files", "file", 1).replacen("results", "result", 1);
+    let words = |&(words, count): &(&str, usize)| if count == 1 { one(words) } else { words.to_string() };
+    let phrases: Vec<_> = kinds.iter().map(|kind| format!("{} {}", kind.1, words(kind))).collect();
     phrases.join(", ")
 }
 

@@ -633,8 +633,7 @@ fn a_folder_of_results_counts_each_io_once() {
     let tree = latscope_capture_file::tree(top.path()).unwrap().unwrap();
     assert_eq!(names(&tree), ["output.0_clat.1.log.vm1", "output.0_clat.1.log.vm2"]);
     let message = tree.left_out.unwrap();
-    for part in ["2 logs of completion latency", "2 logs of total", "1 histogram logs", "1 JSON", "1 logs of averages"]
-    {
+    for part in ["2 logs of completion latency", "2 logs of total", "1 histogram log", "1 JSON", "1 log of averages"] {
         assert!(message.contains(part), "{message}");
     }
     assert_eq!(latscope_capture_file::tree(&folder.join("notes.txt")), Ok(None));

@@ -56,10 +56,7 @@ fn the_best_kind_is_chosen_for_each_job() {
         let also = a.replace("_clat.", "_lat.");
         let (names, message) = read(&[(a, text(a)), (b, text(b)), (&also, ROW)]);
         assert_eq!(names, [a, b]);
-        assert!(
-            message.contains("skipped because they are about the same I/Os: 1 logs of total latency."),
-            "{message}"
-        );
+        assert!(message.contains("skipped because they are about the same I/Os: 1 log of total latency."), "{message}");
         assert!(!message.contains("missing") && !message.contains("different runs"), "{message}");
         assert_eq!(read(&[(a, text(a)), (b, text(b))]), (vec![a.to_string(), b.to_string()], String::new()));
     }
@@ -78,7 +75,7 @@ fn runs_in_one_folder_and_one_run_under_two_names() {
     let json = json(&[""], true, r#""write_lat_log": "/t/r2", "write_hist_log": "r1""#);
     let (names, message) = read(&[files[0], files[1], ("x.json", &json)]);
     assert_eq!(names, ["r2_clat.1.log"]);
-    assert!(message.contains("the same I/Os: 1 histogram logs, 1 JSON results."), "{message}");
+    assert!(message.contains("the same I/Os: 1 histogram log, 1 JSON result."), "{message}");
 }
 
 #[test]
@@ -89,11 +86,11 @@ fn json_is_read_of_those_who_have_no_logs() {
     assert_eq!((names, message.as_str()), (vec!["json_output.0.b".into(), "run_clat.1.log.a".into()], ""));
     let (names, message) = with("json_output.0.b", &json(&[""], false, ""));
     assert_eq!(names, ["run_clat.1.log.a"]);
-    assert!(message.contains("missing from all numbers: 1 JSON results without histograms"), "{message}");
+    assert!(message.contains("missing from all numbers: 1 JSON result without histograms"), "{message}");
     assert!(message.contains("(json_output.0.b)"), "{message}");
     let (names, message) = with("run.json", &json(&["a"], true, ""));
     assert_eq!(names, ["run_clat.1.log.a"]);
-    assert!(message.contains("about the same I/Os: 1 JSON results."), "{message}");
+    assert!(message.contains("about the same I/Os: 1 JSON result."), "{message}");
     let (names, message) = with("run.json", &json(&["a", "b"], true, ""));
     assert_eq!(names, ["run_clat.1.log.a"]);
     assert!(
@@ -115,14 +112,14 @@ fn json_is_read_of_those_who_have_no_logs() {
     for name in ["clients/fio-result.txt", "fio-result.txt"] {
         let (names, message) = read(&[("clients/a/run_clat.1.log", ROW), (name, &json(&["a"], true, ""))]);
         assert_eq!(names, ["clients/a/run_clat.1.log"], "{name}");
-        assert!(message.contains("about the same I/Os: 1 JSON results."), "{message}");
+        assert!(message.contains("about the same I/Os: 1 JSON result."), "{message}");
     }
     // CBT keeps it twice.
     let both = json(&[""], true, "");
     let (names, message) = read(&[("json_output.0.a", &both), ("output.0.a", &format!("a banner\n{both}"))]);
     assert_eq!(names, ["json_output.0.a"]);
     assert!(
-        message.contains("1 JSON results are read; skipped because they are about the same I/Os: 1 JSON results."),
+        message.contains("1 JSON result is read; skipped because they are about the same I/Os: 1 JSON result."),
         "{message}"
     );
 }
@@ -133,7 +130,7 @@ fn averages_are_read_when_there_is_no_distribution() {
     let (names, message) = read(&[clat, lat, ("json_output.0.a", &json(&[""], false, ""))]);
     assert_eq!(names, ["output.0_clat.1.log.a"]);
     assert!(
-        message.contains("same I/Os: 1 logs of averages (log_avg_msec), 1 JSON results without histograms"),
+        message.contains("same I/Os: 1 log of averages (log_avg_msec), 1 JSON result without histograms"),
         "{message}"
     );
     let (names, _) = read(&[clat, lat, ("json_output.0.a", &json(&[""], true, ""))]);
@@ -141,7 +138,7 @@ fn averages_are_read_when_there_is_no_distribution() {
     let (names, message) = read(&[clat, ("b_clat.1.log", ROW)]);
     assert_eq!(names, ["b_clat.1.log"]);
     assert!(
-        message.contains("missing from all numbers: 1 logs of averages (log_avg_msec) (output.0_clat.1.log.a)."),
+        message.contains("missing from all numbers: 1 log of averages (log_avg_msec) (output.0_clat.1.log.a)."),
         "{message}"
     );
     assert_eq!(read(&[("a.json", &json(&[""], false, ""))]), (vec!["a.json".into()], String::new()));
@@ -239,7 +236,7 @@ fn jobs_of_the_json_that_have_no_log_are_named() {
             assert_eq!(names, [log]);
             assert!(message.contains(MISSING) && message.contains(REMEDY) == bins, "{log}: {message}");
             assert!(
-                message.contains("the same I/Os: 1 JSON results") && message.contains(" in part. run.json"),
+                message.contains("the same I/Os: 1 JSON result") && message.contains(" in part. run.json"),
                 "{message}"
             );
         }
@@ -247,7 +244,7 @@ fn jobs_of_the_json_that_have_no_log_are_named() {
     // All have logs, or had no I/O.
     for jobs in [&[("beta", 5)][..], &[("beta", 5), ("alpha", 0)]] {
         let (_, message) = read(&[("run_clat.1.log", ROW), ("run.json", &report(jobs, true))]);
-        assert!(message.contains("same I/Os: 1 JSON results.") && !message.contains("missing"), "{message}");
+        assert!(message.contains("same I/Os: 1 JSON result.") && !message.contains("missing"), "{message}");
     }
     // A log of one of two threads is lost; of five jobs, three are named.
     let (_, message) = read(&[("run_clat.2.log", ROW), ("run.json", &report(&[("beta", 5), ("beta", 7)], true))]);

@@ -45,14 +45,19 @@ pub fn unlike(subjects: &[Subject]) -> (Vec<String>, Option<String>) {
                 .iter()
                 .zip(subjects)
                 .map(|(text, subject)| format!("{} ({})", text.as_deref().unwrap_or("unknown"), subject.name));
-            unlike.push(format!("{what}: {}", known.collect::<Vec<_>>().join(", ")));
+            unlike.push(format!("{}: {}", what.replace('_', " "), known.collect::<Vec<_>>().join(", ")));
         }
     };
     let keys: BTreeSet<&str> =
         contexts.iter().flat_map(|context| context.properties.keys()).map(String::as_str).collect();
     // Another seed makes another order of the same kind.
     let property = |key: &str| {
-        contexts.iter().map(|of| Some(of.properties.get(key)?.split(", seed ").next()?.to_string())).collect()
+        let text = |of: &Context| {
+            let text = of.properties.get(key)?.split(", seed ").next()?;
+            let bytes = text.parse().ok().filter(|_| key.ends_with("_bytes"));
+            Some(bytes.map_or(text.to_string(), format_size))
+        };
+        contexts.iter().map(text).collect()
     };
     let known = |key: &str| contexts.iter().all(|context| context.properties.contains_key(key));
     FIRST.iter().for_each(|key| differs(key, property(key)));

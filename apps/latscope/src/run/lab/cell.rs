@@ -4,7 +4,7 @@ use super::record::Recorded;
 use crate::Failure;
 use crate::plan::{Folding, Lab as Plan, Reading};
 use crate::run::reports;
-use latscope_capture_probe::Turn;
+use latscope_capture_probe::{Turn, is_memory};
 use latscope_event::{Context, format_duration, format_size};
 use latscope_histogram::{Rule, Sparse};
 use latscope_series::{
@@ -179,6 +179,10 @@ impl Cell {
     /// What became of buffered writes, in a phrase; `None` where they waited for the device anyhow.
     pub fn write_back_text(&self, plan: &Plan) -> Option<String> {
         let sum = |key: &str| self.sum_of(key);
+        let fstype = |context: &Context| context.properties.get("fs").filter(|fstype| is_memory(fstype)).cloned();
+        if let Some(fstype) = self.contexts.iter().find_map(fstype) {
+            return Some(format!("{fstype} keeps all data in memory and has no device"));
+        }
         let in_memory = sum("unwritten_bytes")?;
         let turns = self.contexts.len() as u64;
         let took = self.contexts.iter().filter_map(|context| context.properties.get("write_back")).cloned();

@@ -32,6 +32,9 @@ pub fn run(plan: &Ping) -> Result<(), Failure> {
     // A trace may well lie in a folder that is measured.
     let files = plan.probes.iter().map(|probe| probe.target.clone()).filter(|target| !target.is_dir());
     output::refuse_inputs(&files.collect::<Vec<_>>(), plan.trace.as_deref())?;
+    if let Some(trace) = plan.trace.as_ref().filter(|_| !plan.force) {
+        output::refuse_existing(trace)?;
+    }
     let signals = Signals::new();
     let meters: Vec<Shared> =
         plan.probes.iter().map(|probe| Arc::new(Mutex::new(Meter::new(probe, &plan.show)))).collect();
@@ -49,7 +52,8 @@ pub fn run(plan: &Ping) -> Result<(), Failure> {
         Err(error @ latscope_capture_probe::Error::Settings(_)) => return Err(Failure::Usage(error.to_string())),
         Err(error) => return Err(Failure::Input(error.to_string())),
     };
-    capture.remarks().iter().for_each(|remark| say!("latscope: {remark}"));
+    let remarks = capture.remarks().iter().filter(|_| !plan.compatible);
+    remarks.for_each(|remark| say!("latscope: {remark}"));
     let mut trace = plan.trace.as_deref().map(|path| Trace::create(path, &capture)).transpose()?;
     let mut view = View::new(plan, &capture, meters);
     let mut hanging = Hanging { report_from_ns: plan.timeout_ns, plan };

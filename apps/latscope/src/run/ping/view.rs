@@ -303,8 +303,9 @@ fn remarks(meter: &Meter) -> Vec<String> {
     if meter.slow > 0 && meter.slow_wait_ns * 10 > meter.slow_ns {
         let (waited, all) = (format_duration(meter.slow_wait_ns), format_duration(meter.slow_ns));
         let slow = format_count(meter.slow);
+        let requests = if meter.slow == 1 { "request" } else { "requests" };
         remarks.push(format!(
-            "{waited} of the {all} of the {slow} slow requests was waiting for a CPU, not for the target"
+            "{waited} of the {all} that {slow} slow {requests} took was waiting for a CPU, not for the target"
         ));
     }
     if meter.misplaced > 0 {
