@@ -114,7 +114,7 @@ fn runs(example: &str, folder: &Path) -> bool {
         script = script.replace("latscope ", "timeout --foreground --preserve-status --signal=INT 2 latscope ");
     }
     // Documents use one name for many recordings.
-    for verb in ["record", "convert"] {
+    for verb in ["record", "convert", "ping"] {
         script = script.replace(&format!("latscope {verb} "), &format!("latscope {verb} -f "));
     }
     let ended = end(command("bash").args(["-c", &script]).current_dir(folder).env("PATH", path), b"");
