@@ -34,7 +34,7 @@ fn a_mean_of_few_queue_times_is_not_shown_as_that_of_all() {
     assert!(table.contains(legend), "{table}");
     let json = latscope_with(&["summary", "-r", "-", "--use", "--json"], input.as_bytes()).success();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&json["total"]["queued"], &json["total"]["mean_queue_ns"]), (&100.into(), &1_001_600.0.into()));
+    assert_eq!((&json["total"]["queued"], json["total"]["mean_queue_ns"].as_f64()), (&100.into(), Some(1_001_600.0)));
     assert!(json["groups"].as_array().unwrap().iter().any(|group| group["queued"] == 20), "{json}");
     // Where all have it, there is nothing to say.
     let all = events((0..9).map(|_| (1000, "sda", Some(7))));
@@ -44,12 +44,11 @@ fn a_mean_of_few_queue_times_is_not_shown_as_that_of_all() {
 
 #[test]
 fn every_printed_column_sorts() {
-    let header = latscope(&["summary", "-r", STORY, "--use", "--by", "device"]).success();
+    let header = latscope(&["summary", "-r", STORY, "--by", "device"]).success();
     let heading = header.lines().find(|line| line.starts_with("device")).unwrap();
-    assert!(heading.contains("oldest") && heading.contains("bytes/s") && heading.contains("in flight"), "{heading}");
-    for column in heading.replace("in flight", "in_flight").split_whitespace() {
-        let sorted = latscope(&["summary", "-r", STORY, "--use", "--by", "device", "--sort", column]).success();
-        assert_eq!(sorted.lines().count(), header.lines().count(), "{column}");
+    assert!(heading.contains("oldest") && heading.contains("bytes/s"), "{heading}");
+    for column in heading.split_whitespace().chain(["queue", "in flight", "in_flight", "busy", "errors"]) {
+        latscope(&["summary", "-r", STORY, "--use", "--by", "device", "--sort", column]).success();
     }
     let first = |column: &str| {
         let table = latscope(&["summary", "-r", STORY, "--csv", "--sort", column]).success();
@@ -70,13 +69,13 @@ fn the_sign_of_lower_bounds_is_explained_where_it_stands() {
 #[test]
 fn the_slowest_warnings_of_an_interval_are_printed() {
     let rows = (0..1500u64).map(|row| (if row < 1000 { 1_000_001 + row } else { 2_000_000 }, "sda", None));
-    let input = events(rows);
-    let printed = latscope_with(&["summary", "-r", "-", "-i", "1s", "--over", "1ms"], input.as_bytes());
-    let text = printed.success();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.csv");
+    std::fs::write(&path, events(rows)).unwrap();
+    let text = latscope(&["summary", "-r", path.to_str().unwrap(), "-i", "1s", "--over", "1ms"]).success();
     let tables: Vec<&str> = text.split("\n\n").collect();
     let counts = |part: &str| part.matches("latency warning").count();
     assert_eq!((counts(tables[0]), counts(tables[1])), (100, 100), "{text}");
     assert!(tables[0].contains("more, none slower than these"), "{}", tables[0]);
-    let slowest = tables[0].lines().filter(|line| line.starts_with("latency")).all(|line| line > "latency warning");
-    assert!(slowest && !tables[0].contains("latency=1.000001ms"), "{}", tables[0]);
+    assert!(!tables[0].contains("latency=1.000001ms") && tables[0].contains("latency=1.000999ms"), "{}", tables[0]);
 }

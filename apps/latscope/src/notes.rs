@@ -259,12 +259,9 @@ fn longest_unfinished(unfinished: &[Unfinished]) -> Option<(Severity, String)> {
     let mut left_out = BTreeMap::<Wait, u64>::new();
     unfinished.iter().for_each(|request| *left_out.entry(request.wait).or_insert(0) += 1);
     let reasons = left_out.iter().filter_map(|(wait, &count)| Some((count, not_waiting(*wait)?)));
-    let reasons: String = reasons
-        .map(|(count, reason)| {
-            let does = if count == 1 { "does" } else { "do" };
-            format!("; {} {does} not count as waiting: {reason}", format_count(count))
-        })
-        .collect();
+    let does = |count| if count == 1 { "does" } else { "do" };
+    let text = |(count, reason)| format!("; {} {} not count as waiting: {reason}", format_count(count), does(count));
+    let reasons: String = reasons.map(text).collect();
     let age = format_duration(oldest.at_least_ns);
     Some((Severity::Open, format!("longest without a completion: {}, at least {age}{reasons}", oldest.what)))
 }

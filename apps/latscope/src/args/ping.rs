@@ -277,10 +277,7 @@ impl Ping {
         } else {
             INTRODUCTION.to_string()
         };
-        for native in [false, true] {
-            if native && compatible {
-                break;
-            }
+        for native in [false, true].into_iter().filter(|native| !(native & compatible)) {
             text += if native { BEYOND } else { "\nOptions (long ones also with a single dash, as in ioping):\n" };
             for known in KNOWN.iter().filter(|known| known.native == native) {
                 let letter = known.letter.map_or("    ".into(), |letter| format!("-{letter}, "));
