@@ -2,6 +2,7 @@
 //! time, latency and attributes is a sum over it, so it answers exactly and without the events.
 
 mod build;
+mod merge;
 mod slowest;
 mod value;
 
@@ -9,6 +10,7 @@ mod value;
 mod tests;
 
 pub use build::{CubeBuilder, CubeLimits};
+pub use merge::merge_cubes;
 pub use slowest::Exemplar;
 pub use value::CubeValue;
 
@@ -63,7 +65,7 @@ pub struct CubeColumn {
 }
 
 /// Counts of events by time, latency and attributes.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Cube {
     /// Width of a column, nanoseconds. Columns start at whole multiples of it since the epoch of the clock.
     pub width_ns: u64,
@@ -85,7 +87,7 @@ impl Cube {
         self.columns.values().flat_map(|column| column.totals.values()).sum()
     }
 
-    /// The first column and the number of columns up to the last.
+    /// The first column and the number of columns up to the last. In the first ones there may be nothing but requests in flight.
     pub fn range(&self) -> Option<(i64, usize)> {
         let (&first, &last) = self.columns.keys().next().zip(self.columns.keys().next_back())?;
         Some((first, usize::try_from(last - first + 1).unwrap_or(usize::MAX)))

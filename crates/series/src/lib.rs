@@ -36,6 +36,7 @@ pub use budget::Budget;
 pub use build::{SHARES, SeriesBuilder, Stretch};
 pub use cube::{
     CUBE_ROWS, Cube, CubeAttribute, CubeBuilder, CubeColumn, CubeKey, CubeLimits, CubeSums, CubeValue, Exemplar,
+    merge_cubes,
 };
 pub use deviation::Deviation;
 pub use exact::{Exact, ExactBuilder};

@@ -418,8 +418,8 @@ mod tests {
         let (fast, tail): (&[_], &[_]) = (&[(1000, 1)], &[(1, 30)]);
         let all = (0, 2005);
         let run = built(&[(0, fast), (1, fast), (2, tail)], all);
-        assert_eq!(often(&[run.clone()], "p99 > 10ms"), 0, "one of a thousand");
-        assert_eq!(often(&[run.clone()], "max > 10ms"), 1, "the maximum is no matter of shares");
+        assert_eq!(often(std::slice::from_ref(&run), "p99 > 10ms"), 0, "one of a thousand");
+        assert_eq!(often(std::slice::from_ref(&run), "max > 10ms"), 1, "the maximum is no matter of shares");
         let parts: Vec<_> = [&[(0, fast)][..], &[(1, fast)], &[(2, tail)]].map(|part| built(part, all)).into();
         assert_eq!(often(&parts, "p99 > 10ms"), 0, "the same as it comes");
         let head = built(&[(0, tail), (1, fast)], (950, 2000));

@@ -38,7 +38,7 @@ struct Growing {
 /// Requests in flight: time in the column, and by how many more are in flight from it on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flight {
-    part_ns: u128,
+    part_ns: i128,
     change: i64,
 }
 
@@ -58,6 +58,8 @@ pub struct CubeBuilder {
     trace: usize,
     /// By attribute, the values of the events of a batch.
     values: Vec<Vec<u32>>,
+    /// Those of one event, by attribute.
+    of_row: Vec<u32>,
 }
 
 impl CubeBuilder {
@@ -76,6 +78,7 @@ impl CubeBuilder {
             left_out: Vec::new(),
             trace: 0,
             values: Vec::new(),
+            of_row: Vec::new(),
         }
     }
 
@@ -132,24 +135,23 @@ impl CubeBuilder {
     }
 
     fn combination(&mut self, row: usize, waiting_ns: u64) -> u32 {
-        let values: Vec<u32> = self.values.iter().map(|numbers| numbers[row]).collect();
-        for (attribute, &number) in self.attributes.iter_mut().zip(&values) {
+        self.of_row.clear();
+        self.of_row.extend(self.values.iter().map(|numbers| numbers[row]));
+        for (attribute, &number) in self.attributes.iter_mut().zip(&self.of_row) {
             attribute.add_waiting(number, waiting_ns);
         }
-        let next = self.combinations.len() as u32;
-        if let Some(&known) = self.numbers.get(&values) {
-            return known;
-        }
-        self.combinations.push(values.clone());
-        self.numbers.insert(values, next);
-        next
+        let combinations = &mut self.combinations;
+        *self.numbers.entry_ref(&self.of_row[..]).or_insert_with(|| {
+            combinations.push(self.of_row.clone());
+            combinations.len() as u32 - 1
+        })
     }
 
     /// Adds so many requests that are in flight from one moment to another.
     fn fly(&mut self, start_ns: i64, end_ns: i64, weight: u64) {
         let (first, last) = (self.column(start_ns), self.column(end_ns));
-        let (width, weight_ns) = (i128::from(self.width_ns), u128::from(weight));
-        let part = |from_ns: i128, to_ns: i128| u128::try_from(to_ns - from_ns).unwrap_or(0) * weight_ns;
+        let (width, times) = (i128::from(self.width_ns), i128::from(weight));
+        let part = |from_ns: i128, to_ns: i128| (to_ns - from_ns).max(0) * times;
         let (start, end) = (i128::from(start_ns), i128::from(end_ns));
         if first == last {
             self.flight.entry(first).or_default().part_ns += part(start, end);
@@ -193,14 +195,17 @@ impl CubeBuilder {
 
     fn widen(&mut self) {
         let width_ns = crate::next_wider(self.width_ns);
-        let flight = in_flight(&std::mem::take(&mut self.flight), self.width_ns);
         let columns = std::mem::take(&mut self.columns).into_iter().map(|(at, growing)| (at, growing.finish(0)));
         let factor = width_ns / self.width_ns;
         let signed = i64::try_from(factor).unwrap_or(i64::MAX);
         let columns = widened(columns.collect(), factor);
         self.columns = columns.into_iter().map(|(at, column)| (at, Growing::from(column))).collect();
-        for (at, part_ns) in flight {
-            self.flight.entry(at.div_euclid(signed)).or_default().part_ns += part_ns;
+        // What begins or ends within a wide column concerns a part of it, and all of the next ones.
+        for (at, change) in std::mem::take(&mut self.flight) {
+            let narrow = i128::from(signed - at.rem_euclid(signed)) * i128::from(self.width_ns);
+            let part = self.flight.entry(at.div_euclid(signed)).or_default();
+            part.part_ns += change.part_ns + i128::from(change.change) * narrow;
+            self.flight.entry(at.div_euclid(signed) + 1).or_default().change += change.change;
         }
         self.cells = self.columns.values().map(|column| column.cells.len()).sum();
         self.width_ns = width_ns;
@@ -227,18 +232,29 @@ impl CubeBuilder {
         self.slowest.renumber(&moved);
     }
 
+    /// The time in flight by column, up to the last completion, and as many columns back from there as there may be: one event
+    /// may have lasted for years.
+    fn in_flight(&self) -> BTreeMap<i64, u128> {
+        let Some((&last, _)) = self.columns.last_key_value() else { return BTreeMap::new() };
+        let first = last.saturating_sub(i64::try_from(self.limits.columns).unwrap_or(i64::MAX)).saturating_add(1);
+        let before: i64 = self.flight.range(..first).map(|(_, change)| change.change).sum();
+        let mut running = before;
+        let columns = (first..=last).map(|at| {
+            let change = self.flight.get(&at).copied().unwrap_or_default();
+            running += change.change;
+            let ns = change.part_ns + i128::from(self.width_ns) * i128::from(running);
+            (at, u128::try_from(ns).unwrap_or(0))
+        });
+        columns.filter(|&(_, ns)| ns > 0).collect()
+    }
+
     /// The cube of all events that were added.
     pub fn finish(self) -> Cube {
-        let flight = in_flight(&self.flight, self.width_ns);
-        let in_flight_ns = |at: &i64| flight.get(at).copied().unwrap_or(0);
-        let ends = self.columns.keys().next().copied().zip(self.columns.keys().next_back().copied());
+        let flight = self.in_flight();
         let mut columns: BTreeMap<i64, CubeColumn> =
-            self.columns.into_iter().map(|(at, growing)| (at, growing.finish(in_flight_ns(&at)))).collect();
-        for (&at, &ns) in &flight {
-            // What was in flight before anything completed is not shown.
-            if ns > 0 && ends.is_some_and(|(first, last)| (first..=last).contains(&at)) {
-                columns.entry(at).or_default().in_flight_ns = ns;
-            }
+            self.columns.into_iter().map(|(at, growing)| (at, growing.finish(0))).collect();
+        for (at, ns) in flight {
+            columns.entry(at).or_default().in_flight_ns = ns;
         }
         let attribute = |values: Values| CubeAttribute { key: values.key, values: values.values };
         let cube = Cube {
@@ -276,19 +292,4 @@ impl From<CubeColumn> for Growing {
 
 fn number(values: Option<&[u64]>, row: usize) -> Option<u64> {
     values.map(|values| values[row]).filter(|&value| value != MISSING_U64)
-}
-
-/// The time in flight in every column between the first and the last in which that changes.
-fn in_flight(flight: &BTreeMap<i64, Flight>, width_ns: u64) -> BTreeMap<i64, u128> {
-    let (mut all, mut running, mut next) = (BTreeMap::new(), 0i64, i64::MIN);
-    for (&at, change) in flight {
-        if running > 0 {
-            let whole_ns = u128::from(width_ns) * running.unsigned_abs() as u128;
-            (next..at).for_each(|column| _ = all.insert(column, whole_ns));
-        }
-        running += change.change;
-        all.insert(at, change.part_ns + u128::from(width_ns) * u128::from(running.max(0).unsigned_abs()));
-        next = at + 1;
-    }
-    all
 }

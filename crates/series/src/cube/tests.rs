@@ -82,7 +82,54 @@ fn time_in_flight_is_that_of_all_requests() {
         let first_ns = cube.range().unwrap().0 * cube.width_ns as i64;
         let shown = events.iter().map(|event| (event.0 + event.1 as i64 - event.0.max(first_ns)) as u128);
         assert_eq!(in_flight, shown.sum());
+        assert!(cube.range().unwrap().1 <= limits.columns);
     }
+}
+
+#[test]
+fn an_event_of_a_century_costs_no_more_than_others() {
+    let century_ns = 100 * 365 * 86_400_000_000_000;
+    let event = (0, century_ns as u64, 4096, "sda", "worker".to_string());
+    let cube = cube(&[event], CubeLimits { width_ns: Some(1_000_000), ..CubeLimits::default() });
+    let (first, columns) = cube.range().unwrap();
+    assert_eq!((first + columns as i64 - 1, columns), (century_ns / 1_000_000, CubeLimits::default().columns));
+}
+
+/// What a cube counts, by the values themselves.
+fn counts(cube: &Cube) -> BTreeMap<(i64, u16, Vec<CubeValue>), u64> {
+    let cells = cube.columns.iter().flat_map(|(&at, column)| column.cells.iter().map(move |cell| (at, cell)));
+    let mut counts = BTreeMap::new();
+    for (at, (&(row, combination), &count)) in cells {
+        let values = (0..cube.attributes.len()).map(|attribute| value(cube, combination, attribute).clone()).collect();
+        *counts.entry((at, row, values)).or_insert(0) += count;
+    }
+    counts
+}
+
+#[test]
+fn turns_merge_to_the_cube_of_all_events() {
+    let events = events(5000);
+    let limits = CubeLimits { width_ns: Some(10_000_000), ..CubeLimits::default() };
+    let whole = cube(&events, limits);
+    let turns: Vec<Cube> = events.chunks(617).map(|part| cube(part, limits)).collect();
+    let merged = merge_cubes(&turns);
+    assert_eq!(counts(&merged), counts(&whole));
+    let numbers = |cube: &Cube| -> Vec<_> {
+        let columns = cube.columns.iter().filter(|(_, column)| !column.totals.is_empty());
+        columns.map(|(&at, column)| (at, column.totals.clone(), column.sums.clone(), column.in_flight_ns)).collect()
+    };
+    assert_eq!(numbers(&merged), numbers(&whole));
+    assert_eq!(merged.combinations.len(), whole.combinations.len());
+    assert_eq!(merged.exemplars[0].latency_ns, whole.exemplars[0].latency_ns);
+    // In any order, and in two steps.
+    let (front, back) = turns.split_at(3);
+    let in_steps = merge_cubes([&merge_cubes(back), &merge_cubes(front)]);
+    assert_eq!(counts(&in_steps), counts(&whole));
+    // Of different widths the greater one is taken.
+    let wide = cube(&events[2500..], CubeLimits { width_ns: Some(20_000_000), ..limits });
+    let mixed = merge_cubes([&cube(&events[..2500], limits), &wide]);
+    assert_eq!(counts(&mixed), counts(&whole.widened(20_000_000)));
+    assert_eq!(merge_cubes([]).events(), 0);
 }
 
 #[test]
