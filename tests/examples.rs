@@ -86,7 +86,7 @@ fn is_live(example: &str) -> bool {
 fn runs(example: &str, folder: &Path) -> bool {
     // Recording with perf takes too long; live capture needs root; jq and the like are not ours.
     let live = is_live(example);
-    let later = ["perf record", "pgbench", "fio job.fio", "/mnt/"].iter().any(|words| example.contains(words))
+    let later = ["perf record", "pgbench", "fio job.fio", "/mnt/", "ssh "].iter().any(|words| example.contains(words))
         || live && !is_root();
     let needed = ["perf", "jq", "less", "pgbench"].into_iter();
     let mut needed = needed.filter(|name| example.split([' ', '|']).any(|word| word == *name));
@@ -110,9 +110,11 @@ fn runs(example: &str, folder: &Path) -> bool {
             script = script.replace(&format!("latscope {verb} "), &format!("latscope {verb} --for 300ms "));
         }
     }
-    if example.contains("--follow") {
+    if example.contains("--follow") || example.contains("latscope serve") {
         script = script.replace("latscope ", "timeout --foreground --preserve-status --signal=INT 2 latscope ");
     }
+    // Its port may be taken.
+    script = script.replace("latscope serve ", "latscope serve --listen 127.0.0.1:0 ");
     // Documents use one name for many recordings.
     for verb in ["record", "convert", "ping"] {
         script = script.replace(&format!("latscope {verb} "), &format!("latscope {verb} -f "));

@@ -42,6 +42,7 @@ mod program;
 mod push_down;
 mod report;
 mod round_trip;
+mod serve;
 mod stream;
 mod summary;
 mod terminal;

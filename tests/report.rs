@@ -17,6 +17,16 @@ fn web() -> Result<std::path::PathBuf, &'static str> {
     }
 }
 
+/// The sources of the page, if a browser can be started.
+fn browser() -> Option<std::path::PathBuf> {
+    match web() {
+        Ok(_) if !Path::new("/usr/bin/chromium").exists() => skipped!("chromium is not installed"),
+        Ok(web) => return Some(web),
+        Err(why) => skipped!("{why}"),
+    }
+    None
+}
+
 /// A trace with a planted cause: writes to loop0 by fio are slow in the middle.
 fn trace() -> String {
     let mut csv = "time_ns,latency_ns,device,kind,size,offset,comm\n".to_string();
@@ -41,11 +51,7 @@ fn trace() -> String {
 
 #[test]
 fn the_page_in_a_browser_says_what_the_program_says() {
-    let web = match web() {
-        Ok(_) if !Path::new("/usr/bin/chromium").exists() => return eprintln!("skipped: chromium is not installed"),
-        Ok(web) => web,
-        Err(why) => return eprintln!("skipped: {why}"),
-    };
+    let Some(web) = browser() else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
     std::fs::write(path("trace.csv"), trace()).unwrap();
@@ -62,10 +68,19 @@ fn the_page_in_a_browser_says_what_the_program_says() {
 }
 
 #[test]
+fn the_live_page_follows_its_server() {
+    let Some(web) = browser() else { return };
+    let ended = end(command("node").arg(web.join("tests/live.mjs")).arg(LATSCOPE), b"");
+    let out = String::from_utf8_lossy(&ended.out).into_owned();
+    assert!(ended.status == Some(0), "{out}\n{}", ended.err);
+    assert_eq!(out.matches("ok ").count(), 6, "{out}");
+}
+
+#[test]
 fn the_template_is_what_its_sources_give() {
     let web = match web() {
         Ok(web) => web,
-        Err(why) => return eprintln!("skipped: {why}"),
+        Err(why) => return skipped!("{why}"),
     };
     let folder = tempfile::tempdir().unwrap();
     let built = folder.path().join("template.html");

@@ -1,6 +1,7 @@
 //! What hangs is shown while it hangs, by every view that prints as intervals pass, against a disk whose server is stopped.
 
 use super::lab::{Background, Disk, alone, until};
+use crate::serve::Server;
 use serde_json::Value;
 use std::process::Command;
 
@@ -136,4 +137,33 @@ fn a_hung_disk_ends_the_wait_for_events_and_is_busy() {
     let busy = objects(&summary).into_iter().filter(|table| table["total"]["waiting"] == 1);
     let busy: Vec<f64> = busy.map(|table| table["total"]["busy"].as_f64().unwrap()).collect();
     assert!(busy.iter().any(|&busy| busy > 0.95), "a device that hangs is busy all the time: {summary}");
+}
+
+/// The page shows a request that hangs with its age, once a second, without an event that would bring it.
+#[test]
+fn the_live_page_shows_what_waits() {
+    let Some(_alone) = alone() else { return };
+    let disk = Disk::new(&["--read", "1ms"]);
+    let server = Server::start(&["-s", "block", &disk.filter()]);
+    let mut stream = server.stream(None);
+    // The capture has started when it says something of itself.
+    while stream.next().data["sources"].as_array().is_none_or(Vec::is_empty) {}
+    let hung = hang(disk);
+    let mut ages = Vec::new();
+    while ages.len() < 3 {
+        let message = stream.next();
+        let waiting = &message.data["unfinished"];
+        if waiting["count"] == 1 {
+            let what = waiting["longest"][0]["what"].as_str().unwrap();
+            assert!(what.starts_with(&format!("{} read 4KiB", hung.disk.name())), "{what}");
+            assert_eq!(message.counted, 0);
+            ages.push(waiting["longest"][0]["age"].as_f64().unwrap());
+        }
+    }
+    assert!(ages.is_sorted_by(|one, other| one < other), "{ages:?}");
+    hung.disk.signal("CONT");
+    let mut counted = 0;
+    while counted == 0 {
+        counted += stream.next().counted;
+    }
 }

@@ -15,6 +15,7 @@ mod reading;
 mod record;
 mod report;
 mod rotation;
+mod serve;
 mod spectrogram;
 mod summary;
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub use reading::filter;
 pub use record::Recording;
 pub use report::Report;
 pub use rotation::{Keep, Rotate};
+pub use serve::Serve;
 pub use spectrogram::{Spectrogram, Style, quoted};
 pub use summary::Summary;
 
@@ -64,6 +66,7 @@ pub enum Plan {
     Percentiles(Reading, Percentiles),
     Compare(Compare),
     Report(Reading, Report),
+    Serve(Reading, Serve),
     Record(Reading, Recording),
     Convert(Reading, Conversion),
     Ping(Box<Ping>),
@@ -101,6 +104,7 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
         Verb::Explain(typed) => Some(&mut typed.input),
         Verb::Percentiles(typed) => Some(&mut typed.input),
         Verb::Convert(typed) => Some(&mut typed.input),
+        Verb::Serve(typed) => Some(&mut typed.input),
         Verb::Report(typed) => Some(&mut typed.input),
         _ => None,
     };
@@ -139,6 +143,10 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
         Verb::Report(typed) => {
             let plan = report::plan(typed, &reading)?;
             Plan::Report(reading, plan)
+        }
+        Verb::Serve(typed) => {
+            let plan = serve::plan(typed, &reading)?;
+            Plan::Serve(reading, plan)
         }
         Verb::Record(typed) => record::plan(typed)?,
         Verb::Ping(typed) => ping::plan(&typed.words, world)?,

@@ -11,7 +11,7 @@ pub use head::report_keys;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use latscope_event::{Context, Wording, printable};
+use latscope_event::{Context, Unfinished, Wording, printable};
 use latscope_series::Cube;
 
 /// The page without data: what `make web` builds from `web/`.
@@ -40,16 +40,34 @@ pub struct ReportOptions {
     pub source: String,
     /// The traces by number, where there are several.
     pub traces: Vec<String>,
+    /// What waits now, of a live capture; otherwise the page shows what the traces left unfinished.
+    pub waiting: Option<Vec<Unfinished>>,
 }
 
 /// The page of a cube.
 pub fn report(cube: &Cube, contexts: &[Context], options: &ReportOptions) -> String {
     let title: String = options.title.chars().take(LONGEST_TITLE).collect();
-    let data = BASE64_STANDARD.encode(encode::packed(cube, contexts, options));
+    let data = report_data(cube, contexts, options);
     // The title is put in first: what a trace is called must not be taken for a place.
     let (before, rest) = REPORT_TEMPLATE.split_once(TITLE).unwrap_or((REPORT_TEMPLATE, ""));
     let (between, after) = rest.split_once(DATA).unwrap_or((rest, ""));
     [before, &escaped(&title), between, &data, after].concat()
+}
+
+/// The data of a page, as the page decodes them: deflated, in base64.
+pub fn report_data(cube: &Cube, contexts: &[Context], options: &ReportOptions) -> String {
+    BASE64_STANDARD.encode(encode::packed(cube, contexts, options))
+}
+
+/// The page without data, which then asks the server that it came from for them; and its content security policy, for the header.
+pub fn live_report(title: &str) -> (String, String) {
+    // A page in a file may connect to nothing, this one to its own server.
+    let template = REPORT_TEMPLATE.replacen("default-src 'none'", "default-src 'none'; connect-src 'self'", 1);
+    let policy = template.split_once("content=\"").and_then(|(_, rest)| rest.split_once('"'));
+    let policy = policy.map(|(policy, _)| policy.to_string()).unwrap_or_default();
+    let title: String = title.chars().take(LONGEST_TITLE).collect();
+    let page = template.replacen(DATA, "", 1).replacen(TITLE, &escaped(&title), 1);
+    (page, policy)
 }
 
 /// The cube with as many columns and attributes as fit into so many bytes of the page.

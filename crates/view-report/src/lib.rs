@@ -18,6 +18,6 @@ mod svg;
 pub use compare::{ComparePicture, CompareSide, compare};
 pub use curve::{CurvePicture, CurvePoint, CurveSide, curve};
 pub use heatmap::{HeatmapError, HeatmapOptions, heatmap};
-pub use html::{REPORT_TEMPLATE, ReportOptions, fit_report, report, report_keys};
+pub use html::{REPORT_TEMPLATE, ReportOptions, fit_report, live_report, report, report_data, report_keys};
 pub use palette::Theme;
 pub use percentiles::{PercentilesChart, PercentilesError, PercentilesOptions, percentiles};

@@ -31,7 +31,7 @@ const REST_MS = 500;
 const REMEMBERED = 40;
 
 export class App {
-  readonly scenes: Scenes;
+  scenes: Scenes;
   state: State;
   scene!: Scene;
   ink: Ink = inks();
@@ -63,7 +63,7 @@ export class App {
   private panelKey = "";
   private groupKey = "";
 
-  constructor(readonly data: Data) {
+  constructor(public data: Data) {
     this.scenes = new Scenes(data);
     const { state, isNewer } = fromHash(location.hash);
     this.state = this.known(state);
@@ -78,6 +78,16 @@ export class App {
     new ResizeObserver(() => this.draw()).observe(by("plots"));
     drawChrome(this);
     this.drawNow();
+  }
+
+  /** Shows newer data. What is chosen stays. */
+  renew(data: Data): void {
+    this.data = data;
+    this.scenes = new Scenes(data);
+    this.panelKey = this.groupKey = "";
+    by("notes").replaceChildren();
+    by("by").replaceChildren();
+    this.draw();
   }
 
   /** Does something that can be undone; what passes by is one gesture until it rests. */

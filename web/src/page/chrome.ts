@@ -38,6 +38,7 @@ export const KEYS: [string, string][] = [
   ["L", "lock the colours"],
   ["t, z, T", "theme; elapsed time, local time, UTC; table"],
   ["c, e", "copy the command; export"],
+  ["Space", "pause and go on, on a live page"],
   ["click, Alt+click on a value", "keep only these events; exclude them"],
 ];
 
@@ -100,6 +101,8 @@ function drawNotes(app: App): void {
   const notes = by("notes");
   if (notes.childElementCount > 0) return;
   const all = head.notes.map(({ text, lost }) => el("span", { class: lost ? "lost" : "" }, plain(text)));
+  const [oldest] = head.unfinished.longest;
+  if (oldest) all.unshift(el("span", { class: "lost" }, `waiting for ${duration(oldest.age)} so far: ${plain(oldest.what)}`));
   const source = `${head.program}: ${head.sources.map(plain).join(", ")}`;
   const stored = `finest stored: ${duration(head.width_ns)}`;
   notes.replaceChildren(...all, el("span", {}, source), el("span", {}, stored), ...(head.clock.approximate ? [el("span", {}, "wall clock estimated")] : []));

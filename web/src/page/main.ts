@@ -2,6 +2,7 @@ import { decode } from "../capture-file/decode.ts";
 import { App } from "./app.ts";
 import { by, el } from "./dom.ts";
 import { listen } from "./input.ts";
+import { live } from "./live.ts";
 import "./style.css";
 
 async function start(): Promise<void> {
@@ -9,6 +10,7 @@ async function start(): Promise<void> {
   const text = script.textContent ?? "";
   // Once decoded, the text would only fill memory.
   script.remove();
+  if (text.trim() === "") return live();
   const app = new App(await decode(text));
   listen(app);
   // For whoever looks at the page with the tools of a browser, and for its tests.

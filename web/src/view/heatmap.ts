@@ -54,6 +54,7 @@ export function drawMap(element: HTMLCanvasElement, scene: Scene, ink: Ink, spot
   latencyAxis(context, scene, area, ink);
   timeAxis(context, scene, area, ink);
   if (scene.state.lines) drawLines(context, scene, area, ink);
+  drawWaiting(context, scene, area, ink);
   drawDistribution(context, scene, area, canvas.width, ink, spot);
   const legend = drawLegend(context, scene, area, canvas.height, colors.map(css), ink);
   return { area, legend };
@@ -118,6 +119,22 @@ function drawLines(context: CanvasRenderingContext2D, scene: Scene, area: Area, 
     stroke(context, path, color, 1.5, ink.bg);
   });
   context.restore();
+}
+
+/** What waits at the end of the trace, or now: a mark at the right edge as high as its age; what is older than the map is at its top. */
+function drawWaiting(context: CanvasRenderingContext2D, scene: Scene, area: Area, ink: Ink): void {
+  const { head } = scene.cube.data;
+  const [oldest] = head.unfinished.longest;
+  if (!oldest || scene.x[1] < scene.cube.columns) return;
+  const right = area.left + area.width;
+  const height = (age: number): number => Math.min(Math.max(yOf(scene, area, scene.cube.grid.place(age)), area.top + 6), area.top + area.height - 6);
+  for (const { age } of head.unfinished.longest) write(context, "»", right - 2, height(age), ink.a, "right");
+  context.font = FONT;
+  const text = `${count(head.unfinished.count)} waiting, the longest ${duration(oldest.age)}`;
+  const left = right - 14 - context.measureText(text).width;
+  context.fillStyle = ink.bg;
+  context.fillRect(left - 3, height(oldest.age) - 8, right - 11 - left, 16);
+  write(context, text, right - 14, height(oldest.age), ink.a, "right");
 }
 
 /** Every n-th of the edges, and the last. */

@@ -14,6 +14,7 @@ mod ping;
 mod ping_units;
 mod record;
 mod report;
+mod serve;
 mod spectrogram;
 mod summary;
 
@@ -30,6 +31,7 @@ pub use percentiles::{CountBy as CountByRule, PercentileRule, Percentiles};
 pub use ping::{Ping, PingWords};
 pub use record::Record;
 pub use report::Report;
+pub use serve::Serve;
 pub use spectrogram::{Color, Orient, Spectrogram};
 pub use summary::Summary;
 
@@ -98,6 +100,7 @@ pub enum Verb {
     Percentiles(Percentiles),
     Compare(Compare),
     Report(Report),
+    Serve(Serve),
     Record(Record),
     Ping(PingWords),
     Lab(Lab),

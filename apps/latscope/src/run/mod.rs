@@ -13,6 +13,7 @@ mod ping;
 mod record;
 mod report;
 pub mod reports;
+mod serve;
 mod spectrogram;
 mod summary;
 
@@ -39,6 +40,7 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
             compare::run(&plan)
         }
         Plan::Report(reading, plan) => report::run(&open(reading, &plan.output)?, &plan),
+        Plan::Serve(reading, plan) => serve::run(&reports::open(reading, None)?, &plan),
         Plan::Record(reading, plan) => record::run(&reports::open(reading, Some(&plan.write))?, &plan),
         Plan::Lab(plan) => lab::run(&plan),
         Plan::Labs(json) => lab::list(json),

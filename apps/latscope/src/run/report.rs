@@ -26,12 +26,7 @@ pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
     if output::to_terminal(&plan.output) {
         return Err(Failure::Usage("Not writing HTML to a terminal; write it to a file: -o report.html.".into()));
     }
-    if let Some(file) = pipeline.stored_file() {
-        return Err(Failure::Input(format!(
-            "{}: There are only histograms in this file, and a report needs single events; heatmap and percentiles draw it.",
-            file.display()
-        )));
-    }
+    refuse_stored(pipeline)?;
     let derives = reading.live.is_none() && !is_read_once(pipeline);
     let (cube, contexts) = match cube(pipeline, plan, derives) {
         // The other attributes do without all events in memory.
@@ -48,7 +43,8 @@ pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
         wording: WORDING,
         filter: reading.filter.as_ref().map(ToString::to_string),
         source: plan.source.clone(),
-        traces: reading.files.iter().map(|file| file.display().to_string()).collect(),
+        traces: traces(pipeline),
+        waiting: None,
     };
     let budget = plan.budget.unwrap_or((events.saturating_mul(BYTES_PER_EVENT)).clamp(LEAST_BUDGET, MOST_BUDGET));
     let cube = fit_report(cube, &contexts, &options, budget);
@@ -71,11 +67,9 @@ pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
 /// Counts all events; with the attributes that are derived from many of them, if they are wanted.
 fn cube(pipeline: &Pipeline, plan: &Report, derives: bool) -> Result<(Cube, Vec<Context>), Error> {
     let keys = keys(pipeline, derives);
-    let fields = keys.iter().filter_map(|&key| if let CubeKey::Field(field) = key { Some(field) } else { None });
     let mut builder = CubeBuilder::new(&keys, CubeLimits { width_ns: plan.interval_ns, ..CubeLimits::default() });
     let mut trace = 0;
-    let fields = fields.collect::<FieldSet>().union(OF_EXAMPLES);
-    let contexts = pipeline.each_batch(fields, |context, batch, mask, starts| {
+    let contexts = pipeline.each_batch(fields(&keys), |context, batch, mask, starts| {
         if starts {
             builder.start_trace(trace);
             trace += 1;
@@ -90,8 +84,28 @@ fn is_read_once(pipeline: &Pipeline) -> bool {
     pipeline.reading().files.iter().any(|file| is_pipe(file))
 }
 
+/// Fails if a file holds histograms: the page needs single events.
+pub fn refuse_stored(pipeline: &Pipeline) -> Result<(), Failure> {
+    let Some(file) = pipeline.stored_file() else { return Ok(()) };
+    Err(Failure::Input(format!(
+        "{}: There are only histograms in this file, and the page needs single events; heatmap and percentiles draw it.",
+        file.display()
+    )))
+}
+
+/// What is read of each event for these attributes.
+pub fn fields(keys: &[CubeKey]) -> FieldSet {
+    let fields = keys.iter().filter_map(|&key| if let CubeKey::Field(field) = key { Some(field) } else { None });
+    fields.collect::<FieldSet>().union(OF_EXAMPLES)
+}
+
+/// The names of the traces.
+pub fn traces(pipeline: &Pipeline) -> Vec<String> {
+    pipeline.reading().files.iter().map(|file| file.display().to_string()).collect()
+}
+
 /// The attributes that events may have.
-fn keys(pipeline: &Pipeline, derives: bool) -> Vec<CubeKey> {
+pub fn keys(pipeline: &Pipeline, derives: bool) -> Vec<CubeKey> {
     let reading = pipeline.reading();
     let all = if derives { FieldSet::EVERY.union(FieldSet::DERIVED) } else { FieldSet::EVERY };
     let fields = match &reading.live {
@@ -103,7 +117,8 @@ fn keys(pipeline: &Pipeline, derives: bool) -> Vec<CubeKey> {
     report_keys(|field| fields.contains(field), reading.files.len())
 }
 
-fn title(pipeline: &Pipeline) -> String {
+/// What is shown, in short.
+pub fn title(pipeline: &Pipeline) -> String {
     let reading = pipeline.reading();
     let name = |path: &std::path::PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
     match &reading.files[..] {

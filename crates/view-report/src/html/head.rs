@@ -27,8 +27,10 @@ pub fn head(cube: &Cube, contexts: &[Context], options: &ReportOptions, lengths:
     let notes = options.wording.lines_of_all(contexts).into_iter();
     let notes = notes.map(|note| json!({"text": note.text, "lost": note.severity == Severity::Lost}));
     let relative = |moment_ns: i64| i128::from(moment_ns) - i128::from(trace_start_ns);
-    let unfinished = context.unfinished.iter().filter(|request| request.counts());
-    let listed = unfinished.clone().take(UNFINISHED).map(|request| {
+    let unfinished = options.waiting.as_ref().unwrap_or(&context.unfinished).iter();
+    let mut unfinished: Vec<_> = unfinished.filter(|request| request.counts()).collect();
+    unfinished.sort_by_key(|request| std::cmp::Reverse(request.at_least_ns));
+    let listed = unfinished.iter().take(UNFINISHED).map(|request| {
         json!({"what": request.what, "start": relative(request.start_ns) as f64, "age": request.at_least_ns as f64})
     });
     let losses = contexts.iter().flat_map(|context| &context.loss_ranges).take(LOSSES);
@@ -59,7 +61,7 @@ pub fn head(cube: &Cube, contexts: &[Context], options: &ReportOptions, lengths:
         "attributes": cube.attributes.iter().map(|attribute| described(attribute, options)).collect::<Vec<_>>(),
         "left_out": cube.left_out.iter().map(|&key| name(key)).collect::<Vec<_>>(),
         "notes": notes.collect::<Vec<_>>(),
-        "unfinished": {"count": unfinished.clone().count(), "longest": listed.collect::<Vec<_>>()},
+        "unfinished": {"count": unfinished.len(), "longest": listed.collect::<Vec<_>>()},
         "losses": losses.collect::<Vec<_>>(),
         "streams": streams,
     });
