@@ -102,7 +102,8 @@ function drawNotes(app: App): void {
   if (notes.childElementCount > 0) return;
   const all = head.notes.map(({ text, lost }) => el("span", { class: lost ? "lost" : "" }, plain(text)));
   const [oldest] = head.unfinished.longest;
-  if (oldest) all.unshift(el("span", { class: "lost" }, `waiting for ${duration(oldest.age)} so far: ${plain(oldest.what)}`));
+  // A report says it in its notes.
+  if (oldest && !by("link").hidden) all.unshift(el("span", { class: "lost" }, `waiting for ${duration(oldest.age)} so far: ${plain(oldest.what)}`));
   const source = `${head.program}: ${head.sources.map(plain).join(", ")}`;
   const stored = `finest stored: ${duration(head.width_ns)}`;
   notes.replaceChildren(...all, el("span", {}, source), el("span", {}, stored), ...(head.clock.approximate ? [el("span", {}, "wall clock estimated")] : []));
