@@ -5,7 +5,6 @@
 //! how fast something was, only about order, counts, and bounds that hold however long a process waits for a CPU.
 
 mod agreement;
-mod beside;
 #[path = "../crates/capture-bpf/tests/block/blind.rs"]
 pub mod blind;
 mod fields;

@@ -44,7 +44,6 @@ mod report;
 mod round_trip;
 mod serve;
 mod stream;
-mod summary;
 mod terminal;
 mod tui;
 mod unfinished;

@@ -249,3 +249,36 @@ fn a_killed_probe_gives_its_space_back() {
     device.unmount();
     end(command("e2fsck").args(["-f", "-n", &device.path]), b"").success();
 }
+
+#[test]
+fn a_trace_is_replaced_only_if_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (target, trace) = (folder.path().to_str().unwrap(), folder.path().join("t.lat"));
+    let ping = |more: &[&str]| {
+        let words = ["ping", "-c", "2", "-i", "0", "-q", "-w", trace.to_str().unwrap(), target];
+        latscope(&[&words, more].concat())
+    };
+    ping(&[]).success();
+    let before = std::fs::read(&trace).unwrap();
+    assert!(ping(&[]).failure(2).contains("t.lat exists; -f replaces it."));
+    assert_eq!(std::fs::read(&trace).unwrap(), before);
+    ping(&["-f"]).success();
+    assert_ne!(std::fs::read(&trace).unwrap(), before);
+}
+
+#[test]
+fn what_has_no_device_is_reported() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let target = folder.path().to_str().unwrap();
+    let ping = latscope(&["ping", "-c", "2", "-i", "0", "-q", "-D", target]);
+    if ping.err.contains("O_DIRECT") || !ping.err.contains("tmpfs") {
+        eprintln!("left out: /dev/shm is no tmpfs with direct I/O: {}", ping.err);
+        return;
+    }
+    assert!(ping.err.contains("tmpfs has no device, so direct I/O measures memory."), "{}", ping.err);
+    assert!(!latscope(&["ping", "-c", "2", "-i", "0", "-q", target]).err.contains("tmpfs"));
+    let (words, out) = (["lab", "storage", "--for", "100ms", "--rounds", "1", "-o"], folder.path().join("lab"));
+    let lab = latscope(&[&words[..], &[out.to_str().unwrap(), target]].concat()).success();
+    assert!(lab.contains("tmpfs keeps all data in memory and has no device."), "{lab}");
+    assert!(!lab.contains("still in memory"), "{lab}");
+}
