@@ -27,6 +27,8 @@ const GROUPS = 12;
 const ADDRESS_MS = 120;
 /** A gesture without a move for so long is over, milliseconds. */
 const REST_MS = 500;
+/** The panel follows a gesture this late, milliseconds. */
+const PANEL_MS = 120;
 /** Browsers remember some 50 steps of a page; the others are ours. */
 const REMEMBERED = 40;
 
@@ -61,6 +63,8 @@ export class App {
   private rest = 0;
   private gesture = false;
   private panelKey = "";
+  private panelTimer = 0;
+  private chromeKey = "";
   private groupKey = "";
 
   constructor(public data: Data) {
@@ -74,7 +78,12 @@ export class App {
     addEventListener("popstate", () => this.fromAddress());
     addEventListener("hashchange", () => this.fromAddress());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
-    addEventListener("beforeprint", () => this.drawNow());
+    for (const print of ["beforeprint", "afterprint"]) {
+      addEventListener(print, () => {
+        this.parts = { map: true, panel: true };
+        this.drawNow();
+      });
+    }
     new ResizeObserver(() => this.draw()).observe(by("plots"));
     drawChrome(this);
     this.drawNow();
@@ -286,13 +295,26 @@ export class App {
   }
 
   private drawText(): void {
-    drawChrome(this);
+    const { state } = this;
+    const chrome = [state.weight, state.tab, state.theme, state.wall, state.utc, state.table, state.by].join();
+    if (chrome !== this.chromeKey) drawChrome(this);
+    this.chromeKey = chrome;
     drawCrumbs(this);
     by<HTMLInputElement>("slider").value = String(stepOf(this.state.quantile));
     by<HTMLInputElement>("typed").value = percentile(this.state.quantile);
     this.drawTable();
     const key = JSON.stringify([this.state.is, this.state.not, this.state.a, this.state.b, this.state.a ? null : [this.state.x, this.state.y], this.state.wall, this.state.utc]);
     if (key === this.panelKey) return;
+    clearTimeout(this.panelTimer);
+    // While something moves, its explanation waits until it rests.
+    if (this.gesture) {
+      this.panelTimer = window.setTimeout(() => this.drawExplanation(key), PANEL_MS);
+      return;
+    }
+    this.drawExplanation(key);
+  }
+
+  private drawExplanation(key: string): void {
     this.panelKey = key;
     const content = this.content();
     this.explanation = content.explanation;
@@ -388,7 +410,7 @@ export class App {
     const all = [...asked(this.scene)].sort();
     const head = ["time", "events", "waiting", ...all.map(percentile)];
     const rows = tableRows(this.scene, all).map((row) =>
-      el("tr", {}, ...[this.moment(row.time[0], row.time[1] - row.time[0]), full(row.events), duration(row.waiting), ...row.values.map((value) => (value === null ? "" : duration(value)))].map((text) => el("td", {}, text))),
+      el("tr", {}, ...[this.moment(Math.max(row.time[0], 0), row.time[1] - row.time[0]), full(row.events), duration(row.waiting), ...row.values.map((value) => (value === null ? "" : duration(value)))].map((text) => el("td", {}, text))),
     );
     const caption = el("caption", {}, "The view as numbers");
     element.replaceChildren(el("table", {}, caption, el("thead", {}, el("tr", {}, ...head.map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, ...rows)));

@@ -299,3 +299,14 @@ fn what_makes_no_sense_is_refused() {
         }
     }
 }
+
+#[test]
+fn a_report_has_the_words_of_its_command() {
+    let plan = planned("report -r a.lat -r it's.log -o x.html --budget 2MiB -i 10ms");
+    let Plan::Report(reading, plan) = plan else { panic!("{plan:?}") };
+    assert!(reading.over_time);
+    assert_eq!((plan.budget, plan.interval_ns), (Some(2 << 20), Some(10_000_000)));
+    assert_eq!(plan.source, r"-r a.lat -r 'it'\''s.log'");
+    assert!(planned_in("report -r a.lat --follow", &world()).is_err());
+    assert!(planned_in("report -r a.lat --budget much", &world()).is_err());
+}
