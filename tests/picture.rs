@@ -129,7 +129,7 @@ fn a_chart_fails_as_the_table_does() {
         let files = ["percentiles", "-r", trace.to_str().unwrap(), "-o", path.to_str().unwrap()];
         latscope(&[&files[..], &["-i", "100ms", "--fail-if", level]].concat())
     };
-    assert!(run("max > 100ms").failure(1).contains("max > 100ms: in "));
+    assert!(run("max > 100ms").failure(1).contains("max > 100ms in "));
     let svg = std::fs::read_to_string(&path).unwrap();
     assert!(svg.contains(">max &gt; 100ms<") && svg.contains("max &gt; 100ms: in "), "the level is drawn");
     run("max > 1s").success();
