@@ -126,3 +126,48 @@ fn what_cannot_be_explained_is_said() {
     assert_eq!(refused.lines().count(), 1, "{refused}");
     latscope(&["explain", "-r", &story, "--against", "kind = read"]).failure(2);
 }
+
+#[test]
+fn spots_are_found_without_a_selection() {
+    let story = story();
+    let text = latscope(&["explain", "-r", &story]).success();
+    assert!(text.contains("slower than its like, device loop3"), "{text}");
+    assert!(text.contains("   filter  device = loop3\n"), "{text}");
+    let json = explained(&["-r", &story]);
+    let spots = json["spots"].as_array().unwrap();
+    assert!(!spots.is_empty());
+    for spot in spots {
+        let selection = &spot["explanation"]["selection"];
+        assert_eq!(count(&story, spot["filter"].as_str().unwrap()), selection["events"].as_u64().unwrap(), "{spot}");
+        assert!(
+            spot["min_ns"].as_u64() <= spot["median_ns"].as_u64()
+                && spot["median_ns"].as_u64() <= spot["max_ns"].as_u64()
+        );
+    }
+    let even: String = (0..200).map(|at| format!("{} {}\n", at * 1000, 100 + at * 7 % 13)).collect();
+    let arguments = ["explain", "-r", "-", "--format", "two_columns", "--unitstime", "us"];
+    let text = latscope_with(&arguments, even.as_bytes()).success();
+    assert!(text.contains("Nothing unusual found"), "{text}");
+}
+
+#[test]
+fn of_two_traces_the_second_is_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let story = story();
+    let [before, after] =
+        ["before.lat", "after.lat"].map(|name| folder.path().join(name).to_str().unwrap().to_string());
+    latscope(&["convert", "-r", &story, "-w", &before, "device = \"254:0\""]).success();
+    latscope(&["convert", "-r", &story, "-w", &after, "device = loop3 or kind = write and device = \"254:0\""])
+        .success();
+    let json = explained(&["-r", &before, "-r", &after]);
+    assert_eq!(
+        (&json["baseline"]["filter"], &json["selection"]["filter"]),
+        (&before.clone().into(), &after.clone().into())
+    );
+    for finding in json["findings"].as_array().unwrap() {
+        let filter = finding["filter"].as_str().unwrap();
+        assert_eq!(count(&after, filter), finding["selection_events"].as_u64().unwrap(), "{finding}");
+        assert_eq!(count(&before, filter), finding["baseline_events"].as_u64().unwrap(), "{finding}");
+    }
+    assert_eq!(json["findings"][0]["filter"], "kind = write");
+}

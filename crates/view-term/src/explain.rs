@@ -1,6 +1,9 @@
 //! What explains a selection of events: its findings, and how each attribute differs.
 
 mod json;
+mod spots;
+
+pub use spots::SpotsView;
 
 use crate::cell::wrap;
 use crate::table::{Align, Table};
@@ -150,6 +153,11 @@ fn words(conditions: &[Condition]) -> String {
         let each = conditions.iter().map(|one| format!("{} {}", one.attribute().name(), value_words(one)));
         format!("{} (no filter can hold this text)", each.collect::<Vec<_>>().join(" and "))
     })
+}
+
+/// Field and value of a condition, for the eye.
+fn number_of(condition: &Condition) -> String {
+    format!("{} {}", condition.attribute().name(), value_words(condition))
 }
 
 /// The value of a condition, without its field.

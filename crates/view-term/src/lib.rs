@@ -27,7 +27,7 @@ mod table;
 pub use caption::TimeLabels;
 pub use cell::{Cell, Color, Line};
 pub use compare::CompareTable;
-pub use explain::ExplanationView;
+pub use explain::{ExplanationView, SpotsView};
 pub use histogram::{HistogramOptions, each_histogram_line, histogram, interval_histogram};
 pub use latency_map::latency_maps;
 pub use outliers::{Outlier, Outliers};

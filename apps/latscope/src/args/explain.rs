@@ -4,15 +4,21 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
+  latscope explain -r perf.data                      # what is unusual?
   latscope explain -r perf.data 'lat > 1ms'
   latscope explain -r perf.data 'evt.reltime between 1s and 2s' --json | jq '.findings[].filter'
   latscope explain -r perf.data 'lat > 1ms' --against 'kind = read'
-  latscope explain -r perf.data --filter 'kind = write' 'lat > 1ms'";
+  latscope explain -r perf.data --filter 'kind = write' 'lat > 1ms'
+  latscope explain -r yesterday.lat -r today.lat     # what changed?
+  latscope explain -s block --for 10s                # live: why is it slow now?";
 
 /// Find what slow requests have in common
 ///
 /// The words at the end select events. They are compared with all others of the trace: in every field, in time, and in derived
 /// fields such as in_flight. What tells them apart is printed as filters, the best first.
+///
+/// Without a filter, the second of two traces is compared with the first; in any other case unusual events are found and
+/// explained: bands of slow events, bursts, stalls that recur, changes, and devices, hosts or jobs slower than the others.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Explain {

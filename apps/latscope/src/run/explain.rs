@@ -9,17 +9,35 @@ use latscope_event::{Context, Field, FieldSet, Mask};
 use latscope_filter::Filter;
 use latscope_pipeline::{Marked, Pipeline, refuse_averages};
 use latscope_series::explain::{ExplainOptions, Side, Table};
-use latscope_view_term::ExplanationView;
+use latscope_view_term::{ExplanationView, SpotsView};
 use std::ops::ControlFlow;
 
 pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     reports::ends_by_signal(pipeline.reading());
-    if plan.selection.is_none() && pipeline.reading().files.len() != 2 {
-        return Err(Failure::Usage("explain needs a selection; add a filter at the end, such as 'lat > 10ms'.".into()));
-    }
     let gathered = gather(pipeline, plan)?;
     gathered.contexts.iter().try_for_each(refuse_averages)?;
-    explain_selection(pipeline, plan, gathered)
+    match plan.selection.is_some() || pipeline.reading().files.len() == 2 {
+        true => explain_selection(pipeline, plan, gathered),
+        false => explain_spots(pipeline, plan, gathered),
+    }
+}
+
+/// Finds what is unusual by itself.
+fn explain_spots(pipeline: &Pipeline, plan: &Plan, mut gathered: Gathered) -> Result<(), Failure> {
+    let spots = gathered.table.spots(plan.seed);
+    let within = pipeline.reading().filter.as_ref().map(ToString::to_string).unwrap_or_default();
+    let view = SpotsView { spots: &spots, total: gathered.table.total(), within, seed: plan.seed };
+    if plan.shape == Shape::Json {
+        return print_json(plan, &gathered.contexts, &view.json());
+    }
+    let context = Context::merged(&gathered.contexts);
+    output::lines(plan.output.as_deref(), view.lines(&context, WORDING, output::columns(&plan.output)))
+}
+
+/// Prints JSON, and on standard error what it has no place for.
+fn print_json(plan: &Plan, contexts: &[Context], json: &str) -> Result<(), Failure> {
+    reports::say_notes(contexts);
+    output::text(plan.output.as_deref(), &format!("{json}\n"))
 }
 
 /// The events, and on which side each is.
@@ -90,8 +108,7 @@ fn explain_selection(pipeline: &Pipeline, plan: &Plan, mut gathered: Gathered) -
     let view = ExplanationView { explanation: &explanation, selection, baseline, within, is_inverted, seed: plan.seed };
     let context = Context::merged(&gathered.contexts);
     if plan.shape == Shape::Json {
-        reports::say_notes(&gathered.contexts);
-        return output::text(plan.output.as_deref(), &format!("{}\n", view.json()));
+        return print_json(plan, &gathered.contexts, &view.json());
     }
     output::lines(plan.output.as_deref(), view.lines(&context, WORDING, output::columns(&plan.output)))
 }

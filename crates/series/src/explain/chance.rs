@@ -1,14 +1,16 @@
 //! How large a difference chance makes: the sides are dealt anew, again and again.
 
 use super::column::Tally;
-use super::table::{Side, Table};
+use super::table::{Column, MISSING, Scale, Side, Table};
 
 /// Deals.
 const DEALS: usize = 200;
 /// The level is exceeded by so many of these deals.
 const ABOVE: usize = 2;
 /// At most so many events of each side are dealt.
-const MOST: usize = 2048;
+const MOST: usize = 1024;
+/// So many codes of a number are told apart in a deal.
+const MOST_CODES: usize = 256;
 /// No G² below this is a difference, whatever the deals say: a chance of one in ten thousand for a single test.
 const LEAST: f64 = 15.0;
 
@@ -40,9 +42,8 @@ pub(super) fn level(table: &Table, sides: &[Side], columns: &[usize], seed: u64)
         dealt.extend(sample.iter().map(|_| side));
         rows.extend(sample);
     }
-    // Only codes that the sample has, in their order: fewer to look at in each deal.
-    let sampled: Vec<(usize, Vec<u32>)> =
-        columns.iter().map(|&column| dense(&table.columns[column].codes, &rows)).collect();
+    // Only what the sample has, in its order: fewer codes to look at in each deal.
+    let sampled: Vec<(usize, Vec<u32>)> = columns.iter().map(|&column| dense(&table.columns[column], &rows)).collect();
     let mut best: Vec<f64> = (0..DEALS)
         .map(|_| {
             for at in (1..dealt.len()).rev() {
@@ -71,13 +72,16 @@ fn sample(mut rows: Vec<u32>, random: &mut Random) -> Vec<u32> {
     rows
 }
 
-/// The codes of some rows, numbered without gaps, and how many there are.
-fn dense(codes: &[u32], rows: &[u32]) -> (usize, Vec<u32>) {
-    let of_rows: Vec<u32> = rows.iter().map(|&row| codes[row as usize]).collect();
-    let mut known = of_rows.clone();
+/// The codes of some rows, numbered without gaps, and how many there are; of numbers several neighbours are one.
+fn dense(column: &Column, rows: &[u32]) -> (usize, Vec<u32>) {
+    let of_rows: Vec<u32> = rows.iter().map(|&row| column.codes[row as usize]).collect();
+    let mut known: Vec<u32> = of_rows.iter().copied().filter(|&code| code != MISSING).collect();
     known.sort_unstable();
     known.dedup();
-    known.retain(|&code| code != super::table::MISSING);
-    let number = |code: &u32| known.binary_search(code).map_or(super::table::MISSING, |at| at as u32);
-    (known.len(), of_rows.iter().map(number).collect())
+    let at_a_time = match column.scale {
+        Scale::Grid(_) | Scale::Time(_) => known.len().div_ceil(MOST_CODES).max(1),
+        Scale::Labels | Scale::Second => 1,
+    };
+    let number = |code: &u32| known.binary_search(code).map_or(MISSING, |at| (at / at_a_time) as u32);
+    (known.len().div_ceil(at_a_time), of_rows.iter().map(number).collect())
 }

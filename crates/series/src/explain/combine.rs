@@ -1,10 +1,10 @@
 //! Which candidates become findings: two together where both matter, and one name for what selects the same events.
 
 use super::column::{Codes, SUPPORT};
-use super::condition::Condition;
+use super::condition::{Attribute, Condition};
 use super::score::Counts;
 use super::table::{Side, Table};
-use latscope_event::Mask;
+use latscope_event::{Field, Mask};
 
 /// So many of the best candidates are combined, and so many of one column.
 const COMBINED: usize = 24;
@@ -53,10 +53,22 @@ impl Candidate {
         Candidate { columns: self.columns.iter().chain(&other.columns).copied().collect(), conditions, counts, rows }
     }
 
+    /// Whether what means something on one device only is said of one device.
+    pub fn is_of_one_device(&self) -> bool {
+        let attributes = || self.conditions.iter().map(Condition::attribute);
+        !attributes().any(Attribute::is_of_a_device) || attributes().any(|one| one == Attribute::Field(Field::Device))
+    }
+
     /// By which candidates are ranked.
     pub fn rank(&self) -> f64 {
         let merits = self.conditions.iter().map(|condition| condition.attribute().merit());
         self.counts.divergence() * merits.fold(1.0, f64::min)
+    }
+
+    /// Whether it is a single name that parts the sides well.
+    fn is_a_name(&self) -> bool {
+        let [condition] = &self.conditions[..] else { return false };
+        condition.attribute().is_a_name() && self.counts.divergence() >= NAMING
     }
 
     /// The smaller, the more its names tell; of equal ones the fewer conditions.
@@ -143,7 +155,7 @@ pub(super) struct Explained {
 pub(super) fn fold(mut candidates: Vec<Candidate>, sides: &Sides, level: f64) -> Vec<Explained> {
     candidates.retain(|one| one.counts.g2() > level && one.counts.divergence() >= LEAST_DIVERGENCE);
     candidates.sort_by(|a, b| b.rank().total_cmp(&a.rank()).then_with(|| a.place().cmp(&b.place())));
-    let all = candidates.clone();
+    let names: Vec<Candidate> = candidates.iter().filter(|one| one.is_a_name()).cloned().collect();
     let mut explained: Vec<Explained> = Vec::new();
     let mut covered = Mask::filled(sides.masks[0].len(), false);
     while let Some(at) = candidates.iter().position(|one| explains_more(one, &covered, sides, level)) {
@@ -157,7 +169,7 @@ pub(super) fn fold(mut candidates: Vec<Candidate>, sides: &Sides, level: f64) ->
             Some(at) => std::mem::replace(&mut same[at], best),
             None => best,
         };
-        let candidate = named_fully(candidate, &all, sides);
+        let candidate = named_fully(candidate, &names, sides);
         covered.or(&candidate.rows);
         // What has a part of the name says nothing new.
         same.retain(|one| !one.conditions.iter().any(|condition| candidate.conditions.contains(condition)));
@@ -168,16 +180,14 @@ pub(super) fn fold(mut candidates: Vec<Candidate>, sides: &Sides, level: f64) ->
 
 /// A candidate of one condition with the most telling name that nearly all of its events share, and that is a difference, too: of a
 /// device that is slow, what it was asked for.
-fn named_fully(candidate: Candidate, all: &[Candidate], sides: &Sides) -> Candidate {
+fn named_fully(candidate: Candidate, names: &[Candidate], sides: &Sides) -> Candidate {
     let [condition] = &candidate.conditions[..] else { return candidate };
     let attribute = condition.attribute();
-    let shared = all.iter().filter_map(|other| {
-        let [name] = &other.conditions[..] else { return None };
-        let is_name =
-            name.attribute().is_a_name() && !name.attribute().is_like(attribute) && other.counts.divergence() >= NAMING;
-        let both = is_name.then(|| candidate.with(other, sides))?;
+    let shared = names.iter().filter_map(|other| {
+        let name = other.conditions[0].attribute();
+        let both = (!name.is_like(attribute)).then(|| candidate.with(other, sides))?;
         let covers = (0..2).all(|side| both.counts.with[side] as f64 >= COVERED * candidate.counts.with[side] as f64);
-        covers.then_some((name.attribute().place(), both))
+        covers.then_some((name.place(), both))
     });
     shared.min_by_key(|(place, _)| *place).map_or(candidate.clone(), |(_, both)| both)
 }

@@ -58,6 +58,11 @@ impl Attribute {
         TELLING.iter().position(|&known| known == self).unwrap_or(TELLING.len())
     }
 
+    /// Whether it means something only on one device: offsets of different ones have nothing to do with each other.
+    pub(super) fn is_of_a_device(self) -> bool {
+        matches!(self, Attribute::Field(Field::Offset | Field::Region))
+    }
+
     /// Whether it names what was asked for, of what, and by whom.
     pub(super) fn is_a_name(self) -> bool {
         self.place() <= Attribute::Field(Field::Comm).place()
@@ -68,9 +73,7 @@ impl Attribute {
     pub(super) fn merit(self) -> f64 {
         use Field::{Cpu, InFlight, Offset, Pid, Ppid, Region, SincePrevious, Tid};
         match self {
-            // Offsets of different devices have nothing to do with each other.
-            Attribute::Field(Offset | Region) => 0.8,
-            Attribute::Field(Tid | Pid | Ppid | Cpu) => 0.9,
+            Attribute::Field(Offset | Region | Tid | Pid | Ppid | Cpu) => 0.9,
             Attribute::Field(InFlight | SincePrevious) | Attribute::Time => 0.9,
             _ => 1.0,
         }

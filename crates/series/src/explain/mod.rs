@@ -13,10 +13,12 @@ mod column;
 mod combine;
 mod condition;
 mod score;
+mod spots;
 mod table;
 
 pub use condition::{Attribute, Condition, filter_of};
 pub use score::{Counts, divergence};
+pub use spots::{Spot, SpotKind};
 pub use table::{Side, Table};
 
 use column::{Codes, Tally};
@@ -25,6 +27,8 @@ use latscope_event::{Field, FieldSet, Mask};
 use latscope_histogram::Grid;
 use table::{Column, Scale};
 
+/// So many values of an attribute may explain something.
+const MOST_VALUES: usize = 8;
 /// So many values of an attribute are listed.
 const LISTED: usize = 4;
 
@@ -129,7 +133,9 @@ impl Table {
             let column = &table.columns[at];
             let rows = column.codes.iter().zip(sides).map(|(&code, &side)| (code, side, 1));
             let tally = Tally::new(column.len(), rows);
-            let found = tally.candidates(column.scale);
+            let mut found = tally.candidates(column.scale);
+            found.sort_by(|a, b| tally.counts(*b).g2().total_cmp(&tally.counts(*a).g2()));
+            found.truncate(MOST_VALUES);
             let made =
                 found.iter().map(|&codes| Candidate::new(table, &masks, at, codes, codes.condition(column, &tally)));
             candidates.extend(made);
@@ -137,9 +143,12 @@ impl Table {
         }
         attributes.sort_by(|a: &AttributeReport, b| b.divergence.total_cmp(&a.divergence));
         combine::combine(&mut candidates, &masks, chance_g2);
+        if table.has_devices() {
+            candidates.retain(Candidate::is_of_one_device);
+        }
         let explained = combine::fold(candidates, &masks, chance_g2);
         Explanation {
-            total: table.part(&Mask::filled(table.len(), true)),
+            total: table.total(),
             selection: table.part(&masks.masks[0]),
             baseline: table.part(&masks.masks[1]),
             findings: explained.into_iter().map(|one| finding(table, &masks, one)).collect(),
@@ -147,6 +156,11 @@ impl Table {
             without: options.without,
             chance_g2,
         }
+    }
+
+    /// All events.
+    pub fn total(&self) -> Part {
+        self.part(&Mask::filled(self.len(), true))
     }
 
     /// The attributes that are not tested.
@@ -209,9 +223,7 @@ fn report(
         counts: events.counts(codes),
         g2: rows.counts(codes).g2(),
     };
-    let mut values: Vec<ValueReport> = found.iter().map(value).collect();
-    values.sort_by(|a, b| b.g2.total_cmp(&a.g2));
-    values.truncate(LISTED);
+    let values: Vec<ValueReport> = found.iter().take(LISTED).map(value).collect();
     let number = |grid: Grid| {
         let medians = events.medians().map(|code| code.map(|code| grid.lower(code)));
         let known = &rows.counts[..rows.counts.len() - 1];
@@ -230,3 +242,6 @@ fn report(
         values,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -278,6 +278,12 @@ impl Table {
         self.columns.retain(|column| column.codes.iter().any(|code| *code != column.codes[0]));
     }
 
+    /// Whether there are events of several devices.
+    pub(super) fn has_devices(&self) -> bool {
+        // A column with a single value is none.
+        self.columns.iter().any(|column| column.attribute == Attribute::Field(Field::Device))
+    }
+
     /// The folders of paths.
     fn directories(&mut self) {
         let path = Attribute::Field(Field::Path);
@@ -308,7 +314,7 @@ fn scale_of(field: Field) -> Scale {
 }
 
 /// The next larger of 1, 2 and 5 times a power of ten.
-fn round_width(ns: u64) -> u64 {
+pub(super) fn round_width(ns: u64) -> u64 {
     let mut power = 1u64;
     loop {
         for factor in [1, 2, 5] {

@@ -3,7 +3,6 @@
 use super::ExplanationView;
 use latscope_event::Field;
 use latscope_series::explain::{AttributeReport, Condition, Counts, Finding, Part, filter_of};
-use latscope_view::json_text;
 
 impl ExplanationView<'_> {
     /// One object; `docs/views/explain.md` describes its keys.
@@ -13,14 +12,14 @@ impl ExplanationView<'_> {
         let list = |parts: Vec<String>| parts.join(",");
         let findings = explanation.findings.iter().map(|one| finding(one, total)).collect();
         let attributes = explanation.attributes.iter().map(attribute).collect();
-        let without = explanation.without.iter().map(|field: Field| json_text(field.name())).collect();
+        let without = explanation.without.iter().map(|field: Field| text(field.name())).collect();
         format!(
             "{{\"selection\":{},\"baseline\":{},\"total\":{},\"within\":{},\"inverted\":{},\"findings\":[{}],\"attributes\":[{}],\
              \"not_tested\":[{}],\"chance_g2\":{},\"seed\":{}}}",
             part(&explanation.selection, Some(&self.selection), total),
             part(&explanation.baseline, Some(&self.baseline), total),
             part(total, None, total),
-            if self.within.is_empty() { "null".into() } else { json_text(&self.within) },
+            if self.within.is_empty() { "null".into() } else { text(&self.within) },
             self.is_inverted,
             list(findings),
             list(attributes),
@@ -31,8 +30,8 @@ impl ExplanationView<'_> {
     }
 }
 
-fn part(part: &Part, words: Option<&str>, total: &Part) -> String {
-    let words = words.map_or(String::new(), |words| format!("\"filter\":{},", json_text(words)));
+pub(super) fn part(part: &Part, words: Option<&str>, total: &Part) -> String {
+    let words = words.map_or(String::new(), |words| format!("\"filter\":{},", text(words)));
     format!(
         "{{{words}\"events\":{},\"share\":{},\"waiting_ns\":{},\"waiting_share\":{}}}",
         part.events,
@@ -73,7 +72,7 @@ fn attribute(one: &AttributeReport) -> String {
     format!(
         "{{\"field\":{},\"divergence\":{},\"differs\":{},\"ks\":{},\"median_selection\":{here},\"median_baseline\":{there},\
          \"values\":[{}]}}",
-        json_text(one.attribute.name()),
+        text(one.attribute.name()),
         number(one.divergence),
         one.differs,
         optional(one.ks.map(number)),
@@ -82,10 +81,10 @@ fn attribute(one: &AttributeReport) -> String {
 }
 
 fn condition(condition: &Condition) -> String {
-    let field = json_text(condition.attribute().name());
+    let field = text(condition.attribute().name());
     let edge = |edge: &Option<u64>| edge.map_or("null".into(), |edge| edge.to_string());
     match condition {
-        Condition::Is(_, text) => format!("{{\"field\":{field},\"value\":{}}}", json_text(text)),
+        Condition::Is(_, value) => format!("{{\"field\":{field},\"value\":{}}}", text(value)),
         Condition::Missing(_) => format!("{{\"field\":{field},\"value\":null}}"),
         Condition::Range(_, from, to) => {
             format!("{{\"field\":{field},\"from\":{},\"below\":{}}}", edge(from), edge(to))
@@ -95,7 +94,7 @@ fn condition(condition: &Condition) -> String {
 }
 
 fn filter(conditions: &[Condition]) -> String {
-    filter_of(conditions).map_or("null".into(), |filter| json_text(&filter))
+    filter_of(conditions).map_or("null".into(), |filter| text(&filter))
 }
 
 fn counts(counts: &Counts) -> String {
@@ -110,6 +109,11 @@ fn counts(counts: &Counts) -> String {
 
 fn share(part: f64, all: f64) -> String {
     number(if all > 0.0 { part / all } else { 0.0 })
+}
+
+/// A string of JSON.
+pub(super) fn text(text: &str) -> String {
+    latscope_view::json_text(text)
 }
 
 /// Six digits are more than any sample supports.

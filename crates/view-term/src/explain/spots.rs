@@ -1,0 +1,135 @@
+//! What is unusual in a trace, as incidents are reported: what, how slow, when, and what it has in common.
+
+use super::{ExplanationView, json, number_of, percent, share, waiting, words};
+use crate::cell::wrap;
+use crate::{Line, caption};
+use latscope_event::{Context, Wording, format_count, format_duration, format_wall};
+use latscope_series::explain::{Part, Spot, SpotKind, filter_of};
+
+/// So many findings of a spot are printed.
+const FINDINGS: usize = 2;
+
+/// The spots of a trace with what a reader has to know of it.
+pub struct SpotsView<'a> {
+    /// The heaviest first.
+    pub spots: &'a [Spot],
+    /// All events.
+    pub total: Part,
+    /// Which events were looked at; empty: all of the trace.
+    pub within: String,
+    /// Makes the result reproducible.
+    pub seed: u64,
+}
+
+impl SpotsView<'_> {
+    /// The whole as text, for a terminal of so many columns.
+    pub fn lines(&self, context: &Context, wording: Wording, columns: usize) -> Vec<Line> {
+        let what = format!("{}, {} of waiting", caption::events(self.total.events), waiting(self.total.waiting_ns));
+        let mut lines = caption::head(&what, context, &self.within, columns);
+        lines.push(Line::default());
+        for (at, spot) in self.spots.iter().enumerate() {
+            lines.extend(self.spot(at + 1, spot, context, columns));
+        }
+        if self.spots.is_empty() {
+            let nothing = "Nothing unusual found: no separate band of slow events, no burst, no recurring stall, no change, \
+                           no straggler.";
+            lines.extend(wrap(nothing, columns));
+        }
+        lines.push(Line::default());
+        lines.extend(caption::foot(context, wording, columns));
+        lines
+    }
+
+    fn spot(&self, number: usize, spot: &Spot, context: &Context, columns: usize) -> Vec<Line> {
+        let selection = &spot.explanation.selection;
+        let [least, median, most] = spot.latency_ns.map(format_duration);
+        let time = share(selection.waiting_ns as f64, self.total.waiting_ns as f64);
+        let events = format_count(selection.events);
+        let mut lines =
+            wrap(&format!("{number}. {}: {events} events with {time} of all waiting time", name(spot)), columns);
+        let mut row = |title: &str, text: &str| {
+            let indented = |(at, line): (usize, Line)| {
+                Line::new(&format!("   {:7} {}", if at == 0 { title } else { "" }, line.text()))
+            };
+            lines.extend(wrap(text, columns.saturating_sub(11).max(20)).into_iter().enumerate().map(indented));
+        };
+        let usual = format_duration(spot.usual_ns);
+        row("slow", &format!("{least} to {most}, median {median} (all others: median {usual})"));
+        row("when", &when(spot, context));
+        for finding in spot.explanation.findings.iter().take(FINDINGS) {
+            let [here, there] = [finding.counts.selected_share(), finding.counts.baseline_share()].map(percent);
+            row("common", &format!("{}: {here} of these, {there} of the others", words(&finding.conditions)));
+        }
+        if spot.explanation.findings.is_empty() {
+            row("common", "nothing beyond chance");
+        }
+        // What is to be copied is in one piece.
+        lines.push(Line::new(&format!("   filter  {}", words(&spot.conditions))));
+        lines
+    }
+
+    /// One object; `docs/views/explain.md` describes its keys.
+    pub fn json(&self) -> String {
+        let spots: Vec<String> = self.spots.iter().map(|spot| self.spot_json(spot)).collect();
+        let within = if self.within.is_empty() { "null".into() } else { json::text(&self.within) };
+        format!(
+            "{{\"total\":{},\"within\":{within},\"spots\":[{}],\"seed\":{}}}",
+            json::part(&self.total, None, &self.total),
+            spots.join(","),
+            self.seed
+        )
+    }
+
+    fn spot_json(&self, spot: &Spot) -> String {
+        let filter = filter_of(&spot.conditions);
+        let selection = filter.clone().unwrap_or_default();
+        let view = ExplanationView {
+            explanation: &spot.explanation,
+            baseline: format!("not ({selection})"),
+            selection,
+            within: self.within.clone(),
+            is_inverted: false,
+            seed: self.seed,
+        };
+        let period = match spot.kind {
+            SpotKind::Periodic(ns) => ns.to_string(),
+            _ => "null".into(),
+        };
+        let [least, median, most] = spot.latency_ns;
+        format!(
+            "{{\"kind\":\"{}\",\"filter\":{},\"period_ns\":{period},\"min_ns\":{least},\"median_ns\":{median},\"max_ns\":{most},\
+             \"usual_median_ns\":{},\"from_ns\":{},\"to_ns\":{},\"explanation\":{}}}",
+            spot.kind.word(),
+            filter.map_or("null".into(), |filter| json::text(&filter)),
+            spot.usual_ns,
+            spot.span_ns.0,
+            spot.span_ns.1,
+            view.json()
+        )
+    }
+}
+
+fn name(spot: &Spot) -> String {
+    match spot.kind {
+        SpotKind::Band => "a band of slow events".into(),
+        SpotKind::Burst => "a burst of slow events".into(),
+        SpotKind::Periodic(ns) => format!("slow events every {}", format_duration(ns)),
+        SpotKind::Change => "slower from here on".into(),
+        SpotKind::Straggler => {
+            let group = spot.conditions.first().map_or(String::new(), number_of);
+            format!("slower than its like, {group}")
+        }
+    }
+}
+
+/// First and last completion: from the start of the trace, and by the clock where that is known.
+fn when(spot: &Spot, context: &Context) -> String {
+    let (from, to) = spot.span_ns;
+    let start = context.trace_start_ns().unwrap_or(from);
+    let elapsed = |ns: i64| format!("+{}", format_duration(ns.saturating_sub(start).max(0).unsigned_abs()));
+    let wall = context.clock.to_unix_ns.map(|unix| [from, to].map(|ns| format_wall(ns.saturating_add(unix), 3, false)));
+    match wall {
+        Some([first, last]) => format!("{} to {} ({first} to {last})", elapsed(from), elapsed(to)),
+        None => format!("{} to {}", elapsed(from), elapsed(to)),
+    }
+}
