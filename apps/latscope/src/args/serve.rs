@@ -9,8 +9,8 @@ use clap::Args;
 Examples:
   latscope serve                                   # as root: the block devices of this machine
   latscope serve -s io 'proc.name = postgres'
-  latscope serve -r run.lat                        # a file
-  latscope serve --follow -r probe.lat             # a file that grows
+  latscope serve -r perf.data                      # a file
+  latscope serve --follow -r run.lat               # a file that grows
   ssh -L 7470:127.0.0.1:7470 db1 latscope serve    # another machine, over ssh
 
 Exit status: 0 done, 2 wrong usage, 3 input or capture failed, or the address is in use.")]
