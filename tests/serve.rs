@@ -18,7 +18,9 @@ impl Server {
     pub fn start(arguments: &[&str]) -> Server {
         let mut command = command(LATSCOPE);
         command.arg("serve").args(["--listen", "127.0.0.1:0"]).args(arguments);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        // A view that captures reads a pipe instead, if it is given one.
+        let stdin = if arguments.contains(&"-") { Stdio::piped() } else { Stdio::null() };
+        let mut child = command.stdin(stdin).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let line = lines.by_ref().map(Result::unwrap).find(|line| line.contains("http://")).expect("an address");
         // Whoever closes a pipe that is written to ends the program.

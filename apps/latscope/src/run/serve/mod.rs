@@ -12,7 +12,7 @@ use feed::Feed;
 use gate::Gate;
 use http::Server;
 use latscope_capture_file::is_pipe;
-use latscope_event::{Batch, Context, Mask, Unfinished, Wait};
+use latscope_event::{Batch, Context, Field, FieldSet, Mask, Unfinished, Wait};
 use latscope_pipeline::{Pipeline, describe};
 use latscope_series::{CubeBuilder, CubeKey, CubeLimits};
 use latscope_view_report::{ReportOptions, live_report};
@@ -133,7 +133,9 @@ impl Reader<'_> {
     }
 
     fn capture(&self) -> Result<(), Failure> {
-        let mut events = self.pipeline.capture(report::fields(&self.keys))?;
+        // By its number, a waiting request is known for one of a disk, and described by its direction.
+        let fields = report::fields(&self.keys).union(FieldSet::EMPTY.with(&[Field::Dev]));
+        let mut events = self.pipeline.capture(fields)?;
         let mut looked = Instant::now();
         let add = &mut |context: &Context, batch: &Batch, mask: Option<&Mask>| {
             self.add(0, context, batch, mask);
