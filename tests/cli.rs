@@ -107,7 +107,7 @@ fn an_exceeded_threshold_is_status_1_beside_the_table() {
     percentiles("p99 > 10s").success();
 }
 
-/// An empty view is an answer, but what the filter could have asked for is named; a comparison of nothing is none.
+/// An empty view is an answer, with the values that the filter could have matched; an empty comparison is a failure.
 #[test]
 fn a_filter_that_matches_nothing_names_the_values_that_there_are() {
     let hint = "No event matches the filter: device = sda (values in the input: device: 254:0, loop0, loop3)";

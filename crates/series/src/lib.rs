@@ -24,6 +24,7 @@ mod modes;
 mod observed;
 mod percentile;
 mod period;
+mod random;
 mod runs;
 mod sequential;
 mod support;

@@ -57,7 +57,7 @@ impl Task {
         self.newest.load(Ordering::SeqCst) == self.number
     }
 
-    /// Opens a reading that ends when the task is not wanted any more. What there is to note was reported before the screen came.
+    /// Opens a reading that ends when its task is cancelled. Its notes were printed before the screen opened.
     pub fn open(&self, reading: Reading) -> Result<Pipeline, Failure> {
         self.watched(reading, Arc::new(()))
     }

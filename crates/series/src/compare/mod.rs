@@ -14,7 +14,6 @@
 mod coarse_tests;
 mod ground;
 mod limit;
-mod random;
 mod sample;
 mod spectrum;
 mod step;
@@ -30,9 +29,9 @@ pub use sample::{Sample, distribution};
 pub use verdict::{relative, signed};
 
 use crate::Support;
+use crate::random::Random;
 use ground::Ground;
 use latscope_histogram::Totals;
-use random::Random;
 use within::Within;
 
 /// How to compare.
@@ -420,8 +419,8 @@ fn widen(row: &mut Difference, open: f64) {
     (row.interval, row.joint) = (row.interval.map(wider), row.joint.map(wider));
 }
 
-/// What a row amounts to. An interval of no width is no knowledge: nothing is claimed by it. Differences up to the part
-/// `equivalence` of the base are none; of a chance, up to half of that, as its base is one half.
+/// What a row amounts to. An interval of no width supports no claim. A difference within the share
+/// `equivalence` of the base counts as none; for a chance, within half of that, as its base is one half.
 fn found(row: &Difference, equivalence: f64) -> Finding {
     let above = |interval: Option<(f64, f64)>| interval.is_some_and(|(low, high)| low > 0.0 && high > low);
     let below = |interval: Option<(f64, f64)>| interval.is_some_and(|(low, high)| high < 0.0 && high > low);

@@ -152,7 +152,7 @@ mod tests {
         let alternating: Vec<f64> = (0..400).map(|at| if at % 2 == 0 { 1.0 } else { -1.0 }).collect();
         assert_eq!(correlation_time(&alternating), 1.0);
         // Pieces of ten equal values: ten of them are one.
-        let mut random = crate::compare::random::Random(1);
+        let mut random = crate::random::Random(1);
         let levels: Vec<f64> = (0..100).map(|_| random.normal()).collect();
         let pieces: Vec<f64> = (0..1000).map(|at| levels[at / 10]).collect();
         let time = correlation_time(&pieces);

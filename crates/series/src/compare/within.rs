@@ -1,8 +1,8 @@
 //! How far the measures of a side could be from what they are, by its own requests: drawn again and again.
 
 use super::ground::{Counted, Ground, running};
-use super::random::Random;
 use super::spectrum::{Waves, correlation_time};
+use crate::random::Random;
 
 /// Requests are taken together to so many stretches of time at most, so that what counts as slow does not depend on their number.
 const STRETCHES: usize = 1024;

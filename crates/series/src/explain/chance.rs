@@ -2,6 +2,7 @@
 
 use super::column::Tally;
 use super::table::{Column, MISSING, Scale, Side, Table};
+use crate::random::Random;
 
 /// Deals.
 const DEALS: usize = 200;
@@ -13,24 +14,6 @@ const MOST: usize = 1024;
 const MOST_CODES: usize = 256;
 /// No G² below this is a difference, whatever the deals say: a chance of one in ten thousand for a single test.
 const LEAST: f64 = 15.0;
-
-/// A generator of its own, so that a seed gives the same numbers everywhere (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Below a bound.
-    fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
-    }
-}
 
 /// The G² that the best of all candidates reaches by chance in one of a hundred cases.
 pub(super) fn level(table: &Table, sides: &[Side], columns: &[usize], seed: u64) -> f64 {

@@ -16,7 +16,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Of these rows, each counted so often.
+    /// Counts rows by code and side; the number is the weight of a row.
     pub fn new(len: usize, rows: impl Iterator<Item = (u32, Side, u64)>) -> Tally {
         let (mut counts, mut all) = (vec![[0; 2]; len + 1], [0; 2]);
         for (code, side, weight) in rows.filter(|(_, side, _)| *side != Side::Neither) {
@@ -150,7 +150,7 @@ impl Codes {
     }
 }
 
-/// The smallest value of a bucket; there is none behind the last one.
+/// The smallest value of a bucket; behind the last one, the greatest value there is.
 fn lower(grid: Grid, code: usize) -> u64 {
     if code < grid.len() { grid.lower(code) } else { u64::MAX }
 }

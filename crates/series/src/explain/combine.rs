@@ -53,7 +53,7 @@ impl Candidate {
         Candidate { columns: self.columns.iter().chain(&other.columns).copied().collect(), conditions, counts, rows }
     }
 
-    /// Whether what means something on one device only is said of one device.
+    /// Whether attributes that have a meaning on one device only (offset, region) come with a device.
     pub fn is_of_one_device(&self) -> bool {
         let attributes = || self.conditions.iter().map(Condition::attribute);
         !attributes().any(Attribute::is_of_a_device) || attributes().any(|one| one == Attribute::Field(Field::Device))

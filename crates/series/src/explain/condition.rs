@@ -63,7 +63,7 @@ impl Attribute {
         matches!(self, Attribute::Field(Field::Offset | Field::Region))
     }
 
-    /// Whether it names what was asked for, of what, and by whom.
+    /// Whether it names the operation, its target, or the process.
     pub(super) fn is_a_name(self) -> bool {
         self.place() <= Attribute::Field(Field::Comm).place()
     }

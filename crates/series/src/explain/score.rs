@@ -82,7 +82,7 @@ pub struct Parting {
 /// A range is only taken for one with two ends where one end does not do nearly as well.
 const ONE_END: f64 = 0.8;
 
-/// The range of buckets that holds most of the selection beyond its share of the baseline; `None` where there is none. `counts` are
+/// The range of buckets that holds most of the selection beyond its share of the baseline; `None` if no range does. `counts` are
 /// those of each bucket, ascending.
 pub fn parting(counts: &[[u64; 2]], all: [u64; 2]) -> Option<Parting> {
     if all.contains(&0) {

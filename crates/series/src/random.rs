@@ -4,12 +4,18 @@
 pub(super) struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    /// Any 64 bits.
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
+    }
+
+    /// Below a bound.
+    pub fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
     /// Above 0, below or at 1.
