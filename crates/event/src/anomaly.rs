@@ -46,6 +46,7 @@ macro_rules! anomalies {
 
 anomalies! {
     NotSent "not_sent" Lost "Requests that were due and never made.";
+    DroppedIntervals "dropped_intervals" Lost "Records of intervals that an agent dropped.";
     Withheld "withheld" Lost "Completed requests whose times a hanging thread holds.";
     Truncated "truncated" Lost "Inputs that end in the middle of a row or record.";
     LostRecords "lost_records" Lost "Records that the tracer lost.";
@@ -71,6 +72,8 @@ anomalies! {
     Unfinished "unfinished" Open "Requests without a completion in the trace.";
     RequeuedOnly "requeued_only" Open "Requests that were requeued and not issued again.";
     OrphanRequeue "orphan_requeue" Repaired "Requeues of requests whose issue was not seen.";
+    MergedIntervals "merged_intervals" Repaired "Intervals that an agent merged into longer ones.";
+    ClockStep "clock_step" Repaired "Times that the wall clock was set while it was captured.";
     SummedRows "summed_rows" Repaired "Rows that were sums of earlier ones and were separated again.";
     MaybeSummedRows "maybe_summed_rows" Repaired "Rows that may be sums of earlier ones.";
     LastBin "last_bin" Repaired "Events in the open last bucket of a histogram: their latency is a lower bound.";
@@ -79,6 +82,8 @@ anomalies! {
     StrangePriority "strange_priority" Repaired "Rows whose priority is not one, so their columns may be others.";
     AssumedStart "assumed_start" Repaired "Logs whose start is assumed.";
     WholeJobs "whole_jobs" Repaired "Histograms of a whole job, without times inside it.";
+    CounterReset "counter_reset" Lost "Intervals in which counters started again.";
+    AssumedWidth "assumed_width" Repaired "Histograms of an unknown time, taken as a second.";
     SpreadRows "spread_rows" Repaired "Stored histograms of longer intervals than those shown.";
     WindowedRows "windowed_rows" Repaired "Rows that are averages over a window.";
     OutOfOrder "out_of_order" Repaired "Records out of order by more than the sorting window.";
@@ -101,6 +106,9 @@ anomalies! {
     EmptyLog "empty_log" Note "Logs without a row.";
     LeftOut "left_out" Note "Requests that the generator left out of its own statistics.";
     EarlierReports "earlier_reports" Note "Interim reports that a later one includes.";
+    InferredFile "inferred_file" Note "Syncs whose file is inferred.";
+    UnknownRecords "unknown_records" Note "Records of a later version of their format.";
+    NoIo "no_io" Detail "Records of system calls that do no I/O and are left out.";
     OtherRecords "other_records" Note "Records without a latency.";
 }
 

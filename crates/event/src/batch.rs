@@ -118,6 +118,8 @@ pub struct Batch {
     /// Values pushed since the last row ended; less than the number of columns when some were left out.
     pushed: usize,
     width: usize,
+    /// The columns that got no value in the last row that lacked some: those that the source never fills.
+    lacking: Vec<Field>,
 }
 
 impl Batch {
@@ -132,7 +134,7 @@ impl Batch {
             columns[field as usize] = Some(Column::empty(field.field_type()));
         }
         let dictionaries = vec![Dictionary::default(); Field::COUNT];
-        Batch { columns, dictionaries, fields, len: 0, pushed: 0, width: fields.iter().count() }
+        Batch { columns, dictionaries, fields, len: 0, pushed: 0, width: fields.iter().count(), lacking: Vec::new() }
     }
 
     /// The column that holds a field: a source that knows processes by the names of their threads only has these in
@@ -210,6 +212,16 @@ impl Batch {
         self.dictionary(field).text(*self.codes(field)?.get(row)?)
     }
 
+    /// The bytes that an event moved: its size, but no more than its call returned, which is nothing if it failed; `None` if the
+    /// size is unknown.
+    #[inline]
+    pub fn moved_bytes(&self, row: usize) -> Option<u64> {
+        let size = self.u64s(Field::Size)?[row];
+        let returned = self.i64s(Field::Result).map_or(MISSING_I64, |results| results[row]);
+        let most = if returned == MISSING_I64 { u64::MAX } else { u64::try_from(returned).unwrap_or(0) };
+        (size != MISSING_U64).then_some(size.min(most))
+    }
+
     /// Takes over what the dictionaries of another batch of the same trace have gained, so that its codes mean the same here.
     pub fn follow(&mut self, other: &Batch) {
         self.dictionaries.iter_mut().zip(&other.dictionaries).for_each(|(own, other)| own.follow(other));
@@ -267,13 +279,21 @@ impl Batch {
         self.pushed = 0;
     }
 
-    #[cold]
+    /// Fills what the row lacks. Most rows lack what the row before lacked, so that few columns are looked at.
+    #[inline(never)]
     fn pad(&mut self) {
-        for column in self.columns.iter_mut().flatten() {
-            match column {
-                Column::I64(values) => values.resize(self.len, MISSING_I64),
-                Column::U64(values) => values.resize(self.len, MISSING_U64),
-                Column::Text(codes) => codes.resize(self.len, MISSING_CODE),
+        let (columns, rows) = (&mut self.columns, self.len);
+        let is_behind = |field: Field| columns[field as usize].as_ref().is_some_and(|column| column.len() < rows);
+        if self.lacking.len() + self.pushed != self.width || !self.lacking.iter().all(|&field| is_behind(field)) {
+            self.lacking.clear();
+            self.lacking.extend(self.fields.iter().filter(|&field| is_behind(field)));
+        }
+        for &field in &self.lacking {
+            match &mut columns[field as usize] {
+                Some(Column::I64(values)) => values.resize(rows, MISSING_I64),
+                Some(Column::U64(values)) => values.resize(rows, MISSING_U64),
+                Some(Column::Text(codes)) => codes.resize(rows, MISSING_CODE),
+                None => {}
             }
         }
     }
@@ -373,6 +393,42 @@ mod tests {
         batch.clear();
         assert!(batch.is_empty());
         assert_eq!(batch.intern(Field::Comm, b"fio"), 0, "codes outlive the rows");
+    }
+
+    /// Rows that lack other columns than the row before, in every order, have what a row by itself would have.
+    #[test]
+    fn what_a_row_lacks_is_missing_whatever_the_row_before_lacked() {
+        let fields = [Field::Comm, Field::Pid, Field::Size, Field::Offset];
+        let mut batch = Batch::new(fields.into_iter().collect());
+        let given: Vec<u32> = (0..16).flat_map(|before| (0..16).flat_map(move |row| [before, row, row])).collect();
+        for &given in &given {
+            let gives = |bit: u32| given >> bit & 1 == 1;
+            batch.push_i64(Field::Time, 1);
+            batch.push_u64(Field::Latency, 1);
+            if gives(0) {
+                batch.push_text(Field::Comm, Some(b"fio"));
+            }
+            if gives(1) {
+                batch.push_i64(Field::Pid, 7);
+            }
+            if gives(2) {
+                batch.push_u64(Field::Size, 8);
+            }
+            if gives(3) {
+                batch.push_u64(Field::Offset, 9);
+            }
+            batch.end_row();
+        }
+        let column = |bit: u32, value: i64, missing: i64| -> Vec<i64> {
+            given.iter().map(|given| if given >> bit & 1 == 1 { value } else { missing }).collect()
+        };
+        let codes = batch.codes(Field::Comm).unwrap().iter().map(|&code| code as i32 as i64);
+        assert_eq!(codes.collect::<Vec<i64>>(), column(0, 0, -1));
+        assert_eq!(batch.i64s(Field::Pid).unwrap(), column(1, 7, MISSING_I64));
+        for (field, bit, value) in [(Field::Size, 2, 8), (Field::Offset, 3, 9)] {
+            let values = batch.u64s(field).unwrap().iter().map(|&value| value as i64);
+            assert_eq!(values.collect::<Vec<i64>>(), column(bit, value, -1), "{field:?}");
+        }
     }
 
     #[test]

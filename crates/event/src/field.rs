@@ -120,6 +120,9 @@ fields! {
     SincePrevious "since_previous_ns" Duration "Time since the previous request of the same device started.";
     Region "region" Text "Part of the device, 1/64 to 64/64; the device is taken to end at the power of two after the \
                           highest offset.";
+    Dispatcher "dispatcher" Text "Which thread handed the block request to the driver: issuer if the one that made it, other if \
+                                  another one, such as a kworker; missing if the trace does not record when requests are made.";
+    Trace "trace" Text "File that the event was read from, as it was given.";
     Stack "stack" Text "Call stack that issued the event.";
     SampleWeight "sample_weight" Number "How many events this one stands for, in a sampled trace; missing means one.";
 }
@@ -135,7 +138,7 @@ impl Field {
     pub fn needed(self) -> FieldSet {
         match self {
             Field::Sequential => FieldSet::ALWAYS.with(&[Field::Offset, Field::Size]),
-            Field::InFlight | Field::SincePrevious => FieldSet::ALWAYS,
+            Field::InFlight | Field::SincePrevious | Field::Trace => FieldSet::ALWAYS,
             Field::Region => FieldSet::ALWAYS.with(&[Field::Offset]),
             field => FieldSet::default().with(&[field]),
         }
@@ -197,7 +200,8 @@ impl FieldSet {
     pub const DERIVED: FieldSet =
         FieldSet(0).with(&[Field::Sequential, Field::InFlight, Field::SincePrevious, Field::Region]);
     /// Every field that a trace may hold.
-    pub const EVERY: FieldSet = FieldSet((1 << Field::COUNT) - 1).without(FieldSet::DERIVED);
+    pub const EVERY: FieldSet =
+        FieldSet((1 << Field::COUNT) - 1).without(FieldSet::DERIVED).without(FieldSet(1 << Field::Trace as u8));
 
     /// The set with these fields added.
     #[must_use]
@@ -259,7 +263,7 @@ mod tests {
             "time_ns latency_ns kind name size offset device dev host job pid tid comm process fd fd_type path error result \
              queue_ns intended_ns service_ns lag_ns cpu_wait_ns cache container container_name container_image cpu category \
              call_args local_ip local_port remote_ip remote_port l4proto exe exe_path args cmdline cwd ppid parent uid user \
-             gid group disk_model disk_rotational sequential in_flight since_previous_ns region stack sample_weight"
+             gid group disk_model disk_rotational sequential in_flight since_previous_ns region dispatcher trace stack sample_weight"
         );
     }
 

@@ -140,6 +140,7 @@ pub fn call_shape(name: &[u8]) -> CallShape {
         | b"lremovexattr" => path,
         b"fsetxattr" | b"fgetxattr" | b"flistxattr" | b"fremovexattr" => with_fd,
         b"setxattrat" | b"getxattrat" | b"listxattrat" | b"removexattrat" => path_at,
+        b"chdir" | b"chroot" => CallShape { path: Some(0), ..PLAIN },
         b"name_to_handle_at" | b"open_tree" => CallShape { path: Some(1), directory: Some(0), ..PLAIN },
         b"ioctl" | b"lseek" | b"fcntl" | b"dup" | b"dup2" | b"dup3" | b"flock" | b"fchdir" | b"readahead"
         | b"fadvise64" | b"accept" | b"accept4" | b"connect" | b"bind" | b"listen" | b"shutdown" | b"getsockname"

@@ -18,6 +18,7 @@ mod syscall_names;
 mod time;
 mod unfinished;
 mod units;
+mod wall_clock;
 mod wording;
 
 pub use anomaly::{Anomaly, Severity, Tally};
@@ -33,4 +34,5 @@ pub use units::{
     UnitError, format_count, format_duration, format_duration_exact, format_rate, format_size, format_size_exact,
     parse_duration, parse_rate, parse_size,
 };
+pub use wall_clock::WallClock;
 pub use wording::{NoteLine, Wording};

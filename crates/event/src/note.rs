@@ -60,6 +60,55 @@ pub enum Note {
         /// What it lacks.
         feature: KernelFeature,
     },
+    /// Devices passed their requests on to others of the same trace. Each of these requests is an event of both, unless those of
+    /// the upper ones were left out.
+    StackedDevices {
+        /// The upper ones, as the field `device` names them: `253:0`.
+        devices: Vec<String>,
+        /// The same as the field `dev` has them: `9:0` of `md0`.
+        #[serde(default)]
+        numbers: Vec<String>,
+        /// How many of their events were left out, since those of the devices below stand for them; 0: none.
+        #[serde(default)]
+        left_out: u64,
+    },
+    /// Behind compressed data there was something that is not compressed; it was not read.
+    TrailingBytes {
+        /// Its length.
+        bytes: u64,
+    },
+    /// The times of this trace count from another moment than those of another one that is shown with it.
+    UnrelatedClocks {
+        /// Where the other one was read from.
+        first: String,
+        /// The names of the clocks: that of the other one, and that of this trace.
+        clocks: [String; 2],
+    },
+    /// The input is damaged at a place behind which nothing could be read.
+    Damage {
+        /// Where, in bytes from the start of the uncompressed input.
+        byte: u64,
+        /// What is there, as its format words it: `a block of an impossible length`.
+        what: String,
+    },
+    /// Histograms that a hub merged: which hosts they are of.
+    Hosts {
+        /// Hosts in the last closed interval.
+        present: u64,
+        /// Those that should be in it, too.
+        missing: Vec<String>,
+        /// Intervals in which some host is missing.
+        incomplete: u64,
+        /// Intervals that may still change.
+        provisional: u64,
+        /// Intervals that changed after they were closed.
+        amended: u64,
+        /// Records of intervals that the hub does not keep in memory.
+        outside: u64,
+        /// Hosts whose clock is off by a tenth of an interval or more, and by how many nanoseconds it is behind that of the hub.
+        #[serde(default)]
+        clocks: Vec<(String, i64)>,
+    },
     /// A kind of a later version.
     #[serde(other)]
     Unknown,
@@ -96,6 +145,11 @@ impl Note {
             Note::ImplausibleOverlap { .. } => "implausible_overlap",
             Note::NoHistogram { .. } => "no_histogram",
             Note::KernelLacks { .. } => "kernel_lacks",
+            Note::StackedDevices { .. } => "stacked_devices",
+            Note::TrailingBytes { .. } => "trailing_bytes",
+            Note::UnrelatedClocks { .. } => "unrelated_clocks",
+            Note::Damage { .. } => "damage",
+            Note::Hosts { .. } => "hosts",
             Note::Unknown => "unknown",
         }
     }

@@ -65,6 +65,11 @@ impl Unfinished {
         Unfinished { what, start_ns: batch.time()[row], at_least_ns: batch.latency()[row], wait, values }
     }
 
+    /// When it was last known to wait, nanoseconds on the trace's clock.
+    pub fn end_ns(&self) -> i64 {
+        self.start_ns.saturating_add_unsigned(self.at_least_ns)
+    }
+
     /// Whether it counts as waiting.
     pub fn counts(&self) -> bool {
         self.wait == Wait::Counts
@@ -72,11 +77,16 @@ impl Unfinished {
 
     /// Those that count as waiting, as rows whose latency is their age.
     pub fn batch(unfinished: &[Unfinished]) -> Batch {
-        let counted: Vec<&Unfinished> = unfinished.iter().filter(|request| request.counts()).collect();
-        let named = counted.iter().flat_map(|request| request.values.keys());
+        Unfinished::rows(unfinished.iter().filter(|request| request.counts()))
+    }
+
+    /// These as rows whose latency is their age.
+    pub fn rows<'a>(unfinished: impl IntoIterator<Item = &'a Unfinished>) -> Batch {
+        let unfinished: Vec<&Unfinished> = unfinished.into_iter().collect();
+        let named = unfinished.iter().flat_map(|request| request.values.keys());
         let fields: FieldSet = named.filter_map(|name| Field::from_name(name)).collect();
         let mut batch = Batch::new(fields);
-        for request in counted {
+        for request in unfinished {
             batch.push_i64(Field::Time, request.start_ns);
             batch.push_u64(Field::Latency, request.at_least_ns);
             let others = batch.fields().iter().filter(|&field| !FieldSet::ALWAYS.contains(field));

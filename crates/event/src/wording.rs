@@ -140,8 +140,12 @@ mod tests {
             Note::ImplausibleSpan { span_ns: 1 },
             Note::ImplausibleRate { per_s: 1 },
             Note::ImplausibleOverlap { in_flight: 1 },
-            Note::NoHistogram { first: why, more: 1 },
+            Note::NoHistogram { first: why.clone(), more: 1 },
             Note::KernelLacks { feature: KernelFeature::TagWalk },
+            Note::StackedDevices { devices: vec!["md0".into()], numbers: vec!["9:0".into()], left_out: 7 },
+            Note::TrailingBytes { bytes: 1 },
+            Note::UnrelatedClocks { first: why.clone(), clocks: ["wall".into(), "boot".into()] },
+            Note::Damage { byte: 7, what: "a hole".into() },
         ] {
             let json = serde_json::to_value(&note).unwrap();
             assert_eq!(json["kind"], note.key());

@@ -90,7 +90,7 @@ fn lower_term(Term { subject, test }: &Term, trace: TraceStart) -> Lowered<Node>
         }
         Source::Number(number) => {
             let wanted = ranges_of(test, trace)?;
-            let at = number_at(number, trace)?;
+            let at = number_at(number, subject, trace)?;
             Ok(match number {
                 Number::One => Node::Const(Ranges::signed(&wanted).holds(crate::ranges::signed_key(1))),
                 // Counted from the start: it is the ranges that move, not the value of every row.
@@ -120,7 +120,7 @@ fn start(trace: TraceStart) -> Lowered<i64> {
     TimeLiteral::SinceStart(0).resolve(trace).map_err(|sentence| (None, sentence))
 }
 
-fn number_at(number: Number, trace: TraceStart) -> Lowered<NumberAt> {
+fn number_at(number: Number, subject: &Subject, trace: TraceStart) -> Lowered<NumberAt> {
     Ok(match number {
         Number::Column(field) => NumberAt::Column(field),
         Number::End => NumberAt::End,
@@ -129,6 +129,7 @@ fn number_at(number: Number, trace: TraceStart) -> Lowered<NumberAt> {
             let start = if base == crate::fields::Clocked::SinceStart { start(trace)? } else { 0 };
             NumberAt::Part { base, start, nanos: matches!(number, Number::Nanos(_)) }
         }
+        Number::Phase => NumberAt::Phase(subject.period_ns.unwrap_or(1)),
         Number::One => NumberAt::One,
     })
 }
@@ -276,7 +277,7 @@ fn lower_bool(source: Bool, test: &Test) -> Node {
 fn pair(subject: &Subject, pair: Pair, other: &Subject, trace: TraceStart) -> Lowered<Node> {
     let number = |subject: &Subject| {
         Ok(match subject.field.source {
-            Source::Number(number) => Some(number_at(number, trace)?),
+            Source::Number(number) => Some(number_at(number, subject, trace)?),
             Source::Text(text @ (Text::Column(field) | Text::Part(field, _)))
                 if subject.transforms.last() == Some(&Transform::Length) =>
             {

@@ -213,8 +213,14 @@ pub(crate) enum NumberAt {
     Column(Field),
     End,
     SinceStart(i64),
-    Part { base: Clocked, start: i64, nanos: bool },
+    Part {
+        base: Clocked,
+        start: i64,
+        nanos: bool,
+    },
     Length(TextsOf),
+    /// Of a period of so many nanoseconds.
+    Phase(u64),
     One,
 }
 
@@ -278,6 +284,7 @@ impl NumberAt {
                 Some(if *nanos { value.rem_euclid(second) } else { value.div_euclid(second) })
             }
             NumberAt::Length(texts) => texts.text(batch, row).map(|text| text.len() as i128),
+            NumberAt::Phase(period_ns) => end().map(|end| i128::from(end).rem_euclid(i128::from(*period_ns))),
             NumberAt::One => Some(1),
         }
     }

@@ -88,6 +88,8 @@ pub(crate) enum Number {
     Seconds(Clocked),
     /// What is left of it beside whole seconds, in nanoseconds.
     Nanos(Clocked),
+    /// `evt.phase[P]`: the completion within a period.
+    Phase,
     /// 1 for every event.
     One,
 }
@@ -179,7 +181,7 @@ impl FilterField {
             | Source::Bool(Bool::Among(field, _) | Bool::Column(field))
             | Source::Ip(field, _) => FieldSet::default().with(&[field]),
             Source::Number(Number::Seconds(base) | Number::Nanos(base)) => clocked(base),
-            Source::Number(Number::End | Number::SinceStart) | Source::Around => FieldSet::ALWAYS,
+            Source::Number(Number::End | Number::SinceStart | Number::Phase) | Source::Around => FieldSet::ALWAYS,
             Source::Text(Text::Either(one, other)) => FieldSet::default().with(&[one, other]),
             Source::Text(Text::Outcome) | Source::Bool(Bool::Failed) => {
                 FieldSet::default().with(&[Field::Error, Field::Result])
@@ -200,6 +202,7 @@ impl FilterField {
             },
             Source::Number(Number::End) | Source::Around => Kind::Time,
             Source::Number(Number::SinceStart) => Kind::Elapsed,
+            Source::Number(Number::Phase) => Kind::Duration,
             Source::Number(Number::Seconds(_) | Number::Nanos(_) | Number::One) => Kind::Number,
             Source::Text(_) => Kind::Text,
             Source::Bool(_) => Kind::Bool,
@@ -379,6 +382,11 @@ static FIELDS: &[FilterField] = &[
         Source::Around,
         "evt.around[T]=D holds when the event completed within D of the moment T; a bare D counts milliseconds.",
     ),
+    counted(
+        "evt.phase",
+        Number::Phase,
+        "evt.phase[P] is the time from the last multiple of P on the trace's clock to the completion.",
+    ),
     counted("evt.latency.s", Number::Seconds(Clocked::Latency), "Whole seconds of the latency."),
     counted("evt.latency.ns", Number::Nanos(Clocked::Latency), "Nanoseconds of the latency after its whole seconds."),
     counted("evt.rawtime.s", Number::Seconds(Clocked::End), "Whole seconds of the completion on the trace's clock."),
@@ -417,6 +425,8 @@ static FIELDS: &[FilterField] = &[
     number(Field::InFlight, &["io.in_flight"]),
     number(Field::SincePrevious, &["since_previous", "io.since_previous"]),
     text(Field::Region, &["io.region"]),
+    text(Field::Dispatcher, &["io.dispatcher"]),
+    text(Field::Trace, &[]),
     text(Field::Stack, &[]),
     number(Field::SampleWeight, &["evt.sample_weight"]),
 ];
@@ -454,13 +464,13 @@ mod tests {
              path fd.name fd.directory fd.filename fd.cip fd.sip fd.ip fd.cport fd.sport fd.port fd.cnet fd.snet fd.net \
              local_ip fd.lip remote_ip fd.rip local_port fd.lport remote_port fd.rport fd.lnet fd.rnet l4proto fd.l4proto \
              error io.error result evt.rawres evt.res evt.failed evt.is_io \
-             evt.is_io_read evt.is_io_write evt.io_dir evt.is_wait evt.dir evt.count evt.around evt.latency.s \
+             evt.is_io_read evt.is_io_write evt.io_dir evt.is_wait evt.dir evt.count evt.around evt.phase evt.latency.s \
              evt.latency.ns evt.rawtime.s evt.rawtime.ns evt.reltime.s evt.reltime.ns cpu evt.cpu category evt.category \
              call_args evt.args exe proc.exe exe_path proc.exepath args proc.args cmdline proc.cmdline cwd proc.cwd ppid \
              proc.ppid parent proc.pname uid user.uid user user.name gid group.gid group group.name disk_model disk.model \
              disk_rotational disk.rotational container container.id container_name container.name container_image \
              container.image sequential io.sequential in_flight io.in_flight since_previous_ns since_previous \
-             io.since_previous region io.region stack sample_weight \
+             io.since_previous region io.region dispatcher io.dispatcher trace stack sample_weight \
              evt.sample_weight"
         );
     }

@@ -2,7 +2,7 @@
 //! every message can point at its place.
 
 use crate::comparison::Comparison;
-use crate::fields::{self, Bool, FilterField, Kind, Source, Text};
+use crate::fields::{self, Bool, FilterField, Kind, Number, Source, Text};
 use crate::lexer::{Cursor, Literal};
 use crate::nearest::nearest;
 use crate::text::TextTest;
@@ -178,7 +178,9 @@ impl Parser<'_> {
             let (start, field_end) = (span.start, span.end);
             if !self.cursor.sign("(") {
                 self.cursor.back_to(field_end);
-                let field = self.field(name, span)?;
+                let field = self.field(name, span.clone())?;
+                let is_phase = field.source == Source::Number(Number::Phase);
+                let period_ns = if is_phase { Some(self.period(span)?) } else { None };
                 for open in opened.into_iter().rev() {
                     self.close(")", open)?;
                 }
@@ -187,7 +189,7 @@ impl Parser<'_> {
                     return Err(FilterError::at(start..field_end, message));
                 }
                 transforms.reverse();
-                return Ok(Subject { field, transforms });
+                return Ok(Subject { field, period_ns, transforms });
             }
             opened.push(field_end);
             let known = Transform::NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -213,10 +215,30 @@ impl Parser<'_> {
             };
             return Err(FilterError::at(span, message).nearest_to(nearest(name, fields::names())));
         };
-        if self.cursor.rest().starts_with('[') && field.source != Source::Around {
+        let takes_argument = matches!(field.source, Source::Around | Source::Number(Number::Phase));
+        if self.cursor.rest().starts_with('[') && !takes_argument {
             return Err(FilterError::at(span, format!("{name} takes no argument in square brackets.")));
         }
         Ok(field)
+    }
+
+    /// The period of `evt.phase[P]`.
+    fn period(&mut self, span: Range<usize>) -> Parsed<u64> {
+        let wanted = "Use the form evt.phase[P], where P is a duration, as in evt.phase[10s] < 1s.";
+        let open = self.cursor.position();
+        if !self.cursor.sign("[") {
+            return Err(FilterError::at(span, wanted));
+        }
+        let Some(literal) = self.cursor.value(&[']'])? else {
+            return Err(FilterError::at(self.cursor.next_span(), wanted));
+        };
+        let at = |sentence: String| FilterError::at(literal.span.clone(), sentence);
+        let period_ns = parse_duration(&literal.text).map_err(|error| at(format!("{error}.")))?;
+        if period_ns == 0 {
+            return Err(at("A period is longer than 0.".into()));
+        }
+        self.close("]", open)?;
+        Ok(period_ns)
     }
 
     /// `evt.around[T] = D`.

@@ -27,6 +27,8 @@ pub(crate) struct Term {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Subject {
     pub field: &'static FilterField,
+    /// The P of `evt.phase[P]`, nanoseconds.
+    pub period_ns: Option<u64>,
     /// In the order in which they apply: the innermost first.
     pub transforms: Vec<Transform>,
 }
@@ -187,7 +189,11 @@ impl Display for Subject {
         for transform in self.transforms.iter().rev() {
             write!(f, "{}(", name_of(Transform::NAMES, transform))?;
         }
-        write!(f, "{}{}", self.field.name(), ")".repeat(self.transforms.len()))
+        f.write_str(self.field.name())?;
+        if let Some(period_ns) = self.period_ns {
+            write!(f, "[{}]", format_duration_exact(period_ns))?;
+        }
+        f.write_str(&")".repeat(self.transforms.len()))
     }
 }
 

@@ -62,6 +62,8 @@ fn filters_and_their_bracketed_form() {
         ("evt.reltime > +5s or evt.reltime > 5000000000", "evt.reltime > 5s or evt.reltime > 5s"),
         ("evt.around[1404996934793590564]=1000", "evt.around[1404996934793590564] = 1s"),
         ("evt.around[\"10:32:05\"] = 500us", "evt.around[10:32:05] = 500us"),
+        ("evt.phase[10000ms]<1s", "evt.phase[10s] < 1s"),
+        ("not evt.phase[ 1m ] between 1s and 2s", "not (evt.phase[60s] between 1s and 2s)"),
         ("lat between 1ms and 5ms and pid = 1", "latency_ns between 1ms and 5ms and pid = 1"),
         ("comm in [a,c]", "comm between a and c"),
         // Operators on texts.
@@ -265,6 +267,12 @@ fn mistakes_are_named_and_pointed_at() {
         ("comm = val(dev)", "dev cannot be compared with another field.", "comm = val(dev)\n       ^^^^^^^^"),
         ("comm[1] = x", "comm takes no argument in square brackets.", "comm[1] = x\n^^^^"),
         (
+            "evt.phase < 1s",
+            "Use the form evt.phase[P], where P is a duration, as in evt.phase[10s] < 1s.",
+            "evt.phase < 1s\n^^^^^^^^^",
+        ),
+        ("evt.phase[0s] < 1s", "A period is longer than 0.", "evt.phase[0s] < 1s\n          ^^"),
+        (
             "evt.around = 5",
             "Use the form evt.around[MOMENT]=D, where D is in milliseconds or has a unit.",
             "evt.around = 5\n^^^^^^^^^^",
@@ -417,6 +425,7 @@ const PIECES: &[&str] = &[
     "pid",
     "evt.is_io",
     "evt.around[5]",
+    "evt.phase[5s]",
     "evt.reltime",
     "size",
     "=",

@@ -453,4 +453,10 @@ fn a_column_that_is_not_there_is_missing_in_every_row() {
     assert_eq!(count("evt.failed = false and evt.res = SUCCESS"), 70);
     assert_eq!(count("lat in [5ns, 6ns] and end in (10, 11)"), 2);
     assert_eq!(count("evt.around[1000005]=1"), 70 - 5 + 5);
+    // They complete at 5 to 74.
+    let phases = |period: i64, below: i64| (5..75i64).filter(|end| end.rem_euclid(period) < below).count();
+    for (period, below) in [(10, 3), (7, 1), (100, 50), (1, 1)] {
+        assert_eq!(count(&format!("evt.phase[{period}ns] < {below}ns")), phases(period, below), "{period}");
+    }
+    assert_eq!(count("evt.phase[10ns] = val(evt.phase[20ns])"), (5..75).filter(|end| end % 20 < 10).count());
 }
