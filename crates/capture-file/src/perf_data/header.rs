@@ -1,10 +1,10 @@
 //! The header of a perf.data file, its attributes and its features.
 
-use super::endian::Endian;
 use super::records::PAYLOAD_LIMIT;
 use super::samples::Attr;
-use super::tracing_format::{self, Tracepoint};
 use crate::input::read_full;
+use crate::tracepoint::Endian;
+use crate::tracepoint::{Tracepoint, format};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -74,7 +74,7 @@ impl Notes {
     pub fn add(&mut self, endian: Endian, number: u32, bytes: &[u8]) {
         let first_text = || text(endian, bytes, 0).map(|(text, _)| text);
         match number {
-            feature::TRACING_DATA => self.tracepoints = tracing_format::parse(bytes),
+            feature::TRACING_DATA => self.tracepoints = format::parse(bytes),
             feature::HOSTNAME => self.host = first_text(),
             feature::OSRELEASE => self.kernel = first_text(),
             feature::VERSION => self.perf_version = first_text(),

@@ -1,18 +1,14 @@
 //! `perf.data`, what `perf record` writes: plain, compressed (`-z`), as a pipe (`-o -`), as a folder (`--threads`),
 //! from machines of either byte order.
 
-mod endian;
-mod events;
 mod header;
 mod records;
 mod samples;
 mod session;
-mod sorter;
-mod tracing_format;
 
 use crate::input::{Input, read_full};
-use crate::{Detected, Error, Position, ReadOptions, Sink, block_pairs, syscall_pairs};
-use endian::Endian;
+use crate::tracepoint::Endian;
+use crate::{Detected, Error, Position, ReadOptions, Sink, tracepoint};
 use header::{Header, Notes, PIPE_HEADER_BYTES};
 use latscope_event::{Context, FieldSet};
 use records::Records;
@@ -24,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// The fields that perf.data can fill.
-pub const FILLS: FieldSet = block_pairs::FILLS.union(syscall_pairs::FILLS);
+pub const FILLS: FieldSet = tracepoint::FILLS;
 
 /// Large enough that the cost of a system call vanishes, small enough to stay in the cache.
 const CHUNK_BYTES: usize = 256 * 1024;

@@ -1,6 +1,6 @@
 //! The records of one stream, one after another: cut out of big chunks, decompressed where perf compressed them.
 
-use super::endian::Endian;
+use crate::tracepoint::Endian;
 use std::io::{self, Read};
 use std::ops::Range;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};

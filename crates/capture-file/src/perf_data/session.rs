@@ -1,14 +1,12 @@
 //! What is known while the records of a recording pass by: its events, their layouts, its clock.
 
-use super::endian::Endian;
-use super::events::Events;
 use super::header::Notes;
 use super::records::{HEAD, Stop, kind};
-use super::samples::{Attr, Decoder, Entry, Layout, Stamp, TRACEPOINT};
-use super::sorter::Sorter;
-use super::tracing_format;
+use super::samples::{Attr, Layout, TRACEPOINT};
 use crate::block_pairs::{padded, trimmed};
 use crate::syscall_pairs::SyscallPairs;
+use crate::time_order::Sorter;
+use crate::tracepoint::{Decoder, Endian, Entry, Events, Stamp, format};
 use crate::{Error, Position, ReadOptions, Sink};
 use hashbrown::HashMap;
 use latscope_event::kernel::Machine;
@@ -388,7 +386,7 @@ impl<'a, 's> Session<'a, 's> {
 
     /// The tracing data of a pipe.
     pub fn tracing_data(&mut self, bytes: &[u8]) {
-        self.notes.tracepoints = tracing_format::parse(bytes);
+        self.notes.tracepoints = format::parse(bytes);
         self.is_changed = true;
     }
 

@@ -4,8 +4,10 @@
 //! The anchor is the time: digits, a point, six or nine digits, a colon and a blank, then the name of an event.
 //! Fields are never counted from either end.
 
+use crate::block_actions::ActionRecord;
 use crate::block_pairs::{NO_ID, Record, Step, padded};
-use crate::scan::{blanks, find, leading_number, trailing_number};
+use crate::cursor::Cursor;
+use crate::scan::{blanks, trailing_number};
 use memchr::{memchr, memchr_iter, memrchr};
 
 /// What a line says.
@@ -13,10 +15,14 @@ use memchr::{memchr, memchr_iter, memrchr};
 pub enum Line<'a> {
     /// A record of the block layer.
     Block(Record),
+    /// A record of the blk tracer, and the name of its thread.
+    Action(ActionRecord, [u8; 16]),
     /// A system call starts or ends.
     Syscall(SyscallLine<'a>),
     /// `--show-lost-events`: so many records of a CPU were lost before this moment.
     Lost { time_ns: i64, cpu: Option<u32>, records: u64 },
+    /// So many records of a CPU were lost between those of its lines that stand before and behind.
+    Gap { cpu: u32, records: u64 },
     /// A `#` line: key and value.
     Header(&'a [u8], &'a [u8]),
     /// A line of a call stack, or an empty one.
@@ -56,7 +62,16 @@ pub struct Who<'a> {
     pub cpu: Option<u32>,
 }
 
-/// Understands lines. Columns mostly stand where they stood in the line before and say the same, so it looks there first.
+/// Understands the lines of one tool.
+pub trait LineSource: Default {
+    /// Understands a line (without its newline).
+    fn parse<'a>(&mut self, line: &'a [u8]) -> Line<'a>;
+
+    /// Time and CPU of a line, for whoever looks around.
+    fn time_and_cpu(line: &[u8]) -> Option<(i64, Option<u32>)>;
+}
+
+/// Understands lines of perf. Columns mostly stand where they stood in the line before and say the same, so it looks there first.
 #[derive(Default)]
 pub struct LineParser {
     /// Where the colon behind the time stood.
@@ -99,10 +114,9 @@ struct Tail {
     comm: [u8; 16],
 }
 
-impl LineParser {
-    /// Understands a line (without its newline).
+impl LineSource for LineParser {
     #[inline(always)]
-    pub fn parse<'a>(&mut self, line: &'a [u8]) -> Line<'a> {
+    fn parse<'a>(&mut self, line: &'a [u8]) -> Line<'a> {
         let anchor = match self.anchor_at(line, self.colon) {
             Some(anchor) => anchor,
             None => match anchor(line) {
@@ -120,6 +134,13 @@ impl LineParser {
         }
     }
 
+    fn time_and_cpu(line: &[u8]) -> Option<(i64, Option<u32>)> {
+        let (anchor, _) = anchor(line)?;
+        Some((anchor.time_ns, who(&line[..anchor.time]).cpu))
+    }
+}
+
+impl LineParser {
     /// The anchor whose colon stands here.
     #[inline(always)]
     fn anchor_at(&mut self, line: &[u8], colon: usize) -> Option<Anchor> {
@@ -147,18 +168,18 @@ impl LineParser {
     /// bracket.
     #[inline(always)]
     fn block<'a>(&mut self, line: &'a [u8], anchor: &Anchor, rest: &'a [u8]) -> Line<'a> {
-        let found = STEPS.iter().find_map(|&(name, step)| Some((step, rest.strip_prefix(name)?)));
-        let Some((step, payload)) = found else {
+        let Some((step, payload)) = step(rest) else {
             return if rest.contains(&b':') { Line::Other } else { Line::Unknown };
         };
-        match self.payload(line, anchor, step, payload) {
-            Some(record) => Line::Block(record),
-            None => Line::Unknown,
-        }
+        let Some(record) = self.payload(step, payload) else { return Line::Unknown };
+        let of_issuer = matches!(step, Step::Issue | Step::Insert | Step::Start);
+        let (pid, tid) = if of_issuer { ids(&line[..anchor.time]) } else { (NO_ID, NO_ID) };
+        Line::Block(Record { time_ns: anchor.time_ns, pid, tid, ..record })
     }
 
+    /// What stands behind the name of the event; the line gives time and thread.
     #[inline(always)]
-    fn payload(&mut self, line: &[u8], anchor: &Anchor, step: Step, payload: &[u8]) -> Option<Record> {
+    pub fn payload(&mut self, step: Step, payload: &[u8]) -> Option<Record> {
         let mut at = Cursor(payload);
         at.blanks();
         let dev = self.device(&mut at)?;
@@ -172,7 +193,6 @@ impl LineParser {
         at.blanks();
         let sector = at.number()?;
         let of_issuer = matches!(step, Step::Issue | Step::Insert | Step::Start);
-        let (pid, tid) = if of_issuer { ids(&line[..anchor.time]) } else { (NO_ID, NO_ID) };
         let key = TailKey::new(at.0, of_issuer);
         let known = &mut self.tails[key.place()];
         if key != known.key || key.len == 0 {
@@ -180,14 +200,14 @@ impl LineParser {
             known.key = key;
         }
         Some(Record {
-            time_ns: anchor.time_ns,
+            time_ns: 0,
             sector,
             bytes: u32::try_from(bytes).ok()?,
             sectors: known.sectors,
             dev,
             error: known.error,
-            pid,
-            tid,
+            pid: NO_ID,
+            tid: NO_ID,
             step,
             rwbs,
             comm: known.comm,
@@ -227,6 +247,12 @@ const STEPS: [(&[u8], Step); 6] = [
     (b"io_start:", Step::Start),
     (b"io_done:", Step::Done),
 ];
+
+/// The tracepoint that a text behind `block_` starts with, and what is behind its name.
+#[inline(always)]
+pub fn step(rest: &[u8]) -> Option<(Step, &[u8])> {
+    STEPS.iter().find_map(|&(name, step)| Some((step, rest.strip_prefix(name)?)))
+}
 
 /// All of a text of 8 to 32 bytes: its length, beginning and end, which may overlap. Length 0 for any other.
 #[derive(Default, PartialEq, Eq)]
@@ -285,10 +311,10 @@ fn without_anchor(line: &[u8]) -> Line<'_> {
 
 fn other_event<'a>(line: &'a [u8], anchor: &Anchor, rest: &'a [u8]) -> Line<'a> {
     if let Some(rest) = rest.strip_prefix(b"raw_syscalls:sys_") {
-        return raw_syscall(line, anchor, rest);
+        return raw_syscall(|| who(&line[..anchor.time]), anchor.time_ns, rest);
     }
     if let Some(rest) = rest.strip_prefix(b"syscalls:sys_") {
-        return named_syscall(line, anchor, rest);
+        return named_syscall(|| who(&line[..anchor.time]), anchor.time_ns, rest);
     }
     if let Some(rest) = rest.strip_prefix(b"PERF_RECORD_LOST") {
         let digits = rest.iter().position(u8::is_ascii_digit).map_or(&b""[..], |at| &rest[at..]);
@@ -299,22 +325,18 @@ fn other_event<'a>(line: &'a [u8], anchor: &Anchor, rest: &'a [u8]) -> Line<'a> 
     if memchr(b':', rest).is_some() || rest.starts_with(b"PERF_RECORD_") { Line::Other } else { Line::Unknown }
 }
 
-/// Time and CPU of a line, for whoever looks back.
-pub fn time_and_cpu(line: &[u8]) -> Option<(i64, Option<u32>)> {
-    let (anchor, _) = anchor(line)?;
-    Some((anchor.time_ns, who(&line[..anchor.time]).cpu))
-}
-
-struct Anchor {
+/// The column that every line with a record has.
+pub struct Anchor {
     /// Where the time starts.
-    time: usize,
+    pub time: usize,
     /// Where the name of the event starts.
-    event: usize,
-    time_ns: i64,
+    pub event: usize,
+    /// The time.
+    pub time_ns: i64,
 }
 
 /// Finds `SECONDS.FRACTION: `, the only column that every variant of the output has, and says where its colon stands.
-fn anchor(line: &[u8]) -> Option<(Anchor, usize)> {
+pub fn anchor(line: &[u8]) -> Option<(Anchor, usize)> {
     memchr_iter(b':', line).find_map(|colon| Some((anchor_at(line, colon)?, colon)))
 }
 
@@ -402,7 +424,7 @@ fn signed(text: &[u8]) -> Option<i32> {
 }
 
 /// `enter: NR 0 (3, 7ffe.., 340, 0, 0, 0)` with hexadecimal arguments, `exit: NR 0 = 832`.
-fn raw_syscall<'a>(line: &'a [u8], anchor: &Anchor, rest: &'a [u8]) -> Line<'a> {
+pub fn raw_syscall<'a>(who: impl FnOnce() -> Who<'a>, time_ns: i64, rest: &'a [u8]) -> Line<'a> {
     let parse = || {
         let (enter, payload) = match rest {
             [b'e', b'n', b't', b'e', b'r', b':', payload @ ..] => (true, payload),
@@ -424,14 +446,13 @@ fn raw_syscall<'a>(line: &'a [u8], anchor: &Anchor, rest: &'a [u8]) -> Line<'a> 
             at.until(b'=')?;
             values[0] = std::str::from_utf8(at.0.trim_ascii()).ok()?.parse::<i64>().ok()? as u64;
         }
-        let who = who(&line[..anchor.time]);
-        Some(SyscallLine { who, time_ns: anchor.time_ns, enter, call: CallName::Number(number), values })
+        Some(SyscallLine { who: who(), time_ns, enter, call: CallName::Number(number), values })
     };
     parse().map_or(Line::Unknown, Line::Syscall)
 }
 
 /// `enter_read: fd: 0x00000003, buf: 0x7ffe.., count: 0x340`, `exit_read: 0x340` with errors as 0xffff....
-fn named_syscall<'a>(line: &'a [u8], anchor: &Anchor, rest: &'a [u8]) -> Line<'a> {
+pub fn named_syscall<'a>(who: impl FnOnce() -> Who<'a>, time_ns: i64, rest: &'a [u8]) -> Line<'a> {
     let parse = || {
         let (enter, rest) = match rest.strip_prefix(b"enter_") {
             Some(rest) => (true, rest),
@@ -449,13 +470,13 @@ fn named_syscall<'a>(line: &'a [u8], anchor: &Anchor, rest: &'a [u8]) -> Line<'a
         } else {
             values[0] = hexadecimal(at.0.trim_ascii())?;
         }
-        let who = who(&line[..anchor.time]);
-        Some(SyscallLine { who, time_ns: anchor.time_ns, enter, call: CallName::Name(name), values })
+        Some(SyscallLine { who: who(), time_ns, enter, call: CallName::Name(name), values })
     };
     parse().map_or(Line::Unknown, Line::Syscall)
 }
 
-fn hexadecimal(text: &[u8]) -> Option<u64> {
+/// A number in hexadecimal, with or without `0x`.
+pub fn hexadecimal(text: &[u8]) -> Option<u64> {
     let digits = text.strip_prefix(b"0x").unwrap_or(text);
     if digits.is_empty() || digits.len() > 16 {
         return None;
@@ -476,49 +497,6 @@ fn is_stack_line(line: &[u8]) -> bool {
     let text = line.trim_ascii();
     let address = text.split(|&byte| byte == b' ').next().unwrap_or(b"");
     text.is_empty() || line[0] == b' ' && address.len() >= 8 && hexadecimal(address).is_some()
-}
-
-/// Reads a payload from left to right.
-struct Cursor<'a>(&'a [u8]);
-
-impl<'a> Cursor<'a> {
-    #[inline(always)]
-    fn blanks(&mut self) {
-        self.0 = &self.0[blanks(self.0)..];
-    }
-
-    fn byte(&mut self, byte: u8) -> Option<()> {
-        let (first, rest) = self.0.split_first()?;
-        (*first == byte).then(|| self.0 = rest)
-    }
-
-    /// A decimal number; `None` when there is none or it exceeds `u64`.
-    #[inline(always)]
-    fn number(&mut self) -> Option<u64> {
-        let (value, len) = leading_number(self.0)?;
-        self.0 = &self.0[len..];
-        (len > 0).then_some(value)
-    }
-
-    /// A word of a few letters, zero padded; goes behind the blank that ends it.
-    #[inline(always)]
-    fn letters(&mut self) -> Option<[u8; 8]> {
-        let end = find(self.0, b' ')?;
-        let letters = match self.0.first_chunk::<8>() {
-            Some(bytes) if end < 8 => (u64::from_le_bytes(*bytes) & ((1 << (8 * end)) - 1)).to_le_bytes(),
-            _ => padded(&self.0[..end]),
-        };
-        self.0 = &self.0[end + 1..];
-        Some(letters)
-    }
-
-    /// What stands before the next such byte; goes behind it.
-    fn until(&mut self, byte: u8) -> Option<&'a [u8]> {
-        let at = memchr(byte, self.0)?;
-        let before = &self.0[..at];
-        self.0 = &self.0[at + 1..];
-        Some(before)
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Parses chunks of text on several threads and hands them on in order.
 
-use super::line::{self, Line, LineParser};
+use super::line::{CallName, Line, LineSource, SyscallLine};
 use crate::Error;
-use crate::block_pairs::Record;
+use crate::block_actions::ActionRecord;
+use crate::block_pairs::{self, Record};
 use crate::input::{Input, LineChunks};
 use latscope_event::LossRange;
 use memchr::memchr_iter;
@@ -18,24 +19,16 @@ pub enum Entry {
     Block(Record),
     /// Place in [`Parsed::calls`].
     Call(u32),
+    /// Place in [`Parsed::actions`].
+    Action(u32),
     Lost(LossRange),
     Header(Box<str>, Box<str>),
 }
 
-/// How many lines back the last one of a CPU is looked for, to know since when its records were lost.
-const LOOK_BACK: usize = 2000;
-
-impl Entry {
-    /// When it happened; headers have no time.
-    pub fn time(&self, calls: &[CallRecord]) -> Option<i64> {
-        match self {
-            Entry::Block(record) => Some(record.time_ns),
-            Entry::Call(at) => calls.get(*at as usize).map(|call| call.time_ns),
-            Entry::Lost(range) => Some(range.end_ns),
-            Entry::Header(..) => None,
-        }
-    }
-}
+/// How many lines around a loss are looked at for one of its CPU, to know when its records were lost.
+const LOOK_AROUND: usize = 2000;
+/// The time of a loss of which the text gives none.
+pub const NO_TIME: i64 = i64::MIN;
 
 /// A system call record that outlives its line.
 pub struct CallRecord {
@@ -49,53 +42,96 @@ pub struct CallRecord {
     pub comm: [u8; 16],
 }
 
+impl CallRecord {
+    fn new(line: &SyscallLine) -> CallRecord {
+        let (number, name) = match line.call {
+            CallName::Number(number) => (number, None),
+            CallName::Name(name) => (0, Some(block_pairs::padded(name))),
+        };
+        CallRecord {
+            time_ns: line.time_ns,
+            pid: line.who.pid,
+            tid: line.who.tid,
+            enter: line.enter,
+            number,
+            name,
+            values: line.values,
+            comm: block_pairs::padded(line.who.comm),
+        }
+    }
+}
+
 /// The records of a chunk.
 #[derive(Default)]
-pub struct Parsed {
+pub struct Parsed<P> {
     pub entries: Vec<Entry>,
     pub calls: Vec<CallRecord>,
+    /// With the names of their threads.
+    pub actions: Vec<(ActionRecord, [u8; 16])>,
     pub unknown: u64,
     pub other: u64,
     /// Whether every record is as late as the one before or later.
     pub is_sorted: bool,
-    parser: LineParser,
+    parser: P,
 }
 
-impl Parsed {
+impl<P: LineSource> Parsed<P> {
+    /// When an entry happened; headers have no time.
+    pub fn time(&self, entry: &Entry) -> Option<i64> {
+        match entry {
+            Entry::Block(record) => Some(record.time_ns),
+            Entry::Call(at) => self.calls.get(*at as usize).map(|call| call.time_ns),
+            Entry::Action(at) => self.actions.get(*at as usize).map(|(record, _)| record.time_ns),
+            Entry::Lost(range) => Some(range.end_ns).filter(|&time_ns| time_ns != NO_TIME),
+            Entry::Header(..) => None,
+        }
+    }
+
+    /// Puts the entries in order; those of one moment keep theirs.
+    pub fn sort(&mut self) {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.sort_by_key(|entry| self.time(entry));
+        self.entries = entries;
+    }
+
     fn parse(&mut self, chunk: &[u8]) {
         self.entries.clear();
         self.calls.clear();
+        self.actions.clear();
         (self.unknown, self.other) = (0, 0);
         let mut from = 0;
         for newline in memchr_iter(b'\n', chunk) {
-            self.line(&chunk[from..newline], &chunk[..from]);
+            self.line(&chunk[from..newline], &chunk[..from], &chunk[newline + 1..]);
             from = newline + 1;
         }
         if from < chunk.len() {
-            self.line(&chunk[from..], &chunk[..from]);
+            self.line(&chunk[from..], &chunk[..from], b"");
         }
         // While they are in this processor's cache.
-        self.is_sorted = self.entries.is_sorted_by_key(|entry| entry.time(&self.calls));
+        self.is_sorted = self.entries.is_sorted_by_key(|entry| self.time(entry));
     }
 
     #[inline]
-    fn line(&mut self, line: &[u8], before: &[u8]) {
+    fn line(&mut self, line: &[u8], before: &[u8], after: &[u8]) {
         match self.parser.parse(line.strip_suffix(b"\r").unwrap_or(line)) {
             Line::Block(record) => self.entries.push(Entry::Block(record)),
             Line::Syscall(call) => {
                 self.entries.push(Entry::Call(self.calls.len() as u32));
-                self.calls.push(super::owned(&call));
+                self.calls.push(CallRecord::new(&call));
+            }
+            Line::Action(record, comm) => {
+                self.entries.push(Entry::Action(self.actions.len() as u32));
+                self.actions.push((record, comm));
             }
             Line::Lost { time_ns, cpu, records } => {
-                let lines_before = before.rsplit(|&byte| byte == b'\n').take(LOOK_BACK);
-                let start_ns =
-                    lines_before.filter_map(line::time_and_cpu).find(|&(_, of)| of == cpu).map(|(time_ns, _)| time_ns);
-                self.entries.push(Entry::Lost(LossRange {
-                    start_ns: start_ns.unwrap_or(time_ns),
-                    end_ns: time_ns,
-                    cpu,
-                    records,
-                }));
+                let start_ns = last_of::<P>(before, cpu).unwrap_or(time_ns);
+                self.entries.push(Entry::Lost(LossRange { start_ns, end_ns: time_ns, cpu, records }));
+            }
+            Line::Gap { cpu, records } => {
+                let (before, after) = (last_of::<P>(before, Some(cpu)), first_of::<P>(after, cpu));
+                let end_ns = after.or(before).unwrap_or(NO_TIME);
+                let start_ns = before.map_or(end_ns, |start_ns| start_ns.min(end_ns));
+                self.entries.push(Entry::Lost(LossRange { start_ns, end_ns, cpu: Some(cpu), records }));
             }
             Line::Header(key, value) => {
                 let text = |bytes| String::from_utf8_lossy(bytes).into();
@@ -108,16 +144,31 @@ impl Parsed {
     }
 }
 
+/// The time of the last line of a CPU; that of the last line where the text has no CPUs.
+fn last_of<P: LineSource>(before: &[u8], cpu: Option<u32>) -> Option<i64> {
+    let lines = before.rsplit(|&byte| byte == b'\n').take(LOOK_AROUND);
+    lines.filter_map(P::time_and_cpu).find(|&(_, found)| found == cpu).map(|(time_ns, _)| time_ns)
+}
+
+/// The time of the first line of a CPU.
+fn first_of<P: LineSource>(after: &[u8], cpu: u32) -> Option<i64> {
+    let lines = after.split(|&byte| byte == b'\n').take(LOOK_AROUND);
+    lines.filter_map(P::time_and_cpu).find(|&(_, found)| found == Some(cpu)).map(|(time_ns, _)| time_ns)
+}
+
 /// Reads all chunks on one thread, parses them on others, and calls `take` for each in the order of the file,
 /// until it breaks. Returns how many lines were too long to be understood.
-pub fn parse_in_order(input: Input, mut take: impl FnMut(&mut Parsed) -> ControlFlow<()>) -> Result<u64, Error> {
+pub fn parse_in_order<P: LineSource + Send>(
+    input: Input,
+    mut take: impl FnMut(&mut Parsed<P>) -> ControlFlow<()>,
+) -> Result<u64, Error> {
     let workers = thread::available_parallelism().map_or(1, usize::from).clamp(1, 4);
     thread::scope(|scope| {
         let (mut chunks_to, mut parsed_from, mut working) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..workers {
             let (to_worker, chunks) = sync_channel::<Vec<u8>>(WAITING);
-            let (to_main, parsed) = sync_channel::<Parsed>(WAITING);
-            let (give_back, spent) = sync_channel::<Parsed>(2 * WAITING + 2);
+            let (to_main, parsed) = sync_channel::<Parsed<P>>(WAITING);
+            let (give_back, spent) = sync_channel::<Parsed<P>>(2 * WAITING + 2);
             let (empty_chunk, empty_chunks) = sync_channel::<Vec<u8>>(2 * WAITING + 2);
             working.push(scope.spawn(move || work(&chunks, &to_main, &spent, &empty_chunk)));
             chunks_to.push((to_worker, empty_chunks));
@@ -161,10 +212,10 @@ fn distribute(mut lines: LineChunks, workers: Vec<Worker>) -> Result<u64, Error>
     Ok(lines.too_long)
 }
 
-fn work(
+fn work<P: LineSource>(
     chunks: &Receiver<Vec<u8>>,
-    to_main: &SyncSender<Parsed>,
-    spent: &Receiver<Parsed>,
+    to_main: &SyncSender<Parsed<P>>,
+    spent: &Receiver<Parsed<P>>,
     empty_chunk: &SyncSender<Vec<u8>>,
 ) {
     for chunk in chunks {

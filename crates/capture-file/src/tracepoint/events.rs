@@ -1,6 +1,6 @@
 //! From sorted records to events: pairing, names of threads, batches.
 
-use super::samples::{CallName, Entry};
+use super::decode::{CallName, Entry};
 use crate::block_pairs::{BlockPairs, trimmed};
 use crate::syscall_pairs::{End, SyscallPairs, SyscallRecord};
 use crate::{ReadOptions, Sink};

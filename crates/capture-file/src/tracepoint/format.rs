@@ -1,7 +1,7 @@
 //! The tracing data that perf stores beside the samples: the kernel's own description of every recorded tracepoint,
 //! the `format` files of tracefs. All offsets of fields come from here, since they move from kernel to kernel.
 
-use super::endian::Endian;
+use super::Endian;
 
 /// No recording has more tracepoints, systems or fields than this; a file that says so is damaged.
 const COUNT_LIMIT: u32 = 65_536;
@@ -40,39 +40,57 @@ impl Tracepoint {
     }
 }
 
-struct Cursor<'a> {
-    endian: Endian,
-    bytes: &'a [u8],
+/// Goes through tracing data.
+pub struct Cursor<'a> {
+    /// Byte order of the machine that recorded.
+    pub endian: Endian,
+    /// What is left.
+    pub bytes: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    /// So many bytes; `None` where fewer are left.
+    pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(count)?;
         self.bytes = rest;
         Some(taken)
     }
 
-    fn u32(&mut self) -> Option<u32> {
+    /// Four bytes as a number.
+    pub fn u32(&mut self) -> Option<u32> {
         let endian = self.endian;
         self.take(4).and_then(|bytes| endian.u32(bytes, 0))
     }
 
-    fn count(&mut self) -> Option<u32> {
+    /// A number of things that is plausible.
+    pub fn count(&mut self) -> Option<u32> {
         self.u32().filter(|&count| count <= COUNT_LIMIT)
     }
 
     /// Bytes behind their length.
-    fn block(&mut self) -> Option<&'a [u8]> {
-        let endian = self.endian;
-        let length = self.take(8).and_then(|bytes| endian.u64(bytes, 0))?;
+    pub fn block(&mut self) -> Option<&'a [u8]> {
+        let length = self.u64()?;
         self.take(usize::try_from(length).ok()?)
     }
 
-    fn text(&mut self) -> Option<&'a [u8]> {
+    /// A text that ends with a zero.
+    pub fn text(&mut self) -> Option<&'a [u8]> {
         let end = memchr::memchr(0, self.bytes)?;
         let text = self.take(end)?;
         self.take(1)?;
         Some(text)
+    }
+
+    /// Two bytes as a number.
+    pub fn u16(&mut self) -> Option<u16> {
+        let endian = self.endian;
+        self.take(2).and_then(|bytes| endian.u16(bytes, 0))
+    }
+
+    /// Eight bytes as a number.
+    pub fn u64(&mut self) -> Option<u64> {
+        let endian = self.endian;
+        self.take(8).and_then(|bytes| endian.u64(bytes, 0))
     }
 }
 
@@ -98,6 +116,11 @@ fn parse_into(bytes: &[u8], tracepoints: &mut Vec<Tracepoint>) -> Option<()> {
     for _ in 0..cursor.count()? {
         cursor.block()?; // ftrace's own events
     }
+    systems(&mut cursor, tracepoints)
+}
+
+/// The events of each system; `None` where they end before their end.
+pub fn systems(cursor: &mut Cursor, tracepoints: &mut Vec<Tracepoint>) -> Option<()> {
     for _ in 0..cursor.count()? {
         let system = String::from_utf8_lossy(cursor.text().filter(|name| name.len() <= NAME_LIMIT)?).into_owned();
         for _ in 0..cursor.count()? {
