@@ -7,8 +7,6 @@ use std::path::Path;
 
 /// What a file is that other programs know, and what to do instead of reading it.
 fn unread(head: &[u8]) -> Option<(&'static str, &'static str)> {
-    const PERF: &str = "record with perf record -e block:block_rq_issue -e block:block_rq_complete -a";
-    let text = || String::from_utf8_lossy(&head[..head.len().min(4096)]);
     let first = |what: &[u8]| head.starts_with(what);
     let line = || head.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let has = |words: &[&[u8]]| words.iter().all(|word| memchr::memmem::find(line(), word).is_some());
@@ -22,37 +20,8 @@ fn unread(head: &[u8]) -> Option<(&'static str, &'static str)> {
         }
         () if first(b"\xfd7zXZ\0") => ("compressed with xz", "unpack it: xz -dc FILE | latscope ... -r -"),
         () if first(b"BZh") => ("compressed with bzip2", "unpack it: bzip2 -dc FILE | latscope ... -r -"),
-        () if first(b"\x17\x08\x44tracing") => ("a trace.dat of trace-cmd", PERF),
-        // Magic and version of the first record, in either byte order.
-        () if head.get(1..4) == Some(b"\x74\x61\x65".as_slice()) || first(b"\x65\x61\x74") => {
-            ("a recording of blktrace", PERF)
-        }
-        () if text().contains("# tracer:") => ("text of ftrace", PERF),
-        () if text().lines().take(5).any(|line| line.contains("LAT(ms)") && line.contains("COMM")) => {
-            ("text of biosnoop", PERF)
-        }
-        () if text().lines().filter(|line| is_of_strace(line)).count() >= 2 => {
-            ("text of strace", "record with perf trace record or latscope record -s syscall")
-        }
-        () if text().lines().filter(|line| is_of_blkparse(line)).count() >= 2 => ("text of blkparse", PERF),
         () => return None,
     })
-}
-
-/// `openat(AT_FDCWD, "x", O_RDONLY) = 3 <0.000012>`, whatever stands before.
-fn is_of_strace(line: &str) -> bool {
-    line.contains(") = ") && line.contains('(') && line.trim_end().ends_with('>')
-}
-
-/// `254,0    1        1     0.000000000   123  D   W 2048 + 8 [fio]`.
-fn is_of_blkparse(line: &str) -> bool {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let device = words.first().and_then(|word| word.split_once(','));
-    device.is_some_and(|(major, minor)| is_number(major) && is_number(minor))
-        && words.len() >= 7
-        && words[1..3].iter().all(|word| is_number(word))
-        && words[3].split_once('.').is_some_and(|(seconds, rest)| is_number(seconds) && rest.len() == 9)
 }
 
 /// The format of a file, from its content; of a pipe from its first bytes, which are still there to be read.
@@ -60,6 +29,9 @@ fn is_of_blkparse(line: &str) -> bool {
 /// # Errors
 /// As [`crate::read`].
 pub fn format_of(path: &Path) -> Result<Format, Error> {
+    if latscope_wire::Address::of_input(path).is_some() {
+        return Ok(Format::Frames);
+    }
     detect(&mut Input::open(path, None)?)
 }
 
@@ -71,6 +43,33 @@ pub fn detect(input: &mut Input) -> Result<Format, Error> {
             return found;
         }
     }
+}
+
+/// The format that the content certainly has, as far as it has come.
+pub fn look(input: &Input) -> Option<Format> {
+    Format::ALL.iter().copied().find(|format| (format.row().detect)(input) == Detected::Yes)
+}
+
+/// An error of reading a file as the format that was given, with the one that it looks like.
+pub fn name_other(error: Error, [given, looks_like]: [Option<Format>; 2]) -> Error {
+    match (given, looks_like) {
+        (Some(given), Some(other)) if given != other => {
+            let message = format!("{} The content looks like {}.", error.message, other.name());
+            Error { message, ..error }
+        }
+        _ => error,
+    }
+}
+
+/// Refuses two columns of numbers in texts whose rows start with two numbers that are something else.
+pub fn refuse_as_numbers(input: &Input, [given, looks_like]: [Option<Format>; 2]) -> Result<(), Error> {
+    let is_other =
+        matches!(looks_like, Some(Format::Blkparse | Format::PyLatencyMap | Format::HistogramText | Format::Snoop));
+    if given == Some(Format::TwoColumns) && is_other {
+        let error = Error::new(&input.name, Position::File, "The numbers of its rows are not times and latencies.");
+        return Err(name_other(error, [given, looks_like]));
+    }
+    Ok(())
 }
 
 fn detect_head(input: &mut Input) -> Result<Format, Error> {
@@ -111,19 +110,9 @@ mod tests {
 
     #[test]
     fn what_other_programs_write_is_refused_by_name() {
-        for (bytes, what) in [
-            (&b"\xfd7zXZ\0\0\x04"[..], "compressed with xz"),
-            (b"BZh91AY&SY", "compressed with bzip2"),
-            (b"\x17\x08\x44tracing7\0", "trace-cmd"),
-            (b"\x07\x74\x61\x65\x01\0\0\0", "blktrace"),
-            (b"# tracer: nop\n#\n  fio-7 [001] d..1. 12.5: block_rq_issue: 8,0 R 4096 () 8 + 8 [fio]\n", "ftrace"),
-            (b"TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)\n0.0 fio 7 vda R 8 4096 0.1\n", "biosnoop"),
-            (b"1.5 read(3, \"\", 9) = 0 <0.000012>\n1.6 close(3) = 0 <0.000010>\n", "strace"),
-            (
-                b"254,0    1        1     0.000000000   123  D   W 2048 + 8 [fio]\n254,0    1        2     0.000100000   123  C   W 2048 + 8 [0]\n",
-                "blkparse",
-            ),
-        ] {
+        for (bytes, what) in
+            [(&b"\xfd7zXZ\0\0\x04"[..], "compressed with xz"), (b"BZh91AY&SY", "compressed with bzip2")]
+        {
             let message = detect(&mut Input::from_bytes("test", bytes).unwrap()).unwrap_err().message;
             assert!(message.contains(what) && message.contains("which cannot be read; "), "{what}: {message}");
         }

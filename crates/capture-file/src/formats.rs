@@ -4,8 +4,9 @@ use crate::input::Input;
 use crate::omission::Omits;
 use crate::series_rows::SeriesRows;
 use crate::{
-    Detected, Error, ReadOptions, Sink, csv, fio, hlog, ioping, json_lines, lat, parquet, perf_data, perf_script,
-    smallfile, two_columns,
+    Detected, Error, ReadOptions, Sink, blkparse, blktrace, csv, fio, frames, ftrace, histogram_text, history, hlog,
+    ioping, json_lines, lat, oracle_10046, parquet, perf_data, perf_script, perf_trace, pylatencymap, scap, smallfile,
+    snoop, strace, trace_dat, two_columns,
 };
 use latscope_event::{Context, Field, FieldSet};
 
@@ -71,6 +72,14 @@ formats! {
         grows: true,
         omits: Omits::IfClosedLoop,
     }
+    Frames("frames", "histograms over time as agents and hubs store them (.frames)") {
+        detect: |input| frames::detect(input.head()),
+        series: Some(frames::open),
+    }
+    History("history", "the folder of a hub (--data): histograms over time by day and host") {
+        detect: history::detect,
+        series: Some(history::open),
+    }
     Parquet("parquet", "events in Parquet") {
         fills: parquet::FILLS,
         detect: |input| parquet::detect(input, false),
@@ -88,10 +97,62 @@ formats! {
         detect: perf_data::detect,
         events: Some(perf_data::read),
     }
+    TraceDat("trace_dat", "recordings of trace-cmd (trace.dat), versions 6 and 7, compressed or not") {
+        fills: trace_dat::FILLS,
+        detect: |input| trace_dat::detect(input.head()),
+        events: Some(trace_dat::read),
+    }
+    Blktrace("blktrace", "recordings of blktrace: the files of all CPUs, or one stream") {
+        fills: blktrace::FILLS,
+        detect: blktrace::detect,
+        events: Some(blktrace::read),
+        grows: true,
+    }
+    Blkparse("blkparse", "text of blkparse") {
+        fills: blkparse::FILLS,
+        detect: |input| blkparse::detect(input.head()),
+        events: Some(blkparse::read),
+        grows: true,
+    }
+    Scap("scap", "captures of sysdig and Falco (.scap), versions 1.0 to 1.2") {
+        fills: scap::FILLS,
+        detect: |input| scap::detect(input.head()),
+        events: Some(scap::read),
+    }
+    Ftrace("ftrace", "text of ftrace: trace, trace_pipe, and trace-cmd report") {
+        fills: ftrace::FILLS,
+        detect: |input| ftrace::detect(input.head()),
+        events: Some(ftrace::read),
+        grows: true,
+    }
     PerfScript("perf_script", "text of perf script, with any columns") {
         fills: perf_script::FILLS,
         detect: |input| perf_script::detect(input.head()),
         events: Some(perf_script::read),
+        grows: true,
+    }
+    Strace("strace", "text of strace -T with -ttt, -tt, -t or -r") {
+        fills: strace::FILLS,
+        detect: |input| strace::detect(input.head()),
+        events: Some(strace::read),
+        grows: true,
+    }
+    PerfTrace("perf_trace", "text of perf trace") {
+        fills: perf_trace::FILLS,
+        detect: |input| perf_trace::detect(input.head()),
+        events: Some(perf_trace::read),
+        grows: true,
+    }
+    Snoop("snoop", "text of biosnoop (bcc, libbpf-tools, bpftrace) and iosnoop -ts") {
+        fills: snoop::FILLS,
+        detect: |input| snoop::detect(input.head()),
+        events: Some(snoop::read),
+        grows: true,
+    }
+    Oracle10046("oracle_10046", "trace files of Oracle databases with waits (event 10046)") {
+        fills: oracle_10046::FILLS,
+        detect: |input| oracle_10046::detect(input.head()),
+        events: Some(oracle_10046::read),
         grows: true,
     }
     Csv("csv", "latscope's CSV of events, as written by events --csv and convert") {
@@ -113,6 +174,16 @@ formats! {
     Hlog("hlog", "HdrHistogram interval logs (.hlog): a histogram per interval and tag") {
         detect: |input| hlog::detect(input.head()),
         series: Some(hlog::open),
+    }
+    PyLatencyMap("pylatencymap", "records of PyLatencyMap: cumulative counts by powers of two") {
+        detect: |input| pylatencymap::detect(input.head()),
+        series: Some(pylatencymap::open),
+        grows: true,
+    }
+    HistogramText("histogram_text", "histograms printed by biolatency, bpftrace, SystemTap or DTrace") {
+        detect: |input| histogram_text::detect(input.head()),
+        series: Some(histogram_text::open),
+        grows: true,
     }
     FioHist("fio_hist", "fio's histogram logs (write_hist_log), of any version") {
         detect: fio::hist::detect,

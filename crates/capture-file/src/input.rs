@@ -3,6 +3,7 @@
 
 use crate::ending::{self, Pipe};
 use crate::follow::{Follow, OnRestart};
+use crate::gzip::{self, Members, Unpacked};
 use crate::once::{self, Key, Untouched};
 use crate::{Error, Position, Progress, Remedy};
 use latscope_event::format_size;
@@ -10,7 +11,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,6 @@ const SKIPPED_BYTES: usize = 64 << 20;
 /// Why nothing can be read of a compressed file.
 pub const CUT_SO_EARLY: &str = "The compressed file is truncated and nothing can be read from it; copy it again.";
 /// How compressed files start.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// What some editors put before text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -43,8 +43,8 @@ pub struct Input<'a> {
     head_taken: usize,
     /// Lines before the head that were too long to be any.
     long_lines: u64,
-    /// Set when compressed data ended in the middle.
-    pub cut: Arc<AtomicBool>,
+    /// What showed so far while it was unpacked.
+    pub unpacked: Arc<Unpacked>,
     /// Of what is read while it is written: how many bytes can be read without waiting.
     at_hand: Option<Arc<AtomicUsize>>,
 }
@@ -79,14 +79,14 @@ impl Read for Source<'_> {
 /// Takes the sudden end of compressed data as the end of the file, and remembers it: what came before is of use.
 struct UpToTheCut<R> {
     inner: R,
-    cut: Arc<AtomicBool>,
+    unpacked: Arc<Unpacked>,
 }
 
 impl<R: Read> Read for UpToTheCut<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.inner.read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                self.cut.store(true, Ordering::Relaxed);
+                self.unpacked.is_cut.store(true, Ordering::Relaxed);
                 Ok(0)
             }
             result => result,
@@ -119,6 +119,9 @@ impl<'a> Input<'a> {
         if let Some(key) = Key::read(path) {
             return Input::open_once(path, key);
         }
+        if let Some(address) = latscope_wire::Address::of_input(path) {
+            return Input::ask(path, address, &latscope_wire::Query::default());
+        }
         let file = File::open(path).map_err(|error| Error::io(path, &error))?;
         let metadata = file.metadata().map_err(|error| Error::io(path, &error))?;
         let name = path.display().to_string();
@@ -132,6 +135,21 @@ impl<'a> Input<'a> {
         Input::sniff(name, Some(path.into()), file, progress, None)
     }
 
+    /// Opens the answer of a hub.
+    pub fn ask(
+        path: &Path,
+        address: Result<latscope_wire::Address, String>,
+        query: &latscope_wire::Query,
+    ) -> Result<Input<'a>, Error> {
+        let (name, credentials) = (path.display().to_string(), latscope_wire::Credentials::of_environment());
+        let stream = address.and_then(|address| address.read(&credentials, query));
+        let stream = stream.map_err(|why| Error::new(&name, Position::File, why))?;
+        match query.follow {
+            true => Input::sniff_pipe(name, None, Pipe::new(Box::new(stream))),
+            false => Input::sniff(name, None, stream, None, None),
+        }
+    }
+
     /// Opens a file that grows; see [`Follow`]. What is no plain file is opened as always.
     pub fn follow(path: &Path, progress: Option<&'a Progress>, on_restart: OnRestart) -> Result<Input<'a>, Error> {
         if !path.is_file() {
@@ -140,7 +158,7 @@ impl<'a> Input<'a> {
         let fail = |error| Error::io(path, &error);
         let mut magic = [0; 4];
         let count = File::open(path).and_then(|mut file| read_full(&mut file, &mut magic)).map_err(fail)?;
-        if count == 4 && (magic[..2] == GZIP || magic == ZSTD) {
+        if count == 4 && (magic[..2] == gzip::MAGIC || magic == ZSTD) {
             let error = Error::new(path.display().to_string(), Position::File, "A compressed file cannot be followed.");
             return Err(error.with_remedy(Remedy::Unpack));
         }
@@ -196,9 +214,9 @@ impl<'a> Input<'a> {
     }
 
     fn resumed(key: Key, kept: Untouched) -> Input<'a> {
-        let Untouched { name, path, reader, head, long_lines, cut, at_hand } = kept;
+        let Untouched { name, path, reader, head, long_lines, unpacked, at_hand } = kept;
         let reader = Source::Once(key, reader);
-        Input { name, path, streamed: true, reader, head, head_taken: 0, long_lines, cut, at_hand }
+        Input { name, path, streamed: true, reader, head, head_taken: 0, long_lines, unpacked, at_hand }
     }
 
     fn sniff_pipe(name: String, path: Option<PathBuf>, pipe: Pipe) -> Result<Input<'a>, Error> {
@@ -229,24 +247,23 @@ impl<'a> Input<'a> {
         let got = read_full(&mut raw, &mut magic).map_err(fail)?;
         let raw = io::Cursor::new(magic).take(got as u64).chain(raw);
         let mut streamed = path.is_none();
-        let cut = Arc::new(AtomicBool::new(false));
-        let up_to = Arc::clone(&cut);
+        let unpacked = Arc::new(Unpacked::default());
+        let up_to = Arc::clone(&unpacked);
         let reader: Box<dyn Read + Send + 'a> = match magic {
-            magic if magic[..2] == GZIP => {
+            magic if magic[..2] == gzip::MAGIC => {
                 streamed = true;
-                // Concatenated members are one file, as for zcat.
-                let inner = flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(256 * 1024, raw));
-                Box::new(UpToTheCut { inner, cut: up_to })
+                let inner = Members::new(BufReader::with_capacity(256 * 1024, raw), Arc::clone(&up_to));
+                Box::new(UpToTheCut { inner, unpacked: up_to })
             }
             ZSTD => {
                 streamed = true;
-                Box::new(UpToTheCut { inner: zstd::Decoder::new(raw).map_err(fail)?, cut: up_to })
+                Box::new(UpToTheCut { inner: zstd::Decoder::new(raw).map_err(fail)?, unpacked: up_to })
             }
             _ => Box::new(raw),
         };
         let reader = Source::Again(reader);
         let head = Vec::new();
-        let mut input = Input { name, path, streamed, reader, head, head_taken: 0, long_lines: 0, cut, at_hand };
+        let mut input = Input { name, path, streamed, reader, head, head_taken: 0, long_lines: 0, unpacked, at_hand };
         input.fill_head(0)?;
         if input.head.starts_with(BYTE_ORDER_MARK) {
             input.head.drain(..BYTE_ORDER_MARK.len());
@@ -338,7 +355,7 @@ impl<'a> Input<'a> {
 
     /// Whether compressed data has ended in the middle, as far as it was read.
     pub fn is_cut(&self) -> bool {
-        self.cut.load(Ordering::Relaxed)
+        self.unpacked.is_cut.load(Ordering::Relaxed)
     }
 
     /// The first [`HEAD_BYTES`], or all of a shorter file.
@@ -405,7 +422,7 @@ impl Drop for Input<'_> {
                 reader: std::mem::replace(reader, Box::new(io::empty())),
                 head: std::mem::take(&mut self.head),
                 long_lines: self.long_lines,
-                cut: Arc::clone(&self.cut),
+                unpacked: Arc::clone(&self.unpacked),
                 at_hand: self.at_hand.take(),
             };
             once::give_back(*key, Ok(kept));
@@ -542,125 +559,5 @@ impl LineChunks<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-
-    fn chunks_of(bytes: &[u8]) -> (Vec<u8>, u64) {
-        let mut lines = Input::from_bytes("test", bytes).unwrap().lines();
-        let (mut all, mut chunk) = (Vec::new(), Vec::new());
-        while lines.next(&mut chunk).unwrap() {
-            assert!(chunk.len() <= CHUNK_BYTES);
-            all.extend_from_slice(&chunk);
-        }
-        (all, lines.too_long)
-    }
-
-    #[test]
-    fn chunks_are_the_file_cut_at_line_ends() {
-        let text: Vec<u8> = (0..300_000).flat_map(|number| format!("line {number}\n").into_bytes()).collect();
-        assert_eq!(chunks_of(&text), (text.clone(), 0));
-        assert_eq!(chunks_of(b"no newline"), (b"no newline".to_vec(), 0));
-        assert_eq!(chunks_of(b""), (Vec::new(), 0));
-    }
-
-    #[test]
-    fn an_endless_line_is_skipped_in_bounded_memory() {
-        let mut text = b"first\n".to_vec();
-        text.resize(3 * CHUNK_BYTES, b'x');
-        text.extend_from_slice(b"\nlast\n");
-        assert_eq!(chunks_of(&text), (b"first\nlast\n".to_vec(), 1));
-    }
-
-    #[test]
-    fn first_lines_that_are_too_long_are_skipped_and_counted() {
-        let long = "1, ".repeat(HEAD_BYTES);
-        for (text, head, too_long) in [
-            (format!("{long}\n{long}\n5, 6\n7, 8\n"), "5, 6\n7, 8\n", 2),
-            (format!("5, 6\n{long}\n"), "5, 6\n1, 1", 0),
-            (long.clone(), "", 1),
-            ("5, 6".into(), "5, 6", 0),
-        ] {
-            let mut input = Input::from_bytes("test", text.as_bytes()).unwrap();
-            assert_eq!(input.skip_long_lines().unwrap(), too_long > 0);
-            assert!(!input.is_empty() && input.head().starts_with(head.as_bytes()), "{too_long}");
-            assert_eq!(input.head().is_empty(), head.is_empty());
-            let (mut lines, mut all, mut chunk) = (input.lines(), Vec::new(), Vec::new());
-            assert_eq!(lines.too_long, too_long);
-            while lines.next(&mut chunk).unwrap() {
-                all.extend_from_slice(&chunk);
-            }
-            let rest = if too_long > 0 { head } else { &text };
-            assert!(all == rest.as_bytes(), "{} bytes, {} expected", all.len(), rest.len());
-        }
-    }
-
-    #[test]
-    fn temporary_copies_are_as_long_as_the_header_says() {
-        let mut head = [0; 104];
-        head[..8].copy_from_slice(b"PERFILE2");
-        assert_eq!(copy_limit(&head), COPY_LIMIT, "perf was killed");
-        (head[40], head[48]) = (200, 100);
-        assert_eq!(copy_limit(&head), 300 + PERF_FEATURES);
-        head[40..56].fill(0xff);
-        assert_eq!(copy_limit(&head), u64::MAX - 1);
-        assert_eq!(copy_limit(b""), COPY_LIMIT);
-    }
-
-    #[test]
-    fn a_few_bytes_do_not_fill_the_temporary_folder() {
-        let mut head = [0; 104];
-        head[..8].copy_from_slice(b"PERFILE2");
-        (head[40], head[48]) = (104, 100);
-        let zeros = io::repeat(0).take(PERF_FEATURES + 200);
-        let bomb = zstd::encode_all(head.chain(zeros), 1).unwrap();
-        assert!(bomb.len() < 1 << 20);
-        let error = Input::from_bytes("test", &bomb).unwrap().seekable().err().unwrap().message;
-        assert!(error.contains("longer than 256MiB; unpack it to a file"), "{error}");
-    }
-
-    #[test]
-    fn a_byte_order_mark_is_no_text() {
-        assert_eq!(chunks_of(b"\xef\xbb\xbf1, 2\n").0, b"1, 2\n");
-        assert_eq!(chunks_of(b"1, 2\n\xef\xbb\xbf").0, b"1, 2\n\xef\xbb\xbf");
-    }
-
-    #[test]
-    fn compressed_data_of_which_nothing_can_be_read_is_an_error() {
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(b"a line\n").unwrap();
-        for packed in [gzip.finish().unwrap(), zstd::encode_all(&b"a line\n"[..], 1).unwrap()] {
-            let error = Input::from_bytes("test", &packed[..5]).err().unwrap();
-            assert!(error.message.contains("truncated and nothing can be read"), "{error}");
-        }
-        let mut nothing = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        nothing.write_all(b"").unwrap();
-        assert!(Input::from_bytes("test", &nothing.finish().unwrap()).unwrap().is_empty());
-    }
-
-    #[test]
-    fn compressed_data_that_is_cut_yields_what_comes_before() {
-        let text: Vec<u8> = (0..200_000).flat_map(|number| format!("line {number}\n").into_bytes()).collect();
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(&text).unwrap();
-        for packed in [gzip.finish().unwrap(), zstd::encode_all(&text[..], 1).unwrap()] {
-            let input = Input::from_bytes("test", &packed[..packed.len() / 2]).unwrap();
-            let cut = Arc::clone(&input.cut);
-            let (mut lines, mut all, mut chunk) = (input.lines(), Vec::new(), Vec::new());
-            while lines.next(&mut chunk).unwrap() {
-                all.extend_from_slice(&chunk);
-            }
-            assert!(!all.is_empty() && text.starts_with(&all) && cut.load(Ordering::Relaxed));
-        }
-    }
-
-    #[test]
-    fn gzip_and_zstd_are_seen_through() {
-        let text = b"a line\nanother line\n".repeat(1000);
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(&text).unwrap();
-        let gzip = gzip.finish().unwrap();
-        assert_eq!(chunks_of(&[gzip.clone(), gzip].concat()).0, [text.clone(), text.clone()].concat());
-        assert_eq!(chunks_of(&zstd::encode_all(&text[..], 1).unwrap()).0, text);
-    }
-}
+#[path = "input_tests.rs"]
+mod tests;

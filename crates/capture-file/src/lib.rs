@@ -7,8 +7,14 @@
 #![forbid(unsafe_code)]
 
 mod arrow_columns;
+mod blkparse;
+mod blktrace;
+mod block_actions;
 mod block_pairs;
+mod call_rows;
+mod call_text;
 mod csv;
+mod cursor;
 mod detect;
 mod ending;
 mod error;
@@ -16,6 +22,11 @@ mod event_rows;
 mod fio;
 mod follow;
 mod formats;
+mod frames;
+mod ftrace;
+mod gzip;
+mod histogram_text;
+mod history;
 mod hlog;
 mod input;
 mod ioping;
@@ -23,19 +34,30 @@ mod json_lines;
 mod lat;
 mod omission;
 mod once;
+mod oracle_10046;
 mod parquet;
 mod perf_data;
 mod perf_script;
+mod perf_trace;
+mod processes;
+mod pylatencymap;
 mod scan;
+mod scap;
 mod series_reader;
 mod series_rows;
 mod smallfile;
+mod snoop;
+mod strace;
 mod syscall_pairs;
 mod text_rows;
+mod time_order;
+mod trace_dat;
+mod tracepoint;
 mod tree;
 mod two_columns;
 mod unfinished;
 
+pub use blktrace::one_of_each_recording;
 pub use detect::format_of;
 pub use ending::{end_when, is_over};
 pub use error::{Error, Position, Remedy};
@@ -44,18 +66,27 @@ pub use fio::{
 };
 pub use follow::OnRestart;
 pub use formats::Format;
+pub use frames::write_frames;
+pub use history::SeriesTables;
 pub use hlog::write_hlog;
 pub use lat::LatWriter;
 pub use parquet::{ParquetWriter, write_series_parquet};
+pub use pylatencymap::write_pylatencymap;
+pub use scap::ScapWriter;
 pub use series_reader::SeriesReader;
 pub use series_rows::{SeriesHeader, SeriesRow};
+pub use strace::with_files_of_threads;
 pub use tree::{Tree, double_count_note, tree, tree_over_time, without_repeats};
 pub use two_columns::TwoColumns;
+
+pub use latscope_wire::Query;
 
 use input::Input;
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The answer of a format about the beginning of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +108,11 @@ pub struct ReadOptions<'a> {
     pub fields: FieldSet,
     /// Whether all system calls become events, not only those that do I/O.
     pub all_syscalls: bool,
+    /// Whether only calls that do I/O become events where all others would, too: captures of sysdig hold what their recorder chose.
+    pub only_io: bool,
+    /// Whether a request that a device passes on to another of the same trace becomes one event, that of the lower device: for who
+    /// cannot keep the two apart.
+    pub each_request_once: bool,
     /// How to read two-column files.
     pub two_columns: TwoColumns,
     /// The interval of a generator that waited for every request and left out those that were due meanwhile: they are
@@ -89,6 +125,8 @@ pub struct ReadOptions<'a> {
     pub fio_results: FioResults,
     /// Whether lines of fio and smallfile that are no row are skipped and counted; else the first one is an error.
     pub lenient: bool,
+    /// What is asked of a hub, or of its folder.
+    pub query: Query,
     /// Where to report progress.
     pub progress: Option<&'a Progress>,
     /// Whether to wait for more at the end of a file, until [the end is asked for](end_when); called with a sentence when the file
@@ -103,11 +141,14 @@ impl ReadOptions<'_> {
             format: None,
             fields,
             all_syscalls: false,
+            only_io: false,
+            each_request_once: false,
             two_columns: TwoColumns::default(),
             omitted_every_ns: None,
             fio_columns: None,
             fio_results: FioResults::default(),
             lenient: false,
+            query: Query::default(),
             progress: None,
             follow: None,
         }
@@ -121,6 +162,11 @@ pub struct Progress {
     pub done: std::sync::atomic::AtomicU64,
     /// Size of the file; 0 when unknown (a pipe).
     pub total: std::sync::atomic::AtomicU64,
+}
+
+/// Whether this is the address of a hub, not a file.
+pub fn is_hub(path: &Path) -> bool {
+    latscope_wire::Address::of_input(path).is_some()
 }
 
 /// Whether this can be read only once: standard input (`-`), a FIFO, `/dev/fd/63`, a terminal.
@@ -177,25 +223,29 @@ fn read_input(mut input: Input, options: &ReadOptions, sink: &mut Sink) -> Resul
         Some(format) => format,
         None => detect::detect(&mut input)?,
     };
-    match options.omitted_every_ns {
+    let looks_like = options.format.and_then(|_| detect::look(&input));
+    detect::refuse_as_numbers(&input, [options.format, looks_like])?;
+    let result = match options.omitted_every_ns {
         None => events(input, format, options, sink),
         Some(interval_ns) => {
             let name = input.name.clone();
             let inner = |sink: &mut Sink| events(input, format, options, sink);
             omission::read(&name, format.row().omits, interval_ns, sink, inner)
         }
-    }
+    };
+    result.map_err(|error| detect::name_other(error, [options.format, looks_like]))
 }
 
 /// Reads the events of a file of this format.
 fn events(input: Input, format: Format, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
-    let cut = std::sync::Arc::clone(&input.cut);
+    let unpacked = Arc::clone(&input.unpacked);
     let Some(read) = format.row().events else {
         return Err(Error::new(&input.name, Position::File, HISTOGRAMS_ONLY).with_remedy(Remedy::Histograms));
     };
     let mut context = read(input, options, sink)?;
-    if cut.load(std::sync::atomic::Ordering::Relaxed) && context.tally.get(Anomaly::Truncated) == 0 {
+    if unpacked.is_cut.load(Ordering::Relaxed) && context.tally.get(Anomaly::Truncated) == 0 {
         context.tally.add(Anomaly::Truncated, 1);
     }
+    unpacked.note_trailing(&mut context);
     Ok(context)
 }

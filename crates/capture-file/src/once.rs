@@ -4,11 +4,13 @@
 //! of a pipe would be lost, so an `Input` of which nothing was taken comes back here when it is dropped.
 
 use crate::Error;
+use crate::gzip::Unpacked;
 use std::collections::HashMap;
+use std::fs::Metadata;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Which pipe, whatever it is called.
@@ -25,9 +27,14 @@ impl Key {
             return Some(Key::Stdin);
         }
         let metadata = std::fs::metadata(path).ok()?;
-        let once = !metadata.is_file() && !metadata.is_dir();
+        let once = !metadata.is_file() && !metadata.is_dir() || is_trace_pipe(path, &metadata);
         once.then(|| Key::Named { device: metadata.dev(), inode: metadata.ino() })
     }
+}
+
+/// The kernel's `trace_pipe` looks like an empty file. A read of it waits, and takes away what it returns.
+fn is_trace_pipe(path: &Path, metadata: &Metadata) -> bool {
+    metadata.len() == 0 && path.file_name().is_some_and(|name| name == "trace_pipe")
 }
 
 /// A pipe that was opened and of which nothing was taken: all of an `Input` but its lifetime.
@@ -37,7 +44,7 @@ pub struct Untouched {
     pub reader: Box<dyn Read + Send + 'static>,
     pub head: Vec<u8>,
     pub long_lines: u64,
-    pub cut: Arc<AtomicBool>,
+    pub unpacked: Arc<Unpacked>,
     pub at_hand: Option<Arc<AtomicUsize>>,
 }
 

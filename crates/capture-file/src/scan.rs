@@ -147,6 +147,11 @@ pub fn decimal_seconds(text: &[u8]) -> Option<u64> {
     (len > 0 || !fraction.is_empty()).then_some(ns)
 }
 
+/// Decimal milliseconds as nanoseconds; what is below a nanosecond is cut off.
+pub fn decimal_milliseconds(text: &[u8]) -> Option<u64> {
+    decimal_seconds(text).map(|ns| ns / 1000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

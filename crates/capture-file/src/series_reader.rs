@@ -1,13 +1,23 @@
 //! Files that hold histograms instead of events, whatever their format.
 
+use crate::formats::Format;
+use crate::gzip::Unpacked;
 use crate::input::Input;
 use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
 use crate::{Error, Position, ReadOptions, detect};
 use latscope_event::Context;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The rows of a series, one after the other. After an error there are no more.
-pub struct SeriesReader(Box<dyn SeriesRows>);
+pub struct SeriesReader {
+    rows: Box<dyn SeriesRows>,
+    /// The format that was given, and the one that the content has.
+    formats: [Option<Format>; 2],
+    unpacked: Arc<Unpacked>,
+    /// What the trace says in the end, if more is to be noted of it than its format does.
+    noted: Option<Context>,
+}
 
 impl SeriesReader {
     /// Opens a series, `-` for standard input. Of the options, the format, the unit of latencies (for histogram logs of which
@@ -16,7 +26,11 @@ impl SeriesReader {
     /// # Errors
     /// When it cannot be read, is damaged, or holds no series.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<SeriesReader, Error> {
-        SeriesReader::new(Input::open(path, None)?, options)
+        let input = match latscope_wire::Address::of_input(path) {
+            Some(address) => Input::ask(path, address, &options.query)?,
+            None => Input::open(path, None)?,
+        };
+        SeriesReader::new(input, options)
     }
 
     /// Opens a series that lies in memory; `name` stands for it in messages.
@@ -29,8 +43,13 @@ impl SeriesReader {
 
     fn new(mut input: Input<'static>, options: &ReadOptions) -> Result<SeriesReader, Error> {
         let format = options.format.map_or_else(|| detect::detect(&mut input), Ok)?;
+        let unpacked = Arc::clone(&input.unpacked);
+        let formats = [options.format, options.format.and_then(|_| detect::look(&input))];
         match format.row().series {
-            Some(open) => open(input, options).map(SeriesReader),
+            Some(open) => match open(input, options) {
+                Ok(rows) => Ok(SeriesReader { rows, formats, unpacked, noted: None }),
+                Err(error) => Err(detect::name_other(error, formats)),
+            },
             None => Err(Error::new(&input.name, Position::File, "This file has events, not histograms.")),
         }
     }
@@ -38,28 +57,28 @@ impl SeriesReader {
     /// Lets every I/O of an uneven series count so many, so that it can be divided without loss.
     #[must_use]
     pub fn counted_in(mut self, per_event: u64) -> SeriesReader {
-        self.0.count_in(per_event);
+        self.rows.count_in(per_event);
         self
     }
 
     /// How long rows are as a rule, where the first completion after that time ends each of them; known from the first row on.
     pub fn usual_ns(&self) -> Option<u64> {
-        self.0.usual_ns()
+        self.rows.usual_ns()
     }
 
     /// What the series is of.
     pub fn header(&self) -> &SeriesHeader {
-        self.0.header()
+        self.rows.header()
     }
 
     /// What the trace says about itself; complete behind the last row.
     pub fn context(&self) -> &Context {
-        self.0.context()
+        self.noted.as_ref().unwrap_or_else(|| self.rows.context())
     }
 
     /// Whether intervals are what they happened to be, instead of multiples of one width.
     pub fn is_uneven(&self) -> bool {
-        self.0.is_uneven()
+        self.rows.is_uneven()
     }
 }
 
@@ -67,6 +86,12 @@ impl Iterator for SeriesReader {
     type Item = Result<SeriesRow, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next()
+        let row = self.rows.next();
+        if row.is_none() {
+            let mut context = self.rows.context().clone();
+            self.unpacked.note_trailing(&mut context);
+            self.noted = Some(context);
+        }
+        row.map(|row| row.map_err(|error| detect::name_other(error, self.formats)))
     }
 }

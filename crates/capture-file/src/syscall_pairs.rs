@@ -5,7 +5,7 @@
 //! and such waiting would bury the I/O in every picture.
 
 use crate::block_pairs::{NO_ID, padded, trimmed};
-use crate::unfinished::doubt;
+use crate::unfinished::{Lacks, doubt};
 use hashbrown::HashMap;
 use latscope_event::kernel::{CallShape, FdFrom, Machine, call_shape, error_name, waits_for_storage};
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, MISSING_I64, MISSING_U64, Unfinished, Wait};
@@ -181,7 +181,7 @@ impl SyscallPairs {
         if self.is(record.call, &[b"exit", b"exit_group"]) {
             context.tally.add(Anomaly::NeverReturn, 1);
         } else if !self.wanted(record.call) {
-            context.tally.add(Anomaly::OtherRecords, 1);
+            context.tally.add(Anomaly::NoIo, 1);
         } else if record.tid <= 0 {
             // The kernel gives no number to a dying thread, nor to one outside the tracer's PID namespace.
             context.tally.add(Anomaly::UnpairedEnter, 1);
@@ -217,7 +217,7 @@ impl SyscallPairs {
                 context.tally.add(Anomaly::OtherRecords, 1);
             }
             None if self.wanted(record.call) => context.tally.add(Anomaly::UnpairedExit, 1),
-            None => context.tally.add(Anomaly::OtherRecords, 1),
+            None => context.tally.add(Anomaly::NoIo, 1),
         }
     }
 
@@ -282,7 +282,8 @@ impl SyscallPairs {
                 unfinished.push((tid, open, if waits { Wait::Counts } else { Wait::Elsewhere }));
             }
         }
-        doubt(unfinished.iter_mut().map(|(.., wait)| wait), &context.tally, self.completed);
+        let lacks = Lacks { issues: 0, is_cut: context.tally.get(Anomaly::Truncated) > 0 };
+        doubt(unfinished.iter_mut().map(|(.., wait)| wait), lacks, &context.tally, self.completed);
         unfinished.sort_by_key(|(tid, open, _)| (open.time_ns, *tid));
         unfinished.truncate(Context::UNFINISHED_KEPT);
         let mut batch = Batch::new(FILLS);

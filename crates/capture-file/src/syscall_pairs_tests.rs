@@ -66,7 +66,7 @@ fn only_calls_that_do_io_become_events_unless_all_are_wanted() {
         run.push(9, 7, 202, End::Exit(0));
         run.push(10, 7, 0, End::Enter(&[]));
         run.push(11, 7, 0, End::Exit(0));
-        assert_eq!((run.batch.len(), run.count(Anomaly::OtherRecords)), (events, others));
+        assert_eq!((run.batch.len(), run.count(Anomaly::NoIo)), (events, others));
     }
 }
 
@@ -144,7 +144,8 @@ proptest! {
         let events = run.batch.len() as u64;
         run.pairs.finish(&mut run.context);
         let counted: u64 = [
-            Anomaly::UnpairedEnter, Anomaly::UnpairedExit, Anomaly::OtherRecords, Anomaly::NeverReturn, Anomaly::Unfinished,
+            Anomaly::UnpairedEnter, Anomaly::UnpairedExit, Anomaly::NoIo, Anomaly::OtherRecords, Anomaly::NeverReturn,
+            Anomaly::Unfinished,
         ].iter().map(|&anomaly| run.context.tally.get(anomaly)).sum();
         prop_assert_eq!(2 * events + counted, records.len() as u64);
     }

@@ -210,6 +210,19 @@ impl<'a, 'b> Rows<'a, 'b> {
         if self.is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
+    /// Counts a malformed row, and notes the first of them. Empty lines are nothing; the last line may be cut.
+    #[cold]
+    pub fn add_malformed(&mut self, number: u64, line: Result<&[u8], &'static str>, why: &'static str) {
+        match line {
+            Ok(line) if line.trim_ascii().is_empty() => return,
+            Ok(line) if !line.ends_with(b"\n") && number > 1 => self.context.tally.add(Anomaly::Truncated, 1),
+            _ => self.context.tally.add(Anomaly::UnparsedLines, 1),
+        }
+        if !self.context.notes.iter().any(|note| matches!(note, Note::MalformedRow { .. })) {
+            self.context.note(Note::MalformedRow { line: number, why: line.err().unwrap_or(why).into() });
+        }
+    }
+
     /// Hands on what is left.
     pub fn finish(mut self) -> Context {
         let _ = self.hand_on();

@@ -43,6 +43,11 @@ impl Completed {
         self.slowest_ns = self.slowest_ns.max(latency_ns);
     }
 
+    /// How long its slowest request took.
+    pub fn slowest_ns(&self) -> u64 {
+        self.slowest_ns
+    }
+
     /// Whether a request that was issued then was left behind: the device went on for longer than its slowest request took.
     pub fn has_left_behind(&self, issued_ns: i64) -> bool {
         let ahead_ns = self.latest_ns.saturating_sub(issued_ns);
@@ -50,12 +55,22 @@ impl Completed {
     }
 }
 
-/// Takes back what counts as waiting if the trace lacks too many completions; `completed` were seen.
-pub fn doubt<'a>(waits: impl IntoIterator<Item = &'a mut Wait>, tally: &Tally, completed: u64) {
+/// What a trace lacks beside what its tally counts.
+#[derive(Clone, Copy, Default)]
+pub struct Lacks {
+    /// Completions of which the issue is missing, which the trace should have.
+    pub issues: u64,
+    /// Whether the end is missing. What a trace holds of each CPU by itself then ends at different times.
+    pub is_cut: bool,
+}
+
+/// Takes back what counts as waiting if the trace lacks too many records, or its end; `completed` were seen.
+pub fn doubt<'a>(waits: impl IntoIterator<Item = &'a mut Wait>, lacks: Lacks, tally: &Tally, completed: u64) {
     let mut waits: Vec<_> = waits.into_iter().collect();
     let left_behind = waits.iter().filter(|wait| ***wait == Wait::LeftBehind).count() as u64;
-    let missing = SIGNS.iter().fold(left_behind, |sum, &sign| sum.saturating_add(tally.get(sign)));
-    if completed == 0 || missing.saturating_mul(LOSSY) > completed {
+    let missing =
+        SIGNS.iter().fold(left_behind.saturating_add(lacks.issues), |sum, &sign| sum.saturating_add(tally.get(sign)));
+    if completed == 0 || lacks.is_cut || missing.saturating_mul(LOSSY) > completed {
         waits.iter_mut().filter(|wait| ***wait == Wait::Counts).for_each(|wait| **wait = Wait::Lossy);
     }
 }
@@ -76,16 +91,20 @@ mod tests {
 
     #[test]
     fn nothing_counts_in_a_trace_that_lacks_completions() {
-        let judged = |lost: u64, completed: u64| {
+        let judged_with = |lacks: Lacks, lost: u64, completed: u64| {
             let mut tally = Tally::default();
             tally.add(Anomaly::LostCompletion, lost);
             let mut waits = [Wait::Counts, Wait::Elsewhere];
-            doubt(&mut waits, &tally, completed);
+            doubt(&mut waits, lacks, &tally, completed);
             waits
         };
+        let judged = |lost, completed| judged_with(Lacks::default(), lost, completed);
         assert_eq!(judged(0, 1), [Wait::Counts, Wait::Elsewhere]);
         assert_eq!(judged(1, 100), [Wait::Counts, Wait::Elsewhere]);
         assert_eq!(judged(1, 99), [Wait::Lossy, Wait::Elsewhere]);
         assert_eq!(judged(0, 0), [Wait::Lossy, Wait::Elsewhere]);
+        for (issues, is_cut, expected) in [(1, false, Wait::Counts), (2, false, Wait::Lossy), (0, true, Wait::Lossy)] {
+            assert_eq!(judged_with(Lacks { issues, is_cut }, 0, 100)[0], expected);
+        }
     }
 }

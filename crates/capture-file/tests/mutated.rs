@@ -84,12 +84,15 @@ fn every_corpus_is_unpacked() {
         ("filter", 190, 5183),
         ("fio_log", 200, 71489),
         ("fio_series", 200, 64978),
+        ("histogram_text", 12, 27020),
         ("ioping", 200, 113023),
         ("json_lines", 4, 1828),
         ("lat", 140, 379757),
         ("perf_data", 112, 379331),
         ("perf_script", 190, 188595),
         ("smallfile", 103, 2598),
+        ("snoop", 6, 12669),
+        ("strace", 16, 46746),
         ("two_columns", 62, 28177),
     ] {
         let found = corpus(target);
@@ -121,7 +124,13 @@ fn is_packed(bytes: &[u8]) -> bool {
 
 #[test]
 fn events_of_damaged_files() {
+    // Their seeds have a byte in front that selects the format.
+    let skipped = |target: &str| usize::from(["strace", "snoop"].contains(&target));
     for (target, format) in [
+        ("strace", Format::Strace),
+        ("strace", Format::PerfTrace),
+        ("snoop", Format::Snoop),
+        ("snoop", Format::Oracle10046),
         ("csv", Format::Csv),
         ("json_lines", Format::JsonLines),
         ("two_columns", Format::TwoColumns),
@@ -135,7 +144,7 @@ fn events_of_damaged_files() {
         let (seeds, mut random) = (corpus(target), Random(7));
         for (number, seed) in seeds.iter().enumerate() {
             for round in 0..mutations(seeds.len()) {
-                let bytes = mutated(seed, &mut random);
+                let bytes = mutated(&seed[skipped(target)..], &mut random);
                 if is_packed(&bytes) {
                     continue;
                 }
@@ -164,14 +173,22 @@ fn events_of_damaged_files() {
 
 #[test]
 fn histograms_of_damaged_files() {
-    let (seeds, mut random) = (corpus("fio_series"), Random(11));
+    // A byte in front selects the format.
+    let seeds =
+        |target| corpus(target).iter().map(|seed| seed.get(1..).unwrap_or_default().to_vec()).collect::<Vec<_>>();
+    damaged_histograms(&seeds("fio_series"), &[Format::FioHist, Format::FioJson, Format::Hlog]);
+    damaged_histograms(&seeds("histogram_text"), &[Format::PyLatencyMap, Format::HistogramText]);
+}
+
+fn damaged_histograms(seeds: &[Vec<u8>], formats: &[Format]) {
+    let mut random = Random(11);
     for (number, seed) in seeds.iter().enumerate() {
         for round in 0..mutations(seeds.len()) {
-            let bytes = mutated(seed.get(1..).unwrap_or_default(), &mut random);
+            let bytes = mutated(seed, &mut random);
             if is_packed(&bytes) {
                 continue;
             }
-            for format in [Format::FioHist, Format::FioJson, Format::Hlog] {
+            for &format in formats {
                 let lenient = round % 2 == 0;
                 let options = ReadOptions { format: Some(format), lenient, ..ReadOptions::new(FieldSet::ALWAYS) };
                 let mut reader = match SeriesReader::from_bytes("mutated", bytes.clone(), &options) {

@@ -6,7 +6,7 @@
 
 mod dataless;
 
-use crate::unfinished::{Completed, doubt};
+use crate::unfinished::{Completed, Lacks, doubt};
 use dataless::{Dataless, Ended};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -14,13 +14,15 @@ use latscope_event::kernel::{block_kind, error_name};
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, LossRange, MISSING_U64, Unfinished, Wait, format_size};
 
 /// The fields that a paired request fills.
-pub const FILLS: FieldSet = FieldSet::TRACED.with(&[Field::Queue]);
+pub const FILLS: FieldSet = FieldSet::TRACED.with(&[Field::Queue, Field::Dispatcher]);
 
 /// No machine has more requests in flight; a trace that says so is damaged or made up.
 const IN_FLIGHT_LIMIT: usize = 1 << 18;
 /// So many completions, or those of so long, wait at most for one that is held back, so that events are in their order.
 const BEHIND_LIMIT: usize = 1 << 15;
 const BEHIND_NS: i64 = 1_000_000_000;
+/// Of so many completions without an issue it is known whether the issue may have been before the trace.
+const ORPHANS_KEPT: usize = 1 << 16;
 /// What the kernel calls a sector, whatever the device.
 const SECTOR_BYTES: u64 = 512;
 /// Thread or process number that the source does not give.
@@ -41,6 +43,14 @@ pub enum Step {
     Complete,
     /// `block_io_done`: the accounting ends; its size is always printed as zero.
     Done,
+}
+
+/// When a request started to wait, and the thread that made it.
+#[derive(Clone, Copy, Debug)]
+pub struct Since {
+    pub time_ns: i64,
+    /// Or [`NO_ID`].
+    pub tid: i32,
 }
 
 /// One line of a block trace.
@@ -92,6 +102,10 @@ pub struct Open {
     tid: i32,
     rwbs: [u8; 8],
     comm: [u8; 16],
+    /// The thread that made it, or [`NO_ID`].
+    maker: i32,
+    /// Whether nobody knows since when it waited, whatever is known of others.
+    is_since_unknown: bool,
     /// How far it has come.
     pub state: State,
     /// How often records had been lost when it opened.
@@ -112,7 +126,10 @@ pub struct BlockPairs {
     losses: u64,
     /// How many events were made.
     completed: u64,
-    names: Vec<([u8; 8], u32, u32)>,
+    /// By the letters, and whether they mean a flush.
+    names: Vec<(([u8; 8], bool), u32, u32)>,
+    /// When what completed that nothing had issued: the first of them.
+    orphans_ns: Vec<i64>,
     devices: Vec<Device>,
     /// Whether the trace has records of when requests started to wait. Without them nobody knows whether they did.
     sees_waits: bool,
@@ -158,6 +175,8 @@ impl Open {
             tid: record.tid,
             rwbs: record.rwbs,
             comm: record.comm,
+            maker: if state == State::Queued { record.tid } else { NO_ID },
+            is_since_unknown: false,
             state,
             losses,
         }
@@ -173,16 +192,33 @@ impl Open {
         }
         self.sectors = record.sectors;
         self.rwbs = record.rwbs;
-        if self.state == State::Queued {
-            (self.pid, self.tid, self.comm) = (record.pid, record.tid, record.comm);
-        }
+        // Time, latency and thread are those of the same issue, as blkparse and btt have it.
+        (self.pid, self.tid, self.comm) = (record.pid, record.tid, record.comm);
         self.state = State::Issued;
+    }
+
+    /// Whether the thread that made it also issued it; `None` where the trace does not have both.
+    fn is_own_issue(&self) -> Option<bool> {
+        (self.maker != NO_ID && self.tid != NO_ID).then_some(self.maker == self.tid)
+    }
+
+    /// What it does: a flush that has data is that data's.
+    fn kind(&self) -> &'static str {
+        if self.is_flush() { "flush" } else { block_kind(&self.rwbs) }
+    }
+
+    fn is_flush(&self) -> bool {
+        self.bytes == 0 && self.rwbs[0] == b'F'
     }
 
     /// `sda write of 4KiB by fio`.
     fn describe(&self, dev: u32) -> String {
-        let comm = String::from_utf8_lossy(trimmed(&self.comm));
-        format!("{} {} of {} by {comm}", device_name(dev), block_kind(&self.rwbs), format_size(self.bytes))
+        let by = match (trimmed(&self.comm), self.tid) {
+            (b"", NO_ID) => String::new(),
+            (b"", tid) => format!(" by thread {tid}"),
+            (comm, _) => format!(" by {}", String::from_utf8_lossy(comm)),
+        };
+        format!("{} {} of {}{by}", device_name(dev), self.kind(), format_size(self.bytes))
     }
 }
 
@@ -198,7 +234,7 @@ impl BlockPairs {
                 self.sees_waits = true;
                 self.queue(record, context);
             }
-            Step::Issue => self.issue(record, context),
+            Step::Issue => self.issue(record, Open::new(record, State::Issued, self.losses), context),
             Step::Requeue => match self.open.get_mut(&(record.dev, record.sector)) {
                 Some(open) => open.state = State::Requeued,
                 None => context.tally.add(Anomaly::OrphanRequeue, 1),
@@ -223,13 +259,27 @@ impl BlockPairs {
         self.open.insert(key, Open::new(record, State::Queued, self.losses));
     }
 
-    fn issue(&mut self, record: &Record, context: &mut Context) {
+    /// As [`BlockPairs::push`], for the issue of a request with data, of which the source found out by itself since when it
+    /// waited, or could not.
+    #[inline]
+    pub fn issue_since(&mut self, record: &Record, since: Option<Since>, context: &mut Context) {
+        context.cover(record.time_ns);
+        self.sees_waits |= since.is_some();
+        let since_ns = since.map_or(record.time_ns, |since| since.time_ns);
+        let maker = since.map_or(NO_ID, |since| since.tid);
+        let open = Open::new(record, State::Issued, self.losses);
+        self.issue(record, Open { queued_ns: since_ns, maker, is_since_unknown: since.is_none(), ..open }, context);
+    }
+
+    /// It is issued: `issued`, unless it is in flight already.
+    #[inline]
+    fn issue(&mut self, record: &Record, issued: Open, context: &mut Context) {
         self.make_room(context);
         match self.open.entry((record.dev, record.sector)) {
-            Entry::Vacant(place) => drop(place.insert(Open::new(record, State::Issued, self.losses))),
+            Entry::Vacant(place) => drop(place.insert(issued)),
             Entry::Occupied(mut open) if open.get().state == State::Issued => {
                 context.tally.add(lost_by(open.get(), self.losses), 1);
-                open.insert(Open::new(record, State::Issued, self.losses));
+                open.insert(issued);
             }
             Entry::Occupied(mut open) => {
                 if open.get().state == State::Requeued {
@@ -244,6 +294,9 @@ impl BlockPairs {
         let key = (record.dev, record.sector);
         let Some(mut open) = self.open.remove(&key) else {
             context.tally.add(Anomaly::OrphanCompletion, 1);
+            if self.orphans_ns.len() < ORPHANS_KEPT {
+                self.orphans_ns.push(record.time_ns);
+            }
             return;
         };
         if open.rwbs != record.rwbs || record.sectors > open.sectors || open.state == State::Queued {
@@ -314,6 +367,11 @@ impl BlockPairs {
         }
     }
 
+    /// Forgets the request with data that is in flight there. Whether there was one.
+    pub fn forget(&mut self, dev: u32, sector: u64) -> bool {
+        self.open.remove(&(dev, sector)).is_some()
+    }
+
     /// Waits no longer for what may follow: what was held back becomes rows of `batch`. Before [`BlockPairs::finish`].
     pub fn settle(&mut self, batch: &mut Batch, context: &mut Context) {
         self.dataless.settle();
@@ -357,7 +415,7 @@ impl BlockPairs {
     /// Puts a request on a device into a batch.
     #[inline(always)]
     fn row(&mut self, open: &Open, codes: DeviceCodes, (latency_ns, error): (u64, i32), batch: &mut Batch) {
-        let (name, kind) = self.name_codes(open.rwbs, batch);
+        let (name, kind) = self.name_codes(open, batch);
         let DeviceCodes { dev, device } = codes;
         batch.push_i64(Field::Time, open.issued_ns);
         batch.push_u64(Field::Latency, latency_ns);
@@ -370,31 +428,36 @@ impl BlockPairs {
         batch.push_i64(Field::Pid, id(open.pid));
         batch.push_i64(Field::Tid, id(open.tid));
         if batch.fields().contains(Field::Comm) {
-            batch.push_text(Field::Comm, Some(trimmed(&open.comm)));
+            batch.push_text(Field::Comm, Some(trimmed(&open.comm)).filter(|comm| !comm.is_empty()));
+        }
+        if batch.fields().contains(Field::Dispatcher) {
+            let dispatcher = open.is_own_issue().map(|own| if own { &b"issuer"[..] } else { b"other" });
+            batch.push_text(Field::Dispatcher, dispatcher);
         }
         batch.push_text(Field::Error, error_of(error));
         // A request that was issued again waited meanwhile, whatever else the trace has.
         let queue_ns = open.issued_ns.saturating_sub(open.queued_ns).try_into().unwrap_or(0);
-        batch.push_u64(Field::Queue, if self.sees_waits || queue_ns > 0 { queue_ns } else { MISSING_U64 });
+        let is_known = self.sees_waits && !open.is_since_unknown || queue_ns > 0;
+        batch.push_u64(Field::Queue, if is_known { queue_ns } else { MISSING_U64 });
         batch.end_row();
     }
 
     /// Codes of the flag letters and of the kind that they mean.
     #[inline]
-    fn name_codes(&mut self, rwbs: [u8; 8], batch: &mut Batch) -> (u32, u32) {
-        match self.names.iter().find(|(letters, ..)| *letters == rwbs) {
+    fn name_codes(&mut self, open: &Open, batch: &mut Batch) -> (u32, u32) {
+        match self.names.iter().find(|(key, ..)| *key == (open.rwbs, open.is_flush())) {
             Some(&(_, name, kind)) => (name, kind),
-            None => self.add_name(rwbs, batch),
+            None => self.add_name(open, batch),
         }
     }
 
     #[cold]
-    fn add_name(&mut self, rwbs: [u8; 8], batch: &mut Batch) -> (u32, u32) {
-        let name = batch.intern(Field::Name, trimmed(&rwbs));
-        let kind = batch.intern(Field::Kind, block_kind(&rwbs).as_bytes());
+    fn add_name(&mut self, open: &Open, batch: &mut Batch) -> (u32, u32) {
+        let name = batch.intern(Field::Name, trimmed(&open.rwbs));
+        let kind = batch.intern(Field::Kind, open.kind().as_bytes());
         // Letters are few in a real trace; a made-up one must not make the search long.
         if self.names.len() < 256 {
-            self.names.push((rwbs, name, kind));
+            self.names.push(((open.rwbs, open.is_flush()), name, kind));
         }
         (name, kind)
     }
@@ -421,6 +484,13 @@ impl BlockPairs {
         self.losses += 1;
     }
 
+    /// Completions of requests that were issued after the trace started, as nothing takes so long, and whose issue is missing.
+    fn lost_issues(&self, start_ns: i64) -> u64 {
+        let slowest_ns = self.devices.iter().map(|device| device.completed.slowest_ns()).max().unwrap_or(0);
+        let since_start = |&time_ns: &i64| u64::try_from(time_ns.saturating_sub(start_ns)).unwrap_or(0);
+        self.orphans_ns.iter().map(since_start).filter(|&since_ns| since_ns > slowest_ns).count() as u64
+    }
+
     /// Keeps the table bounded: of too many requests in flight the older half goes.
     #[inline]
     fn make_room(&mut self, context: &mut Context) {
@@ -442,7 +512,7 @@ impl BlockPairs {
     /// The trace is over: what is still in flight is counted, and the longest waiting are kept.
     pub fn finish(mut self, context: &mut Context) {
         context.knows_unfinished = true;
-        let Some((_, end_ns)) = context.span_ns else { return };
+        let Some((start_ns, end_ns)) = context.span_ns else { return };
         let dataless = std::mem::take(&mut self.dataless).into_open();
         let in_flight = std::mem::take(&mut self.open).into_iter().map(|((dev, _), open)| (dev, open));
         let mut unfinished = Vec::new();
@@ -460,7 +530,8 @@ impl BlockPairs {
                 unfinished.push((dev, open, if is_left { Wait::LeftBehind } else { Wait::Counts }));
             }
         }
-        doubt(unfinished.iter_mut().map(|(.., wait)| wait), &context.tally, self.completed);
+        let lacks = Lacks { issues: self.lost_issues(start_ns), is_cut: context.tally.get(Anomaly::Truncated) > 0 };
+        doubt(unfinished.iter_mut().map(|(.., wait)| wait), lacks, &context.tally, self.completed);
         // In one order, however the table was filled.
         unfinished.sort_by_key(|(dev, open, _)| (open.issued_ns, *dev, open.first_sector, open.rwbs));
         unfinished.truncate(Context::UNFINISHED_KEPT);
@@ -504,13 +575,13 @@ fn error_of(error: i32) -> Option<&'static [u8]> {
 }
 
 /// `major:minor` of a packed device number.
-fn device_number(dev: u32) -> String {
+pub fn device_number(dev: u32) -> String {
     format!("{}:{}", dev >> 20, dev & 0xf_ffff)
 }
 
 /// The name of a device whose major number the kernel assigns for good (Documentation/admin-guide/devices.txt);
 /// the number for all others, whose names only the host that made the trace could decide.
-fn device_name(dev: u32) -> String {
+pub fn device_name(dev: u32) -> String {
     let (major, minor) = (dev >> 20, dev & 0xf_ffff);
     let disk = |prefix: &str, index: u32, partition: u32| {
         let mut letters = Vec::new();

@@ -56,6 +56,25 @@ fn a_requeued_request_has_a_device_latency_and_a_wait() {
     assert_eq!(counts(&context), [(Anomaly::Requeue, 1)]);
 }
 
+/// As in blkparse and btt: time, latency and thread are those of one issue, the last.
+#[test]
+fn a_requeued_request_is_of_the_thread_that_issued_it_last() {
+    let again = Record { tid: 21, comm: padded(b"kworker"), ..record(30, Step::Issue, "R", 8, 8) };
+    let records = [
+        record(0, Step::Start, "R", 8, 8),
+        record(5, Step::Issue, "R", 8, 8),
+        record(10, Step::Requeue, "R", 8, 8),
+        again,
+        record(100, Step::Complete, "R", 8, 8),
+    ];
+    let (mut batch, mut context) = (Batch::new(FILLS), Context::new("test", Clock::unanchored("boot")));
+    let mut pairs = BlockPairs::default();
+    records.iter().for_each(|record| pairs.push(record, &mut batch, &mut context));
+    let text = |field| batch.text(field, 0).unwrap();
+    assert_eq!((batch.time()[0], batch.i64s(Field::Tid).unwrap()[0]), (30_000, 21));
+    assert_eq!((text(Field::Comm), text(Field::Dispatcher)), ("kworker", "other"));
+}
+
 #[test]
 fn waiting_starts_at_start_or_insert() {
     let (events, _) = paired(&[
@@ -309,6 +328,11 @@ fn letters_have_a_kind() {
         ("", "other"),
     ] {
         assert_eq!(block_kind(rwbs.as_bytes()), kind, "{rwbs}");
+    }
+    // Without data, the flush before the data is all that there is.
+    for (rwbs, sectors, kind) in [("FN", 0, "flush"), ("FWS", 0, "flush"), ("FWS", 8, "write"), ("N", 0, "other")] {
+        let open = Open::new(&record(0, Step::Issue, rwbs, 8, sectors), State::Issued, 0);
+        assert_eq!(open.kind(), kind, "{rwbs}");
     }
 }
 

@@ -5,7 +5,7 @@ mod choice;
 mod others;
 mod twice;
 
-use crate::{Error, Position, perf_data};
+use crate::{Error, Position, blktrace, perf_data, strace};
 use choice::Choice;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -43,7 +43,7 @@ pub fn tree_over_time(folder: &Path) -> Result<Option<Tree>, Error> {
 }
 
 fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
-    if !folder.is_dir() || perf_data::is_recording(folder) {
+    if !folder.is_dir() || perf_data::is_recording(folder) || latscope_wire::history::is_history(folder) {
         return Ok(None);
     }
     let mut walk = Walk::default();
@@ -59,8 +59,9 @@ fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
         return Err(Error::new(
             folder.display().to_string(),
             Position::File,
-            "This folder has no traces (*.lat), fio logs (*_clat.1.log, *_clat_hist.1.log ...), fio JSON, or \
-             smallfile results (rsptimes_*.csv), and is not a recording of perf.",
+            "This folder has no traces (*.lat), fio logs (*_clat.1.log, *_clat_hist.1.log ...), fio JSON, \
+             smallfile results (rsptimes_*.csv), blktrace recordings (*.blktrace.CPU) or files of strace -ff, and is not a \
+             recording of perf.",
         ));
     }
     let mut notes = choice.notes();
@@ -70,12 +71,15 @@ fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
     Ok(Some(Tree { files, left_out, prefers_averages: choice.prefers_averages() }))
 }
 
-/// Our own traces that lie in a folder: those of a lab, or the parts of a recording.
+/// Traces that lie in a folder: our own of a lab, or the parts of a recording, also of blktrace and `strace -ff`.
 fn traces(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = folder.read_dir().map_err(|error| Error::io(folder, &error))?;
     let paths = entries.flatten().map(|entry| entry.path());
-    let mut traces: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|ending| ending == "lat") && path.is_file()).collect();
+    let is_trace = |path: &PathBuf| {
+        let is_ours = path.extension().is_some_and(|ending| ending == "lat") && path.is_file();
+        is_ours || blktrace::is_of_cpu(path) || strace::is_of_thread(path)
+    };
+    let mut traces: Vec<PathBuf> = paths.filter(is_trace).collect();
     traces.sort();
     Ok(traces)
 }

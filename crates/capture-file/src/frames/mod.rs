@@ -1,0 +1,303 @@
+//! Histograms over time as agents and hubs store and send them: the records of `latscope_wire` behind their preface.
+
+mod following;
+mod waiting;
+mod write;
+
+use crate::input::{Input, read_full};
+use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
+use crate::{Detected, Error, Position, ReadOptions};
+use following::{Following, passed};
+use latscope_event::{Anomaly, Clock, Context, Note};
+use latscope_wire::{
+    Data, Dictionary, Found, Head, Hello, HostState, Hosts, Id, Kind, Malformed, PREFACE, Ranges, Record, Records,
+};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use waiting::Waits;
+pub use write::write_frames;
+
+/// The field of who sent it, where that is known.
+const HOST: &str = "host";
+
+/// By its first line.
+pub fn detect(head: &[u8]) -> Detected {
+    match () {
+        () if head.starts_with(PREFACE) => Detected::Yes,
+        () if !head.is_empty() && PREFACE.starts_with(head) => Detected::NeedMore,
+        () => Detected::No,
+    }
+}
+
+/// Opens a file.
+pub fn open(input: Input<'static>, options: &ReadOptions) -> Result<Box<dyn SeriesRows>, Error> {
+    Ok(Box::new(Frames::open(input, options)?))
+}
+
+/// The rows of a file.
+struct Frames {
+    name: String,
+    header: SeriesHeader,
+    context: Context,
+    /// The fields of its groups, without the host.
+    fields: Vec<String>,
+    has_host: bool,
+    records: Records<Input<'static>>,
+    runs: HashMap<Id, Run>,
+    /// Of the last record.
+    rows: VecDeque<SeriesRow>,
+    waits: Waits,
+    /// The hub, where it is followed.
+    following: Option<Following>,
+    is_over: bool,
+}
+
+/// A run of an agent, of which others may be in the same file.
+struct Run {
+    hello: Hello,
+    groups: Dictionary,
+    /// As they stand in rows, with the host.
+    labels: Vec<Arc<[String]>>,
+    /// What was read of it: records may be repeated.
+    known: Ranges,
+}
+
+impl Frames {
+    fn open(mut input: Input<'static>, options: &ReadOptions) -> Result<Frames, Error> {
+        let name = input.name.clone();
+        let mut preface = [0; PREFACE.len()];
+        let read = read_full(&mut input, &mut preface).map_err(|error| input.error(&error))?;
+        if preface != PREFACE {
+            let is_cut = read < preface.len() && PREFACE.starts_with(&preface[..read]);
+            let message =
+                if is_cut { "The file is truncated in its first line." } else { "This is no file of frames." };
+            return Err(Error::new(name, Position::File, message));
+        }
+        let mut frames = Frames {
+            context: Context::new(format!("frames, {name}"), Clock::wall()),
+            header: SeriesHeader { group_fields: Vec::new(), value: "latency".into(), weight: "count".into() },
+            fields: Vec::new(),
+            has_host: false,
+            records: Records::of_file(input),
+            runs: HashMap::new(),
+            rows: VecDeque::new(),
+            waits: Waits::default(),
+            following: Following::new(&name, options),
+            is_over: false,
+            name,
+        };
+        frames.context.knows_unfinished = true;
+        // What the numbers are of stands before all of them.
+        while frames.runs.is_empty() && frames.advance()? {}
+        Ok(frames)
+    }
+
+    /// Reads a record, of a hub that is followed the next one whenever it comes; false at the end.
+    fn advance(&mut self) -> Result<bool, Error> {
+        loop {
+            if self.step()? {
+                return Ok(true);
+            }
+            match self.following.as_mut().and_then(Following::reconnect) {
+                Some(records) => self.records = records,
+                None => return Ok(false),
+            }
+        }
+    }
+
+    /// Reads a record; false at the end.
+    fn step(&mut self) -> Result<bool, Error> {
+        let name = &self.name;
+        let fail = |error: std::io::Error| Error::new(name, Position::File, format!("Cannot be read: {error}."));
+        let is_followed = self.following.is_some();
+        let found = match self.records.next() {
+            Err(_) | Ok(Some(Found::Cut(_))) if is_followed => return Ok(false),
+            found => found.map_err(fail)?,
+        };
+        match found {
+            None => return Ok(false),
+            Some(Found::Cut(_)) => self.context.tally.add(Anomaly::Truncated, 1),
+            Some(Found::Damaged(_)) => self.context.tally.add(Anomaly::DamagedRecords, 1),
+            Some(Found::Record(record)) => match self.take(&record) {
+                Ok(result) => result?,
+                Err(_) => self.context.tally.add(Anomaly::DamagedRecords, 1),
+            },
+        }
+        Ok(true)
+    }
+
+    /// What a record says. The inner error is of the file as a whole.
+    fn take(&mut self, record: &Record) -> Result<Result<(), Error>, Malformed> {
+        match record.kind()? {
+            Kind::Hello => return Hello::parse(record.payload()).map(|hello| self.start_run(hello)),
+            Kind::Dictionary => {
+                let run = self.runs.get_mut(&Dictionary::run(record)?).ok_or(Malformed::Group)?;
+                run.groups.add(record, self.fields.len())?;
+            }
+            Kind::Data => self.take_data(record)?,
+            Kind::Hosts => {
+                let width_ns = self.runs.values().map(|run| run.hello.width_ns).max().unwrap_or(0);
+                let note = hosts(Hosts::parse(record.payload())?, width_ns);
+                if let Some(following) = &mut self.following {
+                    following.report_hosts(&note);
+                    self.context.notes.retain(|note| !matches!(note, Note::Hosts { .. }));
+                }
+                self.context.note(note);
+            }
+            _ => {}
+        }
+        Ok(Ok(()))
+    }
+
+    fn start_run(&mut self, hello: Hello) -> Result<(), Error> {
+        let fail = |message: &str| Err(Error::new(&self.name, Position::File, message));
+        if self.runs.is_empty() {
+            self.has_host = !hello.host.is_empty();
+            self.fields.clone_from(&hello.fields);
+            let host = self.has_host.then(|| HOST.to_string());
+            self.header.group_fields = host.into_iter().chain(hello.fields.iter().cloned()).collect();
+            if !hello.is_wall {
+                self.context.clock = Clock::unanchored("relative");
+            }
+            for (key, value) in [("source", &hello.source), ("filter", &hello.filter)] {
+                if !value.is_empty() {
+                    self.context.properties.insert(key.into(), value.clone());
+                }
+            }
+            self.context.host = Some(hello.host.clone()).filter(|host| !host.is_empty());
+        } else if hello.fields != self.fields {
+            return fail("Its runs are grouped by different fields; read them one by one.");
+        } else if self.context.host.as_ref() != Some(&hello.host) {
+            self.context.host = None;
+        }
+        let new = || Run {
+            hello: hello.clone(),
+            groups: Dictionary::default(),
+            labels: Vec::new(),
+            known: Ranges::default(),
+        };
+        self.runs.entry(hello.run).or_insert_with(new);
+        Ok(())
+    }
+
+    fn take_data(&mut self, record: &Record) -> Result<(), Malformed> {
+        let (head, _) = Head::parse(record)?;
+        let run = self.runs.get_mut(&head.run).ok_or(Malformed::Group)?;
+        if run.known.has_all(&head.sequences) {
+            return Ok(());
+        }
+        let data = Data::parse(record)?;
+        let groups = data.rows.iter().flat_map(|row| &row.groups);
+        if run.hello.width_ns != head.width_ns || groups.into_iter().any(|&(group, _)| run.groups.get(group).is_none())
+        {
+            return Err(Malformed::Group);
+        }
+        let is_first = run.known.is_empty();
+        run.known.add(head.sequences.clone());
+        for (interval, row) in (head.start..).zip(data.rows) {
+            let time_ns = interval * head.width_ns as i64;
+            let end_ns = time_ns + head.width_ns as i64;
+            // The first of a run was observed at its end, the last at its start.
+            let covered_ns = row.covered_ns.min(head.width_ns) as i64;
+            let (from_ns, to_ns) = match (row.is_partial, is_first) {
+                (false, _) => (time_ns, end_ns),
+                (true, true) => (end_ns - covered_ns, end_ns),
+                (true, false) => (time_ns, time_ns + covered_ns),
+            };
+            [from_ns, to_ns].into_iter().for_each(|moment| self.context.cover(moment));
+            self.context.tally.merge(&row.tally);
+            self.waits.start(&run.hello.host, to_ns);
+            for (group, parts) in row.groups {
+                let groups = run.label(group, self.has_host);
+                if let Some(ages) = &parts.waiting {
+                    self.waits.add(&run.hello.host, to_ns, &groups, ages);
+                }
+                let row = |histogram| SeriesRow { time_ns, width_ns: head.width_ns, groups, histogram };
+                self.rows.extend(parts.done.map(row));
+            }
+            if let Some(following) = &mut self.following {
+                following.add(end_ns);
+                self.context.unfinished = self.waits.clone().unfinished(&self.header.group_fields);
+                self.context.sort_unfinished();
+                self.rows.push_back(passed(end_ns, head.width_ns, self.header.group_fields.len()));
+            }
+        }
+        Ok(())
+    }
+
+    fn next_row(&mut self) -> Result<Option<SeriesRow>, Error> {
+        loop {
+            if let Some(row) = self.rows.pop_front() {
+                return Ok(Some(row));
+            }
+            if !self.advance()? {
+                let waits = std::mem::take(&mut self.waits);
+                self.context.unfinished = waits.unfinished(&self.header.group_fields);
+                self.context.sort_unfinished();
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Which hosts the histograms of a hub are of.
+fn hosts(hosts: Hosts, width_ns: u64) -> Note {
+    let off = |host: &HostState| {
+        let (offset_ns, _) = host.clock.offset.filter(|(offset_ns, _)| offset_ns.unsigned_abs() > width_ns / 10)?;
+        Some((host.name.clone(), offset_ns))
+    };
+    let clocks = hosts.hosts.iter().filter_map(off).collect();
+    let missing = hosts.hosts.iter().filter(|host| host.is_missing).map(|host| host.name.clone()).collect();
+    Note::Hosts {
+        present: hosts.present,
+        missing,
+        incomplete: hosts.incomplete,
+        provisional: hosts.provisional,
+        amended: hosts.amended,
+        outside: hosts.outside,
+        clocks,
+    }
+}
+
+impl Run {
+    /// The labels of a group that was described.
+    fn label(&mut self, group: u32, has_host: bool) -> Arc<[String]> {
+        for number in self.labels.len() as u32..=group {
+            let host = has_host.then(|| self.hello.host.clone());
+            let values = self.groups.get(number).into_iter().flat_map(|values| values.iter().cloned());
+            self.labels.push(host.into_iter().chain(values).collect());
+        }
+        Arc::clone(&self.labels[group as usize])
+    }
+}
+
+impl SeriesRows for Frames {
+    fn header(&self) -> &SeriesHeader {
+        &self.header
+    }
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+
+    fn is_uneven(&self) -> bool {
+        false
+    }
+}
+
+impl Iterator for Frames {
+    type Item = Result<SeriesRow, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let row = self.next_row();
+        self.is_over = !matches!(row, Ok(Some(_)));
+        row.transpose()
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,75 @@
+//! Tables of a hub as series in Parquet.
+
+use super::HOST;
+use crate::ReadOptions;
+use crate::input::Input;
+use crate::parquet::{open_series, write_series_parquet};
+use crate::series_rows::{SeriesHeader, SeriesRow};
+use latscope_event::{Clock, Context, FieldSet};
+use latscope_wire::history::{TableHead, TableRow, TableRows, Tables};
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The property of the context with the filter of an agent.
+const FILTER: &str = "filter";
+
+/// Tables as `convert --series` writes them.
+pub struct SeriesTables;
+
+impl Tables for SeriesTables {
+    fn write(&self, path: &Path, head: &TableHead, rows: TableRows<'_>) -> io::Result<()> {
+        let group_fields = std::iter::once(HOST.to_string()).chain(head.fields.iter().cloned()).collect();
+        let header = SeriesHeader { group_fields, value: "latency".into(), weight: "count".into() };
+        let mut context = Context::new(head.source.clone(), Clock::wall());
+        context.host = Some(head.host.clone());
+        context.tally = head.tally.clone();
+        context.span_ns = Some(head.span_ns);
+        if !head.filter.is_empty() {
+            context.properties.insert(FILTER.into(), head.filter.clone());
+        }
+        let mut failure = None;
+        let series_row = |TableRow { time_ns, labels, done }| {
+            let groups = std::iter::once(head.host.clone()).chain(labels.iter().cloned()).collect();
+            SeriesRow { time_ns, width_ns: head.width_ns, groups, histogram: done }
+        };
+        let rows = rows.map_while(|row| row.map_err(|error| failure = Some(error)).ok()).map(series_row);
+        let out = write_series_parquet(BufWriter::new(File::create(path)?), &header, &context, rows)?;
+        match failure {
+            Some(error) => Err(error),
+            None => out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all(),
+        }
+    }
+
+    fn open(&self, path: &Path) -> io::Result<(TableHead, TableRows<'static>)> {
+        let fail = |error: crate::Error| io::Error::other(error.to_string());
+        let input = Input::open(path, None).map_err(fail)?;
+        let rows = open_series(input, &ReadOptions::new(FieldSet::ALWAYS)).map_err(fail)?;
+        let (header, context) = (rows.header(), rows.context());
+        if header.group_fields.first().is_none_or(|field| field != HOST) {
+            return Err(io::Error::other(format!("{}: It is no table of a hub.", path.display())));
+        }
+        let head = TableHead {
+            host: context.host.clone().unwrap_or_default(),
+            fields: header.group_fields[1..].to_vec(),
+            source: context.source.clone(),
+            filter: context.properties.get(FILTER).cloned().unwrap_or_default(),
+            // Rows have it.
+            width_ns: 0,
+            tally: context.tally.clone(),
+            span_ns: context.span_ns.unwrap_or_default(),
+        };
+        let mut last: Option<[Arc<[String]>; 2]> = None;
+        let rows = rows.map(move |row| {
+            let row = row.map_err(fail)?;
+            let labels = match &last {
+                Some([groups, labels]) if *groups == row.groups => Arc::clone(labels),
+                _ => row.groups.get(1..).unwrap_or_default().into(),
+            };
+            last = Some([row.groups, Arc::clone(&labels)]);
+            Ok(TableRow { time_ns: row.time_ns, labels, done: row.histogram })
+        });
+        Ok((head, Box::new(rows)))
+    }
+}
