@@ -11,6 +11,8 @@
 mod skip;
 
 mod block;
+mod capabilities;
+mod clock;
 #[cfg(target_os = "linux")]
 mod container;
 #[cfg(target_os = "linux")]
@@ -31,6 +33,8 @@ mod syscall;
 #[cfg(target_os = "linux")]
 mod texts;
 
+pub use capabilities::Capabilities;
+pub use clock::clock_is_synchronised;
 pub use error::Error;
 
 use latscope_event::{Batch, Context, FieldSet};

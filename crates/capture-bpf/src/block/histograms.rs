@@ -147,9 +147,10 @@ impl Histograms for BlockHistograms {
         self.capture.refresh()?;
         let tally = &mut self.capture.context.tally;
         tally.add(Anomaly::EdgeExtremes, self.inexact);
-        // Those whose loss has a reason are counted with it.
-        let explained =
-            [Anomaly::LostRecords, Anomaly::OrphanCompletion].map(|anomaly| tally.get(anomaly)).iter().sum();
+        // Those whose loss has a reason are counted with it. Parents of flushes are no requests of their own, but the statistics count
+        // them as writes; those of all disks, as the programs do not count them by disk.
+        let explained = [Anomaly::LostRecords, Anomaly::OrphanCompletion, Anomaly::FlushParent];
+        let explained = explained.map(|anomaly| tally.get(anomaly)).iter().sum();
         tally.add(Anomaly::Uncounted, self.statistics.uncounted().saturating_sub(explained));
         self.capture.keep_looking(None)
     }

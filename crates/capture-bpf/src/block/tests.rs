@@ -136,3 +136,38 @@ fn histograms_say_how_many_requests_they_lack() {
     let (made, counts, all) = lacking(false);
     assert_eq!((counts, all), (0, first + made));
 }
+
+/// The statistics of the disk count the parents of flushes as writes: they were not lost.
+#[test]
+fn parents_of_flushes_are_not_lost() {
+    let Some(_alone) = device::alone() else { return };
+    let device = device::LoopDevice::new();
+    let push_down = PushDown { devices: vec![device.name.clone()], ..PushDown::default() };
+    let options = Options { push_down, ..Options::new(Source::Block, FieldSet::EVERY) };
+    let mut kernel = Kernel::look().unwrap();
+    let mut counted = BlockHistograms::start(&mut kernel, Opened::open(OBJECT).unwrap(), &options).unwrap();
+    let written = || -> u64 {
+        let text = std::fs::read_to_string(format!("/sys/block/{}/stat", device.name)).unwrap();
+        text.split_whitespace().nth(4).unwrap().parse().unwrap()
+    };
+    let before = written();
+    for _ in 0..5 {
+        let target = format!("of={}", device.path);
+        let words = ["if=/dev/zero", &target, "bs=4k", "count=1", "oflag=direct", "conv=notrunc,fsync"];
+        assert!(std::process::Command::new("dd").args(words).output().unwrap().status.success());
+    }
+    let made = written() - before;
+    let taken = counted.take().unwrap();
+    let is_write = |key| {
+        let text = |field| counted.keys().text(field, key);
+        text(Field::Device) == Some(&device.name) && text(Field::Kind) == Some("write")
+    };
+    let counts: u64 =
+        taken.iter().filter(|taken| is_write(taken.key)).map(|taken| taken.histogram.totals().count).sum();
+    counted.refresh().unwrap();
+    let tally = &counted.context().tally;
+    let (parents, uncounted) = (tally.get(Anomaly::FlushParent), tally.get(Anomaly::Uncounted));
+    eprintln!("{made} writes, {counts} counted, {parents} parents of flushes, {uncounted} uncounted");
+    assert!(parents >= 5 && made > counts);
+    assert_eq!(uncounted, made.saturating_sub(counts + parents));
+}
