@@ -170,9 +170,10 @@ impl SeriesBuilder {
         let by = self.series.by.iter().copied().collect::<FieldSet>();
         let fields = by.union(FieldSet::ALWAYS).with(&[Field::SampleWeight, self.series.quantity.field()]);
         if self.series.quantity == Quantity::Offset {
-            return fields.with(&[Field::Size, Field::Device, Field::Kind]);
+            return fields.with(&[Field::Size, Field::Result, Field::Device, Field::Kind]);
         }
-        if self.values_only && self.series.weight != Weight::Bytes { fields } else { fields.with(&[Field::Size]) }
+        let counts_bytes = !self.values_only || self.series.weight == Weight::Bytes;
+        if counts_bytes { fields.with(&[Field::Size, Field::Result]) } else { fields }
     }
 
     /// Events so far that lack the quantity (a size, an offset, a queue time) and are in no histogram.
@@ -214,7 +215,7 @@ impl SeriesBuilder {
 
     /// Counts runs of events that start and end in the current interval at once, all others one by one.
     fn add_runs(&mut self, batch: &Batch) {
-        let sizes = batch.u64s(Field::Size).filter(|_| !self.values_only);
+        let has_sizes = !self.values_only && batch.column(Field::Size).is_some();
         let (times, latencies) = (batch.time(), batch.latency());
         let mut row = 0;
         while row < times.len() {
@@ -230,9 +231,9 @@ impl SeriesBuilder {
                 continue;
             }
             let latencies = &latencies[row..row + run];
-            if let Some(sizes) = sizes {
-                let known = sizes[row..row + run].iter().filter(|&&size| size != MISSING_U64);
-                self.current.bytes = known.fold(self.current.bytes, |sum, &size| sum.saturating_add(size));
+            if has_sizes {
+                let moved = (row..row + run).filter_map(|row| batch.moved_bytes(row));
+                self.current.bytes = moved.fold(self.current.bytes, u64::saturating_add);
             }
             let slot = self.current_slot(0);
             let sum = self.open[slot as usize].histogram.record_all(latencies, self.series.per_event());
@@ -244,10 +245,8 @@ impl SeriesBuilder {
     #[inline]
     fn add_row(&mut self, batch: &Batch, row: usize) {
         let (start_ns, latency_ns) = (batch.time()[row], batch.latency()[row]);
-        let size = batch.u64s(Field::Size).map_or(MISSING_U64, |sizes| sizes[row]);
         let value = match self.series.quantity {
             Quantity::Latency => latency_ns,
-            Quantity::Size => size,
             quantity => batch.u64s(quantity.field()).map_or(MISSING_U64, |values| values[row]),
         };
         if value == MISSING_U64 {
@@ -257,7 +256,7 @@ impl SeriesBuilder {
         let count = batch
             .i64s(Field::SampleWeight)
             .map_or(1, |weights| u64::try_from(weights[row]).map_or(1, |weight| weight.min(u64::from(u32::MAX))));
-        let bytes = if size == MISSING_U64 { 0 } else { size.saturating_mul(count) };
+        let bytes = batch.moved_bytes(row).map_or(0, |bytes| bytes.saturating_mul(count));
         let end_ns = start_ns.saturating_add_unsigned(latency_ns);
         if !(self.current.from_ns..self.current.to_ns).contains(&end_ns) {
             self.move_to(start_ns, end_ns);

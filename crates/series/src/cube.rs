@@ -115,7 +115,7 @@ impl Cube {
         self
     }
 
-    /// The same events without the last attribute; nothing changes where there is none.
+    /// The same events without the last attribute; nothing changes without attributes.
     #[must_use]
     pub fn without_last_attribute(mut self) -> Cube {
         let Some(last) = self.attributes.pop() else { return self };

@@ -42,22 +42,23 @@ impl Squares {
         }
     }
 
-    fn sum(&self, group: Option<u32>) -> u128 {
-        match group {
-            Some(group) => self.0.get(group as usize).copied().unwrap_or(0),
-            None => self.0.iter().fold(0, |sum, &square| sum.saturating_add(square)),
-        }
+    fn sum(&self, is_in: impl Fn(u32) -> bool) -> u128 {
+        let squares = self.0.iter().zip(0..).filter(|&(_, group)| is_in(group));
+        squares.fold(0, |sum, (&square, _)| sum.saturating_add(square))
     }
 }
 
 impl HistogramSeries {
     /// The standard deviation of the values that completed in the whole time, of one group or of all; `None` without any.
     pub fn deviation(&self, group: Option<u32>) -> Option<Deviation> {
+        self.deviation_among(|of| group.is_none_or(|group| group == of))
+    }
+
+    /// As [`HistogramSeries::deviation`], of some of the groups.
+    pub fn deviation_among(&self, is_in: impl Fn(u32) -> bool) -> Option<Deviation> {
         let totals = self.group_totals();
-        let totals = match group {
-            Some(group) => *totals.get(group as usize)?,
-            None => totals.iter().fold(Totals::EMPTY, |sum, more| sum.merged(more)),
-        };
+        let totals = totals.iter().zip(0..).filter(|&(_, group)| is_in(group));
+        let totals = totals.fold(Totals::EMPTY, |sum, (more, _)| sum.merged(more));
         let count = u128::from(totals.count);
         if count == 0 {
             return None;
@@ -65,12 +66,12 @@ impl HistogramSeries {
         if let Some(squares) = &self.squares {
             // About the whole number next to the mean, so that nothing cancels out.
             let (near, rest) = (totals.sum / count, totals.sum % count);
-            let about = (squares.sum(group) + count * near * near).saturating_sub(2 * near * totals.sum);
+            let about = (squares.sum(&is_in) + count * near * near).saturating_sub(2 * near * totals.sum);
             let rest = rest as f64 / count as f64;
             let variance = about as f64 / count as f64 - rest * rest;
             return Some(Deviation { value: variance.max(0.0).sqrt(), is_exact: true });
         }
-        let sum = self.total(group);
+        let sum = self.total_among(&is_in);
         let middles = || sum.buckets().map(|(bucket, count, _)| (self.grid().middle(bucket) as f64, count as f64));
         let mean = middles().map(|(value, count)| value * count).sum::<f64>() / count as f64;
         let squares = middles().map(|(value, count)| (value - mean).powi(2) * count).sum::<f64>();

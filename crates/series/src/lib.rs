@@ -12,6 +12,7 @@ mod build;
 pub mod compare;
 mod cube;
 mod deviation;
+mod different;
 mod exact;
 pub mod explain;
 mod flow;
@@ -40,6 +41,7 @@ pub use cube::{
     merge_cubes,
 };
 pub use deviation::Deviation;
+pub use different::{Different, Peers, different};
 pub use exact::{Exact, ExactBuilder};
 pub use flow::Flow;
 pub use group::Others;
@@ -52,7 +54,7 @@ pub use percentile::{AskedPercentiles, ShownPercentile, ShownPercentiles};
 pub use period::{Period, period};
 pub use runs::Run;
 pub use support::Support;
-pub use threshold::{Finding, Judged, Judgement, Threshold};
+pub use threshold::{Finding, HostCounts, Judged, Judgement, Part, Threshold};
 pub use usage::{Usage, UsageOverTime, Used};
 pub use waiting::{Raised, Waiter, Waiting};
 pub use watch::{Exceeded, GroupInterval, Judging, Watch};
@@ -311,8 +313,14 @@ impl HistogramSeries {
 
     /// The histogram of the whole time, of one group or of all.
     pub fn total(&self, group: Option<u32>) -> Histogram {
+        self.total_among(|of| group.is_none_or(|group| group == of))
+    }
+
+    /// The histogram of the whole time, of some of the groups.
+    pub fn total_among(&self, is_in: impl Fn(u32) -> bool) -> Histogram {
         let mut sum = Histogram::new(self.grid, self.weight != Weight::Count);
-        self.slices.keys().for_each(|&interval| self.add_at(&mut sum, interval, group));
+        let all = self.slices.values().flat_map(|slice| &slice.groups);
+        all.filter(|(group, _)| is_in(*group)).for_each(|(_, sparse)| sum.add(sparse));
         sum
     }
 

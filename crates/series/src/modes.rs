@@ -1,7 +1,7 @@
 //! The modes of a latency distribution: the separate masses that the eye sees in a heat map.
 //!
 //! The definition: counts on a logarithmic axis, eight bins to the octave, smoothed by a binomial kernel of nine bins (a
-//! standard deviation of 0.18 octaves), so that the steps of a clock are no modes. Two neighbouring peaks are two modes when
+//! standard deviation of 0.18 octaves), so that the steps of a clock do not count as modes. Two neighbouring peaks are two modes when
 //! the valley between them is less than half as high as the lower one, and deeper than three standard deviations of its
 //! count. Then the valleys divide all events, and what holds less than one percent of them belongs to its neighbour.
 

@@ -34,27 +34,35 @@ const NEAR: f64 = 0.85;
 /// The longest stretch has at most so many intervals.
 const MOST_INTERVALS: i64 = 1 << 16;
 
-/// The period of slow events in stretches of equal interval that were measured apart; `None` when there is none to be seen.
+/// The period of slow events in stretches of equal interval that were measured apart; `None` if they do not recur.
 pub fn period(stretches: &[HistogramSeries]) -> Option<Period> {
+    let mut all = stretches.first()?.total(None);
+    stretches[1..].iter().for_each(|stretch| all.add(&stretch.total(None).to_sparse()));
+    let thresholds = all.quantiles(&SLOW, Rule::Interpolated)?;
+    let candidates = thresholds.into_iter().filter_map(|slow_ns| period_above(stretches, slow_ns));
+    candidates.max_by(|a, b| a.correlation.total_cmp(&b.correlation))
+}
+
+/// The period of the events that are slower than this, nanoseconds, likewise.
+pub fn period_above(stretches: &[HistogramSeries], slow_ns: u64) -> Option<Period> {
     let width_ns = stretches.first()?.width_ns();
     if stretches.iter().any(|stretch| stretch.width_ns() != width_ns) {
         return None;
     }
-    let mut all = stretches.first()?.total(None);
-    stretches[1..].iter().for_each(|stretch| all.add(&stretch.total(None).to_sparse()));
-    let thresholds = all.quantiles(&SLOW, Rule::Interpolated)?;
-    let candidates = thresholds.into_iter().filter_map(|slow_ns| {
-        let counts: Vec<Vec<u64>> = stretches.iter().map(|stretch| slow_counts(stretch, slow_ns)).collect();
-        let slow = counts.iter().flatten().sum();
-        let rates: Vec<Vec<f64>> = counts.iter().map(|counts| smoothed(counts)).collect();
-        let recurs = |&(lag, correlation): &(usize, f64)| {
-            let runs: usize = counts.iter().map(|counts| runs(counts, lag / 4)).sum();
-            correlation * runs as f64 >= FEWEST
-        };
-        let (lag, correlation) = recurrence(&rates).filter(recurs)?;
-        Some(Period { period_ns: lag as u64 * width_ns, correlation, slow_ns, slow })
-    });
-    candidates.max_by(|a, b| a.correlation.total_cmp(&b.correlation))
+    let counts: Vec<Vec<u64>> = stretches.iter().map(|stretch| slow_counts(stretch, slow_ns)).collect();
+    let slow = counts.iter().flatten().sum();
+    let (lag, correlation) = recurrence_of(&counts)?;
+    Some(Period { period_ns: lag as u64 * width_ns, correlation, slow_ns, slow })
+}
+
+/// After how many intervals these counts of stretches recur, and their autocorrelation there.
+pub(crate) fn recurrence_of(counts: &[Vec<u64>]) -> Option<(usize, f64)> {
+    let rates: Vec<Vec<f64>> = counts.iter().map(|counts| smoothed(counts)).collect();
+    let recurs = |&(lag, correlation): &(usize, f64)| {
+        let runs: usize = counts.iter().map(|counts| runs(counts, lag / 4)).sum();
+        correlation * runs as f64 >= FEWEST
+    };
+    recurrence(&rates).filter(recurs)
 }
 
 /// Events above the threshold in every interval.

@@ -20,7 +20,7 @@ struct Ring {
 impl Sequence {
     /// How many of the recent requests of its device and kind a request touches, 0 to 2: where it starts, one may end, and
     /// where it ends, one may start, as requests of one stream complete in any order. So a stream of `n` requests adds up to
-    /// `n - 1` neighbours. Without offset or size there are none.
+    /// `n - 1` neighbours. 0 without offset or size.
     pub fn neighbours(&mut self, batch: &Batch, row: usize) -> u64 {
         let value = |field| batch.u64s(field).map_or(MISSING_U64, |values| values[row]);
         let (from, size) = (value(Field::Offset), value(Field::Size));

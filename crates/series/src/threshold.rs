@@ -43,6 +43,47 @@ enum Metric {
     Oldest,
     /// How many requests wait at the end of the interval, or how many of them are older than this, in nanoseconds.
     Waiting(Option<u64>),
+    /// The share of the events, from 0 to 1, whose bucket lies above this, in nanoseconds.
+    Over(u64),
+    /// Events that the captures lost.
+    Lost,
+    /// Hosts that are in the interval.
+    Hosts,
+    /// Hosts that are expected and not in it.
+    Missing,
+    /// How long after the end of the interval its last record came.
+    Lag,
+    /// How far the clock of a host is from that of the hub; the largest of several.
+    Offset,
+}
+
+/// A bound of a condition, for who writes it in another language.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Part {
+    /// `quantile`, `mean`, `min`, `max`, `count`, `rate`, `oldest`, `waiting`, `over`, `lost`, `hosts`, `missing`, `lag` or
+    /// `offset`.
+    pub metric: &'static str,
+    /// Of a quantile from 0 to 1, of `waiting` and `over` seconds.
+    pub argument: Option<f64>,
+    /// How the value compares: `>`, `>=`, `<` or `<=`.
+    pub sign: &'static str,
+    /// Seconds, numbers, or a share from 0 to 1.
+    pub value: f64,
+}
+
+/// What a hub knows of an interval beside its histograms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HostCounts {
+    /// Events that the captures of the hosts lost.
+    pub lost: u64,
+    /// Hosts that are in the interval.
+    pub hosts: u64,
+    /// Hosts that are expected and not in it.
+    pub missing: u64,
+    /// How long after the end of the interval its last record came, nanoseconds.
+    pub lag_ns: Option<u64>,
+    /// How far the clock of a host is from that of the hub, nanoseconds; the largest of several.
+    pub offset_ns: Option<u64>,
 }
 
 /// What a condition is held against: one interval of one group.
@@ -56,13 +97,15 @@ pub struct Judged<'a> {
     is_partial: bool,
     percentiles: Option<&'a dyn Fn(f64) -> Option<f64>>,
     waiting: Option<&'a Waiting>,
+    hosts: Option<HostCounts>,
 }
 
 impl<'a> Judged<'a> {
     /// The events of `covered_ns` nanoseconds; `per_event` is what one event counts (see
     /// [`HistogramSeries::per_event`](crate::HistogramSeries::per_event)).
     pub fn new(histogram: &'a Sparse, per_event: u64, covered_ns: u64) -> Judged<'a> {
-        Judged { histogram, values: None, per_event, covered_ns, is_partial: false, percentiles: None, waiting: None }
+        let (values, percentiles, waiting, hosts) = (None, None, None, None);
+        Judged { histogram, values, per_event, covered_ns, is_partial: false, percentiles, waiting, hosts }
     }
 
     /// The same, of an interval that was observed only in part. Its rate is not judged, nor whether its count is too low.
@@ -90,6 +133,12 @@ impl<'a> Judged<'a> {
         Judged { waiting: Some(waiting), ..self }
     }
 
+    /// The same with what a hub knows of the hosts. Without this call, conditions on them are not judged.
+    #[must_use]
+    pub fn with_hosts(self, hosts: HostCounts) -> Judged<'a> {
+        Judged { hosts: Some(hosts), ..self }
+    }
+
     fn count(&self) -> f64 {
         self.histogram.totals().count as f64 / self.per_event.max(1) as f64
     }
@@ -105,6 +154,12 @@ impl<'a> Judged<'a> {
             Metric::Oldest => self.waiting.map(|waiting| waiting.oldest_ns().map_or(0.0, |age| age as f64)),
             Metric::Waiting(None) => self.waiting.map(|waiting| waiting.count() as f64),
             Metric::Waiting(Some(age_ns)) => self.waiting.map(|waiting| waiting.older_than(age_ns) as f64),
+            Metric::Over(bound_ns) => waiting.share_over(values, bound_ns),
+            Metric::Lost => self.hosts.map(|hosts| hosts.lost as f64),
+            Metric::Hosts => self.hosts.map(|hosts| hosts.hosts as f64),
+            Metric::Missing => self.hosts.map(|hosts| hosts.missing as f64),
+            Metric::Lag => self.hosts.and_then(|hosts| hosts.lag_ns).map(|lag_ns| lag_ns as f64),
+            Metric::Offset => self.hosts.and_then(|hosts| hosts.offset_ns).map(|offset_ns| offset_ns as f64),
             Metric::Mean => waiting.mean(values).map(|mean| mean.value),
             Metric::Max => waiting.max(values).map(|max| max.value as f64),
             Metric::Min => (totals.count > 0).then_some(totals.min as f64),
@@ -153,9 +208,14 @@ impl Finding {
         (self.value - self.bound.value).abs() / self.bound.value.abs().max(f64::MIN_POSITIVE)
     }
 
-    /// The value: nanoseconds, bytes, events, requests, or events per second.
+    /// The value: nanoseconds, bytes, events, requests, hosts, a share from 0 to 1, or events per second.
     pub fn value(&self) -> f64 {
         self.value
+    }
+
+    /// Whether it is a number of single latencies (a percentile, a mean or an extreme), which says more beside their number.
+    pub fn is_of_events(&self) -> bool {
+        self.bound.metric.is_latency() || matches!(self.bound.metric, Metric::Over(_))
     }
 }
 
@@ -163,7 +223,8 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = match self.bound.metric {
             Metric::Rate => format_rate(self.value),
-            Metric::Waiting(_) => format_count(self.value as u64),
+            Metric::Waiting(_) | Metric::Lost | Metric::Hosts | Metric::Missing => format_count(self.value as u64),
+            Metric::Over(_) => format!("{}%", (self.value * 1e4).round() / 100.0),
             Metric::Count if self.value.fract() != 0.0 && self.value < 10.0 => format!("{:.2}", self.value),
             Metric::Count => format_count(self.value.round() as u64),
             _ => format_duration(self.value.round() as u64),
@@ -181,7 +242,7 @@ impl Threshold {
     /// Its bounds on latencies (nanoseconds), as they are written, for lines in a picture; those on counts, on rates and on
     /// what waits are left out.
     pub fn levels(&self) -> Vec<(String, u64)> {
-        let is_level = |bound: &&Bound| !matches!(bound.metric, Metric::Count | Metric::Rate) && !bound.is_of_waiting();
+        let is_level = |bound: &&Bound| bound.metric.is_latency();
         let bounds = self.condition.bounds();
         bounds.iter().filter(is_level).map(|bound| (bound.to_string(), bound.value as u64)).collect()
     }
@@ -198,6 +259,36 @@ impl Threshold {
     /// Whether it asks for what waits (`oldest`, `waiting`), which only a live capture knows.
     pub fn asks_what_waits(&self) -> bool {
         self.condition.bounds().iter().any(Bound::is_of_waiting)
+    }
+
+    /// Whether it asks for nothing but what is known at a moment: what waits, and which hosts there are.
+    pub fn is_momentary(&self) -> bool {
+        let momentary = |bound: &Bound| bound.is_of_waiting() || bound.metric.is_of_hosts();
+        self.condition.bounds().iter().all(momentary)
+    }
+
+    /// Whether it asks how many hosts are missing.
+    pub fn asks_who_is_missing(&self) -> bool {
+        self.condition.bounds().iter().any(|bound| bound.metric == Metric::Missing)
+    }
+
+    /// Whether more data of the same interval cannot make it false once it holds.
+    pub fn stays_exceeded(&self) -> bool {
+        let grows = |bound: &Bound| {
+            let can_only_grow = matches!(bound.metric, Metric::Max | Metric::Count | Metric::Lost);
+            bound.above && (bound.is_of_waiting() || can_only_grow)
+        };
+        self.condition.bounds().iter().all(grows)
+    }
+
+    /// The same in another language that has `and`, `or` and parentheses, by what it writes for each bound.
+    pub fn written(&self, write: &dyn Fn(&Part) -> String) -> String {
+        self.condition.written(&|bound| write(&bound.part()))
+    }
+
+    /// Its bounds, in the order in which they are written.
+    pub fn parts(&self) -> Vec<Part> {
+        self.condition.bounds().iter().map(Bound::part).collect()
     }
 
     /// Whether it holds in an interval, to the letter: the 99th percentile is above a bound when more than one in a hundred
@@ -234,6 +325,21 @@ impl Condition {
         }
     }
 
+    fn written(&self, write: &dyn Fn(&Bound) -> String) -> String {
+        let (conditions, word) = match self {
+            Condition::Bound(bound) => return write(bound),
+            Condition::All(conditions) => (conditions, " and "),
+            Condition::Any(conditions) => (conditions, " or "),
+        };
+        let one = |one: &Condition| match one {
+            Condition::Bound(bound) => write(bound),
+            // "and" binds before "or".
+            Condition::All(_) if word == " or " => one.written(write),
+            _ => format!("({})", one.written(write)),
+        };
+        conditions.iter().map(one).collect::<Vec<_>>().join(word)
+    }
+
     /// All of its bounds, in the order in which they are written.
     fn bounds(&self) -> Vec<Bound> {
         match self {
@@ -243,7 +349,51 @@ impl Condition {
     }
 }
 
+impl Metric {
+    /// Whether its values are latencies.
+    fn is_latency(self) -> bool {
+        matches!(self, Metric::Quantile(_) | Metric::Mean | Metric::Min | Metric::Max)
+    }
+
+    /// Whether its values are durations, nanoseconds.
+    fn is_duration(self) -> bool {
+        self.is_latency() || matches!(self, Metric::Oldest | Metric::Lag | Metric::Offset)
+    }
+
+    /// Whether only a hub knows it.
+    fn is_of_hosts(self) -> bool {
+        matches!(self, Metric::Lost | Metric::Hosts | Metric::Missing | Metric::Lag | Metric::Offset)
+    }
+}
+
 impl Bound {
+    fn part(&self) -> Part {
+        let (metric, argument) = match self.metric {
+            Metric::Quantile(quantile) => ("quantile", Some(quantile)),
+            Metric::Mean => ("mean", None),
+            Metric::Min => ("min", None),
+            Metric::Max => ("max", None),
+            Metric::Count => ("count", None),
+            Metric::Rate => ("rate", None),
+            Metric::Oldest => ("oldest", None),
+            Metric::Waiting(age_ns) => ("waiting", age_ns.map(|age_ns| age_ns as f64 / 1e9)),
+            Metric::Over(bound_ns) => ("over", Some(bound_ns as f64 / 1e9)),
+            Metric::Lost => ("lost", None),
+            Metric::Hosts => ("hosts", None),
+            Metric::Missing => ("missing", None),
+            Metric::Lag => ("lag", None),
+            Metric::Offset => ("offset", None),
+        };
+        let sign = match (self.above, self.or_equal) {
+            (true, false) => ">",
+            (true, true) => ">=",
+            (false, false) => "<",
+            (false, true) => "<=",
+        };
+        let value = if self.metric.is_duration() { self.value / 1e9 } else { self.value };
+        Part { metric, argument, sign, value }
+    }
+
     fn is_of_waiting(&self) -> bool {
         matches!(self.metric, Metric::Oldest | Metric::Waiting(_))
     }
@@ -268,21 +418,7 @@ impl fmt::Display for Threshold {
 
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (of, word) = match self {
-            Condition::Bound(bound) => return write!(f, "{bound}"),
-            Condition::All(of) => (of, " and "),
-            Condition::Any(of) => (of, " or "),
-        };
-        for (at, one) in of.iter().enumerate() {
-            f.write_str(if at > 0 { word } else { "" })?;
-            match one {
-                Condition::Bound(_) => write!(f, "{one}")?,
-                // "and" binds before "or".
-                Condition::All(_) if word == " or " => write!(f, "{one}")?,
-                _ => write!(f, "({one})")?,
-            }
-        }
-        Ok(())
+        f.write_str(&self.written(&Bound::to_string))
     }
 }
 
@@ -299,6 +435,12 @@ impl fmt::Display for Metric {
             Metric::Oldest => f.write_str("oldest"),
             Metric::Waiting(None) => f.write_str("waiting"),
             Metric::Waiting(Some(age_ns)) => write!(f, "waiting({})", format_duration_exact(*age_ns)),
+            Metric::Over(bound_ns) => write!(f, "over({})", format_duration_exact(*bound_ns)),
+            Metric::Lost => f.write_str("lost"),
+            Metric::Hosts => f.write_str("hosts"),
+            Metric::Missing => f.write_str("missing"),
+            Metric::Lag => f.write_str("lag"),
+            Metric::Offset => f.write_str("offset"),
         }
     }
 }
@@ -306,8 +448,9 @@ impl fmt::Display for Metric {
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = match self.metric {
-            Metric::Count | Metric::Rate | Metric::Waiting(_) => self.value.to_string(),
-            _ => format_duration_exact(self.value as u64),
+            Metric::Over(_) => format!("{}%", (self.value * 1e9).round() / 1e7),
+            metric if metric.is_duration() => format_duration_exact(self.value as u64),
+            _ => self.value.to_string(),
         };
         let (sign, equal) = (if self.above { ">" } else { "<" }, if self.or_equal { "=" } else { "" });
         write!(f, "{} {sign}{equal} {value}", self.metric)
@@ -364,6 +507,7 @@ mod tests {
             "p95 > 1s and count > 100 or oldest >= 5s",
             "waiting > 3 or waiting(5s) > 0",
             "oldest > 1s and (p50 > 1ms or max > 1s and rate < 5 or mean > 1s)",
+            "over(10ms) > 0.1% and count > 5",
         ] {
             assert_eq!(Threshold::parse(text).unwrap().to_string(), text);
         }

@@ -3,7 +3,7 @@
 use crate::Waiter;
 use crate::group::{GROUP_LIMIT, label};
 use latscope_event::{Batch, Column, Field, FieldSet, MISSING_U64, Mask};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// An event is in flight in no more intervals than a picture can have.
 const REACH: i64 = 100_000;
@@ -104,6 +104,16 @@ impl Busy {
         self.open.len() as isize - before
     }
 
+    /// Adds the stretches of another one. Where those that were closed lie is not known, so it is busy for that long at least.
+    fn merge(&mut self, other: &Busy) {
+        self.closed_ns = self.closed_ns.max(other.closed_ns);
+        self.closed_to_ns = self.closed_to_ns.max(other.closed_to_ns);
+        self.is_at_least |= other.is_at_least || other.closed_ns > 0;
+        other.open.iter().for_each(|(&from_ns, &to_ns)| {
+            self.add(from_ns, to_ns);
+        });
+    }
+
     /// Closes the first stretch.
     fn close_first(&mut self) -> bool {
         let Some((from_ns, to_ns)) = self.open.pop_first() else { return false };
@@ -142,6 +152,15 @@ impl Work {
         }
         self.busy.is_at_least |= event.weight > 1;
         self.busy.add(event.start_ns, event.start_ns.saturating_add_unsigned(event.latency_ns))
+    }
+
+    fn merge(&mut self, other: &Work) {
+        self.latency_ns += other.latency_ns;
+        self.queue_ns += other.queue_ns;
+        self.queued += other.queued;
+        self.events += other.events;
+        self.errors = other.errors.map_or(self.errors, |errors| Some(self.errors.unwrap_or(0) + errors));
+        self.busy.merge(&other.busy);
     }
 
     fn used(&self, span_ns: u64) -> Used {
@@ -218,6 +237,16 @@ impl Usage {
     /// What all groups did together.
     pub fn total(&self, span_ns: u64) -> Used {
         self.total.used(span_ns)
+    }
+
+    /// What all groups but some did together.
+    pub fn total_without(&self, left_out: &BTreeSet<Vec<String>>, span_ns: u64) -> Used {
+        if left_out.is_empty() {
+            return self.total(span_ns);
+        }
+        let mut sum = Work::default();
+        self.groups.iter().filter(|(group, _)| !left_out.contains(*group)).for_each(|(_, work)| sum.merge(work));
+        sum.used(span_ns)
     }
 }
 

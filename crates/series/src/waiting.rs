@@ -31,7 +31,13 @@ pub struct Waiter {
 impl Waiter {
     /// The rows of a batch of what waits (time: its start, latency: its age) that the mask lets through.
     pub fn of_batch(batch: &Batch, mask: Option<&Mask>, by: &[Field]) -> Vec<Waiter> {
-        let rows = (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row)));
+        Waiter::of_rows(batch, mask, by, &|_, _| true)
+    }
+
+    /// As [`Waiter::of_batch`], but only those whose start and age, in nanoseconds, are picked.
+    pub fn of_rows(batch: &Batch, mask: Option<&Mask>, by: &[Field], picks: &dyn Fn(i64, u64) -> bool) -> Vec<Waiter> {
+        let rows = (0..batch.len()).filter(|&row| picks(batch.time()[row], batch.latency()[row]));
+        let rows = rows.filter(|&row| mask.is_none_or(|mask| mask.get(row)));
         let waiter = |row: usize| Waiter {
             group: by.iter().map(|&field| label(batch, field, row)).collect(),
             start_ns: batch.time()[row],
@@ -91,6 +97,12 @@ impl Waiting {
         Waiting { held: held.collect(), completed_only: false }
     }
 
+    /// The same, whose ages raise no latency.
+    #[must_use]
+    pub fn completed_only(self) -> Waiting {
+        Waiting { completed_only: true, ..self }
+    }
+
     /// How many requests wait.
     pub fn count(&self) -> u64 {
         self.held.len() as u64
@@ -141,6 +153,21 @@ impl Waiting {
         let bounds = self.merged_with(completed).quantiles(quantiles, rule)?;
         let raised = |(at, &bound): (usize, &u64)| Raised::new(alone.as_ref().map(|alone| alone[at]), bound);
         Some(bounds.iter().enumerate().map(raised).collect())
+    }
+
+    /// Which share (0 to 1) of the events has a latency in a bucket above a bound. Requests that wait count once they are older. `None`
+    /// without events.
+    pub fn share_over(&self, completed: &Sparse, bound_ns: u64) -> Option<f64> {
+        let grid = completed.grid();
+        let over: u64 = completed
+            .buckets()
+            .rev()
+            .take_while(|&(index, _, _)| grid.lower(index) > bound_ns)
+            .map(|(_, count, _)| count)
+            .sum();
+        let waiting: u64 = self.bounds().iter().filter(|held| held.bound_ns > bound_ns).map(|held| held.count).sum();
+        let all = completed.totals().count + waiting;
+        (all > 0).then(|| (over + waiting) as f64 / all as f64)
     }
 
     /// The mean of what completed, raised by what waits.

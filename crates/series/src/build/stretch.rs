@@ -95,7 +95,8 @@ impl SeriesBuilder {
     fn spread_evenly(&mut self, (from_ns, to_ns): (i64, i64), group: u32, histogram: &Sparse) {
         let Some(&highest) = histogram.indices().last() else { return };
         let width = self.width_ns() as i64;
-        let last = to_ns.saturating_sub(1).div_euclid(width);
+        // What completed at the very start of the series lies in its first interval.
+        let last = to_ns.saturating_sub(1).max(self.earliest_ns()).div_euclid(width);
         let longest = histogram.grid().upper(highest as usize).min(i64::MAX as u64);
         let first = from_ns.saturating_sub_unsigned(longest).max(self.earliest_ns()).div_euclid(width);
         let first = first.clamp(last.saturating_sub(REACH), last);

@@ -205,7 +205,7 @@ pub struct Comparison {
     pub sides: Vec<Side>,
     /// All but the first against the first.
     pub pairs: Vec<Pair>,
-    /// Whether single events were compared; else histograms, and a difference of less than a bucket is none.
+    /// Whether single events were compared; else histograms, and a difference of less than a bucket does not count.
     pub exact: bool,
     /// The steps in which the latencies of each side come, nanoseconds: those of its clock, as far as its values give; else 0.
     pub steps_ns: Vec<f64>,

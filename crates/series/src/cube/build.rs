@@ -116,7 +116,7 @@ impl CubeBuilder {
         *growing.totals.entry(bucket).or_insert(0) += weight;
         let sums = growing.sums.entry(latency_row).or_default();
         sums.latency_ns += u128::from(latency_ns) * u128::from(weight);
-        sums.bytes += u128::from(size.unwrap_or(0)) * u128::from(weight);
+        sums.bytes += u128::from(batch.moved_bytes(row).unwrap_or(0)) * u128::from(weight);
         let since_ns = context.trace_start_ns().unwrap_or(end_ns).max(start_ns).min(end_ns);
         self.fly(since_ns, end_ns, weight);
         let exemplar = || Exemplar {
@@ -170,13 +170,8 @@ impl CubeBuilder {
             self.widen();
         }
         while self.combinations.len() > self.limits.combinations || self.cells > self.limits.cells {
-            let large = (0..self.attributes.len()).filter(|&at| self.attributes[at].is_large());
-            let largest = large.max_by_key(|&at| self.attributes[at].values.len());
-            match largest {
-                Some(at) => {
-                    let moved = self.attributes[at].close();
-                    self.combinations.iter_mut().for_each(|values| values[at] = moved[values[at] as usize]);
-                }
+            match self.largest() {
+                Some(at) => self.close(at),
                 None => {
                     let Some(last) = self.attributes.pop() else { return };
                     self.left_out.insert(0, last.key);
@@ -186,6 +181,18 @@ impl CubeBuilder {
             }
             self.renumber();
         }
+    }
+
+    /// The attribute with the most values, if it has more than are kept.
+    fn largest(&self) -> Option<usize> {
+        let large = (0..self.attributes.len()).filter(|&at| self.attributes[at].is_large());
+        large.max_by_key(|&at| self.attributes[at].values.len())
+    }
+
+    /// Keeps the values of an attribute that waited longest.
+    fn close(&mut self, at: usize) {
+        let moved = self.attributes[at].close();
+        self.combinations.iter_mut().for_each(|values| values[at] = moved[values[at] as usize]);
     }
 
     fn span(&self) -> u64 {
@@ -246,6 +253,15 @@ impl CubeBuilder {
             (at, u128::try_from(ns).unwrap_or(0))
         });
         columns.filter(|&(_, ns)| ns > 0).collect()
+    }
+
+    /// Keeps, of attributes with many values, those that waited longest, and one for all others, even if there is room for all:
+    /// nobody reads a list of thousands.
+    pub fn keep_common_values(&mut self) {
+        while let Some(at) = self.largest() {
+            self.close(at);
+            self.renumber();
+        }
     }
 
     /// The cube of all events that were added.

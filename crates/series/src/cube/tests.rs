@@ -177,6 +177,29 @@ fn widening_keeps_the_counts() {
 }
 
 #[test]
+fn of_many_values_those_that_waited_longest_stay() {
+    // 400 processes are few combinations, so nothing but the number of values is too large.
+    let events = events(5000);
+    let mut builder =
+        CubeBuilder::new(&[CubeKey::Field(Field::Device), CubeKey::Field(Field::Comm)], CubeLimits::default());
+    builder.add(&Context::new("test", Clock::wall()), &batch(&events), None);
+    builder.keep_common_values();
+    let cube = builder.finish();
+    let mut waited: BTreeMap<&str, u64> = BTreeMap::new();
+    events.iter().for_each(|(_, latency, _, _, comm)| *waited.entry(comm).or_insert(0) += latency);
+    assert!(waited.len() > 300);
+    let mut order: Vec<(u64, &str)> = waited.into_iter().map(|(comm, latency)| (latency, comm)).collect();
+    order.sort_by(|one, other| other.cmp(one));
+    let mut expected: Vec<CubeValue> = order[..254].iter().map(|&(_, comm)| CubeValue::Text(comm.into())).collect();
+    expected.push(CubeValue::Others);
+    let mut values = cube.attributes[1].values.clone();
+    values.sort();
+    expected.sort();
+    assert_eq!(values, expected);
+    assert_eq!((cube.events(), cube.left_out.len()), (5000, 0));
+}
+
+#[test]
 fn a_mask_and_missing_values() {
     let mut batch = Batch::new(FieldSet::ALWAYS.with(&[Field::Device]));
     for device in [Some(&b"sda"[..]), None, Some(&b"sdb"[..])] {

@@ -1,6 +1,8 @@
 //! How large a difference chance makes: the sides are dealt anew, again and again.
 
-use super::column::Tally;
+use super::column::{SUPPORT, Tally};
+use super::score::Counts;
+use super::sides::Sides;
 use super::table::{Column, MISSING, Scale, Side, Table};
 use crate::random::Random;
 
@@ -10,39 +12,98 @@ const DEALS: usize = 200;
 const ABOVE: usize = 2;
 /// At most so many events of each side are dealt.
 const MOST: usize = 1024;
+/// A selection of no more is dealt from all events.
+const FEW: usize = 64;
 /// So many codes of a number are told apart in a deal.
 const MOST_CODES: usize = 256;
 /// No G² below this is a difference, whatever the deals say: a chance of one in ten thousand for a single test.
 const LEAST: f64 = 15.0;
 
 /// The G² that the best of all candidates reaches by chance in one of a hundred cases.
-pub(super) fn level(table: &Table, sides: &[Side], columns: &[usize], seed: u64) -> f64 {
-    let mut random = Random(seed);
+pub(super) fn level(table: &Table, sides: &Sides, columns: &[usize], seed: u64) -> f64 {
+    let random = &mut Random(seed);
+    let baseline: Vec<u32> = sides.masks[1].ones().map(|row| row as u32).collect();
+    let rows = [sides.selected.clone(), baseline];
+    let mut best = match rows[0].len() <= FEW && rows[1].len() > MOST {
+        true => deal_few(table, rows, columns, random),
+        false => deal_samples(table, rows, columns, random),
+    };
+    best.sort_by(f64::total_cmp);
+    best.get(DEALS - 1 - ABOVE).map_or(LEAST, |level| level.max(LEAST))
+}
+
+/// Deals a sample of both sides.
+fn deal_samples(table: &Table, sides: [Vec<u32>; 2], columns: &[usize], random: &mut Random) -> Vec<f64> {
     let (mut rows, mut dealt) = (Vec::new(), Vec::new());
-    for side in [Side::Selection, Side::Baseline] {
-        let of_side: Vec<u32> = (0..sides.len()).filter(|&row| sides[row] == side).map(|row| row as u32).collect();
-        let sample = sample(of_side, &mut random);
+    for (of_side, side) in sides.into_iter().zip([Side::Selection, Side::Baseline]) {
+        let sample = sample(of_side, random);
         dealt.extend(sample.iter().map(|_| side));
         rows.extend(sample);
     }
     // Only what the sample has, in its order: fewer codes to look at in each deal.
-    let sampled: Vec<(usize, Vec<u32>)> = columns.iter().map(|&column| dense(&table.columns[column], &rows)).collect();
-    let mut best: Vec<f64> = (0..DEALS)
-        .map(|_| {
-            for at in (1..dealt.len()).rev() {
-                dealt.swap(at, random.below(at + 1));
+    let sampled = columns.iter().map(|&at| {
+        let column = &table.columns[at];
+        let numbers = Numbers::new(column, &rows, MOST_CODES);
+        (numbers.len, rows.iter().map(|&row| numbers.number(column.codes.get(row as usize))).collect())
+    });
+    let sampled: Vec<(usize, Vec<u32>)> = sampled.collect();
+    let deal = |_| {
+        for at in (1..dealt.len()).rev() {
+            dealt.swap(at, random.below(at + 1));
+        }
+        let of_column = |(&column, (len, codes)): (&usize, &(usize, Vec<u32>))| {
+            let rows = codes.iter().zip(&dealt).map(|(&code, &side)| (code, side, 1));
+            best_of(&Tally::new(*len, rows), table.columns[column].scale)
+        };
+        columns.iter().zip(&sampled).map(of_column).fold(0.0, f64::max)
+    };
+    (0..DEALS).map(deal).collect()
+}
+
+/// Deals a selection of a few from all events: a sample of the baseline would not have what is rare in it, and whatever few events
+/// have in common is rare.
+fn deal_few(table: &Table, [selected, baseline]: [Vec<u32>; 2], columns: &[usize], random: &mut Random) -> Vec<f64> {
+    let few = selected.len();
+    let mut rows = selected;
+    rows.extend(baseline);
+    let totals = columns.iter().map(|&at| {
+        let column = &table.columns[at];
+        let numbers = Numbers::new(column, &rows, usize::MAX);
+        let codes = rows.iter().map(|&row| (numbers.number(column.codes.get(row as usize)), Side::Baseline, 1));
+        let all = Tally::new(numbers.len, codes);
+        (numbers, all)
+    });
+    let totals: Vec<(Numbers, Tally)> = totals.collect();
+    let deal = |_| {
+        for at in 0..few {
+            let other = at + random.below(rows.len() - at);
+            rows.swap(at, other);
+        }
+        let of_column = |(&at, (numbers, all)): (&usize, &(Numbers, Tally))| {
+            let Column { codes, scale, .. } = &table.columns[at];
+            let mut dealt: Vec<u32> = rows[..few].iter().map(|&row| numbers.number(codes.get(row as usize))).collect();
+            if *scale != Scale::Labels {
+                return best_of(&all.dealt(&dealt), *scale);
             }
-            let of_column = |(&column, (len, codes)): (&usize, &(usize, Vec<u32>))| {
-                let rows = codes.iter().zip(&dealt).map(|(&code, &side)| (code, side, 1));
-                let tally = Tally::new(*len, rows);
-                let candidates = tally.candidates(table.columns[column].scale);
-                candidates.into_iter().map(|codes| tally.counts(codes).g2()).fold(0.0, f64::max)
-            };
-            columns.iter().zip(&sampled).map(of_column).fold(0.0, f64::max)
-        })
-        .collect();
-    best.sort_by(f64::total_cmp);
-    best.get(DEALS - 1 - ABOVE).map_or(LEAST, |level| level.max(LEAST))
+            // Of many labels only those that were dealt can be candidates.
+            dealt.sort_unstable();
+            let known = [dealt.len() as u64, all.all[1] - dealt.len() as u64];
+            let least = SUPPORT * dealt.len() as f64;
+            let counts = dealt.chunk_by(|a, b| a == b).filter(|same| same.len() as f64 >= least).map(|same| {
+                let total = all.counts[(same[0] as usize).min(numbers.len)][1];
+                Counts { with: [same.len() as u64, total - same.len() as u64], all: known }
+            });
+            let more = counts.filter(|counts| counts.selected_share() > counts.baseline_share());
+            more.map(|counts| counts.g2()).fold(0.0, f64::max)
+        };
+        columns.iter().zip(&totals).map(of_column).fold(0.0, f64::max)
+    };
+    (0..DEALS).map(deal).collect()
+}
+
+/// The G² of the best candidate.
+fn best_of(tally: &Tally, scale: Scale) -> f64 {
+    tally.candidates(scale).into_iter().map(|codes| tally.counts(codes).g2()).fold(0.0, f64::max)
 }
 
 fn sample(mut rows: Vec<u32>, random: &mut Random) -> Vec<u32> {
@@ -55,16 +116,30 @@ fn sample(mut rows: Vec<u32>, random: &mut Random) -> Vec<u32> {
     rows
 }
 
-/// The codes of some rows, numbered without gaps, and how many there are; of numbers several neighbours are one.
-fn dense(column: &Column, rows: &[u32]) -> (usize, Vec<u32>) {
-    let of_rows: Vec<u32> = rows.iter().map(|&row| column.codes[row as usize]).collect();
-    let mut known: Vec<u32> = of_rows.iter().copied().filter(|&code| code != MISSING).collect();
-    known.sort_unstable();
-    known.dedup();
-    let at_a_time = match column.scale {
-        Scale::Grid(_) | Scale::Time(_) => known.len().div_ceil(MOST_CODES).max(1),
-        Scale::Labels | Scale::Second => 1,
-    };
-    let number = |code: &u32| known.binary_search(code).map_or(MISSING, |at| (at / at_a_time) as u32);
-    (known.len().div_ceil(at_a_time), of_rows.iter().map(number).collect())
+/// The codes of some rows, numbered without gaps; of numbers several neighbours are one.
+struct Numbers {
+    of_code: Vec<u32>,
+    len: usize,
+}
+
+impl Numbers {
+    /// So many of a number at most.
+    fn new(column: &Column, rows: &[u32], most: usize) -> Numbers {
+        let mut of_code = vec![MISSING; column.len()];
+        let codes = rows.iter().map(|&row| column.codes.get(row as usize)).filter(|&code| code != MISSING);
+        codes.for_each(|code| of_code[code as usize] = 0);
+        let known = of_code.iter().filter(|&&number| number == 0).count();
+        let at_a_time = match column.scale {
+            Scale::Grid(_) | Scale::Time(_) => known.div_ceil(most).max(1),
+            Scale::Labels | Scale::Circle(_) => 1,
+        };
+        for (at, number) in of_code.iter_mut().filter(|number| **number == 0).enumerate() {
+            *number = (at / at_a_time) as u32;
+        }
+        Numbers { of_code, len: known.div_ceil(at_a_time) }
+    }
+
+    fn number(&self, code: u32) -> u32 {
+        self.of_code.get(code as usize).copied().unwrap_or(code)
+    }
 }

@@ -1,11 +1,12 @@
 //! What one attribute says: how far the sides differ in it, and by which values.
 
 use super::condition::{Attribute, Condition};
+use super::periods::start_of_part;
 use super::score::{Counts, divergence, parting};
-use super::table::{Column, MISSING, PARTS, Scale, Side};
+use super::sides::Sides;
+use super::table::{Column, MISSING, Scale, Side};
 use latscope_histogram::Grid;
 
-const NS_PER_S: u64 = 1_000_000_000;
 /// A value of less of the selection explains nothing.
 pub(super) const SUPPORT: f64 = 0.05;
 
@@ -16,6 +17,23 @@ pub(super) struct Tally {
 }
 
 impl Tally {
+    /// Counts the rows of both sides.
+    pub fn of_rows(column: &Column, sides: &Sides) -> Tally {
+        let mut counts = vec![[0; 2]; column.totals.len()];
+        let last = counts.len() - 1;
+        // Where each row is on a side, what is not on one is on the other.
+        let counted = if sides.is_whole() { &[sides.smaller()][..] } else { &[0, 1] };
+        for &side in counted {
+            for row in sides.masks[side].ones() {
+                counts[(column.codes.get(row) as usize).min(last)][side] += 1;
+            }
+        }
+        if let [side] = counted {
+            counts.iter_mut().zip(&column.totals).for_each(|(counts, total)| counts[1 - side] = total - counts[*side]);
+        }
+        Tally { counts, all: sides.all }
+    }
+
     /// Counts rows by code and side; the number is the weight of a row.
     pub fn new(len: usize, rows: impl Iterator<Item = (u32, Side, u64)>) -> Tally {
         let (mut counts, mut all) = (vec![[0; 2]; len + 1], [0; 2]);
@@ -23,6 +41,18 @@ impl Tally {
             // A missing code is the greatest.
             counts[(code as usize).min(len)][side as usize] += weight;
             all[side as usize] += weight;
+        }
+        Tally { counts, all }
+    }
+
+    /// This tally of baseline rows, with rows of these codes on the other side.
+    pub fn dealt(&self, codes: &[u32]) -> Tally {
+        let (mut counts, mut all) = (self.counts.clone(), self.all);
+        let last = counts.len() - 1;
+        for &code in codes {
+            let counts = &mut counts[(code as usize).min(last)];
+            *counts = [counts[0] + 1, counts[1] - 1];
+            all = [all[0] + 1, all[1] - 1];
         }
         Tally { counts, all }
     }
@@ -59,7 +89,7 @@ impl Tally {
             Scale::Grid(_) | Scale::Time(_) => {
                 parting(self.known(), self.all).map(|found| Codes::Range(found.from, found.to)).into_iter().collect()
             }
-            Scale::Second => self.arc().into_iter().collect(),
+            Scale::Circle(_) => self.arc().into_iter().collect(),
         };
         found.push(Codes::Missing);
         found.retain(is_telling);
@@ -93,7 +123,7 @@ impl Tally {
     /// The divergence of the sides; neighbouring buckets count as one value.
     pub fn divergence(&self, scale: Scale) -> f64 {
         let at_a_time = match scale {
-            Scale::Labels | Scale::Second => 1,
+            Scale::Labels | Scale::Circle(_) => 1,
             Scale::Grid(grid) => 1 << grid.power(),
             Scale::Time(_) => 20,
         };
@@ -142,9 +172,12 @@ impl Codes {
             }
             Scale::Grid(grid) => range(attribute, (from, to), tally, |code| lower(grid, code)),
             Scale::Time(width_ns) => range(attribute, (from, to), tally, |code| code as u64 * width_ns),
-            Scale::Second => {
-                let part = NS_PER_S / PARTS;
-                Condition::InSecond(from as u64 * part, to as u64 * part)
+            Scale::Circle(period_ns) => {
+                let [from, to] = [from, to].map(|part| start_of_part(part as u64, period_ns));
+                match attribute {
+                    Attribute::InPeriod => Condition::InPeriod(period_ns, from, to),
+                    _ => Condition::InSecond(from, to),
+                }
             }
         }
     }

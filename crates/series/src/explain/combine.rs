@@ -1,13 +1,15 @@
-//! Which candidates become findings: two together where both matter, and one name for what selects the same events.
+//! Which candidates become findings: two or three together where each matters, and one name for what selects the same events.
 
-use super::column::{Codes, SUPPORT};
+use super::column::{Codes, SUPPORT, Tally};
 use super::condition::{Attribute, Condition};
 use super::score::Counts;
-use super::table::{Side, Table};
+use super::sides::Sides;
+use super::table::{Column, Table};
 use latscope_event::{Field, Mask};
 
-/// So many of the best candidates are combined, and so many of one column.
+/// So many of the best candidates are combined, and so many of one column; and so many of the best pairs with a third one.
 const COMBINED: usize = 24;
+const PAIRS: usize = 12;
 const OF_COLUMN: usize = 4;
 /// Two together have to be better than each alone by this divergence.
 const GAIN: f64 = 0.01;
@@ -24,39 +26,69 @@ const NAMING: f64 = 0.05;
 /// Of the same events the most telling candidate is named unless another one is better by more than this part.
 const NEAR: f64 = 0.95;
 
-/// One or two values, and the events that have them.
+/// One, two or three values, and the events that have them.
 #[derive(Clone)]
 pub(super) struct Candidate {
     /// The columns of the values.
     columns: Vec<usize>,
     pub conditions: Vec<Condition>,
     pub counts: Counts,
-    rows: Mask,
+    /// A bit for each selected row, and a bit for every row of the table that is set for those of the baseline.
+    rows: [Mask; 2],
 }
 
 impl Candidate {
-    pub fn new(table: &Table, sides: &Sides, column: usize, codes: Codes, condition: Condition) -> Candidate {
-        let mut rows = Mask::filled(table.len(), true);
-        let values = &table.columns[column].codes;
-        rows.retain(|row| codes.contains(values[row]));
-        let counts = sides.counts(&rows);
-        Candidate { columns: vec![column], conditions: vec![condition], counts, rows }
+    /// The rows with these codes of a column, of which `tally` has the counts.
+    pub fn new(table: &Table, sides: &Sides, at: usize, codes: Codes, tally: &Tally) -> Candidate {
+        let column = &table.columns[at];
+        let mut rows = column.codes.mask(codes);
+        let selected = sides.of_selected(&rows);
+        rows.and(&sides.masks[1]);
+        let (conditions, counts) = (vec![codes.condition(column, tally)], tally.counts(codes));
+        Candidate { columns: vec![at], conditions, counts, rows: [selected, rows] }
     }
 
-    /// What this and another one have in common, the more telling name first.
-    fn with(&self, other: &Candidate, sides: &Sides) -> Candidate {
+    /// What this and another one have in common, the more telling name first; `counts` are of that.
+    fn with(&self, other: &Candidate, counts: Counts) -> Candidate {
         let mut rows = self.rows.clone();
-        rows.and(&other.rows);
+        rows.iter_mut().zip(&other.rows).for_each(|(rows, other)| rows.and(other));
         let mut conditions: Vec<Condition> = self.conditions.iter().chain(&other.conditions).cloned().collect();
         conditions.sort_by_key(|condition| condition.attribute().place());
-        let counts = sides.counts(&rows);
         Candidate { columns: self.columns.iter().chain(&other.columns).copied().collect(), conditions, counts, rows }
     }
 
-    /// Whether attributes that have a meaning on one device only (offset, region) come with a device.
-    pub fn is_of_one_device(&self) -> bool {
+    /// The counts of what this and another one have in common.
+    fn shared(&self, other: &Candidate) -> Counts {
+        Counts { with: [0, 1].map(|side| both(&self.rows[side], &other.rows[side])), all: self.counts.all }
+    }
+
+    /// As [`Candidate::shared`], if that is enough of the selection to explain something.
+    fn shared_by_many(&self, other: &Candidate) -> Option<Counts> {
+        let all = self.counts.all;
+        let selected = Counts { with: [both(&self.rows[0], &other.rows[0]), 0], all };
+        // Few rows are counted before many.
+        (selected.selected_share() >= SUPPORT)
+            .then(|| Counts { with: [selected.with[0], both(&self.rows[1], &other.rows[1])], all })
+    }
+
+    /// Whether attributes that have a meaning on one device only (offset, region) come with a device, or differ on the devices
+    /// themselves: else they merely stand for one.
+    /// `tally` has the rows by device.
+    pub fn is_more_than_a_device(&self, sides: &Sides, devices: &Column, tally: &Tally, level: f64) -> bool {
         let attributes = || self.conditions.iter().map(Condition::attribute);
-        !attributes().any(Attribute::is_of_a_device) || attributes().any(|one| one == Attribute::Field(Field::Device))
+        if !attributes().any(Attribute::is_of_a_device)
+            || attributes().any(|one| one == Attribute::Field(Field::Device))
+        {
+            return true;
+        }
+        let mut of_device: Vec<Counts> = tally.counts.iter().map(|&all| Counts { with: [0; 2], all }).collect();
+        let mut add = |row: usize, side: usize| {
+            of_device[(devices.codes.get(row) as usize).min(devices.len())].with[side] += 1;
+        };
+        self.selected_rows(sides).for_each(|row| add(row, 0));
+        self.baseline_rows().for_each(|row| add(row, 1));
+        let more = of_device.iter().filter(|counts| counts.selected_share() > counts.baseline_share());
+        more.map(Counts::g2).sum::<f64>() > level
     }
 
     /// By which candidates are ranked.
@@ -77,30 +109,19 @@ impl Candidate {
         (places.max().unwrap_or(usize::MAX), self.columns.len())
     }
 
-    pub fn rows(&self) -> &Mask {
-        &self.rows
-    }
-}
-
-/// The sides as masks.
-pub(super) struct Sides {
-    pub masks: [Mask; 2],
-    all: [u64; 2],
-}
-
-impl Sides {
-    pub fn new(sides: &[Side]) -> Sides {
-        let masks = [Side::Selection, Side::Baseline].map(|side| {
-            let mut mask = Mask::filled(sides.len(), true);
-            mask.retain(|row| sides[row] == side);
-            mask
-        });
-        let all = [masks[0].count() as u64, masks[1].count() as u64];
-        Sides { masks, all }
+    /// Whether chance does not explain it, and it explains something.
+    pub fn is_difference(&self, level: f64) -> bool {
+        self.counts.g2() > level && self.counts.divergence() >= LEAST_DIVERGENCE
     }
 
-    fn counts(&self, rows: &Mask) -> Counts {
-        Counts { with: [both(rows, &self.masks[0]), both(rows, &self.masks[1])], all: self.all }
+    /// Its rows of the selection.
+    pub fn selected_rows<'a>(&'a self, sides: &'a Sides) -> impl Iterator<Item = usize> + 'a {
+        self.rows[0].ones().map(|at| sides.selected[at] as usize)
+    }
+
+    /// Its rows of the baseline.
+    pub fn baseline_rows(&self) -> impl Iterator<Item = usize> + '_ {
+        self.rows[1].ones()
     }
 }
 
@@ -109,8 +130,8 @@ fn both(one: &Mask, other: &Mask) -> u64 {
     one.words().iter().zip(other.words()).map(|(one, other)| u64::from((one & other).count_ones())).sum()
 }
 
-/// Adds the candidates of two values where both matter.
-pub(super) fn combine(candidates: &mut Vec<Candidate>, sides: &Sides, level: f64) {
+/// Adds the candidates of two values where both matter, and of three.
+pub(super) fn combine(candidates: &mut Vec<Candidate>, level: f64) {
     candidates.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
     let mut chosen: Vec<usize> = Vec::new();
     for at in 0..candidates.len() {
@@ -123,26 +144,53 @@ pub(super) fn combine(candidates: &mut Vec<Candidate>, sides: &Sides, level: f64
     let mut pairs = Vec::new();
     for (place, &one) in chosen.iter().enumerate() {
         for &other in &chosen[place + 1..] {
-            pairs.extend(pair(&candidates[one], &candidates[other], sides, level));
+            pairs.extend(pair(&candidates[one], &candidates[other], level).map(|both| (both, [one, other])));
         }
     }
-    candidates.extend(pairs);
+    pairs.sort_by(|(a, _), (b, _)| b.rank().total_cmp(&a.rank()));
+    let mut triples: Vec<Candidate> = Vec::new();
+    for (both, [one, other]) in pairs.iter().take(PAIRS) {
+        for third in chosen.iter().filter(|third| ![one, other].contains(third)) {
+            let [one, other, third] = [*one, *other, *third].map(|at| &candidates[at]);
+            let triple = triple(both, [one, other], third, level);
+            // Found from each of its pairs.
+            triples.extend(triple.filter(|found| !triples.iter().any(|known| known.conditions == found.conditions)));
+        }
+    }
+    candidates.extend(pairs.into_iter().map(|(both, _)| both));
+    candidates.extend(triples);
+}
+
+/// All three together, if each matters where the other two hold, and no two of them do as well.
+fn triple(both: &Candidate, [one, other]: [&Candidate; 2], third: &Candidate, level: f64) -> Option<Candidate> {
+    let attribute = third.conditions[0].attribute();
+    if both.conditions.iter().any(|condition| condition.attribute().is_like(attribute)) {
+        return None;
+    }
+    let all = both.shared_by_many(third)?;
+    let is_better = |than: Counts| all.divergence() > than.divergence() + GAIN;
+    let holds = |without: Counts| is_better(without) && matters(all, without, level);
+    let is_one = is_better(third.counts) && holds(both.counts);
+    (is_one && holds(one.shared(third)) && holds(other.shared(third))).then(|| both.with(third, all))
+}
+
+/// Whether what is more in a candidate than in another one matters among the events of that.
+fn matters(candidate: Counts, within: Counts, level: f64) -> bool {
+    let inside = Counts { with: candidate.with, all: within.with };
+    inside.selected_share() > inside.baseline_share() && inside.g2() > level
 }
 
 /// Both together, if each matters where the other holds.
-fn pair(one: &Candidate, other: &Candidate, sides: &Sides, level: f64) -> Option<Candidate> {
+fn pair(one: &Candidate, other: &Candidate, level: f64) -> Option<Candidate> {
     let [a, b] = [one, other].map(|candidate| candidate.conditions[0].attribute());
     if a.is_like(b) || one.counts.g2().max(other.counts.g2()) <= level {
         return None;
     }
-    let both = one.with(other, sides);
+    let both = one.shared_by_many(other)?;
     let best = one.counts.divergence().max(other.counts.divergence());
-    let has_support = both.counts.selected_share() >= SUPPORT && both.counts.divergence() > best + GAIN;
-    let matters = |within: &Candidate| {
-        let inside = Counts { with: both.counts.with, all: within.counts.with };
-        inside.selected_share() > inside.baseline_share() && inside.g2() > level
-    };
-    (has_support && matters(one) && matters(other)).then_some(both)
+    let is_better = both.divergence() > best + GAIN;
+    let matter = is_better && [one, other].iter().all(|one| matters(both, one.counts, level));
+    matter.then(|| one.with(other, both))
 }
 
 /// One explanation: the candidate that names it, and others that select the same events.
@@ -151,16 +199,15 @@ pub(super) struct Explained {
     pub same: Vec<Candidate>,
 }
 
-/// The best candidates, each about events that those before do not explain.
+/// The best of candidates that are [differences](Candidate::is_difference), each about events that those before do not explain.
 pub(super) fn fold(mut candidates: Vec<Candidate>, sides: &Sides, level: f64) -> Vec<Explained> {
-    candidates.retain(|one| one.counts.g2() > level && one.counts.divergence() >= LEAST_DIVERGENCE);
     candidates.sort_by(|a, b| b.rank().total_cmp(&a.rank()).then_with(|| a.place().cmp(&b.place())));
     let names: Vec<Candidate> = candidates.iter().filter(|one| one.is_a_name()).cloned().collect();
     let mut explained: Vec<Explained> = Vec::new();
-    let mut covered = Mask::filled(sides.masks[0].len(), false);
-    while let Some(at) = candidates.iter().position(|one| explains_more(one, &covered, sides, level)) {
+    let mut covered = [sides.selected.len(), sides.masks[1].len()].map(|len| Mask::filled(len, false));
+    while let Some(at) = candidates.iter().position(|one| explains_more(one, &covered, level)) {
         let best = candidates.remove(at);
-        let (mut same, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|one| is_same(one, &best, sides));
+        let (mut same, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|one| is_same(one, &best));
         candidates = others;
         let near =
             same.iter().enumerate().filter(|(_, one)| one.rank() >= NEAR * best.rank() && one.place() < best.place());
@@ -169,10 +216,11 @@ pub(super) fn fold(mut candidates: Vec<Candidate>, sides: &Sides, level: f64) ->
             Some(at) => std::mem::replace(&mut same[at], best),
             None => best,
         };
-        let candidate = named_fully(candidate, &names, sides);
-        covered.or(&candidate.rows);
+        let candidate = named_fully(candidate, &names);
+        covered.iter_mut().zip(&candidate.rows).for_each(|(covered, rows)| covered.or(rows));
         // What has a part of the name says nothing new.
         same.retain(|one| !one.conditions.iter().any(|condition| candidate.conditions.contains(condition)));
+        same.sort_by_key(|one| one.conditions.len());
         explained.push(Explained { candidate, same });
     }
     explained
@@ -180,43 +228,40 @@ pub(super) fn fold(mut candidates: Vec<Candidate>, sides: &Sides, level: f64) ->
 
 /// A candidate of one condition with the most telling name that nearly all of its events share, and that is a difference, too: of a
 /// device that is slow, what it was asked for.
-fn named_fully(candidate: Candidate, names: &[Candidate], sides: &Sides) -> Candidate {
+fn named_fully(candidate: Candidate, names: &[Candidate]) -> Candidate {
     let [condition] = &candidate.conditions[..] else { return candidate };
     let attribute = condition.attribute();
     let shared = names.iter().filter_map(|other| {
         let name = other.conditions[0].attribute();
-        let both = (!name.is_like(attribute)).then(|| candidate.with(other, sides))?;
-        let covers = (0..2).all(|side| both.counts.with[side] as f64 >= COVERED * candidate.counts.with[side] as f64);
-        covers.then_some((name.place(), both))
+        // What selects the same events is another name of them, not a second condition.
+        let is_second = !name.is_like(attribute) && !is_same(other, &candidate);
+        let both = is_second.then(|| candidate.shared(other))?;
+        let covers = (0..2).all(|side| both.with[side] as f64 >= COVERED * candidate.counts.with[side] as f64);
+        covers.then_some((name.place(), other, both))
     });
-    shared.min_by_key(|(place, _)| *place).map_or(candidate.clone(), |(_, both)| both)
+    match shared.min_by_key(|(place, ..)| *place) {
+        Some((_, other, both)) => candidate.with(other, both),
+        None => candidate,
+    }
 }
 
 /// Whether a candidate parts the sides also among the events that are not covered yet.
-fn explains_more(one: &Candidate, covered: &Mask, sides: &Sides, level: f64) -> bool {
-    let [selected, baseline] = &sides.masks;
-    let left = |mask: &Mask| {
-        let mut left = mask.clone();
-        left.and_not(covered);
-        left
-    };
-    let (rows, [selected, baseline]) = (left(&one.rows), [left(selected), left(baseline)]);
+fn explains_more(one: &Candidate, covered: &[Mask; 2], level: f64) -> bool {
+    let left = |side: usize| one.counts.with[side] - both(&one.rows[side], &covered[side]);
     let counts = Counts {
-        with: [both(&rows, &selected), both(&rows, &baseline)],
-        all: [selected.count() as u64, baseline.count() as u64],
+        with: [left(0), left(1)],
+        all: [0, 1].map(|side| one.counts.all[side] - covered[side].count() as u64),
     };
-    counts.with[0] as f64 >= SUPPORT * sides.all[0] as f64
+    counts.with[0] as f64 >= SUPPORT * one.counts.all[0] as f64
         && counts.selected_share() > counts.baseline_share()
         && counts.g2() > level
 }
 
 /// Whether two candidates select nearly the same events.
-fn is_same(one: &Candidate, other: &Candidate, sides: &Sides) -> bool {
-    let mut rows = one.rows.clone();
-    rows.and(&other.rows);
+fn is_same(one: &Candidate, other: &Candidate) -> bool {
     (0..2).all(|side| {
-        let shared = both(&rows, &sides.masks[side]);
+        let shared = both(&one.rows[side], &other.rows[side]);
         let either = one.counts.with[side] + other.counts.with[side] - shared;
-        shared as f64 >= SAME[side] * either as f64 || side == 1 && (either as f64) < FEW * sides.all[1] as f64
+        shared as f64 >= SAME[side] * either as f64 || side == 1 && (either as f64) < FEW * one.counts.all[1] as f64
     })
 }

@@ -14,26 +14,31 @@ pub enum Attribute {
     Time,
     /// Where in a second of the trace's clock it completed.
     InSecond,
+    /// Where in the period of the selection it completed, on the trace's clock.
+    InPeriod,
 }
 
 /// What names a cause comes first: of several attributes that select the same events, this one is printed.
-const TELLING: [Attribute; 22] = [
+const TELLING: [Attribute; 25] = [
     Attribute::Field(Field::Device),
     Attribute::Field(Field::Path),
     Attribute::Directory,
     Attribute::Field(Field::Job),
     Attribute::Field(Field::Host),
+    Attribute::Field(Field::Trace),
     Attribute::Field(Field::Kind),
     Attribute::Field(Field::Process),
     Attribute::Field(Field::Comm),
     Attribute::Field(Field::Error),
     Attribute::Field(Field::Size),
     Attribute::Field(Field::Queue),
+    Attribute::Field(Field::Dispatcher),
     Attribute::Field(Field::Name),
     Attribute::Field(Field::ContainerName),
     Attribute::Field(Field::Container),
     Attribute::Field(Field::Sequential),
     Attribute::Field(Field::Offset),
+    Attribute::InPeriod,
     Attribute::InSecond,
     Attribute::Field(Field::InFlight),
     Attribute::Field(Field::Region),
@@ -50,6 +55,7 @@ impl Attribute {
             Attribute::Directory => "fd.directory",
             Attribute::Time => "evt.reltime",
             Attribute::InSecond => "evt.rawtime.ns",
+            Attribute::InPeriod => "evt.phase",
         }
     }
 
@@ -73,8 +79,9 @@ impl Attribute {
     pub(super) fn merit(self) -> f64 {
         use Field::{Cpu, InFlight, Offset, Pid, Ppid, Region, SincePrevious, Tid};
         match self {
-            Attribute::Field(Offset | Region | Tid | Pid | Ppid | Cpu) => 0.9,
+            Attribute::Field(Offset | Region) => 0.9,
             Attribute::Field(InFlight | SincePrevious) | Attribute::Time => 0.9,
+            Attribute::Field(Tid | Pid | Ppid | Cpu) => 0.95,
             _ => 1.0,
         }
     }
@@ -86,7 +93,7 @@ impl Attribute {
             Attribute::Field(Field::Path) | Attribute::Directory => 2,
             Attribute::Field(Field::Offset | Field::Region) => 3,
             Attribute::Field(Field::Kind | Field::Name) => 4,
-            Attribute::Time | Attribute::InSecond => 5,
+            Attribute::Time | Attribute::InSecond | Attribute::InPeriod => 5,
             _ => 0,
         };
         self == other || family(self) != 0 && family(self) == family(other)
@@ -104,14 +111,29 @@ pub enum Condition {
     Range(Attribute, Option<u64>, Option<u64>),
     /// Nanoseconds within a second, from here on and below there; the end may be before the start, in the next second.
     InSecond(u64, u64),
+    /// Of a period of so many nanoseconds likewise.
+    InPeriod(u64, u64, u64),
 }
 
 impl Condition {
+    /// The most telling conditions first; of those that say much the same, one.
+    pub(super) fn without_repetition(mut conditions: Vec<Condition>) -> Vec<Condition> {
+        conditions.sort_by_key(|condition| condition.attribute().place());
+        let mut kept: Vec<Condition> = Vec::new();
+        for condition in conditions {
+            if !kept.iter().any(|known| known.attribute().is_like(condition.attribute())) {
+                kept.push(condition);
+            }
+        }
+        kept
+    }
+
     /// What it is about.
     pub fn attribute(&self) -> Attribute {
         match self {
             Condition::Is(attribute, _) | Condition::Missing(attribute) | Condition::Range(attribute, ..) => *attribute,
             Condition::InSecond(..) => Attribute::InSecond,
+            Condition::InPeriod(..) => Attribute::InPeriod,
         }
     }
 
@@ -122,13 +144,22 @@ impl Condition {
             Condition::Is(_, text) if text.contains('\0') => return None,
             Condition::Is(_, text) => format!("{name} = {}", quoted(text)),
             Condition::Missing(_) => format!("not {name} exists"),
+            Condition::Range(_, None, None) => format!("{name} exists"),
             Condition::Range(attribute, from, to) => {
                 let from = from.map(|from| format!("{name} >= {}", written(*attribute, from)));
                 let to = to.map(|to| format!("{name} < {}", written(*attribute, to)));
-                from.into_iter().chain(to).collect::<Vec<_>>().join(" and ")
+                let bounds: Vec<String> = from.into_iter().chain(to).collect();
+                if bounds.is_empty() { format!("{name} exists") } else { bounds.join(" and ") }
             }
             Condition::InSecond(from, to) if from < to => format!("{name} >= {from} and {name} < {to}"),
             Condition::InSecond(from, to) => format!("({name} >= {from} or {name} < {to})"),
+            Condition::InPeriod(period, from, to) => {
+                let [period, start, end] = [*period, *from, *to].map(format_duration_exact);
+                match from < to {
+                    true => format!("{name}[{period}] >= {start} and {name}[{period}] < {end}"),
+                    false => format!("({name}[{period}] >= {start} or {name}[{period}] < {end})"),
+                }
+            }
         })
     }
 }
@@ -188,10 +219,15 @@ mod tests {
             (Condition::Is(Attribute::Field(Field::Tid), "17".into()), "tid = 17"),
             (Condition::Is(device, "a \"b\"\\\n\u{1}".into()), "device = \"a \\\"b\\\"\\\\\\n\\x01\""),
             (Condition::Missing(device), "not device exists"),
+            (Condition::Range(size, None, None), "size exists"),
             (Condition::Range(size, Some(65536), None), "size >= 64KiB"),
             (
                 Condition::Range(Attribute::Time, Some(1_500_000_000), Some(2_000_000_000)),
                 "evt.reltime >= 1.5s and evt.reltime < 2s",
+            ),
+            (
+                Condition::InPeriod(5_000_000_000, 4_900_000_000, 100_000_000),
+                "(evt.phase[5s] >= 4.9s or evt.phase[5s] < 100ms)",
             ),
             (Condition::InSecond(9, 5), "(evt.rawtime.ns >= 9 or evt.rawtime.ns < 5)"),
         ] {

@@ -12,19 +12,27 @@ mod chance;
 mod column;
 mod combine;
 mod condition;
+mod layers;
+mod periods;
+mod row_codes;
 mod score;
+mod sides;
 mod spots;
 mod table;
+mod waits;
 
 pub use condition::{Attribute, Condition, filter_of};
+pub use layers::{Beneath, Coverage, Layer, Requests};
 pub use score::{Counts, divergence};
 pub use spots::{Spot, SpotKind};
 pub use table::{Side, Table};
+pub use waits::{Waiting, Waits};
 
 use column::{Codes, Tally};
-use combine::{Candidate, Explained, Sides};
-use latscope_event::{Field, FieldSet, Mask};
+use combine::{Candidate, Explained};
+use latscope_event::{Field, FieldSet};
 use latscope_histogram::Grid;
+use sides::Sides;
 use table::{Column, Scale};
 
 /// So many values of an attribute may explain something.
@@ -39,8 +47,12 @@ pub struct ExplainOptions {
     pub seed: u64,
     /// Attributes that are not tested, because the selection is made by them.
     pub without: FieldSet,
+    /// Only these are tested; `None`: all.
+    pub only: Option<FieldSet>,
     /// Whether the sides are different stretches of time, so that time explains nothing.
     pub without_time: bool,
+    /// Whether system calls are compared with system calls only, and block requests with block requests.
+    pub in_layer: bool,
 }
 
 /// Events and the time that they waited.
@@ -52,6 +64,13 @@ pub struct Part {
     pub waiting_ns: u128,
 }
 
+impl Part {
+    /// These events without some of them.
+    fn without(self, some: Part) -> Part {
+        Part { events: self.events - some.events, waiting_ns: self.waiting_ns - some.waiting_ns }
+    }
+}
+
 /// What explains a selection.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Explanation {
@@ -61,8 +80,14 @@ pub struct Explanation {
     pub selection: Part,
     /// What it is compared with.
     pub baseline: Part,
-    /// The best first; none where there is no difference.
+    /// Of a table of system calls and block requests: the only layer that was compared.
+    pub layer: Option<Layer>,
+    /// The block requests that were in flight during the calls, where the table has both.
+    pub beneath: Option<Beneath>,
+    /// The best first; empty if the sides do not differ.
     pub findings: Vec<Finding>,
+    /// The names that all selected events have, and not all others: a few events may be too few to tell them from chance.
+    pub shared: Vec<Condition>,
     /// Every attribute that was tested, the one with the largest difference first.
     pub attributes: Vec<AttributeReport>,
     /// Fields that were not tested, because the selection is made by them.
@@ -120,37 +145,47 @@ impl Table {
     /// Explains what tells the selection from the baseline. `sides` has one for each row.
     pub fn explain(&mut self, sides: &[Side], options: &ExplainOptions) -> Explanation {
         self.complete();
+        let period_ns = self.period(sides);
+        self.set_period(period_ns);
         let table = &*self;
+        let layer = table.layer(sides).filter(|_| options.in_layer);
+        let of_layer = layer.map(|layer| table.of_layer(sides, layer));
+        let sides = of_layer.as_deref().unwrap_or(sides);
         let without = table.without(options);
         let columns: Vec<usize> =
             (0..table.columns.len()).filter(|&at| !without.contains(&table.columns[at].attribute)).collect();
-        let has_both = [Side::Selection, Side::Baseline].iter().all(|side| sides.contains(side));
-        let columns = if has_both { columns } else { Vec::new() };
-        let chance_g2 = if columns.is_empty() { 0.0 } else { chance::level(table, sides, &columns, options.seed) };
         let masks = Sides::new(sides);
+        let columns = if masks.all.contains(&0) { Vec::new() } else { columns };
+        let chance_g2 = if columns.is_empty() { 0.0 } else { chance::level(table, &masks, &columns, options.seed) };
         let (mut attributes, mut candidates) = (Vec::new(), Vec::new());
         for &at in &columns {
             let column = &table.columns[at];
-            let rows = column.codes.iter().zip(sides).map(|(&code, &side)| (code, side, 1));
-            let tally = Tally::new(column.len(), rows);
+            let tally = Tally::of_rows(column, &masks);
             let mut found = tally.candidates(column.scale);
             found.sort_by(|a, b| tally.counts(*b).g2().total_cmp(&tally.counts(*a).g2()));
             found.truncate(MOST_VALUES);
-            let made =
-                found.iter().map(|&codes| Candidate::new(table, &masks, at, codes, codes.condition(column, &tally)));
-            candidates.extend(made);
+            candidates.extend(found.iter().map(|&codes| Candidate::new(table, &masks, at, codes, &tally)));
             attributes.push(report(table, sides, column, &tally, &found, chance_g2));
         }
         attributes.sort_by(|a: &AttributeReport, b| b.divergence.total_cmp(&a.divergence));
-        combine::combine(&mut candidates, &masks, chance_g2);
-        if table.has_devices() {
-            candidates.retain(Candidate::is_of_one_device);
+        combine::combine(&mut candidates, chance_g2);
+        candidates.retain(|one| one.is_difference(chance_g2));
+        if let Some(devices) = table.devices() {
+            let tally = Tally::of_rows(devices, &masks);
+            candidates.retain(|one| one.is_more_than_a_device(&masks, devices, &tally, chance_g2));
         }
         let explained = combine::fold(candidates, &masks, chance_g2);
+        let selection = table.part(masks.masks[0].ones());
         Explanation {
             total: table.total(),
-            selection: table.part(&masks.masks[0]),
-            baseline: table.part(&masks.masks[1]),
+            selection,
+            baseline: match masks.is_whole() {
+                true => table.total().without(selection),
+                false => table.part(masks.masks[1].ones()),
+            },
+            layer,
+            beneath: (table.layer(sides) == Some(Layer::SystemCall)).then(|| table.beneath(sides)),
+            shared: table.shared(&masks.selected),
             findings: explained.into_iter().map(|one| finding(table, &masks, one)).collect(),
             attributes,
             without: options.without,
@@ -158,9 +193,21 @@ impl Table {
         }
     }
 
+    /// The names that all of these rows have, and not all others; of names that say the same, one.
+    fn shared(&self, rows: &[u32]) -> Vec<Condition> {
+        let names = self.columns.iter().filter(|column| column.attribute.is_a_name() && column.scale == Scale::Labels);
+        let shared = names.filter_map(|column| {
+            let code = column.codes.get(*rows.first()? as usize);
+            let label = column.labels.get(code as usize)?;
+            let is_shared = rows.iter().all(|&row| column.codes.get(row as usize) == code);
+            is_shared.then(|| Condition::Is(column.attribute, label.to_string()))
+        });
+        Condition::without_repetition(shared.collect())
+    }
+
     /// All events.
     pub fn total(&self) -> Part {
-        self.part(&Mask::filled(self.len(), true))
+        self.total.unwrap_or_else(|| self.part(0..self.len()))
     }
 
     /// The attributes that are not tested.
@@ -169,31 +216,38 @@ impl Table {
         if options.without.contains(Field::Path) {
             without.push(Attribute::Directory);
         }
-        if options.without.contains(Field::Time) || options.without_time {
-            without.extend([Attribute::Time, Attribute::InSecond]);
+        let is_left_out = |field| options.only.is_some_and(|only| !only.contains(field));
+        without.extend(Field::ALL.iter().copied().filter(|&field| is_left_out(field)).map(Attribute::Field));
+        if is_left_out(Field::Path) {
+            without.push(Attribute::Directory);
+        }
+        if options.without.contains(Field::Time) || options.without_time || is_left_out(Field::Time) {
+            without.extend([Attribute::Time, Attribute::InSecond, Attribute::InPeriod]);
         }
         without
     }
 
-    fn part(&self, rows: &Mask) -> Part {
+    fn part(&self, rows: impl Iterator<Item = usize>) -> Part {
         let add = |part: Part, row: usize| Part {
             events: part.events + self.weight(row),
             waiting_ns: part.waiting_ns + u128::from(self.latency_ns[row]) * u128::from(self.weight(row)),
         };
-        rows.ones().fold(Part::default(), add)
+        rows.fold(Part::default(), add)
     }
 }
 
 fn finding(table: &Table, sides: &Sides, explained: Explained) -> Finding {
     let Explained { candidate, same } = explained;
-    let [selected, baseline] = [0, 1].map(|side| {
-        let mut rows = candidate.rows().clone();
-        rows.and(&sides.masks[side]);
-        table.part(&rows)
-    });
-    let all = [0, 1].map(|side| table.part(&sides.masks[side]).events);
+    let selected = table.part(candidate.selected_rows(sides));
+    let counts = match table.weights.is_empty() {
+        true => candidate.counts,
+        false => {
+            let all = [0, 1].map(|side| table.part(sides.masks[side].ones()).events);
+            Counts { with: [selected.events, table.part(candidate.baseline_rows()).events], all }
+        }
+    };
     Finding {
-        counts: Counts { with: [selected.events, baseline.events], all },
+        counts,
         waiting_ns: selected.waiting_ns,
         divergence: candidate.counts.divergence(),
         g2: candidate.counts.g2(),
@@ -213,8 +267,9 @@ fn report(
     let weighted = match table.weights.is_empty() {
         true => None,
         false => {
-            let rows = column.codes.iter().zip(sides).enumerate();
-            Some(Tally::new(column.len(), rows.map(|(row, (&code, &side))| (code, side, table.weight(row)))))
+            let rows = sides.iter().enumerate();
+            let weighted = rows.map(|(row, &side)| (column.codes.get(row), side, table.weight(row)));
+            Some(Tally::new(column.len(), weighted))
         }
     };
     let events = weighted.as_ref().unwrap_or(rows);

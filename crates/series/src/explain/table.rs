@@ -1,6 +1,10 @@
 //! The events that are explained, as columns of small numbers.
 
+use super::Part;
 use super::condition::Attribute;
+use super::layers::are_requests;
+use super::periods::{PARTS, part_of};
+use super::row_codes::RowCodes;
 use hashbrown::HashMap;
 use latscope_event::{
     Batch, Column as Values, Field, FieldSet, FieldType, MISSING_CODE, MISSING_I64, MISSING_U64, Mask,
@@ -9,15 +13,13 @@ use latscope_histogram::Grid;
 
 /// Marks a missing value in a column.
 pub(super) const MISSING: u32 = u32::MAX;
-/// A second is divided into so many parts.
-pub(super) const PARTS: u64 = 50;
-const NS_PER_S: i64 = 1_000_000_000;
+const NS_PER_S: u64 = 1_000_000_000;
 /// The time of a trace is divided into about so many parts.
 const TIMES: u64 = 1000;
 /// In a shorter trace the position in the second means nothing.
 const SECONDS: u64 = 4;
 
-/// Fields that are no attributes: they are what is explained, or repeat another one, or belong to single events.
+/// Fields that are not tested: they are what is explained, or repeat another one, or belong to single events.
 const LEFT_OUT: [Field; 9] = [
     Field::Time,
     Field::Dev,
@@ -51,8 +53,8 @@ pub(super) enum Scale {
     Grid(Grid),
     /// Parts of this many nanoseconds, from the start of the trace.
     Time(u64),
-    /// Parts of a second.
-    Second,
+    /// Parts of a period of so many nanoseconds.
+    Circle(u64),
 }
 
 /// One attribute of all events.
@@ -60,7 +62,9 @@ pub(super) struct Column {
     pub attribute: Attribute,
     pub scale: Scale,
     /// By event; [`MISSING`] where it has no value.
-    pub codes: Vec<u32>,
+    pub codes: RowCodes,
+    /// How many rows have each code, and last how many have none; empty before the table is complete.
+    pub totals: Vec<u64>,
     /// By code, of labels.
     pub labels: Vec<Box<str>>,
     /// Of texts: the codes of labels, and those of the dictionary of the trace that is being added.
@@ -70,20 +74,35 @@ pub(super) struct Column {
 }
 
 impl Column {
-    fn new(attribute: Attribute, scale: Scale, codes: Vec<u32>) -> Column {
-        let (known, numbers) = (HashMap::new(), HashMap::new());
-        Column { attribute, scale, codes, labels: Vec::new(), known, numbers, of_trace: Vec::new() }
+    fn new(attribute: Attribute, scale: Scale, codes: RowCodes) -> Column {
+        let (known, numbers, totals) = (HashMap::new(), HashMap::new(), Vec::new());
+        Column { attribute, scale, codes, totals, labels: Vec::new(), known, numbers, of_trace: Vec::new() }
     }
 
     /// How many codes there may be.
     pub fn len(&self) -> usize {
-        match self.scale {
-            Scale::Labels => self.labels.len(),
-            Scale::Second => PARTS as usize,
-            Scale::Grid(_) | Scale::Time(_) => {
-                self.codes.iter().filter(|&&code| code != MISSING).max().map_or(0, |&code| code as usize + 1)
+        self.totals.len().saturating_sub(1)
+    }
+
+    /// Counts the rows of each code. What was needed to add rows is freed.
+    fn complete(&mut self) {
+        (self.known, self.numbers, self.of_trace) = (HashMap::new(), HashMap::new(), Vec::new());
+        let mut totals = match self.scale {
+            Scale::Labels => vec![0; self.labels.len()],
+            Scale::Circle(_) => vec![0; PARTS as usize],
+            Scale::Grid(_) | Scale::Time(_) => Vec::new(),
+        };
+        let mut missing = 0;
+        self.codes.each(|code| match totals.get_mut(code as usize) {
+            Some(total) => *total += 1,
+            None if code == MISSING => missing += 1,
+            None => {
+                totals.resize(code as usize, 0);
+                totals.push(1);
             }
-        }
+        });
+        totals.push(missing);
+        self.totals = totals;
     }
 
     fn label(&mut self, text: &str) -> u32 {
@@ -105,7 +124,19 @@ impl Column {
         code
     }
 
-    fn add(&mut self, batch: &Batch, field: Field, rows: &[u32]) {
+    /// Adds rows of a batch; `buffer` is for their codes.
+    fn add(&mut self, batch: &Batch, field: Field, rows: &[u32], buffer: &mut Vec<u32>) {
+        let is_missing = match batch.column(field) {
+            Some(Values::Text(codes)) => codes.iter().all(|&code| code == MISSING_CODE),
+            Some(Values::U64(values)) => values.iter().all(|&value| value == MISSING_U64),
+            Some(Values::I64(values)) => values.iter().all(|&value| value == MISSING_I64),
+            None => true,
+        };
+        if is_missing {
+            // Its rows are filled up when all columns are.
+            return;
+        }
+        buffer.clear();
         match batch.column(field) {
             Some(Values::Text(codes)) => {
                 let texts = batch.dictionary(field).texts();
@@ -118,7 +149,7 @@ impl Column {
                     MISSING_CODE => MISSING,
                     code => of_trace[code as usize],
                 };
-                self.codes.extend(rows.iter().map(code));
+                buffer.extend(rows.iter().map(code));
             }
             Some(Values::U64(values)) => {
                 let Scale::Grid(grid) = self.scale else { return };
@@ -126,14 +157,14 @@ impl Column {
                     MISSING_U64 => MISSING,
                     value => grid.index(value) as u32,
                 };
-                self.codes.extend(rows.iter().map(code));
+                buffer.extend(rows.iter().map(code));
             }
             Some(Values::I64(values)) => match self.scale {
                 Scale::Grid(grid) => {
                     let code = |&row: &u32| {
                         u64::try_from(values[row as usize]).map_or(MISSING, |value| grid.index(value) as u32)
                     };
-                    self.codes.extend(rows.iter().map(code));
+                    buffer.extend(rows.iter().map(code));
                 }
                 _ => {
                     // Neighbours often have the same.
@@ -143,12 +174,13 @@ impl Column {
                         if value != last.0 {
                             last = (value, if value == MISSING_I64 { MISSING } else { self.number(value) });
                         }
-                        self.codes.push(last.1);
+                        buffer.push(last.1);
                     }
                 }
             },
             None => {}
         }
+        self.codes.extend(buffer);
     }
 }
 
@@ -156,6 +188,10 @@ impl Column {
 #[derive(Default)]
 pub struct Table {
     pub(super) columns: Vec<Column>,
+    /// Those that say nothing, as all events have the same value.
+    pub(super) constant: Vec<Column>,
+    /// By row: whether it is a block request.
+    pub(super) requests: Vec<bool>,
     pub(super) latency_ns: Vec<u64>,
     /// Completions, nanoseconds on the clock of the trace.
     pub(super) end_ns: Vec<i64>,
@@ -163,9 +199,12 @@ pub struct Table {
     pub(super) weights: Vec<u32>,
     /// Where relative times count from.
     pub(super) start_ns: Option<i64>,
-    /// The trace of each event, where there are several.
+    /// How many traces were begun.
     traces: usize,
     rows: Vec<u32>,
+    buffer: Vec<u32>,
+    /// All events, from [`Table::complete`] on.
+    pub(super) total: Option<Part>,
 }
 
 impl Table {
@@ -187,7 +226,7 @@ impl Table {
     /// The attributes that the fields of a batch make, and what the table reads beside them.
     pub fn fields(asked: FieldSet) -> FieldSet {
         let left_out: FieldSet = LEFT_OUT.into_iter().collect();
-        asked.without(left_out).union(FieldSet::ALWAYS).with(&[Field::SampleWeight])
+        asked.without(left_out).union(FieldSet::ALWAYS).with(&[Field::SampleWeight, Field::Dev, Field::Result])
     }
 
     /// Call before the first batch of every trace: its dictionaries are others. Relative times count from the earliest start.
@@ -215,18 +254,20 @@ impl Table {
         self.end_ns
             .extend(self.rows.iter().map(|&row| times[row as usize].saturating_add_unsigned(latencies[row as usize])));
         self.add_weights(batch, before);
+        let is_request = are_requests(batch);
+        self.requests.extend(self.rows.iter().map(|&row| is_request(row as usize)));
         let left_out: FieldSet = LEFT_OUT.into_iter().collect();
         for field in batch.fields().without(left_out).iter() {
             let attribute = Attribute::Field(field);
             if !self.columns.iter().any(|column| column.attribute == attribute) {
-                self.columns.push(Column::new(attribute, scale_of(field), vec![MISSING; before]));
+                self.columns.push(Column::new(attribute, scale_of(field), RowCodes::Same(MISSING, before)));
             }
             if let Some(column) = self.columns.iter_mut().find(|column| column.attribute == attribute) {
-                column.add(batch, field, &self.rows);
+                column.add(batch, field, &self.rows, &mut self.buffer);
             }
         }
         let rows = self.latency_ns.len();
-        self.columns.iter_mut().for_each(|column| column.codes.resize(rows, MISSING));
+        self.columns.iter_mut().for_each(|column| column.codes.fill(rows));
         &self.rows
     }
 
@@ -252,9 +293,11 @@ impl Table {
 
     /// The columns of all attributes; call when all events are there.
     pub(super) fn complete(&mut self) {
-        if self.columns.iter().any(|column| column.attribute == Attribute::Time) || self.is_empty() {
+        if self.total.is_some() || self.is_empty() {
             return;
         }
+        self.total = Some(self.total());
+        (self.rows, self.buffer) = (Vec::new(), Vec::new());
         self.directories();
         let first_ns = self.end_ns.iter().min().copied().unwrap_or(0);
         let last_ns = self.end_ns.iter().max().copied().unwrap_or(0);
@@ -266,33 +309,51 @@ impl Table {
             // Ahead of the start lies nothing that a filter could name, and so far behind it no more.
             let fits = last_ns.saturating_sub(start_ns).max(0) as u64 / width_ns < 100 * TIMES && first_ns >= start_ns;
             if fits {
-                let codes = self.end_ns.iter().map(code).collect();
+                let codes = RowCodes::collected(self.end_ns.iter().map(code));
                 self.columns.push(Column::new(Attribute::Time, Scale::Time(width_ns), codes));
             }
         }
-        if span_ns >= SECONDS * NS_PER_S as u64 {
-            let part = NS_PER_S / PARTS as i64;
-            let codes = self.end_ns.iter().map(|end| (end.rem_euclid(NS_PER_S) / part) as u32).collect();
-            self.columns.push(Column::new(Attribute::InSecond, Scale::Second, codes));
+        if span_ns >= SECONDS * NS_PER_S {
+            let codes = RowCodes::collected(self.end_ns.iter().map(|&end| part_of(end, NS_PER_S)));
+            self.columns.push(Column::new(Attribute::InSecond, Scale::Circle(NS_PER_S), codes));
         }
-        self.columns.retain(|column| column.codes.iter().any(|code| *code != column.codes[0]));
+        let is_constant = |column: &mut Column| matches!(column.codes, RowCodes::Same(..));
+        self.constant = self.columns.extract_if(.., is_constant).collect();
+        self.columns.iter_mut().for_each(Column::complete);
     }
 
-    /// Whether there are events of several devices.
-    pub(super) fn has_devices(&self) -> bool {
-        // A column with a single value is none.
-        self.columns.iter().any(|column| column.attribute == Attribute::Field(Field::Device))
+    /// Whether all events have the same value.
+    pub(super) fn is_constant(&self, attribute: Attribute) -> bool {
+        self.constant.iter().any(|column| column.attribute == attribute && column.codes.get(0) != MISSING)
+    }
+
+    /// Adds the position in a period as an attribute, in place of that in another one.
+    pub(super) fn set_period(&mut self, period_ns: Option<u64>) {
+        self.columns.retain(|column| column.attribute != Attribute::InPeriod);
+        if let Some(period_ns) = period_ns {
+            let codes = RowCodes::collected(self.end_ns.iter().map(|&end| part_of(end, period_ns)));
+            let mut column = Column::new(Attribute::InPeriod, Scale::Circle(period_ns), codes);
+            column.complete();
+            self.columns.push(column);
+        }
+    }
+
+    /// The devices, where there are several.
+    pub(super) fn devices(&self) -> Option<&Column> {
+        // A column with a single value is in `constant`.
+        self.columns.iter().find(|column| column.attribute == Attribute::Field(Field::Device))
     }
 
     /// The folders of paths.
     fn directories(&mut self) {
         let path = Attribute::Field(Field::Path);
         let Some(paths) = self.columns.iter().find(|column| column.attribute == path) else { return };
-        let mut folders = Column::new(Attribute::Directory, Scale::Labels, Vec::new());
+        let mut folders = Column::new(Attribute::Directory, Scale::Labels, RowCodes::Same(MISSING, 0));
         let of_label: Vec<u32> =
             paths.labels.iter().map(|path| directory(path).map_or(MISSING, |folder| folders.label(folder))).collect();
-        folders.codes =
-            paths.codes.iter().map(|&code| of_label.get(code as usize).copied().unwrap_or(MISSING)).collect();
+        let mut buffer = Vec::with_capacity(paths.codes.len());
+        paths.codes.each(|code| buffer.push(of_label.get(code as usize).copied().unwrap_or(MISSING)));
+        folders.codes.extend(&buffer);
         self.columns.push(folders);
     }
 }

@@ -9,12 +9,26 @@ const DEPTH: usize = 64;
 impl Threshold {
     /// Reads a condition: `p99 > 5ms`, `mean >= 1ms and count > 100`, `(p95 > 1s or max > 10s) and count > 5 for 3
     /// intervals`. There are `pN`, `mean`, `min`, `max` (durations), `count`, `rate` (events per second), and of what waits at
-    /// the end of an interval `oldest` (its age), `waiting` and `waiting(5s)` (how many, how many that are older).
+    /// the end of an interval `oldest` (its age), `waiting` and `waiting(5s)` (how many, how many that are older), and
+    /// `over(10ms)`, the share of the events that are slower.
     ///
     /// # Errors
     /// A sentence about the word that does not fit.
     pub fn parse(text: &str) -> Result<Threshold, String> {
-        let mut words = Words { words: words(text), next: 0, depth: 0 };
+        Threshold::parse_with(text, false)
+    }
+
+    /// The same with what only a hub knows: `lost` (events), `hosts`, `missing` (hosts), `lag` and `offset`
+    /// (durations).
+    ///
+    /// # Errors
+    /// A sentence about the word that does not fit.
+    pub fn parse_of_hub(text: &str) -> Result<Threshold, String> {
+        Threshold::parse_with(text, true)
+    }
+
+    fn parse_with(text: &str, is_of_hub: bool) -> Result<Threshold, String> {
+        let mut words = Words { words: words(text), next: 0, depth: 0, is_of_hub };
         let condition = words.any()?;
         let mut intervals = 1;
         match words.take() {
@@ -53,6 +67,8 @@ struct Words<'a> {
     words: Vec<&'a str>,
     next: usize,
     depth: usize,
+    /// Whether there are metrics of hosts.
+    is_of_hub: bool,
 }
 
 impl<'a> Words<'a> {
@@ -118,7 +134,8 @@ impl<'a> Words<'a> {
         };
         let word = self.take().ok_or_else(|| format!("{metric} has nothing to compare with"))?;
         let value = match metric {
-            Metric::Count | Metric::Waiting(_) => {
+            Metric::Over(_) => share(word)?,
+            Metric::Count | Metric::Waiting(_) | Metric::Lost | Metric::Hosts | Metric::Missing => {
                 let number = word.parse::<f64>().ok().filter(|number| number.is_finite());
                 number.ok_or_else(|| format!("\"{word}\" is not a number"))?
             }
@@ -126,6 +143,17 @@ impl<'a> Words<'a> {
             _ => duration(word)? as f64,
         };
         Ok(Bound { metric, above, or_equal, value })
+    }
+
+    /// The duration in parentheses, of which one is open.
+    fn argument(&mut self, example: &str) -> Result<u64, String> {
+        let word = self.take().filter(|word| *word != ")");
+        let value_ns = duration(word.ok_or_else(|| format!("a duration is missing in parentheses, e.g. {example}"))?)?;
+        if self.skip(")") {
+            Ok(value_ns)
+        } else {
+            Err(format!("a \")\" is missing after the duration, e.g. {example}"))
+        }
     }
 
     fn metric(&mut self) -> Result<Metric, String> {
@@ -136,18 +164,24 @@ impl<'a> Words<'a> {
             "count" => Metric::Count,
             "rate" => Metric::Rate,
             "oldest" => Metric::Oldest,
-            "waiting" if self.skip("(") => {
-                let age_ns = duration(self.take().ok_or("waiting( needs an age, e.g. waiting(5s)")?)?;
-                if !self.skip(")") {
-                    return Err("a \")\" is missing after the age, e.g. waiting(5s)".into());
-                }
-                Metric::Waiting(Some(age_ns))
-            }
+            "waiting" if self.skip("(") => Metric::Waiting(Some(self.argument("waiting(5s)")?)),
             "waiting" => Metric::Waiting(None),
+            "over" if self.skip("(") => Metric::Over(self.argument("over(10ms)")?),
+            "lost" if self.is_of_hub => Metric::Lost,
+            "hosts" if self.is_of_hub => Metric::Hosts,
+            "missing" if self.is_of_hub => Metric::Missing,
+            "lag" if self.is_of_hub => Metric::Lag,
+            "offset" if self.is_of_hub => Metric::Offset,
             name => {
                 let percentile = name.strip_prefix('p').and_then(|number| number.parse::<f64>().ok());
                 let percentile = percentile.filter(|percentile| (0.0..=100.0).contains(percentile));
-                let metrics = "p50 (or any percentile), mean, min, max, count, rate, oldest or waiting";
+                let metrics = match self.is_of_hub {
+                    false => "p50 (or any percentile), mean, min, max, count, rate, over(10ms), oldest or waiting",
+                    true => {
+                        "p50 (or any percentile), mean, min, max, count, rate, over(10ms), oldest, waiting, lost, hosts, \
+                             missing, lag or offset"
+                    }
+                };
                 Metric::Quantile(
                     percentile.ok_or_else(|| format!("\"{name}\" is not a metric; use {metrics}"))? / 100.0,
                 )
@@ -162,4 +196,11 @@ fn duration(word: &str) -> Result<u64, String> {
         return Err(format!("{word} needs a unit, e.g. {word}ms"));
     }
     parse_duration(word).map_err(|error| error.to_string())
+}
+
+/// A share of the events: `1%`, or from 0 to 1.
+fn share(word: &str) -> Result<f64, String> {
+    let (number, unit) = word.strip_suffix('%').map_or((word, 1.0), |number| (number, 100.0));
+    let share = number.parse::<f64>().ok().map(|number| number / unit);
+    share.filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| format!("\"{word}\" is not a share, such as 1%"))
 }

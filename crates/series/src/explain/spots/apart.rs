@@ -1,19 +1,26 @@
-//! What lies apart: bands, which are masses of slow events that part from the main one, and stragglers, which are groups slower than
-//! their like.
+//! What lies apart: bands, which are masses of slow events that part from the main one, outliers, and stragglers, which are groups slower than their like.
 
+use super::super::column::Codes;
 use super::super::condition::{Attribute, Condition};
-use super::super::table::{Column, MISSING, Table};
-use super::{Candidate, SpotKind, latencies};
+use super::super::table::{Column, Table};
+use super::grouped::Grouped;
+use super::latencies::Latencies;
+use super::{Candidate, SpotKind};
 use crate::modes;
-use latscope_event::{Field, Mask};
-use latscope_histogram::{Grid, Histogram};
+use latscope_event::Field;
 
-/// The modes of all events are looked for, and those among this slowest part of them: few events may hold most of the time.
-const SLOWEST: [f64; 3] = [1.0, 0.01, 0.001];
+/// Modes are looked for in all events and in so much of the slowest of them, because few events may hold most of the time; where
+/// one part is cut off in the middle of a mode, another one has it whole.
+const SLOWEST: [f64; 8] = [1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003];
 /// A band is so much slower than the main mode, has so many events, and so much of the waiting time.
 const SLOWER: u64 = 2;
 const FEWEST: u64 = 10;
 const LEAST_TIME: f64 = 0.01;
+/// A stretch without any event parts two bands if its end is so many times its start.
+const GAP: u64 = 3;
+/// Fewer events are apart if they are so many times slower than all others, and have so much of the waiting time.
+const FAR: u64 = 8;
+const MUCH_TIME: f64 = 0.05;
 
 /// What makes groups of the same kind.
 const FIELDS: [Field; 3] = [Field::Host, Field::Job, Field::Device];
@@ -23,41 +30,63 @@ const GROUPS: usize = 3;
 /// The median of a straggler is so many times that of the median group, and that of the next slower one.
 const SLOWER_GROUP: u64 = 2;
 
-/// The bands, the one of the most common events first.
-pub fn bands(table: &Table) -> Vec<Candidate> {
-    let mut sorted = table.latency_ns.clone();
-    sorted.sort_unstable();
-    let mut found: Vec<(u64, Option<u64>)> = Vec::new();
-    let mut main_ns = None;
-    for part in SLOWEST {
-        let count = (sorted.len() as f64 * part).ceil() as usize;
-        if (count as u64) < 2 * FEWEST {
-            break;
-        }
-        let slowest = &sorted[sorted.len() - count..];
-        let mut histogram = Histogram::new(Grid::FINE, false);
-        slowest.iter().for_each(|&ns| histogram.record(ns, 0));
-        let modes = modes(&histogram.to_sparse());
-        let main = modes.iter().max_by(|a, b| a.share.total_cmp(&b.share)).map_or(0, |mode| mode.peak_ns);
-        let main_ns = *main_ns.get_or_insert(main);
-        for (at, mode) in modes.iter().enumerate() {
-            // The first of a part is where that was cut off.
-            let Some(before) = at.checked_sub(1).map(|at| modes[at]) else { continue };
-            let from_ns = between(before.high_ns, mode.low_ns);
-            let below_ns = modes.get(at + 1).map(|next| between(mode.high_ns, next.low_ns));
-            if mode.peak_ns >= SLOWER * main_ns {
-                found.push((from_ns, below_ns));
-            }
+/// The bands, from the fastest to the slowest; none overlaps another. `all` are the latencies of all rows.
+pub fn bands(table: &Table, all: &Latencies) -> Vec<Candidate> {
+    let mut edges = edges(all);
+    edges.sort_unstable();
+    let mut kept: Vec<u64> = Vec::new();
+    for from_ns in edges.into_iter().rev() {
+        // Between two edges lies a band, or they are one. Rows, not what they stand for, are how much is known.
+        let below = kept.last().map_or(all.len(), |&ns| all.rows_below(ns));
+        if below - all.rows_below(from_ns) >= FEWEST as usize {
+            kept.push(from_ns);
         }
     }
-    let all = table.latency_ns.iter().map(|&ns| u128::from(ns)).sum::<u128>();
-    let candidates = found.into_iter().filter_map(|(from_ns, below_ns)| {
-        let rows = table.of_latencies(from_ns, below_ns);
-        let waiting: u128 = rows.ones().map(|row| u128::from(table.latency_ns[row])).sum();
-        let is_band = rows.count() as u64 >= FEWEST && waiting as f64 >= LEAST_TIME * all as f64;
-        is_band.then(|| Candidate { kind: SpotKind::Band, conditions: vec![latencies(from_ns, below_ns)], rows })
-    });
-    candidates.collect()
+    kept.reverse();
+    let waiting_ns = table.total().waiting_ns;
+    let ends = kept.iter().skip(1).copied().map(Some).chain([None]);
+    let band = |(&from_ns, below_ns)| {
+        let candidate = Candidate::of_latencies(table, SpotKind::Band, from_ns, below_ns);
+        let is_much = table.part(candidate.rows.ones()).waiting_ns as f64 >= LEAST_TIME * waiting_ns as f64;
+        is_much.then_some(candidate)
+    };
+    kept.iter().zip(ends).filter_map(band).collect()
+}
+
+/// Where latencies part: at valleys of their distribution, and at gaps.
+fn edges(all: &Latencies) -> Vec<u64> {
+    let events = all.events_of(all.len());
+    let mut edges = Vec::new();
+    let mut main_ns = None;
+    for part in SLOWEST {
+        let slowest = (events as f64 * part).ceil() as u64;
+        if slowest < 2 * FEWEST {
+            break;
+        }
+        let modes = modes(&all.slowest(slowest).to_sparse());
+        let main = modes.iter().max_by(|a, b| a.share.total_cmp(&b.share)).map_or(0, |mode| mode.peak_ns);
+        let main_ns = *main_ns.get_or_insert(main);
+        // The first mode of a part is where that was cut off.
+        let pairs = modes.windows(2).filter(|pair| pair[1].peak_ns >= SLOWER * main_ns);
+        edges.extend(pairs.map(|pair| between(pair[0].high_ns, pair[1].low_ns)));
+    }
+    let sorted = &all.sorted_ns;
+    let middle_ns = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+    let pairs = sorted.windows(2).map(|pair| (pair[0], pair[1]));
+    let gaps = pairs.filter(|&(before, behind)| behind / GAP >= before.max(1) && behind > SLOWER * middle_ns);
+    edges.extend(gaps.map(|(before, behind)| between(before, behind)));
+    edges
+}
+
+/// Few events that are far slower than all others.
+pub fn outliers(table: &Table, all: &Latencies) -> Option<Candidate> {
+    let few = (FEWEST as usize).min(all.len().checked_sub(1)?);
+    let slowest = &all.sorted_ns[all.len() - few - 1..];
+    // Behind the first of them there are enough for a band.
+    let gap = (1..few).find(|&at| slowest[at + 1] / FAR >= slowest[at].max(1))?;
+    let candidate = Candidate::of_latencies(table, SpotKind::Outlier, between(slowest[gap], slowest[gap + 1]), None);
+    let waiting_ns = table.part(candidate.rows.ones()).waiting_ns;
+    (waiting_ns as f64 >= MUCH_TIME * table.total().waiting_ns as f64).then_some(candidate)
 }
 
 /// A round number between two modes, about in the middle of a logarithmic axis.
@@ -76,15 +105,11 @@ pub fn stragglers(table: &Table) -> Vec<Candidate> {
 }
 
 fn of_column(table: &Table, column: &Column) -> Vec<Candidate> {
-    let mut groups: Vec<Vec<u64>> = vec![Vec::new(); column.labels.len()];
-    for (&code, &ns) in column.codes.iter().zip(&table.latency_ns).filter(|(code, _)| **code != MISSING) {
-        groups[code as usize].push(ns);
-    }
-    let mut medians: Vec<(u64, usize)> = Vec::new();
-    for (code, latencies) in groups.iter_mut().enumerate().filter(|(_, latencies)| latencies.len() >= FEWEST_OF_GROUP) {
-        let middle = latencies.len() / 2;
-        medians.push((*latencies.select_nth_unstable(middle).1, code));
-    }
+    let groups = Grouped::new(column.labels.len(), |add| column.codes.each(|code| add(code as usize)));
+    let mut medians: Vec<(u64, usize)> = (0..groups.len())
+        .filter(|&code| groups.rows(code).len() >= FEWEST_OF_GROUP)
+        .map(|code| (Latencies::new(table, groups.rows(code)).median_ns(), code))
+        .collect();
     medians.sort_unstable();
     if medians.len() < GROUPS {
         return Vec::new();
@@ -94,8 +119,7 @@ fn of_column(table: &Table, column: &Column) -> Vec<Candidate> {
     let slow = medians.windows(2).rposition(|pair| pair[1].0 >= SLOWER_GROUP * pair[0].0.max(1));
     let Some(first) = slow.map(|at| at + 1).filter(|&first| first > (medians.len() - 1) / 2) else { return Vec::new() };
     let straggler = |&(median_ns, code): &(u64, usize)| {
-        let mut rows = Mask::filled(table.len(), true);
-        rows.retain(|row| column.codes[row] == code as u32);
+        let rows = column.codes.mask(Codes::Range(code, code + 1));
         let condition = Condition::Is(column.attribute, column.labels[code].to_string());
         let is_slow = median_ns >= SLOWER_GROUP * usual_ns.max(1);
         is_slow.then(|| Candidate { kind: SpotKind::Straggler, conditions: vec![condition], rows })

@@ -1,11 +1,14 @@
-//! Where a trace is unusual by itself: bands of slow events, intervals with a tail out of line, stalls that recur, changes, and
-//! groups that are slower than their like.
+//! Where a trace is unusual by itself: bands of slow events, intervals with a tail out of line, stalls that
+//! recur, changes, outliers, and groups that are slower than their like.
 
 mod apart;
+mod grouped;
+mod latencies;
 mod times;
 
 use super::condition::{Attribute, Condition, filter_of};
 use super::{ExplainOptions, Explanation, Side, Table};
+use latencies::Latencies;
 use latscope_event::{Field, FieldSet, Mask};
 use std::ops::Range;
 
@@ -27,6 +30,8 @@ pub enum SpotKind {
     Change,
     /// A device, host or job that is slower than the others.
     Straggler,
+    /// Fewer events than a band has, far slower than all others.
+    Outlier,
 }
 
 impl SpotKind {
@@ -38,6 +43,7 @@ impl SpotKind {
             SpotKind::Periodic(_) => "periodic",
             SpotKind::Change => "change",
             SpotKind::Straggler => "straggler",
+            SpotKind::Outlier => "outlier",
         }
     }
 }
@@ -55,7 +61,7 @@ pub struct Spot {
     pub usual_ns: u64,
     /// When its first and its last event completed, nanoseconds on the clock of the trace.
     pub span_ns: (i64, i64),
-    /// What its events have in common; the selection are the events of the spot.
+    /// What its events have in common beyond chance; the selection are the events of the spot.
     pub explanation: Explanation,
 }
 
@@ -73,21 +79,34 @@ struct Candidate {
     rows: Mask,
 }
 
+impl Candidate {
+    /// Events with latencies from here on, and below there.
+    fn of_latencies(table: &Table, kind: SpotKind, from_ns: u64, below_ns: Option<u64>) -> Candidate {
+        let rows = table.of_latencies(from_ns, below_ns);
+        Candidate { kind, conditions: vec![latencies(from_ns, below_ns)], rows }
+    }
+}
+
 impl Table {
     /// Finds what is unusual, and explains each; the most waiting first. None in a trace without anything unusual.
-    pub fn spots(&mut self, seed: u64) -> Vec<Spot> {
+    /// Only the fields of `only` explain them, if given.
+    pub fn spots(&mut self, seed: u64, only: Option<FieldSet>) -> Vec<Spot> {
         self.complete();
         if self.is_empty() {
             return Vec::new();
         }
         // Of spots with the same events the first is kept: that they recur says more than that they are slow.
-        let mut found: Vec<Candidate> = times::periodic(self).into_iter().collect();
-        found.extend(apart::bands(self));
+        let all = Latencies::new(self, 0..self.len());
+        let bands = apart::bands(self, &all);
+        let mut found: Vec<Candidate> = times::periodic(self, &bands).into_iter().collect();
+        let bursts = times::bursts(self, &all);
+        found.extend(bursts);
+        found.extend(bands);
+        found.extend(apart::outliers(self, &all));
         found.extend(apart::stragglers(self));
-        found.extend(times::bursts(self));
         found.extend(times::change(self));
         let found = self.distinct(found);
-        found.into_iter().map(|candidate| self.explained(candidate, seed)).collect()
+        found.into_iter().map(|candidate| self.explained(candidate, &all, seed, only)).collect()
     }
 
     /// The heaviest candidates, without those that are about the same events as one before them.
@@ -103,12 +122,12 @@ impl Table {
                 kept.push(candidate);
             }
         }
-        kept.sort_by_cached_key(|candidate| std::cmp::Reverse(self.part(&candidate.rows).waiting_ns));
+        kept.sort_by_cached_key(|candidate| std::cmp::Reverse(self.part(candidate.rows.ones()).waiting_ns));
         kept.truncate(MOST);
         kept
     }
 
-    fn explained(&mut self, candidate: Candidate, seed: u64) -> Spot {
+    fn explained(&mut self, candidate: Candidate, all: &Latencies, seed: u64, only: Option<FieldSet>) -> Spot {
         let Candidate { kind, conditions, rows } = candidate;
         let sides: Vec<Side> =
             (0..self.len()).map(|row| if rows.get(row) { Side::Selection } else { Side::Baseline }).collect();
@@ -119,27 +138,16 @@ impl Table {
         let without_time = conditions.iter().any(|condition| condition.attribute() == Attribute::Time);
         // How slow they are is told anyway.
         let without = fields.collect::<FieldSet>().with(&[Field::Latency]);
-        let options = ExplainOptions { seed, without, without_time };
+        let options = ExplainOptions { seed, without, only, without_time, in_layer: true };
         let explanation = self.explain(&sides, &options);
-        let mut latencies: Vec<u64> = rows.ones().map(|row| self.latency_ns[row]).collect();
-        latencies.sort_unstable();
+        let latencies = Latencies::new(self, rows.ones());
+        let [fastest_ns, slowest_ns] = latencies.edges_ns();
         let ends = || rows.ones().map(|row| self.end_ns[row]);
-        let mut others: Vec<u64> =
-            (0..self.len()).filter(|&row| !rows.get(row)).map(|row| self.latency_ns[row]).collect();
-        let of = |sorted: &[u64], at: usize| sorted.get(at).copied().unwrap_or(0);
-        let middle = others.len() / 2;
-        if middle > 0 {
-            others.select_nth_unstable(middle);
-        }
         Spot {
             kind,
             conditions,
-            latency_ns: [
-                of(&latencies, 0),
-                of(&latencies, latencies.len() / 2),
-                of(&latencies, latencies.len().saturating_sub(1)),
-            ],
-            usual_ns: of(&others, middle),
+            latency_ns: [fastest_ns, latencies.median_ns(), slowest_ns],
+            usual_ns: all.median_without_ns(&latencies),
             span_ns: (ends().min().unwrap_or(0), ends().max().unwrap_or(0)),
             explanation,
         }

@@ -2,8 +2,11 @@
 
 use super::super::condition::{Attribute, Condition};
 use super::super::table::{Table, round_width};
+use super::grouped::Grouped;
+use super::latencies::Latencies;
 use super::{Candidate, SpotKind, latencies};
-use crate::{HistogramSeries, Quantity, Weight, period};
+use crate::period::{period, period_above};
+use crate::{HistogramSeries, Quantity, Weight};
 use latscope_histogram::{Grid, Histogram};
 use std::collections::BTreeMap;
 
@@ -23,11 +26,11 @@ const SIDE: usize = 8;
 const FACTOR: f64 = 1.5;
 const ERRORS: f64 = 8.0;
 
-/// Intervals of a trace with the latencies of what completed in them, from the start of the trace.
+/// Intervals of a trace with what completed in them, from the start of the trace.
 struct Intervals {
     start_ns: i64,
     width_ns: u64,
-    latencies: Vec<Vec<u64>>,
+    rows: Grouped,
 }
 
 impl Intervals {
@@ -39,11 +42,11 @@ impl Intervals {
         if table.end_ns.iter().any(|&end| end < start_ns) || last_ns <= 0 {
             return None;
         }
-        let mut latencies = vec![Vec::new(); (last_ns as u64 / width_ns + 1) as usize];
-        for (&end, &ns) in table.end_ns.iter().zip(&table.latency_ns) {
-            latencies[((end - start_ns) as u64 / width_ns) as usize].push(ns);
-        }
-        Some(Intervals { start_ns, width_ns, latencies })
+        let interval = |end: &i64| ((end - start_ns) as u64 / width_ns) as usize;
+        let rows = Grouped::new((last_ns as u64 / width_ns + 1) as usize, |add| {
+            table.end_ns.iter().for_each(|end| add(interval(end)));
+        });
+        Some(Intervals { start_ns, width_ns, rows })
     }
 
     /// The events of these intervals.
@@ -66,15 +69,20 @@ impl Intervals {
     }
 }
 
-/// Stretches of time with many more slow events than usual.
-pub fn bursts(table: &Table) -> Vec<Candidate> {
+/// Stretches of time with many more slow events than usual; `all` are the latencies of all rows.
+pub fn bursts(table: &Table, all: &Latencies) -> Vec<Candidate> {
     let Some(intervals) = Intervals::new(table, INTERVALS) else { return Vec::new() };
-    let slow_ns = slowest(table);
-    let counts: Vec<(f64, f64)> = intervals
-        .latencies
-        .iter()
-        .map(|latencies| (latencies.iter().filter(|&&ns| ns >= slow_ns).count() as f64, latencies.len() as f64))
-        .collect();
+    let slow_ns = all.slow_ns((all.events_of(all.len()) as f64 * SLOW).ceil() as u64);
+    let count = |interval: usize| {
+        let (mut slow, mut all) = (0, 0);
+        for row in intervals.rows.rows(interval) {
+            let weight = table.weight(row);
+            all += weight;
+            slow += if table.latency_ns[row] >= slow_ns { weight } else { 0 };
+        }
+        (slow as f64, all as f64)
+    };
+    let counts: Vec<(f64, f64)> = (0..intervals.rows.len()).map(count).collect();
     let mut shares: Vec<f64> = counts.iter().filter(|(_, all)| *all > 0.0).map(|(slow, all)| slow / all).collect();
     shares.sort_by(f64::total_cmp);
     let usual = shares.get(shares.len() / 2).copied().unwrap_or(0.0);
@@ -98,40 +106,34 @@ pub fn bursts(table: &Table) -> Vec<Candidate> {
     stretches.into_iter().map(burst).collect()
 }
 
-/// The least of the slowest one percent of all latencies.
-fn slowest(table: &Table) -> u64 {
-    let mut sorted = table.latency_ns.clone();
-    let at = sorted.len() - ((sorted.len() as f64 * SLOW).ceil() as usize).clamp(1, sorted.len());
-    *sorted.select_nth_unstable(at).1
-}
-
-/// Slow events that recur.
-pub fn periodic(table: &Table) -> Option<Candidate> {
+/// Slow events that recur: the slowest, or those of a band. A stall may hit fewer events than are slow for another reason, but it
+/// makes a band of its own.
+pub fn periodic(table: &Table, bands: &[Candidate]) -> Option<Candidate> {
     let intervals = Intervals::new(table, FINE_INTERVALS)?;
     let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), intervals.width_ns);
-    for (at, latencies) in intervals.latencies.iter().enumerate() {
+    for at in 0..intervals.rows.len() {
         let mut histogram = Histogram::new(Grid::FINE, false);
-        latencies.iter().for_each(|&ns| histogram.record(ns, 0));
+        intervals.rows.rows(at).for_each(|row| histogram.record_many(table.latency_ns[row], table.weight(row), 0));
         series.insert(at as i64, Vec::new(), &histogram.to_sparse()).ok()?;
     }
-    let found = period(&[series])?;
+    let series = [series];
+    let of_bands = bands.iter().flat_map(|band| &band.conditions).filter_map(|condition| match condition {
+        Condition::Range(_, Some(from_ns), _) => period_above(&series, *from_ns),
+        _ => None,
+    });
+    let found = period(&series).into_iter().chain(of_bands);
+    let found = found.max_by(|a, b| a.correlation.total_cmp(&b.correlation))?;
     let slow_ns = Grid::FINE.lower(Grid::FINE.index(found.slow_ns) + 1);
     Some(intervals.candidate(table, SpotKind::Periodic(found.period_ns), (0, None), Some(slow_ns)))
 }
 
 /// Where latencies become longer, and stay so.
 pub fn change(table: &Table) -> Option<Candidate> {
-    let mut intervals = Intervals::new(table, INTERVALS)?;
+    let intervals = Intervals::new(table, INTERVALS)?;
     // The logarithm of the median of each interval that has events.
-    let medians: BTreeMap<usize, f64> = intervals
-        .latencies
-        .iter_mut()
-        .enumerate()
-        .filter(|(_, latencies)| !latencies.is_empty())
-        .map(|(at, latencies)| {
-            let middle = latencies.len() / 2;
-            (at, (*latencies.select_nth_unstable(middle).1 as f64).max(1.0).ln())
-        })
+    let medians: BTreeMap<usize, f64> = (0..intervals.rows.len())
+        .filter(|&at| intervals.rows.rows(at).len() > 0)
+        .map(|at| (at, (Latencies::new(table, intervals.rows.rows(at)).median_ns() as f64).max(1.0).ln()))
         .collect();
     let (places, values): (Vec<usize>, Vec<f64>) = medians.into_iter().unzip();
     let candidates = (SIDE..values.len().saturating_sub(SIDE)).map(|at| {
