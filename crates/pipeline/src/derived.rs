@@ -1,11 +1,15 @@
 //! Fields that follow from the events of a whole trace, in the order of their start: what was in flight, what came before.
 //!
 //! Events come in the order of their completion, so all of them have to be there before the first can be handed on. They are kept
-//! as columns, and each batch is freed as it is handed on.
+//! packed. Then all are gone through in the order of their start: a chunk is unpacked when its first row is due, and handed on when
+//! the last one has been.
+
+mod packed;
 
 use crate::Error;
 use hashbrown::HashMap;
 use latscope_event::{Batch, Column, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64};
+use packed::Packed;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
@@ -22,7 +26,7 @@ const REGIONS: u64 = 64;
 pub fn split(asked: FieldSet) -> (FieldSet, FieldSet) {
     let derived = asked.intersection(FieldSet::DERIVED);
     let needed = derived.iter().fold(asked.without(derived), |needed, field| needed.union(field.needed()));
-    let ours = [Field::Host, Field::Device, Field::Path, Field::Job, Field::Kind];
+    let ours = [Field::Host, Field::Device, Field::Path, Field::Job, Field::Kind, Field::Size];
     (derived, if derived == FieldSet::EMPTY { asked } else { needed.with(&ours) })
 }
 
@@ -33,7 +37,9 @@ pub struct Room(AtomicU64);
 /// The events of a trace, kept until all are there.
 pub struct Gathered {
     derived: FieldSet,
-    chunks: Vec<Vec<(Field, Column)>>,
+    chunks: Vec<Chunk>,
+    /// Where the last request of each device ends, bytes.
+    ends: HashMap<Place, u64>,
     /// Holds the dictionaries.
     batch: Batch,
 }
@@ -41,7 +47,7 @@ pub struct Gathered {
 impl Gathered {
     /// Nothing yet; these fields will be derived.
     pub fn new(derived: FieldSet) -> Gathered {
-        Gathered { derived, chunks: Vec::new(), batch: Batch::new(FieldSet::ALWAYS) }
+        Gathered { derived, chunks: Vec::new(), ends: HashMap::new(), batch: Batch::new(FieldSet::ALWAYS) }
     }
 
     /// Adds the rows of a batch.
@@ -52,26 +58,65 @@ impl Gathered {
         if batch.is_empty() {
             return Ok(());
         }
-        let columns = batch.fields().iter().filter_map(|field| Some((field, batch.column(field)?.clone())));
-        let columns: Vec<(Field, Column)> = columns.collect();
-        let bytes: u64 = columns.iter().map(|(_, column)| bytes(column)).sum();
+        let columns = || batch.fields().iter().filter_map(|field| Some((field, batch.column(field)?)));
+        let bytes: u64 = columns().map(|(_, column)| bytes(column)).sum();
         if room.0.fetch_add(bytes, Ordering::Relaxed) + bytes > MOST_BYTES {
             return Err(Error::NotDerivable { fields: self.derived, limit_bytes: MOST_BYTES });
         }
         self.batch.follow(batch);
-        self.chunks.push(columns);
+        if self.derived.contains(Field::Region) {
+            Rows::new(|field| batch.column(field)).add_ends(&mut self.ends);
+        }
+        let start_ns = batch.time().iter().copied().filter(|&time| time != MISSING_I64).min();
+        let kept = columns().map(|(field, column)| (field, Packed::new(column))).collect();
+        self.chunks.push(Chunk { start_ns, state: State::Kept(kept) });
         Ok(())
     }
 
     /// Derives the fields and hands on the batches as they came, until one is refused.
     pub fn hand_on(mut self, mut take: impl FnMut(&Batch) -> ControlFlow<()>) {
-        let derived = derive(&self.chunks, self.derived, &mut self.batch);
-        for (columns, derived) in self.chunks.into_iter().zip(derived) {
-            self.batch.replace_columns(columns.into_iter().chain(derived));
-            if take(&self.batch).is_break() {
-                return;
+        let mut deriving = Deriving::new(self.derived, &self.ends, &mut self.batch);
+        let starts = self.chunks.iter().enumerate().filter_map(|(at, chunk)| Some(Reverse((chunk.start_ns?, at))));
+        let mut heads: BinaryHeap<Reverse<(i64, usize)>> = starts.collect();
+        let mut next = 0;
+        loop {
+            while let Some(chunk) = self.chunks.get_mut(next).filter(|chunk| chunk.is_finished()) {
+                self.batch.replace_columns(chunk.finish(self.derived));
+                if take(&self.batch).is_break() {
+                    return;
+                }
+                next += 1;
             }
+            let Some(Reverse((_, at))) = heads.pop() else { return };
+            let other = heads.peek().map(|Reverse(head)| *head);
+            let left_ns = self.chunks[at].derive(at, other, &mut deriving);
+            heads.extend(left_ns.map(|left_ns| Reverse((left_ns, at))));
         }
+    }
+}
+
+/// Batches with dictionaries of their own, one after the other with one dictionary for all.
+pub struct Unified(Batch);
+
+impl Unified {
+    /// Nothing yet.
+    pub fn new() -> Unified {
+        Unified(Batch::new(FieldSet::ALWAYS))
+    }
+
+    /// The rows of a batch.
+    pub fn rows(&mut self, batch: &Batch) -> &Batch {
+        let column = |field| {
+            let column = batch.column(field)?;
+            let Column::Text(codes) = column else { return Some((field, column.clone())) };
+            let texts = batch.dictionary(field).texts();
+            let ours: Vec<u32> = texts.iter().map(|text| self.0.intern(field, text.as_bytes())).collect();
+            let code = |&code: &u32| ours.get(code as usize).copied().unwrap_or(MISSING_CODE);
+            Some((field, Column::Text(codes.iter().map(code).collect())))
+        };
+        let columns: Vec<(Field, Column)> = batch.fields().iter().filter_map(column).collect();
+        self.0.replace_columns(columns);
+        &self.0
     }
 }
 
@@ -80,6 +125,67 @@ fn bytes(column: &Column) -> u64 {
         Column::I64(values) => values.len() as u64 * 8,
         Column::U64(values) => values.len() as u64 * 8,
         Column::Text(codes) => codes.len() as u64 * 4,
+    }
+}
+
+/// The rows of a batch.
+struct Chunk {
+    /// The earliest start; `None` where no row has one.
+    start_ns: Option<i64>,
+    state: State,
+}
+
+enum State {
+    /// Until the first of them is derived: packed.
+    Kept(Vec<(Field, Packed)>),
+    /// Starts and rows that are left, the earliest last.
+    Open { columns: Vec<(Field, Column)>, derived: Derived, left: Vec<(i64, u32)> },
+}
+
+impl Chunk {
+    /// Derives the fields of the rows that start before those of another chunk, of equal ones those of the earlier chunk. Returns when
+    /// the next row starts.
+    fn derive(&mut self, at: usize, other: Option<(i64, usize)>, deriving: &mut Deriving) -> Option<i64> {
+        self.open(deriving.derived);
+        let State::Open { columns, derived, left } = &mut self.state else { return None };
+        let rows = Rows::new(|field| columns.iter().find(|(known, _)| *known == field).map(|(_, column)| column));
+        while let Some(&(start_ns, row)) = left.last() {
+            if other.is_some_and(|other| (start_ns, at) > other) {
+                return Some(start_ns);
+            }
+            left.pop();
+            deriving.derive(&rows, row as usize, derived);
+        }
+        None
+    }
+
+    fn open(&mut self, derived: FieldSet) {
+        let State::Kept(kept) = &self.state else { return };
+        let columns: Vec<(Field, Column)> = kept.iter().map(|(field, packed)| (*field, packed.unpacked())).collect();
+        let mut left: Vec<(i64, u32)> = match columns.iter().find(|(field, _)| *field == Field::Time) {
+            Some((_, Column::I64(times))) => times.iter().copied().zip(0..).collect(),
+            _ => Vec::new(),
+        };
+        let derived = Derived::new(left.len(), derived);
+        left.retain(|(start_ns, _)| *start_ns != MISSING_I64);
+        left.sort_unstable_by_key(|&start| Reverse(start));
+        self.state = State::Open { columns, derived, left };
+    }
+
+    fn is_finished(&self) -> bool {
+        match &self.state {
+            State::Kept(_) => self.start_ns.is_none(),
+            State::Open { left, .. } => left.is_empty(),
+        }
+    }
+
+    /// The columns with the derived ones. The chunk is empty then.
+    fn finish(&mut self, derived: FieldSet) -> Vec<(Field, Column)> {
+        self.open(derived);
+        match std::mem::replace(&mut self.state, State::Kept(Vec::new())) {
+            State::Kept(_) => Vec::new(),
+            State::Open { columns, derived, .. } => columns.into_iter().chain(derived.into_columns()).collect(),
+        }
     }
 }
 
@@ -99,8 +205,7 @@ struct Rows<'a> {
 type Place = (u32, u8, u32);
 
 impl<'a> Rows<'a> {
-    fn new(columns: &'a [(Field, Column)]) -> Rows<'a> {
-        let column = |field| columns.iter().find(|(of, _)| *of == field).map(|(_, column)| column);
+    fn new(column: impl Fn(Field) -> Option<&'a Column>) -> Rows<'a> {
         let u64s = |field| match column(field) {
             Some(Column::U64(values)) => Some(&values[..]),
             _ => None,
@@ -144,11 +249,22 @@ impl<'a> Rows<'a> {
         let size = self.size.map_or(0, |values| values[row]);
         Some(self.offset(row)?.saturating_add(if size == MISSING_U64 { 0 } else { size }))
     }
+
+    /// Adds where the last request of each device ends.
+    fn add_ends(&self, ends: &mut HashMap<Place, u64>) {
+        for row in 0..self.time.len() {
+            if let (Some(place), Some(end)) = (self.place(row), self.end(row)) {
+                let highest = ends.entry(place).or_insert(0);
+                *highest = end.max(*highest);
+            }
+        }
+    }
 }
 
 /// What is known of a device on the way through its requests.
-#[derive(Default)]
 struct Device {
+    /// How wide a region is, bytes: a power of two, so that a slice of a trace mostly has the regions of the whole.
+    region_bytes: u64,
     previous_ns: Option<i64>,
     /// When the requests in flight end, the earliest on top.
     ends: BinaryHeap<Reverse<i64>>,
@@ -162,6 +278,12 @@ struct Ring {
 }
 
 impl Device {
+    /// A device whose last request ends here.
+    fn new(end: u64) -> Device {
+        let region_bytes = (end.checked_next_power_of_two().unwrap_or(1 << 63) / REGIONS).max(1);
+        Device { region_bytes, previous_ns: None, ends: BinaryHeap::new(), recent: HashMap::new() }
+    }
+
     /// Requests in flight when one starts, and the time since the one before.
     fn starts(&mut self, start_ns: i64, latency_ns: u64) -> (i64, u64) {
         while self.ends.peek().is_some_and(|Reverse(end)| *end <= start_ns) {
@@ -184,23 +306,33 @@ impl Device {
     }
 }
 
-/// The derived columns of each chunk; their texts are put into the dictionaries of `batch`.
-fn derive(chunks: &[Vec<(Field, Column)>], derived: FieldSet, batch: &mut Batch) -> Vec<Vec<(Field, Column)>> {
-    let rows: Vec<Rows> = chunks.iter().map(|columns| Rows::new(columns)).collect();
-    let mut columns: Vec<Derived> = rows.iter().map(|rows| Derived::new(rows.time.len(), derived)).collect();
-    let words = ["sequential", "random"].map(|word| batch.intern(Field::Sequential, word.as_bytes()));
-    let parts: Vec<u32> =
-        (1..=REGIONS).map(|part| batch.intern(Field::Region, format!("{part}/{REGIONS}").as_bytes())).collect();
-    let widths = if derived.contains(Field::Region) { region_widths(&rows) } else { HashMap::new() };
-    let mut devices: HashMap<Place, Device> = HashMap::new();
-    for (chunk, row) in in_order_of_start(&rows) {
-        let (rows, columns) = (&rows[chunk], &mut columns[chunk]);
-        let Some(place) = rows.place(row) else { continue };
+/// The way through the rows of all chunks, the earliest start first.
+struct Deriving {
+    derived: FieldSet,
+    devices: HashMap<Place, Device>,
+    /// Codes of `sequential` and `random`.
+    words: [u32; 2],
+    /// Codes of the regions.
+    regions: Vec<u32>,
+}
+
+impl Deriving {
+    /// Before the first row. The texts of derived fields are put into the dictionaries of the batch.
+    fn new(derived: FieldSet, ends: &HashMap<Place, u64>, batch: &mut Batch) -> Deriving {
+        let words = ["sequential", "random"].map(|word| batch.intern(Field::Sequential, word.as_bytes()));
+        let region = |part: u64| batch.intern(Field::Region, format!("{part}/{REGIONS}").as_bytes());
+        let regions = (1..=REGIONS).map(region).collect();
+        let devices = ends.iter().map(|(&place, &end)| (place, Device::new(end))).collect();
+        Deriving { derived, devices, words, regions }
+    }
+
+    /// Derives the fields of the next row.
+    fn derive(&mut self, rows: &Rows, row: usize, columns: &mut Derived) {
+        let Some(place) = rows.place(row) else { return };
+        let device = self.devices.entry(place).or_insert_with(|| Device::new(0));
         if let (Some(regions), Some(offset)) = (&mut columns.region, rows.offset(row)) {
-            let part = offset / widths.get(&place).copied().unwrap_or(1).max(1);
-            regions[row] = parts[part.min(REGIONS - 1) as usize];
+            regions[row] = self.regions[(offset / device.region_bytes).min(REGIONS - 1) as usize];
         }
-        let device = devices.entry(place).or_default();
         let latency_ns = rows.latency[row];
         if latency_ns != MISSING_U64 && (columns.in_flight.is_some() || columns.since_previous.is_some()) {
             let (in_flight, since_ns) = device.starts(rows.time[row], latency_ns);
@@ -211,36 +343,9 @@ fn derive(chunks: &[Vec<(Field, Column)>], derived: FieldSet, batch: &mut Batch)
             && from < to
         {
             let kind = rows.kind.map_or(MISSING_CODE, |codes| codes[row]);
-            codes[row] = words[usize::from(!device.goes_on(kind, from, to))];
+            codes[row] = self.words[usize::from(!device.goes_on(kind, from, to))];
         }
     }
-    columns.into_iter().map(Derived::into_columns).collect()
-}
-
-/// Chunk and row of every event that has a start, the earliest first; equal ones as they came.
-fn in_order_of_start(rows: &[Rows]) -> impl Iterator<Item = (usize, usize)> {
-    let all = rows.iter().enumerate().flat_map(|(chunk, rows)| {
-        let known = (0..rows.time.len()).filter(|&row| rows.time[row] != MISSING_I64);
-        known.map(move |row| (chunk as u32, row as u32))
-    });
-    let mut order: Vec<(u32, u32)> = all.collect();
-    order.sort_by_key(|&(chunk, row)| rows[chunk as usize].time[row as usize]);
-    order.into_iter().map(|(chunk, row)| (chunk as usize, row as usize))
-}
-
-/// How wide a region of each device is, bytes: a power of two, so that a slice of a trace mostly has the regions of the whole.
-fn region_widths(rows: &[Rows]) -> HashMap<Place, u64> {
-    let mut ends: HashMap<Place, u64> = HashMap::new();
-    for rows in rows {
-        for row in 0..rows.time.len() {
-            if let (Some(place), Some(end)) = (rows.place(row), rows.end(row)) {
-                let highest = ends.entry(place).or_insert(0);
-                *highest = end.max(*highest);
-            }
-        }
-    }
-    let width = |end: u64| (end.checked_next_power_of_two().unwrap_or(1 << 63) / REGIONS).max(1);
-    ends.into_iter().map(|(place, end)| (place, width(end))).collect()
 }
 
 /// The derived columns of one chunk, as far as they are asked for.

@@ -1,7 +1,9 @@
 //! Files: their batches, on one clock and filtered.
 
+use crate::clocks::note_unrelated;
 use crate::derived::{self, Gathered, Room};
 use crate::intervals::flow;
+use crate::named::Named;
 use crate::starts::Starts;
 use crate::{Control, Error, Notice, Pass, Pipeline, Reading, workers};
 use latscope_capture_file::{Progress, ReadOptions, is_over, is_pipe};
@@ -31,9 +33,11 @@ impl Pipeline {
         }
         let run = Run::new(self)?;
         let files = 0..self.reading.files.len();
-        let contexts = files.map(|at| run.file(at, fields, true, &mut take)).collect();
+        let contexts = files.map(|at| run.file(at, fields, true, &mut take)).collect::<Result<Vec<_>, _>>();
         run.end();
-        contexts
+        let mut contexts = contexts?;
+        note_unrelated(&mut contexts);
+        Ok(contexts)
     }
 
     /// Folds every batch into states, one for each of several threads that read files, and merges these in the end. `start` is
@@ -77,7 +81,9 @@ impl Pipeline {
         };
         let folded = workers::each_file(numbers.len(), MOST_READERS, new, fold_file, merge);
         run.end();
-        folded
+        let (state, mut contexts) = folded?;
+        note_unrelated(&mut contexts);
+        Ok((state, contexts))
     }
 
     /// How files are read for these fields.
@@ -86,6 +92,8 @@ impl Pipeline {
         ReadOptions {
             format: self.formats[at],
             all_syscalls: reading.all_syscalls,
+            only_io: reading.only_io,
+            each_request_once: !fields.contains(Field::Device) && !fields.contains(Field::Dev),
             two_columns: reading.two_columns,
             omitted_every_ns: reading.omitted_every_ns,
             fio_columns: reading.fio_columns,
@@ -98,8 +106,8 @@ impl Pipeline {
 
     /// Those of these fields that the first events of the files have.
     pub fn present(&self, asked: FieldSet) -> FieldSet {
-        let (derived, asked) = (asked.intersection(FieldSet::DERIVED), asked.without(FieldSet::DERIVED));
-        let mut present = derived;
+        let ours = FieldSet::DERIVED.with(&[Field::Trace]);
+        let (mut present, asked) = (asked.intersection(ours), asked.without(ours));
         for (at, file) in self.reading.files.iter().enumerate() {
             let options = ReadOptions { follow: None, ..self.options(at, asked) };
             // A file that cannot be read is reported where its events are asked for.
@@ -155,13 +163,19 @@ impl<'a> Run<'a> {
     ) -> Result<Context, E> {
         let Pipeline { reading, control, .. } = self.pipeline;
         let mut pass = Pass::new(reading).counting_from(self.starts.common_ns());
-        let (derived, fields) = derived::split(fields.union(reading.filter_fields()));
+        let asked = fields.union(reading.filter_fields());
+        let mut named = Named::new(&reading.files[at], asked);
+        let (derived, fields) = derived::split(asked.without(FieldSet::EMPTY.with(&[Field::Trace])));
         let mut gathered = self.gathers(derived)?;
         let options = ReadOptions { progress: Some(&self.progress), ..self.pipeline.options(at, fields) };
         let (mut starts, mut failure, mut held) = (true, None, Held::default());
         // Relative times count from where they would if events were handed on at once.
         let mut first = None;
         let mut hand_on = |context: &Context, batch: &Batch| {
+            let batch = match &mut named {
+                Some(named) => named.batch(batch),
+                None => batch,
+            };
             self.starts.moved(at, context, batch, |context, batch| match pass.batch(context, batch) {
                 Err(error) => ControlFlow::Break(error.into()),
                 Ok((batch, mask)) => {

@@ -43,6 +43,10 @@ pub trait Intervals {
         Ok(false)
     }
 
+    /// The wall clock was set by so many nanoseconds. The intervals that follow have the new time; their numbers may have passed
+    /// before.
+    fn clock_stepped(&mut self, _step_ns: i64) {}
+
     /// Takes the intervals before a certain one that have passed since the last call, with what waited at their end.
     fn passed(&mut self, series: &HistogramSeries, before: i64, context: &Context) -> Result<(), Self::Error>;
 }

@@ -9,13 +9,17 @@
 //! program that knows its options.
 #![forbid(unsafe_code)]
 
+mod clocks;
+mod compared;
 mod control;
 mod derived;
 mod error;
 mod files;
+mod group_filter;
 mod intervals;
 mod live;
 mod marked;
+mod named;
 mod open;
 mod pass;
 mod pipeline;
@@ -24,12 +28,15 @@ mod series;
 mod stalls;
 mod starts;
 mod stored;
+mod stored_stream;
 mod stream;
 mod unfinished;
 mod workers;
 
+pub use compared::{Compared, Explained, Question};
 pub use control::{Control, Notice, Observer};
 pub use error::Error;
+pub use group_filter::GroupFilter;
 pub use intervals::Intervals;
 pub use live::{Counting, Events, INTERVAL_NS, TURN, needs_events, now_ns};
 pub use marked::Marked;

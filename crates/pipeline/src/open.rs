@@ -2,7 +2,8 @@
 
 use crate::{Control, Error, Folding, Mode, Notice, Origin, Pipeline, Reading, live};
 use latscope_capture_file::{
-    FioResults, Format, double_count_note, format_of, is_over, is_pipe, tree, tree_over_time, without_repeats,
+    FioResults, Format, double_count_note, format_of, is_hub, is_over, is_pipe, one_of_each_recording, tree,
+    tree_over_time, with_files_of_threads, without_repeats,
 };
 use std::path::{Path, PathBuf};
 
@@ -41,7 +42,7 @@ impl Pipeline {
         let is_file = file == Path::new("-") && Path::new("/dev/stdin").is_file();
         let grows = self.reading.follow || is_pipe(file) && !is_file;
         // What is not known yet is known when there is more of it.
-        grows && format.is_none_or(Format::is_read_as_it_grows)
+        grows && (is_hub(file) || format.is_none_or(Format::is_read_as_it_grows))
     }
 
     /// Whether rows have to be seen at once: of a capture or a stream.
@@ -66,7 +67,7 @@ impl Pipeline {
     /// [`Error::NotGrowing`] for such a format.
     pub fn require_growing(&self) -> Result<(), Error> {
         let ([file], [Some(format)]) = (&self.reading.files[..], &self.formats[..]) else { return Ok(()) };
-        match !self.reading.follow || format.is_read_as_it_grows() {
+        match !self.reading.follow || is_hub(file) || format.is_read_as_it_grows() {
             true => Ok(()),
             false => Err(Error::NotGrowing { file: file.clone(), format: format.name() }),
         }
@@ -91,12 +92,29 @@ fn files(reading: &Reading, control: &Control, beside: &FioResults) -> Result<(V
             }
         }
     }
-    let (files, again) = without_repeats(files);
+    let files = without_empty(files, control);
+    let (files, again) = without_repeats(one_of_each_recording(with_files_of_threads(files)));
     if let [first, others @ ..] = &again[..] {
         control.notice(Notice::Repeated { file: first.clone(), more: others.len() });
     }
     double_count_note(&files, beside).into_iter().for_each(|sentence| control.notice(Notice::Files(sentence)));
     Ok((files, takes_averages))
+}
+
+/// Without the empty files of a journal, which a hub leaves that was killed, or whose disk was full; all of them where there is no other.
+fn without_empty(files: Vec<PathBuf>, control: &Control) -> Vec<PathBuf> {
+    let is_empty = |file: &PathBuf| {
+        file.extension().is_some_and(|ending| ending == "frames")
+            && file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0)
+    };
+    if files.iter().all(is_empty) {
+        return files;
+    }
+    let (empty, files): (Vec<PathBuf>, Vec<PathBuf>) = files.into_iter().partition(is_empty);
+    for file in empty {
+        control.notice(Notice::Files(format!("{}: skipped: The file is empty.", file.display())));
+    }
+    files
 }
 
 /// Those of the files of a folder that can be read. Nobody named the others, so they are skipped with a sentence.

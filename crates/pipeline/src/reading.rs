@@ -21,6 +21,8 @@ pub struct Reading {
     pub format: Option<Format>,
     /// Whether all system calls of a trace become events, not only those that do I/O.
     pub all_syscalls: bool,
+    /// Whether only those that do I/O become events, also of captures that hold what their recorder chose.
+    pub only_io: bool,
     /// How to read files of two columns.
     pub two_columns: TwoColumns,
     /// The columns of fio's logs, where they should not be inferred.
@@ -31,10 +33,14 @@ pub struct Reading {
     pub from_queue: bool,
     /// The file of clock offsets, by host.
     pub offsets: Option<PathBuf>,
+    /// Whether every trace counts from its own start, so that they lie over each other.
+    pub align_starts: bool,
     /// The period of a load generator whose coordinated omission is corrected, nanoseconds.
     pub omitted_every_ns: Option<u64>,
     /// Which events pass; `None`: all.
     pub filter: Option<Filter>,
+    /// What headings show in its place, where a part of it was implied and not typed.
+    pub typed_filter: Option<String>,
     /// Whether the reader asks when something happened: of a folder, logs are then preferred to histograms of whole jobs.
     pub over_time: bool,
 }
@@ -43,6 +49,12 @@ impl Reading {
     /// All files that are read.
     pub fn inputs(&self) -> impl Iterator<Item = PathBuf> {
         self.files.iter().chain(&self.offsets).cloned()
+    }
+
+    /// The filter as headings show it; empty without one.
+    pub fn filter_text(&self) -> String {
+        let whole = || self.filter.as_ref().map_or(String::new(), ToString::to_string);
+        self.typed_filter.clone().unwrap_or_else(whole)
     }
 
     /// The columns that the filter, and the choice of the latency, need.

@@ -1,5 +1,6 @@
 //! Events, stored histograms or the kernel's counts as one series.
 
+use crate::clocks::note_unrelated;
 use crate::pass::{is_relative, trace_start};
 use crate::{Error, Folding, Origin, Pipeline, Reading};
 use latscope_event::{Anomaly, Batch, Context, Field, Mask};
@@ -27,7 +28,8 @@ impl Pipeline {
     pub fn series_to_plot(&self, folding: &Folding, limit: u32) -> Result<(HistogramSeries, Vec<Context>), Error> {
         let (series, contexts, waiters) = match self.origin(folding)? {
             Origin::Stored => {
-                let (series, contexts) = self.stored(folding, limit)?;
+                let (series, mut contexts) = self.stored(folding, limit)?;
+                note_unrelated(&mut contexts);
                 let waiters = self.waiters(&contexts, &folding.by)?;
                 (series, contexts, waiters)
             }

@@ -28,6 +28,8 @@ pub struct Starts<'a> {
     origin_ns: OnceLock<Option<i64>>,
     /// The earliest start of all files.
     earliest_ns: OnceLock<Option<i64>>,
+    /// By file: when it starts on the common clock. Looked for when traces are aligned by their starts.
+    starts_ns: OnceLock<Vec<Option<i64>>>,
 }
 
 /// What the names of logs and the results beside them give.
@@ -49,6 +51,8 @@ struct Move {
     start_ns: Option<i64>,
     /// How it is known, where fio did not give it.
     doubt: Option<Anomaly>,
+    /// Its times then count from its own start.
+    to_start: bool,
 }
 
 impl<'a> Starts<'a> {
@@ -61,10 +65,32 @@ impl<'a> Starts<'a> {
             jobs: OnceLock::new(),
             origin_ns: OnceLock::new(),
             earliest_ns: OnceLock::new(),
+            starts_ns: OnceLock::new(),
         })
     }
 
     fn movement(&self, at: usize, context: &Context) -> Move {
+        let movement = self.movement_to_common(at, context);
+        if !self.pipeline.reading.align_starts {
+            return movement;
+        }
+        let files = 0..self.pipeline.reading.files.len();
+        let start_ns = self.starts_ns.get_or_init(|| files.map(|at| self.file_start_ns(at)).collect())[at];
+        // What is read once cannot be looked at beforehand.
+        let start_ns = start_ns.or_else(|| movement.context(context.clone()).trace_start_ns()).unwrap_or(0);
+        let by_ns = movement.by_ns.saturating_sub(start_ns);
+        Move { by_ns, start_ns: Some(0), doubt: None, to_start: true, ..movement }
+    }
+
+    /// When a file starts on the common clock.
+    fn file_start_ns(&self, at: usize) -> Option<i64> {
+        let (first_ns, context) = self.first(at)?;
+        let movement = self.movement_to_common(at, &context);
+        let moved = movement.context(context).trace_start_ns();
+        moved.or(Some(first_ns.saturating_add(movement.by_ns)))
+    }
+
+    fn movement_to_common(&self, at: usize, context: &Context) -> Move {
         let is_wall = context.clock.to_unix_ns.is_some();
         let counts_from_start = context.start_ns.is_some() && !is_wall;
         if let Some((_, offset_ns)) = self.offset(at, context.host.as_deref()) {
@@ -79,9 +105,10 @@ impl<'a> Starts<'a> {
         let jobs = self.jobs();
         // Of a clock that starts with the job, or of another one.
         let starts_at = |start_ns: i64, to_wall, doubt| match jobs.firsts_ns[at] {
-            None => Move { by_ns: start_ns, to_wall, start_ns: None, doubt },
+            None => Move { by_ns: start_ns, to_wall, start_ns: None, doubt, to_start: false },
             Some(first_ns) => {
-                Move { by_ns: start_ns.saturating_sub(first_ns), to_wall, start_ns: Some(start_ns), doubt }
+                let by_ns = start_ns.saturating_sub(first_ns);
+                Move { by_ns, to_wall, start_ns: Some(start_ns), doubt, to_start: false }
             }
         };
         if let Some(JobStart { ns: Some(start_ns), trust, run, .. }) = jobs.starts[at] {
@@ -200,10 +227,7 @@ impl<'a> Starts<'a> {
     pub fn earliest_ns(&self) -> Option<i64> {
         *self.earliest_ns.get_or_init(|| {
             let start = |at: usize| {
-                let (first_ns, context) = self.first(at)?;
-                let movement = self.movement(at, &context);
-                let moved = movement.context(context).trace_start_ns();
-                moved.or(Some(first_ns.saturating_add(movement.by_ns)))
+                if self.pipeline.reading.align_starts { Some(0) } else { self.file_start_ns(at) }
             };
             (0..self.pipeline.reading.files.len()).filter_map(start).min()
         })
@@ -227,7 +251,7 @@ impl<'a> Starts<'a> {
     /// Hands on a batch of the file at this place as it is on the common clock.
     pub fn moved<T>(&self, at: usize, context: &Context, batch: &Batch, take: impl FnOnce(&Context, &Batch) -> T) -> T {
         let movement = self.movement(at, context);
-        if movement.by_ns == 0 && !movement.to_wall {
+        if movement.by_ns == 0 && !movement.to_wall && !movement.to_start {
             return take(context, batch);
         }
         take(&movement.context(context.clone()), &batch.shifted(movement.by_ns))
@@ -269,7 +293,9 @@ fn doubt(trust: Trust) -> Option<Anomaly> {
 
 impl Move {
     fn context(self, mut context: Context) -> Context {
-        if self.to_wall {
+        if self.to_start {
+            context.clock = Clock::unanchored("start of each trace");
+        } else if self.to_wall {
             context.clock = Clock::wall();
         }
         let moved = |ns: i64| ns.saturating_add(self.by_ns);

@@ -4,14 +4,15 @@
 //! evaluation as for events, every bucket of every histogram stands as one row in a batch.
 
 use crate::files::MOST_READERS;
+use crate::named::name;
 use crate::pass::trace_start;
 use crate::starts::Starts;
 use crate::{Error, Folding, Notice, Pipeline, series, workers};
-use latscope_capture_file::{Format, SeriesHeader, SeriesReader, SeriesRow, is_pipe};
-use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, Mask, TraceStart};
+use latscope_capture_file::{Format, Query, ReadOptions, SeriesHeader, SeriesReader, SeriesRow, is_pipe};
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet, Mask, TraceStart};
 use latscope_filter::Filter;
 use latscope_histogram::{Sparse, Totals};
-use latscope_series::{HistogramSeries, Interval, Run, SeriesBuilder, Stretch, next_wider, round_multiples};
+use latscope_series::{HistogramSeries, Interval, Run, SeriesBuilder, Stretch, Weight, next_wider, round_multiples};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -42,7 +43,9 @@ impl Pipeline {
             stored.row_ns = files.iter().find_map(|&at| stored.first_row(at));
         }
         // Series of intervals of one width are put together in the order of the files.
-        let is_even = |at: &usize| matches!(formats[*at], Some(Format::Parquet | Format::ParquetSeries));
+        let is_even = |at: &usize| {
+            matches!(formats[*at], Some(Format::Parquet | Format::ParquetSeries | Format::Frames | Format::History))
+        };
         let workers = if files.iter().any(is_even) { 1 } else { MOST_READERS };
         let load = |sums: &mut Sums, at: usize, _| stored.load(sums, files[at]);
         let (sums, contexts) = workers::each_file(files.len(), workers, &Sums::default, load, Sums::merge)?;
@@ -81,12 +84,12 @@ fn merged(mut series: HistogramSeries, mut other: HistogramSeries) -> Result<His
 }
 
 /// Files that are read.
-struct Stored<'a> {
-    pipeline: &'a Pipeline,
-    folding: &'a Folding,
-    starts: Starts<'a>,
+pub(crate) struct Stored<'a> {
+    pub pipeline: &'a Pipeline,
+    pub folding: &'a Folding,
+    pub starts: Starts<'a>,
     /// How wide the first of all rows of their own widths is.
-    row_ns: Option<u64>,
+    pub row_ns: Option<u64>,
 }
 
 /// What was read so far.
@@ -110,10 +113,32 @@ impl Sums {
 }
 
 impl Stored<'_> {
+    /// Whether rows are counted as a whole where they completed, so that their counts can be weighted.
+    fn has_octaves(&self, at: usize) -> bool {
+        matches!(self.pipeline.formats[at], Some(Format::PyLatencyMap | Format::HistogramText | Format::Hlog))
+    }
+
     fn open(&self, at: usize) -> Result<SeriesReader, Error> {
-        let options = self.pipeline.options(at, FieldSet::ALWAYS);
+        let options = ReadOptions { query: self.query(), ..self.pipeline.options(at, FieldSet::ALWAYS) };
         let reader = SeriesReader::open(&self.pipeline.reading.files[at], &options)?;
         Ok(reader.counted_in(self.folding.count_by.per_event()))
+    }
+
+    /// What is asked of a hub: what the filter can let through, which then looks at it again.
+    fn query(&self) -> Query {
+        let Some(filter) = &self.pipeline.reading.filter else {
+            return Query {
+                width_ns: self.folding.interval,
+                by_host: self.folding.by.contains(&Field::Host),
+                follow: self.pipeline.reading.follow,
+                ..Query::default()
+            };
+        };
+        let start = trace_start(&Context::new("hub", Clock::wall()), None);
+        // Buckets stand for events, which completed in the interval.
+        let (from_ns, to_ns) = filter.clipped((i64::MIN, i64::MAX), start).unwrap_or((i64::MAX, i64::MIN));
+        let by_host = self.folding.by.contains(&Field::Host) || filter.fields().contains(Field::Host);
+        Query { from_ns, to_ns, width_ns: self.folding.interval, by_host, follow: self.pipeline.reading.follow }
     }
 
     /// The width of the first row, when it may have any; errors are reported when the file is read.
@@ -128,13 +153,13 @@ impl Stored<'_> {
     /// Whole jobs, each an interval.
     fn runs(&self, files: &[usize]) -> Result<(HistogramSeries, Vec<Context>), Error> {
         let mut runs = Vec::new();
-        let mut take = |picked: Picked| {
+        let mut take = |_: &Context, picked: Picked| {
             let (from_ns, group) = (picked.row.time_ns, picked.labels.to_vec());
             let to_ns = from_ns.saturating_add_unsigned(picked.row.width_ns);
             if picked.histogram.totals().count > 0 {
                 runs.push(Run { from_ns, to_ns, group, histogram: picked.histogram.clone() });
             }
-            Ok(())
+            Ok::<(), Error>(())
         };
         let contexts = files.iter().map(|&at| self.each_row(at, &mut take)).collect::<Result<Vec<_>, _>>()?;
         let Folding { quantity, weight, by, .. } = self.folding;
@@ -142,23 +167,36 @@ impl Stored<'_> {
         series.map(|series| (series, contexts)).map_err(|error| Error::Series(error.to_string()))
     }
 
-    /// Hands on the rows of a file, as far as the filter lets them through.
-    fn each_row(&self, at: usize, take: &mut impl FnMut(Picked) -> Result<(), Error>) -> Result<Context, Error> {
+    /// Hands on the rows of a file, as far as the filter lets them through, with the context as known so far.
+    pub(crate) fn each_row<E: From<Error>>(
+        &self,
+        at: usize,
+        take: &mut impl FnMut(&Context, Picked) -> Result<(), E>,
+    ) -> Result<Context, E> {
         let mut reader = self.open(at)?;
-        let places = places(&self.pipeline.reading.files[at], reader.header(), self.folding)?;
+        let file = &self.pipeline.reading.files[at];
+        // Counts become time by the middles of their buckets.
+        let weighs_time = self.folding.weight == Weight::Time && self.has_octaves(at);
+        let mut header = reader.header().clone();
+        if weighs_time {
+            header.weight = Weight::Time.word().into();
+        }
+        let places = places(file, &header, self.folding)?;
         let mut pick = match &self.pipeline.reading.filter {
             None => None,
             Some(filter) => {
                 let context = self.starts.context(at, reader.context().clone());
                 let start_ns = self.starts.common_ns();
-                Some(Picker::new(filter, &reader.header().group_fields, trace_start(&context, start_ns))?)
+                Some(Picker::new(filter, &reader.header().group_fields, name(file), trace_start(&context, start_ns))?)
             }
         };
         let (is_uneven, shift_ns) = (reader.is_uneven(), self.starts.shift_ns(at, reader.context()));
-        let start_ns = self.starts.start_ns(at, reader.context());
-        let mut group = Group { values: None, labels: vec![String::new(); places.len()] };
+        let mut start_ns = None;
+        let mut group = Group { values: None, labels: vec![name(file); places.len()] };
         while let Some(row) = reader.next() {
-            let mut row = row?;
+            let mut row = row.map_err(Error::from)?;
+            // Some formats know it from the first row on.
+            start_ns = start_ns.or_else(|| self.starts.start_ns(at, reader.context()));
             row.time_ns = row.time_ns.saturating_add(shift_ns);
             // What an uneven row holds completed halfway through it, on the average.
             let moment = if is_uneven { row.time_ns.saturating_add_unsigned(row.width_ns / 2) } else { row.time_ns };
@@ -166,9 +204,10 @@ impl Stored<'_> {
                 Some(pick) => &pick.filtered(&row, moment)?,
                 None => &row.histogram,
             };
+            let histogram = if weighs_time { &by_time(histogram)? } else { histogram };
             let labels = group.labels(&row.groups, &places);
             let usual_ns = reader.usual_ns();
-            take(Picked { row: &row, moment, histogram, labels, is_uneven, usual_ns, start_ns })?;
+            take(reader.context(), Picked { row: &row, moment, histogram, labels, is_uneven, usual_ns, start_ns })?;
         }
         Ok(self.starts.context(at, reader.context().clone()))
     }
@@ -180,7 +219,7 @@ impl Stored<'_> {
         if let Some(builder) = &mut sums.uneven {
             builder.start_trace_number(at as u32);
         }
-        let mut context = self.each_row(at, &mut |picked| {
+        let mut context = self.each_row(at, &mut |_: &Context, picked: Picked| {
             let Picked { row, moment, histogram, labels, .. } = picked;
             if picked.is_uneven {
                 let builder = sums.uneven.get_or_insert_with(|| {
@@ -208,7 +247,10 @@ impl Stored<'_> {
             Ok(())
         })?;
         match (&mut sums.even, even) {
-            (Some(sum), Some(series)) => merge(sum, &series)?,
+            (Some(sum), Some(series)) => {
+                let both = merged(std::mem::replace(sum, empty(folding, 1)), series)?;
+                *sum = both;
+            }
             (none, Some(series)) => *none = Some(series),
             (_, None) => {}
         }
@@ -226,30 +268,34 @@ impl Stored<'_> {
 }
 
 /// A row of a file.
-struct Picked<'a> {
+pub(crate) struct Picked<'a> {
     /// At the common time.
-    row: &'a SeriesRow,
+    pub row: &'a SeriesRow,
     /// When its events completed, on the average where that is all that is known.
-    moment: i64,
+    pub moment: i64,
     /// What the filter lets through.
-    histogram: &'a Sparse,
+    pub histogram: &'a Sparse,
     /// The values of the asked groups.
-    labels: &'a [String],
-    is_uneven: bool,
-    usual_ns: Option<u64>,
-    start_ns: Option<i64>,
+    pub labels: &'a [String],
+    pub is_uneven: bool,
+    pub usual_ns: Option<u64>,
+    pub start_ns: Option<i64>,
 }
 
 /// The labels of a row's group; most rows share theirs with the one before.
 struct Group {
     values: Option<Arc<[String]>>,
+    /// At first the name of the trace, which stays where a row has no label.
     labels: Vec<String>,
 }
 
 impl Group {
-    fn labels(&mut self, values: &Arc<[String]>, places: &[usize]) -> &[String] {
+    fn labels(&mut self, values: &Arc<[String]>, places: &[Option<usize>]) -> &[String] {
         if !self.values.as_ref().is_some_and(|known| Arc::ptr_eq(known, values)) {
-            self.labels.iter_mut().zip(places).for_each(|(label, &at)| label.clone_from(&values[at]));
+            let places = self.labels.iter_mut().zip(places);
+            places
+                .filter_map(|(label, at)| Some((label, (*at)?)))
+                .for_each(|(label, at)| label.clone_from(&values[at]));
             self.values = Some(Arc::clone(values));
         }
         &self.labels
@@ -260,20 +306,21 @@ fn merge(sum: &mut HistogramSeries, series: &HistogramSeries) -> Result<(), Erro
     sum.merge(series).map_err(Error::Merge)
 }
 
-fn empty(folding: &Folding, width_ns: u64) -> HistogramSeries {
+pub(crate) fn empty(folding: &Folding, width_ns: u64) -> HistogramSeries {
     HistogramSeries::new(folding.quantity, folding.weight, folding.by.clone(), width_ns).on_grid(folding.precision)
 }
 
 /// For rows of their own widths, of which the first is so wide.
-fn builder(folding: &Folding, row_ns: u64) -> SeriesBuilder {
+pub(crate) fn builder(folding: &Folding, row_ns: u64) -> SeriesBuilder {
     let interval = Interval::Fixed(even_width(row_ns, folding));
     SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), interval)
         .count_by(folding.count_by)
         .on_grid(folding.precision)
 }
 
-/// Where in a row the asked groups are: any of the stored fields may be asked for, the others are summed over.
-fn places(file: &Path, header: &SeriesHeader, folding: &Folding) -> Result<Vec<usize>, Error> {
+/// Where in a row the asked groups are: any of the stored fields may be asked for, the others are summed over. `None`: the group
+/// is the trace itself.
+fn places(file: &Path, header: &SeriesHeader, folding: &Folding) -> Result<Vec<Option<usize>>, Error> {
     let kind = |value: &str, weight: &str, by: &str| format!("{value} {by} {weight}");
     if header.value != folding.quantity.word() || header.weight != folding.weight.word() {
         return Err(Error::OtherSeries {
@@ -283,15 +330,15 @@ fn places(file: &Path, header: &SeriesHeader, folding: &Folding) -> Result<Vec<u
         });
     }
     let has = &header.group_fields;
-    let place = |&field: &Field| {
-        let at = has.iter().position(|name| name == field.name());
-        at.ok_or_else(|| Error::NoGroup { file: file.into(), field, has: has.clone() })
+    let place = |&field: &Field| match has.iter().position(|name| name == field.name()) {
+        None if field != Field::Trace => Err(Error::NoGroup { file: file.into(), field, has: has.clone() }),
+        at => Ok(at),
     };
     folding.by.iter().map(place).collect()
 }
 
 /// The width of the intervals that rows of their own widths are put into: as asked, or the next round one.
-fn even_width(row_ns: u64, folding: &Folding) -> u64 {
+pub(crate) fn even_width(row_ns: u64, folding: &Folding) -> u64 {
     let round = std::iter::successors(Some(1_000_000), |&width_ns| Some(next_wider(width_ns)));
     folding
         .interval
@@ -307,23 +354,37 @@ fn widened(series: HistogramSeries, folding: &Folding, limit: u32) -> Result<His
     Ok(series.fitted(limit))
 }
 
+/// The same counts with the time that they took: that of the middles of the buckets, and together as much as is known.
+fn by_time(histogram: &Sparse) -> Result<Sparse, Error> {
+    let (grid, totals) = (histogram.grid(), *histogram.totals());
+    let middles: Vec<f64> =
+        histogram.buckets().map(|(index, count, _)| grid.middle(index) as f64 * count as f64).collect();
+    let factor = totals.sum as f64 / middles.iter().sum::<f64>().max(1.0);
+    let weights = middles.iter().map(|time_ns| (time_ns * factor).round() as u64).collect();
+    let (indices, counts) = (histogram.indices().to_vec(), histogram.counts().to_vec());
+    Sparse::from_parts(grid, indices, counts, Some(weights), totals).map_err(|error| Error::Series(error.to_string()))
+}
+
 /// Applies a filter to buckets.
 struct Picker {
     bound: latscope_filter::BoundFilter,
     batch: Batch,
     groups: Vec<Field>,
+    /// The name of the trace, where it is no group.
+    trace: Option<String>,
     mask: Mask,
 }
 
 impl Picker {
-    fn new(filter: &Filter, group_fields: &[String], start: TraceStart) -> Result<Picker, Error> {
+    fn new(filter: &Filter, group_fields: &[String], trace: String, start: TraceStart) -> Result<Picker, Error> {
         let groups: Vec<Field> = group_fields.iter().filter_map(|name| Field::from_name(name)).collect();
-        let known = groups.iter().copied().collect::<FieldSet>().union(FieldSet::ALWAYS);
+        let trace = (!groups.contains(&Field::Trace)).then_some(trace);
+        let known = groups.iter().copied().collect::<FieldSet>().union(FieldSet::ALWAYS).with(&[Field::Trace]);
         if let Some(field) = filter.fields().iter().find(|&field| !known.contains(field)) {
             return Err(Error::NotFilterable { field, has: group_fields.to_vec() });
         }
         let bound = filter.bind(start)?;
-        Ok(Picker { bound, batch: Batch::new(known), groups, mask: Mask::default() })
+        Ok(Picker { bound, batch: Batch::new(known), groups, trace, mask: Mask::default() })
     }
 
     /// The buckets that the filter lets through. Their sum is no longer known exactly: a bucket counts with its middle.
@@ -336,6 +397,9 @@ impl Picker {
             self.batch.push_u64(Field::Latency, lower);
             for (field, text) in self.groups.iter().zip(row.groups.iter()) {
                 self.batch.push_text(*field, (text != HistogramSeries::NO_VALUE).then_some(text.as_bytes()));
+            }
+            if let Some(trace) = &self.trace {
+                self.batch.push_text(Field::Trace, Some(trace.as_bytes()));
             }
             self.batch.end_row();
         }

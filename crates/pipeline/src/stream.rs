@@ -27,10 +27,11 @@ impl Pipeline {
     /// # Errors
     /// What the taker breaks off with; and when input or capture fail.
     pub fn intervals<T: Intervals>(&self, folding: &Folding, taker: &mut T) -> Result<Context, T::Error> {
-        if self.reading.live.is_none() {
-            return read(self, folding, taker);
+        match (&self.reading.live, self.stored_file()) {
+            (Some(_), _) => self.live_intervals(folding, taker),
+            (None, Some(_)) => self.stored_intervals(folding, taker),
+            (None, None) => read(self, folding, taker),
         }
-        self.live_intervals(folding, taker)
     }
 
     /// Reads files in any order; all intervals are handed on at the end. Returns the context of every file.

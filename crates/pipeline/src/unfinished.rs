@@ -1,8 +1,9 @@
 //! Requests of files that had not completed when the trace ended.
 
+use crate::named::Named;
 use crate::series::common_start_ns;
 use crate::{Error, Pass, Pipeline, Reading};
-use latscope_event::{Context, Field, Unfinished};
+use latscope_event::{Batch, Context, Field, FieldSet, Unfinished};
 use latscope_series::Waiter;
 
 impl Pipeline {
@@ -13,13 +14,35 @@ impl Pipeline {
     pub fn waiters(&self, contexts: &[Context], by: &[Field]) -> Result<Vec<Waiter>, Error> {
         let mut waiters = Vec::new();
         let start_ns = common_start_ns(&self.reading, contexts);
-        for context in contexts.iter().filter(|context| !context.unfinished.is_empty()) {
-            let batch = Unfinished::batch(&context.unfinished);
+        let asked = self.reading.filter_fields().union(by.iter().copied().collect());
+        self.each_waiting(contexts, asked, |_, context, batch| {
             let mut pass = Pass::new(&self.reading).counting_from(start_ns);
-            let (batch, mask) = pass.batch(context, &batch)?;
+            let (batch, mask) = pass.batch(context, batch)?;
             waiters.extend(Waiter::of_batch(batch, mask, by));
-        }
+            Ok(())
+        })?;
         Ok(waiters)
+    }
+
+    /// The requests that wait at the end of each trace, as rows whose latency is their age, with the place of its context.
+    ///
+    /// # Errors
+    /// Those of `take`.
+    pub(crate) fn each_waiting(
+        &self,
+        contexts: &[Context],
+        asked: FieldSet,
+        mut take: impl FnMut(usize, &Context, &Batch) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        // There is a context for each file, in their order.
+        for (at, context) in contexts.iter().enumerate().filter(|(_, context)| !context.unfinished.is_empty()) {
+            let mut batch = Unfinished::batch(&context.unfinished);
+            if let Some(mut named) = self.reading.files.get(at).and_then(|file| Named::new(file, asked)) {
+                batch = named.batch(&batch).clone();
+            }
+            take(at, context, &batch)?;
+        }
+        Ok(())
     }
 }
 

@@ -1,9 +1,9 @@
-use super::{INTERVAL_NS, SHORTEST_NS, TURN, Until, now_ns, options, own};
+use super::{INTERVAL_NS, SHORTEST_NS, TURN, Until, options, own};
 use crate::intervals::{Intervals, complete};
 use crate::stalls::Stalls;
 use crate::{Control, Error, Folding, Live, Pass, Pipeline, Reading};
 use latscope_capture_bpf::{Counted, HistogramCapture, PushDown, Source, key_fields};
-use latscope_event::{Batch, Column, Context, Field, Mask};
+use latscope_event::{Anomaly, Batch, Column, Context, Field, Mask, WallClock};
 use latscope_filter::BoundFilter;
 use latscope_histogram::{Grid, Sparse};
 use latscope_series::{HistogramSeries, Quantity, Waiter, Weight};
@@ -59,20 +59,28 @@ impl Pipeline {
     ) -> Result<Context, T::Error> {
         let mut counting = self.count(folding, folding.interval.unwrap_or(INTERVAL_NS))?;
         let until = self.until();
-        let start_ns = now_ns();
-        let mut next = start_ns.div_euclid(counting.width_ns() as i64);
+        let width_ns = counting.width_ns() as i64;
+        let mut start_ns = counting.clock.now_ns();
+        let mut next = start_ns.div_euclid(width_ns);
         let mut over = false;
         while !over {
             std::thread::sleep(until.turn(counting.due().min(TURN)));
             over = until.is_over();
-            if over || counting.due().is_zero() {
+            let step_ns = counting.clock_step();
+            if over || step_ns.is_some() || counting.due().is_zero() {
                 let mut series = counting.series();
                 let waiters = counting.waiters()?;
+                // What the wall clock would be without a step.
+                let end_ns = counting.clock.now_ns().saturating_sub(step_ns.unwrap_or(0));
                 let before = counting.collect(&mut series)? + 1;
                 let mut series = complete(series, folding, &[(next..before, waiters)], next..before - i64::from(over));
-                series.observe(start_ns, now_ns());
+                series.observe(start_ns, end_ns);
                 taker.passed(&series, before, &counting.context())?;
                 next = before;
+                let Some(step_ns) = step_ns else { continue };
+                taker.clock_stepped(step_ns);
+                start_ns = counting.clock.now_ns();
+                next = counting.from_ns.div_euclid(width_ns);
             }
         }
         Ok(counting.context())
@@ -102,6 +110,10 @@ pub struct Counting<'a> {
     width_ns: u64,
     /// Start of the interval that is being counted, Unix time.
     from_ns: i64,
+    clock: WallClock,
+    /// Number of steps of the wall clock, and their sum since it was last taken, nanoseconds.
+    steps: u64,
+    step_ns: Option<i64>,
 }
 
 impl<'a> Counting<'a> {
@@ -124,7 +136,8 @@ impl<'a> Counting<'a> {
         let bind = |filter: &latscope_filter::Filter| filter.bind(capture.context().trace_start());
         let filter = reading.filter.as_ref().map(bind).transpose()?;
         let width_ns = width_ns.max(SHORTEST_NS);
-        let from_ns = floor(now_ns(), width_ns);
+        let clock = WallClock::now();
+        let from_ns = floor(clock.now_ns(), width_ns);
         let (by, passes) = (folding.by.clone(), Mask::default());
         let (waits, weight, control) = (Pass::new(reading), folding.weight, control.clone());
         Ok(Counting {
@@ -139,6 +152,9 @@ impl<'a> Counting<'a> {
             passes,
             width_ns,
             from_ns,
+            clock,
+            steps: 0,
+            step_ns: None,
         })
     }
 
@@ -149,7 +165,20 @@ impl<'a> Counting<'a> {
 
     /// How long until the present interval is over.
     pub fn due(&self) -> Duration {
-        Duration::from_nanos((self.from_ns + self.width_ns as i64).saturating_sub(now_ns()).max(0) as u64)
+        Duration::from_nanos((self.from_ns + self.width_ns as i64).saturating_sub(self.clock.now_ns()).max(0) as u64)
+    }
+
+    /// By how many nanoseconds the wall clock was set since the last call, if it was.
+    fn clock_step(&mut self) -> Option<i64> {
+        self.follow_clock();
+        self.step_ns.take()
+    }
+
+    fn follow_clock(&mut self) {
+        if let Some(step_ns) = self.clock.follow() {
+            self.steps += 1;
+            self.step_ns = Some(self.step_ns.unwrap_or(0).saturating_add(step_ns));
+        }
     }
 
     /// Reads what was counted since the last call into the series; it belongs to the interval that was started then.
@@ -170,7 +199,8 @@ impl<'a> Counting<'a> {
             let histogram = if self.weight == Weight::Bytes { spread(&histogram, bytes) } else { histogram };
             series.insert(interval, group, &histogram).map_err(|error| Error::Series(error.to_string()))?;
         }
-        self.from_ns = floor(now_ns(), self.width_ns).max(self.from_ns);
+        self.follow_clock();
+        self.from_ns = floor(self.clock.now_ns(), self.width_ns);
         Ok(interval)
     }
 
@@ -211,7 +241,8 @@ impl<'a> Counting<'a> {
     /// What the capture says about itself.
     pub fn context(&self) -> Context {
         let mut context = self.capture.context().clone();
-        context.cover(now_ns());
+        context.cover(self.clock.now_ns());
+        context.tally.add(Anomaly::ClockStep, self.steps);
         context
     }
 }

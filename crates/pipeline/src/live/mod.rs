@@ -49,22 +49,27 @@ impl Until {
 /// # Errors
 /// When the filter asks only for devices of which the source has nothing, or for the past.
 fn options(reading: &Reading, live: &Live, fields: FieldSet) -> Result<Options, Error> {
-    refuse_past(reading)?;
-    let push_down = push_down(reading);
-    let nothing = |device: &String| nothing_of(live.source, device);
-    if let Some(why) = push_down.devices.iter().map(nothing).collect::<Option<Vec<_>>>()
-        && !why.is_empty()
-    {
-        return Err(Error::NothingOf(why));
-    }
-    refuse_absent_disks(reading, live.source)?;
+    refuse_nothing(reading, live.source)?;
     Ok(Options {
-        push_down,
+        push_down: push_down(reading),
         from_queue: reading.from_queue,
         sample: live.sample,
         calls: live.calls.clone(),
         ..Options::new(live.source, fields.union(reading.filter_fields()))
     })
+}
+
+/// Fails if a capture could not have anything that the filter lets through.
+///
+/// # Errors
+/// When it asks only for devices of which the source has nothing, or for the past.
+pub fn refuse_nothing(reading: &Reading, source: Source) -> Result<(), Error> {
+    refuse_past(reading)?;
+    let nothing = |device: &String| nothing_of(source, device);
+    match push_down(reading).devices.iter().map(nothing).collect::<Option<Vec<_>>>() {
+        Some(why) if !why.is_empty() => Err(Error::NothingOf(why)),
+        _ => refuse_absent_disks(reading, source),
+    }
 }
 
 /// Fails if the filter lets through no disk that there is, or only such as make no requests.

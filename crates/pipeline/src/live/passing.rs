@@ -1,10 +1,10 @@
 //! Intervals of a capture as they pass.
 
-use super::{Events, INTERVAL_NS, TURN, now_ns};
+use super::{Events, INTERVAL_NS, TURN};
 use crate::intervals::{Intervals, Looks, complete, flow};
 use crate::series::missing_groups;
 use crate::{Folding, Notice, Origin, Pipeline};
-use latscope_event::{Batch, Context, Field, FieldSet, Mask};
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, Mask, WallClock};
 use latscope_series::{HistogramSeries, Interval, SeriesBuilder, Waiter};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -55,6 +55,10 @@ impl<T: Intervals> Intervals for Groups<'_, T> {
         self.taker.waiting(context, batch, mask)
     }
 
+    fn clock_stepped(&mut self, step_ns: i64) {
+        self.taker.clock_stepped(step_ns);
+    }
+
     fn passed(&mut self, series: &HistogramSeries, before: i64, context: &Context) -> Result<(), T::Error> {
         let still = missing_groups(series);
         self.is_empty &= series.groups().is_empty();
@@ -79,48 +83,103 @@ fn folded<T: Intervals>(
     width_ns: u64,
     taker: &mut T,
 ) -> Result<Context, T::Error> {
-    let number = |ns: i64| ns.div_euclid(width_ns as i64);
-    let start_ns = now_ns();
-    let mut next = number(start_ns);
-    let mut unseen = next;
-    let mut looks: Looks = Vec::new();
+    let mut clock = WallClock::now();
+    let mut stretch = Stretch::new(&clock, folding, width_ns);
+    let mut steps = 0;
     while !events.is_over() {
-        let due_ns = (unseen + 1).saturating_mul(width_ns as i64).saturating_sub(now_ns());
-        let due = Duration::from_nanos(due_ns.max(0).unsigned_abs());
-        events.poll(due.min(TURN), &mut |context, batch, mask| {
+        events.poll(stretch.due(clock.now_ns()).min(TURN), &mut |context, batch, mask| {
             builder.add(batch, mask);
             flow(taker.events(context, batch, mask))
         })?;
-        let now = number(now_ns());
+        let before_ns = clock.now_ns();
+        let step_ns = clock.follow();
         let wants_events = taker.fields() != FieldSet::default();
-        if now > unseen || wants_events {
+        let now = stretch.number(before_ns) + i64::from(step_ns.is_some());
+        if now > stretch.unseen || wants_events {
             let waiters = look(&mut events, folding, taker, wants_events)?;
-            if now > unseen {
-                looks.push((unseen..now, waiters));
-                unseen = now;
-            }
+            stretch.look_until(now, waiters);
         }
-        let open = number(now_ns() - SLACK_NS);
-        if open > next {
-            let of: Looks = looks.extract_if(.., |(intervals, _)| intervals.end <= open).collect();
-            let mut series = complete(builder.take_before(open), folding, &of, next..open);
-            series.observe(start_ns, now_ns());
-            taker.passed(&series, open, events.context())?;
-            next = open;
+        // What completes from now on has the new time.
+        let open = if step_ns.is_some() { now } else { stretch.number(before_ns - SLACK_NS) };
+        if open > stretch.next {
+            let series = stretch.pass(builder.take_before(open), open, before_ns);
+            taker.passed(&series, open, &counted(events.context(), steps))?;
+        }
+        if let Some(step_ns) = step_ns {
+            events.refresh()?;
+            steps += 1;
+            taker.clock_stepped(step_ns);
+            stretch = Stretch::new(&clock, folding, width_ns);
         }
     }
-    let ended_ns = now_ns();
-    let now = number(ended_ns);
+    let end_ns = clock.now_ns();
+    let now = stretch.number(end_ns);
     let waiters = look(&mut events, folding, taker, false)?;
-    looks.push((unseen..now + 1, waiters));
+    stretch.look_until(now + 1, waiters);
     let context = events.finish(&mut |context, batch, mask| {
         builder.add(batch, mask);
         flow(taker.events(context, batch, mask))
     })?;
-    let mut series = complete(builder.finish(), folding, &looks, next..now);
-    series.observe(start_ns, ended_ns);
+    let context = counted(&context, steps);
+    // The interval that was cut is passed without a row where nothing completed in it.
+    let mut series = complete(builder.finish(), folding, &stretch.looks, stretch.next..now);
+    series.observe(stretch.start_ns, end_ns);
     taker.passed(&series, now + 1, &context)?;
     Ok(context)
+}
+
+/// The context with how often the wall clock was set.
+fn counted(context: &Context, steps: u64) -> Context {
+    let mut context = context.clone();
+    context.tally.add(Anomaly::ClockStep, steps);
+    context
+}
+
+/// The time since the start, or since the wall clock was set.
+struct Stretch<'a> {
+    folding: &'a Folding,
+    width_ns: i64,
+    start_ns: i64,
+    /// The first interval that has not passed.
+    next: i64,
+    /// The first interval at whose end nobody has looked.
+    unseen: i64,
+    looks: Looks,
+}
+
+impl Stretch<'_> {
+    fn new<'a>(clock: &WallClock, folding: &'a Folding, width_ns: u64) -> Stretch<'a> {
+        let (start_ns, width_ns) = (clock.now_ns(), width_ns as i64);
+        let next = start_ns.div_euclid(width_ns);
+        Stretch { folding, width_ns, start_ns, next, unseen: next, looks: Vec::new() }
+    }
+
+    fn number(&self, ns: i64) -> i64 {
+        ns.div_euclid(self.width_ns)
+    }
+
+    /// How long until somebody must look again.
+    fn due(&self, now_ns: i64) -> Duration {
+        let due_ns = (self.unseen + 1).saturating_mul(self.width_ns).saturating_sub(now_ns);
+        Duration::from_nanos(due_ns.max(0).unsigned_abs())
+    }
+
+    /// This waited at the end of the intervals before this one.
+    fn look_until(&mut self, before: i64, waiters: Vec<Waiter>) {
+        if before > self.unseen {
+            self.looks.push((self.unseen..before, waiters));
+            self.unseen = before;
+        }
+    }
+
+    /// Completes the intervals before this one, which pass.
+    fn pass(&mut self, series: HistogramSeries, before: i64, now_ns: i64) -> HistogramSeries {
+        let passed: Looks = self.looks.extract_if(.., |(intervals, _)| intervals.end <= before).collect();
+        let mut series = complete(series, self.folding, &passed, self.next..before);
+        series.observe(self.start_ns, now_ns);
+        self.next = before;
+        series
+    }
 }
 
 /// What waits now, which is handed on too where that is wanted.
