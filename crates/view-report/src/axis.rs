@@ -121,6 +121,8 @@ impl ValueAxis {
             (lower, upper) = if wish.min.is_some() { (lower, lower.saturating_mul(2)) } else { (upper / 2, upper) };
         }
         let step = if wish.quantity.is_bytes() { 1 } else { resolution_ns(total).next_power_of_two() };
+        // Values of zero are multiples of anything: they do not show what the clock resolves.
+        let step = if step > upper { 1 } else { step };
         let (layout, edges) = match wish.scale {
             Scale::Log => log_rows(total, wish, lower, upper, step),
             Scale::Linear => linear_rows(grid, wish, lower, upper, step),

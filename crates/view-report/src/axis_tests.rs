@@ -61,6 +61,14 @@ fn buckets_of_an_octave_are_not_divided() {
     assert!(axis.rows().iter().all(|row| row.lower.is_power_of_two() && row.upper == 2 * row.lower - 1));
 }
 
+#[test]
+fn values_of_zero_do_not_decide_about_the_height() {
+    for power in [0, 6] {
+        let axis = ValueAxis::new(&total(&[0], power), &wish(Quantity::Latency, Scale::Log));
+        assert!(axis.height_px() <= 432 && axis.rows().len() > 2, "{:?}", axis.rows());
+    }
+}
+
 proptest! {
     #[test]
     fn rows_are_whole_buckets_side_by_side(

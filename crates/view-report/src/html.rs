@@ -13,6 +13,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use latscope_event::{Context, Unfinished, Wording, printable};
 use latscope_series::Cube;
+use latscope_series::explain::Spot;
 
 /// The page without data: what `make web` builds from `web/`.
 pub const REPORT_TEMPLATE: &str = include_str!("html/template.html");
@@ -40,6 +41,8 @@ pub struct ReportOptions {
     pub source: String,
     /// The traces by number, where there are several.
     pub traces: Vec<String>,
+    /// What is unusual in the trace, the most important first.
+    pub spots: Vec<Spot>,
     /// What waits now, of a live capture; otherwise the page shows what the traces left unfinished.
     pub waiting: Option<Vec<Unfinished>>,
 }

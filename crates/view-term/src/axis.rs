@@ -86,7 +86,7 @@ impl Axis {
         }
     }
 
-    /// Least and greatest value of the buckets that have their place in these columns; `None` when there are none.
+    /// Least and greatest value of the buckets that have their place in these columns; `None` if these columns have no bucket.
     pub(crate) fn values(&self, columns: std::ops::RangeInclusive<usize>) -> Option<(u64, u64)> {
         let (first, places) = &self.shown;
         let from = places.partition_point(|place| place < columns.start());

@@ -1,6 +1,7 @@
 //! What explains a selection of events: its findings, and how each attribute differs.
 
 mod json;
+mod layers;
 mod spots;
 
 pub use spots::SpotsView;
@@ -9,7 +10,9 @@ use crate::cell::wrap;
 use crate::table::{Align, Table};
 use crate::{Line, caption};
 use latscope_event::{Context, Field, FieldSet, FieldType, Wording, format_count, format_duration, format_size};
-use latscope_series::explain::{Attribute, AttributeReport, Condition, Counts, Explanation, Finding, Part, filter_of};
+use latscope_series::explain::{
+    Attribute, AttributeReport, Condition, Counts, Explanation, Finding, Part, Waits, filter_of,
+};
 
 /// Width of a bar, columns.
 const BAR: usize = 10;
@@ -30,6 +33,8 @@ pub struct ExplanationView<'a> {
     pub within: String,
     /// The selection is most of the events, so the others are explained.
     pub is_inverted: bool,
+    /// Requests of the selection that have not completed.
+    pub waits: Option<Waits>,
     /// Makes the result reproducible.
     pub seed: u64,
 }
@@ -37,8 +42,7 @@ pub struct ExplanationView<'a> {
 impl ExplanationView<'_> {
     /// The whole as text, for a terminal of so many columns.
     pub fn lines(&self, context: &Context, wording: Wording, columns: usize) -> Vec<Line> {
-        let total = self.explanation.total;
-        let what = format!("{}, {} of waiting", caption::events(total.events), waiting(total.waiting_ns));
+        let what = total_words(&self.explanation.total);
         let mut lines = caption::head(&what, context, &self.within, columns);
         lines.extend(self.body(columns));
         lines.extend(caption::foot(context, wording, columns));
@@ -47,36 +51,67 @@ impl ExplanationView<'_> {
 
     /// Selection, findings and attributes, without what the trace says of itself.
     pub fn body(&self, columns: usize) -> Vec<Line> {
-        let Explanation { total, selection, baseline, findings, .. } = self.explanation;
+        let Explanation { total, selection, baseline, .. } = self.explanation;
         let side = |name: &str, part: &Part, words: &str| {
             let events = share(part.events as f64, total.events as f64);
             let time = share(part.waiting_ns as f64, total.waiting_ns as f64);
-            let count = format_count(part.events);
-            wrap(&format!("{name}: {count} events ({events}), {time} of all waiting time: {words}"), columns)
+            let count = caption::events(part.events);
+            wrap(&format!("{name}: {count} ({events}), {time} of all waiting time: {words}"), columns)
         };
         let mut lines = side("selection", selection, &self.selection);
+        if let Some(waits) = &self.waits {
+            let mut text = format!("selection, not completed: {}", waits_words(waits, total));
+            if !waits.shared.is_empty() {
+                text += &format!(": {}", words(&waits.shared));
+            }
+            lines.extend(wrap(&text, columns));
+        }
         lines.extend(side("baseline", baseline, &self.baseline));
-        if self.is_inverted {
-            let text = "The filter selects more than half of the events, so the others are explained.";
-            lines.extend(wrap(text, columns));
-        }
+        lines.extend(self.inversion(columns));
         lines.push(Line::default());
-        for (at, finding) in findings.iter().enumerate() {
-            lines.extend(self.finding(at + 1, finding, columns));
-        }
-        if findings.is_empty() {
-            lines.extend(wrap(self.nothing(), columns));
-        }
+        lines.extend(self.findings(columns));
         lines.push(Line::default());
+        lines.extend(self.explanation.beneath.iter().flat_map(|beneath| layers::lines(beneath, columns)));
         lines.extend(self.attributes(columns));
         lines
+    }
+
+    /// The findings alone, for a panel that says elsewhere what is selected.
+    pub fn ranking(&self, columns: usize) -> Vec<Line> {
+        self.inversion(columns).into_iter().chain(self.findings(columns)).collect()
+    }
+
+    fn inversion(&self, columns: usize) -> Vec<Line> {
+        let text = "The filter selects more than half of the events, so the others are explained.";
+        if self.is_inverted { wrap(text, columns) } else { Vec::new() }
+    }
+
+    fn findings(&self, columns: usize) -> Vec<Line> {
+        let findings = &self.explanation.findings;
+        match findings.is_empty() {
+            true => {
+                let mut lines = wrap(self.nothing(), columns);
+                if !self.explanation.shared.is_empty() {
+                    lines.extend(wrap(&format!("All of them are: {}", words(&self.explanation.shared)), columns));
+                }
+                lines
+            }
+            false => {
+                let lines = findings.iter().enumerate().flat_map(|(at, one)| self.finding(at + 1, one, columns));
+                lines.collect()
+            }
+        }
     }
 
     /// Why there is no finding.
     fn nothing(&self) -> &'static str {
         let Explanation { selection, baseline, attributes, .. } = self.explanation;
         match (selection.events, baseline.events, attributes.len()) {
+            (0, ..) if self.waits.is_some() => "No selected request has completed, so there is nothing to compare.",
             (0, ..) => "No event is selected, so there is nothing to explain.",
+            (selected, 0, _) if selected < self.explanation.total.events => {
+                "The baseline has no events beside the selected ones, so there is nothing to compare them with."
+            }
             (_, 0, _) => "All events are selected, so there is nothing to compare them with.",
             (_, _, 0) => "No field is left to test.",
             _ => "No difference found: nothing that the selected events have in common is beyond chance.",
@@ -179,6 +214,10 @@ fn value_words(condition: &Condition) -> String {
             }
         }
         Condition::InSecond(from, to) => format!("{} to {}", format_duration(*from), format_duration(*to)),
+        Condition::InPeriod(period, from, to) => {
+            let [period, from, to] = [*period, *from, *to].map(format_duration);
+            format!("{from} to {to} of {period}")
+        }
     }
 }
 
@@ -200,7 +239,26 @@ fn medians(one: &AttributeReport) -> String {
 }
 
 fn waiting(ns: u128) -> String {
-    format_duration(u64::try_from(ns).unwrap_or(u64::MAX))
+    const DAY_NS: u128 = 86_400_000_000_000;
+    u64::try_from(ns).map_or_else(|_| format!("{}d", ns / DAY_NS), format_duration)
+}
+
+/// All events and what they waited.
+fn total_words(total: &Part) -> String {
+    format!("{}, {} of waiting", caption::events(total.events), waiting(total.waiting_ns))
+}
+
+/// Requests that wait, in a sentence without its end.
+fn waits_words(waits: &Waits, total: &Part) -> String {
+    let share = percent(waits.share(total.waiting_ns));
+    let [youngest, oldest] = waits.ages_ns.map(format_duration);
+    match waits.requests {
+        1 => format!("a request waits still, so far {oldest}, {share} of all waiting time"),
+        count => {
+            let count = format_count(count);
+            format!("{count} requests wait still, so far {youngest} to {oldest}, {share} of all waiting time")
+        }
+    }
 }
 
 fn share(part: f64, all: f64) -> String {

@@ -236,7 +236,7 @@ struct Distribution {
 }
 
 impl Distribution {
-    /// Percentiles, raised by what waits, with their marks; none where there is no event.
+    /// Percentiles, raised by what waits, with their marks; empty without events.
     fn percentiles<const N: usize>(&self, quantiles: [f64; N]) -> Vec<Percentile> {
         let known = (self.sum.totals().count + self.waiting.bounds_ns().count() as u64) as f64;
         let raised = self.waiting.quantiles(&self.sum.to_sparse(), &quantiles, Rule::Interpolated).unwrap_or_default();

@@ -38,4 +38,4 @@ pub use spectrogram::{GrowingSpectrogram, Orient, SpectrogramOptions, spectrogra
 pub use summary::{Summary, SummaryKey, SummaryRow};
 pub use svg::svg_of_lines;
 pub use sysdig::{SysdigSpectrogram, sysdig_column};
-pub use table::{Align, Table, csv_line};
+pub use table::{Align, Room, Table, csv_line};

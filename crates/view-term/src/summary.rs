@@ -1,9 +1,11 @@
 //! A line for each group: how many, how fast, how slow, and what share of all time it took.
 
 use crate::marks::Marks;
-use crate::table::{Align, Table, csv_line};
+use crate::table::{Align, Room, Table, csv_line};
 use crate::{Line, caption};
-use latscope_event::{Context, Field, Wording, format_count, format_duration, format_rate, format_size, format_wall};
+use latscope_event::{
+    Context, Field, Note, Wording, format_count, format_duration, format_rate, format_size, format_wall,
+};
 use latscope_histogram::{Histogram, Rule, Sparse, Totals};
 use latscope_series::{Deviation, HistogramSeries, Quantity, Raised, Support, Usage, Used, Waiting, Weight};
 use latscope_view::json_text;
@@ -121,6 +123,8 @@ pub struct Summary {
     pub shows_use: bool,
     /// Start and width of the interval that it is of, where it is not of the whole time, nanoseconds.
     pub interval: Option<(i64, u64)>,
+    /// The groups that the total leaves out.
+    left_out: BTreeSet<Vec<String>>,
 }
 
 impl Summary {
@@ -140,15 +144,20 @@ impl Summary {
             let row = SummaryRow::new(series.groups()[group].clone(), &sum, waiting, weighs_bytes);
             rows.push(SummaryRow { deviation: series.deviation(Some(group as u32)), ..row });
         }
-        let total =
-            SummaryRow::new(vec!["total".into()], &series.total(None), series.still_waiting(None), weighs_bytes);
-        let total = SummaryRow { deviation: series.deviation(None), ..total };
+        let counts = counted_once(series, context);
+        let left_out = series.groups().iter().zip(&counts).filter(|&(_, counts)| !counts);
+        let left_out = left_out.map(|(group, _)| group.clone()).collect();
+        let counts = |group: u32| counts.get(group as usize).is_none_or(|&counts| counts);
+        let (sum, waiting) = (series.total_among(counts), series.still_waiting_among(counts));
+        let total = SummaryRow::new(vec!["total".into()], &sum, waiting, weighs_bytes);
+        let total = SummaryRow { deviation: series.deviation_among(counts), ..total };
         let covered = context.span_ns.map(|(from, to)| to.abs_diff(from)).filter(|&span| span > 0);
         let intervals = series.range().map_or(1, |(first, last)| last.abs_diff(first).saturating_add(1));
         let span_ns = covered.unwrap_or_else(|| intervals.saturating_mul(series.width_ns()));
         let (by, quantity) = (series.by.clone(), series.quantity);
         let disks = Disk::among(&by, &rows, context);
-        let mut summary = Summary { by, quantity, span_ns, rows, total, disks, shows_use: false, interval: None };
+        let mut summary =
+            Summary { by, quantity, span_ns, rows, total, disks, shows_use: false, interval: None, left_out };
         summary.sort(SummaryKey::Share);
         summary
     }
@@ -164,7 +173,7 @@ impl Summary {
     pub fn show_use(&mut self, usage: &Usage) {
         self.shows_use = true;
         self.rows.iter_mut().for_each(|row| row.used = usage.used(&row.group, self.span_ns));
-        self.total.used = Some(usage.total(self.span_ns));
+        self.total.used = Some(usage.total_without(&self.left_out, self.span_ns));
     }
 
     /// Puts the rows in the order of a column.
@@ -193,7 +202,9 @@ impl Summary {
     }
 
     /// The summary as a table. A percentile with fewer than ten events beyond it has a question mark.
-    pub fn lines(&self, context: &Context, wording: Wording, filter: &str, columns: usize) -> Vec<Line> {
+    pub fn lines(&self, context: &Context, wording: Wording, filter: &str, room: impl Into<Room>) -> Vec<Line> {
+        let room = room.into();
+        let columns = room.texts;
         let what = format!(
             "{} in {}, {}",
             caption::events(self.total.totals.count),
@@ -201,14 +212,14 @@ impl Summary {
             self.quantity.word()
         );
         let mut lines = caption::head(&what, context, filter, columns);
-        lines.extend(self.table(columns));
+        lines.extend(self.table(room));
         lines.extend(self.disks.iter().flat_map(|disk| crate::cell::wrap(&disk.line(), columns)));
         lines.extend(caption::foot(context, wording, columns));
         lines
     }
 
     /// The heading of an interval and its table.
-    pub fn interval_lines(&self, context: &Context, columns: usize) -> Vec<Line> {
+    pub fn interval_lines(&self, context: &Context, room: Room) -> Vec<Line> {
         let (start_ns, width_ns) = self.interval.unwrap_or((0, self.span_ns));
         let moment = match context.clock.to_unix_ns {
             Some(to_unix_ns) => format_wall(start_ns.saturating_add(to_unix_ns), 0, false),
@@ -218,13 +229,15 @@ impl Summary {
             }
         };
         let events = caption::events(self.total.totals.count);
-        let mut lines = crate::cell::wrap(&format!("{moment}, {}: {events}", format_duration(self.span_ns)), columns);
-        lines.extend(self.table(columns));
+        let mut lines =
+            crate::cell::wrap(&format!("{moment}, {}: {events}", format_duration(self.span_ns)), room.texts);
+        lines.extend(self.table(room));
         lines.push(Line::default());
         lines
     }
 
-    fn table(&self, columns: usize) -> Vec<Line> {
+    fn table(&self, room: Room) -> Vec<Line> {
+        let columns = room.texts;
         let mut lines = Vec::new();
         let names: Vec<&str> = self.by.iter().map(|field| field.name()).collect();
         let numbers = ["count", "rate", "bytes/s", "min", "mean", "sd"].into_iter();
@@ -248,8 +261,8 @@ impl Summary {
             }
             table.push(group);
         }
-        lines.push(table.heading(columns));
-        lines.extend(table.take_lines(columns));
+        lines.push(table.heading(room.tables));
+        lines.extend(table.take_lines(room.tables));
         let raised = self.has_bounds();
         lines.extend(Marks { few: doubtful, raised, ..Marks::default() }.key(columns));
         let queued = self.total.used.as_ref().filter(|used| used.queued > 0 && used.queued < used.events);
@@ -412,6 +425,21 @@ impl Summary {
         let total = self.by.is_empty().then_some(&self.total);
         self.rows.iter().filter(|_| !self.by.is_empty()).chain(total)
     }
+}
+
+/// Which groups the total adds up: where devices pass their requests on to others of the trace, only those below, as each request
+/// is an event of both.
+fn counted_once(series: &HistogramSeries, context: &Context) -> Vec<bool> {
+    let stacked = context.notes.iter().filter_map(|note| match note {
+        Note::StackedDevices { devices, numbers, .. } => Some(devices.iter().chain(numbers)),
+        _ => None,
+    });
+    let upper: BTreeSet<&String> = stacked.flatten().collect();
+    let fields = || series.by.iter().enumerate().filter(|(_, field)| matches!(field, Field::Device | Field::Dev));
+    let is_upper = |group: &Vec<String>| fields().any(|(at, _)| upper.contains(&group[at]));
+    let counts: Vec<bool> = series.groups().iter().map(|group| !is_upper(group)).collect();
+    // A filter may have left nothing but the upper ones.
+    if counts.contains(&true) { counts } else { vec![true; counts.len()] }
 }
 
 impl SummaryRow {

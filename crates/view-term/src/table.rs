@@ -4,6 +4,22 @@ use crate::{Color, Line};
 use latscope_event::guard_formula;
 use std::borrow::Cow;
 
+/// How wide lines may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// Sentences are wrapped there.
+    pub texts: usize,
+    /// Tables are cut there.
+    pub tables: usize,
+}
+
+impl From<usize> for Room {
+    /// The columns of a terminal.
+    fn from(columns: usize) -> Room {
+        Room { texts: columns, tables: columns }
+    }
+}
+
 /// To which side a column's texts go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Align {

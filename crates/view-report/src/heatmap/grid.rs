@@ -189,7 +189,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Percentiles, raised by what waits; none where there is nothing.
+    /// Percentiles, raised by what waits; empty where there is nothing.
     fn percentiles(&self, quantiles: &[f64], per_event: u64) -> Vec<Percentile> {
         let known = (self.histogram.totals().count + self.waiting.weight()) as f64 / per_event as f64;
         let raised = self.waiting.quantiles(&self.histogram.to_sparse(), quantiles, Rule::Interpolated);

@@ -74,7 +74,7 @@ fn streams(cube: &Cube) -> [Stream; STREAMS.len()] {
     for at in 0..columns {
         push_column(cells, cube.columns.get(&(first + at as i64)).unwrap_or(&empty));
     }
-    let start_ns = head::start_ns(cube);
+    let start_ns = head::start_ns(cube).unwrap_or(0);
     for exemplar in &cube.exemplars {
         exemplars.push_signed(i128::from(exemplar.start_ns) - i128::from(start_ns));
         exemplars.push(exemplar.latency_ns);

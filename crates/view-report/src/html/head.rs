@@ -2,25 +2,27 @@
 
 use super::ReportOptions;
 use super::encode::STREAMS;
-use latscope_event::{Context, Field, FieldType, Severity};
+use latscope_event::{Context, Field, FieldType, Severity, Unfinished};
+use latscope_series::explain::{Attribute, Condition, Spot, SpotKind, filter_of};
 use latscope_series::{CUBE_ROWS, Cube, CubeAttribute, CubeKey, CubeValue};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// As many unfinished requests are listed.
 const UNFINISHED: usize = 100;
 /// As many stretches with losses are listed.
 const LOSSES: usize = 1000;
 
-/// Where the first column starts, nanoseconds on the clock of the trace.
-pub fn start_ns(cube: &Cube) -> i64 {
+/// Where the first column starts, nanoseconds on the clock of the trace; `None` where there is no column.
+pub fn start_ns(cube: &Cube) -> Option<i64> {
     let width_ns = i64::try_from(cube.width_ns).unwrap_or(i64::MAX);
-    cube.range().map_or(0, |(first, _)| first.saturating_mul(width_ns))
+    cube.range().map(|(first, _)| first.saturating_mul(width_ns))
 }
 
 pub fn head(cube: &Cube, contexts: &[Context], options: &ReportOptions, lengths: Vec<usize>) -> String {
     let context = Context::merged(contexts);
     let start_ns = start_ns(cube);
-    let trace_start_ns = contexts.iter().filter_map(Context::trace_start_ns).min().unwrap_or(start_ns);
+    let trace_start_ns = contexts.iter().filter_map(Context::trace_start_ns).min().or(start_ns).unwrap_or(0);
     let streams: serde_json::Map<String, Value> =
         STREAMS.iter().zip(&lengths).map(|(&name, &length)| (name.into(), length.into())).collect();
     let (first, columns) = cube.range().unwrap_or((0, 0));
@@ -33,9 +35,16 @@ pub fn head(cube: &Cube, contexts: &[Context], options: &ReportOptions, lengths:
     let listed = unfinished.iter().take(UNFINISHED).map(|request| {
         json!({"what": request.what, "start": relative(request.start_ns) as f64, "age": request.at_least_ns as f64})
     });
+    let others = unfinished.get(UNFINISHED..).unwrap_or_default();
+    let others = by_column(others, cube.width_ns).into_iter();
+    let others =
+        others.map(|(start_ns, count, end_ns)| json!([relative(start_ns) as f64, count, relative(end_ns) as f64]));
     let losses = contexts.iter().flat_map(|context| &context.loss_ranges).take(LOSSES);
     let losses =
         losses.map(|loss| json!([relative(loss.start_ns) as f64, relative(loss.end_ns) as f64, loss.records as f64]));
+    let traces = options.traces.iter().zip(contexts).filter_map(|(name, context)| {
+        context.trace_start_ns().map(|start_ns| json!({"name": name, "start": relative(start_ns) as f64}))
+    });
     let head = json!({
         "version": 1,
         "program": concat!("latscope ", env!("CARGO_PKG_VERSION")),
@@ -51,7 +60,7 @@ pub fn head(cube: &Cube, contexts: &[Context], options: &ReportOptions, lengths:
         },
         // Numbers beyond 2^53 are texts: JavaScript would round them.
         "trace_start_ns": trace_start_ns.to_string(),
-        "offset_ns": relative(start_ns) as f64,
+        "offset_ns": start_ns.map_or(0, relative) as f64,
         "first_column": first as f64,
         "width_ns": cube.width_ns as f64,
         "columns": columns,
@@ -61,11 +70,58 @@ pub fn head(cube: &Cube, contexts: &[Context], options: &ReportOptions, lengths:
         "attributes": cube.attributes.iter().map(|attribute| described(attribute, options)).collect::<Vec<_>>(),
         "left_out": cube.left_out.iter().map(|&key| name(key)).collect::<Vec<_>>(),
         "notes": notes.collect::<Vec<_>>(),
-        "unfinished": {"count": unfinished.len(), "longest": listed.collect::<Vec<_>>()},
+        "unfinished": {"count": unfinished.len(), "longest": listed.collect::<Vec<_>>(), "others": others.collect::<Vec<_>>()},
         "losses": losses.collect::<Vec<_>>(),
+        "traces": traces.collect::<Vec<_>>(),
+        "spots": options.spots.iter().map(|spot| spot_box(spot, trace_start_ns)).collect::<Vec<_>>(),
         "streams": streams,
     });
     head.to_string()
+}
+
+/// A spot as the page draws it: a box of time since the start and latency, the values that it is limited to, and what it is.
+fn spot_box(spot: &Spot, trace_start_ns: i64) -> Value {
+    let (mut time, mut latency) = ([None; 2], [None; 2]);
+    let mut values = serde_json::Map::new();
+    for condition in &spot.conditions {
+        match condition {
+            Condition::Range(Attribute::Time, from, to) => time = [*from, *to].map(|ns| ns.map(|ns| ns as f64)),
+            Condition::Range(Attribute::Field(Field::Latency), from, to) => latency = [*from, *to],
+            Condition::Is(attribute, value) => _ = values.insert(attribute.name().into(), json!(value)),
+            _ => {}
+        }
+    }
+    let first = (i128::from(spot.span_ns.0) - i128::from(trace_start_ns)) as f64;
+    let last = (i128::from(spot.span_ns.1) - i128::from(trace_start_ns)) as f64;
+    let [fastest, median, slowest] = spot.latency_ns;
+    let common = spot.explanation.findings.first();
+    let period_ns = if let SpotKind::Periodic(period_ns) = spot.kind { Some(period_ns) } else { None };
+    json!({
+        "kind": spot.kind.word(),
+        "period": period_ns,
+        "time": [time[0].unwrap_or(first), time[1].unwrap_or(last + 1.0)],
+        "latency": [latency[0].unwrap_or(fastest), latency[1].unwrap_or(slowest.saturating_add(1))],
+        "values": values,
+        "events": spot.explanation.selection.events,
+        "waiting": spot.explanation.selection.waiting_ns as f64,
+        "median": median,
+        "common": common.and_then(|finding| filter_of(&finding.conditions)),
+    })
+}
+
+/// Unfinished requests that were issued in the same column: their mean start, how many, and the last moment at which one waited.
+fn by_column(unfinished: &[&Unfinished], width_ns: u64) -> Vec<(i64, u64, i64)> {
+    let width_ns = i64::try_from(width_ns).unwrap_or(i64::MAX).max(1);
+    let mut columns: BTreeMap<i64, (i128, u64, i64)> = BTreeMap::new();
+    for request in unfinished {
+        let (sum, count, end_ns) =
+            columns.entry(request.start_ns.div_euclid(width_ns)).or_insert((0, 0, request.end_ns()));
+        *sum += i128::from(request.start_ns);
+        *count += 1;
+        *end_ns = request.end_ns().max(*end_ns);
+    }
+    let mean = |(sum, count, end_ns): (i128, u64, i64)| ((sum / i128::from(count)) as i64, count, end_ns);
+    columns.into_values().map(mean).collect()
 }
 
 fn name(key: CubeKey) -> &'static str {

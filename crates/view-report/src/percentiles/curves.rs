@@ -139,11 +139,13 @@ impl Source<'_> {
         panels
     }
 
-    /// One panel with a line of the one percentile for everything and for each group.
-    pub fn by_group(&self, quantile: f64, limit: usize) -> Panel {
+    /// One panel with a line of each percentile for each group, and perhaps for everything.
+    pub fn by_group(&self, limit: usize, with_all: bool) -> Panel {
+        let names: Vec<String> = self.asked.quantiles.iter().map(|&quantile| quantile_name(quantile)).collect();
         let mut all = self.panel(None);
         all.verdict = self.verdict(None, true);
-        all.curves.retain(|curve| curve.name == quantile_name(quantile));
+        all.shades.clear();
+        all.curves.retain(|curve| with_all && names.contains(&curve.name));
         let facets = Facets::by_group(self.series, limit);
         for curve in &mut all.curves {
             (curve.colour, curve.width_px) = (self.inks.text.into(), 2.2);
@@ -151,17 +153,23 @@ impl Source<'_> {
         }
         for facet in 0..facets.names.len() {
             let part = self.panel(Some((&facets, facet)));
-            let Some(mut curve) = part.curves.into_iter().find(|curve| curve.name == quantile_name(quantile)) else {
-                continue;
-            };
-            curve.name = self.name(&facets, facet).unwrap_or_default();
-            (curve.colour, curve.dashes) = match facet {
-                _ if facet >= limit => (self.inks.muted.into(), OTHERS_DASHES),
-                // The last of the colours is grey, which is that of the others; where colours come again, lines are dashed.
-                _ if facet < HUES => (self.inks.groups[facet].into(), ""),
-                _ => (self.inks.groups[facet % HUES].into(), AGAIN_DASHES),
-            };
-            all.curves.push(curve);
+            let group = self.name(&facets, facet).unwrap_or_default();
+            for mut curve in part.curves.into_iter().filter(|curve| names.contains(&curve.name)) {
+                (curve.colour, curve.dashes) = match facet {
+                    _ if facet >= limit => (self.inks.muted.into(), OTHERS_DASHES),
+                    // The last of the colours is grey, which is that of the others; where colours come again, lines are
+                    // dashed.
+                    _ if facet < HUES => (self.inks.groups[facet].into(), ""),
+                    _ => (self.inks.groups[facet % HUES].into(), AGAIN_DASHES),
+                };
+                // The colour is the group's; of several percentiles, the highest is a whole line.
+                let below = names.iter().rev().position(|name| *name == curve.name).unwrap_or(0);
+                if below > 0 {
+                    curve.dashes = PERCENTILE_DASHES[(below - 1) % PERCENTILE_DASHES.len()];
+                }
+                curve.name = if names.len() > 1 { format!("{group} {}", curve.name) } else { group.clone() };
+                all.curves.push(curve);
+            }
         }
         all
     }
@@ -265,6 +273,8 @@ fn is_of(facet: Option<(&Facets, usize)>, group: u32) -> bool {
 const HUES: usize = 7;
 const AGAIN_DASHES: &str = "7 3";
 const OTHERS_DASHES: &str = "2 2";
+/// Of lower percentiles of the same group.
+const PERCENTILE_DASHES: [&str; 2] = ["6 2", "1.5 2.5"];
 
 /// The group of a facet that has one only.
 fn group_of(facets: &Facets, facet: usize) -> Option<u32> {

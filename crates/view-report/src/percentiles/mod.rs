@@ -1,5 +1,5 @@
 //! Percentiles over time as lines: one panel of everything, one for each group; or, of a single percentile, one panel with
-//! a line for each group.
+//! a line for each group; of several traces, one panel with the lines of up to three percentiles.
 
 mod curves;
 mod draw;
@@ -10,7 +10,7 @@ use crate::page::{Page, events, percent, quantile_name};
 use crate::palette::Theme;
 use crate::svg::Svg;
 use curves::{Panel, Source, Steps};
-use latscope_event::{Context, Wording, format_count, format_duration, format_rate};
+use latscope_event::{Context, Field, Wording, format_count, format_duration, format_rate};
 use latscope_histogram::{Grid, Histogram, Rule};
 use latscope_series::{AskedPercentiles, CountBy, Exact, HistogramSeries, Quantity, Threshold, Waiting};
 use latscope_view::{Scale, quantity_title};
@@ -96,6 +96,9 @@ impl PercentilesOptions {
 
 /// Panels, or lines of groups in one panel, at most; further groups are taken together.
 const GROUPS: usize = 12;
+
+/// So many percentiles of each trace are lines of one panel.
+const TOGETHER: usize = 3;
 
 /// Percentiles over time, mean and maximum as lines on a logarithmic axis, with the rate of events below, as one
 /// self-contained SVG: the chart in the making.
@@ -207,8 +210,11 @@ impl<'a> PercentilesChart<'a> {
             options,
             inks,
         };
+        // Traces are compared with each other.
+        let of_traces = series.by == [Field::Trace] && asked.quantiles.len() <= TOGETHER;
         let panels = match asked.quantiles[..] {
-            [quantile] if !series.by.is_empty() => vec![source.by_group(quantile, GROUPS)],
+            _ if of_traces => vec![source.by_group(GROUPS, false)],
+            [_] if !series.by.is_empty() => vec![source.by_group(GROUPS, true)],
             _ => source.by_panel(GROUPS),
         };
         let axis = axis(&series, &panels, options);

@@ -2,7 +2,9 @@
 
 use super::ExplanationView;
 use latscope_event::Field;
-use latscope_series::explain::{AttributeReport, Condition, Counts, Finding, Part, filter_of};
+use latscope_series::explain::{
+    AttributeReport, Beneath, Condition, Counts, Coverage, Finding, Part, Requests, Waits, filter_of,
+};
 
 impl ExplanationView<'_> {
     /// One object; `docs/views/explain.md` describes its keys.
@@ -14,17 +16,20 @@ impl ExplanationView<'_> {
         let attributes = explanation.attributes.iter().map(attribute).collect();
         let without = explanation.without.iter().map(|field: Field| text(field.name())).collect();
         format!(
-            "{{\"selection\":{},\"baseline\":{},\"total\":{},\"within\":{},\"inverted\":{},\"findings\":[{}],\"attributes\":[{}],\
-             \"not_tested\":[{}],\"chance_g2\":{},\"seed\":{}}}",
+            "{{\"selection\":{},\"baseline\":{},\"total\":{},\"within\":{},\"inverted\":{},\"not_completed\":{},\"shared\":{},\"findings\":[{}],\"attributes\":[{}],\
+             \"not_tested\":[{}],\"chance_g2\":{},\"beneath\":{},\"seed\":{}}}",
             part(&explanation.selection, Some(&self.selection), total),
             part(&explanation.baseline, Some(&self.baseline), total),
             part(total, None, total),
             if self.within.is_empty() { "null".into() } else { text(&self.within) },
             self.is_inverted,
+            waits(&self.waits, total),
+            if explanation.shared.is_empty() { "null".into() } else { filter(&explanation.shared) },
             list(findings),
             list(attributes),
             list(without),
             number(explanation.chance_g2),
+            explanation.beneath.as_ref().map_or("null".into(), beneath),
             self.seed,
         )
     }
@@ -38,6 +43,41 @@ pub(super) fn part(part: &Part, words: Option<&str>, total: &Part) -> String {
         share(part.events as f64, total.events as f64),
         part.waiting_ns,
         share(part.waiting_ns as f64, total.waiting_ns as f64)
+    )
+}
+
+fn beneath(beneath: &Beneath) -> String {
+    let coverage = |one: &Coverage| {
+        let (what, conditions) = match &one.requests {
+            Requests::Any => ("any", None),
+            Requests::OwnThread => ("own_thread", None),
+            Requests::With(conditions) => ("with", Some(conditions)),
+        };
+        let [selection, baseline] = one.covered_ns;
+        let [selected_share, baseline_share] = beneath.shares(one).map(number);
+        format!(
+            "{{\"requests\":\"{what}\",\"filter\":{},\"count\":{},\"covered_ns\":{selection},\"covered_share\":{selected_share},\
+             \"baseline_covered_ns\":{baseline},\"baseline_covered_share\":{baseline_share}}}",
+            conditions.map_or("null".into(), |conditions| filter(conditions)),
+            one.count,
+        )
+    };
+    let [selection, baseline] = beneath.waiting_ns;
+    let coverages: Vec<String> = beneath.coverages.iter().map(coverage).collect();
+    format!("{{\"waiting_ns\":{selection},\"baseline_waiting_ns\":{baseline},\"coverages\":[{}]}}", coverages.join(","))
+}
+
+/// Requests that wait still, or null.
+pub(super) fn waits(waits: &Option<Waits>, total: &Part) -> String {
+    let Some(waits) = waits else { return "null".into() };
+    let shared = if waits.shared.is_empty() { "null".into() } else { filter(&waits.shared) };
+    format!(
+        "{{\"requests\":{},\"waited_ns\":{},\"youngest_ns\":{},\"oldest_ns\":{},\"waiting_share\":{},\"shared\":{shared}}}",
+        waits.requests,
+        waits.waited_ns,
+        waits.ages_ns[0],
+        waits.ages_ns[1],
+        number(waits.share(total.waiting_ns)),
     )
 }
 
@@ -90,6 +130,9 @@ fn condition(condition: &Condition) -> String {
             format!("{{\"field\":{field},\"from\":{},\"below\":{}}}", edge(from), edge(to))
         }
         Condition::InSecond(from, to) => format!("{{\"field\":{field},\"from\":{from},\"below\":{to}}}"),
+        Condition::InPeriod(period, from, to) => {
+            format!("{{\"field\":{field},\"period\":{period},\"from\":{from},\"below\":{to}}}")
+        }
     }
 }
 

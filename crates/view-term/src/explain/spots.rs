@@ -1,10 +1,10 @@
 //! What is unusual in a trace, as incidents are reported: what, how slow, when, and what it has in common.
 
-use super::{ExplanationView, json, number_of, percent, share, waiting, words};
+use super::{ExplanationView, json, number_of, percent, share, total_words, waits_words, words};
 use crate::cell::wrap;
 use crate::{Line, caption};
-use latscope_event::{Context, Wording, format_count, format_duration, format_wall};
-use latscope_series::explain::{Part, Spot, SpotKind, filter_of};
+use latscope_event::{Context, Wording, format_duration, format_duration_exact, format_wall};
+use latscope_series::explain::{Part, Spot, SpotKind, Waits, filter_of};
 
 /// So many findings of a spot are printed.
 const FINDINGS: usize = 2;
@@ -13,6 +13,8 @@ const FINDINGS: usize = 2;
 pub struct SpotsView<'a> {
     /// The heaviest first.
     pub spots: &'a [Spot],
+    /// What has waited for unusually long, and waits still.
+    pub waits: Option<Waits>,
     /// All events.
     pub total: Part,
     /// Which events were looked at; empty: all of the trace.
@@ -24,15 +26,28 @@ pub struct SpotsView<'a> {
 impl SpotsView<'_> {
     /// The whole as text, for a terminal of so many columns.
     pub fn lines(&self, context: &Context, wording: Wording, columns: usize) -> Vec<Line> {
-        let what = format!("{}, {} of waiting", caption::events(self.total.events), waiting(self.total.waiting_ns));
+        let what = total_words(&self.total);
         let mut lines = caption::head(&what, context, &self.within, columns);
         lines.push(Line::default());
+        if let Some(waits) = &self.waits {
+            let mut text = waits_words(waits, &self.total);
+            if !waits.shared.is_empty() {
+                text += &format!(": {}", words(&waits.shared));
+            }
+            lines.extend(wrap(&text, columns));
+            lines.push(Line::new(&format!("   filter  latency_ns >= {}", format_duration_exact(waits.ages_ns[0]))));
+        }
         for (at, spot) in self.spots.iter().enumerate() {
             lines.extend(self.spot(at + 1, spot, context, columns));
         }
-        if self.spots.is_empty() {
-            let nothing = "Nothing unusual found: no separate band of slow events, no burst, no recurring stall, no change, \
-                           no straggler.";
+        if self.spots.is_empty() && self.waits.is_none() {
+            let nothing = match self.total.events {
+                0 => "No events, so there is nothing to look at.",
+                _ => {
+                    "Nothing unusual found: no request that waits, no separate band of slow events, no outlier, no burst, no \
+                     recurring stall, no change, no straggler."
+                }
+            };
             lines.extend(wrap(nothing, columns));
         }
         lines.push(Line::default());
@@ -40,13 +55,13 @@ impl SpotsView<'_> {
         lines
     }
 
-    fn spot(&self, number: usize, spot: &Spot, context: &Context, columns: usize) -> Vec<Line> {
+    /// One of them; `number` counts from 1.
+    pub fn spot(&self, number: usize, spot: &Spot, context: &Context, columns: usize) -> Vec<Line> {
         let selection = &spot.explanation.selection;
         let [least, median, most] = spot.latency_ns.map(format_duration);
         let time = share(selection.waiting_ns as f64, self.total.waiting_ns as f64);
-        let events = format_count(selection.events);
-        let mut lines =
-            wrap(&format!("{number}. {}: {events} events with {time} of all waiting time", name(spot)), columns);
+        let events = caption::events(selection.events);
+        let mut lines = wrap(&format!("{number}. {}: {events} with {time} of all waiting time", name(spot)), columns);
         let mut row = |title: &str, text: &str| {
             let indented = |(at, line): (usize, Line)| {
                 Line::new(&format!("   {:7} {}", if at == 0 { title } else { "" }, line.text()))
@@ -54,14 +69,22 @@ impl SpotsView<'_> {
             lines.extend(wrap(text, columns.saturating_sub(11).max(20)).into_iter().enumerate().map(indented));
         };
         let usual = format_duration(spot.usual_ns);
-        row("slow", &format!("{least} to {most}, median {median} (all others: median {usual})"));
+        let range = match least == most {
+            true => least,
+            false => format!("{least} to {most}, median {median}"),
+        };
+        row("slow", &format!("{range} (all others: median {usual})"));
         row("when", &when(spot, context));
         for finding in spot.explanation.findings.iter().take(FINDINGS) {
             let [here, there] = [finding.counts.selected_share(), finding.counts.baseline_share()].map(percent);
             row("common", &format!("{}: {here} of these, {there} of the others", words(&finding.conditions)));
         }
         if spot.explanation.findings.is_empty() {
-            row("common", "nothing beyond chance");
+            // A few events prove nothing; what they were is worth a line.
+            match &spot.explanation.shared[..] {
+                [] => row("common", "nothing beyond chance"),
+                shared => row("all are", &words(shared)),
+            }
         }
         // What is to be copied is in one piece.
         lines.push(Line::new(&format!("   filter  {}", words(&spot.conditions))));
@@ -73,8 +96,9 @@ impl SpotsView<'_> {
         let spots: Vec<String> = self.spots.iter().map(|spot| self.spot_json(spot)).collect();
         let within = if self.within.is_empty() { "null".into() } else { json::text(&self.within) };
         format!(
-            "{{\"total\":{},\"within\":{within},\"spots\":[{}],\"seed\":{}}}",
+            "{{\"total\":{},\"not_completed\":{},\"within\":{within},\"spots\":[{}],\"seed\":{}}}",
             json::part(&self.total, None, &self.total),
+            json::waits(&self.waits, &self.total),
             spots.join(","),
             self.seed
         )
@@ -89,6 +113,7 @@ impl SpotsView<'_> {
             selection,
             within: self.within.clone(),
             is_inverted: false,
+            waits: None,
             seed: self.seed,
         };
         let period = match spot.kind {
@@ -111,6 +136,7 @@ impl SpotsView<'_> {
 
 fn name(spot: &Spot) -> String {
     match spot.kind {
+        SpotKind::Outlier => "far slower than all others".into(),
         SpotKind::Band => "a band of slow events".into(),
         SpotKind::Burst => "a burst of slow events".into(),
         SpotKind::Periodic(ns) => format!("slow events every {}", format_duration(ns)),
@@ -129,7 +155,9 @@ fn when(spot: &Spot, context: &Context) -> String {
     let elapsed = |ns: i64| format!("+{}", format_duration(ns.saturating_sub(start).max(0).unsigned_abs()));
     let wall = context.clock.to_unix_ns.map(|unix| [from, to].map(|ns| format_wall(ns.saturating_add(unix), 3, false)));
     match wall {
+        Some([first, _]) if from == to => format!("{} ({first})", elapsed(from)),
         Some([first, last]) => format!("{} to {} ({first} to {last})", elapsed(from), elapsed(to)),
+        None if from == to => elapsed(from),
         None => format!("{} to {}", elapsed(from), elapsed(to)),
     }
 }
