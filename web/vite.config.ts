@@ -7,7 +7,7 @@ import { defineConfig, type Plugin } from "vite";
 
 const TEMPLATE = process.env.TEMPLATE ?? "../crates/view-report/src/html/template.html";
 /** Largest page without data, and the same compressed, bytes. */
-const MOST = [92_160, 34_816] as const;
+const MOST = [112_640, 41_984] as const;
 
 const digest = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 

@@ -1,7 +1,7 @@
 // The page in a real browser, against what the program says of the same trace. Arguments: the program, a folder with trace.csv
 // (and its report.html) and hostile.html. Prints a line for each assertion; the status is that of the worst.
-import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 
 const [program, folder] = process.argv.slice(2);
@@ -408,6 +408,158 @@ await check("27 at 390 pixels nothing scrolls sideways", async () => {
     await other.context().close();
   }
 });
+await check("28 printed, there are crumbs and table instead of controls", async () => {
+  const other = await open("report.html", boxed);
+  await other.emulateMedia({ media: "print" });
+  await settled(other);
+  const shown = (selector) => other.locator(selector).first().isVisible();
+  equal([await shown("#crumbs .crumb"), await shown("#table tbody tr"), await shown("#buttons"), await shown("#weights"), await shown("#command")], [true, true, false, false, true]);
+  const pages = (await other.pdf({ preferCSSPageSize: true, printBackground: true })).toString("latin1").match(/\/Type\s*\/Page[^s]/g);
+  holds(pages.length >= 2, `${pages.length} pages`);
+  await other.context().close();
+});
+/** Writes a trace and its page into the folder. */
+function pageOf(name, csv, ...words) {
+  writeFileSync(`${folder}/${name}.csv`, csv);
+  return spawnSync(program, ["report", "-r", `${folder}/${name}.csv`, "-o", `${folder}/${name}.html`, ...words], { encoding: "utf8" }).stderr;
+}
+/** What the command in the panel counts: events of the selection and of the baseline. */
+async function commanded(page) {
+  const words = `${(await page.locator("#command").textContent()).replace(/^latscope/, `'${program}'`)} --json`;
+  const { selection, baseline } = JSON.parse(execFileSync("/bin/sh", ["-c", words], { encoding: "utf8", maxBuffer: 2 ** 28, cwd: folder, stdio: ["ignore", "pipe", "ignore"] }));
+  return [selection.events, baseline.events];
+}
+const counts = (page) => page.evaluate(() => JSON.parse(latscope.json())).then(({ spot, rest }) => [spot, rest]);
+const end = head.columns * head.width_ns;
+await check("51 of a box with more than half, all of the panel is of what is outside", async () => {
+  const other = await open("report.html", `#v=1&A=0~${end}~0~1048576`);
+  const keys = await other.locator("#panel .key").allTextContents();
+  equal(keys, ["outside of A", "spot A"]);
+  const slowest = events.reduce((most, { latency }) => Math.max(most, latency), 0);
+  equal(await other.locator(".exemplars tbody tr td:nth-child(2)").first().textContent(), `${Math.round(slowest / 1e6)}ms`);
+  equal(await commanded(other), await counts(other));
+  await other.context().close();
+});
+await check("52 what is in both boxes counts for A only", async () => {
+  const box = (time, latency) => ({ time, latency });
+  const [a, b] = [box([3e9, 6e9], [2 ** 16, 2 ** 26]), box([4e9, 8e9], [2 ** 14, 2 ** 20])];
+  const text = ({ time, latency }) => [...time, ...latency].join("~");
+  const other = await open("report.html", `#v=1&A=${text(a)}&B=${text(b)}`);
+  const snapped = await other.evaluate(() => latscope.whole());
+  const spot = inBox(start, snapped.a);
+  const rest = inBox(start, snapped.b).filter((event) => !spot.includes(event));
+  equal(await counts(other), [spot.length, rest.length]);
+  equal(await commanded(other), [spot.length, rest.length]);
+  holds((await other.locator("#panel").textContent()).includes("counts for A only"), "it is not said");
+  // All shares of the figures are of the whole trace.
+  holds((await other.locator(".figures").textContent()).includes(`events, ${((100 * spot.length) / events.length).toFixed(1)} %`), await other.locator(".figures").textContent());
+  await other.context().close();
+});
+await check("53 a box that somebody typed is of whole cells, as is its command", async () => {
+  const other = await open("report.html", "#v=1&A=3333333333~5777777777.5~70123456~101234567");
+  const [spot] = await counts(other);
+  holds(spot > 10, `${spot} events`);
+  equal((await commanded(other))[0], spot);
+  await other.context().close();
+});
+await check("54 of 3000 values 254 are kept, and a list has no more than some hundred rows", async () => {
+  const rows = Array.from({ length: 3000 }, (_, at) => `${1e9 + at * 1e6},${1000 + at},/data/${at}`);
+  pageOf("unique", `time_ns,latency_ns,path\n${rows.join("\n")}\n`);
+  const other = await open("unique.html");
+  const paths = await other.evaluate(() => latscope.data.head.attributes.find(({ name }) => name === "path").values);
+  equal([paths.length, paths.filter((path) => typeof path === "string").sort()[0]], [255, "/data/2746"]);
+  await other.locator("#panel .more").first().click();
+  holds((await other.locator("#panel .row").count()) <= 400, "too many rows");
+  const many = Array.from({ length: 5000 }, (_, at) => `f${at}`);
+  await other.evaluate((many) => {
+    const { data } = latscope;
+    const attribute = data.head.attributes.findIndex(({ name }) => name === "path");
+    data.head.attributes[attribute].values = many;
+    data.head.combinations = many.length;
+    data.values = data.values.map(() => Uint32Array.from(many, (_, at) => at));
+    data.cube.combinations = data.cube.combinations.map((_, at) => at);
+    data.exemplars = [];
+    latscope.renew(data);
+  }, many);
+  await settled(other);
+  equal(await other.locator("#panel h3[data-attribute=path] + div .row").count(), 300);
+  holds((await other.locator("#panel").textContent()).includes("2,700 more are not listed"), "what is left out is not said");
+  await other.context().close();
+});
+await check("55 one of several traces is a command, too", async () => {
+  const rows = (latency) => `time_ns,latency_ns,device\n${Array.from({ length: 100 }, (_, at) => `${1e9 + at * 1e7},${latency + at},sda`).join("\n")}\n`;
+  for (const [name, latency] of [["one", 1000], ["other", 50_000]]) writeFileSync(`${folder}/${name}.csv`, rows(latency));
+  execFileSync(program, ["report", "-r", "one.csv", "-r", "other.csv", "-o", "both.html"], { cwd: folder, stdio: "ignore" });
+  for (const [kind, counted] of [["is", 100], ["not", 100]]) {
+    const other = await open("both.html", `#v=1&${kind}.trace=other.csv`);
+    const words = await other.locator("#command").textContent();
+    const summary = JSON.parse(execFileSync("/bin/sh", ["-c", `${words.replace(/^latscope/, `'${program}'`)} --json`], { encoding: "utf8", cwd: folder, stdio: ["ignore", "pipe", "ignore"] }));
+    equal([summary.total.count, summary.total.max_ns > 40_000], [counted, kind === "is"], words);
+    await other.context().close();
+  }
+});
+await check("56 sums of a choice are named estimates in the file", async () => {
+  for (const [address, names] of [["", ["sum_ns", "sum_bytes"]], ["#v=1&is.device=sda", ["estimated_sum_ns", "estimated_sum_bytes"]]]) {
+    const other = await open("report.html", address);
+    const [download] = await Promise.all([other.waitForEvent("download"), other.locator("#export").click({ modifiers: ["Alt"] })]);
+    const [titles] = readFileSync(await download.path(), "utf8").split("\n");
+    equal(titles.split(",").slice(5), names);
+    await other.context().close();
+  }
+});
+await check("57 an event of 63 years is counted, summed and boxed exactly", async () => {
+  const rows = Array.from({ length: 999 }, (_, at) => `${1e9 + at * 1e6},${1000 + at},sda`);
+  pageOf("long", `time_ns,latency_ns,device\n1000000000,2000000000000000000,sda\n${rows.join("\n")}\n`);
+  const other = await open("long.html");
+  const [download] = await Promise.all([other.waitForEvent("download"), other.locator("#export").click()]);
+  const lines = readFileSync(await download.path(), "utf8").trim().split("\n").slice(1).map((line) => line.split(","));
+  equal(lines.reduce((all, line) => all + Number(line[2]), 0), 1000);
+  const [cells] = await Promise.all([other.waitForEvent("download"), other.locator("#export").click({ modifiers: ["Alt"] })]);
+  const last = readFileSync(await cells.path(), "utf8").trim().split("\n").at(-1).split(",");
+  equal([last[4], last[5]], ["1", "2000000000000000000"]);
+  const row = await other.evaluate(() => latscope.scene.cube.grid.index(2e18));
+  const bounds = await other.evaluate((row) => [latscope.scene.cube.grid.lower(row), latscope.scene.cube.grid.upper(row)], row);
+  const boxed = await open("long.html", `#v=1&A=0~${await other.evaluate(() => latscope.end)}~${bounds.join("~")}`);
+  equal([await counts(boxed), await commanded(boxed)], [[1, 999], [1, 999]]);
+  for (const page of [other, boxed]) await page.context().close();
+});
+await check("58 v draws a box without focus on the map", async () => {
+  const other = await open("report.html");
+  for (const press of ["v", "ArrowRight", "PageUp", "Enter"]) await other.keyboard.press(press);
+  await settled(other);
+  holds((await hash(other)).includes("A="), "there is no box");
+  await other.context().close();
+});
+await check("59 at 320 pixels, what a box adds is on the screen", async () => {
+  for (const width of [360, 320]) {
+    const other = await open("report.html", boxed, { viewport: { width, height: 640 } });
+    const off = await other.evaluate((width) => [...document.querySelectorAll("header *, #crumbs *")].filter((element) => element.getClientRects().length > 0 && element.getBoundingClientRect().right > width).map((element) => element.outerHTML.slice(0, 80)), width);
+    equal(off, [], width);
+    holds((await other.evaluate(() => document.documentElement.scrollWidth)) <= width, "the page scrolls sideways");
+    holds((await other.locator("#title").boundingBox()).width > 100, "the title is cut");
+    await other.context().close();
+  }
+});
+await check("60 what was lost is never cut, and one event is no events", async () => {
+  const printed = pageOf("single", "time_ns,latency_ns\n1000000000,5000\n");
+  holds(printed.includes("1 event in 1 column of"), printed);
+  const other = await open("single.html");
+  const about = await other.evaluate(() => {
+    const { data } = latscope;
+    data.head.notes = [{ text: `${"records were lost, ".repeat(30)}the last`, lost: true }];
+    latscope.renew(data);
+    return [document.getElementById("notes").textContent.includes("lost, the last"), document.getElementById("counted").textContent, document.getElementById("about").textContent];
+  });
+  equal(about.slice(0, 2), [true, "1 of 1 event"]);
+  holds(about[2].startsWith("1 event, "), about[2]);
+  await other.context().close();
+});
+await check("61 what a page cannot keep is printed", async () => {
+  const csv = readFileSync(trace, "utf8");
+  holds(pageOf("narrow", csv, "-i", "1us").includes("-i 1us: Columns are "), "the width is not printed");
+  holds(pageOf("small", csv, "--budget", "1").includes("--budget 1B: The data need "), "the budget is not printed");
+  equal(pageOf("wide", csv, "-i", "100ms", "--budget", "8MiB").includes("-i 100ms:"), false);
+});
 await check("29 hostile names are text, and no script but the page's runs", async () => {
   const before = messages.length;
   const other = await open("hostile.html");
@@ -428,6 +580,29 @@ await check("29 hostile names are text, and no script but the page's runs", asyn
   holds(messages.length > before, "no violation was reported");
   await other.context().close();
 });
+await check("30 hovering leaves nothing behind", async () => {
+  const other = await open("report.html");
+  const cdp = await other.context().newCDPSession(other);
+  const heap = async () => {
+    await cdp.send("HeapProfiler.collectGarbage");
+    return (await cdp.send("Runtime.getHeapUsage")).usedSize;
+  };
+  const hover = (turns) =>
+    other.evaluate(async (turns) => {
+      const box = document.getElementById("cells").getBoundingClientRect();
+      for (let turn = 0; turn < turns; turn++) {
+        const [clientX, clientY] = [box.left + 80 + ((turn * 37) % (box.width - 240)), box.top + 20 + ((turn * 13) % (box.height - 80))];
+        document.getElementById("plots").dispatchEvent(new PointerEvent("pointermove", { clientX, clientY, bubbles: true }));
+        latscope.drawNow();
+      }
+    }, turns);
+  await hover(100);
+  const before = await heap();
+  await hover(500);
+  const grown = (await heap()) - before;
+  holds(grown < 1e6, `${grown} bytes`);
+  await other.context().close();
+});
 await check("31 without WebGL2 the surface is a contour map", async () => {
   const before = messages.length;
   const other = await open("report.html", "#v=1&tab=surface");
@@ -435,6 +610,234 @@ await check("31 without WebGL2 the surface is a contour map", async () => {
   const shown = await other.evaluate(() => [document.getElementById("lower").hidden, latscope.contour !== null, document.getElementById("gl").hidden]);
   holds(JSON.stringify(shown) === "[false,true,true]" || JSON.stringify(shown) === "[true,false,false]", JSON.stringify(shown));
   messages.length = before;
+  await other.context().close();
+});
+await check("31 where WebGL2 is refused or lost, the contour map is there", async () => {
+  const drawn = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"] });
+  const show = async (script) => {
+    const other = await (await drawn.newContext({ viewport: { width: 1000, height: 800 } })).newPage();
+    if (script) await other.addInitScript(script);
+    await other.goto(`file://${folder}/report.html#v=1&tab=surface`);
+    await other.locator("html[data-ready]").waitFor({ state: "attached", timeout: 20_000 });
+    await settled(other);
+    return other;
+  };
+  const hidden = (other) => other.evaluate(() => [document.getElementById("gl").hidden, document.getElementById("lower").hidden]);
+  const refused = await show(() => {
+    const before = HTMLCanvasElement.prototype.getContext;
+    HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
+      return kind === "webgl2" ? null : before.call(this, kind, ...rest);
+    };
+  });
+  equal(await hidden(refused), [true, false], "refused");
+  const page = await show(null);
+  if ((await hidden(page))[0]) console.log("note: this browser has no WebGL2 at all, so it cannot be lost");
+  else {
+    const box = await page.locator("#gl").boundingBox();
+    let title = "";
+    for (let step = 1; step < 40 && !title.startsWith("p"); step++) {
+      await page.mouse.move(box.x + (box.width * step) / 40, box.y + box.height * 0.6);
+      await settled(page);
+      title = (await page.locator("#tip").isVisible()) ? await page.locator("#tip b").textContent() : "";
+    }
+    holds(/^p[\d.]+: /.test(title), `the pointer shows ${title}`);
+    await page.evaluate(() => document.getElementById("gl").getContext("webgl2").getExtension("WEBGL_lose_context").loseContext());
+    await page.waitForFunction(() => true).catch(() => {});
+    await page.waitForTimeout(200);
+    await settled(page);
+    equal(await hidden(page), [true, false], "lost");
+  }
+  await drawn.close();
+});
+await check("34 light and dark look as before", async () => {
+  const fonts = (() => {
+    try {
+      return execFileSync("fc-match", ["system-ui"], { encoding: "utf8" });
+    } catch {
+      return "no fc-match";
+    }
+  })();
+  if (!fonts.includes("DejaVu")) return console.log(`note: pictures are not compared, the font here is ${fonts.trim()}`);
+  const blank = await (await browser.newContext()).newPage();
+  for (const theme of ["light", "dark"]) {
+    const other = await open("report.html", `#v=1&th=${theme}&A=3000000000~7200000000~60000000~140000000`, { viewport: { width: 800, height: 640 } });
+    const found = await other.locator("#plots").screenshot();
+    const stored = new URL(`${theme}.png`, import.meta.url);
+    if (process.env.LATSCOPE_BLESS) writeFileSync(stored, found);
+    const share = await blank.evaluate(async (urls) => {
+      const [one, other] = await Promise.all(
+        urls.map(async (url) => {
+          const bitmap = await createImageBitmap(await (await fetch(url)).blob());
+          const context = new OffscreenCanvas(bitmap.width, bitmap.height).getContext("2d");
+          context.drawImage(bitmap, 0, 0);
+          return context.getImageData(0, 0, bitmap.width, bitmap.height).data;
+        }),
+      );
+      if (one.length !== other.length) return 1;
+      let different = 0;
+      for (let at = 0; at < one.length; at += 4) if ([0, 1, 2].some((part) => Math.abs(one[at + part] - other[at + part]) > 24)) different++;
+      return (4 * different) / one.length;
+    }, [found, readFileSync(stored)].map((png) => `data:image/png;base64,${png.toString("base64")}`));
+    if (share > 0.001) writeFileSync(`${folder}/${theme}.png`, found);
+    holds(share <= 0.001, `${(100 * share).toFixed(2)} % of the pixels of ${theme} differ; LATSCOPE_BLESS=1 stores them`);
+    await other.context().close();
+  }
+});
+await check("35 the panel finds a difference where explain finds one", async () => {
+  const boxes = ["3000000000~7200000000~60000000~140000000", "0~3000000000~0~200000000", "1000000000~2000000000~0~100000", "7200000000~9900000000~100000~1000000", "500000000~600000000~0~200000000", "0~10000000000~40000~60000"];
+  for (const box of boxes) {
+    const other = await open("report.html", `#v=1&A=${box}`);
+    const panel = await other.evaluate(() => JSON.parse(latscope.json()));
+    const command = await other.locator("#command").textContent();
+    const words = `${command.replace(/^latscope/, `'${program}'`)} --json --columns device,kind,comm`;
+    const explained = JSON.parse(execFileSync("/bin/sh", ["-c", words], { encoding: "utf8", maxBuffer: 2 ** 28, cwd: folder, stdio: ["ignore", "pipe", "ignore"] }));
+    const differ = explained.attributes.filter(({ field, differs }) => differs && ["device", "kind", "comm"].includes(field)).map(({ field }) => field).sort();
+    const ours = ["device", "kind", "comm"].filter((name) => !panel.no_difference.includes(name)).sort();
+    equal(ours, differ, box);
+    await other.context().close();
+  }
+});
+await check("36 n shows the spots that the program found", async () => {
+  const other = await open("report.html");
+  const spots = await other.evaluate(() => latscope.data.head.spots);
+  const found = JSON.parse(run("explain", "-r", trace, "--json"));
+  equal(spots.map(({ kind, events }) => [kind, events]), found.spots.map((spot) => [spot.kind, spot.explanation.selection.events]));
+  holds(spots.length > 0, "none");
+  equal(await other.locator(".spots button").count(), spots.length);
+  await other.keyboard.press("n");
+  await settled(other);
+  const [box, panel] = await other.evaluate(() => [latscope.state.a, JSON.parse(latscope.json())]);
+  equal(panel.spot, inBox(start, box).length);
+  holds(panel.spot >= spots[0].events, `${panel.spot} of ${spots[0].events}`);
+  await other.locator("#map").focus();
+  await other.keyboard.press("Escape");
+  await settled(other);
+  await other.locator(".spots button").first().click();
+  await settled(other);
+  equal(await other.evaluate(() => latscope.state.a), box);
+  await other.context().close();
+});
+await check("37 the filter line keeps what it says, and names what it cannot do", async () => {
+  const other = await open("report.html");
+  const type = async (text) => {
+    await other.locator("#map").focus();
+    await other.keyboard.press("/");
+    await other.locator("#line input").fill(text);
+    await other.keyboard.press("Enter");
+    await settled(other);
+  };
+  await type("device = loop0 and kind != read and lat > 1ms");
+  const counted = Number((await other.locator("#counted").textContent()).split(" of ")[0].replace(/,/g, ""));
+  equal(counted, events.filter(({ device, kind }) => device === "loop0" && kind !== "read").length);
+  holds((await hash(other)).includes("y=1000000~"), await hash(other));
+  await type("disk = sda");
+  holds((await other.locator("#line [role=alert]").textContent()).includes("cannot filter by disk"), "no message");
+  await other.keyboard.press("Escape");
+  equal(await other.locator("#line").isVisible(), false);
+  await other.context().close();
+});
+await check("38 a limit tints the time above it", async () => {
+  const other = await open("report.html", "#v=1&tab=lines&limit=0.99~10000000");
+  const { width, ours } = await other.evaluate(() => {
+    const { found, scene } = latscope;
+    const at = found.asked.indexOf(0.99);
+    const bin = (found.edges[2] - found.edges[1]) * scene.cube.data.head.width_ns;
+    return { width: bin, ours: found.values.flatMap((values, at_) => (values && found.events[at_] >= 100 && values[at] >= 1e7 ? [start_(at_)] : [])) };
+    function start_(bin) {
+      return scene.cube.time(found.edges[bin]);
+    }
+  });
+  const theirs = table(run("percentiles", "-r", trace, "-i", `${width}ns`, "--count-by", "completion", "--completed-only", "--p", "99", "--csv")).filter((row) => Number(row.count) >= 100 && Number(row.p99_ns) >= 1e7);
+  equal(ours.filter((time) => time >= 0).length, theirs.filter((row) => Number(row.time_ns) >= start).length);
+  holds((await other.locator("#crumbs").textContent()).includes("p99 < 10ms"), "no crumb");
+  await other.context().close();
+});
+await check("39 the edge of a box resizes it, its letter moves it, axes pan and reset", async () => {
+  const other = await open("report.html", "#v=1&A=3000000000~6000000000~50000000~120000000");
+  const box = () => other.evaluate(() => latscope.state.a);
+  const corners = () =>
+    other.evaluate(() => {
+      const { scene, state, picture } = latscope;
+      const canvas = document.getElementById("cells").getBoundingClientRect();
+      const x = (time) => canvas.left + picture.area.left + ((scene.cube.column(time) - scene.x[0]) / (scene.x[1] - scene.x[0])) * picture.area.width;
+      const y = (ns) => canvas.top + picture.area.top + picture.area.height * (1 - (scene.cube.grid.place(ns) - scene.y[0]) / (scene.y[1] - scene.y[0]));
+      return { left: x(state.a.time[0]), right: x(state.a.time[1]), bottom: y(state.a.latency[0]), top: y(state.a.latency[1]) };
+    });
+  const pull = async (from, to) => {
+    await other.mouse.move(...from);
+    await other.mouse.down();
+    await other.mouse.move(...to, { steps: 4 });
+    await other.mouse.up();
+    await settled(other);
+  };
+  const first = await box();
+  let at_ = await corners();
+  await pull([at_.right, (at_.top + at_.bottom) / 2], [at_.right + 80, (at_.top + at_.bottom) / 2]);
+  const wider = await box();
+  holds(Math.abs(wider.time[0] - first.time[0]) < 2e6 && wider.latency[0] < 6e7 && wider.latency[1] > 1.1e8, JSON.stringify(wider));
+  holds(wider.time[1] > first.time[1], "it is not wider");
+  at_ = await corners();
+  await pull([at_.left + 10, at_.top + 10], [at_.left - 60, at_.top + 10]);
+  const moved = await box();
+  holds(Math.abs(moved.time[1] - moved.time[0] - (wider.time[1] - wider.time[0])) < 1, JSON.stringify(moved));
+  holds(moved.time[0] < wider.time[0], "it is not moved");
+  const [x, y] = await at(other, 0.5, 0.5);
+  const axis = await other.evaluate(() => document.getElementById("cells").getBoundingClientRect().left + 30);
+  await other.mouse.move(axis, y);
+  await other.mouse.wheel(0, -400);
+  await other.waitForTimeout(200);
+  await other.mouse.wheel(0, -400);
+  await settled(other);
+  equal(await other.evaluate(() => [latscope.state.x === null, latscope.state.y === null]), [true, false]);
+  await other.mouse.dblclick(axis, y);
+  await settled(other);
+  equal(await other.evaluate(() => latscope.state.y), null);
+  await other.mouse.dblclick(x, y);
+  await settled(other);
+  holds(await other.evaluate(() => latscope.state.x !== null), "a double click on the map does not zoom");
+  await other.context().close();
+});
+await check("40 the difference of two traces is that of their shares", async () => {
+  const other = await open("two.html", "#v=1&w=difference");
+  const cells = await other.evaluate(() => {
+    const { scene } = latscope;
+    const bins = scene.columnEdges.length - 1;
+    return [...scene.ratios.keys()].filter((cell) => !Number.isNaN(scene.ratios[cell])).map((cell) => {
+      const [bin, line] = [cell % bins, Math.floor(cell / bins)];
+      const ratio = scene.ratios[cell];
+      return { ratio: Number.isFinite(ratio) ? ratio : "few", time: [scene.columnEdges[bin], scene.columnEdges[bin + 1]].map((column) => scene.cube.time(column)), latency: [scene.rowEdges[line], scene.rowEdges[line + 1]].map((row) => scene.cube.grid.lower(row)) };
+    });
+  });
+  const read = (name) => run("events", "-r", `${folder}/${name}`, "--json", "--columns", "time_ns,latency_ns").trim().split("\n").map((line) => JSON.parse(line)).map(({ time_ns, latency_ns }) => ({ end: BigInt(Math.round(time_ns / 1000)) * 1000n, latency: latency_ns, exact: time_ns }));
+  const [one, two] = ["trace.csv", "second.csv"].map(read);
+  holds(cells.length > 100, `${cells.length} cells`);
+  // By latency alone: the sums over time do not depend on how the starts are rounded to columns.
+  const rows = new Map();
+  for (const { ratio, latency } of cells) rows.set(latency.join(), [...(rows.get(latency.join()) ?? []), ratio]);
+  const share = (events, [low, high]) => events.filter(({ latency }) => latency >= low && latency < high).length / events.length;
+  let compared = 0;
+  for (const [key, found] of rows) {
+    const range = key.split(",").map(Number);
+    const numbers = found.filter((ratio) => ratio !== "few");
+    const [first, second] = [share(one, range), share(two, range)];
+    if (numbers.length < 10 || Math.abs(Math.log2(second / first)) < 1) continue;
+    compared++;
+    equal(Math.sign(numbers.reduce((sum, ratio) => sum + ratio, 0)), Math.sign(Math.log2(second / first)), key);
+  }
+  holds(compared >= 2, `${compared} rows`);
+  await other.context().close();
+});
+await check("41 the exported JSON is the program's", async () => {
+  const other = await open("report.html", "#v=1&q=99.9");
+  const [download] = await Promise.all([other.waitForEvent("download"), other.locator("#export-json").click()]);
+  const lines = readFileSync(await download.path(), "utf8").trim().split("\n");
+  const first = JSON.parse(lines[1]);
+  const theirs = run("percentiles", "-r", trace, "-i", `${first.width_ns}ns`, "--count-by", "completion", "--completed-only", "--p", "50,90,99,99.9", "--json").trim().split("\n").filter((line) => !line.includes('"count":0'));
+  equal(lines.length, theirs.length);
+  const whole = (line, name) => new RegExp(`"${name}":(\\d+)`).exec(line)?.[1];
+  lines.forEach((line, at) => {
+    for (const name of ["time_ns", "width_ns", "count"]) equal(whole(line, name), whole(theirs[at], name), `${name} ${at}`);
+  });
   await other.context().close();
 });
 await browser.close();

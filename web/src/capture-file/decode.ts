@@ -31,9 +31,29 @@ export interface Head {
   attributes: Attribute[];
   left_out: string[];
   notes: { text: string; lost: boolean }[];
-  unfinished: { count: number; longest: { what: string; start: number; age: number }[] };
+  /** Requests that have not completed: the longest by name, of the others a start, how many, and when they were last known to wait. */
+  unfinished: { count: number; longest: { what: string; start: number; age: number }[]; others: [number, number, number][] };
   losses: [number, number, number][];
+  /** What is unusual, the most important first. */
+  spots?: Spot[];
+  /** The traces and when each started, nanoseconds after the first. */
+  traces?: { name: string; start: number }[];
   streams: Record<string, number>;
+}
+
+/** A box of time and latency, nanoseconds, whose events are unusual. */
+export interface Spot {
+  kind: string;
+  period: number | null;
+  time: [number, number];
+  latency: [number, number];
+  /** Values that its events have. */
+  values: Record<string, string>;
+  events: number;
+  waiting: number;
+  median: number;
+  /** What its events have in common, as a filter. */
+  common: string | null;
 }
 
 export interface Exemplar {
@@ -74,19 +94,19 @@ class Reader {
 
   next(): number {
     let value = 0;
-    let scale = 1;
-    for (;;) {
+    for (let scale = 1; ; scale *= 128) {
       if (this.at >= this.end) throw new Error("a stream ends too early");
       const byte = this.bytes[this.at++] as number;
+      if (byte < 128) return value + byte * scale;
       value += (byte & 127) * scale;
-      if (byte < 128) return value;
-      scale *= 128;
     }
   }
 
   signed(): number {
+    // The sign is the lowest bit, which a large number loses.
+    const isNegative = ((this.bytes[this.at] ?? 0) & 1) === 1;
     const value = this.next();
-    return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+    return isNegative ? -(value + 1) / 2 : value / 2;
   }
 
   optional(): number | null {
@@ -213,28 +233,30 @@ function entries(columns: number, lengths: Reader, rows: Reader, counts: Reader,
 
 function readSums(head: Head, cube: Entries, totals: Entries, latency: Reader, bytes: Reader): Data["sums"] {
   const grid = new Grid(Math.log2(head.rows_per_octave));
+  const middleOf = Float64Array.from({ length: FINE.buckets }, (_, bucket) => FINE.middle(bucket));
+  const rowOf = Uint16Array.from({ length: FINE.buckets }, (_, bucket) => grid.index(FINE.lower(bucket)));
   const starts = new Uint32Array(head.columns + 1);
-  const rows: number[] = [];
-  const latencies: number[] = [];
-  const sizes: number[] = [];
-  const middles = new Map<number, number>();
+  const { length } = cube.rows;
+  const read = { rows: new Uint16Array(length), starts, latency: new Float64Array(length), bytes: new Float64Array(length) };
+  const middles = new Float64Array(grid.buckets);
+  let cell = 0;
   for (let column = 0; column < head.columns; column++) {
-    middles.clear();
     for (let entry = totals.starts[column] as number; entry < (totals.starts[column + 1] as number); entry++) {
       const bucket = totals.rows[entry] as number;
-      const row = grid.index(FINE.lower(bucket));
-      middles.set(row, (middles.get(row) ?? 0) + FINE.middle(bucket) * (totals.counts[entry] as number));
+      const row = rowOf[bucket] as number;
+      middles[row] = (middles[row] as number) + (middleOf[bucket] as number) * (totals.counts[entry] as number);
     }
     let last = -1;
     for (let entry = cube.starts[column] as number; entry < (cube.starts[column + 1] as number); entry++) {
       const row = cube.rows[entry] as number;
       if (row === last) continue;
       last = row;
-      rows.push(row);
-      latencies.push((middles.get(row) ?? 0) + latency.signed());
-      sizes.push(bytes.next());
+      read.rows[cell] = row;
+      read.latency[cell] = (middles[row] as number) + latency.signed();
+      read.bytes[cell++] = bytes.next();
+      middles[row] = 0;
     }
-    starts[column + 1] = rows.length;
+    starts[column + 1] = cell;
   }
-  return { rows: Uint16Array.from(rows), starts, latency: Float64Array.from(latencies), bytes: Float64Array.from(sizes) };
+  return { rows: read.rows.slice(0, cell), starts, latency: read.latency.slice(0, cell), bytes: read.bytes.slice(0, cell) };
 }

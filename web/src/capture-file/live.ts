@@ -8,9 +8,9 @@ import { merged } from "../series/merge.ts";
 export type Link = { state: "connecting" | "live" | "ended" } | { state: "lost"; since: number } | { state: "refused"; why: string };
 
 /** What one tab passes to the others, or asks of them. */
-type Passed = { more: string; starts: boolean } | { all: Data } | { link: Link } | { ask: true };
+type Passed = { more: string; starts: boolean } | { all: Data } | { link: Link } | { ask: true } | { admitted: true };
 
-/** Between two attempts of a page that was refused, milliseconds. */
+/** Between two attempts, milliseconds. */
 const WAIT = 5000;
 
 /** Follows the server until the page is closed: `take` gets all data so far whenever there is something new. */
@@ -35,9 +35,22 @@ export function follow(take: (data: Data) => void, show: (link: Link) => void): 
     else if ("more" in passed) receive(passed.more, passed.starts);
     else if ("all" in passed && data === null) take((data = passed.all));
   };
+  let wake = (): void => {};
+  const admit = (): Promise<string | null> =>
+    session().then((answer) => {
+      if (answer !== "admitted") return answer;
+      // Tabs share the cookie.
+      wake();
+      pass({ admitted: true });
+      return null;
+    });
+  let admission = admit();
+  addEventListener("hashchange", () => (admission = admit()));
+  document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && wake());
   // When the tab that holds the stream is closed, the next one gets the lock, and starts anew.
-  void navigator.locks.request("latscope", () => {
+  void navigator.locks.request("latscope", async () => {
     channel.onmessage = ({ data: passed }: MessageEvent<Passed>) => {
+      if ("admitted" in passed) wake();
       if (!("ask" in passed)) return;
       pass({ link: last });
       if (data !== null) pass({ all: data });
@@ -47,52 +60,57 @@ export function follow(take: (data: Data) => void, show: (link: Link) => void): 
       show(link);
       pass({ link });
     };
-    return hold((text, starts) => {
-      receive(text, starts);
-      pass({ more: text, starts });
-    }, both);
+    both(last);
+    for (;;) {
+      const refusal = await admission;
+      const end = refusal === null ? await stream((text, starts) => {
+        receive(text, starts);
+        pass({ more: text, starts });
+      }, both, last.state === "ended") : { isLasting: true, why: refusal };
+      both(end === "ended" ? { state: "ended" } : { state: "refused", why: end.why });
+      // The server of another run has another token: nothing changes until somebody opens its address, or looks at the page.
+      const isLasting = end !== "ended" && end.isLasting;
+      await new Promise<void>((done) => {
+        wake = done;
+        if (!isLasting) setTimeout(done, WAIT);
+      });
+    }
   });
   pass({ ask: true });
 }
 
-/** Holds the stream for as long as the page is open. */
-async function hold(receive: (text: string, starts: boolean) => void, show: (link: Link) => void): Promise<void> {
-  for (;;) {
-    show({ state: "connecting" });
-    const refusal = await session();
-    if (refusal === null && (await stream(receive, show)) === "ended") {
-      show({ state: "ended" });
-      return new Promise(() => {});
-    }
-    if (refusal !== null) show({ state: "refused", why: refusal });
-    await new Promise((done) => setTimeout(done, WAIT));
-  }
+/** Why there is no stream, and whether that lasts. */
+interface Refusal {
+  why: string;
+  isLasting: boolean;
 }
 
 /** Why a stream was refused. */
-async function refusalOf(): Promise<string> {
+async function refusalOf(): Promise<Refusal> {
   const { status } = await fetch("/stream", { method: "HEAD" }).catch(() => ({ status: 0 }));
-  if (status === 401) return "open the address that latscope serve printed, with the part behind #";
-  return "the server refuses another page";
+  if (status === 401) return { why: "open the address that latscope serve printed, with the part behind #", isLasting: true };
+  return { why: "the server refuses another page", isLasting: false };
 }
 
 /** Reads the stream until the server ends or refuses it. The browser itself reconnects, with the last message that it got. */
-function stream(receive: (text: string, starts: boolean) => void, show: (link: Link) => void): Promise<"ended" | "refused"> {
+function stream(receive: (text: string, starts: boolean) => void, show: (link: Link) => void, hasEnded: boolean): Promise<"ended" | Refusal> {
   const source = new EventSource("/stream");
   return new Promise((done) => {
-    const end = (how: "ended" | "refused"): void => {
+    const end = (how: "ended" | Refusal): void => {
       source.close();
       done(how);
     };
     let since: number | null = null;
     source.onopen = () => {
       since = null;
+      hasEnded = false;
       show({ state: "live" });
     };
     source.onerror = () => {
       since ??= Date.now();
-      show({ state: "lost", since });
-      if (source.readyState === EventSource.CLOSED) void refusalOf().then((why) => show({ state: "refused", why })).then(() => end("refused"));
+      // A server that has ended is not missed, but may come back.
+      if (!hasEnded) show({ state: "lost", since });
+      if (source.readyState === EventSource.CLOSED) void refusalOf().then(end);
     };
     source.addEventListener("start", ({ data }: MessageEvent<string>) => receive(data, true));
     source.addEventListener("more", ({ data }: MessageEvent<string>) => receive(data, false));
@@ -100,7 +118,8 @@ function stream(receive: (text: string, starts: boolean) => void, show: (link: L
   });
 }
 
-/** Exchanges the token of the address for a cookie, and takes it out of the address. Returns why the server refuses it. */
+/** Exchanges the token of the address for a cookie, and takes it out of the address. Returns why the server refuses it; null where
+ * there is no token, or nobody to ask. */
 async function session(): Promise<string | null> {
   const pairs = location.hash.slice(1).split("&");
   const token = pairs.find((pair) => pair.startsWith("k="))?.slice(2);
@@ -112,7 +131,7 @@ async function session(): Promise<string | null> {
     // The server is not there; the stream will show it.
     return null;
   }
-  const rest = pairs.filter((pair) => !pair.startsWith("k=")).join("&");
+  const rest = location.hash.slice(1).split("&").filter((pair) => !pair.startsWith("k=")).join("&");
   history.replaceState(history.state, "", rest === "" ? location.pathname : `#${rest}`);
-  return null;
+  return "admitted";
 }

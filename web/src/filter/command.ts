@@ -19,8 +19,7 @@ function text(value: string): string {
 /** A value of an attribute as a term; null where no filter says it. */
 export function term(attribute: Attribute, value: Value): string | null {
   const name = attribute.name;
-  if (attribute.kind === "trace") return null;
-  if (value === null) return `not ${name} exists`;
+  if (value === null) return attribute.kind === "trace" ? null : `not ${name} exists`;
   if (typeof value === "string") return `${name} = ${text(value)}`;
   if (typeof value === "number") return `${name} = ${value}`;
   if (Array.isArray(value)) return value[0] === value[1] ? `${name} = ${value[0]}` : `(${name} >= ${value[0]} and ${name} <= ${value[1]})`;

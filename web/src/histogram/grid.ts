@@ -1,8 +1,21 @@
 // The bucket grid of crates/histogram: 2^power buckets to the octave, values below 2^(power+1) exact. All in floating point, since
-// bit operations end at 2^31.
+// bit operations end at 2^31. Bounds are exact: they have few digits.
 
 export class Grid {
-  constructor(readonly power: number) {}
+  /** Number of buckets up to 2^64. */
+  readonly buckets: number;
+  /** Smallest value of each bucket. */
+  private readonly lowers: Float64Array;
+
+  constructor(readonly power: number) {
+    const linear = 2 ** (power + 1);
+    this.buckets = (65 - power) * 2 ** power;
+    this.lowers = Float64Array.from({ length: this.buckets }, (_, index) => {
+      if (index < linear) return index;
+      const shift = Math.floor(index / 2 ** power) - 1;
+      return (index - shift * 2 ** power) * 2 ** shift;
+    });
+  }
 
   /** The bucket of a value. */
   index(value: number): number {
@@ -17,10 +30,7 @@ export class Grid {
 
   /** Smallest value of a bucket. */
   lower(index: number): number {
-    const linear = 2 ** (this.power + 1);
-    if (index < linear) return index;
-    const shift = Math.floor(index / 2 ** this.power) - 1;
-    return (index - shift * 2 ** this.power) * 2 ** shift;
+    return this.lowers[index] ?? 2 ** 64;
   }
 
   /** First value beyond a bucket. */
@@ -38,7 +48,7 @@ export class Grid {
   place(value: number): number {
     const index = this.index(value);
     const lower = this.lower(index);
-    return index + (value - lower) / (this.upper(index) - lower);
+    return index + (value - lower) / Math.max(this.upper(index) - lower, 1);
   }
 
   /** The value at such a place. */

@@ -1,23 +1,24 @@
 // Data, state and pictures together: every change of the state draws what it changes, once per frame.
 
-import type { Data, Exemplar, Value } from "../capture-file/decode.ts";
+import type { Data, Exemplar, Spot, Value } from "../capture-file/decode.ts";
 import { commandOf } from "../filter/command.ts";
 import { valueKey, type Cells, type Prefix } from "../series/cube.ts";
 import { explain, type Explanation } from "../series/explain.ts";
+import { cellsOfSpot, spotText } from "../series/spots.ts";
 import { quantileOf, stepOf, type Lines } from "../series/percentiles.ts";
 import { fromHash, toHash } from "../state/hash.ts";
 import { reduce, type Action, type State } from "../state/state.ts";
 import { drawContour, surface, type Surface } from "../view/contour.ts";
-import { clock, duration, full, percentile } from "../view/format.ts";
+import { clock, duration, events, full, percentile } from "../view/format.ts";
 import { drawMap, type MapPicture } from "../view/heatmap.ts";
-import { asked, drawDistribution, drawGroups, drawPercentiles, tableRows, type Group } from "../view/lines.ts";
+import { drawDistribution, drawGroups, drawPercentiles, tableRows, type Group } from "../view/lines.ts";
 import { drawPanel, label, type PanelContent } from "../view/panel.ts";
-import { inks, type Area, type Ink } from "../view/paint.ts";
-import { cellsOf, columnsInView, rowsInView, Scenes, weigh, type Scene } from "../view/scene.ts";
+import { boxOf, forgetBoxes, inks, type Area, type Ink } from "../view/paint.ts";
+import { asked, boxOfCells, cellsOf, columnsInView, overlap, rowsInView, Scenes, weigh, type Scene } from "../view/scene.ts";
 import { drawStrips, strips, type Strip } from "../view/strips.ts";
 import { SurfaceView } from "../view/surface.ts";
 import { mapArea } from "../view/heatmap.ts";
-import { drawChrome, drawCrumbs } from "./chrome.ts";
+import { drawAbout, drawChrome, drawCrumbs } from "./chrome.ts";
 import { by, el } from "./dom.ts";
 import { drawOverlay, type Hover } from "./overlay.ts";
 
@@ -32,6 +33,9 @@ const PANEL_MS = 120;
 /** Browsers remember some 50 steps of a page; the others are ours. */
 const REMEMBERED = 40;
 
+const DARK = matchMedia("(prefers-color-scheme: dark)");
+const PRINT = matchMedia("print");
+
 export class App {
   scenes: Scenes;
   state: State;
@@ -41,6 +45,8 @@ export class App {
   stripValues: Strip[] = [];
   found: Lines | null = null;
   contour: Surface | null = null;
+  /** What the surface shows. */
+  relief: Surface | null = null;
   groupAreas: Area[] = [];
   groups: Group[] = [];
   hover: Hover | null = null;
@@ -77,14 +83,20 @@ export class App {
     this.replaceAddress();
     addEventListener("popstate", () => this.fromAddress());
     addEventListener("hashchange", () => this.fromAddress());
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
-    for (const print of ["beforeprint", "afterprint"]) {
-      addEventListener(print, () => {
-        this.parts = { map: true, panel: true };
-        this.drawNow();
-      });
-    }
-    new ResizeObserver(() => this.draw()).observe(by("plots"));
+    DARK.addEventListener("change", () => this.draw());
+    const print = (): void => {
+      forgetBoxes();
+      this.parts = { map: true, panel: true };
+      this.drawNow();
+    };
+    for (const event of ["beforeprint", "afterprint"]) addEventListener(event, print);
+    PRINT.addEventListener("change", print);
+    const resized = new ResizeObserver(() => {
+      forgetBoxes();
+      this.draw();
+    });
+    for (const id of ["plots", "strips", "map", "pane"]) resized.observe(by(id));
+    by("gl").addEventListener("webglcontextlost", () => this.draw());
     drawChrome(this);
     this.drawNow();
   }
@@ -94,8 +106,7 @@ export class App {
     this.data = data;
     this.scenes = new Scenes(data);
     this.panelKey = this.groupKey = "";
-    by("notes").replaceChildren();
-    by("by").replaceChildren();
+    drawAbout(this);
     this.draw();
   }
 
@@ -179,7 +190,9 @@ export class App {
   private known(state: State): State {
     const names = new Set(this.data.head.attributes.map(({ name }) => name));
     const tab = state.tab === "groups" && names.size === 0 ? "lines" : state.tab;
-    return { ...state, by: names.has(state.by) ? state.by : "", tab };
+    const isSeveral = this.data.head.attributes.some(({ kind, values }) => kind === "trace" && values.length > 1);
+    const weight = state.weight === "difference" && !isSeveral ? "events" : state.weight;
+    return { ...state, weight, by: names.has(state.by) ? state.by : "", tab };
   }
 
   /** Draws in the next frame; only what lies over the pictures, if nothing else changed. */
@@ -197,17 +210,25 @@ export class App {
     const { map, panel } = this.parts;
     this.parts = { map: false, panel: false };
     if (map) this.drawPictures();
-    if (panel) this.drawText();
+    // To write on a canvas brings the style of the page up to date, so what changes the page comes last.
     drawOverlay(this);
+    if (panel) this.drawText();
   }
 
   private drawPictures(): void {
-    by("plots").className = this.state.tab;
-    const dark = this.state.theme === "dark" || (this.state.theme === "system" && matchMedia("(prefers-color-scheme: dark)").matches);
-    document.documentElement.dataset.theme = dark && !matchMedia("print").matches ? "dark" : "light";
-    this.ink = inks();
+    if (by("plots").className !== this.state.tab) {
+      by("plots").className = this.state.tab;
+      forgetBoxes();
+    }
+    const dark = this.state.theme === "dark" || (this.state.theme === "system" && DARK.matches);
+    const theme = dark && !PRINT.matches ? "dark" : "light";
+    if (document.documentElement.dataset.theme !== theme) {
+      document.documentElement.dataset.theme = theme;
+      this.ink = inks();
+    }
     const cells = by<HTMLCanvasElement>("cells");
-    const area = mapArea(cells.clientWidth, cells.clientHeight);
+    const box = boxOf(cells);
+    const area = mapArea(box.width, box.height);
     this.scene = this.scenes.scene(this.state, area.width, area.height);
     const { scene, ink } = this;
     this.stripValues = strips(scene);
@@ -239,18 +260,20 @@ export class App {
     const { scene, ink, state } = this;
     const lower = by<HTMLCanvasElement>("lower");
     const [gl, labels] = [by<HTMLCanvasElement>("gl"), by<HTMLCanvasElement>("labels")];
-    const isSurface = state.tab === "surface" && !matchMedia("print").matches;
+    const isSurface = state.tab === "surface" && !PRINT.matches;
     gl.hidden = labels.hidden = !isSurface;
     this.found = null;
-    this.contour = null;
+    this.contour = this.relief = null;
     this.groupAreas = [];
     if (isSurface) {
       const found = surface(scene, 160);
+      this.relief = found;
       if (this.surfaceView.draw(gl, labels, scene, found, ink)) {
         lower.hidden = true;
         return;
       }
       gl.hidden = labels.hidden = true;
+      this.relief = null;
       by("status").textContent = "This browser has no WebGL2: the contour map shows the same.";
     }
     lower.hidden = false;
@@ -273,7 +296,7 @@ export class App {
     if (attribute < 0 || key === this.groupKey) return this.groups;
     this.groupKey = key;
     const numbers = data.values[attribute] as Uint32Array;
-    const counts = scene.cube.combinations(scene.cube.whole, scene.passes);
+    const counts = scene.cube.allCombinations(scene.passes);
     const values = data.head.attributes[attribute]?.values ?? [];
     const events = new Float64Array(values.length);
     counts.forEach((value, combination) => {
@@ -296,7 +319,8 @@ export class App {
 
   private drawText(): void {
     const { state } = this;
-    const chrome = [state.weight, state.tab, state.theme, state.wall, state.utc, state.table, state.by].join();
+    const isClockKnown = this.data.head.clock.to_unix_ns !== null;
+    const chrome = [state.weight, state.tab, state.theme, state.wall, state.utc, state.table, state.by, isClockKnown].join();
     if (chrome !== this.chromeKey) drawChrome(this);
     this.chromeKey = chrome;
     drawCrumbs(this);
@@ -324,12 +348,40 @@ export class App {
         this.highlight = number === null ? null : { attribute, number };
         this.draw({ map: true, panel: false });
       },
+      take: (spot) => this.take(spot),
       mark: (exemplar) => {
         this.marked = exemplar;
         this.draw({ map: false, panel: false });
       },
       json: () => this.json(),
     });
+  }
+
+  /** The state with boxes of whole cells, which is what is counted; those of an address may lie anywhere. */
+  whole(): State {
+    const { cube } = this.scene;
+    const snapped = (box: State["a"]): State["a"] => box && boxOfCells(cube, cellsOf(cube, box));
+    return { ...this.state, a: snapped(this.state.a), b: snapped(this.state.b) };
+  }
+
+  /** Puts box A on a spot that was found, and shows all of it. */
+  take(spot: Spot): void {
+    const { cube } = this.scene;
+    const cells = cellsOfSpot(cube, spot);
+    const [x, y] = [columnsInView(cube, this.state), rowsInView(cube, this.state)];
+    const is = Object.fromEntries(Object.entries(spot.values).map(([name, value]) => [name, [value]]));
+    const isSeen = cells.columns[0] >= x[0] && cells.columns[1] <= x[1] && cells.rows[0] >= y[0] && cells.rows[1] <= y[1];
+    this.set({ a: boxOfCells(cube, cells), b: null, is, not: {}, ...(isSeen ? {} : { x: null, y: null }) });
+  }
+
+  /** The next or previous of the spots, in a circle. */
+  nextSpot(step: 1 | -1): void {
+    const spots = this.data.head.spots ?? [];
+    const boxes = spots.map((spot) => JSON.stringify(boxOfCells(this.scene.cube, cellsOfSpot(this.scene.cube, spot))));
+    const at = boxes.indexOf(JSON.stringify(this.state.a));
+    const spot = spots[at < 0 ? (step > 0 ? 0 : spots.length - 1) : (at + step + spots.length) % spots.length];
+    if (spot) this.take(spot);
+    else by("status").textContent = "Nothing unusual was found in this trace.";
   }
 
   /** The cells in view. */
@@ -346,45 +398,58 @@ export class App {
   private content(): PanelContent {
     const { scene, state } = this;
     const { cube, prefix, passes } = scene;
-    const whole = cube.combinations(cube.whole, passes);
+    const whole = cube.allCombinations(passes);
     const cells = state.a ? cellsOf(cube, state.a) : this.inView();
-    let spot = cube.combinations(cells, passes);
+    const isAll = cells.columns[1] - cells.columns[0] === cube.columns && cells.rows[0] <= cube.firstRow && cells.rows[1] >= cube.lastRow;
+    let spot = isAll ? whole : cube.combinations(cells, passes);
     const minus = (one: Float64Array, other: Float64Array): Float64Array => one.map((value, at) => value - (other[at] as number));
+    // What both boxes hold counts for A only, as in `explain --against`.
+    const shared = state.a && state.b && overlap(cells, cellsOf(cube, state.b));
     let rest = state.b ? cube.combinations(cellsOf(cube, state.b), passes) : minus(whole, spot);
+    if (shared) rest = minus(rest, cube.combinations(shared, passes));
     const notes: string[] = [];
     const total = (counts: Float64Array): number => counts.reduce((sum, value) => sum + value, 0);
-    const against = !state.a ? "none" : state.b ? "b" : "rest";
+    let sides: [string, string] | null = !state.a ? null : ["spot A", state.b ? (shared ? "spot B without A" : "spot B") : "the rest"];
     let title = state.a ? "What is different in spot A" : "What is in view";
-    if (against === "rest" && total(spot) > total(rest) && total(rest) > 0) {
+    const isOutside = state.a !== null && !state.b && total(spot) > total(rest) && total(rest) > 0;
+    if (isOutside) {
       [spot, rest] = [rest, spot];
+      sides = ["outside of A", "spot A"];
       title = "What is different outside of spot A";
       notes.push("The box holds more than half of the events, so what is outside of it is explained.");
     }
-    const isOutside = title.includes("outside");
     const inside = prefix.sum(prefix.latency, cells);
     const allWaiting = prefix.sum(prefix.latency, { columns: [0, cube.columns], rows: [0, Infinity] });
-    if (against === "none") {
+    if (!sides) {
       rest = new Float64Array(rest.length);
       notes.push("Drag a box over a spot to see what is different there. A second box (Alt+drag) compares two spots.");
     }
-    if (against === "b") title = "Spot A against spot B";
+    if (state.a && state.b) title = "Spot A against spot B";
+    if (shared) notes.push("The boxes overlap. What is in both counts for A only.");
     const kept = this.data.exemplars.filter((exemplar) => {
       const column = Math.floor(cube.column(exemplar.start + exemplar.latency));
       const row = cube.grid.index(exemplar.latency);
       const isIn = column >= cells.columns[0] && column < cells.columns[1] && row >= cells.rows[0] && row < cells.rows[1];
-      return isIn && passes[exemplar.combination];
+      return isIn !== isOutside && passes[exemplar.combination];
     });
     return {
       title,
       ranges: this.ranges(cells),
       explanation: explain(this.data, spot, rest),
+      events: total(whole),
       waiting: [isOutside ? allWaiting - inside : inside, allWaiting],
       isAbout: scene.isFiltered,
-      against,
+      sides,
       notes,
-      command: commandOf(this.data.head, state, this.end),
+      command: commandOf(this.data.head, this.whole(), this.end),
       exemplars: kept,
+      spots: sides === null ? (this.data.head.spots ?? []).map((spot) => ({ spot, text: spotText(spot, this.waitingOfAll()) })) : [],
     };
+  }
+
+  private waitingOfAll(): number {
+    const { all, cube } = this.scenes;
+    return all.sum(all.latency, { columns: [0, cube.columns], rows: [0, Infinity] });
   }
 
   /** Time and latency of cells, in words. */
@@ -403,7 +468,7 @@ export class App {
 
   private drawTable(): void {
     const element = by("table");
-    if (!this.state.table) {
+    if (!this.state.table && !PRINT.matches) {
       element.replaceChildren();
       return;
     }
@@ -424,15 +489,16 @@ export class App {
       name: finding.name,
       divergence: finding.divergence,
       same: finding.same,
+      follows: finding.follows,
       values: finding.values.map((one) => ({ value: label(data, finding.attribute, one.value), spot: one.spot, rest: one.rest })),
     }));
-    return JSON.stringify({ spot: explanation.spot, rest: explanation.rest, columns, no_difference: explanation.without }, null, 1);
+    return JSON.stringify({ spot: explanation.spot, rest: explanation.rest, columns, no_difference: explanation.without, slight: explanation.slight }, null, 1);
   }
 
   /** How many events pass, for the crumbs. */
   counted(): string {
     const passed = this.scene.isFiltered ? this.scene.prefix.sum(this.scene.prefix.counts, { columns: [0, this.scene.cube.columns], rows: [0, Infinity] }) : this.data.events;
-    return `${full(passed)} of ${full(this.data.events)} events`;
+    return `${full(passed)} of ${events(this.data.events)}`;
   }
 
   /** Keeps the events of a group. */

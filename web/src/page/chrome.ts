@@ -1,21 +1,29 @@
 // The parts of the page around the pictures: header, crumbs, notes, help.
 
 import { filterOf } from "../filter/command.ts";
-import { duration, full, plain } from "../view/format.ts";
+import { duration, events, percentile, plain } from "../view/format.ts";
 import { label } from "../view/panel.ts";
 import { valueKey } from "../series/cube.ts";
 import type { State, Tab, Theme, Weight } from "../state/state.ts";
 import { cellsOf } from "../view/scene.ts";
 import type { App } from "./app.ts";
 import { button, by, copy, el } from "./dom.ts";
-import { exportCells, exportPercentiles } from "./export.ts";
+import { openLine } from "./line.ts";
+import { exportView } from "./export.ts";
 
 const WEIGHTS: [Weight, string, string][] = [
   ["events", "events", "How many events there are"],
   ["time", "waiting", "Where the time went: sum of the latencies"],
   ["bytes", "bytes", "Where the data went"],
   ["share", "share", "Share of the events of each column"],
+  ["difference", "difference", "Which of two traces has a larger share of its events there"],
 ];
+
+/** What cells may be coloured by: the difference needs two traces. */
+function weights({ data }: App): typeof WEIGHTS {
+  const isSeveral = data.head.attributes.some(({ kind, values }) => kind === "trace" && values.length > 1);
+  return isSeveral ? WEIGHTS : WEIGHTS.slice(0, -1);
+}
 const TABS: [Tab, string][] = [["lines", "lines"], ["contour", "contour"], ["surface", "surface"], ["groups", "groups"], ["distribution", "distribution"]];
 const THEMES: Theme[] = ["system", "light", "dark"];
 
@@ -30,6 +38,10 @@ export const KEYS: [string, string][] = [
   ["v, then arrows, Enter", "draw box A with the keyboard; b for B"],
   ["+ - 0, w s a d", "zoom in, out, all; zoom and pan"],
   ["f", "zoom to the box"],
+  ["/", "filter: device = sda and lat > 10ms; p99 < 20ms draws a limit"],
+  ["n, N", "next and previous spot that was found"],
+  ["drag an edge of a box, or its letter", "resize it, move it"],
+  ["drag or wheel on an axis", "pan or zoom this axis; double click shows all of it"],
   ["Esc", "clear box B, then A, then the zoom"],
   ["u, Shift+u", "undo, redo (also Back and Forward)"],
   ["k", "weight of the cells"],
@@ -64,18 +76,16 @@ export function nextClock(app: App): Partial<State> {
   return !wall ? { wall: true, utc: false } : !utc ? { utc: true } : { wall: false, utc: false };
 }
 
-export function nextWeight(state: State, step = 1): Weight {
-  const at = WEIGHTS.findIndex(([key]) => key === state.weight);
-  return (WEIGHTS[(at + step + WEIGHTS.length) % WEIGHTS.length] as (typeof WEIGHTS)[number])[0];
+export function nextWeight(app: App): Weight {
+  const all = weights(app);
+  const at = all.findIndex(([key]) => key === app.state.weight);
+  return (all[(at + 1) % all.length] as (typeof WEIGHTS)[number])[0];
 }
 
 export function drawChrome(app: App): void {
   const { head } = app.data;
   const { state } = app;
-  by("title").textContent = plain(head.title);
-  const span = head.columns * head.width_ns;
-  by("about").textContent = [head.host && plain(head.host), `${full(app.data.events)} events, ${duration(span)}`, head.filter && `filter: ${plain(head.filter)}`].filter(Boolean).join(" · ");
-  choice(by("weights"), WEIGHTS, state.weight, (key) => app.set({ weight: key as Weight, lock: null }));
+  choice(by("weights"), weights(app), state.weight, (key) => app.set({ weight: key as Weight, lock: null }));
   choice(by("tabs"), TABS.map(([key, text]) => [key, text, text]), state.tab, (key) => app.set({ tab: key as Tab }));
   const clockText = !state.wall ? "elapsed" : state.utc ? "UTC" : "local";
   const buttons = by("buttons");
@@ -84,14 +94,31 @@ export function drawChrome(app: App): void {
     button("undo", "Undo (u)", () => app.undo(), { id: "undo" }),
     ...(head.clock.to_unix_ns === null ? [] : [button(clockText, "Elapsed time, local time or UTC (z)", () => app.set(nextClock(app)), { id: "clock" })]),
     button("table", "Show the view as a table (T)", () => app.set({ table: !state.table }), { id: "as-table", "aria-pressed": String(state.table) }),
-    button("CSV", "Export percentiles (e); with Alt the cells", (event) => (event.altKey ? exportCells(app) : exportPercentiles(app)), { id: "export" }),
+    button("filter", "Type a filter (/)", () => openLine(app), { id: "filter" }),
+    button("CSV", "Export percentiles (e); with Alt the cells", (event) => exportView(app, event.altKey ? "cells" : "percentiles", "csv"), { id: "export" }),
+    button("JSON", "Export percentiles as JSON lines; with Alt the cells", (event) => exportView(app, event.altKey ? "cells" : "percentiles", "json"), { id: "export-json" }),
     button(state.theme, "System, light or dark (t)", () => app.set({ theme: nextTheme(state) }), { id: "theme" }),
     button("?", "Keys", () => showHelp(), { id: "keys", "aria-label": "Keys" }),
   );
   if (focused) by(focused)?.focus();
   const select = by<HTMLSelectElement>("by");
   select.hidden = state.tab !== "groups" && state.tab !== "lines";
-  if (select.options.length === 0) select.append(el("option", { value: "" }, "all together"), ...head.attributes.map(({ name }) => el("option", { value: name }, `by ${name}`)));
+  drawAbout(app);
+}
+
+/** What changes with the data: title, counts, groups to choose from, and notes. */
+export function drawAbout(app: App): void {
+  const { head } = app.data;
+  const { state } = app;
+  by("title").textContent = plain(head.title);
+  const span = head.columns * head.width_ns;
+  by("about").textContent = [head.host && plain(head.host), `${events(app.data.events)}, ${duration(span)}`, head.filter && `filter: ${plain(head.filter)}`].filter(Boolean).join(" · ");
+  const select = by<HTMLSelectElement>("by");
+  const names = ["", ...head.attributes.map(({ name }) => name)];
+  // An open list closes when its options are replaced.
+  if (names.join() !== [...select.options].map(({ value }) => value).join()) {
+    select.replaceChildren(...names.map((name) => el("option", { value: name }, name === "" ? "all together" : `by ${name}`)));
+  }
   select.value = state.tab === "groups" ? app.by : state.by;
   drawNotes(app);
 }
@@ -99,8 +126,8 @@ export function drawChrome(app: App): void {
 function drawNotes(app: App): void {
   const { head } = app.data;
   const notes = by("notes");
-  if (notes.childElementCount > 0) return;
-  const all = head.notes.map(({ text, lost }) => el("span", { class: lost ? "lost" : "" }, plain(text)));
+  // What was lost is never cut.
+  const all = head.notes.map(({ text, lost }) => el("span", { class: lost ? "lost" : "" }, plain(text, Infinity)));
   const [oldest] = head.unfinished.longest;
   // A report says it in its notes.
   if (oldest && !by("link").hidden) all.unshift(el("span", { class: "lost" }, `waiting for ${duration(oldest.age)} so far: ${plain(oldest.what)}`));
@@ -131,6 +158,9 @@ export function drawCrumbs(app: App): void {
     const change = letter === "A" ? { a: null, b: null } : { b: null };
     crumbs.push(crumb(`${letter}: ${app.ranges(cellsOf(app.scene.cube, box))}`, "Zoom to the box", () => app.set({ x: box.time, y: box.latency }), () => app.set(change)));
   }
+  if (state.limit) {
+    crumbs.push(crumb(`${percentile(state.limit.quantile)} < ${duration(state.limit.value)}`, "Edit", () => openLine(app), () => app.set({ limit: null })));
+  }
   for (const kind of ["is", "not"] as const) {
     for (const [name, keys] of Object.entries(state[kind])) {
       const attribute = data.head.attributes.findIndex((known) => known.name === name);
@@ -142,7 +172,7 @@ export function drawCrumbs(app: App): void {
       crumbs.push(crumb(text, "Remove", () => app.act({ do: "drop", kind, name }), () => app.act({ do: "drop", kind, name })));
     }
   }
-  const filter = filterOf(data.head, state, app.end);
+  const filter = filterOf(data.head, app.whole(), app.end);
   const counted = el("span", { id: "counted" }, app.counted());
   crumbs.push(counted);
   if (filter !== null && filter !== "") crumbs.push(button("copy filter", filter, () => copy(filter, null)));

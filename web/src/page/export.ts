@@ -1,7 +1,7 @@
 // What is shown, as files.
 
 import { lines } from "../series/percentiles.ts";
-import { asked } from "../view/lines.ts";
+import { asked } from "../view/scene.ts";
 import type { App } from "./app.ts";
 import { save } from "./dom.ts";
 
@@ -46,13 +46,20 @@ export function cellsCsv(app: App): string {
       rows.push([bin(app, columns[0]), scene.cube.grid.lower(low), scene.cube.grid.lower(high), events, ...sums].join(","));
     }
   }
-  return `time_ns,width_ns,latency_from_ns,latency_below_ns,count,sum_ns,sum_bytes\n${rows.join("\n")}\n`;
+  // Sums of a choice of values are shared out by count.
+  const sums = ["sum_ns", "sum_bytes"].map((name) => (scene.isFiltered ? `estimated_${name}` : name));
+  return `time_ns,width_ns,latency_from_ns,latency_below_ns,count,${sums.join()}\n${rows.join("\n")}\n`;
 }
 
-export function exportPercentiles(app: App): void {
-  save("percentiles.csv", "text/csv", percentilesCsv(app));
+/** The rows of a CSV as JSON, an object per line: all of them are numbers, some beyond 2^53. */
+export function jsonLines(csv: string): string {
+  const [head, ...rows] = csv.trimEnd().split("\n").map((row) => row.split(","));
+  return rows.map((row) => `{${row.map((value, at) => `"${head?.[at]}":${value}`).join(",")}}\n`).join("");
 }
 
-export function exportCells(app: App): void {
-  save("cells.csv", "text/csv", cellsCsv(app));
+/** Saves what is in view. */
+export function exportView(app: App, what: "percentiles" | "cells", format: "csv" | "json"): void {
+  const csv = what === "cells" ? cellsCsv(app) : percentilesCsv(app);
+  if (format === "csv") save(`${what}.csv`, "text/csv", csv);
+  else save(`${what}.json`, "application/x-ndjson", jsonLines(csv));
 }

@@ -2,12 +2,14 @@
 
 import type { Cells } from "../series/cube.ts";
 import { stepOf, STEPS } from "../series/percentiles.ts";
-import type { Weight } from "../state/state.ts";
-import { allRows, boxOf, cellsOf } from "../view/scene.ts";
+import { boxOf } from "../view/paint.ts";
+import { allRows, boxOfCells, cellsOf } from "../view/scene.ts";
 import type { App } from "./app.ts";
 import { nextClock, nextTheme, nextWeight, showHelp } from "./chrome.ts";
 import { by, copy } from "./dom.ts";
-import { exportPercentiles } from "./export.ts";
+import { exportView } from "./export.ts";
+import { cursorOf, gripAt, moved, type Grip } from "./edges.ts";
+import { openLine } from "./line.ts";
 import { cellsAt, cellText, mapInPlots } from "./overlay.ts";
 
 /** A press without a move of so many pixels is a click. */
@@ -18,7 +20,9 @@ interface Point {
   row: number;
   x: number;
   y: number;
-  part: "map" | "strips" | "lower" | "distribution" | "gutter";
+  part: "map" | "strips" | "lower" | "distribution" | "gutter" | "time axis" | "latency axis";
+  /** In the coordinates of the pictures. */
+  inside: [number, number];
 }
 
 /** What lies at a place of the window. */
@@ -32,8 +36,11 @@ function pointAt(app: App, event: { clientX: number; clientY: number }): Point |
   const row = scene.y[0] + ((area.top + area.height - y) / area.height) * (scene.y[1] - scene.y[0]);
   const isBeside = x < area.left || x > area.left + area.width;
   const isOnMap = y >= area.top && y <= area.top + area.height;
-  const part = isOnMap && x > area.left + area.width ? "distribution" : isBeside ? "gutter" : isOnMap ? "map" : y < area.top ? "strips" : "lower";
-  return { column, row, x: event.clientX, y: event.clientY, part };
+  const map = boxOf(by("map"));
+  const isBelow = y > area.top + area.height && y < map.top + map.height;
+  const outside = isBeside ? "gutter" : isBelow ? "time axis" : y < area.top ? "strips" : "lower";
+  const part = !isOnMap ? outside : x > area.left + area.width ? "distribution" : x < area.left ? "latency axis" : "map";
+  return { column, row, x: event.clientX, y: event.clientY, part, inside: [x, y] };
 }
 
 /** Whole cells of the map between two points; over all latencies where they are on the strips or lines. */
@@ -87,7 +94,7 @@ export function listen(app: App): void {
 
 function listenPointer(app: App): void {
   const plots = by("plots");
-  let press: { from: Point; x: [number, number]; y: [number, number]; mode: "box" | "pan" | "camera"; second: boolean; camera: [number, number] } | null = null;
+  let press: { from: Point; x: [number, number]; y: [number, number]; mode: "box" | "pan" | "camera"; second: boolean; camera: [number, number]; grip: Grip | null } | null = null;
   const touches = new Map<number, PointerEvent>();
   let pinch: { distance: [number, number]; x: [number, number]; y: [number, number]; at: Point } | null = null;
   let held = 0;
@@ -111,8 +118,10 @@ function listenPointer(app: App): void {
     }
     const isCamera = target.id === "gl";
     const isTouch = event.pointerType === "touch";
-    const mode = isCamera ? "camera" : event.shiftKey || event.button === 1 || isTouch ? "pan" : "box";
-    press = { from, x: app.scene.x, y: app.scene.y, mode, second: event.altKey || secondNext, camera: app.state.camera };
+    const isAxis = from.part.endsWith("axis");
+    const mode = isCamera ? "camera" : event.shiftKey || event.button === 1 || isTouch || isAxis ? "pan" : "box";
+    const grip = mode === "box" && from.part === "map" && !event.altKey ? gripAt(app, ...from.inside) : null;
+    press = { from, x: app.scene.x, y: app.scene.y, mode, second: grip ? grip.second : event.altKey || secondNext, camera: app.state.camera, grip };
     secondNext = false;
     // A finger that rests draws a box.
     if (isTouch && !isCamera) held = window.setTimeout(() => press && (press.mode = "box"), 300);
@@ -132,24 +141,29 @@ function listenPointer(app: App): void {
       return;
     }
     if (press) {
-      const moved = Math.hypot(to.x - press.from.x, to.y - press.from.y);
-      if (moved > CLICK_PX) clearTimeout(held);
+      const far = Math.hypot(to.x - press.from.x, to.y - press.from.y);
+      if (far > CLICK_PX) clearTimeout(held);
       if (press.mode === "camera") {
         const turn = press.camera[0] + ((to.x - press.from.x) * 0.008 * 180) / Math.PI;
         const height = press.camera[1] + ((to.y - press.from.y) * 0.008 * 180) / Math.PI;
         app.set({ camera: [Math.round(turn) % 360, Math.round(Math.min(Math.max(height, 3), 80))] }, true);
         return;
       }
-      if (press.mode === "pan" && moved > CLICK_PX) {
+      if (press.mode === "pan" && far > CLICK_PX) {
         const area = mapInPlots(app);
         if (!area) return;
-        const by_ = ((press.from.x - to.x) / area.width) * (press.x[1] - press.x[0]);
-        const up = press.from.part === "map" ? ((to.y - press.from.y) / area.height) * (press.y[1] - press.y[0]) : 0;
+        const by_ = press.from.part === "latency axis" ? 0 : ((press.from.x - to.x) / area.width) * (press.x[1] - press.x[0]);
+        const up = press.from.part === "map" || press.from.part === "latency axis" ? ((to.y - press.from.y) / area.height) * (press.y[1] - press.y[0]) : 0;
         show(app, [press.x[0] + by_, press.x[1] + by_], [press.y[0] + up, press.y[1] + up], true);
         return;
       }
-      if (press.mode === "box" && moved > CLICK_PX) app.drawing = { cells: cellsBetween(app, press.from, to), second: press.second && app.state.a !== null };
+      if (press.mode === "box" && far > CLICK_PX) {
+        const cells = press.grip ? moved(app, press.grip, to.column - press.from.column, to.row - press.from.row) : cellsBetween(app, press.from, to);
+        app.drawing = { cells, second: press.second && app.state.a !== null };
+      }
     }
+    const grip = press?.grip ?? (to.part === "map" && event.pointerType !== "touch" ? gripAt(app, ...to.inside) : null);
+    by("map").style.cursor = to.part === "latency axis" ? "ns-resize" : to.part === "time axis" ? "ew-resize" : cursorOf(grip);
     setHover(app, to);
   });
   plots.addEventListener("pointerup", (event) => {
@@ -170,11 +184,13 @@ function listenPointer(app: App): void {
     app.hover = null;
     app.draw({ map: false, panel: false });
   });
-  by("map").addEventListener("dblclick", (event) => {
+  // Not on the map: what captures the pointer gets the event.
+  plots.addEventListener("dblclick", (event) => {
     const at = pointAt(app, event);
-    if (!at) return;
+    if (!at || !(at.part === "map" || at.part.endsWith("axis"))) return;
     const box = app.state.a;
-    if (at.part === "gutter") app.set({ y: null });
+    if (at.part === "latency axis") app.set({ y: null });
+    else if (at.part === "time axis") app.set({ x: null });
     else if (box) show(app, cellsOf(app.scene.cube, box).columns, cellsOf(app.scene.cube, box).rows, false);
     else zoom(app, at, 0.1, 0.5, false);
   });
@@ -195,13 +211,13 @@ function spread(one: PointerEvent, other: PointerEvent): [number, number] {
 }
 
 function setHover(app: App, at: Point): void {
-  const isOver = at.part !== "gutter";
+  const isOver = at.part !== "gutter" && !at.part.endsWith("axis");
   app.hover = isOver ? { part: at.part as "map", column: at.column, row: at.part === "map" || at.part === "distribution" ? at.row : null, x: at.x, y: at.y } : null;
   app.draw({ map: false, panel: false });
 }
 
 function takeBox(app: App, cells: Cells, second: boolean): void {
-  const box = boxOf(app.scene.cube, cells);
+  const box = boxOfCells(app.scene.cube, cells);
   app.set(second ? { b: box } : { a: box });
   if (matchMedia("(max-width: 720px)").matches) by("panel").scrollIntoView();
 }
@@ -231,7 +247,7 @@ function listenWheel(app: App): void {
         if (isSideways) {
           const by_ = (sum / 1000) * (app.scene.x[1] - app.scene.x[0]);
           show(app, [app.scene.x[0] + by_, app.scene.x[1] + by_], app.scene.y, true);
-        } else if (last.shiftKey || at.part === "gutter") zoom(app, at, 1, factor, true);
+        } else if (last.shiftKey || at.part === "latency axis") zoom(app, at, 1, factor, true);
         else zoom(app, at, factor, last.altKey || last.ctrlKey ? factor : 1, true);
         sum = 0;
       });
@@ -275,11 +291,14 @@ function key(app: App, event: KeyboardEvent): void {
     a: () => pan(-0.25),
     d: () => pan(0.25),
     "0": () => app.set({ x: null, y: null }),
+    n: () => app.nextSpot(1),
+    N: () => app.nextSpot(-1),
+    "/": () => openLine(app),
     f: () => state.a && show(app, cellsOf(scene.cube, state.a).columns, cellsOf(scene.cube, state.a).rows, false),
     Escape: () => escape(app),
     u: () => app.undo(),
     U: () => app.redo(),
-    k: () => app.set({ weight: nextWeight(state) as Weight, lock: null }),
+    k: () => app.set({ weight: nextWeight(app), lock: null }),
     p: () => app.set({ lines: !state.lines }),
     "[": () => app.slide(Math.max(0, Math.round(stepOf(state.quantile)) - 1), true),
     "]": () => app.slide(Math.min(STEPS, Math.round(stepOf(state.quantile)) + 1), true),
@@ -288,7 +307,7 @@ function key(app: App, event: KeyboardEvent): void {
     T: () => app.set({ table: !state.table }),
     z: () => app.set(nextClock(app)),
     c: () => copy(document.getElementById("command")?.textContent ?? "", document.getElementById("command")),
-    e: () => exportPercentiles(app),
+    e: () => exportView(app, "percentiles", "csv"),
     "1": () => app.set({ tab: "lines" }),
     "2": () => app.set({ tab: "contour" }),
     "3": () => app.set({ tab: "surface" }),
@@ -313,6 +332,11 @@ let stretching: { from: [number, number]; second: boolean } | null = null;
 function startBox(app: App, second: boolean): void {
   // Without a cursor the next drag draws it.
   if (second) secondNext = true;
+  if (!app.cursor && second) return;
+  if (!app.cursor) {
+    by("map").focus({ preventScroll: true });
+    move(app, [0, 0], 1);
+  }
   if (!app.cursor) return;
   stretching = { from: app.cursor, second: second && app.state.a !== null };
   stretch(app);

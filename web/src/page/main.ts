@@ -16,6 +16,7 @@ async function start(): Promise<void> {
   // For whoever looks at the page with the tools of a browser, and for its tests.
   Object.assign(globalThis, { latscope: app });
   document.documentElement.dataset.ready = "";
+  performance.mark("ready");
 }
 
 start().catch((error: unknown) => {

@@ -2,9 +2,15 @@
 
 import type { Cells } from "../series/cube.ts";
 import { label } from "../view/panel.ts";
+import { quantileOf, STEPS } from "../series/percentiles.ts";
 import { count, duration, percent, percentile } from "../view/format.ts";
-import { fit, moment, stroke, write, xOf, yOf, type Area } from "../view/paint.ts";
-import { cellsOf } from "../view/scene.ts";
+import { paneArea } from "../view/lines.ts";
+import { boxOf, fit, moment, stroke, write, xOf, yOf, type Area } from "../view/paint.ts";
+import { bothOf, ratio } from "../series/difference.ts";
+import { cellsOfSpot } from "../series/spots.ts";
+import type { Surface } from "../view/contour.ts";
+import { cellsOf, type Scene } from "../view/scene.ts";
+import { pick } from "../view/surface.ts";
 import type { App } from "./app.ts";
 import { by, el } from "./dom.ts";
 
@@ -21,7 +27,8 @@ export interface Hover {
 export function mapInPlots(app: App): Area | null {
   if (!app.picture) return null;
   const { area } = app.picture;
-  return { ...area, left: area.left + by("map").offsetLeft, top: area.top + by("map").offsetTop };
+  const map = boxOf(by("map"));
+  return { ...area, left: area.left + map.left, top: area.top + map.top };
 }
 
 /** Bin and line of the map at a column and a row; null beside it. */
@@ -43,6 +50,7 @@ export function drawOverlay(app: App): void {
   if (!canvas || !area) return;
   const { context } = canvas;
   const { scene, state, ink, hover } = app;
+  if (!state.a && !app.drawing) for (const spot of app.data.head.spots ?? []) outlineSpot(context, app, area, cellsOfSpot(scene.cube, spot));
   const boxes: [Cells | null, "a" | "b", string][] = [
     [state.a && cellsOf(scene.cube, state.a), "a", "A"],
     [state.b && cellsOf(scene.cube, state.b), "b", "B"],
@@ -53,8 +61,8 @@ export function drawOverlay(app: App): void {
     const x = Math.round(xOf(scene, area, hover.column)) + 0.5;
     const line = new Path2D();
     line.moveTo(x, 0);
-    const pane = by("pane");
-    line.lineTo(x, ["lines", "contour"].includes(app.state.tab) ? pane.offsetTop + pane.clientHeight - 22 : area.top + area.height);
+    const pane = boxOf(by("pane"));
+    line.lineTo(x, ["lines", "contour"].includes(app.state.tab) ? pane.top + pane.height - 22 : area.top + area.height);
     if (hover.row !== null && (hover.part === "map" || hover.part === "distribution")) {
       const y = Math.round(yOf(scene, area, hover.row)) + 0.5;
       line.moveTo(area.left, y);
@@ -85,7 +93,7 @@ function drawBox(context: CanvasRenderingContext2D, app: App, area: Area, cells:
   context.globalAlpha = 0.13;
   context.fillStyle = color;
   context.fillRect(left, top, right - left, bottom - top);
-  context.fillRect(left, 0, right - left, by("strips").clientHeight);
+  context.fillRect(left, 0, right - left, boxOf(by("strips")).height);
   context.globalAlpha = 1;
   const frame = new Path2D();
   frame.rect(left, top, right - left, bottom - top);
@@ -95,6 +103,18 @@ function drawBox(context: CanvasRenderingContext2D, app: App, area: Area, cells:
   context.fillStyle = color;
   context.fillRect(left, top, 15, 15);
   write(context, letter, left + 7.5, top + 8, app.ink.bg, "center", true);
+}
+
+/** A light outline of what was found. */
+function outlineSpot(context: CanvasRenderingContext2D, app: App, area: Area, { columns, rows }: Cells): void {
+  const [left, right] = columns.map((column) => Math.min(Math.max(xOf(app.scene, area, column), area.left), area.left + area.width)) as [number, number];
+  const [bottom, top] = rows.map((row) => Math.min(Math.max(yOf(app.scene, area, row), area.top), area.top + area.height)) as [number, number];
+  if (right - left < 1 || bottom - top < 1) return;
+  const frame = new Path2D();
+  frame.rect(Math.round(left) + 0.5, Math.round(top) + 0.5, Math.round(right - left) - 1, Math.round(bottom - top) - 1);
+  context.setLineDash([3, 3]);
+  stroke(context, frame, app.ink.a, 1, null);
+  context.setLineDash([]);
 }
 
 function outline(context: CanvasRenderingContext2D, app: App, area: Area, cells: Cells, color: string): void {
@@ -118,6 +138,12 @@ export function cellText(app: App, cell: [number, number]): { title: string; row
     ["latency", `${duration(cube.grid.lower(cells.rows[0]))} – ${duration(cube.grid.lower(cells.rows[1]))}`],
   ];
   if (events === 0) return { title: "nothing here", rows };
+  if (scene.pair) {
+    const both = bothOf(scene.pair, cube.columns, cells);
+    const times = ratio(scene.pair, both);
+    const word = times === Infinity ? "too few to compare" : `${times < 0 ? "-" : "+"}, ${Number((2 ** Math.abs(times)).toPrecision(2))} times ${times < 0 ? "less" : "more"} in the second`;
+    rows.push(["traces", `${count(both[0])} and ${count(both[1])}, since their starts: ${word}`]);
+  }
   const column = prefix.sum(prefix.counts, { columns: cells.columns, rows: [0, Infinity] });
   const below = prefix.sum(prefix.counts, { columns: cells.columns, rows: [0, cells.rows[1]] });
   const waiting = prefix.sum(prefix.latency, cells);
@@ -142,15 +168,52 @@ function drawTip(app: App, cell: [number, number] | null): void {
   }
   let text: { title: string; rows: [string, string][] } | null = null;
   if (hover.part === "map" && cell) text = cellText(app, cell);
+  else if (hover.part === "lower" && app.contour && app.state.tab === "contour") text = contourText(app, hover);
+  else if (hover.part === "lower" && app.relief) text = reliefText(app, hover);
   else if (hover.part === "strips" || (hover.part === "lower" && ["lines", "contour"].includes(app.state.tab))) text = columnText(app, hover.column);
   tip.hidden = text === null;
   if (!text) return;
-  tip.replaceChildren(el("b", {}, text.title), ...text.rows.map(([name, value]) => el("div", {}, el("span", {}, name), el("span", {}, value))));
+  const shown = JSON.stringify(text);
+  if (tip.dataset.shown !== shown) {
+    tip.dataset.shown = shown;
+    tip.replaceChildren(el("b", {}, text.title), ...text.rows.map(([name, value]) => el("div", {}, el("span", {}, name), el("span", {}, value))));
+  }
+  // On the side where there is more room; to measure the tip would make the browser lay out the page.
   const { innerWidth, innerHeight } = window;
-  const [wide, high] = [tip.offsetWidth, tip.offsetHeight];
-  const isRight = hover.x + 16 + wide < innerWidth;
-  tip.style.left = `${Math.max(4, isRight ? hover.x + 16 : hover.x - 16 - wide)}px`;
-  tip.style.top = `${Math.max(4, hover.y + 16 + high < innerHeight ? hover.y + 16 : hover.y - 16 - high)}px`;
+  const isNarrow = innerWidth <= 720;
+  const place = (side: "left" | "right" | "top" | "bottom", px: number | null): void => void (tip.style[side] = px === null ? "auto" : `${px}px`);
+  const [isRight, isBelow] = [hover.x < innerWidth / 2, hover.y < innerHeight / 2];
+  place("left", isNarrow ? 4 : isRight ? hover.x + 16 : null);
+  place("right", isNarrow ? 4 : isRight ? null : innerWidth - hover.x + 16);
+  place("top", isBelow ? hover.y + (isNarrow ? 40 : 16) : null);
+  place("bottom", isBelow ? null : innerHeight - hover.y + (isNarrow ? 40 : 16));
+}
+
+/** The latency at a moment and a percentile of the contour map. */
+function contourText(app: App, hover: Hover): { title: string; rows: [string, string][] } | null {
+  const { contour, scene } = app;
+  const lower = by("lower").getBoundingClientRect();
+  const area = paneArea(lower.width, lower.height);
+  const level = Math.floor(((area.top + area.height - (hover.y - lower.top)) / area.height) * (contour?.levels ?? 0));
+  const bin = contour?.edges.findIndex((edge, at) => hover.column >= edge && hover.column < (contour.edges[at + 1] ?? -Infinity)) ?? -1;
+  if (!contour || bin < 0 || level < 0 || level >= contour.levels) return null;
+  return levelText(scene, contour, bin, level);
+}
+
+/** The latency of a percentile in a bin. */
+function levelText(scene: Scene, of: Surface, bin: number, level: number): { title: string; rows: [string, string][] } {
+  const value = of.values[level * (of.edges.length - 1) + bin] as number;
+  const [from, to] = [of.edges[bin], of.edges[bin + 1]].map((edge) => scene.cube.time(edge as number)) as [number, number];
+  const quantile = percentile(Number(quantileOf((level * STEPS) / (of.levels - 1)).toPrecision(5)));
+  return { title: value > 0 ? `${quantile}: ${duration(value)}` : "nothing here", rows: [["time", `${moment(scene, from, (to - from) / 10)} – ${moment(scene, to, (to - from) / 10)}`]] };
+}
+
+/** The latency at the point of the surface under the pointer. */
+function reliefText(app: App, hover: Hover): { title: string; rows: [string, string][] } | null {
+  const { relief } = app;
+  const pane = by("gl").getBoundingClientRect();
+  const at = relief && pick(relief, app.state.camera, pane.width, pane.height, hover.x - pane.left, hover.y - pane.top);
+  return relief && at ? levelText(app.scene, relief, ...at) : null;
 }
 
 /** What there is at a moment, over all latencies. */

@@ -18,6 +18,8 @@ export interface Finding {
   values: Difference[];
   /** Attributes whose first value is that of the same events. */
   same: string[];
+  /** Finer attributes that differ hardly more than this one, which follows from them: regions of a device. */
+  follows: string[];
 }
 
 export interface Explanation {
@@ -26,12 +28,18 @@ export interface Explanation {
   findings: Finding[];
   /** Attributes that show no difference. */
   without: string[];
+  /** Attributes that differ beyond chance, but hardly. */
+  slight: string[];
   /** Two values that together tell more than either. */
   both: { values: [string, Value][]; spot: number; rest: number } | null;
 }
 
-/** Less is taken for chance. */
+/** Less is no difference that is worth a place of its own, bits. */
 const LEAST = 0.01;
+/** No G² below this is a difference, as in `explain`: a chance of one in ten thousand for a single test. */
+const LEAST_G2 = 15;
+/** A finer attribute differs more than what follows from it by at least this, in bits and as a part. */
+const FINER = [0.05, 0.25] as const;
 /** Less of the spot is no explanation. */
 const SUPPORT = 0.05;
 /** So much of the events of two values have to be the same ones. */
@@ -70,12 +78,25 @@ export function g2(inSpot: number, spots: number, inRest: number, rests: number)
   );
 }
 
+/**
+ * The G² that the best of so many values reaches by chance in one of a hundred cases. `explain` deals the events to the sides at random
+ * to find it; here it is the bound for independent values, which is no lower.
+ */
+export function chance(values: number): number {
+  const tail = 0.01 / Math.max(values, 1);
+  let level = LEAST_G2;
+  // The upper tail of a square of a normal number is about sqrt(2 / (pi x)) exp(-x / 2).
+  for (let round = 0; round < 20; round++) level = -2 * Math.log(tail * Math.sqrt((Math.PI * level) / 2));
+  return Math.max(level, LEAST_G2);
+}
+
 /** Explains a spot by its events of each combination, and those of the rest. */
 export function explain(data: Data, spot: Float64Array, rest: Float64Array): Explanation {
   const sum = (counts: Float64Array): number => counts.reduce((all, count) => all + count, 0);
   const [spots, rests] = [sum(spot), sum(rest)];
   const findings: Finding[] = [];
-  const without: string[] = [];
+  const [without, slight]: [string[], string[]] = [[], []];
+  const level = chance(data.head.attributes.reduce((sum, { values }) => sum + Math.min(values.length, 1 / SUPPORT), 0));
   data.head.attributes.forEach(({ name, values }, attribute) => {
     const [inSpot, inRest] = [new Float64Array(values.length), new Float64Array(values.length)];
     const numbers = data.values[attribute] as Uint32Array;
@@ -97,12 +118,14 @@ export function explain(data: Data, spot: Float64Array, rest: Float64Array): Exp
     };
     const sorted = differences.filter((one) => one.spot + one.rest > 0);
     sorted.sort((one, other) => (rests > 0 ? telling(other) - telling(one) : 0) || other.spot - one.spot || one.number - other.number);
-    if (rests > 0 && (bits < LEAST || sorted.length < 2)) without.push(name);
-    else findings.push({ attribute, name, divergence: bits, values: sorted, same: [] });
+    const best = sorted.reduce((most, one) => (one.spot >= SUPPORT * spots ? Math.max(most, g2(one.spot, spots, one.rest, rests)) : most), 0);
+    if (rests > 0 && (best <= level || sorted.length < 2)) without.push(name);
+    else if (rests > 0 && bits < LEAST) slight.push(name);
+    else findings.push({ attribute, name, divergence: bits, values: sorted, same: [], follows: [] });
   });
   if (rests > 0) findings.sort((one, other) => other.divergence - one.divergence || one.attribute - other.attribute);
-  const folded = rests > 0 ? fold(data, findings, spot, rest) : findings;
-  return { spot: spots, rest: rests, findings: folded, without, both: rests > 0 ? both(data, folded, spot, rest, spots, rests) : null };
+  const folded = rests > 0 ? coarser(data, fold(data, findings, spot, rest), spot, rest) : findings;
+  return { spot: spots, rest: rests, findings: folded, without, slight, both: rests > 0 ? both(data, folded, spot, rest, spots, rests) : null };
 }
 
 /** Attributes whose most telling value selects the same events are one explanation. */
@@ -114,6 +137,32 @@ function fold(data: Data, findings: Finding[], spot: Float64Array, rest: Float64
     else kept.push(finding);
   }
   return kept;
+}
+
+/** An attribute that another one determines differs at most as much; where it differs nearly as much, it is the explanation. */
+function coarser(data: Data, findings: Finding[], spot: Float64Array, rest: Float64Array): Finding[] {
+  const kept = [...findings];
+  for (const fine of findings) {
+    const enough = (coarse: Finding): boolean => fine.divergence - coarse.divergence < Math.max(FINER[0], FINER[1] * coarse.divergence);
+    const coarse = kept.find((other) => other !== fine && enough(other) && determines(data, fine, other, spot, rest));
+    if (!coarse) continue;
+    coarse.follows.push(fine.name, ...fine.same, ...fine.follows);
+    kept.splice(kept.indexOf(fine), 1);
+  }
+  return kept;
+}
+
+/** Whether each value of one attribute occurs with one value of the other only, and some value of that with several. */
+function determines(data: Data, fine: Finding, coarse: Finding, spot: Float64Array, rest: Float64Array): boolean {
+  const [fines, coarses] = [data.values[fine.attribute] as Uint32Array, data.values[coarse.attribute] as Uint32Array];
+  const known = new Map<number, number>();
+  for (let combination = 0; combination < spot.length; combination++) {
+    if ((spot[combination] as number) + (rest[combination] as number) === 0) continue;
+    const [one, other] = [fines[combination] as number, coarses[combination] as number];
+    if ((known.get(one) ?? other) !== other) return false;
+    known.set(one, other);
+  }
+  return known.size > new Set(known.values()).size;
 }
 
 function overlap(data: Data, one: Finding, other: Finding, spot: Float64Array, rest: Float64Array): number {

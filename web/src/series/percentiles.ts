@@ -3,37 +3,39 @@
 import { FINE, type Grid } from "../histogram/grid.ts";
 import type { Cube, Prefix } from "./cube.ts";
 
+/** Counts of rows of several buckets each, to find a bucket sooner; `starts` is the first bucket of each. */
+interface Rows {
+  counts: Float64Array;
+  starts: Uint32Array;
+}
+
 /** The values at some quantiles: the bucket up to which there are so many values, interpolated as crates/histogram does it. */
-export function quantiles(grid: Grid, counts: ArrayLike<number>, first: number, asked: readonly number[]): number[] | null {
+export function quantiles(grid: Grid, counts: Float64Array, first: number, asked: readonly number[], rows: Rows | null = null): number[] | null {
   let total = 0;
-  for (let at = 0; at < counts.length; at++) total += counts[at] as number;
+  for (const count of rows?.counts ?? counts) total += count;
   if (total === 0) return null;
   const order = asked.map((_, at) => at).sort((one, other) => (asked[one] as number) - (asked[other] as number));
   const found = new Array<number>(asked.length).fill(0);
-  let before = 0;
-  let next = 0;
-  let last = 0;
-  for (let at = 0; at < counts.length && next < order.length; at++) {
-    const count = counts[at] as number;
-    if (count === 0) continue;
-    last = first + at;
-    while (next < order.length) {
-      const quantile = asked[order[next] as number] as number;
-      const rank = Math.min(Math.max(Math.ceil(quantile * total), 1), total);
-      if (rank > before + count) break;
-      const lower = grid.lower(last);
-      const width = grid.upper(last) - 1 - lower;
-      const below = Math.min(Math.max(quantile * total - before, 0), count);
-      found[order[next] as number] = lower + Math.round((width * below) / count);
-      next++;
+  let [at, before] = [0, 0];
+  let [row, beforeRow] = [0, 0];
+  for (const number of order) {
+    const below = (asked[number] as number) * total;
+    const rank = Math.min(Math.max(Math.ceil(below), 1), total);
+    if (rows && beforeRow + (rows.counts[row] as number) < rank) {
+      while (row + 1 < rows.counts.length && beforeRow + (rows.counts[row] as number) < rank) beforeRow += rows.counts[row++] as number;
+      [at, before] = [(rows.starts[row] as number) - first, beforeRow];
     }
-    before += count;
+    while (at + 1 < counts.length && before + (counts[at] as number) < rank) before += counts[at++] as number;
+    const count = counts[at] as number;
+    const lower = grid.lower(first + at);
+    const width = grid.upper(first + at) - 1 - lower;
+    found[number] = lower + Math.round((width * Math.min(Math.max(below - before, 0), count)) / Math.max(count, 1));
   }
-  for (; next < order.length; next++) found[order[next] as number] = grid.upper(last) - 1;
   return found;
 }
 
 export interface Lines {
+  asked: readonly number[];
   /** Columns between which a bin lies: one more than there are bins. */
   edges: number[];
   /** Events of each bin. */
@@ -46,28 +48,24 @@ export interface Lines {
 export function lines(cube: Cube, prefix: Prefix, isFiltered: boolean, edges: number[], asked: readonly number[]): Lines {
   const values: (number[] | null)[] = [];
   const events: number[] = [];
-  const fine = new Float64Array(FINE.index(2 ** 52));
-  const rows = new Float64Array(prefix.rows);
-  const firstBucket = FINE.index(cube.grid.lower(cube.firstRow));
-  const lastBucket = FINE.index(cube.grid.upper(cube.lastRow)) + 1;
+  const [first, last] = [cube.buckets[0] as number, cube.buckets[cube.buckets.length - 1] as number];
+  const buckets = new Float64Array(last - first);
+  const rows = { counts: new Float64Array(prefix.rows), starts: cube.buckets };
   for (let bin = 0; bin + 1 < edges.length; bin++) {
     const [from, to] = [edges[bin] as number, edges[bin + 1] as number];
     let count = 0;
-    for (let row = 0; row < prefix.rows; row++) {
-      const base = prefix.at(prefix.firstRow + row, 0);
-      count += rows[row] = (prefix.counts[base + to] as number) - (prefix.counts[base + from] as number);
-    }
+    const [start, end] = [from * prefix.rows, to * prefix.rows];
+    for (let row = 0; row < prefix.rows; row++) count += rows.counts[row] = (prefix.counts[end + row] as number) - (prefix.counts[start + row] as number);
     events.push(count);
     if (isFiltered) {
-      values.push(quantiles(cube.grid, rows, prefix.firstRow, asked));
+      values.push(quantiles(cube.grid, rows.counts, prefix.firstRow, asked));
       continue;
     }
-    const used = fine.subarray(firstBucket, lastBucket);
-    used.fill(0);
-    cube.buckets(from, to, fine);
-    values.push(quantiles(FINE, used, firstBucket, asked));
+    buckets.fill(0);
+    cube.addBuckets(from, to, buckets);
+    values.push(quantiles(FINE, buckets, first, asked, rows));
   }
-  return { edges, events, values };
+  return { asked, edges, events, values };
 }
 
 /** From the slider's step to a quantile: even steps of -log10(1 - q), from p50 to p99.99. */

@@ -1,11 +1,11 @@
 // The state in the address, after the `#`. Defaults are left out; what is not understood is kept or ignored, never an error.
 
-import { INITIAL, type Box, type State, type Tab, type Theme, type Weight } from "./state.ts";
+import { INITIAL, type Box, type Limit, type State, type Tab, type Theme, type Weight } from "./state.ts";
 
 const VERSION = 1;
 /** Longer addresses are cut: somebody may paste anything. */
 const LONGEST = 50_000;
-const WEIGHTS: Weight[] = ["events", "time", "bytes", "share"];
+const WEIGHTS: Weight[] = ["events", "time", "bytes", "share", "difference"];
 const TABS: Tab[] = ["lines", "contour", "surface", "groups", "distribution"];
 const THEMES: Theme[] = ["system", "light", "dark"];
 
@@ -24,6 +24,7 @@ export function toHash(state: State): string {
   add("A", box(state.a), "");
   add("B", box(state.b), "");
   add("q", String(Number((state.quantile * 100).toPrecision(6))), "99.9");
+  add("limit", state.limit ? `${state.limit.quantile}~${state.limit.value}` : "", "");
   add("tab", state.tab, INITIAL.tab);
   add("by", state.by, "");
   add("pl", state.lines ? "1" : "0", "1");
@@ -80,6 +81,7 @@ function take(state: State, name: string, value: string): void {
     case "A": state.a = box(value); break;
     case "B": state.b = box(value); break;
     case "q": state.quantile = Number(Math.min(Math.max(finite(value, 99.9) / 100, 0.5), 0.9999).toPrecision(8)); break;
+    case "limit": state.limit = limit(value); break;
     case "tab": state.tab = TABS.find((known) => known === value) ?? state.tab; break;
     case "by": state.by = value; break;
     case "pl": state.lines = value !== "0"; break;
@@ -88,13 +90,15 @@ function take(state: State, name: string, value: string): void {
     case "table": state.table = value === "1"; break;
     case "lock": state.lock = finite(value, 0) > 0 ? finite(value, 0) : null; break;
     case "cam": state.camera = camera(value); break;
+    // The token of a live page.
+    case "k": break;
     default: state.unknown.push([name, value]);
   }
 }
 
 function finite(text: string, otherwise: number): number {
   const value = text.trim() === "" ? NaN : Number(text);
-  return Number.isFinite(value) && Math.abs(value) < 2 ** 53 ? value : otherwise;
+  return Number.isFinite(value) && Math.abs(value) <= 2 ** 64 ? value : otherwise;
 }
 
 function numbers(text: string, length: number): number[] | null {
@@ -114,6 +118,11 @@ function box(text: string): Box | null {
   if (!values) return null;
   const [from, to, low, high] = values as [number, number, number, number];
   return from < to && low < high && low >= 0 ? { time: [from, to], latency: [low, high] } : null;
+}
+
+function limit(text: string): Limit | null {
+  const [quantile, value] = numbers(text, 2) ?? [0, 0];
+  return (quantile as number) > 0 && (quantile as number) < 1 && (value as number) > 0 ? { quantile: quantile as number, value: value as number } : null;
 }
 
 function camera(text: string): [number, number] {

@@ -2,7 +2,7 @@
 
 import type { Filter } from "../series/cube.ts";
 
-export type Weight = "events" | "time" | "bytes" | "share";
+export type Weight = "events" | "time" | "bytes" | "share" | "difference";
 export type Tab = "lines" | "contour" | "surface" | "groups" | "distribution";
 export type Theme = "system" | "light" | "dark";
 
@@ -10,6 +10,12 @@ export type Theme = "system" | "light" | "dark";
 export interface Box {
   time: [number, number];
   latency: [number, number];
+}
+
+/** A percentile that should stay below a latency, nanoseconds. */
+export interface Limit {
+  quantile: number;
+  value: number;
 }
 
 export interface State extends Filter {
@@ -20,6 +26,7 @@ export interface State extends Filter {
   a: Box | null;
   b: Box | null;
   quantile: number;
+  limit: Limit | null;
   tab: Tab;
   by: string;
   lines: boolean;
@@ -36,7 +43,7 @@ export interface State extends Filter {
 }
 
 export const INITIAL: State = {
-  x: null, y: null, weight: "events", a: null, b: null, quantile: 0.999, tab: "contour", by: "", lines: true, wall: false, utc: false,
+  x: null, y: null, weight: "events", a: null, b: null, quantile: 0.999, limit: null, tab: "contour", by: "", lines: true, wall: false, utc: false,
   theme: "system", table: false, lock: null, camera: [-17, 31], is: {}, not: {}, unknown: [],
 };
 
@@ -65,7 +72,7 @@ export function reduce(state: State, action: Action): State {
       if (state.a) return { ...state, a: null };
       return { ...state, x: null, y: null };
     case "whole":
-      return { ...state, x: null, y: null, a: null, b: null, is: {}, not: {} };
+      return { ...state, x: null, y: null, a: null, b: null, is: {}, not: {}, limit: null };
   }
 }
 

@@ -18,10 +18,11 @@ export function duration(ns: number): string {
 
 /** Nanoseconds without loss: `1.234567ms`. */
 export function exactDuration(ns: number): string {
-  const [scale, unit, decimals] = ns < 1e3 ? [1, "ns", 0] : ns < 1e6 ? [1e3, "us", 3] : ns < 1e9 ? [1e6, "ms", 6] : [1e9, "s", 9];
-  const whole = Math.floor(ns / scale);
-  const rest = ns - whole * scale;
-  return rest === 0 ? `${whole}${unit}` : `${whole}.${String(rest).padStart(decimals, "0").replace(/0+$/, "")}${unit}`;
+  const [scale, unit, decimals] = ns < 1e3 ? [1n, "ns", 0] : ns < 1e6 ? [1000n, "us", 3] : ns < 1e9 ? [1_000_000n, "ms", 6] : [1_000_000_000n, "s", 9];
+  // Floating point would lose digits of what is longer than 104 days.
+  const exact = BigInt(Math.round(ns));
+  const [whole, rest] = [exact / scale, exact % scale];
+  return rest === 0n ? `${whole}${unit}` : `${whole}.${String(rest).padStart(decimals, "0").replace(/0+$/, "")}${unit}`;
 }
 
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -51,6 +52,11 @@ export function full(value: number): string {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
+/** So many events. */
+export function events(number: number): string {
+  return `${full(number)} ${number === 1 ? "event" : "events"}`;
+}
+
 /** A share: one decimal, two below 0.1 %, `0 %` only where it is nothing. */
 export function percent(share: number): string {
   const value = share * 100;
@@ -68,8 +74,8 @@ export function percentile(quantile: number): string {
 const LONGEST = 200;
 
 /** Text of a trace, for people: what would hide or turn it is shown as its number. */
-export function plain(text: string): string {
-  const cut = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+export function plain(text: string, longest = LONGEST): string {
+  const cut = text.length > longest ? `${text.slice(0, longest)}…` : text;
   return cut.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, (symbol) => `\\u{${symbol.charCodeAt(0).toString(16)}}`);
 }
 

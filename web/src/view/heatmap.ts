@@ -1,10 +1,10 @@
 // The heat map with its axes, percentile lines, distribution at the right and legend.
 
-import { lines } from "../series/percentiles.ts";
-import { count, duration, size } from "./format.ts";
-import { css, pixel, ramp, STEPS } from "./palette.ts";
-import { fit, FONT, gutters, latencyAxis, stroke, timeAxis, write, xOf, yOf, type Area, type Ink } from "./paint.ts";
-import type { Scene } from "./scene.ts";
+import { MOST } from "../series/difference.ts";
+import { count, duration, plain, size } from "./format.ts";
+import { DIFFERENCES, differenceColor, pixel, pixels, ramp, STEPS } from "./palette.ts";
+import { drawPixels, fit, gutters, latencyAxis, stroke, timeAxis, widthOf, within, write, xOf, yOf, type Area, type Ink } from "./paint.ts";
+import { percentileLines, type Scene } from "./scene.ts";
 
 export interface MapPicture {
   area: Area;
@@ -30,6 +30,7 @@ export function step(scene: Scene, value: number): number {
 export function weightText(scene: Scene, value: number): string {
   const seconds = (scene.perBin * scene.cube.data.head.width_ns) / 1e9;
   switch (scene.state.weight) {
+    case "difference":
     case "events": return `${count(Number((value / seconds).toPrecision(3)))}/s`;
     case "time": return `${duration(value / seconds)}/s`;
     case "bytes": return `${size(value / seconds)}/s`;
@@ -37,7 +38,7 @@ export function weightText(scene: Scene, value: number): string {
   }
 }
 
-const LEGENDS = { events: "events per second and cell", time: "waiting per second and cell", bytes: "bytes per second and cell", share: "share of the column" };
+const LEGENDS = { events: "events per second and cell", difference: "", time: "waiting per second and cell", bytes: "bytes per second and cell", share: "share of the column" };
 
 export function drawMap(element: HTMLCanvasElement, scene: Scene, ink: Ink, spot: Float64Array | null, faded: Float64Array | null): MapPicture | null {
   const canvas = fit(element);
@@ -47,7 +48,8 @@ export function drawMap(element: HTMLCanvasElement, scene: Scene, ink: Ink, spot
   context.fillStyle = ink.plot;
   context.fillRect(area.left, area.top, area.width, area.height);
   const colors = ramp(scene.state.weight, ink.isDark);
-  drawCells(context, scene, area, canvas.scale, colors.map(pixel), faded);
+  drawCells(context, scene, area, scene.ratios ? difference(scene.ratios) : shaded(scene, pixels(colors)), faded);
+  if (scene.ratios) hatch(context, scene, area, scene.ratios, ink);
   context.strokeStyle = ink.line;
   context.lineWidth = 1;
   context.strokeRect(area.left - 0.5, area.top - 0.5, area.width + 1, area.height + 1);
@@ -56,72 +58,101 @@ export function drawMap(element: HTMLCanvasElement, scene: Scene, ink: Ink, spot
   if (scene.state.lines) drawLines(context, scene, area, ink);
   drawWaiting(context, scene, area, ink);
   drawDistribution(context, scene, area, canvas.width, ink, spot);
-  const legend = drawLegend(context, scene, area, canvas.height, colors.map(css), ink);
+  const legend = drawLegend(context, scene, area, canvas.height, pixels(scene.pair ? DIFFERENCES : colors), ink);
   return { area, legend };
 }
 
-/** Cells as pixels: every edge is rounded once, so that neighbours meet. */
-function drawCells(context: CanvasRenderingContext2D, scene: Scene, area: Area, scale: number, colors: number[], faded: Float64Array | null): void {
-  const [width, height] = [Math.round(area.width * scale), Math.round(area.height * scale)];
-  const image = context.createImageData(width, height);
-  const pixels = new Uint32Array(image.data.buffer);
-  const inside = { left: 0, top: 0, width, height };
-  const bins = scene.columnEdges.length - 1;
-  const xs = scene.columnEdges.map((edge) => Math.min(Math.max(Math.round(xOf(scene, inside, edge)), 0), width));
-  const line = new Uint32Array(width);
-  for (let row = 0; row + 1 < scene.rowEdges.length; row++) {
-    const top = Math.min(Math.max(Math.round(yOf(scene, inside, scene.rowEdges[row + 1] as number)), 0), height);
-    const bottom = Math.min(Math.max(Math.round(yOf(scene, inside, scene.rowEdges[row] as number)), 0), height);
-    if (bottom <= top) continue;
-    line.fill(0);
-    let isEmpty = true;
-    for (let bin = 0; bin < bins; bin++) {
-      const at = step(scene, scene.cells[row * bins + bin] as number);
-      if (at < 0) continue;
-      isEmpty = false;
-      let color = colors[at] as number;
-      if (faded && !((faded[row * bins + bin] as number) > 0)) color = ((color & 0xffffff) | (89 << 24)) >>> 0;
-      line.fill(color, xs[bin], xs[bin + 1]);
+/** Cells as pixels, from the top: where bins would be were they all of the same width, of which the first and the last may be cut. */
+function drawCells(context: CanvasRenderingContext2D, scene: Scene, area: Area, colorOf: (cell: number) => number, faded: Float64Array | null): void {
+  const [bins, lines] = [scene.columnEdges.length - 1, scene.rowEdges.length - 1];
+  const painted = new Uint32Array(scene.cells.length);
+  for (let line = 0, cell = 0; line < lines; line++) {
+    for (let at = (lines - 1 - line) * bins, end = at + bins; at < end; at++, cell++) {
+      let color = colorOf(cell);
+      if (color !== 0 && faded && !((faded[cell] as number) > 0)) color = ((color & 0xffffff) | (89 << 24)) >>> 0;
+      painted[at] = color;
     }
-    if (isEmpty) continue;
-    for (let y = top; y < bottom; y++) pixels.set(line, y * width);
   }
-  const picture = new OffscreenCanvas(width, height);
-  picture.getContext("2d")?.putImageData(image, 0, 0);
-  context.imageSmoothingEnabled = false;
-  context.drawImage(picture, area.left, area.top, area.width, area.height);
+  const [left, right] = spread(scene.columnEdges, scene.perBin).map((column) => xOf(scene, area, column)) as [number, number];
+  const [bottom, top] = spread(scene.rowEdges, scene.perRow).map((row) => yOf(scene, area, row)) as [number, number];
+  within(context, area, () => drawPixels(context, painted, bins, { left, top, width: right - left, height: bottom - top }));
+}
+
+/** The colour of a cell by its weight. */
+function shaded(scene: Scene, colors: Uint32Array): (cell: number) => number {
+  const [least, most] = [Math.log(scene.least), Math.log(scene.most)];
+  const scale = most > least ? (STEPS - 1) / (most - least) : 0;
+  return (cell) => {
+    const value = scene.cells[cell] as number;
+    if (value <= 0) return 0;
+    return colors[scale === 0 ? STEPS - 1 : Math.round(Math.min(Math.max((Math.log(value) - least) * scale, 0), STEPS - 1))] as number;
+  };
+}
+
+/** The colour of a cell by which of two traces has more. */
+function difference(ratios: Float64Array): (cell: number) => number {
+  return (cell) => {
+    const ratio = ratios[cell] as number;
+    return Number.isFinite(ratio) ? pixel(differenceColor(ratio / MOST)) : 0;
+  };
+}
+
+/** Hatches the cells with too few events to be compared. */
+function hatch(context: CanvasRenderingContext2D, scene: Scene, area: Area, ratios: Float64Array, ink: Ink): void {
+  const bins = scene.columnEdges.length - 1;
+  const cells = new Path2D();
+  ratios.forEach((ratio, cell) => {
+    if (ratio !== Infinity) return;
+    const [bin, line] = [cell % bins, Math.floor(cell / bins)];
+    const [left, right] = [xOf(scene, area, scene.columnEdges[bin] as number), xOf(scene, area, scene.columnEdges[bin + 1] as number)];
+    const [bottom, top] = [yOf(scene, area, scene.rowEdges[line] as number), yOf(scene, area, scene.rowEdges[line + 1] as number)];
+    cells.rect(left, top, right - left, bottom - top);
+  });
+  const tile = new OffscreenCanvas(4, 4);
+  const lines = tile.getContext("2d");
+  if (!lines) return;
+  lines.fillStyle = ink.rest;
+  for (let at = 0; at < 4; at++) lines.fillRect(at, 3 - at, 1, 1);
+  within(context, area, () => {
+    context.fillStyle = context.createPattern(tile, "repeat") ?? ink.rest;
+    context.fill(cells);
+  });
+}
+
+/** Where bins of the same width would start and end. */
+function spread(edges: number[], step: number): [number, number] {
+  const [first, second] = [edges[0] as number, edges[1] as number];
+  if (edges.length <= 2) return [first, second];
+  return [second - step, second + (edges.length - 2) * step];
 }
 
 /** Percentiles over the map: of bins with enough events for them. */
 function drawLines(context: CanvasRenderingContext2D, scene: Scene, area: Area, ink: Ink): void {
-  const edges = everyNth(scene.columnEdges, Math.max(1, Math.ceil((8 * (scene.columnEdges.length - 1)) / area.width)));
-  const found = lines(scene.cube, scene.prefix, scene.isFiltered, edges, [0.5, 0.99]);
-  context.save();
-  context.beginPath();
-  context.rect(area.left, area.top, area.width, area.height);
-  context.clip();
-  [ink.accent, ink.green].forEach((color, quantile) => {
-    const path = new Path2D();
-    let isOn = false;
-    found.values.forEach((values, bin) => {
-      const isKnown = values && (quantile === 0 || (found.events[bin] as number) >= 100);
-      if (!isKnown) {
-        isOn = false;
-        return;
-      }
-      const y = yOf(scene, area, scene.cube.grid.place(values[quantile] as number));
-      const [from, to] = [xOf(scene, area, edges[bin] as number), xOf(scene, area, edges[bin + 1] as number)];
-      if (isOn) path.lineTo(from, y);
-      else path.moveTo(from, y);
-      path.lineTo(to, y);
-      isOn = true;
-    });
-    stroke(context, path, color, 1.5, ink.bg);
+  const { edges, events, values, asked } = percentileLines(scene, area.width);
+  within(context, area, () => {
+    for (const [quantile, color] of [[0.5, ink.accent], [0.99, ink.green]] as const) {
+      const number = asked.indexOf(quantile);
+      const path = new Path2D();
+      let isOn = false;
+      values.forEach((of, bin) => {
+        const isKnown = of && (quantile < 0.9 || (events[bin] as number) >= 100);
+        if (!isKnown) {
+          isOn = false;
+          return;
+        }
+        const y = yOf(scene, area, scene.cube.grid.place(of[number] as number));
+        const [from, to] = [xOf(scene, area, edges[bin] as number), xOf(scene, area, edges[bin + 1] as number)];
+        if (isOn) path.lineTo(from, y);
+        else path.moveTo(from, y);
+        path.lineTo(to, y);
+        isOn = true;
+      });
+      stroke(context, path, color, 1.5, ink.bg);
+    }
   });
-  context.restore();
 }
 
-/** What waits at the end of the trace, or now: a mark at the right edge as high as its age; what is older than the map is at its top. */
+/** What waits at the end of the trace, or now: marks at the right edge as high as their age; what is older than the map is at its top. */
 function drawWaiting(context: CanvasRenderingContext2D, scene: Scene, area: Area, ink: Ink): void {
   const { head } = scene.cube.data;
   const [oldest] = head.unfinished.longest;
@@ -129,17 +160,6 @@ function drawWaiting(context: CanvasRenderingContext2D, scene: Scene, area: Area
   const right = area.left + area.width;
   const height = (age: number): number => Math.min(Math.max(yOf(scene, area, scene.cube.grid.place(age)), area.top + 6), area.top + area.height - 6);
   for (const { age } of head.unfinished.longest) write(context, "»", right - 2, height(age), ink.a, "right");
-  context.font = FONT;
-  const text = `${count(head.unfinished.count)} waiting, the longest ${duration(oldest.age)}`;
-  const left = right - 14 - context.measureText(text).width;
-  context.fillStyle = ink.bg;
-  context.fillRect(left - 3, height(oldest.age) - 8, right - 11 - left, 16);
-  write(context, text, right - 14, height(oldest.age), ink.a, "right");
-}
-
-/** Every n-th of the edges, and the last. */
-export function everyNth(edges: number[], step: number): number[] {
-  return edges.filter((_, at) => at % step === 0 || at === edges.length - 1);
 }
 
 /** What is in view by latency, on a logarithmic scale; the spot in its own colour. */
@@ -164,28 +184,32 @@ function drawDistribution(context: CanvasRenderingContext2D, scene: Scene, area:
     context.fillStyle = ink.a;
     if (inSpot > 0) context.fillRect(left, top, long(inSpot), Math.max(1, bottom - top - 0.5));
   });
-  if (room > 60) write(context, "in view, log", left, area.top + area.height + 12, ink.muted);
+  if (room > 60) write(context, "in view, log", left, area.top + area.height + 30, ink.muted);
 }
 
-function drawLegend(context: CanvasRenderingContext2D, scene: Scene, area: Area, height: number, colors: string[], ink: Ink): Area {
+function drawLegend(context: CanvasRenderingContext2D, scene: Scene, area: Area, height: number, colors: Uint32Array<ArrayBuffer>, ink: Ink): Area {
   const wide = Math.min(150, area.width / 3);
   const y = height - 11;
   const rows = area.width > 420 ? ` × ${rowsText(scene)}` : "";
   const cell = `cell ${duration(scene.perBin * scene.cube.data.head.width_ns)}${rows}`;
   write(context, cell, area.left, y, ink.muted);
-  const high = weightText(scene, scene.most);
-  context.font = FONT;
-  const right = area.left + area.width - context.measureText(high).width - 4;
+  // In words it stands below the map, where it covers nothing.
+  const { longest, count: waiting } = scene.cube.data.head.unfinished;
+  if (longest[0] && area.width > 420) write(context, `» ${count(waiting)} waiting, the longest ${duration(longest[0].age)}`, area.left + widthOf(context, cell) + 14, y, ink.a);
+  const high = scene.pair ? `16x in ${nameOf(scene.pair.names[1])}` : weightText(scene, scene.most);
+  const right = area.left + area.width - widthOf(context, high) - 4;
   const bar = { left: right - wide, top: y - 4, width: wide, height: 8 };
-  for (let x = 0; x < wide; x++) {
-    context.fillStyle = colors[Math.floor((x * STEPS) / wide)] as string;
-    context.fillRect(bar.left + x, bar.top, 1.5, bar.height);
-  }
+  drawPixels(context, colors, STEPS, bar);
   write(context, high, right + 4, y, ink.muted);
   const low = weightText(scene, scene.least);
-  const title = area.width > 640 ? `${LEGENDS[scene.state.weight]}${scene.state.lock === null ? "" : ", locked"}: ${low}` : low;
+  const title = scene.pair ? `share of events: 16x in ${nameOf(scene.pair.names[0])}` : area.width > (longest[0] ? 800 : 640) ? `${LEGENDS[scene.state.weight]}${scene.state.lock === null ? "" : ", locked"}: ${low}` : low;
   write(context, title, bar.left - 4, y, ink.muted, "right");
   return bar;
+}
+
+/** The file of a trace, without its folder. */
+function nameOf(trace: string): string {
+  return plain(trace.replace(/^.*\//, "")).slice(0, 24);
 }
 
 function rowsText(scene: Scene): string {

@@ -3,24 +3,27 @@
 import type { Value } from "../capture-file/decode.ts";
 import { lines, type Lines } from "../series/percentiles.ts";
 import type { Prefix } from "../series/cube.ts";
-import { count, duration, logTicks, percentile, plain } from "./format.ts";
-import { everyNth, step } from "./heatmap.ts";
-import { pixel, ramp } from "./palette.ts";
-import { fit, gutters, stroke, timeAxis, write, xOf, type Area, type Ink } from "./paint.ts";
-import { weigh, type Scene } from "./scene.ts";
-
-/** Bins of percentiles are at least so wide, in CSS pixels. */
-const BIN_PX = 8;
+import type { Limit } from "../state/state.ts";
+import { count, duration, logTicks, percent, percentile, plain } from "./format.ts";
+import { step } from "./heatmap.ts";
+import { pixels as pixelsOf, ramp } from "./palette.ts";
+import { drawPixels, fit, gutters, stroke, timeAxis, widthOf, write, xOf, type Area, type Ink } from "./paint.ts";
+import { asked, everyNth, percentileLines, weigh, type Scene } from "./scene.ts";
 
 export function paneArea(width: number, height: number): Area {
   const [left, right] = gutters(width);
   return { left, top: 4, width: Math.max(10, width - left - right), height: Math.max(10, height - 26) };
 }
 
-/** Edges of the bins that percentiles of the view have. */
-export function percentileEdges(scene: Scene, width: number): number[] {
-  const bins = scene.columnEdges.length - 1;
-  return everyNth(scene.columnEdges, Math.max(1, Math.ceil((BIN_PX * bins) / width)));
+/** Percentiles are of what completed: says what they lack. */
+export function drawLack(context: CanvasRenderingContext2D, scene: Scene, area: Area, ink: Ink): void {
+  const waiting = scene.cube.data.head.unfinished.count;
+  if (waiting === 0) return;
+  const text = `without the ${waiting === 1 ? "request" : `${count(waiting)} requests`} that still ${waiting === 1 ? "waits" : "wait"}`;
+  const left = area.left + area.width - 6 - widthOf(context, text);
+  context.fillStyle = ink.bg;
+  context.fillRect(left - 3, area.top + 2, area.left + area.width - left, 16);
+  write(context, text, left, area.top + 10, ink.a);
 }
 
 /** A latency on the axis of the pane: logarithmic between what is shown. */
@@ -42,12 +45,6 @@ export function drawAxis(context: CanvasRenderingContext2D, area: Area, y: (ns: 
   }
 }
 
-/** Quantiles of the lines, the slider's last. */
-export function asked(scene: Scene): number[] {
-  const usual = [0.5, 0.9, 0.99, 0.999].filter((quantile) => Math.abs(quantile - scene.state.quantile) > 1e-9);
-  return [...usual, scene.state.quantile];
-}
-
 export function drawPercentiles(element: HTMLCanvasElement, scene: Scene, groups: Group[], ink: Ink): Lines | null {
   const canvas = fit(element);
   if (!canvas) return null;
@@ -55,12 +52,13 @@ export function drawPercentiles(element: HTMLCanvasElement, scene: Scene, groups
   const area = paneArea(canvas.width, canvas.height);
   context.fillStyle = ink.plot;
   context.fillRect(area.left, area.top, area.width, area.height);
-  const edges = percentileEdges(scene, area.width);
   const all = asked(scene);
-  const found = lines(scene.cube, scene.prefix, scene.isFiltered, edges, all);
-  const ofGroups = groups.map((group) => lines(scene.cube, group.prefix, true, groupEdges(scene, group, edges), [scene.state.quantile]));
+  const found = percentileLines(scene, area.width);
+  const ofGroups = groups.map((group) => lines(scene.cube, group.prefix, true, groupEdges(scene, group, found.edges), [scene.state.quantile]));
   const shown = groups.length > 0 ? [all.length - 1] : all.map((_, number) => number);
-  const values = [...found.values.flatMap((of) => shown.flatMap((number) => of?.[number] ?? [])), ...ofGroups.flatMap((group) => group.values.flatMap((of) => of ?? []))];
+  const { limit } = scene.state;
+  const judged = limit && lines(scene.cube, scene.prefix, scene.isFiltered, found.edges, [limit.quantile]);
+  const values = [...(limit && found.values.some(Boolean) ? [limit.value] : []), ...found.values.flatMap((of) => shown.flatMap((number) => of?.[number] ?? [])), ...ofGroups.flatMap((group) => group.values.flatMap((of) => of ?? []))];
   if (values.length === 0) {
     write(context, "nothing here", area.left + area.width / 2, area.top + area.height / 2, ink.muted, "center");
     return found;
@@ -68,6 +66,7 @@ export function drawPercentiles(element: HTMLCanvasElement, scene: Scene, groups
   const y = logAxis(values, area);
   drawAxis(context, area, y, values, ink);
   timeAxis(context, scene, area, ink);
+  if (limit && judged) drawLimit(context, scene, area, y, limit, judged, ink);
   const labels: { y: number; text: string; color: string; bold: boolean }[] = [];
   const draw = (of: Lines, number: number, quantile: number, text: string, color: string, isBold: boolean): void => {
     const path = new Path2D();
@@ -103,7 +102,50 @@ export function drawPercentiles(element: HTMLCanvasElement, scene: Scene, groups
     if (before) label.y = Math.max(label.y, before.y + 14);
     write(context, label.text, area.left + area.width + 7, label.y, label.color, "left", label.bold);
   });
+  drawLack(context, scene, area, ink);
   return found;
+}
+
+/** A limit: its line, what is above it tinted, and for how long. */
+function drawLimit(context: CanvasRenderingContext2D, scene: Scene, area: Area, y: (ns: number) => number, limit: Limit, of: Lines, ink: Ink): void {
+  const { over, all } = timeOver(scene, of, limit);
+  const clamp = (x: number): number => Math.min(Math.max(x, area.left), area.left + area.width);
+  context.fillStyle = ink.a;
+  context.globalAlpha = 0.25;
+  of.values.forEach((values, bin) => {
+    const value = values?.[0] ?? 0;
+    if (!isJudged(of, bin, limit) || value < limit.value) return;
+    const [from, to] = [clamp(xOf(scene, area, of.edges[bin] as number)), clamp(xOf(scene, area, of.edges[bin + 1] as number))];
+    context.fillRect(from, y(value), to - from, y(limit.value) - y(value));
+  });
+  context.globalAlpha = 1;
+  const line = new Path2D();
+  line.moveTo(area.left, y(limit.value));
+  line.lineTo(area.left + area.width, y(limit.value));
+  context.setLineDash([6, 4]);
+  stroke(context, line, ink.a, 1.3, ink.bg);
+  context.setLineDash([]);
+  const text = `${percentile(limit.quantile)} is ${duration(limit.value)} or more for ${duration(over)} of ${duration(all)}${all > 0 ? ` (${percent(over / all)})` : ""}`;
+  context.fillStyle = ink.bg;
+  context.fillRect(area.left + 4, area.top + 3, widthOf(context, text) + 10, 17);
+  write(context, text, area.left + 9, area.top + 12, ink.a);
+}
+
+/** Whether a bin has an event beyond the percentile. */
+function isJudged(of: Lines, bin: number, limit: Limit): boolean {
+  return (of.events[bin] as number) * (1 - limit.quantile) >= 1 - 1e-9;
+}
+
+/** For how long the percentile of a limit is not below it, and how long there are enough events to judge, nanoseconds. */
+export function timeOver(scene: Scene, of: Lines, limit: Limit): { over: number; all: number } {
+  let [over, all] = [0, 0];
+  of.values.forEach((values, bin) => {
+    if (!values || !isJudged(of, bin, limit)) return;
+    const width = scene.cube.time(of.edges[bin + 1] as number) - scene.cube.time(of.edges[bin] as number);
+    all += width;
+    if ((values[0] as number) >= limit.value) over += width;
+  });
+  return { over, all };
 }
 
 /** Bins that are wide enough for the slider's percentile of a group: with a few events beyond it, on average. */
@@ -166,12 +208,12 @@ export interface Group {
 export function drawGroups(element: HTMLCanvasElement, scene: Scene, groups: Group[], ink: Ink): Area[] {
   const canvas = fit(element);
   if (!canvas || groups.length === 0) return [];
-  const { context, scale } = canvas;
+  const { context } = canvas;
   const whole = paneArea(canvas.width, canvas.height);
   const across = Math.min(groups.length, whole.width > 900 ? 4 : whole.width > 500 ? 3 : 2);
   const rows = Math.ceil(groups.length / across);
   const [width, height] = [(whole.width - (across - 1) * 8) / across, (whole.height + 16 - rows * 18) / rows];
-  const colors = ramp(scene.state.weight, ink.isDark).map(pixel);
+  const colors = pixelsOf(ramp(scene.state.weight, ink.isDark));
   return groups.map((group, number) => {
     const area: Area = {
       left: whole.left + (number % across) * (width + 8),
@@ -185,18 +227,14 @@ export function drawGroups(element: HTMLCanvasElement, scene: Scene, groups: Gro
     const columns = everyNth(scene.columnEdges, Math.max(1, Math.ceil((3 * scene.columnEdges.length) / width)));
     const lines_ = everyNth(scene.rowEdges, Math.max(1, Math.ceil((3 * scene.rowEdges.length) / area.height)));
     const cells = weigh(group.prefix, columns, lines_, scene.state.weight);
-    const image = context.createImageData(columns.length - 1, lines_.length - 1);
-    const pixels = new Uint32Array(image.data.buffer);
+    const pixels = new Uint32Array(cells.length);
     const bins = columns.length - 1;
     for (let at = 0; at < cells.length; at++) {
       const color = step(scene, cells[at] as number);
       const line = lines_.length - 2 - Math.floor(at / bins);
       if (color >= 0) pixels[line * bins + (at % bins)] = colors[color] as number;
     }
-    const picture = new OffscreenCanvas(image.width, image.height);
-    picture.getContext("2d")?.putImageData(image, 0, 0);
-    context.imageSmoothingEnabled = scale < 0;
-    context.drawImage(picture, area.left, area.top, area.width, area.height);
+    drawPixels(context, pixels, bins, area);
     const rate = quantileLine(scene, group.prefix, columns, area);
     stroke(context, rate, ink.a, 1.5, ink.bg);
     return area;

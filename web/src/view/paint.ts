@@ -30,18 +30,66 @@ export interface Canvas {
   scale: number;
 }
 
+/** Where elements lie in what contains them. To ask the browser makes it lay out the page, so it is asked once for each layout. */
+const boxes = new Map<HTMLElement, Area>();
+
+/** Where an element lies. */
+export function boxOf(element: HTMLElement): Area {
+  let box = boxes.get(element);
+  if (!box) {
+    box = { left: element.offsetLeft, top: element.offsetTop, width: element.clientWidth, height: element.clientHeight };
+    boxes.set(element, box);
+  }
+  return box;
+}
+
+/** The layout changed. */
+export function forgetBoxes(): void {
+  boxes.clear();
+}
+
 /** Makes a canvas as large as its box, sharp on every screen, and clears it. */
 export function fit(element: HTMLCanvasElement): Canvas | null {
-  const { clientWidth: width, clientHeight: height } = element;
+  const { width, height } = boxOf(element);
   const context = element.getContext("2d");
   if (!context || width < 1 || height < 1) return null;
   const scale = window.devicePixelRatio || 1;
   const [wide, high] = [Math.round(width * scale), Math.round(height * scale)];
-  if (element.width !== wide) element.width = wide;
-  if (element.height !== high) element.height = high;
+  if (element.width !== wide || element.height !== high) {
+    // This forgets the font, too.
+    [element.width, element.height] = [wide, high];
+    fonts.delete(context);
+  }
   context.setTransform(scale, 0, 0, scale, 0, 0);
   context.clearRect(0, 0, width, height);
   return { element, context, width, height, scale };
+}
+
+let small: OffscreenCanvas | null = null;
+
+/** Draws pixels, the first row on top, as large as an area: each pixel of the screen is of the cell that its middle lies in. */
+export function drawPixels(context: CanvasRenderingContext2D, pixels: Uint32Array<ArrayBuffer>, width: number, area: Area): void {
+  const height = pixels.length / Math.max(width, 1);
+  if (height === 0) return;
+  small ??= new OffscreenCanvas(width, height);
+  if (small.width < width) small.width = width;
+  if (small.height < height) small.height = height;
+  small.getContext("2d")?.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), width, height), 0, 0);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(small, 0, 0, width, height, area.left, area.top, area.width, area.height);
+}
+
+/** Limits what is drawn to an area. */
+export function within(context: CanvasRenderingContext2D, area: Area, draw: () => void): void {
+  const font = fonts.get(context);
+  context.save();
+  context.beginPath();
+  context.rect(area.left, area.top, area.width, area.height);
+  context.clip();
+  draw();
+  context.restore();
+  if (font) fonts.set(context, font);
+  else fonts.delete(context);
 }
 
 /** The room for axes at the sides; on phones there is less. */
@@ -49,14 +97,31 @@ export function gutters(width: number): [number, number] {
   return width < 640 ? [54, 58] : [72, 128];
 }
 
-export const FONT = '11px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+const FONT = '11px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+
+const BOLD = `600 ${FONT}`;
+
+/** The font that each canvas has: to set one brings the style of the whole page up to date, which takes longer than to draw. */
+const fonts = new WeakMap<CanvasRenderingContext2D, string>();
+
+function setFont(context: CanvasRenderingContext2D, font: string): void {
+  if (fonts.get(context) === font) return;
+  context.font = font;
+  context.textBaseline = "middle";
+  fonts.set(context, font);
+}
 
 export function write(context: CanvasRenderingContext2D, text: string, x: number, y: number, color: string, align: CanvasTextAlign = "left", bold = false): void {
-  context.font = bold ? `600 ${FONT}` : FONT;
+  setFont(context, bold ? BOLD : FONT);
   context.fillStyle = color;
   context.textAlign = align;
-  context.textBaseline = "middle";
   context.fillText(text, x, y);
+}
+
+/** How wide a label is, CSS pixels. */
+export function widthOf(context: CanvasRenderingContext2D, text: string): number {
+  setFont(context, FONT);
+  return context.measureText(text).width;
 }
 
 /** A line with a halo of the background, so that it stands out from any cell. */
@@ -104,11 +169,17 @@ export function moment(scene: Scene, time: number, step: number): string {
   return clock(BigInt(head.trace_start_ns) + BigInt(toUnix) + BigInt(Math.round(time)), step, scene.state.utc);
 }
 
+/** No axis has room for more ticks. */
+const MOST_TICKS = 100;
+
 /** Ticks of time below. */
 export function timeAxis(context: CanvasRenderingContext2D, scene: Scene, area: Area, ink: Ink): void {
   const [from, to] = [scene.cube.time(scene.x[0]), scene.cube.time(scene.x[1])];
   const step = timeStep(to - from, area.width / (area.width < 500 ? 70 : 110));
-  for (let tick = Math.ceil(from / step) * step; tick <= to; tick += step) {
+  // Ticks are counted: far from zero, adding a short step changes nothing.
+  for (let number = 0; number < MOST_TICKS; number++) {
+    const tick = (Math.ceil(from / step) + number) * step;
+    if (!(tick <= to)) return;
     const x = xOf(scene, area, scene.cube.column(tick));
     context.fillStyle = ink.edge;
     context.fillRect(Math.round(x), area.top + area.height, 1, 4);

@@ -11,6 +11,7 @@ const DIFFERENCE = [0x053061, 0x2166ac, 0x4393c3, 0x92c5de, 0xd1e5f0, 0xf7f7f7, 
 /** Of each weight, its map and the part that is visible on light and on dark. */
 const OF_WEIGHT: Record<Weight, { map: number[]; light: [number, number]; dark: [number, number] }> = {
   events: { map: VIRIDIS, light: [0.56, 0], dark: [0.36, 1] },
+  difference: { map: VIRIDIS, light: [0.56, 0], dark: [0.36, 1] },
   share: { map: VIRIDIS, light: [0.56, 0], dark: [0.36, 1] },
   time: { map: INFERNO, light: [0.65, 0.06], dark: [0.5, 1] },
   bytes: { map: CIVIDIS, light: [0.59, 0], dark: [0.4, 1] },
@@ -28,14 +29,36 @@ function blend(map: number[], place: number): Rgb {
   return [mix(16), mix(8), mix(0)];
 }
 
+const ramps = new Map<string, Rgb[]>();
+const pixelsOf = new WeakMap<Rgb[], Uint32Array<ArrayBuffer>>();
+
 /** Colours from few to many. */
 export function ramp(weight: Weight, isDark: boolean): Rgb[] {
-  const { map, light, dark } = OF_WEIGHT[weight];
-  const [from, to] = isDark ? dark : light;
-  return Array.from({ length: STEPS }, (_, step) => blend(map, from + ((to - from) * step) / (STEPS - 1)));
+  const key = `${weight} ${isDark}`;
+  let colors = ramps.get(key);
+  if (!colors) {
+    const { map, light, dark } = OF_WEIGHT[weight];
+    const [from, to] = isDark ? dark : light;
+    colors = Array.from({ length: STEPS }, (_, step) => blend(map, from + ((to - from) * step) / (STEPS - 1)));
+    ramps.set(key, colors);
+  }
+  return colors;
 }
 
-/** Colours of a difference, from -1 to 1. */
+/** The colours of a ramp as pixels. */
+export function pixels(colors: Rgb[]): Uint32Array<ArrayBuffer> {
+  let found = pixelsOf.get(colors);
+  if (!found) {
+    found = Uint32Array.from(colors, pixel);
+    pixelsOf.set(colors, found);
+  }
+  return found;
+}
+
+/** Colours of differences, from -1 to 1. */
+export const DIFFERENCES: Rgb[] = Array.from({ length: STEPS }, (_, step) => differenceColor((2 * step) / (STEPS - 1) - 1));
+
+/** The colour of a difference, from -1 to 1. */
 export function differenceColor(value: number): Rgb {
   return blend(DIFFERENCE, (value + 1) / 2);
 }

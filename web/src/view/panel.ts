@@ -1,33 +1,41 @@
 // The panel: what is different in a spot, or what is in view.
 
-import type { Data, Exemplar, Value } from "../capture-file/decode.ts";
+import type { Data, Exemplar, Spot, Value } from "../capture-file/decode.ts";
 import { button, copy, el } from "../page/dom.ts";
 import type { Explanation, Finding } from "../series/explain.ts";
 import { valueKey } from "../series/cube.ts";
 import type { State } from "../state/state.ts";
-import { count, duration, percent, plain, size } from "./format.ts";
+import { count, duration, events, percent, plain, size } from "./format.ts";
 
-/** Values shown of an attribute, unless all are asked for. */
+/** Values shown of an attribute, unless more are asked for, and then. */
 const SHOWN = 4;
+const MOST_SHOWN = 300;
+/** Attributes of which more are shown. */
+const opened = new Set<string>();
 
 export interface PanelContent {
   title: string;
   ranges: string;
   explanation: Explanation;
+  /** Events that pass, wherever they are. */
+  events: number;
   /** Latencies of the spot, and of all. */
   waiting: [number, number];
   /** Whether latencies of a part of a cell were shared out by count. */
   isAbout: boolean;
-  /** Against what: nothing, the rest, or the second spot. */
-  against: "none" | "rest" | "b";
+  /** What is explained and against what, in words; null where nothing is. */
+  sides: [string, string] | null;
   notes: string[];
   command: string | null;
   exemplars: Exemplar[];
+  /** What the program found by itself, where nothing is selected. */
+  spots: { spot: Spot; text: string }[];
 }
 
 export interface PanelActions {
   toggle(kind: "keep" | "exclude", name: string, value: Value): void;
   hover(attribute: number, number: number | null): void;
+  take(spot: Spot): void;
   mark(exemplar: Exemplar): void;
   json(): string;
 }
@@ -45,8 +53,7 @@ export function label(data: Data, attribute: number, value: Value): string {
 }
 
 export function drawPanel(element: HTMLElement, data: Data, state: State, content: PanelContent, actions: PanelActions): void {
-  const { explanation } = content;
-  const all = explanation.spot + explanation.rest;
+  const { explanation, sides } = content;
   const children: (Node | null)[] = [el("h2", {}, content.title), el("p", { class: "muted" }, content.ranges)];
   const about = content.isAbout ? "~" : "";
   const figure = (value: string, note: string): HTMLElement => el("div", {}, el("b", {}, value), note);
@@ -54,37 +61,50 @@ export function drawPanel(element: HTMLElement, data: Data, state: State, conten
     el(
       "div",
       { class: "figures" },
-      figure(count(explanation.spot), content.against === "none" ? "events" : `events, ${percent(all > 0 ? explanation.spot / all : 0)}`),
-      figure(about + duration(content.waiting[0]), `waiting, ${percent(content.waiting[1] > 0 ? content.waiting[0] / content.waiting[1] : 0)}`),
+      figure(count(explanation.spot), sides ? `events, ${percent(content.events > 0 ? explanation.spot / content.events : 0)}` : explanation.spot === 1 ? "event" : "events"),
+      figure(about + duration(content.waiting[0]), !sides && content.waiting[0] === content.waiting[1] ? "waiting" : `waiting, ${percent(content.waiting[1] > 0 ? content.waiting[0] / content.waiting[1] : 0)}`),
       figure(explanation.spot > 0 ? about + duration(content.waiting[0] / explanation.spot) : "–", "mean"),
     ),
   );
   if (explanation.spot === 0) children.push(el("p", {}, "Nothing here: no event lies in this box."));
   for (const note of content.notes) children.push(el("p", {}, note));
-  if (content.against !== "none" && explanation.spot > 0) {
+  if (sides && explanation.spot > 0) {
     const key = (color: string, text: string): HTMLElement => {
       const element = el("span", { class: "key" }, el("span", {}, text));
       element.style.color = `var(--${color})`;
       return element;
     };
-    children.push(el("p", {}, key("a", "spot A"), key("rest", content.against === "b" ? "spot B" : "the rest")));
+    children.push(el("p", {}, key("a", sides[0]), key("rest", sides[1])));
     if (explanation.findings.length === 0) children.push(el("p", {}, "No difference found: the attributes of these events are those of the others."));
     const both = explanation.both;
     if (both) {
       const words = both.values.map(([name, value]) => `${name} = ${label(data, data.head.attributes.findIndex((known) => known.name === name), value)}`);
-      children.push(el("p", { class: "both" }, `${words.join(" and ")}: ${percent(both.spot / explanation.spot)} of the spot, ${percent(both.rest / Math.max(1, explanation.rest))} of ${content.against === "b" ? "spot B" : "the rest"}`));
+      children.push(el("p", { class: "both" }, `${words.join(" and ")}: ${percent(both.spot / explanation.spot)} of ${sides[0]}, ${percent(both.rest / Math.max(1, explanation.rest))} of ${sides[1]}`));
     }
   }
+  if (content.spots.length > 0) {
+    const button = ({ spot, text }: PanelContent["spots"][number]): HTMLElement => {
+      const title = `${count(spot.events)} events from ${duration(spot.latency[0])} up${spot.common === null ? "" : `, mostly ${plain(spot.common)}`}`;
+      const element = el("button", { type: "button", title }, plain(text));
+      element.addEventListener("click", () => actions.take(spot));
+      return element;
+    };
+    children.push(el("h3", {}, "Found in this trace", el("span", {}, "n, N")), el("div", { class: "spots" }, ...content.spots.map(button)));
+  }
   for (const finding of explanation.findings) children.push(...drawFinding(data, state, content, finding, actions));
+  if (explanation.slight.length > 0) children.push(el("p", { class: "muted" }, `Differs by less than 1 of 100: ${explanation.slight.join(", ")}`));
   if (explanation.without.length > 0 && explanation.spot > 0) children.push(el("p", { class: "muted" }, `No difference: ${explanation.without.join(", ")}`));
   if (data.head.left_out.length > 0) children.push(el("p", { class: "muted" }, `Not in this file: ${data.head.left_out.join(", ")} (--budget makes room)`));
   children.push(...drawCommand(content, actions), ...drawExemplars(data, content, actions));
+  const focused = element.contains(document.activeElement) ? (document.activeElement as HTMLElement).title : "";
   element.replaceChildren(...children.filter((child) => child !== null));
+  // On a live page the panel is drawn each second.
+  if (focused) [...element.querySelectorAll<HTMLElement>("button")].find(({ title }) => title === focused)?.focus({ preventScroll: true });
 }
 
 function drawFinding(data: Data, state: State, content: PanelContent, finding: Finding, actions: PanelActions): Node[] {
-  const { explanation, against } = content;
-  const heading = el("h3", {}, finding.name, against === "none" ? null : el("span", {}, `difference ${Math.round(finding.divergence * 100)} of 100`));
+  const { explanation, sides } = content;
+  const heading = el("h3", {}, finding.name, !sides ? null : el("span", {}, `difference ${Math.round(finding.divergence * 100)} of 100`));
   heading.dataset.attribute = finding.name;
   const list = el("div", { role: "list" });
   const rows = (from: number, to: number): Node[] =>
@@ -96,17 +116,17 @@ function drawFinding(data: Data, state: State, content: PanelContent, finding: F
         element.style.width = `${Math.max(share * 100, 0)}%`;
         return element;
       };
-      const bars = against === "none" ? [bar("all", spot)] : [bar("spot", spot), bar("rest", rest)];
+      const bars = !sides ? [bar("all", spot)] : [bar("spot", spot), bar("rest", rest)];
       const key = valueKey(one.value);
       const isKept = state.is[finding.name]?.includes(key) ?? false;
       const isOut = state.not[finding.name]?.includes(key) ?? false;
       const row = el(
         "button",
-        { class: "row", type: "button", "aria-pressed": String(isKept), title: `${text}: ${count(one.spot)}${against === "none" ? "" : ` and ${count(one.rest)}`} events. Click keeps only these, Alt+click excludes them.` },
+        { class: "row", type: "button", "aria-pressed": String(isKept), title: `${text}: ${sides ? `${count(one.spot)} and ${count(one.rest)} events` : events(one.spot)}. Click keeps only these, Alt+click excludes them.` },
         el("span", {}, text),
         el("span", { class: "bars" }, ...bars),
         el("span", {}, percent(spot)),
-        el("span", { class: "baseline" }, against === "none" ? count(one.spot) : percent(rest)),
+        el("span", { class: "baseline" }, sides ? percent(rest) : count(one.spot)),
       );
       row.dataset.value = key;
       row.addEventListener("click", (event) => actions.toggle(event.altKey ? "exclude" : "keep", finding.name, one.value));
@@ -115,13 +135,19 @@ function drawFinding(data: Data, state: State, content: PanelContent, finding: F
       const exclude = button("≠", `Exclude ${text}`, () => actions.toggle("exclude", finding.name, one.value), { class: "exclude", "aria-pressed": String(isOut), "aria-label": `Exclude ${text}` });
       return el("div", { class: "value", role: "listitem" }, row, exclude);
     });
-  list.append(...rows(0, SHOWN));
-  const more = finding.values.length - SHOWN;
-  if (more > 0) {
-    const show = button(`${more} more`, "Show all values", () => show.replaceWith(...rows(SHOWN, finding.values.length)), { class: "more" });
+  const all = finding.values.length;
+  const shown = opened.has(finding.name) ? MOST_SHOWN : SHOWN;
+  list.append(...rows(0, shown));
+  const rest = el("p", { class: "muted" }, `${count(all - MOST_SHOWN)} more are not listed`);
+  if (all > SHOWN && shown === SHOWN) {
+    const show = button(`${count(all - SHOWN)} more`, "Show more values", () => {
+      opened.add(finding.name);
+      show.replaceWith(...rows(SHOWN, MOST_SHOWN), ...(all > MOST_SHOWN ? [rest] : []));
+    }, { class: "more" });
     list.append(show);
-  }
+  } else if (all > shown) list.append(rest);
   const same = finding.same.length > 0 ? [el("p", { class: "muted" }, `The same events: ${finding.same.join(", ")}`)] : [];
+  if (finding.follows.length > 0) same.push(el("p", { class: "muted" }, `Differs with it: ${finding.follows.join(", ")}`));
   return [heading, list, ...same];
 }
 

@@ -2,6 +2,8 @@
 
 import type { Data } from "../capture-file/decode.ts";
 import { Cube, type Cells, type Prefix } from "../series/cube.ts";
+import { pairOf, ratios, type Pair } from "../series/difference.ts";
+import { lines, type Lines } from "../series/percentiles.ts";
 import type { Box, State, Weight } from "../state/state.ts";
 
 /** No cell is narrower or lower than this, in CSS pixels. */
@@ -20,9 +22,13 @@ export interface Scene {
   y: [number, number];
   columnEdges: number[];
   rowEdges: number[];
-  /** Columns of one bin. */
+  /** Columns of one bin, and rows of one line. */
   perBin: number;
+  perRow: number;
   cells: Float64Array;
+  /** Of the difference of two traces: the pair, and the logarithm of the ratio of each cell. */
+  pair: Pair | null;
+  ratios: Float64Array | null;
   most: number;
   least: number;
 }
@@ -34,6 +40,7 @@ export class Scenes {
   private passes: Uint8Array;
   private prefix: Prefix;
   readonly all: Prefix;
+  private pair: Pair | null = null;
 
   constructor(data: Data) {
     this.cube = new Cube(data);
@@ -46,8 +53,10 @@ export class Scenes {
     const key = JSON.stringify([state.is, state.not]);
     if (key !== this.filterKey) {
       this.passes = this.cube.passes(state);
-      this.prefix = this.passes.includes(0) ? this.cube.prefix(this.passes) : this.all;
+      const spent = this.prefix === this.all ? null : this.prefix;
+      this.prefix = this.passes.includes(0) ? this.cube.prefix(this.passes, spent) : this.all;
       this.filterKey = key;
+      this.pair = null;
     }
     const { cube, passes, prefix } = this;
     const [x, y] = [columnsInView(cube, state), rowsInView(cube, state)];
@@ -60,8 +69,11 @@ export class Scenes {
     let most = 0;
     for (const value of cells) if (value > most) most = value;
     if (state.lock !== null && state.lock > 0) most = state.lock;
-    const least = state.weight === "events" ? 1 : state.weight === "share" ? 0.0001 : most / 10_000;
-    return { cube, state, passes, prefix, isFiltered: prefix !== this.all, x, y, columnEdges, rowEdges, perBin, cells, most: Math.max(most, least), least };
+    const isCounted = state.weight === "events" || state.weight === "difference";
+    if (state.weight === "difference") this.pair ??= pairOf(cube, passes);
+    const pair = state.weight === "difference" ? this.pair : null;
+    const least = isCounted ? 1 : state.weight === "share" ? 0.0001 : most / 10_000;
+    return { cube, state, passes, prefix, isFiltered: prefix !== this.all, x, y, columnEdges, rowEdges, perBin, perRow, cells, pair, ratios: pair && ratios(pair, cube.columns, columnEdges, rowEdges), most: Math.max(most, least), least };
   }
 }
 
@@ -102,21 +114,47 @@ export function edges(range: [number, number], step: number, end: number, offset
   }
 }
 
+/** Every n-th of the edges, and the last. */
+export function everyNth(edges: number[], step: number): number[] {
+  return edges.filter((_, at) => at % step === 0 || at === edges.length - 1);
+}
+
+/** Bins of percentiles are at least so wide, in CSS pixels. */
+const BIN_PX = 8;
+
+/** Quantiles of the lines, the slider's last: p50 and p99 are always among them. */
+export function asked(scene: Scene): number[] {
+  const usual = [0.5, 0.9, 0.99, 0.999].filter((quantile) => Math.abs(quantile - scene.state.quantile) > 1e-9);
+  return [...usual, scene.state.quantile];
+}
+
+const linesOf = new WeakMap<Scene, Lines>();
+
+/** The percentiles of the view that are drawn as lines. */
+export function percentileLines(scene: Scene, width: number): Lines {
+  let found = linesOf.get(scene);
+  if (!found) {
+    const edges = everyNth(scene.columnEdges, Math.max(1, Math.ceil((BIN_PX * (scene.columnEdges.length - 1)) / width)));
+    found = lines(scene.cube, scene.prefix, scene.isFiltered, edges, asked(scene));
+    linesOf.set(scene, found);
+  }
+  return found;
+}
+
 /** The weight of each cell, row by row. */
 export function weigh(prefix: Prefix, columns: number[], rows: number[], weight: Weight): Float64Array {
   const width = columns.length - 1;
   const cells = new Float64Array(width * Math.max(rows.length - 1, 0));
   const sums = weight === "time" ? prefix.latency : weight === "bytes" ? prefix.bytes : prefix.counts;
-  for (let line = 0; line + 1 < rows.length; line++) {
-    const last = Math.min(rows[line + 1] as number, prefix.firstRow + prefix.rows);
-    for (let row = Math.max(rows[line] as number, prefix.firstRow); row < last; row++) {
-      const base = prefix.at(row, 0);
-      let before = sums[base + (columns[0] as number)] as number;
-      for (let bin = 0; bin < width; bin++) {
-        const after = sums[base + (columns[bin + 1] as number)] as number;
-        cells[line * width + bin] = (cells[line * width + bin] as number) + after - before;
-        before = after;
-      }
+  const ranges = rows.slice(1).map((end, line) => [Math.max(rows[line] as number, prefix.firstRow), Math.min(end, prefix.firstRow + prefix.rows)] as const);
+  for (let bin = 0; bin < width; bin++) {
+    const before = (columns[bin] as number) * prefix.rows - prefix.firstRow;
+    const after = (columns[bin + 1] as number) * prefix.rows - prefix.firstRow;
+    for (let line = 0; line < ranges.length; line++) {
+      const [first, last] = ranges[line] as readonly [number, number];
+      let sum = 0;
+      for (let row = first; row < last; row++) sum += (sums[after + row] as number) - (sums[before + row] as number);
+      cells[line * width + bin] = sum;
     }
   }
   if (weight === "share") {
@@ -128,16 +166,26 @@ export function weigh(prefix: Prefix, columns: number[], rows: number[], weight:
   return cells;
 }
 
-/** The whole columns and rows of a box; as it was drawn, these are its edges. */
+/** The whole columns and rows that a box touches; as it was drawn, these are its edges. */
 export function cellsOf(cube: Cube, box: Box): Cells {
-  const clamp = (value: number, low: number, high: number): number => Math.min(Math.max(Math.round(value), low), high);
-  const rows = box.latency.map((ns) => clamp(cube.grid.place(ns), 0, cube.grid.index(2 ** 52))) as [number, number];
-  const columns = box.time.map((ns) => clamp(cube.column(ns), 0, cube.columns)) as [number, number];
-  return { columns, rows };
+  // An edge is a quotient of floating point.
+  const whole = ([from, to]: [number, number], most: number): [number, number] => {
+    const clamp = (value: number): number => Math.min(Math.max(value, 0), most);
+    return [clamp(Math.floor(from + 1e-6)), clamp(Math.ceil(to - 1e-6))];
+  };
+  const rows = whole([cube.grid.place(box.latency[0]), cube.grid.place(box.latency[1])], cube.grid.buckets);
+  return { columns: whole([cube.column(box.time[0]), cube.column(box.time[1])], cube.columns), rows };
+}
+
+/** What two parts of the picture share; null where that is nothing. */
+export function overlap(one: Cells, other: Cells): Cells | null {
+  const shared = (a: [number, number], b: [number, number]): [number, number] => [Math.max(a[0], b[0]), Math.min(a[1], b[1])];
+  const [columns, rows] = [shared(one.columns, other.columns), shared(one.rows, other.rows)];
+  return columns[0] < columns[1] && rows[0] < rows[1] ? { columns, rows } : null;
 }
 
 /** The box of whole cells. */
-export function boxOf(cube: Cube, cells: Cells): Box {
+export function boxOfCells(cube: Cube, cells: Cells): Box {
   return {
     time: [cube.time(cells.columns[0]), cube.time(cells.columns[1])],
     latency: [cube.grid.lower(cells.rows[0]), cube.grid.lower(cells.rows[1])],

@@ -1,5 +1,6 @@
 // Events per second and requests in flight over the map, on its axis.
 
+import type { Head } from "../capture-file/decode.ts";
 import { count, short } from "./format.ts";
 import { fit, gutters, stroke, write, xOf, type Area, type Ink } from "./paint.ts";
 import type { Scene } from "./scene.ts";
@@ -23,10 +24,21 @@ export function strips(scene: Scene): Strip[] {
     let flying = 0;
     // Of some attributes only completed waiting is known, and counts where it ended.
     if (scene.isFiltered) flying = prefix.sum(prefix.latency, cells);
-    else for (let column = columns[0]; column < columns[1]; column++) flying += cube.data.inFlight[column] as number;
+    else {
+      for (let column = columns[0]; column < columns[1]; column++) flying += cube.data.inFlight[column] as number;
+      flying += waitingTime(cube.data.head.unfinished, cube.time(columns[0]), cube.time(columns[1]));
+    }
     flight.push(flying / ns);
   }
   return [{ title: "events", values: events }, { title: "in flight", values: flight }];
+}
+
+/** For how long requests that have not completed were in flight between two moments, all together. */
+function waitingTime({ longest, others }: Head["unfinished"], from: number, to: number): number {
+  let ns = 0;
+  for (const { start, age } of longest) ns += Math.max(0, Math.min(start + age, to) - Math.max(start, from));
+  for (const [start, count, end] of others) ns += count * Math.max(0, Math.min(end, to) - Math.max(start, from));
+  return ns;
 }
 
 export function drawStrips(element: HTMLCanvasElement, scene: Scene, all: Strip[], ink: Ink): void {

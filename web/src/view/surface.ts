@@ -36,6 +36,33 @@ export function project(matrix: Matrix, [x, y, z]: [number, number, number]): [n
   return [row(0) / row(12), row(4) / row(12)];
 }
 
+/** Height of a latency in the box, 0 to 1. */
+function heightOf(found: Surface, value: number): number {
+  const [low, high] = [Math.log(found.low), Math.log(Math.max(found.high, found.low * 1.01))];
+  return (Math.log(Math.max(value, found.low)) - low) / (high - low);
+}
+
+/** A vertex counts as hit up to so many pixels away. */
+const NEAR_PX = 8;
+
+/** Bin and level of the vertex that is seen at a place, the nearest to the viewer of those around it. */
+export function pick(found: Surface, [turn, height]: [number, number], width: number, high: number, x: number, y: number): [number, number] | null {
+  const matrix = camera(turn, height, width / Math.max(1, high));
+  const bins = found.edges.length - 1;
+  let hit: [number, number] | null = null;
+  let nearest = Infinity;
+  for (let level = 0; level < found.levels; level++) {
+    for (let bin = 0; bin < bins; bin++) {
+      const point: [number, number, number] = [(2 * bin) / Math.max(1, bins - 1) - 1, (2 * level) / (found.levels - 1) - 1, heightOf(found, found.values[level * bins + bin] as number)];
+      const [px, py] = project(matrix, point);
+      if (Math.hypot(((px + 1) / 2) * width - x, ((1 - py) / 2) * high - y) > NEAR_PX) continue;
+      const depth = (matrix[12] as number) * point[0] + (matrix[13] as number) * point[1] + (matrix[14] as number) * point[2];
+      if (depth < nearest) [hit, nearest] = [[bin, level], depth];
+    }
+  }
+  return hit;
+}
+
 const VERTEX = `#version 300 es
 uniform vec4 rows[4];
 in vec3 place;
@@ -104,12 +131,11 @@ export class SurfaceView {
 
   private upload(gl: WebGL2RenderingContext, found: Surface): number {
     const bins = found.edges.length - 1;
-    const [low, high] = [Math.log(found.low), Math.log(Math.max(found.high, found.low * 1.01))];
     const places = new Float32Array(bins * found.levels * 3);
     for (let level = 0; level < found.levels; level++) {
       for (let bin = 0; bin < bins; bin++) {
-        const value = Math.max(found.values[level * bins + bin] as number, found.low);
-        places.set([(2 * bin) / Math.max(1, bins - 1) - 1, (2 * level) / (found.levels - 1) - 1, (Math.log(value) - low) / (high - low)], (level * bins + bin) * 3);
+        const value = found.values[level * bins + bin] as number;
+        places.set([(2 * bin) / Math.max(1, bins - 1) - 1, (2 * level) / (found.levels - 1) - 1, heightOf(found, value)], (level * bins + bin) * 3);
       }
     }
     const triangles: number[] = [];
