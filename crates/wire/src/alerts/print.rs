@@ -1,0 +1,388 @@
+//! The same rules for Prometheus, with a file of tests for promtool.
+
+use super::rules::{Hold, OnNoData, Rule, Rules, Slo};
+use super::slo::burns;
+use latscope_event::format_duration_exact;
+use latscope_series::{Part, Threshold};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// `rate` needs two samples, so windows are four times the step at which Prometheus usually scrapes.
+const WINDOW: &str = "1m";
+/// The same, nanoseconds.
+const WINDOW_NS: u64 = 60_000_000_000;
+const HISTOGRAM: &str = "latscope_io_latency_seconds";
+
+/// Which kind of histograms Prometheus has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dialect {
+    /// Native histograms.
+    Native,
+    /// Histograms with `le`.
+    Classic,
+}
+
+/// The rules, and tests of them for promtool, each as YAML. What Prometheus cannot express is a comment. Classic histograms have these
+/// edges, seconds, ascending.
+pub fn print(rules: &Rules, dialect: Dialect, edges_s: &[f64]) -> (String, String) {
+    let mut out = String::from("groups:\n- name: latscope\n  rules:\n");
+    let mut tests = String::from("rule_files: [rules.yml]\nevaluation_interval: 15s\ntests:\n");
+    for rule in &rules.alerts {
+        match Query::new((dialect, edges_s), &rule.by, rule.filter.as_deref()) {
+            Err(why) => drop(writeln!(out, "  # {} is left out: {why}.", rule.name)),
+            Ok(query) => {
+                out += &alert(rule, &query);
+                if dialect == Dialect::Classic {
+                    tests += &test(rule, &query).unwrap_or_default();
+                }
+            }
+        }
+    }
+    for slo in &rules.slos {
+        match Query::new((dialect, edges_s), &slo.by, slo.filter.as_deref()) {
+            Err(why) => drop(writeln!(out, "  # {} is left out: {why}.", slo.name)),
+            Ok(query) => out += &objective(slo, &query),
+        }
+    }
+    (out, tests)
+}
+
+fn alert(rule: &Rule, query: &Query) -> String {
+    let mut out = comments(rule, query);
+    let condition = query.condition(&rule.condition, rule.step_ns);
+    let _ = write!(out, "  - alert: {}\n    expr: {}\n", quoted(&rule.name), quoted(&condition));
+    let hold_ns = match rule.hold {
+        Hold::Time(ns) => ns,
+        Hold::Steps(steps) => rule.step_ns.unwrap_or(1_000_000_000).saturating_mul(u64::from(steps)),
+    };
+    if hold_ns > 0 {
+        let _ = writeln!(out, "    for: {}", seconds(hold_ns));
+    }
+    if rule.keep_ns > 0 {
+        let _ = writeln!(
+            out,
+            "    # needs Prometheus 2.42: keep_firing_for\n    keep_firing_for: {}",
+            seconds(rule.keep_ns)
+        );
+    }
+    out += &texts("labels", &rule.labels);
+    let mut annotations = rule.annotations.clone();
+    annotations.insert("summary".into(), format!("{}: {}", rule.name, rule.condition));
+    out + &texts("annotations", &annotations)
+}
+
+/// What Prometheus does otherwise, a comment for each.
+fn comments(rule: &Rule, query: &Query) -> String {
+    let parts = rule.condition.parts();
+    let asks = |metrics: &[&str]| parts.iter().any(|part| metrics.contains(&part.metric));
+    let mut comments = Vec::new();
+    if asks(&["quantile", "mean", "min", "max", "over"]) && !rule.done_only {
+        comments
+            .push("Latencies are those of completed requests: while all of them wait, it does not fire.".to_string());
+    }
+    let is_momentary = rule.condition.is_momentary();
+    if let Some(step_ns) = rule.step_ns.filter(|&step_ns| !is_momentary && step_ns != WINDOW_NS) {
+        let scaled = if asks(&["count"]) { "; the count is that of as much time" } else { "" };
+        comments.push(format!("It looks at {WINDOW}, not at steps of {}{scaled}.", format_duration_exact(step_ns)));
+    }
+    if asks(&["max", "min"]) {
+        comments.push("Minimum and maximum are edges of buckets.".into());
+    }
+    let bounds = parts.iter().filter(|part| part.metric == "over").filter_map(|part| part.argument);
+    comments.extend(bounds.filter_map(|bound_s| query.edge_comment(bound_s)));
+    if let Some(until) = &rule.until {
+        comments.push(format!("until = '{until}' is left out: Prometheus resolves an alert when expr does not hold."));
+    }
+    if rule.quorum.is_some() {
+        comments.push("hosts is left out: expr holds with any number of hosts.".into());
+    }
+    if rule.on_no_data != OnNoData::Keep {
+        comments.push("on_no_data is left out: without data, expr does not hold.".into());
+    }
+    comments.iter().map(|comment| format!("  # {}: {comment}\n", rule.name.escape_default())).collect()
+}
+
+fn objective(slo: &Slo, query: &Query) -> String {
+    let name = slo.name.escape_default();
+    let comment = query.edge_comment(slo.below_ns as f64 / 1e9);
+    let mut out = comment.map_or(String::new(), |comment| format!("  # {name}: {comment}\n"));
+    for burn in burns(slo) {
+        let limit = number(burn.factor * (1.0 - slo.target));
+        let over =
+            |minutes: i64| format!("{} > {limit}", query.over(slo.below_ns as f64 / 1e9, &format!("{minutes}m")));
+        let expr = format!("{} and {}", over(burn.long), over(burn.short));
+        let _ = write!(out, "  - alert: {}\n    expr: {}\n", quoted(&slo.name), quoted(&expr));
+        let mut labels = BTreeMap::from([("severity".to_string(), burn.severity.to_string())]);
+        labels.extend(slo.labels.clone());
+        labels.insert("window".into(), burn.window());
+        out += &texts("labels", &labels);
+        let text = format!(
+            "{}: more than {} of the events are slower than {}, {:.1} times what the budget allows",
+            slo.name,
+            limit,
+            format_duration_exact(slo.below_ns),
+            burn.factor
+        );
+        out += &texts("annotations", &BTreeMap::from([("summary".to_string(), text)]));
+    }
+    out
+}
+
+/// A test in which the rule fires: all events take twice as long as the largest bound. Only of rules that values above bounds make fire.
+fn test(rule: &Rule, query: &Query) -> Option<String> {
+    let parts = rule.condition.parts();
+    if parts.iter().any(|part| !part.sign.starts_with('>')) || query.matchers.iter().any(|(_, sign, _)| *sign != "=") {
+        return None;
+    }
+    let is_latency = |part: &&Part| ["quantile", "mean", "min", "max"].contains(&part.metric);
+    let bounds = parts.iter().filter(is_latency).map(|part| part.value);
+    let slow = bounds
+        .chain(parts.iter().filter_map(|part| part.argument.filter(|_| part.metric == "over")))
+        .fold(1e-3, f64::max);
+    let per_s = parts.iter().filter(|part| part.metric == "rate").map(|part| part.value).fold(10.0, f64::max);
+    let window = rule.step_ns.map_or(1.0, |step_ns| step_ns.max(1) as f64 / 1e9);
+    let counts = parts.iter().filter(|part| part.metric == "count");
+    let count = counts.map(|part| part.value / window.min(1.0)).fold(per_s, f64::max);
+    let mut labels: Vec<(String, String)> = rule.by.iter().map(|name| (name.clone(), format!("{name}1"))).collect();
+    for (name, _, value) in &query.matchers {
+        labels.retain(|(other, _)| other != name);
+        labels.push((name.clone(), value.clone()));
+    }
+    let series = |name: &str, more: &[(&str, String)], values: String| {
+        let labels = labels.iter().map(|(name, value)| (name.as_str(), value.clone())).chain(more.iter().cloned());
+        let labels: Vec<String> = labels.map(|(name, value)| format!("{name}={}", quoted(&value))).collect();
+        format!("  - series: '{name}{{{}}}'\n    values: '{values}'\n", labels.join(","))
+    };
+    let each = (count * 15.0 * 2.0).ceil();
+    let mut out = String::from("- interval: 15s\n  input_series:\n");
+    let mut edges: Vec<f64> = parts.iter().filter(is_latency).map(|part| part.value).collect();
+    edges.extend(parts.iter().filter(|part| part.metric == "over").filter_map(|part| Some(query.edge(part.argument?))));
+    edges.push(slow);
+    edges.sort_by(f64::total_cmp);
+    edges.dedup();
+    let bucket = format!("{HISTOGRAM}_bucket");
+    for edge in &edges {
+        out += &series(&bucket, &[("le", decimal(*edge))], "0+0x40".into());
+    }
+    for edge in [decimal(slow * 4.0), "+Inf".to_string()] {
+        out += &series(&bucket, &[("le", edge)], format!("0+{each}x40"));
+    }
+    out += &series(&format!("{HISTOGRAM}_count"), &[], format!("0+{each}x40"));
+    out += &series(&format!("{HISTOGRAM}_sum"), &[], format!("0+{}x40", each * slow * 3.0));
+    for part in &parts {
+        let (name, more) = match part.metric {
+            "oldest" => ("latscope_io_oldest_seconds", Vec::new()),
+            "waiting" if part.argument.is_none() => ("latscope_io_in_flight", Vec::new()),
+            "hosts" => ("latscope_hub_hosts", Vec::new()),
+            "missing" => ("latscope_hub_hosts_missing", Vec::new()),
+            "lag" => ("latscope_hub_interval_lag_seconds", Vec::new()),
+            "offset" => ("latscope_hub_clock_offset_seconds", Vec::new()),
+            "lost" => {
+                // The series starts with the loss.
+                let count = (part.value * 2.0 + 1.0).max(249.0);
+                let lost = match rule.hold {
+                    Hold::Time(0) => format!("_x33 {count}x10"),
+                    _ => format!("0+{count}x40"),
+                };
+                out += &series("latscope_lost_events_total", &[("kind", "lost_records".into())], lost);
+                continue;
+            }
+            "waiting" => return None,
+            _ => continue,
+        };
+        out += &series(name, &more, format!("{}+0x40", part.value * 2.0 + 1.0));
+    }
+    out += &format!("  alert_rule_test:\n  - eval_time: 9m\n    alertname: {}\n    exp_alerts:\n", quoted(&rule.name));
+    let mut expected = rule.labels.clone();
+    let of_group = labels.into_iter().filter(|(name, _)| rule.by.contains(name));
+    expected.extend(of_group);
+    let labels: Vec<String> = expected.iter().map(|(name, value)| format!("{name}: {}", quoted(value))).collect();
+    let mut annotations = rule.annotations.clone();
+    annotations.insert("summary".into(), format!("{}: {}", rule.name, rule.condition));
+    let annotations: Vec<String> =
+        annotations.iter().map(|(name, value)| format!("{name}: {}", quoted(value))).collect();
+    out += &format!(
+        "    - exp_labels: {{{}}}\n      exp_annotations: {{{}}}\n",
+        labels.join(", "),
+        annotations.join(", ")
+    );
+    Some(out)
+}
+
+/// Writes expressions of one rule.
+struct Query<'a> {
+    dialect: Dialect,
+    edges_s: &'a [f64],
+    by: String,
+    /// Name, sign and value.
+    matchers: Vec<(String, &'static str, String)>,
+}
+
+impl<'a> Query<'a> {
+    fn new((dialect, edges_s): (Dialect, &'a [f64]), by: &[String], filter: Option<&str>) -> Result<Query<'a>, String> {
+        let terms = filter.map_or(Vec::new(), |filter| filter.split(" and ").map(str::trim).collect());
+        let matchers = terms.into_iter().map(matcher).collect::<Result<_, _>>()?;
+        Ok(Query { dialect, edges_s, by: by.join(", "), matchers })
+    }
+
+    fn selected(&self, name: &str, more: &[String]) -> String {
+        let matchers = self.matchers.iter().map(|(name, sign, value)| format!("{name}{sign}{}", quoted(value)));
+        let all: Vec<String> = matchers.chain(more.iter().cloned()).collect();
+        if all.is_empty() { name.to_string() } else { format!("{name}{{{}}}", all.join(",")) }
+    }
+
+    fn sum(&self, name: &str, more: &[String], function: &str, window: &str) -> String {
+        format!("sum by ({}) ({function}({}[{window}]))", self.by, self.selected(name, more))
+    }
+
+    /// A gauge, by an aggregation.
+    fn gauge(&self, aggregation: &str, name: &str) -> String {
+        format!("{aggregation} by ({}) ({})", self.by, self.selected(name, &[]))
+    }
+
+    /// A condition; a count of a step is scaled to the window.
+    fn condition(&self, condition: &Threshold, step_ns: Option<u64>) -> String {
+        let scale = step_ns.map_or(1.0, |step_ns| WINDOW_NS as f64 / step_ns.max(1) as f64);
+        let value = |part: &Part| if part.metric == "count" { part.value * scale } else { part.value };
+        condition.written(&|part| format!("{} {} {}", self.metric(part), part.sign, number(value(part))))
+    }
+
+    /// The edge at or above a bound that classic histograms have, seconds.
+    fn edge(&self, bound_s: f64) -> f64 {
+        match self.dialect {
+            Dialect::Native => bound_s,
+            Dialect::Classic => self.edges_s.iter().copied().find(|&edge_s| edge_s >= bound_s).unwrap_or(bound_s),
+        }
+    }
+
+    fn edge_comment(&self, bound_s: f64) -> Option<String> {
+        let (bound, edge) = (number(bound_s), number(self.edge(bound_s)));
+        (bound != edge).then(|| format!("Classic histograms have no edge at {bound} s; the next is {edge} s."))
+    }
+
+    fn metric(&self, part: &Part) -> String {
+        match part.metric {
+            "quantile" => self.quantile(part.argument.unwrap_or(0.5)),
+            "max" => self.quantile(1.0),
+            "min" => self.quantile(0.0),
+            "mean" => match self.dialect {
+                Dialect::Native => {
+                    let sum = self.sum(HISTOGRAM, &[], "rate", WINDOW);
+                    format!("histogram_sum({sum}) / histogram_count({sum})")
+                }
+                Dialect::Classic => {
+                    let part = |ending: &str| self.sum(&format!("{HISTOGRAM}_{ending}"), &[], "rate", WINDOW);
+                    format!("{} / {}", part("sum"), part("count"))
+                }
+            },
+            "count" | "rate" => {
+                let function = if part.metric == "rate" { "rate" } else { "increase" };
+                match self.dialect {
+                    Dialect::Native => format!("histogram_count({})", self.sum(HISTOGRAM, &[], function, WINDOW)),
+                    Dialect::Classic => self.sum(&format!("{HISTOGRAM}_count"), &[], function, WINDOW),
+                }
+            }
+            "over" => self.over(part.argument.unwrap_or(0.0), WINDOW),
+            "oldest" => self.gauge("max", "latscope_io_oldest_seconds"),
+            "waiting" => match (part.argument, self.dialect) {
+                (None, _) => self.gauge("sum", "latscope_io_in_flight"),
+                (Some(age), Dialect::Native) => {
+                    let ages = self.gauge("sum", "latscope_io_waiting_seconds");
+                    format!("histogram_count({ages}) * histogram_fraction({}, +Inf, {ages})", number(age))
+                }
+                (Some(age), Dialect::Classic) => {
+                    let young =
+                        self.selected("latscope_io_waiting_seconds_bucket", &[format!("le=\"{}\"", decimal(age))]);
+                    let all = self.gauge("sum", "latscope_io_waiting_seconds_count");
+                    format!("{all} - sum by ({}) ({young})", self.by)
+                }
+            },
+            "lost" => {
+                // The series starts with the first loss, which `increase` does not count.
+                let total = self.selected("latscope_lost_events_total", &[]);
+                format!(
+                    "sum by ({}) (({total} unless {total} offset {WINDOW}) or increase({total}[{WINDOW}]))",
+                    self.by
+                )
+            }
+            "hosts" => self.gauge("max", "latscope_hub_hosts"),
+            "missing" => self.gauge("max", "latscope_hub_hosts_missing"),
+            "offset" => self.gauge("max", "latscope_hub_clock_offset_seconds"),
+            _ => self.gauge("max", "latscope_hub_interval_lag_seconds"),
+        }
+    }
+
+    fn quantile(&self, quantile: f64) -> String {
+        let rate = match self.dialect {
+            Dialect::Native => self.sum(HISTOGRAM, &[], "rate", WINDOW),
+            Dialect::Classic => {
+                let by = if self.by.is_empty() { "le".to_string() } else { format!("le, {}", self.by) };
+                format!("sum by ({by}) (rate({}[{WINDOW}]))", self.selected(&format!("{HISTOGRAM}_bucket"), &[]))
+            }
+        };
+        format!("histogram_quantile({}, {rate})", number(quantile))
+    }
+
+    /// The share of the events that take longer.
+    fn over(&self, bound_s: f64, window: &str) -> String {
+        let bound_s = self.edge(bound_s);
+        match self.dialect {
+            Dialect::Native => {
+                let rate = self.sum(HISTOGRAM, &[], "rate", window);
+                format!("1 - histogram_fraction(0, {}, {rate})", number(bound_s))
+            }
+            Dialect::Classic => {
+                let fast =
+                    self.sum(&format!("{HISTOGRAM}_bucket"), &[format!("le=\"{}\"", decimal(bound_s))], "rate", window);
+                format!("1 - {fast} / {}", self.sum(&format!("{HISTOGRAM}_count"), &[], "rate", window))
+            }
+        }
+    }
+}
+
+/// One term of a filter, where labels can express it.
+fn matcher(term: &str) -> Result<(String, &'static str, String), String> {
+    let words: Vec<&str> = term.splitn(3, ' ').collect();
+    let plain = |value: &str| {
+        let value = value.trim().trim_matches(['"', '\'']);
+        let is_plain =
+            !value.is_empty() && value.chars().all(|letter| letter.is_alphanumeric() || "-_.:/".contains(letter));
+        is_plain.then(|| value.to_string())
+    };
+    let found = match words[..] {
+        [field, "=", value] => plain(value).map(|value| (field, "=", value)),
+        [field, "!=", value] => plain(value).map(|value| (field, "!=", value)),
+        [field, "startswith", value] => {
+            plain(value).map(|value| (field, "=~", format!("{}.*", value.replace('.', "\\\\."))))
+        }
+        _ => None,
+    };
+    let is_name = |field: &str| field.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    let found = found.filter(|(field, _, _)| is_name(field));
+    found
+        .map(|(field, sign, value)| (field.to_string(), sign, value))
+        .ok_or_else(|| format!("labels cannot express {term}"))
+}
+
+fn texts(name: &str, texts: &BTreeMap<String, String>) -> String {
+    let lines: String = texts.iter().map(|(name, text)| format!("      {name}: {}\n", quoted(text))).collect();
+    if lines.is_empty() { lines } else { format!("    {name}:\n{lines}") }
+}
+
+/// A text in double quotes, for YAML and PromQL.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// As the classic histograms that are exported write their edges.
+fn decimal(seconds: f64) -> String {
+    if seconds.fract() == 0.0 { format!("{seconds:.1}") } else { number(seconds) }
+}
+
+fn number(value: f64) -> String {
+    ((value * 1e9).round() / 1e9).to_string()
+}
+
+fn seconds(ns: u64) -> String {
+    if ns.is_multiple_of(1_000_000_000) { format!("{}s", ns / 1_000_000_000) } else { format!("{}ms", ns / 1_000_000) }
+}

@@ -1,0 +1,229 @@
+//! What a view is answered.
+
+use super::Cluster;
+use crate::{Data, Dictionary, Head, Hello, HostState, Hosts, Id, IntervalRow, Kind, PREFACE, Parts, Record, reduce};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// So many intervals are handed on at a time.
+const CHUNK: usize = 60;
+
+/// How far an answer to a view has come.
+pub struct Answer {
+    run: Id,
+    is_started: bool,
+    is_over: bool,
+    described: usize,
+    next: i64,
+    /// The last interval that is asked for.
+    last: i64,
+    /// The width of the intervals that are answered, nanoseconds; `None`: that of the hub.
+    width_ns: Option<u64>,
+    /// Whether histograms stand before it.
+    is_second: bool,
+    sequence: u64,
+}
+
+impl Answer {
+    /// One that has not started.
+    pub fn new(run: Id) -> Answer {
+        let (next, last) = (i64::MIN, i64::MAX);
+        Answer {
+            run,
+            is_started: false,
+            is_over: false,
+            described: 0,
+            next,
+            last,
+            width_ns: None,
+            is_second: false,
+            sequence: 0,
+        }
+    }
+
+    /// One of a stretch of time, nanoseconds since the epoch, in intervals of this width, that stands behind what is on disk.
+    pub fn of_span(run: Id, (from_ns, to_ns): (i64, i64), width_ns: u64, hub_ns: u64) -> Answer {
+        let hub = hub_ns.max(1) as i64;
+        let (next, last) = (from_ns.div_euclid(hub), to_ns.div_euclid(hub));
+        Answer { next, last, width_ns: Some(width_ns), is_second: true, ..Answer::new(run) }
+    }
+
+    fn data(&mut self, interval: i64, hub_ns: u64, mut row: IntervalRow) -> Record {
+        let width_ns = self.width_ns.unwrap_or(hub_ns);
+        let interval = interval.saturating_mul(hub_ns as i64).div_euclid(width_ns as i64);
+        if width_ns != hub_ns {
+            (row.covered_ns, row.is_partial) = (width_ns, false);
+        }
+        let head =
+            Head { run: self.run, sequences: self.sequence..=self.sequence, start: interval, width_ns, intervals: 1 };
+        self.sequence += 1;
+        Data { head, rows: vec![row] }.record()
+    }
+}
+
+impl Cluster {
+    /// Closed intervals that were not handed on, with what waits in the last one; the first call starts with this moment,
+    /// nanoseconds since the epoch. Nothing before the first run.
+    pub fn answer_closed(&self, answer: &mut Answer, from_ns: i64) -> Vec<u8> {
+        let mut out = Vec::new();
+        let Some(model) = &self.model else { return out };
+        let width_ns = model.width_ns;
+        if !std::mem::replace(&mut answer.is_started, true) {
+            answer.next = from_ns.div_euclid(width_ns as i64);
+            let hello = Hello { run: answer.run, host: String::new(), ..model.clone() };
+            out.extend_from_slice(hello.record().bytes());
+        }
+        let closed = self.slices.range(answer.next..).take_while(|(_, slice)| slice.is_closed).take(CHUNK);
+        let closed: Vec<_> = closed.collect();
+        let Some(&(&last, _)) = closed.last() else { return out };
+        self.describe_groups(answer, &mut out);
+        let is_latest = self.slices.range(last + 1..).next().is_none_or(|(_, slice)| !slice.is_closed);
+        for (&interval, slice) in closed {
+            let mut row = slice.row(width_ns);
+            // It is closed; the view shows all of it.
+            (row.covered_ns, row.is_partial) = (width_ns, false);
+            if interval == last && is_latest {
+                let mut groups: BTreeMap<u32, Parts> = row.groups.into_iter().collect();
+                for (group, parts) in self.waiting().into_iter().flat_map(|row| row.groups) {
+                    groups.entry(group).or_default().waiting = parts.waiting;
+                }
+                row.groups = groups.into_iter().collect();
+            }
+            out.extend_from_slice(answer.data(interval, width_ns, row).bytes());
+        }
+        answer.next = last + 1;
+        out
+    }
+
+    /// Which hosts are in the last closed interval.
+    pub fn latest_hosts(&self) -> Hosts {
+        let latest = self.slices.iter().rev().find(|(_, slice)| slice.is_closed);
+        let (latest, present) = latest.map_or((i64::MIN, 0), |(&interval, slice)| (interval, slice.hosts.len() as u64));
+        let missing = self.missing(latest);
+        let hosts = (0..).zip(&self.hosts).filter(|(_, host)| host.intervals.is_some());
+        let state = |(number, host): (u32, &super::Host)| HostState {
+            name: host.name.clone(),
+            last: host.intervals.map_or(i64::MIN, |(_, last)| last),
+            is_missing: missing.contains(&number),
+            clock: host.clock,
+            ..HostState::default()
+        };
+        Hosts { present, hosts: hosts.map(state).collect(), outside: self.outside, ..Hosts::default() }
+    }
+
+    /// Describes the groups that were not described yet.
+    fn describe_groups(&self, answer: &mut Answer, out: &mut Vec<u8>) {
+        if self.labels.len() > answer.described {
+            let new: Vec<Vec<String>> = self.labels[answer.described..].iter().map(|labels| labels.to_vec()).collect();
+            out.extend_from_slice(Dictionary::record(answer.run, answer.described, &new).bytes());
+            answer.described = self.labels.len();
+        }
+    }
+
+    /// Which hosts the intervals are of.
+    fn hosts(&self) -> Hosts {
+        let mut hosts = Hosts { outside: self.outside, ..Hosts::default() };
+        let mut states: Vec<HostState> = self
+            .hosts
+            .iter()
+            .map(|host| HostState {
+                name: host.name.clone(),
+                last: host.intervals.map_or(i64::MIN, |(_, last)| last),
+                clock: host.clock,
+                ..HostState::default()
+            })
+            .collect();
+        let last_closed = self.slices.iter().rev().find(|(_, slice)| slice.is_closed).map(|(&interval, _)| interval);
+        let latest = last_closed.and_then(|interval| self.slices.get(&interval));
+        hosts.present = latest.map_or(0, |slice| slice.hosts.len() as u64);
+        for (&interval, slice) in &self.slices {
+            hosts.provisional += u64::from(!slice.is_closed);
+            hosts.amended += u64::from(slice.revision > 0);
+            let missing = if slice.is_closed { self.missing(interval) } else { Vec::new() };
+            hosts.incomplete += u64::from(!missing.is_empty());
+            for host in missing {
+                let state = &mut states[host as usize];
+                (state.missing, state.is_missing) = (state.missing + 1, Some(interval) == last_closed);
+            }
+        }
+        hosts.hosts = states
+            .into_iter()
+            .zip(&self.hosts)
+            .filter(|(_, host)| host.intervals.is_some())
+            .map(|(state, _)| state)
+            .collect();
+        hosts
+    }
+
+    /// The next part of an answer to a view: the histograms so far, then what waits and which hosts there are. `None` when all was
+    /// handed on.
+    pub fn answer(&self, answer: &mut Answer) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        let width_ns = self.model.as_ref().map_or(1_000_000_000, |model| model.width_ns);
+        if !std::mem::replace(&mut answer.is_started, true) {
+            let fields = self.model.as_ref().map_or(Vec::new(), |model| model.fields.clone());
+            let source = self.model.as_ref().map_or(String::new(), |model| model.source.clone());
+            let filter = self.model.as_ref().map_or(String::new(), |model| model.filter.clone());
+            let hello = Hello { run: answer.run, host: String::new(), source, filter, width_ns, fields, is_wall: true };
+            let hello = Hello { width_ns: answer.width_ns.unwrap_or(width_ns), ..hello };
+            if !answer.is_second {
+                out.extend_from_slice(PREFACE);
+            }
+            out.extend_from_slice(hello.record().bytes());
+        }
+        if answer.is_over {
+            return None;
+        }
+        self.describe_groups(answer, &mut out);
+        let last = answer.last;
+        let next = self.slices.range(answer.next..).take_while(|(interval, _)| **interval <= last).take(CHUNK);
+        let mut count = 0;
+        for (&interval, slice) in next {
+            (count, answer.next) = (count + 1, interval + 1);
+            out.extend_from_slice(answer.data(interval, width_ns, slice.row(width_ns)).bytes());
+        }
+        if count < CHUNK {
+            answer.is_over = true;
+            // Of the past, neither what waited nor who was there is known.
+            let is_past = self.slices.last_key_value().is_some_and(|(&interval, _)| interval > answer.last);
+            if let Some(waiting) = self.waiting().filter(|_| !is_past) {
+                let last = answer.next.saturating_sub(1);
+                out.extend_from_slice(answer.data(last, width_ns, waiting).bytes());
+            }
+            if !is_past {
+                out.extend_from_slice(self.hosts().record().bytes());
+            }
+            out.extend_from_slice(Record::new(Kind::Bye, b"").bytes());
+        }
+        Some(out)
+    }
+
+    /// What waited at the end of the last interval of each host; `None` without intervals.
+    fn waiting(&self) -> Option<IntervalRow> {
+        self.slices.last_key_value()?;
+        let mut groups = BTreeMap::<u32, Parts>::new();
+        for (group, ages) in
+            self.hosts.iter().filter(|host| !host.has_left && !host.is_pushed).flat_map(|host| &host.waiting)
+        {
+            reduce::merge(&mut groups.entry(*group).or_default().waiting, Some(ages.clone()));
+        }
+        Some(IntervalRow { groups: groups.into_iter().collect(), ..IntervalRow::default() })
+    }
+
+    /// The last minute of each host, as records: each run is described before its histograms, and at the end stands which hosts there
+    /// are.
+    pub fn recent(&self) -> Vec<Arc<Record>> {
+        let mut records = Vec::new();
+        for host in &self.hosts {
+            let runs: BTreeSet<Id> = host.recent.iter().map(|recent| recent.run).collect();
+            records.extend(runs.iter().filter_map(|run| self.runs.get(run)).flat_map(|run| run.descriptions.clone()));
+            records.extend(host.recent.iter().map(|recent| Arc::clone(&recent.record)));
+        }
+        if records.is_empty() {
+            return records;
+        }
+        records.push(Arc::new(self.hosts().record()));
+        records.push(Arc::new(Record::new(Kind::Bye, b"")));
+        records
+    }
+}

@@ -1,0 +1,19 @@
+//! Files that are replaced as a whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Replaces a file; after a crash it has the old content or the new.
+///
+/// # Errors
+/// When it cannot be written; the old content stays.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    let mut file = File::create(&new)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(new, path)
+}

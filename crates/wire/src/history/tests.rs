@@ -1,0 +1,284 @@
+//! Compaction that is stopped after every step, against sums that are computed from the values themselves.
+
+use super::files::{Files, date};
+use super::*;
+use crate::{Data, Dictionary, Head, Hello, Id, IntervalRow, PREFACE, Parts, Record};
+use latscope_event::Anomaly;
+use latscope_histogram::{Grid, Histogram, Totals};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+const SECOND: i64 = 1_000_000_000;
+const HOUR: i64 = 3600 * SECOND;
+/// Some seconds before midnight.
+const START: i64 = 20_780 * files::DAY_NS - 30 * SECOND;
+const LEVELS: &[Level] = &[level(1, 2), level(10, 14), level(60, 400)];
+const FIELDS: [&str; 2] = ["device", "kind"];
+
+const fn level(seconds: u64, days: u64) -> Level {
+    Level { width_ns: seconds * SECOND as u64, keep_ns: days * files::DAY_NS as u64 }
+}
+
+/// Tables as lines of JSON.
+struct Lines;
+
+impl Tables for Lines {
+    fn write(&self, path: &Path, head: &TableHead, rows: TableRows<'_>) -> io::Result<()> {
+        let lost = head.tally.get(Anomaly::LostRecords);
+        let mut text = format!("{}\n", serde_json::json!([head.host, head.fields, head.source, lost]));
+        for row in rows {
+            let TableRow { time_ns, labels, done } = row?;
+            let totals = done.totals();
+            let line = serde_json::json!([
+                time_ns,
+                labels.to_vec(),
+                done.grid().power(),
+                done.indices(),
+                done.counts(),
+                totals.sum as u64,
+                totals.min,
+                totals.max,
+            ]);
+            text += &format!("{line}\n");
+        }
+        std::fs::write(path, text)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<(TableHead, TableRows<'static>)> {
+        type Line = (i64, Vec<String>, u8, Vec<u32>, Vec<u64>, u64, u64, u64);
+        let text = std::fs::read_to_string(path)?;
+        let (first, rest) = text.split_once('\n').unwrap();
+        let (host, fields, source, lost): (String, Vec<String>, String, u64) = serde_json::from_str(first).unwrap();
+        let mut head = TableHead { host, fields, source, ..TableHead::default() };
+        head.tally.add(Anomaly::LostRecords, lost);
+        let row = |line: &str| {
+            let (time_ns, labels, power, indices, counts, sum, min, max): Line = serde_json::from_str(line).unwrap();
+            let totals = Totals { count: counts.iter().sum(), sum: sum.into(), min, max };
+            let done = Sparse::from_parts(Grid::with_power(power).unwrap(), indices, counts, None, totals).unwrap();
+            Ok(TableRow { time_ns, labels: labels.into(), done })
+        };
+        let rows: Vec<io::Result<TableRow>> = rest.lines().map(row).collect();
+        Ok((head, Box::new(rows.into_iter())))
+    }
+}
+
+/// By start of the interval, host and device: the values themselves.
+type Truth = BTreeMap<(i64, String, String), Vec<u64>>;
+/// What a bucket and the totals make of values, by the same.
+type Sums = BTreeMap<(i64, String, String), Sparse>;
+
+fn folded(values: &[u64]) -> Sparse {
+    let mut histogram = Histogram::new(Grid::FINE, false);
+    values.iter().for_each(|&value| histogram.record(value, 0));
+    histogram.to_sparse()
+}
+
+/// The sums of values in intervals of this width.
+fn sums(truth: &Truth, width_ns: i64) -> Sums {
+    let mut wide = Truth::new();
+    for ((time_ns, host, device), values) in truth {
+        let start_ns = time_ns - time_ns.rem_euclid(width_ns);
+        wide.entry((start_ns, host.clone(), device.clone())).or_default().extend(values);
+    }
+    wide.into_iter().map(|(key, values)| (key, folded(&values))).collect()
+}
+
+fn query(seconds: i64) -> Query {
+    Query { width_ns: Some((seconds * SECOND) as u64), ..Query::default() }
+}
+
+/// What a folder has.
+fn found(folder: &Path, query: Query) -> (Sums, u64) {
+    let mut rows = HistoryRows::open(folder, Arc::new(Lines), query, (i64::MAX, None)).unwrap();
+    let (width_ns, mut sums) = (rows.width_ns(), Sums::new());
+    assert_eq!(rows.fields(), FIELDS);
+    for row in rows.by_ref() {
+        let row = row.unwrap();
+        assert_eq!(row.time_ns.rem_euclid(width_ns as i64), 0);
+        let key = (row.time_ns, row.host.to_string(), row.labels[0].clone());
+        match sums.get_mut(&key) {
+            Some(sum) => Sparse::merge(sum, &row.done),
+            None => drop(sums.insert(key, row.done)),
+        }
+    }
+    assert_eq!(rows.tally.get(Anomaly::LostRecords), 3, "lost records count once at every width");
+    (sums, width_ns)
+}
+
+/// The records of an interval of a host: one value for each of its devices.
+fn interval(hello: &Hello, sequence: u64, time_ns: i64, truth: &mut Truth) -> Vec<Record> {
+    let devices = ["sda", "sdb", "nvme0n1"];
+    let mut groups = Vec::new();
+    for (number, device) in devices.iter().enumerate() {
+        let values: Vec<u64> =
+            (0..4).map(|at| (sequence + 1) * (at + 3) * 9973 * (number as u64 + 1) % 40_000_000).collect();
+        groups.push((number as u32, Parts { done: Some(folded(&values)), waiting: None }));
+        truth.entry((time_ns, hello.host.clone(), device.to_string())).or_default().extend(values);
+    }
+    let head = Head {
+        run: hello.run,
+        sequences: sequence..=sequence,
+        start: time_ns / SECOND,
+        width_ns: SECOND as u64,
+        intervals: 1,
+    };
+    let mut row = IntervalRow { covered_ns: SECOND as u64, groups, ..IntervalRow::default() };
+    row.tally.add(Anomaly::LostRecords, u64::from(sequence == 7));
+    let labels: Vec<Vec<String>> = devices.iter().map(|device| vec![device.to_string(), "read".into()]).collect();
+    vec![hello.record(), Dictionary::record(hello.run, 0, &labels), Data { head, rows: vec![row] }.record()]
+}
+
+/// Three files of a journal, over midnight: three hosts, one with late intervals, and records that are in two files.
+fn journal(folder: &Path) -> Truth {
+    let mut truth = Truth::new();
+    let hellos: Vec<Hello> = (1..=3)
+        .map(|number| Hello {
+            run: Id([number; 16]),
+            host: format!("n{number}"),
+            source: "test".into(),
+            filter: String::new(),
+            width_ns: SECOND as u64,
+            fields: FIELDS.map(str::to_string).to_vec(),
+            is_wall: true,
+        })
+        .collect();
+    let mut again = Vec::new();
+    for part in 0..3i64 {
+        let mut bytes = PREFACE.to_vec();
+        bytes.extend(std::mem::take(&mut again).into_iter().flat_map(|record: Record| record.bytes().to_vec()));
+        for hello in &hellos {
+            for second in part * 20..part * 20 + 20 {
+                // The second host sends what is old.
+                let late_ns = if hello.host == "n2" { 3600 * SECOND } else { 0 };
+                let records = interval(hello, second as u64, START + second * SECOND - late_ns, &mut truth);
+                records.iter().for_each(|record| bytes.extend_from_slice(record.bytes()));
+                if second % 20 == 19 {
+                    again.extend(records);
+                }
+            }
+        }
+        let stamp = (START + part * 20 * SECOND) / 1_000_000;
+        std::fs::write(folder.join(format!("{stamp:015}.frames")), bytes).unwrap();
+    }
+    truth
+}
+
+fn compactor(folder: &Path) -> Compactor {
+    let (folder, levels) = (folder.into(), LEVELS.to_vec());
+    Compactor { folder, tables: Arc::new(Lines), levels, recent_ns: HOUR as u64, lock: Mutex::default() }
+}
+
+fn check(folder: &Path, truth: &Truth, why: &str) {
+    for seconds in [1, 10, 60] {
+        let (sums_found, width_ns) = found(folder, query(seconds));
+        assert!(width_ns as i64 == seconds * SECOND || why != "at the end", "{why}: {seconds}s");
+        assert!(sums_found == sums(truth, width_ns as i64), "{why}, {seconds}s");
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_counts_twice_wherever_compaction_stops() {
+    let never = || Ok(());
+    // Once the journal is old enough, and once the days are over.
+    let times = [START + 3 * HOUR, START + 40 * HOUR];
+    let (mut stops, mut is_whole) = (0, false);
+    while !is_whole {
+        let folder = tempfile::tempdir().unwrap();
+        let truth = journal(folder.path());
+        let left = Cell::new(stops);
+        let stop = || match left.replace(left.get() - 1) {
+            0 => Err(io::Error::other("stop")),
+            _ => Ok(()),
+        };
+        is_whole = true;
+        for now_ns in times {
+            loop {
+                match compactor(folder.path()).turn(now_ns, &stop) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        assert_eq!(error.to_string(), "stop");
+                        is_whole = false;
+                        check(folder.path(), &truth, &format!("stopped after {stops}"));
+                        left.set(i32::MAX);
+                    }
+                }
+            }
+        }
+        check(folder.path(), &truth, "at the end");
+        while compactor(folder.path()).turn(times[1], &never).unwrap() {}
+        let files = Files::list(folder.path(), files::ALL_DAYS).unwrap();
+        assert!(files.stale.is_empty(), "{:?}", files.stale);
+        assert_eq!(files.segments.len(), 1, "the last file of the journal may be open");
+        // Two days, of which the second host has one, at three widths.
+        assert_eq!(files.tables.len(), 5 * 3, "{:?}", files.tables);
+        stops += 1;
+    }
+    assert!(stops > 30, "{stops} steps");
+}
+
+#[test]
+fn records_of_compacted_files_are_known() {
+    let folder = tempfile::tempdir().unwrap();
+    journal(folder.path());
+    while compactor(folder.path()).turn(START + 3 * HOUR, &|| Ok(())).unwrap() {}
+    let known = Known::load(folder.path()).unwrap();
+    let ranges = known.ranges();
+    assert_eq!(ranges.len(), 3);
+    assert!(ranges.values().all(|ranges| ranges.has_all(&(0..=39)) && !ranges.has_any(&(40..=99))));
+    let mut described = 0;
+    known.each_run(|descriptions, _, _| described += descriptions.len());
+    assert_eq!(described, 6);
+    // What is newer than what memory holds stays.
+    let young = tempfile::tempdir().unwrap();
+    journal(young.path());
+    assert!(!compactor(young.path()).turn(START + HOUR / 2, &|| Ok(())).unwrap());
+    assert_eq!(Files::list(young.path(), files::ALL_DAYS).unwrap().segments.len(), 3);
+}
+
+#[test]
+fn old_tables_go_by_their_width() {
+    let folder = tempfile::tempdir().unwrap();
+    let truth = journal(folder.path());
+    let widths = |now_ns| {
+        while compactor(folder.path()).turn(now_ns, &|| Ok(())).unwrap() {}
+        let files = Files::list(folder.path(), files::ALL_DAYS).unwrap();
+        let mut widths: Vec<u64> = files.tables.iter().map(|table| table.width_ns / SECOND as u64).collect();
+        widths.sort_unstable();
+        widths.dedup();
+        widths
+    };
+    assert_eq!(widths(START + 3 * HOUR), [1, 10, 60]);
+    assert_eq!(widths(START + 4 * 24 * HOUR), [10, 60]);
+    // What is gone is answered with the finest that is left.
+    let (found_sums, width_ns) = found(folder.path(), query(1));
+    assert!(width_ns as i64 == 10 * SECOND && found_sums == sums(&truth, 10 * SECOND));
+    assert_eq!(widths(START + 20 * 24 * HOUR), [60]);
+    assert_eq!(widths(START + 500 * 24 * HOUR), Vec::<u64>::new());
+    assert!(std::fs::read_dir(folder.path()).unwrap().flatten().all(|entry| !entry.path().is_dir()));
+}
+
+#[test]
+fn a_stretch_of_time_has_its_intervals() {
+    let folder = tempfile::tempdir().unwrap();
+    let truth = journal(folder.path());
+    let midnight = START + 30 * SECOND;
+    let ask = |seconds| Query { from_ns: midnight, to_ns: midnight + 20 * SECOND - 1, ..query(seconds) };
+    let tally_free = |query| {
+        let rows = HistoryRows::open(folder.path(), Arc::new(Lines), query, (i64::MAX, None)).unwrap();
+        let (width_ns, rows) = (rows.width_ns() as i64, rows.map(Result::unwrap));
+        let count: u64 = rows.map(|row| row.done.totals().count).sum();
+        (width_ns / SECOND, count)
+    };
+    let within = truth.iter().filter(|((time_ns, _, _), _)| (midnight..midnight + 20 * SECOND).contains(time_ns));
+    let expected: usize = within.map(|(_, values)| values.len()).sum();
+    assert!(expected > 100);
+    for _ in 0..2 {
+        assert_eq!(tally_free(ask(1)), (1, expected as u64));
+        assert_eq!(tally_free(ask(5)), (1, expected as u64));
+        while compactor(folder.path()).turn(START + 3 * HOUR, &|| Ok(())).unwrap() {}
+        assert_eq!(tally_free(ask(10)), (10, expected as u64));
+    }
+    assert_eq!(date(20_780), "2026-11-23");
+}
