@@ -8,6 +8,7 @@ macro_rules! say {
 }
 
 mod args;
+mod config;
 mod notes;
 mod output;
 mod plan;
@@ -60,9 +61,12 @@ fn main() -> ExitCode {
     let world = world::World::this_machine();
     let plan = match called_ioping(&words) {
         true => plan::ioping(&words[1..], &world).map(|plan| (plan, Vec::new())),
-        false => match args::Arguments::typed(words) {
-            Ok(typed) => plan::plan(typed, &world),
-            Err(error) => return refuse(&error),
+        false => match config::expanded(words).map(args::Arguments::typed) {
+            Err(why) => return fail(2, &why),
+            Ok(typed) => match typed {
+                Ok(typed) => plan::plan(typed, &world),
+                Err(error) => return refuse(&error),
+            },
         },
     };
     let done = plan.and_then(|(plan, remarks)| {

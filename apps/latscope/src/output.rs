@@ -5,7 +5,7 @@ pub mod unnamed;
 use crate::Failure;
 use crate::plan::Reading;
 use latscope_event::printable;
-use latscope_view_term::Line;
+use latscope_view_term::{Line, Room};
 use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
@@ -164,6 +164,11 @@ pub fn lines(path: Option<&Path>, lines: impl IntoIterator<Item = Line>) -> Resu
 /// Whether a result without a file goes to a terminal.
 pub fn to_terminal(path: &Option<PathBuf>) -> bool {
     path.is_none() && io::stdout().is_terminal()
+}
+
+/// How wide the lines of a table are: a file or a pipe loses no column.
+pub fn room(path: &Option<PathBuf>) -> Room {
+    if to_terminal(path) { columns(path).into() } else { Room { texts: 160, tables: 1000 } }
 }
 
 /// Columns of the terminal that standard output is, else [`COLUMNS`].

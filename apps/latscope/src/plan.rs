@@ -1,6 +1,8 @@
 //! What was typed means this: plain values, comparable in tests. No file is opened and nothing is printed here; what a plan has to
 //! know about the machine comes in by [`World`].
 
+mod agent;
+mod alerts;
 mod compare;
 mod convert;
 mod events;
@@ -8,9 +10,11 @@ mod explain;
 mod folding;
 mod heatmap;
 mod histogram;
+mod hub;
 mod lab;
 mod percentiles;
 mod ping;
+mod push;
 mod reading;
 mod record;
 mod report;
@@ -21,12 +25,15 @@ mod summary;
 #[cfg(test)]
 pub mod tests;
 
+pub use agent::Agent;
+pub use alerts::Alerts;
 pub use compare::Compare;
 pub use convert::{Conversion, Target};
 pub use events::{Events, Sort};
 pub use explain::Explain;
 pub use heatmap::Heatmap;
 pub use histogram::Histogram;
+pub use hub::Hub;
 pub use lab::Lab;
 pub use latscope_pipeline::{Folding, Live, Mode, Reading};
 pub use percentiles::{Percentiles, percentile_list};
@@ -69,6 +76,9 @@ pub enum Plan {
     Serve(Reading, Serve),
     Record(Reading, Recording),
     Convert(Reading, Conversion),
+    Agent(Reading, Agent),
+    Hub(Hub),
+    Alerts(Reading, Alerts),
     Ping(Box<Ping>),
     Lab(Box<Lab>),
     /// List the labs, as JSON or not.
@@ -149,6 +159,8 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
             Plan::Serve(reading, plan)
         }
         Verb::Record(typed) => record::plan(typed)?,
+        Verb::Agent(typed) => agent::plan(typed)?,
+        Verb::Hub(typed) => alerts::plan(typed)?,
         Verb::Ping(typed) => ping::plan(&typed.words, world)?,
         Verb::Lab(typed) => lab::plan(typed, world)?,
         Verb::Fields(typed) => Plan::Fields { json: typed.json },

@@ -10,11 +10,12 @@ Examples:
   latscope convert -r run.lat -w run.parquet
   latscope convert -r perf.data -w slow.csv 'lat > 10ms'
   latscope convert -r run.lat -w run-1s.parquet --series -i 1s --by device
-  latscope convert -r run_clat_hist.1.log.vm1 -w run.hlog -i 1s --by kind";
+  latscope convert -r run_clat_hist.1.log.vm1 -w run.hlog -i 1s --by kind
+  latscope convert -r run.lat -w run.frames -i 1s --by device";
 
-/// Convert to .lat, Parquet, CSV, JSON lines or HdrHistogram logs
+/// Convert to .lat, Parquet, CSV, JSON lines, sysdig captures, HdrHistogram logs, frames or records of PyLatencyMap
 ///
-/// The ending of the output file selects the format: .lat, .parquet, .csv, .jsonl or .hlog.
+/// The ending of the output file selects the format: .lat, .parquet, .csv, .jsonl, .scap, .hlog, .frames or .pylatencymap.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {
@@ -26,18 +27,18 @@ pub struct Convert {
     /// Replace the file if it exists
     #[arg(short, long)]
     pub force: bool,
-    /// Output format, if the ending does not select it: lat, parquet, csv, jsonl, hlog
+    /// Output format, if the ending does not select it: lat, parquet, csv, jsonl, scap, hlog, frames, pylatencymap
     #[arg(long, value_name = "NAME")]
     pub to: Option<String>,
     /// Write a histogram per interval and group instead of events
     ///
-    /// For .parquet; a .hlog always has histograms.
+    /// For .parquet; .hlog, .frames and .pylatencymap always have histograms.
     #[arg(long)]
     pub series: bool,
-    /// Length of an interval, for --series and .hlog
+    /// Length of an interval, for --series, .hlog, .frames and .pylatencymap
     #[arg(short, long, value_name = "DURATION")]
     pub interval: Option<String>,
-    /// Group by these fields, for --series and .hlog
+    /// Group by these fields, for --series, .hlog and .frames
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub by: Vec<String>,
     /// Histogram buckets per octave: 1, 2, 4, 8, 16, 32 or 64 [default: 64]

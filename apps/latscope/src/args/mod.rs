@@ -1,34 +1,44 @@
 //! What was typed.
 
+mod agent;
+mod alerts;
 mod compare;
 mod convert;
+mod credentials;
 mod events;
 mod explain;
 mod fold;
 mod heatmap;
 mod histogram;
+mod hub;
 mod lab;
 mod live;
 mod percentiles;
 mod ping;
 mod ping_units;
+mod push;
 mod record;
 mod report;
 mod serve;
 mod spectrogram;
 mod summary;
 
+pub use agent::Agent;
+pub use alerts::{Alerts, Dialect};
 pub use compare::Compare;
 pub use convert::Convert;
+pub use credentials::Credentials;
 pub use events::{Events, Sort};
 pub use explain::Explain;
 pub use fold::Fold;
 pub use heatmap::Heatmap;
 pub use histogram::Histogram;
+pub use hub::Hub;
 pub use lab::Lab;
 pub use live::{Live, Mode};
 pub use percentiles::{CountBy as CountByRule, PercentileRule, Percentiles};
 pub use ping::{Ping, PingWords};
+pub use push::Push;
 pub use record::Record;
 pub use report::Report;
 pub use serve::Serve;
@@ -105,6 +115,8 @@ pub enum Verb {
     Ping(PingWords),
     Lab(Lab),
     Convert(Convert),
+    Agent(Agent),
+    Hub(Hub),
     /// List the fields for filters, groups and columns
     Fields(Json),
     /// List the formats that can be read
@@ -130,7 +142,7 @@ pub struct Files {
     /// Unit of the first column of two-column files: s, ms, us, ns
     #[arg(long = "unitstime", visible_alias = "time-unit", value_name = "UNIT", help_heading = "Input")]
     pub units_time: Option<String>,
-    /// Unit of the second column of two-column files
+    /// Unit of latencies of two-column files, and of histograms that do not give one
     ///
     /// s, ms, us or ns for latencies [default: the unit of the first column]; bytes, kbytes, Mbytes or Gbytes for sizes or
     /// offsets.
@@ -172,6 +184,7 @@ pub struct Input {
     /// Read this file or folder; without -r, the view is live
     ///
     /// Can be repeated, or followed by several files as in -r *.log. - is standard input. gzip and zstd are decompressed.
+    /// hub://127.0.0.1:PORT and hub+unix:PATH read what a hub has.
     #[arg(short = 'r', long = "read", value_name = "FILE", help_heading = "Input")]
     pub read: Vec<PathBuf>,
     /// What to capture live [default: block]; with -r, which events to keep
@@ -190,6 +203,11 @@ pub struct Input {
     /// Without it, fio logs are aligned by the job_start of the JSON next to them.
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub offsets: Option<PathBuf>,
+    /// Lay traces over each other: each counts from its own start
+    ///
+    /// For the same load at different times. Time of day is unknown then.
+    #[arg(long, help_heading = "Input")]
+    pub align_starts: bool,
     #[command(flatten)]
     pub live: Live,
     /// Print how the filter was understood, and exit

@@ -23,7 +23,7 @@ pub struct Record {
     /// What to capture
     #[arg(short, long, value_enum, default_value = "block")]
     pub source: Source,
-    /// Trace to write (.lat)
+    /// Trace to write: .lat, or of system calls .scap for sysdig
     #[arg(short, long, value_name = "FILE")]
     pub write: PathBuf,
     #[command(flatten)]

@@ -50,6 +50,12 @@ pub struct Summary {
     /// errors. Needs events, not histograms.
     #[arg(long = "use")]
     pub shows_use: bool,
+    /// Show which values of the first --by field are different from the others, e.g. --by host
+    ///
+    /// The largest shares of slow events come first. A value is marked if its p99 stands out in three of five windows; that needs
+    /// five values. Slow is what --over says, by default what is above the p99 of all.
+    #[arg(long, conflicts_with_all = ["shows_use", "interval"], requires = "by")]
+    pub different: bool,
     /// Sort by this column, largest first, or by group
     ///
     /// group, count, rate, bytes/s, min, mean, sd, p50, p90, p99, p99.9, p99.99, max, time (also called share), waiting or

@@ -40,6 +40,7 @@ pub fn plan(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
                 follow: false,
                 files: typed.files.clone(),
                 offsets: None,
+                align_starts: false,
                 live: args::Live::default(),
                 explain_filter: false,
                 filter: filter.iter().cloned().collect(),

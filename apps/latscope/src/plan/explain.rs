@@ -5,18 +5,13 @@ use super::{Shape, shape};
 use crate::{Failure, args};
 use latscope_event::FieldSet;
 use latscope_filter::Filter;
+use latscope_pipeline::Question;
 use std::path::PathBuf;
 
 /// Plan of `explain`.
 #[derive(Debug, PartialEq)]
 pub struct Explain {
-    /// What is explained; `None`: what is found to be unusual, or the second of two traces.
-    pub selection: Option<Filter>,
-    /// What it is compared with; `None`: all other events.
-    pub against: Option<Filter>,
-    /// Only these fields are tested.
-    pub columns: Option<FieldSet>,
-    pub seed: u64,
+    pub question: Question,
     pub shape: Shape,
     pub output: Option<PathBuf>,
 }
@@ -32,11 +27,9 @@ pub fn plan(typed: args::Explain, selection: Option<Filter>) -> Result<Explain, 
     }
     let columns = if typed.columns.is_empty() { None } else { Some(fields("--columns", &typed.columns)?) };
     let table = args::Table { csv: false, json: typed.json };
+    let columns = columns.map(FieldSet::from_iter);
     Ok(Explain {
-        selection,
-        against,
-        columns: columns.map(FieldSet::from_iter),
-        seed: typed.seed,
+        question: Question { selection, against, columns, seed: typed.seed },
         shape: shape(table, &typed.output),
         output: typed.output,
     })

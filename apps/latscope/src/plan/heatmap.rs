@@ -48,7 +48,7 @@ fn options(reading: &Reading, folding: &Folding, typed: &args::Heatmap) -> Resul
         percentiles: percentiles(&typed.lines)?,
         strips: !typed.no_strips,
         grid: typed.grid,
-        filter: reading.filter.as_ref().map(ToString::to_string),
+        filter: Some(reading.filter_text()).filter(|text| !text.is_empty()),
         facet: !folding.by.is_empty(),
         max_tooltips: typed.tooltips,
         ..HeatmapOptions::default()

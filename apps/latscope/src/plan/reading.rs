@@ -6,8 +6,10 @@ use crate::{Failure, args};
 use latscope_capture_bpf::Source;
 use latscope_capture_file::{FioColumns, Format, TwoColumns};
 use latscope_filter::Filter;
+use latscope_wire::{Address, Credentials};
 
 pub fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure> {
+    check_hubs(input)?;
     let live = if input.read.is_empty() { Some(live(input.source, &input.live)?) } else { None };
     let typed = &input.files;
     let of_files = [
@@ -18,6 +20,7 @@ pub fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure>
         ("--unitslat", typed.units_latency.is_some()),
         ("--format", typed.format.is_some()),
         ("--offsets", input.offsets.is_some()),
+        ("--align-starts", input.align_starts),
     ];
     if let Some((option, _)) = of_files.iter().find(|(_, given)| *given && live.is_some()) {
         return Err(Failure::Usage(format!("{option} needs a file; give one with -r.")));
@@ -60,14 +63,33 @@ pub fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure>
         // Whoever says what the columns of a log are says that it is one.
         format: format.or(fio_columns.map(|_| Format::FioLog)),
         all_syscalls: input.source == Some(args::Source::Syscall),
+        only_io: input.source == Some(args::Source::Io),
         two_columns,
         fio_columns,
         lenient: typed.lenient,
         from_queue: typed.latency == args::Latency::Request,
         offsets: input.offsets.clone(),
+        align_starts: input.align_starts,
         omitted_every_ns: duration("--correct-omission", &typed.correct_omission)?,
         filter: filter_of(input)?,
+        typed_filter: typed_filter(input)?,
     })
+}
+
+/// Hubs have addresses, and those of other machines can be trusted.
+fn check_hubs(input: &args::Input) -> Result<(), Failure> {
+    for address in input.read.iter().filter_map(|path| Address::of_input(path)) {
+        let address = address.map_err(|why| Failure::Usage(format!("-r hub: {why}")))?;
+        let is_encrypted = Credentials::of_environment().encrypt_to_hub();
+        let is_encrypted = is_encrypted.map_err(|why| Failure::Usage(format!("{why}: set LATSCOPE_CA.")))?;
+        if !address.is_local() && !is_encrypted {
+            return Err(Failure::Usage(format!(
+                "-r hub://{address} is another machine, which needs TLS: set LATSCOPE_CA, and LATSCOPE_TOKEN_FILE or \
+                 LATSCOPE_CERT and LATSCOPE_KEY, to the names of files."
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn fio_columns(names: &str) -> Result<FioColumns, Failure> {
@@ -124,4 +146,13 @@ pub fn filter(typed: &str, kept: Option<&str>) -> Result<Option<Filter>, Failure
 /// The filter of a whole command line.
 pub fn filter_of(input: &args::Input) -> Result<Option<Filter>, Failure> {
     filter(&input.filter.join(" "), source_filter(input.source.filter(|_| !input.read.is_empty())))
+}
+
+/// What of it was typed, where `-s` implies more.
+fn typed_filter(input: &args::Input) -> Result<Option<String>, Failure> {
+    if input.source.is_none() || input.read.is_empty() {
+        return Ok(None);
+    }
+    let typed = filter(&input.filter.join(" "), None)?;
+    Ok(Some(typed.map_or(String::new(), |filter| filter.to_string())))
 }

@@ -24,8 +24,17 @@ pub struct Recording {
 
 /// Plans `record`.
 pub fn plan(typed: args::Record) -> Result<Plan, Failure> {
-    if typed.write.extension().is_none_or(|ending| ending != "lat") {
-        let message = "-w writes a trace, so the name must end in .lat; use latscope convert for other formats.";
+    let ending = typed.write.extension().unwrap_or_default();
+    let message = match (ending.to_str(), typed.source) {
+        (Some("lat"), _) => None,
+        (Some("scap"), args::Source::Block) => {
+            Some("A .scap holds system calls; use -s io or -s syscall, or write a .lat.")
+        }
+        (Some("scap"), _) if typed.rotate.is_some() => Some("--rotate is only available for .lat."),
+        (Some("scap"), _) => None,
+        _ => Some("-w writes a trace, so the name must end in .lat or .scap; use latscope convert for other formats."),
+    };
+    if let Some(message) = message {
         return Err(Failure::Usage(message.into()));
     }
     let mut live = live(Some(typed.source), &typed.live())?;

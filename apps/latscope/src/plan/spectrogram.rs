@@ -110,8 +110,8 @@ fn command(input: &args::Input) -> Vec<String> {
     option("--offsets", input.offsets.as_ref().map(|path| path.display().to_string()));
     option("--correct-omission", files.correct_omission.clone());
     option("--log-columns", files.log_columns.clone());
-    if files.lenient {
-        words.push("--lenient".into());
+    for (option, given) in [("--align-starts", input.align_starts), ("--lenient", files.lenient)] {
+        words.extend(given.then(|| option.to_string()));
     }
     words
 }

@@ -17,6 +17,8 @@ pub struct Summary {
     pub over_ns: Option<u64>,
     /// Utilization, saturation and errors are asked for.
     pub shows_use: bool,
+    /// Peers that are different are asked for.
+    pub different: bool,
     pub sort: SummaryKey,
     pub shape: Shape,
     pub output: Option<PathBuf>,
@@ -56,6 +58,7 @@ pub fn plan(typed: args::Summary) -> Result<Summary, Failure> {
         by_default,
         over_ns,
         shows_use,
+        different: typed.different,
         sort,
         shape: shape(typed.table, &typed.output),
         output: typed.output,

@@ -96,10 +96,15 @@ fn what_is_read() {
             "events -r a.lat \"lat > 1ms\" and kind = write",
             Reading { filter: parsed("lat > 1ms and kind = write"), ..file() },
         ),
-        ("events -r a.lat -s block", Reading { filter: parsed(blocks), ..file() }),
+        ("events -r a.lat -s block", Reading { filter: parsed(blocks), typed_filter: Some(String::new()), ..file() }),
         (
             "events -r a.lat -s syscall kind = read",
-            Reading { filter: parsed(&format!("(not ({blocks})) and (kind = read)")), all_syscalls: true, ..file() },
+            Reading {
+                filter: parsed(&format!("(not ({blocks})) and (kind = read)")),
+                typed_filter: Some("kind = read".into()),
+                all_syscalls: true,
+                ..file()
+            },
         ),
         ("heatmap -r a.lat", Reading { over_time: true, ..file() }),
         ("spectrogram -r a.lat --follow", Reading { over_time: true, follow: true, ..file() }),
@@ -113,7 +118,10 @@ fn what_is_read() {
         ("summary --for 2s --mode event", live(Live { for_ns: Some(2_000_000_000), mode: Mode::Event, ..block() })),
         (
             "summary -s io --calls read,fsync",
-            live(Live { source: Source::Io, calls: Some(vec!["read".into(), "fsync".into()]), ..block() }),
+            Reading {
+                only_io: true,
+                ..live(Live { source: Source::Io, calls: Some(vec!["read".into(), "fsync".into()]), ..block() })
+            },
         ),
         ("record -w t.lat", live(Live { mode: Mode::Event, ..block() })),
         (
@@ -284,11 +292,11 @@ fn what_makes_no_sense_is_refused() {
         ("spectrogram -r a.lat --width 5", "--width must be from 20 to 10000 columns."),
         (
             "convert -r a.lat -w b.txt",
-            "The output format is unclear: end the name in .lat, .parquet, .csv, .jsonl or .hlog, or give --to.",
+            "The output format is unclear: end the name in .lat, .parquet, .csv, .jsonl, .scap, .hlog, .frames or .pylatencymap, or give --to.",
         ),
         (
             "convert -r a.lat -w b.csv -i 1s",
-            "-i, --by and --precision need histograms: give --series, or write a .hlog.",
+            "-i, --by and --precision need histograms: give --series, or write a .hlog or .frames.",
         ),
         ("record -w t.lat --sample 256", "--sample 256 is not a ratio such as 1/256."),
         ("compare a.lat b.lat --by kind", "--by divides a single trace; give only one."),

@@ -4,7 +4,10 @@ use super::output::{self, Output};
 use super::reports;
 use crate::plan::{Conversion, Folding, Reading, Target};
 use crate::{Failure, notes};
-use latscope_capture_file::{LatWriter, ParquetWriter, SeriesHeader, SeriesRow, write_hlog, write_series_parquet};
+use latscope_capture_file::{
+    LatWriter, ParquetWriter, ScapWriter, SeriesHeader, SeriesRow, write_frames, write_hlog, write_pylatencymap,
+    write_series_parquet,
+};
 use latscope_event::{Batch, Clock, Context, Field, FieldSet, Mask};
 use latscope_pipeline::{Pipeline, keep_passing};
 use latscope_view_report::rows;
@@ -26,6 +29,7 @@ pub fn run(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> 
 enum Writer {
     Lat(LatWriter<Output>),
     Parquet(ParquetWriter<Output>),
+    Scap(ScapWriter<Output>),
     Rows(Output, Vec<Field>),
 }
 
@@ -38,8 +42,9 @@ impl Writer {
         Ok(match conversion.target {
             Target::Lat => Writer::Lat(LatWriter::create(out, fields, context).map_err(fail)?),
             Target::Parquet => Writer::Parquet(ParquetWriter::create(out, fields).map_err(fail)?),
+            Target::Scap => Writer::Scap(ScapWriter::create(out, context).map_err(fail)?),
             Target::JsonLines => Writer::Rows(out, fields.iter().collect()),
-            Target::Hlog => unreachable!("planned as histograms"),
+            Target::Hlog | Target::Frames | Target::PyLatencyMap => unreachable!("planned as histograms"),
             Target::Csv => {
                 let (mut out, fields) = (out, fields.iter().collect::<Vec<_>>());
                 rows::write_csv_header(&mut out, &fields).map_err(fail)?;
@@ -52,6 +57,7 @@ impl Writer {
         match self {
             Writer::Lat(writer) => writer.write(batch, mask),
             Writer::Parquet(writer) => writer.write(batch, mask),
+            Writer::Scap(writer) => writer.write(batch, mask),
             Writer::Rows(out, fields) if target == Target::Csv => rows::write_csv_rows(out, batch, mask, fields),
             Writer::Rows(out, fields) => rows::write_json_lines(out, batch, mask, fields),
         }
@@ -61,6 +67,7 @@ impl Writer {
         let out = match self {
             Writer::Lat(writer) => writer.finish(context)?,
             Writer::Parquet(writer) => writer.finish(context)?,
+            Writer::Scap(writer) => writer.finish(context)?,
             Writer::Rows(out, _) => out,
         };
         out.finish().map(drop)
@@ -131,8 +138,8 @@ fn series(pipeline: &Pipeline, folding: &Folding, conversion: &Conversion) -> Re
     refuse_part(pipeline.reading())?;
     reports::say_groups(&series);
     if series.is_of_runs() && conversion.target != Target::Hlog {
-        let message = "Parquet series need intervals of equal length, but these histograms cover whole jobs; write \
-                       a .hlog.";
+        let message = "Parquet series, frames and records of PyLatencyMap need intervals of equal length, but these histograms cover whole \
+                       jobs; write a .hlog.";
         return Err(Failure::Usage(message.into()));
     }
     contexts.iter_mut().for_each(|context| keep_passing(pipeline.reading(), context));
@@ -154,6 +161,8 @@ fn series(pipeline: &Pipeline, folding: &Folding, conversion: &Conversion) -> Re
     let context = Context::merged(&contexts);
     let written = match conversion.target {
         Target::Hlog => write_hlog(out, &context, rows),
+        Target::Frames => write_frames(out, &header, &context, series.width_ns(), rows),
+        Target::PyLatencyMap => write_pylatencymap(out, &context, rows),
         _ => write_series_parquet(out, &header, &context, rows),
     };
     written.and_then(Output::finish).map_err(|error| Failure::output(&error))?;

@@ -14,7 +14,7 @@ use std::io::Write;
 pub fn run(pipeline: &Pipeline, plan: &Histogram) -> Result<(), Failure> {
     let (reading, folding) = (pipeline.reading(), &plan.folding);
     reports::ends_by_signal(reading);
-    let filter = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
+    let filter = reading.filter_text();
     let columns = output::columns(&plan.output);
     let options = HistogramOptions {
         wording: WORDING,

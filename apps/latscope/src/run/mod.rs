@@ -1,15 +1,19 @@
 //! Doing what was planned.
 
+mod agent;
+mod alerts;
 mod compare;
 mod convert;
 mod events;
 mod explain;
 mod heatmap;
 mod histogram;
+mod hub;
 mod lab;
 mod list;
 mod percentiles;
 mod ping;
+mod push;
 mod record;
 mod report;
 pub mod reports;
@@ -42,6 +46,9 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
         Plan::Report(reading, plan) => report::run(&open(reading, &plan.output)?, &plan),
         Plan::Serve(reading, plan) => serve::run(&reports::open(reading, None)?, &plan),
         Plan::Record(reading, plan) => record::run(&reports::open(reading, Some(&plan.write))?, &plan),
+        Plan::Agent(reading, plan) => agent::run(&reports::open(reading, plan.tee.as_deref())?, &plan),
+        Plan::Hub(plan) => hub::run(&plan),
+        Plan::Alerts(reading, plan) => alerts::run(reading, &plan),
         Plan::Lab(plan) => lab::run(&plan),
         Plan::Labs(json) => lab::list(json),
         Plan::Ping(plan) => ping::run(&plan),

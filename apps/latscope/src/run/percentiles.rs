@@ -7,6 +7,7 @@ mod printer;
 use super::output;
 use super::reports;
 use crate::Failure;
+use crate::notes::plural;
 use crate::plan::Percentiles as Plan;
 use exact::{exact, require_events};
 use latscope_event::Context;
@@ -14,7 +15,7 @@ use latscope_pipeline::Pipeline;
 use latscope_series::{AskedPercentiles, CountBy, ExactBuilder, HistogramSeries, Threshold, events_for};
 use latscope_view_report::{PercentilesChart, PercentilesOptions};
 use latscope_view_term::PercentileOptions;
-use printer::{Printer, plural};
+use printer::Printer;
 
 /// Intervals at least from which those of `-i auto` are merged.
 const FINEST: u32 = 1000;
@@ -62,9 +63,14 @@ fn refuse_unknown(plan: &Plan, contexts: &[Context], is_exceeded: bool) -> Resul
     if is_exceeded || !plan.fail_if.as_ref().is_some_and(Threshold::asks_what_waits) {
         return Ok(());
     }
+    refuse_unknown_waiting(contexts, "--fail-if")
+}
+
+/// Fails where the traces do not say what waits; `asker` is the option that asks for it.
+pub fn refuse_unknown_waiting(contexts: &[Context], asker: &str) -> Result<(), Failure> {
     if let Some(context) = contexts.iter().find(|context| !context.knows_unfinished) {
         return Err(Failure::Input(format!(
-            "{}: --fail-if: The trace does not record waiting requests, so oldest and waiting are unknown; use a \
+            "{}: {asker}: The trace does not record waiting requests, so oldest and waiting are unknown; use a \
              trace of block requests or system calls, or a live capture.",
             context.source
         )));
@@ -72,7 +78,7 @@ fn refuse_unknown(plan: &Plan, contexts: &[Context], is_exceeded: bool) -> Resul
     let doubtful = contexts.iter().flat_map(|context| &context.unfinished).filter(|request| !request.counts()).count();
     if doubtful > 0 {
         return Err(Failure::Input(format!(
-            "--fail-if: {} have no completion. Either they waited, or the tracer missed their completions, so \
+            "{asker}: {} have no completion. Either they waited, or the tracer missed their completions, so \
              oldest and waiting are unknown.",
             plural(doubtful as u64, "request")
         )));

@@ -2,6 +2,7 @@
 
 mod files;
 mod names;
+mod trace;
 
 use crate::Failure;
 use crate::plan::Recording;

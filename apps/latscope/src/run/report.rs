@@ -2,14 +2,15 @@
 
 use super::{output, reports};
 use crate::Failure;
-use crate::notes::WORDING;
+use crate::notes::{WORDING, plural};
 use crate::plan::Report;
 use latscope_capture_bpf::usual;
 use latscope_capture_file::is_pipe;
-use latscope_event::{Context, Field, FieldSet, format_count, format_duration, format_size};
+use latscope_event::{Context, Field, FieldSet, format_duration, format_size};
 use latscope_pipeline::{Error, Pipeline};
+use latscope_series::explain::{Spot, Table};
 use latscope_series::{Cube, CubeBuilder, CubeKey, CubeLimits};
-use latscope_view_report::{ReportOptions, fit_report, report, report_keys};
+use latscope_view_report::{REPORT_TEMPLATE, ReportOptions, fit_report, report, report_keys};
 use std::ops::ControlFlow;
 
 /// Bytes of data per event, and at least and at most, unless a budget is given.
@@ -17,8 +18,14 @@ const BYTES_PER_EVENT: u64 = 1;
 const LEAST_BUDGET: u64 = 1_000_000;
 const MOST_BUDGET: u64 = 32_000_000;
 
+/// No spots are looked for in more events than this: they need about 60 bytes of memory each.
+const MOST_FOR_SPOTS: usize = 4_000_000;
+/// The test for chance is the same in every report of a trace.
+const SEED: u64 = 1;
+
 /// What is known of the slowest events beside the attributes.
-const OF_EXAMPLES: FieldSet = FieldSet::ALWAYS.with(&[Field::Size, Field::Offset, Field::Pid, Field::SampleWeight]);
+const OF_EXAMPLES: FieldSet =
+    FieldSet::ALWAYS.with(&[Field::Size, Field::Result, Field::Offset, Field::Pid, Field::SampleWeight]);
 
 pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
     let reading = pipeline.reading();
@@ -28,7 +35,7 @@ pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
     }
     refuse_stored(pipeline)?;
     let derives = reading.live.is_none() && !is_read_once(pipeline);
-    let (cube, contexts) = match cube(pipeline, plan, derives) {
+    let (cube, spots, contexts) = match cube(pipeline, plan, derives) {
         // The other attributes do without all events in memory.
         Err(Error::NotDerivable { .. }) => cube(pipeline, plan, false),
         done => done,
@@ -41,32 +48,48 @@ pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
     let options = ReportOptions {
         title: plan.title.clone().unwrap_or_else(|| title(pipeline)),
         wording: WORDING,
-        filter: reading.filter.as_ref().map(ToString::to_string),
+        filter: Some(reading.filter_text()).filter(|text| !text.is_empty()),
         source: plan.source.clone(),
         traces: traces(pipeline),
+        spots,
         waiting: None,
     };
     let budget = plan.budget.unwrap_or((events.saturating_mul(BYTES_PER_EVENT)).clamp(LEAST_BUDGET, MOST_BUDGET));
     let cube = fit_report(cube, &contexts, &options, budget);
     let page = report(&cube, &contexts, &options);
     output::text(plan.output.as_deref(), &page)?;
+    note_limits(plan, &cube, page.len().saturating_sub(REPORT_TEMPLATE.len()) as u64);
     if let Some(file) = &plan.output {
         let columns = cube.range().map_or(0, |(_, columns)| columns) as u64;
         say!(
-            "latscope: {}: {}, {} events in {} columns of {}",
+            "latscope: {}: {}, {} in {} of {}",
             file.display(),
             format_size(page.len() as u64),
-            format_count(events),
-            format_count(columns),
+            plural(events, "event"),
+            plural(columns, "column"),
             format_duration(cube.width_ns)
         );
     }
     Ok(())
 }
 
-/// Counts all events; with the attributes that are derived from many of them, if they are wanted.
-fn cube(pipeline: &Pipeline, plan: &Report, derives: bool) -> Result<(Cube, Vec<Context>), Error> {
+/// Reports which options could not be kept.
+fn note_limits(plan: &Report, cube: &Cube, bytes: u64) {
+    if let Some(asked_ns) = plan.interval_ns.filter(|&asked_ns| asked_ns != cube.width_ns) {
+        let [asked, width] = [asked_ns, cube.width_ns].map(format_duration);
+        say!("latscope: -i {asked}: Columns are {width} wide; narrower ones exceed 6,000 columns or the budget.");
+    }
+    if let Some(budget) = plan.budget.filter(|&budget| bytes > budget) {
+        let [budget, bytes] = [budget, bytes].map(format_size);
+        say!("latscope: --budget {budget}: The data need {bytes} even with the widest columns and without attributes.");
+    }
+}
+
+/// Counts all events; with the attributes that are derived from many of them, if they are wanted. Of a single trace, also finds
+/// what is unusual in it.
+fn cube(pipeline: &Pipeline, plan: &Report, derives: bool) -> Result<(Cube, Vec<Spot>, Vec<Context>), Error> {
     let keys = keys(pipeline, derives);
+    let mut table = (pipeline.reading().files.len() <= 1).then(Table::new);
     let mut builder = CubeBuilder::new(&keys, CubeLimits { width_ns: plan.interval_ns, ..CubeLimits::default() });
     let mut trace = 0;
     let contexts = pipeline.each_batch(fields(&keys), |context, batch, mask, starts| {
@@ -75,9 +98,18 @@ fn cube(pipeline: &Pipeline, plan: &Report, derives: bool) -> Result<(Cube, Vec<
             trace += 1;
         }
         builder.add(context, batch, mask);
+        if let Some(table) = &mut table {
+            if starts {
+                table.begin_trace(context.trace_start_ns());
+            }
+            table.add(batch, mask);
+        }
+        table.take_if(|table| table.len() > MOST_FOR_SPOTS);
         ControlFlow::<Error>::Continue(())
     })?;
-    Ok((builder.finish().without_empty_attributes(), contexts))
+    builder.keep_common_values();
+    let spots = table.map(|mut table| table.spots(SEED, None)).unwrap_or_default();
+    Ok((builder.finish().without_empty_attributes(), spots, contexts))
 }
 
 fn is_read_once(pipeline: &Pipeline) -> bool {

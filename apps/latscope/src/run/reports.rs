@@ -36,13 +36,25 @@ pub fn open(reading: Reading, output: Option<&Path>) -> Result<Pipeline, Failure
     Ok(pipeline)
 }
 
+/// Whether SIGHUP came, which then no longer ends the program. Asked for before [`interrupted`].
+pub fn hung_up() -> &'static Arc<AtomicBool> {
+    HANGUP.get_or_init(|| {
+        let flag = Arc::new(AtomicBool::new(false));
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&flag));
+        flag
+    })
+}
+
+static HANGUP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
 /// Whether somebody asked the program to end: Ctrl-C, SIGTERM or SIGHUP. The second Ctrl-C kills.
 pub fn interrupted() -> &'static Arc<AtomicBool> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     FLAG.get_or_init(|| {
         output::unnamed::signals_are_handled();
         let flag = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        let hangup = HANGUP.get().is_none().then_some(signal_hook::consts::SIGHUP);
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM].into_iter().chain(hangup) {
             // Without a handler the signal simply kills, and what was flushed so far stays readable.
             let _ = signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag));
             let _ = signal_hook::flag::register(signal, Arc::clone(&flag));
@@ -134,7 +146,7 @@ fn remedy(remedy: Remedy) -> &'static str {
         Remedy::Format => " Give it with --format (latscope formats lists them).",
         Remedy::Unpack => " Unpack it, or leave --follow out.",
         Remedy::Units => " Give their units with --unitstime (ms, us or ns) and --unitslat.",
-        Remedy::LatencyUnit => " Give --latency-unit ns for fio 3, us for older versions.",
+        Remedy::LatencyUnit => " Give --latency-unit (ns, us or ms; fio 3 has ns, older versions us).",
         Remedy::Histograms => {
             " Use percentiles, heatmap, spectrogram or histogram, or convert it to a series or a .hlog (-i)."
         }

@@ -4,7 +4,7 @@ use super::{output, reports};
 use crate::Failure;
 use crate::plan::{Folding, Reading, Spectrogram, Style};
 use crate::tui;
-use latscope_capture_file::is_pipe;
+use latscope_capture_file::{is_hub, is_pipe};
 use latscope_event::{Batch, Context, Field, FieldSet, Mask};
 use latscope_pipeline::{Intervals, Pipeline, Stalls};
 use latscope_series::{HistogramSeries, Quantity, Weight};
@@ -30,7 +30,7 @@ pub fn run(pipeline: &Pipeline, plan: Spectrogram) -> Result<(), Failure> {
         return tui::run(reading.clone(), look(reading, folding, options), plan);
     }
     reports::ends_by_signal(reading);
-    let filter = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
+    let filter = reading.filter_text();
     match plan.style {
         Style::Chisel => chisel(pipeline, &plan, &options, &filter),
         Style::Maps => {
@@ -64,8 +64,8 @@ pub fn run(pipeline: &Pipeline, plan: Spectrogram) -> Result<(), Failure> {
 fn grow(pipeline: &Pipeline, plan: &Spectrogram, options: &SpectrogramOptions, filter: &str) -> Result<(), Failure> {
     let reading = pipeline.reading();
     let time = if reading.live.is_some() { TimeLabels::Wall } else { options.time };
-    // Files do not give what waits.
-    let waiting = reading.live.is_some();
+    // Files do not give what waits; captures and hubs do.
+    let waiting = reading.live.is_some() || reading.files.iter().any(|file| is_hub(file));
     let growing = GrowingSpectrogram::new(filter, &SpectrogramOptions { time, waiting, ..options.clone() });
     let mut rows = Rows { growing, out: output::open(plan.output.as_deref())?.growing_with(reading) };
     let context = pipeline.intervals(&plan.folding, &mut rows)?;

@@ -1,5 +1,6 @@
 //! `latscope summary`.
 
+mod different;
 mod tables;
 
 use super::{output, reports};
@@ -31,6 +32,9 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
         plan.folding.weight = Weight::Count;
     }
     let plan = &plan;
+    if plan.different {
+        return different::run(pipeline, plan);
+    }
     if plan.folding.interval.is_some() {
         return tables::run(pipeline, plan);
     }
@@ -218,14 +222,13 @@ fn print(
     outliers: Option<&Outliers>,
     context: &Context,
 ) -> Result<(), Failure> {
-    let filter = reading.filter.as_ref().map_or(String::new(), ToString::to_string);
+    let filter = reading.filter_text();
     let path = plan.output.as_deref();
-    // A table in a file need not be cut to a terminal.
-    let columns = if output::to_terminal(&plan.output) { output::columns(&plan.output) } else { 160 };
+    let room = output::room(&plan.output);
     match (plan.shape, outliers) {
-        (Shape::Text, None) => output::lines(path, summary.lines(context, WORDING, &filter, columns)),
+        (Shape::Text, None) => output::lines(path, summary.lines(context, WORDING, &filter, room)),
         (Shape::Text, Some(outliers)) => {
-            output::lines(path, outliers.lines(summary, context, WORDING, TimeLabels::Elapsed, columns))
+            output::lines(path, outliers.lines(summary, context, WORDING, TimeLabels::Elapsed, room.texts))
         }
         (Shape::Csv, None) => output::text(path, &summary.csv()),
         (Shape::Csv, Some(outliers)) => output::text(path, &outliers.csv()),

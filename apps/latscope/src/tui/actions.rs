@@ -57,6 +57,8 @@ impl App {
             Action::Back => self.step_back(),
             Action::Select => self.start_or_end_selection(),
             Action::Dig => self.dig(),
+            Action::NextSpot => self.show_spot(true),
+            Action::PreviousSpot => self.show_spot(false),
             Action::Filter => self.editor = Some((Purpose::Filter, Editor::new(&self.words))),
             Action::Split => self.offer_splits(),
             Action::Save => self.ask_name(),

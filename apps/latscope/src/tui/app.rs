@@ -1,9 +1,10 @@
 //! What is shown and asked for, and what every key, click and answer does to it. Nothing here touches the terminal.
 
-use super::digest::Digest;
+use super::dig::Dug;
 use super::edit::Editor;
 use super::files::{self, Task};
 use super::select::Words;
+use super::spots::Spots;
 use super::watch::Watch;
 use super::{Fed, Message};
 use crate::Failure;
@@ -53,8 +54,10 @@ pub enum Panel {
     Waiting,
     /// The menu of splits, with the line that Enter takes: 0 is none, the others are the fields in their order.
     Splits(usize),
-    /// What is in a selection: the place, its filter, and what was found out so far.
-    Dig(Spot, String, Option<Result<Digest, String>>),
+    /// An unusual spot.
+    Spot,
+    /// What is in a selection.
+    Dig(Box<Dug>),
 }
 
 /// What is being typed.
@@ -113,6 +116,7 @@ pub struct App {
     pub before: Option<(Arc<Reading>, Folding, String)>,
     pub fold: Task,
     pub dig: Task,
+    pub spots: Spots,
     pub save: Task,
 }
 
@@ -153,6 +157,7 @@ impl App {
             before: None,
             fold: task(),
             dig: task(),
+            spots: Spots::new(task()),
             save: task(),
             plan,
             folding,
@@ -193,12 +198,18 @@ impl App {
                     return;
                 }
             }
-            Message::Dug(number, dug) if number == self.dig.number() => {
-                if let Panel::Dig(_, _, found) = &mut self.panel {
-                    *found = Some(dug);
+            Message::Dug(number, digest) if number == self.dig.number() => {
+                if let Panel::Dig(dug) = &mut self.panel {
+                    dug.digest = Some(digest);
                 }
             }
-            Message::Fed(..) | Message::Dug(..) => return,
+            Message::Ranked(number, explained) if number == self.dig.number() => {
+                if let Panel::Dig(dug) = &mut self.panel {
+                    dug.explained = Some(explained);
+                }
+            }
+            Message::Spots(number, found) if number == self.spots.task.number() => self.found_spots(found),
+            Message::Fed(..) | Message::Dug(..) | Message::Ranked(..) | Message::Spots(..) => return,
             Message::Splits(fields) => self.splits = fields,
             Message::Over => self.end_watching(),
             Message::Notice(text) => self.notice = Some(text),

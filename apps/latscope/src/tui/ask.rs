@@ -33,25 +33,6 @@ impl App {
         Ok(Reading { filter: Some(filter), ..Reading::clone(&self.reading) })
     }
 
-    pub fn dig(&mut self) {
-        let Some(spot) = self.chosen() else { return };
-        self.anchor = None;
-        self.selection = Some(spot);
-        let text = self.filter_of(&spot);
-        match self.narrowed(&spot) {
-            Ok(reading) => {
-                self.panel = Panel::Dig(spot, text, None);
-                self.panel_from = 0;
-                let task = self.dig.next();
-                match &self.watch {
-                    Some(_) => self.dig_live(task, reading, &spot),
-                    None => drop(std::thread::spawn(move || files::dig(task, reading))),
-                }
-            }
-            Err(message) => self.notice = Some(message),
-        }
-    }
-
     pub fn filter(&mut self, text: &str) {
         let text = text.trim();
         self.panel = Panel::None;
@@ -71,6 +52,7 @@ impl App {
 
     /// The question is another one.
     pub fn anew(&mut self, same_filter: bool) {
+        self.spots.forget();
         match self.watch {
             Some(_) => self.watch_anew(same_filter),
             None => self.ask(),
@@ -145,10 +127,13 @@ impl App {
         let Some(spot) = self.chosen() else { return };
         let command = super::command::events(&self.plan.command, &self.filter_of(&spot));
         self.send = Some(super::command::clipboard(&command));
+        let selection = select::filter(&self.series, &spot, &self.context.clock);
         self.panel = Panel::Text(vec![
             command,
             String::new(),
-            "Also copied to the clipboard, if the terminal allows it.".into(),
+            "Also copied to the clipboard, if the terminal allows it. What sets these events apart:".into(),
+            String::new(),
+            super::command::explain(&self.plan.command, &self.words, &selection),
         ]);
     }
 }

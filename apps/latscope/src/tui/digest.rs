@@ -44,7 +44,7 @@ impl Digest {
     /// The columns that it looks at.
     pub fn fields() -> FieldSet {
         let fields: FieldSet = COUNTED.iter().map(|&(field, _)| field).chain(SHOWN).collect();
-        fields.union(FieldSet::ALWAYS).with(&[Field::SampleWeight])
+        fields.union(FieldSet::ALWAYS).with(&[Field::SampleWeight, Field::Result])
     }
 
     /// Adds the events that the mask lets through, or all.
@@ -56,13 +56,12 @@ impl Digest {
         // An event of a sample stands for many.
         let weights = batch.i64s(Field::SampleWeight);
         let stands_for = |row: usize| weights.map_or(1, |weights| weights[row].max(1) as u64);
-        let sizes = batch.u64s(Field::Size);
         for &row in &rows {
             let count = stands_for(row);
             self.count += count;
             self.sum_ns += u128::from(batch.latency()[row]) * u128::from(count);
-            if let Some(size) = sizes.map(|sizes| sizes[row]).filter(|&size| size != MISSING_U64) {
-                self.bytes = self.bytes.saturating_add(size.saturating_mul(count));
+            if let Some(bytes) = batch.moved_bytes(row) {
+                self.bytes = self.bytes.saturating_add(bytes.saturating_mul(count));
             }
         }
         for (at, &(field, _)) in COUNTED.iter().enumerate() {

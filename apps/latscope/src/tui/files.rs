@@ -1,6 +1,5 @@
 //! Files as a source: read whole for the map, and read again with a narrower filter for a selection.
 
-use super::digest::Digest;
 use super::live::lock;
 use super::{Fed, Message};
 use crate::Failure;
@@ -67,7 +66,7 @@ impl Task {
     }
 
     /// What was read, if it is wanted still: else it is a part.
-    fn wanted<T>(&self, read: T) -> Result<T, Failure> {
+    pub fn wanted<T>(&self, read: T) -> Result<T, Failure> {
         if self.is_wanted() { Ok(read) } else { Err(Failure::Closed) }
     }
 }
@@ -147,7 +146,7 @@ pub fn present(reading: &Reading, asked: &[Field]) -> Vec<Field> {
 }
 
 /// Reads all files as long as the task is wanted; `Err(Failure::Closed)` when it is not any more.
-fn each_batch(
+pub fn each_batch(
     task: &Task,
     reading: Reading,
     fields: FieldSet,
@@ -155,21 +154,6 @@ fn each_batch(
 ) -> Result<Vec<Context>, Failure> {
     let contexts = task.open(reading)?.each_batch(fields, |context, batch, mask, _| take(context, batch, mask))?;
     task.wanted(contexts)
-}
-
-/// Gathers what the events of a selection, which the filter of `reading` is of, have in common.
-pub fn dig(task: Task, reading: Reading) {
-    let mut digest = Digest::default();
-    let done = each_batch(&task, reading, Digest::fields(), |_, batch, mask| {
-        digest.add(batch, mask);
-        ControlFlow::Continue(())
-    });
-    let dug = match done {
-        Ok(_) => Ok(digest),
-        Err(Failure::Closed) => return,
-        Err(failure) => Err(failure.to_string()),
-    };
-    let _ = task.sender.send(Message::Dug(task.number(), dug));
 }
 
 /// Writes the events of a selection as a trace.

@@ -1,6 +1,5 @@
 //! The running kernel as a source: a thread that captures, and what is kept of it to look at again.
 
-use super::digest::Digest;
 use super::files::Task;
 use super::recent::Recent;
 use super::{Fed, Message};
@@ -158,17 +157,6 @@ fn histograms(
     Ok(())
 }
 
-/// Gathers what the kept events that the filter of `reading` lets through have in common.
-pub fn dig(task: Task, reading: &Reading, context: &Context, recent: &Mutex<Recent>) {
-    let mut digest = Digest::default();
-    let done = each_kept(reading, context, recent, |batch, mask| {
-        digest.add(batch, mask);
-        ControlFlow::Continue(())
-    });
-    let dug = done.map(|()| digest).map_err(|failure| failure.to_string());
-    let _ = task.sender.send(Message::Dug(task.number(), dug));
-}
-
 /// Writes the kept events of a selection as a trace.
 pub fn save(task: Task, reading: &Reading, context: &Context, recent: &Mutex<Recent>, path: &Path) {
     let notice = match written(reading, context, recent, path) {
@@ -200,7 +188,8 @@ fn written(reading: &Reading, context: &Context, recent: &Mutex<Recent>, path: &
     Ok(count)
 }
 
-fn each_kept(
+/// Hands on the kept events, with what the filter of `reading` lets through.
+pub fn each_kept(
     reading: &Reading,
     context: &Context,
     recent: &Mutex<Recent>,

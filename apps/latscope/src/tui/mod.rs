@@ -7,6 +7,7 @@ mod actions;
 mod app;
 mod ask;
 mod command;
+mod dig;
 mod digest;
 mod edit;
 mod files;
@@ -16,6 +17,7 @@ mod moves;
 mod painter;
 mod recent;
 mod select;
+mod spots;
 mod terminal;
 mod view;
 mod waiting;
@@ -25,6 +27,7 @@ use crate::Failure;
 use crate::plan::{Reading, Spectrogram};
 use app::{App, Quit};
 use latscope_event::{Batch, Context, Field};
+use latscope_pipeline::Explained;
 use latscope_series::HistogramSeries;
 use latscope_view_term::{Line, Look};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
@@ -47,8 +50,12 @@ enum Message {
     Signal(i32),
     /// An answer to the question of this number.
     Fed(u64, Box<Fed>),
-    /// What the events of a selection have in common.
+    /// What the events of a selection are.
     Dug(u64, Result<digest::Digest, String>),
+    /// What sets them apart from all others.
+    Ranked(u64, Result<Box<Explained>, String>),
+    /// What is unusual.
+    Spots(u64, Result<Box<spots::Found>, String>),
     /// The fields by which the map can be split.
     Splits(Vec<Field>),
     /// The time given with `--for` is over.

@@ -3,7 +3,7 @@
 use super::app::{App, Panel, Purpose};
 use super::keys;
 use latscope_event::{format_count, format_duration, format_duration_exact};
-use latscope_view_term::{Cell, Color, Drawn, Line, Look, Screen, readout, screen};
+use latscope_view_term::{Cell, Color, Drawn, Line, Look, Screen, screen};
 
 impl App {
     /// Draws the screen, and keeps where on it what is.
@@ -84,7 +84,8 @@ impl App {
             let what = if self.selection.is_some() { "selected " } else { "" };
             format!("{what}{}: {}", words.place(&spot), words.sum(&spot))
         } else {
-            "? help  arrows cursor  v select  Enter dig  / filter  + - zoom  b split  Space pause  q quit".into()
+            "? help  arrows cursor  v select  Enter dig  n next spot  / filter  + - zoom  b split  Space pause  q quit"
+                .into()
         };
         let mut line = Line::new(&text);
         line.truncate(columns, true);
@@ -145,25 +146,8 @@ impl App {
                 }
                 lines
             }
-            Panel::Dig(spot, filter, found) => {
-                let words = self.in_words();
-                let mut lines = folded(&words.place(spot), columns);
-                lines.extend(folded(&format!("filter: {filter}"), columns));
-                match found {
-                    None => {
-                        let sum = readout(&self.series, spot);
-                        lines.push(Line::new(&format!("{} events, looking closer ...", format_count(sum.count))));
-                    }
-                    Some(Err(message)) => lines.extend(folded(message, columns)),
-                    Some(Ok(digest)) => {
-                        lines.push(Line::new(&digest.summary()));
-                        let room = rows.saturating_sub(lines.len() + 1).max(12);
-                        lines.extend(digest.lines(columns, room, |ns| words.moment_exact(ns)));
-                        lines.push(Line::new("z zoom  e save  y copy the command  Esc close"));
-                    }
-                }
-                lines
-            }
+            Panel::Spot => self.spot_lines(columns),
+            Panel::Dig(dug) => self.dug_lines(dug, columns, rows),
         }
     }
 
@@ -202,7 +186,7 @@ fn help(columns: usize) -> Vec<Line> {
 }
 
 /// Text in lines no wider than this, between words where it can.
-fn folded(text: &str, columns: usize) -> Vec<Line> {
+pub fn folded(text: &str, columns: usize) -> Vec<Line> {
     if Line::new(text).width() <= columns {
         return vec![Line::new(text)];
     }

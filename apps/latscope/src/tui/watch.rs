@@ -1,17 +1,15 @@
 //! What is shown of a live capture: its mode, what is kept of it, and what a new filter or split makes of that.
 
-use super::app::{App, Panel, Quit};
-use super::digest::Digest;
+use super::Message;
+use super::app::{App, Quit};
 use super::files::Task;
 use super::live::{self, Kept, Shared, lock};
-use super::{Message, select};
 use crate::Failure;
 use crate::plan::{Live, Mode, Reading};
 use latscope_capture_bpf::fills;
 use latscope_event::{Anomaly, Context, Field, FieldSet, Severity, Tally, format_duration};
 use latscope_pipeline::{needs_events, now_ns};
 use latscope_series::HistogramSeries;
-use latscope_view_term::{Spot, readout};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -27,7 +25,7 @@ pub struct Watch {
     kernel: bool,
     /// Why it has to be events.
     why: Option<String>,
-    kept: Kept,
+    pub kept: Kept,
     shared: Shared,
     /// What captures that were ended before had lost.
     lost: Tally,
@@ -277,53 +275,6 @@ impl App {
         if let Some(watch) = &mut self.watch {
             watch.over = true;
         }
-    }
-
-    /// Digs into what is kept of a live capture.
-    pub fn dig_live(&mut self, task: Task, reading: Reading, spot: &Spot) {
-        let Some(watch) = &self.watch else { return };
-        match &watch.kept {
-            Kept::Events(recent) => {
-                let from = lock(recent).complete_from_ns();
-                if spot.from_ns < from {
-                    let from = self.in_words().moment_exact(from);
-                    self.notice = Some(format!("Single events are kept since {from}; the panel shows those."));
-                }
-                let (recent, context) = (Arc::clone(recent), self.context.clone());
-                std::thread::spawn(move || live::dig(task, &reading, &context, &recent));
-            }
-            Kept::Keys(keys) => {
-                let dug = self.dig_keys(keys, spot);
-                self.notice = Some("Histogram mode has no individual events; m switches to event mode.".into());
-                if let Panel::Dig(_, _, found) = &mut self.panel {
-                    *found = Some(dug);
-                }
-            }
-        }
-    }
-
-    /// What the kernel's keys give about a spot.
-    fn dig_keys(&self, keys: &HistogramSeries, spot: &Spot) -> Result<Digest, String> {
-        let before = self.reading.filter.as_ref().map_or(String::new(), ToString::to_string);
-        let filter = match select::group_filter(&self.series, spot) {
-            Some(strip) => Some(select::parsed(&select::both(&before, &strip))?),
-            None => self.reading.filter.clone(),
-        };
-        let reading = Reading { filter, ..Reading::clone(&self.reading) };
-        let mut digest = Digest::default();
-        for &field in &keys.by {
-            let series =
-                live::folded(keys, &reading, &[field], &self.context).map_err(|failure| failure.to_string())?;
-            digest.count = 0;
-            for group in 0..series.groups().len() as u32 {
-                let sum = readout(&series, &Spot { group: Some(group), ..*spot });
-                digest.count += sum.count;
-                if sum.count > 0 {
-                    digest.add_value(field, &series.group_name(group), sum.count);
-                }
-            }
-        }
-        Ok(digest)
     }
 
     /// Saves what is kept of a live capture.

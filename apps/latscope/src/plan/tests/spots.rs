@@ -1,6 +1,7 @@
 //! Words about spots in a picture: `explain` and `report`.
 
 use super::*;
+use latscope_pipeline::Question;
 
 #[test]
 fn a_report_has_the_words_of_its_command() {
@@ -16,28 +17,33 @@ fn a_report_has_the_words_of_its_command() {
 #[test]
 fn what_is_explained() {
     let file = || Reading { files: vec!["a.lat".into()], ..Reading::default() };
-    let nothing =
-        || Explain { selection: None, against: None, columns: None, seed: 1, shape: Shape::Text, output: None };
-    let slow = || Explain { selection: parsed("lat > 1ms"), ..nothing() };
+    let unusual = || Question { seed: 1, ..Question::default() };
+    let asked = |question| Explain { question, shape: Shape::Text, output: None };
+    let nothing = || asked(unusual());
+    let slow = || Question { selection: parsed("lat > 1ms"), ..unusual() };
     let columns = Some(FieldSet::EMPTY.with(&[Field::Device, Field::InFlight]));
     for (line, reading, expected) in [
         ("explain -r a.lat", file(), nothing()),
-        ("explain -r a.lat lat > 1ms", file(), slow()),
-        ("explain lat > 1ms a.lat", file(), slow()),
+        ("explain -r a.lat lat > 1ms", file(), asked(slow())),
+        ("explain lat > 1ms a.lat", file(), asked(slow())),
         (
             "explain -r a.lat --filter \"kind = read\" lat > 1ms",
             Reading { filter: parsed("kind = read"), ..file() },
-            slow(),
+            asked(slow()),
         ),
         (
             "explain -r a.lat -s block --seed 5 --json",
-            Reading { filter: parsed("disk.dev exists and not result exists"), ..file() },
-            Explain { seed: 5, shape: Shape::Json, ..nothing() },
+            Reading {
+                filter: parsed("disk.dev exists and not result exists"),
+                typed_filter: Some(String::new()),
+                ..file()
+            },
+            Explain { shape: Shape::Json, ..asked(Question { seed: 5, ..unusual() }) },
         ),
         (
             "explain -r a.lat --columns device,in_flight --against \"kind = read\" lat > 1ms",
             file(),
-            Explain { against: parsed("kind = read"), columns, ..slow() },
+            asked(Question { against: parsed("kind = read"), columns, ..slow() }),
         ),
         (
             "explain -r a.lat b.lat -o e.json",

@@ -6,6 +6,7 @@ use crate::Failure;
 use crate::plan::{Percentiles as Plan, Reading};
 use crate::run::reports;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use latscope_capture_file::is_hub;
 use latscope_event::Context;
 use latscope_pipeline::{Intervals, Pipeline};
 use latscope_series::{HistogramSeries, IntervalMerger};
@@ -25,7 +26,9 @@ pub fn live(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
 /// Lines as intervals close of what is read while it is written.
 pub fn streamed(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     let reading = pipeline.reading();
-    let mut lines = Lines::new(Printer::new(plan, None, options_of(plan), judged_by(plan))?, reading);
+    let waiting = reading.files.iter().any(|file| is_hub(file));
+    let options = PercentileOptions { waiting, ..options_of(plan) };
+    let mut lines = Lines::new(Printer::new(plan, None, options, judged_by(plan))?, reading);
     lines.of_file = true;
     let context = pipeline.intervals(&plan.folding, &mut lines)?;
     if !lines.started {

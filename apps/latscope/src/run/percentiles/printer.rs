@@ -2,6 +2,7 @@
 
 use super::{axis_start_ns, options_of};
 use crate::Failure;
+use crate::notes::plural;
 use crate::output::{self, Output};
 use crate::plan::{Percentiles as Plan, Reading, Shape};
 use crate::run::reports;
@@ -161,8 +162,4 @@ fn place(table: &Percentiles, place: &GroupInterval) -> String {
         events => plural(events.round() as u64, "event"),
     };
     format!("{of} at {} ({events})", table.label(place.start_ns, place.width_ns))
-}
-
-pub fn plural(count: u64, word: &str) -> String {
-    format!("{} {word}{}", format_count(count), if count == 1 { "" } else { "s" })
 }

@@ -1,11 +1,11 @@
 //! The files of a recording: one, or one after the other.
 
 use super::names::{self, size, sum};
+use super::trace::Trace;
 use crate::Failure;
 use crate::notes::{self, WORDING};
 use crate::output::{self, Output};
 use crate::plan::{Keep, Reading, Recording, Rotate};
-use latscope_capture_file::LatWriter;
 use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask, Tally, format_count, format_duration, format_size};
 use latscope_pipeline::now_ns;
 use std::fs::File;
@@ -38,7 +38,7 @@ pub struct Files<'a> {
 
 struct Open {
     path: PathBuf,
-    writer: LatWriter<Output>,
+    writer: Trace,
     from_ns: i64,
     events: u64,
 }
@@ -271,7 +271,7 @@ fn open(
     let failed = |error| Failure::Input(format!("{}: Cannot be written: {error}.", path.display()));
     let out = output::open(Some(&path))?;
     let start = Context { tally: Tally::default(), span_ns: None, ..own(context, filter) };
-    let writer = LatWriter::create(out, fields, &start).map_err(failed)?;
+    let writer = Trace::create(&path, out, fields, &start).map_err(failed)?;
     Ok(Open { path, writer, from_ns, events: 0 })
 }
 

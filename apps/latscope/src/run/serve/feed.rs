@@ -11,6 +11,9 @@ use tokio::sync::watch;
 /// Cells that are kept at most: about 64 MB.
 const CELLS: usize = 1_000_000;
 
+/// Columns in which nothing completed that one turn adds at most.
+const COLUMNS: i64 = 6000;
+
 /// A server-sent event.
 pub struct Message {
     /// What the page gives when it reconnects.
@@ -62,7 +65,8 @@ impl Feed {
     }
 
     /// Adds the events of a turn, what is known of the traces by now, and of a capture, what waits.
-    pub fn add(&self, cube: Cube, contexts: Vec<Context>, waiting: Option<Vec<Unfinished>>) {
+    pub fn add(&self, mut cube: Cube, contexts: Vec<Context>, waiting: Option<Vec<Unfinished>>) {
+        reach(&mut cube, &contexts, waiting.as_deref());
         let mut state = self.state();
         state.last += 1;
         (state.contexts, state.waiting) = (contexts, waiting);
@@ -153,6 +157,29 @@ fn end_ns(cube: &Cube) -> Option<i64> {
     Some(last.saturating_add(1).saturating_mul(i64::try_from(cube.width_ns).unwrap_or(i64::MAX)))
 }
 
+/// Adds the columns up to the moment at which requests were last known to wait: while a disk hangs, nothing completes.
+fn reach(cube: &mut Cube, contexts: &[Context], waiting: Option<&[Unfinished]>) {
+    let counted = |unfinished: &[Unfinished]| {
+        let counted = unfinished.iter().filter(|request| request.counts());
+        let starts_ns = counted.clone().map(|request| request.start_ns).min();
+        starts_ns.zip(counted.map(Unfinished::end_ns).max())
+    };
+    let spans = match waiting {
+        Some(waiting) => counted(waiting).into_iter().collect(),
+        None => contexts.iter().filter_map(|context| counted(&context.unfinished)).collect::<Vec<_>>(),
+    };
+    let span = spans.into_iter().reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+    let Some((start_ns, end_ns)) = span else { return };
+    let column = |ns: i64| ns.div_euclid(i64::try_from(cube.width_ns).unwrap_or(i64::MAX).max(1));
+    let last = column(end_ns);
+    let trace_start_ns = contexts.iter().filter_map(Context::trace_start_ns).min().unwrap_or(end_ns);
+    // A request may have waited for years.
+    let first = cube.range().map_or(column(start_ns.max(trace_start_ns)).max(last - COLUMNS), |(first, _)| first);
+    if last.abs_diff(first) <= COLUMNS as u64 {
+        [first, last].into_iter().for_each(|at| _ = cube.columns.entry(at).or_default());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +228,32 @@ mod tests {
         feed.end();
         assert_eq!(feed.after(&mut position).map(|message| message.event), Some("bye"));
         assert!(feed.after(&mut position).is_none());
+    }
+
+    #[test]
+    fn what_hangs_has_columns_although_nothing_completes() {
+        let (start_ns, second) = (1_700_000_000_000_000_000, 1_000_000_000);
+        let hung = |at_least_ns| Unfinished {
+            what: "sda write".into(),
+            start_ns: start_ns + 500_000_000,
+            at_least_ns,
+            wait: latscope_event::Wait::Counts,
+            values: std::collections::BTreeMap::new(),
+        };
+        let feed = feed(u64::MAX);
+        let range = |feed: &Feed| feed.state().slices.back().and_then(|(_, cube)| cube.range());
+        feed.add(turn(0, 0), Vec::new(), None);
+        assert_eq!(range(&feed), None);
+        for waited in [3, 5] {
+            feed.add(turn(0, 0), Vec::new(), Some(vec![hung(waited * 1_000_000_000)]));
+            // The start of the trace is not known, so there is the last column only.
+            assert_eq!(range(&feed), Some((start_ns / second + waited as i64, 1)));
+        }
+        // From the events of a turn on there is no gap; one of years is not filled.
+        feed.add(turn(start_ns / second, 7), Vec::new(), Some(vec![hung(5_000_000_000)]));
+        assert_eq!(range(&feed), Some((start_ns / second, 6)));
+        feed.add(turn(0, 7), Vec::new(), Some(vec![hung(5_000_000_000)]));
+        assert_eq!(range(&feed), Some((0, 1)));
     }
 
     #[test]

@@ -84,6 +84,8 @@ impl Gate {
                 Ok(Route::Stream { since: last.map(str::to_string) })
             }
             "/" | "/session" | "/stream" => refuse(405, "This server only shows what it captures."),
+            // Such requests need not have a path: OPTIONS *, CONNECT host:port.
+            _ if !is_read => refuse(405, "This server only shows what it captures."),
             _ => refuse(404, "There is nothing here. The page is at /."),
         }
     }

@@ -40,9 +40,10 @@ pub fn run(pipeline: &Pipeline, plan: &Serve) -> Result<(), Failure> {
     let options = ReportOptions {
         title: report::title(pipeline),
         wording: WORDING,
-        filter: pipeline.reading().filter.as_ref().map(ToString::to_string),
+        filter: Some(pipeline.reading().filter_text()).filter(|text| !text.is_empty()),
         source: plan.source.clone(),
         traces: report::traces(pipeline),
+        spots: Vec::new(),
         waiting: None,
     };
     let gate = Gate::new(address, &plan.hosts, token.clone());
@@ -146,7 +147,10 @@ impl Reader<'_> {
             if looked.elapsed() >= TURN {
                 looked = Instant::now();
                 events.waiting::<Failure>(&mut |_, batch, mask| {
-                    self.turn().waiting = Some(waiting(batch, mask));
+                    let (mut turn, waiting) = (self.turn(), waiting(batch, mask));
+                    // While a disk hangs, this is all that is new.
+                    turn.is_new |= !waiting.is_empty() || turn.waiting.as_ref().is_some_and(|known| !known.is_empty());
+                    turn.waiting = Some(waiting);
                     ControlFlow::Continue(())
                 })?;
             }
@@ -171,9 +175,10 @@ impl Reader<'_> {
     fn publish(&self) {
         let mut turn = self.turn();
         if std::mem::take(&mut turn.is_new) {
-            let builder = std::mem::replace(&mut turn.builder, CubeBuilder::new(&self.keys, self.limits));
+            let mut builder = std::mem::replace(&mut turn.builder, CubeBuilder::new(&self.keys, self.limits));
             let (contexts, waiting) = (turn.contexts.clone(), turn.waiting.clone());
             drop(turn);
+            builder.keep_common_values();
             self.feed.add(builder.finish(), contexts, waiting);
         }
     }

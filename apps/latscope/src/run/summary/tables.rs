@@ -8,7 +8,7 @@ use crate::run::reports;
 use latscope_event::{Batch, Context, FieldSet, Mask, format_count};
 use latscope_pipeline::{INTERVAL_NS, Intervals, Pipeline, refuse_averages, too_large};
 use latscope_series::{HistogramSeries, Quantity, UsageOverTime, Waiter, Weight};
-use latscope_view_term::{Line, Summary, TimeLabels};
+use latscope_view_term::{Line, Room, Summary, TimeLabels};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 
@@ -68,7 +68,7 @@ fn of_files(pipeline: &Pipeline, tables: &mut Tables) -> Result<Vec<Context>, Fa
 
 struct Tables<'a> {
     plan: &'a Plan,
-    columns: usize,
+    room: Room,
     time: TimeLabels,
     /// What still waits and was warned of, by its start.
     warned: HashSet<i64>,
@@ -138,12 +138,11 @@ impl Intervals for Tables<'_> {
 
 impl<'a> Tables<'a> {
     fn new(reading: &Reading, plan: &'a Plan) -> Result<Tables<'a>, Failure> {
-        let columns = if output::to_terminal(&plan.output) { output::columns(&plan.output) } else { 160 };
         let out = output::open(plan.output.as_deref())?;
         let width_ns = plan.folding.interval.unwrap_or(INTERVAL_NS);
         Ok(Tables {
             plan,
-            columns,
+            room: output::room(&plan.output),
             time: TimeLabels::Elapsed,
             warned: HashSet::new(),
             waiters: Vec::new(),
@@ -200,7 +199,7 @@ impl<'a> Tables<'a> {
             let started = std::mem::replace(&mut self.started, true);
             let text = match self.plan.shape {
                 Shape::Text => {
-                    self.lines(&summary.interval_lines(context, self.columns))?;
+                    self.lines(&summary.interval_lines(context, self.room))?;
                     continue;
                 }
                 Shape::Csv if started => summary.csv_rows(),
