@@ -315,7 +315,11 @@ fn an_error_of_a_file_ends_with_what_helps() {
     let hist = put("a_clat_hist.1.log", &format!("1000, 0, 4096{}\n", ", 1".repeat(20 * 64)));
     let text = put("t.txt", "300000000000 1\n300000000001 1\n");
     fails(&["summary", "-r", &log], 3, &[":2: The row has ", ". --lenient skips"]);
-    fails(&["summary", "-r", &hist], 3, &["nanoseconds or microseconds. Give --latency-unit ns for fio 3"]);
+    fails(
+        &["summary", "-r", &hist],
+        3,
+        &["nanoseconds or microseconds. Give --latency-unit (ns, us or ms; fio 3 has ns"],
+    );
     fails(&["summary", "-r", &text], 3, &["in this unit. Give their units with --unitstime"]);
     fails(&["events", "-r", &hist], 3, &["not single events. Use percentiles"]);
 }

@@ -26,6 +26,9 @@ fn furnish(folder: &Path) {
     write("perf.data", &unpacked("perf_data/block_mixed.data.zst"));
     write("out.txt.gz", &std::fs::read(testdata("perf_script/story_2s.txt.gz")).expect("the trace is there"));
     write("jhiccup.hlog", &std::fs::read(testdata("hlog/jhiccup_v2.hlog")).expect("the log is there"));
+    for (recorded, name) in [("fsync_io", "io.lat"), ("fsync_block", "block.lat")] {
+        write(name, &std::fs::read(testdata(&format!("lat/{recorded}.lat"))).expect("the recording is there"));
+    }
     write("out.lat_us", &unpacked("two_columns/out.lat_us.gz"));
     for (packed, name) in [("compare/volA.txt", "gp2.txt"), ("compare/volB.txt", "gp3.txt")] {
         write(name, &unpacked(packed));
@@ -36,10 +39,26 @@ fn furnish(folder: &Path) {
     for name in ["out.txt", "out.blockio"] {
         write(name, &[&header[..], &unpacked("perf_script/story_2s.txt.gz")].concat());
     }
+    write("run.scap", &crate::scap::captures()["sysflow-objectstore_download"]);
+    write("sda.blktrace.0", &unpacked("blktrace/vda.bin.zst"));
+    write("trace.dat", &unpacked("trace_dat/same_run_v6.dat.zst"));
+    write("trace.txt", &unpacked("ftrace/lost.txt.gz"));
+    write("sda.txt", &unpacked("blkparse/vda.txt.gz"));
+    for (packed, name) in [
+        ("strace/f_tt_y.txt.zst", "strace.txt"),
+        ("perf_trace/tar.txt.zst", "perf_trace.txt"),
+        ("snoop/bcc.txt.zst", "biosnoop.txt"),
+        ("oracle_10046/waits.trc.zst", "orcl_ora_1234.trc"),
+        ("histogram_text/biolatency_DT.txt.zst", "biolatency.txt"),
+        ("pylatencymap/oracle.txt.zst", "records.txt"),
+    ] {
+        write(name, &unpacked(packed));
+    }
     write("mine.toml", &std::fs::read(root().join("crates/capture-probe/experiments/etcd.toml")).expect("a lab"));
     std::os::unix::fs::symlink(root().join("testdata"), folder.join("testdata")).expect("a link");
     // What fio and smallfile leave, under the names that the documentation gives them.
     write("offsets", b"vm1 0\nvm2 -30\n");
+    write("alerts.toml", b"[[alert]]\nname = 'slow'\nif = 'p99 > 1s'\nby = ['device']\n");
     ["results", "run", "stall"].iter().for_each(|name| std::fs::create_dir_all(folder.join(name)).expect("a folder"));
     for (packed, names) in [
         ("fio_hist/H_clat_hist.1.log.127.0.0.2.zst", ["run_clat_hist.1.log.vm1", "results/run_clat_hist.1.log.vm1"]),
@@ -55,7 +74,21 @@ fn furnish(folder: &Path) {
         names.iter().for_each(|name| write(name, &unpacked(packed)));
     }
     latscope(&["convert", "-r", data.to_str().expect("UTF-8"), "-w", run.to_str().expect("UTF-8")]).success();
-    std::fs::create_dir(folder.join("volumes")).expect("a folder");
+    ["journal", "data", "volumes"].iter().for_each(|name| std::fs::create_dir(folder.join(name)).expect("a folder"));
+    let journal = folder.join("journal/1.frames");
+    let words = ["convert", "-r", run.to_str().expect("UTF-8"), "-w", journal.to_str().expect("UTF-8"), "-i", "1s"];
+    latscope(&words).success();
+    std::fs::copy(&journal, folder.join("data/001764000000000.frames")).expect("a journal");
+    if installed("openssl") {
+        let lines = [
+            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=ca -keyout ca.key -out ca.pem",
+            "cp ca.pem hub.pem",
+            "cp ca.key hub.key",
+            "openssl rand -hex 16 > token",
+            "cp token tokens",
+        ];
+        end(command("bash").args(["-c", &lines.join(" && ")]).current_dir(folder), b"").success();
+    }
     for copy in ["t.lat", "volumes/direct.mnt-ssd.1.lat", "volumes/direct.mnt-ebs1.1.lat"] {
         std::fs::copy(&run, folder.join(copy)).expect("a copy");
     }
@@ -86,9 +119,12 @@ fn is_live(example: &str) -> bool {
 fn runs(example: &str, folder: &Path) -> bool {
     // Recording with perf takes too long; live capture needs root; jq and the like are not ours.
     let live = is_live(example);
-    let later = ["perf record", "pgbench", "fio job.fio", "/mnt/", "ssh "].iter().any(|words| example.contains(words))
+    let later = ["hub://", "hub+unix:", "perf record", "pgbench", "fio job.fio", "/mnt/", "ssh ", "agent --check"]
+        .iter()
+        .any(|words| example.contains(words))
         || live && !is_root();
-    let needed = ["perf", "jq", "less", "pgbench"].into_iter();
+    let later = later || (example.contains("--ca ") || example.contains("--cert ")) && !installed("openssl");
+    let needed = ["perf", "jq", "less", "pgbench", "openssl"].into_iter();
     let mut needed = needed.filter(|name| example.split([' ', '|']).any(|word| word == *name));
     if later || !needed.all(installed) {
         eprintln!("left out: {example}");
@@ -114,6 +150,7 @@ fn runs(example: &str, folder: &Path) -> bool {
         script = script.replace("latscope ", "timeout --foreground --preserve-status --signal=INT 2 latscope ");
     }
     // Its port may be taken.
+    script = script.replace("--listen 0.0.0.0 ", "--listen 127.0.0.1:0 ");
     script = script.replace("latscope serve ", "latscope serve --listen 127.0.0.1:0 ");
     // Documents use one name for many recordings.
     for verb in ["record", "convert", "ping"] {

@@ -162,7 +162,7 @@ fn of_two_traces_the_second_is_explained() {
     let json = explained(&["-r", &before, "-r", &after]);
     assert_eq!(
         (&json["baseline"]["filter"], &json["selection"]["filter"]),
-        (&before.clone().into(), &after.clone().into())
+        (&format!("trace = {before}").into(), &format!("trace = {after}").into())
     );
     for finding in json["findings"].as_array().unwrap() {
         let filter = finding["filter"].as_str().unwrap();
@@ -170,4 +170,173 @@ fn of_two_traces_the_second_is_explained() {
         assert_eq!(count(&before, filter), finding["baseline_events"].as_u64().unwrap(), "{finding}");
     }
     assert_eq!(json["findings"][0]["filter"], "kind = write");
+}
+
+/// Start, end, thread, device and kind of events.
+type Row = (i64, i64, Option<i64>, String, String);
+
+fn rows(path: &str, filter: &str) -> Vec<Row> {
+    let columns = "time_ns,latency_ns,tid,device,kind";
+    let text = latscope(&["events", "--json", "--columns", columns, "-r", path, filter]).success();
+    let row = |line: &str| {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let start = row["time_ns"].as_i64().unwrap();
+        let name = |key: &str| row[key].as_str().unwrap_or_default().to_string();
+        (start, start + row["latency_ns"].as_i64().unwrap(), row["tid"].as_i64(), name("device"), name("kind"))
+    };
+    text.lines().map(row).collect()
+}
+
+/// How long any of these requests was in flight during a call.
+fn covered(call: &Row, requests: &[&Row]) -> i64 {
+    let mut clipped: Vec<(i64, i64)> = requests.iter().map(|one| (one.0.max(call.0), one.1.min(call.1))).collect();
+    clipped.retain(|(from, to)| from < to);
+    clipped.sort_unstable();
+    let (mut sum, mut until) = (0, i64::MIN);
+    for (from, to) in clipped {
+        sum += (to - from.max(until)).max(0);
+        until = until.max(to);
+    }
+    sum
+}
+
+/// Every call against every request, of a recording of fio's fsync with the block requests of the same second.
+#[test]
+fn slow_calls_name_the_requests_beneath_them() {
+    let [io, block] = ["lat/fsync_io.lat", "lat/fsync_block.lat"].map(|path| testdata(path).display().to_string());
+    let slow = "name = fsync and latency_ns > 4ms";
+    let json = explained(&["-r", &io, "-r", &block, slow]);
+    let (calls, requests) = (rows(&io, "lat exists"), rows(&block, "lat exists"));
+    assert_eq!(
+        json["baseline"]["filter"],
+        format!("not ({slow}) and not (disk.dev exists and not result exists)").as_str()
+    );
+    assert_eq!(
+        json["baseline"]["events"].as_u64().unwrap() + json["selection"]["events"].as_u64().unwrap(),
+        calls.len() as u64,
+        "only calls are compared"
+    );
+    let selected = rows(&io, slow);
+    let coverages = json["beneath"]["coverages"].as_array().unwrap();
+    let what: Vec<&Value> = coverages.iter().map(|one| &one["filter"]).collect();
+    assert!(what.contains(&&"device = vda and kind = flush".into()), "{json}");
+    for one in coverages {
+        let is_meant = |call: &Row, request: &Row| match one["filter"].as_str() {
+            Some(filter) => filter == format!("device = {} and kind = {}", request.3, request.4),
+            None => one["requests"] == "any" || call.2.is_some() && call.2 == request.2,
+        };
+        let total = |calls: &[Row]| {
+            let of_call = |call: &Row| {
+                covered(call, &requests.iter().filter(|request| is_meant(call, request)).collect::<Vec<_>>())
+            };
+            calls.iter().map(of_call).sum::<i64>()
+        };
+        let of_selected = total(&selected);
+        assert_eq!(one["covered_ns"], of_selected, "{one}");
+        assert_eq!(one["baseline_covered_ns"], total(&calls) - of_selected, "{one}");
+        let overlaps = |request: &&Row| {
+            let meets = |call: &Row| is_meant(call, request) && request.0 < call.1 && call.0 < request.1;
+            selected.iter().any(meets)
+        };
+        assert_eq!(one["count"], requests.iter().filter(overlaps).count(), "{one}");
+    }
+    let text = latscope(&["explain", "-r", &io, "-r", &block, slow]).success();
+    assert!(text.contains("Beneath these system calls") && text.contains("of the same thread"), "{text}");
+    // One layer alone has nothing beneath it.
+    assert!(explained(&["-r", &io, slow])["beneath"].is_null());
+    assert!(explained(&["-r", &io, "-r", &block, "kind = flush"])["beneath"].is_null());
+}
+
+/// A trace of a live capture in which two requests of one disk wait.
+fn hung(folder: &std::path::Path) -> String {
+    let path = folder.join("hung.txt");
+    let mut text = String::new();
+    for at in 0..400u64 {
+        let (minor, sector, start) = (at % 2, at * 8, at * 1000);
+        let line = |us: u64, event: &str, tail: &str| {
+            format!("  fio  7 [000] {}.{:06}: block:{event}: 7,{minor} R {tail}\n", 10 + us / 1_000_000, us % 1_000_000)
+        };
+        text += &line(start, "block_rq_issue", &format!("4096 () {sector} + 8 [fio]"));
+        // From here on the second disk completes nothing.
+        if minor == 0 || at < 300 {
+            text += &line(start + 200 + at % 7, "block_rq_complete", &format!("() {sector} + 8 [0]"));
+        }
+    }
+    // The trace goes on for so long.
+    text += "  fio  7 [000] 15.000000: block:block_rq_issue: 7,0 R 4096 () 80000 + 8 [fio]\n";
+    text += "  fio  7 [000] 15.000200: block:block_rq_complete: 7,0 R () 80000 + 8 [0]\n";
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().into()
+}
+
+#[test]
+fn requests_that_wait_come_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = hung(folder.path());
+    let summary: Value = serde_json::from_str(&latscope(&["summary", "-r", &path, "--json"]).success()).unwrap();
+    let waiting = summary["total"]["waiting"].as_u64().unwrap();
+    assert_eq!(waiting, 50, "{}", summary["total"]);
+    let json = explained(&["-r", &path]);
+    let waits = &json["not_completed"];
+    assert_eq!((&waits["requests"], &waits["shared"]), (&50.into(), &"device = loop1 and process = fio".into()));
+    // The ages of requests that were issued every 2 ms, until the last record of the trace.
+    let ages = (300..400u64).filter(|at| at % 2 == 1).map(|at| (5_000_200 - at * 1000) * 1000);
+    assert_eq!(waits["waited_ns"].as_u64(), Some(ages.sum()));
+    assert!(waits["waiting_share"].as_f64().unwrap() > 0.99);
+    let text = latscope(&["explain", "-r", &path]).success();
+    assert!(
+        text.contains("50 requests wait still, so far 4.6s to 4.7s, 99.9% of all waiting time: device = loop1"),
+        "{text}"
+    );
+    let selected = explained(&["-r", &path, "lat > 1s"]);
+    assert_eq!((&selected["selection"]["events"], &selected["not_completed"]["requests"]), (&0.into(), &50.into()));
+    let none = explained(&["-r", &path, "lat > 1s and device = loop0"]);
+    assert!(none["not_completed"].is_null());
+}
+
+#[test]
+fn only_the_columns_asked_for_are_tested() {
+    let story = story();
+    for columns in ["device", "size,kind"] {
+        let json = explained(&["-r", &story, "--columns", columns, "lat > 60ms"]);
+        for one in json["attributes"].as_array().unwrap() {
+            assert!(columns.split(',').any(|column| one["field"] == column), "{one}");
+        }
+    }
+}
+
+#[test]
+fn the_baseline_is_what_its_filter_selects() {
+    let story = story();
+    let json = explained(&["-r", &story, "lat > 60ms", "--against", "lat > 50ms"]);
+    let filter = json["baseline"]["filter"].as_str().unwrap();
+    assert_eq!(count(&story, filter), json["baseline"]["events"].as_u64().unwrap(), "{filter}");
+    let text = latscope(&["explain", "-r", &story, "lat > 60ms", "--against", "lat > 100s"]).success();
+    assert!(text.contains("The baseline has no events beside the selected ones"), "{text}");
+}
+
+#[test]
+fn two_traces_differ_in_more_than_process_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = |name: &str, pid: u64, slow: u64| {
+        let row = |at: u64| {
+            let latency = if at.is_multiple_of(slow) { 5_000_000 } else { 100_000 + at };
+            let device = if at.is_multiple_of(slow) { "sdb" } else { "sda" };
+            let row = serde_json::json!({"time_ns": at * 1_000_000, "latency_ns": latency, "device": device, "pid": pid, "tid": pid});
+            row.to_string() + "\n"
+        };
+        let path = folder.path().join(name);
+        std::fs::write(&path, (0..900).map(row).collect::<String>()).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (before, after) = (trace("before.jsonl", 10, 100), trace("after.jsonl", 20, 3));
+    let json = explained(&["-r", &before, "-r", &after]);
+    assert_eq!(json["findings"][0]["filter"], "device = sdb");
+    assert!(!json["findings"].to_string().contains("pid"), "{}", json["findings"]);
+    for side in ["selection", "baseline"] {
+        let filter = json[side]["filter"].as_str().unwrap();
+        let all = ["summary", "-r", &before, "-r", &after, "--json", filter];
+        let summary: Value = serde_json::from_str(&latscope(&all).success()).unwrap();
+        assert_eq!(summary["total"]["count"], json[side]["events"], "{filter}");
+    }
 }

@@ -26,10 +26,16 @@ fn refused_by_all(input: &[u8]) {
         refused(limited(&["summary", "-r", path], input), path);
         for format in [
             "lat",
+            "frames",
+            "history",
             "parquet",
             "parquet_series",
             "perf_data",
             "perf_script",
+            "blktrace",
+            "blkparse",
+            "ftrace",
+            "trace_dat",
             "fio_log",
             "fio_hist",
             "fio_json",
@@ -39,6 +45,12 @@ fn refused_by_all(input: &[u8]) {
             "two_columns",
             "csv",
             "json_lines",
+            "strace",
+            "perf_trace",
+            "snoop",
+            "oracle_10046",
+            "pylatencymap",
+            "histogram_text",
         ] {
             refused(limited(&["summary", "-r", path, "--format", format], input), format);
         }
@@ -63,7 +75,16 @@ fn binary_garbage() {
     let garbage: Vec<u8> = (0..8192).flat_map(|_| random.next().to_le_bytes()).collect();
     refused_by_all(&garbage);
     // Behind the beginning of each format it must not do worse.
-    for magic in [&b"PERFILE2"[..], b"2ELIFREP", b"PAR1", b"\xff\xff\xff\xff", b"\x1f\x8b\x08\0", b"\x28\xb5\x2f\xfd"] {
+    for magic in [
+        &b"PERFILE2"[..],
+        b"2ELIFREP",
+        b"PAR1",
+        b"\x07tae",
+        b"\x17\x08\x44tracing7\0",
+        b"\xff\xff\xff\xff",
+        b"\x1f\x8b\x08\0",
+        b"\x28\xb5\x2f\xfd",
+    ] {
         refused_by_all(&[magic, &garbage].concat());
     }
 }

@@ -79,3 +79,19 @@ fn a_conversion_names_the_columns_that_do_not_fit() {
     assert!(printed.contains(&format!("{log} (fio log) has host, job, {trace} (perf script) does not")), "{printed}");
     assert!(!fs::exists(path("x.csv")).unwrap());
 }
+
+/// A hub that was killed, or whose disk was full, leaves empty files.
+#[test]
+fn empty_files_of_a_journal_are_skipped() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).into_os_string().into_string().unwrap();
+    let (trace, journal, empty) = (path("trace.txt"), path("1.frames"), path("2.frames"));
+    fs::write(&trace, b"0 1\n0.5 2\n1.5 3\n").unwrap();
+    latscope(&["convert", "-r", &trace, "-w", &journal, "-i", "1s"]).success();
+    fs::write(&empty, b"").unwrap();
+    let ended = latscope(&["summary", "-r", &journal, "-r", &empty]);
+    assert!(ended.err.contains("2.frames: skipped: The file is empty."), "{}", ended.err);
+    assert!(ended.success().starts_with("3 events"));
+    let alone = latscope(&["summary", "-r", &empty]).failure(3);
+    assert!(alone.contains("The file is empty."), "{alone}");
+}

@@ -60,11 +60,24 @@ fn the_page_in_a_browser_says_what_the_program_says() {
     (0..200).for_each(|at| writeln!(hostile, "{},{},sda,{HOSTILE}", at * 1_000_000, 1000 + at * 77).unwrap());
     std::fs::write(path("hostile.csv"), hostile).unwrap();
     latscope(&["report", "-r", &path("hostile.csv"), "-o", &path("hostile.html"), "--title", HOSTILE]).success();
+    // The same twenty seconds later, with a tail that is twice as slow.
+    let later = |row: &str| {
+        let mut values: Vec<String> = row.split(',').map(String::from).collect();
+        values[0] = (values[0].parse::<u64>().unwrap() + 20_000_000_000).to_string();
+        let latency_ns: u64 = values[1].parse().unwrap();
+        values[1] = (if latency_ns > 200_000 { latency_ns * 2 } else { latency_ns }).to_string();
+        values.join(",")
+    };
+    let first = trace();
+    let (names, rows) = first.split_once('\n').unwrap();
+    let rows: Vec<String> = rows.lines().map(later).collect();
+    std::fs::write(path("second.csv"), format!("{names}\n{}\n", rows.join("\n"))).unwrap();
+    latscope(&["report", "-r", &path("trace.csv"), "-r", &path("second.csv"), "-o", &path("two.html")]).success();
     let script = web.join("tests/browser.mjs");
     let ended = end(command("node").arg(script).arg(LATSCOPE).arg(folder.path()), b"");
     let out = String::from_utf8_lossy(&ended.out).into_owned();
     assert!(ended.status == Some(0), "{out}\n{}", ended.err);
-    assert!(out.matches("ok ").count() >= 28, "{out}");
+    assert!(out.matches("ok ").count() >= 51, "{out}");
 }
 
 #[test]
@@ -73,7 +86,7 @@ fn the_live_page_follows_its_server() {
     let ended = end(command("node").arg(web.join("tests/live.mjs")).arg(LATSCOPE), b"");
     let out = String::from_utf8_lossy(&ended.out).into_owned();
     assert!(ended.status == Some(0), "{out}\n{}", ended.err);
-    assert_eq!(out.matches("ok ").count(), 6, "{out}");
+    assert_eq!(out.matches("ok ").count(), 9, "{out}");
 }
 
 #[test]

@@ -170,6 +170,7 @@ fn requests_that_nobody_should_make_are_refused() {
     assert_eq!(server.status("GET /stream", ""), 401);
     assert_eq!(server.status("GET /stream", "Cookie: latscope=1\r\n"), 401);
     assert_eq!([server.status("POST /", &cookie), server.status("DELETE /stream", &cookie)], [405; 2]);
+    assert_eq!([server.status("OPTIONS *", &cookie), server.status("CONNECT a:1", &cookie)], [405; 2]);
     assert_eq!(server.status("GET /../../etc/passwd", &cookie), 404);
     assert_eq!(server.status("HEAD /", ""), 200);
     assert!(server.ask("POST /session", "", "wrong").starts_with("HTTP/1.1 401 "));

@@ -433,3 +433,30 @@ fn a_trace_of_ping_is_followed_while_it_is_written() {
     let events = latscope(&["events", "--csv", "-r", trace.to_str().unwrap()]).success().lines().count() - 1;
     assert!((sum(&out, "count") - events as f64).abs() < 0.01, "{out}");
 }
+
+/// A collector of PyLatencyMap, or biolatency, prints a histogram each second: it is shown when the next one has come at the latest.
+#[test]
+fn histograms_of_a_collector_are_shown_as_they_come() {
+    let record = |second: u64| {
+        let time_us = 1_795_224_000_000_000 + second * 1_000_000;
+        let fields = format!("timestamp, microsec, {time_us}, x\nlatencyunit, microsec");
+        format!("<begin record>\n{fields}\n64,{}\n<end record>\n", second * 100)
+    };
+    let print = |second: u64| format!("10:00:{second:02}\n  usecs : count distribution\n 64 -> 127 : 100 |**|\n\n");
+    let texts: [&dyn Fn(u64) -> String; 2] = [&record, &print];
+    for view in [&["spectrogram"][..], &["percentiles", "-i", "1s", "--csv"], &["histogram", "-i", "1s"]] {
+        for text in texts {
+            let (mut reader, mut stdin) = Reader::start(&[view, &["-r", "-"]].concat());
+            (1..5).for_each(|second| stdin.write_all(text(second).as_bytes()).unwrap());
+            reader.await_that("an interval", |out, _| out.contains("100"));
+            (5..9).for_each(|second| stdin.write_all(text(second).as_bytes()).unwrap());
+            drop(stdin);
+            let (status, out, err) = reader.end();
+            assert_eq!(status, Some(0), "{view:?}: {err}");
+            let is_row = |line: &&str| line.contains("100/s") || line.contains(",100,") || line.contains("100 events");
+            let rows = out.lines().filter(is_row).count();
+            // By overlap, events of the first interval started before it, so the last one may have fewer.
+            assert!((6..=8).contains(&rows), "{view:?}: {rows}\n{out}\n{err}");
+        }
+    }
+}

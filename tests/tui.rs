@@ -181,6 +181,55 @@ fn a_drag_digs_and_its_filter_selects_the_same_events() {
     assert!(command.contains(&format!("'{filter}'")), "{command}");
 }
 
+/// The first words of the first finding or spot of `explain`.
+fn explained(arguments: &[&str]) -> String {
+    let text = latscope(&[&["explain", "-r", &story()], arguments].concat()).success();
+    let first = text.lines().find(|line| line.starts_with("1. ")).expect(&text);
+    first.chars().take(40).collect::<String>().trim().to_string()
+}
+
+#[test]
+fn enter_ranks_what_sets_a_selection_apart_as_explain_does() {
+    let Some(terminal) = Terminal::running(120, 40, &format!("-r {}", story())) else { return };
+    terminal.drag((30, 24), (95, 32));
+    let screen = terminal.when(|screen| panel(screen).contains("1. "), "a finding");
+    let text = panel(&screen);
+    let filter = text.split("filter: ").nth(1).unwrap();
+    let filter = filter[..filter.find(" events").unwrap()].rsplit_once(' ').unwrap().0;
+    assert!(text.contains(&explained(&[filter])), "{filter}\n{screen}");
+    terminal.keys(&["y"]);
+    let command = panel(&terminal.until("latscope explain -r"));
+    assert!(command.contains(&format!("'{filter}'")), "{command}");
+    // Within a filter, which a split does not change.
+    terminal.keys(&["Escape", "/"]);
+    terminal.typed("device != loop3");
+    terminal.keys(&["Enter"]);
+    terminal.until("filter: device != loop3");
+    terminal.drag((30, 24), (95, 32));
+    let screen = terminal.when(|screen| panel(screen).contains("1. "), "a finding");
+    let text = panel(&screen);
+    let selection = text.split("(device != loop3) and ").nth(1).unwrap();
+    let selection = selection[..selection.find(" events").unwrap()].rsplit_once(' ').unwrap().0;
+    assert!(text.contains(&explained(&["--filter", "device != loop3", selection])), "{selection}\n{screen}");
+}
+
+#[test]
+fn unusual_spots_are_walked_through() {
+    let Some(terminal) = Terminal::running(120, 40, &format!("-r {}", story())) else { return };
+    let first = explained(&[]);
+    terminal.keys(&["n"]);
+    let screen = terminal.until("spot 1 of");
+    assert!(panel(&screen).contains(&first), "{first}\n{screen}");
+    terminal.keys(&["N"]);
+    let screen = terminal.when(|screen| !screen.contains("spot 1 of") && screen.contains("spot "), "the last spot");
+    assert!(!panel(&screen).contains(&first), "{screen}");
+    terminal.keys(&["n"]);
+    terminal.until("spot 1 of");
+    terminal.keys(&["Enter"]);
+    // Its events are shown at once, and stay when what sets them apart is found.
+    terminal.until("kinds      write 100");
+}
+
 /// Coarse buckets are as wide as a part of the map, which a selection takes whole.
 #[test]
 fn a_selection_at_a_low_precision_has_the_events_of_its_filter() {
@@ -440,6 +489,7 @@ fn a_live_capture_is_watched_in_either_mode() {
     terminal.until("m switches to event mode");
     let text = panel(&terminal.screen());
     assert!(text.contains(&name) && text.contains("read"), "{text}");
+    assert!(text.contains("Only individual events can be compared with all others."), "{text}");
     terminal.keys(&["Escape"]);
     terminal.without("filter: (");
     terminal.keys(&["m"]);

@@ -74,6 +74,8 @@ impl Generator {
     fn requeued(&mut self, request: &Request, first_ns: i64) {
         let mut at_ns = first_ns;
         self.issue(at_ns, request);
+        // The driver's queue is run by whoever is at hand; the last issue counts.
+        let by_kworker = Request { comm: b"kworker/1:1H", tid: 21, ..*request };
         for _ in 0..1 + self.random.below(3) {
             at_ns = self.after(at_ns);
             self.requeue(at_ns, request);
@@ -82,13 +84,11 @@ impl Generator {
                 self.issuing("block:block_rq_insert", at_ns, request);
             }
             at_ns = self.after(at_ns);
-            // The driver's queue is run by whoever is at hand; the issuer remains the first.
-            let by_kworker = Request { comm: b"kworker/1:1H", tid: 21, ..*request };
             self.issue(at_ns, &by_kworker);
             self.count("requeue");
         }
         let done_ns = self.after(at_ns);
-        let event = self.event(request, first_ns, at_ns, done_ns, None);
+        let event = self.event(&by_kworker, first_ns, at_ns, done_ns, None);
         self.complete(done_ns, request, 0, Some(event));
     }
 

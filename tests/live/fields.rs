@@ -88,6 +88,7 @@ const CALLS: &[(&str, Expected)] = &[
     ("dev", Of(WRITE, "disk.dev = {dev}", 7)),
     ("host", Untold),
     ("job", Untold),
+    ("dispatcher", Untold),
     ("pid", Of(WRITE, "pid = {pid}", 7)),
     ("tid", Of(WRITE, "tid = {pid}", 7)),
     ("comm", Of(WRITE, "comm startswith python", 7)),
@@ -157,6 +158,7 @@ const CALLS: &[(&str, Expected)] = &[
     ("evt.dir", Of(WRITE, "evt.dir = <", 7)),
     ("evt.count", Of(WRITE, "evt.count = 1", 7)),
     ("evt.around", Of(WRITE, "evt.around[2099-01-01T00:00:00] = 1000000h", 7)),
+    ("evt.phase", Of(WRITE, "evt.phase[10s] < 10s", 7)),
     ("evt.latency.s", Of(WRITE, "evt.latency.s < 3600", 7)),
     ("evt.latency.ns", Of(WRITE, "evt.latency.ns >= 0", 7)),
     ("evt.rawtime.s", Of(WRITE, "evt.rawtime.s > 1000000000", 7)),
@@ -202,8 +204,9 @@ fn every_field_of_calls_filters_what_happened_or_is_reported_missing() {
         return;
     }
     let table: BTreeSet<&str> = CALLS.iter().map(|(name, _)| *name).collect();
-    // What is derived from a complete trace is refused live (tests/derived.rs).
-    let is_live = |name: &String| !Field::from_name(name).is_some_and(|field| FieldSet::DERIVED.contains(field));
+    // What is derived from a complete trace is refused live (tests/derived.rs), and only files have names (tests/traces.rs).
+    let of_files = FieldSet::DERIVED.with(&[Field::Trace]);
+    let is_live = |name: &String| !Field::from_name(name).is_some_and(|field| of_files.contains(field));
     let listed: BTreeSet<String> = listed(false).into_iter().map(|(name, _)| name).filter(is_live).collect();
     assert_eq!(table, listed.iter().map(String::as_str).collect(), "a new field belongs into this table");
 
@@ -289,7 +292,7 @@ fn every_field_groups_or_says_that_it_cannot() {
             }
             let ended = latscope(&[view, &["-r", stored.to_str().unwrap(), "--by", &field]].concat());
             match (field.as_str(), of.as_str()) {
-                ("kind", _) => drop(ended.success()),
+                ("kind" | "trace", _) => drop(ended.success()),
                 (_, "time" | "duration") => drop(ended.failure(2)),
                 _ => {
                     let printed = ended.failure(2);

@@ -1,0 +1,119 @@
+//! What is counted while somebody sets the wall clock.
+
+use crate::live::lab::{Background, Disk, alone, counts, fio_command, until};
+use crate::program::{LATSCOPE, command, installed, latscope};
+use std::path::Path;
+use std::time::Duration;
+
+/// Moves the wall clock of one program by as many nanoseconds as a file has.
+const SHIM: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+static volatile long long *moved;
+static int (*real)(clockid_t, struct timespec *);
+__attribute__((constructor)) static void load(void) {
+    real = dlsym(RTLD_NEXT, "clock_gettime");
+    moved = mmap(0, 8, PROT_READ, MAP_SHARED, open(getenv("CLOCK_MOVED"), O_RDONLY), 0);
+}
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    if (!real) load();
+    int result = real(clock, time);
+    if (clock == CLOCK_REALTIME && moved) {
+        long long ns = time->tv_sec * 1000000000LL + time->tv_nsec + *moved;
+        time->tv_sec = ns / 1000000000LL;
+        time->tv_nsec = ns % 1000000000LL;
+    }
+    return result;
+}
+"#;
+
+/// A wall clock that programs can be started with.
+struct MovedClock {
+    library: String,
+    file: String,
+}
+
+impl MovedClock {
+    /// `None` without a compiler.
+    fn new(folder: &Path) -> Option<MovedClock> {
+        if !installed("cc") {
+            skipped!("no cc");
+            return None;
+        }
+        let path = |name: &str| folder.join(name).to_str().unwrap().to_string();
+        let (source, library, file) = (path("moved.c"), path("moved.so"), path("moved"));
+        std::fs::write(&source, SHIM).unwrap();
+        let built = command("cc").args(["-shared", "-fPIC", "-O1", "-o", &library, &source, "-ldl"]).status().unwrap();
+        assert!(built.success());
+        std::fs::write(&file, 0i64.to_ne_bytes()).unwrap();
+        Some(MovedClock { library, file })
+    }
+
+    fn start(&self, words: &[&str]) -> Background {
+        let mut program = command(LATSCOPE);
+        Background::new(program.args(words).env("LD_PRELOAD", &self.library).env("CLOCK_MOVED", &self.file))
+    }
+
+    fn move_by(&self, seconds: i64) {
+        use std::os::unix::fs::FileExt;
+        let file = std::fs::OpenOptions::new().write(true).open(&self.file).unwrap();
+        file.write_all_at(&(seconds * 1_000_000_000).to_ne_bytes(), 0).unwrap();
+    }
+}
+
+/// Agents go on with each interval when their wall clock is set back, and again when it is put right; no event is lost or counted
+/// twice.
+#[test]
+fn agents_go_on_when_the_wall_clock_is_set_back() {
+    let Some(_alone) = alone() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let Some(clock) = MovedClock::new(folder.path()) else { return };
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (listen, read) = (format!("unix:{}", path("hub")), format!("hub+unix:{}", path("hub")));
+    let words = ["hub", "--listen", &listen, "--data", &path("journal")];
+    let hub = Background::new(command(LATSCOPE).args(words));
+    until("the hub", || hub.printed().contains("listening on"));
+    let disks = [Disk::new(&["--read", "2ms"]), Disk::new(&["--read", "2ms"])];
+    let agents: Vec<Background> = [("n1", "histogram", &disks[0]), ("n2", "event", &disks[1])]
+        .map(|(name, mode, disk)| {
+            let words = ["agent", "--hub", &listen, "--name", name, "-s", "block", "-i", "500ms", "--mode", mode];
+            clock.start(&[&words[..], &[&disk.filter()]].concat())
+        })
+        .into();
+    until("both agents", || hub.printed().matches(": connected").count() == 2);
+    let words = ["--rw=randread", "--size=8m", "--time_based", "--runtime=45", "--ioengine=psync", "--thinktime=5ms"];
+    let loads: Vec<Background> = disks.iter().map(|disk| Background::new(&mut fio_command(disk, &words))).collect();
+    let by_device = || latscope(&["summary", "--json", "--by", "device", "-r", &read]);
+    let by_device =
+        || by_device().status.filter(|&status| status == 0).map(|_| counts(&by_device().success(), "device"));
+    let goes_on = |what: &str| {
+        let before = by_device().unwrap_or_default();
+        until(what, || {
+            let now = by_device().unwrap_or_default();
+            now.len() == 2 && now.iter().all(|(device, &count)| count > before.get(device).copied().unwrap_or(0))
+        });
+    };
+    goes_on("events");
+    for moved in [-60, -20] {
+        clock.move_by(moved);
+        until("the step", || agents.iter().all(|agent| agent.printed().contains("the wall clock was set")));
+        (0..3).for_each(|_| goes_on("events after the step"));
+    }
+    // All that as long as nothing had to wait for the old time to come again.
+    assert!(loads.iter().all(|load| Path::new(&format!("/proc/{}", load.pid())).exists()), "the load has not ended");
+    loads.into_iter().for_each(|load| drop(load.interrupt()));
+    std::thread::sleep(Duration::from_millis(600));
+    let printed: Vec<String> = agents.iter().map(Background::printed).collect();
+    assert!(printed.iter().all(|printed| printed.contains("set back by") && printed.contains("set forward by")));
+    for agent in agents {
+        assert_eq!(agent.interrupt().status, Some(0));
+    }
+    let summary = latscope(&["summary", "--json", "--by", "device", "-r", &read]);
+    let total: u64 = counts(&summary.success(), "device").values().sum();
+    assert!(total > 500, "{total} events");
+    assert_eq!(hub.interrupt().status, Some(0));
+}

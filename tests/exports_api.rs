@@ -1,0 +1,204 @@
+//! What a hub answers to those who ask by HTTP, against what was sent to it.
+
+use crate::exports::{Agent, Hub, LABELS, cluster, get, histograms, now_s};
+use crate::live::lab::until;
+use crate::program::{command, end, installed};
+use latscope_histogram::{Grid, Histogram, Sparse};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+const SECOND: i64 = 1_000_000_000;
+
+fn json(port: u16, path: &str) -> Value {
+    let answer = get(port, path, "*/*").unwrap_or_default();
+    serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{path}: {error}: {answer}"))
+}
+
+/// The status and the body of any answer, as they come.
+fn answer(port: u16, request: &str) -> (u16, Vec<u8>) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let at = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let status = String::from_utf8_lossy(&bytes[9..12]).parse().unwrap();
+    (status, bytes[at + 4..].to_vec())
+}
+
+/// Counts by bucket of a group, over all intervals of an answer.
+fn buckets(answer: &Value, labels: &[(&str, &str)]) -> BTreeMap<u64, u64> {
+    let mut sum = BTreeMap::new();
+    let intervals = answer["intervals"].as_array().unwrap().iter();
+    for group in intervals.flat_map(|interval| interval["groups"].as_array().unwrap()) {
+        if labels.iter().all(|(name, value)| group["labels"][name] == *value) {
+            let numbers = |name: &str| group[name].as_array().unwrap().iter().map(|number| number.as_u64().unwrap());
+            numbers("k").zip(numbers("n")).for_each(|(k, n)| *sum.entry(k).or_insert(0) += n);
+        }
+    }
+    sum
+}
+
+fn expected(truth: &Sparse) -> BTreeMap<u64, u64> {
+    truth.buckets().map(|(index, count, _)| (index as u64, count)).collect()
+}
+
+#[test]
+fn series_are_what_was_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let alerts = folder.path().join("alerts.toml");
+    let rule = "[[alert]]\nname = 'waits'\nif = 'oldest > 2s'\nby = ['device']\n[[slo]]\nname = 'db'\ngood = { below = '10ms', target = '99%', over = '30d' }\n";
+    std::fs::write(&alerts, rule).unwrap();
+    let hub = Hub::start(folder.path(), &["--metrics", "127.0.0.1:0", "--alerts", alerts.to_str().unwrap()]);
+    let port = hub.port();
+    let early = answer(port, "GET /api/v1/series HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(
+        (early.0, String::from_utf8(early.1).unwrap().as_str()),
+        (400, "{\"error\":\"no agent has connected yet\"}")
+    );
+    let (_agents, truth) = cluster(&hub);
+    let from = (now_s() - 60) * SECOND;
+    let all = format!("/api/v1/series?buckets=true&to={}&from={from}", (now_s() + 60) * SECOND);
+    let count: u64 = truth.iter().map(|truth| truth.totals().count).sum();
+    let counted = |answer: &Value| -> u64 {
+        let intervals = answer["intervals"].as_array().unwrap().iter();
+        intervals.flat_map(|one| one["groups"].as_array().unwrap()).map(|group| group["count"].as_u64().unwrap()).sum()
+    };
+    until("all of it", || counted(&json(port, &all)) == count);
+    for step in ["", "&step=5s", "&step=60s"] {
+        let answer = json(port, &format!("{all}{step}"));
+        for ([device, kind], truth) in LABELS.iter().zip(&truth) {
+            assert_eq!(buckets(&answer, &[("device", device), ("kind", kind)]), expected(truth), "{step}");
+        }
+    }
+    // Merged over groups, and one group alone.
+    let mut both = Histogram::new(Grid::FINE, false);
+    truth.iter().for_each(|truth| both.add(truth));
+    assert_eq!(buckets(&json(port, &format!("{all}&by=")), &[]), expected(&both.to_sparse()));
+    let one = json(port, &format!("{all}&by=kind&where=device%20=%20sdb"));
+    assert_eq!(buckets(&one, &[]), expected(&truth[1]));
+    let interval = &json(port, &all)["intervals"][3];
+    assert_eq!((&interval["hosts"], &interval["is_closed"]), (&2.into(), &true.into()), "{interval}");
+    for (query, part) in [
+        ("by=nonsense", "by: the groups of this hub have no nonsense; they have device, kind"),
+        ("where=nonsense%20=%201", "where: "),
+        ("step=1500ms", "step: a multiple of 1000000000 ns is needed"),
+        ("from=x", "from: "),
+        ("format=arrow", "format: only json is written"),
+        ("colour=red", "colour is not a parameter"),
+    ] {
+        let (status, body) = answer(port, &format!("GET /api/v1/series?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        let body = String::from_utf8(body).unwrap();
+        assert!(status == 400 && body.contains(part), "{query}: {status} {body}");
+    }
+    let status = json(port, "/api/v1/status");
+    assert_eq!((&status["hosts"], &status["connected"], &status["width_ns"]), (&2.into(), &2.into(), &SECOND.into()));
+    let hosts = json(port, "/api/v1/hosts");
+    let mut names: Vec<&str> =
+        hosts["hosts"].as_array().unwrap().iter().map(|host| host["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["n1", "n2"]);
+    let groups = json(port, "/api/v1/groups");
+    assert_eq!(groups["groups"][0], serde_json::json!({ "device": "sda", "kind": "read" }));
+    until("the alert", || json(port, "/api/v1/alerts")["alerts"][0]["state"] == "firing");
+    let alert = &json(port, "/api/v1/alerts")["alerts"][0];
+    assert_eq!((&alert["labels"]["alertname"], &alert["labels"]["device"]), (&"waits".into(), &"sda".into()));
+    assert_eq!(json(port, "/api/v1/slo")["slos"][0]["name"], "db");
+    // The same as a metric, compressed where that is wanted.
+    let line = "ALERTS{alertname=\"waits\",alertstate=\"firing\",device=\"sda\"} 1\n";
+    until("the metric", || get(port, "/metrics", "text/plain").is_some_and(|text| text.contains(line)));
+    let text = get(port, "/metrics", "text/plain").unwrap();
+    assert!(text.contains("latscope_hub_records_total 32\n"), "{text}");
+    let (_, packed) =
+        answer(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: deflate, gzip\r\n\r\n");
+    let mut unpacked = String::new();
+    flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut unpacked).unwrap();
+    assert!(unpacked.contains(line) && packed.len() < unpacked.len() / 4);
+    if installed("promtool") {
+        let checked = end(command("promtool").args(["check", "metrics"]), text.as_bytes());
+        assert_eq!(checked.status, Some(0), "{}", checked.err);
+    }
+    assert_eq!(hub.program.interrupt().status, Some(0));
+}
+
+/// The next event of a stream: its name, its id and its data.
+fn event(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> (String, String, Value) {
+    let (mut name, mut id, mut data) = (String::new(), String::new(), Value::Null);
+    for line in lines {
+        let line = line.unwrap();
+        match line.split_once(": ") {
+            Some(("event", text)) => name = text.into(),
+            Some(("id", text)) => id = text.into(),
+            Some(("data", text)) => data = serde_json::from_str(text).unwrap(),
+            _ if line.is_empty() && !name.is_empty() => return (name, id, data),
+            _ => {}
+        }
+    }
+    panic!("the stream ended")
+}
+
+fn followed(port: u16, headers: &str) -> impl Iterator<Item = std::io::Result<String>> + use<> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    write!(stream, "GET /api/v1/live?by=device HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n").unwrap();
+    BufReader::new(stream).lines()
+}
+
+#[test]
+fn events_follow_what_happens() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = Hub::start(folder.path(), &["--metrics", "127.0.0.1:0", "--grace", "1s"]);
+    let (mut one, mut two) = (Agent::connect(&hub, "n1"), Agent::connect(&hub, "n2"));
+    let now = now_s();
+    let [first, second, late] = [1, 2, 3].map(|seed| histograms(seed, now));
+    one.send(now - 3, first.clone());
+    two.send(now - 3, second.clone());
+    let port = hub.port();
+    let summed = |parts: &[&[Sparse; 2]]| -> u64 { parts.iter().map(|part| part[0].totals().count).sum() };
+    let sda = |data: &Value| -> u64 {
+        let groups = data["groups"].as_array().unwrap();
+        groups
+            .iter()
+            .find(|group| group["labels"]["device"] == "sda")
+            .map_or(0, |group| group["count"].as_u64().unwrap())
+    };
+    until("the intervals", || get(port, "/api/v1/status", "*/*").is_some_and(|text| text.contains("\"hosts\":2")));
+    let mut lines = followed(port, "");
+    assert_eq!(event(&mut lines).0, "open");
+    // One host is missing, then comes late.
+    one.send(now - 1, first.clone());
+    let mut names = Vec::new();
+    let closed = loop {
+        let (name, id, data) = event(&mut lines);
+        names.push(name.clone());
+        if id.starts_with(&format!("{}.", now - 1)) && name == "close" {
+            break data;
+        }
+    };
+    assert_eq!((sda(&closed), &closed["missing"]), (summed(&[&first]), &serde_json::json!(["n2"])), "{names:?}");
+    assert!(names.iter().any(|name| name == "hosts"), "{names:?}");
+    two.send(now - 1, late.clone());
+    let amended = loop {
+        let (name, id, data) = event(&mut lines);
+        if name == "amend" {
+            assert_eq!(id, format!("{}.1", now - 1));
+            break data;
+        }
+    };
+    assert_eq!((sda(&amended), &amended["hosts"]), (summed(&[&first, &late]), &2.into()));
+    // Who comes back goes on behind what it has.
+    let mut again = followed(port, &format!("Last-Event-ID: {}.0\r\n", now - 3));
+    let mut found = Vec::new();
+    while found.len() < 2 {
+        let (_, id, data) = event(&mut again);
+        if !id.is_empty() {
+            found.push((id, sda(&data)));
+        }
+    }
+    let expected =
+        [(format!("{}.0", now - 3), summed(&[&first, &second])), (format!("{}.1", now - 1), summed(&[&first, &late]))];
+    assert_eq!(found, expected);
+    assert_eq!(hub.program.interrupt().status, Some(0));
+}

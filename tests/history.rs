@@ -1,0 +1,510 @@
+//! What a hub keeps on disk: agents in this process, the program as the hub, against values that are counted as they are sent.
+
+use crate::live::lab::{Background, alone, signal, until};
+use crate::program::{LATSCOPE, command, end, installed, latscope, root};
+use latscope_event::{Field, Tally};
+use latscope_histogram::{Grid, Histogram, Sparse};
+use latscope_series::{HistogramSeries, Quantity, Weight};
+use latscope_wire::{Address, Credentials, Hello, Queue, QueueLimits, Reducer, Sender, new_id};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const SECOND: i64 = 1_000_000_000;
+const HOSTS: [&str; 3] = ["n1", "n2", "n3"];
+/// By second, host and device: the values themselves.
+type Truth = BTreeMap<(i64, String, String), Vec<u64>>;
+/// What they make, in intervals of some width, by the labels of groups.
+type Sums = BTreeMap<(i64, Vec<String>), Sparse>;
+
+/// A hub that compacts what is older than a second, on a socket file.
+struct Hub {
+    program: Background,
+    folder: PathBuf,
+}
+
+impl Hub {
+    fn start(folder: &Path, more: &[&str]) -> Hub {
+        let (listen, data) = (format!("unix:{}/hub.sock", folder.display()), folder.join("data"));
+        let words = ["hub", "--listen", &listen, "--data", data.to_str().unwrap()];
+        let program = Background::new(command(LATSCOPE).args([&words, more].concat()));
+        until("the hub", || program.printed().contains("listening on"));
+        Hub { program, folder: folder.into() }
+    }
+
+    fn input(&self) -> String {
+        format!("hub+unix:{}/hub.sock", self.folder.display())
+    }
+
+    fn kill(self) {
+        signal(self.program.pid(), "KILL");
+        assert_eq!(self.program.ended().status, None);
+    }
+}
+
+/// An agent without a capture.
+struct Agent {
+    hello: Hello,
+    queue: Arc<Queue>,
+    reducer: Reducer,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Agent {
+    fn start(folder: &Path, host: &str) -> Agent {
+        let hello = Hello {
+            run: new_id().unwrap(),
+            host: host.into(),
+            source: "test".into(),
+            filter: String::new(),
+            width_ns: SECOND as u64,
+            fields: vec!["device".into()],
+            is_wall: true,
+        };
+        let queue = Arc::new(
+            Queue::open(Some(&folder.join(host)), QueueLimits { bytes: 1 << 30, backfill: 1 << 30 }, 1, &hello)
+                .unwrap()
+                .0,
+        );
+        let (writer, sender, sent) = (Arc::clone(&queue), Arc::clone(&queue), hello.clone());
+        let address = Address::Unix(folder.join("hub.sock"));
+        let send = move || {
+            let credentials = Credentials::default();
+            let sender = Sender {
+                queue: &sender,
+                hub: 0,
+                address: &address,
+                credentials: &credentials,
+                hello: &sent,
+                is_synchronised: &|| None,
+                clock_moved_ns: &|| 0,
+            };
+            sender.run(&|_| ());
+        };
+        let threads = vec![std::thread::spawn(move || writer.write()), std::thread::spawn(send)];
+        let reducer = Reducer::new(hello.run, SECOND as u64, 200);
+        Agent { hello, queue, reducer, threads }
+    }
+
+    /// Sends a second in which some values completed.
+    fn send(&mut self, second: i64, truth: &mut Truth) {
+        let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, vec![Field::Device], SECOND as u64);
+        for (device, factor) in [("sda", 1), ("sdb", 7)] {
+            let seed = second.unsigned_abs() % 1000 * factor + u64::from(self.hello.host.as_bytes()[1]);
+            let values: Vec<u64> = (1..9u64).map(|at| at * at * (seed + 3) * 9973 % 50_000_000).collect();
+            series.insert(second, vec![device.into()], &folded(&values)).unwrap();
+            truth.entry((second, self.hello.host.clone(), device.into())).or_default().extend(values);
+        }
+        series.pass(second..second + 1);
+        self.queue.push(self.reducer.records(&series, second + 1, &Tally::default()));
+    }
+
+    fn end(self) {
+        self.queue.end(Instant::now() + Duration::from_secs(30));
+        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(self.queue.backlog(0), 0);
+    }
+}
+
+fn folded(values: &[u64]) -> Sparse {
+    let mut histogram = Histogram::new(Grid::FINE, false);
+    values.iter().for_each(|&value| histogram.record(value, 0));
+    histogram.to_sparse()
+}
+
+/// The truth in intervals of so many seconds, of some seconds only, by host and device or by device.
+fn sums(truth: &Truth, seconds: std::ops::Range<i64>, width: i64, by_host: bool) -> Sums {
+    let mut values = BTreeMap::<_, Vec<u64>>::new();
+    for ((second, host, device), some) in truth.iter().filter(|((second, ..), _)| seconds.contains(second)) {
+        let host = if by_host { host.clone() } else { device.clone() };
+        values.entry((second.div_euclid(width) * width * SECOND, vec![host, device.clone()])).or_default().extend(some);
+    }
+    let without_host = |labels: Vec<String>| if by_host { labels } else { labels[1..].to_vec() };
+    values.into_iter().map(|((time_ns, labels), some)| ((time_ns, without_host(labels)), folded(&some))).collect()
+}
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64
+}
+
+/// What a view has of an input.
+fn found(folder: &Path, input: &str, width: &str, by: &str, filter: &str) -> Sums {
+    let path = folder.join("view.frames");
+    let words = ["convert", "-r", input, "-w", path.to_str().unwrap(), "--force", "-i", width, "--by", by];
+    let filter: Vec<&str> = Some(filter).into_iter().filter(|filter| !filter.is_empty()).collect();
+    latscope(&[&words[..], &filter].concat()).success();
+    let rows = histograms_by(&path, by.split(',').count());
+    std::fs::remove_file(path).unwrap();
+    rows
+}
+
+fn histograms_by(path: &Path, labels: usize) -> Sums {
+    use latscope_capture_file::{ReadOptions, SeriesReader};
+    let rows = SeriesReader::open(path, &ReadOptions::new(latscope_event::FieldSet::ALWAYS)).unwrap();
+    let rows = rows.map(Result::unwrap).filter(|row| row.histogram.totals().count > 0);
+    rows.map(|row| ((row.time_ns, row.groups[row.groups.len() - labels..].to_vec()), row.histogram)).collect()
+}
+
+/// Files of this ending below a folder.
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.path() {
+            path if path.is_dir() => found.extend(files(&path, ending)),
+            path if path.extension().is_some_and(|has| has == ending) => found.push(path),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// A hub is killed again and again while it takes records and makes tables of its journal: folder, hub and other programs have what
+/// was sent, bucket for bucket, at every width.
+#[test]
+fn a_hub_that_is_killed_while_it_compacts_has_what_was_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, mut truth) = (folder.path(), Truth::new());
+    let options = ["--recent", "1s", "--test-file-time", "200ms"];
+    let start = now() - 600;
+    let mut hub = Hub::start(folder, &options);
+    let mut agents: Vec<Agent> = HOSTS.iter().map(|host| Agent::start(folder, host)).collect();
+    let mut second = start;
+    for wait_ms in [430, 710, 290, 990, 560, 820] {
+        let until = Instant::now() + Duration::from_millis(wait_ms);
+        while Instant::now() < until {
+            agents.iter_mut().for_each(|agent| agent.send(second, &mut truth));
+            second += 1;
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        hub.kill();
+        hub = Hub::start(folder, &options);
+    }
+    agents.into_iter().for_each(Agent::end);
+    let data = folder.join("data");
+    // More files of the journal, so that those before the last one are closed.
+    let (mut last, mut compacted) = (Agent::start(folder, "n1"), Truth::new());
+    for _ in 0..3 {
+        compacted.clone_from(&truth);
+        last.send(second, &mut truth);
+        second += 1;
+        std::thread::sleep(Duration::from_millis(400));
+    }
+    last.end();
+    until("compaction", || files(&data, "frames").len() <= 1 && files(&data, "tmp").is_empty());
+    assert!(!files(&data, "parquet").is_empty());
+    let input = data.to_str().unwrap();
+    let all = start..second;
+    for (width, name) in [(1, "1s"), (5, "5s"), (10, "10s"), (60, "60s")] {
+        let expected = sums(&truth, all.clone(), width, true);
+        assert!(found(folder, input, name, "host,device", "") == expected, "{name}");
+        let since = format!("evt.time >= {}", start * SECOND);
+        assert!(found(folder, &hub.input(), name, "host,device", &since) == expected, "hub, {name}");
+        assert!(
+            found(folder, &hub.input(), name, "device", &since) == sums(&truth, all.clone(), width, false),
+            "{name}"
+        );
+    }
+    // A part of it, which is no multiple of a minute.
+    let part = start + 7..start + 31;
+    let filter = format!("evt.time >= {} and evt.time < {}", part.start * SECOND, part.end * SECOND);
+    let expected = sums(&truth, part, 1, true);
+    assert!(found(folder, &hub.input(), "1s", "host,device", &filter) == expected);
+    assert!(found(folder, input, "1s", "host,device", &filter) == expected);
+    check_with_other_programs(&data, &compacted);
+    assert_eq!(hub.program.interrupt().status, Some(0));
+}
+
+/// pyarrow and DuckDB have the same counts.
+fn check_with_other_programs(data: &Path, truth: &Truth) {
+    let Some(python) = std::env::var_os("LATSCOPE_PYTHON") else {
+        skipped!("LATSCOPE_PYTHON is not set; DuckDB and pyarrow are not asked");
+        return;
+    };
+    let script = root().join("tests/python/history_agrees.py");
+    let printed = end(command(python).arg(script).arg(data), b"").success();
+    let of_host = |host: &str| -> usize {
+        truth.iter().filter(|((_, name, _), _)| name == host).map(|(_, values)| values.len()).sum()
+    };
+    let count: usize = truth.values().map(Vec::len).sum();
+    let largest = truth.values().flatten().max().unwrap();
+    for line in printed.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            [_, "total", total, max] => {
+                assert_eq!((total, max), (&*count.to_string(), &*largest.to_string()), "{line}")
+            }
+            [_, host, some] => assert_eq!(some, of_host(host).to_string(), "{line}"),
+            _ => panic!("{line}"),
+        }
+    }
+    assert!(printed.lines().count() >= 2 * (1 + HOSTS.len()), "{printed}");
+}
+
+/// What is recent comes from memory and the rest from disk, and an interval is in one of them; what comes late is in the answer.
+#[test]
+fn a_hub_answers_from_memory_and_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, mut truth) = (folder.path(), Truth::new());
+    let hub = Hub::start(folder, &["--recent", "20s", "--test-file-time", "100ms"]);
+    let mut agents: Vec<Agent> = HOSTS.iter().map(|host| Agent::start(folder, host)).collect();
+    let (start, end) = (now() - 60, now());
+    // Of the past first, then what happens now, and what is late.
+    for second in (start..end - 15).chain(end - 10..end).chain(end - 15..end - 10) {
+        agents.iter_mut().for_each(|agent| agent.send(second, &mut truth));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    agents.into_iter().for_each(Agent::end);
+    for (width, name) in [(1, "1s"), (10, "10s")] {
+        let from = start.div_euclid(width) * width;
+        let since = format!("evt.time >= {}", from * SECOND);
+        let expected = sums(&truth, start..end, width, false);
+        assert!(found(folder, &hub.input(), name, "device", &since) == expected, "{name}");
+    }
+    // Without a stretch of time only what is in memory.
+    let recent = found(folder, &hub.input(), "1s", "device", "");
+    let first = recent.keys().next().unwrap().0 / SECOND;
+    assert!(first > start + 30 && first <= end - 10, "{}", first - start);
+    let until_then = format!("evt.time < {}", (start + 10) * SECOND);
+    let words = ["summary", "--json", "--by", "host", "-r", &hub.input(), &until_then];
+    let answer = latscope(&words).success();
+    let counts = crate::live::lab::counts(&answer, "host");
+    assert_eq!(counts, HOSTS.map(|host| (host.to_string(), 160)).into(), "{answer}");
+    assert_eq!(hub.program.interrupt().status, Some(0));
+}
+
+/// A view follows a hub, also over a restart of it: each interval is shown once, who is missing is reported, and Ctrl-C ends it.
+#[test]
+fn views_follow_a_hub() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, mut truth) = (folder.path(), Truth::new());
+    let mut hub = Hub::start(folder, &["--grace", "1s"]);
+    let input = hub.input();
+    let view =
+        |words: &[&str]| Background::new(command(LATSCOPE).args(words).args(["-r", &input, "--follow", "-i", "1s"]));
+    let percentiles = view(&["percentiles", "--csv", "--count-by", "completion"]);
+    let spectrogram = view(&["spectrogram", "--plain"]);
+    let mut agents: Vec<Agent> = HOSTS.iter().map(|host| Agent::start(folder, host)).collect();
+    let start = now() - 40;
+    let send = |agents: &mut Vec<Agent>, seconds: std::ops::Range<i64>, truth: &mut Truth| {
+        for second in seconds {
+            agents.iter_mut().for_each(|agent| agent.send(second, truth));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        until("all is stored", || agents.iter().all(|agent| agent.queue.backlog(0) == 0));
+    };
+    send(&mut agents, start..start + 10, &mut truth);
+    let shown = |line: &str| percentiles.out_so_far().contains(line);
+    until("rows", || shown(&format!("\n{},", (start + 9) * SECOND)));
+    assert!(percentiles.printed().contains("3 of 3 hosts"), "{}", percentiles.printed());
+    hub.kill();
+    until("the loss", || percentiles.printed().contains("Trying again"));
+    hub = Hub::start(folder, &["--grace", "1s"]);
+    until("the hub", || percentiles.printed().contains("connected again"));
+    until("agents", || hub.program.printed().matches(": connected").count() == 3);
+    send(&mut agents, start + 10..start + 20, &mut truth);
+    // One is cut off, the others go on.
+    let third = agents.pop().unwrap();
+    third.end();
+    send(&mut agents, start + 20..start + 22, &mut truth);
+    until("the last row", || shown(&format!("\n{},", (start + 21) * SECOND)));
+    until("the picture", || spectrogram.out_so_far().lines().count() > 22);
+    agents.into_iter().for_each(Agent::end);
+    let ended = percentiles.interrupt();
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    let csv = String::from_utf8(ended.out).unwrap();
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let column = |name: &str| rows[0].iter().position(|column| *column == name).unwrap();
+    let (time, count, max) = (column("time_ns"), column("count"), column("max_ns"));
+    let mut expected = BTreeMap::<i64, Vec<u64>>::new();
+    for ((second, ..), values) in &truth {
+        expected.entry(*second).or_default().extend(values);
+    }
+    let found: Vec<[String; 3]> =
+        rows[1..].iter().map(|row| [row[time], row[count], row[max]].map(str::to_string)).collect();
+    let row = |(second, values): (&i64, &Vec<u64>)| {
+        [(second * SECOND).to_string(), values.len().to_string(), values.iter().max().unwrap().to_string()]
+    };
+    assert_eq!(found, expected.iter().map(row).collect::<Vec<_>>());
+    let ended = spectrogram.interrupt();
+    assert!(ended.status == Some(0) && ended.err.contains("3 of 3 hosts"), "{}", ended.err);
+    let refused = latscope(&["summary", "-r", &input, "--follow", "--by", "host"]).failure(2);
+    assert!(refused.contains("host"), "{refused}");
+    assert_eq!(hub.program.interrupt().status, Some(0));
+}
+
+/// A file system in memory, which goes when it is dropped.
+struct Small(PathBuf);
+
+impl Small {
+    /// `None` where none can be mounted.
+    fn new(folder: &Path, name: &str) -> Option<Small> {
+        let path = folder.join(name);
+        std::fs::create_dir(&path).unwrap();
+        let mounted = end(command("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(&path), b"");
+        if mounted.status != Some(0) {
+            skipped!("no tmpfs can be mounted");
+            return None;
+        }
+        Some(Small(path))
+    }
+
+    /// Leaves so much room.
+    fn fill(&self, left: u64) {
+        let mut file = std::fs::File::create(self.0.join("filler")).unwrap();
+        let written = std::io::copy(&mut std::io::repeat(7), &mut file).unwrap_err();
+        assert_eq!(written.kind(), std::io::ErrorKind::StorageFull);
+        let bytes = file.metadata().unwrap().len();
+        file.set_len(bytes - left).unwrap();
+    }
+
+    fn empty(&self) {
+        std::fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        end(command("umount").arg(&self.0), b"");
+    }
+}
+
+/// The disks of an agent's queue and of a hub's journal are full, and later are not: the hub goes on in memory and says so, what it
+/// confirmed is there after it was killed, and in the end nothing is missing.
+#[test]
+fn full_disks_lose_nothing_that_is_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, mut truth) = (folder.path(), Truth::new());
+    let Some(queue) = Small::new(path, "n1") else { return };
+    let Some(data) = Small::new(path, "data") else { return };
+    queue.fill(16 << 10);
+    let mut agent = Agent::start(path, "n1");
+    let start = now() - 900;
+    for second in start..start + 300 {
+        agent.send(second, &mut truth);
+    }
+    until("the queue is full", || agent.queue.failure().is_some());
+    data.fill(16 << 10);
+    let hub = Hub::start(path, &["--test-file-time", "300ms", "--recent", "1h"]);
+    until("the journal is full", || hub.program.printed().contains("The journal cannot be written"));
+    let confirmed = 300 - agent.queue.backlog(0);
+    assert!(confirmed < 300, "nothing is confirmed that is not on disk");
+    let shown = found(path, &hub.input(), "1s", "device", "").len() / 2;
+    assert!(shown > confirmed, "{shown} intervals are shown, {confirmed} are confirmed");
+    // Killed, the hub has what it confirmed; the agent sends the rest again.
+    hub.kill();
+    let hub = Hub::start(path, &["--test-file-time", "300ms", "--recent", "1h"]);
+    until("the journal is full", || hub.program.printed().contains("The journal cannot be written"));
+    data.empty();
+    until("the journal is written", || hub.program.printed().contains("The journal is written again"));
+    until("all is stored", || agent.queue.backlog(0) == 0);
+    queue.empty();
+    agent.send(start + 300, &mut truth);
+    agent.end();
+    hub.kill();
+    let by_host = sums(&truth, start..start + 301, 1, true);
+    assert!(found(path, data.0.to_str().unwrap(), "1s", "host,device", "") == by_host);
+    // A disk that was full for long has no more files than before.
+    assert!(files(&data.0, "frames").len() < 20, "{:?}", files(&data.0, "frames"));
+}
+
+/// A host whose clock is an hour ahead is not in the picture, and what it sent is not lost; one whose clock was set back by an hour
+/// sends the same hour twice, and both count.
+#[test]
+fn clocks_that_are_an_hour_off_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, mut truth, mut ahead) = (folder.path(), Truth::new(), Truth::new());
+    let hub = Hub::start(folder, &["--recent", "2h"]);
+    let mut agents: Vec<Agent> = ["n1", "n2"].iter().map(|host| Agent::start(folder, host)).collect();
+    let start = now() - 30;
+    for second in start..start + 10 {
+        agents[0].send(second, &mut truth);
+        agents[1].send(second + 3600, &mut ahead);
+    }
+    for second in start - 3600..start - 3590 {
+        agents[0].send(second, &mut truth);
+    }
+    for second in start - 3600..start - 3590 {
+        agents[0].send(second, &mut truth);
+    }
+    agents.into_iter().for_each(Agent::end);
+    let all = start - 4000..start + 4000;
+    let since = format!("evt.time >= {}", (start - 3600) * SECOND);
+    for filter in ["", since.as_str()] {
+        assert!(found(folder, &hub.input(), "1s", "device", filter) == sums(&truth, all.clone(), 1, false), "{filter}");
+    }
+    let summary = latscope(&["summary", "-r", &hub.input()]);
+    assert!(summary.success().contains("10 intervals of hosts are too old or too far ahead"));
+    truth.extend(ahead);
+    let data = folder.join("data");
+    assert!(found(folder, data.to_str().unwrap(), "1s", "host,device", "") == sums(&truth, all, 1, true));
+    assert_eq!(hub.program.interrupt().status, Some(0));
+}
+
+/// A file system on a file, which can be frozen: writes to it hang.
+struct Freezer {
+    path: PathBuf,
+    is_frozen: bool,
+}
+
+impl Freezer {
+    fn new(folder: &Path, name: &str) -> Option<Freezer> {
+        let (image, path) = (folder.join("image"), folder.join(name));
+        std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        let line = |name: &str, words: &[&std::ffi::OsStr]| {
+            installed(name) && end(command(name).args(words), b"").status == Some(0)
+        };
+        let is_made = line("mkfs.ext4", &["-q".as_ref(), "-F".as_ref(), image.as_ref()])
+            && line("mount", &["-o".as_ref(), "loop".as_ref(), image.as_ref(), path.as_ref()]);
+        if !is_made || !installed("fsfreeze") {
+            skipped!("no file system can be made and mounted");
+            return None;
+        }
+        Some(Freezer { path, is_frozen: false })
+    }
+
+    fn freeze(&mut self, is_frozen: bool) {
+        let option = if is_frozen { "-f" } else { "-u" };
+        end(command("fsfreeze").arg(option).arg(&self.path), b"").success();
+        self.is_frozen = is_frozen;
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        if self.is_frozen {
+            end(command("fsfreeze").arg("-u").arg(&self.path), b"");
+        }
+        end(command("umount").arg("-l").arg(&self.path), b"");
+    }
+}
+
+/// The disk of the journal hangs: views go on, nothing is confirmed, and the hub says so; then everything is stored.
+#[test]
+fn a_disk_that_hangs_costs_the_views_nothing() {
+    let Some(_alone) = alone() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (path, mut truth) = (folder.path(), Truth::new());
+    let Some(mut data) = Freezer::new(path, "data") else { return };
+    let hub = Hub::start(path, &[]);
+    let mut agent = Agent::start(path, "n1");
+    let start = now() - 60;
+    agent.send(start, &mut truth);
+    until("the first", || agent.queue.backlog(0) == 0);
+    data.freeze(true);
+    for second in start + 1..start + 20 {
+        agent.send(second, &mut truth);
+    }
+    let expected = sums(&truth, start..start + 20, 1, false);
+    until("the view", || found(path, &hub.input(), "1s", "device", "") == expected);
+    until("the report", || hub.program.printed().contains("The journal cannot be written: the disk does not answer"));
+    assert!(agent.queue.backlog(0) > 0);
+    data.freeze(false);
+    until("the journal", || hub.program.printed().contains("The journal is written again"));
+    agent.end();
+    hub.kill();
+    assert!(
+        found(path, data.path.to_str().unwrap(), "1s", "host,device", "") == sums(&truth, start..start + 20, 1, true)
+    );
+}
