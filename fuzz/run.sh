@@ -22,7 +22,8 @@ max_len() {
     case $1 in
         filter) echo 1024 ;;
         two_columns) echo 4096 ;;
-        perf_script) echo 8192 ;;
+        perf_script | ftrace) echo 8192 ;;
+        trace_dat) echo 20480 ;;
         *) echo 16384 ;;
     esac
 }

@@ -1,0 +1,13 @@
+//! Any text of strace or perf trace: no panic, and the events of one trace however it is read.
+#![no_main]
+
+use latscope_capture_file::{Format, ReadOptions};
+use latscope_event::FieldSet;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&first, rest)) = bytes.split_first() else { return };
+    let format = if first % 2 == 0 { Format::Strace } else { Format::PerfTrace };
+    let options = ReadOptions { format: Some(format), ..ReadOptions::new(FieldSet::EVERY) };
+    latscope_fuzz::check(rest, &ReadOptions { all_syscalls: first & 0x80 == 0, ..options });
+});
