@@ -6,13 +6,16 @@ CARGO ?= cargo
 PROGRAM := target/release/latscope
 VENV := target/python
 
-.PHONY: help demo test build web web-packages bench bench-fio lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python
+.PHONY: help demo demo-cluster test build web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python packages-cluster
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: packages-demo build ## record ten seconds of real I/O of this machine and leave pictures in demo/
 	./xtask/demo.sh
+
+demo-cluster: packages-cluster build ## three agents, a hub and an Alertmanager on this machine, and a disk that hangs for eight seconds
+	./xtask/demo_cluster.sh
 
 test: packages-test tracefs python web-packages build ## every test, as root where it can, else with the reason for what is skipped
 	LATSCOPE_PYTHON=$(CURDIR)/$(VENV)/bin/python $(CARGO) test --release --workspace --locked --no-fail-fast
@@ -25,6 +28,9 @@ bench: packages-test build ## us and the peers side by side on the same input
 
 bench-fio: python build ## percentiles of 30 million rows of fio logs, beside polars, DuckDB and fio's own script
 	LATSCOPE_PYTHON=$(CURDIR)/$(VENV)/bin/python ./benches/fio.sh
+
+bench-page: packages-test web-packages build ## the page of a report with 1.4 and 11 million events, by the clock of the browser (after make bench)
+	node benches/page.mjs $(PROGRAM) target/bench target/bench/big.perf.data
 
 lint: ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
@@ -57,8 +63,11 @@ install: build ## to PREFIX (/usr/local)
 packages-demo:
 	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make fio
 
+packages-cluster:
+	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make fio curl prometheus prometheus-alertmanager
+
 packages-test:
-	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio ioping strace chromium nodejs npm
+	@./xtask/packages.sh rust gcc pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio ioping strace sysdig blktrace trace-cmd prometheus prometheus-alertmanager victoria-metrics openssl iproute2 chromium nodejs npm
 
 # systemd mounts it at boot; containers and small virtual machines often do not. Some tests compare with what ftrace sees.
 tracefs:
