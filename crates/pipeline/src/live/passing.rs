@@ -9,8 +9,8 @@ use latscope_series::{HistogramSeries, Interval, SeriesBuilder, Waiter};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// So long after an interval its events are all there: ring buffers are read ten times a second.
-const SLACK_NS: i64 = 300_000_000;
+/// So long after an interval its events are all there, if the ring buffers are read then.
+const SLACK_NS: i64 = 200_000_000;
 
 impl Pipeline {
     /// Captures until it is over and hands on the intervals as they pass, those without events too.
@@ -87,6 +87,8 @@ fn folded<T: Intervals>(
     let mut stretch = Stretch::new(&clock, folding, width_ns);
     let mut steps = 0;
     while !events.is_over() {
+        // What completed before is read now, however long this thread is kept from running afterwards.
+        let polled_ns = clock.now_ns();
         events.poll(stretch.due(clock.now_ns()).min(TURN), &mut |context, batch, mask| {
             builder.add(batch, mask);
             flow(taker.events(context, batch, mask))
@@ -100,7 +102,7 @@ fn folded<T: Intervals>(
             stretch.look_until(now, waiters);
         }
         // What completes from now on has the new time.
-        let open = if step_ns.is_some() { now } else { stretch.number(before_ns - SLACK_NS) };
+        let open = if step_ns.is_some() { now } else { stretch.number(polled_ns - SLACK_NS) };
         if open > stretch.next {
             let series = stretch.pass(builder.take_before(open), open, before_ns);
             taker.passed(&series, open, &counted(events.context(), steps))?;
