@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // Of what is on the wire, its records as a file.
     ("capture-file", &["event", "histogram", "series", "wire"]),
     ("capture-probe", &["event", "histogram", "series"]),
-    ("pipeline", &["capture-bpf", "capture-file", "event", "filter", "histogram", "series"]),
+    ("pipeline", &["capture-bpf", "capture-file", "capture-probe", "event", "filter", "histogram", "series"]),
     ("view", &["event", "series"]),
     ("view-report", &["event", "histogram", "series", "view"]),
     ("view-term", &["event", "histogram", "series", "view"]),

@@ -6,6 +6,7 @@
 mod skip;
 
 mod agent;
+mod agent_ping;
 mod alerts;
 mod blk_traces;
 mod calls;

@@ -159,7 +159,7 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
             Plan::Serve(reading, plan)
         }
         Verb::Record(typed) => record::plan(typed)?,
-        Verb::Agent(typed) => agent::plan(typed)?,
+        Verb::Agent(typed) => agent::plan(typed, world)?,
         Verb::Hub(typed) => alerts::plan(typed)?,
         Verb::Ping(typed) => ping::plan(&typed.words, world)?,
         Verb::Lab(typed) => lab::plan(typed, world)?,

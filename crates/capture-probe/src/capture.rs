@@ -8,7 +8,7 @@ use crate::settle::{self, Settled};
 use crate::target::Target;
 use crate::uring::{self, Ring};
 use crate::worker::{Common, Fold, Message, Outbox, Places, Watched, Way, Worker, end_ns};
-use crate::{Due, Engine, Error, FILLS, Place, Probe, Sample, cpu, settings};
+use crate::{Due, Engine, Error, FILLS, Operation, Place, Probe, Sample, cpu, settings};
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, FieldSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +24,8 @@ pub type Sink<'a> = dyn FnMut(&Context, &Batch) -> ControlFlow<()> + 'a;
 const WAITING: usize = 64;
 /// Requests in flight get so long to end after the capture was asked to.
 const GRACE: Duration = Duration::from_secs(1);
+/// So many overdue requests of a thread are looked at one by one.
+const OVERDUE: u64 = 4096;
 
 /// Probes that run. Dropping it stops them.
 pub struct Capture {
@@ -276,6 +278,51 @@ impl Capture {
         &self.batch
     }
 
+    /// Waits for samples, at most so long, and hands them on as events, those of each target in a batch. `false` when all have come.
+    pub fn poll_events(&mut self, timeout: Duration, sink: &mut Sink) -> bool {
+        let mut taken: Vec<(usize, Vec<Sample>)> = Vec::new();
+        let more = self.poll(timeout, &mut |target, samples| taken.push((target, samples.to_vec())));
+        for (target, samples) in taken {
+            self.events(target, &samples);
+            if sink(&self.context, &self.batch).is_break() {
+                return false;
+            }
+        }
+        more
+    }
+
+    /// The requests that are not done, as events that end now: those in flight, and those of an open loop that are overdue, of these
+    /// the oldest 4,096 of each thread.
+    pub fn waiting(&mut self) -> Batch {
+        let now_ns = self.elapsed_ns();
+        let mut since: Vec<(usize, u64)> = self.outstanding().iter().map(|one| (one.target, one.since_ns)).collect();
+        for overdue in self.overdue() {
+            let first_ns = now_ns.saturating_sub(overdue.age_ns);
+            let due_ns = |number: u64| first_ns + (number as f64 * overdue.step_ns) as u64;
+            since.extend((0..overdue.count.min(OVERDUE)).map(|number| (overdue.target, due_ns(number))));
+        }
+        since.sort_unstable();
+        let mut waiting = Batch::new(self.fields());
+        for of_target in since.chunk_by(|one, other| one.0 == other.0) {
+            let Common { probe, target, .. } = &*self.targets[of_target[0].0].common;
+            let write = probe.work.operation == Operation::Write;
+            let unfinished = |&(_, since_ns): &(usize, u64)| Sample { write, ..Sample::unfinished(since_ns, now_ns) };
+            let samples: Vec<Sample> = of_target.iter().map(unfinished).collect();
+            rows::append(&mut waiting, &samples, probe, &target.place, &self.call_of(of_target[0].0));
+        }
+        waiting
+    }
+
+    /// What all events of a target have in common.
+    fn call_of(&self, target: usize) -> Call<'_> {
+        Call { name: self.targets[target].name, host: self.context.host.as_deref(), epoch: self.epoch.unix_ns }
+    }
+
+    /// The wall clock was set: events have the new time from now on.
+    pub fn follow_clock(&mut self) {
+        self.epoch.follow_clock();
+    }
+
     /// All requests in flight.
     pub fn outstanding(&self) -> Vec<Outstanding> {
         let now_ns = self.elapsed_ns();
@@ -351,21 +398,8 @@ impl Capture {
 
     /// Runs to the end and hands on all events; the sink ends it with `Break`. Returns the final account.
     pub fn run(mut self, sink: &mut Sink) -> Context {
-        let mut open = ControlFlow::Continue(());
-        let mut taken: Vec<(usize, Vec<Sample>)> = Vec::new();
-        loop {
-            let more =
-                self.poll(Duration::from_millis(100), &mut |target, samples| taken.push((target, samples.to_vec())));
-            for (target, samples) in taken.drain(..) {
-                self.events(target, &samples);
-                if open.is_continue() {
-                    open = sink(&self.context, &self.batch);
-                }
-            }
-            if !more || open.is_break() {
-                return self.finish(&mut |_, _| {});
-            }
-        }
+        while self.poll_events(Duration::from_millis(100), sink) {}
+        self.finish(&mut |_, _| {})
     }
 
     /// Stops; requests in flight get a second to end, and what is left comes to `take`. Returns the final account, with
@@ -389,6 +423,15 @@ impl Capture {
         context.knows_unfinished = true;
         context.sort_unfinished();
         context
+    }
+
+    /// As [`Capture::finish`], with what is left as events.
+    pub fn finish_events(mut self, sink: &mut Sink) -> Context {
+        self.stop();
+        let until = *self.stopped.get_or_init(Instant::now) + GRACE;
+        let left = || until.saturating_duration_since(Instant::now());
+        while self.poll_events(left().min(Duration::from_millis(50)), sink) && !left().is_zero() {}
+        self.finish(&mut |_, _| {})
     }
 
     /// What the trace says about itself by now.

@@ -29,6 +29,12 @@ impl Epoch {
         Epoch { monotonic_ns: monotonic_ns(), unix_ns }
     }
 
+    /// The wall clock was set: the epoch has the Unix time that follows from it now.
+    pub fn follow_clock(&mut self) {
+        let now = Epoch::now();
+        self.unix_ns = now.unix_ns - (now.monotonic_ns - self.monotonic_ns) as i64;
+    }
+
     /// Nanoseconds since.
     #[inline]
     pub fn elapsed_ns(&self) -> u64 {

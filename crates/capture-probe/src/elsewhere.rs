@@ -115,6 +115,21 @@ impl Capture {
         match self.0 {}
     }
 
+    /// Waits until there are events.
+    pub fn poll_events(&mut self, _: Duration, _: &mut Sink<'_>) -> bool {
+        match self.0 {}
+    }
+
+    /// The requests that are not done, as events.
+    pub fn waiting(&mut self) -> Batch {
+        match self.0 {}
+    }
+
+    /// The wall clock was set.
+    pub fn follow_clock(&mut self) {
+        match self.0 {}
+    }
+
     /// All requests in flight.
     pub fn outstanding(&self) -> Vec<Outstanding> {
         match self.0 {}
@@ -142,6 +157,11 @@ impl Capture {
 
     /// Stops.
     pub fn finish(self, _: &mut dyn FnMut(usize, &[Sample])) -> Context {
+        match self.0 {}
+    }
+
+    /// The same.
+    pub fn finish_events(self, _: &mut Sink<'_>) -> Context {
         match self.0 {}
     }
 

@@ -10,6 +10,7 @@ Examples:
   latscope agent --check --hub hub.example --ca ca.pem --token-file token      # would it work?
   latscope agent --queue queue --queue-size 1GiB          # no hub: a flight recorder of histograms
   latscope agent --push http://127.0.0.1:9090/api/v1/write     # no hub: to Prometheus
+  latscope agent --hub unix:hub.sock --ping . --rate 20   # any user: requests of its own to a directory
 
 Exit status: 0 done, 2 wrong usage, 3 capture failed, or records were lost.";
 
@@ -30,11 +31,13 @@ pub struct Agent {
     #[arg(short, long, value_enum, default_value = "block")]
     pub source: Source,
     #[command(flatten)]
+    pub probe: Probe,
+    #[command(flatten)]
     pub live: AgentLive,
     /// Length of an interval, 100ms to 60s
     #[arg(short, long, value_name = "DURATION", default_value = "1s")]
     pub interval: Option<String>,
-    /// Group by these fields [default: device,kind for block requests, else kind]
+    /// Group by these fields [default: device,kind for block requests, device,path,kind with --ping, else kind]
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub by: Vec<String>,
     /// Send at most this many groups; the least busy ones are added up as (others)
@@ -71,6 +74,44 @@ pub struct Agent {
     /// Which events to count, e.g. 'kind = write and device startswith nvme'
     #[arg(value_name = "FILTER")]
     pub filter: Vec<String>,
+}
+
+/// Requests of the agent's own; the words are those of `ping`.
+#[derive(Args, Debug, Default)]
+pub struct Probe {
+    /// Instead of a capture, make requests to this directory, file or device and time them, as latscope ping --rate does; can be
+    /// repeated
+    #[arg(long, value_name = "TARGET", conflicts_with_all = ["source", "calls", "mode"])]
+    pub ping: Vec<String>,
+    /// With --ping: requests per second to each target, whatever it does; latency counts from when each was due [default: 10]
+    #[arg(long, value_name = "N", requires = "ping")]
+    pub rate: Option<String>,
+    /// With --ping: request size [default: 4k]
+    #[arg(long, value_name = "SIZE", requires = "ping")]
+    pub size: Option<String>,
+    /// With --ping: bypass the page cache (O_DIRECT)
+    #[arg(long, requires = "ping")]
+    pub direct: bool,
+    /// With --ping: write and fdatasync instead of reading; only to directories
+    #[arg(long, requires = "ping")]
+    pub write: bool,
+}
+
+impl Probe {
+    /// What was typed as words of `ping`.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = vec!["--rate".to_string(), self.rate.clone().unwrap_or_else(|| "10".into())];
+        words.extend(self.size.iter().flat_map(|size| ["--size".to_string(), size.clone()]));
+        words.extend(
+            [(self.direct, "--direct"), (self.write, "--write")]
+                .iter()
+                .filter(|(is, _)| *is)
+                .map(|(_, word)| word.to_string()),
+        );
+        words.push("--".into());
+        words.extend(self.ping.iter().cloned());
+        words
+    }
 }
 
 /// As [`Live`], where nothing can be read.

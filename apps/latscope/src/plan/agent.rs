@@ -3,8 +3,10 @@
 use super::folding::{fields, interval};
 use super::reading::{filter, live};
 use super::{Folding, Mode, Plan, Reading};
+use crate::world::World;
 use crate::{Failure, args};
 use latscope_capture_bpf::Source;
+use latscope_capture_probe::Probe;
 use latscope_event::{Field, parse_size};
 use latscope_wire::exports::Settings;
 use latscope_wire::{Address, Credentials, QueueLimits};
@@ -16,6 +18,10 @@ pub struct Agent {
     pub hubs: Vec<Address>,
     pub credentials: Credentials,
     pub test_clock: Option<PathBuf>,
+    /// What it makes requests to, instead of capturing.
+    pub probes: Vec<Probe>,
+    /// How long it makes them, nanoseconds.
+    pub for_ns: Option<u64>,
     /// Nothing is sent.
     pub is_check: bool,
     /// The host, unless it has its own name.
@@ -38,7 +44,7 @@ const INTERVALS: std::ops::RangeInclusive<u64> = 100_000_000..=60_000_000_000;
 const CHECK_NS: u64 = 1_000_000_000;
 
 /// Plans `agent`.
-pub fn plan(typed: args::Agent) -> Result<Plan, Failure> {
+pub fn plan(typed: args::Agent, world: &World) -> Result<Plan, Failure> {
     let usage = |message: String| Err(Failure::Usage(message));
     if typed.hub.is_empty() && typed.queue.is_none() && typed.exports.push.is_empty() {
         return usage("The histograms go nowhere: give --hub ADDRESS, --queue FOLDER or --push URL.".into());
@@ -72,7 +78,15 @@ pub fn plan(typed: args::Agent) -> Result<Plan, Failure> {
     if typed.check {
         live.for_ns = Some(width_ns.max(CHECK_NS));
     }
+    let probes = match typed.probe.ping[..] {
+        [] => Vec::new(),
+        _ => super::ping::probes(&typed.probe.words(), world)?,
+    };
+    if let Some(target) = typed.probe.ping.iter().find(|target| typed.probe.write && !(world.is_dir)(target.as_ref())) {
+        return usage(format!("--write makes a file of its own, so --ping {target} must be a directory."));
+    }
     let by = match (&typed.by[..], live.source) {
+        ([], _) if !probes.is_empty() => vec![Field::Device, Field::Path, Field::Kind],
         ([], Source::Block) => vec![Field::Device, Field::Kind],
         ([], _) => vec![Field::Kind],
         (names, _) => fields("--by", names)?,
@@ -84,11 +98,15 @@ pub fn plan(typed: args::Agent) -> Result<Plan, Failure> {
         return usage("--backfill 0 would never send older intervals; give at least 1.".into());
     }
     let queue_limits = QueueLimits { bytes: size("queue-size", &typed.queue_size)?, backfill };
-    let reading = Reading { live: Some(live), filter: filter(&typed.filter.join(" "), None)?, ..Reading::default() };
+    let for_ns = live.for_ns;
+    let live = probes.is_empty().then_some(live);
+    let reading = Reading { live, filter: filter(&typed.filter.join(" "), None)?, ..Reading::default() };
     let agent = Agent {
         hubs,
         credentials,
         test_clock: typed.test_clock,
+        probes,
+        for_ns,
         is_check: typed.check,
         name: typed.name,
         folding: Folding { by, values_only: true, ..Folding::of_latencies(Some(width_ns)) },

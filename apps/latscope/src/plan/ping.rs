@@ -66,6 +66,12 @@ pub fn ioping(words: &[OsString], world: &World) -> Result<Plan, Failure> {
     planned.map_err(Failure::Ioping)
 }
 
+/// What these words of `latscope ping` make requests to, and how.
+pub fn probes(words: &[String], world: &World) -> Result<Vec<Probe>, Failure> {
+    let typed = Typed::parse(words, false).and_then(|typed| meant(&typed, false, world));
+    typed.map(|ping| ping.probes).map_err(|message| Failure::Usage(format!("--ping: {message}.")))
+}
+
 /// Plan of `latscope ping`.
 pub fn plan(words: &[String], world: &World) -> Result<Plan, Failure> {
     let usage = |message: String| Failure::Usage(format!("ping: {message}; latscope ping --help lists the options."));

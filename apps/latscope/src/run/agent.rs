@@ -1,6 +1,7 @@
 //! `latscope agent`.
 
 mod check;
+mod probe;
 mod rights;
 
 use self::rights::{Rights, keep_only};
@@ -10,6 +11,7 @@ use crate::Failure;
 use crate::plan::Agent as Plan;
 use latscope_capture_bpf::{Capabilities, Source, usual};
 use latscope_capture_file::LatWriter;
+use latscope_capture_probe::FILLS;
 use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask, format_count, format_duration, parse_duration};
 use latscope_pipeline::{Intervals, Pipeline, keep_passing};
 use latscope_series::HistogramSeries;
@@ -83,13 +85,17 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
             tee: None,
             plan,
             tee_fields,
-            rights: Some(rights.capture),
+            rights: Some(rights.capture).filter(|_| plan.probes.is_empty()),
             dropped: 0,
             failure: None,
             hung_up,
             exporter: exporter.as_ref().map(|exporter| (exporter, Passing::new(hello))),
         };
-        let done = pipeline.intervals(&plan.folding, &mut agent);
+        if !plan.probes.is_empty() {
+            // The threads that make requests have those of this one.
+            keep_only(rights.files);
+        }
+        let done = probe::intervals(pipeline, plan, &mut agent);
         let done = done.and_then(|context| agent.finish(pipeline, context));
         queue.end(Instant::now() + PATIENCE);
         is_over.store(true, Ordering::Relaxed);
@@ -126,6 +132,7 @@ fn exporter(plan: &Plan, hello: &Hello) -> Result<Option<Exporter>, Failure> {
 fn tee_fields(pipeline: &Pipeline, plan: &Plan) -> FieldSet {
     match (&pipeline.reading().live, &plan.tee) {
         (Some(live), Some(_)) => usual(live.source),
+        (None, Some(_)) => FILLS,
         _ => FieldSet::default(),
     }
 }
@@ -136,7 +143,7 @@ fn hello(pipeline: &Pipeline, plan: &Plan) -> Result<Hello, Failure> {
     if host.is_empty() {
         return Err(Failure::Usage("This host has no name; give --name.".into()));
     }
-    let source = pipeline.reading().live.as_ref().map_or("", |live| match live.source {
+    let source = pipeline.reading().live.as_ref().map_or("probe", |live| match live.source {
         Source::Block => "block requests",
         Source::Io => "system calls that do I/O",
         Source::Syscall => "system calls",

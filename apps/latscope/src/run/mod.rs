@@ -46,7 +46,11 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
         Plan::Report(reading, plan) => report::run(&open(reading, &plan.output)?, &plan),
         Plan::Serve(reading, plan) => serve::run(&reports::open(reading, None)?, &plan),
         Plan::Record(reading, plan) => record::run(&reports::open(reading, Some(&plan.write))?, &plan),
-        Plan::Agent(reading, plan) => agent::run(&reports::open(reading, plan.tee.as_deref())?, &plan),
+        Plan::Agent(reading, plan) => {
+            // SIGHUP does not end it.
+            reports::hung_up();
+            agent::run(&reports::open(reading, plan.tee.as_deref())?, &plan)
+        }
         Plan::Hub(plan) => hub::run(&plan),
         Plan::Alerts(reading, plan) => alerts::run(reading, &plan),
         Plan::Lab(plan) => lab::run(&plan),

@@ -21,8 +21,8 @@ const BAR_FROM_BYTES: u64 = 64 << 20;
 /// Opens a reading for a view that writes to `output`: it must not overwrite what it reads.
 pub fn open(reading: Reading, output: Option<&Path>) -> Result<Pipeline, Failure> {
     let control = Control::new(
-        // Without it Ctrl-C kills the program, which is what a conversion of files wants.
-        if reading.live.is_some() { Arc::clone(interrupted()) } else { Arc::default() },
+        // Without it Ctrl-C kills the program, which is what a conversion of files wants. Without files there is a capture or a probe.
+        if reading.files.is_empty() { Arc::clone(interrupted()) } else { Arc::default() },
         Arc::new(Console::default()),
     );
     let control = control.on_restart(|sentence| say!("latscope: {sentence}"));

@@ -180,14 +180,14 @@ impl<'a> Events<'a> {
 }
 
 /// Filters batches on their way, and keeps why the caller broke off.
-struct Sink<'s, 'p, 'a, E> {
-    pass: &'s mut Pass<'p>,
-    take: &'s mut Take<'a, E>,
-    failure: Option<E>,
+pub(super) struct Sink<'s, 'p, 'a, E> {
+    pub pass: &'s mut Pass<'p>,
+    pub take: &'s mut Take<'a, E>,
+    pub failure: Option<E>,
 }
 
 impl<E: From<Error>> Sink<'_, '_, '_, E> {
-    fn batch(&mut self, context: &Context, batch: &Batch) -> ControlFlow<()> {
+    pub fn batch(&mut self, context: &Context, batch: &Batch) -> ControlFlow<()> {
         let flow = match self.pass.batch(context, batch) {
             Err(error) => ControlFlow::Break(error.into()),
             Ok((batch, mask)) => (self.take)(context, batch, mask),

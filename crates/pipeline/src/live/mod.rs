@@ -3,9 +3,10 @@
 mod counting;
 mod events;
 mod passing;
+mod probed;
 
 pub use counting::Counting;
-pub use events::Events;
+pub use events::{Events, Take};
 
 use crate::{Control, Error, Folding, Live, Notice, Reading};
 use latscope_capture_bpf::{Options, PushDown, Source, disks_as_events, key_fields, no_disk_matches, nothing_of};
@@ -30,7 +31,12 @@ impl Until {
     /// From now on. Notes that the capture has started, because attaching can take seconds.
     fn new(live: &Live, control: &Control) -> Until {
         control.notice(Notice::Capturing { source: live.source, calls: live.calls.clone() });
-        let end = live.for_ns.map(|ns| Instant::now() + Duration::from_nanos(ns));
+        Until::after(live.for_ns, control)
+    }
+
+    /// So many nanoseconds from now on.
+    fn after(for_ns: Option<u64>, control: &Control) -> Until {
+        let end = for_ns.map(|ns| Instant::now() + Duration::from_nanos(ns));
         Until { control: control.clone(), end }
     }
 

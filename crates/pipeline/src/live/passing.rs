@@ -1,9 +1,9 @@
 //! Intervals of a capture as they pass.
 
-use super::{Events, INTERVAL_NS, TURN};
+use super::{Events, INTERVAL_NS, TURN, Take};
 use crate::intervals::{Intervals, Looks, complete, flow};
 use crate::series::missing_groups;
-use crate::{Folding, Notice, Origin, Pipeline};
+use crate::{Error, Folding, Notice, Origin, Pipeline};
 use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, Mask, WallClock};
 use latscope_series::{HistogramSeries, Interval, SeriesBuilder, Waiter};
 use std::ops::ControlFlow;
@@ -15,21 +15,84 @@ const SLACK_NS: i64 = 200_000_000;
 impl Pipeline {
     /// Captures until it is over and hands on the intervals as they pass, those without events too.
     pub(crate) fn live_intervals<T: Intervals>(&self, folding: &Folding, taker: &mut T) -> Result<Context, T::Error> {
+        let needs_events = taker.fields() != FieldSet::default();
+        if needs_events || self.origin(folding)? != Origin::Kernel {
+            let fields = builder(folding, INTERVAL_NS).fields().union(taker.fields());
+            return self.intervals_of(self.capture(fields)?, folding, taker);
+        }
         let mut groups = Groups { taker, missing: folding.by.clone(), is_empty: true };
-        let needs_events = groups.fields() != FieldSet::default();
-        let context = if !needs_events && self.origin(folding)? == Origin::Kernel {
-            self.counted_intervals(folding, &mut groups)?
-        } else {
-            let width_ns = folding.interval.unwrap_or(INTERVAL_NS);
-            let mut builder = builder(folding, width_ns);
-            let events = self.capture(builder.fields().union(groups.fields()))?;
-            builder.start_trace();
-            folded(events, builder, folding, width_ns, &mut groups)?
-        };
+        let context = self.counted_intervals(folding, &mut groups)?;
+        self.note_ungrouped(groups);
+        Ok(context)
+    }
+
+    /// Folds events and hands on the intervals as they pass.
+    pub(super) fn intervals_of<T: Intervals>(
+        &self,
+        running: impl Running,
+        folding: &Folding,
+        taker: &mut T,
+    ) -> Result<Context, T::Error> {
+        let mut groups = Groups { taker, missing: folding.by.clone(), is_empty: true };
+        let width_ns = folding.interval.unwrap_or(INTERVAL_NS);
+        let mut builder = builder(folding, width_ns);
+        builder.start_trace();
+        let context = folded(running, builder, folding, width_ns, &mut groups)?;
+        self.note_ungrouped(groups);
+        Ok(context)
+    }
+
+    fn note_ungrouped<T>(&self, groups: Groups<'_, T>) {
         if !groups.is_empty && !groups.missing.is_empty() {
             self.control.notice(Notice::Ungrouped(groups.missing));
         }
-        Ok(context)
+    }
+}
+
+/// What hands on events as they complete, and what waits.
+pub(super) trait Running: Sized {
+    /// Whether it is over.
+    fn is_over(&self) -> bool;
+
+    /// Waits for events, at most so long, and hands them on; an empty batch comes last.
+    fn poll<E: From<Error>>(&mut self, longest: Duration, take: &mut Take<E>) -> Result<(), E>;
+
+    /// Hands on what waits now, as far as the filter lets it through.
+    fn waiting<E: From<Error>>(&mut self, take: &mut Take<E>) -> Result<(), E>;
+
+    /// Counts anew what was lost, and takes the time of the wall clock, which was set.
+    fn refresh(&mut self) -> Result<(), Error>;
+
+    /// What it says about itself by now.
+    fn context(&self) -> Context;
+
+    /// Ends it, hands on what is left and returns the final context.
+    fn finish<E: From<Error>>(self, take: &mut Take<E>) -> Result<Context, E>;
+}
+
+impl Running for Events<'_> {
+    fn is_over(&self) -> bool {
+        self.is_over()
+    }
+
+    fn poll<E: From<Error>>(&mut self, longest: Duration, take: &mut Take<E>) -> Result<(), E> {
+        self.poll(longest, take)
+    }
+
+    fn waiting<E: From<Error>>(&mut self, take: &mut Take<E>) -> Result<(), E> {
+        self.waiting(take)
+    }
+
+    fn refresh(&mut self) -> Result<(), Error> {
+        self.refresh()
+    }
+
+    fn context(&self) -> Context {
+        self.context().clone()
+    }
+
+    fn finish<E: From<Error>>(self, take: &mut Take<E>) -> Result<Context, E> {
+        self.finish(take)
     }
 }
 
@@ -77,7 +140,7 @@ fn builder(folding: &Folding, width_ns: u64) -> SeriesBuilder {
 
 /// Folds captured events and hands on the intervals as they pass.
 fn folded<T: Intervals>(
-    mut events: Events,
+    mut events: impl Running,
     mut builder: SeriesBuilder,
     folding: &Folding,
     width_ns: u64,
@@ -122,7 +185,7 @@ fn folded<T: Intervals>(
         builder.add(batch, mask);
         flow(taker.events(context, batch, mask))
     })?;
-    let context = counted(&context, steps);
+    let context = counted(context, steps);
     // The interval that was cut is passed without a row where nothing completed in it.
     let mut series = complete(builder.finish(), folding, &stretch.looks, stretch.next..now);
     series.observe(stretch.start_ns, end_ns);
@@ -131,8 +194,7 @@ fn folded<T: Intervals>(
 }
 
 /// The context with how often the wall clock was set.
-fn counted(context: &Context, steps: u64) -> Context {
-    let mut context = context.clone();
+fn counted(mut context: Context, steps: u64) -> Context {
     context.tally.add(Anomaly::ClockStep, steps);
     context
 }
@@ -186,7 +248,7 @@ impl Stretch<'_> {
 
 /// What waits now, which is handed on too where that is wanted.
 fn look<T: Intervals>(
-    events: &mut Events,
+    events: &mut impl Running,
     folding: &Folding,
     taker: &mut T,
     is_wanted: bool,

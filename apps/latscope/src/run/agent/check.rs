@@ -1,5 +1,6 @@
 //! `latscope agent --check`: whether an agent would work, a line for each thing that it needs.
 
+use super::probe;
 use super::rights::{usable, write_to};
 use crate::Failure;
 use crate::output;
@@ -79,7 +80,7 @@ fn hub(plan: &Plan, address: &latscope_wire::Address, hello: &Hello) -> Result<S
 /// Captures for one interval: that needs the rights, and the kernel all that is attached.
 fn capture(pipeline: &Pipeline, plan: &Plan) -> Result<String, String> {
     let mut counter = Counter::default();
-    pipeline.intervals(&plan.folding, &mut counter).map_err(|failure| failure.to_string())?;
+    probe::intervals(pipeline, plan, &mut counter).map_err(|failure| failure.to_string())?;
     let (groups, events) = (format_count(counter.groups as u64), format_count(counter.events));
     Ok(format!("{events} events in {groups} groups"))
 }

@@ -66,7 +66,11 @@ pub fn usable(plan: &Plan) -> Result<(), String> {
     for folder in written.filter(|folder| folder.exists()) {
         write_to(&folder).map_err(|error| format!("{}: cannot be written ({error})", folder.display()))?;
     }
-    for file in plan.credentials.paths() {
+    for probe in plan.probes.iter().filter(|probe| probe.target.is_dir()) {
+        write_to(&probe.target).map_err(|error| format!("{}: cannot be written ({error})", probe.target.display()))?;
+    }
+    let targets = plan.probes.iter().map(|probe| probe.target.as_path()).filter(|target| !target.is_dir());
+    for file in plan.credentials.paths().chain(targets) {
         File::open(file).map_err(|error| format!("{}: cannot be read ({error})", file.display()))?;
     }
     Ok(())

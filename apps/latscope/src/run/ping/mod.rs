@@ -12,7 +12,7 @@ mod view;
 use crate::Failure;
 use crate::output;
 use crate::plan::Ping;
-use latscope_capture_probe::{Capture, Sample};
+use latscope_capture_probe::{Capture, Error, Sample};
 use latscope_event::format_duration;
 use meter::{Meter, Open, Shared};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
@@ -49,8 +49,7 @@ pub fn run(plan: &Ping) -> Result<(), Failure> {
             say!("ioping: {error}");
             return Err(Failure::Command(2));
         }
-        Err(error @ latscope_capture_probe::Error::Settings(_)) => return Err(Failure::Usage(error.to_string())),
-        Err(error) => return Err(Failure::Input(error.to_string())),
+        Err(error) => return Err(failure(&error)),
     };
     let remarks = capture.remarks().iter().filter(|_| !plan.compatible);
     remarks.for_each(|remark| say!("latscope: {remark}"));
@@ -111,6 +110,14 @@ pub fn run(plan: &Ping) -> Result<(), Failure> {
     match signals.ended() {
         Some(signal) if plan.compatible && signal != SIGINT => Err(Failure::Command(128 + signal as u8)),
         _ => view.verdict(plan),
+    }
+}
+
+/// Why requests cannot be made.
+pub fn failure(error: &Error) -> Failure {
+    match error {
+        Error::Settings(_) => Failure::Usage(error.to_string()),
+        _ => Failure::Input(error.to_string()),
     }
 }
 
