@@ -45,7 +45,7 @@ fn one_measurement_is_refused_as_two_runs() {
     }
     let printed = latscope(&["compare", &a, &around]).failure(2);
     assert!(printed.contains(&format!("{a} and {around} are the same file")), "{printed}");
-    // Parts of one trace are no repetition, and two volumes are none.
+    // Neither parts of one trace nor two volumes are repetitions.
     for words in [&[&a[..], "--filter", "lat > 400us", "--filter", "lat <= 400us"][..], &[&a[..], &b]] {
         latscope(&[&["compare"], words, &ns[..]].concat()).success();
     }

@@ -205,7 +205,7 @@ fn a_signal_leaves_no_temporary_file() {
     assert_eq!(fs::read_to_string(path.join("old")).unwrap(), "precious");
 }
 
-/// Half a conversion is none, and half a comparison neither.
+/// Neither half a conversion nor half a comparison is left behind.
 #[test]
 fn ctrl_c_leaves_no_part_of_a_conversion() {
     let (folder, _) = folder();

@@ -50,7 +50,7 @@ fn records_are_differences_of_the_counts_in_them() {
     ] {
         let text = String::from_utf8(unpacked(name)).unwrap();
         let records = records(&text);
-        // A record that was cut with the file is none.
+        // A record that was cut with the file does not count.
         let whole = text.matches("<end record>").count();
         let (rows, context) = rows(name, text.as_bytes());
         assert_eq!(rows.len() + context.tally.get(Anomaly::CounterReset) as usize, whole - 1, "{name}");

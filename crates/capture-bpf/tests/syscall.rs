@@ -212,7 +212,7 @@ fn both_modes_and_single_tracepoints_count_each_call() {
     };
     assert_eq!((of_dd("write"), of_dd("read")), (BLOCKS, BLOCKS));
     assert_eq!(context.tally.get(Anomaly::UnpairedEnter), 0);
-    // Histograms do not know processes, and others write too; to devices that are none few do.
+    // Histograms do not know processes, and others write too; few write to devices without a number.
     let counted = |capture: &mut HistogramCapture, name: &str| -> (u64, u64) {
         let counted = capture.take().unwrap();
         let keys = capture.keys();

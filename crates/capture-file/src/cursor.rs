@@ -21,7 +21,7 @@ impl<'a> Cursor<'a> {
         (*first == byte).then(|| self.0 = rest)
     }
 
-    /// A decimal number; `None` when there is none or it exceeds `u64`.
+    /// A decimal number; `None` if no digit follows or the number exceeds `u64`.
     #[inline(always)]
     pub fn number(&mut self) -> Option<u64> {
         let (value, len) = leading_number(self.0)?;

@@ -88,7 +88,7 @@ fn detect_head(input: &mut Input) -> Result<Format, Error> {
             Detected::No => {}
         }
     }
-    // A log is one in spite of a first line that is none, of a million columns for example.
+    // A malformed first line, of a million columns for example, does not change the format of a log.
     if perhaps.is_none() && !is_directory && input.skip_long_lines()? {
         let mut logs = Format::ALL.iter().copied().filter(|format| format.row().is_log);
         perhaps = logs.find(|format| (format.row().detect)(input) == Detected::Yes);

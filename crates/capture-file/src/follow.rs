@@ -67,7 +67,7 @@ impl Follow {
                 self.file = File::open(&self.path)?;
                 "was replaced"
             }
-            // Between two names of a rotation there is none.
+            // During a rotation the file may have no name for a moment.
             _ if mine.len() >= self.position => return Ok(false),
             _ => {
                 self.file.seek(SeekFrom::Start(0))?;

@@ -19,7 +19,7 @@ pub fn detect(head: &[u8]) -> Detected {
     let first = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let has = |key: &str| memchr::memmem::find(first, format!("\"{key}\":").as_bytes()).is_some();
     let is_event = first.starts_with(b"{") && has("latency_ns") && (has("time_ns") || has("end_ns"));
-    // A long first line is none of ours.
+    // latscope never writes such a long first line.
     if is_event && object(first).is_some() { Detected::Yes } else { Detected::No }
 }
 

@@ -60,7 +60,7 @@ pub fn long_leading_number(text: &[u8]) -> Option<(u64, usize)> {
     let word = both as u64 ^ (EACH * u64::from(b'0'));
     let len = (not_digits(word).trailing_zeros() / 8) as usize;
     if len < 8 {
-        // A shift by 64 is none at all, so no digits are shifted out in two steps.
+        // A shift by 64 shifts nothing, so no digits are shifted out in two steps.
         return Some((digits_as_number(word << (56 - 8 * len) << 8), len));
     }
     let more = (both >> 64) as u64 ^ (EACH * u64::from(b'0'));

@@ -23,7 +23,7 @@ pub struct SeriesRow {
     pub time_ns: i64,
     /// Width of the interval; 0 for several rows of one moment, which fio's logs have.
     pub width_ns: u64,
-    /// Values of the group fields; `-` where there is none. Many rows of a file share them.
+    /// Values of the group fields; `-` if a field has no value. Many rows of a file share them.
     pub groups: Arc<[String]>,
     /// The histogram. A sum beyond `i64::MAX` (292 years of waiting in one interval) is stored as that.
     pub histogram: Sparse,

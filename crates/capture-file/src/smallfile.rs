@@ -42,7 +42,7 @@ fn parse(line: &[u8]) -> Option<(&[u8], u64, u64)> {
     (named && columns.next().is_none() && latency_ns <= i64::MAX as u64).then_some((operation, start_ns, latency_ns))
 }
 
-/// Every line is a row; by its name a file is one even where some of its lines are none.
+/// Every line is a row; the name decides the format, even if some lines are malformed.
 pub fn detect(input: &Input) -> Detected {
     let is_named = || input.path.as_ref().is_some_and(|path| name_of(path).is_some());
     let is_row = |line: &[u8]| parse(line).is_some();

@@ -1,4 +1,4 @@
-//! Files that are a row to the line: reading along, and what becomes of lines that are none.
+//! Files that are a row to the line: reading them, and what becomes of malformed lines.
 
 use crate::input::{Input, LineChunks};
 use crate::{Error, Position, Remedy, Sink};
@@ -8,11 +8,11 @@ use std::ops::ControlFlow;
 /// Why a line that is longer than a chunk is no row.
 pub const TOO_LONG: &str = "too many characters for a row";
 
-/// Why a row is none that ends too early.
+/// Why a row that ends too early is malformed.
 pub const MISSING: &str = "too few columns";
 /// The same of a row of many columns.
 pub const FEWER: &str = "fewer columns than the rows before";
-/// Why a row of operation, start and duration is none.
+/// Why a row of operation, start and duration is malformed.
 pub const NO_TIMED_ROW: &str = "something other than operation, start and duration in seconds";
 /// As which the last line of a file is found that was cut.
 const CUT: [&str; 3] = [MISSING, FEWER, NO_TIMED_ROW];
@@ -20,7 +20,7 @@ const CUT: [&str; 3] = [MISSING, FEWER, NO_TIMED_ROW];
 /// What [`each_line`] hands on.
 pub enum Piece<'l> {
     /// A line with its newline, if it has one, and its number, counted from 1; instead of a line that is too long the reason why
-    /// it is none.
+    /// it is malformed.
     Line(u64, Result<&'l [u8], &'static str>),
     /// All lines of a stream that have come so far were handed on.
     Pause,
@@ -143,7 +143,7 @@ impl NoRows {
         self.lenient
     }
 
-    /// Notes a line that is none, and why. Empty lines are nothing; the last line may be cut.
+    /// Notes a malformed line, and why. Empty lines are skipped; the last line may be cut.
     #[cold]
     pub fn add(
         &mut self,

@@ -196,7 +196,7 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
 
 /// A year: nobody traces every request for longer.
 const LONG_NS: u64 = 366 * 86_400 * 1_000_000_000;
-/// More requests are in flight nowhere, and faster completions are none.
+/// No device has more requests in flight, and no request completes faster.
 const CROWD: u128 = 100_000;
 const FASTEST_PER_S: u128 = 1_000_000_000;
 /// Fewer rows give nothing of that.

@@ -50,7 +50,7 @@ pub struct Settled {
     pub device: Option<u64>,
 }
 
-/// Probes that run; here there are none.
+/// Probes that run; on this platform there are no probes.
 pub struct Capture(Infallible);
 
 impl Capture {

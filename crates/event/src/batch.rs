@@ -14,11 +14,11 @@ pub const MISSING_CODE: u32 = u32::MAX;
 /// The values of one field.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Column {
-    /// Times and numbers; [`MISSING_I64`] where there is none.
+    /// Times and numbers; [`MISSING_I64`] for a missing value.
     I64(Vec<i64>),
-    /// Durations and byte counts; [`MISSING_U64`] where there is none.
+    /// Durations and byte counts; [`MISSING_U64`] for a missing value.
     U64(Vec<u64>),
-    /// Codes into the [`Dictionary`] of the field; [`MISSING_CODE`] where there is none.
+    /// Codes into the [`Dictionary`] of the field; [`MISSING_CODE`] for a missing value.
     Text(Vec<u32>),
 }
 

@@ -32,7 +32,7 @@ impl TimeLiteral {
     /// Reads a moment.
     ///
     /// # Errors
-    /// When the text is none of the forms above; the text of the error names the forms.
+    /// If the text has none of the forms above; the text of the error names the forms.
     pub fn parse(text: &str) -> Result<TimeLiteral, String> {
         let text = text.trim();
         let wrong = || {

@@ -107,7 +107,7 @@ pub(crate) enum Text {
     Part(Field, Part),
     /// Either of two columns.
     Either(Field, Field),
-    /// The name of the error, `SUCCESS` when there is none.
+    /// The name of the error, `SUCCESS` without an error.
     Outcome,
     /// `<` for every event, which is sysdig's sign for a completion.
     Completed,

@@ -21,9 +21,9 @@ pub struct Totals {
     pub count: u64,
     /// Sum of the values.
     pub sum: u128,
-    /// Smallest value; `u64::MAX` when there is none.
+    /// Smallest value; `u64::MAX` without values.
     pub min: u64,
-    /// Largest value; 0 when there is none.
+    /// Largest value; 0 without values.
     pub max: u64,
 }
 

@@ -217,7 +217,7 @@ impl HistogramSeries {
     }
 
     /// Adds what waits, to these intervals as far as it waited in them; `None`: to all from the first with events (or the
-    /// last, where there are none) to that in which it was last seen waiting. Intervals and groups without events then have
+    /// last, without them) to that in which it was last seen waiting. Intervals and groups without events then have
     /// empty histograms. The series must not be merged any more. Only a series of latencies takes what waits.
     pub fn add_waiting(&mut self, waiters: &[Waiter], intervals: Option<Range<i64>>) {
         if self.quantity != Quantity::Latency {

@@ -57,7 +57,7 @@ impl<'a> Judging<'a> {
     }
 }
 
-/// That a threshold held long enough, when, how often, and of whom.
+/// That a threshold held long enough: when, how many times, and in which groups.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Exceeded {
     /// In how many intervals it held as long as it takes, of one group at least.

@@ -295,7 +295,7 @@ impl Percentiles {
         keys
     }
 
-    /// The numbers in base units, empty where there is none.
+    /// The numbers in base units; a missing one is empty.
     fn numbers(&self, row: &Row) -> Vec<String> {
         let shown = &row.shown;
         let mut numbers = vec![

@@ -66,7 +66,7 @@ impl SysdigSpectrogram {
         }
     }
 
-    /// Adds a row without events at either end of this stretch of time, where there is none yet, once anything was counted.
+    /// Adds a row without events at either end of this stretch of time, if it has no row yet, once anything was counted.
     pub fn reach(&mut self, from_ns: i64, to_ns: i64) {
         if self.rows.is_empty() {
             return;

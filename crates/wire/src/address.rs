@@ -200,7 +200,7 @@ impl Listener {
         }
     }
 
-    /// Makes [`Listener::accept`] return at once when there is none.
+    /// Makes [`Listener::accept`] return at once if nobody connects.
     pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
         match self {
             Listener::Unix(listener, _) => listener.set_nonblocking(true),

@@ -27,7 +27,7 @@ pub struct Keys {
     pub certificate_end_ns: Option<i64>,
 }
 
-/// Of whom a token is.
+/// The owner of a token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Role {
     /// Agents of any name, and views.
@@ -41,7 +41,7 @@ enum Role {
 /// What a peer showed.
 #[derive(Clone, Debug, Default)]
 pub struct Proof {
-    /// Whom its certificate is for, which the handshake verified.
+    /// The subject of its certificate, which the handshake verified.
     pub names: Option<Names>,
     /// Its token.
     pub token: Option<String>,

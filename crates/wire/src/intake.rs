@@ -42,7 +42,7 @@ pub struct Access {
     proof: Proof,
 }
 
-/// Why there is none.
+/// Why it was refused.
 pub enum Stranger {
     /// It is not one of us, or was too slow.
     Silent,

@@ -187,7 +187,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// The next record for a hub, the newest first where it was not sent, and the number of its run; `None` when there is none in this
+    /// The next record for a hub, the newest first where it was not sent, and the number of its run; `None` if none comes in this
     /// time, or what is older has to wait.
     pub(crate) fn next(&self, hub: usize, wait: Duration) -> Option<(usize, Arc<Record>)> {
         let mut state = self.state();

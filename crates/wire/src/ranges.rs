@@ -42,7 +42,7 @@ impl Ranges {
         self.0.iter().map(|&(first, last)| first..=last)
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -10,11 +10,11 @@ pub struct Schedule {
     pub sync: Duration,
     /// Of every so many-th read or write instead.
     pub slow: Duration,
-    /// 0: of none.
+    /// 0: none is slow.
     pub every: u64,
     /// The end of each period, in which nothing starts.
     pub stall: Duration,
-    /// Zero: there are none.
+    /// Zero: no stalls.
     pub period: Duration,
 }
 

@@ -59,7 +59,7 @@ shared! {
 }
 
 shared! {
-    /// An event as it comes out of the ring buffer. Queue time and offset are `MISSING_U64` where there is none.
+    /// An event as it comes out of the ring buffer. Queue time and offset are `MISSING_U64` where the record has none.
     pub struct BlockRecord {
         issue_ns: u64,
         latency_ns: u64,

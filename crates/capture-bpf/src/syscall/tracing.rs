@@ -111,7 +111,7 @@ fn names(list: &[String]) -> ([[u8; 16]; COMMS], u32) {
     (names, list.len() as u32)
 }
 
-/// The bits of these types of files. Names that are none add the one of no file, so that all unknown is nothing.
+/// The bits of these types of files. An unknown name adds the bit of no file, so that a list of unknown names matches nothing.
 fn types(names: &[String]) -> u64 {
     let bit = |name: &String| FILE_TYPES.iter().position(|&known| known == Some(name.as_str())).unwrap_or(63);
     names.iter().fold(0, |bits, name| bits | 1 << bit(name))

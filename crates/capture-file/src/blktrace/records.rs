@@ -40,7 +40,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// From the magic of a record; `None` when there is none.
+    /// From the magic of a record; `None` if it has another one.
     pub fn detect(head: &[u8]) -> Option<Layout> {
         [false, true].into_iter().find_map(|big| {
             let endian = Endian { big };

@@ -51,7 +51,7 @@ pub enum Action {
 pub struct ActionRecord {
     /// When, nanoseconds on the trace's clock.
     pub time_ns: i64,
-    /// First sector; 0 where there is none of its own.
+    /// First sector; 0 if the action has no sector of its own.
     pub sector: u64,
     /// What it says.
     pub action: Action,

@@ -148,7 +148,7 @@ impl Job {
         longest.into_iter().chain(self.sum_of_runtimes_ms).filter(|&ms| is_runtime(ms)).min()
     }
 
-    /// All completions whose latency was counted; none where there are none.
+    /// All completions whose latency was counted; empty if nothing was counted.
     pub fn completions(&self) -> Option<u64> {
         let ios = self.kinds.iter().filter(|(kind, _)| *kind != SYNC).filter_map(|(_, direction)| {
             let [clat_ns, ..] = &direction.latencies;

@@ -285,7 +285,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Makes rows of the first print that is complete; false when there is none.
+    /// Makes rows of the first complete print; false if no print is complete.
     fn hand_on(&mut self) -> bool {
         let Some(print) = self.complete.pop_front() else { return false };
         let end_ns = self.end_ns(&print);

@@ -96,7 +96,7 @@ impl Reader<'_> {
                 self.record = Some(Record::new(self.unit_ns));
                 continue;
             }
-            // Whatever stands between records is none.
+            // What stands between records belongs to no record.
             let Some(record) = &mut self.record else { continue };
             if text.eq_ignore_ascii_case(record::END) {
                 let record = self.record.take();

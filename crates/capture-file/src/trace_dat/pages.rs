@@ -113,7 +113,7 @@ impl<'a> CpuPages<'a> {
         }
     }
 
-    /// Goes behind the next record: `Some(None)` when it only tells the time, `None` when it is none.
+    /// Goes behind the next record: `Some(None)` if it holds only a time, `None` if it is malformed.
     #[inline]
     fn record(&mut self) -> Option<Option<Next>> {
         let page = &self.buffer[..self.rest.end];
@@ -191,7 +191,7 @@ impl<'a> CpuPages<'a> {
 
     /// Reads more pages; false at the end.
     fn fill(&mut self) -> io::Result<bool> {
-        // A page is never cut by a chunk; what is left of one is none.
+        // A page is never cut by a chunk; a partial page is damage.
         self.buffer.clear();
         self.page = 0;
         let Some(codec) = self.codec else {

@@ -406,7 +406,7 @@ fn logs_of_builds_with_more_groups() {
     // The last bins of 40 groups.
     put(2560, 2559);
     assert_eq!(with_unit(None).unwrap()[0].histogram.totals().min, 127 << 38);
-    // A row of any other text with as many columns is none.
+    // Any other text with as many columns is no row.
     let other = folder.path().join("table.csv");
     std::fs::copy(&log, &other).unwrap();
     assert_ne!(format_of(&other), Ok(Format::FioHist));

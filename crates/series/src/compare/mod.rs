@@ -4,7 +4,7 @@
 //! of the other are computed of both sides; then how far each of them could be from what it is, drawn thousands of times.
 //! Requests that follow each other resemble each other (a stall makes many slow), so how much a share or a mean varies is taken
 //! from its slowest waves over the run (`spectrum`), widened by what runs differ beyond what they show (`within`). An interval
-//! is that of the middle 95 % of the drawn differences. Where a run is too short for its correlation, there is none. With
+//! is that of the middle 95 % of the drawn differences. A run that is too short for its correlation has no interval. With
 //! several measures one of them leaves out zero by chance more often than that, so what is claimed goes by the wider joint
 //! intervals of Mandel and Betensky (2008): every one is cut at the same rank, so far out that all of them together hold in
 //! 98 of 100 cases. A claim about each measure is then a claim about all, wrong in no more than one of fifty comparisons of

@@ -208,7 +208,7 @@ impl Source<'_> {
     fn panel(&self, facet: Option<(&Facets, usize)>) -> Panel {
         let (series, quantiles, count) = (self.series, &self.asked.quantiles[..], self.steps.count());
         let group = facet.and_then(|(facets, facet)| group_of(facets, facet));
-        // Exact percentiles are those of groups and of everything; of some groups together there are none.
+        // Exact percentiles are those of groups and of everything; for a union of some groups they are not known.
         let buckets = AskedPercentiles { exact: None, quantiles: quantiles.to_vec(), ..*self.asked };
         let asked = if facet.is_some() && group.is_none() { &buckets } else { self.asked };
         let empty = Histogram::new(series.grid(), series.is_weighted());

@@ -153,7 +153,7 @@ impl Groups {
         Groups { shown, others }
     }
 
-    /// A row for each; for all together where there is none.
+    /// A row for each group, or one for everything if there are no groups.
     fn rows(&self, painter: &mut Painter, interval: i64) -> Vec<Line> {
         if self.shown.is_empty() {
             return vec![painter.row(&[interval])];

@@ -90,7 +90,7 @@ pub trait Tables: Send + Sync {
     /// Writes a new file, which is on disk when this returns.
     ///
     /// # Errors
-    /// Those of the rows, and when the disk takes it not.
+    /// Those of the rows, and those of the disk.
     fn write(&self, path: &Path, head: &TableHead, rows: TableRows<'_>) -> io::Result<()>;
 
     /// Opens a file.

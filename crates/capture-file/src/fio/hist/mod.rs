@@ -45,7 +45,7 @@ pub fn detect(input: &Input) -> Detected {
     if head.is_empty() {
         return if is_named { Detected::Yes } else { Detected::No };
     }
-    // By its name a log is one even where some of its lines are none.
+    // The name decides the format, even if some lines are malformed.
     let looked_at = if named(input).is_some() { usize::MAX } else { 1 };
     let mut lines = head.split(|&byte| byte == b'\n').take(looked_at);
     // A build of somebody's own has other counts, as some text has that is no log.

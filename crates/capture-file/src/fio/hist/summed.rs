@@ -92,7 +92,7 @@ impl Default for Unsummer {
 }
 
 impl Unsummer {
-    /// Takes the next row. Fails when rows looked like sums and this one is none.
+    /// Takes the next row. Fails if earlier rows looked like sums and this one does not.
     pub fn push(&mut self, row: Row) -> Result<(), &'static str> {
         match self.verdict {
             Verdict::Sound => self.ready.push_back(row),

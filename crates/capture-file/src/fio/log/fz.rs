@@ -14,7 +14,7 @@ const HAS_ISSUE: u32 = 1 << 28;
 const FLAGS: u32 = 0xf << 28;
 /// Records that decide about the layout.
 const LOOKED_AT: usize = 64;
-/// Why a record is none.
+/// Why a record is malformed.
 const WHY_NONE: &str = "a direction other than 0, 1 or 2";
 
 /// How a version of fio lays out a record (iolog.h, `struct io_sample`), before the offset and the time of issue.

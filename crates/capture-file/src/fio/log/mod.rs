@@ -47,7 +47,7 @@ pub fn detect(input: &Input) -> Detected {
         return Detected::Yes;
     }
     match Probe::detect(input.head(), None) {
-        // By its name a log is one even where some of its lines are none.
+        // The name decides the format, even if some lines are malformed.
         Some(probe) if probe.strange == 0 || named(input).is_some() => Detected::Yes,
         _ => Detected::No,
     }

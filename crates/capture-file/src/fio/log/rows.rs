@@ -56,7 +56,7 @@ pub struct Row {
     pub offset: u64,
     /// Since the start of the job; 0 when not logged.
     pub issue_ns: u64,
-    /// Whether the priority is none that fio writes.
+    /// Whether fio never writes this priority.
     pub strange_priority: bool,
 }
 

@@ -270,7 +270,7 @@ fn columns_that_only_the_user_knows() {
         assert_eq!(FioColumns::parse(names), None, "{names}");
     }
     assert_eq!(FioColumns::parse(&FioColumns::NAMES.join(", ")).map(|all| all.max && all.issue), Some(true));
-    // A log that is none of these columns.
+    // A log with none of these sets of columns.
     let options = ReadOptions {
         fio_columns: FioColumns::parse("time,value,direction,size"),
         ..ReadOptions::new(FieldSet::EVERY)

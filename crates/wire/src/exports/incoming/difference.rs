@@ -139,7 +139,7 @@ pub fn ranges(point: &Point) -> Vec<(u64, u64, u64)> {
     let edge = |seconds: f64| (seconds * point.unit_ns).clamp(0.0, u64::MAX as f64) as u64;
     let mut found: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     let mut put = |lower: u64, upper: u64, count: u64| {
-        // What is above a lower edge starts at the next integer; below one nanosecond there is none.
+        // What is above a lower edge starts at the next integer; nothing is below one nanosecond.
         let start = lower.saturating_add(u64::from(upper > lower)).max(1);
         *found.entry((start, upper.max(start))).or_insert(0) += count;
     };
