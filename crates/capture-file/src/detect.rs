@@ -54,7 +54,7 @@ pub fn look(input: &Input) -> Option<Format> {
 pub fn name_other(error: Error, [given, looks_like]: [Option<Format>; 2]) -> Error {
     match (given, looks_like) {
         (Some(given), Some(other)) if given != other => {
-            let message = format!("{} The content looks like {}.", error.message, other.name());
+            let message = format!("The content looks like {}. {}", other.name(), error.message);
             Error { message, ..error }
         }
         _ => error,
