@@ -203,6 +203,59 @@ fn a_hub_has_what_its_agents_saw() {
     assert!(!folder.path().join("hub.sock").exists(), "the socket goes with the hub");
 }
 
+/// Bytes are those that fio wrote, whether the kernel counted or every event was seen; in Parquet, too, and unknown beside records of
+/// agents that did not send them.
+#[test]
+fn a_hub_has_the_bytes_that_were_moved() {
+    let Some(_alone) = alone() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let hub = Hub::start(folder.path());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (disk, trace) = (Disk::new(&[]), path("n2.lat"));
+    let agents = [agent(&hub, &disk, "n1", &["--mode", "histogram"]), agent(&hub, &disk, "n2", &["--tee", &trace])];
+    let words = ["--rw=write", "--size=8m", "--ioengine=psync"];
+    Background::new(&mut fio_command(&disk, &words)).ended().success();
+    let (read, by) = (hub.input(), ["--by", "host,kind"]);
+    let summary = |files: &[&str], by: &[&str]| -> Value {
+        let files: Vec<&str> = files.iter().flat_map(|file| ["-r", file]).collect();
+        let filter = ["kind = write"];
+        let out = latscope(&[&["summary", "--json"], &files[..], by, &filter].concat()).out;
+        serde_json::from_slice(&out).unwrap_or_default()
+    };
+    let written = || -> Vec<u64> {
+        let groups = summary(&[&read], &by)["groups"].as_array().cloned().unwrap_or_default();
+        groups.iter().map(|group| number(group, "count")).collect()
+    };
+    until("all writes", || written() == [2048, 2048]);
+    let (frames, parquet) = (path("hub.frames"), path("hub.parquet"));
+    latscope(&["convert", "-r", &read, "-w", &frames, "--by", "host,kind"]).success();
+    latscope(&["convert", "-r", &read, "-w", &parquet, "--series", "--by", "host,kind"]).success();
+    let bytes = |file: &str, host: Option<&str>| -> u64 {
+        let histograms = histograms(Path::new(file));
+        let of_host = histograms
+            .iter()
+            .filter(|((_, labels), _)| labels[1] == "write" && host.is_none_or(|host| labels[0] == host));
+        of_host.map(|(_, histogram)| histogram.totals().bytes.unwrap()).sum()
+    };
+    for host in ["n1", "n2"] {
+        assert_eq!((bytes(&frames, Some(host)), bytes(&parquet, Some(host))), (8 << 20, 8 << 20), "{host}");
+    }
+    let rate = |summary: &Value| summary["total"]["bytes_per_s"].as_f64();
+    assert!(rate(&summary(&[&read], &[])).is_some_and(|rate| rate > 0.0));
+    for agent in agents {
+        assert_eq!(agent.interrupt().status, Some(0));
+    }
+    // The events themselves say the same.
+    let folded = path("folded.frames");
+    latscope(&["convert", "-r", &trace, "-w", &folded, "-i", "500ms", "--by", "device,kind"]).success();
+    assert_eq!(bytes(&folded, None), 8 << 20);
+    // As an agent of before wrote it.
+    let old = "testdata/frames/v1.frames";
+    let both = summary(&[&folded, old], &["--by", "kind"]);
+    assert_eq!((number(&both["total"], "count") > 2048, rate(&both)), (true, None), "{both}");
+    assert!(rows(old, &["-i", "100ms", "--by", "device,kind"]) == rows(TRACE, &["-i", "100ms", "--by", "device,kind"]));
+}
+
 /// A disk that hangs shows at the hub by the age of its request, before anything completes; and an agent that was killed is missed.
 #[test]
 fn a_hub_shows_what_hangs_and_who_is_missing() {

@@ -137,7 +137,7 @@ impl Cumulative {
         if !is_exact {
             (min, max) = (grid.lower(first), grid.upper(last));
         }
-        let totals = Totals { count, sum: now.sum_ns.wrapping_sub(before.sum_ns).into(), min, max };
+        let totals = Totals { count, sum: now.sum_ns.wrapping_sub(before.sum_ns).into(), min, max, bytes: None };
         let bytes = now.bytes.wrapping_sub(before.bytes);
         *before = now;
         let histogram = Sparse::from_parts(grid, indices, counts, None, totals).ok()?;

@@ -73,6 +73,7 @@ impl Histogram {
         self.totals.sum = self.totals.sum.saturating_add(u128::from(value) * u128::from(count));
         self.totals.min = self.totals.min.min(value);
         self.totals.max = self.totals.max.max(value);
+        self.totals.bytes = None;
     }
 
     /// Counts each of these values as `each`, and returns their sum; only for a histogram without weights.
@@ -102,7 +103,7 @@ impl Histogram {
         }
         self.totals.count = all.unwrap_or(u64::MAX);
         self.totals.sum = self.totals.sum.saturating_add(sum.saturating_mul(u128::from(each)));
-        (self.totals.min, self.totals.max) = (min, max);
+        (self.totals.min, self.totals.max, self.totals.bytes) = (min, max, None);
         sum
     }
 
@@ -151,7 +152,7 @@ impl Histogram {
         // Of the smallest and the largest value more may be known than their buckets.
         let min = grid.lower(first as usize).max(within.min);
         let max = grid.upper(last as usize).min(within.max);
-        self.totals = self.totals.merged(&Totals { count: all, sum, min, max });
+        self.totals = self.totals.merged(&Totals { count: all, sum, min, max, bytes: None });
     }
 
     /// Adds another histogram by scattering its buckets into this one. A finer one is folded;

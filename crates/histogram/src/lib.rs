@@ -25,11 +25,13 @@ pub struct Totals {
     pub min: u64,
     /// Largest value; 0 without values.
     pub max: u64,
+    /// Bytes that the events of the values moved; `None` where that of any of them is unknown.
+    pub bytes: Option<u64>,
 }
 
 impl Totals {
     /// Of no values at all.
-    pub const EMPTY: Totals = Totals { count: 0, sum: 0, min: u64::MAX, max: 0 };
+    pub const EMPTY: Totals = Totals { count: 0, sum: 0, min: u64::MAX, max: 0, bytes: None };
 
     /// Arithmetic mean, `None` when there are no values.
     pub fn mean(&self) -> Option<f64> {
@@ -44,6 +46,12 @@ impl Totals {
             sum: self.sum.saturating_add(other.sum),
             min: self.min.min(other.min),
             max: self.max.max(other.max),
+            bytes: match (self.count, other.count) {
+                (_, 0) => self.bytes,
+                (0, _) => other.bytes,
+                // A part of them would look as if the others had moved nothing.
+                _ => self.bytes.zip(other.bytes).map(|(one, other)| one.saturating_add(other)),
+            },
         }
     }
 }

@@ -135,10 +135,25 @@ impl Sparse {
         let mut more = self.clone();
         let totals = &mut more.totals;
         (totals.count, totals.sum) = (totals.count.checked_mul(factor)?, totals.sum.saturating_mul(factor.into()));
+        totals.bytes = totals.bytes.map(|bytes| bytes.saturating_mul(factor));
         // No bucket has more than all of them have.
         more.counts.iter_mut().for_each(|count| *count *= factor);
         more.weights.iter_mut().flatten().for_each(|weight| *weight = weight.saturating_mul(factor));
         Some(more)
+    }
+
+    /// Sets how many bytes the events of its values moved.
+    pub fn set_bytes(&mut self, bytes: Option<u64>) {
+        self.totals.bytes = bytes;
+    }
+
+    /// The same without weights, whose sum, of bytes, is what all values moved.
+    #[must_use]
+    pub fn with_weights_as_bytes(mut self) -> Sparse {
+        if let Some(weights) = self.weights.take() {
+            self.totals.bytes = Some(weights.into_iter().fold(0, u64::saturating_add));
+        }
+        self
     }
 
     /// The same counts on a coarser grid; unchanged when the grid is as coarse already.
@@ -262,7 +277,7 @@ mod tests {
 
     #[test]
     fn parts_that_make_no_histogram_are_refused() {
-        let totals = Totals { count: 3, sum: 0, min: 1, max: 9 };
+        let totals = Totals { count: 3, sum: 0, min: 1, max: 9, bytes: None };
         let build = |indices: &[u32], counts: &[u64]| {
             Sparse::from_parts(Grid::FINE, indices.into(), counts.into(), None, totals)
         };
@@ -272,6 +287,38 @@ mod tests {
         assert_eq!(build(&[1, 99_999], &[1, 2]), Err(SparseError::Index(99_999)));
         assert_eq!(build(&[1, 9], &[1, 1]), Err(SparseError::Count));
         assert_eq!(build(&[1, 9], &[u64::MAX, 4]), Err(SparseError::Count));
+    }
+
+    /// Bytes are those of all values, or unknown; an empty histogram knows nothing and changes nothing.
+    #[test]
+    fn bytes_are_known_of_all_or_of_none() {
+        let with = |bytes: Option<u64>| {
+            let mut sparse = Sparse { weights: None, ..sparse_of(&[5, 70_000], 6) };
+            sparse.set_bytes(bytes);
+            sparse
+        };
+        for (one, other, both) in
+            [(Some(3), Some(4), Some(7)), (Some(3), None, None), (None, Some(4), None), (None, None, None)]
+        {
+            assert_eq!(merged(&with(one), &with(other)).totals().bytes, both);
+            let mut dense = with(one).to_dense();
+            dense.add(&with(other));
+            assert_eq!(dense.totals().bytes, both);
+        }
+        let empty = Sparse { weights: None, ..sparse_of(&[], 6) };
+        for sum in [merged(&empty, &with(Some(9))), merged(&with(Some(9)), &empty), with(Some(9)).folded(Grid::FINE)] {
+            assert_eq!(sum.totals().bytes, Some(9));
+        }
+        assert_eq!(with(Some(9)).times(3).unwrap().totals().bytes, Some(27));
+        let mut dense = with(Some(9)).to_dense();
+        dense.record(1, 0);
+        assert_eq!(dense.totals().bytes, None);
+        // A third of each value, as `sparse_of` weighs them.
+        assert_eq!(sparse_of(&[30, 70_002], 6).with_weights_as_bytes(), {
+            let mut sparse = Sparse { weights: None, ..sparse_of(&[30, 70_002], 6) };
+            sparse.set_bytes(Some(23_344));
+            sparse
+        });
     }
 
     proptest! {

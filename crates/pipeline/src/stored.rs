@@ -421,6 +421,8 @@ impl Picker {
                 .sum(),
             min: indices.first().map_or(u64::MAX, |&index| grid.lower(index as usize).max(whole.min)),
             max: indices.last().map_or(0, |&index| grid.upper(index as usize).min(whole.max)),
+            // Those of single buckets are not known.
+            bytes: None,
         };
         Sparse::from_parts(grid, indices, counts, row.histogram.weights().map(of), totals)
             .map_err(|error| Error::Series(error.to_string()))

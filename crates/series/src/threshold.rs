@@ -3,7 +3,9 @@
 mod parse;
 
 use crate::Waiting;
-use latscope_event::{format_count, format_duration, format_duration_exact, format_rate};
+use latscope_event::{
+    format_count, format_duration, format_duration_exact, format_rate, format_size, format_size_exact,
+};
 use latscope_histogram::{Rule, Sparse};
 use std::fmt;
 
@@ -45,6 +47,10 @@ enum Metric {
     Waiting(Option<u64>),
     /// The share of the events, from 0 to 1, whose bucket lies above this, in nanoseconds.
     Over(u64),
+    /// Bytes that what completed moved.
+    Bytes,
+    /// The same per second.
+    Throughput,
     /// Events that the captures lost.
     Lost,
     /// Hosts that are in the interval.
@@ -60,14 +66,14 @@ enum Metric {
 /// A bound of a condition, for who writes it in another language.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Part {
-    /// `quantile`, `mean`, `min`, `max`, `count`, `rate`, `oldest`, `waiting`, `over`, `lost`, `hosts`, `missing`, `lag` or
-    /// `offset`.
+    /// `quantile`, `mean`, `min`, `max`, `count`, `rate`, `oldest`, `waiting`, `over`, `bytes`, `throughput`, `lost`, `hosts`,
+    /// `missing`, `lag` or `offset`.
     pub metric: &'static str,
     /// Of a quantile from 0 to 1, of `waiting` and `over` seconds.
     pub argument: Option<f64>,
     /// How the value compares: `>`, `>=`, `<` or `<=`.
     pub sign: &'static str,
-    /// Seconds, numbers, or a share from 0 to 1.
+    /// Seconds, bytes, numbers, or a share from 0 to 1.
     pub value: f64,
 }
 
@@ -143,6 +149,12 @@ impl<'a> Judged<'a> {
         self.histogram.totals().count as f64 / self.per_event.max(1) as f64
     }
 
+    /// The bytes that its events moved: none, where nothing completed; `None` where they are unknown.
+    fn bytes(&self) -> Option<f64> {
+        let totals = self.histogram.totals();
+        if totals.count == 0 { Some(0.0) } else { totals.bytes.map(|bytes| bytes as f64) }
+    }
+
     /// A metric of the interval; `None` where it is unknown.
     fn value(&self, bound: &Bound) -> Option<f64> {
         let nothing = Waiting::default();
@@ -151,6 +163,10 @@ impl<'a> Judged<'a> {
         match bound.metric {
             Metric::Count => (!self.is_partial || bound.above).then(|| self.count()),
             Metric::Rate => (!self.is_partial).then(|| self.count() * 1e9 / self.covered_ns.max(1) as f64),
+            Metric::Bytes => self.bytes().filter(|_| !self.is_partial || bound.above),
+            Metric::Throughput => {
+                self.bytes().filter(|_| !self.is_partial).map(|bytes| bytes * 1e9 / self.covered_ns.max(1) as f64)
+            }
             Metric::Oldest => self.waiting.map(|waiting| waiting.oldest_ns().map_or(0.0, |age| age as f64)),
             Metric::Waiting(None) => self.waiting.map(|waiting| waiting.count() as f64),
             Metric::Waiting(Some(age_ns)) => self.waiting.map(|waiting| waiting.older_than(age_ns) as f64),
@@ -223,6 +239,8 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = match self.bound.metric {
             Metric::Rate => format_rate(self.value),
+            Metric::Bytes => format_size(self.value.round() as u64),
+            Metric::Throughput => format!("{}/s", format_size(self.value.round() as u64)),
             Metric::Waiting(_) | Metric::Lost | Metric::Hosts | Metric::Missing => format_count(self.value as u64),
             Metric::Over(_) => format!("{}%", (self.value * 1e4).round() / 100.0),
             Metric::Count if self.value.fract() != 0.0 && self.value < 10.0 => format!("{:.2}", self.value),
@@ -267,6 +285,11 @@ impl Threshold {
         self.condition.bounds().iter().all(momentary)
     }
 
+    /// Whether it asks for bytes, which not every source knows.
+    pub fn asks_for_bytes(&self) -> bool {
+        self.condition.bounds().iter().any(|bound| matches!(bound.metric, Metric::Bytes | Metric::Throughput))
+    }
+
     /// Whether it asks how many hosts are missing.
     pub fn asks_who_is_missing(&self) -> bool {
         self.condition.bounds().iter().any(|bound| bound.metric == Metric::Missing)
@@ -275,7 +298,7 @@ impl Threshold {
     /// Whether more data of the same interval cannot make it false once it holds.
     pub fn stays_exceeded(&self) -> bool {
         let grows = |bound: &Bound| {
-            let can_only_grow = matches!(bound.metric, Metric::Max | Metric::Count | Metric::Lost);
+            let can_only_grow = matches!(bound.metric, Metric::Max | Metric::Count | Metric::Bytes | Metric::Lost);
             bound.above && (bound.is_of_waiting() || can_only_grow)
         };
         self.condition.bounds().iter().all(grows)
@@ -378,6 +401,8 @@ impl Bound {
             Metric::Oldest => ("oldest", None),
             Metric::Waiting(age_ns) => ("waiting", age_ns.map(|age_ns| age_ns as f64 / 1e9)),
             Metric::Over(bound_ns) => ("over", Some(bound_ns as f64 / 1e9)),
+            Metric::Bytes => ("bytes", None),
+            Metric::Throughput => ("throughput", None),
             Metric::Lost => ("lost", None),
             Metric::Hosts => ("hosts", None),
             Metric::Missing => ("missing", None),
@@ -436,6 +461,8 @@ impl fmt::Display for Metric {
             Metric::Waiting(None) => f.write_str("waiting"),
             Metric::Waiting(Some(age_ns)) => write!(f, "waiting({})", format_duration_exact(*age_ns)),
             Metric::Over(bound_ns) => write!(f, "over({})", format_duration_exact(*bound_ns)),
+            Metric::Bytes => f.write_str("bytes"),
+            Metric::Throughput => f.write_str("throughput"),
             Metric::Lost => f.write_str("lost"),
             Metric::Hosts => f.write_str("hosts"),
             Metric::Missing => f.write_str("missing"),
@@ -449,6 +476,8 @@ impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = match self.metric {
             Metric::Over(_) => format!("{}%", (self.value * 1e9).round() / 1e7),
+            Metric::Bytes => format_size_exact(self.value as u64),
+            Metric::Throughput => format!("{}/s", format_size_exact(self.value as u64)),
             metric if metric.is_duration() => format_duration_exact(self.value as u64),
             _ => self.value.to_string(),
         };
@@ -458,148 +487,4 @@ impl fmt::Display for Bound {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{HistogramSeries, Quantity, Waiter, Weight};
-    use latscope_histogram::{Grid, Histogram};
-
-    fn holds(text: &str, values: &[u64]) -> bool {
-        let mut histogram = Histogram::new(Grid::FINE, false);
-        values.iter().for_each(|&value| histogram.record(value, 0));
-        let histogram = histogram.to_sparse();
-        let judged = Judged::new(&histogram, 1, 1_000_000_000);
-        Threshold::parse(text).unwrap().judge(&judged).exceeded().is_some()
-    }
-
-    #[test]
-    fn conditions_hold_as_they_read() {
-        let values: Vec<u64> = (1..=1000).map(|at| at * 1_000_000).collect();
-        for (text, expected) in [
-            ("p99 > 900ms", true),
-            ("p99>1s", false),
-            ("p50 >= 480ms and p50 <= 520ms", true),
-            ("p99 > 1s or max >= 1s", true),
-            ("p99 > 1s or max > 1s", false),
-            ("mean < 501ms and min <= 1ms", true),
-            ("count >= 1000", true),
-            ("rate > 1k", false),
-            ("p99.9 > 1s", false),
-            // One of a thousand is more than one in ten thousand.
-            ("p99.99 > 995ms", true),
-            ("(p99 > 1s or max >= 1s) and count > 2000", false),
-            ("p99 > 1s or max >= 1s and count > 2000", false),
-            ("max >= 1s or p99 > 1s and count > 2000", true),
-            ("(max >= 1s or p99 > 1s) and count > 2000", false),
-            ("((max>=1s))and(count>999)", true),
-        ] {
-            assert_eq!(holds(text, &values), expected, "{text}");
-        }
-        assert!(!holds("mean < 1s", &[]) && !holds("p99 < 1s", &[]) && holds("count < 1", &[]));
-        assert!(holds("p99 > 3s", &[3_600_000_000]), "a stall has few events");
-    }
-
-    #[test]
-    fn conditions_are_written_as_they_are_read() {
-        for text in [
-            "p95 > 1s or p99.9 >= 5s for 3 intervals",
-            "mean < 1ms and count > 100",
-            "(p95 > 1s or p99 > 5s) and count > 100 for 2 intervals",
-            "p95 > 1s and count > 100 or oldest >= 5s",
-            "waiting > 3 or waiting(5s) > 0",
-            "oldest > 1s and (p50 > 1ms or max > 1s and rate < 5 or mean > 1s)",
-            "over(10ms) > 0.1% and count > 5",
-        ] {
-            assert_eq!(Threshold::parse(text).unwrap().to_string(), text);
-        }
-        assert_eq!(Threshold::parse("max>5ms for 1 interval").unwrap().intervals(), 1);
-        let level = Threshold::parse("p95 > 1s and rate > 5 or max >= 5s for 3 intervals").unwrap();
-        assert_eq!(level.levels(), [("p95 > 1s".into(), 1_000_000_000), ("max >= 5s".into(), 5_000_000_000)]);
-    }
-
-    #[test]
-    fn mistakes_are_named() {
-        for (text, part) in [
-            ("", "a condition is missing"),
-            ("p101 > 1s", "\"p101\" is not a metric"),
-            ("p99 = 1s", "needs a comparison"),
-            ("p99 > 5", "5 needs a unit"),
-            ("p99 >", "nothing to compare with"),
-            ("p99 > 5ms p50", "instead of \"p50\""),
-            ("p99 > 5ms for x", "number of intervals"),
-            ("p99 > 5ms for 3 intervals or", "nothing may follow"),
-            ("count > many", "not a number"),
-            ("(p99 > 1s", "\")\" is missing"),
-            ("p99 > 1s)", "instead of \")\""),
-            ("(p99 > 1s for 2 intervals) or max > 1s", "must follow the last \")\""),
-            ("()", "\")\" is not a metric"),
-            ("waiting(5) > 1", "5 needs a unit"),
-            ("waiting(5s > 1", "\")\" is missing"),
-            ("oldest > 3", "3 needs a unit"),
-            ("waiting > 3s", "not a number"),
-        ] {
-            let message = Threshold::parse(text).unwrap_err();
-            assert!(message.contains(part), "{text}: {message}");
-        }
-    }
-
-    #[test]
-    fn what_waits_is_judged_where_it_is_known() {
-        let empty = Histogram::new(Grid::FINE, false).to_sparse();
-        let judged = Judged::new(&empty, 1, 1_000_000_000);
-        let judge = |text: &str, judged: &Judged| Threshold::parse(text).unwrap().judge(judged);
-        let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, Vec::new(), 1_000_000_000);
-        let waits = |age_ns| Waiter { group: Vec::new(), start_ns: 0, age_ns };
-        series.add_waiting(&[waits(3_000_000_000), waits(7_000_000_000)], Some(6..7));
-        series.add_waiting(&[waits(6_500_000_000)], Some(6..7));
-        let waiting = series.waiting(6, None);
-        for (text, finding) in [
-            ("oldest > 5s", Some("oldest = 7s")),
-            ("oldest > 7s", None),
-            ("waiting >= 2", Some("waiting = 2")),
-            ("waiting(5s) > 0", Some("waiting(5s) = 2")),
-            ("waiting(7s) > 0", None),
-            ("max > 6s or count > 5", Some("max = 7s")),
-            ("p99 > 1s or waiting > 1", Some("p99 = 7s")),
-        ] {
-            assert_eq!(judge(text, &judged), Judgement::Unknown, "{text}");
-            let found = judge(text, &judged.with_waiting(&waiting)).exceeded();
-            assert_eq!(found.map(|found| found.to_string()), finding.map(str::to_string), "{text}");
-        }
-        assert_eq!(judge("oldest > 1s", &judged.with_waiting(&Waiting::default())), Judgement::Kept);
-        assert!(Threshold::parse("p99 > 1s and (max > 1s or oldest > 1s)").unwrap().asks_what_waits());
-    }
-
-    #[test]
-    fn what_was_observed_in_part_has_no_rate() {
-        let mut histogram = Histogram::new(Grid::FINE, false);
-        histogram.record_many(1_000_000, 175, 0);
-        let histogram = histogram.to_sparse();
-        let whole = Judged::new(&histogram, 1, 1_000_000_000);
-        let judge = |text: &str, judged: &Judged| Threshold::parse(text).unwrap().judge(judged).exceeded().is_some();
-        for (text, of_whole, of_partial) in [
-            ("rate < 250", true, false),
-            ("rate > 100", true, false),
-            ("count < 250", true, false),
-            ("count > 100", true, true),
-            ("rate < 250 or p50 > 900us", true, true),
-        ] {
-            assert_eq!((judge(text, &whole), judge(text, &whole.partial(true))), (of_whole, of_partial), "{text}");
-        }
-    }
-
-    #[test]
-    fn the_worst_of_several_bounds_is_named() {
-        let mut histogram = Histogram::new(Grid::FINE, false);
-        (1..=100).for_each(|at| histogram.record(at * 1_000_000, 0));
-        let histogram = histogram.to_sparse();
-        let judged = Judged::new(&histogram, 1, 1_000_000_000);
-        let named = |text: &str| {
-            Threshold::parse(text).unwrap().judge(&judged).exceeded().map(|found| found.to_string()).unwrap_or_default()
-        };
-        // Twice its bound, ten times its bound.
-        assert_eq!(named("p50 > 25ms or max > 10ms"), "max = 100ms");
-        assert_eq!(named("p50 > 25ms and max > 10ms").split(' ').next(), Some("p50"));
-        assert_eq!(named("rate < 200"), "rate = 100/s");
-        assert_eq!(named("count < 200"), "count = 100");
-    }
-}
+mod tests;

@@ -225,7 +225,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn totals(min: u64, max: u64) -> Totals {
-        Totals { count: 2, sum: 0, min, max }
+        Totals { count: 2, sum: 0, min, max, bytes: None }
     }
 
     #[test]

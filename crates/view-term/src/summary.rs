@@ -98,7 +98,7 @@ pub struct SummaryRow {
     pub max: Option<Raised<u64>>,
     /// What still waits.
     pub waiting: Waiting,
-    /// Bytes moved, when the series was built with [`Weight::Bytes`].
+    /// Bytes moved, when the series was built with [`Weight::Bytes`] or its histograms have them.
     pub bytes: Option<u64>,
     /// Utilization, saturation and errors, where they were asked for.
     pub used: Option<Used>,
@@ -455,7 +455,7 @@ impl SummaryRow {
             max: waiting.max(&completed),
             deviation: None,
             waiting,
-            bytes: weighs_bytes.then_some(bytes),
+            bytes: if weighs_bytes { Some(bytes) } else { sum.totals().bytes },
             used: None,
         }
     }

@@ -19,6 +19,8 @@ const PARTIAL: u64 = 1;
 /// The parts of a group.
 const DONE: u64 = 1;
 const WAITING: u64 = 2;
+/// How many bytes moved what completed; agents of before sent none.
+const BYTES: u64 = 4;
 
 /// What is known of a record of histograms without unpacking it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -133,8 +135,11 @@ fn put_row(out: &mut Vec<u8>, row: &IntervalRow) {
     for (group, parts) in &row.groups {
         put(out, group - std::mem::replace(&mut next, group + 1));
         let bits = |part: &Option<Sparse>, bit| if part.is_some() { bit } else { 0 };
-        put(out, bits(&parts.done, DONE) | bits(&parts.waiting, WAITING));
+        let bytes = parts.done.as_ref().and_then(|done| done.totals().bytes);
+        let with_bytes = if bytes.is_some() { BYTES } else { 0 };
+        put(out, bits(&parts.done, DONE) | bits(&parts.waiting, WAITING) | with_bytes);
         parts.done.iter().chain(&parts.waiting).for_each(|histogram| put_histogram(out, histogram));
+        bytes.into_iter().for_each(|bytes| put(out, bytes));
     }
 }
 
@@ -165,11 +170,16 @@ fn parse_row(payload: &mut Payload, room: &mut usize) -> Result<IntervalRow, Mal
 
 fn parse_parts(payload: &mut Payload) -> Result<Parts, Malformed> {
     let bits = payload.number()?;
-    if bits == 0 || bits & !(DONE | WAITING) != 0 {
+    if bits == 0 || bits & !(DONE | WAITING | BYTES) != 0 {
         return Err(Malformed::UnknownPart);
     }
     let mut part = |bit| if bits & bit != 0 { parse_histogram(payload).map(Some) } else { Ok(None) };
-    Ok(Parts { done: part(DONE)?, waiting: part(WAITING)? })
+    let (mut done, waiting) = (part(DONE)?, part(WAITING)?);
+    if bits & BYTES != 0 {
+        let done = done.as_mut().ok_or(Malformed::Histogram)?;
+        done.set_bytes(Some(payload.number()?));
+    }
+    Ok(Parts { done, waiting })
 }
 
 /// A bucket is its distance from the one before, with a bit that says whether its count is above one; then the count, less two.
@@ -218,7 +228,7 @@ fn parse_histogram(payload: &mut Payload) -> Result<Sparse, Malformed> {
     }
     // A sum that the values cannot have would spoil the means of all that it is merged with.
     let sum = sum.clamp(u128::from(total) * u128::from(min), u128::from(total) * u128::from(max));
-    let totals = Totals { count: total, sum, min, max };
+    let totals = Totals { count: total, sum, min, max, bytes: None };
     Sparse::from_parts(grid, indices, counts, None, totals).map_err(|_| Malformed::Histogram)
 }
 
@@ -238,7 +248,10 @@ mod tests {
     }
 
     fn row() -> impl Strategy<Value = IntervalRow> {
-        let parts = (histogram(), histogram()).prop_map(|(done, waiting)| Parts { done, waiting });
+        let parts = (histogram(), histogram(), any::<Option<u64>>()).prop_map(|(mut done, waiting, bytes)| {
+            done.iter_mut().for_each(|done| done.set_bytes(bytes));
+            Parts { done, waiting }
+        });
         let groups = proptest::collection::btree_map(0u32..300, parts, 0..6);
         (0..COVERED_LIMIT, any::<bool>(), groups, 0u64..3).prop_map(|(covered_ns, is_partial, groups, lost)| {
             let mut tally = Tally::default();
@@ -319,7 +332,8 @@ mod tests {
         let parse = |body: &[u8]| Data::parse(&Record::packed(Kind::Data, &plain(), body));
         assert!(parse(&[0, 0, 0, 0]).is_ok());
         assert_eq!(parse(&[0, 2, 0, 0]), Err(Malformed::UnknownPart));
-        assert_eq!(parse(&[0, 0, 0, 1, 0, 4]), Err(Malformed::UnknownPart));
+        assert_eq!(parse(&[0, 0, 0, 1, 0, 8]), Err(Malformed::UnknownPart));
+        assert_eq!(parse(&[0, 0, 0, 1, 0, 4, 9]), Err(Malformed::Histogram), "bytes of nothing");
         assert_eq!(parse(&[0, 0, 0, 0, 0]), Err(Malformed::Long));
         assert_eq!(parse(&[0, 0, 0, 1, 0, 1, 6, 0, 0, 0, 0]), Err(Malformed::Histogram));
     }

@@ -3,7 +3,7 @@
 use crate::{Data, Dictionary, GROUPS_LIMIT, Head, Id, IntervalRow, Parts, Record};
 use latscope_event::Tally;
 use latscope_histogram::{Grid, Histogram, Sparse};
-use latscope_series::HistogramSeries;
+use latscope_series::{HistogramSeries, Weight};
 use std::collections::{BTreeMap, HashMap};
 
 /// The label of all groups that are too many.
@@ -80,7 +80,10 @@ pub fn interval_parts(series: &HistogramSeries, interval: i64) -> BTreeMap<u32, 
     let mut parts = BTreeMap::<u32, Parts>::new();
     let completed = series.slices().get(&interval).map_or(&[][..], |slice| &slice.groups);
     for (group, histogram) in completed.iter().filter(|(_, histogram)| histogram.totals().count > 0) {
-        parts.entry(*group).or_default().done = Some(histogram.clone());
+        // Weights are bytes, or there are none.
+        let done = histogram.clone();
+        let done = if series.weight == Weight::Bytes { done.with_weights_as_bytes() } else { done };
+        parts.entry(*group).or_default().done = Some(done);
     }
     for group in 0..series.groups().len() as u32 {
         if let Some(ages) = ages(series, interval, group) {

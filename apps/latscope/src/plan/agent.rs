@@ -8,6 +8,7 @@ use crate::{Failure, args};
 use latscope_capture_bpf::Source;
 use latscope_capture_probe::Probe;
 use latscope_event::{Field, parse_size};
+use latscope_series::Weight;
 use latscope_wire::exports::Settings;
 use latscope_wire::{Address, Credentials, QueueLimits};
 use std::path::PathBuf;
@@ -109,7 +110,7 @@ pub fn plan(typed: args::Agent, world: &World) -> Result<Plan, Failure> {
         for_ns,
         is_check: typed.check,
         name: typed.name,
-        folding: Folding { by, values_only: true, ..Folding::of_latencies(Some(width_ns)) },
+        folding: Folding { by, values_only: true, weight: Weight::Bytes, ..Folding::of_latencies(Some(width_ns)) },
         width_ns,
         most_groups: typed.max_groups,
         queue: typed.queue,

@@ -2,6 +2,7 @@
 
 use super::output::{self, Output};
 use super::reports;
+use super::summary::has_sizes;
 use crate::plan::{Conversion, Folding, Reading, Target};
 use crate::{Failure, notes};
 use latscope_capture_file::{
@@ -10,6 +11,7 @@ use latscope_capture_file::{
 };
 use latscope_event::{Batch, Clock, Context, Field, FieldSet, Mask};
 use latscope_pipeline::{Pipeline, keep_passing};
+use latscope_series::{CountBy, Quantity, Weight};
 use latscope_view_report::rows;
 use std::io;
 use std::ops::ControlFlow;
@@ -134,7 +136,15 @@ fn unlike_columns(first: &str, columns: FieldSet, other: &str, others: FieldSet)
 }
 
 fn series(pipeline: &Pipeline, folding: &Folding, conversion: &Conversion) -> Result<(), Failure> {
-    let (series, mut contexts) = pipeline.series(folding, 600)?;
+    // Where sizes are known, the sum of what was moved goes with each histogram.
+    let with_bytes = folding.weight == Weight::Count
+        && folding.quantity == Quantity::Latency
+        && folding.count_by == CountBy::Completion
+        && matches!(conversion.target, Target::Frames | Target::Parquet)
+        && pipeline.stored_file().is_none()
+        && has_sizes(pipeline);
+    let weight = if with_bytes { Weight::Bytes } else { folding.weight };
+    let (series, mut contexts) = pipeline.series(&Folding { weight, ..folding.clone() }, 600)?;
     refuse_part(pipeline.reading())?;
     reports::say_groups(&series);
     if series.is_of_runs() && conversion.target != Target::Hlog {
@@ -146,7 +156,7 @@ fn series(pipeline: &Pipeline, folding: &Folding, conversion: &Conversion) -> Re
     let header = SeriesHeader {
         group_fields: series.by.iter().map(|field| field.name().to_string()).collect(),
         value: series.quantity.word().into(),
-        weight: series.weight.word().into(),
+        weight: folding.weight.word().into(),
     };
     let rows = series.slices().iter().flat_map(|(&interval, slice)| {
         let series = &series;
@@ -154,7 +164,7 @@ fn series(pipeline: &Pipeline, folding: &Folding, conversion: &Conversion) -> Re
             time_ns: series.span_of(interval, Some(*group)).0,
             width_ns: series.span_of(interval, Some(*group)).1,
             groups: series.groups()[*group as usize].clone().into(),
-            histogram: sparse.clone(),
+            histogram: if with_bytes { sparse.clone().with_weights_as_bytes() } else { sparse.clone() },
         })
     });
     let out = output::open(Some(&conversion.write))?;

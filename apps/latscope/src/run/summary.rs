@@ -79,7 +79,7 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
 }
 
 /// Whether what is read may have sizes: not every format knows what moved how many bytes.
-fn has_sizes(pipeline: &Pipeline) -> bool {
+pub fn has_sizes(pipeline: &Pipeline) -> bool {
     let reading = pipeline.reading();
     let is_sized = |format: Format| format != Format::TwoColumns || reading.two_columns.unit_bytes.is_some();
     let may_have =

@@ -22,6 +22,8 @@ use std::sync::Arc;
 /// Columns before the groups, and after them; the last one only when cells add up something other than events.
 const BEFORE: [&str; 2] = ["time_ns", "width_ns"];
 const TOTALS: [&str; 5] = ["grid", "count", "sum_ns", "min_ns", "max_ns"];
+/// Not known by every source.
+const BYTES: &str = "bytes";
 const LISTS: [&str; 3] = ["k", "n", "w"];
 /// Rows that are encoded or decoded together; a row may have thousands of buckets.
 const CHUNK_ROWS: usize = 1024;
@@ -71,6 +73,7 @@ fn schema(header: &SeriesHeader) -> io::Result<SchemaRef> {
     let mut columns: Vec<_> = BEFORE.iter().map(integer).collect();
     columns.extend(header.group_fields.iter().map(|name| Field::new(name, DataType::Utf8, false)));
     columns.extend(TOTALS.iter().map(integer));
+    columns.push(Field::new(BYTES, DataType::Int64, true));
     columns.push(Field::new("k", DataType::List(element(DataType::Int32)), false));
     columns.push(Field::new("n", DataType::List(element(DataType::Int64)), false));
     if weighted(header) {
@@ -120,6 +123,8 @@ fn records(rows: &[SeriesRow], header: &SeriesHeader, schema: SchemaRef) -> Resu
     arrays.push(totals(|totals| i64::try_from(totals.sum).unwrap_or(i64::MAX)));
     arrays.push(totals(|totals| signed(totals.min)));
     arrays.push(totals(|totals| signed(totals.max)));
+    let bytes = rows.iter().map(|row| row.histogram.totals().bytes.map(signed));
+    arrays.push(Arc::new(bytes.collect::<Int64Array>()));
     let indices = rows.iter().flat_map(|row| row.histogram.indices()).map(|&index| index as i32);
     arrays.push(Arc::new(list(DataType::Int32, Arc::new(Int32Array::from_iter_values(indices)))?));
     let counts = rows.iter().flat_map(|row| row.histogram.counts()).map(|&count| signed(count));
@@ -225,6 +230,8 @@ fn checked_rows(records: &RecordBatch, header: &SeriesHeader) -> Result<Vec<Seri
     let [times, widths] = [numbers(BEFORE[0])?, numbers(BEFORE[1])?];
     let [grids, counts, sums, mins, maxs] =
         [numbers(TOTALS[0])?, numbers(TOTALS[1])?, numbers(TOTALS[2])?, numbers(TOTALS[3])?, numbers(TOTALS[4])?];
+    // Files of before do not have it; missing values are negative.
+    let bytes = records.column_by_name(BYTES).and_then(|column| integers(column, -1));
     let list = |name: &str| {
         let list =
             column(name)?.as_list_opt::<i32>().ok_or_else(|| format!("the column {name} does not have lists"))?;
@@ -241,8 +248,13 @@ fn checked_rows(records: &RecordBatch, header: &SeriesHeader) -> Result<Vec<Seri
             values.iter().map(|&value| u64::try_from(value).ok()).collect()
         };
         let number = |values: &[i64]| u64::try_from(values[row]).ok();
-        let totals =
-            Totals { count: number(&counts)?, sum: number(&sums)?.into(), min: number(&mins)?, max: number(&maxs)? };
+        let totals = Totals {
+            count: number(&counts)?,
+            sum: number(&sums)?.into(),
+            min: number(&mins)?,
+            max: number(&maxs)?,
+            bytes: bytes.as_ref().and_then(|bytes| number(bytes)),
+        };
         let grid = u8::try_from(grids[row]).ok().and_then(Grid::with_power)?;
         let indices = part(&indices)?.into_iter().map(|index| u32::try_from(index).ok()).collect::<Option<Vec<_>>>()?;
         let weights = match &weights {

@@ -27,7 +27,7 @@ impl Sample {
     pub fn of_events(latencies_ns: Vec<u64>) -> Sample {
         let mut totals = Totals::EMPTY;
         for &value in &latencies_ns {
-            totals = totals.merged(&Totals { count: 1, sum: value.into(), min: value, max: value });
+            totals = totals.merged(&Totals { count: 1, sum: value.into(), min: value, max: value, bytes: None });
         }
         Sample { cells: Cells::Events(latencies_ns), totals }
     }

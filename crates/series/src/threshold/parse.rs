@@ -1,7 +1,7 @@
 //! The grammar of conditions: `and` binds before `or`, parentheses before both; `for N intervals` stands at the end.
 
 use super::{Bound, Condition, Metric, Threshold};
-use latscope_event::{parse_duration, parse_rate};
+use latscope_event::{parse_duration, parse_rate, parse_size};
 
 /// Parentheses inside of each other, at most.
 const DEPTH: usize = 64;
@@ -18,8 +18,8 @@ impl Threshold {
         Threshold::parse_with(text, false)
     }
 
-    /// The same with what only a hub knows: `lost` (events), `hosts`, `missing` (hosts), `lag` and `offset`
-    /// (durations).
+    /// The same with what only a hub knows: `bytes`, `throughput` (bytes per second), `lost` (events), `hosts`, `missing` (hosts),
+    /// `lag` and `offset` (durations).
     ///
     /// # Errors
     /// A sentence about the word that does not fit.
@@ -139,6 +139,8 @@ impl<'a> Words<'a> {
                 let number = word.parse::<f64>().ok().filter(|number| number.is_finite());
                 number.ok_or_else(|| format!("\"{word}\" is not a number"))?
             }
+            Metric::Bytes => parse_size(word).map_err(|error| error.to_string())? as f64,
+            Metric::Throughput => throughput(word)?,
             Metric::Rate => parse_rate(word).map_err(|error| error.to_string())?,
             _ => duration(word)? as f64,
         };
@@ -167,6 +169,8 @@ impl<'a> Words<'a> {
             "waiting" if self.skip("(") => Metric::Waiting(Some(self.argument("waiting(5s)")?)),
             "waiting" => Metric::Waiting(None),
             "over" if self.skip("(") => Metric::Over(self.argument("over(10ms)")?),
+            "bytes" if self.is_of_hub => Metric::Bytes,
+            "throughput" if self.is_of_hub => Metric::Throughput,
             "lost" if self.is_of_hub => Metric::Lost,
             "hosts" if self.is_of_hub => Metric::Hosts,
             "missing" if self.is_of_hub => Metric::Missing,
@@ -178,8 +182,8 @@ impl<'a> Words<'a> {
                 let metrics = match self.is_of_hub {
                     false => "p50 (or any percentile), mean, min, max, count, rate, over(10ms), oldest or waiting",
                     true => {
-                        "p50 (or any percentile), mean, min, max, count, rate, over(10ms), oldest, waiting, lost, hosts, \
-                             missing, lag or offset"
+                        "p50 (or any percentile), mean, min, max, count, rate, over(10ms), oldest, waiting, bytes, \
+                             throughput, lost, hosts, missing, lag or offset"
                     }
                 };
                 Metric::Quantile(
@@ -196,6 +200,12 @@ fn duration(word: &str) -> Result<u64, String> {
         return Err(format!("{word} needs a unit, e.g. {word}ms"));
     }
     parse_duration(word).map_err(|error| error.to_string())
+}
+
+/// Bytes per second: `10MiB/s`.
+fn throughput(word: &str) -> Result<f64, String> {
+    let size = word.strip_suffix("/s").and_then(|size| parse_size(size).ok());
+    size.map(|bytes| bytes as f64).ok_or_else(|| format!("\"{word}\" is not a size per second, such as 10MiB/s"))
 }
 
 /// A share of the events: `1%`, or from 0 to 1.

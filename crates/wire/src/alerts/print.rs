@@ -11,6 +11,7 @@ use std::fmt::Write;
 const WINDOW: &str = "1m";
 /// The same, nanoseconds.
 const WINDOW_NS: u64 = 60_000_000_000;
+const BYTES: &str = "latscope_io_bytes_total";
 const HISTOGRAM: &str = "latscope_io_latency_seconds";
 
 /// Which kind of histograms Prometheus has.
@@ -82,7 +83,11 @@ fn comments(rule: &Rule, query: &Query) -> String {
     }
     let is_momentary = rule.condition.is_momentary();
     if let Some(step_ns) = rule.step_ns.filter(|&step_ns| !is_momentary && step_ns != WINDOW_NS) {
-        let scaled = if asks(&["count"]) { "; the count is that of as much time" } else { "" };
+        let scaled = match (asks(&["count"]), asks(&["bytes"])) {
+            (true, _) => "; the count is that of as much time",
+            (_, true) => "; the bytes are those of as much time",
+            _ => "",
+        };
         comments.push(format!("It looks at {WINDOW}, not at steps of {}{scaled}.", format_duration_exact(step_ns)));
     }
     if asks(&["max", "min"]) {
@@ -171,6 +176,12 @@ fn test(rule: &Rule, query: &Query) -> Option<String> {
     out += &series(&format!("{HISTOGRAM}_sum"), &[], format!("0+{}x40", each * slow * 3.0));
     for part in &parts {
         let (name, more) = match part.metric {
+            "bytes" | "throughput" => {
+                // Bytes of a step of so many seconds, or of one.
+                let length = if part.metric == "bytes" { window } else { 1.0 };
+                out += &series(BYTES, &[], format!("0+{}x40", (part.value / length * 30.0 + 1.0).ceil()));
+                continue;
+            }
             "oldest" => ("latscope_io_oldest_seconds", Vec::new()),
             "waiting" if part.argument.is_none() => ("latscope_io_in_flight", Vec::new()),
             "hosts" => ("latscope_hub_hosts", Vec::new()),
@@ -243,7 +254,8 @@ impl<'a> Query<'a> {
     /// A condition; a count of a step is scaled to the window.
     fn condition(&self, condition: &Threshold, step_ns: Option<u64>) -> String {
         let scale = step_ns.map_or(1.0, |step_ns| WINDOW_NS as f64 / step_ns.max(1) as f64);
-        let value = |part: &Part| if part.metric == "count" { part.value * scale } else { part.value };
+        let value =
+            |part: &Part| if ["count", "bytes"].contains(&part.metric) { part.value * scale } else { part.value };
         condition.written(&|part| format!("{} {} {}", self.metric(part), part.sign, number(value(part))))
     }
 
@@ -282,6 +294,8 @@ impl<'a> Query<'a> {
                     Dialect::Classic => self.sum(&format!("{HISTOGRAM}_count"), &[], function, WINDOW),
                 }
             }
+            "bytes" => self.sum(BYTES, &[], "increase", WINDOW),
+            "throughput" => self.sum(BYTES, &[], "rate", WINDOW),
             "over" => self.over(part.argument.unwrap_or(0.0), WINDOW),
             "oldest" => self.gauge("max", "latscope_io_oldest_seconds"),
             "waiting" => match (part.argument, self.dialect) {

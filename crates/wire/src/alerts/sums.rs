@@ -166,7 +166,7 @@ impl StepSum {
     }
 
     /// Whether a condition holds in a group, in a step of so many nanoseconds and intervals. `None`: it asks for what is unknown, as
-    /// the step was observed only in part.
+    /// the step was observed only in part, or a host does not know its bytes.
     pub fn judge(
         &self,
         (key, host): (&[String], Option<&String>),
@@ -182,6 +182,8 @@ impl StepSum {
         let is_partial = self.is_partial(host, intervals);
         match condition.judge(&judged.partial(is_partial)) {
             Judgement::Unknown if is_partial && condition.judge(&judged) != Judgement::Unknown => None,
+            // A host that does not know them is no end of an alert.
+            Judgement::Unknown if condition.asks_for_bytes() => None,
             judgement => Some(judgement),
         }
     }

@@ -270,6 +270,7 @@ impl Query {
         group.insert("sum_ns".into(), totals.sum.to_string().into());
         group.insert("min_ns".into(), totals.min.into());
         group.insert("max_ns".into(), totals.max.into());
+        group.insert("bytes".into(), totals.bytes.into());
         let quantiles = sum.quantiles(&QUANTILES.map(|(_, quantile)| quantile), Rule::Interpolated);
         for ((name, _), value) in QUANTILES.iter().zip(quantiles.unwrap_or_default()) {
             group.insert((*name).into(), value.into());

@@ -22,14 +22,14 @@ pub struct Metric {
     pub dotted: &'static str,
     /// In words.
     pub help: &'static str,
-    /// `seconds`, or empty.
+    /// `seconds`, `bytes`, or empty.
     pub unit: &'static str,
     /// What it is.
     pub kind: Kind,
 }
 
 /// All metrics, in the order in which they are written.
-pub static METRICS: [Metric; 15] = [
+pub static METRICS: [Metric; 16] = [
     Metric {
         name: "latscope_io_latency_seconds",
         dotted: "latscope.io.latency",
@@ -57,6 +57,13 @@ pub static METRICS: [Metric; 15] = [
         help: "Requests that have not completed.",
         unit: "",
         kind: Kind::Gauge,
+    },
+    Metric {
+        name: "latscope_io_bytes_total",
+        dotted: "latscope.io.bytes",
+        help: "Bytes that completed I/O moved.",
+        unit: "bytes",
+        kind: Kind::Counter,
     },
     Metric {
         name: "latscope_lost_events_total",
@@ -145,28 +152,30 @@ pub const WAITING: usize = 1;
 pub const OLDEST: usize = 2;
 /// How many wait.
 pub const IN_FLIGHT: usize = 3;
+/// Bytes that were moved.
+pub const BYTES: usize = 4;
 /// What was lost, by kind.
-pub const LOST: usize = 4;
+pub const LOST: usize = 5;
 /// Hosts that are there.
-pub const HOSTS: usize = 5;
+pub const HOSTS: usize = 6;
 /// Hosts that are missing.
-pub const MISSING: usize = 6;
+pub const MISSING: usize = 7;
 /// How old the last interval is.
-pub const LAG: usize = 7;
+pub const LAG: usize = 8;
 /// What came late.
-pub const LATE: usize = 8;
+pub const LATE: usize = 9;
 /// Records that came.
-pub const RECORDS: usize = 9;
+pub const RECORDS: usize = 10;
 /// Those that came again.
-pub const DUPLICATES: usize = 10;
+pub const DUPLICATES: usize = 11;
 /// What was refused, by reason.
-pub const REFUSED: usize = 11;
+pub const REFUSED: usize = 12;
 /// Clocks of hosts.
-pub const OFFSET: usize = 12;
+pub const OFFSET: usize = 13;
 /// Ends of certificates.
-pub const CERTIFICATE_END: usize = 13;
+pub const CERTIFICATE_END: usize = 14;
 /// Alerts, as Prometheus has its own.
-pub const ALERTS: usize = 14;
+pub const ALERTS: usize = 15;
 
 /// Names and values, ascending by name.
 pub type Labels = Vec<(String, String)>;

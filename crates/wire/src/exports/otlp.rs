@@ -73,7 +73,12 @@ pub fn encode(batch: &Batch, mut previous: Option<&mut Previous>) -> Vec<u8> {
 fn put_metric(message: &mut Message, metric: &Metric, points: &[Point], is_delta: bool) {
     message.text(1, metric.dotted);
     message.text(2, metric.help);
-    message.text(3, if metric.unit.is_empty() { "1" } else { "s" });
+    let unit = match metric.unit {
+        "seconds" => "s",
+        "bytes" => "By",
+        _ => "1",
+    };
+    message.text(3, unit);
     match metric.kind {
         Kind::Gauge => message.message(5, |gauge| points.iter().for_each(|point| put_point(gauge, point, true))),
         Kind::Counter => message.message(7, |sum| {

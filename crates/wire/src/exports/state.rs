@@ -48,6 +48,8 @@ fn written(totals: &Totals) -> Value {
             "exponential": pairs(&sum.exponential),
             "le": pairs(&sum.le),
             "vmrange": pairs(&sum.vmrange),
+            // Not known by all hosts.
+            "bytes": group.bytes,
         })
     });
     json!({
@@ -76,7 +78,8 @@ fn read(value: &Value, totals: &mut Totals) -> Option<()> {
     let end_ns = value["end_ns"].as_i64()?;
     for group in value["groups"].as_array()? {
         let (created_ms, sum) = (group["created_ms"].as_i64()?, read_sum(group)?);
-        groups.insert(Arc::from(texts(&group["labels"])?), Group::restored(created_ms, end_ns / 1_000_000, sum));
+        let bytes = group["bytes"][0].as_i64().zip(group["bytes"][1].as_u64());
+        groups.insert(Arc::from(texts(&group["labels"])?), Group::restored(created_ms, end_ns / 1_000_000, sum, bytes));
     }
     totals.fields = texts(&value["fields"])?;
     totals.created_ms = value["created_ms"].as_i64()?;
@@ -122,7 +125,8 @@ mod tests {
     fn a_restart_goes_on_where_it_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("export.json");
-        let intervals: Vec<_> = (1..6).map(|at| closed(at, false, &[1000 * at as u64, 70_000])).collect();
+        let mut intervals: Vec<_> = (1..6).map(|at| closed(at, false, &[1000 * at as u64, 70_000])).collect();
+        intervals.iter_mut().for_each(|closed| closed.intervals[0].done[0].1.set_bytes(Some(8192)));
         let mut whole = Totals::new(&[], 500);
         intervals.iter().for_each(|closed| whole.add(closed, &mut |_, _| ()));
         let mut before = Totals::new(&[], 500);

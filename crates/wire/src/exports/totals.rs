@@ -1,8 +1,8 @@
 //! Intervals added up since a start, by group: what counters of other systems are.
 
 use super::metrics::{
-    Buckets, Distribution, HOSTS, IN_FLIGHT, LAG, LATE, LATENCY, LOST, Labels, Layouts, MISSING, OLDEST, Reading,
-    Value, WAITING, label_name,
+    BYTES, Buckets, Distribution, HOSTS, IN_FLIGHT, LAG, LATE, LATENCY, LOST, Labels, Layouts, MISSING, OLDEST,
+    Reading, Value, WAITING, label_name,
 };
 use super::split::{Edges, coarser};
 use crate::reduce::OTHERS;
@@ -99,6 +99,9 @@ pub struct Group {
     pub created_ms: i64,
     /// Its latencies.
     pub sum: Sum,
+    /// The bytes that it moved, and since when they count, milliseconds since the epoch. Where a host does not know them, they count
+    /// anew afterwards.
+    pub bytes: Option<(i64, u64)>,
     /// Ages of what waits.
     waiting: Option<Sparse>,
     /// The end of the interval in which it last changed, milliseconds since the epoch.
@@ -109,8 +112,8 @@ pub struct Group {
 
 impl Group {
     /// As it was before a restart.
-    pub fn restored(created_ms: i64, changed_ms: i64, sum: Sum) -> Group {
-        Group { created_ms, sum, waiting: None, changed_ms, is_new: false }
+    pub fn restored(created_ms: i64, changed_ms: i64, sum: Sum, bytes: Option<(i64, u64)>) -> Group {
+        Group { created_ms, sum, bytes, waiting: None, changed_ms, is_new: false }
     }
 }
 
@@ -199,6 +202,8 @@ impl Totals {
             let grids = Arc::clone(&self.grids);
             let group = self.group(labels, start_ms);
             group.sum.add(done, &grids);
+            let (since_ms, before) = group.bytes.unwrap_or((start_ms, 0));
+            group.bytes = done.totals().bytes.map(|more| (since_ms, before.saturating_add(more)));
             group.changed_ms = end_ms;
         }
         for (anomaly, count) in merged.tally.iter().filter(|(anomaly, _)| anomaly.severity() == Severity::Lost) {
@@ -212,6 +217,7 @@ impl Totals {
         self.groups.entry(labels).or_insert_with(|| Group {
             created_ms: start_ms,
             sum: Sum::default(),
+            bytes: None,
             waiting: None,
             changed_ms: start_ms,
             is_new: true,
@@ -231,6 +237,12 @@ impl Totals {
                 readings.push((group.created_ms, reading(&Sum { schema: group.sum.schema, ..Sum::default() })));
             }
             readings.push((end_ms, reading(&group.sum)));
+            if let Some((created_ms, bytes)) = group.bytes {
+                let at = |value| Reading { metric: BYTES, labels: labels.clone(), created_ms, value };
+                // As above, a new series starts with nothing.
+                readings.extend(group.is_new.then(|| (created_ms, at(Value::Number(0.0)))));
+                readings.push((end_ms, at(Value::Number(bytes as f64))));
+            }
         }
         for (labels, group) in self.groups.iter().filter(|(_, group)| group.waiting.is_some()) {
             let labels = self.labels(labels);
@@ -253,6 +265,10 @@ impl Totals {
                 false => Value::Distribution(Box::new(group.sum.distribution(layouts))),
             };
             readings.push(Reading { metric: LATENCY, labels: labels.clone(), created_ms: group.created_ms, value });
+            readings.extend(group.bytes.map(|(created_ms, bytes)| {
+                let value = if is_over { Value::Ended } else { Value::Number(bytes as f64) };
+                Reading { metric: BYTES, labels: labels.clone(), created_ms, value }
+            }));
             match is_over {
                 true => readings.extend([WAITING, OLDEST, IN_FLIGHT].map(|metric| {
                     let (labels, created_ms) = (labels.clone(), group.created_ms);
@@ -335,6 +351,32 @@ pub(super) mod tests {
             _ => 0,
         };
         readings.iter().map(of).sum()
+    }
+
+    /// A counter of bytes is that of all hosts; where one does not know them, it ends and starts anew.
+    #[test]
+    fn bytes_are_counted_while_all_hosts_know_them() {
+        let mut totals = Totals::new(&[], 99_000);
+        let mut seen = Vec::new();
+        for (at, bytes) in [(100, Some(10)), (101, Some(5)), (102, None), (103, Some(7)), (104, Some(1))] {
+            let mut closed = closed(at, false, &[1000]);
+            closed.intervals[0].done[0].1.set_bytes(bytes);
+            totals.add(&closed, &mut |totals, end_ms| {
+                let bytes = totals.changes(end_ms, ALL).into_iter().filter(|(_, reading)| reading.metric == BYTES);
+                seen.extend(bytes.map(|(time_ms, reading)| (time_ms, reading.created_ms, reading.value)));
+            });
+        }
+        let number = |time_ms, created_ms, value: f64| (time_ms, created_ms, Value::Number(value));
+        assert_eq!(
+            seen,
+            [
+                number(100_000, 100_000, 0.0),
+                number(101_000, 100_000, 10.0),
+                number(102_000, 100_000, 15.0),
+                number(104_000, 103_000, 7.0),
+                number(105_000, 103_000, 8.0),
+            ]
+        );
     }
 
     #[test]

@@ -39,6 +39,7 @@ impl Tables for Lines {
                 totals.sum as u64,
                 totals.min,
                 totals.max,
+                totals.bytes,
             ]);
             text += &format!("{line}\n");
         }
@@ -46,15 +47,16 @@ impl Tables for Lines {
     }
 
     fn open(&self, path: &Path) -> io::Result<(TableHead, TableRows<'static>)> {
-        type Line = (i64, Vec<String>, u8, Vec<u32>, Vec<u64>, u64, u64, u64);
+        type Line = (i64, Vec<String>, u8, Vec<u32>, Vec<u64>, u64, u64, u64, Option<u64>);
         let text = std::fs::read_to_string(path)?;
         let (first, rest) = text.split_once('\n').unwrap();
         let (host, fields, source, lost): (String, Vec<String>, String, u64) = serde_json::from_str(first).unwrap();
         let mut head = TableHead { host, fields, source, ..TableHead::default() };
         head.tally.add(Anomaly::LostRecords, lost);
         let row = |line: &str| {
-            let (time_ns, labels, power, indices, counts, sum, min, max): Line = serde_json::from_str(line).unwrap();
-            let totals = Totals { count: counts.iter().sum(), sum: sum.into(), min, max };
+            let (time_ns, labels, power, indices, counts, sum, min, max, bytes): Line =
+                serde_json::from_str(line).unwrap();
+            let totals = Totals { count: counts.iter().sum(), sum: sum.into(), min, max, bytes };
             let done = Sparse::from_parts(Grid::with_power(power).unwrap(), indices, counts, None, totals).unwrap();
             Ok(TableRow { time_ns, labels: labels.into(), done })
         };
@@ -71,7 +73,9 @@ type Sums = BTreeMap<(i64, String, String), Sparse>;
 fn folded(values: &[u64]) -> Sparse {
     let mut histogram = Histogram::new(Grid::FINE, false);
     values.iter().for_each(|&value| histogram.record(value, 0));
-    histogram.to_sparse()
+    let mut folded = histogram.to_sparse();
+    folded.set_bytes(Some(values.len() as u64 * 4096));
+    folded
 }
 
 /// The sums of values in intervals of this width.

@@ -255,7 +255,7 @@ fn sparse(grid: Grid, buckets: &BTreeMap<u32, u64>, sum: Option<u128>, limits: O
     let (min, max) = (min.min(max), max.max(min));
     let middles = buckets.iter().map(|(&index, &count)| u128::from(grid.middle(index as usize)) * u128::from(count));
     let count = buckets.values().try_fold(0u64, |sum, &count| sum.checked_add(count))?;
-    let totals = Totals { count, sum: sum.unwrap_or_else(|| middles.sum()), min, max };
+    let totals = Totals { count, sum: sum.unwrap_or_else(|| middles.sum()), min, max, bytes: None };
     Sparse::from_parts(grid, buckets.keys().copied().collect(), buckets.values().copied().collect(), None, totals).ok()
 }
 
