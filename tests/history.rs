@@ -334,11 +334,11 @@ fn views_follow_a_hub() {
 }
 
 /// A file system in memory, which goes when it is dropped.
-struct Small(PathBuf);
+pub struct Small(pub PathBuf);
 
 impl Small {
     /// `None` where none can be mounted.
-    fn new(folder: &Path, name: &str) -> Option<Small> {
+    pub fn new(folder: &Path, name: &str) -> Option<Small> {
         let path = folder.join(name);
         std::fs::create_dir(&path).unwrap();
         let mounted = end(command("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(&path), b"");
@@ -350,7 +350,7 @@ impl Small {
     }
 
     /// Leaves so much room.
-    fn fill(&self, left: u64) {
+    pub fn fill(&self, left: u64) {
         let mut file = std::fs::File::create(self.0.join("filler")).unwrap();
         let written = std::io::copy(&mut std::io::repeat(7), &mut file).unwrap_err();
         assert_eq!(written.kind(), std::io::ErrorKind::StorageFull);
@@ -358,7 +358,7 @@ impl Small {
         file.set_len(bytes - left).unwrap();
     }
 
-    fn empty(&self) {
+    pub fn empty(&self) {
         std::fs::remove_file(self.0.join("filler")).unwrap();
     }
 }
@@ -442,13 +442,13 @@ fn clocks_that_are_an_hour_off_lose_nothing() {
 }
 
 /// A file system on a file, which can be frozen: writes to it hang.
-struct Freezer {
-    path: PathBuf,
+pub struct Freezer {
+    pub path: PathBuf,
     is_frozen: bool,
 }
 
 impl Freezer {
-    fn new(folder: &Path, name: &str) -> Option<Freezer> {
+    pub fn new(folder: &Path, name: &str) -> Option<Freezer> {
         let (image, path) = (folder.join("image"), folder.join(name));
         std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
         std::fs::create_dir(&path).unwrap();
@@ -464,7 +464,7 @@ impl Freezer {
         Some(Freezer { path, is_frozen: false })
     }
 
-    fn freeze(&mut self, is_frozen: bool) {
+    pub fn freeze(&mut self, is_frozen: bool) {
         let option = if is_frozen { "-f" } else { "-u" };
         end(command("fsfreeze").arg(option).arg(&self.path), b"").success();
         self.is_frozen = is_frozen;

@@ -7,6 +7,7 @@ mod skip;
 
 mod agent;
 mod agent_ping;
+mod agent_queue;
 mod alerts;
 mod blk_traces;
 mod calls;

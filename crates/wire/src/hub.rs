@@ -30,6 +30,8 @@ const FOLLOWED_NS: i64 = 60_000_000_000;
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// How long connections have at the end.
 const LAST: Duration = Duration::from_secs(2);
+/// How long to wait before a journal that could not be written is tried again.
+const RETRY: Duration = Duration::from_secs(1);
 /// With a journal, what is pushed may be so old, nanoseconds: a week.
 const LATE_NS: u64 = 7 * 86_400 * 1_000_000_000;
 /// How often it is reported that somebody is not let in.
@@ -298,11 +300,16 @@ impl Hub {
         loop {
             let ends = is_over();
             let written = journal.write(&self.cluster).map_err(|error| error.to_string());
+            // Each time, all that waits is written.
+            let wait = if written.is_err() { RETRY } else { TURN };
             *self.unwritten.lock().unwrap_or_else(PoisonError::into_inner) = written.err();
             if ends {
                 return;
             }
-            sleep(TURN);
+            let until = Instant::now() + wait;
+            while Instant::now() < until && !is_over() {
+                sleep(TURN);
+            }
         }
     }
 

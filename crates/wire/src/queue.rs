@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How long to wait before a disk that failed is tried again.
 const RETRY: Duration = Duration::from_secs(10);
+/// A disk that takes longer for a record hangs.
+const HANGS: Duration = Duration::from_secs(5);
 /// How often a queue that gets nothing is looked at.
 const IDLE: Duration = Duration::from_secs(30);
 /// A folder has at least so many segments when it is full, of these lengths, bytes.
@@ -115,7 +117,9 @@ impl Queue {
 
     /// Why the disk takes nothing; `None` while it does.
     pub fn failure(&self) -> Option<String> {
-        self.state().failure.clone()
+        let state = self.state();
+        let hangs = state.writes_since.is_some_and(|since| since.elapsed() > HANGS);
+        state.failure.clone().or_else(|| hangs.then(|| "the disk does not answer".into()))
     }
 
     /// Connections are made again, with the credentials as they are now.
@@ -260,9 +264,11 @@ impl Queue {
                 }
                 state = self.changed.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner).0;
             }
+            state.writes_since = Some(Instant::now());
             drop(state);
             let written = self.step(folder, &mut open);
             let mut state = self.state();
+            state.writes_since = None;
             let Err(error) = written else {
                 state.failure = None;
                 drop(state);

@@ -38,6 +38,8 @@ pub struct State {
     pub merged: u64,
     /// Why the disk took nothing, until it does.
     pub failure: Option<String>,
+    /// Since when a record is being written.
+    pub writes_since: Option<Instant>,
     /// A segment is written again, and its records are in no list meanwhile.
     pub is_rewriting: bool,
     /// When to give up, once nothing more comes.
@@ -110,6 +112,7 @@ impl State {
             dropped: 0,
             merged: 0,
             failure: None,
+            writes_since: None,
             is_rewriting: false,
             end: None,
             ended: None,
