@@ -119,9 +119,19 @@ fn is_live(example: &str) -> bool {
 fn runs(example: &str, folder: &Path) -> bool {
     // Recording with perf takes too long; live capture needs root; jq and the like are not ours.
     let live = is_live(example);
-    let later = ["hub://", "hub+unix:", "perf record", "pgbench", "fio job.fio", "/mnt/", "ssh ", "agent --check"]
-        .iter()
-        .any(|words| example.contains(words))
+    let later = [
+        "hub://",
+        "hub+unix:",
+        "perf record",
+        "pgbench",
+        "fio job.fio",
+        "/mnt/",
+        "ssh ",
+        "agent --check",
+        "lab scan /dev/",
+    ]
+    .iter()
+    .any(|words| example.contains(words))
         || live && !is_root();
     let later = later || (example.contains("--ca ") || example.contains("--cert ")) && !installed("openssl");
     let needed = ["perf", "jq", "less", "pgbench", "openssl"].into_iter();

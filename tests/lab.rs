@@ -2,6 +2,8 @@
 
 #[cfg(target_os = "linux")]
 mod disk;
+#[cfg(target_os = "linux")]
+mod scan;
 
 use crate::program::{LATSCOPE, command, latscope};
 use serde_json::Value;

@@ -34,7 +34,7 @@ pub use explain::Explain;
 pub use heatmap::Heatmap;
 pub use histogram::Histogram;
 pub use hub::Hub;
-pub use lab::Lab;
+pub use lab::{Lab, Scan};
 pub use latscope_pipeline::{Folding, Live, Mode, Reading};
 pub use percentiles::{Percentiles, percentile_list};
 pub use ping::{Ping, PingShow, ioping};
@@ -81,6 +81,7 @@ pub enum Plan {
     Alerts(Reading, Alerts),
     Ping(Box<Ping>),
     Lab(Box<Lab>),
+    Scan(Box<Scan>),
     /// List the labs, as JSON or not.
     Labs(bool),
     /// Print this and be done.

@@ -165,7 +165,7 @@ impl Capture {
                 let threads = u64::from(common.probe.threads);
                 let way = fold.as_mut().map_or(Way::HandOn(taken), |fold| Way::Fold(fold(target)));
                 let due = common.probe.pace.share(thread, common.probe.threads);
-                let count = common.probe.count;
+                let count = common.one_pass().or(common.probe.count);
                 let count = count.map_or(u64::MAX, |count| (count + threads - 1 - u64::from(thread)) / threads);
                 let worker = Worker {
                     common: Arc::clone(common),
@@ -538,6 +538,9 @@ impl Tools {
         cpu::sharp_timers();
         if let Some(number) = probe.cpu {
             cpu::pin(number).map_err(|source| Error::Cpu { number, source })?;
+        }
+        if probe.idle {
+            cpu::idle();
         }
         if probe.realtime {
             cpu::realtime().map_err(|source| Error::Realtime { source })?;

@@ -90,6 +90,14 @@ pub fn realtime() -> std::io::Result<()> {
     }
 }
 
+/// Lets requests of all others go before those of the calling thread, where the scheduler of the disk knows priorities.
+pub fn idle() {
+    const WHO_PROCESS: libc::c_int = 1;
+    const CLASS_IDLE: libc::c_int = 3 << 13;
+    // SAFETY: no memory is involved; 0 is the calling thread, which keeps its priority after a refusal.
+    unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE) };
+}
+
 /// Lets the calling thread run on this CPU only.
 pub fn pin(cpu: u32) -> std::io::Result<()> {
     if cpu as usize >= CpuSet::MAX_CPU {

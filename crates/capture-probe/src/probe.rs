@@ -2,6 +2,7 @@
 
 use crate::{Error, Pace};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What is done to one target, how often and by what means.
@@ -27,6 +28,8 @@ pub struct Probe {
     pub stop_on_error: bool,
     /// Real-time scheduling (`SCHED_FIFO`), so that other programs cannot come in between.
     pub realtime: bool,
+    /// Let all others go first at the disk (idle I/O priority).
+    pub idle: bool,
     /// Wait for the next request without sleeping for the last so many nanoseconds, so that the CPU does not have to wake
     /// up for it; [`Probe::BUSY`]: never sleep.
     pub spin_ns: u64,
@@ -57,6 +60,7 @@ impl Probe {
             duration: None,
             stop_on_error: false,
             realtime: false,
+            idle: false,
             spin_ns: 0,
             cpu: None,
             cpu_wait: true,
@@ -88,6 +92,8 @@ pub struct Work {
     pub work_offset: u64,
     /// Where the next request goes.
     pub order: Order,
+    /// Of [`Order::Listed`], bytes.
+    pub offsets: Arc<[u64]>,
     /// Where its data shall be before.
     pub cache: Cache,
     /// Ask the kernel before every read whether its data really is there.
@@ -126,6 +132,7 @@ impl Default for Work {
             work_size: None,
             work_offset: 0,
             order: Order::Random,
+            offsets: Arc::default(),
             cache: Cache::Cold,
             verify_cache: true,
             wraps: false,
@@ -158,6 +165,10 @@ pub enum Order {
     Random,
     /// One after the other, and from the beginning again.
     Linear,
+    /// One after the other, once.
+    Once,
+    /// At [`Work::offsets`], in their order, once.
+    Listed,
     /// At the end of the file, which grows; when it has the size of the working set, it is emptied.
     Append,
 }

@@ -46,6 +46,8 @@ pub fn of_probe(context: &mut Context, probe: &Probe, target: &Target, engine: &
     let order = match work.order {
         Order::Random => "random",
         Order::Linear => "linear",
+        Order::Once => "once",
+        Order::Listed => "listed",
         Order::Append => "append",
     };
     put("order", format!("{order}, seed {}", probe.seed));

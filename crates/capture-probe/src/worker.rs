@@ -104,6 +104,16 @@ impl Common {
         Common { probe, target, tail, account: Mutex::default() }
     }
 
+    /// How many requests there are, where each place is gone to once.
+    pub fn one_pass(&self) -> Option<u64> {
+        let work = &self.probe.work;
+        match work.order {
+            Order::Once => Some(self.target.len.div_ceil(work.size)),
+            Order::Listed => Some(work.offsets.len() as u64),
+            Order::Random | Order::Linear | Order::Append => None,
+        }
+    }
+
     /// What was counted so far. Nothing that holds it can panic, and a count would stay a count.
     pub fn account(&self) -> MutexGuard<'_, Account> {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
@@ -209,6 +219,10 @@ impl Worker {
         };
         let offset = match work.order {
             Order::Append => self.append(),
+            Order::Listed => {
+                self.places.at += 1;
+                work.offsets.get(self.places.at as usize - 1).copied().unwrap_or(self.places.start)
+            }
             _ => self.places.next(),
         };
         if write {
@@ -357,12 +371,15 @@ pub struct Places {
 impl Places {
     /// Of thread `thread` of so many.
     pub fn new(probe: &Probe, target: &Target, thread: u32, seed: u64) -> Places {
-        let count = (target.len / probe.work.size).max(1);
+        let count = match probe.work.order {
+            Order::Once => target.len.div_ceil(probe.work.size),
+            _ => (target.len / probe.work.size).max(1),
+        };
         Places {
             start: target.start,
             size: probe.work.size,
             count,
-            is_linear: probe.work.order == Order::Linear,
+            is_linear: matches!(probe.work.order, Order::Linear | Order::Once),
             is_stream: target.is_stream,
             at: count / u64::from(probe.threads) * u64::from(thread),
             wrote: false,

@@ -28,6 +28,7 @@ mod period;
 mod random;
 mod runs;
 mod sequential;
+pub mod slow_places;
 mod support;
 mod threshold;
 mod usage;

@@ -8,7 +8,7 @@ use fuser::{
     FUSE_ROOT_ID, FileAttr, FileType, Filesystem, KernelConfig, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry,
     ReplyOpen, ReplyWrite, Request, TimeOrNow,
 };
-use libc::{EINVAL, ENOENT, ENOSPC, c_int};
+use libc::{EINVAL, EIO, ENOENT, ENOSPC, c_int};
 use std::ffi::OsStr;
 use std::io::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,11 +55,12 @@ impl Disk {
     }
 
     /// The same for a read or write, of which some are slow.
-    fn due_transfer(&self, count: &AtomicU64, delay: Duration) -> Instant {
+    fn due_transfer(&self, count: &AtomicU64, delay: Duration, offset: i64, size: u64) -> Instant {
         count.fetch_add(1, Ordering::Relaxed);
         // This is called by one thread only, so that the sum has no gaps.
         let all = self.served.reads.load(Ordering::Relaxed) + self.served.writes.load(Ordering::Relaxed);
-        if self.schedule.is_slow(all - 1) {
+        let is_slow_place = Schedule::touches(self.schedule.slow_bytes, offset.unsigned_abs(), size);
+        if is_slow_place || self.schedule.is_slow(all - 1) {
             self.served.slow.fetch_add(1, Ordering::Relaxed);
             return self.due(self.schedule.slow);
         }
@@ -154,11 +155,15 @@ impl Filesystem for Disk {
         reply: ReplyData,
     ) {
         let came_ns = monotonic_ns();
-        let due = self.due_transfer(&self.served.reads, self.schedule.read);
+        let due = self.due_transfer(&self.served.reads, self.schedule.read, offset, u64::from(size));
+        let is_broken = Schedule::touches(self.schedule.broken_bytes, offset.unsigned_abs(), u64::from(size));
         let (bytes, served) = (Arc::clone(&self.bytes), Arc::clone(&self.served));
         let answer = move || {
             if let Some(log) = &served.log {
                 log.lock().unwrap_or_else(PoisonError::into_inner).push((came_ns, monotonic_ns()));
+            }
+            if is_broken {
+                return reply.error(EIO);
             }
             let bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
             let from = usize::try_from(offset).unwrap_or(0).min(bytes.len());
@@ -180,7 +185,7 @@ impl Filesystem for Disk {
         _owner: Option<u64>,
         reply: ReplyWrite,
     ) {
-        let due = self.due_transfer(&self.served.writes, self.schedule.write);
+        let due = self.due_transfer(&self.served.writes, self.schedule.write, offset, data.len() as u64);
         let bytes = Arc::clone(&self.bytes);
         let data = data.to_vec();
         let answer = move || {

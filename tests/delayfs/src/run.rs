@@ -38,6 +38,12 @@ struct Arguments {
     /// Which reads and writes those are: the 100th, the 200th ...
     #[arg(long, requires = "slow", value_name = "COUNT")]
     every: Option<u64>,
+    /// Also of requests that touch these bytes: START:LENGTH
+    #[arg(long, requires = "slow", value_name = "BYTES", value_parser = stretch)]
+    slow_at: Option<(u64, u64)>,
+    /// Reads that touch these bytes fail: START:LENGTH
+    #[arg(long, value_name = "BYTES", value_parser = stretch)]
+    fail_at: Option<(u64, u64)>,
     /// The end of each period, during which nothing is answered
     #[arg(long, default_value = "0ns", requires = "period", value_parser = duration)]
     stall: Duration,
@@ -51,6 +57,13 @@ struct Arguments {
     /// nanoseconds
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+}
+
+/// Start and end of `16MiB:1MiB`.
+fn stretch(text: &str) -> Result<(u64, u64), String> {
+    let (start, length) = text.split_once(':').ok_or("START:LENGTH is wanted")?;
+    let size = |text| parse_size(text).map_err(|error| error.to_string());
+    Ok((size(start)?, size(start)?.saturating_add(size(length)?)))
 }
 
 fn duration(text: &str) -> Result<Duration, latscope_event::UnitError> {
@@ -69,6 +82,8 @@ pub fn run() -> Result<(), Error> {
         sync: arguments.sync,
         slow: arguments.slow,
         every: arguments.every.unwrap_or(0),
+        slow_bytes: arguments.slow_at.unwrap_or_default(),
+        broken_bytes: arguments.fail_at.unwrap_or_default(),
         stall: arguments.stall,
         period: arguments.period,
     };

@@ -12,6 +12,10 @@ pub struct Schedule {
     pub slow: Duration,
     /// 0: none is slow.
     pub every: u64,
+    /// Requests that touch these bytes are slow, too.
+    pub slow_bytes: (u64, u64),
+    /// Reads that touch these bytes fail.
+    pub broken_bytes: (u64, u64),
     /// The end of each period, in which nothing starts.
     pub stall: Duration,
     /// Zero: no stalls.
@@ -22,6 +26,11 @@ impl Schedule {
     /// Whether the read or write is slow, by its number from 0.
     pub fn is_slow(&self, number: u64) -> bool {
         self.every > 0 && number % self.every == self.every - 1
+    }
+
+    /// Whether a request touches a stretch of bytes, given by its start and end.
+    pub fn touches((start, end): (u64, u64), offset: u64, size: u64) -> bool {
+        offset < end && offset + size > start
     }
 
     /// When a request starts to be worked on that arrives at `at`, both counted from the start.

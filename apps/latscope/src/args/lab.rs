@@ -9,8 +9,9 @@ Examples:
   latscope lab storage --for 300ms --rounds 1 -o quick .            # a quick try
   latscope lab etcd /mnt/etcd -o etcd                               # status 1 if p99 > 10 ms
   latscope lab run mine.toml --dry-run .
+  latscope lab scan /dev/sdb -o sdb                                 # where is it slow, or broken? Only reads
 
-Exit status: 0 done, 1 --fail-if or the limit of an experiment exceeded, 2 wrong usage, 3 nothing could be measured.";
+Exit status: 0 done, 1 --fail-if or the limit of an experiment exceeded, or scan found a slow region or errors, 2 wrong usage, 3 nothing could be measured.";
 
 /// Run storage experiments in several directories and compare them
 ///
@@ -18,10 +19,10 @@ Exit status: 0 done, 1 --fail-if or the limit of an experiment exceeded, 2 wrong
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Lab {
-    /// storage, etcd, commit or curve; run FILE for your own; list to list them
+    /// storage, etcd, commit or curve; run FILE for your own; scan DEVICE to look for slow regions; list to list them
     #[arg(value_name = "LAB")]
     pub lab: String,
-    /// Directories to measure; after run, first the TOML file
+    /// Directories to measure; after run, first the TOML file; after scan, a device or a file
     #[arg(value_name = "DIR")]
     pub paths: Vec<PathBuf>,
     /// Folder for traces and pictures [default: lab-NAME]
@@ -45,6 +46,15 @@ pub struct Lab {
     /// Print JSON, in base units
     #[arg(long)]
     pub json: bool,
+    /// scan: read at most this much per second [default: 32MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub speed: Option<String>,
+    /// scan: size of a read [default: 1MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<String>,
+    /// scan: start here, where an earlier scan was ended [default: 0]
+    #[arg(long, value_name = "OFFSET")]
+    pub start: Option<String>,
     /// Dark background for pictures
     #[arg(long)]
     pub dark: bool,

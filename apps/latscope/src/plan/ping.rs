@@ -8,6 +8,7 @@ use latscope_capture_probe::{AfterWrite, Cache, Engine, OpenSync, Operation, Ord
 use latscope_series::Threshold;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Requests in flight of an open loop.
@@ -217,6 +218,7 @@ fn work(typed: &Typed, compatible: bool) -> Result<Work, String> {
         direct: typed.direct,
         open_sync,
         after_write,
+        offsets: Arc::default(),
         nowait: typed.nowait,
         hipri: typed.hipri,
         keep: typed.keep,

@@ -6,6 +6,7 @@ mod dry;
 mod picture;
 mod record;
 mod report;
+mod scan;
 
 use super::output;
 use crate::Failure;
@@ -13,6 +14,8 @@ use crate::plan::Lab as Plan;
 use latscope_capture_probe::{Error, Lab, PRESETS};
 use latscope_event::escape_json;
 use latscope_view_term::{Align, Table};
+
+pub use scan::run as scan;
 
 pub fn run(plan: &Plan) -> Result<(), Failure> {
     for directory in &plan.directories {
