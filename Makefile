@@ -48,8 +48,8 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (300) each; needs a nightly toolchai
 bpf: packages-bpf ## compile bpf/ anew into the objects that are checked in
 	./xtask/bpf.sh
 
-web: web-packages ## the page of reports, from web/ into the template that the program embeds
-	cd web && npx tsc --noEmit && npx vite build && npx vitest run
+web: web-packages ## the pages of reports and of a hub, from web/ into what the program embeds
+	cd web && npx tsc --noEmit && npx vite build && PAGE=hub npx vite build && npx vitest run
 
 # Only what the lock file names. Without npm the tests of the page say that they are skipped.
 web-packages:

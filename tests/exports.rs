@@ -147,6 +147,11 @@ impl Agent {
     }
 
     pub fn send(&mut self, interval: i64, done: [Sparse; 2]) {
+        self.try_send(interval, done).unwrap();
+    }
+
+    /// Fails where the hub is gone.
+    pub fn try_send(&mut self, interval: i64, done: [Sparse; 2]) -> std::io::Result<()> {
         let head = Head {
             run: self.hello.run,
             sequences: self.sequence..=self.sequence,
@@ -163,7 +168,7 @@ impl Agent {
             (1, Parts { done: Some(two), waiting: None }),
         ];
         let row = IntervalRow { covered_ns: SECOND as u64, groups, ..IntervalRow::default() };
-        self.stream.write_all(Data { head, rows: vec![row] }.record().bytes()).unwrap();
+        self.stream.write_all(Data { head, rows: vec![row] }.record().bytes())
     }
 }
 

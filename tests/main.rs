@@ -40,6 +40,7 @@ mod histogram_texts;
 mod history;
 mod hostile;
 mod house;
+mod hub_page;
 mod known_truth;
 mod lab;
 mod live;

@@ -18,7 +18,7 @@ fn web() -> Result<std::path::PathBuf, &'static str> {
 }
 
 /// The sources of the page, if a browser can be started.
-fn browser() -> Option<std::path::PathBuf> {
+pub fn browser() -> Option<std::path::PathBuf> {
     match web() {
         Ok(_) if !Path::new("/usr/bin/chromium").exists() => skipped!("chromium is not installed"),
         Ok(web) => return Some(web),
@@ -96,16 +96,22 @@ fn the_template_is_what_its_sources_give() {
         Err(why) => return skipped!("{why}"),
     };
     let folder = tempfile::tempdir().unwrap();
-    let built = folder.path().join("template.html");
-    for words in
-        [&["tsc", "--noEmit"][..], &["vite", "build", "--outDir", "dist/test"], &["vitest", "run", "--passWithNoTests"]]
-    {
+    let run = |words: &[&str], page: &str| {
+        let built = folder.path().join("built.html");
         let mut command = command(web.join("node_modules/.bin").join(words[0]));
-        let ended = end(command.args(&words[1..]).current_dir(&web).env("TEMPLATE", &built), b"");
+        let command = command.args(&words[1..]).current_dir(&web).env("TEMPLATE", &built).env("PAGE", page);
+        let ended = end(command, b"");
         assert!(ended.status == Some(0), "{words:?}\n{}\n{}", String::from_utf8_lossy(&ended.out), ended.err);
+        std::fs::read_to_string(built).unwrap_or_default()
+    };
+    run(&["tsc", "--noEmit"], "");
+    run(&["vitest", "run", "--passWithNoTests"], "");
+    for (page, kept) in
+        [("report", "crates/view-report/src/html/template.html"), ("hub", "crates/wire/src/exports/page.html")]
+    {
+        let built = run(&["vite", "build", "--outDir", "dist/test"], page);
+        assert!(built == std::fs::read_to_string(root().join(kept)).unwrap(), "{kept} is out of date: make web");
     }
-    let kept = std::fs::read_to_string(root().join("crates/view-report/src/html/template.html")).unwrap();
-    assert!(std::fs::read_to_string(built).unwrap() == kept, "the template is out of date: make web");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The interactive spectrogram in a real terminal: tmux holds one, types into it and returns what it shows.
 
+mod different;
 mod waiting;
 
 use crate::program::{LATSCOPE, is_root, latscope, testdata};

@@ -6,7 +6,7 @@ use crate::intervals::flow;
 use crate::named::Named;
 use crate::starts::Starts;
 use crate::{Control, Error, Notice, Pass, Pipeline, Reading, workers};
-use latscope_capture_file::{Progress, ReadOptions, is_over, is_pipe};
+use latscope_capture_file::{Format, Progress, ReadOptions, SeriesReader, is_hub, is_over, is_pipe};
 use latscope_event::{Batch, Clock, Column, Context, Field, FieldSet, MISSING_CODE, Mask};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -110,6 +110,13 @@ impl Pipeline {
         let (mut present, asked) = (asked.intersection(ours), asked.without(ours));
         for (at, file) in self.reading.files.iter().enumerate() {
             let options = ReadOptions { follow: None, ..self.options(at, asked) };
+            if self.formats[at].is_some_and(Format::is_series) {
+                let header = SeriesReader::open(file, &options).map(|reader| reader.header().group_fields.clone());
+                let fields = header.iter().flatten().filter_map(|name| Field::from_name(name));
+                let hosts = is_hub(file).then_some(Field::Host);
+                present = present.union(fields.chain(hosts).filter(|&field| asked.contains(field)).collect());
+                continue;
+            }
             // A file that cannot be read is reported where its events are asked for.
             let _ = latscope_capture_file::read(file, &options, &mut |_, batch| {
                 present = present.union(asked.iter().filter(|&field| may_have(batch, field)).collect());

@@ -199,6 +199,11 @@ impl Hub {
         self.cluster().waiting_now()
     }
 
+    /// The last minute of each host.
+    pub(crate) fn recent(&self) -> Vec<Arc<Record>> {
+        self.cluster().recent()
+    }
+
     /// The labels of all groups.
     pub(crate) fn labels(&self) -> Vec<Vec<String>> {
         self.cluster().labels()
@@ -542,7 +547,7 @@ impl Hub {
 
     /// Sends a view the last minute of each host.
     fn answer_by_host(&self, mut stream: &Stream) -> io::Result<()> {
-        let records = self.cluster().recent();
+        let records = self.recent();
         if records.is_empty() {
             return self.answer_all(stream, Answer::new(new_id()?));
         }

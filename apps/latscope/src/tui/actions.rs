@@ -73,6 +73,7 @@ impl App {
                 self.panel = if matches!(self.panel, Panel::Waiting) { Panel::None } else { Panel::Waiting };
                 self.panel_from = 0;
             }
+            Action::Different => self.show_different(),
             Action::Redraw => self.redraw = true,
             Action::Suspend => self.suspend = true,
             Action::Quit => self.quit = Some(Quit::Clean),

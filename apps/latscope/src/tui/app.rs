@@ -56,6 +56,8 @@ pub enum Panel {
     Splits(usize),
     /// An unusual spot.
     Spot,
+    /// Which group is not like the others: tables, or a sentence; `None` until that is known.
+    Different(Option<Result<String, String>>),
     /// What is in a selection.
     Dig(Box<Dug>),
 }
@@ -208,8 +210,15 @@ impl App {
                     dug.explained = Some(explained);
                 }
             }
+            Message::Different(number, found) if number == self.dig.number() => {
+                if let Panel::Different(shown) = &mut self.panel {
+                    *shown = Some(found);
+                }
+            }
             Message::Spots(number, found) if number == self.spots.task.number() => self.found_spots(found),
-            Message::Fed(..) | Message::Dug(..) | Message::Ranked(..) | Message::Spots(..) => return,
+            Message::Fed(..) | Message::Dug(..) | Message::Ranked(..) | Message::Different(..) | Message::Spots(..) => {
+                return;
+            }
             Message::Splits(fields) => self.splits = fields,
             Message::Over => self.end_watching(),
             Message::Notice(text) => self.notice = Some(text),

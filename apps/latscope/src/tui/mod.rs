@@ -7,6 +7,7 @@ mod actions;
 mod app;
 mod ask;
 mod command;
+mod different;
 mod dig;
 mod digest;
 mod edit;
@@ -54,6 +55,8 @@ enum Message {
     Dug(u64, Result<digest::Digest, String>),
     /// What sets them apart from all others.
     Ranked(u64, Result<Box<Explained>, String>),
+    /// Which group is not like the others.
+    Different(u64, Result<String, String>),
     /// What is unusual.
     Spots(u64, Result<Box<spots::Found>, String>),
     /// The fields by which the map can be split.

@@ -1,6 +1,7 @@
 //! The screen as it should be: title, map, panel, status.
 
 use super::app::{App, Panel, Purpose};
+use super::different::different_lines;
 use super::keys;
 use latscope_event::{format_count, format_duration, format_duration_exact};
 use latscope_view_term::{Cell, Color, Drawn, Line, Look, Screen, screen};
@@ -147,6 +148,7 @@ impl App {
                 lines
             }
             Panel::Spot => self.spot_lines(columns),
+            Panel::Different(found) => different_lines(found.as_ref(), columns),
             Panel::Dig(dug) => self.dug_lines(dug, columns, rows),
         }
     }

@@ -1,5 +1,6 @@
 //! What a hub answers to those who ask by HTTP: its state, hosts, groups, alerts, budgets and series, as JSON.
 
+use super::different::Kept;
 use super::http::{Request, Response};
 use crate::alerts::{Active, Filters, Predicate};
 use crate::closed::Groups;
@@ -24,26 +25,27 @@ pub struct Api<'a> {
     pub(super) hub: &'a Hub,
     active: &'a (dyn Fn() -> Arc<Active> + Sync),
     filters: &'a Filters,
+    pub(super) kept: Kept,
 }
 
 /// What of the intervals is asked for.
 pub(super) struct Query {
     /// Names of the fields by which groups are merged, and their positions.
-    by: Vec<(String, usize)>,
+    pub by: Vec<(String, usize)>,
     picks: Option<Predicate>,
     /// How many intervals are merged into one.
     pub step: i64,
     /// Width of a step, nanoseconds.
     pub step_ns: i64,
     /// Width of an interval, nanoseconds.
-    width_ns: i64,
+    pub width_ns: i64,
     with_buckets: bool,
 }
 
 impl<'a> Api<'a> {
     /// About a hub, with what is known of its alerts, and what filters mean for groups.
     pub fn new(hub: &'a Hub, active: &'a (dyn Fn() -> Arc<Active> + Sync), filters: &'a Filters) -> Api<'a> {
-        Api { hub, active, filters }
+        Api { hub, active, filters, kept: Kept::default() }
     }
 
     /// The answer to a request; `None` for a path that is not known.
@@ -55,6 +57,7 @@ impl<'a> Api<'a> {
             "/api/v1/alerts" => Ok(json!({ "alerts": self.alerts() }).to_string()),
             "/api/v1/slo" => Ok(json!({ "slos": self.active().budgets }).to_string()),
             "/api/v1/series" => self.series(request, now_ns),
+            "/api/v1/different" => self.different(request),
             _ => return None,
         };
         Some(match found {
@@ -130,10 +133,15 @@ impl<'a> Api<'a> {
         self.active().alerts.iter().map(alert).collect()
     }
 
-    /// What a request asks for.
-    pub(super) fn query(&self, request: &Request) -> Result<Query, String> {
+    /// What a request for intervals asks for: all fields, unless it names some.
+    pub(super) fn query_intervals(&self, request: &Request) -> Result<Query, String> {
+        let (_, fields) = self.hub.shape().unwrap_or_default();
+        self.query(request, &["from", "to", "step", "by", "where", "buckets", "format"], &fields)
+    }
+
+    /// What a request asks for that may have these parameters, grouped by these fields unless it names others.
+    pub(super) fn query(&self, request: &Request, known: &[&str], usual: &[String]) -> Result<Query, String> {
         for (name, _) in &request.parameters {
-            let known = ["from", "to", "step", "by", "where", "buckets", "format"];
             if !known.contains(&name.as_str()) {
                 return Err(format!("{name} is not a parameter; they are {}", known.join(", ")));
             }
@@ -148,7 +156,7 @@ impl<'a> Api<'a> {
                 .ok_or_else(|| format!("by: the groups of this hub have no {name}; they have {}", fields.join(", ")))
         };
         let by = match request.parameter("by") {
-            None => fields.iter().cloned().zip(0..).collect(),
+            None => usual.iter().map(|name| position(name)).collect::<Result<_, _>>()?,
             Some(names) => names.split(',').filter(|name| !name.is_empty()).map(position).collect::<Result<_, _>>()?,
         };
         let picks = request.parameter("where").filter(|text| !text.is_empty());
@@ -169,7 +177,7 @@ impl<'a> Api<'a> {
     }
 
     fn series(&self, request: &Request, now_ns: i64) -> Result<String, String> {
-        let mut query = self.query(request)?;
+        let mut query = self.query_intervals(request)?;
         let time = |name: &str, usual_ns: i64| {
             request.parameter(name).map_or(Ok(usual_ns), |text| time_ns(text).map_err(|why| format!("{name}: {why}")))
         };
@@ -242,13 +250,18 @@ impl Query {
         merged.into_iter().map(group).collect()
     }
 
+    /// Whether a group is asked for.
+    pub fn passes(&mut self, labels: &[String]) -> bool {
+        self.picks.as_mut().is_none_or(|picks| picks(labels))
+    }
+
     fn merged<'b>(
         &mut self,
         groups: impl Iterator<Item = &'b (Arc<[String]>, Sparse)>,
     ) -> BTreeMap<Vec<String>, Sparse> {
         let mut merged = BTreeMap::<Vec<String>, Sparse>::new();
         for (labels, histogram) in groups {
-            if self.picks.as_mut().is_some_and(|picks| !picks(labels)) {
+            if !self.passes(labels) {
                 continue;
             }
             let labels = self.by.iter().map(|&(_, at)| labels[at].clone()).collect();
@@ -284,7 +297,7 @@ impl Query {
     }
 }
 
-fn labelled<'b>(labels: impl Iterator<Item = (&'b String, &'b String)>) -> Value {
+pub(super) fn labelled<'b>(labels: impl Iterator<Item = (&'b String, &'b String)>) -> Value {
     labels.map(|(name, value)| (name.clone(), Value::from(value.clone()))).collect::<Map<_, _>>().into()
 }
 

@@ -47,7 +47,7 @@ struct Reader<'a> {
 /// # Errors
 /// When the reader takes nothing more.
 pub fn serve(api: &Api, request: &Request, stream: &Stream, is_over: &dyn Fn() -> bool) -> io::Result<()> {
-    let query = match api.query(request) {
+    let query = match api.query_intervals(request) {
         Ok(query) => query,
         Err(why) => {
             let body = json!({ "error": why }).to_string().into_bytes();

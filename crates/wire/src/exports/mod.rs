@@ -5,6 +5,7 @@
 mod api;
 mod bulk;
 mod delta;
+mod different;
 mod exporter;
 mod http;
 pub mod incoming;

@@ -90,6 +90,7 @@ impl Exporter {
                 let encoding = Encoding::accepted(&request.accept);
                 Response::new("200 OK", encoding.content_type(), self.scraped(encoding))
             }
+            ("GET" | "HEAD", "/", Some(_)) => page(),
             ("GET" | "HEAD", "/healthz", _) => Response::text("200 OK", "ok"),
             ("GET", "/api/v1/live", Some(extras)) => {
                 if followers.fetch_add(1, Ordering::Relaxed) < FOLLOWERS {
@@ -109,6 +110,15 @@ impl Exporter {
             _ => Response::text("405 Method Not Allowed", "not for this path"),
         };
         respond(stream, &response, Some(&request))
+    }
+}
+
+/// The page that shows the hub, in which the rest of the policy is.
+fn page() -> Response {
+    let headers = "Content-Security-Policy: frame-ancestors 'none'\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nCache-Control: no-cache\r\n";
+    Response {
+        headers: headers.into(),
+        ..Response::new("200 OK", "text/html; charset=utf-8", include_str!("page.html").as_bytes().to_vec())
     }
 }
 

@@ -4,9 +4,9 @@ use crate::Failure;
 use crate::output;
 use crate::plan::{Folding, Shape, Summary as Plan};
 use crate::run::reports;
-use latscope_event::{format_count, format_duration};
 use latscope_pipeline::Pipeline;
 use latscope_series::{Different, Peers, Weight, different};
+use latscope_view_term::different_table;
 use serde_json::json;
 
 /// In so many intervals the time is cut, of which windows are made.
@@ -17,53 +17,15 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     let (series, contexts) = pipeline.series(&folding, INTERVALS)?;
     let families = different(&series, 0, plan.over_ns);
     let text = match plan.shape {
-        Shape::Text => families.iter().map(|peers| table(peers, plan)).collect::<Vec<_>>().join("\n"),
+        Shape::Text => {
+            families.iter().map(|peers| different_table(peers, &plan.folding.by)).collect::<Vec<_>>().join("\n")
+        }
         Shape::Csv => csv(&families, plan),
         Shape::Json => json(&families, plan) + "\n",
     };
     output::text(plan.output.as_deref(), &text)?;
     reports::say_notes(&contexts);
     Ok(())
-}
-
-/// One table: the peers that share their other labels.
-fn table(peers: &Peers, plan: &Plan) -> String {
-    let fields: Vec<&str> = plan.folding.by.iter().map(|field| field.name()).collect();
-    let head = [fields[0], "count", "share", "slow", "p50", "p99", "score", "area"].map(str::to_string);
-    let percent = |share: f64| format!("{:.1}%", share * 100.0);
-    let time = |ns: Option<u64>| ns.map_or("-".into(), format_duration);
-    let row = |peer: &Different| {
-        let score =
-            peer.score.map_or("-".into(), |score| format!("{score:.1}{}", if peer.is_marked { "!" } else { "" }));
-        [
-            peer.group[0].clone(),
-            format_count(peer.count),
-            percent(peer.share),
-            percent(peer.slow_share),
-            time(peer.p50_ns),
-            time(peer.p99_ns),
-            score,
-            format!("{:.2}", peer.area),
-        ]
-    };
-    let rows: Vec<[String; 8]> = std::iter::once(head).chain(peers.peers.iter().map(row)).collect();
-    let widths: Vec<usize> =
-        (0..8).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
-    let mut text = String::new();
-    let shared = fields[1..].iter().zip(&peers.group).map(|(field, label)| format!("{field} = {label}, "));
-    let shared: String = shared.collect();
-    text += &format!("{shared}slow: from {} on", format_duration(peers.threshold_ns));
-    if let Some((p50, p99)) = peers.spread {
-        text += &format!("; spread of p50 {p50:.1}x, of p99 {p99:.1}x");
-    }
-    text.push('\n');
-    for row in rows {
-        let first = format!("{:<width$}", row[0], width = widths[0]);
-        let others = (1..8).map(|column| format!("  {:>width$}", row[column], width = widths[column]));
-        text += format!("{first}{}", others.collect::<String>()).trim_end();
-        text.push('\n');
-    }
-    text
 }
 
 fn csv(families: &[Peers], plan: &Plan) -> String {
