@@ -1,10 +1,12 @@
 //! The page of a hub in a real browser, against what its agents sent; and which host is different, by HTTP.
 
 use crate::exports::{Agent, Hub, get, now_s};
-use crate::program::command;
+use crate::live::lab::{Background, until};
+use crate::program::{LATSCOPE, command};
 use crate::report::browser;
 use latscope_histogram::{Grid, Histogram, Sparse};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::Stdio;
@@ -62,6 +64,15 @@ impl Agents {
     }
 }
 
+/// Ends what runs beside a test, also one that fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A port below those that clients get.
 fn lasting_port() -> u16 {
     let start = 20_000 + (std::process::id() % 5000) as u16;
@@ -78,7 +89,7 @@ fn the_different_host_is_found() {
         let body = get(port, &format!("/api/v1/different{query}"), "*/*");
         body.map_or(Value::Null, |body| serde_json::from_str(&body).unwrap())
     };
-    crate::live::lab::until("all hosts", || {
+    until("all hosts", || {
         ask("?over=20ms")["families"][0]["hosts"].as_array().is_some_and(|hosts| hosts.len() == HOSTS)
     });
     let answer = ask("?over=20ms");
@@ -116,6 +127,7 @@ fn the_page_shows_the_hub_and_who_is_gone() {
     let mut out = String::new();
     let status = std::thread::scope(|scope| {
         scope.spawn(|| agents.run(&is_over));
+        let _ends = Ends(&is_over);
         let mut script = command("node");
         script.arg(web.join("tests/hub.mjs")).arg(format!("http://127.0.0.1:{port}/")).stdout(Stdio::piped());
         let mut script = script.spawn().unwrap();
@@ -133,9 +145,54 @@ fn the_page_shows_the_hub_and_who_is_gone() {
                 _ => out += &format!("{line}\n"),
             }
         }
-        is_over.store(true, Ordering::Relaxed);
         script.wait().unwrap()
     });
     assert!(status.success(), "{out}");
     assert_eq!(out.matches("ok ").count(), 9, "{out}");
+}
+
+#[test]
+fn hosts_are_followed_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = Hub::start(folder.path(), &["--grace", "1s"]);
+    let input = format!("hub+unix:{}", folder.path().join("hub.sock").display());
+    let agents = Agents::connect(&hub);
+    let is_over = AtomicBool::new(false);
+    let start = |view: &str, more: &[&str]| {
+        let words = [&[view, "-r", &input, "-i", "1s", "--follow"], more].concat();
+        Background::new(command(LATSCOPE).args(words))
+    };
+    let (table, rows) = std::thread::scope(|scope| {
+        scope.spawn(|| agents.run(&is_over));
+        let _ends = Ends(&is_over);
+        let table = start("percentiles", &["--by", "host", "--csv", "--completed-only"]);
+        let rows = start("spectrogram", &["--width", "100"]);
+        until("all hosts", || table.printed().contains("6 of 6 hosts"));
+        agents.end(4);
+        until("the missing one", || table.printed().contains("5 of 6 hosts, missing: n5"));
+        until("its mark", || {
+            rows.out_so_far().lines().filter(|line| line.as_bytes().get(12) == Some(&b'/')).count() > 1
+        });
+        (table.interrupt(), rows.interrupt())
+    });
+    let table = String::from_utf8(table.out).unwrap();
+    let mut lines = table.lines();
+    let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let at = |name: &str| names.iter().position(|known| *known == name).unwrap();
+    let mut counts = BTreeMap::<(String, String), String>::new();
+    for line in lines {
+        let values: Vec<&str> = line.split(',').collect();
+        // What waited when a host was heard of last.
+        if (values[at("host")], values[at("count")]) == ("n5", "0") {
+            continue;
+        }
+        let key = (values[at("time_ns")].to_string(), values[at("host")].to_string());
+        // Each interval of a host is there once, with all that the host sent.
+        assert!(counts.insert(key, values[at("count")].into()).is_none(), "{line}");
+    }
+    assert!(counts.values().all(|count| count == &EVENTS.to_string()), "{table}");
+    let of = |host: &str| counts.keys().filter(|(_, name)| name == host).count();
+    assert!((2..7).all(|host| host == 5 || of(&format!("n{host}")) == of("n1")) && of("n5") < of("n1"), "{table}");
+    let rows = String::from_utf8(rows.out).unwrap();
+    assert!(rows.contains("/ a host is missing in this interval"), "{rows}");
 }

@@ -20,7 +20,7 @@ use slice::{Slice, Sum};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-pub use answer::Answer;
+pub use answer::{Answer, HostsAnswer};
 pub use facts::{Counters, HostFacts};
 pub use states::IntervalState;
 

@@ -2,7 +2,7 @@
 
 use crate::clock::now_ns;
 use crate::closed::{Closed, Groups};
-use crate::cluster::{Answer, Cluster, Counters, HostFacts, IntervalState, Limits};
+use crate::cluster::{Answer, Cluster, Counters, HostFacts, HostsAnswer, IntervalState, Limits};
 use crate::gate::Gate;
 use crate::history::{Compactor, HistoryRows, HistoryWriter, Level, Query, Tables};
 use crate::intake::{Agent, Greeting, Stores, Stranger, greet, refuse};
@@ -483,12 +483,21 @@ impl Hub {
         is_over: &(dyn Fn() -> bool + Sync),
     ) -> io::Result<()> {
         let from_ns = if query.from_ns == i64::MIN { now_ns() - FOLLOWED_NS } else { query.from_ns };
-        let (mut answer, mut sent) = (Answer::new(new_id()?), None::<Instant>);
+        let (mut answer, mut by_host, mut sent) = (Answer::new(new_id()?), HostsAnswer::default(), None::<Instant>);
         stream.write_all(PREFACE)?;
         loop {
             let (mut part, hosts) = {
                 let cluster = self.cluster();
-                let part = cluster.answer_closed(&mut answer, from_ns);
+                let part = match query.by_host {
+                    true => cluster.answer_closed_by_host(&mut by_host, from_ns).iter().fold(
+                        Vec::new(),
+                        |mut part, record| {
+                            part.extend_from_slice(record.bytes());
+                            part
+                        },
+                    ),
+                    false => cluster.answer_closed(&mut answer, from_ns),
+                };
                 let is_due = !part.is_empty() || sent.is_none_or(|sent| sent.elapsed() >= HEARTBEAT);
                 (part, is_due.then(|| cluster.latest_hosts()))
             };

@@ -63,9 +63,9 @@ pub fn run(pipeline: &Pipeline, plan: Spectrogram) -> Result<(), Failure> {
 /// Rows as intervals pass.
 fn grow(pipeline: &Pipeline, plan: &Spectrogram, options: &SpectrogramOptions, filter: &str) -> Result<(), Failure> {
     let reading = pipeline.reading();
-    let time = if reading.live.is_some() { TimeLabels::Wall } else { options.time };
-    // Files do not give what waits; captures and hubs do.
+    // Files give neither what waits nor the time of day; captures and hubs do.
     let waiting = reading.live.is_some() || reading.files.iter().any(|file| is_hub(file));
+    let time = if waiting { TimeLabels::Wall } else { options.time };
     let growing = GrowingSpectrogram::new(filter, &SpectrogramOptions { time, waiting, ..options.clone() });
     let mut rows = Rows { growing, out: output::open(plan.output.as_deref())?.growing_with(reading) };
     let context = pipeline.intervals(&plan.folding, &mut rows)?;

@@ -35,9 +35,14 @@ impl Following {
         Some(Following { path, query: options.query, report, hosts: None })
     }
 
-    /// An interval was read that ends so.
+    /// Intervals up to this moment were handed on.
     pub fn add(&mut self, end_ns: i64) {
         self.query.from_ns = self.query.from_ns.max(end_ns);
+    }
+
+    /// Whether an interval that ends so was handed on.
+    pub fn has_passed(&self, end_ns: i64) -> bool {
+        end_ns <= self.query.from_ns
     }
 
     /// Connects again until that works; `None` when it is to end.

@@ -46,6 +46,8 @@ struct Frames {
     runs: HashMap<Id, Run>,
     /// Of the last record.
     rows: VecDeque<SeriesRow>,
+    /// Of a hub that is followed, until it said which hosts they are of: then an interval is complete.
+    held: Vec<SeriesRow>,
     waits: Waits,
     /// The hub, where it is followed.
     following: Option<Following>,
@@ -81,6 +83,7 @@ impl Frames {
             records: Records::of_file(input),
             runs: HashMap::new(),
             rows: VecDeque::new(),
+            held: Vec::new(),
             waits: Waits::default(),
             following: Following::new(&name, options),
             is_over: false,
@@ -99,7 +102,11 @@ impl Frames {
                 return Ok(true);
             }
             match self.following.as_mut().and_then(Following::reconnect) {
-                Some(records) => self.records = records,
+                Some(records) => {
+                    self.records = records;
+                    // Merged intervals come again as a new run; records of single hosts are known.
+                    self.held.retain(|_| self.has_host);
+                }
                 None => return Ok(false),
             }
         }
@@ -143,6 +150,7 @@ impl Frames {
                     self.context.notes.retain(|note| !matches!(note, Note::Hosts { .. }));
                 }
                 self.context.note(note);
+                self.pass_held();
             }
             _ => {}
         }
@@ -213,16 +221,30 @@ impl Frames {
                     self.waits.add(&run.hello.host, to_ns, &groups, ages);
                 }
                 let row = |histogram| SeriesRow { time_ns, width_ns: head.width_ns, groups, histogram };
-                self.rows.extend(parts.done.map(row));
+                match &self.following {
+                    Some(following) if following.has_passed(end_ns) => {}
+                    Some(_) => self.held.extend(parts.done.map(row)),
+                    None => self.rows.extend(parts.done.map(row)),
+                }
             }
-            if let Some(following) = &mut self.following {
-                following.add(end_ns);
-                self.context.unfinished = self.waits.clone().unfinished(&self.header.group_fields);
-                self.context.sort_unfinished();
-                self.rows.push_back(passed(end_ns, head.width_ns, self.header.group_fields.len()));
+            if self.following.is_some() {
+                self.held.push(passed(end_ns, head.width_ns, self.header.group_fields.len()));
             }
         }
         Ok(())
+    }
+
+    /// Hands on what came of a hub that is followed: intervals in their order, as hosts come one after the other.
+    fn pass_held(&mut self) {
+        let Some((following, end_ns)) = self.following.as_mut().zip(self.held.iter().map(|row| row.time_ns).max())
+        else {
+            return;
+        };
+        following.add(end_ns);
+        self.context.unfinished = self.waits.clone().unfinished(&self.header.group_fields);
+        self.context.sort_unfinished();
+        self.held.sort_by_key(|row| row.time_ns);
+        self.rows.extend(self.held.drain(..));
     }
 
     fn next_row(&mut self) -> Result<Option<SeriesRow>, Error> {

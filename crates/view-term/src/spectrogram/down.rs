@@ -49,6 +49,13 @@ impl Layout {
         Layout { left, under, map: columns - rest, over, right, waiting }
     }
 
+    /// Marks a row between its time and the map.
+    pub(crate) fn mark(&self, line: &mut Line) {
+        if let Some(cell) = self.left.checked_sub(1).and_then(|at| line.cells.get_mut(at)) {
+            cell.symbol = '/';
+        }
+    }
+
     pub(crate) fn with_map(self, map: usize) -> Layout {
         Layout { map, ..self }
     }

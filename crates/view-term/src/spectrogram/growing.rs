@@ -5,8 +5,8 @@ use super::source::Source;
 use super::{SpectrogramOptions, foot_without, strength};
 use crate::caption::{self, Moments};
 use crate::scale::Strength;
-use crate::{Line, SysdigSpectrogram};
-use latscope_event::{Context, format_count, format_duration_exact};
+use crate::{Line, SysdigSpectrogram, cell};
+use latscope_event::{Context, Note, format_count, format_duration_exact};
 use latscope_histogram::Totals;
 use latscope_series::{HistogramSeries, Quantity, Weight};
 
@@ -31,6 +31,8 @@ pub struct GrowingSpectrogram {
     strength: Option<Strength>,
     /// Events that were in no cell.
     without: u64,
+    /// Whether hosts were missing in a row.
+    has_marks: bool,
 }
 
 impl GrowingSpectrogram {
@@ -38,7 +40,15 @@ impl GrowingSpectrogram {
     /// [they are asked for](SpectrogramOptions::waiting).
     pub fn new(filter: &str, options: &SpectrogramOptions) -> GrowingSpectrogram {
         let options = SpectrogramOptions { half_blocks: false, group: None, ..options.clone() };
-        GrowingSpectrogram { options, filter: filter.to_owned(), next: None, since_axis: 0, strength: None, without: 0 }
+        GrowingSpectrogram {
+            options,
+            filter: filter.to_owned(),
+            next: None,
+            since_axis: 0,
+            strength: None,
+            without: 0,
+            has_marks: false,
+        }
     }
 
     /// The lines of all intervals before this one that were not drawn yet, those without events too. The colours are those
@@ -109,7 +119,12 @@ impl GrowingSpectrogram {
                 self.since_axis = 0;
                 lines.push(painter.axis());
             }
-            let of = groups(interval).rows(&mut painter, interval);
+            let mut of = groups(interval).rows(&mut painter, interval);
+            // Which hosts are missing is known of the last one.
+            if interval == before - 1 && lacks_hosts(context) {
+                of.iter_mut().for_each(|line| painter.layout.mark(line));
+                self.has_marks = true;
+            }
             self.since_axis += of.len();
             lines.extend(of);
         }
@@ -120,9 +135,17 @@ impl GrowingSpectrogram {
     /// The lines below: what was lost or is open.
     pub fn finish(self, context: &Context) -> Vec<Line> {
         let mut lines = foot_without(self.without, self.options.columns);
+        if self.has_marks {
+            lines.extend(cell::wrap("/ a host is missing in this interval", self.options.columns));
+        }
         lines.extend(caption::foot(context, self.options.wording, self.options.columns));
         lines
     }
+}
+
+/// Whether hosts of a hub are missing in its last closed interval.
+fn lacks_hosts(context: &Context) -> bool {
+    context.notes.iter().any(|note| matches!(note, Note::Hosts { missing, .. } if !missing.is_empty()))
 }
 
 /// The groups of an interval that have rows.

@@ -2,7 +2,7 @@
 
 use super::Cluster;
 use crate::{Data, Dictionary, Head, Hello, HostState, Hosts, Id, IntervalRow, Kind, PREFACE, Parts, Record, reduce};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// So many intervals are handed on at a time.
@@ -61,7 +61,34 @@ impl Answer {
     }
 }
 
+/// How far an answer to a view has come that follows hosts apart.
+#[derive(Default)]
+pub struct HostsAnswer {
+    next: Option<i64>,
+    /// How many of the records that describe a run were handed on.
+    described: HashMap<Id, usize>,
+}
+
 impl Cluster {
+    /// As [`Cluster::answer_closed`], with hosts apart: the records of the last minute as they came, those of an interval at once.
+    pub fn answer_closed_by_host(&self, answer: &mut HostsAnswer, from_ns: i64) -> Vec<Arc<Record>> {
+        let mut records = Vec::new();
+        let width = self.width_ns().max(1) as i64;
+        let next = *answer.next.get_or_insert(from_ns.div_euclid(width));
+        let closed = self.slices.range(next..).take_while(|(_, slice)| slice.is_closed).last();
+        let Some((&last, _)) = closed else { return records };
+        answer.next = Some(last + 1);
+        let is_next = |start_ns: i64| (next..=last).contains(&start_ns.div_euclid(width));
+        for recent in self.hosts.iter().flat_map(|host| &host.recent).filter(|recent| is_next(recent.start_ns)) {
+            let Some(run) = self.runs.get(&recent.run) else { continue };
+            let described = answer.described.entry(recent.run).or_insert(0);
+            records.extend(run.descriptions[*described..].iter().map(Arc::clone));
+            *described = run.descriptions.len();
+            records.push(Arc::clone(&recent.record));
+        }
+        records
+    }
+
     /// Closed intervals that were not handed on, with what waits in the last one; the first call starts with this moment,
     /// nanoseconds since the epoch. Nothing before the first run.
     pub fn answer_closed(&self, answer: &mut Answer, from_ns: i64) -> Vec<u8> {
