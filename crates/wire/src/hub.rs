@@ -4,14 +4,14 @@ use crate::clock::now_ns;
 use crate::closed::{Closed, Groups};
 use crate::cluster::{Answer, Cluster, Counters, HostFacts, HostsAnswer, IntervalState, Limits};
 use crate::gate::Gate;
-use crate::history::{Compactor, HistoryRows, HistoryWriter, Level, Query, Tables};
+use crate::history::{Compactor, HistoryRows, HistoryWriter, Level, Query, Tables, free_share};
 use crate::intake::{Agent, Greeting, Stores, Stranger, greet, refuse};
 use crate::journal::{Journal, Replayed};
 use crate::stream::{Ender, Stream};
 use crate::{Credentials, Data, Hello, Kind, Listener, Malformed, News, PREFACE, Record, new_id};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, scope, sleep};
 use std::time::{Duration, Instant};
@@ -92,6 +92,8 @@ pub enum Change {
     Written,
     /// The journal cannot be compacted, and why.
     Uncompacted(String),
+    /// So many tables were removed before their time: the disk is nearly full.
+    Removed(u64),
     /// It can be compacted again.
     Compacted,
 }
@@ -117,7 +119,8 @@ impl Hub {
         let (journal, replayed) = opened.unzip();
         let history = storage.and_then(|Storage { folder, history, .. }| {
             let ((levels, tables), recent_ns) = (history?, limits.keep_ns);
-            Some(Compactor { folder, tables, levels, recent_ns, lock: Mutex::default() })
+            let (lock, removed) = (Mutex::default(), AtomicU64::new(0));
+            Some(Compactor { folder, tables, levels, recent_ns, lock, free: free_share, removed })
         });
         // What is counted starts with the hub.
         cluster.counters = Counters::default();
@@ -336,7 +339,13 @@ impl Hub {
                 continue;
             }
             swept = Some(Instant::now());
-            match history.turn(now_ns(), &step) {
+            let turned = history.turn(now_ns(), &step);
+            let removed = history.removed.swap(0, Ordering::Relaxed);
+            if removed > 0 {
+                self.cluster().counters.removed += removed;
+                report(Change::Removed(removed));
+            }
+            match turned {
                 Ok(has_more) => {
                     looked = if has_more { None } else { Some(Instant::now()) };
                     if std::mem::replace(&mut failure, false) {

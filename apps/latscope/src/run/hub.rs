@@ -142,6 +142,13 @@ fn report(change: Change) {
         Change::Uncompacted(why) => {
             say!("latscope: The journal cannot be compacted: {why}. It is kept, and compaction is tried again.");
         }
+        Change::Removed(count) => {
+            let tables = if count == 1 { "table" } else { "tables" };
+            say!(
+                "latscope: Less than 5% of the disk of --data is free: {} {tables} of the finest intervals were removed before their time. Use a larger disk, or keep less (--keep).",
+                format_count(count)
+            );
+        }
         Change::Compacted => say!("latscope: The journal is compacted again."),
         Change::Written => say!("latscope: The journal is written again."),
     }

@@ -40,6 +40,8 @@ pub struct Counters {
     pub strangers: u64,
     /// Agents that were refused: their name is taken, or their intervals do not fit.
     pub agents: u64,
+    /// Tables that were removed before their time, as the disk was nearly full.
+    pub removed: u64,
 }
 
 impl Cluster {

@@ -29,7 +29,7 @@ pub struct Metric {
 }
 
 /// All metrics, in the order in which they are written.
-pub static METRICS: [Metric; 16] = [
+pub static METRICS: [Metric; 17] = [
     Metric {
         name: "latscope_io_latency_seconds",
         dotted: "latscope.io.latency",
@@ -136,6 +136,13 @@ pub static METRICS: [Metric; 16] = [
         kind: Kind::Gauge,
     },
     Metric {
+        name: "latscope_hub_removed_tables_total",
+        dotted: "latscope.hub.removed_tables",
+        help: "Tables of the history that were removed before their time, as the disk was nearly full.",
+        unit: "",
+        kind: Kind::Counter,
+    },
+    Metric {
         name: "ALERTS",
         dotted: "latscope.alerts",
         help: "Alerts of the hub that are pending or firing.",
@@ -174,8 +181,10 @@ pub const REFUSED: usize = 12;
 pub const OFFSET: usize = 13;
 /// Ends of certificates.
 pub const CERTIFICATE_END: usize = 14;
+/// Tables that were removed before their time.
+pub const REMOVED: usize = 15;
 /// Alerts, as Prometheus has its own.
-pub const ALERTS: usize = 15;
+pub const ALERTS: usize = 16;
 
 /// Names and values, ascending by name.
 pub type Labels = Vec<(String, String)>;

@@ -1,7 +1,7 @@
 //! What a hub exports about itself: what came, its hosts, and its alerts.
 
 use super::metrics::{
-    ALERTS, CERTIFICATE_END, DUPLICATES, Labels, OFFSET, RECORDS, REFUSED, Reading, Value, label_name,
+    ALERTS, CERTIFICATE_END, DUPLICATES, Labels, OFFSET, RECORDS, REFUSED, REMOVED, Reading, Value, label_name,
 };
 use crate::alerts::Active;
 use crate::{Counters, Hub};
@@ -49,6 +49,7 @@ impl HubState {
         let counters = &self.counters;
         add(RECORDS, &[], counters.records as f64);
         add(DUPLICATES, &[], counters.duplicates as f64);
+        add(REMOVED, &[], counters.removed as f64);
         let refused = [("agent", counters.agents), ("malformed", counters.malformed), ("stranger", counters.strangers)];
         for (reason, count) in refused {
             add(REFUSED, &[("reason", reason)], count as f64);

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Records of so many bytes are in memory at a time; their histograms take some ten times as much.
@@ -19,6 +20,10 @@ const PART_BYTES: u64 = 8 << 20;
 const AHEAD_NS: i64 = 120_000_000_000;
 /// The tables of a day are made one so long after its end.
 const DAY_REST_NS: i64 = 6 * 3_600_000_000_000;
+/// Before that, so many of one file of the journal each are made one: of 144 files a day, twelve and eleven are left at most.
+const TOGETHER: usize = 12;
+/// With less of the disk free, tables go before their time.
+const LEAST_FREE: f64 = 0.05;
 
 /// What is asked after each step that is on disk: an error stops there.
 type Step<'a> = &'a dyn Fn() -> io::Result<()>;
@@ -35,6 +40,16 @@ pub struct Compactor {
     pub recent_ns: u64,
     /// Held while files are removed, and while somebody reads them.
     pub lock: Mutex<()>,
+    /// Which share of the disk is free, where that is known.
+    pub free: fn(&Path) -> Option<f64>,
+    /// Tables that were removed before their time, since that was looked at last.
+    pub removed: AtomicU64,
+}
+
+/// Which share of its disk a folder may still take.
+pub fn free_share(folder: &Path) -> Option<f64> {
+    let disk = rustix::fs::statvfs(folder).ok()?;
+    (disk.f_blocks > 0).then(|| disk.f_bavail as f64 / disk.f_blocks as f64)
 }
 
 /// The tables of a host and a day at one width.
@@ -64,8 +79,11 @@ impl Compactor {
         let is_old = |table: &&Table| ((table.day + 1) * DAY_NS).saturating_add_unsigned(keep_ns(table)) < now_ns;
         let (old, tables): (Vec<&Table>, Vec<&Table>) = files.tables.iter().partition(is_old);
         self.remove(old.iter().map(|table| table.path(&self.folder)).collect(), step)?;
+        let tables = self.make_room(tables, step)?;
         let is_over = |table: &&Table| (table.day + 1) * DAY_NS + DAY_REST_NS < now_ns;
-        self.join_days(tables.into_iter().filter(is_over), step)?;
+        let (over, others): (Vec<&Table>, Vec<&Table>) = tables.into_iter().partition(is_over);
+        self.join(grouped(over).into_values().filter(|parts| parts.len() > 1), step)?;
+        self.join(grouped(others).into_values().flat_map(together), step)?;
         let [(stamp, path), (next, _), ..] = &files.segments[..] else { return Ok(false) };
         let closed_ns = closed_ns(*next);
         let oldest_ns = now_ns.saturating_sub_unsigned(self.recent_ns);
@@ -145,11 +163,27 @@ impl Compactor {
         Ok(())
     }
 
-    /// Puts the tables of a host and a day together, where there are several; a reader leaves out those that are part of another.
-    fn join_days<'a>(&self, tables: impl Iterator<Item = &'a Table>, step: Step) -> io::Result<()> {
-        let mut groups = BTreeMap::<(i64, &str, u64), Vec<&Table>>::new();
-        tables.for_each(|table| groups.entry((table.day, &table.host, table.width_ns)).or_default().push(table));
-        for ((day, host, width_ns), parts) in groups.into_iter().filter(|(_, parts)| parts.len() > 1) {
+    /// Where the disk is nearly full, removes the finest tables of the oldest days; returns those that are left. The widest stay, and
+    /// so does the journal: nothing is lost that is not elsewhere in wider intervals.
+    fn make_room<'a>(&self, mut tables: Vec<&'a Table>, step: Step) -> io::Result<Vec<&'a Table>> {
+        let widest = tables.iter().map(|table| table.width_ns).max();
+        while (self.free)(&self.folder).is_some_and(|share| share < LEAST_FREE)
+            && let Some(next) = tables.iter().map(|table| (table.width_ns, table.day)).min()
+            && Some(next.0) < widest
+        {
+            let (gone, left) = tables.into_iter().partition(|table| (table.width_ns, table.day) == next);
+            tables = left;
+            let gone: Vec<&Table> = gone;
+            self.removed.fetch_add(gone.len() as u64, Ordering::Relaxed);
+            self.remove(gone.iter().map(|table| table.path(&self.folder)).collect(), step)?;
+        }
+        Ok(tables)
+    }
+
+    /// Puts tables of a host, a day and a width together; a reader leaves out those that are part of another.
+    fn join<'a>(&self, groups: impl Iterator<Item = Vec<&'a Table>>, step: Step) -> io::Result<()> {
+        for parts in groups {
+            let Some(&Table { day, ref host, width_ns, .. }) = parts.first().copied() else { continue };
             let (first, last) =
                 parts.iter().fold((u64::MAX, 0), |(first, last), part| (first.min(part.first), last.max(part.last)));
             let mut heads = Vec::new();
@@ -162,7 +196,7 @@ impl Compactor {
                 Ok((_, rows)) => rows,
                 Err(error) => Box::new(std::iter::once(Err(error))),
             };
-            let table = Table { day, host: host.into(), width_ns, first, last };
+            let table = Table { day, host: host.clone(), width_ns, first, last };
             let mut folders = BTreeSet::new();
             self.write(&table.path(&self.folder), &head, Box::new(parts.iter().flat_map(open)), &mut folders)?;
             folders.iter().try_for_each(|folder| files::sync(folder))?;
@@ -213,6 +247,22 @@ impl Fold {
             None => drop(self.rows.insert((time_ns, Arc::clone(labels)), done.clone())),
         }
     }
+}
+
+/// Tables of the same day, host and width, in the order of the journal.
+fn grouped(tables: Vec<&Table>) -> BTreeMap<(i64, &str, u64), Vec<&Table>> {
+    let mut groups = BTreeMap::<_, Vec<&Table>>::new();
+    tables
+        .into_iter()
+        .for_each(|table| groups.entry((table.day, &table.host[..], table.width_ns)).or_default().push(table));
+    groups
+}
+
+/// Those of a group that are of one file of the journal each and follow each other, where there are enough of them. What is joined has
+/// all stamps between its first and its last, so that no other table is taken for a part of it.
+fn together(tables: Vec<&Table>) -> Vec<Vec<&Table>> {
+    let runs = tables.chunk_by(|one, other| one.first == one.last && other.first == other.last);
+    runs.filter(|run| run.len() >= TOGETHER).map(<[&Table]>::to_vec).collect()
 }
 
 fn merged(mut head: TableHead, other: TableHead) -> TableHead {

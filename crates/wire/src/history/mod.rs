@@ -12,7 +12,7 @@ mod rows;
 mod segment;
 
 pub(crate) use answer::HistoryWriter;
-pub use compact::Compactor;
+pub use compact::{Compactor, free_share};
 pub use files::is_history;
 pub(crate) use files::{segments, stamps};
 pub(crate) use known::Known;

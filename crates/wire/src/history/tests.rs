@@ -8,6 +8,7 @@ use latscope_histogram::{Grid, Histogram, Totals};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const SECOND: i64 = 1_000_000_000;
 const HOUR: i64 = 3600 * SECOND;
@@ -169,8 +170,118 @@ fn journal(folder: &Path) -> Truth {
 }
 
 fn compactor(folder: &Path) -> Compactor {
-    let (folder, levels) = (folder.into(), LEVELS.to_vec());
-    Compactor { folder, tables: Arc::new(Lines), levels, recent_ns: HOUR as u64, lock: Mutex::default() }
+    Compactor {
+        folder: folder.into(),
+        tables: Arc::new(Lines),
+        levels: LEVELS.to_vec(),
+        recent_ns: HOUR as u64,
+        lock: Mutex::default(),
+        free: |_| None,
+        removed: AtomicU64::new(0),
+    }
+}
+
+/// How many tables there are of a host and width at most.
+fn most_tables(folder: &Path) -> usize {
+    let mut counts = BTreeMap::new();
+    for table in Files::list(folder, files::ALL_DAYS).unwrap().tables {
+        *counts.entry((table.day, table.host, table.width_ns)).or_insert(0) += 1;
+    }
+    counts.into_values().max().unwrap_or(0)
+}
+
+/// Files of a journal of one host, a minute each, with one interval in each of its seconds that is divisible by ten.
+fn long_journal(folder: &Path, files: i64) -> Truth {
+    let (mut truth, start) = (Truth::new(), 20_780 * files::DAY_NS);
+    let (run, fields) = (Id([9; 16]), FIELDS.map(str::to_string).to_vec());
+    let (source, filter, width_ns) = ("test".to_string(), String::new(), SECOND as u64);
+    let hello = Hello { run, host: "n1".into(), source, filter, width_ns, fields, is_wall: true };
+    for file in 0..files {
+        let mut bytes = PREFACE.to_vec();
+        for at in 0..6 {
+            let time_ns = start + (file * 60 + at * 10) * SECOND;
+            let records = interval(&hello, (file * 6 + at) as u64, time_ns, &mut truth);
+            records.iter().for_each(|record| bytes.extend_from_slice(record.bytes()));
+        }
+        std::fs::write(folder.join(format!("{:015}.frames", (start + file * 60 * SECOND) / 1_000_000)), bytes).unwrap();
+    }
+    truth
+}
+
+#[test]
+fn tables_of_a_day_are_bounded_wherever_joining_stops() {
+    let (mut stops, mut is_whole) = (0, false);
+    let now_ns = 20_780 * files::DAY_NS + 4 * HOUR;
+    while !is_whole {
+        let folder = tempfile::tempdir().unwrap();
+        let truth = long_journal(folder.path(), 30);
+        let left = Cell::new(stops);
+        let stop = || match left.replace(left.get() - 1) {
+            0 => Err(io::Error::other("stop")),
+            _ => Ok(()),
+        };
+        is_whole = true;
+        loop {
+            match compactor(folder.path()).turn(now_ns, &stop) {
+                Ok(true) => assert!(most_tables(folder.path()) <= 2 + 12, "{stops}"),
+                Ok(false) => break,
+                Err(_) => {
+                    is_whole = false;
+                    same(folder.path(), &truth, stops);
+                    left.set(i32::MAX);
+                }
+            }
+        }
+        same(folder.path(), &truth, stops);
+        // 29 files: twice twelve, and five.
+        assert_eq!(most_tables(folder.path()), 2 + 5, "{stops}");
+        stops += 29;
+    }
+    assert!(stops > 150, "{stops} steps");
+}
+
+fn same(folder: &Path, truth: &Truth, stops: i32) {
+    let rows = HistoryRows::open(folder, Arc::new(Lines), query(1), (i64::MAX, None)).unwrap();
+    let mut found = Sums::new();
+    for row in rows.map(Result::unwrap) {
+        let key = (row.time_ns, row.host.to_string(), row.labels[0].clone());
+        assert!(found.insert(key, row.done).is_none(), "{stops}");
+    }
+    assert!(found == sums(truth, SECOND), "{stops}");
+}
+
+#[test]
+fn the_finest_tables_go_when_the_disk_is_nearly_full() {
+    /// Full while there are tables of seconds of the first day.
+    fn free(folder: &Path) -> Option<f64> {
+        let tables = Files::list(folder, files::ALL_DAYS).unwrap().tables;
+        let is_full = tables.iter().any(|table| table.day == 20_779 && table.width_ns == SECOND as u64);
+        Some(if is_full { 0.049 } else { 0.05 })
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let truth = journal(folder.path());
+    let nearly_full = Compactor { free, ..compactor(folder.path()) };
+    while nearly_full.turn(START + 3 * HOUR, &|| Ok(())).unwrap() {}
+    assert!(nearly_full.removed.load(Ordering::Relaxed) >= 3);
+    let widths = |day: i64| -> Vec<u64> {
+        let tables = Files::list(folder.path(), files::ALL_DAYS).unwrap().tables.into_iter();
+        let mut widths: Vec<u64> =
+            tables.filter(|table| table.day == day).map(|table| table.width_ns / SECOND as u64).collect();
+        widths.sort_unstable();
+        widths.dedup();
+        widths
+    };
+    assert_eq!((widths(20_779), widths(20_780)), (vec![10, 60], vec![1, 10, 60]));
+    // Nothing is lost: it is there in wider intervals.
+    let (sums_found, width_ns) = found(folder.path(), query(10));
+    assert!(width_ns as i64 == 10 * SECOND && sums_found == sums(&truth, 10 * SECOND));
+    // Where that is not enough, the widest stay, and the journal.
+    let full = Compactor { free: |_| Some(0.0), ..compactor(folder.path()) };
+    full.turn(START + 3 * HOUR, &|| Ok(())).unwrap();
+    assert_eq!((widths(20_779), widths(20_780)), (vec![60], vec![60]));
+    assert_eq!(Files::list(folder.path(), files::ALL_DAYS).unwrap().segments.len(), 1);
+    let (sums_found, width_ns) = found(folder.path(), query(60));
+    assert!(width_ns as i64 == 60 * SECOND && sums_found == sums(&truth, 60 * SECOND));
 }
 
 fn check(folder: &Path, truth: &Truth, why: &str) {
