@@ -9,7 +9,7 @@ Examples:
   latscope lab storage --for 300ms --rounds 1 -o quick .            # a quick try
   latscope lab etcd /mnt/etcd -o etcd                               # status 1 if p99 > 10 ms
   latscope lab run mine.toml --dry-run .
-  latscope lab scan /dev/sdb -o sdb                                 # where is it slow, or broken? Only reads
+  latscope lab scan /dev/sdb -o sdb                                 # is it slow or broken?
 
 Exit status: 0 done, 1 --fail-if or the limit of an experiment exceeded, or scan found a slow region or errors, 2 wrong usage, 3 nothing could be measured.";
 
