@@ -129,6 +129,7 @@ fn runs(example: &str, folder: &Path) -> bool {
         "ssh ",
         "agent --check",
         "lab scan /dev/",
+        "sdb/",
     ]
     .iter()
     .any(|words| example.contains(words))
