@@ -1,6 +1,7 @@
 //! What is counted while somebody sets the wall clock.
 
-use crate::live::lab::{Background, Disk, alone, counts, fio_command, until};
+use crate::cluster::Hub;
+use crate::live::lab::{Background, Disk, alone, counts, fio_command, number, until};
 use crate::program::{LATSCOPE, command, installed, latscope};
 use std::path::Path;
 use std::time::Duration;
@@ -116,4 +117,44 @@ fn agents_go_on_when_the_wall_clock_is_set_back() {
     let total: u64 = counts(&summary.success(), "device").values().sum();
     assert!(total > 500, "{total} events");
     assert_eq!(hub.interrupt().status, Some(0));
+}
+
+/// A host whose clock is an hour off is watched as any other: its disk that hangs fires an alert while it hangs, a view shows it at once,
+/// and the host is there.
+#[test]
+fn a_host_with_a_wrong_clock_is_watched() {
+    let Some(_alone) = alone() else { return };
+    for moved in ["1h", "-1h", "20s"] {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = folder.path().join("clock");
+        std::fs::write(&clock, moved).unwrap();
+        let (hub, disk) = (Hub::start(folder.path()), Disk::new(&["--read", "1ms"]));
+        let (address, read) = (hub.address(), hub.input());
+        let words = ["agent", "--hub", &address, "--name", "n1", "-s", "block", "-i", "500ms", "--test-clock"];
+        let agent = Background::latscope(&[&words[..], &[clock.to_str().unwrap(), &disk.filter()]].concat());
+        until("the clock", || hub.printed().contains("n1: its clock is"));
+        disk.signal("STOP");
+        let mut dd = command("dd");
+        dd.args([&format!("if={}", disk.path), "of=/dev/null", "bs=4k", "count=1", "iflag=direct", "status=none"]);
+        let _reader = Background::new(&mut dd);
+        until("the alert", || hub.printed().contains("alert: stall"));
+        let failed = latscope(&["percentiles", "-r", &read, "--fail-if", "oldest > 4s"]);
+        assert_eq!(failed.status, Some(1), "{moved}: {}", failed.err);
+        let noted = || latscope(&["summary", "-r", &read]).success();
+        let text = noted();
+        assert!(text.contains("1 of 1 host in the last closed interval"), "{moved}: {text}");
+        assert!(text.contains("clocks that are off: n1"), "{moved}: {text}");
+        let shown = latscope(&["summary", "--json", "--by", "device", "-r", &read]).success();
+        let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert!(number(&shown["total"], "oldest_ns") > 4_000_000_000, "{moved}: {shown}");
+        disk.signal("CONT");
+        until("its end", || hub.printed().contains("resolved: stall"));
+        // A clock that is put right is no longer noted.
+        std::fs::write(&clock, "0s").unwrap();
+        until("the right clock", || hub.printed().contains("n1: its clock agrees"));
+        let text = noted();
+        assert!(!text.contains("clocks that are off"), "{moved}: {text}");
+        assert_eq!(agent.interrupt().status, Some(0));
+        assert_eq!(hub.interrupt().status, Some(0));
+    }
 }

@@ -106,6 +106,16 @@ impl Hub {
         format!("hub+{}", self.address())
     }
 
+    /// What it printed so far.
+    pub fn printed(&self) -> String {
+        self.program.printed()
+    }
+
+    /// Ctrl-C, and what came of it.
+    pub fn interrupt(self) -> crate::program::Ended {
+        self.program.interrupt()
+    }
+
     /// As a power failure of the process: nothing is written any more.
     fn kill(self) {
         signal(self.program.pid(), "KILL");

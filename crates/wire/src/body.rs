@@ -1,5 +1,6 @@
 //! Histograms of intervals: a plain head, so that a repeated record is known without unpacking it, and a compressed body.
 
+use crate::record::RECORD_BYTES;
 use crate::varint::{Payload, put, put_signed};
 use crate::{GROUPS_LIMIT, Id, Kind, Malformed, Record};
 use latscope_event::{Anomaly, Tally};
@@ -93,19 +94,36 @@ impl Head {
         }
         Ok((Head { run, sequences: first..=last, start, width_ns, intervals }, payload.0))
     }
+
+    fn plain(&self) -> Vec<u8> {
+        let mut plain = self.run.0.to_vec();
+        put(&mut plain, *self.sequences.start());
+        put(&mut plain, self.sequences.end() - self.sequences.start());
+        put_signed(&mut plain, self.start);
+        put(&mut plain, self.width_ns);
+        put(&mut plain, self.intervals);
+        plain
+    }
+
+    /// A record of which all is so many intervals later, and which is the same one still.
+    ///
+    /// # Errors
+    /// When it is malformed, or its times are none any more.
+    pub fn moved(record: &Record, intervals: i64) -> Result<Record, Malformed> {
+        let (head, body) = Head::parse(record)?;
+        let start = head.start.checked_add(intervals).ok_or(Malformed::Number)?;
+        let moved = record.with_plain(&Head { start, ..head }.plain(), body);
+        Head::parse(&moved)?;
+        if moved.payload().len() > RECORD_BYTES - 2 { Err(Malformed::Number) } else { Ok(moved) }
+    }
 }
 
 impl Data {
     /// As a record.
     pub fn record(&self) -> Record {
-        let (head, mut plain, mut body) = (&self.head, self.head.run.0.to_vec(), Vec::new());
-        put(&mut plain, *head.sequences.start());
-        put(&mut plain, head.sequences.end() - head.sequences.start());
-        put_signed(&mut plain, head.start);
-        put(&mut plain, head.width_ns);
-        put(&mut plain, head.intervals);
+        let mut body = Vec::new();
         self.rows.iter().for_each(|row| put_row(&mut body, row));
-        Record::packed(Kind::Data, &plain, &body)
+        Record::packed(Kind::Data, &self.head.plain(), &body)
     }
 
     /// Of a record.
@@ -277,6 +295,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_record_is_moved_and_the_same_still(data in data(), by in -1000i64..1000) {
+            let moved = Data::parse(&Head::moved(&data.record(), by).unwrap()).unwrap();
+            let start = data.head.start + by;
+            prop_assert_eq!(moved, Data { head: Head { start, ..data.head.clone() }, rows: data.rows.clone() });
+            prop_assert_eq!(Head::moved(&data.record(), i64::MAX), Err(Malformed::Number));
+        }
+
+
         #[test]
         fn histograms_come_back(data in data()) {
             let record = data.record();

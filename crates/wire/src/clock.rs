@@ -1,10 +1,14 @@
 //! How far the clock of a hub is from that of an agent, measured as NTP does.
 
 use std::collections::VecDeque;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// So many exchanges are kept.
 const KEPT: usize = 16;
+/// A clock that moves by so much against the steady one was set, nanoseconds.
+const STEP_NS: u64 = 50_000_000;
+/// How many times both are read: the pair with the least time between them counts.
+const READS: usize = 3;
 
 /// What an agent knows of its clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -43,6 +47,60 @@ impl Exchanges {
     }
 }
 
+impl Exchanges {
+    /// The clock of the agent was set forward by this time, nanoseconds.
+    pub fn step(&mut self, step_ns: i64) {
+        self.0.iter_mut().for_each(|(offset, _)| *offset = offset.saturating_sub(step_ns));
+    }
+}
+
+/// Notices when somebody sets a wall clock.
+pub struct Steps {
+    start: Instant,
+    /// The wall clock less the steady one, nanoseconds.
+    ahead_ns: i64,
+}
+
+impl Steps {
+    /// Of a clock.
+    pub fn new(now_ns: &dyn Fn() -> i64) -> Steps {
+        let start = Instant::now();
+        Steps { start, ahead_ns: ahead_ns(start, now_ns) }
+    }
+
+    /// By how much the clock was set since the last call, nanoseconds.
+    pub fn step(&mut self, now_ns: &dyn Fn() -> i64) -> Option<i64> {
+        let ahead_ns = ahead_ns(self.start, now_ns);
+        let step_ns = ahead_ns - std::mem::replace(&mut self.ahead_ns, ahead_ns);
+        (step_ns.unsigned_abs() >= STEP_NS).then_some(step_ns)
+    }
+}
+
+/// How far a wall clock is ahead of the steady one, read while nothing came between.
+fn ahead_ns(start: Instant, now_ns: &dyn Fn() -> i64) -> i64 {
+    let read = || {
+        let before = start.elapsed();
+        let ahead_ns = now_ns().saturating_sub(before.as_nanos() as i64);
+        (start.elapsed() - before, ahead_ns)
+    };
+    let best = (0..READS).map(|_| read()).reduce(|one, other| if other.0 < one.0 { other } else { one });
+    best.map_or(0, |(_, ahead_ns)| ahead_ns)
+}
+
+/// By how many intervals what a host sends is moved, so that it stands where it happened by the clock of the hub. It stays as it is
+/// while that is right within an interval: an offset near a half does not move it to and fro.
+pub fn shift(present: i64, (offset_ns, error_ns): (i64, u64), width_ns: u64) -> i64 {
+    let width = i64::try_from(width_ns).unwrap_or(i64::MAX).max(1);
+    let left_ns = offset_ns.saturating_sub(present.saturating_mul(width)).unsigned_abs();
+    if offset_ns.unsigned_abs() <= width_ns / 2 {
+        0
+    } else if left_ns <= width_ns.saturating_add(error_ns) {
+        present
+    } else {
+        offset_ns.saturating_add(width / 2).div_euclid(width)
+    }
+}
+
 /// Nanoseconds since the epoch.
 pub fn now_ns() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
@@ -69,6 +127,44 @@ mod tests {
                 prop_assert!(measured.abs_diff(offset) <= error + 1);
             }
         }
+    }
+
+    #[test]
+    fn intervals_are_moved_by_what_is_measured_and_stay() {
+        const SECOND: i64 = 1_000_000_000;
+        let moved = |present, ms: i64| shift(present, (ms * 1_000_000, 0), SECOND as u64);
+        for (offsets, expected) in [
+            (&[0, 400, 900, 1000, -1000, -999][..], &[0, 0, 0, 0, 0, 0][..]),
+            (&[3_600_000, 3_600_900, 3_599_100, 3_601_600, 300], &[3600, 3600, 3600, 3602, 0]),
+            (&[-20_000, -19_100, -20_900, -1100, -600, -400], &[-20, -20, -20, -1, -1, 0]),
+        ] {
+            let mut present = 0;
+            let found = offsets.iter().map(|&ms| {
+                present = moved(present, ms);
+                present
+            });
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{offsets:?}");
+        }
+        // What may be wrong by more than that says nothing.
+        assert_eq!(shift(0, (5 * SECOND, 4 * SECOND as u64), SECOND as u64), 0);
+        assert_eq!(shift(0, (i64::MIN, 0), SECOND as u64), i64::MIN / SECOND - 1);
+    }
+
+    #[test]
+    fn who_sets_a_clock_is_noticed() {
+        let moved = std::cell::Cell::new(0);
+        let clock = || now_ns() + moved.get();
+        let mut steps = Steps::new(&clock);
+        assert_eq!(steps.step(&clock), None);
+        for step_ns in [-3_600_000_000_000, 3_600_000_000_000] {
+            moved.set(moved.get() + step_ns);
+            assert!(steps.step(&clock).is_some_and(|found_ns| found_ns.abs_diff(step_ns) < STEP_NS));
+            assert_eq!(steps.step(&clock), None);
+        }
+        let mut exchanges = Exchanges::default();
+        exchanges.add(0, 50, 50, 100);
+        exchanges.step(7);
+        assert_eq!(exchanges.best(), Some((-7, 50)));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! by what comes later.
 
 mod answer;
+mod clocks;
 mod facts;
 mod slice;
 mod states;
@@ -89,6 +90,10 @@ struct Host {
     /// What waited at the end of its last interval, by group.
     waiting: Vec<(u32, Sparse)>,
     clock: ClockState,
+    /// By how many intervals what it sends is moved.
+    shift: i64,
+    /// What it says next of its clock is about a clock of the hub that was set since.
+    is_clock_outdated: bool,
     /// How long after the end of its last interval the record came, nanoseconds.
     lag_ns: Option<u64>,
     /// How full the queue of its agent is: bytes, and how many there may be.
@@ -176,7 +181,7 @@ impl Cluster {
         let model = self.model.as_ref()?;
         let (fields, width_ns) = (model.fields.clone(), model.width_ns);
         let width = width_ns as i64;
-        let by_time = now_ns.saturating_sub_unsigned(self.limits.grace_ns).div_euclid(width);
+        let by_time = now_ns.saturating_sub_unsigned(self.grace_ns()).div_euclid(width);
         let closed = self.slices.iter().rev().find(|(_, slice)| slice.is_closed).map(|(&interval, _)| interval + 1);
         let open = self.slices.iter().find(|(_, slice)| !slice.is_closed).map(|(&interval, _)| interval);
         let end = by_time.max(closed.unwrap_or(by_time)).min(open.unwrap_or(i64::MAX));
@@ -295,16 +300,6 @@ impl Cluster {
             });
             host.has_left |= has_left;
         }
-    }
-
-    /// What a run says of its clock; its host, and how far it is from the hub's, where that matters and did not before.
-    pub fn set_clock(&mut self, run: Id, clock: ClockState) -> Option<(String, i64)> {
-        let width_ns = self.width_ns();
-        let host = self.runs.get(&run).and_then(|run| self.hosts.get_mut(run.host as usize))?;
-        let before = std::mem::replace(&mut host.clock, clock);
-        let far = |clock: &ClockState| clock.offset.filter(|(offset_ns, _)| offset_ns.unsigned_abs() > width_ns / 10);
-        let (now, _) = far(&clock)?;
-        far(&before).is_none().then(|| (host.name.clone(), now))
     }
 
     /// The groups of a run.
@@ -470,12 +465,12 @@ impl Cluster {
         let width_ns = self.model.as_ref()?.width_ns as i64;
         let open: Vec<i64> =
             self.slices.iter().filter(|(_, slice)| !slice.is_closed).map(|(&interval, _)| interval).collect();
-        let mut latest = None;
+        let (mut latest, grace_ns) = (None, self.grace_ns());
         for interval in open {
             let end_ns = (interval + 1) * width_ns;
             let missing = self.missing(interval);
             let has_all = missing.is_empty() && now_ns >= end_ns;
-            if !has_all && now_ns < end_ns.saturating_add_unsigned(self.limits.grace_ns) {
+            if !has_all && now_ns < end_ns.saturating_add_unsigned(grace_ns) {
                 continue;
             }
             if let Some(slice) = self.slices.get_mut(&interval) {
@@ -548,6 +543,8 @@ impl Host {
             heard_ns: 0,
             waiting: Vec::new(),
             clock: ClockState::default(),
+            shift: 0,
+            is_clock_outdated: false,
             lag_ns: None,
             queue: None,
             certificate_end_ns: None,

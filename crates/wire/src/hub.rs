@@ -21,8 +21,8 @@ const TURN: Duration = Duration::from_millis(100);
 /// Open connections, and those of them that did not say what they want.
 const CONNECTIONS: usize = 4096;
 const HALF_OPEN: usize = 64;
-/// Stack of the thread of a connection, bytes.
-const STACK: usize = 256 << 10;
+/// Stack of the thread of a connection, bytes; without optimisation a handshake needs more.
+const STACK: usize = if cfg!(debug_assertions) { 2 << 20 } else { 256 << 10 };
 /// How often the files of the credentials are looked at.
 const RELOAD: Duration = Duration::from_secs(60);
 /// A view that follows gets the last minute first, and a sign of life when nothing happens.
@@ -78,7 +78,7 @@ pub enum Change {
     Lost(String, String),
     /// A host, or somebody at an address, is refused, and why.
     Refused(String, String),
-    /// The clock of a host is so many nanoseconds behind that of the hub.
+    /// The clock of a host is so many nanoseconds behind that of the hub; 0: it agrees again.
     Clock(String, i64),
     /// Certificates and tokens were read again.
     Reloaded,

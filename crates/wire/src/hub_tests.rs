@@ -1,5 +1,7 @@
 //! Agents and a hub in one process, over a socket file, against a sum of another kind.
 
+#[path = "hub_clock_tests.rs"]
+mod clocks;
 #[path = "hub_hostile_tests.rs"]
 mod hostile;
 #[path = "hub_tls_tests.rs"]

@@ -308,7 +308,7 @@ impl<'a> Agent<'a> {
     }
 
     fn take_data(&mut self, record: Record) -> Result<(), Malformed> {
-        let record = Arc::new(record);
+        let record = Arc::new(self.cluster().place(self.run, record)?);
         let (head, _) = Head::parse(&record)?;
         let (run, sequences) = (head.run, head.sequences.clone());
         self.check_run(Ok(run))?;

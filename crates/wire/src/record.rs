@@ -92,6 +92,11 @@ impl Record {
         }
     }
 
+    /// The same histograms with another plain part before this compressed one.
+    pub(crate) fn with_plain(&self, plain: &[u8], part: &[u8]) -> Record {
+        Record::with_flags(Kind::Data, self.0[HEAD + 1], &[plain, part])
+    }
+
     fn with_flags(kind: Kind, flags: u8, parts: &[&[u8]]) -> Record {
         let number = KINDS.iter().find(|(_, known)| *known == kind).map_or(0, |&(number, _)| number);
         let mut bytes = vec![0; HEAD];

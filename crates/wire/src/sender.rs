@@ -1,6 +1,6 @@
 //! The side of an agent: connects to a hub, sends what the queue has, and takes what the hub stored.
 
-use crate::clock::{ClockState, Exchanges, now_ns};
+use crate::clock::{ClockState, Exchanges, Steps, now_ns};
 use crate::messages::{Hello, Ping, Pong, Stored, parse_refusal, token};
 use crate::queue::Queue;
 use crate::stream::{SILENCE, Stream, explain_failure, is_timeout};
@@ -8,7 +8,7 @@ use crate::{Address, Credentials, Found, Kind, PREFACE, Record, Records};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,10 @@ const IDLE: Duration = Duration::from_millis(500);
 /// How often the clocks are compared, and how many times at once after connecting.
 const PING: Duration = Duration::from_secs(10);
 const FIRST_PINGS: u32 = 8;
+/// How long nothing else is sent after connecting, for the first comparison: the hub places intervals by it.
+const COMPARISON: Duration = Duration::from_secs(1);
+/// How often it is looked for meanwhile.
+const LOOK: Duration = Duration::from_millis(2);
 /// How long the hub has to say why it takes nothing more.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How often the files of the credentials are looked at.
@@ -180,6 +184,8 @@ impl Session<'_> {
         let (queue, hub) = (self.sender.queue, self.sender.hub);
         let (mut stream, reconnects) = (&self.stream, queue.reconnects());
         let (mut pings, mut ping_at, mut looked) = (0, Instant::now(), Instant::now());
+        let (own_clock, compared) = (|| self.sender.now_ns(), Instant::now() + COMPARISON);
+        let (mut steps, mut is_compared) = (Steps::new(&own_clock), false);
         while !is_broken.load(Ordering::Relaxed) {
             if queue.is_over(hub) {
                 // The hub ends the connection as soon as it reads this.
@@ -192,10 +198,24 @@ impl Session<'_> {
                 }
                 looked = Instant::now();
             }
+            if let Some(step_ns) = steps.step(&own_clock) {
+                self.exchanges().step(step_ns);
+                ping_at = Instant::now();
+            }
             if Instant::now() >= ping_at {
                 stream.write_all(self.ping().record().bytes())?;
                 pings += 1;
                 ping_at += if pings < FIRST_PINGS { TURN } else { PING };
+            }
+            if !is_compared {
+                is_compared = self.exchanges().best().is_some() || Instant::now() >= compared;
+                // The hub has to know it before the first record.
+                if is_compared {
+                    ping_at = Instant::now()
+                } else {
+                    sleep(LOOK)
+                }
+                continue;
             }
             let wait = if queue.backlog(hub) > 0 { TURN } else { IDLE };
             let Some((run, record)) = queue.next(hub, wait.min(ping_at.saturating_duration_since(Instant::now())))
@@ -215,8 +235,12 @@ impl Session<'_> {
         Ok(())
     }
 
+    fn exchanges(&self) -> MutexGuard<'_, Exchanges> {
+        self.exchanges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn ping(&self) -> Ping {
-        let offset = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).best();
+        let offset = self.exchanges().best();
         let clock = ClockState { offset, is_synchronised: (self.sender.is_synchronised)() };
         Ping { asked_ns: self.sender.now_ns(), clock, queue: Some(self.sender.queue.fill()) }
     }
@@ -260,8 +284,7 @@ impl Session<'_> {
             }
             Ok(Kind::Pong) => {
                 if let Ok(pong) = Pong::parse(record.payload()) {
-                    let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
-                    exchanges.add(pong.asked_ns, pong.got_ns, pong.answered_ns, self.sender.now_ns());
+                    self.exchanges().add(pong.asked_ns, pong.got_ns, pong.answered_ns, self.sender.now_ns());
                 }
             }
             Ok(Kind::Refuse) => return Err(io::Error::other(parse_refusal(record.payload()).unwrap_or_default())),

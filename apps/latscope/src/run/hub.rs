@@ -129,6 +129,7 @@ fn report(change: Change) {
         Change::Refused(host, why) => say!("latscope: {host}: refused: {why}"),
         Change::Missing(hosts) if hosts.is_empty() => say!("latscope: all hosts are in the last interval"),
         Change::Missing(hosts) => say!("latscope: missing: {}", hosts.join(", ")),
+        Change::Clock(host, 0) => say!("latscope: {host}: its clock agrees with the clock of the hub again"),
         Change::Clock(host, offset_ns) => {
             let by = format_duration(offset_ns.unsigned_abs());
             let side = if offset_ns > 0 { "behind" } else { "ahead of" };

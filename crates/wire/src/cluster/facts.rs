@@ -76,7 +76,7 @@ impl Cluster {
         }
     }
 
-    fn host_of(&mut self, run: Id) -> Option<&mut Host> {
+    pub(super) fn host_of(&mut self, run: Id) -> Option<&mut Host> {
         self.runs.get(&run).and_then(|run| self.hosts.get_mut(run.host as usize))
     }
 }
