@@ -158,3 +158,50 @@ fn a_host_with_a_wrong_clock_is_watched() {
         assert_eq!(hub.interrupt().status, Some(0));
     }
 }
+
+/// A hub whose clock is an hour ahead and put right goes on with its alerts at once, before and after; and when all agents are gone, that
+/// shows.
+#[test]
+fn a_hub_goes_on_when_its_clock_is_put_right() {
+    let Some(_alone) = alone() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let Some(clock) = MovedClock::new(folder.path()) else { return };
+    clock.move_by(3600);
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (listen, read) = (format!("unix:{}", path("hub")), format!("hub+unix:{}", path("hub")));
+    let hub = clock.start(&["hub", "--listen", &listen, "--data", &path("journal")]);
+    until("the hub", || hub.printed().contains("listening on"));
+    let disk = Disk::new(&["--read", "1ms"]);
+    let agent = Background::latscope(&["agent", "--hub", &listen, "--name", "n1", "-i", "500ms", &disk.filter()]);
+    until("the clock", || hub.printed().contains("n1: its clock is"));
+    let hang = || {
+        disk.signal("STOP");
+        let mut dd = command("dd");
+        dd.args([&format!("if={}", disk.path), "of=/dev/null", "bs=4k", "count=1", "iflag=direct", "status=none"]);
+        Background::new(&mut dd)
+    };
+    let seen = |what: &str, count: usize| until(what, || hub.printed().matches(what).count() == count);
+    let reader = hang();
+    seen("alert: stall", 1);
+    clock.move_by(0);
+    seen("the wall clock of the hub was set back by", 1);
+    // It still hangs, and is one alert.
+    std::thread::sleep(Duration::from_secs(2));
+    disk.signal("CONT");
+    seen("resolved: stall", 1);
+    drop(reader);
+    let reader = hang();
+    seen("alert: stall", 2);
+    disk.signal("CONT");
+    seen("resolved: stall", 2);
+    drop(reader);
+    let text = latscope(&["summary", "-r", &read]).success();
+    assert!(text.contains("1 of 1 host in the last closed interval"), "{text}");
+    assert!(text.contains("only the journal has them"), "{text}");
+    assert!(!hub.printed().contains("missing: n1"), "{}", hub.printed());
+    crate::live::lab::signal(agent.pid(), "KILL");
+    seen("missing: n1", 1);
+    let text = latscope(&["summary", "-r", &read]).success();
+    assert!(text.contains("0 of 1 host in the last closed interval, missing: n1"), "{text}");
+    assert_eq!(hub.interrupt().status, Some(0));
+}

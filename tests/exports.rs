@@ -392,6 +392,40 @@ fn counters_go_on_after_a_restart() {
     assert_eq!(hub.program.interrupt().status, Some(0));
 }
 
+/// No counter is lower at the first scrape after a kill than at the last one before, though the state that was kept is older, and though
+/// some came late.
+#[test]
+fn no_counter_falls_over_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("journal");
+    let words = ["--metrics", "127.0.0.1:0", "--push-every", "2s", "--data", data.to_str().unwrap()];
+    let scraped = |hub: &Hub| -> Vec<u64> {
+        let text = get(hub.port(), "/metrics", "text/plain").unwrap_or_default();
+        let count = |line: &str| line.strip_prefix("latscope_io_latency_seconds_")?.rsplit_once(' ')?.1.parse().ok();
+        text.lines().filter(|line| !line.contains("_sum{")).filter_map(count).collect()
+    };
+    let mut hub = Hub::start(folder.path(), &words);
+    for (round, late) in [(0, 0), (1, 30), (2, 0)] {
+        let mut agent = Agent::connect(&hub, "n1");
+        let before = scraped(&hub);
+        let (now, more) = (now_s(), histograms(round, 7));
+        agent.send(now - 20 + round as i64, more.clone());
+        until("the first", || scraped(&hub) > before);
+        if round == 1 {
+            until("the state", || std::fs::read_to_string(data.join("export.json")).is_ok());
+        }
+        let before = scraped(&hub);
+        agent.send(now - 15 + round as i64 - late, more);
+        until("the second", || scraped(&hub) > before);
+        let last = scraped(&hub);
+        signal(hub.program.pid(), "KILL");
+        drop((agent, hub));
+        hub = Hub::start(folder.path(), &words);
+        let first = scraped(&hub);
+        assert!(!first.is_empty() && first == last, "round {round}: {last:?}, then {first:?}");
+    }
+}
+
 /// What one hub pushes, another takes: no event is lost or counted twice, whatever the protocol.
 #[test]
 fn a_hub_takes_what_others_push() {

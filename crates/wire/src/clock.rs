@@ -76,6 +76,27 @@ impl Steps {
     }
 }
 
+/// The clock of a hub.
+pub struct OwnClock {
+    steps: Steps,
+    /// By how much it was set since that was reported, nanoseconds.
+    pub stepped_ns: i64,
+}
+
+impl OwnClock {
+    /// As it is now.
+    pub fn new() -> OwnClock {
+        OwnClock { steps: Steps::new(&now_ns), stepped_ns: 0 }
+    }
+
+    /// By how much it was set since the last look, and what it is now, nanoseconds.
+    pub fn look(&mut self) -> (Option<i64>, i64) {
+        let step_ns = self.steps.step(&now_ns);
+        self.stepped_ns = self.stepped_ns.saturating_add(step_ns.unwrap_or(0));
+        (step_ns, now_ns())
+    }
+}
+
 /// How far a wall clock is ahead of the steady one, read while nothing came between.
 fn ahead_ns(start: Instant, now_ns: &dyn Fn() -> i64) -> i64 {
     let read = || {

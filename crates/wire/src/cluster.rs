@@ -32,8 +32,6 @@ pub const AHEAD_NS: i64 = 120_000_000_000;
 /// Records of single hosts are kept for so long, and take no more than this of each.
 const RECENT_NS: i64 = 60_000_000_000;
 const RECENT_BYTES: usize = 256 << 10;
-/// A host whose last interval is so far behind has nothing that waits, as far as is known.
-const BEHIND: i64 = 5;
 /// The source of runs that are pushed.
 pub const PUSHED: &str = "pushed";
 /// Most runs and hosts that are remembered.
@@ -155,14 +153,12 @@ impl Cluster {
     }
 
     /// What was merged into closed intervals since the last call; `None` before the first run.
-    pub fn take_closed(&mut self) -> Option<Closed> {
+    pub fn take_closed(&mut self, now_ns: i64) -> Option<Closed> {
         let model = self.model.as_ref()?;
         let (width_ns, fields) = (model.width_ns, model.fields.clone());
         let intervals = std::mem::take(self.merged.as_mut()?);
-        let latest = self.slices.iter().rev().find(|(_, slice)| slice.is_closed);
-        let (latest, present) = latest.map_or((i64::MIN, 0), |(&interval, slice)| (interval, slice.hosts.len()));
-        let waiting = self.waiting_now();
-        let hosts = Some((present as u64, self.missing(latest).len() as u64));
+        let (waiting, (present, missing)) = (self.waiting_now(now_ns), self.present(now_ns));
+        let hosts = Some((present, missing.len() as u64));
         Some(Closed { width_ns, fields, intervals, waiting, hosts })
     }
 
@@ -202,7 +198,8 @@ impl Cluster {
         let over = (start..end).map(hosts_of).collect();
         let news = self.news.as_mut()?;
         news.next = Some(start.max(end));
-        Some(News { fields, width_ns, rows: news.take(), over })
+        let stepped_ns = std::mem::take(&mut news.stepped_ns);
+        Some(News { fields, width_ns, stepped_ns, rows: news.take(), over })
     }
 
     /// A run of a host comes, or is described; returns what is known of it.
@@ -460,32 +457,34 @@ impl Cluster {
     }
 
     /// Closes the intervals of which no more is waited for, and forgets those that there is no room for. Returns the names of hosts
-    /// that are missing in the latest of those that were closed now.
+    /// that are missing in the latest of those; `None` before the first one.
     pub fn close(&mut self, now_ns: i64) -> Option<Vec<String>> {
         let width_ns = self.model.as_ref()?.width_ns as i64;
         let open: Vec<i64> =
             self.slices.iter().filter(|(_, slice)| !slice.is_closed).map(|(&interval, _)| interval).collect();
-        let (mut latest, grace_ns) = (None, self.grace_ns());
+        let grace_ns = self.grace_ns();
         for interval in open {
             let end_ns = (interval + 1) * width_ns;
-            let missing = self.missing(interval);
-            let has_all = missing.is_empty() && now_ns >= end_ns;
+            let has_all = now_ns >= end_ns && self.missing(interval).is_empty();
             if !has_all && now_ns < end_ns.saturating_add_unsigned(grace_ns) {
                 continue;
             }
-            if let Some(slice) = self.slices.get_mut(&interval) {
-                slice.close();
-                self.bytes += slice.bytes;
-            }
-            if self.merged.is_some() {
-                let merged = self.merged(interval);
-                self.merged.get_or_insert_default().push(merged);
-            }
-            latest = Some(missing);
+            self.close_slice(interval);
         }
         self.bound(now_ns, width_ns);
         let name = |host: u32| self.hosts[host as usize].name.clone();
-        latest.map(|missing| missing.into_iter().map(name).collect())
+        (self.last_over(now_ns) > i64::MIN).then(|| self.present(now_ns).1.into_iter().map(name).collect())
+    }
+
+    /// Closes an interval that is open.
+    fn close_slice(&mut self, interval: i64) {
+        let Some(slice) = self.slices.get_mut(&interval).filter(|slice| !slice.is_closed) else { return };
+        slice.close();
+        self.bytes += slice.bytes;
+        if self.merged.is_some() {
+            let merged = self.merged(interval);
+            self.merged.get_or_insert_default().push(merged);
+        }
     }
 
     /// What a closed interval has.

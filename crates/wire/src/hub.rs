@@ -1,6 +1,6 @@
 //! A hub: takes records of agents, confirms what it stored, and answers views.
 
-use crate::clock::now_ns;
+use crate::clock::{OwnClock, now_ns};
 use crate::closed::{Closed, Groups};
 use crate::cluster::{Answer, Cluster, Counters, HostFacts, HostsAnswer, IntervalState, Limits};
 use crate::gate::Gate;
@@ -65,6 +65,7 @@ pub struct Hub {
     is_reload_due: AtomicBool,
     /// When somebody was not let in last.
     stranger: Mutex<Option<Instant>>,
+    clock: Mutex<OwnClock>,
 }
 
 /// What happens at a hub.
@@ -80,6 +81,8 @@ pub enum Change {
     Refused(String, String),
     /// The clock of a host is so many nanoseconds behind that of the hub; 0: it agrees again.
     Clock(String, i64),
+    /// The clock of the hub was set forward by so many nanoseconds.
+    Stepped(i64),
     /// Certificates and tokens were read again.
     Reloaded,
     /// Certificates and tokens cannot be read again, and why: those from before stay.
@@ -126,7 +129,8 @@ impl Hub {
         cluster.counters = Counters::default();
         let (is_reload_due, stranger) = (AtomicBool::new(false), Mutex::new(None));
         let (cluster, unwritten, reading) = (Mutex::new(cluster), Mutex::default(), Mutex::default());
-        let hub = Hub { cluster, journal, history, unwritten, reading, gate, is_reload_due, stranger };
+        let clock = Mutex::new(OwnClock::new());
+        let hub = Hub { cluster, journal, history, unwritten, reading, gate, is_reload_due, stranger, clock };
         Ok((hub, replayed.unwrap_or_default()))
     }
 
@@ -137,7 +141,21 @@ impl Hub {
 
     /// What was merged into closed intervals since the last call; `None` before the first run of an agent.
     pub fn take_closed(&self) -> Option<Closed> {
-        self.cluster().take_closed()
+        let closed = self.cluster().take_closed(now_ns());
+        // What is handed on is not forgotten by a kill, unless the disk takes nothing.
+        if let (Some(journal), Some(_)) = (&self.journal, closed.as_ref().filter(|closed| !closed.intervals.is_empty()))
+        {
+            journal.wait(&|| self.unwritten.lock().unwrap_or_else(PoisonError::into_inner).is_some());
+        }
+        closed
+    }
+
+    /// Closes the intervals of which no more is waited for, as it does while it serves. Returns the hosts that are missing in the latest;
+    /// `None` before the first one.
+    pub fn close(&self) -> Option<Vec<String>> {
+        let mut cluster = self.cluster();
+        let now_ns = self.look_at_clock(&mut cluster);
+        cluster.close(now_ns)
     }
 
     /// Width of the intervals, nanoseconds, and the fields that make a group; `None` before the first run.
@@ -184,7 +202,7 @@ impl Hub {
 
     /// What is known of the hosts beside their histograms.
     pub fn facts(&self) -> Vec<HostFacts> {
-        self.cluster().facts()
+        self.cluster().facts(now_ns())
     }
 
     /// The intervals from this one on and before that one, at most so many, with their groups where these are asked for.
@@ -199,12 +217,12 @@ impl Hub {
 
     /// Ages of what waits now.
     pub(crate) fn waiting_now(&self) -> Groups {
-        self.cluster().waiting_now()
+        self.cluster().waiting_now(now_ns())
     }
 
     /// The last minute of each host.
     pub(crate) fn recent(&self) -> Vec<Arc<Record>> {
-        self.cluster().recent()
+        self.cluster().recent(now_ns())
     }
 
     /// The labels of all groups.
@@ -224,7 +242,9 @@ impl Hub {
 
     /// What came since the last call, and which intervals are over since; `None` before the first agent.
     pub fn news(&self) -> Option<News> {
-        self.cluster().news(now_ns())
+        let mut cluster = self.cluster();
+        let now_ns = self.look_at_clock(&mut cluster);
+        cluster.news(now_ns)
     }
 
     /// Keeps what comes for [`Hub::news`]: what waits, and where it is asked for, what completed.
@@ -283,7 +303,11 @@ impl Hub {
         loop {
             let ends = is_over();
             self.look_at_keys(&mut looked, report);
-            let closed = self.cluster().close(now_ns());
+            let closed = self.close();
+            let stepped_ns = std::mem::take(&mut self.clock.lock().unwrap_or_else(PoisonError::into_inner).stepped_ns);
+            if stepped_ns != 0 {
+                report(Change::Stepped(stepped_ns));
+            }
             if let Some(now) = closed.filter(|now| *now != missing) {
                 missing.clone_from(&now);
                 report(Change::Missing(now));
@@ -300,6 +324,16 @@ impl Hub {
             }
             sleep(TURN);
         }
+    }
+
+    /// The time, with what follows where somebody set the clock.
+    fn look_at_clock(&self, cluster: &mut Cluster) -> i64 {
+        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        let (step_ns, now_ns) = clock.look();
+        if let Some(step_ns) = step_ns {
+            cluster.step_clock(step_ns, now_ns);
+        }
+        now_ns
     }
 
     /// Writes the journal, which costs nobody else anything if the disk hangs.
@@ -476,7 +510,7 @@ impl Hub {
     fn answer_all(&self, mut stream: &Stream, mut answer: Answer) -> io::Result<()> {
         loop {
             // Nobody waits for the lock while a part is sent.
-            let part = self.cluster().answer(&mut answer);
+            let part = self.cluster().answer(&mut answer, now_ns());
             match part {
                 Some(part) => stream.write_all(&part)?,
                 None => return Ok(()),
@@ -498,17 +532,14 @@ impl Hub {
             let (mut part, hosts) = {
                 let cluster = self.cluster();
                 let part = match query.by_host {
-                    true => cluster.answer_closed_by_host(&mut by_host, from_ns).iter().fold(
-                        Vec::new(),
-                        |mut part, record| {
-                            part.extend_from_slice(record.bytes());
-                            part
-                        },
-                    ),
-                    false => cluster.answer_closed(&mut answer, from_ns),
+                    true => {
+                        let records = cluster.answer_closed_by_host(&mut by_host, from_ns);
+                        records.iter().flat_map(|record| record.bytes()).copied().collect()
+                    }
+                    false => cluster.answer_closed(&mut answer, from_ns, now_ns()),
                 };
                 let is_due = !part.is_empty() || sent.is_none_or(|sent| sent.elapsed() >= HEARTBEAT);
-                (part, is_due.then(|| cluster.latest_hosts()))
+                (part, is_due.then(|| cluster.latest_hosts(now_ns())))
             };
             if let Some(hosts) = hosts {
                 part.extend_from_slice(hosts.record().bytes());

@@ -76,3 +76,87 @@ fn a_clock_is_put_right() {
         .collect();
     assert_eq!(clocks, [true, false]);
 }
+
+/// Nobody is there any more: that shows by the time, though no interval is closed.
+#[test]
+fn hosts_that_are_all_gone_are_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = Running::start(folder.path());
+    hub.hub.keep_closed();
+    let (hello, now) = (hello("n1"), now_ns().div_euclid(WIDTH_NS as i64));
+    let mut reducer = Reducer::new(hello.run, WIDTH_NS, 200);
+    let mut peer = Peer::connect(&hub, &hello);
+    assert_eq!(peer.answer().kind(), Ok(Kind::Welcome));
+    interval(&mut reducer, now - 1, &values(1), &mut Counts::new()).iter().for_each(|record| peer.send(record));
+    peer.answers_until(0);
+    let until_hosts = |hosts| {
+        let until = Instant::now() + Duration::from_secs(30);
+        while hub.hub.take_closed().unwrap().hosts != Some(hosts) {
+            assert!(Instant::now() < until, "{hosts:?}");
+            sleep(Duration::from_millis(50));
+        }
+    };
+    until_hosts((1, 0));
+    drop(peer);
+    until_hosts((0, 1));
+    let (_, hosts, _) = hub.read();
+    assert_eq!((hosts.present, hosts.hosts[0].is_missing), (0, true));
+    assert!(hub.hub.facts()[0].is_missing);
+    let until = Instant::now() + Duration::from_secs(30);
+    while !hub.changes.lock().unwrap().contains(&Change::Missing(vec!["n1".into()])) {
+        assert!(Instant::now() < until);
+        sleep(Duration::from_millis(50));
+    }
+}
+
+/// The clock of a hub was an hour ahead and is put right: intervals go on at once where they are now, hosts are there, what lies ahead is
+/// said, and nothing that was counted is lost or comes again.
+#[test]
+fn a_hub_goes_on_when_its_clock_is_set() {
+    const SECOND: i64 = WIDTH_NS as i64;
+    let mut cluster = Cluster::new(LIMITS);
+    cluster.keep_news(true);
+    cluster.keep_closed();
+    let (hello, start) = (hello("n1"), 1_700_000_000);
+    let mut reducer = Reducer::new(hello.run, WIDTH_NS, 200);
+    cluster.describe(hello.clone(), hello.record()).unwrap();
+    cluster.connect(hello.run, start * SECOND).unwrap();
+    let (mut over, mut closed, mut ages) = (Vec::new(), Vec::new(), Vec::new());
+    for at in 0..40 {
+        let (host, hub) = (start + at, start + at + if at < 20 { 3600 } else { 0 });
+        let now = (hub + 1) * SECOND + SECOND / 4;
+        if at == 20 {
+            cluster.step_clock(-3600 * SECOND, now);
+        }
+        if at % 10 == 0 {
+            // The first word after the step is about the clock before.
+            let offset = if at <= 20 { 3600 * SECOND } else { 0 };
+            cluster.set_clock(hello.run, crate::ClockState { offset: Some((offset, 1000)), is_synchronised: None });
+        }
+        for record in interval(&mut reducer, host, &values(1), &mut Counts::new()) {
+            match record.kind() {
+                Ok(Kind::Data) => {
+                    let record = cluster.place(hello.run, record).unwrap();
+                    cluster.add(Data::parse(&record).unwrap(), now).unwrap();
+                }
+                _ => cluster.add_groups(record).unwrap(),
+            }
+        }
+        assert_eq!(cluster.close(now), Some(Vec::new()), "{at}");
+        let news = cluster.news(now).unwrap();
+        assert_eq!(news.stepped_ns, if at == 20 { -3600 * SECOND } else { 0 });
+        assert!(news.rows.iter().map(|row| row.interval).eq([hub]), "{at}");
+        over.extend(news.over.into_iter().map(|over| (over.interval, over.present.len(), over.missing.len())));
+        let new = cluster.take_closed(now).unwrap();
+        assert_eq!(new.hosts, Some((1, 0)), "{at}");
+        closed.extend(new.intervals.into_iter().map(|merged| (merged.interval, merged.is_late)));
+        ages.push(cluster.facts(now)[0].last);
+    }
+    let numbers = || (3600..3620).chain(20..40).map(|at| start + at);
+    // The one that was over when the clock was set is not judged.
+    assert!(over.into_iter().eq(numbers().filter(|&number| number != start + 20).map(|number| (number, 1, 0))));
+    assert!(closed.into_iter().eq(numbers().map(|number| (number, false))));
+    assert!(ages.into_iter().eq(numbers().map(Some)));
+    let hosts = cluster.latest_hosts((start + 41) * SECOND);
+    assert_eq!((hosts.present, hosts.outside), (1, 20));
+}

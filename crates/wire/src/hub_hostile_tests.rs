@@ -151,6 +151,9 @@ fn the_last_minute_has_the_hosts() {
         }
         peer.answers_until(2);
     }
+    // The journal has it after a restart.
+    drop(hub);
+    let hub = Running::start(folder.path());
     let mut stream = hub.address.read(&Credentials::default(), &Query { by_host: true, ..Query::default() }).unwrap();
     stream.read_exact(&mut [0; PREFACE.len()]).unwrap();
     let mut records = Records::of_file(stream);

@@ -1,6 +1,6 @@
 //! What a hub took, on disk before it is confirmed: files of frames that are read again after a restart.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Taken};
 use crate::history::{self, Known};
 use crate::{Data, Found, Hello, Id, Kind, Malformed, PREFACE, Record, Records};
 use std::collections::HashMap;
@@ -9,12 +9,16 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A file is full from here on.
 const FILE_BYTES: u64 = 256 << 20;
 /// A disk that takes longer to write hangs.
 const HANGS: Duration = Duration::from_secs(5);
+/// How long somebody waits for what is to be written, and how often it is looked at.
+const WRITTEN: Duration = Duration::from_secs(1);
+const TURN: Duration = Duration::from_millis(10);
 /// No more than this waits to be written, bytes.
 const PENDING_BYTES: usize = 64 << 20;
 
@@ -98,6 +102,14 @@ impl Journal {
     /// How many records are on disk.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
+    }
+
+    /// Waits until all that was added is on disk, unless that takes too long or fails.
+    pub fn wait(&self, fails: &dyn Fn() -> bool) {
+        let (added, until) = (self.added(), Instant::now() + WRITTEN);
+        while self.written() < added && Instant::now() < until && !fails() && !self.hangs() {
+            sleep(TURN);
+        }
     }
 
     /// Whether the disk takes so long that it may hang.
@@ -231,7 +243,11 @@ fn take(record: Record, cluster: &mut Cluster, now_ns: i64) -> Result<bool, Malf
         }
         Kind::Dictionary => cluster.add_groups(record)?,
         Kind::Data => {
-            cluster.add(Data::parse(&record)?, now_ns)?;
+            let data = Data::parse(&record)?;
+            let head = data.head.clone();
+            if cluster.add(data, now_ns)? == Taken::New {
+                cluster.keep_recent(&head, Arc::new(record), now_ns);
+            }
             return Ok(true);
         }
         _ => {}

@@ -15,6 +15,8 @@ pub struct News {
     pub fields: Vec<String>,
     /// Width of the intervals, nanoseconds.
     pub width_ns: u64,
+    /// By how much the clock of the hub was set since the last call, nanoseconds: all that follows goes by the new time.
+    pub stepped_ns: i64,
     /// Of single hosts, in the order in which they came.
     pub rows: Vec<HostRow>,
     /// Intervals of which no more is waited for, ascending.
@@ -61,9 +63,18 @@ pub struct Waiting {
     pub with_completed: bool,
     /// The interval from which on none was reported as over.
     pub next: Option<i64>,
+    /// By how much the clock of the hub was set, nanoseconds.
+    pub stepped_ns: i64,
 }
 
 impl Waiting {
+    /// The clock of the hub was set by this time, nanoseconds: the interval that comes next is this one, and rows of the old time are
+    /// history.
+    pub fn step_clock(&mut self, step_ns: i64, next: i64) {
+        self.rows.clear();
+        (self.next, self.stepped_ns) = (Some(next), self.stepped_ns.saturating_add(step_ns));
+    }
+
     /// Adds a row.
     pub fn add(&mut self, row: HostRow) {
         if self.rows.len() >= ROWS_LIMIT {

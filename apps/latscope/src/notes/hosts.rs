@@ -12,7 +12,10 @@ pub fn hosts(note: &Note) -> String {
     };
     let all = present + missing.len() as u64;
     let hosts = if all == 1 { "host" } else { "hosts" };
-    let mut text = format!("{} of {} {hosts} in the last closed interval", format_count(*present), format_count(all));
+    let mut text = match all {
+        0 => "no host in the last closed interval".to_string(),
+        all => format!("{} of {} {hosts} in the last closed interval", format_count(*present), format_count(all)),
+    };
     if !missing.is_empty() {
         text += &format!(", missing: {}", listed(missing));
     }

@@ -90,6 +90,9 @@ fn serve(
     }
     hub.keep_closed();
     let add = || hub.take_closed().iter().for_each(|closed| exporter.add(closed));
+    // What was scraped before a restart may be newer than the state that was kept: the journal has it.
+    hub.close();
+    add();
     scope(|scope| {
         exporter.start(scope, is_over, &push::report);
         if let Some(listener) = &scraped {
@@ -134,6 +137,10 @@ fn report(change: Change) {
             let by = format_duration(offset_ns.unsigned_abs());
             let side = if offset_ns > 0 { "behind" } else { "ahead of" };
             say!("latscope: {host}: its clock is {by} {side} the clock of the hub");
+        }
+        Change::Stepped(step_ns) => {
+            let side = if step_ns < 0 { "back" } else { "forward" };
+            say!("latscope: the wall clock of the hub was set {side} by {}", format_duration(step_ns.unsigned_abs()));
         }
         Change::Reloaded => say!("latscope: certificates and tokens were read again"),
         Change::Unloaded(why) => say!("latscope: {why}. The certificates and tokens from before stay."),

@@ -11,6 +11,9 @@ use super::sums::{Predicate, Selection};
 use crate::News;
 use std::collections::BTreeMap;
 
+/// What was judged before a restart is not further ahead, nanoseconds, unless the clock was set back meanwhile.
+const AHEAD_NS: i64 = 10_000_000_000;
+
 /// What a filter means for groups of these fields.
 pub type Filters = dyn Fn(&str, &[String]) -> Result<Predicate, String> + Send + Sync;
 
@@ -52,6 +55,12 @@ impl<'a> Engine<'a> {
         }
         self.faults = saved.faults.into_iter().collect();
         self.faults.retain(|(fault, _), _| self.watched.contains(fault));
+        // The clock was ahead before the restart.
+        let of_faults = self.faults.values().map(|state| state.last_ns);
+        let last_ns = self.judges.iter().map(Judge::last_ns).chain(of_faults).max().unwrap_or(i64::MIN);
+        if last_ns > now_ns.saturating_add(AHEAD_NS) {
+            self.step_clock(now_ns - last_ns);
+        }
         let fired = saved.firing.unwrap_or_else(|| self.firing());
         self.changes_since(&fired, now_ns)
     }
@@ -107,6 +116,13 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// The clock was set forward by this time, nanoseconds.
+    fn step_clock(&mut self, step_ns: i64) {
+        self.judges.iter_mut().for_each(|judge| judge.step_clock(step_ns));
+        self.objectives.iter_mut().for_each(|objective| objective.step_clock(step_ns));
+        self.faults.values_mut().for_each(|state| state.step_clock(step_ns));
+    }
+
     /// Whether a rule looks at latencies that completed; else at what waits and at hosts only.
     pub fn asks_what_completed(&self) -> bool {
         !self.objectives.is_empty() || self.judges.iter().any(|judge| !judge.rule.condition.is_momentary())
@@ -114,6 +130,10 @@ impl<'a> Engine<'a> {
 
     /// Goes on by what is new; returns what changed, and sentences about rules that cannot be judged with these fields.
     pub fn add(&mut self, news: &News) -> (Vec<Change>, Vec<String>) {
+        if news.stepped_ns != 0 {
+            self.step_clock(news.stepped_ns);
+            self.settled_ns = self.settled_ns.saturating_add(news.stepped_ns);
+        }
         let (mut changes, refused) = (Vec::new(), self.bind(news));
         let width_ns = news.width_ns.max(1) as i64;
         for row in &news.rows {

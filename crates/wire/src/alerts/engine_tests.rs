@@ -29,7 +29,7 @@ fn over(interval: i64, present: &[&str], missing: &[&str]) -> OverInterval {
 }
 
 fn news(rows: Vec<HostRow>, over: Vec<OverInterval>) -> News {
-    News { fields: vec!["device".into()], width_ns: SECOND_NS as u64, rows, over }
+    News { fields: vec!["device".into()], width_ns: SECOND_NS as u64, stepped_ns: 0, rows, over }
 }
 
 fn rules(text: &str) -> Rules {
@@ -353,7 +353,7 @@ proptest! {
         let mut found: Vec<Change> = recorded[..cut].iter().flat_map(|news| before.add(news).0).collect();
         let saved = serde_json::to_string(&before.save()).unwrap();
         let mut after = Engine::new(&rules, &filters, i64::MIN);
-        prop_assert_eq!(after.restore(serde_json::from_str(&saved).unwrap(), 0), []);
+        prop_assert_eq!(after.restore(serde_json::from_str(&saved).unwrap(), i64::MAX), []);
         prop_assert_eq!(before.firing(), after.firing());
         let rows = recorded[..cut].iter().flat_map(|news| news.rows.clone()).collect();
         let again: Vec<OverInterval> = recorded[..cut].iter().flat_map(|news| news.over.clone()).collect();
@@ -435,7 +435,7 @@ fn faults_fire_until_they_are_over() {
     assert_eq!(engine.set_faults(&found, 6 * SECOND_NS), []);
     let saved = serde_json::to_string(&engine.save()).unwrap();
     let mut after = Engine::new(&rules, &filters, 0);
-    assert_eq!(after.restore(serde_json::from_str(&saved).unwrap(), 0), []);
+    assert_eq!(after.restore(serde_json::from_str(&saved).unwrap(), i64::MAX), []);
     assert_eq!(after.firing(), engine.firing());
     assert_eq!(after.set_faults(&BTreeMap::new(), 7 * SECOND_NS).len(), 2);
     // Of clocks, the rule of that name is asked.
@@ -474,4 +474,31 @@ fn rules_are_replaced_while_they_are_judged() {
     assert_eq!(times(&found), expected);
     // "one" ends by itself where it does not hold any more.
     assert_eq!(engine.set_rules(&before, 9 * SECOND_NS).len(), 1);
+}
+
+/// The clock of the hub is set: what holds goes on holding for as long as it did, by the new time, also over a restart.
+#[test]
+fn a_clock_that_is_set_makes_no_alert_older_or_younger() {
+    let text = "built_in = false\n[[alert]]\nname = 'slow'\nif = 'p99 > 1s'\nstep = '1s'\nfor = '6s'\nby = ['host']\n";
+    let rules = rules(text);
+    for (step, is_restarted) in [(-3600, false), (3600, false), (-3600, true)] {
+        let mut engine = Engine::new(&rules, &filters, 0);
+        let mut found = Vec::new();
+        for at in 0..14 {
+            let now = 10_000 + at + if at >= 3 { step } else { 0 };
+            let done: &[u64] = if at < 9 { &[2000] } else { &[1] };
+            let mut news = news(vec![row("n1", now, &[("sda", done, &[])])], vec![over(now, &["n1"], &[])]);
+            if at == 3 && is_restarted {
+                let saved = engine.save();
+                engine = Engine::new(&rules, &filters, 0);
+                assert!(engine.restore(saved, now * SECOND_NS).is_empty());
+            } else if at == 3 {
+                news.stepped_ns = step * SECOND_NS;
+            }
+            found.extend(engine.add(&news).0);
+        }
+        let (start, name) = (10_000 + step, "slow n1".to_string());
+        assert_eq!(times(&found), [(start + 6, true, name.clone()), (start + 10, false, name)]);
+        assert!(found.iter().all(|change| change.alert.start_ns == start * SECOND_NS));
+    }
 }

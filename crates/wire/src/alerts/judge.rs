@@ -104,6 +104,24 @@ impl Judge {
         }
     }
 
+    /// The clock was set forward by this time, nanoseconds: alerts are as old as before, and steps start anew.
+    pub fn step_clock(&mut self, step_ns: i64) {
+        (self.next, self.cells) = (None, 0);
+        self.sums.clear();
+        self.past.clear();
+        self.late.clear();
+        for track in self.groups.values_mut() {
+            let mut state = std::mem::take(&mut track.state);
+            state.step_clock(step_ns);
+            *track = Track::new(state);
+        }
+    }
+
+    /// The end of the last time that was judged, nanoseconds since the epoch.
+    pub fn last_ns(&self) -> i64 {
+        self.groups.values().map(|track| track.state.last_ns).max().unwrap_or(i64::MIN)
+    }
+
     fn patience(&self) -> Patience {
         let hold_ns = match self.rule.hold {
             Hold::Time(ns) => ns,

@@ -102,6 +102,16 @@ impl DeliveryQueue {
         self.saved.waiting.push_back(alert.clone());
     }
 
+    /// The clock was set forward by this time, nanoseconds: what ended then ended as long ago as before.
+    pub fn step_clock(&mut self, step_ns: i64) {
+        self.next_ns = self.next_ns.saturating_add(step_ns);
+        for alert in self.saved.resolved.iter_mut().chain(&mut self.saved.waiting) {
+            let times = [&mut alert.start_ns].into_iter().chain(&mut alert.end_ns);
+            times.for_each(|ns| *ns = ns.saturating_add(step_ns));
+        }
+        self.is_changed = true;
+    }
+
     /// What is to be sent now, if anything is. [`DeliveryQueue::done`] must follow.
     pub fn due(&mut self, firing: &[Alert], now_ns: i64) -> Option<Vec<Vec<u8>>> {
         let is_waiting = self.failures > 0 && now_ns < self.next_ns;

@@ -131,8 +131,13 @@ impl<'a> Replay<'a> {
             let row =
                 |(host, groups)| HostRow { host, interval, arrived_ns, is_partial, lost: 0, offset_ns: None, groups };
             let over = OverInterval { interval, present: hosts.clone(), ..OverInterval::default() };
-            let news =
-                News { fields: fields.clone(), width_ns, rows: rows.into_iter().map(row).collect(), over: vec![over] };
+            let news = News {
+                fields: fields.clone(),
+                width_ns,
+                stepped_ns: 0,
+                rows: rows.into_iter().map(row).collect(),
+                over: vec![over],
+            };
             let (new, sentences) = self.engine.add(&news);
             changes.extend(new);
             refused.extend(sentences);

@@ -258,6 +258,9 @@ impl Turns<'_, '_> {
     /// Whether a destination answered, which is to be saved.
     fn turn(&mut self, hub: &Hub) -> bool {
         if let Some(news) = hub.news() {
+            if news.stepped_ns != 0 {
+                self.lines.iter_mut().for_each(|line| line.queue.step_clock(news.stepped_ns));
+            }
             let (changes, refused) = self.engine.add(&news);
             refused.into_iter().for_each(|why| (self.report)(Report::Refused(why)));
             self.take_changes(changes);

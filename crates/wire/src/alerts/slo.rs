@@ -254,6 +254,20 @@ impl Objective {
         self.groups.retain(|_, budget| !budget.minutes.is_empty() || !budget.hours.is_empty());
     }
 
+    /// The clock was set forward by this time, nanoseconds: minutes that lie ahead now are where they would be by this clock.
+    pub fn step_clock(&mut self, step_ns: i64) {
+        let by = step_ns.div_euclid(MINUTE_NS);
+        let next = self.next.take().map(|next| next + by);
+        self.restored = None;
+        for budget in self.groups.values_mut() {
+            let ahead = budget.minutes.iter().filter(|(minute, _)| next.is_some_and(|next| *minute >= next));
+            let ahead: Vec<_> = ahead.copied().collect();
+            budget.minutes.truncate(budget.minutes.len() - ahead.len());
+            ahead.into_iter().for_each(|(minute, counts)| budget.add(minute + by, counts));
+            budget.states.iter_mut().for_each(|state| state.step_clock(step_ns));
+        }
+    }
+
     pub fn budgets(&self) -> Vec<BudgetState> {
         let (allowed, end) = (1.0 - self.slo.target, self.next.unwrap_or(i64::MIN));
         let period = (self.slo.period_ns / MINUTE_NS.unsigned_abs()) as i64;

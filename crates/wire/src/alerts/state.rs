@@ -94,6 +94,17 @@ impl State {
         matches!(self.phase, Phase::Firing { .. })
     }
 
+    /// The clock was set forward by this time, nanoseconds: it is as old as before.
+    pub fn step_clock(&mut self, step_ns: i64) {
+        let step = |ns: &mut i64| *ns = ns.saturating_add(step_ns);
+        [&mut self.last_ns, &mut self.seen_ns].into_iter().for_each(step);
+        match &mut self.phase {
+            Phase::Idle => {}
+            Phase::Pending { since_ns } => step(since_ns),
+            Phase::Firing { since_ns, over_ns } => [since_ns].into_iter().chain(over_ns).for_each(step),
+        }
+    }
+
     /// Goes on by what was found from one moment to another. What is older than the last sample changes nothing.
     pub fn go_on(&mut self, (start_ns, end_ns): (i64, i64), sample: Sample, patience: Patience) -> Option<Turn> {
         if end_ns < self.last_ns {

@@ -8,6 +8,9 @@ use std::sync::Arc;
 /// So many intervals are handed on at a time.
 const CHUNK: usize = 60;
 
+/// Intervals that were answered are so far ahead at most, unless the clock was set back since.
+const AHEAD: i64 = 2;
+
 /// How far an answer to a view has come.
 pub struct Answer {
     run: Id,
@@ -91,7 +94,7 @@ impl Cluster {
 
     /// Closed intervals that were not handed on, with what waits in the last one; the first call starts with this moment,
     /// nanoseconds since the epoch. Nothing before the first run.
-    pub fn answer_closed(&self, answer: &mut Answer, from_ns: i64) -> Vec<u8> {
+    pub fn answer_closed(&self, answer: &mut Answer, from_ns: i64, now_ns: i64) -> Vec<u8> {
         let mut out = Vec::new();
         let Some(model) = &self.model else { return out };
         let width_ns = model.width_ns;
@@ -99,6 +102,11 @@ impl Cluster {
             answer.next = from_ns.div_euclid(width_ns as i64);
             let hello = Hello { run: answer.run, host: String::new(), ..model.clone() };
             out.extend_from_slice(hello.record().bytes());
+        }
+        // The clock of the hub was set back.
+        let next = now_ns.div_euclid(width_ns as i64);
+        if answer.next > next + AHEAD {
+            answer.next = next;
         }
         let closed = self.slices.range(answer.next..).take_while(|(_, slice)| slice.is_closed).take(CHUNK);
         let closed: Vec<_> = closed.collect();
@@ -111,7 +119,7 @@ impl Cluster {
             (row.covered_ns, row.is_partial) = (width_ns, false);
             if interval == last && is_latest {
                 let mut groups: BTreeMap<u32, Parts> = row.groups.into_iter().collect();
-                for (group, parts) in self.waiting().into_iter().flat_map(|row| row.groups) {
+                for (group, parts) in self.waiting(now_ns).into_iter().flat_map(|row| row.groups) {
                     groups.entry(group).or_default().waiting = parts.waiting;
                 }
                 row.groups = groups.into_iter().collect();
@@ -123,10 +131,8 @@ impl Cluster {
     }
 
     /// Which hosts are in the last closed interval.
-    pub fn latest_hosts(&self) -> Hosts {
-        let latest = self.slices.iter().rev().find(|(_, slice)| slice.is_closed);
-        let (latest, present) = latest.map_or((i64::MIN, 0), |(&interval, slice)| (interval, slice.hosts.len() as u64));
-        let missing = self.missing(latest);
+    pub fn latest_hosts(&self, now_ns: i64) -> Hosts {
+        let (present, missing) = self.present(now_ns);
         let hosts = (0..).zip(&self.hosts).filter(|(_, host)| host.intervals.is_some());
         let state = |(number, host): (u32, &super::Host)| HostState {
             name: host.name.clone(),
@@ -148,8 +154,9 @@ impl Cluster {
     }
 
     /// Which hosts the intervals are of.
-    fn hosts(&self) -> Hosts {
-        let mut hosts = Hosts { outside: self.outside, ..Hosts::default() };
+    fn hosts(&self, now_ns: i64) -> Hosts {
+        let (present, missing) = self.present(now_ns);
+        let mut hosts = Hosts { outside: self.outside, present, ..Hosts::default() };
         let mut states: Vec<HostState> = self
             .hosts
             .iter()
@@ -160,18 +167,13 @@ impl Cluster {
                 ..HostState::default()
             })
             .collect();
-        let last_closed = self.slices.iter().rev().find(|(_, slice)| slice.is_closed).map(|(&interval, _)| interval);
-        let latest = last_closed.and_then(|interval| self.slices.get(&interval));
-        hosts.present = latest.map_or(0, |slice| slice.hosts.len() as u64);
+        missing.into_iter().for_each(|host| states[host as usize].is_missing = true);
         for (&interval, slice) in &self.slices {
             hosts.provisional += u64::from(!slice.is_closed);
             hosts.amended += u64::from(slice.revision > 0);
             let missing = if slice.is_closed { self.missing(interval) } else { Vec::new() };
             hosts.incomplete += u64::from(!missing.is_empty());
-            for host in missing {
-                let state = &mut states[host as usize];
-                (state.missing, state.is_missing) = (state.missing + 1, Some(interval) == last_closed);
-            }
+            missing.into_iter().for_each(|host| states[host as usize].missing += 1);
         }
         hosts.hosts = states
             .into_iter()
@@ -184,7 +186,7 @@ impl Cluster {
 
     /// The next part of an answer to a view: the histograms so far, then what waits and which hosts there are. `None` when all was
     /// handed on.
-    pub fn answer(&self, answer: &mut Answer) -> Option<Vec<u8>> {
+    pub fn answer(&self, answer: &mut Answer, now_ns: i64) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         let width_ns = self.model.as_ref().map_or(1_000_000_000, |model| model.width_ns);
         if !std::mem::replace(&mut answer.is_started, true) {
@@ -213,12 +215,12 @@ impl Cluster {
             answer.is_over = true;
             // Of the past, neither what waited nor who was there is known.
             let is_past = self.slices.last_key_value().is_some_and(|(&interval, _)| interval > answer.last);
-            if let Some(waiting) = self.waiting().filter(|_| !is_past) {
+            if let Some(waiting) = self.waiting(now_ns).filter(|_| !is_past) {
                 let last = answer.next.saturating_sub(1);
                 out.extend_from_slice(answer.data(last, width_ns, waiting).bytes());
             }
             if !is_past {
-                out.extend_from_slice(self.hosts().record().bytes());
+                out.extend_from_slice(self.hosts(now_ns).record().bytes());
             }
             out.extend_from_slice(Record::new(Kind::Bye, b"").bytes());
         }
@@ -226,12 +228,11 @@ impl Cluster {
     }
 
     /// What waited at the end of the last interval of each host; `None` without intervals.
-    fn waiting(&self) -> Option<IntervalRow> {
+    fn waiting(&self, now_ns: i64) -> Option<IntervalRow> {
         self.slices.last_key_value()?;
-        let mut groups = BTreeMap::<u32, Parts>::new();
-        for (group, ages) in
-            self.hosts.iter().filter(|host| !host.has_left && !host.is_pushed).flat_map(|host| &host.waiting)
-        {
+        let (mut groups, latest) = (BTreeMap::<u32, Parts>::new(), self.last_over(now_ns));
+        let is_there = |host: &&super::Host| !host.has_left && !host.is_pushed && self.is_heard(host, latest);
+        for (group, ages) in self.hosts.iter().filter(is_there).flat_map(|host| &host.waiting) {
             reduce::merge(&mut groups.entry(*group).or_default().waiting, Some(ages.clone()));
         }
         Some(IntervalRow { groups: groups.into_iter().collect(), ..IntervalRow::default() })
@@ -239,7 +240,7 @@ impl Cluster {
 
     /// The last minute of each host, as records: each run is described before its histograms, and at the end stands which hosts there
     /// are.
-    pub fn recent(&self) -> Vec<Arc<Record>> {
+    pub fn recent(&self, now_ns: i64) -> Vec<Arc<Record>> {
         let mut records = Vec::new();
         for host in &self.hosts {
             let runs: BTreeSet<Id> = host.recent.iter().map(|recent| recent.run).collect();
@@ -249,7 +250,7 @@ impl Cluster {
         if records.is_empty() {
             return records;
         }
-        records.push(Arc::new(self.hosts().record()));
+        records.push(Arc::new(self.hosts(now_ns).record()));
         records.push(Arc::new(Record::new(Kind::Bye, b"")));
         records
     }

@@ -4,7 +4,71 @@ use super::{Cluster, Host};
 use crate::clock::{ClockState, shift};
 use crate::{Head, Id, Malformed, Record};
 
+/// A host whose last interval is so far behind, and so many nanoseconds, has nothing that waits, as far as is known.
+const BEHIND: i64 = 5;
+const BEHIND_NS: i64 = 5_000_000_000;
+/// Seconds that a clock repeats or leaves out stay as they are if there are no more, nanoseconds: a leap second, say.
+const LEAP_NS: u64 = 2_000_000_000;
+
 impl Cluster {
+    /// The clock of the hub was set forward by this time, nanoseconds, to what it is now: hosts are as far from it as they were from what
+    /// it was, and what lies ahead from now on is in the journal only, so that these intervals can come again.
+    pub fn step_clock(&mut self, step_ns: i64, now_ns: i64) {
+        let width = (self.width_ns() as i64).max(1);
+        for host in &mut self.hosts {
+            let Some((offset_ns, error_ns)) = host.clock.offset else { continue };
+            let offset = (offset_ns.saturating_add(step_ns), error_ns);
+            (host.clock.offset, host.shift) = (Some(offset), shift(host.shift, offset, width.unsigned_abs()));
+            host.is_clock_outdated = host.connected.is_some();
+        }
+        if step_ns.unsigned_abs() <= LEAP_NS.max(2 * width.unsigned_abs()) {
+            return;
+        }
+        let (by, next) = (step_ns.div_euclid(width), now_ns.div_euclid(width));
+        let ahead: Vec<i64> = self.slices.range(next..).map(|(&interval, _)| interval).collect();
+        for &interval in &ahead {
+            // What is counted stays counted.
+            self.close_slice(interval);
+            let Some(slice) = self.slices.remove(&interval) else { continue };
+            self.bytes -= slice.bytes;
+            self.outside += slice.hosts.len() as u64;
+            self.complete_ns = self.complete_ns.max((interval + 1).saturating_mul(width));
+        }
+        for host in &mut self.hosts {
+            host.heard_ns = host.heard_ns.saturating_add(step_ns);
+            host.intervals = host.intervals.map(|(first, last)| (first.min(last + by), last + by));
+            host.recent.retain(|recent| recent.start_ns < now_ns);
+            host.recent_bytes = host.recent.iter().map(|recent| recent.record.bytes().len()).sum();
+        }
+        if let Some(news) = &mut self.news {
+            news.step_clock(step_ns, next);
+        }
+    }
+
+    /// The last interval of which no more is waited for. When no agent is there any more, it goes by the time.
+    pub(super) fn last_over(&self, now_ns: i64) -> i64 {
+        let closed = self.slices.iter().rev().find(|(_, slice)| slice.is_closed).map_or(i64::MIN, |(&last, _)| last);
+        let mut awaited =
+            self.hosts.iter().filter(|host| host.intervals.is_some() && !host.has_left && !host.is_pushed).peekable();
+        if awaited.peek().is_none() || awaited.any(|host| host.connected.is_some()) {
+            return closed;
+        }
+        let width = (self.width_ns() as i64).max(1);
+        closed.max(now_ns.saturating_sub_unsigned(self.grace_ns()).div_euclid(width) - 1)
+    }
+
+    /// How many hosts are in that interval, and which are missing there.
+    pub(super) fn present(&self, now_ns: i64) -> (u64, Vec<u32>) {
+        let latest = self.last_over(now_ns);
+        (self.slices.get(&latest).map_or(0, |slice| slice.hosts.len() as u64), self.missing(latest))
+    }
+
+    /// Whether what a host has last was heard of so lately that it is so still.
+    pub(super) fn is_heard(&self, host: &Host, latest: i64) -> bool {
+        let behind = BEHIND.max(BEHIND_NS / (self.width_ns() as i64).max(1));
+        host.intervals.is_some_and(|(_, last)| last >= latest.saturating_sub(behind))
+    }
+
     /// What a run says of its clock; its host, and how far it is from the hub's, where that matters and did not before, or the other way
     /// round.
     pub fn set_clock(&mut self, run: Id, clock: ClockState) -> Option<(String, i64)> {

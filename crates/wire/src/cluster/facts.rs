@@ -46,8 +46,8 @@ pub struct Counters {
 
 impl Cluster {
     /// What is known of the hosts.
-    pub fn facts(&self) -> Vec<HostFacts> {
-        let missing = self.latest().1.map_or(Vec::new(), |interval| self.missing(interval));
+    pub fn facts(&self, now_ns: i64) -> Vec<HostFacts> {
+        let (_, missing) = self.present(now_ns);
         let facts = |(number, host): (u32, &Host)| HostFacts {
             name: host.name.clone(),
             is_connected: host.connected.is_some(),

@@ -62,10 +62,9 @@ impl Cluster {
     }
 
     /// Ages of what waits now, of the hosts that are there.
-    pub fn waiting_now(&self) -> Groups {
-        let latest = self.latest().1.unwrap_or(i64::MIN);
-        let is_there =
-            |host: &&Host| host.intervals.is_some_and(|(_, last)| last >= latest.saturating_sub(super::BEHIND));
+    pub fn waiting_now(&self, now_ns: i64) -> Groups {
+        let latest = self.last_over(now_ns);
+        let is_there = |host: &&Host| self.is_heard(host, latest);
         let mut waiting = BTreeMap::<u32, Option<Sparse>>::new();
         for (group, ages) in self.hosts.iter().filter(is_there).flat_map(|host| &host.waiting) {
             reduce::merge(waiting.entry(*group).or_default(), Some(ages.clone()));

@@ -94,14 +94,20 @@ impl Exporter {
 
     /// Adds what was merged.
     pub fn add(&self, closed: &Closed) {
-        let mut pending = self.pending();
-        self.totals().add(closed, &mut |totals, end_ms| {
+        let (mut pending, mut totals) = (self.pending(), self.totals());
+        let was_over = totals.has_late(closed);
+        totals.add(closed, &mut |totals, end_ms| {
             for (pusher, batch) in self.pushers.iter().zip(&mut pending.batches) {
                 for (time_ms, reading) in totals.changes(end_ms, pusher.layouts()) {
                     batch.add(time_ms, reading);
                 }
             }
         });
+        // After a restart the journal has what was over since, but does not tell what came late for what was over before: nobody reads
+        // that before it is kept. Whether it can be is found out at the next turn.
+        if let Some(path) = self.settings.state.as_ref().filter(|_| was_over) {
+            let _ = state::save(path, &totals);
+        }
     }
 
     /// Sets what is exported of the hub itself.

@@ -187,6 +187,12 @@ impl Totals {
         }
     }
 
+    /// Whether it has something for intervals that were over before.
+    pub fn has_late(&self, closed: &Closed) -> bool {
+        let end_ns = |merged: &Merged| (merged.interval + 1).saturating_mul(closed.width_ns as i64);
+        closed.intervals.iter().any(|merged| merged.is_late || end_ns(merged) <= self.end_ns)
+    }
+
     /// Labels of every series.
     pub fn own(&self) -> &Labels {
         &self.own
