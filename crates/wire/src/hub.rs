@@ -622,7 +622,7 @@ fn send_rows(stream: &Stream, mut rows: HistoryRows, by_host: bool) -> io::Resul
     };
     let mut writer = HistoryWriter::new(BufWriter::new(stream), hello, by_host);
     rows.by_ref().try_for_each(|row| writer.add(row?))?;
-    writer.finish(&rows.tally)
+    writer.finish(&rows.tally, rows.hosts())
 }
 
 /// One more of something, until it is dropped.

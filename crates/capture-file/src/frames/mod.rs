@@ -149,7 +149,7 @@ impl Frames {
                     following.report_hosts(&note);
                     self.context.notes.retain(|note| !matches!(note, Note::Hosts { .. }));
                 }
-                self.context.note(note);
+                self.note_hosts(note);
                 self.pass_held();
             }
             _ => {}
@@ -234,6 +234,16 @@ impl Frames {
         Ok(())
     }
 
+    /// An answer has what is on disk before what is in memory.
+    fn note_hosts(&mut self, mut note: Note) {
+        let is_hosts = |note: &Note| matches!(note, Note::Hosts { .. });
+        let before = self.context.notes.iter().position(is_hosts).map(|at| self.context.notes.remove(at));
+        if let (Some(Note::Hosts { incomplete: before, .. }), Note::Hosts { incomplete, .. }) = (before, &mut note) {
+            *incomplete += before;
+        }
+        self.context.note(note);
+    }
+
     /// Hands on what came of a hub that is followed: intervals in their order, as hosts come one after the other.
     fn pass_held(&mut self) {
         let Some((following, end_ns)) = self.following.as_mut().zip(self.held.iter().map(|row| row.time_ns).max())
@@ -263,7 +273,7 @@ impl Frames {
 }
 
 /// Which hosts the histograms of a hub are of.
-fn hosts(hosts: Hosts, width_ns: u64) -> Note {
+pub fn hosts(hosts: Hosts, width_ns: u64) -> Note {
     let off = |host: &HostState| {
         let (offset_ns, _) = host.clock.offset.filter(|(offset_ns, _)| offset_ns.unsigned_abs() > width_ns / 10)?;
         Some((host.name.clone(), offset_ns))

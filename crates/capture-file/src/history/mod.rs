@@ -88,6 +88,8 @@ impl Iterator for History {
         self.is_over = !matches!(row, Some(Ok(_)));
         if row.is_none() {
             self.context.tally = self.rows.tally.clone();
+            let width_ns = self.rows.width_ns();
+            self.rows.hosts().into_iter().for_each(|hosts| self.context.note(crate::frames::hosts(hosts, width_ns)));
         }
         Some(match row? {
             Ok(row) => Ok(self.row(row)),

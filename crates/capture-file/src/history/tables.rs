@@ -6,14 +6,18 @@ use crate::input::Input;
 use crate::parquet::{open_series, write_series_parquet};
 use crate::series_rows::{SeriesHeader, SeriesRow};
 use latscope_event::{Clock, Context, FieldSet};
+use latscope_wire::Ranges;
 use latscope_wire::history::{TableHead, TableRow, TableRows, Tables};
 use std::fs::File;
 use std::io::{self, BufWriter};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
 /// The property of the context with the filter of an agent.
 const FILTER: &str = "filter";
+/// The property with when the host was observed: `START-END`, milliseconds since the epoch, apart by commas.
+const OBSERVED: &str = "observed_ms";
 
 /// Tables as `convert --series` writes them.
 pub struct SeriesTables;
@@ -28,6 +32,11 @@ impl Tables for SeriesTables {
         context.span_ns = Some(head.span_ns);
         if !head.filter.is_empty() {
             context.properties.insert(FILTER.into(), head.filter.clone());
+        }
+        if !head.observed.is_empty() {
+            let range = |range: RangeInclusive<u64>| format!("{}-{}", range.start(), range.end());
+            let observed: Vec<String> = head.observed.iter().map(range).collect();
+            context.properties.insert(OBSERVED.into(), observed.join(","));
         }
         let mut failure = None;
         let series_row = |TableRow { time_ns, labels, done }| {
@@ -59,6 +68,7 @@ impl Tables for SeriesTables {
             width_ns: 0,
             tally: context.tally.clone(),
             span_ns: context.span_ns.unwrap_or_default(),
+            observed: observed(context.properties.get(OBSERVED).map_or("", String::as_str)),
         };
         let mut last: Option<[Arc<[String]>; 2]> = None;
         let rows = rows.map(move |row| {
@@ -72,4 +82,13 @@ impl Tables for SeriesTables {
         });
         Ok((head, Box::new(rows)))
     }
+}
+
+fn observed(text: &str) -> Ranges {
+    let range = |part: &str| {
+        let (start, end) = part.split_once('-')?;
+        let (start, end) = (start.parse::<u64>().ok()?, end.parse().ok()?);
+        (start <= end).then_some(start..=end)
+    };
+    text.split(',').filter_map(range).collect()
 }

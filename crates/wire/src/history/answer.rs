@@ -1,7 +1,7 @@
 //! Rows of a history as records, for a view.
 
 use super::HistoryRow;
-use crate::{Data, Dictionary, GROUPS_LIMIT, Head, Hello, Id, IntervalRow, Parts, new_id, reduce};
+use crate::{Data, Dictionary, GROUPS_LIMIT, Head, Hello, Hosts, Id, IntervalRow, Parts, new_id, reduce};
 use latscope_event::Tally;
 use latscope_histogram::Sparse;
 use std::collections::{BTreeMap, HashMap};
@@ -63,12 +63,15 @@ impl<W: Write> HistoryWriter<W> {
         Ok(())
     }
 
-    /// Writes what is left, with what was lost.
+    /// Writes what is left, with what was lost, and which hosts there were.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn finish(mut self, tally: &Tally) -> io::Result<()> {
+    pub fn finish(mut self, tally: &Tally, hosts: Option<Hosts>) -> io::Result<()> {
         self.put(tally.clone())?;
+        if let Some(hosts) = hosts {
+            self.out.write_all(hosts.record().bytes())?;
+        }
         self.out.flush()
     }
 

@@ -2,9 +2,10 @@
 
 use super::files::{self, ALL_DAYS, DAY_NS, Files, Table, UNFINISHED, host_name};
 use super::known::Known;
+use super::presence;
 use super::segment::{Piece, Segment};
 use super::{Level, TableHead, TableRow, TableRows, Tables};
-use crate::Hello;
+use crate::{Hello, Ranges};
 use latscope_event::{Anomaly, Tally};
 use latscope_histogram::Sparse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -138,6 +139,9 @@ impl Compactor {
                 let span_ns = (start_ns, start_ns.saturating_add_unsigned(base_ns));
                 let fold = folds.entry(key).or_insert_with(|| Fold::new(hello, width_ns, span_ns));
                 fold.head.tally.merge(&row.tally);
+                if let Some(observed) = presence::observed(start_ns, base_ns, row) {
+                    fold.head.observed.add(observed);
+                }
                 let (from_ns, to_ns) = fold.head.span_ns;
                 fold.head.span_ns = (from_ns.min(span_ns.0), to_ns.max(span_ns.1));
                 for (group, parts) in &row.groups {
@@ -236,7 +240,16 @@ impl Fold {
     fn new(hello: &Hello, width_ns: u64, span_ns: (i64, i64)) -> Fold {
         let Hello { host, fields, source, filter, .. } = hello.clone();
         Fold {
-            head: TableHead { host, fields, source, filter, width_ns, tally: Tally::default(), span_ns },
+            head: TableHead {
+                host,
+                fields,
+                source,
+                filter,
+                width_ns,
+                tally: Tally::default(),
+                span_ns,
+                observed: Ranges::default(),
+            },
             rows: BTreeMap::new(),
         }
     }
@@ -267,6 +280,14 @@ fn together(tables: Vec<&Table>) -> Vec<Vec<&Table>> {
 
 fn merged(mut head: TableHead, other: TableHead) -> TableHead {
     head.tally.merge(&other.tally);
+    // One of before it was stored makes all of it unknown.
+    if head.observed.is_empty() || other.observed.is_empty() {
+        head.observed = Ranges::default();
+    }
+    let is_known = !head.observed.is_empty();
+    for range in other.observed.iter().filter(|_| is_known) {
+        head.observed.add(range);
+    }
     head.span_ns = (head.span_ns.0.min(other.span_ns.0), head.span_ns.1.max(other.span_ns.1));
     head
 }

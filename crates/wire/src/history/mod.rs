@@ -7,6 +7,7 @@ mod answer;
 mod compact;
 mod files;
 mod known;
+mod presence;
 mod query;
 mod rows;
 mod segment;
@@ -19,6 +20,7 @@ pub(crate) use known::Known;
 pub use query::Query;
 pub use rows::{HistoryRow, HistoryRows};
 
+use crate::Ranges;
 use latscope_event::Tally;
 use latscope_histogram::Sparse;
 use std::io;
@@ -80,6 +82,8 @@ pub struct TableHead {
     pub tally: Tally,
     /// Start of the first and end of the last interval, nanoseconds since the epoch.
     pub span_ns: (i64, i64),
+    /// When its host was observed, milliseconds since the epoch; empty in tables of before that was stored.
+    pub observed: Ranges,
 }
 
 /// Rows, one after the other; after an error there are no more.

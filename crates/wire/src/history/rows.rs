@@ -2,9 +2,10 @@
 
 use super::files::{DAY_NS, Files, Table};
 use super::known::Known;
+use super::presence::{Presence, observed};
 use super::segment::{Piece, Segment};
 use super::{Query, TableRows, Tables};
-use crate::{Id, Ranges};
+use crate::{Hosts, Id, Ranges};
 use latscope_event::{Anomaly, Tally};
 use latscope_histogram::Sparse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -47,6 +48,7 @@ pub struct HistoryRows {
     rows: VecDeque<HistoryRow>,
     /// What was lost or repaired, so far.
     pub tally: Tally,
+    presence: Presence,
 }
 
 /// A table that is read: its host, the width of its intervals, and where the fields are.
@@ -112,6 +114,7 @@ impl HistoryRows {
             segment: None,
             rows: VecDeque::new(),
             tally: Tally::default(),
+            presence: Presence::default(),
         })
     }
 
@@ -133,6 +136,11 @@ impl HistoryRows {
     /// What was captured; empty where that is not known.
     pub fn source(&self) -> &str {
         &self.source
+    }
+
+    /// Which hosts there were, after the last row; `None` where that is not known.
+    pub fn hosts(&self) -> Option<Hosts> {
+        self.presence.hosts(self.width_ns)
     }
 
     /// The start of the interval that a row counts in, where it is asked for.
@@ -162,7 +170,15 @@ impl HistoryRows {
                 let (head, rows) = self.tables.open(&table.path(&self.folder))?;
                 self.tally.merge(&head.tally);
                 let places = places(&head.fields, &self.fields);
-                self.table = Some((head.host.into(), table.width_ns, places, rows));
+                let host: Arc<str> = head.host.into();
+                match head.observed.is_empty() {
+                    true => self.presence.set_unknown(),
+                    false => {
+                        let span_ns = (self.query.from_ns, self.query.to_ns.min(self.before_ns.saturating_sub(1)));
+                        self.presence.add(&host, &head.observed, span_ns);
+                    }
+                }
+                self.table = Some((host, table.width_ns, places, rows));
             } else if self.segment.is_some() {
                 self.read_journal()?;
             } else if let Some(path) = self.segments.pop_front() {
@@ -192,6 +208,8 @@ impl HistoryRows {
         for (interval, row) in (head.start..).zip(&piece.rows) {
             let Some(time_ns) = self.placed(interval * head.width_ns as i64, head.width_ns) else { continue };
             self.tally.merge(&row.tally);
+            let ranges: Ranges = observed(interval * head.width_ns as i64, head.width_ns, row).into_iter().collect();
+            self.presence.add(&host, &ranges, (i64::MIN, i64::MAX));
             for (group, parts) in &row.groups {
                 let Some((labels, done)) = segment.labels(&piece, *group).zip(parts.done.as_ref()) else { continue };
                 let labels = arranged(Arc::clone(labels), &places);

@@ -6,7 +6,7 @@ use crate::{Data, Dictionary, Head, Hello, Id, IntervalRow, PREFACE, Parts, Reco
 use latscope_event::Anomaly;
 use latscope_histogram::{Grid, Histogram, Totals};
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,7 +27,8 @@ struct Lines;
 impl Tables for Lines {
     fn write(&self, path: &Path, head: &TableHead, rows: TableRows<'_>) -> io::Result<()> {
         let lost = head.tally.get(Anomaly::LostRecords);
-        let mut text = format!("{}\n", serde_json::json!([head.host, head.fields, head.source, lost]));
+        let observed: Vec<(u64, u64)> = head.observed.iter().map(|range| (*range.start(), *range.end())).collect();
+        let mut text = format!("{}\n", serde_json::json!([head.host, head.fields, head.source, lost, observed]));
         for row in rows {
             let TableRow { time_ns, labels, done } = row?;
             let totals = done.totals();
@@ -51,8 +52,10 @@ impl Tables for Lines {
         type Line = (i64, Vec<String>, u8, Vec<u32>, Vec<u64>, u64, u64, u64, Option<u64>);
         let text = std::fs::read_to_string(path)?;
         let (first, rest) = text.split_once('\n').unwrap();
-        let (host, fields, source, lost): (String, Vec<String>, String, u64) = serde_json::from_str(first).unwrap();
-        let mut head = TableHead { host, fields, source, ..TableHead::default() };
+        type First = (String, Vec<String>, String, u64, Vec<(u64, u64)>);
+        let (host, fields, source, lost, observed): First = serde_json::from_str(first).unwrap();
+        let observed = observed.into_iter().map(|(start, end)| start..=end).collect();
+        let mut head = TableHead { host, fields, source, observed, ..TableHead::default() };
         head.tally.add(Anomaly::LostRecords, lost);
         let row = |line: &str| {
             let (time_ns, labels, power, indices, counts, sum, min, max, bytes): Line =
@@ -396,4 +399,79 @@ fn a_stretch_of_time_has_its_intervals() {
         assert_eq!(tally_free(ask(10)), (10, expected as u64));
     }
     assert_eq!(date(20_780), "2026-11-23");
+}
+
+/// Who was there is the same whether the journal is asked or its tables, and what a count by the second says.
+#[test]
+fn who_was_there_is_known_of_the_past() {
+    let folder = tempfile::tempdir().unwrap();
+    // The second host is away for a while, the third comes late and ends early.
+    let is_there = |host: usize, second: i64| match host {
+        1 => !(20..40).contains(&second),
+        2 => (10..70).contains(&second),
+        _ => true,
+    };
+    let (fields, start) = (FIELDS.map(str::to_string).to_vec(), 20_780 * files::DAY_NS);
+    let mut truth = Truth::new();
+    for file in 0..3i64 {
+        let mut bytes = PREFACE.to_vec();
+        for (host, second) in (0..3).flat_map(|host| (file * 60..file * 60 + 60).map(move |second| (host, second))) {
+            let (run, source, filter, width_ns) =
+                (Id([host as u8 + 1; 16]), "test".into(), String::new(), SECOND as u64);
+            let hello = Hello {
+                run,
+                host: format!("n{}", host + 1),
+                source,
+                filter,
+                width_ns,
+                fields: fields.clone(),
+                is_wall: true,
+            };
+            if is_there(host, second) {
+                let records = interval(&hello, second as u64, start + second * SECOND, &mut truth);
+                records.iter().for_each(|record| bytes.extend_from_slice(record.bytes()));
+            }
+        }
+        std::fs::write(folder.path().join(format!("{:015}.frames", (start + file * 60 * SECOND) / 1_000_000)), bytes)
+            .unwrap();
+    }
+    for round in 0..2 {
+        for (width, from, to) in [(1i64, 0i64, 120i64), (10, 0, 120), (1, 30, 60), (60, 0, 120)] {
+            let query = Query { from_ns: start + from * SECOND, to_ns: start + to * SECOND - 1, ..query(width) };
+            let mut rows = HistoryRows::open(folder.path(), Arc::new(Lines), query, (i64::MAX, None)).unwrap();
+            // The journal has seconds only.
+            assert!(rows.width_ns() as i64 == width * SECOND || round == 0);
+            let width = rows.width_ns() as i64 / SECOND;
+            rows.by_ref().for_each(|row| drop(row.unwrap()));
+            let hosts = rows.hosts().unwrap();
+            // From its first second on, but for the last five of the stretch, or its last interval.
+            let end = to - width.max(5);
+            let lacks = |host: usize| {
+                let first = (from..to).find(|&second| is_there(host, second)).unwrap();
+                (first..end)
+                    .filter(move |&second| !is_there(host, second))
+                    .map(|second| second / width)
+                    .collect::<BTreeSet<_>>()
+            };
+            let all: BTreeSet<i64> = (0..3).flat_map(lacks).collect();
+            let expected: Vec<(String, u64, bool)> = (0..3)
+                .map(|host| {
+                    (
+                        format!("n{}", host + 1),
+                        lacks(host).len() as u64,
+                        !(end..to).any(|second| is_there(host, second)),
+                    )
+                })
+                .collect();
+            let found: Vec<(String, u64, bool)> =
+                hosts.hosts.iter().map(|host| (host.name.clone(), host.missing, host.is_missing)).collect();
+            assert_eq!(found, expected, "{round}: {width}s from {from} to {to}");
+            assert_eq!(
+                (hosts.incomplete, hosts.present),
+                (all.len() as u64, expected.iter().filter(|host| !host.2).count() as u64)
+            );
+        }
+        while compactor(folder.path()).turn(start + 40 * HOUR, &|| Ok(())).unwrap() {}
+        assert_eq!(Files::list(folder.path(), files::ALL_DAYS).unwrap().tables.len(), 3 * 3);
+    }
 }
