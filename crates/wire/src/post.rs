@@ -74,6 +74,11 @@ impl Url {
         Url { path, ..self }
     }
 
+    /// The same without its path, which may be a secret: for messages.
+    pub fn server(&self) -> String {
+        format!("{}://{}", if self.is_tls { "https" } else { "http" }, self.authority())
+    }
+
     fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         match (self.is_tls, self.port) {
@@ -85,7 +90,7 @@ impl Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}{}", if self.is_tls { "https" } else { "http" }, self.authority(), self.path)
+        write!(f, "{}{}", self.server(), self.path)
     }
 }
 

@@ -1,5 +1,6 @@
 //! An alert as others see it, and as JSON: for an Alertmanager, and for webhooks and commands.
 
+use crate::Url;
 use latscope_event::TimeLiteral;
 use latscope_series::HistogramSeries;
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,13 @@ impl Alert {
     }
 }
 
+impl Alert {
+    /// Where to look at it, by its annotation `link`; empty where there is none, as an Alertmanager refuses what is no address.
+    fn link(&self) -> &str {
+        self.annotations.get("link").map_or("", |link| if Url::parse(link).is_ok() { link } else { "" })
+    }
+}
+
 /// What an Alertmanager takes.
 pub fn for_alertmanager(alerts: &[Alert], now_ns: i64) -> Vec<u8> {
     let alert = |alert: &Alert| {
@@ -62,6 +70,7 @@ pub fn for_alertmanager(alerts: &[Alert], now_ns: i64) -> Vec<u8> {
             "annotations": alert.annotations,
             "startsAt": time(alert.start_ns),
             "endsAt": time(alert.end_ns.unwrap_or(now_ns + VALID_NS)),
+            "generatorURL": alert.link(),
         })
     };
     Value::from(alerts.iter().map(alert).collect::<Vec<_>>()).to_string().into_bytes()
@@ -84,7 +93,7 @@ pub fn for_webhook(alerts: &[Alert]) -> Vec<u8> {
             "annotations": alert.annotations,
             "startsAt": time(alert.start_ns),
             "endsAt": alert.end_ns.map_or("0001-01-01T00:00:00Z".into(), time),
-            "generatorURL": "",
+            "generatorURL": alert.link(),
             "fingerprint": fingerprint(&alert.labels),
         })
     };
@@ -147,6 +156,13 @@ mod tests {
         assert_eq!((&both["status"], &both["alerts"][1]["status"]), (&json!("firing"), &json!("resolved")));
         assert_eq!(both["commonLabels"], json!({ "alertname": "stall", "severity": "page" }));
         assert_eq!(webhook["alerts"][0]["endsAt"], "0001-01-01T00:00:00Z");
+        for (link, sent) in [("https://hub.example.org:7791/", "https://hub.example.org:7791/"), ("see the wiki", "")] {
+            let mut alert = alert(None);
+            alert.annotations.insert("link".into(), link.into());
+            let read = |body: Vec<u8>| serde_json::from_slice::<Value>(&body).unwrap();
+            let (one, other) = (read(for_alertmanager(&[alert.clone()], now_ns)), read(for_webhook(&[alert])));
+            assert_eq!((&one[0]["generatorURL"], &other["alerts"][0]["generatorURL"]), (&json!(sent), &json!(sent)));
+        }
     }
 
     #[test]

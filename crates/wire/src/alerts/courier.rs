@@ -164,6 +164,8 @@ mod tests {
         let why = "command /nonexistent/x root: There is no program /nonexistent/x.";
         assert_eq!(check("/nonexistent/x"), Err(why.into()));
         assert!(check("no-such-program").is_err() && check("/").is_err());
+        let webhook = Delivery::Webhook { url: "https://hooks.example.org/services/T0/secret".into(), ca: None };
+        assert_eq!(webhook.to_string(), "webhook https://hooks.example.org");
         let missing = Courier::new(&Delivery::Command(vec!["/nonexistent/x".into()])).unwrap().deliver_one(b"");
         assert!(!missing.unwrap_err().is_refused);
     }

@@ -163,6 +163,39 @@ on_no_data = "fire"
 }
 
 /// A host that pushes and falls silent says nothing: by default its alert goes on, and `on_no_data` is asked.
+/// An alert of a device goes on while the only host that has the device is silent, though others are not; it ends when the device is
+/// idle, or its host ends.
+#[test]
+fn the_silence_of_the_only_host_of_a_group_resolves_nothing() {
+    let rules = rules("built_in = false\n[[alert]]\nname = 'slow'\nif = 'p99 > 100ms'\nstep = '2s'\nby = ['device']\n");
+    let ends = |last: i64, of_first: &dyn Fn(i64) -> Option<HostRow>, ended: bool| {
+        let mut engine = Engine::new(&rules, &filters, 0);
+        let mut found = Vec::new();
+        for at in 0..last {
+            let mut rows = vec![row("n2", at, &[("sdb", &[1], &[])])];
+            rows.extend(of_first(at));
+            let mut over = over(at, &["n2"], &["n1"]);
+            if ended && at >= 10 {
+                (over.missing, over.ended) = (Vec::new(), vec!["n1".into()]);
+            }
+            found.extend(engine.add(&news(rows, vec![over])).0);
+            if at == 6 {
+                // A restart forgets none of it.
+                let saved = engine.save();
+                engine = Engine::new(&rules, &filters, 0);
+                assert_eq!(engine.restore(saved, 0), []);
+            }
+        }
+        times(&found)
+    };
+    let slow = |at| (at < 6).then(|| row("n1", at, &[("sda", &[500], &[])]));
+    let fires = (2, true, "slow sda".to_string());
+    assert_eq!(ends(40, &slow, false), [fires.clone()]);
+    assert_eq!(ends(40, &slow, true), [fires.clone(), (12, false, "slow sda".to_string())]);
+    let idle = |at| slow(at).or_else(|| Some(row("n1", at, &[])));
+    assert_eq!(ends(40, &idle, false), [fires, (8, false, "slow sda".to_string())]);
+}
+
 #[test]
 fn a_step_without_data_resolves_nothing() {
     let rule =

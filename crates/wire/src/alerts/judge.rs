@@ -3,7 +3,7 @@
 use super::alert::{Alert, Change};
 use super::rules::{Hold, OnNoData, Quorum, Rule};
 use super::state::{Patience, Phase, Sample, State, Turn};
-use super::sums::{Selection, StepSum};
+use super::sums::{HOSTS_KNOWN, Selection, StepSum};
 use super::track::{Amendment, Track};
 use crate::news::RECENT_NS;
 use crate::{HostRow, OverInterval};
@@ -317,7 +317,12 @@ impl Judge {
         let keys: Vec<Vec<String>> = self.groups.keys().cloned().collect();
         for key in keys {
             let Some(sample) = self.sums.get(&step).and_then(|sum| self.sample(sum, &key)) else { continue };
-            let turn = self.groups.get_mut(&key).and_then(|track| track.add(span, sample, patience));
+            let sum = self.sums.get(&step).and_then(|sum| sum.groups.get(&key)).filter(|sum| !sum.hosts.is_empty());
+            let Some(track) = self.groups.get_mut(&key) else { continue };
+            if let Some(sum) = sum {
+                track.state.hosts = if sum.hosts.len() <= HOSTS_KNOWN { sum.hosts.clone() } else { Vec::new() };
+            }
+            let turn = track.add(span, sample, patience);
             changes.extend(self.change(&key, span.1, turn));
         }
         self.groups.retain(|_, track| track.state.phase != Phase::Idle || span.1 - track.state.seen_ns < IDLE_NS);
@@ -328,13 +333,19 @@ impl Judge {
         let asks_who = self.rule.condition.asks_who_is_missing();
         let asks_hosts = self.rule.condition.parts().iter().any(|part| ["hosts", "missing"].contains(&part.metric));
         let host = self.selection.as_ref()?.host(key);
+        // Where a group is of few hosts, others that send something say nothing of it.
+        let hosts = self.groups.get(key).map_or(&[][..], |track| &track.state.hosts);
+        let is_silent = !asks_hosts && !hosts.is_empty() && !hosts.iter().any(|host| sum.has_data_of(host));
+        let is_silent = is_silent && sum.groups.get(key).is_none_or(|group| group.hosts.is_empty());
         let has_data = match host {
             Some(host) => sum.has_data_of(host) || (asks_hosts && sum.present.contains(host)),
+            None if is_silent => false,
             None => sum.has_data() || (asks_hosts && !sum.present.is_empty()),
         };
         let without_data = match host {
             _ if has_data => None,
             Some(host) if sum.ended.contains(host) => Some(Sample::Over),
+            None if is_silent && hosts.iter().all(|host| sum.ended.contains(host)) => Some(Sample::Over),
             Some(host) if asks_who && sum.missing.contains(host) => None,
             None if asks_who && !sum.missing.is_empty() => None,
             _ => Some(Sample::NoData),

@@ -344,7 +344,7 @@ mod tests {
         assert_eq!((missing.name.as_str(), lost.name.as_str()), ("host missing", "events lost"));
         let slo = &rules.slos[0];
         assert_eq!((slo.below_ns, slo.target, slo.period_ns), (10_000_000, 0.99, 30 * 86_400 * 1_000_000_000));
-        let deliveries: Vec<String> = rules.deliveries.iter().map(ToString::to_string).collect();
+        let deliveries: Vec<String> = rules.deliveries.iter().map(Delivery::key).collect();
         let expected = ["alertmanager http://127.0.0.1:9093", "webhook https://hooks.example/x", "command mail root"];
         assert_eq!(deliveries, expected);
         let alert = "[[alert]]\nname = 'a'\nif = 'p99 > 1s'\n";

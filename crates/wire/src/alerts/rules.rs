@@ -1,6 +1,7 @@
 //! What a file of alerts says.
 
 use super::fault::Fault;
+use crate::Url;
 use latscope_series::Threshold;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -165,11 +166,24 @@ impl Rule {
     }
 }
 
+impl Delivery {
+    /// What tells it from others in the saved states.
+    pub fn key(&self) -> String {
+        match self {
+            Delivery::Webhook { url, .. } => format!("webhook {url}"),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// For messages: the path of a webhook is its password, as a rule.
 impl std::fmt::Display for Delivery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Delivery::Alertmanager { url, .. } => write!(f, "alertmanager {url}"),
-            Delivery::Webhook { url, .. } => write!(f, "webhook {url}"),
+            Delivery::Webhook { url, .. } => {
+                write!(f, "webhook {}", Url::parse(url).map_or(String::new(), |url| url.server()))
+            }
             Delivery::Command(words) => write!(f, "command {}", words.join(" ")),
         }
     }

@@ -247,7 +247,7 @@ impl Turns<'_, '_> {
             }
             // It was checked before.
             let Ok(courier) = Courier::new(delivery) else { continue };
-            let saved: SavedQueue = saved.deliveries.get(&delivery.to_string()).cloned().unwrap_or_default();
+            let saved: SavedQueue = saved.deliveries.get(&delivery.key()).cloned().unwrap_or_default();
             let ((jobs, messages), done, number) = (channel::<Messages>(), self.done.clone(), self.numbers);
             self.numbers += 1;
             scope.spawn(move || work(&courier, number, &messages, &done));
@@ -312,7 +312,7 @@ impl Turns<'_, '_> {
     fn save(&mut self) {
         let Some(path) = &self.watcher.path else { return };
         let mut saved = self.engine.save();
-        saved.deliveries = self.lines.iter().map(|line| (line.queue.delivery.to_string(), line.queue.save())).collect();
+        saved.deliveries = self.lines.iter().map(|line| (line.queue.delivery.key(), line.queue.save())).collect();
         let written = saved.write(path);
         let was_unsaved = std::mem::replace(&mut self.is_unsaved, written.is_err());
         if let Err(error) = written

@@ -3,9 +3,9 @@
 use super::alert::{Alert, Change};
 use super::rules::{OnNoData, Slo};
 use super::state::{Patience, Phase, Sample, State, Turn};
-use super::sums::Selection;
+use super::sums::{Selection, events};
 use crate::{HostRow, OverInterval};
-use latscope_event::{format_count, format_duration_exact};
+use latscope_event::format_duration_exact;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -311,14 +311,18 @@ fn sample(slo: &Slo, burn: &Burn, budget: &Budget, end: i64) -> Sample {
         return Sample::Over;
     }
     let period = budget.window(end, (slo.period_ns / MINUTE_NS.unsigned_abs()) as i64);
-    let left = (1.0 - period.share() / allowed) * 100.0;
+    let used = period.share() / allowed;
+    let budget = match used {
+        ..=1.0 => format!("{:.0}% of the budget is left", (1.0 - used) * 100.0),
+        _ => format!("{used:.1} times the budget is used"),
+    };
     let bound = format_duration_exact(slo.below_ns);
     Sample::Holds(format!(
-        "burn rate {long_rate:.1} over {} (limit {:.1}): {:.2}% of {} events are slower than {bound}; {left:.0}% of the budget is left",
+        "burn rate {long_rate:.1} over {} (limit {:.1}): {:.2}% of {} took longer than {bound}; {budget}",
         burn.window(),
         burn.factor,
         long.share() * 100.0,
-        format_count(long.all),
+        events(long.all),
     ))
 }
 

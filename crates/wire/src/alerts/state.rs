@@ -21,6 +21,9 @@ pub struct State {
     pub no_data: u32,
     /// What was found when it last held.
     pub finding: String,
+    /// The hosts that its group was last of; none where there were many.
+    #[serde(default)]
+    pub hosts: Vec<String>,
 }
 
 /// Whether an alert fires.

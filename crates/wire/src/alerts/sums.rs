@@ -14,6 +14,9 @@ const SLACK: u64 = 100;
 /// Most requests of a group that are looked at one by one; of more, the oldest.
 const WAITING_LIMIT: u64 = 100_000;
 
+/// Of groups of no more hosts it is known when all of them are silent.
+pub const HOSTS_KNOWN: usize = 8;
+
 static EMPTY: LazyLock<Sparse> = LazyLock::new(|| Histogram::new(Grid::FINE, false).to_sparse());
 
 /// Which rows count for a rule, and by which of their values they are grouped.
@@ -76,6 +79,8 @@ pub struct GroupSum {
     waiting: HashMap<String, (i64, Sparse)>,
     /// The latest interval that it has.
     pub last: i64,
+    /// Whose it is, up to [`HOSTS_KNOWN`] and one more.
+    pub hosts: Vec<String>,
     /// The highest latency or age, and whose it is.
     worst: Option<(u64, String)>,
 }
@@ -193,7 +198,7 @@ impl StepSum {
         let mut text = String::new();
         let sum = self.groups.get(key);
         if let Some(done) = sum.and_then(|sum| sum.done.as_ref()).filter(|_| is_of_events) {
-            text += &format!(" of {} events", latscope_event::format_count(done.totals().count));
+            text += &format!(" of {}", events(done.totals().count));
         }
         let worst = sum.and_then(|sum| sum.worst.as_ref()).filter(|(_, name)| name != HistogramSeries::NO_VALUE);
         if let Some((_, worst)) = worst.filter(|_| host.is_none()) {
@@ -208,9 +213,17 @@ impl StepSum {
     }
 }
 
+/// `1 event`, `2,000 events`.
+pub fn events(count: u64) -> String {
+    format!("{} event{}", latscope_event::format_count(count), if count == 1 { "" } else { "s" })
+}
+
 impl GroupSum {
     fn add(&mut self, row: &HostRow, parts: &crate::Parts) {
         crate::reduce::merge(&mut self.done, parts.done.clone());
+        if self.hosts.len() <= HOSTS_KNOWN && !self.hosts.contains(&row.host) {
+            self.hosts.push(row.host.clone());
+        }
         if let Some(ages) = &parts.waiting {
             match self.waiting.get_mut(&row.host) {
                 Some((interval, sum)) if *interval == row.interval => sum.merge(ages),

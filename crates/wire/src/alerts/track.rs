@@ -76,6 +76,7 @@ impl Track {
             state.go_on(span, sample, patience);
         }
         state.last_ns = state.last_ns.max(self.state.last_ns);
+        state.hosts.clone_from(&self.state.hosts);
         let mut amendments = Vec::new();
         let overlaps = |one: &(i64, Option<i64>, String), other: &(i64, Option<i64>, String)| {
             one.0 < other.1.unwrap_or(i64::MAX) && other.0 < one.1.unwrap_or(i64::MAX)

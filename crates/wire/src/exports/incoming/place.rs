@@ -7,6 +7,7 @@ use crate::exports::metrics::label_name;
 use crate::exports::split::spread;
 use crate::reduce::OTHERS;
 use crate::{Data, Dictionary, GROUPS_LIMIT, Head, Hello, Hub, Id, IntervalRow, Parts, new_id, reduce};
+use latscope_event::is_printable;
 use latscope_histogram::{Grid, Sparse, Totals};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -93,6 +94,9 @@ fn field_label(point: &Point, field: &str) -> String {
 
 impl Host {
     fn new(hub: &Hub, name: String) -> Result<Host, Refused> {
+        if name.is_empty() || !name.chars().all(is_printable) {
+            return Err(Refused::Name);
+        }
         let (width_ns, fields) = hub.shape().unwrap_or_else(|| (WIDTH_NS, vec!["device".into(), "kind".into()]));
         let (source, filter) = (PUSHED.into(), String::new());
         let run: Id = new_id().map_err(|_| Refused::Hosts)?;

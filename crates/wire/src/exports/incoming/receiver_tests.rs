@@ -233,6 +233,11 @@ fn what_is_not_taken_has_a_reason() {
         refused(Point { time_ns: i64::MIN, start_ns: Some(i64::MIN), ..at(0, 1) }),
         format!("1: {}", Refused::Old)
     );
+    for name in ["", "n1\n", "\u{1b}[2Jn1"] {
+        let mut point = at(0, 1);
+        point.labels.insert("host".into(), name.into());
+        assert_eq!(refused(point), format!("1: {}", Refused::Name));
+    }
     assert_eq!(refused(Point { count: 9, ..at(0, 1) }), format!("1: {}", Refused::Count));
     assert_eq!(received(&hub), BTreeMap::new());
     // What was refused is not known.

@@ -43,6 +43,9 @@ pub enum Refused {
     /// There are too many hosts.
     #[error("there are too many hosts")]
     Hosts,
+    /// Its host has no name, or one that would disturb messages.
+    #[error("the name of the host is empty or has characters that cannot be printed")]
+    Name,
     /// The request is spread over too many intervals.
     #[error("the request has too many histograms, or is spread over too many intervals")]
     Amount,
