@@ -19,7 +19,7 @@ pub fn check(address: &Address, credentials: &Credentials, hello: &Hello) -> Res
     let (mut records, mut exchanges) = (Records::of_connection(&stream), Exchanges::default());
     for _ in 0..PINGS {
         let clock = ClockState { offset: exchanges.best(), is_synchronised: None };
-        let ping = Ping { asked_ns: now_ns(), clock, queue: None };
+        let ping = Ping { asked_ns: now_ns(), clock, queue: None, usage: None };
         (&stream).write_all(ping.record().bytes()).map_err(text)?;
         let Some(Found::Record(answer)) = records.next().map_err(text)? else {
             return Err("it ended the connection".into());

@@ -13,7 +13,7 @@ use crate::clock::ClockState;
 use crate::closed::{Closed, Groups, Merged};
 use crate::news::{self, HostRow, News, OverInterval};
 use crate::{
-    Data, Dictionary, GROUPS_LIMIT, Head, Hello, Id, IntervalRow, Kind, Malformed, Parts, Ranges, Record, reduce,
+    Data, Dictionary, GROUPS_LIMIT, Head, Hello, Id, IntervalRow, Kind, Malformed, Parts, Ranges, Record, Usage, reduce,
 };
 use latscope_event::{Severity, Tally, is_printable};
 use latscope_histogram::Sparse;
@@ -96,6 +96,10 @@ struct Host {
     lag_ns: Option<u64>,
     /// How full the queue of its agent is: bytes, and how many there may be.
     queue: Option<(u64, u64)>,
+    /// What its agent takes itself.
+    usage: Option<Usage>,
+    /// What was lost on it since the start of the hub.
+    lost: Tally,
     certificate_end_ns: Option<i64>,
     recent: VecDeque<Recent>,
     recent_bytes: usize,
@@ -398,6 +402,8 @@ impl Cluster {
     fn add_row(&mut self, number: u32, interval: i64, width_ns: i64, row: IntervalRow, now_ns: i64) {
         let host = &mut self.hosts[number as usize];
         let start_ns = interval * width_ns;
+        let lost = row.tally.iter().filter(|(anomaly, _)| anomaly.severity() == Severity::Lost);
+        lost.for_each(|(anomaly, count)| host.lost.add(anomaly, count));
         // A journal is read long after.
         host.heard_ns = host.heard_ns.max(now_ns.min(start_ns + width_ns));
         // What is shown of it now would be wrong, or is not kept; the journal has it.
@@ -546,6 +552,8 @@ impl Host {
             is_clock_outdated: false,
             lag_ns: None,
             queue: None,
+            usage: None,
+            lost: Tally::default(),
             certificate_end_ns: None,
             recent: VecDeque::new(),
             recent_bytes: 0,

@@ -290,7 +290,7 @@ impl<'a> Agent<'a> {
                 self.send(&pong.record())?;
                 let far = {
                     let mut cluster = self.cluster();
-                    cluster.set_queue(self.run, ping.queue);
+                    cluster.set_queue(self.run, ping.queue, ping.usage);
                     cluster.set_clock(self.run, ping.clock)
                 };
                 if let Some((host, offset_ns)) = far {

@@ -33,6 +33,7 @@ mod segments;
 mod sender;
 mod stream;
 mod thin;
+mod usage;
 mod varint;
 
 pub use address::{Address, Listener};
@@ -54,6 +55,7 @@ pub use record::{Found, Kind, PREFACE, Record, Records};
 pub use reduce::Reducer;
 pub use sender::{Progress, Sender, introduce};
 pub use stream::Stream;
+pub use usage::Usage;
 
 /// Why bytes are no record of ours.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]

@@ -1,6 +1,7 @@
 //! What agents and hubs write to each other beside histograms.
 
 use crate::clock::ClockState;
+use crate::usage::Usage;
 use crate::varint::{Payload, put, put_signed, put_text};
 use crate::{Kind, Malformed, Ranges, Record};
 use std::fmt;
@@ -136,6 +137,8 @@ pub struct Ping {
     pub clock: ClockState,
     /// How full its queue is: bytes, and how many there may be; `None` of an earlier version.
     pub queue: Option<(u64, u64)>,
+    /// What it takes itself; `None` of an earlier version.
+    pub usage: Option<Usage>,
 }
 
 /// The answer of a hub.
@@ -157,6 +160,10 @@ impl Ping {
         if let Some((bytes, limit_bytes)) = self.queue {
             put(&mut out, bytes);
             put(&mut out, limit_bytes);
+            if let Some(usage) = self.usage {
+                put(&mut out, usage.cpu_ns);
+                put(&mut out, usage.resident_bytes);
+            }
         }
         Record::new(Kind::Ping, &out)
     }
@@ -166,7 +173,10 @@ impl Ping {
         let mut payload = Payload(payload);
         let (asked_ns, clock) = (payload.signed()?, parse_clock(&mut payload)?);
         let queue = if payload.0.is_empty() { None } else { Some((payload.number()?, payload.number()?)) };
-        Ok(Ping { asked_ns, clock, queue })
+        let is_over = payload.0.is_empty();
+        let mut usage = || Ok(Usage { cpu_ns: payload.number()?, resident_bytes: payload.number()? });
+        let usage = if is_over { None } else { Some(usage()?) };
+        Ok(Ping { asked_ns, clock, queue, usage })
     }
 }
 
@@ -317,8 +327,9 @@ mod tests {
         let hosts = vec![HostState { name: "n3".into(), last: -5, missing: 7, is_missing: true, clock }];
         let hosts = Hosts { hosts, present: 4, incomplete: 7, provisional: 1, amended: 2, outside: 3 };
         assert_eq!(Hosts::parse(hosts.record().payload()), Ok(hosts));
-        for queue in [None, Some((5, 6))] {
-            let ping = Ping { asked_ns: 5, clock, queue };
+        let usage = Some(Usage { cpu_ns: 8, resident_bytes: 9 });
+        for (queue, usage) in [(None, None), (Some((5, 6)), None), (Some((5, 6)), usage)] {
+            let ping = Ping { asked_ns: 5, clock, queue, usage };
             assert_eq!(Ping::parse(ping.record().payload()), Ok(ping));
         }
         let pong = Pong { asked_ns: 5, got_ns: -6, answered_ns: 7 };

@@ -107,7 +107,7 @@ impl Queue {
     }
 
     /// How many bytes wait, about, and how many there may be.
-    pub(crate) fn fill(&self) -> (u64, u64) {
+    pub fn fill(&self) -> (u64, u64) {
         let state = self.state();
         // What the last segment has is in memory, too, until it is stored.
         let segments = state.segments.values().rev().skip(1).filter(|segment| segment.entries > 0);

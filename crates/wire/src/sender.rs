@@ -4,6 +4,7 @@ use crate::clock::{ClockState, Exchanges, Steps, now_ns};
 use crate::messages::{Hello, Ping, Pong, Stored, parse_refusal, token};
 use crate::queue::Queue;
 use crate::stream::{SILENCE, Stream, explain_failure, is_timeout};
+use crate::usage::Usage;
 use crate::{Address, Credentials, Found, Kind, PREFACE, Record, Records};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -242,7 +243,7 @@ impl Session<'_> {
     fn ping(&self) -> Ping {
         let offset = self.exchanges().best();
         let clock = ClockState { offset, is_synchronised: (self.sender.is_synchronised)() };
-        Ping { asked_ns: self.sender.now_ns(), clock, queue: Some(self.sender.queue.fill()) }
+        Ping { asked_ns: self.sender.now_ns(), clock, queue: Some(self.sender.queue.fill()), usage: Usage::own() }
     }
 
     /// Takes what the hub stored, until it is silent although it owes an answer.

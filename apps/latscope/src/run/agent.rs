@@ -15,8 +15,8 @@ use latscope_capture_probe::FILLS;
 use latscope_event::{Anomaly, Batch, Context, FieldSet, Mask, format_count, format_duration, parse_duration};
 use latscope_pipeline::{Intervals, Pipeline, keep_passing};
 use latscope_series::HistogramSeries;
-use latscope_wire::exports::{Exporter, Passing, PushChange, Settings};
-use latscope_wire::{Hello, Progress, Queue, Reducer, Sender, new_id};
+use latscope_wire::exports::{AgentState, Exporter, Passing, PushChange, Settings};
+use latscope_wire::{Hello, Progress, Queue, Reducer, Sender, Usage, new_id};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::scope;
 use std::time::{Duration, Instant};
@@ -247,6 +247,8 @@ impl Intervals for Agent<'_> {
         tally.add(Anomaly::DroppedIntervals, self.dropped);
         if let Some((exporter, passing)) = &mut self.exporter {
             exporter.add(&passing.closed(series, before, &tally));
+            let queue_bytes = (!self.plan.hubs.is_empty()).then(|| self.queue.fill().0);
+            exporter.set_agent(AgentState { queue_bytes, usage: Usage::own() });
         }
         self.queue.push(self.reducer.records(series, before, &tally));
         self.look_at_disk();

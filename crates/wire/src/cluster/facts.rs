@@ -3,6 +3,8 @@
 use super::{Cluster, Host};
 use crate::clock::ClockState;
 use crate::messages::Id;
+use crate::usage::Usage;
+use latscope_event::Tally;
 
 /// What is known of a host now.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -23,6 +25,12 @@ pub struct HostFacts {
     pub clock: ClockState,
     /// How many bytes its queue has, and how many it may have.
     pub queue: Option<(u64, u64)>,
+    /// What its agent takes itself.
+    pub usage: Option<Usage>,
+    /// What was lost on it since the start of the hub.
+    pub lost: Tally,
+    /// Whether it has no agent: others push its histograms.
+    pub is_pushed: bool,
     /// When its certificate ends, nanoseconds since the epoch.
     pub certificate_end_ns: Option<i64>,
 }
@@ -57,15 +65,18 @@ impl Cluster {
             lag_ns: host.lag_ns,
             clock: host.clock,
             queue: host.queue,
+            usage: host.usage,
+            lost: host.lost.clone(),
+            is_pushed: host.is_pushed,
             certificate_end_ns: host.certificate_end_ns,
         };
         (0..).zip(&self.hosts).map(facts).collect()
     }
 
-    /// What the agent of a run says of its queue: bytes, and how many there may be.
-    pub fn set_queue(&mut self, run: Id, queue: Option<(u64, u64)>) {
+    /// What the agent of a run says of its queue (bytes, and how many there may be) and of itself.
+    pub fn set_queue(&mut self, run: Id, queue: Option<(u64, u64)>, usage: Option<Usage>) {
         if let Some(host) = self.host_of(run) {
-            host.queue = queue;
+            (host.queue, host.usage) = (queue, usage);
         }
     }
 

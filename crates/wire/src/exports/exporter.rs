@@ -1,7 +1,7 @@
 //! Exports of a running hub or agent: adds up, answers who scrapes, pushes, and keeps its state over restarts.
 
 use super::metrics::{Labels, Layouts, Reading, Value};
-use super::own::HubState;
+use super::own::{AgentState, HubState};
 use super::prometheus::Encoding;
 use super::push::{Outcome, Pusher, Target};
 use super::remote_write::Batch;
@@ -113,6 +113,16 @@ impl Exporter {
     /// Sets what is exported of the hub itself.
     pub fn set_state(&self, state: &HubState) {
         let readings = state.readings(self.totals().own(), self.started_ms);
+        self.set_own(readings);
+    }
+
+    /// Sets what is exported of the agent itself.
+    pub fn set_agent(&self, state: AgentState) {
+        let readings = state.readings(self.totals().own(), self.started_ms);
+        self.set_own(readings);
+    }
+
+    fn set_own(&self, readings: Vec<Reading>) {
         let mut own = self.own();
         let before = std::mem::take(&mut own.readings);
         if !self.pushers.is_empty() {

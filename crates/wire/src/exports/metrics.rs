@@ -29,7 +29,7 @@ pub struct Metric {
 }
 
 /// All metrics, in the order in which they are written.
-pub static METRICS: [Metric; 17] = [
+pub static METRICS: [Metric; 23] = [
     Metric {
         name: "latscope_io_latency_seconds",
         dotted: "latscope.io.latency",
@@ -149,6 +149,48 @@ pub static METRICS: [Metric; 17] = [
         unit: "",
         kind: Kind::Gauge,
     },
+    Metric {
+        name: "latscope_agent_connected",
+        dotted: "latscope.agent.connected",
+        help: "Whether the agent of a host is connected to the hub.",
+        unit: "",
+        kind: Kind::Gauge,
+    },
+    Metric {
+        name: "latscope_agent_queue_bytes",
+        dotted: "latscope.agent.queue",
+        help: "Records that an agent keeps for its hubs.",
+        unit: "bytes",
+        kind: Kind::Gauge,
+    },
+    Metric {
+        name: "latscope_agent_lag_seconds",
+        dotted: "latscope.agent.lag",
+        help: "How long after the end of its last interval its record came.",
+        unit: "seconds",
+        kind: Kind::Gauge,
+    },
+    Metric {
+        name: "latscope_agent_cpu_seconds_total",
+        dotted: "latscope.agent.cpu",
+        help: "CPU time of an agent.",
+        unit: "seconds",
+        kind: Kind::Counter,
+    },
+    Metric {
+        name: "latscope_agent_resident_bytes",
+        dotted: "latscope.agent.resident",
+        help: "Memory of an agent.",
+        unit: "bytes",
+        kind: Kind::Gauge,
+    },
+    Metric {
+        name: "latscope_agent_lost_total",
+        dotted: "latscope.agent.lost",
+        help: "What was lost on a host: events, and intervals that its queue dropped.",
+        unit: "",
+        kind: Kind::Counter,
+    },
 ];
 
 /// Numbers of the metrics in [`METRICS`].
@@ -185,6 +227,18 @@ pub const CERTIFICATE_END: usize = 14;
 pub const REMOVED: usize = 15;
 /// Alerts, as Prometheus has its own.
 pub const ALERTS: usize = 16;
+/// Whether an agent is connected.
+pub const AGENT_CONNECTED: usize = 17;
+/// Its queue.
+pub const AGENT_QUEUE: usize = 18;
+/// How late its last record came.
+pub const AGENT_LAG: usize = 19;
+/// Its CPU time.
+pub const AGENT_CPU: usize = 20;
+/// Its memory.
+pub const AGENT_RESIDENT: usize = 21;
+/// What was lost on its host, by kind.
+pub const AGENT_LOST: usize = 22;
 
 /// Names and values, ascending by name.
 pub type Labels = Vec<(String, String)>;

@@ -26,7 +26,7 @@ mod totals;
 pub use api::Api;
 pub use exporter::{Exporter, PushChange, Settings};
 pub use incoming::Receiver;
-pub use own::HubState;
+pub use own::{AgentState, HubState};
 pub use passing::Passing;
 pub use push::Target;
 pub use scrape::Extras;
