@@ -160,6 +160,19 @@ pub fn assert_equal(hub: &Histograms, folded: &Histograms) {
     assert!(rows.is_empty(), "{} of {} histograms differ:\n{}", rows.len(), folded.len(), rows.join("\n"));
 }
 
+/// Two hubs would each compact and remove what the other one writes.
+#[test]
+fn a_folder_has_one_hub() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = Hub::start(folder.path());
+    let (listen, data) = (format!("unix:{}/other.sock", folder.path().display()), folder.path().join("journal"));
+    let other = ["hub", "--listen", &listen, "--data", data.to_str().unwrap()];
+    let refused = latscope(&other).failure(3);
+    assert!(refused.contains("another process uses this folder"), "{refused}");
+    hub.kill();
+    drop(Hub::start(folder.path()));
+}
+
 /// What a hub has is the fold of all events that its agents recorded, bucket for bucket, though it was killed twice.
 #[test]
 fn a_hub_has_what_its_agents_saw() {

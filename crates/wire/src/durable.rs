@@ -1,5 +1,6 @@
-//! Files that are replaced as a whole or not at all.
+//! Files that are replaced as a whole or not at all, and folders that one process has for itself.
 
+use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -16,4 +17,17 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(new, path)
+}
+
+/// Keeps other processes from this folder until the returned file is dropped.
+///
+/// # Errors
+/// When another process has it, or it cannot be opened.
+pub fn lock(folder: &Path) -> io::Result<File> {
+    let folder = File::open(folder)?;
+    match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(io::Error::other("another process uses this folder")),
+        // Some network file systems have no locks.
+        _ => Ok(folder),
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, Taken};
 use crate::history::{self, Known};
-use crate::{Data, Found, Hello, Id, Kind, Malformed, PREFACE, Record, Records};
+use crate::{Data, Found, Hello, Id, Kind, Malformed, PREFACE, Record, Records, durable};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -25,6 +25,8 @@ const PENDING_BYTES: usize = 64 << 20;
 /// The journal of a hub.
 pub struct Journal {
     folder: PathBuf,
+    /// Keeps other hubs away.
+    _lock: File,
     /// A file is full after so long, too.
     file_time: Duration,
     /// The stamp of the newest file.
@@ -66,7 +68,7 @@ impl Journal {
     /// Opens a journal and hands what is in it to a cluster, and which records were in it before.
     ///
     /// # Errors
-    /// When the folder or a file cannot be read.
+    /// When the folder or a file cannot be read, or another hub has it.
     pub fn open(
         folder: &Path,
         file_time: Duration,
@@ -74,6 +76,7 @@ impl Journal {
         now_ns: i64,
     ) -> io::Result<(Journal, Replayed)> {
         std::fs::create_dir_all(folder)?;
+        let lock = durable::lock(folder)?;
         let (mut replayed, segments) = (Replayed::default(), history::segments(folder)?);
         let start_ns = segments.first().map_or(now_ns, |&(stamp, _)| stamp.saturating_mul(1_000_000) as i64);
         Known::load(folder)?.each_run(|descriptions, run, ranges| cluster.restore(descriptions, run, ranges, start_ns));
@@ -81,8 +84,8 @@ impl Journal {
             replay(&path, cluster, now_ns, &mut replayed)?;
         }
         let (pending, open, stamp) = (Mutex::default(), Mutex::new(None), history::stamps(folder)?.into());
-        let journal = Journal { folder: folder.into(), file_time, stamp, pending, open, written: AtomicU64::new(0) };
-        Ok((journal, replayed))
+        let (folder, written) = (folder.into(), AtomicU64::new(0));
+        Ok((Journal { folder, _lock: lock, file_time, stamp, pending, open, written }, replayed))
     }
 
     /// Adds a record. When as many records as this returns are [written](Journal::written), it is on disk.

@@ -7,8 +7,9 @@ mod state;
 
 use crate::messages::Stored;
 use crate::segments::{Fate, Writer, read_at, rewrite};
-use crate::{Head, Hello, Record};
+use crate::{Head, Hello, Record, durable};
 use state::{Key, MEMORY_BYTES, Run, Segment, State, Unwritten};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,6 +43,8 @@ pub struct Queue {
     state: Mutex<State>,
     changed: Condvar,
     folder: Option<PathBuf>,
+    /// Keeps other agents away from the folder.
+    _lock: Option<File>,
     limits: QueueLimits,
     /// How often connections were to be made again.
     reconnects: AtomicU64,
@@ -52,11 +55,12 @@ impl Queue {
     /// records were found, too.
     ///
     /// # Errors
-    /// When the folder cannot be read or made.
+    /// When the folder cannot be read or made, or another agent has it.
     pub fn open(folder: Option<&Path>, limits: QueueLimits, hubs: usize, hello: &Hello) -> io::Result<(Queue, usize)> {
-        let mut state = State::new(hubs);
+        let (mut state, mut lock) = (State::new(hubs), None);
         if let Some(folder) = folder {
             std::fs::create_dir_all(folder)?;
+            lock = Some(durable::lock(folder)?);
             let entries = std::fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
             let is_segment = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "frames");
             let mut paths: Vec<(_, PathBuf)> = entries
@@ -75,6 +79,7 @@ impl Queue {
             state: Mutex::new(state),
             changed: Condvar::new(),
             folder: folder.map(Path::to_owned),
+            _lock: lock,
             limits,
             reconnects: AtomicU64::new(0),
         };

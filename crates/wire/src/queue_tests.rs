@@ -116,6 +116,7 @@ fn the_oldest_are_dropped_where_merging_is_not_enough() {
     // The last segment is not cut.
     assert!(bytes <= limits.bytes + LEAST_BYTES + 4096, "{bytes}");
     let dropped = queue.take_dropped();
+    assert!(Queue::open(Some(folder.path()), limits, 1, &hello()).is_err(), "an agent has it");
     drop(queue);
     let (again, _) = Queue::open(Some(folder.path()), limits, 1, &hello()).unwrap();
     let (sums, ranges, _) = sent(&again);
