@@ -7,6 +7,7 @@ use crate::gate::Gate;
 use crate::history::{Compactor, HistoryRows, HistoryWriter, Level, Query, Tables, free_share};
 use crate::intake::{Agent, Greeting, Stores, Stranger, greet, refuse};
 use crate::journal::{Journal, Replayed};
+use crate::places::{Place, Places};
 use crate::stream::{Ender, Stream};
 use crate::{Credentials, Data, Hello, Kind, Listener, Malformed, News, PREFACE, Record, new_id};
 use std::io::{self, BufWriter, Write};
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 const TURN: Duration = Duration::from_millis(100);
 /// Open connections, and those of them that did not say what they want.
 const CONNECTIONS: usize = 4096;
-const HALF_OPEN: usize = 64;
+const HALF_OPEN: usize = 256;
 /// Stack of the thread of a connection, bytes; without optimisation a handshake needs more.
 const STACK: usize = if cfg!(debug_assertions) { 2 << 20 } else { 256 << 10 };
 /// How often the files of the credentials are looked at.
@@ -260,7 +261,7 @@ impl Hub {
         report: &(dyn Fn(Change) + Sync),
     ) -> io::Result<()> {
         listener.set_nonblocking()?;
-        let (connections, half_open) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (connections, half_open) = (AtomicUsize::new(0), Places::new(HALF_OPEN));
         let mut enders: Vec<Ender> = Vec::new();
         scope(|scope| {
             scope.spawn(|| self.turns(is_over, report));
@@ -269,7 +270,8 @@ impl Hub {
             while !is_over() {
                 match listener.accept() {
                     Ok((stream, address)) => {
-                        let open = Count::new(&connections, CONNECTIONS).zip(Count::new(&half_open, HALF_OPEN));
+                        let open = Count::new(&connections, CONNECTIONS);
+                        let open = open.zip(half_open.take(&address, stream.ender()));
                         // Who is too much is not answered: it would have to be encrypted first.
                         let Some((open, half_open)) = open else { continue };
                         if enders.len() >= 2 * CONNECTIONS {
@@ -401,7 +403,7 @@ impl Hub {
         &self,
         stream: Stream,
         address: &str,
-        half_open: Count,
+        half_open: Place,
         is_over: &(dyn Fn() -> bool + Sync),
         report: &(dyn Fn(Change) + Sync),
     ) {

@@ -65,6 +65,20 @@ fn who_reads_nothing_does_not_keep_a_hub_from_ending() {
     drop(stream);
 }
 
+/// Whoever says what it wants gets in at once, however many connections from its own host say nothing.
+#[test]
+fn who_says_nothing_keeps_nobody_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = Running::secured(folder.path(), Address::parse("127.0.0.1:0").unwrap(), &Credentials::default());
+    let silent: Vec<TcpStream> = (0..HALF_OPEN + 40).filter_map(|_| connect(&hub)).collect();
+    // All of them are accepted, and none is new.
+    sleep(Duration::from_millis(500));
+    for host in ["n1", "n2", "n3"] {
+        assert_eq!(Peer::connect(&hub, &hello(host)).answer().kind(), Ok(Kind::Welcome));
+    }
+    drop(silent);
+}
+
 /// A name that would write lines into the log of the hub is refused.
 #[test]
 fn names_of_hosts_are_printable() {

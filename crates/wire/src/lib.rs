@@ -24,6 +24,7 @@ mod intake;
 mod journal;
 mod messages;
 mod news;
+mod places;
 mod post;
 mod queue;
 mod ranges;

@@ -8,6 +8,7 @@ use super::live;
 use super::prometheus::Encoding;
 use super::protobuf::Message;
 use crate::clock::now_ns;
+use crate::places::{Place, Places};
 use crate::stream::Stream;
 use crate::{Address, Listener};
 use std::io;
@@ -17,8 +18,9 @@ use std::time::Duration;
 
 /// How often it is looked at whether all is over.
 const TURN: Duration = Duration::from_millis(50);
-/// Connections at a time, and those of them that follow events.
-const CONNECTIONS: usize = 48;
+/// Connections at a time, those that have asked nothing yet, and those of them that follow events.
+const CONNECTIONS: usize = 96;
+const SILENT: usize = 48;
 const FOLLOWERS: usize = 16;
 
 /// What a hub has beside its metrics.
@@ -43,21 +45,24 @@ impl Exporter {
     ) -> io::Result<()> {
         listener.set_nonblocking()?;
         let is_port = matches!(listener.address()?, Address::Tcp(..));
-        let (connections, followers) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (connections, followers, places) = (AtomicUsize::new(0), AtomicUsize::new(0), Places::new(SILENT));
         scope(|scope| {
             while !is_over() {
                 match listener.accept() {
-                    Ok((stream, _)) if connections.load(Ordering::Relaxed) < CONNECTIONS => {
-                        connections.fetch_add(1, Ordering::Relaxed);
-                        let (open, followers) = (&connections, &followers);
-                        scope.spawn(move || {
-                            // Who does not wait for the answer needs none.
-                            let _ = self.answer(&stream, extras, is_port, followers, is_over);
-                            stream.close();
-                            open.fetch_sub(1, Ordering::Relaxed);
-                        });
-                    }
-                    Ok((stream, _)) => {
+                    Ok((stream, address)) => {
+                        let is_free = connections.load(Ordering::Relaxed) < CONNECTIONS;
+                        let place = places.take(&address, stream.ender()).filter(|_| is_free);
+                        if let Some(place) = place {
+                            connections.fetch_add(1, Ordering::Relaxed);
+                            let (open, followers) = (&connections, &followers);
+                            scope.spawn(move || {
+                                // Who does not wait for the answer needs none.
+                                let _ = self.answer(&stream, place, extras, is_port, followers, is_over);
+                                stream.close();
+                                open.fetch_sub(1, Ordering::Relaxed);
+                            });
+                            continue;
+                        }
                         let busy = Response::text("503 Service Unavailable", "too many connections");
                         let _ = respond(&stream, &busy, None);
                     }
@@ -71,12 +76,15 @@ impl Exporter {
     fn answer(
         &self,
         stream: &Stream,
+        place: Place,
         extras: Option<Extras>,
         is_port: bool,
         followers: &AtomicUsize,
         is_over: &(dyn Fn() -> bool + Sync),
     ) -> io::Result<()> {
-        let request = match request(stream)? {
+        let request = request(stream);
+        drop(place);
+        let request = match request? {
             Ok(request) => request,
             Err(status) => {
                 return respond(stream, &Response::text(status, "the request is malformed or too long"), None);
