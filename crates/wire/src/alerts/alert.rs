@@ -160,8 +160,12 @@ mod tests {
             let mut alert = alert(None);
             alert.annotations.insert("link".into(), link.into());
             let read = |body: Vec<u8>| serde_json::from_slice::<Value>(&body).unwrap();
-            let (one, other) = (read(for_alertmanager(&[alert.clone()], now_ns)), read(for_webhook(&[alert])));
-            assert_eq!((&one[0]["generatorURL"], &other["alerts"][0]["generatorURL"]), (&json!(sent), &json!(sent)));
+            let one = std::slice::from_ref(&alert);
+            let (sent_there, sent_here) = (read(for_alertmanager(one, now_ns)), read(for_webhook(one)));
+            assert_eq!(
+                (&sent_there[0]["generatorURL"], &sent_here["alerts"][0]["generatorURL"]),
+                (&json!(sent), &json!(sent))
+            );
         }
     }
 

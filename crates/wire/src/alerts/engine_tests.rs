@@ -190,7 +190,7 @@ fn the_silence_of_the_only_host_of_a_group_resolves_nothing() {
     };
     let slow = |at| (at < 6).then(|| row("n1", at, &[("sda", &[500], &[])]));
     let fires = (2, true, "slow sda".to_string());
-    assert_eq!(ends(40, &slow, false), [fires.clone()]);
+    assert_eq!(ends(40, &slow, false), std::slice::from_ref(&fires));
     assert_eq!(ends(40, &slow, true), [fires.clone(), (12, false, "slow sda".to_string())]);
     let idle = |at| slow(at).or_else(|| Some(row("n1", at, &[])));
     assert_eq!(ends(40, &idle, false), [fires, (8, false, "slow sda".to_string())]);

@@ -24,6 +24,9 @@ pub struct HubState {
     agents: Vec<HostFacts>,
 }
 
+/// A number of a host, where it is known.
+type Number = fn(&HostFacts) -> Option<f64>;
+
 /// What an agent knows of itself, for who has no hub to ask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AgentState {
@@ -98,12 +101,12 @@ impl HubState {
                 add(ALERTS, &labels, 1.0);
             }
         }
-        let numbers: [(usize, &dyn Fn(&HostFacts) -> Option<f64>); 5] = [
-            (AGENT_CONNECTED, &|host| Some(f64::from(u8::from(host.is_connected)))),
-            (AGENT_QUEUE, &|host| host.queue.map(|(bytes, _)| bytes as f64)),
-            (AGENT_LAG, &|host| host.lag_ns.map(|lag_ns| lag_ns as f64 / 1e9)),
-            (AGENT_CPU, &|host| host.usage.map(|usage| usage.cpu_ns as f64 / 1e9)),
-            (AGENT_RESIDENT, &|host| host.usage.map(|usage| usage.resident_bytes as f64)),
+        let numbers: [(usize, Number); 5] = [
+            (AGENT_CONNECTED, |host| Some(f64::from(u8::from(host.is_connected)))),
+            (AGENT_QUEUE, |host| host.queue.map(|(bytes, _)| bytes as f64)),
+            (AGENT_LAG, |host| host.lag_ns.map(|lag_ns| lag_ns as f64 / 1e9)),
+            (AGENT_CPU, |host| host.usage.map(|usage| usage.cpu_ns as f64 / 1e9)),
+            (AGENT_RESIDENT, |host| host.usage.map(|usage| usage.resident_bytes as f64)),
         ];
         for (metric, number) in numbers {
             let known = self.agents.iter().filter_map(|host| Some((host, number(host)?)));
