@@ -51,7 +51,10 @@ impl Differences {
     pub fn added(&mut self, point: Point) -> Result<Option<Point>, Refused> {
         let key = (point.name.clone(), point.labels.clone().into_iter().collect());
         if point.is_end {
-            self.0.remove(&key);
+            // It may go on, as after a restart of the one that sends it.
+            if let Some(Known::Last(last)) = self.0.get_mut(&key) {
+                last.is_end = true;
+            }
             return Ok(None);
         }
         let counted = point.buckets.values().try_fold(point.zero, |sum, &count| sum.checked_add(count));
@@ -63,6 +66,9 @@ impl Differences {
         }
         if point.nature == Nature::Gauge && !point.name.contains("waiting") {
             return Err(Refused::Gauge);
+        }
+        if self.0.len() >= SERIES_LIMIT && !self.0.contains_key(&key) {
+            self.0.retain(|_, known| !matches!(known, Known::Last(last) if last.is_end));
         }
         if self.0.len() >= SERIES_LIMIT && !self.0.contains_key(&key) {
             return Err(Refused::Series);
@@ -205,7 +211,11 @@ mod tests {
         let restarted = Point { start_ns: Some(5), time_ns: 9, ..fallen };
         assert_eq!(added(restarted.clone()), None, "nothing was added");
         let again = Point { start_ns: Some(10), time_ns: 11, ..restarted };
-        assert_eq!(added(again), Some(vec![(-40, 6), (-35, 9)]));
+        assert_eq!(added(again.clone()), Some(vec![(-40, 6), (-35, 9)]));
+        // A marker of its end, as one that sends writes when it ends, and the same series goes on.
+        assert_eq!(added(Point { time_ns: 12, is_end: true, ..point(12, &[]) }), None);
+        let on = Point { time_ns: 13, count: 16, buckets: [(-40, 7), (-35, 9)].into(), ..again };
+        assert_eq!(added(on), Some(vec![(-40, 1)]));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Histograms that others push: OpenTelemetry and remote-write, added to what a hub merges.
 
+mod classic;
 mod difference;
 pub mod otlp;
 mod place;
@@ -8,6 +9,7 @@ pub mod remote_write;
 
 use crate::cluster::AHEAD_NS;
 use crate::{Hub, Malformed, clock};
+use classic::{Classics, Part};
 use difference::Differences;
 use place::Places;
 use std::collections::BTreeMap;
@@ -105,6 +107,8 @@ impl Default for Point {
 pub struct Decoded {
     /// Histograms of latencies.
     pub points: Vec<Point>,
+    /// Buckets and sums of classic histograms.
+    pub parts: Vec<Part>,
     /// What else it has, and what cannot be read.
     pub refused: Reasons,
 }
@@ -121,7 +125,7 @@ pub struct Received {
 /// Takes what others push, for a hub.
 pub struct Receiver<'a> {
     hub: &'a Hub,
-    known: Mutex<(Differences, Places)>,
+    known: Mutex<(Classics, Differences, Places)>,
     report: &'a (dyn Fn(String) + Sync),
     unreported: Mutex<Unreported>,
 }
@@ -170,10 +174,11 @@ impl<'a> Receiver<'a> {
 
     fn receive(&self, decoded: Decoded) -> Received {
         let mut guard = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (differences, places) = &mut *guard;
+        let (classics, differences, places) = &mut *guard;
         let mut received = Received { taken: 0, refused: decoded.refused };
+        let classic = classics.join(decoded.parts, &mut received.refused);
         let (oldest_ns, ahead_ns) = (self.hub.oldest_ns(), clock::now_ns().saturating_add(AHEAD_NS));
-        for point in decoded.points {
+        for point in decoded.points.into_iter().chain(classic) {
             let added = match point.time_ns {
                 time_ns if time_ns > ahead_ns => Err(Refused::Ahead),
                 time_ns if time_ns < oldest_ns => Err(Refused::Old),

@@ -39,7 +39,7 @@ fn point(device: &str, start_ns: i64, time_ns: i64, buckets: &[(i32, u64)]) -> P
 }
 
 fn receive(receiver: &Receiver, points: Vec<Point>) -> Received {
-    receiver.receive(Decoded { points, refused: Reasons::default() })
+    receiver.receive(Decoded { points, ..Decoded::default() })
 }
 
 #[test]

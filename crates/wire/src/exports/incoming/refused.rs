@@ -23,7 +23,7 @@ pub enum Refused {
     #[error("counts are not whole numbers")]
     Fraction,
     /// Not all of its classic buckets are there, or they fall.
-    #[error("the classic buckets are not complete and ascending in one request")]
+    #[error("the classic buckets are not complete and ascending")]
     Incomplete,
     /// It counts values that are no numbers, or fewer than its buckets.
     #[error("the count differs from the sum of the buckets")]

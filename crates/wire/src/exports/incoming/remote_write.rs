@@ -2,6 +2,7 @@
 
 use super::super::protobuf::{Fields, Value};
 use super::super::remote_write::STALE;
+use super::classic::Part;
 use super::{BUCKETS_LIMIT, Decoded, Layout, Nature, POINTS_LIMIT, Point, Refused, is_latency, unit_ns};
 use crate::Malformed;
 use std::collections::BTreeMap;
@@ -43,28 +44,21 @@ pub fn read(bytes: &[u8], version: u8) -> Result<Decoded, Malformed> {
             symbols.push(value.text()?);
         }
     }
-    let (mut decoded, mut classic, mut request) = (Decoded::default(), Classic::default(), Fields(bytes));
+    let (mut decoded, mut request) = (Decoded::default(), Fields(bytes));
     while let Some((field, value)) = request.next()? {
         match (version, field) {
             (2, 5) | (1, 1) => {
                 let read = value.fields();
-                let read = read.and_then(|fields| series(fields, &symbols, version, &mut decoded, &mut classic));
+                let read = read.and_then(|fields| series(fields, &symbols, version, &mut decoded));
                 read.unwrap_or_else(|malformed| decoded.refused.add(malformed.into(), 1));
             }
             _ => {}
         }
     }
-    classic.finish(&mut decoded);
     Ok(decoded)
 }
 
-fn series(
-    fields: Fields,
-    symbols: &[&str],
-    version: u8,
-    decoded: &mut Decoded,
-    classic: &mut Classic,
-) -> Result<(), Malformed> {
+fn series(fields: Fields, symbols: &[&str], version: u8, decoded: &mut Decoded) -> Result<(), Malformed> {
     let (mut labels, mut references, mut created_ms) = (Labels::new(), Vec::new(), None);
     let (mut samples, mut histograms, mut rest) = (Vec::new(), Vec::new(), fields);
     while let Some((field, value)) = rest.next()? {
@@ -102,7 +96,7 @@ fn series(
             Err(malformed) => decoded.refused.add(malformed.into(), 1),
         }
     }
-    classic.add(&name, labels, &samples, decoded)
+    classic(&name, labels, &samples, decoded)
 }
 
 fn label(mut fields: Fields, into: &mut Labels) -> Result<(), Malformed> {
@@ -131,7 +125,8 @@ fn sample(mut fields: Fields) -> Result<(u64, u64), Malformed> {
     Ok((time_ms, bits))
 }
 
-fn milliseconds(time_ms: u64) -> Option<i64> {
+/// Milliseconds since the epoch as nanoseconds.
+pub fn milliseconds(time_ms: u64) -> Option<i64> {
     i64::try_from(time_ms).ok()?.checked_mul(1_000_000).filter(|&time_ns| time_ns > 0)
 }
 
@@ -200,88 +195,27 @@ fn span(mut fields: Fields) -> Result<(i64, u64), Malformed> {
     if length > BUCKETS_LIMIT as u64 { Err(Malformed::Amount) } else { Ok((offset, length)) }
 }
 
-/// Counts up to each edge, and the sum.
-type Counts = (BTreeMap<u64, f64>, Option<f64>);
-
-/// Classic histograms, whose buckets are series of their own.
-#[derive(Default)]
-struct Classic {
-    samples: usize,
-    /// By name, labels and time: counts up to each edge, by its bits, and the sum.
-    found: BTreeMap<(String, Labels, u64), Counts>,
-}
-
-impl Classic {
-    fn add(
-        &mut self,
-        name: &str,
-        mut labels: Labels,
-        samples: &[(u64, u64)],
-        decoded: &mut Decoded,
-    ) -> Result<(), Malformed> {
-        self.samples += samples.len();
-        if self.samples > SAMPLES_LIMIT {
-            return Err(Malformed::Amount);
-        }
-        let edge = labels.remove("le").and_then(|edge| edge.parse::<f64>().ok()).filter(|edge| *edge >= 0.0);
-        let (base, is_sum) = match (name.strip_suffix("_bucket"), name.strip_suffix("_sum"), edge) {
-            (Some(base), _, Some(_)) => (base, false),
-            (_, Some(base), None) => (base, true),
-            // The count is that of the last bucket.
-            _ => {
-                // That of a classic histogram is taken with its buckets.
-                if !name.ends_with("_count") {
-                    decoded.refused.add(Refused::Other, samples.len() as u64);
-                }
-                return Ok(());
-            }
-        };
-        for &(time_ms, bits) in samples.iter().filter(|&&(_, bits)| bits != STALE) {
-            let found = self.found.entry((base.to_string(), labels.clone(), time_ms)).or_default();
-            match edge {
-                Some(edge) if !is_sum => drop(found.0.insert(edge.to_bits(), f64::from_bits(bits))),
-                _ => found.1 = Some(f64::from_bits(bits)),
-            }
-        }
-        Ok(())
+/// Adds the numbers of a series that is part of a classic histogram.
+fn classic(name: &str, mut labels: Labels, samples: &[(u64, u64)], decoded: &mut Decoded) -> Result<(), Malformed> {
+    if decoded.parts.len() + samples.len() > SAMPLES_LIMIT {
+        return Err(Malformed::Amount);
     }
-
-    /// Those that have all counts.
-    fn finish(self, decoded: &mut Decoded) {
-        for ((name, labels, time_ms), (counts, sum)) in self.found {
-            let is_count = |count: &f64| *count >= 0.0 && *count < 2f64.powi(53) && count.fract() == 0.0;
-            let edges: Vec<f64> = counts.keys().map(|&bits| f64::from_bits(bits)).collect();
-            let is_whole = edges.last() == Some(&f64::INFINITY) && counts.values().all(is_count);
-            let is_whole = is_whole && counts.values().is_sorted();
-            let time_ns = match milliseconds(time_ms) {
-                Some(time_ns) if is_whole => time_ns,
-                _ => {
-                    decoded.refused.add(Refused::Incomplete, 1);
-                    continue;
-                }
-            };
-            if decoded.points.len() >= POINTS_LIMIT || counts.len() > BUCKETS_LIMIT {
-                decoded.refused.add(Refused::Amount, 1);
-                continue;
-            }
-            let (mut buckets, mut below) = (BTreeMap::new(), 0);
-            for (place, &count) in (0..).zip(counts.values()) {
-                let counted = count as u64 - std::mem::replace(&mut below, count as u64);
-                if counted > 0 {
-                    buckets.insert(place, counted);
-                }
-            }
-            decoded.points.push(Point {
-                unit_ns: unit_ns(&name),
-                name,
-                labels,
-                time_ns,
-                layout: Layout::Explicit(edges[..edges.len() - 1].to_vec()),
-                buckets,
-                count: below,
-                sum,
-                ..Point::default()
-            });
+    let edge = labels.remove("le").and_then(|edge| edge.parse::<f64>().ok()).filter(|edge| *edge >= 0.0);
+    let base = match edge {
+        Some(_) => name.strip_suffix("_bucket"),
+        None => name.strip_suffix("_sum"),
+    };
+    let Some(base) = base else {
+        // The count of a classic histogram is that of its last bucket.
+        if !name.ends_with("_count") {
+            decoded.refused.add(Refused::Other, samples.len() as u64);
         }
-    }
+        return Ok(());
+    };
+    let part = |&(time_ms, bits): &(u64, u64)| {
+        let (name, labels) = (base.to_string(), labels.clone());
+        Part { name, labels, time_ms, edge, value: f64::from_bits(bits) }
+    };
+    decoded.parts.extend(samples.iter().filter(|&&(_, bits)| bits != STALE).map(part));
+    Ok(())
 }
