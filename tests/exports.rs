@@ -392,6 +392,39 @@ fn counters_go_on_after_a_restart() {
     assert_eq!(hub.program.interrupt().status, Some(0));
 }
 
+/// States that were damaged, by a full disk or a crash, do not keep a hub from collecting: it starts without them, and says so.
+#[test]
+fn a_hub_starts_with_damaged_states() {
+    for text in ["", "{\"version\": 1, \"groups\": [", "{}"] {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("journal");
+        std::fs::create_dir(&data).unwrap();
+        let names = ["alerts.json", "export.json"];
+        names.iter().for_each(|name| std::fs::write(data.join(name), text).unwrap());
+        let alerts = folder.path().join("alerts.toml");
+        std::fs::write(&alerts, "[[alert]]\nname = 'slow'\nif = 'p99 > 1s'\n").unwrap();
+        let words =
+            ["--data", data.to_str().unwrap(), "--metrics", "127.0.0.1:0", "--alerts", alerts.to_str().unwrap()];
+        let hub = Hub::start(folder.path(), &words);
+        let (now, sent) = (now_s(), histograms(1, 7));
+        let mut agent = Agent::connect(&hub, "n1");
+        agent.send(now - 9, sent.clone());
+        let count: u64 = sent.iter().map(|sent| sent.totals().count).sum();
+        let counted = || -> u64 {
+            let text = get(hub.port(), "/metrics", "text/plain").unwrap_or_default();
+            let counts = text.lines().filter(|line| line.starts_with("latscope_io_latency_seconds_count"));
+            counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
+        };
+        until("what was sent", || counted() >= count);
+        for name in names {
+            let said = format!("{name} is damaged");
+            assert!(hub.program.printed().contains(&said), "{}", hub.program.printed());
+            assert_eq!(std::fs::read_to_string(data.join(format!("{name}.damaged"))).unwrap(), text);
+        }
+        assert_eq!(hub.program.interrupt().status, Some(0));
+    }
+}
+
 /// No counter is lower at the first scrape after a kill than at the last one before, though the state that was kept is older, and though
 /// some came late.
 #[test]

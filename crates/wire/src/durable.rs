@@ -19,6 +19,17 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::rename(new, path)
 }
 
+/// Moves a file that cannot be understood out of the way, to the same name with `.damaged`, where somebody may look at it.
+///
+/// # Errors
+/// When it cannot be renamed; it stays where it is.
+pub fn set_aside(path: &Path) -> io::Result<PathBuf> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".damaged");
+    let aside = PathBuf::from(aside);
+    fs::rename(path, &aside).map(|()| aside)
+}
+
 /// Keeps other processes from this folder until the returned file is dropped.
 ///
 /// # Errors

@@ -94,6 +94,7 @@ pub fn report(report: Report) {
         Report::Delivered(to) => say!("latscope: {to}: delivered again"),
         Report::Reloaded => say!("latscope: The alerts were read again."),
         Report::Unloaded(why) => say!("latscope: {why} The alerts from before stay."),
+        Report::Damaged(why) => say!("latscope: {why}"),
         Report::Unsaved(why) => say!("latscope: The state of the alerts cannot be saved: {why}."),
     }
 }

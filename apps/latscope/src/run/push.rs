@@ -15,6 +15,7 @@ pub fn report(change: PushChange) {
         PushChange::Fails(target, why) => say!("latscope: {target}: not pushed: {why}; up to 400,000 values are kept"),
         PushChange::Dropped(target, why) => say!("latscope: {target}: dropped: {why}"),
         PushChange::Refused(why) => say!("latscope: pushed histograms that were not taken: {why}"),
+        PushChange::Damaged(why) => say!("latscope: {why}"),
         PushChange::Unwritten(why) => say!("latscope: The state of exports cannot be written: {why}."),
     }
 }

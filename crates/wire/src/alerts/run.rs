@@ -42,6 +42,8 @@ pub enum Report {
     Delivered(String),
     /// The states cannot be saved, and why.
     Unsaved(String),
+    /// The states from before could not be used: a sentence.
+    Damaged(String),
     /// The file was read again.
     Reloaded,
     /// The file cannot be read again, and why: the rules from before stay.
@@ -73,6 +75,8 @@ pub struct Watcher<'a> {
     /// Where states are saved.
     path: Option<PathBuf>,
     saved: Saved,
+    /// What was wrong with them.
+    damaged: Option<String>,
     /// Why the journal of the hub cannot be written.
     journal: Mutex<Option<String>>,
     is_reload_due: AtomicBool,
@@ -91,10 +95,10 @@ impl<'a> Watcher<'a> {
         path: Option<PathBuf>,
     ) -> Result<Watcher<'a>, String> {
         let read = |path: &PathBuf| Saved::read(path).map_err(|error| format!("{}: {error}.", path.display()));
-        let saved = path.as_ref().map(read).transpose()?.unwrap_or_default();
+        let (saved, damaged) = path.as_ref().map(read).transpose()?.unwrap_or_default();
         check_deliveries(&rules)?;
         let (journal, is_reload_due, active) = (Mutex::new(None), AtomicBool::new(false), Mutex::default());
-        Ok(Watcher { rules, file, filters, path, saved, journal, is_reload_due, active })
+        Ok(Watcher { rules, file, filters, path, saved, damaged, journal, is_reload_due, active })
     }
 
     /// The hub can write its journal, or cannot: why.
@@ -114,6 +118,7 @@ impl<'a> Watcher<'a> {
 
     /// Watches until it is over.
     pub fn run(&self, hub: &Hub, is_over: &(dyn Fn() -> bool + Sync), report: &(dyn Fn(Report) + Sync)) {
+        self.damaged.iter().for_each(|why| report(Report::Damaged(why.clone())));
         let mut engine = Engine::new(&self.rules, self.filters, now_ns() + SETTLE_NS);
         hub.keep_news(engine.asks_what_completed());
         let resolved = engine.restore(self.saved.clone(), now_ns());

@@ -30,18 +30,24 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Reads a file; a missing file is an empty state.
+    /// Reads a file; a missing file is an empty state. So is a damaged one: it is moved aside, and a sentence says so.
     ///
     /// # Errors
-    /// When it cannot be read, or is damaged.
-    pub fn read(path: &Path) -> io::Result<Saved> {
-        match std::fs::read(path) {
-            Ok(bytes) => {
-                serde_json::from_slice(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Saved::default()),
-            Err(error) => Err(error),
+    /// When it cannot be read, or not be moved.
+    pub fn read(path: &Path) -> io::Result<(Saved, Option<String>)> {
+        let bytes = match std::fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Saved::default(), None)),
+            bytes => bytes?,
+        };
+        if let Ok(saved) = serde_json::from_slice(&bytes) {
+            return Ok((saved, None));
         }
+        let aside = durable::set_aside(path)?;
+        let (path, aside) = (path.display(), aside.display());
+        let said = format!(
+            "{path} is damaged: it is now {aside}. What still holds fires again; what ended meanwhile is not reported."
+        );
+        Ok((Saved::default(), Some(said)))
     }
 
     /// Writes a file as a whole or not at all.
@@ -51,5 +57,26 @@ impl Saved {
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let bytes = serde_json::to_vec(self).map_err(io::Error::other)?;
         durable::replace(path, &bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_file_is_moved_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, aside) = (folder.path().join("alerts.json"), folder.path().join("alerts.json.damaged"));
+        for text in ["", "{}", "{\"alerts\": 1", "[1]"] {
+            std::fs::write(&path, text).unwrap();
+            let (saved, said) = Saved::read(&path).unwrap();
+            assert_eq!(saved, Saved::default());
+            assert!(said.unwrap().contains("alerts.json.damaged") && !path.exists());
+            assert_eq!(std::fs::read_to_string(&aside).unwrap(), text);
+        }
+        assert_eq!(Saved::read(&path).unwrap(), (Saved::default(), None));
+        Saved::default().write(&path).unwrap();
+        assert_eq!(Saved::read(&path).unwrap(), (Saved::default(), None));
     }
 }

@@ -45,6 +45,8 @@ pub enum PushChange {
     Dropped(Target, String),
     /// The state cannot be written, and why.
     Unwritten(String),
+    /// The state from before could not be used: a sentence.
+    Damaged(String),
     /// What others pushed was not taken, by reason.
     Refused(String),
 }
@@ -57,6 +59,8 @@ pub struct Exporter {
     pending: Mutex<Pending>,
     own: Mutex<Own>,
     started_ms: i64,
+    /// What was wrong with the state from before.
+    damaged: Option<String>,
 }
 
 /// What the hub is, beside what it has.
@@ -83,13 +87,11 @@ impl Exporter {
         let pusher = |target: &Target| Pusher::new(target.clone(), settings.ca.as_deref());
         let pushers = settings.targets.iter().map(pusher).collect::<Result<Vec<_>, _>>()?;
         let mut totals = Totals::new(&settings.labels, now_ms());
-        if let Some(path) = &settings.state {
-            state::restore(path, &mut totals)?;
-        }
+        let restored = settings.state.as_ref().map(|path| state::restore(path, &mut totals)).transpose()?;
         let batches = pushers.iter().map(|_| Batch::default()).collect();
         let pending = Mutex::new(Pending { batches, pushed_ms: None });
         let (totals, own) = (Mutex::new(totals), Mutex::default());
-        Ok(Exporter { settings, totals, pushers, pending, own, started_ms: now_ms() })
+        Ok(Exporter { settings, totals, pushers, pending, own, started_ms: now_ms(), damaged: restored.flatten() })
     }
 
     /// Adds what was merged.
@@ -148,6 +150,7 @@ impl Exporter {
         is_over: &'scope (dyn Fn() -> bool + Sync),
         report: &'scope (dyn Fn(PushChange) + Sync),
     ) {
+        self.damaged.iter().for_each(|why| report(PushChange::Damaged(why.clone())));
         for pusher in &self.pushers {
             scope.spawn(move || {
                 pusher.run(PATIENCE, &|outcome| {

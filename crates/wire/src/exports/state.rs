@@ -21,18 +21,22 @@ pub fn save(path: &Path, totals: &Totals) -> Result<(), String> {
     durable::replace(path, text.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Reads the state; a missing file changes nothing.
+/// Reads the state; a missing file changes nothing. A damaged one neither: it is moved aside, and the sentence that says so is returned.
 ///
 /// # Errors
-/// A sentence, when it cannot be read.
-pub fn restore(path: &Path, totals: &mut Totals) -> Result<(), String> {
+/// A sentence, when it cannot be read, or not be moved.
+pub fn restore(path: &Path, totals: &mut Totals) -> Result<Option<String>, String> {
+    let failed = |error: io::Error| format!("{}: {error}.", path.display());
     let text = match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        text => text.map_err(|error| format!("{}: {error}.", path.display()))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        text => text.map_err(failed)?,
     };
-    let parsed = serde_json::from_slice(&text).ok().and_then(|value| read(&value, totals));
-    parsed
-        .ok_or_else(|| format!("{}: It is not a state of exports; remove it, and counters start anew.", path.display()))
+    if serde_json::from_slice(&text).ok().and_then(|value| read(&value, totals)).is_some() {
+        return Ok(None);
+    }
+    let aside = durable::set_aside(path).map_err(failed)?;
+    let (path, aside) = (path.display(), aside.display());
+    Ok(Some(format!("{path} is damaged: it is now {aside}, and counters start anew.")))
 }
 
 fn written(totals: &Totals) -> Value {
@@ -144,17 +148,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_state_is_refused() {
-        let file = tempfile::NamedTempFile::new().unwrap();
+    fn what_is_no_state_is_moved_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, aside) = (folder.path().join("export.json"), folder.path().join("export.json.damaged"));
         let mut totals = Totals::new(&[], 0);
         for text in ["", "{}", "{\"version\": 2}", "[1]"] {
-            fs::write(file.path(), text).unwrap();
-            assert!(restore(file.path(), &mut totals).unwrap_err().contains("It is not a state of exports"), "{text}");
+            fs::write(&path, text).unwrap();
+            let said = restore(&path, &mut totals).unwrap().unwrap_or_default();
+            assert!(said.contains("counters start anew") && !path.exists(), "{text}: {said}");
+            assert_eq!(fs::read_to_string(&aside).unwrap(), text);
         }
         totals.add(&closed(1, false, &[5000]), &mut |_, _| ());
         let damaged = written(&totals).to_string().replace("\"count\":1", "\"count\":2");
-        fs::write(file.path(), damaged).unwrap();
-        assert!(restore(file.path(), &mut totals).is_err());
-        assert!(restore(Path::new("/nonexistent/x"), &mut totals).is_ok());
+        fs::write(&path, damaged).unwrap();
+        assert!(restore(&path, &mut totals).unwrap().is_some());
+        assert_eq!(restore(Path::new("/nonexistent/x"), &mut totals), Ok(None));
     }
 }
