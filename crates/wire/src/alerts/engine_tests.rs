@@ -132,6 +132,38 @@ fn hosts_are_missed_until_they_come_or_say_that_they_end() {
     assert_eq!(times(&found), [alert(130, true)]);
 }
 
+/// While agents connect again, too few hosts are no alert, neither in single intervals nor in a step that begins then.
+#[test]
+fn hosts_are_counted_when_the_hub_has_settled() {
+    for (step, expected) in [(1, 31), (20, 60)] {
+        let rules = rules(&format!("built_in = false\n[[alert]]\nname = 'few'\nif = 'hosts < 2'\nstep = '{step}s'\n"));
+        let mut engine = Engine::new(&rules, &filters, 30 * SECOND_NS);
+        let one = |at| engine.add(&news(vec![row("n1", at, &[])], vec![over(at, &["n1"], &[])])).0;
+        let found: Vec<Change> = (0..80).flat_map(one).collect();
+        assert_eq!(times(&found), [(expected, true, "few".to_string())], "step {step}");
+    }
+}
+
+/// In a step of ten seconds, both were there and are missing at its end.
+#[test]
+fn a_host_that_was_there_and_is_missing_is_one() {
+    let rules = rules("built_in = false\n[[alert]]\nname = 'slow'\nif = 'p99 > 1s'\nstep = '10s'\n");
+    let mut engine = Engine::new(&rules, &filters, 0);
+    let mut found = Vec::new();
+    for at in 0..10 {
+        let (rows, last) = match at {
+            0..5 => {
+                let slow: &[(&str, &[u64], &[u64])] = &[("sda", &[2000; 3], &[])];
+                (vec![row("n1", at, slow), row("n2", at, slow)], over(at, &["n1", "n2"], &[]))
+            }
+            _ => (Vec::new(), over(at, &[], &["n1", "n2"])),
+        };
+        found.extend(engine.add(&news(rows, vec![last])).0);
+    }
+    let summary = &found[0].alert.annotations["summary"];
+    assert!(summary.ends_with("; 0 of 2 hosts, missing: n1, n2"), "{summary}");
+}
+
 #[test]
 fn a_quorum_and_silence_are_respected() {
     let text = r#"

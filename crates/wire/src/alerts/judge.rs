@@ -272,6 +272,7 @@ impl Judge {
         }
         self.next = Some(step);
         let sum = self.sums.entry(step).or_default();
+        sum.is_unsettled |= !is_settled;
         sum.present.extend(over.present.iter().cloned());
         sum.ended = over.ended.iter().cloned().collect();
         sum.missing = if is_settled { over.missing.iter().cloned().collect() } else { BTreeSet::new() };
@@ -331,7 +332,11 @@ impl Judge {
     /// What a step says about a group; `None` with too few hosts to judge, or where too little of it was observed.
     fn sample(&self, sum: &StepSum, key: &[String]) -> Option<Sample> {
         let asks_who = self.rule.condition.asks_who_is_missing();
-        let asks_hosts = self.rule.condition.parts().iter().any(|part| ["hosts", "missing"].contains(&part.metric));
+        let parts = self.rule.condition.parts();
+        if sum.is_unsettled && parts.iter().any(|part| part.metric == "hosts") {
+            return None;
+        }
+        let asks_hosts = parts.iter().any(|part| ["hosts", "missing"].contains(&part.metric));
         let host = self.selection.as_ref()?.host(key);
         // Where a group is of few hosts, others that send something say nothing of it.
         let hosts = self.groups.get(key).map_or(&[][..], |track| &track.state.hosts);
@@ -353,11 +358,10 @@ impl Judge {
         if without_data.is_some() {
             return without_data;
         }
-        let expected = sum.present.len() + sum.missing.len();
         let is_enough = match self.rule.quorum {
             None => true,
             Some(Quorum::Count(count)) => sum.present.len() as u64 >= count,
-            Some(Quorum::Share(share)) => sum.present.len() as f64 >= share * expected.max(1) as f64,
+            Some(Quorum::Share(share)) => sum.present.len() as f64 >= share * sum.expected().max(1) as f64,
         };
         if !is_enough {
             return None;

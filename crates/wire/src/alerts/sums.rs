@@ -56,6 +56,8 @@ pub struct StepSum {
     /// Of its last interval.
     pub missing: BTreeSet<String>,
     pub ended: BTreeSet<String>,
+    /// Whether agents may not have connected again in a part of it.
+    pub is_unsettled: bool,
     lag_ns: Option<u64>,
     offset_ns: Option<u64>,
     lost: u64,
@@ -154,6 +156,11 @@ impl StepSum {
         self.hosts.contains_key(host)
     }
 
+    /// How many hosts should be there. One that is missing in the last interval may have been there before.
+    pub fn expected(&self) -> usize {
+        self.present.union(&self.missing).count()
+    }
+
     /// Whether any host sent anything.
     pub fn has_data(&self) -> bool {
         !self.hosts.is_empty()
@@ -206,8 +213,8 @@ impl StepSum {
         }
         if !self.missing.is_empty() && host.is_none() {
             let names: Vec<&str> = self.missing.iter().take(20).map(String::as_str).collect();
-            let of = self.present.len() + self.missing.len();
-            text += &format!("; {} of {of} hosts, missing: {}", self.present.len(), names.join(", "));
+            let of = self.expected();
+            text += &format!("; {} of {of} hosts, missing: {}", of - self.missing.len(), names.join(", "));
         }
         text
     }
