@@ -134,7 +134,12 @@ impl<'a> Words<'a> {
         };
         let word = self.take().ok_or_else(|| format!("{metric} has nothing to compare with"))?;
         let value = match metric {
-            Metric::Over(_) => share(word)?,
+            Metric::Over(_) => match share(word)? {
+                1.0 if above && !or_equal => {
+                    return Err(format!("{metric} > 100% never holds; a share is at most 100%, such as {metric} > 1%"));
+                }
+                share => share,
+            },
             Metric::Count | Metric::Waiting(_) | Metric::Lost | Metric::Hosts | Metric::Missing => {
                 let number = word.parse::<f64>().ok().filter(|number| number.is_finite());
                 number.ok_or_else(|| format!("\"{word}\" is not a number"))?
