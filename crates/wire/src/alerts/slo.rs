@@ -34,7 +34,8 @@ pub struct Burn {
 
 /// The conditions of an objective. The usual table is for thirty days; other periods scale it. A budget cannot burn faster than all
 /// events are bad, which is 1 / (1 - target): where the usual factor is beyond, seven tenths of that are taken, and the window in which
-/// the same part of the budget is gone.
+/// the same part of the budget is gone. A window is at least a minute; of two that are as long then, the one with the lower factor stays,
+/// as it holds whenever the other does.
 pub fn burns(slo: &Slo) -> Vec<Burn> {
     let period = slo.period_ns as f64 / MINUTE_NS as f64;
     let allowed = 1.0 - slo.target;
@@ -47,7 +48,15 @@ pub fn burns(slo: &Slo) -> Vec<Burn> {
         let unreachable = (!is_reachable).then_some(usual);
         Burn { long, short: (long as f64 / 12.0).round().max(1.0) as i64, factor, severity, budget, unreachable }
     };
-    table.map(burn).into()
+    let mut burns: Vec<Burn> = Vec::new();
+    for burn in table.map(burn) {
+        match burns.last_mut().filter(|last| last.long == burn.long) {
+            Some(last) if burn.factor <= last.factor => *last = burn,
+            Some(_) => {}
+            None => burns.push(burn),
+        }
+    }
+    burns
 }
 
 impl Burn {
@@ -370,6 +379,15 @@ mod tests {
             for burn in burns(&slo(target, days)) {
                 assert!(burn.factor * (1.0 - target) < 1.0 && burn.short < burn.long.max(2), "{burn:?}");
             }
+        }
+        let hour = |target| Slo { period_ns: 3_600_000_000_000, ..slo(target, 1) };
+        let of_hour: Vec<(i64, i64, f64, &str)> =
+            burns(&hour(0.99)).iter().map(|burn| (burn.long, burn.short, burn.factor, burn.severity)).collect();
+        assert_eq!(of_hour, [(1, 1, 6.0, "page"), (2, 1, 3.0, "ticket"), (6, 1, 1.0, "ticket")]);
+        for (target, hours) in (1..100).flat_map(|percent| (1..800).map(move |hours| (percent, hours))) {
+            let slo = Slo { period_ns: hours * 3_600_000_000_000, ..slo(target as f64 / 100.0, 1) };
+            let windows: BTreeMap<String, f64> = burns(&slo).iter().map(|burn| (burn.window(), burn.factor)).collect();
+            assert_eq!(windows.len(), burns(&slo).len(), "{slo:?}");
         }
         assert_eq!(
             slo(0.9, 30).remarks(),
