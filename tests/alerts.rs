@@ -151,9 +151,37 @@ if = "waiting(5s) > 0"
 name = "left out"
 if = "p99 > 1s"
 where = "device in (a, b) or kind = read"
+[[alert]]
+name = "either"
+if = "p99 > 1s"
+where = 'device in ("a.b|\"c", d) and user = "x and y"'
+[[alert]]
+name = "prefix"
+if = "oldest > 1s"
+where = "device startswith 'dm.1'"
+[[alert]]
+name = "clocks"
+if = "offset > 100ms and lag > 2s"
+by = ["host"]
+where = "host = n1"
+[[alert]]
+name = "one host"
+if = "oldest > 2s"
+where = "host = n1"
+[[alert]]
+name = "each host"
+if = "waiting > 2"
+by = ["host", "device"]
+[[alert]]
+name = "mixed"
+if = "oldest > 2s or lost > 0"
+by = ["device"]
 [[slo]]
 name = "db"
 good = { below = "10ms", target = "99.9%", over = "30d" }
+[[slo]]
+name = "short"
+good = { below = "10ms", target = "99%", over = "1h" }
 "#;
     let alerts = write(folder.path(), "alerts.toml", text);
     let tests = folder.path().join("tests.yml");
@@ -166,6 +194,9 @@ good = { below = "10ms", target = "99.9%", over = "30d" }
     for comment in [
         "# busy: It looks at 1m, not at steps of 10s; the count is that of as much time.",
         "# db: Classic histograms have no edge at 0.01 s; the next is 0.012582911 s.",
+        "# one host is left out: the metric for oldest has no label host.",
+        "# each host: The metrics have no label host: expr is about all of them together.",
+        "# mixed is left out: not all of its metrics have the labels device.",
         "# ages: ",
     ] {
         assert_eq!(classic.contains(comment), !comment.ends_with(": "), "{comment}: {classic}");
@@ -174,10 +205,28 @@ good = { below = "10ms", target = "99.9%", over = "30d" }
     let promtool = |words: &[&str]| end(command("promtool").args(words).current_dir(folder.path()), b"");
     let checked = promtool(&["test", "rules", "tests.yml"]);
     assert_eq!(checked.status, Some(0), "{}{}", checked.err, String::from_utf8_lossy(&checked.out));
-    // Each rule that values above bounds make fire is tested.
-    assert_eq!(std::fs::read_to_string(tests).unwrap().matches("alertname: ").count(), 5);
-    let native = write(folder.path(), "native.yml", &print("native", &[]));
-    promtool(&["check", "rules", &native]).success();
+    // Each rule that values above bounds make fire is tested, by series that a hub exports: only clocks and agents have a host.
+    let count = || std::fs::read_to_string(&tests).unwrap().matches("alertname: ").count();
+    assert_eq!(count(), 9);
+    for line in std::fs::read_to_string(&tests).unwrap().lines().filter(|line| line.contains("series: ")) {
+        let has_host =
+            line.contains("latscope_agent_lag_seconds") || line.contains("latscope_hub_clock_offset_seconds");
+        assert_eq!(line.contains("host="), has_host, "{line}");
+    }
+    let native = print("native", &["--tests", tests.to_str().unwrap()]);
+    write(folder.path(), "rules.yml", &native);
+    // Those on gauges and counters.
+    assert_eq!(count(), 6);
+    for words in [&["check", "rules", "--lint-fatal", "rules.yml"][..], &["test", "rules", "tests.yml"]] {
+        let checked = promtool(words);
+        assert_eq!(checked.status, Some(0), "{}{}", checked.err, String::from_utf8_lossy(&checked.out));
+    }
+    let text = "built_in = false\n[[alert]]\nname = 'a'\nif = 'p99 > 1s'\n";
+    let (alerts, untested) = (write(folder.path(), "native.toml", text), folder.path().join("none.yml"));
+    let words = ["hub", "--alerts", &alerts, "--print-rules", "native", "--tests", untested.to_str().unwrap()];
+    let printed = end(command(LATSCOPE).args(words), b"");
+    assert!(printed.err.contains("None of the rules can be tested; ") && !untested.exists(), "{}", printed.err);
+    printed.success();
 }
 
 /// Rules for native histograms, evaluated by a Prometheus over known histograms: within fourteen seconds 14 events of 0.977 ms and 28 of

@@ -26,8 +26,12 @@ pub fn run(reading: Reading, plan: &Plan) -> Result<(), Failure> {
     match plan {
         Plan::Print(file, dialect, tests) => {
             let (text, tested) = print(&rules(file.as_deref())?, *dialect, &classic_edges_s());
-            if let Some(tests) = tests {
-                output::text(Some(tests), &tested)?;
+            match (tests, tested) {
+                (Some(tests), Some(tested)) => output::text(Some(tests), &tested)?,
+                (Some(tests), None) => {
+                    say!("latscope: None of the rules can be tested; {} is not written.", tests.display());
+                }
+                (None, _) => {}
             }
             output::text(None, &text)
         }

@@ -2,7 +2,7 @@
 
 use super::rules::{Hold, OnNoData, Rule, Rules, Slo};
 use super::slo::burns;
-use latscope_event::format_duration_exact;
+use latscope_event::{Field, format_duration_exact};
 use latscope_series::{Part, Threshold};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,6 +13,9 @@ const WINDOW: &str = "1m";
 const WINDOW_NS: u64 = 60_000_000_000;
 const BYTES: &str = "latscope_io_bytes_total";
 const HISTOGRAM: &str = "latscope_io_latency_seconds";
+const OFFSET: &str = "latscope_hub_clock_offset_seconds";
+/// Of hosts: the time since the end of the last closed interval is another.
+const LAG: &str = "latscope_agent_lag_seconds";
 
 /// Which kind of histograms Prometheus has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,29 +26,29 @@ pub enum Dialect {
     Classic,
 }
 
-/// The rules, and tests of them for promtool, each as YAML. What Prometheus cannot express is a comment. Classic histograms have these
-/// edges, seconds, ascending.
-pub fn print(rules: &Rules, dialect: Dialect, edges_s: &[f64]) -> (String, String) {
+/// The rules, and tests of them for promtool, each as YAML; `None` where no rule can be tested. What Prometheus cannot express is a
+/// comment. Classic histograms have these edges, seconds, ascending.
+pub fn print(rules: &Rules, dialect: Dialect, edges_s: &[f64]) -> (String, Option<String>) {
     let mut out = String::from("groups:\n- name: latscope\n  rules:\n");
-    let mut tests = String::from("rule_files: [rules.yml]\nevaluation_interval: 15s\ntests:\n");
+    let mut tests = String::new();
     for rule in &rules.alerts {
-        match Query::new((dialect, edges_s), &rule.by, rule.filter.as_deref()) {
-            Err(why) => drop(writeln!(out, "  # {} is left out: {why}.", rule.name)),
+        let metrics: Vec<&str> = rule.condition.parts().iter().map(|part| part.metric).collect();
+        match Query::new((dialect, edges_s), &metrics, &rule.by, rule.filter.as_deref()) {
+            Err(why) => drop(writeln!(out, "  # {} is left out: {why}.", rule.name.escape_default())),
             Ok(query) => {
                 out += &alert(rule, &query);
-                if dialect == Dialect::Classic {
-                    tests += &test(rule, &query).unwrap_or_default();
-                }
+                tests += &test(rule, &query).unwrap_or_default();
             }
         }
     }
     for slo in &rules.slos {
-        match Query::new((dialect, edges_s), &slo.by, slo.filter.as_deref()) {
-            Err(why) => drop(writeln!(out, "  # {} is left out: {why}.", slo.name)),
+        match Query::new((dialect, edges_s), &["over"], &slo.by, slo.filter.as_deref()) {
+            Err(why) => drop(writeln!(out, "  # {} is left out: {why}.", slo.name.escape_default())),
             Ok(query) => out += &objective(slo, &query),
         }
     }
-    (out, tests)
+    let head = "rule_files: [rules.yml]\nevaluation_interval: 15s\ntests:\n";
+    (out, (!tests.is_empty()).then(|| format!("{head}{tests}")))
 }
 
 fn alert(rule: &Rule, query: &Query) -> String {
@@ -76,7 +79,7 @@ fn alert(rule: &Rule, query: &Query) -> String {
 fn comments(rule: &Rule, query: &Query) -> String {
     let parts = rule.condition.parts();
     let asks = |metrics: &[&str]| parts.iter().any(|part| metrics.contains(&part.metric));
-    let mut comments = Vec::new();
+    let mut comments: Vec<String> = query.by_comment().into_iter().collect();
     if asks(&["quantile", "mean", "min", "max", "over"]) && !rule.done_only {
         comments
             .push("Latencies are those of completed requests: while all of them wait, it does not fire.".to_string());
@@ -109,8 +112,8 @@ fn comments(rule: &Rule, query: &Query) -> String {
 
 fn objective(slo: &Slo, query: &Query) -> String {
     let name = slo.name.escape_default();
-    let comment = query.edge_comment(slo.below_ns as f64 / 1e9);
-    let mut out = comment.map_or(String::new(), |comment| format!("  # {name}: {comment}\n"));
+    let comments = query.by_comment().into_iter().chain(query.edge_comment(slo.below_ns as f64 / 1e9));
+    let mut out: String = comments.map(|comment| format!("  # {name}: {comment}\n")).collect();
     for burn in burns(slo) {
         let limit = number(burn.factor * (1.0 - slo.target));
         let over =
@@ -133,10 +136,13 @@ fn objective(slo: &Slo, query: &Query) -> String {
     out
 }
 
-/// A test in which the rule fires: all events take twice as long as the largest bound. Only of rules that values above bounds make fire.
+/// A test in which the rule fires: all events take twice as long as the largest bound. Only of rules that values above bounds make fire;
+/// of native histograms, which older versions of promtool cannot write, of none.
 fn test(rule: &Rule, query: &Query) -> Option<String> {
     let parts = rule.condition.parts();
-    if parts.iter().any(|part| !part.sign.starts_with('>')) || query.matchers.iter().any(|(_, sign, _)| *sign != "=") {
+    let of_histogram = ["quantile", "mean", "min", "max", "over", "count", "rate"];
+    let has_histogram = parts.iter().any(|part| of_histogram.contains(&part.metric));
+    if parts.iter().any(|part| !part.sign.starts_with('>')) || (has_histogram && query.dialect == Dialect::Native) {
         return None;
     }
     let is_latency = |part: &&Part| ["quantile", "mean", "min", "max"].contains(&part.metric);
@@ -148,49 +154,59 @@ fn test(rule: &Rule, query: &Query) -> Option<String> {
     let window = rule.step_ns.map_or(1.0, |step_ns| step_ns.max(1) as f64 / 1e9);
     let counts = parts.iter().filter(|part| part.metric == "count");
     let count = counts.map(|part| part.value / window.min(1.0)).fold(per_s, f64::max);
-    let mut labels: Vec<(String, String)> = rule.by.iter().map(|name| (name.clone(), format!("{name}1"))).collect();
-    for (name, _, value) in &query.matchers {
-        labels.retain(|(other, _)| other != name);
-        labels.push((name.clone(), value.clone()));
+    let mut labels: Vec<(String, String)> = query.by.iter().map(|name| (name.clone(), format!("{name}1"))).collect();
+    for matcher in &query.matchers {
+        labels.retain(|(other, _)| *other != matcher.label);
+        labels.push((matcher.label.clone(), matcher.example.clone()?));
     }
     let series = |name: &str, more: &[(&str, String)], values: String| {
         let labels = labels.iter().map(|(name, value)| (name.as_str(), value.clone())).chain(more.iter().cloned());
         let labels: Vec<String> = labels.map(|(name, value)| format!("{name}={}", quoted(&value))).collect();
-        format!("  - series: '{name}{{{}}}'\n    values: '{values}'\n", labels.join(","))
+        format!("  - series: {}\n    values: '{values}'\n", quoted(&format!("{name}{{{}}}", labels.join(","))))
     };
     let each = (count * 15.0 * 2.0).ceil();
     let mut out = String::from("- interval: 15s\n  input_series:\n");
-    let mut edges: Vec<f64> = parts.iter().filter(is_latency).map(|part| part.value).collect();
-    edges.extend(parts.iter().filter(|part| part.metric == "over").filter_map(|part| Some(query.edge(part.argument?))));
-    edges.push(slow);
-    edges.sort_by(f64::total_cmp);
-    edges.dedup();
-    let bucket = format!("{HISTOGRAM}_bucket");
-    for edge in &edges {
-        out += &series(&bucket, &[("le", decimal(*edge))], "0+0x40".into());
+    if has_histogram {
+        let mut edges: Vec<f64> = parts.iter().filter(is_latency).map(|part| part.value).collect();
+        edges.extend(
+            parts.iter().filter(|part| part.metric == "over").filter_map(|part| Some(query.edge(part.argument?))),
+        );
+        edges.push(slow);
+        edges.sort_by(f64::total_cmp);
+        edges.dedup();
+        let bucket = format!("{HISTOGRAM}_bucket");
+        for edge in &edges {
+            out += &series(&bucket, &[("le", decimal(*edge))], "0+0x40".into());
+        }
+        for edge in [decimal(slow * 4.0), "+Inf".to_string()] {
+            out += &series(&bucket, &[("le", edge)], format!("0+{each}x40"));
+        }
+        out += &series(&format!("{HISTOGRAM}_count"), &[], format!("0+{each}x40"));
+        out += &series(&format!("{HISTOGRAM}_sum"), &[], format!("0+{}x40", each * slow * 3.0));
     }
-    for edge in [decimal(slow * 4.0), "+Inf".to_string()] {
-        out += &series(&bucket, &[("le", edge)], format!("0+{each}x40"));
-    }
-    out += &series(&format!("{HISTOGRAM}_count"), &[], format!("0+{each}x40"));
-    out += &series(&format!("{HISTOGRAM}_sum"), &[], format!("0+{}x40", each * slow * 3.0));
     for part in &parts {
-        let (name, more) = match part.metric {
+        // Each host has its own, and the clock of this one is behind.
+        let of_host = |value: f64| {
+            let host = labels.iter().all(|(name, _)| name != "host").then(|| ("host", "host1".to_string()));
+            (host.into_iter().collect::<Vec<_>>(), value)
+        };
+        let high = part.value * 2.0 + 1.0;
+        let (name, (more, value)) = match part.metric {
             "bytes" | "throughput" => {
                 // Bytes of a step of so many seconds, or of one.
                 let length = if part.metric == "bytes" { window } else { 1.0 };
                 out += &series(BYTES, &[], format!("0+{}x40", (part.value / length * 30.0 + 1.0).ceil()));
                 continue;
             }
-            "oldest" => ("latscope_io_oldest_seconds", Vec::new()),
-            "waiting" if part.argument.is_none() => ("latscope_io_in_flight", Vec::new()),
-            "hosts" => ("latscope_hub_hosts", Vec::new()),
-            "missing" => ("latscope_hub_hosts_missing", Vec::new()),
-            "lag" => ("latscope_hub_interval_lag_seconds", Vec::new()),
-            "offset" => ("latscope_hub_clock_offset_seconds", Vec::new()),
+            "oldest" => ("latscope_io_oldest_seconds", (Vec::new(), high)),
+            "waiting" if part.argument.is_none() => ("latscope_io_in_flight", (Vec::new(), high)),
+            "hosts" => ("latscope_hub_hosts", (Vec::new(), high)),
+            "missing" => ("latscope_hub_hosts_missing", (Vec::new(), high)),
+            "lag" => (LAG, of_host(high)),
+            "offset" => (OFFSET, of_host(-high)),
             "lost" => {
                 // The series starts with the loss.
-                let count = (part.value * 2.0 + 1.0).max(249.0);
+                let count = high.max(249.0);
                 let lost = match rule.hold {
                     Hold::Time(0) => format!("_x33 {count}x10"),
                     _ => format!("0+{count}x40"),
@@ -201,11 +217,11 @@ fn test(rule: &Rule, query: &Query) -> Option<String> {
             "waiting" => return None,
             _ => continue,
         };
-        out += &series(name, &more, format!("{}+0x40", part.value * 2.0 + 1.0));
+        out += &series(name, &more, format!("{value}+0x40"));
     }
     out += &format!("  alert_rule_test:\n  - eval_time: 9m\n    alertname: {}\n    exp_alerts:\n", quoted(&rule.name));
     let mut expected = rule.labels.clone();
-    let of_group = labels.into_iter().filter(|(name, _)| rule.by.contains(name));
+    let of_group = labels.into_iter().filter(|(name, _)| query.by.contains(name));
     expected.extend(of_group);
     let labels: Vec<String> = expected.iter().map(|(name, value)| format!("{name}: {}", quoted(value))).collect();
     let mut annotations = rule.annotations.clone();
@@ -224,31 +240,65 @@ fn test(rule: &Rule, query: &Query) -> Option<String> {
 struct Query<'a> {
     dialect: Dialect,
     edges_s: &'a [f64],
-    by: String,
-    /// Name, sign and value.
-    matchers: Vec<(String, &'static str, String)>,
+    /// Labels of its groups.
+    by: Vec<String>,
+    /// Those of the rule that the metrics do not have.
+    without: Vec<String>,
+    matchers: Vec<Matcher>,
+}
+
+/// Whether a metric of a condition is exported with a label for a field: a hub exports its groups without their hosts.
+fn has_label(metric: &str, label: &str) -> bool {
+    match metric {
+        "lost" | "hosts" | "missing" => false,
+        "lag" | "offset" => label == "host",
+        _ => label != "host",
+    }
 }
 
 impl<'a> Query<'a> {
-    fn new((dialect, edges_s): (Dialect, &'a [f64]), by: &[String], filter: Option<&str>) -> Result<Query<'a>, String> {
-        let terms = filter.map_or(Vec::new(), |filter| filter.split(" and ").map(str::trim).collect());
-        let matchers = terms.into_iter().map(matcher).collect::<Result<_, _>>()?;
-        Ok(Query { dialect, edges_s, by: by.join(", "), matchers })
+    fn new(
+        (dialect, edges_s): (Dialect, &'a [f64]),
+        metrics: &[&str],
+        by: &[String],
+        filter: Option<&str>,
+    ) -> Result<Query<'a>, String> {
+        let matchers = filter.map_or(Ok(Vec::new()), matchers)?;
+        for (metric, matcher) in metrics.iter().flat_map(|metric| matchers.iter().map(move |one| (metric, one))) {
+            if !has_label(metric, &matcher.label) {
+                return Err(format!("the metric for {metric} has no label {}", matcher.label));
+            }
+        }
+        let label = |name: &String| Field::from_name(name).map_or_else(|| name.clone(), |field| field.name().into());
+        let all: Vec<String> = by.iter().map(label).collect();
+        let of = |metric: &str| all.iter().partition(|label| has_label(metric, label));
+        let (by, without): (Vec<&String>, Vec<&String>) = of(metrics.first().copied().unwrap_or_default());
+        if metrics.iter().any(|metric| of(metric).0 != by) {
+            return Err(format!("not all of its metrics have the labels {}", all.join(", ")));
+        }
+        let [by, without] = [by, without].map(|labels| labels.into_iter().cloned().collect());
+        Ok(Query { dialect, edges_s, by, without, matchers })
+    }
+
+    fn by_comment(&self) -> Option<String> {
+        let names = self.without.join(", ");
+        let is_without = !names.is_empty();
+        is_without.then(|| format!("The metrics have no label {names}: expr is about all of them together."))
     }
 
     fn selected(&self, name: &str, more: &[String]) -> String {
-        let matchers = self.matchers.iter().map(|(name, sign, value)| format!("{name}{sign}{}", quoted(value)));
+        let matchers = self.matchers.iter().map(|one| format!("{}{}{}", one.label, one.sign, quoted(&one.value)));
         let all: Vec<String> = matchers.chain(more.iter().cloned()).collect();
         if all.is_empty() { name.to_string() } else { format!("{name}{{{}}}", all.join(",")) }
     }
 
     fn sum(&self, name: &str, more: &[String], function: &str, window: &str) -> String {
-        format!("sum by ({}) ({function}({}[{window}]))", self.by, self.selected(name, more))
+        format!("sum by ({}) ({function}({}[{window}]))", self.by.join(", "), self.selected(name, more))
     }
 
     /// A gauge, by an aggregation.
     fn gauge(&self, aggregation: &str, name: &str) -> String {
-        format!("{aggregation} by ({}) ({})", self.by, self.selected(name, &[]))
+        format!("{aggregation} by ({}) ({})", self.by.join(", "), self.selected(name, &[]))
     }
 
     /// A condition; a count of a step is scaled to the window.
@@ -308,7 +358,7 @@ impl<'a> Query<'a> {
                     let young =
                         self.selected("latscope_io_waiting_seconds_bucket", &[format!("le=\"{}\"", decimal(age))]);
                     let all = self.gauge("sum", "latscope_io_waiting_seconds_count");
-                    format!("{all} - sum by ({}) ({young})", self.by)
+                    format!("{all} - sum by ({}) ({young})", self.by.join(", "))
                 }
             },
             "lost" => {
@@ -316,13 +366,13 @@ impl<'a> Query<'a> {
                 let total = self.selected("latscope_lost_events_total", &[]);
                 format!(
                     "sum by ({}) (({total} unless {total} offset {WINDOW}) or increase({total}[{WINDOW}]))",
-                    self.by
+                    self.by.join(", ")
                 )
             }
             "hosts" => self.gauge("max", "latscope_hub_hosts"),
             "missing" => self.gauge("max", "latscope_hub_hosts_missing"),
-            "offset" => self.gauge("max", "latscope_hub_clock_offset_seconds"),
-            _ => self.gauge("max", "latscope_hub_interval_lag_seconds"),
+            "offset" => format!("max by ({}) (abs({}))", self.by.join(", "), self.selected(OFFSET, &[])),
+            _ => self.gauge("max", LAG),
         }
     }
 
@@ -330,7 +380,8 @@ impl<'a> Query<'a> {
         let rate = match self.dialect {
             Dialect::Native => self.sum(HISTOGRAM, &[], "rate", WINDOW),
             Dialect::Classic => {
-                let by = if self.by.is_empty() { "le".to_string() } else { format!("le, {}", self.by) };
+                let by: Vec<&str> = std::iter::once("le").chain(self.by.iter().map(String::as_str)).collect();
+                let by = by.join(", ");
                 format!("sum by ({by}) (rate({}[{WINDOW}]))", self.selected(&format!("{HISTOGRAM}_bucket"), &[]))
             }
         };
@@ -354,28 +405,97 @@ impl<'a> Query<'a> {
     }
 }
 
-/// One term of a filter, where labels can express it.
-fn matcher(term: &str) -> Result<(String, &'static str, String), String> {
-    let words: Vec<&str> = term.splitn(3, ' ').collect();
-    let plain = |value: &str| {
-        let value = value.trim().trim_matches(['"', '\'']);
-        let is_plain =
-            !value.is_empty() && value.chars().all(|letter| letter.is_alphanumeric() || "-_.:/".contains(letter));
-        is_plain.then(|| value.to_string())
-    };
-    let found = match words[..] {
-        [field, "=", value] => plain(value).map(|value| (field, "=", value)),
-        [field, "!=", value] => plain(value).map(|value| (field, "!=", value)),
-        [field, "startswith", value] => {
-            plain(value).map(|value| (field, "=~", format!("{}.*", value.replace('.', "\\\\."))))
+/// What a label must be.
+struct Matcher {
+    label: String,
+    sign: &'static str,
+    value: String,
+    /// A value that matches, where one is known.
+    example: Option<String>,
+}
+
+/// A word of a filter, a text in quotes, or a sign.
+#[derive(PartialEq, Debug)]
+enum Token {
+    Word(String),
+    Text(String),
+    Sign(char),
+}
+
+/// A filter, where labels can express it: terms with `and` between them.
+fn matchers(filter: &str) -> Result<Vec<Matcher>, String> {
+    let found = tokens(filter).and_then(|tokens| {
+        let terms = tokens.split(|token| matches!(token, Token::Word(word) if word.eq_ignore_ascii_case("and")));
+        terms.map(matcher).collect()
+    });
+    found.ok_or_else(|| format!("labels cannot express {}", filter.escape_default()))
+}
+
+fn tokens(filter: &str) -> Option<Vec<Token>> {
+    let (mut tokens, mut rest) = (Vec::new(), filter.trim_start());
+    while let Some(first) = rest.chars().next() {
+        let length = if matches!(first, '"' | '\'') {
+            let (text, length) = text_in_quotes(rest, first)?;
+            tokens.push(Token::Text(text));
+            length
+        } else if "()=,!".contains(first) {
+            tokens.push(Token::Sign(first));
+            1
+        } else {
+            let length = rest.find(|c: char| c.is_whitespace() || "()\"'=,!".contains(c)).unwrap_or(rest.len());
+            let word = &rest[..length];
+            if ["&&", "||", "<", ">"].iter().any(|sign| word.contains(sign)) {
+                return None;
+            }
+            tokens.push(Token::Word(word.into()));
+            length
+        };
+        rest = rest[length..].trim_start();
+    }
+    Some(tokens)
+}
+
+/// A text that starts with a quote, and how long it is with both; `None` with an escape that is no sign.
+fn text_in_quotes(text: &str, quote: char) -> Option<(String, usize)> {
+    let (mut out, mut letters) = (String::new(), text.char_indices().skip(1));
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '\\' => out.push(letters.next().map(|(_, letter)| letter).filter(|letter| "\\/\"'".contains(*letter))?),
+            letter if letter == quote => return Some((out, at + 1)),
+            letter => out.push(letter),
         }
-        _ => None,
+    }
+    None
+}
+
+fn matcher(term: &[Token]) -> Option<Matcher> {
+    use Token::{Sign, Text, Word};
+    let [Word(field), rest @ ..] = term else { return None };
+    let label = Field::from_name(field)?.name().to_string();
+    let regex = |value: &str| {
+        let is_special = |letter: char| r"\.+*?()|[]{}^$".contains(letter);
+        let escaped = value.chars().flat_map(|letter| is_special(letter).then_some('\\').into_iter().chain([letter]));
+        escaped.collect::<String>()
     };
-    let is_name = |field: &str| field.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
-    let found = found.filter(|(field, _, _)| is_name(field));
-    found
-        .map(|(field, sign, value)| (field.to_string(), sign, value))
-        .ok_or_else(|| format!("labels cannot express {term}"))
+    let (sign, value, example) = match rest {
+        [Sign('='), Word(value) | Text(value)] => ("=", value.clone(), Some(value.clone())),
+        [Sign('!'), Sign('='), Word(value) | Text(value)] => ("!=", value.clone(), None),
+        [Word(word), Word(value) | Text(value)] if word.eq_ignore_ascii_case("startswith") => {
+            ("=~", format!("{}.*", regex(value)), Some(format!("{value}1")))
+        }
+        [Word(word), Sign('('), values @ .., Sign(')')] if word.eq_ignore_ascii_case("in") => {
+            let value = |one: &[Token]| match one {
+                [Word(value) | Text(value)] => Some(value.clone()),
+                _ => None,
+            };
+            let values: Vec<String> = values.split(|token| *token == Sign(',')).map(value).collect::<Option<_>>()?;
+            let all: Vec<String> = values.iter().map(|value| regex(value)).collect();
+            ("=~", all.join("|"), values.into_iter().next())
+        }
+        _ => return None,
+    };
+    // An empty value is also that of series without the label.
+    (!value.is_empty()).then_some(Matcher { label, sign, value, example })
 }
 
 fn texts(name: &str, texts: &BTreeMap<String, String>) -> String {
