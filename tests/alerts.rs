@@ -194,8 +194,8 @@ good = { below = "10ms", target = "99%", over = "1h" }
     for comment in [
         "# busy: It looks at 1m, not at steps of 10s; the count is that of as much time.",
         "# db: Classic histograms have no edge at 0.01 s; the next is 0.012582911 s.",
-        "# one host is left out: the metric for oldest has no label host.",
-        "# each host: The metrics have no label host: expr is about all of them together.",
+        "# one host is left out: its metrics have no label host.",
+        "# each host: by host is left out: its metrics have no such label, so expr is about all values together.",
         "# mixed is left out: not all of its metrics have the labels device.",
         "# ages: ",
     ] {

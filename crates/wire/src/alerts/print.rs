@@ -264,10 +264,9 @@ impl<'a> Query<'a> {
         filter: Option<&str>,
     ) -> Result<Query<'a>, String> {
         let matchers = filter.map_or(Ok(Vec::new()), matchers)?;
-        for (metric, matcher) in metrics.iter().flat_map(|metric| matchers.iter().map(move |one| (metric, one))) {
-            if !has_label(metric, &matcher.label) {
-                return Err(format!("the metric for {metric} has no label {}", matcher.label));
-            }
+        let is_without = |one: &&Matcher| metrics.iter().any(|metric| !has_label(metric, &one.label));
+        if let Some(matcher) = matchers.iter().find(is_without) {
+            return Err(format!("its metrics have no label {}", matcher.label));
         }
         let label = |name: &String| Field::from_name(name).map_or_else(|| name.clone(), |field| field.name().into());
         let all: Vec<String> = by.iter().map(label).collect();
@@ -283,7 +282,9 @@ impl<'a> Query<'a> {
     fn by_comment(&self) -> Option<String> {
         let names = self.without.join(", ");
         let is_without = !names.is_empty();
-        is_without.then(|| format!("The metrics have no label {names}: expr is about all of them together."))
+        is_without.then(|| {
+            format!("by {names} is left out: its metrics have no such label, so expr is about all values together.")
+        })
     }
 
     fn selected(&self, name: &str, more: &[String]) -> String {
