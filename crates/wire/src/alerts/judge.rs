@@ -211,7 +211,9 @@ impl Judge {
             let (now_ns, finding) = (track.state.last_ns, track.state.finding.clone());
             let mut report = |annotation: &str, finding: &str, start_ns, end_ns: Option<i64>| {
                 let mut alert = self.alert(&key, finding, (start_ns, end_ns));
-                alert.annotations.insert(annotation.into(), "true".into());
+                if !annotation.is_empty() {
+                    alert.annotations.insert(annotation.into(), "true".into());
+                }
                 changes.push(Change { at_ns: end_ns.unwrap_or(now_ns), alert });
             };
             for amendment in amendments {
@@ -224,6 +226,7 @@ impl Judge {
                     Amendment::Fires { start_ns } => {
                         report("late", &format!("{finding}; data came late"), start_ns, None);
                     }
+                    Amendment::Ends { start_ns, end_ns } => report("", &finding, start_ns, Some(end_ns)),
                     Amendment::Resolves { start_ns } => {
                         report("amended", &format!("{finding}; late data disproved it"), start_ns, Some(now_ns));
                     }

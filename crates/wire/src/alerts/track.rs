@@ -29,7 +29,9 @@ pub enum Amendment {
     Episode { start_ns: i64, end_ns: i64, finding: String },
     /// It fires since this moment.
     Fires { start_ns: i64 },
-    /// It was reported that it fires since this moment, which it does not.
+    /// It was reported that it fires since this moment, which it did until another one.
+    Ends { start_ns: i64, end_ns: i64 },
+    /// It was reported that it fires since this moment, which it never did.
     Resolves { start_ns: i64 },
 }
 
@@ -91,7 +93,14 @@ impl Track {
                 // It was reported with this start.
                 state.phase = Phase::Firing { since_ns, over_ns };
             }
-            (Phase::Firing { since_ns, .. }, _) => amendments.push(Amendment::Resolves { start_ns: since_ns }),
+            (Phase::Firing { since_ns, .. }, _) => {
+                let reported = (since_ns, None, String::new());
+                let was_true = after.iter().filter(|episode| overlaps(episode, &reported)).filter_map(|one| one.1);
+                amendments.push(match was_true.last() {
+                    Some(end_ns) => Amendment::Ends { start_ns: since_ns, end_ns },
+                    None => Amendment::Resolves { start_ns: since_ns },
+                });
+            }
             (_, Phase::Firing { since_ns, .. }) => amendments.push(Amendment::Fires { start_ns: since_ns }),
             _ => {}
         }
@@ -188,12 +197,15 @@ mod tests {
 
     #[test]
     fn late_data_reports_what_was_missed_and_corrects_what_was_wrong() {
-        use Amendment::{Episode, Fires, Resolves};
+        use Amendment::{Ends, Episode, Fires, Resolves};
         let finding = || "p99 = 2s".to_string();
         for (letters, at, letter, expected) in [
             ("..x.x......", 3, 'x', vec![Episode { start_ns: 20, end_ns: 70, finding: finding() }]),
             ("..x.xx", 3, 'x', vec![Fires { start_ns: 20 }]),
             (".xxxxx", 3, '.', vec![Resolves { start_ns: 10 }]),
+            // It was true, and what came late only says until when.
+            (".xxxx   ", 5, '.', vec![]),
+            (".xxxx.   ", 6, '.', vec![Ends { start_ns: 10, end_ns: 70 }]),
             (".xxx..xx", 4, 'x', vec![Fires { start_ns: 10 }]),
             (".xx .", 3, 'x', vec![Fires { start_ns: 10 }]),
             ("......", 3, 'x', vec![]),
