@@ -202,3 +202,30 @@ fn events_follow_what_happens() {
     assert_eq!(found, expected);
     assert_eq!(hub.program.interrupt().status, Some(0));
 }
+
+/// Who was away for long is told how many steps it has missed.
+#[test]
+fn skipped_steps_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = Hub::start(folder.path(), &["--metrics", "127.0.0.1:0", "--grace", "1s"]);
+    let (mut agent, now) = (Agent::connect(&hub, "n1"), now_s());
+    (now - 150..now - 5).for_each(|at| agent.send(at, histograms(1, at)));
+    let port = hub.port();
+    until("the host", || get(port, "/api/v1/status", "*/*").is_some_and(|text| text.contains("\"hosts\":1")));
+    for away in [120, 40, 32] {
+        let last = now - 5 - away;
+        until("the steps", || {
+            let mut lines = followed(port, &format!("Last-Event-ID: {last}.0\r\n"));
+            let (mut skipped, mut first) = (None, None);
+            while first.is_none() {
+                let (name, id, data) = event(&mut lines);
+                match name.as_str() {
+                    "skipped" => skipped = data["steps"].as_i64(),
+                    _ => first = id.split_once('.').and_then(|(step, _)| step.parse::<i64>().ok()),
+                }
+            }
+            skipped.is_some() && skipped == first.map(|first| first - last - 1)
+        });
+    }
+    assert_eq!(hub.program.interrupt().status, Some(0));
+}

@@ -123,11 +123,22 @@ impl<'a> Watcher<'a> {
         hub.keep_news(engine.asks_what_completed());
         let resolved = engine.restore(self.saved.clone(), now_ns());
         let (done, results) = channel();
+        let is_given_up = Arc::new(AtomicBool::new(false));
         let changed = self.changed();
         scope(|scope| {
             let lines = Vec::new();
-            let mut turns =
-                Turns { watcher: self, engine, lines, numbers: 0, done, results, report, is_unsaved: false, changed };
+            let mut turns = Turns {
+                watcher: self,
+                engine,
+                lines,
+                numbers: 0,
+                done,
+                results,
+                report,
+                is_unsaved: false,
+                changed,
+                is_given_up,
+            };
             turns.set_deliveries(scope, &self.rules.deliveries, &self.saved);
             turns.take_changes(resolved);
             turns.run(scope, hub, is_over);
@@ -147,9 +158,15 @@ type Messages = Vec<Vec<u8>>;
 type Results = Vec<Result<(), Undelivered>>;
 
 /// Delivers one after the other.
-fn work(courier: &Courier, number: u64, messages: &Receiver<Messages>, done: &Sender<(u64, Results)>) {
+fn work(
+    courier: &Courier,
+    number: u64,
+    messages: &Receiver<Messages>,
+    done: &Sender<(u64, Results)>,
+    is_over: &AtomicBool,
+) {
     for bodies in messages {
-        if done.send((number, courier.deliver(&bodies))).is_err() {
+        if done.send((number, courier.deliver(&bodies, is_over))).is_err() {
             return;
         }
     }
@@ -174,6 +191,8 @@ struct Turns<'a, 'b> {
     is_unsaved: bool,
     /// When the file of alerts had changed when it was read.
     changed: Option<(SystemTime, u64)>,
+    /// At the end, nobody waits for commands any more.
+    is_given_up: Arc<AtomicBool>,
 }
 
 impl Turns<'_, '_> {
@@ -197,6 +216,7 @@ impl Turns<'_, '_> {
             sleep(TURN);
             self.take_results();
         }
+        self.is_given_up.store(true, Ordering::Relaxed);
         self.save();
     }
 
@@ -255,7 +275,8 @@ impl Turns<'_, '_> {
             let saved: SavedQueue = saved.deliveries.get(&delivery.key()).cloned().unwrap_or_default();
             let ((jobs, messages), done, number) = (channel::<Messages>(), self.done.clone(), self.numbers);
             self.numbers += 1;
-            scope.spawn(move || work(&courier, number, &messages, &done));
+            let is_over = Arc::clone(&self.is_given_up);
+            scope.spawn(move || work(&courier, number, &messages, &done, &is_over));
             self.lines.push(Line { number, queue: DeliveryQueue::new(delivery.clone(), saved), jobs });
         }
     }

@@ -17,7 +17,7 @@ const TURN: Duration = Duration::from_millis(200);
 const COMMENT: Duration = Duration::from_secs(15);
 /// So many steps are followed, as data may come late for them.
 const STEPS: i64 = 60;
-/// Of more steps that changed at once, a reader gets the newest.
+/// Of more steps that changed at once, or since a reader was here last, it gets the newest.
 const AT_ONCE: usize = 30;
 
 /// What a reader knows of a step.
@@ -37,6 +37,8 @@ struct Reader<'a> {
     known: BTreeMap<i64, Version>,
     /// The first step that it gets.
     start: i64,
+    /// The last step that it had when it was here before.
+    last: Option<i64>,
     hosts: Vec<Value>,
     alerts: Vec<Value>,
     written: Instant,
@@ -59,11 +61,11 @@ pub fn serve(api: &Api, request: &Request, stream: &Stream, is_over: &dyn Fn() -
     let mut output = stream;
     output.write_all(head.as_bytes())?;
     let latest = api.hub.latest().0.unwrap_or(0).div_euclid(query.step);
-    // Who connects again goes on behind the last event, as far as that is followed.
+    // Who connects again goes on with the step of the last event, which may not have been closed.
     let last = request.last_event.split_once('.').and_then(|(step, _)| step.parse::<i64>().ok());
-    let start = last.map_or(latest, |last| last.clamp(latest - STEPS, latest));
+    let start = last.map_or(latest, |last| last.min(latest));
     let (known, hosts, alerts, written) = (BTreeMap::new(), Vec::new(), Vec::new(), Instant::now());
-    let mut reader = Reader { api, stream, query, known, start, hosts, alerts, written };
+    let mut reader = Reader { api, stream, query, known, start, last, hosts, alerts, written };
     reader.event("open", None, &api.status(now_ns()))?;
     while !is_over() {
         reader.turn()?;
@@ -139,8 +141,10 @@ impl Reader<'_> {
             }
         }
         let skipped = changed.len().saturating_sub(AT_ONCE);
-        if skipped > 0 {
-            self.event("skipped", None, &json!({ "steps": skipped }))?;
+        let is_new = |(number, ..): &&(i64, u32, &str)| Some(*number) != self.last;
+        let skipped_steps = changed[..skipped].iter().filter(is_new).count();
+        if skipped_steps > 0 {
+            self.event("skipped", None, &json!({ "steps": skipped_steps }))?;
         }
         for &(number, revision, name) in changed.iter().skip(skipped) {
             let states = self.api.hub.states(number * step, (number + 1) * step, usize::MAX, true);
