@@ -10,7 +10,7 @@ Examples:
   latscope agent --check --hub hub.example --ca ca.pem --token-file token      # would it work?
   latscope agent --queue queue --queue-size 1GiB          # no hub: a flight recorder of histograms
   latscope agent --push http://127.0.0.1:9090/api/v1/write     # no hub: to Prometheus
-  latscope agent --hub unix:hub.sock --queue queue --ping . --rate 20   # any user: requests of its own
+  latscope agent --hub unix:hub.sock --queue queue --ping . --rate 20     # any user: a probe
 
 Exit status: 0 done, 2 wrong usage, 3 capture failed, or records were lost.";
 
