@@ -226,7 +226,12 @@ fn both_modes_and_single_tracepoints_count_each_call() {
         capture.refresh().unwrap();
         assert_eq!(capture.context().tally.get(Anomaly::LostRecords), 0);
     }
-    assert_eq!(calls.keys().len(), 1, "of all calls only write was asked for and made");
+    // Others may write, too, and fail.
+    let names: Vec<_> = (0..calls.keys().len()).map(|key| calls.keys().text(Field::Name, key)).collect();
+    assert!(
+        !names.is_empty() && names.iter().all(|name| *name == Some("write")),
+        "only write was asked for: {names:?}"
+    );
     assert!(counted(&mut files, "write").0 < BLOCKS as u64, "what was taken is not counted again");
 }
 
