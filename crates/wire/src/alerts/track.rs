@@ -95,8 +95,8 @@ impl Track {
             }
             (Phase::Firing { since_ns, .. }, _) => {
                 let reported = (since_ns, None, String::new());
-                let was_true = after.iter().filter(|episode| overlaps(episode, &reported)).filter_map(|one| one.1);
-                amendments.push(match was_true.last() {
+                let mut latest = after.iter().rev().filter(|episode| overlaps(episode, &reported));
+                amendments.push(match latest.find_map(|episode| episode.1) {
                     Some(end_ns) => Amendment::Ends { start_ns: since_ns, end_ns },
                     None => Amendment::Resolves { start_ns: since_ns },
                 });
