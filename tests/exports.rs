@@ -392,7 +392,7 @@ fn counters_go_on_after_a_restart() {
     assert_eq!(hub.program.interrupt().status, Some(0));
 }
 
-/// States that were damaged, by a full disk or a crash, do not keep a hub from collecting: it starts without them, and says so.
+/// States that were damaged, by a full disk or a crash, do not keep a hub from collecting: it starts without them, and prints that.
 #[test]
 fn a_hub_starts_with_damaged_states() {
     for text in ["", "{\"version\": 1, \"groups\": [", "{}"] {

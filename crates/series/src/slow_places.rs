@@ -13,7 +13,7 @@ const SUSPECT: f64 = 2.0;
 const DEVIATIONS: f64 = 2.0;
 /// A median absolute deviation of a normal distribution is its standard deviation divided by this.
 const PER_MAD: f64 = 1.4826;
-/// A place is read again so often.
+/// How many times a place is read again.
 const AGAIN: usize = 8;
 /// And so many other places are, at least and at most.
 const OTHERS: Range<usize> = 64..512;

@@ -108,7 +108,7 @@ impl Head {
     /// A record of which all is so many intervals later, and which is the same one still.
     ///
     /// # Errors
-    /// When it is malformed, or its times are none any more.
+    /// When it is malformed, or its times leave the range of times.
     pub fn moved(record: &Record, intervals: i64) -> Result<Record, Malformed> {
         let (head, body) = Head::parse(record)?;
         let start = head.start.checked_add(intervals).ok_or(Malformed::Number)?;

@@ -68,7 +68,7 @@ impl Steps {
         Steps { start, ahead_ns: ahead_ns(start, now_ns) }
     }
 
-    /// By how much the clock was set since the last call, nanoseconds.
+    /// Size of the steps of the clock since the last call, nanoseconds.
     pub fn step(&mut self, now_ns: &dyn Fn() -> i64) -> Option<i64> {
         let ahead_ns = ahead_ns(self.start, now_ns);
         let step_ns = ahead_ns - std::mem::replace(&mut self.ahead_ns, ahead_ns);
@@ -79,7 +79,7 @@ impl Steps {
 /// The clock of a hub.
 pub struct OwnClock {
     steps: Steps,
-    /// By how much it was set since that was reported, nanoseconds.
+    /// Size of its steps since they were last reported, nanoseconds.
     pub stepped_ns: i64,
 }
 
@@ -89,7 +89,7 @@ impl OwnClock {
         OwnClock { steps: Steps::new(&now_ns), stepped_ns: 0 }
     }
 
-    /// By how much it was set since the last look, and what it is now, nanoseconds.
+    /// Size of its steps since the last look, and its time now, nanoseconds.
     pub fn look(&mut self) -> (Option<i64>, i64) {
         let step_ns = self.steps.step(&now_ns);
         self.stepped_ns = self.stepped_ns.saturating_add(step_ns.unwrap_or(0));

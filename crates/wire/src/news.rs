@@ -15,7 +15,7 @@ pub struct News {
     pub fields: Vec<String>,
     /// Width of the intervals, nanoseconds.
     pub width_ns: u64,
-    /// By how much the clock of the hub was set since the last call, nanoseconds: all that follows goes by the new time.
+    /// Size of the steps of the hub's clock since the last call, nanoseconds: all that follows goes by the new time.
     pub stepped_ns: i64,
     /// Of single hosts, in the order in which they came.
     pub rows: Vec<HostRow>,
@@ -63,7 +63,7 @@ pub struct Waiting {
     pub with_completed: bool,
     /// The interval from which on none was reported as over.
     pub next: Option<i64>,
-    /// By how much the clock of the hub was set, nanoseconds.
+    /// Size of the step of the hub's clock, nanoseconds.
     pub stepped_ns: i64,
 }
 

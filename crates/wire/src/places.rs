@@ -41,7 +41,7 @@ impl Places {
         Places { most, taken: Mutex::default() }
     }
 
-    /// A place for a connection from a host. Where there is none, the oldest connection of the host that has most of them ends, unless
+    /// A place for a connection from a host. If all are taken, the oldest connection of the host that has most of them ends, unless
     /// it came only now.
     pub fn take(&self, host: &str, ender: Ender) -> Option<Place<'_>> {
         let mut taken = self.taken();

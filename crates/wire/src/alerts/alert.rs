@@ -56,7 +56,7 @@ impl Alert {
 }
 
 impl Alert {
-    /// Where to look at it, by its annotation `link`; empty where there is none, as an Alertmanager refuses what is no address.
+    /// Where to look at it, by its annotation `link`; empty without one, as an Alertmanager refuses other texts than addresses.
     fn link(&self) -> &str {
         self.annotations.get("link").map_or("", |link| if Url::parse(link).is_ok() { link } else { "" })
     }

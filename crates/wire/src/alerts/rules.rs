@@ -167,7 +167,7 @@ impl Rule {
 }
 
 impl Delivery {
-    /// What tells it from others in the saved states.
+    /// Identifies it in the saved states.
     pub fn key(&self) -> String {
         match self {
             Delivery::Webhook { url, .. } => format!("webhook {url}"),
