@@ -11,7 +11,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("histogram", &[]),
     ("filter", &["event"]),
     ("series", &["event", "histogram"]),
-    ("capture-bpf", &["event", "histogram", "series"]),
+    ("unwind", &["event"]),
+    ("capture-bpf", &["event", "histogram", "series", "unwind"]),
     ("wire", &["event", "histogram", "series"]),
     // Of what is on the wire, its records as a file.
     ("capture-file", &["event", "histogram", "series", "wire"]),

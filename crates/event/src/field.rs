@@ -123,7 +123,16 @@ fields! {
     Dispatcher "dispatcher" Text "Which thread handed the block request to the driver: issuer if the one that made it, other if \
                                   another one, such as a kworker; missing if the trace does not record when requests are made.";
     Trace "trace" Text "File that the event was read from, as it was given.";
-    Stack "stack" Text "Call stack that issued the event.";
+    State "state" Text "State of the thread when it was sampled: running, runnable, disk sleep, sleep, stopped ...";
+    WaitClass "wait_class" Text "What a waiting thread waited for, by its kernel stack: direct read, page-cache miss, journal \
+                                 commit, device flush, device queue full ...";
+    Tags "tags" Text "Tags of the application, as key=value separated by semicolons.";
+    Tag "tag" Text "Value of the tag that --by tag:KEY names.";
+    StackQuality "stack_quality" Text "How the user part of the stack was found: complete, truncated, frame pointers or none.";
+    StackSource "stack_source" Text "When the stack was taken: sampled, issue, completion, switch, timer or moved on (the thread \
+                                     that issued the request did something else by then, so that no stack is given).";
+    Stack "stack" Text "Call stack, from the outermost frame to the innermost, separated by semicolons; _[k] marks frames of \
+                        the kernel, _[j] compiled at run time, _[i] inlined.";
     SampleWeight "sample_weight" Number "How many events this one stands for, in a sampled trace; missing means one.";
 }
 
@@ -147,7 +156,7 @@ impl Field {
 
 /// A set of fields: what a view needs, or what a source fills.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FieldSet(u64);
+pub struct FieldSet(u128);
 
 impl FieldSet {
     /// No field.
@@ -263,7 +272,8 @@ mod tests {
             "time_ns latency_ns kind name size offset device dev host job pid tid comm process fd fd_type path error result \
              queue_ns intended_ns service_ns lag_ns cpu_wait_ns cache container container_name container_image cpu category \
              call_args local_ip local_port remote_ip remote_port l4proto exe exe_path args cmdline cwd ppid parent uid user \
-             gid group disk_model disk_rotational sequential in_flight since_previous_ns region dispatcher trace stack sample_weight"
+             gid group disk_model disk_rotational sequential in_flight since_previous_ns region dispatcher trace state wait_class tags tag \
+             stack_quality stack_source stack sample_weight"
         );
     }
 

@@ -14,6 +14,7 @@ pub mod kernel;
 mod mask;
 mod note;
 mod printable;
+mod stack;
 mod syscall_names;
 mod time;
 mod unfinished;
@@ -28,6 +29,7 @@ pub use field::{Field, FieldSet, FieldType};
 pub use mask::Mask;
 pub use note::{KernelFeature, Note};
 pub use printable::{escape_json, guard_formula, is_printable, printable};
+pub use stack::{Frame, FrameKind, frames, push_frame, stack_hash};
 pub use time::{TimeLiteral, TraceStart, format_elapsed, format_strftime, format_wall, wall_zone};
 pub use unfinished::{Unfinished, Value, Wait};
 pub use units::{

@@ -427,6 +427,12 @@ static FIELDS: &[FilterField] = &[
     text(Field::Region, &["io.region"]),
     text(Field::Dispatcher, &["io.dispatcher"]),
     text(Field::Trace, &[]),
+    text(Field::State, &["thread.state"]),
+    text(Field::WaitClass, &["wait"]),
+    text(Field::Tags, &[]),
+    text(Field::Tag, &[]),
+    text(Field::StackQuality, &[]),
+    text(Field::StackSource, &[]),
     text(Field::Stack, &[]),
     number(Field::SampleWeight, &["evt.sample_weight"]),
 ];
@@ -470,7 +476,8 @@ mod tests {
              proc.ppid parent proc.pname uid user.uid user user.name gid group.gid group group.name disk_model disk.model \
              disk_rotational disk.rotational container container.id container_name container.name container_image \
              container.image sequential io.sequential in_flight io.in_flight since_previous_ns since_previous \
-             io.since_previous region io.region dispatcher io.dispatcher trace stack sample_weight \
+             io.since_previous region io.region dispatcher io.dispatcher trace state thread.state wait_class wait tags tag \
+             stack_quality stack_source stack sample_weight \
              evt.sample_weight"
         );
     }
