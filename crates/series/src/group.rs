@@ -10,7 +10,7 @@ pub const GROUP_LIMIT: usize = 10_000;
 const OTHERS: &str = "(others)";
 
 /// Numbers groups in order of appearance.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Groups {
     by: Vec<Field>,
     labels: Vec<Vec<String>>,
