@@ -32,6 +32,8 @@ pub const AHEAD_NS: i64 = 120_000_000_000;
 /// Records of single hosts are kept for so long, and take no more than this of each.
 const RECENT_NS: i64 = 60_000_000_000;
 const RECENT_BYTES: usize = 256 << 10;
+/// So many times of each host at which it said that it ends are remembered.
+const ABSENCES: usize = 64;
 /// The source of runs that are pushed.
 pub const PUSHED: &str = "pushed";
 /// Most runs and hosts that are remembered.
@@ -81,6 +83,10 @@ struct Host {
     intervals: Option<(i64, i64)>,
     /// It said that it ends.
     has_left: bool,
+    /// Its first interval behind that, until the next one comes.
+    ended: Option<i64>,
+    /// The intervals between saying that and the next one.
+    absences: VecDeque<(i64, i64)>,
     /// It has no agent: others push its histograms when they like, so that no interval waits for it.
     is_pushed: bool,
     /// When a record of it came, nanoseconds since the epoch.
@@ -300,7 +306,15 @@ impl Cluster {
                 false => Some((connected, count)),
             });
             host.has_left |= has_left;
+            host.ended =
+                host.intervals.filter(|_| has_left && !host.is_pushed).map(|(_, last)| last + 1).or(host.ended);
         }
+    }
+
+    /// The end of the last interval of the host of a run, nanoseconds since the epoch.
+    pub fn end_ns(&self, run: Id) -> Option<i64> {
+        let (_, last) = self.hosts.get(self.runs.get(&run)?.host as usize)?.intervals?;
+        Some((last + 1).saturating_mul(self.width_ns() as i64))
     }
 
     /// The groups of a run.
@@ -420,6 +434,11 @@ impl Cluster {
             host.waiting = waiting.collect();
         }
         host.intervals = Some((first.min(interval), last.max(interval)));
+        if let Some(ended) = host.ended.filter(|&ended| interval >= ended) {
+            (host.ended, host.has_left) = (None, false);
+            host.absences.push_back((ended, interval));
+            host.absences.drain(..host.absences.len().saturating_sub(ABSENCES));
+        }
         let slice = self.slices.entry(interval).or_default();
         if let Err(at) = slice.hosts.binary_search(&number) {
             slice.hosts.insert(at, number);
@@ -526,9 +545,10 @@ impl Cluster {
         let is_in = |host: u32| slice.is_some_and(|slice| slice.hosts.binary_search(&host).is_ok());
         let is_expected = |host: &Host| {
             host.intervals.is_some_and(|(first, last)| {
+                let is_away = host.has_left && interval > last || host.is_absent(interval, width_ns);
                 !host.is_pushed
                     && first <= interval
-                    && !(host.has_left && interval > last)
+                    && !is_away
                     && (host.connected.is_some() || interval * width_ns <= host.heard_ns + EXPECTED_NS)
             })
         };
@@ -538,12 +558,20 @@ impl Cluster {
 }
 
 impl Host {
+    /// Whether it said before that it would not be there: until it sends again, or connected at least.
+    fn is_absent(&self, interval: i64, width_ns: i64) -> bool {
+        let was = self.absences.iter().any(|&(start, end)| (start..end).contains(&interval));
+        was || self.ended.is_some_and(|ended| interval >= ended && (interval + 1) * width_ns <= self.heard_ns)
+    }
+
     fn new(name: String) -> Host {
         Host {
             name,
             connected: None,
             intervals: None,
             has_left: false,
+            ended: None,
+            absences: VecDeque::new(),
             is_pushed: false,
             heard_ns: 0,
             waiting: Vec::new(),

@@ -9,12 +9,12 @@ mod tls;
 
 use super::*;
 use crate::messages::Stored;
-use crate::{Address, Data, Dictionary, Found, PREFACE, Queue, QueueLimits, Ranges, Records, Reducer, Sender};
+use crate::{Address, Data, Dictionary, Found, PREFACE, Queue, QueueLimits, Ranges, Records, Reducer, Sender, new_id};
 use latscope_event::{Field, Tally};
 use latscope_histogram::{Grid, Histogram};
 use latscope_series::{HistogramSeries, Quantity, Weight};
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -65,7 +65,11 @@ impl Running {
     }
 
     fn read_as(&self, credentials: &Credentials) -> Result<(Counts, crate::Hosts, u64), String> {
-        let mut stream = self.address.read(credentials, &Query::default())?;
+        self.read_of(credentials, &Query::default())
+    }
+
+    fn read_of(&self, credentials: &Credentials, query: &Query) -> Result<(Counts, crate::Hosts, u64), String> {
+        let mut stream = self.address.read(credentials, query)?;
         let mut preface = [0; PREFACE.len()];
         stream.read_exact(&mut preface).unwrap();
         let (mut records, mut groups, mut fields) = (Records::of_file(stream), Dictionary::default(), 0);
@@ -262,6 +266,59 @@ fn any_order_and_repetition_is_the_same() {
     let mut again = Peer::connect(&hub, &hello);
     let welcome = Stored::parse(again.answer().payload()).unwrap();
     assert!(welcome.ranges.has_all(&(0..=7)));
+}
+
+/// A stretch of time of which a host lacks some, and in which another one said that it ends and came again, in intervals of the view.
+#[test]
+fn hosts_are_counted_in_the_intervals_that_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut hub = Running::start(folder.path());
+    let start = recent().div_euclid(10) * 10;
+    let parts =
+        [("n1", 0..40, false), ("n2", 0..12, false), ("n2", 25..40, false), ("n3", 0..15, true), ("n3", 30..40, true)];
+    for (host, seconds, ends) in parts.clone() {
+        let hello = hello(host);
+        let mut reducer = Reducer::new(hello.run, WIDTH_NS, 200);
+        let mut peer = Peer::connect(&hub, &hello);
+        assert_eq!(peer.answer().kind(), Ok(Kind::Welcome));
+        let count = seconds.end - seconds.start;
+        for second in seconds {
+            let records = interval(&mut reducer, start + second, &values(1), &mut Counts::new());
+            records.iter().for_each(|record| peer.send(record));
+        }
+        peer.answers_until(count as u64 - 1);
+        if ends {
+            peer.send(&Record::new(Kind::Bye, b""));
+        }
+        drop(peer);
+        let is_over = |change: &Change| matches!(change, Change::Left(_) | Change::Lost(..));
+        while hub.changes.lock().unwrap().drain(..).filter(is_over).count() == 0 {
+            sleep(Duration::from_millis(10));
+        }
+    }
+    let is_there = |host: &str, second: i64| parts.iter().any(|part| part.0 == host && part.1.contains(&second));
+    let lacks = |second: i64| !is_there("n2", second);
+    for round in 0..2 {
+        while hub.read().1.provisional > 0 {
+            sleep(Duration::from_millis(10));
+        }
+        for (width, from, to) in [(1, 0, 40), (10, 0, 40), (10, 10, 20), (20, 0, 40), (1, 14, 22), (1, 26, 40)] {
+            let [from_ns, to_ns] = [start + from, start + to].map(|second| second * WIDTH_NS as i64);
+            let width_ns = Some(width as u64 * WIDTH_NS);
+            let query = Query { from_ns, to_ns: to_ns - 1, width_ns, ..Query::default() };
+            let (counts, hosts, _) = hub.read_of(&Credentials::default(), &query).unwrap();
+            let expected = (from..to).filter(|&second| lacks(second)).map(|second| (start + second) / width);
+            let expected = expected.collect::<std::collections::BTreeSet<_>>().len() as u64;
+            assert_eq!((hosts.incomplete, hosts.provisional), (expected, 0), "{round}: {width}s from {from} to {to}");
+            let missing: Vec<u64> = hosts.hosts.iter().map(|host| host.missing).collect();
+            assert_eq!(missing, [0, expected, 0]);
+            assert_eq!(hosts.present, ["n1", "n2", "n3"].iter().filter(|host| is_there(host, to - 1)).count() as u64);
+            assert!(!counts.is_empty());
+        }
+        // What is said at the end is in the journal.
+        drop(hub);
+        hub = Running::start(folder.path());
+    }
 }
 
 /// A hub that is away at the end of an agent, and comes back, is found at once, however long the agent waited between attempts before.

@@ -2,6 +2,7 @@
 
 use crate::cluster::{Cluster, Taken};
 use crate::history::{self, Known};
+use crate::messages::Goodbye;
 use crate::{Data, Found, Hello, Id, Kind, Malformed, PREFACE, Record, Records, durable};
 use std::collections::HashMap;
 use std::fs::File;
@@ -245,6 +246,7 @@ fn take(record: Record, cluster: &mut Cluster, now_ns: i64) -> Result<bool, Malf
             cluster.describe(hello, record).map_err(|_| Malformed::Amount)?;
         }
         Kind::Dictionary => cluster.add_groups(record)?,
+        Kind::Bye => cluster.disconnect(Goodbye::parse(record.payload())?.run, true),
         Kind::Data => {
             let data = Data::parse(&record)?;
             let head = data.head.clone();

@@ -151,6 +151,30 @@ pub struct Pong {
     pub answered_ns: i64,
 }
 
+/// The end of a run that said that it ends, in a journal: on a connection it says no more than that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Goodbye {
+    /// The run.
+    pub run: Id,
+    /// The end of the last interval of its host, nanoseconds since the epoch.
+    pub end_ns: i64,
+}
+
+impl Goodbye {
+    /// As a record.
+    pub fn record(&self) -> Record {
+        let mut out = self.run.0.to_vec();
+        put_signed(&mut out, self.end_ns);
+        Record::new(Kind::Bye, &out)
+    }
+
+    /// Of the payload of a record.
+    pub fn parse(payload: &[u8]) -> Result<Goodbye, Malformed> {
+        let mut payload = Payload(payload);
+        Ok(Goodbye { run: Id(payload.array()?), end_ns: payload.signed()? })
+    }
+}
+
 impl Ping {
     /// As a record.
     pub fn record(&self) -> Record {
@@ -334,6 +358,8 @@ mod tests {
         }
         let pong = Pong { asked_ns: 5, got_ns: -6, answered_ns: 7 };
         assert_eq!(Pong::parse(pong.record().payload()), Ok(pong));
+        let goodbye = Goodbye { run: Id([3; 16]), end_ns: -9 };
+        assert_eq!(Goodbye::parse(goodbye.record().payload()), Ok(goodbye));
         assert_eq!(parse_token(token("x").payload()).as_deref(), Ok("x"));
         assert_eq!(parse_refusal(refusal("No.").payload()).as_deref(), Ok("No."));
         assert_ne!(new_id().unwrap(), new_id().unwrap());
@@ -342,7 +368,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
-            let _ = (Ping::parse(&bytes), Pong::parse(&bytes), parse_token(&bytes));
+            let _ = (Goodbye::parse(&bytes), Ping::parse(&bytes), Pong::parse(&bytes), parse_token(&bytes));
             let _ = (Hello::parse(&bytes), Stored::parse(&bytes), Hosts::parse(&bytes), parse_refusal(&bytes));
         }
     }

@@ -18,6 +18,8 @@ use std::sync::Arc;
 const FILTER: &str = "filter";
 /// The property with when the host was observed: `START-END`, milliseconds since the epoch, apart by commas.
 const OBSERVED: &str = "observed_ms";
+/// The property with when the host said that it ends, likewise.
+const ENDED: &str = "ended_ms";
 
 /// Tables as `convert --series` writes them.
 pub struct SeriesTables;
@@ -33,10 +35,12 @@ impl Tables for SeriesTables {
         if !head.filter.is_empty() {
             context.properties.insert(FILTER.into(), head.filter.clone());
         }
-        if !head.observed.is_empty() {
+        for (key, ranges) in [(OBSERVED, &head.observed), (ENDED, &head.ended)] {
             let range = |range: RangeInclusive<u64>| format!("{}-{}", range.start(), range.end());
-            let observed: Vec<String> = head.observed.iter().map(range).collect();
-            context.properties.insert(OBSERVED.into(), observed.join(","));
+            let ranges: Vec<String> = ranges.iter().map(range).collect();
+            if !ranges.is_empty() {
+                context.properties.insert(key.into(), ranges.join(","));
+            }
         }
         let mut failure = None;
         let series_row = |TableRow { time_ns, labels, done }| {
@@ -59,6 +63,7 @@ impl Tables for SeriesTables {
         if header.group_fields.first().is_none_or(|field| field != HOST) {
             return Err(io::Error::other(format!("{}: It is no table of a hub.", path.display())));
         }
+        let moments = |key| moments(context.properties.get(key).map_or("", String::as_str));
         let head = TableHead {
             host: context.host.clone().unwrap_or_default(),
             fields: header.group_fields[1..].to_vec(),
@@ -68,7 +73,8 @@ impl Tables for SeriesTables {
             width_ns: 0,
             tally: context.tally.clone(),
             span_ns: context.span_ns.unwrap_or_default(),
-            observed: observed(context.properties.get(OBSERVED).map_or("", String::as_str)),
+            observed: moments(OBSERVED),
+            ended: moments(ENDED),
         };
         let mut last: Option<[Arc<[String]>; 2]> = None;
         let rows = rows.map(move |row| {
@@ -84,7 +90,7 @@ impl Tables for SeriesTables {
     }
 }
 
-fn observed(text: &str) -> Ranges {
+fn moments(text: &str) -> Ranges {
     let range = |part: &str| {
         let (start, end) = part.split_once('-')?;
         let (start, end) = (start.parse::<u64>().ok()?, end.parse().ok()?);

@@ -5,6 +5,7 @@ use super::engine::{Engine, Filters};
 use super::in_flight::InFlight;
 use super::rules::Rules;
 use crate::cluster::{Cluster, Limits};
+use crate::messages::Goodbye;
 use crate::reduce::interval_parts;
 use crate::{Data, Found, Hello, HostRow, Kind, News, OverInterval, PREFACE, Parts, Records};
 use latscope_event::Field;
@@ -61,6 +62,11 @@ impl<'a> Replay<'a> {
                     }
                 }
                 Ok(Kind::Dictionary) => drop(self.cluster.add_groups(record)),
+                Ok(Kind::Bye) => {
+                    if let Ok(goodbye) = Goodbye::parse(record.payload()) {
+                        self.cluster.disconnect(goodbye.run, true);
+                    }
+                }
                 Ok(Kind::Data) => {
                     let Ok(data) = Data::parse(&record) else { continue };
                     let end = data.head.start + data.head.intervals as i64;

@@ -3,6 +3,7 @@
 use super::Cluster;
 use crate::{Data, Dictionary, Head, Hello, HostState, Hosts, Id, IntervalRow, Kind, PREFACE, Parts, Record, reduce};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// So many intervals are handed on at a time.
@@ -18,7 +19,8 @@ pub struct Answer {
     is_over: bool,
     described: usize,
     next: i64,
-    /// The last interval that is asked for.
+    /// The first and the last interval that are asked for.
+    first: i64,
     last: i64,
     /// The width of the intervals that are answered, nanoseconds; `None`: that of the hub.
     width_ns: Option<u64>,
@@ -37,6 +39,7 @@ impl Answer {
             is_over: false,
             described: 0,
             next,
+            first: next,
             last,
             width_ns: None,
             is_second: false,
@@ -48,7 +51,7 @@ impl Answer {
     pub fn of_span(run: Id, (from_ns, to_ns): (i64, i64), width_ns: u64, hub_ns: u64) -> Answer {
         let hub = hub_ns.max(1) as i64;
         let (next, last) = (from_ns.div_euclid(hub), to_ns.div_euclid(hub));
-        Answer { next, last, width_ns: Some(width_ns), is_second: true, ..Answer::new(run) }
+        Answer { next, first: next, last, width_ns: Some(width_ns), is_second: true, ..Answer::new(run) }
     }
 
     fn data(&mut self, interval: i64, hub_ns: u64, mut row: IntervalRow) -> Record {
@@ -153,9 +156,16 @@ impl Cluster {
         }
     }
 
-    /// Which hosts the intervals are of.
-    fn hosts(&self, now_ns: i64) -> Hosts {
-        let (present, missing) = self.present(now_ns);
+    /// Which hosts these intervals are of, counted in intervals of this width, nanoseconds.
+    fn hosts(&self, span: RangeInclusive<i64>, width_ns: u64, now_ns: i64) -> Hosts {
+        let (present, missing) = match *span.end() < self.last_over(now_ns) {
+            true => {
+                let last = self.slices.range(span.clone()).next_back();
+                let count = last.map_or(0, |(_, slice)| slice.hosts.len() as u64);
+                (count, self.missing(last.map_or(*span.end(), |(&last, _)| last)))
+            }
+            false => self.present(now_ns),
+        };
         let mut hosts = Hosts { outside: self.outside, present, ..Hosts::default() };
         let mut states: Vec<HostState> = self
             .hosts
@@ -168,13 +178,21 @@ impl Cluster {
             })
             .collect();
         missing.into_iter().for_each(|host| states[host as usize].is_missing = true);
-        for (&interval, slice) in &self.slices {
-            hosts.provisional += u64::from(!slice.is_closed);
-            hosts.amended += u64::from(slice.revision > 0);
-            let missing = if slice.is_closed { self.missing(interval) } else { Vec::new() };
-            hosts.incomplete += u64::from(!missing.is_empty());
-            missing.into_iter().for_each(|host| states[host as usize].missing += 1);
+        // An interval of a view may be several of the hub; it counts once.
+        let hub_ns = self.width_ns() as i64;
+        let (mut provisional, mut amended, mut incomplete, mut missing) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for (&interval, slice) in self.slices.range(span) {
+            let wide = interval.saturating_mul(hub_ns).div_euclid((width_ns as i64).max(1));
+            provisional.extend((!slice.is_closed).then_some(wide));
+            amended.extend((slice.revision > 0).then_some(wide));
+            let lacks = if slice.is_closed { self.missing(interval) } else { Vec::new() };
+            incomplete.extend((!lacks.is_empty()).then_some(wide));
+            missing.extend(lacks.into_iter().map(|host| (host, wide)));
         }
+        hosts.provisional = provisional.len() as u64;
+        (hosts.amended, hosts.incomplete) = (amended.len() as u64, incomplete.len() as u64);
+        missing.into_iter().for_each(|(host, _)| states[host as usize].missing += 1);
         hosts.hosts = states
             .into_iter()
             .zip(&self.hosts)
@@ -213,14 +231,16 @@ impl Cluster {
         }
         if count < CHUNK {
             answer.is_over = true;
-            // Of the past, neither what waited nor who was there is known.
+            // Of the past, what waited then is in its intervals.
             let is_past = self.slices.last_key_value().is_some_and(|(&interval, _)| interval > answer.last);
             if let Some(waiting) = self.waiting(now_ns).filter(|_| !is_past) {
                 let last = answer.next.saturating_sub(1);
                 out.extend_from_slice(answer.data(last, width_ns, waiting).bytes());
             }
-            if !is_past {
-                out.extend_from_slice(self.hosts(now_ns).record().bytes());
+            let span = answer.first..=answer.last;
+            if !is_past || self.slices.range(span.clone()).next().is_some() {
+                let width_ns = answer.width_ns.unwrap_or(width_ns);
+                out.extend_from_slice(self.hosts(span, width_ns, now_ns).record().bytes());
             }
             out.extend_from_slice(Record::new(Kind::Bye, b"").bytes());
         }
@@ -250,7 +270,7 @@ impl Cluster {
         if records.is_empty() {
             return records;
         }
-        records.push(Arc::new(self.hosts(now_ns).record()));
+        records.push(Arc::new(self.hosts(i64::MIN..=i64::MAX, self.width_ns(), now_ns).record()));
         records.push(Arc::new(Record::new(Kind::Bye, b"")));
         records
     }

@@ -37,6 +37,7 @@ impl Cluster {
         for host in &mut self.hosts {
             host.heard_ns = host.heard_ns.saturating_add(step_ns);
             host.intervals = host.intervals.map(|(first, last)| (first.min(last + by), last + by));
+            host.ended = host.ended.map(|ended| ended + by);
             host.recent.retain(|recent| recent.start_ns < now_ns);
             host.recent_bytes = host.recent.iter().map(|recent| recent.record.bytes().len()).sum();
         }

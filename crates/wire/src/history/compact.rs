@@ -110,6 +110,12 @@ impl Compactor {
             while let Some(piece) = segment.next(&mut seen, &|hello, _| part.contains(&hello.host))? {
                 self.fold(&segment, &piece, &mut folds);
             }
+            // A day that the host sent nothing of needs none.
+            for (hello, end_ns) in segment.ended.iter().filter(|(hello, _)| part.contains(&hello.host)) {
+                let of_host = folds.iter_mut().filter(|((.., host), _)| *host == hello.host);
+                let moment = end_ns.div_euclid(1_000_000).max(0).unsigned_abs();
+                of_host.for_each(|(_, fold)| _ = fold.head.ended.add(moment..=moment));
+            }
             for ((day, width_ns, host), fold) in folds {
                 let table = Table { day, host: host_name(&host), width_ns, first: stamp, last: stamp };
                 let path = table.path(&self.folder);
@@ -249,6 +255,7 @@ impl Fold {
                 tally: Tally::default(),
                 span_ns,
                 observed: Ranges::default(),
+                ended: Ranges::default(),
             },
             rows: BTreeMap::new(),
         }
@@ -288,6 +295,7 @@ fn merged(mut head: TableHead, other: TableHead) -> TableHead {
     for range in other.observed.iter().filter(|_| is_known) {
         head.observed.add(range);
     }
+    other.ended.iter().for_each(|range| _ = head.ended.add(range));
     head.span_ns = (head.span_ns.0.min(other.span_ns.0), head.span_ns.1.max(other.span_ns.1));
     head
 }

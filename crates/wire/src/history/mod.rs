@@ -84,6 +84,8 @@ pub struct TableHead {
     pub span_ns: (i64, i64),
     /// When its host was observed, milliseconds since the epoch; empty in tables of before that was stored.
     pub observed: Ranges,
+    /// When its host said that it ends, milliseconds since the epoch.
+    pub ended: Ranges,
 }
 
 /// Rows, one after the other; after an error there are no more.

@@ -140,7 +140,9 @@ impl HistoryRows {
 
     /// Which hosts there were, after the last row; `None` where that is not known.
     pub fn hosts(&self) -> Option<Hosts> {
-        self.presence.hosts(self.width_ns)
+        // What comes behind that is known elsewhere.
+        let until_ns = Some(self.before_ns).filter(|&before_ns| before_ns <= self.query.to_ns);
+        self.presence.hosts(self.width_ns, until_ns)
     }
 
     /// The start of the interval that a row counts in, where it is asked for.
@@ -171,6 +173,7 @@ impl HistoryRows {
                 self.tally.merge(&head.tally);
                 let places = places(&head.fields, &self.fields);
                 let host: Arc<str> = head.host.into();
+                self.presence.add_ends(&host, &head.ended);
                 match head.observed.is_empty() {
                     true => self.presence.set_unknown(),
                     false => {
@@ -199,6 +202,11 @@ impl HistoryRows {
         };
         let Some(piece) = segment.next(&mut self.seen, &wants)? else {
             // The one that is written may end in the middle of a record.
+            for (hello, end_ns) in &segment.ended {
+                let moment = end_ns.div_euclid(1_000_000).max(0).unsigned_abs();
+                let moments = [moment..=moment].into_iter().collect();
+                self.presence.add_ends(&hello.host.as_str().into(), &moments);
+            }
             let is_last = self.segments.is_empty();
             self.tally.add(Anomaly::DamagedRecords, if is_last { 0 } else { segment.damaged });
             return Ok(());

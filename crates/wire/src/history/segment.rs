@@ -1,5 +1,6 @@
 //! A file of the journal.
 
+use crate::messages::Goodbye;
 use crate::{Data, Dictionary, Found, Head, Hello, Id, IntervalRow, Kind, Malformed, PREFACE, Ranges, Record, Records};
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,6 +14,8 @@ pub struct Segment {
     runs: HashMap<Id, Run>,
     /// Parts that are no records.
     pub damaged: u64,
+    /// The hosts that said that they end, so far, and when, nanoseconds since the epoch.
+    pub ended: Vec<(Arc<Hello>, i64)>,
 }
 
 struct Run {
@@ -44,7 +47,7 @@ impl Segment {
         if !is_whole {
             records.end();
         }
-        Ok(Segment { records, runs: HashMap::new(), damaged: u64::from(!is_whole) })
+        Ok(Segment { records, runs: HashMap::new(), damaged: u64::from(!is_whole), ended: Vec::new() })
     }
 
     /// The next intervals that are wanted and not yet among those that were read; others are not unpacked.
@@ -104,6 +107,11 @@ impl Segment {
             Kind::Dictionary => {
                 let run = self.runs.get_mut(&Dictionary::run(record)?).ok_or(Malformed::Group)?;
                 run.groups.add(record, run.hello.fields.len())?;
+            }
+            Kind::Bye => {
+                let goodbye = Goodbye::parse(record.payload())?;
+                let run = self.runs.get(&goodbye.run).ok_or(Malformed::Group)?;
+                self.ended.push((Arc::clone(&run.hello), goodbye.end_ns));
             }
             Kind::Data => {
                 let (head, _) = Head::parse(record)?;

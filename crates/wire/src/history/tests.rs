@@ -2,6 +2,7 @@
 
 use super::files::{Files, date};
 use super::*;
+use crate::messages::Goodbye;
 use crate::{Data, Dictionary, Head, Hello, Id, IntervalRow, PREFACE, Parts, Record};
 use latscope_event::Anomaly;
 use latscope_histogram::{Grid, Histogram, Totals};
@@ -27,8 +28,10 @@ struct Lines;
 impl Tables for Lines {
     fn write(&self, path: &Path, head: &TableHead, rows: TableRows<'_>) -> io::Result<()> {
         let lost = head.tally.get(Anomaly::LostRecords);
-        let observed: Vec<(u64, u64)> = head.observed.iter().map(|range| (*range.start(), *range.end())).collect();
-        let mut text = format!("{}\n", serde_json::json!([head.host, head.fields, head.source, lost, observed]));
+        let [observed, ended] = [&head.observed, &head.ended]
+            .map(|ranges| ranges.iter().map(|range| (*range.start(), *range.end())).collect::<Vec<(u64, u64)>>());
+        let first = serde_json::json!([head.host, head.fields, head.source, lost, observed, ended]);
+        let mut text = format!("{first}\n");
         for row in rows {
             let TableRow { time_ns, labels, done } = row?;
             let totals = done.totals();
@@ -52,10 +55,11 @@ impl Tables for Lines {
         type Line = (i64, Vec<String>, u8, Vec<u32>, Vec<u64>, u64, u64, u64, Option<u64>);
         let text = std::fs::read_to_string(path)?;
         let (first, rest) = text.split_once('\n').unwrap();
-        type First = (String, Vec<String>, String, u64, Vec<(u64, u64)>);
-        let (host, fields, source, lost, observed): First = serde_json::from_str(first).unwrap();
-        let observed = observed.into_iter().map(|(start, end)| start..=end).collect();
-        let mut head = TableHead { host, fields, source, observed, ..TableHead::default() };
+        type First = (String, Vec<String>, String, u64, Vec<(u64, u64)>, Vec<(u64, u64)>);
+        let (host, fields, source, lost, observed, ended): First = serde_json::from_str(first).unwrap();
+        let [observed, ended] =
+            [observed, ended].map(|ranges| ranges.into_iter().map(|(start, end)| start..=end).collect());
+        let mut head = TableHead { host, fields, source, observed, ended, ..TableHead::default() };
         head.tally.add(Anomaly::LostRecords, lost);
         let row = |line: &str| {
             let (time_ns, labels, power, indices, counts, sum, min, max, bytes): Line =
@@ -405,7 +409,8 @@ fn a_stretch_of_time_has_its_intervals() {
 #[test]
 fn who_was_there_is_known_of_the_past() {
     let folder = tempfile::tempdir().unwrap();
-    // The second host is away for a while, the third comes late and ends early.
+    // The second host is away for a while, the third comes late and says that it ends.
+    let is_over = |host: usize, second: i64| host == 2 && second >= 70;
     let is_there = |host: usize, second: i64| match host {
         1 => !(20..40).contains(&second),
         2 => (10..70).contains(&second),
@@ -431,6 +436,10 @@ fn who_was_there_is_known_of_the_past() {
                 let records = interval(&hello, second as u64, start + second * SECOND, &mut truth);
                 records.iter().for_each(|record| bytes.extend_from_slice(record.bytes()));
             }
+            if is_over(host, second) && is_there(host, second - 1) {
+                let goodbye = Goodbye { run, end_ns: start + second * SECOND };
+                bytes.extend_from_slice(goodbye.record().bytes());
+            }
         }
         std::fs::write(folder.path().join(format!("{:015}.frames", (start + file * 60 * SECOND) / 1_000_000)), bytes)
             .unwrap();
@@ -449,7 +458,7 @@ fn who_was_there_is_known_of_the_past() {
             let lacks = |host: usize| {
                 let first = (from..to).find(|&second| is_there(host, second)).unwrap();
                 (first..end)
-                    .filter(move |&second| !is_there(host, second))
+                    .filter(move |&second| !is_there(host, second) && !is_over(host, second))
                     .map(|second| second / width)
                     .collect::<BTreeSet<_>>()
             };
@@ -459,7 +468,7 @@ fn who_was_there_is_known_of_the_past() {
                     (
                         format!("n{}", host + 1),
                         lacks(host).len() as u64,
-                        !(end..to).any(|second| is_there(host, second)),
+                        !(end..to).any(|second| is_there(host, second) || is_over(host, second)),
                     )
                 })
                 .collect();
@@ -468,7 +477,10 @@ fn who_was_there_is_known_of_the_past() {
             assert_eq!(found, expected, "{round}: {width}s from {from} to {to}");
             assert_eq!(
                 (hosts.incomplete, hosts.present),
-                (all.len() as u64, expected.iter().filter(|host| !host.2).count() as u64)
+                (
+                    all.len() as u64,
+                    (0..3).filter(|&host| (end..to).any(|second| is_there(host, second))).count() as u64
+                )
             );
         }
         while compactor(folder.path()).turn(start + 40 * HOUR, &|| Ok(())).unwrap() {}
