@@ -1,7 +1,7 @@
 //! Peers that mean harm: a hub stays within its limits, and goes on serving.
 
 use super::*;
-use crate::{Head, IntervalRow};
+use crate::{Dictionary, Head, Id, IntervalRow};
 use std::net::TcpStream;
 
 /// Memory of this process, bytes.
@@ -47,6 +47,35 @@ fn add_one(hub: &Running, host: &str) {
             return;
         }
         sleep(Duration::from_millis(100));
+    }
+}
+
+/// Whatever record of an agent is refused, others are served afterwards.
+#[test]
+fn a_refused_record_holds_up_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = Running::start(folder.path());
+    let many: Vec<_> = (0..10_001).map(|group| vec![format!("d{group}")]).collect();
+    let wrong: [&dyn Fn(Id) -> Record; 6] = [
+        &|run| Dictionary::record(run, 5, &many[..1]),
+        &|run| Dictionary::record(run, 0, &many),
+        &|_| Dictionary::record(Id([9; 16]), 0, &[]),
+        &|run| Record::packed(Kind::Data, &run.0, b"\xff\xff"),
+        &|_| Record::new(Kind::Hello, b"x"),
+        &|_| Record::new(Kind::Ping, b"x"),
+    ];
+    for (number, record) in wrong.iter().enumerate() {
+        let hello = hello(&format!("evil{number}"));
+        let stream = hub.address.connect(None).unwrap();
+        let sent = [PREFACE, hello.record().bytes(), record(hello.run).bytes()].concat();
+        (&stream).write_all(&sent).unwrap();
+        let mut answers = Records::of_connection(stream);
+        assert!(matches!(answers.next(), Ok(Some(Found::Record(record))) if record.kind() == Ok(Kind::Welcome)));
+        assert!(
+            matches!(answers.next(), Ok(Some(Found::Record(record))) if record.kind() == Ok(Kind::Refuse)),
+            "{number}"
+        );
+        add_one(&hub, &format!("n{number}"));
     }
 }
 

@@ -280,7 +280,9 @@ impl<'a> Agent<'a> {
             }
             Kind::Dictionary => {
                 self.check_run(Dictionary::run(&record)).map_err(malformed)?;
-                self.cluster().add_groups(record).map_err(malformed)?;
+                // A statement of its own, as the one who counts malformed records takes the lock again.
+                let added = self.cluster().add_groups(record);
+                added.map_err(malformed)?;
             }
             Kind::Data => self.take_data(record).map_err(malformed)?,
             Kind::Ping => {
