@@ -10,7 +10,7 @@ use latscope_filter::Filter;
 use latscope_pipeline::{Error, GroupFilter, Pipeline};
 use latscope_series::{HistogramSeries, Threshold};
 use latscope_wire::alerts::{
-    Change, InFlight, Predicate, Replay, Report, Rule, Rules, check_deliveries, is_journal, print,
+    Alert, Change, InFlight, Predicate, Replay, Report, Rule, Rules, check_deliveries, is_journal, print,
 };
 use latscope_wire::exports::classic_edges_s;
 use std::collections::BTreeMap;
@@ -203,10 +203,31 @@ fn fields(rules: &Rules) -> Vec<Field> {
     fields
 }
 
+/// What is left of changes when those that a later one corrects are taken out, in the order of their times.
+fn corrected(changes: &[Change]) -> Vec<&Change> {
+    let is_corrected = |at: usize, change: &Change| {
+        let alert = &change.alert;
+        let later = changes[at + 1..].iter().map(|change| &change.alert).filter(|other| other.labels == alert.labels);
+        let end_ns = alert.end_ns.unwrap_or(i64::MAX);
+        let corrects = |other: &Alert| match (alert.end_ns, other.end_ns) {
+            (Some(_), Some(other_ns)) => other.start_ns < end_ns && alert.start_ns < other_ns,
+            (None, None) => other.start_ns < alert.start_ns,
+            _ => false,
+        };
+        // Between two alerts of the same labels there is always an end.
+        let mut same = later.take_while(|other| alert.end_ns.is_some() || other.end_ns.is_none());
+        same.any(corrects)
+    };
+    let left = changes.iter().enumerate().filter(|(at, change)| !is_corrected(*at, change));
+    let mut left: Vec<&Change> = left.map(|(_, change)| change).collect();
+    left.sort_by_key(|change| change.at_ns);
+    left
+}
+
 fn lines(changes: &[Change], firing: usize) -> String {
     let mut out = String::new();
     let mut fired = BTreeMap::<&str, usize>::new();
-    for change in changes {
+    for change in corrected(changes) {
         let alert = &change.alert;
         let (at, since) = (format_wall(change.at_ns, 3, true), format_wall(alert.start_ns, 3, false));
         let word = if alert.end_ns.is_some() { "resolved" } else { "fires" };

@@ -140,12 +140,13 @@ impl<'a> Engine<'a> {
             self.judges.iter_mut().for_each(|judge| judge.add(row, width_ns, &mut changes));
             self.objectives.iter_mut().for_each(|objective| objective.add(row, width_ns));
         }
+        // Before what comes after it, so that an alert that still fires has its start.
+        self.judges.iter_mut().for_each(|judge| judge.judge_late(width_ns, &mut changes));
         for over in &news.over {
             let is_settled = over.interval.saturating_mul(width_ns) >= self.settled_ns;
             self.judges.iter_mut().for_each(|judge| judge.is_over(over, is_settled, &mut changes));
             self.objectives.iter_mut().for_each(|objective| objective.is_over(over, width_ns, &mut changes));
         }
-        self.judges.iter_mut().for_each(|judge| judge.judge_late(width_ns, &mut changes));
         (changes, refused)
     }
 

@@ -469,6 +469,104 @@ fn late_data_is_judged_again() {
     assert_eq!((late.len(), firing.len(), late[0].alert.start_ns), (1, 1, 10 * SECOND_NS));
 }
 
+/// However little of it comes at a time: what was reported last is what it was.
+#[test]
+fn late_data_that_trickles_in_ends_with_the_true_times() {
+    for (hold, by) in
+        [("", ""), ("", "by = ['host']\n"), (" for 3 intervals", "by = ['host']\n"), (" for 3 intervals", "")]
+    {
+        let text = format!("built_in = false\n[[alert]]\nname = 'slow'\nif = 'max > 100ms{hold}'\nstep = '1s'\n{by}");
+        let rules = rules(&text);
+        let run = |at_once: usize| {
+            let mut engine = Engine::new(&rules, &filters, i64::MIN);
+            let (mut found, mut held) = (Vec::new(), Vec::new());
+            for at in 0..80 {
+                let is_slow = (15..35).contains(&at);
+                let late = row("n1", at, &[("sda", if is_slow { &[500] } else { &[1] }, &[])]);
+                let (mut rows, mut present) = (vec![row("n2", at, &[("sda", &[1], &[])])], vec!["n2"]);
+                let is_away = (10..40).contains(&at) && at_once > 0;
+                match is_away {
+                    true => held.push(late),
+                    false => rows.push(late),
+                }
+                present.extend((!is_away).then_some("n1"));
+                let back = if at >= 40 { at_once.min(held.len()) } else { 0 };
+                rows.extend(held.drain(..back));
+                let missing: &[&str] = if is_away { &["n1"] } else { &[] };
+                found.extend(engine.add(&news(rows, vec![over(at, &present, missing)])).0);
+            }
+            assert!(held.is_empty() && engine.firing().is_empty(), "{text}");
+            let ended =
+                found.iter().rev().find_map(|change| change.alert.end_ns.map(|end| (change.alert.start_ns, end)));
+            ended.unwrap()
+        };
+        let in_time = run(0);
+        for at_once in [1, 3, 10, 30] {
+            assert_eq!(run(at_once), in_time, "{text}{at_once} at once");
+        }
+    }
+}
+
+/// A backlog that comes with the newest interval does not hide when an alert started.
+#[test]
+fn an_alert_that_still_holds_starts_when_its_backlog_says() {
+    let rules = rules("built_in = false\n[[alert]]\nname = 'slow'\nif = 'max > 100ms'\nstep = '1s'\n");
+    let mut engine = Engine::new(&rules, &filters, i64::MIN);
+    let slow = |at| row("n1", at, &[("sda", &[500], &[])]);
+    let fast = |at| row("n2", at, &[("sda", &[1], &[])]);
+    for at in 0..20 {
+        assert!(engine.add(&news(vec![fast(at)], vec![over(at, &["n2"], &[])])).0.is_empty());
+    }
+    let mut rows: Vec<_> = (10..=20).map(slow).collect();
+    rows.push(fast(20));
+    let found = engine.add(&news(rows, vec![over(20, &["n1", "n2"], &[])])).0;
+    let starts: Vec<_> = found.iter().map(|change| change.alert.start_ns).collect();
+    assert_eq!(starts.last(), Some(&(10 * SECOND_NS)), "{found:?}");
+    assert_eq!(engine.firing()[0].start_ns, 10 * SECOND_NS);
+}
+
+/// A host that is late is the one that is named, also where its data comes after the interval was judged.
+#[test]
+fn lag_is_that_of_the_host() {
+    let rules = rules("built_in = false\n[[alert]]\nname = 'lag'\nif = 'lag > 3s'\nstep = '1s'\nby = ['host']\n");
+    let mut engine = Engine::new(&rules, &filters, i64::MIN);
+    let mut found = Vec::new();
+    for at in 0..30 {
+        let mut late = row("n2", at - 5, &[("sda", &[1], &[])]);
+        late.arrived_ns = (at + 1) * SECOND_NS;
+        let rows = vec![row("n1", at, &[("sda", &[1], &[])]), late];
+        found.extend(engine.add(&news(rows, vec![over(at, &["n1"], &["n2"])])).0);
+    }
+    let names: std::collections::BTreeSet<_> = found.iter().map(|change| change.alert.labels["host"].clone()).collect();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["n2"], "{found:?}");
+    assert_eq!(engine.firing().len(), 1);
+}
+
+/// After a restart of the hub, what is not back yet neither ends an alert nor starts one.
+#[test]
+fn hosts_that_are_not_back_yet_change_no_alert() {
+    let text = "built_in = false\n[[alert]]\nname = 'busy'\nif = 'count > 8'\nstep = '2s'\n\
+                [[alert]]\nname = 'quiet'\nif = 'count < 3'\nstep = '1s'\n";
+    let rules = rules(text);
+    let both = |at| vec![row("n1", at, &[("sda", &[1; 3], &[])]), row("n2", at, &[("sda", &[1; 3], &[])])];
+    let mut engine = Engine::new(&rules, &filters, i64::MIN);
+    for at in 0..4 {
+        engine.add(&news(both(at), vec![over(at, &["n1", "n2"], &[])]));
+    }
+    let saved = engine.save();
+    let mut after = Engine::new(&rules, &filters, 20 * SECOND_NS);
+    after.restore(saved, 4 * SECOND_NS);
+    let mut found = Vec::new();
+    for at in 4..8 {
+        found.extend(after.add(&news(vec![row("n1", at, &[("sda", &[1], &[])])], vec![over(at, &["n1"], &["n2"])])).0);
+    }
+    for at in 8..12 {
+        found.extend(after.add(&news(both(at), vec![over(at, &["n1", "n2"], &[])])).0);
+    }
+    assert!(found.is_empty(), "{found:?}");
+    assert_eq!(after.firing().len(), 1);
+}
+
 #[test]
 fn an_alert_that_late_data_disproves_is_resolved() {
     let text = "built_in = false\n[[alert]]\nname = 'share'\nif = 'over(10ms) > 50%'\nstep = '1s'\n";

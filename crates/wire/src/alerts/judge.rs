@@ -142,9 +142,20 @@ impl Judge {
         !self.rule.condition.stays_exceeded() || self.rule.on_no_data == OnNoData::Fire
     }
 
+    fn is_about_lag(&self) -> bool {
+        self.rule.condition.parts().iter().all(|part| part.metric == "lag")
+    }
+
     pub fn add(&mut self, row: &HostRow, width_ns: i64, changes: &mut Vec<Change>) {
         let step = row.interval.div_euclid(self.step);
         if self.next.is_some_and(|next| step < next) {
+            // How late a host is shows when its data comes, in the step that is open then.
+            if let Some(next) = self.next {
+                self.sums.entry(next).or_default().add_lag(row, (row.interval + 1) * width_ns);
+                if self.is_about_lag() && self.selection.as_ref().is_some_and(|selection| selection.by == [0]) {
+                    self.know(std::slice::from_ref(&row.host));
+                }
+            }
             return self.add_late(step, row, width_ns);
         }
         let Some(selection) = &mut self.selection else { return };
@@ -214,7 +225,8 @@ impl Judge {
                 if !annotation.is_empty() {
                     alert.annotations.insert(annotation.into(), "true".into());
                 }
-                changes.push(Change { at_ns: end_ns.unwrap_or(now_ns), alert });
+                let fired_ns = start_ns.saturating_add(patience.hold_ns).min(now_ns);
+                changes.push(Change { at_ns: end_ns.unwrap_or(fired_ns), alert });
             };
             for amendment in amendments {
                 match amendment {
@@ -225,6 +237,9 @@ impl Judge {
                     }
                     Amendment::Fires { start_ns } => {
                         report("late", &format!("{finding}; data came late"), start_ns, None);
+                    }
+                    Amendment::Moved { start_ns, end_ns, finding } => {
+                        report("late", &format!("{finding}; data came late"), start_ns, Some(end_ns));
                     }
                     Amendment::Ends { start_ns, end_ns } => report("", &finding, start_ns, Some(end_ns)),
                     Amendment::Resolves { start_ns } => {
@@ -276,6 +291,7 @@ impl Judge {
         self.next = Some(step);
         let sum = self.sums.entry(step).or_default();
         sum.is_unsettled |= !is_settled;
+        sum.lacks_hosts |= !is_settled && !over.missing.is_empty();
         sum.present.extend(over.present.iter().cloned());
         sum.ended = over.ended.iter().cloned().collect();
         sum.missing = if is_settled { over.missing.iter().cloned().collect() } else { BTreeSet::new() };
@@ -346,6 +362,7 @@ impl Judge {
         let is_silent = !asks_hosts && !hosts.is_empty() && !hosts.iter().any(|host| sum.has_data_of(host));
         let is_silent = is_silent && sum.groups.get(key).is_none_or(|group| group.hosts.is_empty());
         let has_data = match host {
+            Some(host) if self.is_about_lag() => sum.has_lag_of(host),
             Some(host) => sum.has_data_of(host) || (asks_hosts && sum.present.contains(host)),
             None if is_silent => false,
             None => sum.has_data() || (asks_hosts && !sum.present.is_empty()),
@@ -359,7 +376,8 @@ impl Judge {
             _ => Some(Sample::NoData),
         };
         if without_data.is_some() {
-            return without_data;
+            // After a restart of the hub, who is not back yet is not silent.
+            return without_data.filter(|sample| !sum.lacks_hosts || matches!(sample, Sample::Over));
         }
         let is_enough = match self.rule.quorum {
             None => true,
@@ -369,7 +387,12 @@ impl Judge {
         if !is_enough {
             return None;
         }
-        if let Some(finding) = self.judgement(sum, key, &self.rule.condition)? {
+        let judged = self.judgement(sum, key, &self.rule.condition)?;
+        let may_change = !(judged.is_some() && self.rule.condition.stays_exceeded());
+        if sum.lacks_hosts && host.is_none() && may_change {
+            return None;
+        }
+        if let Some(finding) = judged {
             return Some(Sample::Holds(finding));
         }
         Some(match &self.rule.until {

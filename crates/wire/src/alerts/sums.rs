@@ -58,7 +58,10 @@ pub struct StepSum {
     pub ended: BTreeSet<String>,
     /// Whether agents may not have connected again in a part of it.
     pub is_unsettled: bool,
-    lag_ns: Option<u64>,
+    /// Whether hosts that should be there have not connected again.
+    pub lacks_hosts: bool,
+    /// Of each host, its newest interval that came meanwhile, and how long after its end, nanoseconds.
+    lags: HashMap<String, (i64, u64)>,
     offset_ns: Option<u64>,
     lost: u64,
 }
@@ -102,8 +105,7 @@ impl StepSum {
             let number = row.interval.cast_unsigned() ^ (1 << 63);
             host.whole.add(number..=number);
         }
-        let lag_ns = row.arrived_ns.saturating_sub(end_ns).max(0).unsigned_abs();
-        self.lag_ns = self.lag_ns.max(Some(lag_ns));
+        self.add_lag(row, end_ns);
         let mut keys = Vec::new();
         let mut labels = vec![row.host.clone()];
         if selection.is_of_hosts() && selection.picks.is_none() {
@@ -126,6 +128,15 @@ impl StepSum {
         keys
     }
 
+    /// Notes how late a host is, by the newest of its intervals: what it sends again is older.
+    pub fn add_lag(&mut self, row: &HostRow, end_ns: i64) {
+        let lag_ns = row.arrived_ns.saturating_sub(end_ns).max(0).unsigned_abs();
+        let newest = self.lags.entry(row.host.clone()).or_insert((row.interval, lag_ns));
+        if newest.0 <= row.interval {
+            *newest = (row.interval, lag_ns);
+        }
+    }
+
     /// How many buckets its histograms have, about.
     pub fn cells(&self) -> usize {
         let of_group = |sum: &GroupSum| {
@@ -146,7 +157,10 @@ impl StepSum {
             lost: sum.map_or(self.lost, |host| host.map_or(0, |host| host.lost)),
             hosts: is_in(&self.present),
             missing: is_in(&self.missing),
-            lag_ns: self.lag_ns,
+            lag_ns: match host {
+                Some(host) => self.lags.get(host).map(|(_, lag_ns)| *lag_ns),
+                None => self.lags.values().map(|(_, lag_ns)| *lag_ns).max(),
+            },
             offset_ns: sum.map_or(self.offset_ns, |host| host.and_then(|host| host.offset_ns)),
         }
     }
@@ -154,6 +168,11 @@ impl StepSum {
     /// Whether a host sent anything.
     pub fn has_data_of(&self, host: &str) -> bool {
         self.hosts.contains_key(host)
+    }
+
+    /// Whether anything of a host came meanwhile, however old.
+    pub fn has_lag_of(&self, host: &str) -> bool {
+        self.lags.contains_key(host)
     }
 
     /// How many hosts should be there. One that is missing in the last interval may have been there before.

@@ -31,6 +31,8 @@ pub enum Amendment {
     Fires { start_ns: i64 },
     /// It was reported that it fires since this moment, which it did until another one.
     Ends { start_ns: i64, end_ns: i64 },
+    /// It was reported with another end, or with another start.
+    Moved { start_ns: i64, end_ns: i64, finding: String },
     /// It was reported that it fires since this moment, which it never did.
     Resolves { start_ns: i64 },
 }
@@ -83,15 +85,22 @@ impl Track {
         let overlaps = |one: &(i64, Option<i64>, String), other: &(i64, Option<i64>, String)| {
             one.0 < other.1.unwrap_or(i64::MAX) && other.0 < one.1.unwrap_or(i64::MAX)
         };
-        let past = after.iter().filter(|episode| before.iter().all(|known| !overlaps(episode, known)));
-        for (start_ns, end_ns, finding) in past {
-            let &Some(end_ns) = end_ns else { continue };
-            amendments.push(Amendment::Episode { start_ns: *start_ns, end_ns, finding: finding.clone() });
+        for episode in &after {
+            let (start_ns, Some(end_ns), finding) = episode.clone() else { continue };
+            let mut known = before.iter().filter(|known| overlaps(episode, known)).peekable();
+            if known.peek().is_none() {
+                amendments.push(Amendment::Episode { start_ns, end_ns, finding });
+            } else if known.all(|known| known.1.is_some() && (known.0, known.1) != (start_ns, Some(end_ns))) {
+                amendments.push(Amendment::Moved { start_ns, end_ns, finding });
+            }
         }
         match (self.state.phase, state.phase) {
-            (Phase::Firing { since_ns, .. }, Phase::Firing { over_ns, .. }) => {
-                // It was reported with this start.
-                state.phase = Phase::Firing { since_ns, over_ns };
+            (Phase::Firing { since_ns, .. }, Phase::Firing { since_ns: start_ns, over_ns }) => {
+                if start_ns < since_ns {
+                    amendments.push(Amendment::Fires { start_ns });
+                }
+                // If it starts later, it was reported with the earlier start.
+                state.phase = Phase::Firing { since_ns: since_ns.min(start_ns), over_ns };
             }
             (Phase::Firing { since_ns, .. }, _) => {
                 let reported = (since_ns, None, String::new());
@@ -197,7 +206,7 @@ mod tests {
 
     #[test]
     fn late_data_reports_what_was_missed_and_corrects_what_was_wrong() {
-        use Amendment::{Ends, Episode, Fires, Resolves};
+        use Amendment::{Ends, Episode, Fires, Moved, Resolves};
         let finding = || "p99 = 2s".to_string();
         for (letters, at, letter, expected) in [
             ("..x.x......", 3, 'x', vec![Episode { start_ns: 20, end_ns: 70, finding: finding() }]),
@@ -210,6 +219,9 @@ mod tests {
             (".xx .", 3, 'x', vec![Fires { start_ns: 10 }]),
             ("......", 3, 'x', vec![]),
             (".xxx....", 2, '.', vec![]),
+            (".xxx....", 4, 'x', vec![Moved { start_ns: 10, end_ns: 70, finding: finding() }]),
+            ("..xxx....", 1, 'x', vec![Moved { start_ns: 10, end_ns: 70, finding: finding() }]),
+            ("..xxxx", 1, 'x', vec![Fires { start_ns: 10 }]),
         ] {
             let mut track = track(letters);
             let found = vec![(span(at), sample(letter).unwrap())];
@@ -217,9 +229,12 @@ mod tests {
             assert_eq!(track.amend(found, Vec::new(), PATIENCE), [], "{letters}: once");
         }
         // What is known of the step that is not over stays known.
-        let mut track = track("...xx.");
-        let later = || vec![(span(6), Sample::Holds("oldest = 6s".into()))];
         let patience = Patience { hold_ns: 0, ..PATIENCE };
+        let mut track = Track::default();
+        for (at, letter) in "...xx.".chars().enumerate() {
+            track.add(span(at), sample(letter).unwrap(), patience);
+        }
+        let later = || vec![(span(6), Sample::Holds("oldest = 6s".into()))];
         track.state.go_on(span(6), Sample::Holds("oldest = 6s".into()), patience);
         assert_eq!(track.amend(vec![(span(1), Sample::Over)], later(), patience), []);
         assert!(track.state.is_firing());
