@@ -1,0 +1,109 @@
+//! What a thread waits for, from the functions of the kernel that it waits in. The rules are a table of data,
+//! `wait_classes.txt`, which says how it is written.
+
+use crate::kernel::base;
+use std::sync::OnceLock;
+
+struct Rule {
+    class: &'static str,
+    /// The first pattern has to be the innermost function.
+    anchored: bool,
+    /// From the inside to the outside; other functions may be between.
+    patterns: Vec<&'static str>,
+}
+
+fn rules() -> &'static [Rule] {
+    static RULES: OnceLock<Vec<Rule>> = OnceLock::new();
+    RULES.get_or_init(|| {
+        let lines = include_str!("wait_classes.txt").lines().map(|line| line.split('#').next().unwrap_or("").trim());
+        let rule = |line: &'static str| {
+            let (class, functions) = line.split_once(':')?;
+            let functions = functions.trim();
+            let anchored = functions.starts_with('^');
+            let patterns = functions.trim_start_matches('^').split("<-").map(str::trim).collect();
+            Some(Rule { class: class.trim(), anchored, patterns })
+        };
+        lines.filter_map(rule).collect()
+    })
+}
+
+/// The classes that have a name, each once, in the order of the table. Other waits are called by their innermost function.
+pub fn classes() -> Vec<&'static str> {
+    let mut classes = Vec::new();
+    for rule in rules() {
+        if !classes.contains(&rule.class) {
+            classes.push(rule.class);
+        }
+    }
+    classes
+}
+
+/// The class of threads of the kernel that wait for work.
+pub const IDLE: &str = "idle";
+
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
+    }
+}
+
+/// What a stack of functions waits for, the innermost first and without the scheduler.
+pub fn class<'a>(functions: &[&'a str]) -> &'a str {
+    // The main function of a thread of the kernel that waits itself, not in something that it called, waits for work.
+    if let [_, rest @ ..] = functions
+        && rest.first().is_some_and(|&outer| matches!(base(outer), "kthread" | "ret_from_fork"))
+    {
+        return IDLE;
+    }
+    for rule in rules() {
+        let mut patterns = rule.patterns.iter();
+        let mut wanted = patterns.next();
+        for (depth, function) in functions.iter().enumerate() {
+            let Some(pattern) = wanted else { break };
+            if matches(pattern, base(function)) {
+                wanted = patterns.next();
+            } else if depth == 0 && rule.anchored {
+                break;
+            }
+        }
+        if wanted.is_none() {
+            return rule.class;
+        }
+    }
+    functions.iter().map(|function| base(function)).find(|function| !function.is_empty()).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stacks as Linux 6.18 gives them, innermost first.
+    #[test]
+    fn stacks_of_a_kernel_have_their_classes() {
+        for (stack, wanted) in [
+            ("submit_bio_wait __blkdev_direct_IO_simple blkdev_read_iter vfs_read", "direct I/O"),
+            ("folio_wait_bit_common filemap_get_pages filemap_read vfs_read", "page cache read"),
+            ("folio_wait_bit_common filemap_fault __do_fault handle_mm_fault", "page fault read"),
+            (
+                "folio_wait_bit_common folio_wait_writeback __filemap_fdatawait_range file_write_and_wait_range ext4_sync_file do_fsync",
+                "fsync data",
+            ),
+            ("jbd2_log_wait_commit ext4_sync_file do_fsync", "journal commit"),
+            ("submit_bio_wait blkdev_issue_flush ext4_sync_file do_fsync", "device flush"),
+            ("rq_qos_wait.isra.0 wbt_wait __rq_qos_throttle blk_mq_submit_bio", "writeback throttle"),
+            ("blk_mq_get_tag __blk_mq_alloc_requests blk_mq_submit_bio", "queue full"),
+            ("balance_dirty_pages balance_dirty_pages_ratelimited_flags generic_perform_write", "dirty throttle"),
+            ("read_events do_io_getevents __x64_sys_io_getevents", "libaio"),
+            ("io_cqring_wait __do_sys_io_uring_enter", "io_uring"),
+            ("futex_wait_queue __futex_wait futex_wait do_futex", "futex"),
+            ("worker_thread kthread ret_from_fork", "idle"),
+            ("submit_bio_wait journal_x kthread ret_from_fork", "other block I/O"),
+            ("strange_function.constprop.0 do_syscall_64", "strange_function"),
+            ("", ""),
+        ] {
+            let functions: Vec<&str> = stack.split_ascii_whitespace().collect();
+            assert_eq!(class(&functions), wanted, "{stack}");
+        }
+    }
+}
