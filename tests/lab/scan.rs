@@ -94,6 +94,37 @@ fn a_scan_that_is_ended_early_has_what_it_read() {
     assert_eq!(count("one") + count("two"), 1024, "all of it, once");
 }
 
+/// A read that is never answered is named while it hangs, and nothing is called healthy that was not read.
+#[test]
+fn a_place_that_never_answers_is_named() {
+    let Some(_alone) = alone() else { return };
+    let disk = Disk::new(&["--read", "1ms"]);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out").to_str().unwrap().to_string();
+    let scan = ["lab", "scan", &disk.path, "--size", "64k", "--speed", "8MiB", "-o", &out];
+    let scan = Background::new(command(LATSCOPE).args(scan));
+    until("a part of it", || scan.printed().contains("10 % read"));
+    disk.signal("STOP");
+    until("the read is named", || scan.printed().contains("has waited for"));
+    scan.signal("INT");
+    until("the result", || scan.printed().contains("was not answered within"));
+    disk.signal("CONT");
+    let ended = scan.ended();
+    assert_eq!(ended.status, Some(1), "{}", ended.err);
+    let hung = |text: &str, after: &str| {
+        let at = text.split(after).nth(1).unwrap_or_else(|| panic!("{after}: {text}"));
+        at.split(' ').next().unwrap().trim_end_matches(';').to_string()
+    };
+    let place = hung(&ended.err, "the read at ");
+    let next = hung(&ended.err, "--start ");
+    assert!(!ended.err.contains("no region is slower"), "{}", ended.err);
+    // All before it was read, and the scan goes on behind it.
+    let trace = format!("{out}/scan.lat");
+    let count = latscope(&["events", "--csv", "-r", &trace]).success().lines().count() as u64 - 1;
+    let bytes = |text: &str| latscope_event::parse_size(text).unwrap();
+    assert!(count * 64 * KIB >= bytes(&place) && bytes(&next) == bytes(&place) + 64 * KIB, "{count} {place} {next}");
+}
+
 #[test]
 fn what_cannot_be_scanned_is_refused() {
     for (words, expected) in [

@@ -201,10 +201,14 @@ impl Background {
         String::from_utf8_lossy(&std::fs::read(&self.out).unwrap_or_default()).into_owned()
     }
 
+    pub fn signal(&self, name: &str) {
+        signal(self.pid(), name);
+    }
+
     /// Ctrl-C, and what came of it.
     #[track_caller]
     pub fn interrupt(self) -> Ended {
-        signal(self.pid(), "INT");
+        self.signal("INT");
         self.ended()
     }
 

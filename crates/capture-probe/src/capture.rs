@@ -323,6 +323,11 @@ impl Capture {
         self.epoch.follow_clock();
     }
 
+    /// How many requests of a target were made, those in flight among them.
+    pub fn made(&self, target: usize) -> u64 {
+        self.workers.iter().filter(|worker| worker.target == target).map(|worker| worker.watched.made()).sum()
+    }
+
     /// All requests in flight.
     pub fn outstanding(&self) -> Vec<Outstanding> {
         let now_ns = self.elapsed_ns();

@@ -17,6 +17,10 @@ use std::time::Duration;
 const WAIT: Duration = Duration::from_millis(100);
 /// Requests in flight get so long to end, nanoseconds.
 const GRACE_NS: u64 = 1_000_000_000;
+/// A read that hangs is reported when it has waited for so long, and then each time that it has waited twice as long.
+const LONG_NS: u64 = 5_000_000_000;
+/// A read that has waited for so long ends the scan.
+const HANGS_NS: u64 = 60_000_000_000;
 /// So many stretches of slow reads are read again, beside those that failed.
 const MOST: usize = 64;
 
@@ -27,6 +31,14 @@ struct Read {
     latency_ns: u64,
     /// Bytes, or a negative error number.
     result: i32,
+}
+
+/// What came of reading.
+struct Pass {
+    reads: Vec<Read>,
+    is_whole: bool,
+    /// Where a read was not answered, and for how long, nanoseconds.
+    hung: Option<(u64, u64)>,
 }
 
 /// A part of the device.
@@ -50,11 +62,12 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         false => Ok(()),
     })?;
     let signals = Signals::new();
-    let (reads, is_whole) = pass(&plan.probe, &trace, &signals, true)?;
-    let Some(last) = reads.last() else { return Err(Failure::Input("Nothing could be read.".into())) };
-    if !is_whole {
-        let next = format_size_exact(last.offset + plan.probe.work.size);
-        say!("latscope: ended early; another -o FOLDER and --start {next} go on");
+    let Pass { reads, is_whole, mut hung } = pass(&plan.probe, &trace, &signals, true)?;
+    let size = plan.probe.work.size;
+    if !is_whole && let Some(next) = hung.map(|(offset, _)| offset).or(reads.last().map(|last| last.offset)) {
+        say!("latscope: ended early; another -o FOLDER and --start {} go on", format_size_exact(next + size));
+    } else if reads.is_empty() {
+        return Err(Failure::Input("Nothing could be read.".into()));
     }
     let (mut regions, left_out) = regions(&reads);
     let mut others_ns = Vec::new();
@@ -64,8 +77,9 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         let offsets = list.iter().map(|&(_, row)| reads[row].offset).collect();
         let work = Work { order: Order::Listed, offsets, work_offset: 0, ..plan.probe.work.clone() };
         say!("latscope: {} regions are read again, among others", regions.len());
-        let (found, _) = pass(&Probe { work, ..plan.probe.clone() }, &repeated, &signals, false)?;
-        for (&(place, _), read) in list.iter().zip(&found) {
+        let found = pass(&Probe { work, ..plan.probe.clone() }, &repeated, &signals, false)?;
+        hung = found.hung;
+        for (&(place, _), read) in list.iter().zip(&found.reads) {
             match place {
                 None if read.result >= 0 => others_ns.push(read.latency_ns),
                 Some(number) if read.result >= 0 => regions[number].again_ns.push(read.latency_ns),
@@ -85,25 +99,38 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         regions.iter().filter(|region| !region.failed.is_empty()).count(),
     );
     match plan.json {
-        true => output::text(None, &escape_json(&json(plan, &reads, &regions)))?,
-        false => table(plan, &reads, &regions)?,
+        true => output::text(None, &escape_json(&json(plan, (&reads, hung), &regions)))?,
+        false => table(plan, (&reads, is_whole), &regions)?,
     }
     let target = plan.probe.target.display();
-    match (slow, broken) {
-        (0, 0) => {
+    let hung = hung.map(|(offset, age_ns)| {
+        let (offset, age) = (format_size_exact(offset), format_duration(age_ns));
+        format!("the read at {offset} was not answered within {age}")
+    });
+    match (slow, broken, hung) {
+        (0, 0, None) if is_whole => {
             say!("latscope: {target}: no region is slower than the others, and no read failed");
             Ok(())
         }
-        _ => Err(Failure::Exceeded(format!("{target}: {slow} regions are slow, {broken} have errors."))),
+        (0, 0, None) => {
+            say!("latscope: {target}: no read failed so far; which regions are slow is judged when all is read");
+            Ok(())
+        }
+        (0, 0, Some(hung)) => Err(Failure::Exceeded(format!("{target}: {hung}."))),
+        (_, _, hung) => Err(Failure::Exceeded(format!(
+            "{target}: {slow} regions are slow, {broken} have errors{}.",
+            hung.map_or_else(String::new, |hung| format!("; {hung}"))
+        ))),
     }
 }
 
-/// Makes the reads of a probe into a trace; whether all of them.
-fn pass(probe: &Probe, path: &Path, signals: &Signals, shows: bool) -> Result<(Vec<Read>, bool), Failure> {
+/// Makes the reads of a probe into a trace; whether all of them, and where one hung.
+fn pass(probe: &Probe, path: &Path, signals: &Signals, shows: bool) -> Result<Pass, Failure> {
     let mut capture = Capture::start(vec![probe.clone()]).map_err(|error| failure(&error))?;
     let size = capture.place(0).size;
     let mut trace = Trace::create(path, &capture)?;
     let (mut reads, mut more, mut shown, mut ended_ns) = (Vec::new(), true, 0, None);
+    let (mut hung, mut said_ns) = (None, LONG_NS);
     while more && ended_ns.is_none_or(|ended_ns| capture.elapsed_ns() < ended_ns + GRACE_NS) {
         let mut taken = Vec::new();
         more = capture.poll(WAIT, &mut |_, samples| taken.extend_from_slice(samples));
@@ -119,13 +146,31 @@ fn pass(probe: &Probe, path: &Path, signals: &Signals, shows: bool) -> Result<(V
             shown = tenths;
             say!("latscope: {shown}0 % read");
         }
-        if signals.ended().is_some() && ended_ns.is_none() {
+        let waits = capture.outstanding().first().map(|request| request.age_ns).filter(|&age_ns| age_ns >= LONG_NS);
+        hung = waits.and_then(|age_ns| Some((place_of(probe, capture.made(0).checked_sub(1)?)?, age_ns)));
+        said_ns = if hung.is_none() { LONG_NS } else { said_ns };
+        if let Some((offset, age_ns)) = hung.filter(|&(_, age_ns)| age_ns >= said_ns) {
+            said_ns = said_ns.saturating_mul(2);
+            let (offset, age) = (format_size_exact(offset), format_duration(age_ns));
+            say!("latscope: the read at {offset} has waited for {age}");
+        }
+        let is_over = signals.ended().is_some() || hung.is_some_and(|(_, age_ns)| age_ns >= HANGS_NS);
+        if is_over && ended_ns.is_none() {
             capture.stop();
             ended_ns = Some(capture.elapsed_ns());
         }
     }
     trace.finish(&capture.finish(&mut |_, _| {}))?;
-    Ok((reads, ended_ns.is_none()))
+    Ok(Pass { reads, is_whole: ended_ns.is_none(), hung })
+}
+
+/// The offset of a read by its number.
+fn place_of(probe: &Probe, number: u64) -> Option<u64> {
+    let work = &probe.work;
+    match work.order {
+        Order::Listed => work.offsets.get(usize::try_from(number).ok()?).copied(),
+        _ => Some(work.work_offset + number * work.size),
+    }
 }
 
 /// What is read again, by offset, and how many more stretches were slow.
@@ -169,9 +214,9 @@ fn moved(reads: &[Read]) -> impl Iterator<Item = u64> {
     reads.iter().filter(|read| read.result >= 0).map(|read| read.latency_ns)
 }
 
-/// The reads outside the regions.
-fn rest(reads: &[Read], regions: &[Region]) -> Vec<Read> {
-    let is_in = |row: usize| regions.iter().any(|region| region.rows.contains(&row));
+/// The reads outside of these regions.
+fn rest<'a>(reads: &[Read], regions: impl Iterator<Item = &'a Region> + Clone) -> Vec<Read> {
+    let is_in = |row: usize| regions.clone().any(|region| region.rows.contains(&row));
     (0..reads.len()).filter(|&row| !is_in(row)).map(|row| reads[row]).collect()
 }
 
@@ -183,7 +228,7 @@ fn errors(region: &Region) -> String {
     format!("{} x {name}, again {}", region.failed.len(), region.failed_again)
 }
 
-fn table(plan: &Plan, reads: &[Read], regions: &[Region]) -> Result<(), Failure> {
+fn table(plan: &Plan, (reads, is_whole): (&[Read], bool), regions: &[Region]) -> Result<(), Failure> {
     let titles = ["offset", "length", "reads", "p50", "p99", "max", "again p50", "slower", "errors"];
     let mut table = Table::new(titles.map(|title| (title, Align::Right)));
     let row = |first: String, length: String, latencies: Option<[u64; 4]>, more: [String; 3]| {
@@ -194,7 +239,8 @@ fn table(plan: &Plan, reads: &[Read], regions: &[Region]) -> Result<(), Failure>
         row.extend(more);
         row
     };
-    for region in regions.iter().filter(|region| region.slower.is_some() || !region.failed.is_empty()) {
+    let is_named = |region: &&Region| region.slower.is_some() || !region.failed.is_empty();
+    for region in regions.iter().filter(is_named) {
         let of_region = &reads[region.rows.clone()];
         let length = of_region.len() as u64 * plan.probe.work.size;
         let again = numbers(region.again_ns.iter().copied()).map_or("-".into(), |[_, p50, ..]| format_duration(p50));
@@ -206,19 +252,20 @@ fn table(plan: &Plan, reads: &[Read], regions: &[Region]) -> Result<(), Failure>
             [again, slower, errors(region)],
         ));
     }
-    let once = regions.iter().filter(|region| region.slower.is_none() && region.failed.is_empty()).count();
-    let rest = numbers(moved(&rest(reads, regions)));
+    let once = regions.iter().filter(|region| !is_named(region)).count();
+    let rest = numbers(moved(&rest(reads, regions.iter().filter(is_named))));
     table.push(row("others".into(), String::new(), rest, Default::default()));
     let columns = output::columns(&None).max(120);
     let lines = [table.heading(columns)].into_iter().chain(table.take_lines(columns)).collect::<Vec<_>>();
     output::lines(None, lines)?;
     if once > 0 {
-        say!("latscope: {once} more regions had a slow read and were not slow again");
+        let again = if is_whole { "were not slow again" } else { "were not read again" };
+        say!("latscope: {once} more regions had a slow read and {again}");
     }
     Ok(())
 }
 
-fn json(plan: &Plan, reads: &[Read], regions: &[Region]) -> String {
+fn json(plan: &Plan, (reads, hung): (&[Read], Option<(u64, u64)>), regions: &[Region]) -> String {
     let of = |reads: &[Read]| {
         let [count, p50, p99, max] = numbers(moved(reads)).unwrap_or_default();
         serde_json::json!({ "count": count, "p50_ns": p50, "p99_ns": p99, "max_ns": max })
@@ -235,5 +282,9 @@ fn json(plan: &Plan, reads: &[Read], regions: &[Region]) -> String {
         object
     };
     let regions_json: Vec<serde_json::Value> = regions.iter().map(object).collect();
-    format!("{:#}\n", serde_json::json!({ "regions": regions_json, "others": of(&rest(reads, regions)) }))
+    let mut all = serde_json::json!({ "regions": regions_json, "others": of(&rest(reads, regions.iter())) });
+    if let Some((offset, age_ns)) = hung {
+        all["unanswered"] = serde_json::json!({ "start_bytes": offset, "age_ns": age_ns });
+    }
+    format!("{all:#}\n")
 }
