@@ -8,6 +8,7 @@
 
 mod demangle;
 mod elf;
+mod jvm;
 mod kernel;
 mod modules;
 mod perf_map;
@@ -15,6 +16,7 @@ mod process;
 mod stacks;
 mod wait;
 
+pub use jvm::{JvmError, request_jvm_map};
 pub use perf_map::PerfMap;
 pub use stacks::Stacks;
 pub use wait::classes as wait_classes;

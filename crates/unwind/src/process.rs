@@ -261,10 +261,19 @@ fn open(pid: u32, mapping: &Mapping, modules: &mut Modules) -> Option<Arc<Module
 
 /// The perf map of a process, in the `/tmp` that it sees and with the pid that it has there.
 fn open_perf_map(pid: u32) -> Option<File> {
+    open_inside(pid, &format!("tmp/perf-{}.map", inner_pid(pid)?))
+}
+
+/// The pid that a process has for itself, in its container.
+pub fn inner_pid(pid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_ascii_whitespace().next_back()?;
-    let inner: u32 = inner.parse().ok()?;
-    open_inside(pid, &format!("tmp/perf-{inner}.map"))
+    let pids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    pids.split_ascii_whitespace().next_back()?.parse().ok()
+}
+
+/// Whether a process runs code of a file with this name.
+pub fn has_mapped(pid: u32, name: &str) -> bool {
+    mappings(pid).is_some_and(|mappings| mappings.iter().any(|mapping| file_name(&mapping.path) == name))
 }
 
 /// Opens a regular file below the root of a process. Links lead nowhere outside of it, and a pipe or device is not waited for.

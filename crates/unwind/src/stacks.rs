@@ -168,7 +168,8 @@ impl Stacks {
                         self.names.clear();
                     }
                     let name = self.names.entry((module.id, number)).or_insert_with(|| {
-                        let name = demangle(symbol);
+                        // Versions of symbols are appended to exported names in full tables.
+                        let name = demangle(symbol.split('@').next().unwrap_or(symbol));
                         if hashed { hash_name(&module.name, &name).into() } else { name.into() }
                     });
                     push_frame(into, name, FrameKind::User);
