@@ -54,6 +54,9 @@ fn furnish(folder: &Path) {
     ] {
         write(name, &unpacked(packed));
     }
+    for name in ["out.folded", "out.collapsed"] {
+        write(name, &unpacked("folded/mix.folded"));
+    }
     write("mine.toml", &std::fs::read(root().join("crates/capture-probe/experiments/etcd.toml")).expect("a lab"));
     std::os::unix::fs::symlink(root().join("testdata"), folder.join("testdata")).expect("a link");
     // What fio and smallfile leave, under the names that the documentation gives them.

@@ -43,6 +43,7 @@ fn refused_by_all(input: &[u8]) {
             "hlog",
             "smallfile",
             "two_columns",
+            "folded",
             "csv",
             "json_lines",
             "strace",

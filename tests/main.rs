@@ -59,6 +59,7 @@ mod report;
 mod round_trip;
 mod scap;
 mod serve;
+mod stack_files;
 mod stream;
 mod terminal;
 mod texts;

@@ -135,6 +135,11 @@ fn noted(context: &Context, note: &Note) -> Option<String> {
             format!("the input is damaged at byte {}: it has {what}; the rest was not read", format_count(*byte))
         }
         Note::Hosts { .. } => hosts(note),
+        Note::NoTimes => {
+            "its stacks are counted without times: every sample shows at one moment, so views over time say nothing \
+             (flamegraph and stacks do)"
+                .into()
+        }
         Note::Unknown => "a note of a later version of latscope is not shown".into(),
     };
     Some(text)

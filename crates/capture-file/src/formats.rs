@@ -4,9 +4,9 @@ use crate::input::Input;
 use crate::omission::Omits;
 use crate::series_rows::SeriesRows;
 use crate::{
-    Detected, Error, ReadOptions, Sink, blkparse, blktrace, csv, fio, frames, ftrace, histogram_text, history, hlog,
-    ioping, json_lines, lat, oracle_10046, parquet, perf_data, perf_script, perf_trace, pylatencymap, scap, smallfile,
-    snoop, strace, trace_dat, two_columns,
+    Detected, Error, ReadOptions, Sink, blkparse, blktrace, csv, fio, folded, frames, ftrace, histogram_text, history,
+    hlog, ioping, json_lines, lat, oracle_10046, parquet, perf_data, perf_script, perf_trace, pylatencymap, scap,
+    smallfile, snoop, strace, trace_dat, two_columns,
 };
 use latscope_event::{Context, Field, FieldSet};
 
@@ -210,6 +210,12 @@ formats! {
         events: Some(smallfile::read),
         grows: true,
         is_log: true,
+    }
+    Folded("folded", "folded stacks and their counts, as of stackcollapse, bcc and async-profiler") {
+        fills: folded::FILLS,
+        detect: |input| folded::detect(input.head()),
+        events: Some(folded::read),
+        grows: true,
     }
     TwoColumns("two_columns", "text with two columns, time of completion and latency, as for trace2heatmap") {
         fills: two_columns::FILLS,

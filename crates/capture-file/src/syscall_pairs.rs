@@ -4,7 +4,7 @@
 //! Only calls that do I/O become events unless all are asked for: threads wait in `futex` and `epoll_wait` for hours,
 //! and such waiting would bury the I/O in every picture.
 
-use crate::block_pairs::{NO_ID, padded, trimmed};
+use crate::block_pairs::{NO_ID, padded, push_stack, trimmed};
 use crate::unfinished::{Lacks, doubt};
 use hashbrown::HashMap;
 use latscope_event::kernel::{CallShape, FdFrom, Machine, call_shape, error_name, waits_for_storage};
@@ -57,6 +57,8 @@ pub struct SyscallRecord<'a> {
     pub end: End<'a>,
     /// Command name of the thread.
     pub comm: &'a [u8],
+    /// Code of the call stack, or [`MISSING_CODE`].
+    pub stack: u32,
 }
 
 struct Known {
@@ -74,6 +76,7 @@ struct Open {
     pid: i32,
     call: Call,
     comm: [u8; 16],
+    stack: u32,
     /// How often records had been lost when it started.
     losses: u64,
 }
@@ -199,6 +202,7 @@ impl SyscallPairs {
                 pid: record.pid,
                 call: record.call,
                 comm: padded(record.comm),
+                stack: record.stack,
                 losses: self.losses,
             };
             self.open.insert(record.tid, open);
@@ -248,6 +252,7 @@ impl SyscallPairs {
         batch.push_i64(Field::Fd, fd);
         batch.push_text(Field::Error, error_name(result).map(str::as_bytes));
         batch.push_i64(Field::Result, result);
+        push_stack(open.stack, batch);
         batch.end_row();
     }
 

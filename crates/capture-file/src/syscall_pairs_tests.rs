@@ -1,4 +1,5 @@
 use super::*;
+use latscope_event::MISSING_CODE;
 use proptest::prelude::*;
 
 struct Run {
@@ -18,7 +19,7 @@ impl Run {
 
     fn push(&mut self, time_ns: i64, tid: i32, number: i64, end: End) {
         let call = self.pairs.numbered(number);
-        let record = SyscallRecord { time_ns, pid: tid, tid, call, end, comm: b"fio" };
+        let record = SyscallRecord { time_ns, pid: tid, tid, call, end, comm: b"fio", stack: MISSING_CODE };
         self.pairs.push(&record, &mut self.batch, &mut self.context);
     }
 

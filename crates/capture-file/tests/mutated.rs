@@ -125,7 +125,7 @@ fn is_packed(bytes: &[u8]) -> bool {
 #[test]
 fn events_of_damaged_files() {
     // Their seeds have a byte in front that selects the format.
-    let skipped = |target: &str| usize::from(["strace", "snoop"].contains(&target));
+    let skipped = |target: &str| usize::from(["strace", "snoop", "stacks"].contains(&target));
     for (target, format) in [
         ("strace", Format::Strace),
         ("strace", Format::PerfTrace),
@@ -140,6 +140,7 @@ fn events_of_damaged_files() {
         ("perf_script", Format::PerfScript),
         ("perf_data", Format::PerfData),
         ("lat", Format::Lat),
+        ("stacks", Format::Folded),
     ] {
         let (seeds, mut random) = (corpus(target), Random(7));
         for (number, seed) in seeds.iter().enumerate() {

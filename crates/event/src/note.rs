@@ -109,6 +109,8 @@ pub enum Note {
         #[serde(default)]
         clocks: Vec<(String, i64)>,
     },
+    /// The events are counts without times.
+    NoTimes,
     /// A kind of a later version.
     #[serde(other)]
     Unknown,
@@ -150,6 +152,7 @@ impl Note {
             Note::UnrelatedClocks { .. } => "unrelated_clocks",
             Note::Damage { .. } => "damage",
             Note::Hosts { .. } => "hosts",
+            Note::NoTimes => "no_times",
             Note::Unknown => "unknown",
         }
     }

@@ -146,6 +146,7 @@ mod tests {
             Note::TrailingBytes { bytes: 1 },
             Note::UnrelatedClocks { first: why.clone(), clocks: ["wall".into(), "boot".into()] },
             Note::Damage { byte: 7, what: "a hole".into() },
+            Note::NoTimes,
         ] {
             let json = serde_json::to_value(&note).unwrap();
             assert_eq!(json["kind"], note.key());

@@ -11,7 +11,7 @@ mod waiting;
 pub use events::ActionEvents;
 
 use crate::block_pairs::{self, BlockPairs, NO_ID, Record, Since, Step, device_name, device_number};
-use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, LossRange, Note};
+use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, LossRange, MISSING_CODE, Note};
 use waiting::{Waiting, Waitings};
 
 /// The fields that a request fills.
@@ -82,6 +82,7 @@ impl ActionRecord {
             step,
             rwbs: self.rwbs,
             comm,
+            stack: MISSING_CODE,
         }
     }
 }

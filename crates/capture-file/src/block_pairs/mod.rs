@@ -11,10 +11,14 @@ use dataless::{Dataless, Ended};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use latscope_event::kernel::{block_kind, error_name};
-use latscope_event::{Anomaly, Batch, Context, Field, FieldSet, LossRange, MISSING_U64, Unfinished, Wait, format_size};
+use latscope_event::{
+    Anomaly, Batch, Context, Field, FieldSet, LossRange, MISSING_CODE, MISSING_U64, Unfinished, Wait, format_size,
+};
 
 /// The fields that a paired request fills.
 pub const FILLS: FieldSet = FieldSet::TRACED.with(&[Field::Queue, Field::Dispatcher]);
+/// What it fills besides where the source has call stacks.
+pub const OF_STACKS: FieldSet = FieldSet::EMPTY.with(&[Field::StackSource, Field::Stack]);
 
 /// No machine has more requests in flight; a trace that says so is damaged or made up.
 const IN_FLIGHT_LIMIT: usize = 1 << 18;
@@ -78,6 +82,8 @@ pub struct Record {
     pub rwbs: [u8; 8],
     /// Command name of the issuer, zero padded.
     pub comm: [u8; 16],
+    /// Code of the call stack, or [`MISSING_CODE`].
+    pub stack: u32,
 }
 
 /// How far a request has come.
@@ -104,6 +110,8 @@ pub struct Open {
     comm: [u8; 16],
     /// The thread that made it, or [`NO_ID`].
     maker: i32,
+    /// Code of the call stack that made it, else of the one that issued it, or [`MISSING_CODE`].
+    stack: u32,
     /// Whether nobody knows since when it waited, whatever is known of others.
     is_since_unknown: bool,
     /// How far it has come.
@@ -133,6 +141,8 @@ pub struct BlockPairs {
     devices: Vec<Device>,
     /// Whether the trace has records of when requests started to wait. Without them nobody knows whether they did.
     sees_waits: bool,
+    /// Whether it has records of when requests were issued. Without them their time counts from when they started to wait.
+    sees_issues: bool,
 }
 
 /// A device that completed something.
@@ -176,6 +186,7 @@ impl Open {
             rwbs: record.rwbs,
             comm: record.comm,
             maker: if state == State::Queued { record.tid } else { NO_ID },
+            stack: record.stack,
             is_since_unknown: false,
             state,
             losses,
@@ -194,6 +205,9 @@ impl Open {
         self.rwbs = record.rwbs;
         // Time, latency and thread are those of the same issue, as blkparse and btt have it.
         (self.pid, self.tid, self.comm) = (record.pid, record.tid, record.comm);
+        if self.stack == MISSING_CODE {
+            self.stack = record.stack;
+        }
         self.state = State::Issued;
     }
 
@@ -253,6 +267,7 @@ impl BlockPairs {
             Some(open) if open.state == State::Issued => {
                 context.tally.add(lost_by(open, self.losses), 1);
             }
+            Some(open) if !self.sees_issues => context.tally.add(lost_by(open, self.losses), 1),
             Some(_) => context.tally.add(Anomaly::NeverIssued, 1),
             None => self.make_room(context),
         }
@@ -274,6 +289,7 @@ impl BlockPairs {
     /// It is issued: `issued`, unless it is in flight already.
     #[inline]
     fn issue(&mut self, record: &Record, issued: Open, context: &mut Context) {
+        self.sees_issues = true;
         self.make_room(context);
         match self.open.entry((record.dev, record.sector)) {
             Entry::Vacant(place) => drop(place.insert(issued)),
@@ -299,7 +315,12 @@ impl BlockPairs {
             }
             return;
         };
-        if open.rwbs != record.rwbs || record.sectors > open.sectors || open.state == State::Queued {
+        let is_unissued = open.state == State::Queued;
+        if is_unissued && !self.sees_issues && record.sectors > open.sectors {
+            // It grew by merges before it was issued.
+            (open.sectors, open.bytes) = (record.sectors, u64::from(record.sectors) * SECTOR_BYTES);
+        }
+        if open.rwbs != record.rwbs || record.sectors > open.sectors || is_unissued && self.sees_issues {
             // A read must not end a write that the trace lost sight of, however well the sector fits.
             context.tally.add(Anomaly::MismatchedCompletion, 1);
             return;
@@ -309,6 +330,10 @@ impl BlockPairs {
             open.sectors -= record.sectors;
             self.open.insert((record.dev, record.sector.wrapping_add(u64::from(record.sectors))), open);
             return;
+        }
+        if is_unissued {
+            // Nobody knows how long of its time it waited, and who issued it.
+            (open.is_since_unknown, open.maker) = (true, NO_ID);
         }
         self.emit(&open, record, batch, context);
     }
@@ -439,6 +464,7 @@ impl BlockPairs {
         let queue_ns = open.issued_ns.saturating_sub(open.queued_ns).try_into().unwrap_or(0);
         let is_known = self.sees_waits && !open.is_since_unknown || queue_ns > 0;
         batch.push_u64(Field::Queue, if is_known { queue_ns } else { MISSING_U64 });
+        push_stack(open.stack, batch);
         batch.end_row();
     }
 
@@ -518,10 +544,10 @@ impl BlockPairs {
         let mut unfinished = Vec::new();
         for (dev, open) in in_flight.chain(dataless) {
             let anomaly = match open.state {
-                State::Queued => Anomaly::NeverIssued,
+                State::Queued if self.sees_issues => Anomaly::NeverIssued,
                 State::Requeued => Anomaly::RequeuedOnly,
-                State::Issued if open.losses < self.losses => Anomaly::OpenAfterLoss,
-                State::Issued => Anomaly::Unfinished,
+                _ if open.losses < self.losses => Anomaly::OpenAfterLoss,
+                State::Queued | State::Issued => Anomaly::Unfinished,
             };
             context.tally.add(anomaly, 1);
             if anomaly == Anomaly::Unfinished {
@@ -538,13 +564,23 @@ impl BlockPairs {
         // The codes that are known are those of another batch.
         self.names.clear();
         let mut batch = Batch::new(FILLS);
-        for (row, (dev, open, wait)) in unfinished.iter().enumerate() {
+        for (row, (dev, open, wait)) in unfinished.iter_mut().enumerate() {
+            open.stack = MISSING_CODE;
             let at_least_ns = end_ns.saturating_sub(open.issued_ns).try_into().unwrap_or(0);
             let codes = DeviceCodes::new(*dev, &mut batch);
             self.row(open, codes, (at_least_ns, 0), &mut batch);
             context.unfinished.push(Unfinished::from_row(open.describe(*dev), *wait, &batch, row));
         }
         context.sort_unfinished();
+    }
+}
+
+/// The stack that a record had when its event started.
+#[inline]
+pub fn push_stack(code: u32, batch: &mut Batch) {
+    if code != MISSING_CODE {
+        batch.push_code(Field::Stack, code);
+        batch.push_text(Field::StackSource, Some(b"issue"));
     }
 }
 

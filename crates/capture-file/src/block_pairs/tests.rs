@@ -19,6 +19,7 @@ fn record(time_us: i64, step: Step, rwbs: &str, sector: u64, sectors: u32) -> Re
         step,
         rwbs: padded(rwbs.as_bytes()),
         comm: padded(b"fio"),
+        stack: MISSING_CODE,
     }
 }
 
@@ -375,4 +376,21 @@ fn unfinished_requests_of_one_moment_have_one_order() {
     let (_, first) = paired(&issues);
     assert_eq!(first.unfinished.len(), 4);
     assert!((0..32).all(|_| paired(&issues).1 == first));
+}
+
+/// A trace of starts and completions only: the time of a request counts from its start, and its wait is unknown.
+#[test]
+fn without_issues_time_counts_from_the_start() {
+    let (events, context) = paired(&[
+        record(10, Step::Start, "R", 8, 8),
+        record(20, Step::Start, "W", 16, 8),
+        record(110, Step::Complete, "R", 8, 8),
+        record(120, Step::Start, "W", 16, 8),
+        record(220, Step::Complete, "W", 16, 8),
+        record(230, Step::Start, "R", 24, 8),
+    ]);
+    assert_eq!(events, [(100, 0, 4096), (100, 0, 4096)]);
+    assert_eq!(context.tally.get(Anomaly::LostCompletion), 1);
+    assert_eq!(context.tally.get(Anomaly::Unfinished), 1);
+    assert_eq!(context.tally.iter().count(), 2, "{:?}", context.tally);
 }

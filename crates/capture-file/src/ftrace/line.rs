@@ -11,6 +11,7 @@ use crate::perf_script::line::{
     step,
 };
 use crate::scan::trailing_number;
+use latscope_event::MISSING_CODE;
 use memchr::memrchr;
 
 /// Understands lines of ftrace.
@@ -108,6 +109,7 @@ fn raw_fields(step: Step, payload: &[u8]) -> Option<Record> {
         step,
         rwbs: padded(value(b" rwbs=")?),
         comm: padded(comm.filter(|_| of_issuer).unwrap_or_default()),
+        stack: MISSING_CODE,
     })
 }
 

@@ -43,6 +43,7 @@ fn block_events_of_the_kernel_and_of_trace_cmd() {
             step: Step::Issue,
             rwbs: *b"W\0\0\0\0\0\0\0",
             comm: padded(b"kworker/u8:2"),
+            stack: MISSING_CODE,
         };
         assert_eq!(format!("{record:?}"), format!("{expected:?}"));
     }

@@ -7,12 +7,12 @@ mod line;
 
 use crate::input::Input;
 use crate::perf_script::reader::{self, Source};
-use crate::{Detected, Error, ReadOptions, Sink, perf_script};
+use crate::{Detected, Error, ReadOptions, Sink, block_pairs, syscall_pairs};
 use latscope_event::{Context, FieldSet};
 use line::FtraceParser;
 
 /// The fields that text of ftrace can fill.
-pub const FILLS: FieldSet = perf_script::FILLS;
+pub const FILLS: FieldSet = block_pairs::FILLS.union(syscall_pairs::FILLS);
 
 /// Lines in ftrace's layout, or its header.
 pub fn detect(head: &[u8]) -> Detected {
@@ -30,6 +30,8 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         nothing: "The text has no block or system call events with times in seconds. Enable \
                   events/block/block_rq_issue and events/block/block_rq_complete, or record with trace-cmd record -e \
                   block, with a clock of seconds (not counter or x86-tsc), and report without --raw-ts.",
+        has_stacks: false,
+        has_samples: false,
     };
     let nothing = other_report(input.head()).unwrap_or(SOURCE.nothing);
     reader::read::<FtraceParser>(input, &Source { nothing, ..SOURCE }, options, sink)

@@ -8,6 +8,7 @@ use crate::block_actions::ActionRecord;
 use crate::block_pairs::{NO_ID, Record, Step, padded};
 use crate::cursor::Cursor;
 use crate::scan::{blanks, trailing_number};
+use latscope_event::MISSING_CODE;
 use memchr::{memchr, memchr_iter, memrchr};
 
 /// What a line says.
@@ -211,6 +212,7 @@ impl LineParser {
             step,
             rwbs,
             comm: known.comm,
+            stack: MISSING_CODE,
         })
     }
 
@@ -382,7 +384,7 @@ fn event_start(line: &[u8], at: usize) -> usize {
 }
 
 /// `COMM TID`, `COMM PID/TID`, with or without `[CPU]`; an exiting task prints `:-1    -1`.
-fn who(columns: &[u8]) -> Who<'_> {
+pub fn who(columns: &[u8]) -> Who<'_> {
     let mut left = columns.trim_ascii_end();
     let mut cpu = None;
     if let Some(open) = left.strip_suffix(b"]").and_then(|inner| memrchr(b'[', inner)) {
@@ -493,7 +495,7 @@ fn header(rest: &[u8]) -> Line<'_> {
 }
 
 /// Stack lines are indented by a tab, or by blanks when a terminal or an editor expanded it: `   ffffffff81b056df name+0xcf (dso)`.
-fn is_stack_line(line: &[u8]) -> bool {
+pub fn is_stack_line(line: &[u8]) -> bool {
     let text = line.trim_ascii();
     let address = text.split(|&byte| byte == b' ').next().unwrap_or(b"");
     text.is_empty() || line[0] == b' ' && address.len() >= 8 && hexadecimal(address).is_some()

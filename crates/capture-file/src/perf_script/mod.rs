@@ -1,5 +1,6 @@
 //! Text of `perf script`, of every kernel since 3.x and with whatever columns `-F` chose.
 
+pub mod callchain;
 pub mod line;
 mod parallel;
 pub mod reader;
@@ -11,7 +12,7 @@ use line::{Line, LineParser, LineSource};
 use reader::Source;
 
 /// The fields that perf script text can fill.
-pub const FILLS: FieldSet = block_pairs::FILLS.union(syscall_pairs::FILLS);
+pub const FILLS: FieldSet = block_pairs::FILLS.union(syscall_pairs::FILLS).union(block_pairs::OF_STACKS);
 
 /// A line with the anchor and an event makes it perf's.
 pub fn detect(head: &[u8]) -> Detected {
@@ -27,6 +28,20 @@ pub fn detect(head: &[u8]) -> Detected {
     if is_header { Detected::Yes } else { Detected::No }
 }
 
+/// Whether it starts with samples, and none of the records that pair: beside those they would be events without a latency.
+fn has_samples(head: &[u8]) -> bool {
+    let mut parser = LineParser::default();
+    let mut has_samples = false;
+    for line in head.split(|&byte| byte == b'\n') {
+        match parser.parse(line) {
+            Line::Block(_) | Line::Syscall(_) => return false,
+            Line::Other => has_samples = has_samples || callchain::sample(line).is_some(),
+            _ => {}
+        }
+    }
+    has_samples
+}
+
 /// Reads the text; see the crate's `read`.
 pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
     const SOURCE: Source = Source {
@@ -34,8 +49,11 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
         clock: "perf",
         nothing: "The text has no block or system call events; record with perf record -e block:block_rq_issue -e \
                   block:block_rq_complete -a.",
+        has_stacks: true,
+        has_samples: false,
     };
-    reader::read::<LineParser>(input, &SOURCE, options, sink)
+    let has_samples = has_samples(input.head());
+    reader::read::<LineParser>(input, &Source { has_samples, ..SOURCE }, options, sink)
 }
 
 #[cfg(test)]

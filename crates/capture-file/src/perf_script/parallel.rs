@@ -1,11 +1,14 @@
 //! Parses chunks of text on several threads and hands them on in order.
 
+use super::callchain;
 use super::line::{CallName, Line, LineSource, SyscallLine};
 use crate::Error;
 use crate::block_actions::ActionRecord;
 use crate::block_pairs::{self, Record};
 use crate::input::{Input, LineChunks};
-use latscope_event::LossRange;
+use crate::perf_sample::SampleRecord;
+use hashbrown::HashMap;
+use latscope_event::{LossRange, MISSING_CODE};
 use memchr::memchr_iter;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -21,6 +24,8 @@ pub enum Entry {
     Call(u32),
     /// Place in [`Parsed::actions`].
     Action(u32),
+    /// Place in [`Parsed::samples`].
+    Sample(u32),
     Lost(LossRange),
     Header(Box<str>, Box<str>),
 }
@@ -40,6 +45,17 @@ pub struct CallRecord {
     pub name: Option<[u8; 32]>,
     pub values: [u64; 6],
     pub comm: [u8; 16],
+    /// Place in [`Parsed::stacks`], or [`MISSING_CODE`].
+    pub stack: u32,
+}
+
+/// What is to be read beside records that pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wanted {
+    /// The call stacks below the records.
+    pub stacks: bool,
+    /// Samples of clocks and counters.
+    pub samples: bool,
 }
 
 impl CallRecord {
@@ -57,6 +73,7 @@ impl CallRecord {
             name,
             values: line.values,
             comm: block_pairs::padded(line.who.comm),
+            stack: MISSING_CODE,
         }
     }
 }
@@ -68,6 +85,11 @@ pub struct Parsed<P> {
     pub calls: Vec<CallRecord>,
     /// With the names of their threads.
     pub actions: Vec<(ActionRecord, [u8; 16])>,
+    pub samples: Vec<SampleRecord>,
+    /// The texts of all different stacks.
+    pub stacks: Vec<String>,
+    /// Their places by the lines that they stand on.
+    places: HashMap<Box<[u8]>, u32>,
     pub unknown: u64,
     pub other: u64,
     /// Whether every record is as late as the one before or later.
@@ -82,6 +104,7 @@ impl<P: LineSource> Parsed<P> {
             Entry::Block(record) => Some(record.time_ns),
             Entry::Call(at) => self.calls.get(*at as usize).map(|call| call.time_ns),
             Entry::Action(at) => self.actions.get(*at as usize).map(|(record, _)| record.time_ns),
+            Entry::Sample(at) => self.samples.get(*at as usize).map(|sample| sample.time_ns),
             Entry::Lost(range) => Some(range.end_ns).filter(|&time_ns| time_ns != NO_TIME),
             Entry::Header(..) => None,
         }
@@ -94,11 +117,24 @@ impl<P: LineSource> Parsed<P> {
         self.entries = entries;
     }
 
-    fn parse(&mut self, chunk: &[u8]) {
+    fn parse(&mut self, chunk: &[u8], wanted: Wanted) {
         self.entries.clear();
         self.calls.clear();
         self.actions.clear();
+        self.samples.clear();
+        self.stacks.clear();
+        self.places.clear();
         (self.unknown, self.other) = (0, 0);
+        if wanted == Wanted::default() {
+            self.parse_lines(chunk);
+        } else {
+            self.parse_with_stacks(chunk, wanted);
+        }
+        // While they are in this processor's cache.
+        self.is_sorted = self.entries.is_sorted_by_key(|entry| self.time(entry));
+    }
+
+    fn parse_lines(&mut self, chunk: &[u8]) {
         let mut from = 0;
         for newline in memchr_iter(b'\n', chunk) {
             self.line(&chunk[from..newline], &chunk[..from], &chunk[newline + 1..]);
@@ -107,8 +143,61 @@ impl<P: LineSource> Parsed<P> {
         if from < chunk.len() {
             self.line(&chunk[from..], &chunk[..from], b"");
         }
-        // While they are in this processor's cache.
-        self.is_sorted = self.entries.is_sorted_by_key(|entry| self.time(entry));
+    }
+
+    /// As [`Parsed::parse_lines`], with the lines that belong to the record before them.
+    fn parse_with_stacks(&mut self, chunk: &[u8], wanted: Wanted) {
+        // Whether the last record became an entry, and where the lines of its stack start.
+        let (mut is_entry, mut frames_from, mut from) = (false, None, 0);
+        let unended = (!chunk.ends_with(b"\n")).then_some(chunk.len());
+        for end in memchr_iter(b'\n', chunk).map(|newline| newline + 1).chain(unended) {
+            let line = chunk[from..end].strip_suffix(b"\n").unwrap_or(&chunk[from..end]);
+            if callchain::is_frame(line) {
+                frames_from = frames_from.or(Some(from));
+            } else {
+                if let Some(frames_from) = frames_from.take().filter(|_| is_entry && wanted.stacks) {
+                    self.end_stack(&chunk[frames_from..from]);
+                }
+                let (before, others) = (self.entries.len(), self.other);
+                self.line(line, &chunk[..from], &chunk[end..]);
+                is_entry = self.entries.len() > before;
+                if wanted.samples
+                    && self.other > others
+                    && let Some((sample, frame)) = callchain::sample(line)
+                {
+                    self.other -= 1;
+                    self.entries.push(Entry::Sample(self.samples.len() as u32));
+                    self.samples.push(sample);
+                    is_entry = true;
+                    if wanted.stacks && !frame.is_empty() {
+                        self.end_stack(frame);
+                    }
+                }
+            }
+            from = end;
+        }
+        if let Some(frames_from) = frames_from.filter(|_| is_entry && wanted.stacks) {
+            self.end_stack(&chunk[frames_from..]);
+        }
+    }
+
+    /// The last entry has the stack on these lines.
+    fn end_stack(&mut self, lines: &[u8]) {
+        let place = match self.places.get(lines) {
+            Some(&place) => place,
+            None => {
+                let place = self.stacks.len() as u32;
+                self.stacks.push(callchain::text(lines));
+                self.places.insert(lines.into(), place);
+                place
+            }
+        };
+        match self.entries.last_mut() {
+            Some(Entry::Block(record)) => record.stack = place,
+            Some(Entry::Call(at)) => self.calls[*at as usize].stack = place,
+            Some(Entry::Sample(at)) => self.samples[*at as usize].stack = place,
+            _ => {}
+        }
     }
 
     #[inline]
@@ -160,6 +249,7 @@ fn first_of<P: LineSource>(after: &[u8], cpu: u32) -> Option<i64> {
 /// until it breaks. Returns how many lines were too long to be understood.
 pub fn parse_in_order<P: LineSource + Send>(
     input: Input,
+    wanted: Wanted,
     mut take: impl FnMut(&mut Parsed<P>) -> ControlFlow<()>,
 ) -> Result<u64, Error> {
     let workers = thread::available_parallelism().map_or(1, usize::from).clamp(1, 4);
@@ -170,11 +260,11 @@ pub fn parse_in_order<P: LineSource + Send>(
             let (to_main, parsed) = sync_channel::<Parsed<P>>(WAITING);
             let (give_back, spent) = sync_channel::<Parsed<P>>(2 * WAITING + 2);
             let (empty_chunk, empty_chunks) = sync_channel::<Vec<u8>>(2 * WAITING + 2);
-            working.push(scope.spawn(move || work(&chunks, &to_main, &spent, &empty_chunk)));
+            working.push(scope.spawn(move || work(&chunks, wanted, &to_main, &spent, &empty_chunk)));
             chunks_to.push((to_worker, empty_chunks));
             parsed_from.push((parsed, give_back));
         }
-        let reading = scope.spawn(move || distribute(input.lines(), chunks_to));
+        let reading = scope.spawn(move || distribute(input.lines(), wanted.stacks, chunks_to));
         'all: loop {
             for (parsed, give_back) in &parsed_from {
                 let Ok(mut parsed) = parsed.recv() else { break 'all };
@@ -200,12 +290,25 @@ fn joined<T>(thread: ScopedJoinHandle<T>) -> T {
 /// Where chunks for a worker go, and where it gives their memory back.
 type Worker = (SyncSender<Vec<u8>>, Receiver<Vec<u8>>);
 
-/// Deals chunks out to the workers in turn.
-fn distribute(mut lines: LineChunks, workers: Vec<Worker>) -> Result<u64, Error> {
+/// Deals chunks out to the workers in turn; those of whole records if their stacks are wanted, behind which a line is empty.
+fn distribute(mut lines: LineChunks, are_records_whole: bool, workers: Vec<Worker>) -> Result<u64, Error> {
+    let mut begun: Vec<u8> = Vec::new();
     for (worker, empty_chunks) in workers.iter().cycle() {
         let mut chunk = empty_chunks.try_recv().unwrap_or_default();
         let more = lines.next(&mut chunk).map_err(|error| lines.input.error(&error))?;
-        if !more || worker.send(chunk).is_err() {
+        if !more {
+            chunk.clear();
+        }
+        if are_records_whole {
+            chunk.splice(..0, begun.drain(..));
+            if more && let Some(end) = memchr::memmem::rfind(&chunk, b"\n\n") {
+                begun.extend_from_slice(&chunk[end + 2..]);
+                chunk.truncate(end + 2);
+            }
+        }
+        // At the end only what was begun is left.
+        let is_over = !more && chunk.is_empty();
+        if is_over || worker.send(chunk).is_err() {
             break;
         }
     }
@@ -214,13 +317,14 @@ fn distribute(mut lines: LineChunks, workers: Vec<Worker>) -> Result<u64, Error>
 
 fn work<P: LineSource>(
     chunks: &Receiver<Vec<u8>>,
+    wanted: Wanted,
     to_main: &SyncSender<Parsed<P>>,
     spent: &Receiver<Parsed<P>>,
     empty_chunk: &SyncSender<Vec<u8>>,
 ) {
     for chunk in chunks {
         let mut parsed = spent.try_recv().unwrap_or_default();
-        parsed.parse(&chunk);
+        parsed.parse(&chunk, wanted);
         let _ = empty_chunk.try_send(chunk);
         if to_main.send(parsed).is_err() {
             return;

@@ -1,14 +1,15 @@
 //! From lines of text to events, for perf and for ftrace, whose texts hold the same records in other columns.
 
 use super::line::LineSource;
-use super::parallel::{self, CallRecord, Entry, NO_TIME, Parsed};
+use super::parallel::{self, CallRecord, Entry, NO_TIME, Parsed, Wanted};
 use crate::block_actions::{ActionRecord, BlockActions};
 use crate::block_pairs::{self, BlockPairs, Record};
 use crate::input::Input;
+use crate::perf_sample::SampleRecord;
 use crate::syscall_pairs::{End, SyscallPairs, SyscallRecord};
 use crate::{Error, Position, ReadOptions, Sink};
 use latscope_event::kernel::Machine;
-use latscope_event::{Anomaly, Batch, Clock, Context, LossRange, TimeLiteral, TraceStart};
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, LossRange, MISSING_CODE, TimeLiteral, TraceStart};
 use std::ops::ControlFlow;
 
 /// The description of a tool's text.
@@ -19,6 +20,10 @@ pub struct Source {
     pub clock: &'static str,
     /// A sentence for text without events.
     pub nothing: &'static str,
+    /// Whether the call stacks of records stand below them.
+    pub has_stacks: bool,
+    /// Whether samples are its events, as there are no pairs.
+    pub has_samples: bool,
 }
 
 /// Reads the text of a tool.
@@ -41,8 +46,14 @@ pub fn read<P: LineSource + Send>(
         last_ns: i64::MIN,
         order: Order::default(),
         records: 0,
+        stacks: Vec::new(),
     };
-    let too_long = parallel::parse_in_order::<P>(input, |parsed| reader.take(parsed, is_stream, sink))?;
+    let fields = reader.batch.fields();
+    let wanted = Wanted {
+        stacks: source.has_stacks && [Field::Stack, Field::StackSource].iter().any(|&field| fields.contains(field)),
+        samples: source.has_samples,
+    };
+    let too_long = parallel::parse_in_order::<P>(input, wanted, |parsed| reader.take(parsed, is_stream, sink))?;
     reader.context.tally.add(Anomaly::UnparsedLines, too_long);
     reader.finish(&name, source, sink)
 }
@@ -60,6 +71,8 @@ struct Reader {
     last_ns: i64,
     order: Order,
     records: u64,
+    /// The codes of the stacks of the lines that were parsed last.
+    stacks: Vec<u32>,
 }
 
 /// What the header gives about the clock.
@@ -83,6 +96,10 @@ impl Reader {
         self.context.tally.add(Anomaly::UnparsedLines, parsed.unknown);
         self.context.tally.add(Anomaly::OtherRecords, parsed.other);
         self.watch_order(parsed);
+        self.stacks.clear();
+        for stack in &parsed.stacks {
+            self.stacks.push(self.batch.intern(Field::Stack, stack.as_bytes()));
+        }
         if !parsed.is_sorted {
             // Text of a threads folder or of an old perf is nearly in order.
             parsed.sort();
@@ -114,7 +131,8 @@ impl Reader {
         let shift = self.anchored.shift_ns;
         match entry {
             Entry::Block(record) if !*self.has_actions.get_or_insert(false) => {
-                let record = Record { time_ns: record.time_ns.saturating_add(shift), ..*record };
+                let stack = self.stack(record.stack);
+                let record = Record { time_ns: record.time_ns.saturating_add(shift), stack, ..*record };
                 self.blocks.push(&record, &mut self.batch, &mut self.context);
             }
             Entry::Action(at) if *self.has_actions.get_or_insert(true) => {
@@ -126,6 +144,11 @@ impl Reader {
             Entry::Call(at) => {
                 let Some(record) = parsed.calls.get(*at as usize) else { return };
                 self.call(record, shift);
+            }
+            Entry::Sample(at) => {
+                let Some(record) = parsed.samples.get(*at as usize) else { return };
+                let (time_ns, stack) = (record.time_ns.saturating_add(shift), self.stack(record.stack));
+                SampleRecord { time_ns, stack, ..*record }.push(&mut self.batch, &mut self.context);
             }
             Entry::Lost(range) => {
                 let mut range = *range;
@@ -156,8 +179,21 @@ impl Reader {
         let end = if record.enter { End::Enter(&record.values) } else { End::Exit(record.values[0] as i64) };
         let comm = block_pairs::trimmed(&record.comm);
         let time_ns = record.time_ns.saturating_add(shift);
-        let record = SyscallRecord { time_ns, pid: record.pid, tid: record.tid, call, end, comm };
+        let record = SyscallRecord {
+            time_ns,
+            pid: record.pid,
+            tid: record.tid,
+            call,
+            end,
+            comm,
+            stack: self.stack(record.stack),
+        };
         self.calls.push(&record, &mut self.batch, &mut self.context);
+    }
+
+    /// The code of a stack by its place among those of the parsed lines.
+    fn stack(&self, place: u32) -> u32 {
+        self.stacks.get(place as usize).copied().unwrap_or(MISSING_CODE)
     }
 
     fn header(&mut self, key: &str, value: &str) {

@@ -3,7 +3,7 @@
 use super::{Endian, FieldLayout, Tracepoint};
 use crate::block_pairs::{Record, Step, padded};
 use crate::syscall_pairs::{Call, SyscallPairs};
-use latscope_event::LossRange;
+use latscope_event::{LossRange, MISSING_CODE};
 
 /// The columns that any record may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -210,6 +210,7 @@ impl BlockFields {
             step: self.step,
             rwbs: letters(text(raw, self.rwbs)?),
             comm,
+            stack: MISSING_CODE,
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::syscall_pairs::{End, SyscallPairs, SyscallRecord};
 use crate::{ReadOptions, Sink};
 use hashbrown::HashMap;
 use latscope_event::kernel::Machine;
-use latscope_event::{Batch, Context};
+use latscope_event::{Batch, Context, MISSING_CODE};
 use std::ops::ControlFlow;
 
 /// No machine runs more threads at once.
@@ -61,7 +61,7 @@ impl<'a, 's> Events<'a, 's> {
                 let known = values.get(..usize::from(known)).unwrap_or(values);
                 let end = if enter { End::Enter(known) } else { End::Exit(values[0] as i64) };
                 let comm = self.comms.get(&tid).map_or(&[][..], |comm| trimmed(comm));
-                let record = SyscallRecord { time_ns, pid, tid, call, end, comm };
+                let record = SyscallRecord { time_ns, pid, tid, call, end, comm, stack: MISSING_CODE };
                 self.syscalls.push(&record, &mut self.batch, &mut self.context);
             }
             Entry::Comm { tid, comm } => self.name_thread(tid, comm),

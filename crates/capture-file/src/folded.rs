@@ -1,0 +1,170 @@
+//! Folded stacks, a line for each: frames from the root with semicolons between, a blank, and how many samples there were.
+//!
+//! ```text
+//! app;main;read_all;pread;-;vfs_read;io_schedule 12
+//! ```
+//!
+//! A frame `-` stands where user code ends and the kernel starts, `--` where the stack of another thread does. Files of
+//! `difffolded` have two counts.
+
+use crate::input::Input;
+use crate::stack_rows::{self, Sample, StackRows, push_text_frame};
+use crate::text_rows::{Piece, each_line};
+use crate::{Detected, Error, ReadOptions, Sink};
+use latscope_event::{Context, Field, FieldSet, FrameKind, push_frame};
+use std::ops::ControlFlow;
+
+/// The fields of a folded stack; the counts of a comparison have a tag.
+pub const FILLS: FieldSet = stack_rows::FILLS.with(&[Field::Tags]);
+
+const NO_COUNT: &str = "no count behind the stack";
+const NO_TEXT: &str = "text that is not UTF-8";
+/// The tags of the two counts of a comparison.
+const SIDES: [&str; 2] = ["side=first", "side=second"];
+
+/// Lines of stacks and counts, of which one has more than a frame.
+pub fn detect(head: &[u8]) -> Detected {
+    let mut lines = head.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    // The last line of the head may be cut.
+    let whole = lines.clone().count().saturating_sub(usize::from(!head.ends_with(b"\n"))).clamp(1, 100);
+    let (mut rows, mut others, mut has_frames) = (0, 0, false);
+    for line in lines.by_ref().take(whole) {
+        match counted(line) {
+            Some((stack, _)) if stack.iter().any(u8::is_ascii_alphabetic) => {
+                rows += 1;
+                has_frames |= stack.contains(&b';');
+            }
+            _ => others += 1,
+        }
+    }
+    if has_frames && rows >= 9 * others { Detected::Yes } else { Detected::No }
+}
+
+/// A stack and the count behind it, which `stackcollapse` scripts may write with decimals.
+fn counted(line: &[u8]) -> Option<(&[u8], u64)> {
+    let line = line.trim_ascii();
+    let blank = line.iter().rposition(|byte| matches!(byte, b' ' | b'\t'))?;
+    let (stack, count) = (line[..blank].trim_ascii_end(), std::str::from_utf8(&line[blank + 1..]).ok()?);
+    let (whole, decimals) = count.split_once('.').unwrap_or((count, ""));
+    let is_number = !whole.is_empty() && whole.bytes().chain(decimals.bytes()).all(|byte| byte.is_ascii_digit());
+    let rounds_up = u64::from(decimals.as_bytes().first().is_some_and(|&tenth| tenth >= b'5'));
+    let count = whole.parse::<u64>().ok().filter(|_| is_number && !stack.is_empty())?.checked_add(rounds_up)?;
+    // Counts are signed numbers elsewhere.
+    (count <= i64::MAX as u64).then_some((stack, count))
+}
+
+/// Whether lines have two counts each, by those of the beginning.
+fn has_two_counts(head: &[u8]) -> bool {
+    let lines = head.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n")).take(100);
+    let mut of_two = lines.filter_map(counted).map(|(stack, _)| counted(stack).is_some()).peekable();
+    of_two.peek().is_some() && of_two.all(|has_two| has_two)
+}
+
+/// Writes the stack as all others are written: without the frames that only separate, and with marks at those of the kernel.
+fn normalize(text: &str, stack: &mut String) {
+    stack.clear();
+    let mut is_kernel = false;
+    for frame in text.split(';').filter(|frame| !frame.is_empty()) {
+        match frame {
+            "-" => is_kernel = !is_kernel,
+            "--" => push_frame(stack, frame, FrameKind::User),
+            frame => push_text_frame(stack, frame, is_kernel),
+        }
+    }
+}
+
+/// Reads the file; see the crate's `read`.
+pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Context, Error> {
+    let name = input.name.clone();
+    let has_two = has_two_counts(input.head());
+    let mut rows = StackRows::new("folded stacks", &name, FILLS, options, sink);
+    let mut stack = String::new();
+    each_line(input, |piece| {
+        let Piece::Line(number, line) = piece else { return Ok(rows.rows.hand_on()) };
+        let parse = || {
+            let (text, last) = counted(line?).ok_or(NO_COUNT)?;
+            let (text, first) = if has_two { counted(text).ok_or(NO_COUNT)? } else { (text, 0) };
+            Ok((std::str::from_utf8(text).map_err(|_| NO_TEXT)?, [first, last]))
+        };
+        let (text, counts) = match parse() {
+            Ok(row) => row,
+            Err(why) => {
+                rows.rows.add_malformed(number, line, why);
+                return Ok(ControlFlow::Continue(()));
+            }
+        };
+        normalize(text, &mut stack);
+        for (side, count) in SIDES.into_iter().zip(counts).filter(|&(_, count)| count > 0) {
+            let sample = Sample { stack: &stack, tags: if has_two { side } else { "" }, ..Sample::default() };
+            // A file of times: `--unitslat` is their unit.
+            let sample = match options.two_columns.latency_unit_ns {
+                Some(unit) => {
+                    Sample { count: 1, latency_ns: count.saturating_mul(unit).min(i64::MAX as u64), ..sample }
+                }
+                None => Sample { count, ..sample },
+            };
+            if rows.add(&sample).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    rows.finish(&name, "No stack with a count found.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows_of(text: &str) -> (Vec<(String, i64, Option<String>)>, Context) {
+        let input = Input::from_bytes("test", text.as_bytes()).unwrap();
+        let mut rows = Vec::new();
+        let context = read(input, &ReadOptions::new(FieldSet::EVERY), &mut |_, batch| {
+            for row in 0..batch.len() {
+                let count = batch.i64s(Field::SampleWeight).unwrap()[row].max(1);
+                let text = |field| batch.text(field, row).map(str::to_string);
+                rows.push((text(Field::Stack).unwrap(), count, text(Field::Tags)));
+            }
+            ControlFlow::Continue(())
+        });
+        (rows, context.unwrap())
+    }
+
+    #[test]
+    fn separators_become_marks_of_the_kernel() {
+        let (rows, context) = rows_of("a;b;-;k;c_[k] 3\na b;x_[j] 1.6\nt;-;k;--;w;-;u 2\n\nbad\n");
+        assert_eq!(
+            rows,
+            [
+                ("a;b;k_[k];c_[k]".to_string(), 3, None),
+                ("a b;x_[j]".to_string(), 2, None),
+                ("t;k_[k];--;w_[k];u".to_string(), 2, None)
+            ]
+        );
+        assert_eq!(context.tally.get(latscope_event::Anomaly::UnparsedLines), 1);
+    }
+
+    #[test]
+    fn two_counts_are_the_sides_of_a_comparison() {
+        let (rows, _) = rows_of("a;b 0 145\na;c 146 1\n");
+        let side = |stack: &str, count, side: &str| (stack.to_string(), count, Some(side.to_string()));
+        assert_eq!(
+            rows,
+            [side("a;b", 145, "side=second"), side("a;c", 146, "side=first"), side("a;c", 1, "side=second")]
+        );
+    }
+
+    #[test]
+    fn detection() {
+        for (text, expect) in [
+            ("a;b 1\n", Detected::Yes),
+            ("idle 3\nmain;f(int, char) 1\n", Detected::Yes),
+            ("idle 3\n", Detected::No),
+            ("1;2 3\n", Detected::No),
+            ("1.5 2.5\n", Detected::No),
+            ("text; more text\n", Detected::No),
+        ] {
+            assert_eq!(detect(text.as_bytes()), expect, "{text}");
+        }
+    }
+}
