@@ -57,9 +57,8 @@ pub fn request_jvm_map(pid: u32) -> Result<(), JvmError> {
 }
 
 fn ask(pid: u32, inner: u32) -> std::io::Result<String> {
-    let socket = format!("/proc/{pid}/root/tmp/.java_pid{inner}");
-    let socket = Path::new(&socket);
-    let is_there = || std::fs::symlink_metadata(socket).is_ok_and(|metadata| metadata.file_type().is_socket());
+    let socket = Path::new(&format!("/proc/{pid}/root")).join(format!("tmp/.java_pid{inner}"));
+    let is_there = || std::fs::symlink_metadata(&socket).is_ok_and(|metadata| metadata.file_type().is_socket());
     if !is_there() {
         // Without this file, the signal makes a JVM print its threads.
         let request = format!("/proc/{pid}/cwd/.attach_pid{inner}");
@@ -78,7 +77,7 @@ fn ask(pid: u32, inner: u32) -> std::io::Result<String> {
         let _ = std::fs::remove_file(&request);
         sent?;
     }
-    let mut stream = UnixStream::connect(socket)?;
+    let mut stream = UnixStream::connect(&socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     // Version of the protocol, command, three arguments; each ends with a zero byte.

@@ -42,9 +42,11 @@ pub fn classes() -> Vec<&'static str> {
 pub const IDLE: &str = "idle";
 
 fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => name == pattern,
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(part), Some(_)) => name.contains(part.trim_end_matches('*')),
+        (Some(end), None) => name.ends_with(end),
+        (None, Some(start)) => name.starts_with(start),
+        (None, None) => name == pattern,
     }
 }
 
@@ -82,9 +84,13 @@ mod tests {
     #[test]
     fn stacks_of_a_kernel_have_their_classes() {
         for (stack, wanted) in [
-            ("submit_bio_wait __blkdev_direct_IO_simple blkdev_read_iter vfs_read", "direct I/O"),
-            ("folio_wait_bit_common filemap_get_pages filemap_read vfs_read", "page cache read"),
-            ("folio_wait_bit_common filemap_fault __do_fault handle_mm_fault", "page fault read"),
+            ("submit_bio_wait __blkdev_direct_IO_simple blkdev_read_iter vfs_read", "direct read"),
+            ("__iomap_dio_rw iomap_dio_rw ext4_file_read_iter vfs_read", "direct read"),
+            ("__iomap_dio_rw iomap_dio_rw xfs_file_dio_read xfs_file_read_iter", "direct read"),
+            ("__iomap_dio_rw iomap_dio_rw ext4_dio_write_iter vfs_write", "direct write"),
+            ("submit_bio_wait __blkdev_direct_IO_simple blkdev_write_iter vfs_write", "direct write"),
+            ("folio_wait_bit_common filemap_get_pages filemap_read vfs_read", "page-cache miss"),
+            ("folio_wait_bit_common filemap_fault __do_fault handle_mm_fault", "mmap fault"),
             (
                 "folio_wait_bit_common folio_wait_writeback __filemap_fdatawait_range file_write_and_wait_range ext4_sync_file do_fsync",
                 "fsync data",
@@ -92,7 +98,7 @@ mod tests {
             ("jbd2_log_wait_commit ext4_sync_file do_fsync", "journal commit"),
             ("submit_bio_wait blkdev_issue_flush ext4_sync_file do_fsync", "device flush"),
             ("rq_qos_wait.isra.0 wbt_wait __rq_qos_throttle blk_mq_submit_bio", "writeback throttle"),
-            ("blk_mq_get_tag __blk_mq_alloc_requests blk_mq_submit_bio", "queue full"),
+            ("blk_mq_get_tag __blk_mq_alloc_requests blk_mq_submit_bio", "device queue full"),
             ("balance_dirty_pages balance_dirty_pages_ratelimited_flags generic_perform_write", "dirty throttle"),
             ("read_events do_io_getevents __x64_sys_io_getevents", "libaio"),
             ("io_cqring_wait __do_sys_io_uring_enter", "io_uring"),
