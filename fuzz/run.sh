@@ -23,7 +23,7 @@ max_len() {
         filter) echo 1024 ;;
         two_columns) echo 4096 ;;
         perf_script | ftrace) echo 8192 ;;
-        trace_dat) echo 20480 ;;
+        trace_dat | unwind) echo 20480 ;;
         *) echo 16384 ;;
     esac
 }

@@ -85,6 +85,24 @@ impl Process {
         })
     }
 
+    /// A process that ended and had this module, and nothing else, at these addresses.
+    pub fn of_module(module: Arc<Module>, start: u64, length: u64) -> Process {
+        let now = Instant::now();
+        let end = start.saturating_add(length);
+        let mapping = Mapping { start, end, offset: 0, path: "".into(), code: Code::Module(module) };
+        Process {
+            pid: u32::MAX,
+            mappings: vec![mapping],
+            started: 0,
+            read_at: now,
+            confirmed_at: now,
+            ended: false,
+            used: 0,
+            compiled: PerfMap::default(),
+            compiled_from: (0, 0, Some(now)),
+        }
+    }
+
     /// Whether the pid still is the process that was read, as far as is known; looked up once a second.
     pub fn is_same(&mut self) -> bool {
         let now = Instant::now();

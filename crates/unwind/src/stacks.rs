@@ -1,8 +1,9 @@
 //! What is known of all processes, and the three questions about a sample: its frames, their names, what it waits for.
 
 use crate::demangle::demangle;
+use crate::elf::Source;
 use crate::kernel::Kernel;
-use crate::modules::{Cache, Modules, NoStep, Tabled};
+use crate::modules::{Cache, Module, Modules, NoStep, Tabled};
 use crate::process::{Place, Process};
 use crate::{Naming, Quality, Registers, ThreadState, UserStack, wait};
 use framehop::{FrameAddress, UnwindRegsNative, Unwinder};
@@ -50,6 +51,15 @@ impl Stacks {
             class_names: Vec::new(),
             uses: 0,
         }
+    }
+
+    /// Stacks of a process `u32::MAX` that is nothing but these bytes of a module, loaded at `start`: for tests with hostile files.
+    #[doc(hidden)]
+    pub fn of_module(file: &[u8], start: u64) -> Option<Stacks> {
+        let module = Module::read(0, "module", &Source::Bytes(file))?;
+        let mut stacks = Stacks::new(Naming::Plain);
+        stacks.processes.insert(u32::MAX, Process::of_module(module.into(), start, file.len() as u64));
+        Some(stacks)
     }
 
     /// Frames of a thread from its registers and a copy of its stack; `base` is the address of `bytes[0]`. `pid` is that of the

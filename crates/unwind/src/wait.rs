@@ -80,6 +80,14 @@ pub fn class<'a>(functions: &[&'a str]) -> &'a str {
 mod tests {
     use super::*;
 
+    #[test]
+    fn every_class_is_in_the_reference() {
+        let page = include_str!("../../../docs/reference/wait-classes.md");
+        for class in classes() {
+            assert!(page.contains(&format!("`{class}`")), "{class}");
+        }
+    }
+
     /// Stacks as Linux 6.18 gives them, innermost first.
     #[test]
     fn stacks_of_a_kernel_have_their_classes() {

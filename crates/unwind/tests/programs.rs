@@ -370,6 +370,46 @@ fn names_outlive_the_process() {
     assert!(text.contains("main;archive_scan;"), "{text}");
 }
 
+/// Files with changed bytes: nothing panics, and every walk ends. `MUTATIONS` sets how many.
+#[test]
+fn damaged_modules_are_harmless() {
+    let Some((_folder, program)) = compiled("cc", &["-O2", "-fomit-frame-pointer"], "planted.c") else {
+        skip!("no C compiler")
+    };
+    let whole = std::fs::read(&program).expect("it was compiled");
+    let turns: u64 = std::env::var("MUTATIONS").ok().and_then(|turns| turns.parse().ok()).unwrap_or(300);
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below.max(1)
+    };
+    let start = 0x10_0000;
+    let mut read = 0;
+    for turn in 0..turns {
+        let mut file = whole.clone();
+        if turn % 4 == 0 {
+            file.truncate(random(whole.len() as u64) as usize);
+        }
+        for _ in 0..1 + random(8) {
+            // The header, the tables that it leads to, and the rest.
+            let at = [random(64), file.len() as u64 - random(2048).min(file.len() as u64), random(file.len() as u64)];
+            if let Some(byte) = file.get_mut(at[random(3) as usize] as usize) {
+                *byte = [0, 0xff, 0x80, random(256) as u8][random(4) as usize];
+            }
+        }
+        let Some(mut stacks) = Stacks::of_module(&file, start) else { continue };
+        read += 1;
+        let stack: Vec<u8> = (0..256).flat_map(|_| (start + random(whole.len() as u64)).to_le_bytes()).collect();
+        for base in [8, 1 << 40, u64::MAX - 4096] {
+            let registers = Registers { ip: start + random(whole.len() as u64), sp: base + 64, fp: base + 128, lr: 0 };
+            let user = stacks.unwind(u32::MAX, registers, base, &stack);
+            assert!(user.addresses.len() <= 256);
+            text(&mut stacks, u32::MAX, &user);
+        }
+    }
+    assert!(read * 3 > turns, "{read} of {turns} are modules still");
+}
+
 fn resident_kilobytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("our own");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has one");
