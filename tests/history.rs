@@ -4,7 +4,7 @@ use crate::live::lab::{Background, alone, signal, until};
 use crate::program::{LATSCOPE, command, end, installed, latscope, root};
 use latscope_event::{Field, Tally};
 use latscope_histogram::{Grid, Histogram, Sparse};
-use latscope_series::{HistogramSeries, Quantity, Weight};
+use latscope_series::{HistogramSeries, Quantity, Waiter, Weight};
 use latscope_wire::{Address, Credentials, Hello, Queue, QueueLimits, Reducer, Sender, new_id};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -89,6 +89,11 @@ impl Agent {
 
     /// Sends a second in which some values completed.
     fn send(&mut self, second: i64, truth: &mut Truth) {
+        self.send_with(second, &[], truth);
+    }
+
+    /// The same, with what waited at its end.
+    fn send_with(&mut self, second: i64, waiters: &[Waiter], truth: &mut Truth) {
         let mut series = HistogramSeries::new(Quantity::Latency, Weight::Count, vec![Field::Device], SECOND as u64);
         for (device, factor) in [("sda", 1), ("sdb", 7)] {
             let seed = second.unsigned_abs() % 1000 * factor + u64::from(self.hello.host.as_bytes()[1]);
@@ -97,6 +102,7 @@ impl Agent {
             truth.entry((second, self.hello.host.clone(), device.into())).or_default().extend(values);
         }
         series.pass(second..second + 1);
+        series.add_waiting(waiters, Some(second..second + 1));
         self.queue.push(self.reducer.records(&series, second + 1, &Tally::default()));
     }
 
@@ -270,6 +276,110 @@ fn a_hub_answers_from_memory_and_disk() {
     let answer = latscope(&words).success();
     let counts = crate::live::lab::counts(&answer, "host");
     assert_eq!(counts, HOSTS.map(|host| (host.to_string(), 160)).into(), "{answer}");
+    assert_eq!(hub.program.interrupt().status, Some(0));
+}
+
+/// A disk that hangs and never completes what it had: the past shows it, from memory, from the journal and from its tables.
+#[test]
+fn a_stall_that_never_completed_is_there_in_the_past() {
+    let start = now().div_euclid(60) * 60 - 600;
+    // By second and device: how many waited at its end, and the age of the oldest.
+    let (mut expected, mut wide) = (BTreeMap::new(), BTreeMap::new());
+    for second in 10..25 {
+        let others = u64::from(second == 12);
+        let oldest_ns = ((second - 9) * SECOND - SECOND / 4).unsigned_abs();
+        expected.insert((start + second, "sda"), (3 + others, oldest_ns));
+    }
+    wide.insert((start + 10, "sda"), expected[&(start + 19, "sda")]);
+    for (options, is_compacted) in
+        [(&["--recent", "1s", "--test-file-time", "200ms"][..], true), (&["--recent", "1h"], false)]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let (folder, mut truth) = (folder.path(), Truth::new());
+        let hub = Hub::start(folder, options);
+        let mut agents: Vec<Agent> = HOSTS[..2].iter().map(|host| Agent::start(folder, host)).collect();
+        for second in 0..40 {
+            let waiter = |start_ns: i64, age_ns: i64| Waiter {
+                group: vec!["sda".into()],
+                start_ns: start * SECOND + start_ns,
+                age_ns: age_ns.unsigned_abs(),
+            };
+            let from_ns = [10 * SECOND + SECOND / 4, 10 * SECOND + SECOND / 2, 10 * SECOND + SECOND / 3];
+            let end_ns = (second + 1) * SECOND;
+            let hung = from_ns.iter().filter(|_| (10..25).contains(&second)).map(|&at| waiter(at, end_ns - at));
+            let other = [end_ns - SECOND / 10].into_iter().filter(|_| second == 12).map(|at| waiter(at, end_ns - at));
+            agents[0].send_with(start + second, &hung.collect::<Vec<_>>(), &mut truth);
+            agents[1].send_with(start + second, &other.collect::<Vec<_>>(), &mut truth);
+            std::thread::sleep(Duration::from_millis(15));
+        }
+        let data = folder.join("data");
+        if is_compacted {
+            for later in 60..63 {
+                std::thread::sleep(Duration::from_millis(400));
+                agents[0].send(start + later, &mut truth);
+            }
+            until("compaction", || files(&data, "frames").len() <= 1 && files(&data, "tmp").is_empty());
+        }
+        let filter = format!("evt.time >= {} and evt.time < {}", start * SECOND, (start + 60) * SECOND);
+        for input in [hub.input(), data.to_str().unwrap().into()] {
+            for (width, expected) in [("1s", &expected), ("10s", &wide), ("60s", &BTreeMap::new())] {
+                assert_eq!(waits(&input, width, &filter), *expected, "{is_compacted}, {input}, {width}");
+            }
+            // A filter by the age, and one by the host.
+            let old = waits(&input, "1s", &format!("{filter} and latency > 5s and host = n1"));
+            let older = expected.iter().filter(|((second, _), _)| *second >= start + 15);
+            assert_eq!(old.into_keys().collect::<Vec<_>>(), older.map(|(key, _)| *key).collect::<Vec<_>>(), "{input}");
+        }
+        agents.into_iter().for_each(Agent::end);
+        if is_compacted && let Some(python) = std::env::var_os("LATSCOPE_PYTHON") {
+            let query = "import duckdb, sys; print(duckdb.sql(f\"SELECT sum(waiting), max(oldest_ns), sum(list_sum(waiting_n)), \
+                         sum(count) FROM read_parquet('{sys.argv[1]}/date=*/host=*/1s-*.parquet', hive_partitioning = true)\").fetchall()[0])";
+            let printed = end(command(python).args(["-c", query]).arg(&data), b"").success();
+            let waiting: u64 = expected.values().map(|(count, _)| count).sum();
+            assert!(
+                printed.starts_with(&format!("({waiting}, {}, {waiting}, ", 15 * SECOND - SECOND / 4)),
+                "{printed}"
+            );
+        }
+        assert_eq!(hub.program.interrupt().status, Some(0));
+    }
+}
+
+/// How many waited at the end of each interval, and the age of the oldest, where any did.
+fn waits(input: &str, width: &str, filter: &str) -> BTreeMap<(i64, &'static str), (u64, u64)> {
+    let words =
+        ["percentiles", "--csv", "--count-by", "completion", "--by", "device", "-i", width, "-r", input, filter];
+    let csv = latscope(&words).success();
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let column = |name: &str| rows[0].iter().position(|column| *column == name).unwrap();
+    let [time, device, waiting, oldest] = ["time_ns", "device", "waiting", "oldest_ns"].map(column);
+    let waits = rows[1..].iter().filter(|row| row[waiting] != "0");
+    let row = |row: &Vec<&str>| {
+        let device = if row[device] == "sda" { "sda" } else { "sdb" };
+        (
+            (row[time].parse::<i64>().unwrap() / SECOND, device),
+            (row[waiting].parse().unwrap(), row[oldest].parse().unwrap()),
+        )
+    };
+    waits.map(row).collect()
+}
+
+/// A host that was there for a part of the last minute has the rate that it had then.
+#[test]
+fn rates_of_hosts_are_over_their_own_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, mut truth, end) = (folder.path(), Truth::new(), now() - 5);
+    let hub = Hub::start(folder, &[]);
+    for (host, seconds) in HOSTS.into_iter().zip([50..0, 50..30, 10..0]) {
+        let mut agent = Agent::start(folder, host);
+        (end - seconds.start..end - seconds.end).for_each(|second| agent.send(second, &mut truth));
+        agent.end();
+    }
+    let answer = latscope(&["summary", "--json", "--by", "host", "-r", &hub.input()]).success();
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let rates: Vec<f64> =
+        answer["groups"].as_array().unwrap().iter().map(|group| group["rate_per_s"].as_f64().unwrap()).collect();
+    assert_eq!(rates, [16.0; 3], "{answer}");
     assert_eq!(hub.program.interrupt().status, Some(0));
 }
 

@@ -10,7 +10,7 @@ mod series;
 mod write;
 
 pub use read::{FILLS, read};
-pub use series::{open_series, write_series_parquet};
+pub use series::{open_series, write_series_parquet, write_table};
 pub use write::ParquetWriter;
 
 use crate::Detected;

@@ -27,6 +27,8 @@ pub struct SeriesRow {
     pub groups: Arc<[String]>,
     /// The histogram. A sum beyond `i64::MAX` (292 years of waiting in one interval) is stored as that.
     pub histogram: Sparse,
+    /// Ages of what waited at its end, where that is known.
+    pub waiting: Option<Sparse>,
 }
 
 /// The rows of a file, one after the other. After an error there are no more.

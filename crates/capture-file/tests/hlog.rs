@@ -39,6 +39,7 @@ fn ours() -> Vec<SeriesRow> {
         width_ns: 500_000_000,
         groups: [["read", "write"][at as usize % 2].into(), "vm 1".into()].into(),
         histogram: counted((0..=at * at).map(|_| value())),
+        waiting: None,
     };
     (0..30).map(row).collect()
 }

@@ -207,6 +207,7 @@ fn series_rows(weighted: bool) -> Vec<SeriesRow> {
                 width_ns: 1_000_000_000,
                 groups: groups.into(),
                 histogram: histogram.to_sparse(),
+                waiting: None,
             });
         }
     }

@@ -57,7 +57,13 @@ fn no_flipped_bit_changes_histograms_without_a_word() {
         let mut histogram = Histogram::new(Grid::FINE, false);
         (0..50).for_each(|value| histogram.record_many(1000 * (at as u64 + 1) + value * 77, 3, 0));
         let groups = vec![format!("sd{at}")].into();
-        SeriesRow { time_ns: at * 1_000_000_000, width_ns: 1_000_000_000, groups, histogram: histogram.to_sparse() }
+        SeriesRow {
+            time_ns: at * 1_000_000_000,
+            width_ns: 1_000_000_000,
+            groups,
+            histogram: histogram.to_sparse(),
+            waiting: None,
+        }
     };
     let file = write_series_parquet(Vec::new(), &header, &context(), (0..8).map(row)).unwrap();
     let read = |file: Vec<u8>| -> Result<Vec<SeriesRow>, String> {

@@ -83,6 +83,9 @@ pub struct Context {
     /// Of several traces merged: which of them lack something, by what they lack.
     #[serde(skip)]
     pub lacking: Vec<Lacking>,
+    /// For how long each host was observed, nanoseconds, where hosts were observed at different times.
+    #[serde(skip)]
+    pub observed_ns: std::collections::BTreeMap<String, u64>,
     /// Anything else worth keeping: command line, kernel, tool version, filter ...
     pub properties: std::collections::BTreeMap<String, String>,
 }
@@ -120,6 +123,7 @@ impl Context {
             loss_ranges: Vec::new(),
             notes: Vec::new(),
             lacking: Vec::new(),
+            observed_ns: Default::default(),
             properties: Default::default(),
         }
     }
@@ -168,6 +172,9 @@ impl Context {
             all.knows_unfinished &= other.knows_unfinished;
             all.loss_ranges.extend_from_slice(&other.loss_ranges);
             other.notes.iter().for_each(|note| all.note(note.clone()));
+            for (host, &observed_ns) in &other.observed_ns {
+                *all.observed_ns.entry(host.clone()).or_insert(0) += observed_ns;
+            }
             all.properties.retain(|key, value| other.properties.get(key) == Some(value));
         }
         if !rest.is_empty() {

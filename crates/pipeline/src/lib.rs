@@ -9,6 +9,7 @@
 //! program that knows its options.
 #![forbid(unsafe_code)]
 
+mod ages;
 mod clocks;
 mod compared;
 mod control;

@@ -1,5 +1,6 @@
 //! Events, stored histograms or the kernel's counts as one series.
 
+use crate::ages::Ages;
 use crate::clocks::note_unrelated;
 use crate::pass::{is_relative, trace_start};
 use crate::{Error, Folding, Origin, Pipeline, Reading};
@@ -26,17 +27,21 @@ impl Pipeline {
     /// # Errors
     /// As [`Pipeline::series`].
     pub fn series_to_plot(&self, folding: &Folding, limit: u32) -> Result<(HistogramSeries, Vec<Context>), Error> {
-        let (series, contexts, waiters) = match self.origin(folding)? {
+        let (series, contexts, waiters, ages) = match self.origin(folding)? {
             Origin::Stored => {
-                let (series, mut contexts) = self.stored(folding, limit)?;
+                let (series, mut contexts, ages) = self.stored(folding, limit)?;
                 note_unrelated(&mut contexts);
                 let waiters = self.waiters(&contexts, &folding.by)?;
-                (series, contexts, waiters)
+                (series, contexts, waiters, ages)
             }
-            Origin::Kernel => self.counted(folding, limit)?,
-            Origin::Events => self.folded(folding, limit)?,
+            origin => {
+                let live = origin == Origin::Kernel;
+                let (series, contexts, waiters) =
+                    if live { self.counted(folding, limit)? } else { self.folded(folding, limit)? };
+                (series, contexts, waiters, Ages::default())
+            }
         };
-        let series = self.covering(series, &contexts, &waiters, folding, limit);
+        let series = self.covering(series, &contexts, (&waiters, &ages), folding, limit);
         let waits = folding.quantity != Quantity::Queue || series.total(None).totals().max > 0;
         if !waits && !series.slices().is_empty() {
             return Err(Error::NoQueueing);
@@ -101,12 +106,12 @@ impl Pipeline {
         &self,
         mut series: HistogramSeries,
         contexts: &[Context],
-        waiters: &[Waiter],
+        (waiters, ages): (&[Waiter], &Ages),
         folding: &Folding,
         limit: u32,
     ) -> HistogramSeries {
         if let Some((from_ns, to_ns)) = self.covered_ns(contexts)
-            && !(series.slices().is_empty() && waiters.is_empty())
+            && !(series.slices().is_empty() && waiters.is_empty() && ages.is_empty())
         {
             series.reach(from_ns, to_ns);
             let is_long = series.range().is_some_and(|(first, last)| first.abs_diff(last) >= u64::from(limit.max(2)));
@@ -115,6 +120,7 @@ impl Pipeline {
             }
         }
         series.add_waiting(waiters, None);
+        ages.put_into(&mut series);
         series.completed_only(folding.completed_only)
     }
 

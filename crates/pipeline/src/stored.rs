@@ -3,6 +3,7 @@
 //! A filter may look at the interval's time, the latency (at bucket edges) and the group fields; to use the same
 //! evaluation as for events, every bucket of every histogram stands as one row in a batch.
 
+use crate::ages::Ages;
 use crate::files::MOST_READERS;
 use crate::named::name;
 use crate::pass::trace_start;
@@ -18,14 +19,14 @@ use std::sync::Arc;
 
 impl Pipeline {
     /// The files, of which some hold histograms, as one series. The events of the others are folded and added.
-    pub(crate) fn stored(&self, folding: &Folding, limit: u32) -> Result<(HistogramSeries, Vec<Context>), Error> {
+    pub(crate) fn stored(&self, folding: &Folding, limit: u32) -> Result<(HistogramSeries, Vec<Context>, Ages), Error> {
         let formats = &self.formats;
         let is_series = |at: &usize| formats[*at].is_some_and(Format::is_series);
         let (mut files, events): (Vec<usize>, Vec<usize>) = (0..formats.len()).partition(is_series);
         let of_jobs = |at: &usize| formats[*at] == Some(Format::FioJson);
         let mut stored = Stored { pipeline: self, folding, starts: Starts::new(self)?, row_ns: None };
         if events.is_empty() && files.iter().all(of_jobs) {
-            return stored.runs(&files);
+            return stored.runs(&files).map(|(series, contexts)| (series, contexts, Ages::default()));
         }
         if folding.over_time {
             let jobs: Vec<usize> = files.extract_if(.., |at| of_jobs(at)).collect();
@@ -37,7 +38,7 @@ impl Pipeline {
         let new_builder = || series::new_builder(folding, limit);
         if files.is_empty() {
             let (builder, contexts) = self.fold_builders(&events, &new_builder)?;
-            return Ok((builder.finish(), contexts));
+            return Ok((builder.finish(), contexts, Ages::default()));
         }
         if folding.interval.is_none() {
             stored.row_ns = files.iter().find_map(|&at| stored.first_row(at));
@@ -48,17 +49,18 @@ impl Pipeline {
         };
         let workers = if files.iter().any(is_even) { 1 } else { MOST_READERS };
         let load = |sums: &mut Sums, at: usize, _| stored.load(sums, files[at]);
-        let (sums, contexts) = workers::each_file(files.len(), workers, &Sums::default, load, Sums::merge)?;
+        let (mut sums, contexts) = workers::each_file(files.len(), workers, &Sums::default, load, Sums::merge)?;
+        let ages = std::mem::take(&mut sums.ages);
         let series = widened(stored.finish(sums)?, folding, limit)?;
         if events.is_empty() {
-            return Ok((series, contexts));
+            return Ok((series, contexts, ages));
         }
         let (builder, more) = self.fold_builders(&events, &new_builder)?;
         let mut numbered: Vec<_> = files.into_iter().chain(events).zip(contexts.into_iter().chain(more)).collect();
         numbered.sort_by_key(|&(at, _)| at);
         let contexts = numbered.into_iter().map(|(_, context)| context).collect();
         let sum = merged(series, builder.finish())?;
-        Ok((if folding.interval.is_some() { sum } else { sum.fitted(limit) }, contexts))
+        Ok((if folding.interval.is_some() { sum } else { sum.fitted(limit) }, contexts, ages))
     }
 }
 
@@ -99,11 +101,14 @@ struct Sums {
     even: Option<HistogramSeries>,
     /// Of rows of their own widths.
     uneven: Option<SeriesBuilder>,
+    /// At the ends of intervals of one width.
+    ages: Ages,
 }
 
 impl Sums {
     /// Takes over what another worker read, of rows of their own widths.
     fn merge(&mut self, other: Sums) {
+        self.ages.merge(other.ages);
         match (&mut self.uneven, other.uneven) {
             (Some(mine), Some(theirs)) => mine.merge(theirs),
             (none @ None, theirs) => *none = theirs,
@@ -198,6 +203,7 @@ impl Stored<'_> {
             // Some formats know it from the first row on.
             start_ns = start_ns.or_else(|| self.starts.start_ns(at, reader.context()));
             row.time_ns = row.time_ns.saturating_add(shift_ns);
+            let ages = row.waiting.take();
             // What an uneven row holds completed halfway through it, on the average.
             let moment = if is_uneven { row.time_ns.saturating_add_unsigned(row.width_ns / 2) } else { row.time_ns };
             let histogram = match &mut pick {
@@ -205,11 +211,27 @@ impl Stored<'_> {
                 None => &row.histogram,
             };
             let histogram = if weighs_time { &by_time(histogram)? } else { histogram };
+            let waiting = match (&mut pick, ages) {
+                (Some(pick), Some(ages)) => {
+                    let ages = pick.filtered(&SeriesRow { histogram: ages, ..row.clone() }, moment)?;
+                    Some(ages).filter(|ages| ages.totals().count > 0)
+                }
+                (_, ages) => ages,
+            };
             let labels = group.labels(&row.groups, &places);
             let usual_ns = reader.usual_ns();
-            take(reader.context(), Picked { row: &row, moment, histogram, labels, is_uneven, usual_ns, start_ns })?;
+            let waiting = waiting.as_ref();
+            take(
+                reader.context(),
+                Picked { row: &row, moment, histogram, waiting, labels, is_uneven, usual_ns, start_ns },
+            )?;
         }
-        Ok(self.starts.context(at, reader.context().clone()))
+        let mut context = self.starts.context(at, reader.context().clone());
+        if self.pipeline.reading.filter.is_some() {
+            // It may let only some of that time through.
+            context.observed_ns.clear();
+        }
+        Ok(context)
     }
 
     fn load(&self, sums: &mut Sums, at: usize) -> Result<Context, Error> {
@@ -244,6 +266,10 @@ impl Stored<'_> {
                     .insert(moment.div_euclid(series.width_ns() as i64), labels.to_vec(), histogram)
                     .map_err(|error| Error::Series(format!("{}: {error}", file.display())))?;
             }
+            if let Some(ages) = picked.waiting {
+                let end_ns = row.time_ns.saturating_add_unsigned(row.width_ns);
+                sums.ages.add(end_ns, labels, ages);
+            }
             Ok(())
         })?;
         match (&mut sums.even, even) {
@@ -275,6 +301,8 @@ pub(crate) struct Picked<'a> {
     pub moment: i64,
     /// What the filter lets through.
     pub histogram: &'a Sparse,
+    /// Ages of what waited at its end, as far as the filter lets them through.
+    pub waiting: Option<&'a Sparse>,
     /// The values of the asked groups.
     pub labels: &'a [String],
     pub is_uneven: bool,

@@ -16,6 +16,8 @@ use std::ops::Range;
 const REACH: i64 = 100_000;
 /// So many empty histograms are made for what waits, at most: some 100 bytes each.
 const MOST_EMPTY: i64 = 1_000_000;
+/// So many requests of an interval and group are kept apart where only their ages are known: the oldest.
+const MOST_HELD: usize = 1 << 16;
 
 /// One request that waits.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -198,6 +200,8 @@ pub(crate) struct Waits {
     /// What waits in all intervals from its start on, with its group. Their ages in an interval are found when they are asked
     /// for: thousands of requests that hang for hours would fill the memory.
     throughout: Vec<(u32, Waiter)>,
+    /// By interval and group, ages at the end of intervals of which nothing is known of single requests.
+    ages: BTreeMap<i64, BTreeMap<u32, Sparse>>,
     /// By group: each request once.
     pub(crate) once: BTreeMap<u32, Vec<Held>>,
     completed_only: bool,
@@ -213,7 +217,7 @@ impl HistogramSeries {
 
     /// Whether anything waits in any interval.
     pub fn has_waiting(&self) -> bool {
-        !self.waits.once.is_empty()
+        !self.waits.once.is_empty() || !self.waits.ages.is_empty()
     }
 
     /// Adds what waits, to these intervals as far as it waited in them; `None`: to all from the first with events (or the
@@ -254,6 +258,35 @@ impl HistogramSeries {
             let first = known.start.max(known.end.saturating_sub(most - 1));
             (first..=known.end).for_each(|interval| self.know(interval, group));
         }
+    }
+
+    /// Adds the ages of what waited in a group at a moment, which count in the interval that ends then; others are left out. They stand
+    /// for all that waited there: what [`HistogramSeries::add_waiting`] adds to all intervals counts where there are none. As with that,
+    /// the series must not be merged any more.
+    pub fn add_ages(&mut self, end_ns: i64, group: &[String], ages: &Sparse) {
+        let width_ns = i64::try_from(self.width_ns).unwrap_or(i64::MAX);
+        if self.quantity != Quantity::Latency || end_ns.rem_euclid(width_ns) != 0 {
+            return;
+        }
+        let (interval, group) = (self.interval_of(end_ns) - 1, self.group_of_waiter(group));
+        self.know(interval, group);
+        let of_interval = self.waits.ages.entry(interval).or_default();
+        match of_interval.get_mut(&group) {
+            Some(sum) => sum.merge(ages),
+            None => drop(of_interval.insert(group, ages.clone())),
+        }
+    }
+
+    /// A request for each of these ages: that of the oldest is exact, others are those of the lower edges of their buckets.
+    fn held_of_ages<'a>(&self, ages: &'a Sparse) -> impl Iterator<Item = Held> + use<'a> {
+        let (count, mut oldest) = (self.per_event(), Some(ages.totals().max));
+        let edges = ages.buckets().rev().flat_map(|(index, count, _)| {
+            std::iter::repeat_n(ages.grid().lower(index), usize::try_from(count).unwrap_or(usize::MAX))
+        });
+        edges.take(MOST_HELD).map(move |lower| {
+            let age_ns = oldest.take().unwrap_or(lower);
+            Held { bound_ns: age_ns, count, age_ns }
+        })
     }
 
     /// The group of what waits: the one for all that were too many, where it has none of its own.
@@ -337,8 +370,13 @@ impl HistogramSeries {
         let waits = |waiter: &Waiter| {
             self.interval_of(waiter.start_ns) < after && self.interval_of(waiter.seen_ns()) >= interval
         };
-        let throughout = self.waits.throughout.iter().filter(|(group, waiter)| is_in(*group) && waits(waiter));
-        let held = seen.chain(throughout.map(|(_, waiter)| self.held(interval, waiter))).collect();
+        let ages = self.waits.ages.get(&interval);
+        let throughout = self.waits.throughout.iter().filter(|(group, waiter)| {
+            is_in(*group) && waits(waiter) && ages.is_none_or(|ages| !ages.contains_key(group))
+        });
+        let ages = ages.into_iter().flatten().filter(|&(&group, _)| is_in(group));
+        let ages = ages.flat_map(|(_, ages)| self.held_of_ages(ages));
+        let held = seen.chain(ages).chain(throughout.map(|(_, waiter)| self.held(interval, waiter))).collect();
         Waiting { held, completed_only: self.waits.completed_only }
     }
 

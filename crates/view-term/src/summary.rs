@@ -102,6 +102,8 @@ pub struct SummaryRow {
     pub bytes: Option<u64>,
     /// Utilization, saturation and errors, where they were asked for.
     pub used: Option<Used>,
+    /// For how long its host was observed, nanoseconds, where that is another time than that of the summary.
+    pub observed_ns: Option<u64>,
 }
 
 /// The summary of a series.
@@ -142,7 +144,9 @@ impl Summary {
             parts.iter().for_each(|part| sum.add(part));
             let waiting = series.still_waiting(Some(group as u32));
             let row = SummaryRow::new(series.groups()[group].clone(), &sum, waiting, weighs_bytes);
-            rows.push(SummaryRow { deviation: series.deviation(Some(group as u32)), ..row });
+            let host = series.by.iter().position(|field| *field == Field::Host).map(|at| &row.group[at]);
+            let observed_ns = host.and_then(|host| context.observed_ns.get(host)).copied();
+            rows.push(SummaryRow { deviation: series.deviation(Some(group as u32)), observed_ns, ..row });
         }
         let counts = counted_once(series, context);
         let left_out = series.groups().iter().zip(&counts).filter(|&(_, counts)| !counts);
@@ -166,7 +170,9 @@ impl Summary {
     pub fn of_interval(series: &HistogramSeries, interval: i64, covered_ns: u64, context: &Context) -> Summary {
         let at = series.span_of(interval, None);
         let summary = Summary::new(&series.only(interval), context);
-        Summary { span_ns: covered_ns.max(1), interval: Some(at), ..summary }
+        // Hosts were observed for longer than one interval.
+        let rows = summary.rows.into_iter().map(|row| SummaryRow { observed_ns: None, ..row }).collect();
+        Summary { span_ns: covered_ns.max(1), interval: Some(at), rows, ..summary }
     }
 
     /// Adds utilization, saturation and errors.
@@ -292,8 +298,8 @@ impl Summary {
         let count = row.totals.count;
         let mut texts = vec![
             format_count(count),
-            format_rate(self.per_second(count)),
-            row.bytes.map_or("-".into(), |bytes| format_size(self.per_second(bytes) as u64)),
+            format_rate(self.per_second(row, count)),
+            row.bytes.map_or("-".into(), |bytes| format_size(self.per_second(row, bytes) as u64)),
         ];
         let bound = |at_least: bool| if at_least { ">=" } else { "" };
         texts.push(if count > 0 { value(row.totals.min) } else { "-".into() });
@@ -314,8 +320,8 @@ impl Summary {
         texts
     }
 
-    fn per_second(&self, count: u64) -> f64 {
-        count as f64 * 1e9 / self.span_ns.max(1) as f64
+    fn per_second(&self, row: &SummaryRow, count: u64) -> f64 {
+        count as f64 * 1e9 / row.observed_ns.unwrap_or(self.span_ns).max(1) as f64
     }
 
     fn share(&self, row: &SummaryRow) -> f64 {
@@ -329,8 +335,8 @@ impl Summary {
         let some = |value: u64| (row.totals.count > 0).then(|| value.to_string());
         let mut numbers = vec![
             ("count".into(), Some(row.totals.count.to_string())),
-            ("rate_per_s".into(), Some(self.per_second(row.totals.count).to_string())),
-            ("bytes_per_s".into(), row.bytes.map(|bytes| self.per_second(bytes).to_string())),
+            ("rate_per_s".into(), Some(self.per_second(row, row.totals.count).to_string())),
+            ("bytes_per_s".into(), row.bytes.map(|bytes| self.per_second(row, bytes).to_string())),
             (format!("sum_{unit}"), Some(row.totals.sum.to_string())),
             (format!("min_{unit}"), some(row.totals.min)),
             (format!("mean_{unit}"), row.mean.map(|mean| mean.value.to_string())),
@@ -457,6 +463,7 @@ impl SummaryRow {
             waiting,
             bytes: if weighs_bytes { Some(bytes) } else { sum.totals().bytes },
             used: None,
+            observed_ns: None,
         }
     }
 

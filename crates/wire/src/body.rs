@@ -69,6 +69,14 @@ pub struct Data {
     pub rows: Vec<IntervalRow>,
 }
 
+impl IntervalRow {
+    /// Leaves what completed.
+    pub(crate) fn forget_waiting(&mut self) {
+        self.groups.iter_mut().for_each(|(_, parts)| parts.waiting = None);
+        self.groups.retain(|(_, parts)| parts.done.is_some());
+    }
+}
+
 impl Head {
     /// Of a record, with the part behind it.
     ///

@@ -440,9 +440,8 @@ impl Cluster {
             host.absences.drain(..host.absences.len().saturating_sub(ABSENCES));
         }
         let slice = self.slices.entry(interval).or_default();
-        if let Err(at) = slice.hosts.binary_search(&number) {
-            slice.hosts.insert(at, number);
-        }
+        // An interval that comes again, as the clock of its host was set back, is about the same requests.
+        let is_new = slice.hosts.binary_search(&number).map_err(|at| slice.hosts.insert(at, number)).is_err();
         if let Some(news) = self.news.as_mut().filter(|_| start_ns >= now_ns - news::RECENT_NS) {
             let with_completed = news.with_completed;
             let labels = |(group, parts): &(u32, Parts)| {
@@ -471,8 +470,15 @@ impl Cluster {
             merged.push(Merged { interval, is_late: true, done, tally: row.tally.clone() });
         }
         for (group, parts) in row.groups {
-            let Some(done) = parts.done else { continue };
-            slice.add(group, done);
+            if let Some(ages) = parts.waiting.filter(|_| is_new && row.covered_ns > 0) {
+                match slice.waiting.get_mut(&group) {
+                    Some(sum) => sum.merge(&ages),
+                    None => drop(slice.waiting.insert(group, ages)),
+                }
+            }
+            if let Some(done) = parts.done {
+                slice.add(group, done);
+            }
         }
         if slice.is_closed {
             self.bytes -= slice.bytes;

@@ -165,6 +165,7 @@ fn series(pipeline: &Pipeline, folding: &Folding, conversion: &Conversion) -> Re
             width_ns: series.span_of(interval, Some(*group)).1,
             groups: series.groups()[*group as usize].clone().into(),
             histogram: if with_bytes { sparse.clone().with_weights_as_bytes() } else { sparse.clone() },
+            waiting: None,
         })
     });
     let out = output::open(Some(&conversion.write))?;

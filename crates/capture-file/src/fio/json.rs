@@ -54,7 +54,7 @@ impl FioJson {
                 let groups = [kind.to_string(), name.to_string(), hostname].into();
                 context.cover(start_ns);
                 context.cover(start_ns.saturating_add_unsigned(width_ns));
-                rows.push(SeriesRow { time_ns: start_ns, width_ns, groups, histogram });
+                rows.push(SeriesRow { time_ns: start_ns, width_ns, groups, histogram, waiting: None });
             }
         }
         match &lacks[..] {

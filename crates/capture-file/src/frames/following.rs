@@ -4,7 +4,7 @@ use crate::input::{Input, read_full};
 use crate::series_rows::SeriesRow;
 use crate::{OnRestart, Query, ReadOptions, ending};
 use latscope_event::Note;
-use latscope_histogram::{Grid, Histogram};
+use latscope_histogram::{Grid, Histogram, Sparse};
 use latscope_wire::{Address, PREFACE, Records};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -96,8 +96,13 @@ impl Following {
     }
 }
 
+/// A histogram without events.
+pub fn nothing() -> Sparse {
+    Histogram::new(Grid::FINE, false).to_sparse()
+}
+
 /// A row without events, from whose start on nothing was read: intervals before it have passed.
 pub fn passed(time_ns: i64, width_ns: u64, fields: usize) -> SeriesRow {
-    let histogram = Histogram::new(Grid::FINE, false).to_sparse();
-    SeriesRow { time_ns, width_ns, groups: vec!["-".to_string(); fields].into(), histogram }
+    let histogram = nothing();
+    SeriesRow { time_ns, width_ns, groups: vec!["-".to_string(); fields].into(), histogram, waiting: None }
 }

@@ -7,7 +7,7 @@ mod write;
 use crate::input::{Input, read_full};
 use crate::series_rows::{SeriesHeader, SeriesRow, SeriesRows};
 use crate::{Detected, Error, Position, ReadOptions};
-use following::{Following, passed};
+use following::{Following, nothing, passed};
 use latscope_event::{Anomaly, Clock, Context, Note};
 use latscope_wire::{
     Data, Dictionary, Found, Head, Hello, HostState, Hosts, Id, Kind, Malformed, PREFACE, Ranges, Record, Records,
@@ -213,6 +213,9 @@ impl Frames {
                 (true, false) => (time_ns, time_ns + covered_ns),
             };
             [from_ns, to_ns].into_iter().for_each(|moment| self.context.cover(moment));
+            if self.has_host && row.covered_ns > 0 {
+                *self.context.observed_ns.entry(run.hello.host.clone()).or_insert(0) += row.covered_ns;
+            }
             self.context.tally.merge(&row.tally);
             self.waits.start(&run.hello.host, to_ns);
             for (group, parts) in row.groups {
@@ -220,11 +223,18 @@ impl Frames {
                 if let Some(ages) = &parts.waiting {
                     self.waits.add(&run.hello.host, to_ns, &groups, ages);
                 }
-                let row = |histogram| SeriesRow { time_ns, width_ns: head.width_ns, groups, histogram };
+                // Of an interval that was observed in part, they are from another moment than its end; of a hub that is followed, the last
+                // ones stand for all.
+                let waiting = parts.waiting.filter(|_| to_ns == end_ns && self.following.is_none());
+                if parts.done.is_none() && waiting.is_none() {
+                    continue;
+                }
+                let histogram = parts.done.unwrap_or_else(nothing);
+                let row = SeriesRow { time_ns, width_ns: head.width_ns, groups, histogram, waiting };
                 match &self.following {
                     Some(following) if following.has_passed(end_ns) => {}
-                    Some(_) => self.held.extend(parts.done.map(row)),
-                    None => self.rows.extend(parts.done.map(row)),
+                    Some(_) => self.held.push(row),
+                    None => self.rows.push_back(row),
                 }
             }
             if self.following.is_some() {

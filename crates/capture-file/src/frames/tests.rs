@@ -14,7 +14,13 @@ fn histogram(values: &[u64]) -> Sparse {
 
 fn row(interval: i64, device: &str, values: &[u64]) -> SeriesRow {
     let groups = vec![device.to_string()].into();
-    SeriesRow { time_ns: interval * WIDTH_NS as i64, width_ns: WIDTH_NS, groups, histogram: histogram(values) }
+    SeriesRow {
+        time_ns: interval * WIDTH_NS as i64,
+        width_ns: WIDTH_NS,
+        groups,
+        histogram: histogram(values),
+        waiting: None,
+    }
 }
 
 fn written(rows: &[SeriesRow], context: &Context) -> Vec<u8> {

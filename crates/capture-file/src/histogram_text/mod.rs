@@ -310,7 +310,13 @@ impl Reader<'_> {
                 continue;
             };
             let width_ns = end_ns.abs_diff(start_ns);
-            self.ready.push_back(SeriesRow { time_ns: start_ns, width_ns, groups: table.groups, histogram });
+            self.ready.push_back(SeriesRow {
+                time_ns: start_ns,
+                width_ns,
+                groups: table.groups,
+                histogram,
+                waiting: None,
+            });
         }
         true
     }

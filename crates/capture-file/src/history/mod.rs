@@ -57,9 +57,9 @@ impl History {
             Some((last, groups)) if is_same(last) => Arc::clone(groups),
             _ => std::iter::once(row.host.to_string()).chain(row.labels.iter().cloned()).collect(),
         };
-        let (time_ns, histogram) = (row.time_ns, row.done.clone());
+        let (time_ns, histogram, waiting) = (row.time_ns, row.done.clone(), row.waiting.clone());
         self.group = Some((row, Arc::clone(&groups)));
-        SeriesRow { time_ns, width_ns, groups, histogram }
+        SeriesRow { time_ns, width_ns, groups, histogram, waiting }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::HOST;
 use crate::ReadOptions;
 use crate::input::Input;
-use crate::parquet::{open_series, write_series_parquet};
+use crate::parquet::{open_series, write_table};
 use crate::series_rows::{SeriesHeader, SeriesRow};
 use latscope_event::{Clock, Context, FieldSet};
 use latscope_wire::Ranges;
@@ -43,12 +43,12 @@ impl Tables for SeriesTables {
             }
         }
         let mut failure = None;
-        let series_row = |TableRow { time_ns, labels, done }| {
+        let series_row = |TableRow { time_ns, labels, done, waiting }| {
             let groups = std::iter::once(head.host.clone()).chain(labels.iter().cloned()).collect();
-            SeriesRow { time_ns, width_ns: head.width_ns, groups, histogram: done }
+            SeriesRow { time_ns, width_ns: head.width_ns, groups, histogram: done, waiting }
         };
         let rows = rows.map_while(|row| row.map_err(|error| failure = Some(error)).ok()).map(series_row);
-        let out = write_series_parquet(BufWriter::new(File::create(path)?), &header, &context, rows)?;
+        let out = write_table(BufWriter::new(File::create(path)?), &header, &context, rows)?;
         match failure {
             Some(error) => Err(error),
             None => out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all(),
@@ -84,7 +84,7 @@ impl Tables for SeriesTables {
                 _ => row.groups.get(1..).unwrap_or_default().into(),
             };
             last = Some([row.groups, Arc::clone(&labels)]);
-            Ok(TableRow { time_ns: row.time_ns, labels, done: row.histogram })
+            Ok(TableRow { time_ns: row.time_ns, labels, done: row.histogram, waiting: row.waiting })
         });
         Ok((head, Box::new(rows)))
     }

@@ -197,7 +197,7 @@ fn series_row(line: &[u8], base_ns: u64, per_event: u64) -> Result<SeriesRow, &'
     }
     let groups = [row.tag.map_or("-".into(), |tag| String::from_utf8_lossy(tag).into())].into();
     let histogram = decode::decode(row.histogram)?.times(per_event).ok_or("counts that exceed 64 bits")?;
-    Ok(SeriesRow { time_ns, width_ns: row.width_ns, groups, histogram })
+    Ok(SeriesRow { time_ns, width_ns: row.width_ns, groups, histogram, waiting: None })
 }
 
 #[cfg(test)]

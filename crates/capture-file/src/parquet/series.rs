@@ -12,7 +12,7 @@ use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, ListArray, RecordBatc
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use latscope_event::{Anomaly, Context};
-use latscope_histogram::{Grid, Sparse, Totals};
+use latscope_histogram::{Grid, Histogram, Sparse, Totals};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::schema::types::ColumnPath;
@@ -25,6 +25,10 @@ const TOTALS: [&str; 5] = ["grid", "count", "sum_ns", "min_ns", "max_ns"];
 /// Not known by every source.
 const BYTES: &str = "bytes";
 const LISTS: [&str; 3] = ["k", "n", "w"];
+/// What waited at the end of the interval: how many, the age of the oldest, and the buckets of their ages.
+const WAITING: &str = "waiting";
+const OLDEST: &str = "oldest_ns";
+const AGES: [&str; 2] = ["waiting_k", "waiting_n"];
 /// Rows that are encoded or decoded together; a row may have thousands of buckets.
 const CHUNK_ROWS: usize = 1024;
 /// Row groups end here, so that memory stays bounded.
@@ -40,14 +44,38 @@ pub fn write_series_parquet<W: Write + Send>(
     context: &Context,
     rows: impl IntoIterator<Item = SeriesRow>,
 ) -> io::Result<W> {
-    let schema = schema(header)?;
+    write(to, header, context, rows, false)
+}
+
+/// Writes a series with what waited.
+///
+/// # Errors
+/// As [`write_series_parquet`].
+pub fn write_table<W: Write + Send>(
+    to: W,
+    header: &SeriesHeader,
+    context: &Context,
+    rows: impl IntoIterator<Item = SeriesRow>,
+) -> io::Result<W> {
+    write(to, header, context, rows, true)
+}
+
+fn write<W: Write + Send>(
+    to: W,
+    header: &SeriesHeader,
+    context: &Context,
+    rows: impl IntoIterator<Item = SeriesRow>,
+    with_waiting: bool,
+) -> io::Result<W> {
+    let schema = schema(header, with_waiting)?;
     let mut properties = properties().set_max_row_group_bytes(Some(GROUP_BYTES));
     let repeating = header.group_fields.iter().map(String::as_str).chain(["time_ns", "width_ns", "grid"]);
     for name in repeating {
         properties = properties.set_column_dictionary_enabled(ColumnPath::new(vec![name.into()]), true);
     }
     let mut writer = writer(to, schema.clone(), properties.build())?;
-    let mut rows = rows.into_iter().filter(|row| row.histogram.totals().count > 0);
+    let has_any = |row: &SeriesRow| row.histogram.totals().count > 0 || with_waiting && row.waiting.is_some();
+    let mut rows = rows.into_iter().filter(has_any);
     loop {
         let chunk: Vec<_> = rows.by_ref().take(CHUNK_ROWS).collect();
         if chunk.is_empty() {
@@ -65,7 +93,7 @@ pub fn write_series_parquet<W: Write + Send>(
     close(writer, context, &[(SERIES_KEY, description.to_string())])
 }
 
-fn schema(header: &SeriesHeader) -> io::Result<SchemaRef> {
+fn schema(header: &SeriesHeader, with_waiting: bool) -> io::Result<SchemaRef> {
     let integer = |&name: &&str| {
         let data_type = if name == "grid" { DataType::Int32 } else { DataType::Int64 };
         Field::new(name, data_type, false)
@@ -78,6 +106,12 @@ fn schema(header: &SeriesHeader) -> io::Result<SchemaRef> {
     columns.push(Field::new("n", DataType::List(element(DataType::Int64)), false));
     if weighted(header) {
         columns.push(Field::new("w", DataType::List(element(DataType::Int64)), true));
+    }
+    if with_waiting {
+        columns.push(Field::new(WAITING, DataType::Int64, true));
+        columns.push(Field::new(OLDEST, DataType::Int64, true));
+        columns.push(Field::new(AGES[0], DataType::List(element(DataType::Int32)), false));
+        columns.push(Field::new(AGES[1], DataType::List(element(DataType::Int64)), false));
     }
     for (at, column) in columns.iter().enumerate() {
         if columns[..at].iter().any(|other| other.name() == column.name()) {
@@ -141,7 +175,40 @@ fn records(rows: &[SeriesRow], header: &SeriesHeader, schema: SchemaRef) -> Resu
             Some(present),
         )?));
     }
+    if schema.column_with_name(WAITING).is_some() {
+        waiting_columns(rows, &mut arrays)?;
+    }
     RecordBatch::try_new(schema, arrays)
+}
+
+/// How many waited, since when the oldest did, and the buckets of their ages, on the grid of the row.
+fn waiting_columns(rows: &[SeriesRow], arrays: &mut Vec<ArrayRef>) -> Result<(), ArrowError> {
+    let on_grid = |row: &SeriesRow| row.waiting.as_ref().map(|ages| regridded(ages, row.histogram.grid()));
+    let ages: Vec<Option<Sparse>> = rows.iter().map(on_grid).collect();
+    let number = |pick: fn(&Totals) -> u64| -> ArrayRef {
+        Arc::new(ages.iter().map(|ages| ages.as_ref().map(|ages| signed(pick(ages.totals())))).collect::<Int64Array>())
+    };
+    arrays.push(number(|totals| totals.count));
+    arrays.push(number(|totals| totals.max));
+    let lengths = ages.iter().map(|ages| ages.as_ref().map_or(0, |ages| ages.indices().len()));
+    let offsets = OffsetBuffer::<i32>::from_lengths(lengths);
+    let indices = ages.iter().flatten().flat_map(Sparse::indices).map(|&index| index as i32);
+    let indices: ArrayRef = Arc::new(Int32Array::from_iter_values(indices));
+    arrays.push(Arc::new(ListArray::try_new(element(DataType::Int32), offsets.clone(), indices, None)?));
+    let counts = ages.iter().flatten().flat_map(Sparse::counts).map(|&count| signed(count));
+    let counts: ArrayRef = Arc::new(Int64Array::from_iter_values(counts));
+    arrays.push(Arc::new(ListArray::try_new(element(DataType::Int64), offsets, counts, None)?));
+    Ok(())
+}
+
+/// On another grid: a bucket of a coarser one counts at its lower edge.
+fn regridded(ages: &Sparse, grid: Grid) -> Sparse {
+    if ages.grid().power() >= grid.power() {
+        return ages.folded(grid);
+    }
+    let mut all = Histogram::new(grid, false);
+    ages.buckets().for_each(|(index, count, _)| all.record_many(ages.grid().lower(index), count, 0));
+    all.to_sparse()
 }
 
 /// Opens a series.
@@ -240,6 +307,11 @@ fn checked_rows(records: &RecordBatch, header: &SeriesHeader) -> Result<Vec<Seri
     };
     let [indices, bucket_counts] = [list(LISTS[0])?, list(LISTS[1])?];
     let weights = if weighted(header) { Some(list(LISTS[2])?) } else { None };
+    // Tables of hubs have it, from some version on.
+    let waiting = match records.column_by_name(WAITING) {
+        Some(_) => Some((numbers(WAITING)?, numbers(OLDEST)?, list(AGES[0])?, list(AGES[1])?)),
+        None => None,
+    };
     let groups = header.group_fields.iter().map(|name| texts(column(name)?, name)).collect::<Result<Vec<_>, _>>()?;
     let at_row = |row: usize| {
         let part = |(list, values): &(ListArray, Vec<i64>)| -> Option<Vec<u64>> {
@@ -248,7 +320,7 @@ fn checked_rows(records: &RecordBatch, header: &SeriesHeader) -> Result<Vec<Seri
             values.iter().map(|&value| u64::try_from(value).ok()).collect()
         };
         let number = |values: &[i64]| u64::try_from(values[row]).ok();
-        let totals = Totals {
+        let mut totals = Totals {
             count: number(&counts)?,
             sum: number(&sums)?.into(),
             min: number(&mins)?,
@@ -263,17 +335,38 @@ fn checked_rows(records: &RecordBatch, header: &SeriesHeader) -> Result<Vec<Seri
         };
         let fits =
             |bound: u64, index: Option<&u32>| bound == i64::MAX as u64 || index == Some(&(grid.index(bound) as u32));
-        if !fits(totals.min, indices.first()) || !fits(totals.max, indices.last()) || totals.min > totals.max {
+        let waiting = match &waiting {
+            Some((many, oldest, ages, counts)) if many[row] > 0 => {
+                let ages =
+                    part(ages)?.into_iter().map(|index| u32::try_from(index).ok()).collect::<Option<Vec<_>>>()?;
+                Some(waited(grid, ages, part(counts)?, number(many)?, number(oldest)?)?)
+            }
+            _ => None,
+        };
+        if totals.count == 0 {
+            (totals.min, totals.max) = (u64::MAX, 0);
+        } else if !fits(totals.min, indices.first()) || !fits(totals.max, indices.last()) || totals.min > totals.max {
             return None;
         }
         let histogram = Sparse::from_parts(grid, indices, part(&bucket_counts)?, weights, totals).ok()?;
         let width_ns = number(&widths).filter(|&width| width > 0)?;
         let groups = groups.iter().map(|group| group[row].clone()).collect();
-        Some(SeriesRow { time_ns: times[row], width_ns, groups, histogram })
+        Some(SeriesRow { time_ns: times[row], width_ns, groups, histogram, waiting })
     };
     (0..records.num_rows())
         .map(|row| at_row(row).ok_or_else(|| format!("the histogram that starts at {} ns is inconsistent", times[row])))
         .collect()
+}
+
+/// The ages of what waited; their sum is that of the lower edges of their buckets.
+fn waited(grid: Grid, indices: Vec<u32>, counts: Vec<u64>, count: u64, oldest_ns: u64) -> Option<Sparse> {
+    let max = if oldest_ns >= i64::MAX as u64 { grid.lower(*indices.last()? as usize) } else { oldest_ns };
+    let last =
+        *indices.last().filter(|&&last| last as usize <= grid.len() && last as usize == grid.index(max))? as usize;
+    let edges = indices.iter().zip(&counts).map(|(&index, &count)| (index as usize, count));
+    let edges = edges.map(|(index, count)| u128::from(grid.lower(index.min(last))) * u128::from(count));
+    let totals = Totals { count, sum: edges.sum(), min: grid.lower(*indices.first()? as usize), max, bytes: None };
+    Sparse::from_parts(grid, indices, counts, None, totals).ok()
 }
 
 fn texts(array: &ArrayRef, name: &str) -> Result<Vec<String>, String> {

@@ -183,6 +183,7 @@ impl Reader<'_> {
                 width_ns: end_ns.abs_diff(start_ns),
                 groups: [label].into(),
                 histogram,
+                waiting: None,
             })
         });
         let start_ns = Some(start_ns).filter(|&start_ns| start_ns < end_ns);

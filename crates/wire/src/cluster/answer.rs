@@ -120,6 +120,7 @@ impl Cluster {
             let mut row = slice.row(width_ns);
             // It is closed; the view shows all of it.
             (row.covered_ns, row.is_partial) = (width_ns, false);
+            row.forget_waiting();
             if interval == last && is_latest {
                 let mut groups: BTreeMap<u32, Parts> = row.groups.into_iter().collect();
                 for (group, parts) in self.waiting(now_ns).into_iter().flat_map(|row| row.groups) {
@@ -224,10 +225,16 @@ impl Cluster {
         self.describe_groups(answer, &mut out);
         let last = answer.last;
         let next = self.slices.range(answer.next..).take_while(|(interval, _)| **interval <= last).take(CHUNK);
-        let mut count = 0;
+        let (mut count, newest) = (0, self.slices.last_key_value().map(|(&interval, _)| interval));
         for (&interval, slice) in next {
             (count, answer.next) = (count + 1, interval + 1);
-            out.extend_from_slice(answer.data(interval, width_ns, slice.row(width_ns)).bytes());
+            let (mut row, end_ns) = (slice.row(width_ns), (interval + 1).saturating_mul(width_ns as i64));
+            // What waits now comes at the end, with that of hosts that are late; in wider intervals, what waited at their ends.
+            let is_end = end_ns.rem_euclid(answer.width_ns.unwrap_or(width_ns) as i64) == 0;
+            if !is_end || newest == Some(interval) && newest <= Some(last) {
+                row.forget_waiting();
+            }
+            out.extend_from_slice(answer.data(interval, width_ns, row).bytes());
         }
         if count < CHUNK {
             answer.is_over = true;
@@ -262,10 +269,14 @@ impl Cluster {
     /// are.
     pub fn recent(&self, now_ns: i64) -> Vec<Arc<Record>> {
         let mut records = Vec::new();
+        // Of a host that is gone, the minute is not one of its own.
+        let latest_ns = self.hosts.iter().flat_map(|host| &host.recent).map(|recent| recent.start_ns).max();
+        let oldest_ns = latest_ns.map_or(i64::MIN, |latest_ns| latest_ns - super::RECENT_NS);
         for host in &self.hosts {
-            let runs: BTreeSet<Id> = host.recent.iter().map(|recent| recent.run).collect();
+            let recent = || host.recent.iter().filter(|recent| recent.start_ns > oldest_ns);
+            let runs: BTreeSet<Id> = recent().map(|recent| recent.run).collect();
             records.extend(runs.iter().filter_map(|run| self.runs.get(run)).flat_map(|run| run.descriptions.clone()));
-            records.extend(host.recent.iter().map(|recent| Arc::clone(&recent.record)));
+            records.extend(recent().map(|recent| Arc::clone(&recent.record)));
         }
         if records.is_empty() {
             return records;

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub struct Slice {
     pub groups: BTreeMap<u32, Sum>,
+    /// Ages of what waited at its end.
+    pub waiting: BTreeMap<u32, Sparse>,
     /// Numbers of the hosts that it has, ascending.
     pub hosts: Vec<u32>,
     pub tally: Tally,
@@ -50,7 +52,8 @@ impl Slice {
             Sum::Closed(sum) => sum.indices().len(),
             Sum::Open(_) => 0,
         };
-        self.bytes = 200 + self.groups.values().map(|sum| 150 + 13 * cells(sum)).sum::<usize>();
+        let waiting = self.waiting.values().map(|ages| 150 + 13 * ages.indices().len());
+        self.bytes = 200 + self.groups.values().map(|sum| 150 + 13 * cells(sum)).chain(waiting).sum::<usize>();
     }
 
     pub fn row(&self, width_ns: u64) -> IntervalRow {
@@ -58,12 +61,15 @@ impl Slice {
             Sum::Open(sum) => sum.to_sparse(),
             Sum::Closed(sum) => sum.clone(),
         };
-        let groups = self.groups.iter().map(|(&group, sum)| (group, Parts { done: Some(done(sum)), waiting: None }));
+        let part = |(&group, sum)| (group, Parts { done: Some(done(sum)), waiting: None });
+        let mut groups: BTreeMap<u32, Parts> = self.groups.iter().map(part).collect();
+        let waiting = self.waiting.iter().map(|(&group, ages)| (group, ages.clone()));
+        waiting.for_each(|(group, ages)| groups.entry(group).or_default().waiting = Some(ages));
         IntervalRow {
             covered_ns: self.covered_ns,
             is_partial: self.covered_ns < width_ns,
             tally: self.tally.clone(),
-            groups: groups.collect(),
+            groups: groups.into_iter().collect(),
         }
     }
 }

@@ -3,7 +3,6 @@
 use super::HistoryRow;
 use crate::{Data, Dictionary, GROUPS_LIMIT, Head, Hello, Hosts, Id, IntervalRow, Parts, new_id, reduce};
 use latscope_event::Tally;
-use latscope_histogram::Sparse;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -32,7 +31,7 @@ struct Run {
 struct Open {
     time_ns: i64,
     host: Arc<str>,
-    groups: BTreeMap<u32, Sparse>,
+    groups: BTreeMap<u32, Parts>,
     cells: usize,
 }
 
@@ -55,11 +54,10 @@ impl<W: Write> HistoryWriter<W> {
         let group = self.group(&host, &row.labels)?;
         let new = || Open { time_ns: row.time_ns, host, groups: BTreeMap::new(), cells: 0 };
         let open = self.open.get_or_insert_with(new);
-        open.cells += row.done.indices().len();
-        match open.groups.get_mut(&group) {
-            Some(sum) => sum.merge(&row.done),
-            None => drop(open.groups.insert(group, row.done)),
-        }
+        open.cells += row.done.indices().len() + row.waiting.as_ref().map_or(0, |ages| ages.indices().len());
+        let sum = open.groups.entry(group).or_default();
+        reduce::merge(&mut sum.done, Some(row.done).filter(|done| done.totals().count > 0));
+        reduce::merge(&mut sum.waiting, row.waiting);
         Ok(())
     }
 
@@ -82,8 +80,9 @@ impl<W: Write> HistoryWriter<W> {
         let (start, sequences) = (time_ns.div_euclid(width_ns as i64), run.sequence..=run.sequence);
         run.sequence += 1;
         let head = Head { run: run.id, sequences, start, width_ns, intervals: 1 };
-        let groups = groups.into_iter().map(|(group, done)| (group, Parts { done: Some(done), waiting: None }));
-        let row = IntervalRow { covered_ns: width_ns, is_partial: false, tally, groups: groups.collect() };
+        let groups = groups.into_iter().filter(|(_, parts)| parts.done.is_some() || parts.waiting.is_some());
+        // How long the host was observed is not known here: an interval may be several records, and silence is none.
+        let row = IntervalRow { covered_ns: 0, is_partial: false, tally, groups: groups.collect() };
         self.out.write_all(Data { head, rows: vec![row] }.record().bytes())
     }
 

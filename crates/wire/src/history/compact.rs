@@ -4,10 +4,10 @@ use super::files::{self, ALL_DAYS, DAY_NS, Files, Table, UNFINISHED, host_name};
 use super::known::Known;
 use super::presence;
 use super::segment::{Piece, Segment};
+use super::waited::{nothing, waited};
 use super::{Level, TableHead, TableRow, TableRows, Tables};
-use crate::{Hello, Ranges};
+use crate::{Hello, Parts, Ranges, reduce};
 use latscope_event::{Anomaly, Tally};
-use latscope_histogram::Sparse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::io;
@@ -56,7 +56,7 @@ pub fn free_share(folder: &Path) -> Option<f64> {
 /// The tables of a host and a day at one width.
 struct Fold {
     head: TableHead,
-    rows: BTreeMap<(i64, Arc<[String]>), Sparse>,
+    rows: BTreeMap<(i64, Arc<[String]>), Parts>,
 }
 
 impl Compactor {
@@ -119,7 +119,10 @@ impl Compactor {
             for ((day, width_ns, host), fold) in folds {
                 let table = Table { day, host: host_name(&host), width_ns, first: stamp, last: stamp };
                 let path = table.path(&self.folder);
-                let row = |((time_ns, labels), done)| Ok(TableRow { time_ns, labels, done });
+                let row = |((time_ns, labels), parts): ((i64, Arc<[String]>), Parts)| {
+                    let (done, waiting) = (parts.done.unwrap_or_else(nothing), parts.waiting);
+                    Ok(TableRow { time_ns, labels, done, waiting })
+                };
                 self.write(&path, &fold.head, Box::new(fold.rows.into_iter().map(row)), &mut folders)?;
                 step()?;
             }
@@ -151,9 +154,13 @@ impl Compactor {
                 let (from_ns, to_ns) = fold.head.span_ns;
                 fold.head.span_ns = (from_ns.min(span_ns.0), to_ns.max(span_ns.1));
                 for (group, parts) in &row.groups {
-                    let Some(done) = &parts.done else { continue };
+                    let waiting = waited(parts, row, span_ns.1, time_ns.saturating_add_unsigned(width_ns));
+                    if parts.done.is_none() && waiting.is_none() {
+                        continue;
+                    }
+                    let parts = Parts { done: parts.done.clone(), waiting: waiting.cloned() };
                     match segment.labels(piece, *group).filter(|labels| labels.len() == fold.head.fields.len()) {
-                        Some(labels) => fold.add(time_ns, labels, done),
+                        Some(labels) => fold.add(time_ns, labels, parts),
                         None => fold.head.tally.add(Anomaly::DamagedRecords, 1),
                     }
                 }
@@ -261,11 +268,10 @@ impl Fold {
         }
     }
 
-    fn add(&mut self, time_ns: i64, labels: &Arc<[String]>, done: &Sparse) {
-        match self.rows.get_mut(&(time_ns, Arc::clone(labels))) {
-            Some(sum) => sum.merge(done),
-            None => drop(self.rows.insert((time_ns, Arc::clone(labels)), done.clone())),
-        }
+    fn add(&mut self, time_ns: i64, labels: &Arc<[String]>, parts: Parts) {
+        let sum = self.rows.entry((time_ns, Arc::clone(labels))).or_default();
+        reduce::merge(&mut sum.done, parts.done);
+        reduce::merge(&mut sum.waiting, parts.waiting);
     }
 }
 

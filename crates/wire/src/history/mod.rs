@@ -11,6 +11,7 @@ mod presence;
 mod query;
 mod rows;
 mod segment;
+mod waited;
 
 pub(crate) use answer::HistoryWriter;
 pub use compact::{Compactor, free_share};
@@ -63,6 +64,8 @@ pub struct TableRow {
     pub labels: Arc<[String]>,
     /// Latencies of what completed in it.
     pub done: Sparse,
+    /// Ages of what waited at its end.
+    pub waiting: Option<Sparse>,
 }
 
 /// What the rows of a table are of.

@@ -4,6 +4,7 @@ use super::files::{DAY_NS, Files, Table};
 use super::known::Known;
 use super::presence::{Presence, observed};
 use super::segment::{Piece, Segment};
+use super::waited::{nothing, waited};
 use super::{Query, TableRows, Tables};
 use crate::{Hosts, Id, Ranges};
 use latscope_event::{Anomaly, Tally};
@@ -27,6 +28,8 @@ pub struct HistoryRow {
     pub labels: Arc<[String]>,
     /// Latencies of what completed in it.
     pub done: Sparse,
+    /// Ages of what waited at its end.
+    pub waiting: Option<Sparse>,
 }
 
 /// The rows of a stretch of time, one file after the other; after an error there are no more.
@@ -166,7 +169,12 @@ impl HistoryRows {
                 let (host, width_ns) = (Arc::clone(host), *width_ns);
                 let labels = arranged(row.labels, places);
                 if let Some(time_ns) = self.placed(row.time_ns, width_ns) {
-                    return Ok(Some(HistoryRow { time_ns, host, labels, done: row.done }));
+                    let ends = [(row.time_ns, width_ns), (time_ns, self.width_ns)]
+                        .map(|(start_ns, width_ns)| start_ns.saturating_add_unsigned(width_ns));
+                    let waiting = row.waiting.filter(|_| ends[0] == ends[1]);
+                    if row.done.totals().count > 0 || waiting.is_some() {
+                        return Ok(Some(HistoryRow { time_ns, host, labels, done: row.done, waiting }));
+                    }
                 }
             } else if let Some(table) = self.files.pop_front() {
                 let (head, rows) = self.tables.open(&table.path(&self.folder))?;
@@ -219,9 +227,15 @@ impl HistoryRows {
             let ranges: Ranges = observed(interval * head.width_ns as i64, head.width_ns, row).into_iter().collect();
             self.presence.add(&host, &ranges, (i64::MIN, i64::MAX));
             for (group, parts) in &row.groups {
-                let Some((labels, done)) = segment.labels(&piece, *group).zip(parts.done.as_ref()) else { continue };
+                let end_ns = (interval + 1) * head.width_ns as i64;
+                let waiting = waited(parts, row, end_ns, time_ns.saturating_add_unsigned(self.width_ns)).cloned();
+                let Some(labels) = segment.labels(&piece, *group) else { continue };
+                if parts.done.is_none() && waiting.is_none() {
+                    continue;
+                }
                 let labels = arranged(Arc::clone(labels), &places);
-                self.rows.push_back(HistoryRow { time_ns, host: Arc::clone(&host), labels, done: done.clone() });
+                let done = parts.done.clone().unwrap_or_else(nothing);
+                self.rows.push_back(HistoryRow { time_ns, host: Arc::clone(&host), labels, done, waiting });
             }
         }
         self.segment = Some(segment);

@@ -33,7 +33,7 @@ impl Tables for Lines {
         let first = serde_json::json!([head.host, head.fields, head.source, lost, observed, ended]);
         let mut text = format!("{first}\n");
         for row in rows {
-            let TableRow { time_ns, labels, done } = row?;
+            let TableRow { time_ns, labels, done, waiting } = row?;
             let totals = done.totals();
             let line = serde_json::json!([
                 time_ns,
@@ -45,6 +45,7 @@ impl Tables for Lines {
                 totals.min,
                 totals.max,
                 totals.bytes,
+                waiting.map(|ages| (ages.indices().to_vec(), ages.counts().to_vec(), ages.totals().max)),
             ]);
             text += &format!("{line}\n");
         }
@@ -52,7 +53,8 @@ impl Tables for Lines {
     }
 
     fn open(&self, path: &Path) -> io::Result<(TableHead, TableRows<'static>)> {
-        type Line = (i64, Vec<String>, u8, Vec<u32>, Vec<u64>, u64, u64, u64, Option<u64>);
+        type Line = (i64, Vec<String>, u8, Vec<u32>, Vec<u64>, u64, u64, u64, Option<u64>, Option<Ages>);
+        type Ages = (Vec<u32>, Vec<u64>, u64);
         let text = std::fs::read_to_string(path)?;
         let (first, rest) = text.split_once('\n').unwrap();
         type First = (String, Vec<String>, String, u64, Vec<(u64, u64)>, Vec<(u64, u64)>);
@@ -62,11 +64,15 @@ impl Tables for Lines {
         let mut head = TableHead { host, fields, source, observed, ended, ..TableHead::default() };
         head.tally.add(Anomaly::LostRecords, lost);
         let row = |line: &str| {
-            let (time_ns, labels, power, indices, counts, sum, min, max, bytes): Line =
+            let (time_ns, labels, power, indices, counts, sum, min, max, bytes, waiting): Line =
                 serde_json::from_str(line).unwrap();
             let totals = Totals { count: counts.iter().sum(), sum: sum.into(), min, max, bytes };
             let done = Sparse::from_parts(Grid::with_power(power).unwrap(), indices, counts, None, totals).unwrap();
-            Ok(TableRow { time_ns, labels: labels.into(), done })
+            let waiting = waiting.map(|(indices, counts, max)| {
+                let totals = Totals { count: counts.iter().sum(), sum: 0, min: 0, max, bytes: None };
+                Sparse::from_parts(Grid::FINE, indices, counts, None, totals).unwrap()
+            });
+            Ok(TableRow { time_ns, labels: labels.into(), done, waiting })
         };
         let rows: Vec<io::Result<TableRow>> = rest.lines().map(row).collect();
         Ok((head, Box::new(rows.into_iter())))

@@ -308,7 +308,7 @@ impl<'a> FioHist<'a> {
             .ok_or_else(|| self.error(Position::File, "The counts of a row exceed 64 bits."))?;
         let width_ns = (end_ns - start_ns).max(0) as u64;
         self.spare = row.counts;
-        Ok(SeriesRow { time_ns: start_ns.min(end_ns), width_ns, groups, histogram })
+        Ok(SeriesRow { time_ns: start_ns.min(end_ns), width_ns, groups, histogram, waiting: None })
     }
 
     /// Direction, job and host.
