@@ -194,6 +194,8 @@ fn events_follow_what_happens() {
     while found.len() < 2 {
         let (_, id, data) = event(&mut again);
         if !id.is_empty() {
+            // What waits now comes with the newest step, also where it is closed from the start.
+            assert_eq!(data["waiting"].is_array(), id.starts_with(&format!("{}.", now - 1)), "{data}");
             found.push((id, sda(&data)));
         }
     }

@@ -19,8 +19,9 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 /// The wait once nothing more comes, and for how long a hub may be away then.
 const LAST_RETRY: Duration = Duration::from_millis(200);
 const LAST_RETRIES: Duration = Duration::from_secs(3);
-/// A connection that lasted so long was a good one.
-const HEALTHY: Duration = Duration::from_secs(60);
+/// A connection that lasted so long was a good one: a hub that lets an agent in and refuses what it sends is not asked ever faster, and
+/// one that was restarted has its agents back within a second.
+const HEALTHY: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_millis(100);
 /// How often a connection is looked at on which nothing happens.
 const IDLE: Duration = Duration::from_millis(500);
@@ -66,12 +67,12 @@ pub struct Sender<'a> {
 impl Sender<'_> {
     /// Sends until the queue is over; reports each change.
     pub fn run(&self, report: &dyn Fn(Progress)) {
-        let (mut wait, mut lost) = (RETRY, None);
+        let (mut wait, mut lost) = (Duration::ZERO, None);
         while !self.queue.is_over(self.hub) {
-            let since = Instant::now();
+            let mut connected = None::<Instant>;
             let ended = self.connect().and_then(|mut session| {
                 report(Progress::Connected);
-                lost = None;
+                (lost, connected) = (None, Some(Instant::now()));
                 session.run().map_err(|error| error.to_string())
             });
             if let Err(why) = ended
@@ -83,11 +84,10 @@ impl Sender<'_> {
             if lost.is_some() && self.queue.has_ended_for(LAST_RETRIES) {
                 return;
             }
-            wait = if since.elapsed() >= HEALTHY { RETRY } else { wait };
+            wait = next_wait(wait, connected.map(|connected| connected.elapsed()));
             // Agents of a hub that was restarted do not come all at once.
             let share = u64::from(self.hello.run.0[0]);
             self.pause(wait.mul_f64(0.5 + share as f64 / 512.0));
-            wait = (wait * 2).min(LONGEST_RETRY);
         }
     }
 
@@ -113,6 +113,14 @@ impl Sender<'_> {
 
     fn now_ns(&self) -> i64 {
         now_ns().saturating_add((self.clock_moved_ns)())
+    }
+}
+
+/// How long to wait before connecting again, after this wait before and a connection that lasted so long, where there was one.
+fn next_wait(wait: Duration, connected: Option<Duration>) -> Duration {
+    match connected {
+        Some(lasted) if lasted >= HEALTHY => RETRY,
+        _ => (wait * 2).clamp(RETRY, LONGEST_RETRY),
     }
 }
 
@@ -292,5 +300,28 @@ impl Session<'_> {
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds that are waited after these connections; 0: there was none.
+    fn waits(connections: &[u64]) -> Vec<f64> {
+        let mut wait = Duration::ZERO;
+        let next = |&lasted: &u64| {
+            wait = next_wait(wait, (lasted > 0).then(|| Duration::from_millis(lasted)));
+            wait.as_secs_f64()
+        };
+        connections.iter().map(next).collect()
+    }
+
+    #[test]
+    fn a_hub_that_let_an_agent_in_is_asked_again_at_once() {
+        assert_eq!(waits(&[0, 0, 0, 0, 0, 0, 0, 0]), [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
+        assert_eq!(waits(&[6000, 0, 5000, 0, 0, 7000, 6000]), [0.5, 1.0, 0.5, 1.0, 2.0, 0.5, 0.5]);
+        // It lets the agent in and refuses what it sends.
+        assert_eq!(waits(&[5, 5, 5, 5]), [0.5, 1.0, 2.0, 4.0]);
     }
 }

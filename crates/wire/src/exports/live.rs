@@ -146,10 +146,12 @@ impl Reader<'_> {
         if skipped_steps > 0 {
             self.event("skipped", None, &json!({ "steps": skipped_steps }))?;
         }
+        let newest = self.known.last_key_value().map(|(&number, _)| number);
         for &(number, revision, name) in changed.iter().skip(skipped) {
             let states = self.api.hub.states(number * step, (number + 1) * step, usize::MAX, true);
             let mut data = self.query.json(&states, closed);
-            if name == "interval" {
+            // All hosts may have sent a step by the time it is looked at: then it is closed from the start.
+            if Some(number) == newest {
                 data["waiting"] = self.query.waiting(&self.api.hub.waiting_now()).into();
             }
             self.event(name, Some((number, revision)), &data)?;
