@@ -313,12 +313,16 @@ fn a_stall_that_never_completed_is_there_in_the_past() {
             std::thread::sleep(Duration::from_millis(15));
         }
         let data = folder.join("data");
+        let are_stored = |agents: &[Agent]| agents.iter().all(|agent| agent.queue.backlog(0) == 0);
+        until("all is stored", || are_stored(&agents));
         if is_compacted {
             for later in 60..63 {
                 std::thread::sleep(Duration::from_millis(400));
                 agents[0].send(start + later, &mut truth);
+                until("all is stored", || are_stored(&agents));
             }
-            until("compaction", || files(&data, "frames").len() <= 1 && files(&data, "tmp").is_empty());
+            let is_compacted = || files(&data, "frames").len() <= 1 && files(&data, "tmp").is_empty();
+            until("compaction", || is_compacted() && !files(&data, "parquet").is_empty());
         }
         let filter = format!("evt.time >= {} and evt.time < {}", start * SECOND, (start + 60) * SECOND);
         for input in [hub.input(), data.to_str().unwrap().into()] {
