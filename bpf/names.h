@@ -112,7 +112,9 @@ struct fs_struct {
  * way to speak to a function that the verifier looks at on its own. Inlined, a walk would be verified for each state of
  * each caller.
  */
+#ifndef OWN_DESKS
 enum { AT_ABOUT, AT_ABOUT_REQUEST, AT_ENTER, AT_EXIT, AT_REQUESTS, AT_SUBMIT, AT_WAITING, AT_LEN };
+#endif
 struct desk {
 	u64 mount; /* of the entry at which a walk begins */
 	u64 dentry;

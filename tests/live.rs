@@ -19,6 +19,7 @@ mod names;
 mod processes;
 mod recording;
 mod sockets;
+mod stacks;
 mod uring;
 mod views;
 mod waiting;

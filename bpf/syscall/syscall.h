@@ -3,6 +3,7 @@
 #ifndef LATSCOPE_SYSCALL_H
 #define LATSCOPE_SYSCALL_H
 
+#include "file_types.h"
 #include "texts.h"
 
 /* System calls by number, the last for all beyond; behind them the operations of io_uring. */
@@ -93,32 +94,6 @@ struct config {
 	u32 want_cpu;
 	u32 want_ends;
 	u32 want_call_args;
-};
-
-enum file_type {
-	TYPE_NONE,
-	TYPE_FILE,
-	TYPE_DIRECTORY,
-	TYPE_CHAR,
-	TYPE_BLOCK,
-	TYPE_PIPE,
-	TYPE_LINK,
-	TYPE_IPV4,
-	TYPE_IPV6,
-	TYPE_UNIX,
-	TYPE_NETLINK,
-	TYPE_SOCKET,
-	TYPE_EVENT,
-	TYPE_EVENTPOLL,
-	TYPE_SIGNALFD,
-	TYPE_TIMERFD,
-	TYPE_INOTIFY,
-	TYPE_BPF,
-	TYPE_USERFAULTFD,
-	TYPE_IO_URING,
-	TYPE_MEMFD,
-	TYPE_PIDFD,
-	TYPE_OTHER,
 };
 
 struct record {

@@ -2,6 +2,8 @@
 
 #[path = "notes/hosts.rs"]
 mod hosts;
+#[path = "notes/sampling.rs"]
+mod sampling;
 #[path = "notes/words.rs"]
 mod words;
 
@@ -9,6 +11,7 @@ use hosts::{hosts, listed};
 use latscope_event::{
     Anomaly, Context, KernelFeature, Lacking, Note, Severity, Unfinished, Wait, Wording, format_count, format_duration,
 };
+use sampling::sampling;
 use std::collections::BTreeMap;
 use words::words;
 
@@ -140,6 +143,7 @@ fn noted(context: &Context, note: &Note) -> Option<String> {
              (flamegraph and stacks do)"
                 .into()
         }
+        Note::Sampling { .. } => sampling(note),
         Note::Unknown => "a note of a later version of latscope is not shown".into(),
     };
     Some(text)

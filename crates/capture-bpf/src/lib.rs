@@ -29,6 +29,8 @@ mod probe;
 #[cfg(target_os = "linux")]
 mod process;
 #[cfg(target_os = "linux")]
+mod stacks;
+#[cfg(target_os = "linux")]
 mod syscall;
 #[cfg(target_os = "linux")]
 mod texts;
@@ -55,6 +57,67 @@ pub enum Source {
     Io,
     /// All system calls.
     Syscall,
+    /// Stacks of threads.
+    Stacks(StackKinds),
+}
+
+/// Which captures of stacks run, at least one. Together they account for the time of a process: `Field::State` says of which
+/// part of it an event is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StackKinds {
+    /// Threads are looked at many times a second. An event is a wait: the samples of a thread that did not move in between. Its
+    /// latency is the sum of the intervals between looks that saw it, so that sums of latencies are unbiased shares of the time
+    /// waited, while a single one is right within an interval. With `off_cpu` the looks only add user stacks and files
+    /// to its events.
+    pub sampled: bool,
+    /// The scheduler times every wait; those above a threshold are events.
+    pub off_cpu: bool,
+    /// A timer on each CPU; an event is a tick, and lasts as long as the time between two.
+    pub on_cpu: bool,
+}
+
+impl StackKinds {
+    /// As `-s` has them.
+    pub fn words(self) -> String {
+        let words = [(self.sampled, "stacks"), (self.off_cpu, "offcpu"), (self.on_cpu, "oncpu")];
+        words.iter().filter(|(is, _)| *is).map(|&(_, word)| word).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// How stacks are captured.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct StackOptions {
+    /// Looks per second, if the budget allows.
+    pub hz: u32,
+    /// CPUs that looking and unwinding may take, 0.01 is one percent of one; 0 is no limit.
+    pub budget: f64,
+    /// User stacks that one look copies at most.
+    pub copies: u32,
+    /// Whether threads that do not wait for I/O are sampled too.
+    pub all_threads: bool,
+    /// Shortest wait that the scheduler reports, nanoseconds.
+    pub off_cpu_ns: u64,
+    /// Ticks per second on each CPU.
+    pub on_cpu_hz: u32,
+    /// Whether stacks have frames of user space.
+    pub user_stacks: bool,
+    /// Whether names of functions are replaced by hashes.
+    pub hashed_names: bool,
+}
+
+impl Default for StackOptions {
+    fn default() -> StackOptions {
+        StackOptions {
+            hz: 20,
+            budget: 0.01,
+            copies: 256,
+            all_threads: false,
+            off_cpu_ns: 1_000_000,
+            on_cpu_hz: 99,
+            user_stacks: true,
+            hashed_names: false,
+        }
+    }
 }
 
 /// What the kernel side tests itself. Every condition is necessary: an event that fails one would be dropped by the
@@ -100,6 +163,8 @@ pub struct Options {
     pub calls: Option<Vec<String>>,
     /// Histograms have no finer grid; they have a coarser one where there are so many keys that memory is short.
     pub finest: Grid,
+    /// How stacks are captured.
+    pub stacks: StackOptions,
     /// Size of the ring buffer in bytes, a power of two; events that find no place in it are counted as lost.
     pub ring_bytes: u32,
 }
@@ -128,6 +193,7 @@ impl Options {
             sample: None,
             calls: None,
             finest: Grid::FINE,
+            stacks: StackOptions::default(),
             ring_bytes: Options::RING_BYTES,
         }
     }
@@ -139,6 +205,7 @@ pub fn fills(source: Source) -> FieldSet {
     return match source {
         Source::Block => block::FILLS,
         Source::Io | Source::Syscall => syscall::FILLS,
+        Source::Stacks(_) => stacks::FILLS,
     };
     #[cfg(not(target_os = "linux"))]
     return FieldSet::ALWAYS;
@@ -157,6 +224,7 @@ pub fn key_fields(source: Source) -> FieldSet {
         Source::Block => block::KEYS,
         Source::Io => syscall::KEYS,
         Source::Syscall => syscall::KEYS_BY_CALL,
+        Source::Stacks(_) => FieldSet::ALWAYS,
     };
     #[cfg(not(target_os = "linux"))]
     return FieldSet::default();
@@ -210,7 +278,7 @@ pub struct Counted {
     pub is_exact: bool,
 }
 
-/// A source of events. There is one for block requests and one for system calls.
+/// A source of events. There is one for block requests, one for system calls, and one for stacks.
 trait Events: Send {
     fn context(&self) -> &Context;
     fn poll(&mut self, timeout: Duration, sink: &mut Sink) -> Result<ControlFlow<()>, Error>;
@@ -238,6 +306,7 @@ impl EventCapture {
         return Ok(EventCapture(match options.source {
             Source::Block => block::events(options)?,
             Source::Io | Source::Syscall => syscall::events(options)?,
+            Source::Stacks(kinds) => stacks::events(options, kinds)?,
         }));
         #[cfg(not(target_os = "linux"))]
         return Err(Error::not_linux());
@@ -296,6 +365,7 @@ impl HistogramCapture {
         return Ok(HistogramCapture(match options.source {
             Source::Block => block::histograms(options)?,
             Source::Io | Source::Syscall => syscall::histograms(options)?,
+            Source::Stacks(_) => return Err(Error::Option("Stacks are captured as events; leave out --mode.".into())),
         }));
         #[cfg(not(target_os = "linux"))]
         return Err(Error::not_linux());

@@ -23,7 +23,7 @@ use libbpf_rs::{
     TracepointCategory,
 };
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::path::Path;
 
 /// The section of the configuration, see `bpf/core.h`.
@@ -128,6 +128,32 @@ impl Loaded {
         let link = found.attach_tracepoint(TracepointCategory::Custom(group.to_owned()), name);
         let link = link.map_err(|error| failed(&format!("attaching {program} to {name} of"), &error))?;
         self.attached.push((format!("{program} {name}"), link));
+        Ok(())
+    }
+
+    /// Attaches a loaded program to a software event of perf, which the link closes; it may have many.
+    pub fn attach_perf_event(&mut self, program: &str, event: OwnedFd) -> Result<(), Error> {
+        let found = self.object.progs_mut().find(|found| found.name() == program);
+        let found = found.ok_or_else(|| Error::Failed(format!("the BPF object has no program {program}")))?;
+        let event = event.into_raw_fd();
+        let link =
+            found.attach_perf_event(event).map_err(|error| failed(&format!("attaching {program} of"), &error))?;
+        self.attached.push((format!("{program} {event}"), link));
+        Ok(())
+    }
+
+    /// A loaded iterator program over all tasks, to be run many times.
+    pub fn iterator(&mut self, program: &str) -> Result<Link, Error> {
+        let found = self.object.progs_mut().find(|found| found.name() == program);
+        let found = found.ok_or_else(|| Error::Failed(format!("the BPF object has no program {program}")))?;
+        found.attach().map_err(|error| failed(&format!("attaching {program} of"), &error))
+    }
+
+    /// Runs an iterator from start to end; what it writes is dropped.
+    pub fn run_iterator(&self, link: &Link) -> Result<(), Error> {
+        let mut reader = libbpf_rs::Iter::new(link).map_err(|error| failed("running an iterator of", &error))?;
+        std::io::copy(&mut reader, &mut std::io::sink())
+            .map_err(|error| failed("running an iterator of", &error.into()))?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use latscope_event::KernelFeature;
-use libbpf_rs::btf::types::{FuncProto, Typedef};
+use libbpf_rs::btf::types::{Func, FuncProto, Typedef};
 use libbpf_rs::{Btf, MapType};
 use std::path::Path;
 
@@ -50,6 +50,11 @@ impl Kernel {
             Some(btf) => btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some(),
             None => tracefs_has(name).unwrap_or(true),
         }
+    }
+
+    /// Whether it has a function that programs may call, by its name.
+    pub fn has_function(&self, name: &str) -> bool {
+        self.btf.as_ref().is_some_and(|btf| btf.type_by_name::<Func<'_>>(name).is_some())
     }
 
     /// How many arguments programs get from a tracepoint, which differs between kernels.

@@ -10,6 +10,7 @@ mod tracing;
 mod waits;
 
 pub use histograms::{KEYS, KEYS_BY_CALL};
+pub use shared::FILE_TYPES;
 pub use tracing::FILLS;
 
 use crate::{Error, Events, Histograms, Options};

@@ -111,6 +111,25 @@ pub enum Note {
     },
     /// The events are counts without times.
     NoTimes,
+    /// Threads were looked at again and again: latencies of waits are sums of the intervals between looks that saw them.
+    Sampling {
+        /// The interval that was asked for, nanoseconds.
+        asked_ns: u64,
+        /// Its measured median, nanoseconds.
+        median_ns: u64,
+        /// 95 % of the intervals were no longer, nanoseconds.
+        p95_ns: u64,
+        /// How often was looked.
+        passes: u64,
+        /// How many looks were left out, as they would have exceeded the budget or came late.
+        skipped: u64,
+        /// In 95 % of the samples, state and stack were no further apart, nanoseconds.
+        parts_ns: u64,
+        /// Samples without a user stack, as their look had copied enough.
+        capped: u64,
+        /// Samples dropped, as their thread went on meanwhile.
+        moved: u64,
+    },
     /// A kind of a later version.
     #[serde(other)]
     Unknown,
@@ -153,6 +172,7 @@ impl Note {
             Note::Damage { .. } => "damage",
             Note::Hosts { .. } => "hosts",
             Note::NoTimes => "no_times",
+            Note::Sampling { .. } => "sampling",
             Note::Unknown => "unknown",
         }
     }

@@ -1,6 +1,6 @@
 //! What to read, and how events become a series: plain values that can be compared.
 
-use latscope_capture_bpf::{Sample, Source};
+use latscope_capture_bpf::{Sample, Source, StackOptions};
 use latscope_capture_file::{FioColumns, Format, TwoColumns};
 use latscope_event::{Field, FieldSet};
 use latscope_filter::Filter;
@@ -77,12 +77,14 @@ pub struct Live {
     pub mode: Mode,
     /// Which events are left out.
     pub sample: Option<Sample>,
+    /// How stacks are captured.
+    pub stacks: StackOptions,
 }
 
 impl Live {
     /// Everything of a source, until cancelled.
     pub fn new(source: Source) -> Live {
-        Live { source, for_ns: None, calls: None, mode: Mode::Auto, sample: None }
+        Live { source, for_ns: None, calls: None, mode: Mode::Auto, sample: None, stacks: StackOptions::default() }
     }
 }
 

@@ -27,8 +27,8 @@ pub struct Agent {
     /// Name of this host [default: its host name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// What to capture
-    #[arg(short, long, value_enum, default_value = "block")]
+    /// What to capture: block, io, syscall, or of stacks, offcpu[=1ms] and oncpu[=99hz] one or several
+    #[arg(short, long, value_name = "SOURCE", value_parser = super::stacks::source, default_value = "block")]
     pub source: Source,
     #[command(flatten)]
     pub probe: Probe,
@@ -131,6 +131,11 @@ pub struct AgentLive {
 impl Agent {
     /// What was typed as the input of a live view.
     pub fn live(&self) -> Live {
-        Live { for_: self.live.for_.clone(), calls: self.live.calls.clone(), mode: self.live.mode }
+        Live {
+            for_: self.live.for_.clone(),
+            calls: self.live.calls.clone(),
+            mode: self.live.mode,
+            stacks: Default::default(),
+        }
     }
 }

@@ -1,3 +1,4 @@
+use super::StackCapture;
 use clap::{Args, ValueEnum};
 
 /// What a live capture takes beside the source and the filter.
@@ -12,6 +13,8 @@ pub struct Live {
     /// Count in the kernel, or capture every event
     #[arg(long, value_enum, default_value = "auto", help_heading = "Live", conflicts_with = "read")]
     pub mode: Mode,
+    #[command(flatten)]
+    pub stacks: StackCapture,
 }
 
 impl Live {
@@ -19,7 +22,7 @@ impl Live {
     pub fn given(&self) -> Option<&'static str> {
         let given =
             [("--for", self.for_.is_some()), ("--calls", !self.calls.is_empty()), ("--mode", self.mode != Mode::Auto)];
-        given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option).or(self.stacks.given())
     }
 }
 

@@ -21,6 +21,7 @@ mod record;
 mod report;
 mod serve;
 mod spectrogram;
+mod stacks;
 mod summary;
 
 pub use agent::Agent;
@@ -43,11 +44,13 @@ pub use record::Record;
 pub use report::Report;
 pub use serve::Serve;
 pub use spectrogram::{Color, Orient, Spectrogram};
+pub use stacks::StackCapture;
 pub use summary::Summary;
 
 use crate::world::World;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use latscope_capture_bpf::StackKinds;
 use latscope_view::{Palette, Scale};
 use std::path::{Path, PathBuf};
 
@@ -187,8 +190,12 @@ pub struct Input {
     /// hub://127.0.0.1:PORT and hub+unix:PATH read what a hub has.
     #[arg(short = 'r', long = "read", value_name = "FILE", help_heading = "Input")]
     pub read: Vec<PathBuf>,
-    /// What to capture live [default: block]; with -r, which events to keep
-    #[arg(short, long, value_enum, help_heading = "Input")]
+    /// What to capture live: block, io, syscall, or stacks,offcpu,oncpu [default: block]; with -r, which events to keep
+    ///
+    /// block: requests to block devices. io: system calls that do I/O, and io_uring. syscall: all system calls. stacks: samples of
+    /// threads that wait for I/O. offcpu[=1ms]: every wait of at least this time. oncpu[=99hz]: threads that run. The last three can
+    /// be combined.
+    #[arg(short, long, value_name = "SOURCE", value_parser = stacks::source, help_heading = "Input")]
     pub source: Option<Source>,
     /// Keep reading as the file grows, as tail -F does, until Ctrl-C
     ///
@@ -274,14 +281,17 @@ pub struct Look {
     pub width: u32,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+/// What is captured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// Requests to block devices
+    /// Requests to block devices.
     Block,
-    /// System calls that do I/O, and io_uring
+    /// System calls that do I/O, and io_uring.
     Io,
-    /// All system calls
+    /// All system calls.
     Syscall,
+    /// Stacks, with the shortest wait and the rate of ticks where they were given.
+    Stacks { kinds: StackKinds, off_cpu_ns: Option<u64>, on_cpu_hz: Option<u32> },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -1,4 +1,4 @@
-use super::{Live, Source};
+use super::{Live, Source, StackCapture};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -9,6 +9,7 @@ Examples:
   latscope record -s io -w t.lat --with user.name,proc.cmdline      # or --with all
   latscope record -s block -w flight.lat --rotate 1h --keep 24      # a flight recorder
   latscope record -s io -w flight.lat --rotate 10m --keep 2GiB      # limited by size
+  latscope record -s stacks,offcpu,oncpu -w t.lat 'proc.pid = 4711'  # where all the time of a process goes
   latscope record -s io -w t.lat --only-slow 10ms --sample 1/256    # a sample
 
 Exit status: 0 done, 2 wrong usage, 3 capture failed.
@@ -20,8 +21,8 @@ With a command: that of the command; 127 if it is not found, 126 if it cannot be
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Record {
-    /// What to capture
-    #[arg(short, long, value_enum, default_value = "block")]
+    /// What to capture: block, io, syscall, or of stacks, offcpu[=1ms] and oncpu[=99hz] one or several
+    #[arg(short, long, value_name = "SOURCE", value_parser = super::stacks::source, default_value = "block")]
     pub source: Source,
     /// Trace to write: .lat, or of system calls .scap for sysdig
     #[arg(short, long, value_name = "FILE")]
@@ -69,11 +70,14 @@ pub struct RecordLive {
     /// Capture only these system calls, e.g. read,write,fsync; others then cost next to nothing
     #[arg(long, value_name = "CALL", value_delimiter = ',')]
     pub calls: Vec<String>,
+    #[command(flatten)]
+    pub stacks: StackCapture,
 }
 
 impl Record {
     /// What was typed as the input of a live view.
     pub fn live(&self) -> Live {
-        Live { for_: self.live.for_.clone(), calls: self.live.calls.clone(), mode: super::Mode::Event }
+        let RecordLive { for_, calls, stacks } = &self.live;
+        Live { for_: for_.clone(), calls: calls.clone(), mode: super::Mode::Event, stacks: stacks.clone() }
     }
 }

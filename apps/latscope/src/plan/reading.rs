@@ -102,17 +102,29 @@ fn fio_columns(names: &str) -> Result<FioColumns, Failure> {
     })
 }
 
-pub fn live(source: Option<args::Source>, typed: &args::Live) -> Result<Live, Failure> {
-    let source = match source {
+pub fn live(typed_source: Option<args::Source>, typed: &args::Live) -> Result<Live, Failure> {
+    let source = match typed_source {
         None | Some(args::Source::Block) => Source::Block,
         Some(args::Source::Io) => Source::Io,
         Some(args::Source::Syscall) => Source::Syscall,
+        Some(args::Source::Stacks { kinds, .. }) => Source::Stacks(kinds),
     };
-    if source == Source::Block && !typed.calls.is_empty() {
+    let of_stacks = matches!(source, Source::Stacks(_));
+    if let Some(option) = typed.stacks.given().filter(|_| !of_stacks) {
+        return Err(Failure::Usage(format!("{option} needs -s stacks, offcpu or oncpu.")));
+    }
+    if (source == Source::Block || of_stacks) && !typed.calls.is_empty() {
         return Err(Failure::Usage("--calls needs -s io or -s syscall.".into()));
     }
     let calls = (!typed.calls.is_empty()).then(|| typed.calls.clone());
-    Ok(Live { source, for_ns: duration("--for", &typed.for_)?, calls, mode: mode(typed.mode), sample: None })
+    Ok(Live {
+        source,
+        for_ns: duration("--for", &typed.for_)?,
+        calls,
+        mode: mode(typed.mode),
+        sample: None,
+        stacks: typed.stacks.options(typed_source),
+    })
 }
 
 fn mode(typed: args::Mode) -> Mode {
@@ -128,6 +140,7 @@ pub fn source_filter(source: Option<args::Source>) -> Option<&'static str> {
     Some(match source? {
         args::Source::Block => "disk.dev exists and not result exists",
         args::Source::Io | args::Source::Syscall => "not (disk.dev exists and not result exists)",
+        args::Source::Stacks { .. } => "state exists",
     })
 }
 

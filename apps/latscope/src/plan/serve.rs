@@ -47,6 +47,7 @@ pub fn plan(typed: args::Serve, reading: &Reading) -> Result<Serve, Failure> {
         Source::Block => "-s block".to_string(),
         Source::Io => "-s io".to_string(),
         Source::Syscall => "-s syscall".to_string(),
+        Source::Stacks(kinds) => format!("-s {}", kinds.words()),
     });
     Ok(Serve {
         source: files.chain(live).collect::<Vec<_>>().join(" "),

@@ -100,7 +100,7 @@ fn command(input: &args::Input) -> Vec<String> {
         }
     };
     let name = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_string());
-    option("-s", name(input.source.and_then(|source| source.to_possible_value())));
+    option("-s", input.source.map(args::Source::words));
     let files = &input.files;
     option("--format", files.format.clone());
     option("--unitstime", files.units_time.clone());

@@ -75,7 +75,8 @@ fn parsed(text: &str) -> Option<Filter> {
 fn what_is_read() {
     let file = || Reading { files: vec!["a.lat".into()], ..Reading::default() };
     let live = |live: Live| Reading { live: Some(live), ..Reading::default() };
-    let block = || Live { source: Source::Block, for_ns: None, calls: None, mode: Mode::Auto, sample: None };
+    let block =
+        || Live { source: Source::Block, for_ns: None, calls: None, mode: Mode::Auto, ..Live::new(Source::Block) };
     let micro = TwoColumns { time_unit_ns: 1_000, latency_unit_ns: Some(1_000), unit_bytes: None };
     let blocks = "disk.dev exists and not result exists";
     for (line, expected) in [

@@ -147,6 +147,7 @@ fn hello(pipeline: &Pipeline, plan: &Plan) -> Result<Hello, Failure> {
         Source::Block => "block requests",
         Source::Io => "system calls that do I/O",
         Source::Syscall => "system calls",
+        Source::Stacks(_) => "stacks",
     });
     Ok(Hello {
         run: new_id().map_err(|error| Failure::Input(format!("The kernel gives no random numbers: {error}.")))?,

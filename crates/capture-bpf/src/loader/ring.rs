@@ -39,6 +39,11 @@ impl Ring {
         Ok(Ring { ring: builder.build().map_err(cannot)?, taken, look_every, more: false })
     }
 
+    /// Whether the last read left records behind.
+    pub fn has_more(&self) -> bool {
+        self.more
+    }
+
     /// Waits at most so long for records and moves up to `most` of them, one behind the other, into `records`, which
     /// is emptied first. Nothing there after the timeout is no error.
     pub fn read(&mut self, timeout: Duration, most: usize, records: &mut Vec<u8>) -> Result<(), Error> {

@@ -61,6 +61,7 @@ fn options(reading: &Reading, live: &Live, fields: FieldSet) -> Result<Options, 
         from_queue: reading.from_queue,
         sample: live.sample,
         calls: live.calls.clone(),
+        stacks: live.stacks,
         ..Options::new(live.source, fields.union(reading.filter_fields()))
     })
 }
@@ -132,7 +133,9 @@ pub fn needs_events(reading: &Reading, live: &Live, folding: &Folding) -> Option
     let others = |fields: FieldSet| -> FieldSet { fields.iter().filter(|&field| !keys.contains(field)).collect() };
     let filter = reading.filter.as_ref().map_or(FieldSet::default(), |filter| others(filter.fields()));
     let by = others(folding.by.iter().copied().collect());
-    if folding.quantity != Quantity::Latency {
+    if matches!(live.source, Source::Stacks(_)) {
+        Some("stacks are single events".into())
+    } else if folding.quantity != Quantity::Latency {
         Some(format!("only single events have {}", folding.quantity.word()))
     } else if folding.weight == Weight::Time {
         Some("only single events have an exact time".into())

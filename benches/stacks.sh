@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# What captures of stacks cost: the CPU time of the sampler with 500 threads against an idle machine, and the nanoseconds a run of
+# each BPF program, by the kernel's own account, under `perf bench sched pipe`. Beside them perf, bpftrace and bcc where they run.
+# Needs root. SECONDS_EACH (10) may be set; PREBUILT=1 takes the program as it was built.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${SECONDS_EACH:-10}
+
+[ "$(id -u)" = 0 ] || { echo "skipped: tracing needs root" >&2; exit 0; }
+[ -n "${PREBUILT:-}" ] || cargo build --release -p latscope
+latscope=${CARGO_TARGET_DIR:-target}/release/latscope
+folder=$(mktemp -d)
+before=$(cat /proc/sys/kernel/bpf_stats_enabled)
+children=()
+clean() {
+    echo "$before" > /proc/sys/kernel/bpf_stats_enabled
+    for child in "${children[@]}"; do kill "$child" 2> /dev/null || true; done
+    rm -rf "$folder"
+}
+trap clean EXIT
+echo 1 > /proc/sys/kernel/bpf_stats_enabled
+echo "kernel $(uname -r), $(nproc) CPUs, load$(uptime | sed 's/.*load average//')"
+
+# CPU time of a process, clock ticks.
+ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
+
+# Runs and time of the programs that a process has loaded: "runs ns" in a line each.
+runs() {
+    awk '/^run_time_ns/ { time = $2 } /^run_cnt/ { if ($2 > 0) printf "    a program ran %d times, %.0f ns each\n", $2, time / $2 }' \
+        "/proc/$1/fdinfo/"* 2> /dev/null | sort -u
+}
+
+# measure NAME COMMAND...: starts it, waits until it is warm, and reports its share of a CPU.
+measure() {
+    local name=$1 pid from to
+    shift
+    "$@" > "$folder/out" 2>&1 &
+    pid=$!
+    sleep 4
+    kill -0 "$pid" 2> /dev/null || { echo "$name: does not run here"; return; }
+    from=$(ticks "$pid")
+    sleep "$seconds"
+    to=$(ticks "$pid")
+    awk -v name="$name" -v ticks=$((to - from)) -v seconds="$seconds" -v hz="$(getconf CLK_TCK)" \
+        'BEGIN { printf "%-44s %6.2f %% of a CPU\n", name, 100 * ticks / hz / seconds }'
+    runs "$pid"
+    kill -INT "$pid" 2> /dev/null || true
+    wait "$pid" || true
+    grep -o 'threads were sampled[^;]*' "$folder/out" | head -1 | sed 's/^/    /' || true
+}
+
+echo "idle:"
+measure "sampler at 20 Hz" "$latscope" record -f -s stacks --cpu-budget 100% -w "$folder/t.lat"
+
+python3 -c '
+import threading, time
+for _ in range(500): threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+time.sleep(3600)' &
+children+=($!)
+sleep 2
+echo "500 threads:"
+measure "sampler at 20 Hz" "$latscope" record -f -s stacks --cpu-budget 100% -w "$folder/t.lat"
+measure "sampler at 20 Hz, all threads" "$latscope" record -f -s stacks --all-threads --cpu-budget 100% -w "$folder/t.lat"
+
+if command -v perf > /dev/null; then
+    while :; do perf bench sched pipe -l 200000 > /dev/null 2>&1; done &
+    children+=($!)
+    sleep 1
+    echo "perf bench sched pipe:"
+    measure "off-CPU from 1 ms" "$latscope" record -f -s offcpu -w "$folder/t.lat"
+    measure "on-CPU, 99 Hz" "$latscope" record -f -s oncpu -w "$folder/t.lat"
+    measure "perf record -F 99 --call-graph dwarf" perf record -o "$folder/perf.data" -a -F 99 -e cpu-clock --call-graph dwarf
+    command -v offcputime-bpfcc > /dev/null && measure "bcc offcputime" offcputime-bpfcc -m 1000
+    command -v bpftrace > /dev/null && measure "bpftrace sched_switch, kstack" \
+        bpftrace -e 'tracepoint:sched:sched_switch { @[kstack] = count(); }'
+fi

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Types of files, which user space shares (FILE_TYPES in crates/capture-bpf/src/syscall/shared.rs). */
+#ifndef LATSCOPE_FILE_TYPES_H
+#define LATSCOPE_FILE_TYPES_H
+
+enum file_type {
+	TYPE_NONE,
+	TYPE_FILE,
+	TYPE_DIRECTORY,
+	TYPE_CHAR,
+	TYPE_BLOCK,
+	TYPE_PIPE,
+	TYPE_LINK,
+	TYPE_IPV4,
+	TYPE_IPV6,
+	TYPE_UNIX,
+	TYPE_NETLINK,
+	TYPE_SOCKET,
+	TYPE_EVENT,
+	TYPE_EVENTPOLL,
+	TYPE_SIGNALFD,
+	TYPE_TIMERFD,
+	TYPE_INOTIFY,
+	TYPE_BPF,
+	TYPE_USERFAULTFD,
+	TYPE_IO_URING,
+	TYPE_MEMFD,
+	TYPE_PIDFD,
+	TYPE_OTHER,
+};
+
+#endif

@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Where threads wait, and where they run: three programs, each of which may be missing.
+ *
+ * `sample` looks at all threads when it is asked to, and hands on those that wait, with their kernel stack and a copy of
+ * their user stack. A wait that it has handed on before is only named again: as long as the switch counters of a thread
+ * stand still, so does the thread. `switched` times all waits, and takes the stack of one that was long when it is over:
+ * the thread still stands where it waited. `tick` is a timer on each CPU.
+ */
+#include "core.h"
+#include "stacks/stacks.h"
+
+struct named_record {
+	struct stack_record record;
+	u8 texts[TEXTS + USER_PAGES * PAGE];
+};
+#define OWN_DESKS
+enum { AT_SAMPLE, AT_SWITCH, AT_TICK, AT_RETURN, AT_LEN };
+#include "names.h"
+#include "syscall/file.h"
+
+typedef struct {
+	s64 counter;
+} atomic_long_t;
+struct rw_semaphore {
+	atomic_long_t count;
+} KERNEL;
+struct mm_struct {
+	struct rw_semaphore mmap_lock;
+} KERNEL;
+struct kernfs_node {
+	u64 id;
+} KERNEL;
+struct cgroup {
+	struct kernfs_node *kn;
+} KERNEL;
+struct css_set {
+	struct cgroup *dfl_cgrp;
+} KERNEL;
+struct task_struct {
+	unsigned int __state;
+	unsigned int flags;
+	int on_cpu;
+	int exit_state;
+	int pid;
+	int tgid;
+	unsigned long nvcsw, nivcsw;
+	u64 start_boottime;
+	u64 self_exec_id;
+	unsigned in_iowait : 1;
+	char comm[COMM];
+	struct task_struct *group_leader;
+	struct mm_struct *mm;
+	struct files_struct *files;
+	struct css_set *cgroups;
+} KERNEL;
+struct pt_regs {
+	unsigned long bp, di, orig_ax, ip, sp;
+} KERNEL;
+struct pt_regs___arm64 {
+	u64 regs[31];
+	u64 sp, pc;
+	s32 syscallno;
+} KERNEL;
+struct bpf_iter__task {
+	struct task_struct *task;
+} KERNEL;
+#include "return.h"
+
+/* Bits of task_struct.flags: threads of the kernel, of io_uring, and others that have no stack in user space. */
+#define PF_IO_WORKER 0x00000010
+#define PF_USER_WORKER 0x00004000
+#define PF_KTHREAD 0x00200000
+/* Bits of task_struct.__state. */
+#define SLEEP 1
+#define DISK_SLEEP 2
+#define NOLOAD 0x400 /* it waits for work, not for a disk */
+/* Bits of the word of a rw_semaphore: a writer has it, others wait for it. */
+#define CONTENDED 3
+
+CONFIG(struct config);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} events SEC(".maps");
+
+/* What is remembered of a thread; goes with it. */
+struct known {
+	u64 sampled; /* its switches when it was last sampled, and one; 0 when it is to be sampled anew */
+	u64 out_ns; /* when it left the CPU; 0 when it is on one, or nobody looked */
+	u64 woken_ns;
+	u32 sampled_state;
+	u32 out_state;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct known);
+} known SEC(".maps");
+
+/* User stacks that the present pass has copied. Only one runs at a time. */
+u32 copied SEC(".data.copied") = 0;
+
+static __always_inline void count_many(u32 what, u64 by)
+{
+	u64 *slot = bpf_map_lookup_elem(&counts, &what);
+
+	if (slot)
+		*slot += by;
+}
+
+static __always_inline bool among(const volatile u8 (*list)[COMM], u32 len, struct task_struct *task)
+{
+	u64 name[2] = {};
+
+	if (!len)
+		return true;
+	bpf_probe_read_kernel(name, sizeof(name), task->comm);
+	for (u32 at = 0; at < COMMS; at++) {
+		const volatile u64 *wanted = (const volatile u64 *)list[at];
+
+		if (at < len && wanted[0] == name[0] && wanted[1] == name[1])
+			return true;
+	}
+	return false;
+}
+
+static __always_inline bool wanted(struct task_struct *task)
+{
+	bool found = !config.pids_len;
+	u32 pid = task->tgid;
+
+	if (pid == config.own_pid)
+		return false;
+	for (u32 at = 0; at < PIDS; at++)
+		if (at < config.pids_len && config.pids[at] == pid)
+			found = true;
+	return found && among(config.comms, config.comms_len, task) &&
+	       among(config.processes, config.processes_len, task->group_leader);
+}
+
+static __always_inline u64 switches_of(struct task_struct *task)
+{
+	return task->nvcsw + task->nivcsw;
+}
+
+static __always_inline bool is_kthread(struct task_struct *task)
+{
+	return task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER);
+}
+
+/* A desk with a record about a thread that has neither stacks nor a file yet. */
+static __always_inline struct desk *describe(struct task_struct *task, u32 at, u32 source)
+{
+	struct task_struct *leader = task->group_leader;
+	struct desk *desk = clean(at);
+	struct stack_record *to;
+
+	if (!desk)
+		return 0;
+	to = &desk->to.record;
+	to->switches = switches_of(task);
+	to->tid = task->pid;
+	to->pid = task->tgid;
+	to->flags = is_kthread(task) ? FLAG_KTHREAD : 0;
+	to->source = source;
+	to->named = 0;
+	to->since_ns = 0;
+	to->woken_ns = 0;
+	to->process_start = leader->start_boottime + task->self_exec_id;
+	to->cgroup = task->cgroups->dfl_cgrp->kn->id;
+	to->ip = to->sp = to->fp = to->lr = 0;
+	bpf_probe_read_kernel(to->comm, sizeof(to->comm), task->comm);
+	bpf_probe_read_kernel(to->process, sizeof(to->process), leader->comm);
+	to->call = -1;
+	to->fd = -1;
+	to->dev = 0;
+	to->cpu = bpf_get_smp_processor_id();
+	to->file_type = 0;
+	to->unused[0] = 0;
+	to->kernel_len = 0;
+	to->names_len = 0;
+	to->user_len = 0;
+	return desk;
+}
+
+/* The registers that a thread has in user space, and the call that it is in; its first argument. */
+static __always_inline u64 put_registers(struct task_struct *task, struct stack_record *to)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	u64 number;
+	u64 first;
+
+	if (bpf_core_field_exists(regs->orig_ax)) {
+		to->ip = regs->ip;
+		to->sp = regs->sp;
+		to->fp = regs->bp;
+		number = regs->orig_ax;
+		first = regs->di;
+	} else {
+		struct pt_regs___arm64 *arm = (void *)regs;
+
+		to->ip = arm->pc;
+		to->sp = arm->sp;
+		to->fp = arm->regs[29];
+		to->lr = arm->regs[30];
+		number = (u64)(s64)arm->syscallno;
+		first = arm->regs[0];
+	}
+	if (number < CALLS)
+		to->call = number;
+	return first;
+}
+
+static __always_inline void put_kernel_stack(struct desk *desk, long len)
+{
+	if (len > 0 && len <= (long)(KERNEL_FRAMES * sizeof(u64))) {
+		desk->to.record.kernel_len = len;
+		desk->len = len;
+	}
+}
+
+/* The device of the file of a call, and the way up from it. */
+static __always_inline void put_file(struct task_struct *task, struct desk *desk, u64 fd, u32 at)
+{
+	struct stack_record *to = &desk->to.record;
+	struct file *file = file_of(task->files, fd);
+	struct identity is = {};
+	u32 before = desk->len;
+
+	to->fd = fd;
+	if (!file)
+		return;
+	identify(file, &is);
+	to->dev = is.dev;
+	to->file_type = is.type;
+	if (is_named(&is) && lay_file(file, desk))
+		walk(at);
+	to->named = desk->named;
+	to->names_len = desk->len - before;
+}
+
+static __always_inline void put(struct desk *desk)
+{
+	u32 len = desk->len;
+
+	if (len > TEXTS + USER_PAGES * PAGE)
+		return;
+	if (bpf_ringbuf_output(&events, &desk->to, sizeof(struct stack_record) + len, SUBMIT_FLAGS))
+		count(COUNT_RING_FULL);
+}
+
+/* Copies pages of a user stack to the desk, by `copy(to, from)`, until one is not there. */
+#define PUT_USER_STACK(desk, copy)                                                              \
+	do {                                                                                    \
+		u64 from = (desk)->to.record.sp & ~(u64)(PAGE - 1);                             \
+		u32 at = (desk)->len, page;                                                     \
+                                                                                                \
+		if (at > TEXTS)                                                                 \
+			break;                                                                  \
+		for (page = 0; page < USER_PAGES; page++)                                       \
+			if (copy((desk)->to.texts + at + page * PAGE, (void *)(from + page * PAGE))) \
+				break;                                                          \
+		(desk)->to.record.user_len = page * PAGE;                                       \
+		(desk)->len = at + page * PAGE;                                                 \
+		count_many(COUNT_COPIED, page * PAGE);                                          \
+	} while (0)
+
+/*
+ * Copies the user stack of another thread. That takes the lock of its memory map, for which a thread that changes the
+ * map may wait as long as its disk does not answer: then it is left out.
+ */
+static __always_inline void copy_user_stack(struct task_struct *task, struct desk *desk)
+{
+	struct mm_struct *mm = task->mm;
+
+	if (!mm)
+		return;
+	if (mm->mmap_lock.count.counter & CONTENDED) {
+		count(COUNT_LOCKED);
+		desk->to.record.flags |= FLAG_NO_COPY;
+		return;
+	}
+	if (copied >= config.copies) {
+		count(COUNT_CAPPED);
+		desk->to.record.flags |= FLAG_NO_COPY;
+		return;
+	}
+	copied++;
+#define COPY_OF_TASK(to, from) bpf_copy_from_user_task(to, PAGE, from, task, 0)
+	PUT_USER_STACK(desk, COPY_OF_TASK);
+}
+
+/* Whether the sampler hands on threads like this one. */
+static __always_inline bool is_sampled(struct task_struct *task, u32 state, bool runs)
+{
+	struct pt_regs *regs;
+	u64 number;
+
+	if (state & NOLOAD || task->exit_state)
+		return false;
+	if (!runs && state & DISK_SLEEP)
+		return true;
+	if (is_kthread(task))
+		return false;
+	if (config.all_threads)
+		return true;
+	if (runs || !(state & SLEEP))
+		return false;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	if (bpf_core_field_exists(regs->orig_ax))
+		number = regs->orig_ax;
+	else
+		number = ((struct pt_regs___arm64 *)regs)->syscallno;
+	return number < CALLS && config.calls[number] & CALL_ASYNC;
+}
+
+SEC("iter.s/task")
+int sample(struct bpf_iter__task *about)
+{
+	struct task_struct *task = about->task;
+	u64 now, switches, first = 0;
+	struct stack_record *to;
+	struct known *is;
+	struct desk *desk;
+	bool runs;
+	u32 state;
+
+	if (!task)
+		return 0;
+	count(COUNT_SEEN);
+	now = bpf_ktime_get_ns();
+	switches = switches_of(task);
+	state = task->__state;
+	runs = task->on_cpu;
+	if (!is_sampled(task, state, runs) || !wanted(task))
+		return 0;
+	is = bpf_task_storage_get(&known, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!is)
+		return 0;
+	if (runs)
+		state = 0;
+	if (is->sampled == switches + 1 && is->sampled_state == (state << 1 | runs)) {
+		desk = clean(AT_SAMPLE);
+		if (!desk)
+			return 0;
+		to = &desk->to.record;
+		to->stamp_ns = now;
+		to->switches = switches;
+		to->tid = task->pid;
+		to->pid = task->tgid;
+		to->state = state;
+		to->flags = FLAG_SAME | (runs ? FLAG_RUNNING : 0);
+		to->source = FROM_SAMPLER;
+		if (bpf_ringbuf_output(&events, to, __builtin_offsetof(struct stack_record, since_ns), SUBMIT_FLAGS))
+			count(COUNT_RING_FULL);
+		return 0;
+	}
+	desk = describe(task, AT_SAMPLE, FROM_SAMPLER);
+	if (!desk)
+		return 0;
+	to = &desk->to.record;
+	to->stamp_ns = now;
+	to->state = state;
+	to->since_ns = is->out_ns;
+	to->woken_ns = is->woken_ns;
+	if (runs)
+		to->flags |= FLAG_RUNNING;
+	else {
+		if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+			to->flags |= FLAG_IOWAIT;
+		put_kernel_stack(desk, bpf_get_task_stack(task, desk->to.texts, KERNEL_FRAMES * sizeof(u64), 0));
+		if (!(to->flags & FLAG_KTHREAD)) {
+			first = put_registers(task, to);
+			if (config.want_file && (u32)to->call < CALLS && config.calls[to->call] & CALL_FD)
+				put_file(task, desk, first, AT_SAMPLE);
+			if (config.user_stacks)
+				copy_user_stack(task, desk);
+		}
+	}
+	to->copied_ns = bpf_ktime_get_ns();
+	if (!runs && (task->on_cpu || switches_of(task) != switches)) {
+		/* It went on meanwhile, and what was copied may be of two moments. */
+		count(COUNT_MOVED);
+		is->sampled = 0;
+		return 0;
+	}
+	is->sampled = to->flags & FLAG_NO_COPY ? 0 : switches + 1;
+	is->sampled_state = state << 1 | runs;
+	put(desk);
+	return 0;
+}
+
+/* A thread goes back to user space: where it called from. */
+static int returned(struct bpf_map *map, void *key, void *value)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct desk *desk = describe(task, AT_RETURN, FROM_RETURN);
+	u32 tid = task->pid;
+
+	bpf_map_delete_elem(&returning, &tid);
+	if (!desk)
+		return 0;
+	desk->to.record.stamp_ns = bpf_ktime_get_ns();
+	desk->to.record.state = 0;
+	put_registers(task, &desk->to.record);
+#define COPY_OF_OWN(to, from) bpf_copy_from_user(to, PAGE, from)
+	PUT_USER_STACK(desk, COPY_OF_OWN);
+	desk->to.record.copied_ns = bpf_ktime_get_ns();
+	put(desk);
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(switched, bool preempt, struct task_struct *from, struct task_struct *next, unsigned int state)
+{
+	u64 now = bpf_ktime_get_ns(), away;
+	struct known *is;
+	struct desk *desk;
+
+	if (from->pid && wanted(from) && (!is_kthread(from) || (!preempt && (state & (DISK_SLEEP | NOLOAD)) == DISK_SLEEP))) {
+		is = bpf_task_storage_get(&known, from, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (is) {
+			is->out_ns = now;
+			is->woken_ns = 0;
+			is->out_state = preempt ? 0 : state;
+		}
+	}
+	if (!next->pid)
+		return 0;
+	is = bpf_task_storage_get(&known, next, 0, 0);
+	if (!is || !is->out_ns)
+		return 0;
+	away = now - is->out_ns;
+	if (away < config.threshold_ns) {
+		count(COUNT_SHORT);
+		count_many(COUNT_SHORT_NS, away);
+	} else if ((desk = describe(next, AT_SWITCH, FROM_SWITCH))) {
+		struct stack_record *to = &desk->to.record;
+
+		to->stamp_ns = now;
+		to->state = is->out_state;
+		to->since_ns = is->out_ns;
+		to->woken_ns = is->woken_ns;
+		put_kernel_stack(desk, bpf_get_task_stack(next, desk->to.texts, KERNEL_FRAMES * sizeof(u64), 0));
+		if (!(to->flags & FLAG_KTHREAD)) {
+			u64 first = put_registers(next, to);
+
+			if (config.want_file && (u32)to->call < CALLS && config.calls[to->call] & CALL_FD)
+				put_file(next, desk, first, AT_SWITCH);
+			if (config.user_stacks)
+				ON_RETURN(next, to->tid, to->switches, returned);
+		}
+		to->copied_ns = now;
+		put(desk);
+	}
+	is->out_ns = 0;
+	return 0;
+}
+
+/* It can run from now on, and waits for a CPU. */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(woken, struct task_struct *task)
+{
+	struct known *is = bpf_task_storage_get(&known, task, 0, 0);
+
+	if (is && is->out_ns && !is->woken_ns)
+		is->woken_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("perf_event")
+int tick(void *about)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct stack_record *to;
+	struct desk *desk;
+
+	if (!task->pid || !wanted(task))
+		return 0;
+	desk = describe(task, AT_TICK, FROM_TIMER);
+	if (!desk)
+		return 0;
+	to = &desk->to.record;
+	to->stamp_ns = bpf_ktime_get_ns();
+	to->state = 0;
+	to->flags |= FLAG_RUNNING;
+	put_kernel_stack(desk, bpf_get_stack(about, desk->to.texts, KERNEL_FRAMES * sizeof(u64), 0));
+	if (!(to->flags & FLAG_KTHREAD)) {
+		put_registers(task, to);
+		/* Code in user space is in no call: its registers are those of an interrupt. */
+#define COPY_OF_CURRENT(to, from) bpf_probe_read_user(to, PAGE, from)
+		if (config.user_stacks)
+			PUT_USER_STACK(desk, COPY_OF_CURRENT);
+	}
+	to->copied_ns = bpf_ktime_get_ns();
+	put(desk);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

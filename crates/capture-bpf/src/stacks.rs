@@ -1,0 +1,51 @@
+//! Stacks of threads that wait, and of threads that run.
+
+mod events;
+mod names;
+mod pace;
+mod programs;
+mod returns;
+mod rows;
+mod shared;
+mod state;
+mod timer;
+mod waits;
+
+use crate::{Error, Events, Options, StackKinds};
+use latscope_event::{Field, FieldSet};
+
+/// The fields that a sample fills.
+pub const FILLS: FieldSet = FieldSet::ALWAYS
+    .with(&[
+        Field::Kind,
+        Field::Name,
+        Field::Device,
+        Field::Dev,
+        Field::Pid,
+        Field::Tid,
+        Field::Comm,
+        Field::Process,
+        Field::Fd,
+        Field::FdType,
+        Field::Path,
+        Field::Container,
+        Field::State,
+        Field::WaitClass,
+        Field::StackQuality,
+        Field::StackSource,
+        Field::Stack,
+    ])
+    .union(BY_NAME);
+/// Those that are filled when they are asked for by name.
+const BY_NAME: FieldSet = FieldSet::OF_PROCESS.with(&[
+    Field::ContainerName,
+    Field::ContainerImage,
+    Field::Cpu,
+    Field::DiskModel,
+    Field::Rotational,
+]);
+
+/// Starts a capture.
+pub fn events(options: &Options, kinds: StackKinds) -> Result<Box<dyn Events>, Error> {
+    Ok(Box::new(events::StackEvents::start(options, kinds)?))
+}

@@ -1,0 +1,292 @@
+//! The capture.
+
+use super::FILLS;
+use super::pace::Pace;
+use super::programs::Programs;
+use super::returns::Returns;
+use super::rows::{Rows, Taken};
+use super::shared::{Parts, Record, flag, source};
+use super::state::State;
+use super::timer::period_ns;
+use super::waits::{Wait, Waits};
+use crate::loader::{MonotonicClock, Ring, thread_cpu};
+use crate::{Error, Events, Options, Sink, StackKinds};
+use latscope_event::{Anomaly, Batch, Context, Field, Unfinished, Wait as Waiting};
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+/// How often the account of losses is read while events come.
+const ACCOUNT_EVERY: Duration = Duration::from_millis(200);
+/// So many records are read at a time, as each may have a stack of some kilobytes.
+const RECORDS: usize = 512;
+/// How old a pass may be for those who ask what waits, where nobody samples.
+const FRESH: Duration = Duration::from_millis(900);
+/// What has not ended for so long is named.
+const STUCK_NS: u64 = 100_000_000;
+
+/// A capture of stacks.
+pub struct StackEvents {
+    kinds: StackKinds,
+    programs: Programs,
+    ring: Ring,
+    rows: Rows,
+    waits: Waits,
+    returns: Returns,
+    /// Of the sampler; of others, of the passes that were asked for.
+    pace: Pace,
+    records: Vec<u8>,
+    threshold_ns: u64,
+    tick_ns: u64,
+    accounted: Instant,
+    forgot: Instant,
+    looked: Option<Instant>,
+}
+
+impl StackEvents {
+    /// Loads and attaches.
+    pub fn start(options: &Options, kinds: StackKinds) -> Result<StackEvents, Error> {
+        let how = &options.stacks;
+        let programs = Programs::start(options, kinds)?;
+        let ring = programs.loaded.ring("events")?;
+        let waits = Waits::new(programs.attached_ns, [kinds.sampled && !kinds.off_cpu, kinds.sampled && !kinds.on_cpu]);
+        Ok(StackEvents {
+            kinds,
+            ring,
+            rows: Rows::new(options.fields.intersection(FILLS), how.hashed_names),
+            waits,
+            returns: Returns::default(),
+            pace: Pace::new(how.hz, how.budget),
+            records: Vec::new(),
+            threshold_ns: how.off_cpu_ns,
+            tick_ns: period_ns(how.on_cpu_hz),
+            accounted: Instant::now(),
+            forgot: Instant::now(),
+            looked: None,
+            programs,
+        })
+    }
+
+    /// Looks at all threads.
+    fn pass(&mut self) -> Result<(), Error> {
+        let before = thread_cpu();
+        let interval = self.pace.start();
+        self.waits.start_pass(self.programs.clock.now_stamp_ns(), interval.as_nanos() as u64);
+        self.programs.pass()?;
+        self.drain()?;
+        self.waits.end_pass(&mut self.rows, self.programs.clock);
+        self.pace.end(thread_cpu().saturating_sub(before));
+        self.looked = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Takes in all that is in the ring.
+    fn drain(&mut self) -> Result<(), Error> {
+        while self.read(Duration::ZERO)? {}
+        Ok(())
+    }
+
+    /// Takes in what is in the ring, after waiting at most so long for it; whether there is more.
+    fn read(&mut self, timeout: Duration) -> Result<bool, Error> {
+        self.ring.read(timeout, RECORDS, &mut self.records)?;
+        let records = std::mem::take(&mut self.records);
+        let mut rest = &records[..];
+        while let Some((record, parts, next)) = Record::next(rest) {
+            self.add(&record, &parts);
+            rest = next;
+        }
+        self.records = records;
+        Ok(self.ring.has_more())
+    }
+
+    fn add(&mut self, record: &Record, parts: &Parts) {
+        let clock = self.programs.clock;
+        match record.source {
+            source::SWITCH if self.programs.sees_returns && !record.has(flag::KTHREAD) => {
+                self.returns.keep(record, parts)
+            }
+            source::SWITCH => self.add_wait(record, parts, clock),
+            source::RETURN => {
+                for over in self.returns.take(record) {
+                    let Record { ip, sp, fp, lr, .. } = *record;
+                    self.add_wait(&Record { ip, sp, fp, lr, ..over.record }, &over.parts(parts.user), clock);
+                }
+            }
+            source::TIMER => {
+                let doing = self.rows.doing(record, parts, State::Running);
+                let start_ns = record.stamp_ns.saturating_sub(self.tick_ns);
+                self.rows.push(&doing, start_ns, self.tick_ns, Taken::Timer, clock);
+            }
+            _ => {
+                if !record.has(flag::SAME) {
+                    self.pace.add_parts(record.copied_ns.saturating_sub(record.stamp_ns));
+                }
+                self.waits.add(record, parts, &mut self.rows, clock);
+            }
+        }
+    }
+
+    /// A wait is over: what it was for, and then for a CPU.
+    fn add_wait(&mut self, record: &Record, parts: &Parts, clock: MonotonicClock) {
+        let state = State::from_record(record);
+        let ready_ns = match state {
+            State::Runnable => record.since_ns,
+            _ if record.woken_ns == 0 => record.stamp_ns,
+            _ => record.woken_ns.clamp(record.since_ns, record.stamp_ns),
+        };
+        let own = self.rows.doing(record, parts, state);
+        if own.stack.is_idle {
+            return;
+        }
+        // A pass that saw the same wait has its user stack, too.
+        let seen = self.waits.find(record.tid, record.switches);
+        let seen = seen.filter(|wait| wait.doing.call == own.call && wait.doing.pid == own.pid);
+        let (mut doing, taken) = match seen {
+            Some(wait) if wait.doing.state == state && parts.user.is_empty() => (wait.doing, Taken::Sampled),
+            _ => (own, Taken::Switch),
+        };
+        if state != State::Runnable {
+            self.rows.push(&doing, record.since_ns, ready_ns - record.since_ns, taken, clock);
+        }
+        let queued_ns = record.stamp_ns.saturating_sub(ready_ns);
+        if state == State::Runnable || queued_ns >= self.threshold_ns {
+            doing.state = State::Runnable;
+            doing.stack.wait_class = self.rows.class_of_queue();
+            self.rows.push(&doing, ready_ns, queued_ns, taken, clock);
+        }
+    }
+
+    /// Waits whose threads do not return stay without a user stack.
+    fn add_expired(&mut self, all: bool) {
+        for over in self.returns.expired(all) {
+            self.add_wait(&over.record, &over.parts(&[]), self.programs.clock);
+        }
+    }
+
+    fn hand_on(&mut self, sink: &mut Sink) -> ControlFlow<()> {
+        if self.rows.batch.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        let flow = sink(&self.programs.context, &self.rows.batch);
+        self.rows.batch.clear();
+        flow
+    }
+
+    fn account(&mut self) -> Result<(), Error> {
+        self.accounted = Instant::now();
+        self.add_expired(false);
+        let pace = self.kinds.sampled.then_some(&self.pace);
+        self.programs.account(pace, self.rows.unknown())
+    }
+
+    /// Puts what waits for I/O into the batch, the oldest first, and names it in the context.
+    fn fill_waiting(&mut self, names_all: bool) {
+        let now_ns = self.programs.clock.now_stamp_ns();
+        let mut waiting: Vec<&Wait> = self.waits.iter().filter(|wait| is_io(&self.programs, wait)).collect();
+        waiting.sort_unstable_by_key(|wait| wait.start_ns);
+        waiting.truncate(Context::UNFINISHED_KEPT);
+        let context = &mut self.programs.context;
+        context.unfinished.clear();
+        self.rows.batch.clear();
+        for wait in waiting {
+            let row = self.rows.batch.len();
+            let age_ns = now_ns.saturating_sub(wait.start_ns);
+            self.rows.push(&wait.doing, wait.start_ns, age_ns, Taken::Sampled, self.programs.clock);
+            if names_all || age_ns >= STUCK_NS && context.unfinished.len() < crate::NAMED {
+                let what = in_words(&self.rows.batch, row);
+                context.unfinished.push(Unfinished::from_row(what, Waiting::Counts, &self.rows.batch, row));
+            }
+        }
+    }
+}
+
+/// Whether a thread waits for a disk.
+fn is_io(programs: &Programs, wait: &Wait) -> bool {
+    let doing = &wait.doing;
+    let is_async = doing.state == State::Sleep && programs.is_async(doing.call);
+    !doing.stack.is_idle && (doing.state == State::DiskSleep || is_async)
+}
+
+/// `pread64 of /data/a by fio, thread 12: direct read`.
+fn in_words(batch: &Batch, row: usize) -> String {
+    let text = |field| batch.text(field, row);
+    let mut words = text(Field::Name).unwrap_or("a wait").to_string();
+    if let Some(path) = text(Field::Path) {
+        words += &format!(" of {path}");
+    }
+    if let Some(comm) = text(Field::Comm) {
+        words += &format!(" by {comm}");
+    }
+    if let Some(tid) = batch.i64s(Field::Tid) {
+        words += &format!(", thread {}", tid[row]);
+    }
+    if let Some(class) = text(Field::WaitClass) {
+        words += &format!(": {class}");
+    }
+    words
+}
+
+impl Events for StackEvents {
+    fn context(&self) -> &Context {
+        &self.programs.context
+    }
+
+    fn poll(&mut self, timeout: Duration, sink: &mut Sink) -> Result<ControlFlow<()>, Error> {
+        let until = Instant::now() + timeout;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let turn = if self.kinds.sampled { left.min(self.pace.wait()) } else { left };
+            match self.kinds.off_cpu || self.kinds.on_cpu {
+                true => drop(self.read(turn)?),
+                false => std::thread::sleep(turn),
+            }
+            if self.kinds.sampled && self.pace.wait().is_zero() {
+                self.pass()?;
+            }
+            if self.accounted.elapsed() >= ACCOUNT_EVERY {
+                self.account()?;
+            }
+            if !self.rows.batch.is_empty() || Instant::now() >= until {
+                return Ok(self.hand_on(sink));
+            }
+        }
+    }
+
+    fn waiting(&mut self) -> Result<&Batch, Error> {
+        if !self.kinds.sampled && self.looked.is_none_or(|looked| looked.elapsed() >= FRESH) {
+            self.pass()?;
+        }
+        self.fill_waiting(false);
+        Ok(&self.rows.batch)
+    }
+
+    fn refresh(&mut self) -> Result<(), Error> {
+        if self.forgot.elapsed() >= FRESH {
+            self.forgot = Instant::now();
+            self.rows.forget();
+        }
+        self.account()
+    }
+
+    fn finish(mut self: Box<Self>, sink: &mut Sink) -> Result<Context, Error> {
+        self.pass()?;
+        self.programs.stop();
+        self.drain()?;
+        self.add_expired(true);
+        let mut flow = self.hand_on(sink);
+        let programs = &self.programs;
+        let (clock, timed) = (programs.clock, self.kinds.off_cpu);
+        self.waits.finish(timed, &mut self.rows, clock, |wait| is_io(programs, wait));
+        if flow.is_continue() {
+            flow = self.hand_on(sink);
+        }
+        let _ = flow;
+        self.fill_waiting(true);
+        let unfinished = self.rows.batch.len() as u64;
+        self.account()?;
+        let mut context = self.programs.context;
+        context.tally.add(Anomaly::Unfinished, unfinished);
+        context.knows_unfinished = true;
+        context.sort_unfinished();
+        Ok(context)
+    }
+}

@@ -1,0 +1,217 @@
+//! The programs at work: configured, attached, and their account.
+
+use super::pace::Pace;
+use super::shared::{CALLS, COMMS, COUNTS, Config, Count, OBJECT, PIDS, call};
+use crate::loader::{Loaded, MonotonicClock, Opened};
+use crate::probe::{Kernel, read_trimmed};
+use crate::{Error, Options, StackKinds};
+use latscope_event::kernel::{FdFrom, Machine, call_shape};
+use latscope_event::{Anomaly, Clock, Context, Field, LossRange, Note};
+use libbpf_rs::{Link, MapType};
+
+/// Calls that wait for completions of requests that their thread handed in before.
+const ASYNC: [&str; 3] = ["io_getevents", "io_pgetevents", "io_uring_enter"];
+
+/// Attached programs.
+pub struct Programs {
+    pub loaded: Loaded,
+    pub clock: MonotonicClock,
+    pub context: Context,
+    pub attached_ns: u64,
+    /// Whether a thread shows its user stack when it returns from a wait that was timed.
+    pub sees_returns: bool,
+    sampler: Link,
+    calls: [u8; CALLS],
+    ring_full: u64,
+    refreshed_ns: i64,
+}
+
+fn config(options: &Options, kinds: StackKinds) -> Config {
+    let (push_down, how) = (&options.push_down, &options.stacks);
+    let any = |list: &[Field]| list.iter().any(|&field| options.fields.contains(field));
+    let machine = Machine::from_arch(std::env::consts::ARCH);
+    let mut calls = [0; CALLS];
+    for (number, bits) in calls.iter_mut().enumerate() {
+        let Some(name) = machine.syscall(number as u32) else { continue };
+        if call_shape(name.as_bytes()).fd == FdFrom::Argument {
+            *bits |= call::FD;
+        }
+        if ASYNC.contains(&name) {
+            *bits |= call::ASYNC;
+        }
+    }
+    let mut config = Config {
+        threshold_ns: how.off_cpu_ns,
+        comms: [[0; 16]; COMMS],
+        processes: [[0; 16]; COMMS],
+        pids: [0; PIDS],
+        comms_len: 0,
+        processes_len: 0,
+        pids_len: 0,
+        own_pid: std::process::id(),
+        user_stacks: u32::from(how.user_stacks),
+        all_threads: u32::from(how.all_threads || kinds.off_cpu),
+        copies: how.copies,
+        want_file: u32::from(any(&[
+            Field::Path,
+            Field::FdType,
+            Field::Device,
+            Field::Dev,
+            Field::DiskModel,
+            Field::Rotational,
+        ])),
+        calls,
+    };
+    // A longer list is left to the caller's filter.
+    if push_down.pids.len() <= PIDS {
+        config.pids[..push_down.pids.len()].copy_from_slice(&push_down.pids);
+        config.pids_len = push_down.pids.len() as u32;
+    }
+    (config.comms, config.comms_len) = names(&push_down.comms);
+    (config.processes, config.processes_len) = names(&push_down.processes);
+    config
+}
+
+/// Command names as the kernel keeps them, and how many there are; a longer list is left to the caller's filter.
+fn names(list: &[String]) -> ([[u8; 16]; COMMS], u32) {
+    let mut names = [[0; 16]; COMMS];
+    if list.len() > COMMS {
+        return (names, 0);
+    }
+    for (to, name) in names.iter_mut().zip(list) {
+        // What is longer than the kernel keeps equals no command.
+        let len = name.len().min(16);
+        to[..len].copy_from_slice(&name.as_bytes()[..len]);
+    }
+    (names, list.len() as u32)
+}
+
+impl Programs {
+    /// Loads and attaches.
+    pub fn start(options: &Options, kinds: StackKinds) -> Result<Programs, Error> {
+        let kernel = Kernel::look()?;
+        kernel.need_btf()?;
+        kernel.need_map(MapType::TaskStorage)?;
+        let mut programs = vec!["sample"];
+        if kinds.off_cpu {
+            if kernel.tracepoint_arguments("sched_switch") != Some(4) {
+                return Err(Error::Unsupported(format!(
+                    "Waits are timed by the scheduler's own tracepoint, whose form in {} is not known; use -s stacks.",
+                    kernel.release
+                )));
+            }
+            programs.extend(["switched", "woken"]);
+        }
+        if kinds.on_cpu {
+            programs.push("tick");
+        }
+        let can_return = kernel.has_function("bpf_task_work_schedule_resume_impl");
+        let sees_returns = kinds.off_cpu && options.stacks.user_stacks && can_return;
+        let mut opened = Opened::open_single(OBJECT)?;
+        let config = config(options, kinds);
+        opened.configure(&config)?;
+        let smallest = Options::RING_BYTES.min(1 << 20);
+        opened.set_entries("events", options.ring_bytes.max(smallest).next_power_of_two())?;
+        let mut loaded = opened.load(&programs)?;
+        let sampler = loaded.iterator("sample")?;
+        let clock = MonotonicClock::measure();
+        let mut context = Context::new(format!("live {}", kinds.words()), Clock::wall());
+        context.host = read_trimmed("/proc/sys/kernel/hostname");
+        for (key, value) in [
+            ("kernel", kernel.release.clone()),
+            ("clock_offset_start_ns", clock.offset_ns.to_string()),
+            ("excluded", format!("our own process, {}", std::process::id())),
+        ] {
+            context.properties.insert(key.into(), value);
+        }
+        kernel.lacks().for_each(|feature| context.note(Note::KernelLacks { feature }));
+        if kinds.off_cpu && options.stacks.user_stacks {
+            let how = if can_return { "of all waits, taken when they end" } else { "only of those that were sampled" };
+            context.properties.insert("stacks.user_of_waits".into(), how.into());
+        }
+        if kinds.off_cpu {
+            loaded.attach("woken")?;
+            loaded.attach("switched")?;
+        }
+        if kinds.on_cpu {
+            super::timer::attach(&mut loaded, "tick", options.stacks.on_cpu_hz)?;
+        }
+        let now_ns = clock.now_ns();
+        context.cover(now_ns);
+        Ok(Programs {
+            loaded,
+            clock,
+            context,
+            attached_ns: clock.now_stamp_ns(),
+            sees_returns,
+            sampler,
+            calls: config.calls,
+            ring_full: 0,
+            refreshed_ns: now_ns,
+        })
+    }
+
+    /// Has the sampler look at all threads; what it finds is in the ring then.
+    pub fn pass(&self) -> Result<(), Error> {
+        self.loaded.set_variable(".data.copied", 0)?;
+        self.loaded.run_iterator(&self.sampler)
+    }
+
+    /// Whether a call waits for completions of requests that its thread handed in before.
+    pub fn is_async(&self, number: i32) -> bool {
+        usize::try_from(number).is_ok_and(|number| self.calls.get(number).is_some_and(|bits| bits & call::ASYNC != 0))
+    }
+
+    /// Brings the account up to date.
+    pub fn account(&mut self, pace: Option<&Pace>, unknown: u64) -> Result<(), Error> {
+        self.clock.follow();
+        let counts = self.loaded.counts::<COUNTS>()?;
+        let of = |count: Count| counts[count as usize];
+        let tally = &mut self.context.tally;
+        *tally = Default::default();
+        tally.add(Anomaly::LostRecords, of(Count::RingFull) + self.loaded.recursion_misses());
+        tally.add(Anomaly::ProcessGone, unknown);
+        let now_ns = self.clock.now_ns();
+        let lost = of(Count::RingFull).saturating_sub(self.ring_full);
+        if lost > 0 && self.context.loss_ranges.len() < Context::LOSS_RANGES_KEPT {
+            let range = LossRange { start_ns: self.refreshed_ns, end_ns: now_ns, cpu: None, records: lost };
+            self.context.loss_ranges.push(range);
+        }
+        self.ring_full = of(Count::RingFull);
+        self.refreshed_ns = now_ns;
+        self.context.cover(now_ns);
+        let mut property = |key: &str, value: u64| {
+            self.context.properties.insert(key.into(), value.to_string());
+        };
+        property("stacks.copied_bytes", of(Count::Copied));
+        property("stacks.short_waits", of(Count::Short));
+        property("stacks.short_wait_ns", of(Count::ShortNs));
+        property("stacks.locked", of(Count::Locked));
+        property("stacks.threads_looked_at", of(Count::Seen));
+        property("kernel_memory_bytes", self.loaded.memory_bytes());
+        if let Some(pace) = pace
+            && let [Some([median_ns, p95_ns]), parts] = pace.quantiles()
+        {
+            let note = Note::Sampling {
+                asked_ns: pace.asked_ns(),
+                median_ns,
+                p95_ns,
+                passes: pace.passes,
+                skipped: pace.skipped(),
+                parts_ns: parts.map_or(0, |[_, p95_ns]| p95_ns),
+                capped: of(Count::Capped),
+                moved: of(Count::Moved),
+            };
+            self.context.notes.retain(|note| !matches!(note, Note::Sampling { .. }));
+            self.context.note(note);
+        }
+        Ok(())
+    }
+
+    /// Detaches all programs.
+    pub fn stop(&mut self) {
+        self.loaded.detach_all();
+        let offset_ns = MonotonicClock::measure().offset_ns;
+        self.context.properties.insert("clock_offset_end_ns".into(), offset_ns.to_string());
+    }
+}

@@ -1,0 +1,112 @@
+//! What threads do over several passes: samples of a thread whose switch counters stand still are one wait.
+
+use super::rows::{Doing, Rows, Taken};
+use super::shared::{Parts, Record, flag};
+use super::state::State;
+use crate::loader::MonotonicClock;
+use std::collections::HashMap;
+
+/// What threads do, as the last passes saw it.
+pub struct Waits {
+    by_thread: HashMap<u32, Wait>,
+    /// Number of the present pass, its start by the clock of the kernel, and what its samples stand for.
+    pass: u64,
+    now_ns: u64,
+    interval_ns: u64,
+    /// When the capture started: what began before counts from then on.
+    attached_ns: u64,
+    /// Whether waits become events when they end, and whether times on a CPU do.
+    emits: [bool; 2],
+}
+
+/// What a thread does since some time.
+pub struct Wait {
+    pub doing: Doing,
+    switches: u64,
+    pub start_ns: u64,
+    /// The sum of the intervals of the passes that saw it.
+    pub latency_ns: u64,
+    pass: u64,
+}
+
+impl Waits {
+    /// Knows nothing yet.
+    pub fn new(attached_ns: u64, emits: [bool; 2]) -> Waits {
+        Waits { by_thread: HashMap::new(), pass: 0, now_ns: attached_ns, interval_ns: 0, attached_ns, emits }
+    }
+
+    /// A pass starts now.
+    pub fn start_pass(&mut self, now_ns: u64, interval_ns: u64) {
+        (self.pass, self.now_ns, self.interval_ns) = (self.pass + 1, now_ns, interval_ns);
+    }
+
+    /// Takes in what a pass says of a thread.
+    pub fn add(&mut self, record: &Record, parts: &Parts, rows: &mut Rows, clock: MonotonicClock) {
+        let state = State::from_record(record);
+        let known = self.by_thread.get_mut(&record.tid);
+        let known = known.filter(|wait| wait.switches == record.switches && wait.doing.state == state);
+        if let Some(wait) = known {
+            if !record.has(flag::SAME) {
+                wait.doing = rows.doing(record, parts, state);
+            }
+            if wait.pass != self.pass {
+                wait.latency_ns += self.interval_ns;
+            }
+            wait.pass = self.pass;
+            return;
+        }
+        if record.has(flag::SAME) {
+            return; // its first record was lost
+        }
+        let start_ns = match record.since_ns {
+            0 => self.now_ns.saturating_sub(self.interval_ns),
+            since_ns => since_ns.max(self.attached_ns),
+        };
+        let doing = rows.doing(record, parts, state);
+        let (pass, latency_ns) = (self.pass, self.interval_ns);
+        let wait = Wait { doing, switches: record.switches, start_ns, latency_ns, pass };
+        if let Some(ended) = self.by_thread.insert(record.tid, wait) {
+            self.emit(&ended, rows, clock);
+        }
+    }
+
+    /// The wait of a thread with these switch counters, if a pass saw it.
+    pub fn find(&self, tid: u32, switches: u64) -> Option<&Wait> {
+        self.by_thread.get(&tid).filter(|wait| wait.switches == switches && wait.doing.state != State::Running)
+    }
+
+    /// A pass is over: what it did not see has ended.
+    pub fn end_pass(&mut self, rows: &mut Rows, clock: MonotonicClock) {
+        let pass = self.pass;
+        let ended: Vec<Wait> = self.by_thread.extract_if(|_, wait| wait.pass != pass).map(|(_, wait)| wait).collect();
+        ended.iter().for_each(|wait| self.emit(wait, rows, clock));
+    }
+
+    fn emit(&self, wait: &Wait, rows: &mut Rows, clock: MonotonicClock) {
+        let [waits, runs] = self.emits;
+        let emits = if wait.doing.state == State::Running { runs } else { waits };
+        if emits && !wait.doing.stack.is_idle {
+            rows.push(&wait.doing, wait.start_ns, wait.latency_ns, Taken::Sampled, clock);
+        }
+    }
+
+    /// The capture ends, and with it all that is not a wait for I/O; those stay. `timed`: their time counts from when they left
+    /// the CPU.
+    pub fn finish(&mut self, timed: bool, rows: &mut Rows, clock: MonotonicClock, is_io: impl Fn(&Wait) -> bool) {
+        let over: Vec<Wait> = self.by_thread.extract_if(|_, wait| !is_io(wait)).map(|(_, wait)| wait).collect();
+        for wait in over.iter().filter(|wait| !wait.doing.stack.is_idle) {
+            match timed && wait.doing.state != State::Running {
+                true => {
+                    let latency_ns = self.now_ns.saturating_sub(wait.start_ns);
+                    rows.push(&wait.doing, wait.start_ns, latency_ns, Taken::Sampled, clock);
+                }
+                false => self.emit(wait, rows, clock),
+            }
+        }
+    }
+
+    /// What the last pass saw.
+    pub fn iter(&self) -> impl Iterator<Item = &Wait> {
+        self.by_thread.values()
+    }
+}

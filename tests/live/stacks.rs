@@ -1,0 +1,254 @@
+//! Captures of stacks against a program whose account is exact (`planted.c`): one thread reads a slow disk, one a fast one,
+//! one computes.
+
+use super::lab::{Background, Disk, alone, events, number};
+use crate::program::{command, end, installed, root};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program at work.
+struct Planted {
+    child: Child,
+    input: ChildStdin,
+    out: BufReader<ChildStdout>,
+    _folder: tempfile::TempDir,
+}
+
+/// How long its threads waited and computed, nanoseconds, in the order of their names in [`NAMES`].
+type Account = [u64; 3];
+const NAMES: [&str; 3] = ["archiver", "indexer", "computer"];
+
+impl Planted {
+    fn start(slow: &Disk, fast: &Disk, strip: bool) -> Planted {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, source) = (folder.path().join("planted"), root().join("tests/live/planted.c"));
+        let mut compiler = command("cc");
+        compiler.args(["-O2", "-fomit-frame-pointer", "-pthread", "-o"]).arg(&program).arg(source);
+        if strip {
+            compiler.arg("-s");
+        }
+        end(&mut compiler, b"").success();
+        let mut child = command("setpriv")
+            .args(["--pdeathsig", "KILL"])
+            .arg(&program)
+            .args([&slow.path, &fast.path])
+            .arg("compute")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Planted { input: child.stdin.take().unwrap(), out, child, _folder: folder }
+    }
+
+    fn filter(&self) -> String {
+        format!("proc.pid = {}", self.child.id())
+    }
+
+    fn account(&mut self) -> Account {
+        writeln!(self.input).unwrap();
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        let numbers: Vec<u64> = line.split_whitespace().map(|number| number.parse().unwrap()).collect();
+        numbers.try_into().unwrap()
+    }
+}
+
+impl Drop for Planted {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a capture of the program recorded, and its account of the same time.
+struct Recorded {
+    trace: PathBuf,
+    account: Account,
+    took_ns: u64,
+    slow: String,
+    _folder: tempfile::TempDir,
+}
+
+const COLUMNS: &str = "latency_ns,tid,comm,name,device,path,state,wait_class,stack_quality,stack_source,stack";
+
+impl Recorded {
+    fn new(source: &str, options: &[&str], seconds: u64, strip: bool) -> Recorded {
+        let (slow, fast) = (Disk::new(&["--read", "30ms"]), Disk::new(&["--read", "1ms"]));
+        let mut planted = Planted::start(&slow, &fast, strip);
+        let folder = tempfile::tempdir().unwrap();
+        let trace = folder.path().join("t.lat");
+        let filter = planted.filter();
+        let words = ["record", "-s", source, "-w", trace.to_str().unwrap(), "--cpu-budget", "100%", "--hz", "100"];
+        let recording = Background::latscope(&[&words[..], options, &[&filter]].concat());
+        let (before, start) = (planted.account(), Instant::now());
+        std::thread::sleep(Duration::from_secs(seconds));
+        let (after, took_ns) = (planted.account(), start.elapsed().as_nanos() as u64);
+        recording.interrupt().success();
+        let account = std::array::from_fn(|at| after[at] - before[at]);
+        Recorded { trace, account, took_ns, slow: slow.name().to_string(), _folder: folder }
+    }
+
+    fn events(&self, filter: &str) -> Vec<Value> {
+        events(&self.trace, COLUMNS, filter)
+    }
+}
+
+fn text<'a>(event: &'a Value, key: &str) -> &'a str {
+    event[key].as_str().unwrap_or("")
+}
+
+/// Time of events by a text of theirs.
+fn sums(events: &[Value], key: &str) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for event in events {
+        *sums.entry(text(event, key).to_string()).or_insert(0) += number(event, "latency_ns");
+    }
+    sums
+}
+
+fn top(sums: &BTreeMap<String, u64>) -> &str {
+    sums.iter().max_by_key(|(_, sum)| **sum).map_or("", |(name, _)| name)
+}
+
+fn can_compile() -> bool {
+    let can = installed("cc");
+    if !can {
+        skipped!("no C compiler");
+    }
+    can
+}
+
+/// Whether two shares of one whole are as far apart as `points` hundredths at most.
+#[track_caller]
+fn assert_share(what: &str, of: u64, all: u64, true_of: u64, true_all: u64, points: f64) {
+    let (share, truth) = (of as f64 / all as f64 * 100.0, true_of as f64 / true_all as f64 * 100.0);
+    assert!((share - truth).abs() <= points, "{what}: {share:.2} % instead of {truth:.2} %");
+}
+
+#[test]
+fn samples_find_the_planted_cause_and_its_share() {
+    let Some(_alone) = alone() else { return };
+    if !can_compile() {
+        return;
+    }
+    let recorded = Recorded::new("stacks", &[], 10, false);
+    let slow = recorded.events("lat > 20ms");
+    let stacks = sums(&slow, "stack");
+    let cause = top(&stacks);
+    assert!(cause.contains("archive_scan;"), "{stacks:#?}");
+    let of_cause: Vec<&Value> = slow.iter().filter(|event| text(event, "stack") == cause).collect();
+    for event in &of_cause {
+        assert_eq!((text(event, "comm"), text(event, "device")), ("archiver", recorded.slow.as_str()), "{event}");
+        assert_eq!((text(event, "name"), text(event, "state")), ("pread64", "disk sleep"), "{event}");
+        assert_eq!(text(event, "wait_class"), "direct read", "{event}");
+    }
+    let all = recorded.events("name = pread64");
+    let complete = all.iter().filter(|event| text(event, "stack_quality") == "complete").count();
+    assert!(complete * 100 >= all.len() * 99, "{complete} of {} are complete", all.len());
+    let waited = sums(&all, "comm");
+    let [archiver, indexer, _] = recorded.account;
+    let [seen_archiver, seen_indexer] = [0, 1].map(|at| waited.get(NAMES[at]).copied().unwrap_or(0));
+    // A wait that had not ended is beside the events; its age is less than 0.1 s of these ten.
+    assert_share("archiver", seen_archiver, seen_archiver + seen_indexer, archiver, archiver + indexer, 3.0);
+    assert_share("the whole", seen_archiver, recorded.took_ns, archiver, recorded.took_ns, 3.0);
+    let functions: Vec<Value> = all.iter().filter(|event| text(event, "comm") == "indexer").cloned().collect();
+    assert!(top(&sums(&functions, "stack")).contains("index_lookup;"), "{:?}", sums(&functions, "stack"));
+}
+
+/// Without symbols a function is its place in its file.
+#[test]
+fn a_stripped_program_has_places_in_its_file() {
+    let Some(_alone) = alone() else { return };
+    if !can_compile() {
+        return;
+    }
+    let recorded = Recorded::new("stacks", &[], 2, true);
+    let stacks = sums(&recorded.events("comm = archiver"), "stack");
+    assert!(top(&stacks).contains("planted+0x"), "{stacks:#?}");
+}
+
+#[test]
+fn running_and_waiting_add_up_to_the_time_of_each_thread() {
+    let Some(_alone) = alone() else { return };
+    if !can_compile() {
+        return;
+    }
+    let recorded = Recorded::new("stacks,offcpu=50us,oncpu=199hz", &[], 10, false);
+    let all = recorded.events("");
+    let [archiver, indexer, computer] = recorded.account;
+    for (thread, (name, truth)) in NAMES.iter().zip([archiver, indexer, computer]).enumerate() {
+        let own: Vec<Value> = all.iter().filter(|event| text(event, "comm") == *name).cloned().collect();
+        let by_state = sums(&own, "state");
+        let of = |state: &str| by_state.get(state).copied().unwrap_or(0);
+        let whole: u64 = by_state.values().sum();
+        assert_share(&format!("{name} as a whole"), whole, recorded.took_ns, 1, 1, 5.0);
+        let seen = if thread < 2 { of("disk sleep") + of("runnable") } else { of("running") };
+        assert_share(&format!("{name}, {by_state:?}"), seen, recorded.took_ns, truth, recorded.took_ns, 3.0);
+    }
+    let waits: Vec<Value> = all.iter().filter(|event| text(event, "name") == "pread64").cloned().collect();
+    let named = waits.iter().filter(|event| text(event, "stack_quality") == "complete").count();
+    if std::fs::read_to_string("/proc/kallsyms").is_ok_and(|all| all.contains("bpf_task_work_schedule_resume_impl")) {
+        assert!(named * 100 >= waits.len() * 99, "{named} of {} waits have a whole stack", waits.len());
+    } else {
+        skipped!("this kernel has no bpf_task_work (Linux 6.18)");
+    }
+    let computing: Vec<Value> = all.iter().filter(|event| text(event, "state") == "running").cloned().collect();
+    assert!(top(&sums(&computing, "stack")).contains("compute_checksum"), "{:?}", sums(&computing, "stack"));
+}
+
+#[test]
+fn names_stay_at_home_where_that_is_asked_for() {
+    let Some(_alone) = alone() else { return };
+    if !can_compile() {
+        return;
+    }
+    for (option, has_frames) in [("--no-user-stacks", false), ("--hash-names", true)] {
+        let recorded = Recorded::new("stacks,offcpu,oncpu", &[option], 2, false);
+        let bytes = std::fs::read(&recorded.trace).unwrap();
+        let all = recorded.events("");
+        assert!(!all.is_empty());
+        for event in &all {
+            let stack = text(event, "stack");
+            assert!(!NAMES_OF_FUNCTIONS.iter().any(|name| stack.contains(name)), "{event}");
+            assert!(has_frames || stack.split(';').all(|frame| frame.is_empty() || frame.ends_with("_[k]")), "{event}");
+        }
+        for name in NAMES_OF_FUNCTIONS {
+            assert!(!bytes.windows(name.len()).any(|window| window == name.as_bytes()), "{name} is in the file");
+        }
+    }
+}
+
+const NAMES_OF_FUNCTIONS: [&str; 3] = ["archive_scan", "index_lookup", "compute_checksum"];
+
+/// Processes that come and go, a thousand a second, leave nothing behind.
+#[test]
+fn processes_that_come_and_go_do_not_add_up() {
+    let Some(_alone) = alone() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.lat");
+    let mut forks = command("sh")
+        .args(["-c", "while :; do /bin/true & /bin/true & /bin/true & wait; done"])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let words = ["record", "-s", "stacks,offcpu=100us,oncpu", "--all-threads", "-w", trace.to_str().unwrap()];
+    let recording = Background::latscope(&words);
+    let mut resident = Vec::new();
+    for _ in 0..4 {
+        std::thread::sleep(Duration::from_secs(5));
+        resident.push(recording.resident());
+    }
+    let _ = forks.kill();
+    let _ = forks.wait();
+    let ended = recording.interrupt();
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    assert!(resident[3] < resident[0] + (64 << 20), "{resident:?}");
+}
