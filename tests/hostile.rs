@@ -44,6 +44,7 @@ fn refused_by_all(input: &[u8]) {
             "smallfile",
             "two_columns",
             "folded",
+            "stap_stacks",
             "csv",
             "json_lines",
             "strace",

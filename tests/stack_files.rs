@@ -1,6 +1,6 @@
 //! Files of stacks against counts of their text that share nothing with the readers.
 
-use crate::program::{latscope, unpacked};
+use crate::program::{command, end, installed, latscope, unpacked};
 use latscope_capture_file::{ReadOptions, read_bytes};
 use latscope_event::{Context, Field, FieldSet};
 use std::collections::BTreeMap;
@@ -139,4 +139,130 @@ fn samples_of_a_clock_are_events() {
         latscope(&["summary", "-r", "testdata/perf_script/cpu_clock.txt.gz", "--by", "kind", "--json"]).success();
     let printed: serde_json::Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(printed["groups"][0]["count"], samples, "{printed}");
+}
+
+#[test]
+fn stacks_of_systemtap_count_as_their_text() {
+    let bytes = unpacked("stap_stacks/made_up.txt");
+    let (counts, context) = counted(&bytes, &[Field::State, Field::Tags, Field::Stack]);
+    // Blocks end with the line of the count.
+    let (mut expected, mut block): (BTreeMap<Vec<String>, u64>, Vec<&str>) = Default::default();
+    for line in std::str::from_utf8(&bytes).unwrap().lines().filter(|line| !line.is_empty()) {
+        let Ok(count) = line.parse::<u64>() else {
+            block.push(line);
+            continue;
+        };
+        let state = match block.iter().find_map(|line| line.strip_prefix("State:\t")).unwrap() {
+            "S (sleeping)" => "sleep",
+            "R (running)" => "running",
+            _ => "disk sleep",
+        };
+        let event = block.iter().find_map(|line| line.strip_suffix(" (Oracle state)")).unwrap();
+        let is_frame =
+            |line: &&&str| !line.starts_with("State") && !line.ends_with("state)") && !line.starts_with("0xfff");
+        let name = |line: &&str| line.split_once("+0x").map_or(line.to_string(), |(name, _)| format!("{name}_[k]"));
+        let frames: Vec<String> = block.iter().rev().filter(is_frame).map(name).collect();
+        let tag = format!("wait_event={}", event.trim_start_matches("event#="));
+        *expected.entry(vec![state.into(), tag, frames.join(";")]).or_default() += count;
+        block.clear();
+    }
+    assert!(expected.len() > 10);
+    same(&counts, &expected);
+    assert_eq!(context.tally.iter().count(), 0);
+}
+
+/// What is written as folded stacks reads back as the same stacks; weights are events, or their time.
+#[test]
+fn folded_stacks_survive_a_round_trip() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = |source: &str, name: &str, options: &[&str]| {
+        let path = folder.path().join(name).display().to_string();
+        latscope(&[&["convert", "-r", source, "-f", "-w", &path], options].concat()).success();
+        std::fs::read(path).unwrap()
+    };
+    for name in ["folded/mix.folded", "stap_stacks/made_up.txt", "perf_script/stacks_dwarf.txt.gz"] {
+        let source = format!("testdata/{name}");
+        let folded = written(&source, "out.folded", &[]);
+        let (expected, _) = counted(&unpacked(name), &[Field::Stack]);
+        let (found, _) = counted(&folded, &[Field::Stack]);
+        same(&found, &expected);
+    }
+    // Microseconds, against the rows of events.
+    let source = "testdata/perf_script/stacks_fp.txt.gz";
+    let folded = String::from_utf8(written(source, "time.folded", &["--weight", "time"])).unwrap();
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for row in latscope(&["events", "-r", source, "--json", "--columns", "latency_ns,stack"]).success().lines() {
+        let row: serde_json::Value = serde_json::from_str(row).unwrap();
+        let stack = row["stack"].as_str().unwrap_or("[no stack]").to_string();
+        *sums.entry(stack).or_default() += row["latency_ns"].as_u64().unwrap();
+    }
+    let sums: Vec<String> = sums.iter().map(|(stack, ns)| format!("{stack} {}", (ns + 500) / 1000)).collect();
+    assert_eq!(folded.lines().collect::<Vec<_>>(), sums);
+}
+
+/// Go's own reader of profiles, where it is there.
+#[test]
+fn pprof_reads_what_is_written_for_it() {
+    let go = if std::path::Path::new("/usr/local/go/bin/go").exists() { "/usr/local/go/bin/go" } else { "go" };
+    if go == "go" && !installed(go) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.pb.gz").display().to_string();
+    latscope(&["convert", "-r", "testdata/stap_stacks/made_up.txt", "-w", &path]).success();
+    let read = |options: &[&str]| {
+        let mut command = command(go);
+        command.args(["tool", "pprof"]).args(options).arg(&path).env("GOFLAGS", "").env("GOTOOLCHAIN", "local");
+        end(&mut command, b"").success()
+    };
+    let (counts, _) = counted(&unpacked("stap_stacks/made_up.txt"), &[Field::State, Field::Tags, Field::Stack]);
+    let raw = read(&["-raw"]);
+    assert!(raw.contains("events/count time/nanoseconds"), "{raw}");
+    // A line of values for each sample, of which the first is the number of events.
+    let samples = raw.split("Samples:\n").nth(1).unwrap().split("Locations\n").next().unwrap();
+    let values =
+        samples.lines().skip(1).filter_map(|line| line.split_once(':')?.0.split_whitespace().next()?.parse().ok());
+    let values: Vec<u64> = values.collect();
+    assert_eq!((values.len(), values.iter().sum::<u64>()), (counts.len(), counts.values().sum()), "{raw}");
+    let tags = read(&["-tags", "-sample_index=events"]);
+    let of_tag = |tag: &str| counts.iter().filter(|(texts, _)| texts[1] == tag).map(|(_, count)| count).sum::<u64>();
+    for tag in ["158", "153", "On CPU"] {
+        let line = tags
+            .lines()
+            .find(|line| line.trim_end().ends_with(&format!(": {tag}")))
+            .unwrap_or_else(|| panic!("{tags}"));
+        let count = line.split_whitespace().next().unwrap();
+        assert_eq!(count.parse::<f64>().unwrap() as u64, of_tag(&format!("wait_event={tag}")), "{tags}");
+    }
+}
+
+#[test]
+fn hostile_names_stay_one_frame_in_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = "x".repeat(64 * 1024);
+    let text = format!("a\"</text><script>;b\\\u{1}\u{202e};{long};c' 3\nmain;a b 2\n");
+    let source = folder.path().join("hostile.folded");
+    std::fs::write(&source, text).unwrap();
+    let write = |name: &str| {
+        let path = folder.path().join(name);
+        // The first line is longer than what a format is known by.
+        let arguments = ["-r", source.to_str().unwrap(), "-w", path.to_str().unwrap(), "--format", "folded"];
+        latscope(&[&["convert"][..], &arguments].concat()).success();
+        std::fs::read(path).unwrap()
+    };
+    let json: serde_json::Value = serde_json::from_slice(&write("out.speedscope.json")).unwrap();
+    let names: Vec<&str> =
+        json["shared"]["frames"].as_array().unwrap().iter().map(|frame| frame["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 6, "{names:?}");
+    assert!(names.contains(&"a\"</text><script>") && names.iter().all(|name| name.len() < 1100));
+    for profile in json["profiles"].as_array().unwrap() {
+        let weights = profile["weights"].as_array().unwrap();
+        assert_eq!(profile["samples"].as_array().unwrap().len(), weights.len());
+        let sum: u64 = weights.iter().map(|weight| weight.as_u64().unwrap()).sum();
+        assert_eq!(profile["endValue"], sum);
+    }
+    assert_eq!(json["profiles"][0]["endValue"], 5);
+    let folded = String::from_utf8(write("out.folded")).unwrap();
+    assert_eq!(folded.lines().map(|line| line.split(';').count()).collect::<Vec<_>>(), [4, 2], "{folded}");
+    assert!(write("out.pb.gz").starts_with(&[0x1f, 0x8b]));
 }

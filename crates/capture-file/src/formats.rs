@@ -6,7 +6,7 @@ use crate::series_rows::SeriesRows;
 use crate::{
     Detected, Error, ReadOptions, Sink, blkparse, blktrace, csv, fio, folded, frames, ftrace, histogram_text, history,
     hlog, ioping, json_lines, lat, oracle_10046, parquet, perf_data, perf_script, perf_trace, pylatencymap, scap,
-    smallfile, snoop, strace, trace_dat, two_columns,
+    smallfile, snoop, stap_stacks, strace, trace_dat, two_columns,
 };
 use latscope_event::{Context, Field, FieldSet};
 
@@ -210,6 +210,12 @@ formats! {
         events: Some(smallfile::read),
         grows: true,
         is_log: true,
+    }
+    StapStacks("stap_stacks", "stacks and their counts as SystemTap prints them, with states and wait events") {
+        fills: stap_stacks::FILLS,
+        detect: |input| stap_stacks::detect(input.head()),
+        events: Some(stap_stacks::read),
+        grows: true,
     }
     Folded("folded", "folded stacks and their counts, as of stackcollapse, bcc and async-profiler") {
         fills: folded::FILLS,

@@ -50,6 +50,7 @@ mod series_rows;
 mod smallfile;
 mod snoop;
 mod stack_rows;
+mod stap_stacks;
 mod strace;
 mod syscall_pairs;
 mod text_rows;

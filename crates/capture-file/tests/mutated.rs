@@ -141,6 +141,7 @@ fn events_of_damaged_files() {
         ("perf_data", Format::PerfData),
         ("lat", Format::Lat),
         ("stacks", Format::Folded),
+        ("stacks", Format::StapStacks),
     ] {
         let (seeds, mut random) = (corpus(target), Random(7));
         for (number, seed) in seeds.iter().enumerate() {

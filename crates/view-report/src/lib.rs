@@ -13,6 +13,7 @@ mod percentiles;
 mod plot;
 mod png;
 pub mod rows;
+pub mod stack_files;
 mod svg;
 
 pub use compare::{ComparePicture, CompareSide, compare};

@@ -11,11 +11,13 @@ Examples:
   latscope convert -r perf.data -w slow.csv 'lat > 10ms'
   latscope convert -r run.lat -w run-1s.parquet --series -i 1s --by device
   latscope convert -r run_clat_hist.1.log.vm1 -w run.hlog -i 1s --by kind
-  latscope convert -r run.lat -w run.frames -i 1s --by device";
+  latscope convert -r run.lat -w run.frames -i 1s --by device
+  latscope convert -r out.folded -w out.pb.gz";
 
-/// Convert to .lat, Parquet, CSV, JSON lines, sysdig captures, HdrHistogram logs, frames or records of PyLatencyMap
+/// Convert to .lat, Parquet, CSV, JSON lines, sysdig captures, HdrHistogram logs, frames, records of PyLatencyMap or stacks
 ///
-/// The ending of the output file selects the format: .lat, .parquet, .csv, .jsonl, .scap, .hlog, .frames or .pylatencymap.
+/// The ending of the output file selects the format: .lat, .parquet, .csv, .jsonl, .scap, .hlog, .frames or .pylatencymap; of
+/// stacks .folded, .pb.gz (pprof) or .speedscope.json.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {
@@ -27,9 +29,13 @@ pub struct Convert {
     /// Replace the file if it exists
     #[arg(short, long)]
     pub force: bool,
-    /// Output format, if the ending does not select it: lat, parquet, csv, jsonl, scap, hlog, frames, pylatencymap
+    /// Output format, if the ending does not select it: lat, parquet, csv, jsonl, scap, hlog, frames, pylatencymap,
+    /// folded, pprof, speedscope
     #[arg(long, value_name = "NAME")]
     pub to: Option<String>,
+    /// What folded stacks count: events, or time in microseconds [default: events]
+    #[arg(long, value_name = "NAME")]
+    pub weight: Option<String>,
     /// Write a histogram per interval and group instead of events
     ///
     /// For .parquet; .hlog, .frames and .pylatencymap always have histograms.

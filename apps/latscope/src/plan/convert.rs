@@ -3,6 +3,7 @@
 use super::Folding;
 use super::folding::{fields, interval};
 use crate::{Failure, args};
+use latscope_view_report::stack_files::StackWeight;
 use std::path::{Path, PathBuf};
 
 /// Plan of `convert`.
@@ -11,6 +12,8 @@ pub struct Conversion {
     pub write: PathBuf,
     pub force: bool,
     pub target: Target,
+    /// What a line of folded stacks counts.
+    pub weight: StackWeight,
     /// Write a series of this folding instead of events.
     pub series: Option<Folding>,
 }
@@ -30,9 +33,20 @@ pub enum Target {
     Frames,
     /// Histograms only, without groups.
     PyLatencyMap,
+    /// Stacks only, and their counts.
+    Folded,
+    /// Stacks only, with their dimensions as labels.
+    Pprof,
+    /// Stacks only.
+    Speedscope,
 }
 
 impl Target {
+    /// Whether it has stacks and what they add up to.
+    pub fn is_stacks(self) -> bool {
+        matches!(self, Target::Folded | Target::Pprof | Target::Speedscope)
+    }
+
     /// Whether it has histograms and never events.
     pub fn is_series(self) -> bool {
         matches!(self, Target::Hlog | Target::Frames | Target::PyLatencyMap)
@@ -41,7 +55,13 @@ impl Target {
 
 /// Plans `convert`.
 pub fn plan(typed: args::Convert) -> Result<Conversion, Failure> {
-    let ending = |path: &Path| path.extension().and_then(|ending| ending.to_str()).map(str::to_string);
+    let ending = |path: &Path| {
+        // Of two endings the first one decides.
+        let name = path.file_name()?.to_str()?;
+        let double = [(".pb.gz", "pprof"), (".speedscope.json", "speedscope")].into_iter();
+        let double = double.filter(|(ending, _)| name.ends_with(ending)).map(|(_, name)| name).next();
+        double.map(str::to_string).or_else(|| path.extension()?.to_str().map(str::to_string))
+    };
     let name = typed.to.clone().or_else(|| ending(&typed.write));
     let target = match name.as_deref() {
         Some("lat") => Target::Lat,
@@ -51,11 +71,14 @@ pub fn plan(typed: args::Convert) -> Result<Conversion, Failure> {
         Some("hlog") => Target::Hlog,
         Some("frames") => Target::Frames,
         Some("pylatencymap") => Target::PyLatencyMap,
+        Some("folded") => Target::Folded,
+        Some("pprof") => Target::Pprof,
+        Some("speedscope") => Target::Speedscope,
         Some("jsonl" | "ndjson" | "json") => Target::JsonLines,
         _ => {
             return Err(Failure::Usage(
-                "The output format is unclear: end the name in .lat, .parquet, .csv, .jsonl, .scap, .hlog, .frames or \
-                 .pylatencymap, or give --to."
+                "The output format is unclear: end the name in .lat, .parquet, .csv, .jsonl, .scap, .hlog, .frames, \
+                 .pylatencymap, .folded, .pb.gz or .speedscope.json, or give --to."
                     .into(),
             ));
         }
@@ -78,5 +101,14 @@ pub fn plan(typed: args::Convert) -> Result<Conversion, Failure> {
     } else {
         None
     };
-    Ok(Conversion { write: typed.write, force: typed.force, target, series })
+    let weight = match typed.weight.as_deref() {
+        Some(_) if target != Target::Folded => {
+            let message = "--weight is for folded stacks; pprof and speedscope have both events and time.";
+            return Err(Failure::Usage(message.into()));
+        }
+        None | Some("events") => StackWeight::Events,
+        Some("time") => StackWeight::Time,
+        Some(_) => return Err(Failure::Usage("--weight is either events or time.".into())),
+    };
+    Ok(Conversion { weight, write: typed.write, force: typed.force, target, series })
 }

@@ -9,6 +9,7 @@ use latscope_capture_file::{Format, TwoColumns};
 use latscope_event::{Field, FieldSet};
 use latscope_filter::Filter;
 use latscope_series::{CountBy, Quantity, Weight};
+use latscope_view_report::stack_files::StackWeight;
 use std::io;
 
 /// A machine with three files, a folder, and nothing on standard input.
@@ -190,7 +191,7 @@ fn what_is_written() {
     let conversion = |write: &str, target| {
         Plan::Convert(
             Reading { files: vec!["a.lat".into()], ..Reading::default() },
-            Conversion { write: write.into(), force: false, target, series: None },
+            Conversion { write: write.into(), force: false, target, weight: StackWeight::Events, series: None },
         )
     };
     for (line, expected) in [

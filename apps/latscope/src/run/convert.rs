@@ -9,10 +9,11 @@ use latscope_capture_file::{
     LatWriter, ParquetWriter, ScapWriter, SeriesHeader, SeriesRow, write_frames, write_hlog, write_pylatencymap,
     write_series_parquet,
 };
-use latscope_event::{Batch, Clock, Context, Field, FieldSet, Mask};
+use latscope_event::{Batch, Clock, Context, Field, FieldSet, MISSING_CODE, Mask};
 use latscope_pipeline::{Pipeline, keep_passing};
 use latscope_series::{CountBy, Quantity, Weight};
 use latscope_view_report::rows;
+use latscope_view_report::stack_files::{self, StackTotals};
 use std::io;
 use std::ops::ControlFlow;
 
@@ -23,6 +24,7 @@ pub fn run(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> 
     reports::ends_by_signal(pipeline.reading());
     match &conversion.series {
         Some(folding) => series(pipeline, folding, conversion),
+        None if conversion.target.is_stacks() => stacks(pipeline, conversion),
         None => events(pipeline, conversion),
     }
 }
@@ -47,6 +49,7 @@ impl Writer {
             Target::Scap => Writer::Scap(ScapWriter::create(out, context).map_err(fail)?),
             Target::JsonLines => Writer::Rows(out, fields.iter().collect()),
             Target::Hlog | Target::Frames | Target::PyLatencyMap => unreachable!("planned as histograms"),
+            Target::Folded | Target::Pprof | Target::Speedscope => unreachable!("written as stacks"),
             Target::Csv => {
                 let (mut out, fields) = (out, fields.iter().collect::<Vec<_>>());
                 rows::write_csv_header(&mut out, &fields).map_err(fail)?;
@@ -110,6 +113,29 @@ fn events(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
     writer.finish(&context).map_err(|error| Failure::output(&error))?;
     reports::say_notes(&contexts);
     notes::detail(&context).iter().for_each(|detail| say!("latscope: {}: {detail}", context.source));
+    Ok(())
+}
+
+fn stacks(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
+    let (mut totals, mut has_stacks) = (StackTotals::default(), false);
+    let contexts = pipeline.each_batch(stack_files::FIELDS, |_, batch, mask, _| {
+        has_stacks |= batch.codes(Field::Stack).is_some_and(|codes| codes.iter().any(|&code| code != MISSING_CODE));
+        totals.add(batch, mask);
+        ControlFlow::<Failure>::Continue(())
+    })?;
+    refuse_part(pipeline.reading())?;
+    if !has_stacks {
+        let message = "No event has a call stack; record with perf record -g, or give the stacks to another format.";
+        return Err(Failure::Input(message.into()));
+    }
+    let mut out = output::open(Some(&conversion.write))?;
+    let written = match conversion.target {
+        Target::Pprof => totals.write_pprof(&mut out),
+        Target::Speedscope => totals.write_speedscope(&mut out, &Context::merged(&contexts).source),
+        _ => totals.write_folded(&mut out, conversion.weight),
+    };
+    written.and_then(|()| out.finish()).map_err(|error| Failure::output(&error))?;
+    reports::say_notes(&contexts);
     Ok(())
 }
 
