@@ -1,13 +1,13 @@
 //! What a hub answers to those who ask by HTTP, against what was sent to it.
 
 use crate::exports::{Agent, Hub, LABELS, cluster, get, histograms, now_s};
-use crate::live::lab::until;
+use crate::live::lab::{Background, until};
 use crate::program::{command, end, installed};
 use latscope_histogram::{Grid, Histogram, Sparse};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 const SECOND: i64 = 1_000_000_000;
@@ -229,5 +229,48 @@ fn skipped_steps_are_counted() {
             skipped.is_some() && skipped == first.map(|first| first - last - 1)
         });
     }
+    assert_eq!(hub.program.interrupt().status, Some(0));
+}
+
+/// Prometheus 3 (`LATSCOPE_PROMETHEUS3`: its program) has what was pushed by remote-write 2 and by OTLP, and what it scrapes.
+#[test]
+fn prometheus_3_has_what_it_gets() {
+    let Some(program) = std::env::var_os("LATSCOPE_PROMETHEUS3") else {
+        skipped!("LATSCOPE_PROMETHEUS3 is not set; no Prometheus 3 is asked");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = |path: &str| format!("http://127.0.0.1:{port}{path}");
+    let (write, otlp) = (format!("remote-write-2+{}", url("/api/v1/write")), url("/api/v1/otlp/v1/metrics"));
+    let options = ["--metrics", "127.0.0.1:0", "--push", &write, "--push", &otlp, "--push-every", "1s"];
+    let hub = Hub::start(folder.path(), &options);
+    let config = format!(
+        "global: {{scrape_interval: 1s}}\nscrape_configs:\n- job_name: hub\n  scrape_native_histograms: true\n  \
+         static_configs: [{{targets: ['127.0.0.1:{}']}}]\n",
+        hub.port()
+    );
+    let path = folder.path().join("prometheus.yml");
+    std::fs::write(&path, config).unwrap();
+    let server = Background::new(command(program).args([
+        format!("--config.file={}", path.display()),
+        format!("--storage.tsdb.path={}", folder.path().join("tsdb").display()),
+        format!("--web.listen-address=127.0.0.1:{port}"),
+        "--web.enable-remote-write-receiver".into(),
+        "--web.enable-otlp-receiver".into(),
+    ]));
+    until("Prometheus", || get(port, "/-/ready", "*/*").is_some());
+    let (_agents, truth) = cluster(&hub);
+    let mut expected: Vec<u64> = truth.iter().flat_map(|truth| [truth.totals().count; 3]).collect();
+    expected.sort_unstable();
+    until("all of it, three times", || {
+        let query = "/api/v1/query?query=histogram_count(latscope_io_latency_seconds)";
+        let answer: Value = serde_json::from_str(&get(port, query, "*/*").unwrap_or_default()).unwrap_or_default();
+        let found = answer["data"]["result"].as_array().into_iter().flatten();
+        let mut found: Vec<u64> = found.filter_map(|one| one["value"][1].as_str()?.parse().ok()).collect();
+        found.sort_unstable();
+        found == expected
+    });
+    assert_eq!(server.interrupt().status, Some(0));
     assert_eq!(hub.program.interrupt().status, Some(0));
 }
