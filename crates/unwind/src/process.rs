@@ -16,6 +16,8 @@ const MOST_MAPPINGS: usize = 65_536;
 const LARGEST_MAPS: u64 = 32 << 20;
 /// Maps of a process are read again at most this often, when an address is in none.
 const AGAIN: Duration = Duration::from_secs(1);
+/// The same where the address is an instruction pointer: that is code for certain, so the maps are of before an `exec`.
+const AGAIN_FOR_CODE: Duration = Duration::from_millis(20);
 
 enum Code {
     /// A file or the vDSO: not looked at yet.
@@ -113,10 +115,12 @@ impl Process {
         started(self.pid).is_none_or(|started| started == self.started)
     }
 
-    /// Makes sure that the module of an address is read, and maps are current if the address is in none. Whether there is code.
-    pub fn prepare(&mut self, address: u64, modules: &mut Modules) -> bool {
+    /// Makes sure that the module of an address is read, and maps are current if the address is in none. `is_code`: it is known to be
+    /// code, and not just taken for it. Whether there is code.
+    pub fn prepare(&mut self, address: u64, is_code: bool, modules: &mut Modules) -> bool {
         let mut index = self.mapping(address);
-        if index.is_none() && !self.ended && self.read_at.elapsed() >= AGAIN {
+        let again = if is_code { AGAIN_FOR_CODE } else { AGAIN };
+        if index.is_none() && !self.ended && self.read_at.elapsed() >= again {
             self.read_at = Instant::now();
             if let Some(mut again) = mappings(self.pid) {
                 self.keep_modules(&mut again);

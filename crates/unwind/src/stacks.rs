@@ -95,7 +95,7 @@ impl Stacks {
                 return Quality::Truncated;
             }
             let at = address.address_for_lookup();
-            if !process.prepare(at, &mut self.modules) {
+            if !process.prepare(at, addresses.len() == 1, &mut self.modules) {
                 // The address is not code: what led to it was no frame.
                 if addresses.len() > 1 {
                     addresses.pop();
@@ -168,7 +168,7 @@ impl Stacks {
         let Some(process) = self.processes.get_mut(&pid) else {
             return push_frame(into, "[unknown]", FrameKind::User);
         };
-        process.prepare(address, &mut self.modules);
+        process.prepare(address, false, &mut self.modules);
         let hashed = self.naming == Naming::Hashed;
         match process.place(address) {
             Place::Module(module, offset) => match module.stated(offset).and_then(|stated| module.symbols.find(stated))

@@ -325,6 +325,53 @@ fn functions_of_python_are_frames() {
     let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", planted.pid()));
 }
 
+/// In a container, a process has another pid for itself, and a `/tmp` of its own.
+#[test]
+fn functions_of_python_in_a_container_are_frames() {
+    let Some(python) = python() else { skip!("no CPython 3.12 or later") };
+    if !runs("unshare", &["--mount", "--pid", "--fork", "true"]) {
+        skip!("namespaces need root");
+    }
+    let inside = "mount -t tmpfs none /tmp && exec \"$0\" -X perf -c \"$1\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", inside, &python]);
+    command.arg(std::fs::read_to_string(source("planted.py")).expect("the script"));
+    let outer = Program::start(&mut command);
+    let children =
+        std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", outer.pid())).expect("it has a child");
+    let pid: u32 = children.trim().parse().expect("one child");
+    let mut stacks = Stacks::new(Naming::Plain);
+    let user = sample(&mut stacks, pid, pid, 0);
+    let text = text(&mut stacks, pid, &user);
+    assert!(text.contains("py::fetch_archive:") && text.contains("py::load_block:"), "{text}");
+    assert_eq!(user.quality, Quality::Complete);
+}
+
+/// A process that was seen before it ran another program.
+#[test]
+fn a_process_is_known_anew_after_exec() {
+    let Some((_folder, program)) = compiled("cc", &["-O2", "-fomit-frame-pointer"], "planted.c") else {
+        skip!("no C compiler")
+    };
+    let script = "echo ready; read line; exec \"$0\" >/dev/null";
+    let mut shell = Program::start(Command::new("sh").args(["-c", script]).arg(&program));
+    let (pid, mut stacks) = (shell.pid(), Stacks::new(Naming::Plain));
+    let user = sample(&mut stacks, pid, pid, 0);
+    assert!(!text(&mut stacks, pid, &user).contains("archive_scan"));
+    std::io::Write::write_all(shell.0.stdin.as_mut().expect("a pipe"), b"go\n").expect("it reads");
+    let runs = || std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program);
+    (0..1000).any(|_| {
+        runs() || {
+            std::thread::sleep(Duration::from_millis(5));
+            false
+        }
+    });
+    assert!(runs(), "the shell runs the program");
+    let user = sample(&mut stacks, pid, pid, 0);
+    let text = text(&mut stacks, pid, &user);
+    assert!(text.contains("main;archive_scan;"), "{:?} {text}", user.quality);
+}
+
 /// A JVM writes where its code is when it is asked; frames below compiled code are found by frame pointers.
 #[test]
 fn methods_of_java_are_frames() {
