@@ -6,7 +6,10 @@
 #ifndef LATSCOPE_RETURN_H
 #define LATSCOPE_RETURN_H
 
-struct bpf_map;
+/* A type that is only announced would not match the kernel's. */
+struct bpf_map {
+	u32 id;
+} KERNEL;
 struct bpf_task_work {
 	u64 __opaque;
 } __attribute__((aligned(8)));
