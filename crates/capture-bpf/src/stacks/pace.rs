@@ -18,6 +18,8 @@ pub struct Pace {
     due: Instant,
     last: Instant,
     pub passes: u64,
+    /// Numbers that look random; Knuth, The Art of Computer Programming, volume 2, 3.3.4.
+    random: u64,
     intervals: Histogram,
     parts: Histogram,
 }
@@ -35,6 +37,7 @@ impl Pace {
             due: now + asked,
             last: now,
             passes: 0,
+            random: 0,
             intervals: Histogram::new(Grid::FINE, false),
             parts: Histogram::new(Grid::FINE, false),
         }
@@ -57,7 +60,9 @@ impl Pace {
     /// A pass is over, and this is what it took, with all that was made of it.
     pub fn end(&mut self, cost: Duration) {
         self.cost = if self.passes <= 1 { cost } else { self.cost.mul_f64(1.0 - SHARE) + cost.mul_f64(SHARE) };
-        let interval = self.interval();
+        // Programs have timers, too: passes of a fixed period would see them in the same phase again and again.
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let interval = self.interval().mul_f64(0.75 + (self.random >> 33) as f64 / (1u64 << 32) as f64);
         // A pass that came late does not make the next ones come faster.
         self.due = (self.due + interval).max(self.last + interval / 2).max(Instant::now());
     }
