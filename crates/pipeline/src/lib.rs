@@ -24,6 +24,7 @@ mod named;
 mod open;
 mod pass;
 mod pipeline;
+pub mod postgres;
 mod reading;
 mod series;
 mod stalls;
