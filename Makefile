@@ -67,7 +67,7 @@ packages-cluster:
 	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make fio curl prometheus prometheus-alertmanager
 
 packages-test:
-	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio ioping strace sysdig blktrace trace-cmd prometheus prometheus-alertmanager victoria-metrics openssl iproute2 chromium nodejs npm
+	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio ioping strace sysdig blktrace trace-cmd postgresql prometheus prometheus-alertmanager victoria-metrics openssl iproute2 chromium nodejs npm
 
 # systemd mounts it at boot; containers and small virtual machines often do not. Some tests compare with what ftrace sees.
 tracefs:

@@ -61,6 +61,7 @@ mod scap;
 mod serve;
 mod stack_files;
 mod stream;
+mod tags;
 mod terminal;
 mod texts;
 mod trace_dat;

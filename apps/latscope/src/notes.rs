@@ -113,6 +113,17 @@ fn noted(context: &Context, note: &Note) -> Option<String> {
             _ => format!("{first} {} more have no histogram.", format_count(*more)),
         },
         Note::KernelLacks { feature } => lack(*feature).into(),
+        Note::TagsAsked { count, every_ns, took_ns: [median_ns, longest_ns], failure } => {
+            let times = [every_ns, median_ns, longest_ns].map(|ns| format_duration(*ns));
+            let failure = if failure.is_empty() { String::new() } else { format!("; the last one failed: {failure}") };
+            format!(
+                "the database was asked {} times, every {}, and took {} (median) to {}: tags may be off by as much{failure}",
+                format_count(*count),
+                times[0],
+                times[1],
+                times[2]
+            )
+        }
         Note::StackedDevices { devices, left_out: 0, .. } => {
             let devices = devices.join(", ");
             format!(

@@ -60,6 +60,17 @@ pub enum Note {
         /// What it lacks.
         feature: KernelFeature,
     },
+    /// A database was asked what its processes do, while events were captured: how far tags and events may be apart.
+    TagsAsked {
+        /// How often.
+        count: u64,
+        /// From one answer to the next, nanoseconds.
+        every_ns: u64,
+        /// The median and the longest time that an answer took, nanoseconds.
+        took_ns: [u64; 2],
+        /// Why the last one failed; empty if it did not.
+        failure: String,
+    },
     /// Devices passed their requests on to others of the same trace. Each of these requests is an event of both, unless those of
     /// the upper ones were left out.
     StackedDevices {
@@ -166,6 +177,7 @@ impl Note {
             Note::ImplausibleOverlap { .. } => "implausible_overlap",
             Note::NoHistogram { .. } => "no_histogram",
             Note::KernelLacks { .. } => "kernel_lacks",
+            Note::TagsAsked { .. } => "tags_asked",
             Note::StackedDevices { .. } => "stacked_devices",
             Note::TrailingBytes { .. } => "trailing_bytes",
             Note::UnrelatedClocks { .. } => "unrelated_clocks",

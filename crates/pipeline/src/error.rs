@@ -12,6 +12,9 @@ pub enum Error {
     /// A live capture cannot start, or failed.
     #[error("{0}")]
     Capture(#[from] latscope_capture_bpf::Error),
+    /// There are no tags: a sentence.
+    #[error("{0}.")]
+    Tags(String),
     /// The clock of a trace cannot resolve the filter's times; with a caret below the text.
     #[error("{error}\n{caret}", error = .0, caret = .0.caret())]
     Filter(#[from] FilterError),
@@ -128,7 +131,7 @@ impl Error {
             Error::TooLarge(_) | Error::OtherSeries { .. } | Error::NoGroup { .. } | Error::Width(_) => true,
             Error::NotFilterable { .. } | Error::Merge(_) | Error::NotGrowing { .. } => true,
             Error::Read(_) | Error::NoValues(_) | Error::NoQueueing | Error::Averages(_) | Error::WholeJobs(_) => false,
-            Error::Widths(_) | Error::Series(_) | Error::Offsets(_) => false,
+            Error::Widths(_) | Error::Series(_) | Error::Offsets(_) | Error::Tags(_) => false,
             Error::NotDerivable { .. } | Error::Incomplete(_) => false,
         }
     }

@@ -9,6 +9,11 @@
 //! program that knows its options.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+#[macro_use]
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
 mod ages;
 mod clocks;
 mod compared;
@@ -24,7 +29,7 @@ mod named;
 mod open;
 mod pass;
 mod pipeline;
-pub mod postgres;
+mod postgres;
 mod reading;
 mod series;
 mod stalls;
@@ -32,6 +37,7 @@ mod starts;
 mod stored;
 mod stored_stream;
 mod stream;
+mod tags;
 mod unfinished;
 mod workers;
 
@@ -44,7 +50,9 @@ pub use live::{Counting, Events, INTERVAL_NS, TURN, needs_events, now_ns};
 pub use marked::Marked;
 pub use pass::Pass;
 pub use pipeline::{Origin, Pipeline};
+pub use postgres::{Refusal, Server};
 pub use reading::{Folding, Live, Mode, Reading};
 pub use series::{missing_groups, refuse_averages, too_large};
 pub use stalls::{Stalls, describe};
+pub use tags::{Tagging, tag};
 pub use unfinished::keep_passing;

@@ -13,6 +13,9 @@ impl Pipeline {
     /// # Errors
     /// When a folder holds nothing that can be read.
     pub fn open(reading: Reading, control: Control) -> Result<Pipeline, Error> {
+        if let Some(tagging) = &reading.tagging {
+            tagging.open(reading.live.is_some()).map_err(Error::Tags)?;
+        }
         let fio_results = FioResults::default();
         let (files, takes_averages) = files(&reading, &control, &fio_results)?;
         let format = |file: &PathBuf| reading.format.or_else(|| format_of(file).ok());

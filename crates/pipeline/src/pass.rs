@@ -1,8 +1,9 @@
 //! The filter over the batches of one trace.
 
+use crate::tags::Tagger;
 use crate::{Error, Reading};
 use latscope_event::{
-    Batch, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64, Mask, TraceStart,
+    Batch, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64, Mask, Note, TraceStart,
 };
 use latscope_filter::{BoundFilter, Filter};
 
@@ -14,6 +15,7 @@ pub struct Pass<'a> {
     bound: Option<BoundFilter>,
     mask: Mask,
     shifted: Batch,
+    tagger: Option<Tagger>,
     /// Fields of the filter that no event has had so far; empty once an event has passed.
     missing: FieldSet,
     has_events: bool,
@@ -24,7 +26,9 @@ impl<'a> Pass<'a> {
     pub fn new(reading: &'a Reading) -> Pass<'a> {
         let missing = reading.filter.as_ref().map_or(FieldSet::default(), Filter::fields);
         let shifted = Batch::new(FieldSet::ALWAYS);
-        Pass { reading, start_ns: None, bound: None, mask: Mask::default(), shifted, missing, has_events: false }
+        let tagger = reading.tagging.as_ref().and_then(Tagger::new);
+        let (start_ns, bound, mask, has_events) = (None, None, Mask::default(), false);
+        Pass { reading, start_ns, bound, mask, shifted, tagger, missing, has_events }
     }
 
     /// Counts relative times of the filter from here: of several traces, from the start of the earliest.
@@ -36,6 +40,11 @@ impl<'a> Pass<'a> {
     /// Fields of the filter that no event has, which may be why nothing passed.
     pub fn missing_fields(&self) -> FieldSet {
         if self.has_events { self.missing } else { FieldSet::default() }
+    }
+
+    /// How far tags and events may be apart, where a database was asked.
+    pub fn tags_note(&self) -> Option<Note> {
+        self.reading.tagging.as_ref()?.note()
     }
 
     /// The batch, with latencies as the reading wants them, and what the filter lets through (`None`: everything).
@@ -53,6 +62,10 @@ impl<'a> Pass<'a> {
             &self.shifted
         } else {
             batch
+        };
+        let batch = match &mut self.tagger {
+            Some(tagger) => tagger.batch(context, batch),
+            None => batch,
         };
         let Some(bound) = &mut self.bound else { return Ok((batch, None)) };
         bound.eval(batch, &mut self.mask);

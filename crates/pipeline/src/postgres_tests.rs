@@ -89,7 +89,7 @@ fn as_user(is_root: bool, program: &Path) -> Command {
 #[test]
 fn a_real_server_says_what_its_backends_do() {
     let Some(server) = Running::start() else {
-        eprintln!("skipped: no PostgreSQL server is installed");
+        skipped!("no PostgreSQL server is installed");
         return;
     };
     let mut postgres = server.connect("").unwrap();

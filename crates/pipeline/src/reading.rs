@@ -1,5 +1,6 @@
 //! What to read, and how events become a series: plain values that can be compared.
 
+use crate::tags::{Tagger, Tagging};
 use latscope_capture_bpf::{Sample, Source, StackOptions};
 use latscope_capture_file::{FioColumns, Format, TwoColumns};
 use latscope_event::{Field, FieldSet};
@@ -37,6 +38,8 @@ pub struct Reading {
     pub align_starts: bool,
     /// The period of a load generator whose coordinated omission is corrected, nanoseconds.
     pub omitted_every_ns: Option<u64>,
+    /// What the application did meanwhile.
+    pub tagging: Option<Tagging>,
     /// Which events pass; `None`: all.
     pub filter: Option<Filter>,
     /// What headings show in its place, where a part of it was implied and not typed.
@@ -60,7 +63,8 @@ impl Reading {
     /// The columns that the filter, and the choice of the latency, need.
     pub fn filter_fields(&self) -> FieldSet {
         let queue = if self.from_queue { FieldSet::default().with(&[Field::Queue]) } else { FieldSet::default() };
-        self.filter.as_ref().map_or(queue, |filter| filter.fields().union(queue))
+        let of_tags = if self.tagging.is_some() { Tagger::NEEDED } else { FieldSet::EMPTY };
+        self.filter.as_ref().map_or(queue, |filter| filter.fields().union(queue)).union(of_tags)
     }
 }
 

@@ -161,13 +161,11 @@ fn a_hub_survives_its_peers() {
     // Those that send nothing lose their places in time, and whoever is honest gets in.
     add_one(&hub, "n2");
     drop(silent);
-    let head =
-        |intervals| Head { run: crate::Id([9; 16]), sequences: 0..=0, start: recent(), width_ns: WIDTH_NS, intervals };
-    let hello = Hello { run: crate::Id([9; 16]), ..hello("evil") };
+    let head = |intervals| Head { run: Id([9; 16]), sequences: 0..=0, start: recent(), width_ns: WIDTH_NS, intervals };
+    let hello = Hello { run: Id([9; 16]), ..hello("evil") };
     let bomb = Record::packed(Kind::Data, &plain(&head(1)), &vec![0; 5 << 20]);
     let many = Data { head: head(1), rows: vec![IntervalRow::default()] }.record();
-    let foreign =
-        Data { head: Head { run: crate::Id([8; 16]), ..head(1) }, rows: vec![IntervalRow::default()] }.record();
+    let foreign = Data { head: Head { run: Id([8; 16]), ..head(1) }, rows: vec![IntervalRow::default()] }.record();
     for (record, is_taken) in [(bomb, false), (foreign, false), (Record::new(Kind::Data, b""), false), (many, true)] {
         // The connection before may not have ended yet, for the hub.
         let until = Instant::now() + Duration::from_secs(30);

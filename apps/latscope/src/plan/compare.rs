@@ -39,6 +39,7 @@ pub fn plan(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
                 source: None,
                 follow: false,
                 files: typed.files.clone(),
+                tagging: args::Tagging::default(),
                 offsets: None,
                 align_starts: false,
                 live: args::Live::default(),

@@ -6,6 +6,7 @@ use crate::{Failure, args};
 use latscope_capture_bpf::Source;
 use latscope_capture_file::{FioColumns, Format, TwoColumns};
 use latscope_filter::Filter;
+use latscope_pipeline::{Server, Tagging};
 use latscope_wire::{Address, Credentials};
 
 pub fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure> {
@@ -71,9 +72,24 @@ pub fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure>
         offsets: input.offsets.clone(),
         align_starts: input.align_starts,
         omitted_every_ns: duration("--correct-omission", &typed.correct_omission)?,
+        tagging: tagging(&input.tagging, input.read.is_empty())?,
         filter: filter_of(input)?,
         typed_filter: typed_filter(input)?,
     })
+}
+
+/// Where tags come from.
+fn tagging(typed: &args::Tagging, is_live: bool) -> Result<Option<Tagging>, Failure> {
+    if typed.tag_postgres.is_some() && !is_live {
+        return Err(Failure::Usage(
+            "--tag-postgres asks a database what it does now, and needs a live capture.".into(),
+        ));
+    }
+    let server = typed.tag_postgres.as_deref().map(Server::parse).transpose();
+    let postgres = server.map_err(|why| Failure::Usage(format!("--tag-postgres: {why}.")))?;
+    let (file, key) = (typed.tag_file.clone(), typed.tag.clone());
+    let is_given = file.is_some() || postgres.is_some();
+    Ok(is_given.then(|| Tagging::new(file, postgres, key)))
 }
 
 /// Hubs have addresses, and those of other machines can be trusted.

@@ -175,6 +175,9 @@ impl<'a> Events<'a> {
         let context = self.capture.finish(&mut |context, batch| sink.batch(context, batch));
         let mut context = context.map_err(Error::from)?;
         note_missing(&mut context, sink.pass.missing_fields());
+        if let Some(note) = sink.pass.tags_note() {
+            context.note(note);
+        }
         sink.failure.map_or(Ok(context), Err)
     }
 }

@@ -1,0 +1,93 @@
+//! Tags of the application, joined to events by thread or process and time.
+
+use crate::program::{latscope, root};
+use std::collections::BTreeMap;
+
+const STORY: &str = "testdata/perf_script/story_2s.txt.gz";
+
+/// The events of the story: start, end, thread.
+fn events() -> Vec<(i64, i64, i64)> {
+    let csv = latscope(&["events", "-r", STORY, "--csv", "--columns", "time_ns,latency_ns,tid"]).success();
+    let row = |row: &str| {
+        let mut values = row.split(',').map(|value| value.parse::<i64>().unwrap_or(0));
+        let (start, latency, tid) = (values.next().unwrap(), values.next().unwrap(), values.next().unwrap());
+        (start, start + latency, tid)
+    };
+    csv.lines().skip(1).map(row).collect()
+}
+
+/// Every event has the tags of the interval that it shares most time with, as counted here one by one.
+#[test]
+fn events_have_the_tags_of_their_threads_interval() {
+    let events = events();
+    let (first, last) = (events[0].0, events.iter().map(|event| event.1).max().unwrap());
+    let step = (last - first) / 40;
+    // Neighbours of different lengths, gaps, and threads without tags.
+    let mut spans = Vec::new();
+    for (number, tid) in [32246, 32734, 1963].into_iter().enumerate() {
+        let mut from = first + number as i64 * step / 3;
+        for turn in 0..40i64 {
+            let to = from + step * (1 + turn % 3) / 2;
+            if turn % 5 != 4 {
+                spans.push((tid, from, to, format!("q{}", turn % 4)));
+            }
+            from = to;
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tags.txt");
+    let line =
+        |(tid, from, to, query): &(i64, i64, i64, String)| format!("{tid} {from} {to} query={query} app=x # note\n");
+    // In any order.
+    let lines: String = spans.iter().rev().map(line).collect();
+    std::fs::write(&file, format!("# thread from to tags\n\n{lines}")).unwrap();
+    let mut expected = BTreeMap::<String, u64>::new();
+    for &(start, end, tid) in &events {
+        let shared = |span: &&(i64, i64, i64, String)| span.2.min(end) - span.1.max(start);
+        let of_thread = spans.iter().filter(|span| span.0 == tid && span.1 <= end && span.2 > start);
+        if let Some(span) = of_thread.max_by_key(shared) {
+            *expected.entry(span.3.clone()).or_default() += 1;
+        }
+    }
+    assert!(expected.values().sum::<u64>() > 1000 && expected.len() == 4, "{expected:?}");
+    let tags = ["--tag-file", file.to_str().unwrap(), "--tag", "query"];
+    let words = ["summary", "-r", STORY, "--by", "tag", "--json", "tag exists"];
+    let json: serde_json::Value = serde_json::from_slice(&latscope(&[&words[..], &tags].concat()).out).unwrap();
+    let groups = json["groups"].as_array().unwrap_or_else(|| panic!("{json}"));
+    let found: BTreeMap<String, u64> = groups
+        .iter()
+        .map(|group| (group["tag"].as_str().unwrap().to_string(), group["count"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(found, expected);
+    // Filters and columns have all of them.
+    let words = ["events", "-r", STORY, "--csv", "--columns", "tid,tags,tag", "tags contains 'query=q1'"];
+    let csv = latscope(&[&words[..], &tags].concat()).success();
+    let rows: Vec<&str> = csv.lines().skip(1).collect();
+    assert_eq!(rows.len() as u64, expected["q1"]);
+    assert!(rows.iter().all(|row| row.ends_with("query=q1;app=x,q1")), "{:?}", rows.first());
+}
+
+#[test]
+fn a_tag_file_is_refused_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tags.txt");
+    for (text, why) in [
+        ("1 2 3 a=b\n1 2\n", "tags.txt:2: the end is missing"),
+        ("x 2 3 a=b\n", ":1: x is not a number of a thread"),
+        ("1 9 3 a=b\n", ":1: it ends before it starts"),
+        ("1 +5s 3 a=b\n", ":1: +5s has no date"),
+        ("1 2 3\n", ":1: it has no tags"),
+        ("1 2 3 a\n", ":1: a is not KEY=VALUE"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let refused = latscope(&["summary", "-r", STORY, "--tag-file", file.to_str().unwrap()]).failure(3);
+        assert!(refused.contains(why), "{refused}");
+    }
+    let refused = latscope(&["summary", "-r", STORY, "--tag-file", "nowhere.txt"]).failure(3);
+    assert!(refused.contains("nowhere.txt"), "{refused}");
+    let refused = latscope(&["summary", "-r", STORY, "--tag-postgres", "user=x"]).failure(2);
+    assert!(refused.contains("needs a live capture"), "{refused}");
+    let refused = latscope(&["summary", "--tag-postgres", "host=db.example"]).failure(2);
+    assert!(refused.contains("not on this machine"), "{refused}");
+    assert!(root().join(STORY).exists());
+}
