@@ -58,6 +58,7 @@ fn furnish(folder: &Path) {
         write(name, &unpacked("folded/mix.folded"));
     }
     write("stacks.txt", &unpacked("stap_stacks/made_up.txt"));
+    write("waits.csv", &unpacked("flamegraph/slow_io.csv.gz"));
     write("mine.toml", &std::fs::read(root().join("crates/capture-probe/experiments/etcd.toml")).expect("a lab"));
     std::os::unix::fs::symlink(root().join("testdata"), folder.join("testdata")).expect("a link");
     // What fio and smallfile leave, under the names that the documentation gives them.

@@ -60,6 +60,7 @@ mod round_trip;
 mod scap;
 mod serve;
 mod stack_files;
+mod stacks;
 mod stream;
 mod tags;
 mod terminal;

@@ -91,3 +91,16 @@ fn a_tag_file_is_refused_with_its_line() {
     assert!(refused.contains("not on this machine"), "{refused}");
     assert!(root().join(STORY).exists());
 }
+
+/// Tags that a trace has itself are groups, too: the wait events of a database that SystemTap sampled.
+#[test]
+fn tags_of_a_trace_are_groups() {
+    let trace = "testdata/stap_stacks/made_up.txt";
+    let text = String::from_utf8(crate::program::unpacked("stap_stacks/made_up.txt")).unwrap();
+    let words = ["summary", "-r", trace, "--by", "tag:wait_event", "--json"];
+    let json: serde_json::Value = serde_json::from_slice(&latscope(&words).out).unwrap();
+    let groups = json["groups"].as_array().unwrap_or_else(|| panic!("{json}"));
+    let names: Vec<&str> =
+        groups.iter().filter_map(|group| group["tag"].as_str()).filter(|name| *name != "-").collect();
+    assert!(!names.is_empty() && names.iter().all(|name| text.contains(name)), "{names:?}");
+}

@@ -7,6 +7,7 @@ mod compare;
 mod convert;
 mod events;
 mod explain;
+mod flamegraph;
 mod folding;
 mod heatmap;
 mod histogram;
@@ -21,6 +22,7 @@ mod report;
 mod rotation;
 mod serve;
 mod spectrogram;
+mod stacks;
 mod summary;
 #[cfg(test)]
 pub mod tests;
@@ -31,6 +33,7 @@ pub use compare::Compare;
 pub use convert::{Conversion, Target};
 pub use events::{Events, Sort};
 pub use explain::Explain;
+pub use flamegraph::{Against, Flamegraph};
 pub use heatmap::Heatmap;
 pub use histogram::Histogram;
 pub use hub::Hub;
@@ -44,6 +47,7 @@ pub use report::Report;
 pub use rotation::{Keep, Rotate};
 pub use serve::Serve;
 pub use spectrogram::{Spectrogram, Style, quoted};
+pub use stacks::Stacks;
 pub use summary::Summary;
 
 use crate::Failure;
@@ -70,6 +74,8 @@ pub enum Plan {
     Summary(Reading, Summary),
     Events(Reading, Events),
     Explain(Reading, Explain),
+    Stacks(Reading, Stacks),
+    Flamegraph(Reading, Flamegraph),
     Percentiles(Reading, Percentiles),
     Compare(Compare),
     Report(Reading, Report),
@@ -113,6 +119,8 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
         Verb::Summary(typed) => Some(&mut typed.input),
         Verb::Events(typed) => Some(&mut typed.input),
         Verb::Explain(typed) => Some(&mut typed.input),
+        Verb::Stacks(typed) => Some(&mut typed.input),
+        Verb::Flamegraph(typed) => Some(&mut typed.input),
         Verb::Percentiles(typed) => Some(&mut typed.input),
         Verb::Convert(typed) => Some(&mut typed.input),
         Verb::Serve(typed) => Some(&mut typed.input),
@@ -148,6 +156,11 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
         Verb::Summary(typed) => Plan::Summary(reading, summary::plan(typed)?),
         Verb::Events(typed) => Plan::Events(reading, events::plan(typed)?),
         Verb::Explain(typed) => Plan::Explain(reading, explain::plan(typed, selection)?),
+        Verb::Stacks(typed) => Plan::Stacks(reading, stacks::plan(typed)?),
+        Verb::Flamegraph(typed) => {
+            let plan = flamegraph::plan(typed, &reading, world)?;
+            Plan::Flamegraph(reading, plan)
+        }
         Verb::Percentiles(typed) => Plan::Percentiles(reading, percentiles::plan(typed)?),
         Verb::Convert(typed) => Plan::Convert(reading, convert::plan(typed)?),
         Verb::Compare(typed) => compare::plan(typed, world)?,
@@ -176,6 +189,8 @@ impl Plan {
     fn refuse_pictures(&self) -> Result<(), Failure> {
         match self {
             Plan::Heatmap(_, plan) => refuse_pictures(plan.output.as_deref(), true),
+            Plan::Flamegraph(_, plan) => refuse_pictures(plan.output.as_deref(), true),
+            Plan::Stacks(_, plan) => refuse_pictures(plan.output.as_deref(), false),
             Plan::Percentiles(_, plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Compare(plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Convert(_, plan) => refuse_pictures(Some(&plan.write), true),
@@ -201,7 +216,7 @@ fn refuse_pictures(output: Option<&Path>, draws: bool) -> Result<(), Failure> {
         Some(ending) if ending == "svg" || PICTURES.contains(&ending) => match draws {
             true => Ok(()),
             false => Err(Failure::Usage(format!(
-                "-o {shown}: this view is text; heatmap, percentiles and compare draw pictures (SVG)."
+                "-o {shown}: this view is text; heatmap, percentiles, compare and flamegraph draw pictures (SVG)."
             ))),
         },
         _ => Ok(()),

@@ -32,6 +32,7 @@ mod pipeline;
 mod postgres;
 mod reading;
 mod series;
+mod stacks;
 mod stalls;
 mod starts;
 mod stored;

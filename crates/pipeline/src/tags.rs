@@ -281,19 +281,22 @@ pub struct Tagger {
     batch: Batch,
     /// Codes of the batch for the tags of a thread and of its process, and of the value of the key in them.
     codes: HashMap<(Option<Arc<str>>, Option<Arc<str>>), (u32, u32)>,
+    /// The value of the key by the code of tags that the trace has itself.
+    values: HashMap<u32, u32>,
 }
 
 impl Tagger {
     /// For a trace, where there are tags.
     pub fn new(tagging: &Tagging) -> Option<Tagger> {
         let (store, key) = (Arc::clone(tagging.store.get()?), tagging.key.clone());
-        Some(Tagger { store, key, batch: Batch::new(FieldSet::ALWAYS), codes: HashMap::new() })
+        Some(Tagger { store, key, batch: Batch::new(FieldSet::ALWAYS), codes: HashMap::new(), values: HashMap::new() })
     }
 
     /// The fields of an event by which its tags are found.
-    pub const NEEDED: FieldSet = FieldSet::ALWAYS.with(&[Field::Tid, Field::Pid]);
+    pub const NEEDED: FieldSet = FieldSet::ALWAYS.with(&[Field::Tid, Field::Pid, Field::Tags]);
 
-    /// The events of a batch with their tags. An event has those of the interval that it shares most time with.
+    /// The events of a batch with their tags. An event has those of the interval that it shares most time with, else those that it has in
+    /// its trace.
     pub fn batch(&mut self, context: &Context, batch: &Batch) -> &Batch {
         self.batch.follow(batch);
         let to_unix_ns = context.clock.to_unix_ns.unwrap_or(0);
@@ -311,7 +314,8 @@ impl Tagger {
             let thread = of(tids, row).and_then(|tid| known.tags_during(Who::Thread(tid), start_ns, end_ns));
             let process = of(pids, row).and_then(|pid| known.tags_during(Who::Process(pid), start_ns, end_ns));
             let (code, value) = if thread.is_none() && process.is_none() {
-                (MISSING_CODE, MISSING_CODE)
+                let own = batch.codes(Field::Tags).map_or(MISSING_CODE, |codes| codes[row]);
+                (own, self.value(own))
             } else {
                 let found = (thread.cloned(), process.cloned());
                 match self.codes.get(&found) {
@@ -337,6 +341,20 @@ impl Tagger {
         let tagged = [(Field::Tags, Column::Text(tags)), (Field::Tag, Column::Text(values))];
         self.batch.replace_columns(columns.chain(tagged));
         &self.batch
+    }
+}
+
+impl Tagger {
+    /// The code of the value of the key among tags of the trace itself.
+    fn value(&mut self, own: u32) -> u32 {
+        if let Some(&value) = self.values.get(&own) {
+            return value;
+        }
+        let text = self.batch.dictionary(Field::Tags).text(own).map(str::to_string);
+        let value = text.as_deref().zip(self.key.as_ref()).and_then(|(text, key)| tag(text, key));
+        let code = value.map_or(MISSING_CODE, |value| self.batch.intern(Field::Tag, value.as_bytes()));
+        self.values.insert(own, code);
+        code
     }
 }
 

@@ -42,7 +42,7 @@ impl StackSum {
 
     /// What a width shows of it: samples, events or nanoseconds.
     #[must_use]
-    pub fn of(self, width: StackWidth) -> u128 {
+    pub fn amount(self, width: StackWidth) -> u128 {
         match width {
             StackWidth::Samples => self.samples.into(),
             StackWidth::Events => self.events.into(),
@@ -347,22 +347,23 @@ impl StackTree {
     pub fn against(&self, baseline: &StackTree) -> StackDifference {
         let mut tree = self.clone();
         let here = tree.graft(baseline);
-        let mut sums = vec![StackSum::default(); tree.nodes.len()];
-        for (node, sum) in here.into_iter().zip(baseline.nodes.iter().map(|node| node.own)) {
-            sums[node as usize] = sums[node as usize].plus(sum);
-        }
         let mut other = tree.clone();
-        other.nodes.iter_mut().zip(&sums).for_each(|(node, &own)| node.own = own);
-        StackDifference { baseline: other.inclusive(), tree }
+        other.nodes.iter_mut().for_each(|node| node.own = StackSum::default());
+        for (node, own) in here.into_iter().zip(baseline.nodes.iter().map(|node| node.own)) {
+            let sum = &mut other.nodes[node as usize].own;
+            *sum = sum.plus(own);
+        }
+        (other.without, other.cut, other.squares) = (baseline.without, baseline.cut, baseline.squares);
+        StackDifference { tree, baseline: other }
     }
 }
 
-/// Two trees in one, of a selection and of what it is compared with.
+/// Two trees with the same nodes, of a selection and of what it is compared with.
 pub struct StackDifference {
-    /// All nodes of both, with the sums of the selection.
+    /// The selection.
     pub tree: StackTree,
-    /// What each of these nodes and all below it add up to in the baseline.
-    pub baseline: Vec<StackSum>,
+    /// What it is compared with.
+    pub baseline: StackTree,
 }
 
 /// The innermost frame of a stack that is code of the program and no library's way into the kernel: what a reader looks for
@@ -378,7 +379,13 @@ pub fn application_frame<'a>(frames: impl DoubleEndedIterator<Item = Frame<'a>> 
 
 /// Whether a frame only leads from the program into the kernel, or has no name.
 fn is_plumbing(name: &str) -> bool {
-    const WRAPPERS: [&str; 30] = [
+    const WRAPPERS: [&str; 36] = [
+        "preadv64v2",
+        "pwritev64v2",
+        "preadv64",
+        "pwritev64",
+        "open64",
+        "openat64",
         "read",
         "pread",
         "pread64",

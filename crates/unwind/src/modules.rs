@@ -79,7 +79,7 @@ impl Module {
 struct Identity(u64, u64, i128, u64);
 
 impl Identity {
-    fn of(metadata: &Metadata) -> Identity {
+    fn from_metadata(metadata: &Metadata) -> Identity {
         let changed = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
         Identity(metadata.dev(), metadata.ino(), changed, metadata.len())
     }
@@ -115,7 +115,7 @@ impl Modules {
 
     fn known(&mut self, metadata: &Metadata) -> Option<Option<Arc<Module>>> {
         self.uses += 1;
-        let (module, used) = self.known.get_mut(&Identity::of(metadata))?;
+        let (module, used) = self.known.get_mut(&Identity::from_metadata(metadata))?;
         *used = self.uses;
         Some(module.clone())
     }
@@ -124,7 +124,7 @@ impl Modules {
         let id = self.next_id();
         let module = Module::read(id, name, &Source::File(file)).map(Arc::new);
         self.bytes += module.as_ref().map_or(0, |module| module.bytes);
-        self.known.insert(Identity::of(metadata), (module.clone(), self.uses));
+        self.known.insert(Identity::from_metadata(metadata), (module.clone(), self.uses));
         if self.bytes > MOST_BYTES || self.known.len() > MOST_MODULES {
             self.forget();
         }

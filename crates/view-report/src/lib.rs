@@ -4,6 +4,7 @@
 mod axis;
 mod compare;
 mod curve;
+mod flamegraph;
 mod frame;
 mod heatmap;
 mod html;
@@ -18,6 +19,7 @@ mod svg;
 
 pub use compare::{ComparePicture, CompareSide, compare};
 pub use curve::{CurvePicture, CurvePoint, CurveSide, curve};
+pub use flamegraph::{FlameColour, FlamegraphOptions, Flames, flamegraph};
 pub use heatmap::{HeatmapError, HeatmapOptions, heatmap};
 pub use html::{REPORT_TEMPLATE, ReportOptions, fit_report, live_report, report, report_data, report_keys};
 pub use palette::Theme;

@@ -8,6 +8,7 @@ mod credentials;
 mod events;
 mod explain;
 mod files;
+mod flamegraph;
 mod fold;
 mod heatmap;
 mod histogram;
@@ -22,6 +23,7 @@ mod record;
 mod report;
 mod serve;
 mod spectrogram;
+mod stack_capture;
 mod stacks;
 mod summary;
 mod tagging;
@@ -34,6 +36,7 @@ pub use credentials::Credentials;
 pub use events::{Events, Sort};
 pub use explain::Explain;
 pub use files::Files;
+pub use flamegraph::{FlameColour, Flamegraph, StackWidth};
 pub use fold::Fold;
 pub use heatmap::Heatmap;
 pub use histogram::Histogram;
@@ -47,7 +50,8 @@ pub use record::Record;
 pub use report::Report;
 pub use serve::Serve;
 pub use spectrogram::{Color, Orient, Spectrogram};
-pub use stacks::StackCapture;
+pub use stack_capture::StackCapture;
+pub use stacks::Stacks;
 pub use summary::Summary;
 pub use tagging::Tagging;
 
@@ -83,6 +87,7 @@ impl Arguments {
             command = command
                 .mut_subcommand(verb, |verb| verb.mut_arg("log_columns", |argument| argument.visible_alias("columns")));
         }
+        let words = tagging::spelled_out(words);
         let matches = command.try_get_matches_from_mut(words).map_err(|mut error| {
             // Words at the end are a filter, so clap would have any unknown option be one.
             error.remove(clap::error::ContextKind::Suggested);
@@ -114,6 +119,8 @@ pub enum Verb {
     Summary(Summary),
     Events(Events),
     Explain(Explain),
+    Stacks(Stacks),
+    Flamegraph(Flamegraph),
     Percentiles(Percentiles),
     Compare(Compare),
     Report(Report),
@@ -162,7 +169,7 @@ pub struct Input {
     /// block: requests to block devices. io: system calls that do I/O, and io_uring. syscall: all system calls. stacks: samples of
     /// threads that wait for I/O. offcpu[=1ms]: every wait of at least this time. oncpu[=99hz]: threads that run. The last three can
     /// be combined.
-    #[arg(short, long, value_name = "SOURCE", value_parser = stacks::source, help_heading = "Input")]
+    #[arg(short, long, value_name = "SOURCE", value_parser = stack_capture::source, help_heading = "Input")]
     pub source: Option<Source>,
     /// Keep reading as the file grows, as tail -F does, until Ctrl-C
     ///

@@ -88,7 +88,7 @@ fn tagging(typed: &args::Tagging, is_live: bool) -> Result<Option<Tagging>, Fail
     let server = typed.tag_postgres.as_deref().map(Server::parse).transpose();
     let postgres = server.map_err(|why| Failure::Usage(format!("--tag-postgres: {why}.")))?;
     let (file, key) = (typed.tag_file.clone(), typed.tag.clone());
-    let is_given = file.is_some() || postgres.is_some();
+    let is_given = file.is_some() || postgres.is_some() || key.is_some();
     Ok(is_given.then(|| Tagging::new(file, postgres, key)))
 }
 

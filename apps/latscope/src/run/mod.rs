@@ -6,6 +6,7 @@ mod compare;
 mod convert;
 mod events;
 mod explain;
+mod flamegraph;
 mod heatmap;
 mod histogram;
 mod hub;
@@ -19,6 +20,7 @@ mod report;
 pub mod reports;
 mod serve;
 mod spectrogram;
+mod stacks;
 mod summary;
 
 use crate::plan::Plan;
@@ -37,6 +39,8 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
         Plan::Histogram(reading, plan) => histogram::run(&open(reading, &plan.output)?, &plan),
         Plan::Summary(reading, plan) => summary::run(&open(reading, &plan.output)?, &plan),
         Plan::Explain(reading, plan) => explain::run(&open(reading, &plan.output)?, &plan),
+        Plan::Stacks(reading, plan) => stacks::run(&open(reading, &plan.output)?, &plan),
+        Plan::Flamegraph(reading, plan) => flamegraph::run(&open(reading, &plan.output)?, plan),
         Plan::Events(reading, plan) => events::run(&open(reading, &plan.output)?, &plan),
         Plan::Percentiles(reading, plan) => percentiles::run(&open(reading, &plan.output)?, &plan),
         Plan::Compare(plan) => {

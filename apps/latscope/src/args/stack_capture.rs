@@ -1,0 +1,138 @@
+use super::Source;
+use clap::Args;
+use latscope_capture_bpf::{StackKinds, StackOptions};
+
+/// How stacks are captured.
+#[derive(Args, Clone, Debug, Default)]
+pub struct StackCapture {
+    /// Look at all threads so often per second, if the budget allows [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Stacks")]
+    pub hz: Option<u32>,
+    /// Share of one CPU that looking and unwinding may take; beyond it, there are fewer looks [default: 1%]
+    #[arg(long, value_name = "PERCENT", value_parser = budget, help_heading = "Stacks")]
+    pub cpu_budget: Option<f64>,
+    /// Also sample threads that do not wait for I/O
+    #[arg(long, help_heading = "Stacks")]
+    pub all_threads: bool,
+    /// Leave out the frames of user space; nothing is read from the memory of processes then
+    #[arg(long, help_heading = "Stacks")]
+    pub no_user_stacks: bool,
+    /// Replace the names of functions by hashes, the same on every host
+    #[arg(long, help_heading = "Stacks")]
+    pub hash_names: bool,
+}
+
+impl StackCapture {
+    /// The first of these options that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--hz", self.hz.is_some()),
+            ("--cpu-budget", self.cpu_budget.is_some()),
+            ("--all-threads", self.all_threads),
+            ("--no-user-stacks", self.no_user_stacks),
+            ("--hash-names", self.hash_names),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+    }
+
+    /// What they mean, with what is typed behind `-s`.
+    pub fn options(&self, source: Option<Source>) -> StackOptions {
+        let usual = StackOptions::default();
+        let (off_cpu_ns, on_cpu_hz) = match source {
+            Some(Source::Stacks { off_cpu_ns, on_cpu_hz, .. }) => (off_cpu_ns, on_cpu_hz),
+            _ => (None, None),
+        };
+        StackOptions {
+            hz: self.hz.unwrap_or(usual.hz),
+            budget: self.cpu_budget.unwrap_or(usual.budget),
+            all_threads: self.all_threads,
+            off_cpu_ns: off_cpu_ns.unwrap_or(usual.off_cpu_ns),
+            on_cpu_hz: on_cpu_hz.unwrap_or(usual.on_cpu_hz),
+            user_stacks: !self.no_user_stacks,
+            hashed_names: self.hash_names,
+            ..usual
+        }
+    }
+}
+
+impl Source {
+    /// As it is typed behind `-s`.
+    pub fn words(self) -> String {
+        match self {
+            Source::Block => "block".into(),
+            Source::Io => "io".into(),
+            Source::Syscall => "syscall".into(),
+            Source::Stacks { kinds, off_cpu_ns, on_cpu_hz } => {
+                let off_cpu = off_cpu_ns.map_or("offcpu".into(), |ns| format!("offcpu={ns}ns"));
+                let on_cpu = on_cpu_hz.map_or("oncpu".into(), |hz| format!("oncpu={hz}hz"));
+                let words = [(kinds.sampled, "stacks".into()), (kinds.off_cpu, off_cpu), (kinds.on_cpu, on_cpu)];
+                words
+                    .into_iter()
+                    .filter_map(|(is, word): (bool, String)| is.then_some(word))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            }
+        }
+    }
+}
+
+fn budget(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').ok_or("it needs a percent sign, as in 1%")?;
+    let percent: f64 = number.parse().map_err(|_| "it is not a percentage such as 1%".to_string())?;
+    if percent > 0.0 && percent <= 100.0 { Ok(percent / 100.0) } else { Err("it is not between 0% and 100%".into()) }
+}
+
+/// What is typed behind `-s`: `block`, `io`, `syscall`, or one or several of `stacks`, `offcpu=1ms` and `oncpu=99hz`.
+pub fn source(text: &str) -> Result<Source, String> {
+    match text {
+        "block" => return Ok(Source::Block),
+        "io" => return Ok(Source::Io),
+        "syscall" => return Ok(Source::Syscall),
+        _ => {}
+    }
+    let (mut kinds, mut off_cpu_ns, mut on_cpu_hz) = (StackKinds::default(), None, None);
+    for word in text.split(',') {
+        match word.split_once('=').map_or((word, None), |(word, value)| (word, Some(value))) {
+            ("stacks", None) => kinds.sampled = true,
+            ("offcpu", value) => {
+                kinds.off_cpu = true;
+                let parse = |value| latscope_event::parse_duration(value).map_err(|error| format!("offcpu: {error}"));
+                off_cpu_ns = value.map(parse).transpose()?;
+            }
+            ("oncpu", value) => {
+                kinds.on_cpu = true;
+                let parse = |value: &str| match value.strip_suffix("hz").unwrap_or(value).parse() {
+                    Ok(hz @ 1..=10_000) => Ok(hz),
+                    _ => Err(format!("oncpu: {value} is not a rate such as 99hz, up to 10000hz")),
+                };
+                on_cpu_hz = value.map(parse).transpose()?;
+            }
+            ("block" | "io" | "syscall", None) => return Err(format!("{word} cannot be combined with others")),
+            _ => {
+                return Err(format!(
+                    "{word} is no source; use block, io or syscall, or of stacks, offcpu[=1ms] and oncpu[=99hz] one or \
+                     several, separated by commas"
+                ));
+            }
+        }
+    }
+    Ok(Source::Stacks { kinds, off_cpu_ns, on_cpu_hz })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_of_stacks_combine() {
+        let all = StackKinds { sampled: true, off_cpu: true, on_cpu: true };
+        let expected = Source::Stacks { kinds: all, off_cpu_ns: Some(500_000), on_cpu_hz: Some(49) };
+        assert_eq!(source("stacks,offcpu=500us,oncpu=49hz"), Ok(expected));
+        assert_eq!(source(&expected.words()), Ok(expected));
+        assert_eq!(source("io"), Ok(Source::Io));
+        for wrong in ["stack", "block,stacks", "stacks,", "oncpu=0", "offcpu=soon", "stacks=1"] {
+            assert!(source(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!((budget("0.5%"), budget("1").is_err(), budget("0%").is_err()), (Ok(0.005), true, true));
+    }
+}

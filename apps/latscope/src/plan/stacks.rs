@@ -1,0 +1,44 @@
+//! What the words of `stacks` mean.
+
+use super::flamegraph::width;
+use super::folding::{duration, fields};
+use super::{Shape, shape};
+use crate::{Failure, args};
+use latscope_event::Field;
+use latscope_series::StackWidth;
+use std::path::PathBuf;
+
+/// Plan of `stacks`.
+#[derive(Debug, PartialEq)]
+pub struct Stacks {
+    pub by: Vec<Field>,
+    /// What was asked for; else what tells most.
+    pub width: Option<StackWidth>,
+    pub top: usize,
+    pub full: bool,
+    /// How often the stacks so far are printed, nanoseconds.
+    pub every_ns: Option<u64>,
+    pub shape: Shape,
+    pub output: Option<PathBuf>,
+}
+
+/// Plans `stacks`.
+pub fn plan(typed: args::Stacks) -> Result<Stacks, Failure> {
+    if typed.input.follow {
+        return Err(Failure::Usage("--follow cannot be combined with stacks, which needs a complete trace.".into()));
+    }
+    let shape = shape(typed.table, &typed.output);
+    let every_ns = duration("-i", &typed.interval)?;
+    if every_ns.is_some() && shape != Shape::Text {
+        return Err(Failure::Usage("-i prints tables as text; leave --json and --csv out.".into()));
+    }
+    Ok(Stacks {
+        by: fields("--by", &typed.by)?,
+        width: typed.width.map(width),
+        top: typed.top,
+        full: typed.full,
+        every_ns,
+        shape,
+        output: typed.output,
+    })
+}

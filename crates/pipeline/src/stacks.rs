@@ -1,0 +1,127 @@
+//! Call stacks of files or of a capture, merged from the root.
+
+use crate::series::common_start_ns;
+use crate::{Control, Error, Marked, Pass, Pipeline, Reading};
+use latscope_event::{Context, Field, Mask};
+use latscope_filter::Filter;
+use latscope_series::StackTree;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+/// How long a capture waits for events between two looks.
+const TURN: Duration = Duration::from_millis(100);
+
+impl Pipeline {
+    /// The stacks of all events that the filter lets through, below these fields, with what waits still.
+    ///
+    /// # Errors
+    /// When input or capture fail.
+    pub fn stacks(&self, by: &[Field]) -> Result<(StackTree, Vec<Context>), Error> {
+        if self.reading.live.is_some() {
+            let never = Duration::MAX;
+            let (tree, context) = self.watch_stacks(by, never, |_, _| Ok::<_, Error>(()))?;
+            return Ok((tree, vec![context]));
+        }
+        let new = || StackTree::new(by.to_vec());
+        let fields = new().fields();
+        let (mut tree, contexts) = self.fold(
+            fields,
+            &new,
+            |tree: &mut StackTree, starts, _, batch, mask| {
+                if starts.is_some() {
+                    tree.start_trace();
+                }
+                tree.add(batch, mask);
+                ControlFlow::<Error>::Continue(())
+            },
+            |tree, other| tree.merge(&other),
+        )?;
+        let start_ns = common_start_ns(&self.reading, &contexts);
+        self.each_waiting(&contexts, fields.union(self.reading.filter_fields()), |_, context, batch| {
+            let mut pass = Pass::new(&self.reading).counting_from(start_ns);
+            let (batch, mask) = pass.batch(context, batch)?;
+            tree.add_waiting(batch, mask);
+            Ok(())
+        })?;
+        Ok((tree, contexts))
+    }
+
+    /// Captures until it is over, and shows the stacks so far, with what waits at that moment, every so often. Returns those of the
+    /// whole capture.
+    ///
+    /// # Errors
+    /// What the caller fails with; and when the capture fails.
+    pub fn watch_stacks<E: From<Error>>(
+        &self,
+        by: &[Field],
+        every: Duration,
+        mut show: impl FnMut(&StackTree, &Context) -> Result<(), E>,
+    ) -> Result<(StackTree, Context), E> {
+        let mut tree = StackTree::new(by.to_vec());
+        let mut events = self.capture(tree.fields())?;
+        let mut shown = Instant::now();
+        while !events.is_over() {
+            events.poll(TURN.min(every), &mut |_, batch, mask| {
+                tree.add(batch, mask);
+                ControlFlow::<E>::Continue(())
+            })?;
+            if shown.elapsed() >= every {
+                let mut now = tree.clone();
+                events.waiting(&mut |_, batch, mask| {
+                    now.add_waiting(batch, mask);
+                    ControlFlow::<E>::Continue(())
+                })?;
+                show(&now, events.context())?;
+                shown = Instant::now();
+            }
+        }
+        // What waits when the capture ends has dictionaries of its own; the events that are left have not.
+        let mut waiting = StackTree::new(by.to_vec());
+        events.waiting(&mut |_, batch, mask| {
+            waiting.add_waiting(batch, mask);
+            ControlFlow::<E>::Continue(())
+        })?;
+        let context = events.finish(&mut |_, batch, mask| {
+            tree.add(batch, mask);
+            ControlFlow::<E>::Continue(())
+        })?;
+        tree.merge(&waiting);
+        Ok((tree, context))
+    }
+
+    /// The stacks of a selection, and of what it is compared with, which leaves the selection out. The filter of the reading is
+    /// the selection; without one, that is all that it is not compared with.
+    ///
+    /// # Errors
+    /// When input or capture fail.
+    pub fn stacks_against(&self, by: &[Field], against: &Filter) -> Result<([StackTree; 2], Vec<Context>), Error> {
+        let all = Pipeline {
+            reading: Reading { filter: None, typed_filter: None, ..self.reading.clone() },
+            control: Control::clone(&self.control),
+            formats: self.formats.clone(),
+            takes_averages: self.takes_averages,
+            fio_results: self.fio_results.clone(),
+        };
+        let mut trees = [StackTree::new(by.to_vec()), StackTree::new(by.to_vec())];
+        let filters: Vec<&Filter> = std::iter::once(against).chain(&self.reading.filter).collect();
+        let fields = trees[0].fields();
+        let contexts = all.each_marked(fields, &filters, |marked: Marked| {
+            let [against, selection @ ..] = marked.marks else { return ControlFlow::<Error>::Continue(()) };
+            let selected = selection.first().cloned().unwrap_or_else(|| {
+                let mut others = Mask::filled(marked.batch.len(), true);
+                others.and_not(against);
+                others
+            });
+            let mut baseline = against.clone();
+            baseline.and_not(&selected);
+            for (tree, mask) in trees.iter_mut().zip([selected, baseline]) {
+                if marked.starts {
+                    tree.start_trace();
+                }
+                tree.add(marked.batch, Some(&mask));
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok((trees, contexts))
+    }
+}
