@@ -59,6 +59,7 @@ fn furnish(folder: &Path) {
     }
     write("stacks.txt", &unpacked("stap_stacks/made_up.txt"));
     write("waits.csv", &unpacked("flamegraph/slow_io.csv.gz"));
+    ["queries.txt", "stages.txt"].iter().for_each(|name| write(name, b"4711 1763892725.25 1763892727.5 query=q17\n"));
     write("mine.toml", &std::fs::read(root().join("crates/capture-probe/experiments/etcd.toml")).expect("a lab"));
     std::os::unix::fs::symlink(root().join("testdata"), folder.join("testdata")).expect("a link");
     // What fio and smallfile leave, under the names that the documentation gives them.
@@ -132,6 +133,7 @@ fn runs(example: &str, folder: &Path) -> bool {
         "fio job.fio",
         "/mnt/",
         "ssh ",
+        "--tag-postgres",
         "agent --check",
         "lab scan /dev/",
         "sdb/",
