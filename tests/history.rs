@@ -387,6 +387,68 @@ fn rates_of_hosts_are_over_their_own_time() {
     assert_eq!(hub.program.interrupt().status, Some(0));
 }
 
+/// A clock that is set back by a second repeats one: its rate is over both of them, in memory, in the journal and in tables, for the host
+/// and for all.
+#[test]
+fn a_second_that_comes_again_has_the_rate_of_any_other() {
+    let start = now().div_euclid(60) * 60 - 600;
+    for (options, is_compacted) in
+        [(&["--recent", "1s", "--test-file-time", "200ms"][..], true), (&["--recent", "1h"], false)]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let (folder, mut truth) = (folder.path(), Truth::new());
+        let hub = Hub::start(folder, options);
+        let mut agents: Vec<Agent> = HOSTS[..2].iter().map(|host| Agent::start(folder, host)).collect();
+        let are_stored = |agents: &[Agent]| agents.iter().all(|agent| agent.queue.backlog(0) == 0);
+        for second in 0..20 {
+            agents.iter_mut().for_each(|agent| agent.send(start + second, &mut truth));
+            if second == 12 {
+                // Of one host at once, and once more when a file of the journal has passed.
+                for wait_ms in [0, 400] {
+                    std::thread::sleep(Duration::from_millis(wait_ms));
+                    agents[0].reducer.clock_stepped();
+                    agents[0].send(start + second, &mut truth);
+                }
+            }
+        }
+        until("all is stored", || are_stored(&agents));
+        let data = folder.join("data");
+        if is_compacted {
+            for later in 60..63 {
+                std::thread::sleep(Duration::from_millis(400));
+                agents[1].send(start + later, &mut truth);
+                until("all is stored", || are_stored(&agents));
+            }
+            let is_compacted = || files(&data, "frames").len() <= 1 && files(&data, "tmp").is_empty();
+            until("compaction", || is_compacted() && !files(&data, "parquet").is_empty());
+        }
+        let filter = format!("evt.time >= {} and evt.time < {}", start * SECOND, (start + 20) * SECOND);
+        for input in [hub.input(), data.to_str().unwrap().into()] {
+            for (width, by, rate) in [("1s", "host", 16.0), ("10s", "host", 16.0), ("1s", "", 32.0), ("10s", "", 32.0)]
+            {
+                let by: &[&str] = if by.is_empty() { &[] } else { &["--by", by] };
+                let words = ["percentiles", "--csv", "--count-by", "completion", "-i", width, "-r", &input, &filter];
+                let csv = latscope(&[&words, by].concat()).success();
+                let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+                let column = rows[0].iter().position(|column| *column == "rate_per_s").unwrap();
+                let rates: Vec<f64> = rows[1..].iter().map(|row| row[column].parse().unwrap()).collect();
+                assert!(
+                    rates.len() >= 2 && rates.iter().all(|found| (found - rate).abs() < 1e-6),
+                    "{input}, {by:?}: {csv}"
+                );
+                let summary = latscope(&[&["summary", "--json", "-r", &input, &filter], by].concat()).success();
+                let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+                let rates = [&summary["total"]].into_iter().chain(summary["groups"].as_array().unwrap());
+                let rates: Vec<f64> = rates.map(|row| row["rate_per_s"].as_f64().unwrap()).collect();
+                assert!((rates[0] - 32.0).abs() < 1e-6, "{input}: {summary}");
+                assert!(rates[1..].iter().all(|found| (found - 16.0).abs() < 1e-6), "{input}, {by:?}: {summary}");
+            }
+        }
+        agents.into_iter().for_each(Agent::end);
+        assert_eq!(hub.program.interrupt().status, Some(0));
+    }
+}
+
 /// A view follows a hub, also over a restart of it: each interval is shown once, who is missing is reported, and Ctrl-C ends it.
 #[test]
 fn views_follow_a_hub() {

@@ -86,6 +86,10 @@ pub struct Context {
     /// For how long each host was observed, nanoseconds, where hosts were observed at different times.
     #[serde(skip)]
     pub observed_ns: std::collections::BTreeMap<String, u64>,
+    /// Intervals that came again as a clock was set back: by the host, or an empty name for the average of all, their start on the
+    /// trace's clock, and for how much longer than their width they were observed, nanoseconds.
+    #[serde(skip)]
+    pub repeated_ns: std::collections::BTreeMap<String, std::collections::BTreeMap<i64, u64>>,
     /// Anything else worth keeping: command line, kernel, tool version, filter ...
     pub properties: std::collections::BTreeMap<String, String>,
 }
@@ -124,6 +128,7 @@ impl Context {
             notes: Vec::new(),
             lacking: Vec::new(),
             observed_ns: Default::default(),
+            repeated_ns: Default::default(),
             properties: Default::default(),
         }
     }
@@ -174,6 +179,9 @@ impl Context {
             other.notes.iter().for_each(|note| all.note(note.clone()));
             for (host, &observed_ns) in &other.observed_ns {
                 *all.observed_ns.entry(host.clone()).or_insert(0) += observed_ns;
+            }
+            for (host, repeated) in &other.repeated_ns {
+                all.repeated_ns.entry(host.clone()).or_default().extend(repeated);
             }
             all.properties.retain(|key, value| other.properties.get(key) == Some(value));
         }

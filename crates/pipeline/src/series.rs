@@ -119,6 +119,9 @@ impl Pipeline {
                 series = series.fitted(limit);
             }
         }
+        for (host, repeated) in contexts.iter().flat_map(|context| &context.repeated_ns) {
+            repeated.iter().for_each(|(&time_ns, &more_ns)| series.repeat(host, time_ns, more_ns));
+        }
         series.add_waiting(waiters, None);
         ages.put_into(&mut series);
         series.completed_only(folding.completed_only)

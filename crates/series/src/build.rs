@@ -584,6 +584,7 @@ impl SeriesBuilder {
         HistogramSeries {
             slices: taken,
             groups,
+            repeated: Default::default(),
             flow: Flow::default(),
             by: self.series.by.clone(),
             lengths: Default::default(),
@@ -619,6 +620,7 @@ impl HistogramSeries {
         let flow: Flow = self.flow.rebinned(self.width_ns, factor as i64);
         self.flow = flow;
         self.width_ns = self.width_ns.saturating_mul(factor);
+        self.renumber_repeated(|interval| interval.div_euclid(factor as i64));
     }
 }
 

@@ -202,6 +202,8 @@ pub struct HistogramSeries {
     waits: waiting::Waits,
     /// Since when and until when events were observed, where that is known.
     observed_ns: Option<(i64, i64)>,
+    /// For how much longer than their width intervals were observed, by the name of the host, or an empty one: of all of them.
+    repeated: BTreeMap<i64, BTreeMap<String, u64>>,
     /// Sums of the squares of all values, where they were summed up.
     squares: Option<deviation::Squares>,
 }
@@ -230,6 +232,7 @@ impl HistogramSeries {
             runs: runs::Spans::default(),
             waits: waiting::Waits::default(),
             observed_ns: None,
+            repeated: BTreeMap::new(),
             squares: None,
         }
     }

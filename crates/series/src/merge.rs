@@ -88,6 +88,9 @@ impl HistogramSeries {
             target.add_sums(&slice);
             slice.groups.into_iter().for_each(|(group, sparse)| target.add(numbers[group as usize], sparse));
         }
+        for (interval, hosts) in other.repeated {
+            self.repeated.entry(interval).or_default().extend(hosts);
+        }
         self.flow.merge(&other.flow);
     }
 

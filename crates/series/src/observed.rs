@@ -1,6 +1,7 @@
 //! How much of an interval was observed: the first and the last one mostly only in part.
 
 use crate::HistogramSeries;
+use latscope_event::Field;
 use std::ops::Range;
 
 /// A hundredth of an interval is not worth a mark, and too short for a rate.
@@ -49,7 +50,40 @@ impl HistogramSeries {
         self.observed_ns = Some((from_ns, to_ns.max(from_ns)));
     }
 
-    /// Nanoseconds of an interval in which events were observed: all of them but at the ends of the trace.
+    /// Says that a clock was set back, so that an interval came again: it was observed for so many nanoseconds more than its width, on
+    /// a host, or on the average of all where the name is empty. Rates are over the whole of that time.
+    pub fn repeat(&mut self, host: &str, time_ns: i64, more_ns: u64) {
+        let hosts = self.repeated.entry(self.interval_of(time_ns)).or_default();
+        *hosts.entry(host.into()).or_insert(0) += more_ns;
+    }
+
+    /// For how much longer than its width an interval was observed, for a group or for all.
+    fn repeated_ns(&self, interval: i64, group: Option<u32>) -> u64 {
+        let Some(hosts) = self.repeated.get(&interval) else { return 0 };
+        let place = self.by.iter().position(|field| *field == Field::Host);
+        let labels = group.and_then(|group| self.groups.get(group as usize));
+        let host = labels.zip(place).and_then(|(labels, place)| labels.get(place));
+        hosts.get(host.map_or("", String::as_str)).copied().unwrap_or(0)
+    }
+
+    /// The intervals that were observed for longer, with another number each.
+    pub(crate) fn renumber_repeated(&mut self, number: impl Fn(i64) -> i64) {
+        for (interval, hosts) in std::mem::take(&mut self.repeated) {
+            let sum = self.repeated.entry(number(interval)).or_default();
+            hosts.into_iter().for_each(|(host, more_ns)| *sum.entry(host).or_insert(0) += more_ns);
+        }
+    }
+
+    /// Nanoseconds of an interval in which events of a group (or all) were observed.
+    pub fn covered_of(&self, interval: i64, group: Option<u32>) -> u64 {
+        if self.is_of_runs() {
+            return self.span_of(interval, group).1;
+        }
+        self.covered_ns(interval).saturating_add(self.repeated_ns(interval, group))
+    }
+
+    /// Nanoseconds of an interval in which events were observed: all of them but at the ends of the trace. One that came again is no
+    /// longer.
     pub fn covered_ns(&self, interval: i64) -> u64 {
         if self.is_of_runs() {
             return self.span_of(interval, None).1;

@@ -84,12 +84,6 @@ impl HistogramSeries {
         }
     }
 
-    /// Nanoseconds in which the events of a group (or of all) in an interval were observed; see
-    /// [`HistogramSeries::covered_ns`].
-    pub fn covered_of(&self, interval: i64, group: Option<u32>) -> u64 {
-        if self.is_of_runs() { self.span_of(interval, group).1 } else { self.covered_ns(interval) }
-    }
-
     /// Only the runs of one interval.
     pub(crate) fn runs_of(&self, interval: i64) -> Spans {
         Spans(self.runs.0.get(&interval).map(|spans| (interval, spans.clone())).into_iter().collect())

@@ -339,6 +339,7 @@ impl HistogramSeries {
         one.slices.extend(self.slices.get(&interval).map(|slice| (interval, slice.clone())));
         one.lengths.extend(self.lengths.get(&interval).map(|&length| (interval, length)));
         one.runs = self.runs_of(interval);
+        one.repeated.extend(self.repeated.get(&interval).map(|hosts| (interval, hosts.clone())));
         let groups = (0..self.groups.len() as u32).map(|group| (group, self.waiting(interval, Some(group)).held));
         let held: BTreeMap<u32, Vec<Held>> = groups.filter(|(_, held)| !held.is_empty()).collect();
         one.others = self.others;

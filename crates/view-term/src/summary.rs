@@ -106,6 +106,12 @@ pub struct SummaryRow {
     pub observed_ns: Option<u64>,
 }
 
+/// For how long a host (or, without a name, all on the average) was observed in this time, nanoseconds, where clocks were set back in it.
+fn repeated(context: &Context, host: &str, span_ns: u64) -> Option<u64> {
+    let more_ns = context.repeated_ns.get(host)?.values().sum::<u64>();
+    Some(span_ns.saturating_add(more_ns))
+}
+
 /// The summary of a series.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Summary {
@@ -137,6 +143,9 @@ impl Summary {
             parts[*group as usize].push(sparse);
         }
         let weighs_bytes = series.weight == Weight::Bytes;
+        let covered = context.span_ns.map(|(from, to)| to.abs_diff(from)).filter(|&span| span > 0);
+        let intervals = series.range().map_or(1, |(first, last)| last.abs_diff(first).saturating_add(1));
+        let span_ns = covered.unwrap_or_else(|| intervals.saturating_mul(series.width_ns()));
         let mut sum = Histogram::new(series.grid(), series.is_weighted());
         let mut rows = Vec::new();
         for (group, parts) in parts.iter().enumerate().filter(|(_, parts)| !parts.is_empty()) {
@@ -146,6 +155,8 @@ impl Summary {
             let row = SummaryRow::new(series.groups()[group].clone(), &sum, waiting, weighs_bytes);
             let host = series.by.iter().position(|field| *field == Field::Host).map(|at| &row.group[at]);
             let observed_ns = host.and_then(|host| context.observed_ns.get(host)).copied();
+            // The sums of hosts have what came again.
+            let observed_ns = observed_ns.or_else(|| repeated(context, host.map_or("", String::as_str), span_ns));
             rows.push(SummaryRow { deviation: series.deviation(Some(group as u32)), observed_ns, ..row });
         }
         let counts = counted_once(series, context);
@@ -154,10 +165,11 @@ impl Summary {
         let counts = |group: u32| counts.get(group as usize).is_none_or(|&counts| counts);
         let (sum, waiting) = (series.total_among(counts), series.still_waiting_among(counts));
         let total = SummaryRow::new(vec!["total".into()], &sum, waiting, weighs_bytes);
-        let total = SummaryRow { deviation: series.deviation_among(counts), ..total };
-        let covered = context.span_ns.map(|(from, to)| to.abs_diff(from)).filter(|&span| span > 0);
-        let intervals = series.range().map_or(1, |(first, last)| last.abs_diff(first).saturating_add(1));
-        let span_ns = covered.unwrap_or_else(|| intervals.saturating_mul(series.width_ns()));
+        let total = SummaryRow {
+            deviation: series.deviation_among(counts),
+            observed_ns: repeated(context, "", span_ns),
+            ..total
+        };
         let (by, quantity) = (series.by.clone(), series.quantity);
         let disks = Disk::among(&by, &rows, context);
         let mut summary =
@@ -171,8 +183,14 @@ impl Summary {
         let at = series.span_of(interval, None);
         let summary = Summary::new(&series.only(interval), context);
         // Hosts were observed for longer than one interval.
-        let rows = summary.rows.into_iter().map(|row| SummaryRow { observed_ns: None, ..row }).collect();
-        Summary { span_ns: covered_ns.max(1), interval: Some(at), rows, ..summary }
+        let covered = |group: &Vec<String>| {
+            let number = series.groups().iter().position(|known| known == group).map(|number| number as u32);
+            let own_ns = series.covered_of(interval, number);
+            (own_ns > covered_ns).then_some(own_ns)
+        };
+        let row = |row: SummaryRow| SummaryRow { observed_ns: covered(&row.group), ..row };
+        let (rows, total) = (summary.rows.into_iter().map(row).collect(), row(summary.total));
+        Summary { span_ns: covered_ns.max(1), interval: Some(at), rows, total, ..summary }
     }
 
     /// Adds utilization, saturation and errors.

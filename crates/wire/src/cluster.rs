@@ -19,6 +19,7 @@ use latscope_event::{Severity, Tally, is_printable};
 use latscope_histogram::Sparse;
 use slice::{Slice, Sum};
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 pub use answer::{Answer, HostsAnswer};
@@ -36,6 +37,8 @@ const RECENT_BYTES: usize = 256 << 10;
 const ABSENCES: usize = 64;
 /// The source of runs that are pushed.
 pub const PUSHED: &str = "pushed";
+/// So many intervals of each host are remembered that were observed for another time than their width.
+const UNEVEN: usize = 10_000;
 /// Most runs and hosts that are remembered.
 const RUNS_LIMIT: usize = 100_000;
 const HOSTS_LIMIT: usize = 4096;
@@ -109,6 +112,9 @@ struct Host {
     certificate_end_ns: Option<i64>,
     recent: VecDeque<Recent>,
     recent_bytes: usize,
+    /// For how long intervals were observed, nanoseconds, where that is not their width: at the ends of runs, and where the clock of the
+    /// host was set.
+    uneven: BTreeMap<i64, u64>,
 }
 
 /// A record of the last minute of a host.
@@ -442,6 +448,7 @@ impl Cluster {
         let slice = self.slices.entry(interval).or_default();
         // An interval that comes again, as the clock of its host was set back, is about the same requests.
         let is_new = slice.hosts.binary_search(&number).map_err(|at| slice.hosts.insert(at, number)).is_err();
+        let more_ns = host.cover(interval, is_new, row.covered_ns, width_ns.unsigned_abs());
         if let Some(news) = self.news.as_mut().filter(|_| start_ns >= now_ns - news::RECENT_NS) {
             let with_completed = news.with_completed;
             let labels = |(group, parts): &(u32, Parts)| {
@@ -455,6 +462,7 @@ impl Cluster {
                 interval,
                 arrived_ns: now_ns,
                 is_partial: row.is_partial || row.covered_ns == 0,
+                more_ns,
                 lost: lost.map(|(_, count)| count).sum(),
                 offset_ns: host.clock.offset.map(|(offset_ns, _)| offset_ns),
                 groups: row.groups.iter().map(labels).collect(),
@@ -570,6 +578,34 @@ impl Host {
         was || self.ended.is_some_and(|ended| interval >= ended && (interval + 1) * width_ns <= self.heard_ns)
     }
 
+    /// Notes for how long an interval was observed; by how much more than its width that is now than it was before. Of what others push
+    /// that is not known.
+    fn cover(&mut self, interval: i64, is_new: bool, covered_ns: u64, width_ns: u64) -> u64 {
+        let before_ns = if is_new { 0 } else { self.uneven.get(&interval).copied().unwrap_or(width_ns) };
+        let sum_ns = before_ns.saturating_add(covered_ns);
+        if self.is_pushed || !is_new && covered_ns == 0 {
+            return 0;
+        }
+        if sum_ns == width_ns {
+            self.uneven.remove(&interval);
+        } else {
+            self.uneven.insert(interval, sum_ns);
+        }
+        if self.uneven.len() > UNEVEN {
+            self.uneven.pop_first();
+        }
+        sum_ns.max(width_ns) - before_ns.max(width_ns)
+    }
+
+    /// The intervals among these that came again: their start, and for how much longer than their width they were observed; nanoseconds.
+    fn repeated(&self, span: RangeInclusive<i64>, width_ns: u64) -> Vec<(i64, u64)> {
+        let more = |(&interval, &covered_ns): (&i64, &u64)| {
+            let more_ns = covered_ns.checked_sub(width_ns).filter(|&more_ns| more_ns > 0)?;
+            Some((interval.saturating_mul(width_ns as i64), more_ns))
+        };
+        self.uneven.range(span).filter_map(more).collect()
+    }
+
     fn new(name: String) -> Host {
         Host {
             name,
@@ -591,6 +627,7 @@ impl Host {
             certificate_end_ns: None,
             recent: VecDeque::new(),
             recent_bytes: 0,
+            uneven: BTreeMap::new(),
         }
     }
 }

@@ -42,7 +42,7 @@ pub use body::{Data, Head, IntervalRow, Parts};
 pub use check::check;
 pub use clock::ClockState;
 pub use closed::{Closed, Groups, Merged};
-pub use cluster::{Counters, HostFacts, Limits};
+pub use cluster::{Counters, HostFacts, Limits, PUSHED};
 pub use credentials::{Client, Credentials};
 pub use dictionary::{Dictionary, GROUPS_LIMIT};
 pub use history::Query;

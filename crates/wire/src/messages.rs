@@ -275,6 +275,9 @@ pub struct HostState {
     pub is_missing: bool,
     /// Its clock, as it measured last.
     pub clock: ClockState,
+    /// Intervals that came again as its clock was set back: their start, nanoseconds since the epoch, and for how much longer than
+    /// their width they were observed, nanoseconds.
+    pub repeated: Vec<(i64, u64)>,
 }
 
 /// Which hosts the histograms of an answer are of.
@@ -307,6 +310,14 @@ impl Hosts {
             put(&mut out, host.missing << 1 | u64::from(host.is_missing));
             put_clock(&mut out, &host.clock);
         }
+        for host in &self.hosts {
+            let repeated = &host.repeated[..host.repeated.len().min(LIST_LIMIT as usize)];
+            put(&mut out, repeated.len() as u64);
+            for &(start_ns, more_ns) in repeated {
+                put_signed(&mut out, start_ns);
+                put(&mut out, more_ns);
+            }
+        }
         Record::new(Kind::Hosts, &out)
     }
 
@@ -320,9 +331,18 @@ impl Hosts {
         let host = |_| {
             let (name, last, missing) = (payload.text()?, payload.signed()?, payload.number()?);
             let clock = parse_clock(&mut payload)?;
-            Ok(HostState { name, last, missing: missing >> 1, is_missing: missing & 1 == 1, clock })
+            let (missing, is_missing) = (missing >> 1, missing & 1 == 1);
+            Ok(HostState { name, last, missing, is_missing, clock, repeated: Vec::new() })
         };
-        let hosts = (0..count).map(host).collect::<Result<_, Malformed>>()?;
+        let mut hosts = (0..count).map(host).collect::<Result<Vec<HostState>, Malformed>>()?;
+        // A hub of before that was sent has none.
+        for host in &mut hosts {
+            if payload.0.is_empty() {
+                break;
+            }
+            let count = payload.at_most(LIST_LIMIT).map_err(|_| Malformed::Amount)?;
+            host.repeated = (0..count).map(|_| Ok((payload.signed()?, payload.number()?))).collect::<Result<_, _>>()?;
+        }
         Ok(Hosts { hosts, present, incomplete, provisional, amended, outside })
     }
 }
@@ -348,7 +368,14 @@ mod tests {
         let stored = Stored { run: Id([9; 16]), ranges };
         assert_eq!(Stored::parse(stored.record(Kind::Ack).payload()), Ok(stored));
         let clock = ClockState { offset: Some((-7, 9)), is_synchronised: Some(false) };
-        let hosts = vec![HostState { name: "n3".into(), last: -5, missing: 7, is_missing: true, clock }];
+        let hosts = vec![HostState {
+            name: "n3".into(),
+            last: -5,
+            missing: 7,
+            is_missing: true,
+            clock,
+            repeated: vec![(-7, 9)],
+        }];
         let hosts = Hosts { hosts, present: 4, incomplete: 7, provisional: 1, amended: 2, outside: 3 };
         assert_eq!(Hosts::parse(hosts.record().payload()), Ok(hosts));
         let usage = Some(Usage { cpu_ns: 8, resident_bytes: 9 });

@@ -34,6 +34,8 @@ pub struct HostRow {
     pub arrived_ns: i64,
     /// Whether it was observed only in part.
     pub is_partial: bool,
+    /// For how much longer than its width it was observed, as the clock was set back so that it came again; nanoseconds.
+    pub more_ns: u64,
     /// Events that its capture lost.
     pub lost: u64,
     /// The clock of the hub less that of the host, nanoseconds, where it was measured.

@@ -37,6 +37,14 @@ impl Ranges {
         self.0.get(at).is_some_and(|&(first, _)| first <= *range.end())
     }
 
+    /// What of these is known, ascending.
+    pub fn common(&self, range: &RangeInclusive<u64>) -> impl Iterator<Item = RangeInclusive<u64>> + use<'_> {
+        let (start, end) = (*range.start(), *range.end());
+        let from = self.0.partition_point(|&(_, last)| last < start);
+        let known = self.0[from..].iter().take_while(move |&&(first, _)| first <= end);
+        known.map(move |&(first, last)| first.max(start)..=last.min(end))
+    }
+
     /// The ranges, ascending.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = RangeInclusive<u64>> + '_ {
         self.0.iter().map(|&(first, last)| first..=last)
@@ -75,6 +83,8 @@ mod tests {
             let asked = asked.0..=asked.0 + asked.1;
             prop_assert_eq!(ranges.has_all(&asked), asked.clone().all(|number| set.contains(&number)));
             prop_assert_eq!(ranges.has_any(&asked), asked.clone().any(|number| set.contains(&number)));
+            let common: Vec<u64> = ranges.common(&asked).flatten().collect();
+            prop_assert_eq!(common, set.iter().copied().filter(|number| asked.contains(number)).collect::<Vec<_>>());
             prop_assert_eq!(ranges.iter().flatten().collect::<Vec<_>>(), set.into_iter().collect::<Vec<_>>());
             prop_assert!(ranges.0.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0));
         }

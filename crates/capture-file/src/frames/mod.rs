@@ -10,9 +10,10 @@ use crate::{Detected, Error, Position, ReadOptions};
 use following::{Following, nothing, passed};
 use latscope_event::{Anomaly, Clock, Context, Note};
 use latscope_wire::{
-    Data, Dictionary, Found, Head, Hello, HostState, Hosts, Id, Kind, Malformed, PREFACE, Ranges, Record, Records,
+    Data, Dictionary, Found, Head, Hello, HostState, Hosts, Id, Kind, Malformed, PREFACE, PUSHED, Ranges, Record,
+    Records,
 };
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use waiting::Waits;
 pub use write::write_frames;
@@ -144,7 +145,9 @@ impl Frames {
             Kind::Data => self.take_data(record)?,
             Kind::Hosts => {
                 let width_ns = self.runs.values().map(|run| run.hello.width_ns).max().unwrap_or(0);
-                let note = hosts(Hosts::parse(record.payload())?, width_ns);
+                let parsed = Hosts::parse(record.payload())?;
+                note_repeated(&parsed, &mut self.context);
+                let note = hosts(parsed, width_ns);
                 if let Some(following) = &mut self.following {
                     following.report_hosts(&note);
                     self.context.notes.retain(|note| !matches!(note, Note::Hosts { .. }));
@@ -213,7 +216,8 @@ impl Frames {
                 (true, false) => (time_ns, time_ns + covered_ns),
             };
             [from_ns, to_ns].into_iter().for_each(|moment| self.context.cover(moment));
-            if self.has_host && row.covered_ns > 0 {
+            // What is pushed of one interval may come in several records.
+            if self.has_host && row.covered_ns > 0 && run.hello.source != PUSHED {
                 *self.context.observed_ns.entry(run.hello.host.clone()).or_insert(0) += row.covered_ns;
             }
             self.context.tally.merge(&row.tally);
@@ -298,6 +302,23 @@ pub fn hosts(hosts: Hosts, width_ns: u64) -> Note {
         amended: hosts.amended,
         outside: hosts.outside,
         clocks,
+    }
+}
+
+/// Adds what came again as clocks were set back.
+pub fn note_repeated(hosts: &Hosts, context: &mut Context) {
+    let mut all = BTreeMap::<i64, (u64, u64)>::new();
+    for host in hosts.hosts.iter().filter(|host| !host.repeated.is_empty()) {
+        let of_host = context.repeated_ns.entry(host.name.clone()).or_default();
+        for &(start_ns, more_ns) in &host.repeated {
+            *of_host.entry(start_ns).or_insert(0) += more_ns;
+            let sum = all.entry(start_ns).or_insert((0, 0));
+            *sum = (sum.0.saturating_add(more_ns), sum.1 + 1);
+        }
+    }
+    let average = |(sum_ns, count): (u64, u64)| sum_ns / hosts.present.max(count).max(1);
+    for (start_ns, sum) in all {
+        *context.repeated_ns.entry(String::new()).or_default().entry(start_ns).or_insert(0) += average(sum);
     }
 }
 

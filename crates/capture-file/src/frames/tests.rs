@@ -45,7 +45,7 @@ fn sample() -> (Vec<SeriesRow>, Context) {
         start_ns,
         at_least_ns,
         wait: latscope_event::Wait::Counts,
-        values: std::collections::BTreeMap::clone(&values),
+        values: BTreeMap::clone(&values),
     };
     context.unfinished = vec![request(1_250_000_000, 7_000_000_000), request(8_249_999_900, 100)];
     (rows, context)

@@ -89,7 +89,10 @@ impl Iterator for History {
         if row.is_none() {
             self.context.tally = self.rows.tally.clone();
             let width_ns = self.rows.width_ns();
-            self.rows.hosts().into_iter().for_each(|hosts| self.context.note(crate::frames::hosts(hosts, width_ns)));
+            if let Some(hosts) = self.rows.hosts() {
+                crate::frames::note_repeated(&hosts, &mut self.context);
+                self.context.note(crate::frames::hosts(hosts, width_ns));
+            }
         }
         Some(match row? {
             Ok(row) => Ok(self.row(row)),

@@ -8,6 +8,7 @@ use crate::series_rows::{SeriesHeader, SeriesRow};
 use latscope_event::{Clock, Context, FieldSet};
 use latscope_wire::Ranges;
 use latscope_wire::history::{TableHead, TableRow, TableRows, Tables};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::ops::RangeInclusive;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 const FILTER: &str = "filter";
 /// The property with when the host was observed: `START-END`, milliseconds since the epoch, apart by commas.
 const OBSERVED: &str = "observed_ms";
+/// The property with for how much longer or shorter than their width intervals were observed: `START:NANOSECONDS`, apart by commas.
+const UNEVEN: &str = "uneven_ms";
 /// The property with when the host said that it ends, likewise.
 const ENDED: &str = "ended_ms";
 
@@ -41,6 +44,10 @@ impl Tables for SeriesTables {
             if !ranges.is_empty() {
                 context.properties.insert(key.into(), ranges.join(","));
             }
+        }
+        if !head.uneven.is_empty() {
+            let uneven: Vec<String> = head.uneven.iter().map(|(start, more_ns)| format!("{start}:{more_ns}")).collect();
+            context.properties.insert(UNEVEN.into(), uneven.join(","));
         }
         let mut failure = None;
         let series_row = |TableRow { time_ns, labels, done, waiting }| {
@@ -74,6 +81,7 @@ impl Tables for SeriesTables {
             tally: context.tally.clone(),
             span_ns: context.span_ns.unwrap_or_default(),
             observed: moments(OBSERVED),
+            uneven: uneven(context.properties.get(UNEVEN).map_or("", String::as_str)),
             ended: moments(ENDED),
         };
         let mut last: Option<[Arc<[String]>; 2]> = None;
@@ -88,6 +96,12 @@ impl Tables for SeriesTables {
         });
         Ok((head, Box::new(rows)))
     }
+}
+
+fn uneven(text: &str) -> BTreeMap<u64, i64> {
+    let one =
+        |part: &str| part.split_once(':').and_then(|(start, more)| Some((start.parse().ok()?, more.parse().ok()?)));
+    text.split(',').filter_map(one).collect()
 }
 
 fn moments(text: &str) -> Ranges {

@@ -20,7 +20,7 @@ fn row(host: &str, interval: i64, devices: &[(&str, &[u64], &[u64])]) -> HostRow
     };
     let groups = devices.iter().map(group).collect();
     let arrived_ns = (interval + 1) * SECOND_NS + SECOND_NS / 5;
-    HostRow { host: host.into(), interval, arrived_ns, is_partial: false, lost: 0, offset_ns: None, groups }
+    HostRow { host: host.into(), interval, arrived_ns, is_partial: false, more_ns: 0, lost: 0, offset_ns: None, groups }
 }
 
 fn over(interval: i64, present: &[&str], missing: &[&str]) -> OverInterval {

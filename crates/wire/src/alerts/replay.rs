@@ -132,10 +132,19 @@ impl<'a> Replay<'a> {
                 rows.entry(host(group)).or_default().push((labels.into(), parts));
             }
             let is_partial = series.is_partial(interval);
+            let more_ns = series.covered_of(interval, None).saturating_sub(series.width_ns());
             let interval = interval + shift;
             let arrived_ns = (interval + 1) * width_ns as i64;
-            let row =
-                |(host, groups)| HostRow { host, interval, arrived_ns, is_partial, lost: 0, offset_ns: None, groups };
+            let row = |(host, groups)| HostRow {
+                host,
+                interval,
+                arrived_ns,
+                is_partial,
+                more_ns,
+                lost: 0,
+                offset_ns: None,
+                groups,
+            };
             let over = OverInterval { interval, present: hosts.clone(), ..OverInterval::default() };
             let news = News {
                 fields: fields.clone(),

@@ -415,6 +415,7 @@ mod tests {
                 interval: minute,
                 arrived_ns: 0,
                 is_partial: false,
+                more_ns: 0,
                 lost: 0,
                 offset_ns: None,
                 groups,

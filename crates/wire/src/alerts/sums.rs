@@ -70,6 +70,8 @@ pub struct StepSum {
 struct HostSum {
     last: i64,
     lost: u64,
+    /// For how much longer its intervals were observed than they are wide, nanoseconds.
+    more_ns: u64,
     /// Of its clock.
     offset_ns: Option<u64>,
     /// The intervals that were observed as a whole, in the order of their numbers.
@@ -97,6 +99,7 @@ impl StepSum {
             self.hosts.entry(row.host.clone()).or_insert_with(|| HostSum { last: row.interval, ..HostSum::default() });
         host.last = host.last.max(row.interval);
         host.lost = host.lost.saturating_add(row.lost);
+        host.more_ns = host.more_ns.saturating_add(row.more_ns);
         host.offset_ns = row.offset_ns.map(i64::unsigned_abs).or(host.offset_ns);
         self.offset_ns = self.offset_ns.max(host.offset_ns);
         self.lost = self.lost.saturating_add(row.lost);
@@ -196,6 +199,14 @@ impl StepSum {
         all.saturating_sub(whole) > all / SLACK
     }
 
+    /// For how much longer the step was observed than it is wide, as clocks were set back: of the host of a group, or of all on the average.
+    fn more_ns(&self, host: Option<&String>) -> u64 {
+        match host {
+            Some(host) => self.hosts.get(host).map_or(0, |host| host.more_ns),
+            None => self.hosts.values().map(|host| host.more_ns).sum::<u64>() / (self.hosts.len() as u64).max(1),
+        }
+    }
+
     /// Whether a condition holds in a group, in a step of so many nanoseconds and intervals. `None`: it asks for what is unknown, as
     /// the step was observed only in part, or a host does not know its bytes.
     pub fn judge(
@@ -209,7 +220,9 @@ impl StepSum {
         let waiting = sum.map_or_else(Waiting::default, |sum| sum.ages(&self.hosts));
         let waiting = if done_only { waiting.completed_only() } else { waiting };
         let done = sum.and_then(|sum| sum.done.as_ref()).unwrap_or(&EMPTY);
-        let judged = Judged::new(done, 1, width_ns).with_waiting(&waiting).with_hosts(self.counts(host));
+        let judged = Judged::new(done, 1, width_ns.saturating_add(self.more_ns(host)))
+            .with_waiting(&waiting)
+            .with_hosts(self.counts(host));
         let is_partial = self.is_partial(host, intervals);
         match condition.judge(&judged.partial(is_partial)) {
             Judgement::Unknown if is_partial && condition.judge(&judged) != Judgement::Unknown => None,

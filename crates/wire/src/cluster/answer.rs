@@ -173,6 +173,7 @@ impl Cluster {
             .iter()
             .map(|host| HostState {
                 name: host.name.clone(),
+                repeated: host.repeated(span.clone(), self.width_ns()),
                 last: host.intervals.map_or(i64::MIN, |(_, last)| last),
                 clock: host.clock,
                 ..HostState::default()

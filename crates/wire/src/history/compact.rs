@@ -149,7 +149,8 @@ impl Compactor {
                 let fold = folds.entry(key).or_insert_with(|| Fold::new(hello, width_ns, span_ns));
                 fold.head.tally.merge(&row.tally);
                 if let Some(observed) = presence::observed(start_ns, base_ns, row) {
-                    fold.head.observed.add(observed);
+                    let TableHead { observed: ranges, uneven, .. } = &mut fold.head;
+                    presence::observe(ranges, uneven, observed, row.covered_ns);
                 }
                 let (from_ns, to_ns) = fold.head.span_ns;
                 fold.head.span_ns = (from_ns.min(span_ns.0), to_ns.max(span_ns.1));
@@ -208,7 +209,10 @@ impl Compactor {
                 heads.push(self.tables.open(&part.path(&self.folder))?.0);
             }
             let is_one = heads.iter().all(|head| head.fields == heads[0].fields);
-            let Some(head) = heads.into_iter().reduce(merged).filter(|_| is_one) else { continue };
+            let Some(head) = heads.into_iter().reduce(|one, other| merged(one, other, width_ns)).filter(|_| is_one)
+            else {
+                continue;
+            };
             let open = |part: &&Table| match self.tables.open(&part.path(&self.folder)) {
                 Ok((_, rows)) => rows,
                 Err(error) => Box::new(std::iter::once(Err(error))),
@@ -262,6 +266,7 @@ impl Fold {
                 tally: Tally::default(),
                 span_ns,
                 observed: Ranges::default(),
+                uneven: BTreeMap::new(),
                 ended: Ranges::default(),
             },
             rows: BTreeMap::new(),
@@ -291,13 +296,17 @@ fn together(tables: Vec<&Table>) -> Vec<Vec<&Table>> {
     runs.filter(|run| run.len() >= TOGETHER).map(<[&Table]>::to_vec).collect()
 }
 
-fn merged(mut head: TableHead, other: TableHead) -> TableHead {
+fn merged(mut head: TableHead, other: TableHead, width_ns: u64) -> TableHead {
     head.tally.merge(&other.tally);
     // One of before it was stored makes all of it unknown.
     if head.observed.is_empty() || other.observed.is_empty() {
         head.observed = Ranges::default();
     }
     let is_known = !head.observed.is_empty();
+    if is_known {
+        presence::note_common(&mut head.uneven, &head.observed, &other.observed, width_ns);
+        other.uneven.iter().for_each(|(&start, more_ns)| *head.uneven.entry(start).or_insert(0) += more_ns);
+    }
     for range in other.observed.iter().filter(|_| is_known) {
         head.observed.add(range);
     }

@@ -24,6 +24,7 @@ pub use rows::{HistoryRow, HistoryRows};
 use crate::Ranges;
 use latscope_event::Tally;
 use latscope_histogram::Sparse;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -87,6 +88,9 @@ pub struct TableHead {
     pub span_ns: (i64, i64),
     /// When its host was observed, milliseconds since the epoch; empty in tables of before that was stored.
     pub observed: Ranges,
+    /// For how much longer (or shorter) than its width intervals were observed in which runs end or the clock was set: where they start,
+    /// milliseconds since the epoch, and nanoseconds.
+    pub uneven: BTreeMap<u64, i64>,
     /// When its host said that it ends, milliseconds since the epoch.
     pub ended: Ranges,
 }

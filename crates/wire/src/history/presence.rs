@@ -8,6 +8,8 @@ use std::sync::Arc;
 const MS: i64 = 1_000_000;
 /// Hosts send one after the other, so the last moments of a stretch prove nothing.
 const TOLERATED_MS: u64 = 5_000;
+/// So many intervals of a host are remembered that were observed for another time than their width.
+const UNEVEN: usize = 10_000;
 
 /// When an interval was observed, milliseconds since the epoch; `None` where it was not. Intervals that were merged are in the first.
 pub fn observed(start_ns: i64, width_ns: u64, row: &IntervalRow) -> Option<RangeInclusive<u64>> {
@@ -16,10 +18,42 @@ pub fn observed(start_ns: i64, width_ns: u64, row: &IntervalRow) -> Option<Range
     (row.covered_ns > 0 && start >= 0).then(|| start.unsigned_abs()..=end.max(start).unsigned_abs())
 }
 
+/// For how much longer or shorter than their width intervals were observed, by where they start, milliseconds since the epoch; nanoseconds.
+pub type Uneven = BTreeMap<u64, i64>;
+
+/// Adds an interval that was observed, and for how much longer or shorter than its width, as it may come again.
+pub fn observe(ranges: &mut Ranges, uneven: &mut Uneven, range: RangeInclusive<u64>, covered_ns: u64) {
+    let known_ms: u64 = ranges.common(&range).map(|part| part.end() - part.start() + 1).sum();
+    let all_ms = range.end() - range.start() + 1;
+    let more_ns =
+        covered_ns.cast_signed().saturating_sub_unsigned((all_ms - known_ms).saturating_mul(MS.unsigned_abs()));
+    // Less than a millisecond is not known here.
+    if more_ns.unsigned_abs() >= MS.unsigned_abs() {
+        let sum = uneven.entry(*range.start()).or_insert(0);
+        *sum = sum.saturating_add(more_ns);
+    }
+    ranges.add(range);
+}
+
+/// Notes what is observed in both, in parts of this width, nanoseconds: it came again.
+pub fn note_common(uneven: &mut Uneven, one: &Ranges, other: &Ranges, width_ns: u64) {
+    let width_ms = (width_ns / MS.unsigned_abs()).max(1);
+    for common in other.iter().flat_map(|range| one.common(&range).collect::<Vec<_>>()) {
+        let mut start = *common.start();
+        while start <= *common.end() && uneven.len() < UNEVEN {
+            let next = (start / width_ms + 1).saturating_mul(width_ms).min(common.end() + 1);
+            *uneven.entry(start).or_insert(0) += ((next - start) as i64).saturating_mul(MS);
+            start = next;
+        }
+    }
+}
+
 /// When each host was observed.
 #[derive(Default)]
 pub struct Presence {
     hosts: BTreeMap<Arc<str>, Ranges>,
+    /// Of each host, for how much longer or shorter intervals were observed.
+    uneven: BTreeMap<Arc<str>, Uneven>,
     /// When each host said that it ends, milliseconds since the epoch.
     ends: BTreeMap<Arc<str>, Ranges>,
     /// Tables of before that was stored have part in it.
@@ -27,15 +61,50 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Adds what a host was observed in, as far as it lies within these moments, nanoseconds since the epoch.
-    pub fn add(&mut self, host: &Arc<str>, ranges: &Ranges, (from_ns, to_ns): (i64, i64)) {
+    /// Adds what a host was observed in by a table of intervals of this width, as far as it lies within these moments, nanoseconds since
+    /// the epoch.
+    pub fn add(
+        &mut self,
+        host: &Arc<str>,
+        (ranges, more): (&Ranges, &Uneven),
+        width_ns: u64,
+        (from_ns, to_ns): (i64, i64),
+    ) {
         let clip = |ns: i64| ns.div_euclid(MS).max(0).unsigned_abs();
-        for range in ranges.iter() {
-            let range = (*range.start()).max(clip(from_ns))..=(*range.end()).min(clip(to_ns));
-            if !range.is_empty() {
-                self.hosts.entry(Arc::clone(host)).or_default().add(range);
-            }
+        let span = clip(from_ns)..=clip(to_ns);
+        let ranges: Ranges = ranges.common(&span).collect();
+        if ranges.is_empty() {
+            return;
         }
+        let known = self.hosts.entry(Arc::clone(host)).or_default();
+        let uneven = self.uneven.entry(Arc::clone(host)).or_default();
+        note_common(uneven, known, &ranges, width_ns);
+        for (&start, &more_ns) in more.iter().filter(|(start, _)| span.contains(start)) {
+            *uneven.entry(start).or_insert(0) += more_ns;
+        }
+        ranges.iter().for_each(|range| _ = known.add(range));
+    }
+
+    /// Adds an interval in which a host was observed for so many nanoseconds.
+    pub fn add_one(&mut self, host: &Arc<str>, range: RangeInclusive<u64>, covered_ns: u64) {
+        let uneven = self.uneven.entry(Arc::clone(host)).or_default();
+        observe(self.hosts.entry(Arc::clone(host)).or_default(), uneven, range, covered_ns);
+    }
+
+    /// The intervals of this width in which a host was observed for longer than that, as its clock was set back: their start, and for how
+    /// much longer; nanoseconds.
+    fn repeated(&self, host: &Arc<str>, width_ns: u64) -> Vec<(i64, u64)> {
+        let (mut wide, width) = (BTreeMap::<i64, i64>::new(), width_ns.max(1).cast_signed());
+        for (&start, &more_ns) in self.uneven.get(host).into_iter().flatten() {
+            let start_ns = start.cast_signed().saturating_mul(MS).div_euclid(width) * width;
+            let sum = wide.entry(start_ns).or_insert(0);
+            *sum = sum.saturating_add(more_ns);
+        }
+        wide.into_iter()
+            .filter_map(|(start_ns, more_ns)| {
+                Some((start_ns, u64::try_from(more_ns).ok().filter(|&more_ns| more_ns > 0)?))
+            })
+            .collect()
     }
 
     /// Adds when a host said that it ends, milliseconds since the epoch.
@@ -92,6 +161,7 @@ impl Presence {
                 last,
                 missing: count(&gaps),
                 is_missing,
+                repeated: self.repeated(name, width_ns),
                 ..HostState::default()
             });
         }

@@ -186,7 +186,7 @@ impl HistoryRows {
                     true => self.presence.set_unknown(),
                     false => {
                         let span_ns = (self.query.from_ns, self.query.to_ns.min(self.before_ns.saturating_sub(1)));
-                        self.presence.add(&host, &head.observed, span_ns);
+                        self.presence.add(&host, (&head.observed, &head.uneven), table.width_ns, span_ns);
                     }
                 }
                 self.table = Some((host, table.width_ns, places, rows));
@@ -224,8 +224,9 @@ impl HistoryRows {
         for (interval, row) in (head.start..).zip(&piece.rows) {
             let Some(time_ns) = self.placed(interval * head.width_ns as i64, head.width_ns) else { continue };
             self.tally.merge(&row.tally);
-            let ranges: Ranges = observed(interval * head.width_ns as i64, head.width_ns, row).into_iter().collect();
-            self.presence.add(&host, &ranges, (i64::MIN, i64::MAX));
+            if let Some(range) = observed(interval * head.width_ns as i64, head.width_ns, row) {
+                self.presence.add_one(&host, range, row.covered_ns);
+            }
             for (group, parts) in &row.groups {
                 let end_ns = (interval + 1) * head.width_ns as i64;
                 let waiting = waited(parts, row, end_ns, time_ns.saturating_add_unsigned(self.width_ns)).cloned();

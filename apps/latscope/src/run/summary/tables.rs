@@ -191,7 +191,7 @@ impl<'a> Tables<'a> {
         for &interval in series.slices().keys() {
             let warnings = self.kept.as_mut().and_then(|kept| kept.by_interval.remove(&interval)).unwrap_or_default();
             self.print_warnings(&warnings.into_lines())?;
-            let mut summary = Summary::of_interval(series, interval, series.covered_ns(interval), context);
+            let mut summary = Summary::of_interval(series, interval, series.covered_of(interval, None), context);
             if let Some(usage) = &mut self.usage {
                 summary.show_use(&usage.take(interval, &self.waiters));
             }
