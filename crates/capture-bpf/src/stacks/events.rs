@@ -30,6 +30,8 @@ pub struct StackEvents {
     programs: Programs,
     ring: Ring,
     rows: Rows,
+    /// What waits; its dictionaries are those of the rows.
+    waiting: Batch,
     waits: Waits,
     returns: Returns,
     /// Of the sampler; of others, of the passes that were asked for.
@@ -49,10 +51,12 @@ impl StackEvents {
         let programs = Programs::start(options, kinds)?;
         let ring = programs.loaded.ring("events")?;
         let waits = Waits::new(programs.attached_ns, [kinds.sampled && !kinds.off_cpu, kinds.sampled && !kinds.on_cpu]);
+        let rows = Rows::new(options.fields.intersection(FILLS), how.hashed_names);
         Ok(StackEvents {
             kinds,
             ring,
-            rows: Rows::new(options.fields.intersection(FILLS), how.hashed_names),
+            waiting: Batch::new(rows.batch.fields()),
+            rows,
             waits,
             returns: Returns::default(),
             pace: Pace::new(how.hz, how.budget),
@@ -178,7 +182,7 @@ impl StackEvents {
         self.programs.account(pace, self.rows.unknown())
     }
 
-    /// Puts what waits for I/O into the batch, the oldest first, and names it in the context.
+    /// Puts what waits for I/O into a batch of its own, the oldest first, and names it in the context.
     fn fill_waiting(&mut self, names_all: bool) {
         let now_ns = self.programs.clock.now_stamp_ns();
         let mut waiting: Vec<&Wait> = self.waits.iter().filter(|wait| is_io(&self.programs, wait)).collect();
@@ -186,7 +190,10 @@ impl StackEvents {
         waiting.truncate(Context::UNFINISHED_KEPT);
         let context = &mut self.programs.context;
         context.unfinished.clear();
-        self.rows.batch.clear();
+        // What ended stays in the rows until it is handed on.
+        self.waiting.follow(&self.rows.batch);
+        self.waiting.clear();
+        std::mem::swap(&mut self.waiting, &mut self.rows.batch);
         for wait in waiting {
             let row = self.rows.batch.len();
             let age_ns = now_ns.saturating_sub(wait.start_ns);
@@ -196,6 +203,8 @@ impl StackEvents {
                 context.unfinished.push(Unfinished::from_row(what, Waiting::Counts, &self.rows.batch, row));
             }
         }
+        std::mem::swap(&mut self.waiting, &mut self.rows.batch);
+        self.rows.batch.follow(&self.waiting);
     }
 }
 
@@ -256,7 +265,7 @@ impl Events for StackEvents {
             self.pass()?;
         }
         self.fill_waiting(false);
-        Ok(&self.rows.batch)
+        Ok(&self.waiting)
     }
 
     fn refresh(&mut self) -> Result<(), Error> {
@@ -281,7 +290,7 @@ impl Events for StackEvents {
         }
         let _ = flow;
         self.fill_waiting(true);
-        let unfinished = self.rows.batch.len() as u64;
+        let unfinished = self.waiting.len() as u64;
         self.account()?;
         let mut context = self.programs.context;
         context.tally.add(Anomaly::Unfinished, unfinished);

@@ -5,15 +5,18 @@ use std::time::{Duration, Instant};
 
 /// No two passes are further apart, whatever they cost.
 const LONGEST: Duration = Duration::from_secs(1);
-/// A pass counts this much in the running mean of costs.
-const SHARE: f64 = 0.125;
+/// The budget of so much time may be saved, for what is paid once, such as the names of a program that was not seen before.
+const SAVED: Duration = Duration::from_secs(20);
+/// What is paid once and is more than was saved costs no more than so much time without passes.
+const OWED: Duration = Duration::from_secs(2);
 
 /// When the next pass is due, and how the last ones went.
 pub struct Pace {
     asked: Duration,
     /// CPUs that may be spent.
     budget: f64,
-    cost: Duration,
+    /// What is left of the budget until now, seconds of a CPU; less than nothing where passes took more.
+    left: f64,
     started: Instant,
     due: Instant,
     last: Instant,
@@ -32,7 +35,7 @@ impl Pace {
         Pace {
             asked,
             budget,
-            cost: Duration::ZERO,
+            left: 0.0,
             started: now,
             due: now + asked,
             last: now,
@@ -53,13 +56,17 @@ impl Pace {
         let now = Instant::now();
         let interval = now - std::mem::replace(&mut self.last, now);
         self.passes += 1;
+        self.earn(interval);
         self.intervals.record(interval.as_nanos() as u64, 1);
         interval
     }
 
     /// A pass is over, and this is what it took, with all that was made of it.
     pub fn end(&mut self, cost: Duration) {
-        self.cost = if self.passes <= 1 { cost } else { self.cost.mul_f64(1.0 - SHARE) + cost.mul_f64(SHARE) };
+        // The first one reads the names of the kernel and of all that runs.
+        if self.passes > 1 {
+            self.left = (self.left - cost.as_secs_f64()).max(-OWED.as_secs_f64() * self.budget);
+        }
         // Programs have timers, too: passes of a fixed period would see them in the same phase again and again.
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let interval = self.interval().mul_f64(0.75 + (self.random >> 33) as f64 / (1u64 << 32) as f64);
@@ -67,10 +74,17 @@ impl Pace {
         self.due = (self.due + interval).max(self.last + interval / 2).max(Instant::now());
     }
 
-    /// The time between passes that is aimed at.
-    pub fn interval(&self) -> Duration {
-        let affordable = if self.budget > 0.0 { self.cost.div_f64(self.budget) } else { Duration::ZERO };
-        self.asked.max(affordable.min(LONGEST))
+    /// The time passes, and with it the budget grows.
+    fn earn(&mut self, time: Duration) {
+        self.left = (self.left + time.as_secs_f64() * self.budget).min(SAVED.as_secs_f64() * self.budget);
+    }
+
+    /// The time between passes that is aimed at: until what they took is within the budget again.
+    fn interval(&self) -> Duration {
+        if self.budget <= 0.0 || self.left >= 0.0 {
+            return self.asked;
+        }
+        Duration::try_from_secs_f64(-self.left / self.budget).map_or(LONGEST, |debt| debt.clamp(self.asked, LONGEST))
     }
 
     /// Between the state of a thread and its stacks there was so much time.
@@ -102,20 +116,26 @@ mod tests {
     #[test]
     fn a_budget_makes_passes_rarer_and_never_faster_than_asked() {
         let mut pace = Pace::new(20, 0.01);
-        pace.start();
-        pace.end(Duration::from_micros(100));
-        assert_eq!(pace.interval(), Duration::from_millis(50), "cheap enough");
-        for _ in 0..200 {
-            pace.start();
-            pace.end(Duration::from_millis(1));
+        let pass = |pace: &mut Pace, cost: Duration| {
+            pace.passes += 1;
+            pace.end(cost);
+            let interval = pace.interval();
+            pace.earn(interval);
+            interval
+        };
+        assert_eq!(pass(&mut pace, Duration::from_millis(300)), Duration::from_millis(50), "the first one is free");
+        for _ in 0..100 {
+            assert_eq!(pass(&mut pace, Duration::from_micros(100)), Duration::from_millis(50), "cheap enough");
         }
-        let interval = pace.interval();
-        assert!(
-            interval.abs_diff(Duration::from_millis(100)) < Duration::from_millis(1),
-            "1 ms is 1 % of {interval:?}"
-        );
-        pace.end(Duration::from_secs(100));
-        assert_eq!(pace.interval(), LONGEST);
+        let once = pass(&mut pace, Duration::from_millis(20));
+        assert_eq!(once, Duration::from_millis(50), "what is paid once is paid from what was saved");
+        let taken: Duration = (0..1000).map(|_| pass(&mut pace, Duration::from_millis(1))).sum();
+        assert!(taken > Duration::from_secs(97), "1000 of 1 ms are 1 % of {taken:?}");
+        assert_eq!(pass(&mut pace, Duration::from_millis(1)), Duration::from_millis(100));
+        assert_eq!(pass(&mut pace, Duration::from_secs(100)), LONGEST);
+        pass(&mut pace, Duration::from_millis(1));
+        pass(&mut pace, Duration::from_millis(1));
+        assert!(pass(&mut pace, Duration::from_millis(1)) <= Duration::from_millis(200), "it recovers");
         let unlimited = Pace::new(20, 0.0);
         assert_eq!(unlimited.interval(), Duration::from_millis(50));
     }
