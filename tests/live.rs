@@ -18,6 +18,7 @@ mod limits;
 mod names;
 mod processes;
 mod recording;
+mod request_stacks;
 mod sockets;
 mod stacks;
 mod uring;

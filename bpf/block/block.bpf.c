@@ -18,6 +18,7 @@ struct named_record {
 	u8 texts[TEXTS];
 };
 #include "names.h"
+#include "stack.h"
 
 CONFIG(struct block_config);
 
@@ -25,7 +26,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__type(key, u64); /* address of the request */
-	__type(value, struct block_issuer);
+	__type(value, struct block_issuer); /* or struct block_stacked_issuer */
 } in_flight SEC(".maps");
 
 struct {
@@ -115,6 +116,7 @@ static __always_inline bool put_about(struct desk *desk)
 }
 
 #include "about.h"
+#include "block/stacks.h"
 
 static __always_inline bool wanted_device(u32 dev)
 {
@@ -129,32 +131,34 @@ static __always_inline bool wanted_issuer(const struct block_issuer *issuer)
 }
 
 /* Remembers a request that begins to wait, and whose it is. */
-static __always_inline void remember(struct request *rq, u64 issue_ns, bool with_issuer, const bool direct)
+static __always_inline void remember(struct request *rq, u64 issue_ns, bool with_issuer, const bool direct,
+				     const bool stacked)
 {
-	struct block_issuer issuer = {};
+	struct block_stacked_issuer kept = {};
+	struct block_issuer *issuer = &kept.issuer;
 	u64 key = (u64)rq;
 
 	if (!running)
 		return;
 	if (issue_ns)
-		issuer.issue_ns = issue_ns;
+		issuer->issue_ns = issue_ns;
 	else
-		issuer.start_ns = bpf_ktime_get_ns();
+		issuer->start_ns = bpf_ktime_get_ns();
 	if (config.events) {
 		u64 id = bpf_get_current_pid_tgid();
 
 		if (with_issuer) {
-			issuer.pid = id >> 32;
-			issuer.tid = id;
-			issuer.cgroup = bpf_get_current_cgroup_id();
-			bpf_get_current_comm(issuer.comm, sizeof(issuer.comm));
+			issuer->pid = id >> 32;
+			issuer->tid = id;
+			issuer->cgroup = bpf_get_current_cgroup_id();
+			bpf_get_current_comm(issuer->comm, sizeof(issuer->comm));
 			if (config.want_process)
-				read_process_name((void *)bpf_get_current_task(), issuer.process);
+				read_process_name((void *)bpf_get_current_task(), issuer->process);
 		}
-		issuer.dev = device_of(rq, direct);
-		issuer.letters = letters_of(FIELD(direct, rq, cmd_flags));
-		issuer.size = FIELD(direct, rq, __data_len);
-		if (!wanted_device(issuer.dev) || !wanted_issuer(&issuer)) {
+		issuer->dev = device_of(rq, direct);
+		issuer->letters = letters_of(FIELD(direct, rq, cmd_flags));
+		issuer->size = FIELD(direct, rq, __data_len);
+		if (!wanted_device(issuer->dev) || !wanted_issuer(issuer)) {
 			/* What an earlier request of the same address left: no program ran when that completed. */
 			if (!bpf_map_delete_elem(&in_flight, &key))
 				count(UNSEEN_END);
@@ -162,11 +166,13 @@ static __always_inline void remember(struct request *rq, u64 issue_ns, bool with
 		}
 		/* Kernels without their own BTF know no task that may be looked into. */
 		if (direct && with_issuer && config.want_about)
-			issuer.about = about_task(bpf_get_current_task_btf(), AT_ABOUT);
+			issuer->about = about_task(bpf_get_current_task_btf(), AT_ABOUT);
+		if (stacked)
+			look_at_issue(&kept);
 	}
-	if (bpf_map_update_elem(&in_flight, &key, &issuer, BPF_NOEXIST) == -EEXIST) {
+	if (bpf_map_update_elem(&in_flight, &key, &kept, BPF_NOEXIST) == -EEXIST) {
 		count(UNSEEN_END);
-		bpf_map_update_elem(&in_flight, &key, &issuer, BPF_ANY);
+		bpf_map_update_elem(&in_flight, &key, &kept, BPF_ANY);
 	}
 	/* If there is no place, the event will be without its issuer, and count as such. */
 }
@@ -179,7 +185,7 @@ static __always_inline int on_issue(struct request *rq, const bool direct)
 	if (issuer)
 		issuer->issue_ns = now;
 	else
-		remember(rq, now, config.issuer_at_issue, direct);
+		remember(rq, now, config.issuer_at_issue, direct, false);
 	return 0;
 }
 
@@ -305,33 +311,14 @@ static __always_inline u32 sample_weight_of(u64 latency_ns)
 	return bpf_get_prandom_u32() % config.one_in ? 0 : config.one_in;
 }
 
-static __always_inline void emit(struct request *rq, struct block_issuer *issuer, u32 class, u32 bytes, s32 error,
-				 const bool direct)
+/* Fills the record of a request, behind which there is nothing yet. */
+static __always_inline void put_request(struct request *rq, struct block_issuer *issuer, const struct times *times,
+					struct block_record *record, u32 dev, u32 letters, u32 bytes, s32 error,
+					u32 sample_weight, const bool direct)
 {
-	u32 letters = letters_of(FIELD(direct, rq, cmd_flags)), dev = device_of(rq, direct), sample_weight;
-	struct block_record *record;
-	struct times times;
-
-	if (!wanted(issuer, dev, letters))
-		return;
-	if (!measure(rq, issuer, class, &times, direct)) {
-		count(error ? NEVER_ISSUED : UNSTAMPED);
-		return;
-	}
-	sample_weight = sample_weight_of(times.latency_ns);
-	if (!sample_weight)
-		return;
-	/* Requests that flushes make of themselves have no issuer. */
-	if (!(issuer && issuer->pid) && class != FLUSH)
-		count(NO_ISSUER);
-	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
-	if (!record) {
-		count(RING_FULL);
-		return;
-	}
-	record->issue_ns = times.issue_ns;
-	record->latency_ns = times.device_ns;
-	record->queue_ns = times.queue_ns;
+	record->issue_ns = times->issue_ns;
+	record->latency_ns = times->device_ns;
+	record->queue_ns = times->queue_ns;
 	record->offset = FIELD(direct, rq, __sector);
 	if (record->offset != NO_OFFSET)
 		record->offset <<= 9;
@@ -342,6 +329,8 @@ static __always_inline void emit(struct request *rq, struct block_issuer *issuer
 	record->sample_weight = sample_weight;
 	record->cpu = bpf_get_smp_processor_id();
 	record->texts_len = 0;
+	record->looked = LOOKED_NOT;
+	record->issued = 0;
 	record->about = issuer ? issuer->about : 0;
 	if (issuer) {
 		record->offset -= issuer->done;
@@ -357,6 +346,53 @@ static __always_inline void emit(struct request *rq, struct block_issuer *issuer
 		record->tid = 0;
 		__builtin_memset(record->comm, 0, sizeof(record->comm));
 		__builtin_memset(record->process, 0, sizeof(record->process));
+	}
+}
+
+static __always_inline void emit(struct request *rq, struct block_issuer *issuer, u32 class, u32 bytes, s32 error,
+				 const bool direct, const bool stacked)
+{
+	u32 letters = letters_of(FIELD(direct, rq, cmd_flags)), dev = device_of(rq, direct), sample_weight;
+	struct block_record *record;
+	u32 looked = LOOKED_NOT;
+	struct times times;
+
+	if (!wanted(issuer, dev, letters))
+		return;
+	if (!measure(rq, issuer, class, &times, direct)) {
+		count(error ? NEVER_ISSUED : UNSTAMPED);
+		return;
+	}
+	sample_weight = sample_weight_of(times.latency_ns);
+	if (!sample_weight)
+		return;
+	/* Requests that flushes make of themselves have no issuer. */
+	if (!(issuer && issuer->pid) && class != FLUSH)
+		count(NO_ISSUER);
+	if (stacked && issuer && (looked = is_looked_at(times.latency_ns))) {
+		struct stacked_record *to = stack_of_waiting((struct block_stacked_issuer *)issuer);
+
+		if (to) {
+			u32 len = sizeof(struct stack_record) + (to->stack.kernel_len & KERNEL_MASK);
+
+			put_request(rq, issuer, &times, &to->record, dev, letters, bytes, error, sample_weight, direct);
+			to->record.looked = looked;
+			to->record.issued = ((struct block_stacked_issuer *)issuer)->issued;
+			to->record.texts_len = len;
+			if (bpf_ringbuf_output(&events, to, sizeof(struct block_record) + len, SUBMIT_FLAGS))
+				count(RING_FULL);
+			return;
+		}
+	}
+	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
+	if (!record) {
+		count(RING_FULL);
+		return;
+	}
+	put_request(rq, issuer, &times, record, dev, letters, bytes, error, sample_weight, direct);
+	if (stacked && issuer) {
+		record->looked = looked;
+		record->issued = ((struct block_stacked_issuer *)issuer)->issued;
 	}
 	bpf_ringbuf_submit(record, SUBMIT_FLAGS);
 }
@@ -377,7 +413,7 @@ static __always_inline void on_part(struct request *rq, struct block_issuer *iss
 		hist->head.bytes += bytes;
 }
 
-static __always_inline int on_complete(struct request *rq, s32 error, u32 bytes, const bool direct)
+static __always_inline int on_complete(struct request *rq, s32 error, u32 bytes, const bool direct, const bool stacked)
 {
 	u32 class = class_of(FIELD(direct, rq, cmd_flags)), left = FIELD(direct, rq, __data_len);
 	struct block_issuer *issuer = 0;
@@ -395,7 +431,7 @@ static __always_inline int on_complete(struct request *rq, s32 error, u32 bytes,
 		/* A write of nothing: its flush was a request of its own; what it had to write, if anything, too. */
 		count(FLUSH_PARENT);
 	else if (config.events)
-		emit(rq, issuer, class, bytes, error, direct);
+		emit(rq, issuer, class, bytes, error, direct, stacked);
 	else
 		add_to_histogram(rq, issuer, class, bytes, error, direct);
 	if (issuer)
@@ -406,14 +442,21 @@ static __always_inline int on_complete(struct request *rq, s32 error, u32 bytes,
 SEC("tp_btf/block_io_start")
 int BPF_PROG(start, struct request *rq)
 {
-	remember(rq, 0, true, true);
+	remember(rq, 0, true, true, false);
+	return 0;
+}
+
+SEC("tp_btf/block_io_start")
+int BPF_PROG(start_stacked, struct request *rq)
+{
+	remember(rq, 0, true, true, true);
 	return 0;
 }
 
 SEC("raw_tp/block_io_start")
 int BPF_PROG(start_raw, struct request *rq)
 {
-	remember(rq, 0, true, false);
+	remember(rq, 0, true, false, false);
 	return 0;
 }
 
@@ -447,13 +490,19 @@ int BPF_PROG(merge_raw, struct request *rq)
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(complete, struct request *rq, int error, unsigned int bytes)
 {
-	return on_complete(rq, error, bytes, true);
+	return on_complete(rq, error, bytes, true, false);
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(complete_stacked, struct request *rq, int error, unsigned int bytes)
+{
+	return on_complete(rq, error, bytes, true, true);
 }
 
 SEC("raw_tp/block_rq_complete")
 int BPF_PROG(complete_raw, struct request *rq, int error, unsigned int bytes)
 {
-	return on_complete(rq, error, bytes, false);
+	return on_complete(rq, error, bytes, false, false);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

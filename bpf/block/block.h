@@ -4,6 +4,7 @@
 #define LATSCOPE_BLOCK_H
 
 #include "texts.h"
+#include "stacks/record.h"
 
 /* Slots of `counts`. */
 enum counter {
@@ -33,6 +34,7 @@ struct block_config {
 	u64 min_latency_ns;      /* push-down and sample look at the latency that the user asked for */
 	u64 slow_ns;             /* events at least this slow are kept, */
 	u64 wanted[CLASSES];     /* by class, a bit for each of its MODES */
+	u64 slow_stack_ns;       /* requests at least this slow have the stack of their issuer, if it still waits */
 	u32 one_in;              /* of the others one in so many; 0: all */
 	u32 events;              /* event mode, else histograms */
 	u32 from_queue;          /* latency counts from when the request began to wait */
@@ -46,6 +48,8 @@ struct block_config {
 	u32 want_process;
 	u32 want_about;
 	u32 keys;                /* how many histograms there is room for */
+	u32 issue_one_in;        /* of so many requests one has the stack of its issue; 0: none */
+	u32 user_stacks;
 	u32 pad;
 };
 
@@ -67,11 +71,16 @@ struct block_record {
 	u8 process[16];          /* the name of the main thread */
 	u32 about;               /* number of the description of the process, 0 when there is none */
 	u32 cpu;
-	u32 texts_len;           /* bytes behind it: LETTERS_ABOUT */
-	u32 pad;
+	u16 texts_len;           /* bytes behind it: LETTERS_ABOUT and the like; of a request struct stack_record and its kernel stack */
+	u16 looked;              /* enum looked */
+	u32 issued;              /* number of the stack of its issue, 0 when there is none */
 };
-/* Instead of a request: the record describes a process, struct about. */
+/* Instead of a request: the record describes a process, struct about; the stack of an issue; or that of a thread that returns. */
 #define LETTERS_ABOUT (~0U)
+#define LETTERS_ISSUED (~1U)
+#define LETTERS_RETURNED (~2U)
+/* Why somebody looked whether the issuer of a request still waits for it. */
+enum looked { LOOKED_NOT, LOOKED_SLOW, LOOKED_FAST };
 #define NO_QUEUE (~0ULL)
 #define NO_OFFSET (~0ULL)
 
@@ -89,6 +98,16 @@ struct block_issuer {
 	u32 about;
 	u8 comm[16];
 	u8 process[16];
+};
+
+/* The same where stacks are wanted: what the issuer was, and where. */
+struct block_stacked_issuer {
+	struct block_issuer issuer;
+	u64 waits;               /* how often it had waited */
+	u64 thread_start;        /* 0 when there is no thread that could wait for it */
+	u64 call;                /* a number that tells its system call from others */
+	u32 issued;              /* as in struct block_record */
+	u32 pad;
 };
 
 /* What user space asks of the walk over the tags of a disk, and where the walk stopped: it goes on there when asked again. */

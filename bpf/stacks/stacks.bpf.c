@@ -15,9 +15,10 @@ struct named_record {
 	u8 texts[TEXTS + USER_PAGES * PAGE];
 };
 #define OWN_DESKS
-enum { AT_SAMPLE, AT_SWITCH, AT_TICK, AT_RETURN, AT_LEN };
+enum { AT_SAMPLE, AT_SWITCH, AT_TICK, AT_LEN };
 #include "names.h"
 #include "syscall/file.h"
+#include "stack.h"
 
 typedef struct {
 	s64 counter;
@@ -28,53 +29,11 @@ struct rw_semaphore {
 struct mm_struct {
 	struct rw_semaphore mmap_lock;
 } KERNEL;
-struct kernfs_node {
-	u64 id;
-} KERNEL;
-struct cgroup {
-	struct kernfs_node *kn;
-} KERNEL;
-struct css_set {
-	struct cgroup *dfl_cgrp;
-} KERNEL;
-struct task_struct {
-	unsigned int __state;
-	unsigned int flags;
-	int on_cpu;
-	int exit_state;
-	int pid;
-	int tgid;
-	unsigned long nvcsw, nivcsw;
-	u64 start_boottime;
-	u64 self_exec_id;
-	unsigned in_iowait : 1;
-	char comm[COMM];
-	struct task_struct *group_leader;
-	struct mm_struct *mm;
-	struct files_struct *files;
-	struct css_set *cgroups;
-} KERNEL;
-struct pt_regs {
-	unsigned long bp, di, orig_ax, ip, sp;
-} KERNEL;
-struct pt_regs___arm64 {
-	u64 regs[31];
-	u64 sp, pc;
-	s32 syscallno;
-} KERNEL;
 struct bpf_iter__task {
 	struct task_struct *task;
 } KERNEL;
 #include "return.h"
 
-/* Bits of task_struct.flags: threads of the kernel, of io_uring, and others that have no stack in user space. */
-#define PF_IO_WORKER 0x00000010
-#define PF_USER_WORKER 0x00004000
-#define PF_KTHREAD 0x00200000
-/* Bits of task_struct.__state. */
-#define SLEEP 1
-#define DISK_SLEEP 2
-#define NOLOAD 0x400 /* it waits for work, not for a disk */
 /* Bits of the word of a rw_semaphore: a writer has it, others wait for it. */
 #define CONTENDED 3
 
@@ -141,77 +100,14 @@ static __always_inline bool wanted(struct task_struct *task)
 	       among(config.processes, config.processes_len, task->group_leader);
 }
 
-static __always_inline u64 switches_of(struct task_struct *task)
-{
-	return task->nvcsw + task->nivcsw;
-}
-
-static __always_inline bool is_kthread(struct task_struct *task)
-{
-	return task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER);
-}
-
 /* A desk with a record about a thread that has neither stacks nor a file yet. */
 static __always_inline struct desk *describe(struct task_struct *task, u32 at, u32 source)
 {
-	struct task_struct *leader = task->group_leader;
 	struct desk *desk = clean(at);
-	struct stack_record *to;
 
-	if (!desk)
-		return 0;
-	to = &desk->to.record;
-	to->switches = switches_of(task);
-	to->tid = task->pid;
-	to->pid = task->tgid;
-	to->flags = is_kthread(task) ? FLAG_KTHREAD : 0;
-	to->source = source;
-	to->named = 0;
-	to->since_ns = 0;
-	to->woken_ns = 0;
-	to->process_start = leader->start_boottime + task->self_exec_id;
-	to->cgroup = task->cgroups->dfl_cgrp->kn->id;
-	to->ip = to->sp = to->fp = to->lr = 0;
-	bpf_probe_read_kernel(to->comm, sizeof(to->comm), task->comm);
-	bpf_probe_read_kernel(to->process, sizeof(to->process), leader->comm);
-	to->call = -1;
-	to->fd = -1;
-	to->dev = 0;
-	to->cpu = bpf_get_smp_processor_id();
-	to->file_type = 0;
-	to->unused[0] = 0;
-	to->kernel_len = 0;
-	to->names_len = 0;
-	to->user_len = 0;
+	if (desk)
+		put_thread(task, &desk->to.record, source);
 	return desk;
-}
-
-/* The registers that a thread has in user space, and the call that it is in; its first argument. */
-static __always_inline u64 put_registers(struct task_struct *task, struct stack_record *to)
-{
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	u64 number;
-	u64 first;
-
-	if (bpf_core_field_exists(regs->orig_ax)) {
-		to->ip = regs->ip;
-		to->sp = regs->sp;
-		to->fp = regs->bp;
-		number = regs->orig_ax;
-		first = regs->di;
-	} else {
-		struct pt_regs___arm64 *arm = (void *)regs;
-
-		to->ip = arm->pc;
-		to->sp = arm->sp;
-		to->fp = arm->regs[29];
-		to->lr = arm->regs[30];
-		number = (u64)(s64)arm->syscallno;
-		first = arm->regs[0];
-	}
-	if (number < CALLS)
-		to->call = number;
-	return first;
 }
 
 static __always_inline void put_kernel_stack(struct desk *desk, long len)
@@ -252,20 +148,18 @@ static __always_inline void put(struct desk *desk)
 		count(COUNT_RING_FULL);
 }
 
-/* Copies pages of a user stack to the desk, by `copy(to, from)`, until one is not there. */
-#define PUT_USER_STACK(desk, copy)                                                              \
-	do {                                                                                    \
-		u64 from = (desk)->to.record.sp & ~(u64)(PAGE - 1);                             \
-		u32 at = (desk)->len, page;                                                     \
-                                                                                                \
-		if (at > TEXTS)                                                                 \
-			break;                                                                  \
-		for (page = 0; page < USER_PAGES; page++)                                       \
-			if (copy((desk)->to.texts + at + page * PAGE, (void *)(from + page * PAGE))) \
-				break;                                                          \
-		(desk)->to.record.user_len = page * PAGE;                                       \
-		(desk)->len = at + page * PAGE;                                                 \
-		count_many(COUNT_COPIED, page * PAGE);                                          \
+/* Copies a user stack to the desk. */
+#define PUT_USER_STACK(desk, copy)                                                                              \
+	do {                                                                                                    \
+		u32 at = (desk)->len, len;                                                                      \
+                                                                                                                \
+		if (at > TEXTS)                                                                                 \
+			break;                                                                                  \
+		len = COPY_USER_STACK((desk)->to.texts + at, (desk)->to.record.sp, copy);                       \
+		(desk)->to.record.user_pages = len / PAGE;                                                      \
+		(desk)->to.record.user_len = len;                                                               \
+		(desk)->len = at + len;                                                                         \
+		count_many(COUNT_COPIED, len);                                                                  \
 	} while (0)
 
 /*
@@ -393,23 +287,35 @@ int sample(struct bpf_iter__task *about)
 	return 0;
 }
 
-/* A thread goes back to user space: where it called from. */
+struct returned_record {
+	struct stack_record record;
+	u8 user[USER_PAGES * PAGE];
+};
+
+/*
+ * A thread goes back to user space: where it called from. Another may get the CPU in the middle of it, so the record has no
+ * desk of the CPU; and it does not wait for pages, as the reader of the ring would have to wait, too.
+ */
 static int returned(struct bpf_map *map, void *key, void *value)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct desk *desk = describe(task, AT_RETURN, FROM_RETURN);
+	struct returned_record *to = bpf_ringbuf_reserve(&events, sizeof(*to), 0);
 	u32 tid = task->pid;
 
 	bpf_map_delete_elem(&returning, &tid);
-	if (!desk)
+	if (!to) {
+		count(COUNT_RING_FULL);
 		return 0;
-	desk->to.record.stamp_ns = bpf_ktime_get_ns();
-	desk->to.record.state = 0;
-	put_registers(task, &desk->to.record);
-#define COPY_OF_OWN(to, from) bpf_copy_from_user(to, PAGE, from)
-	PUT_USER_STACK(desk, COPY_OF_OWN);
-	desk->to.record.copied_ns = bpf_ktime_get_ns();
-	put(desk);
+	}
+	put_thread(task, &to->record, FROM_RETURN);
+	to->record.stamp_ns = bpf_ktime_get_ns();
+	to->record.state = 0;
+	put_registers(task, &to->record);
+	to->record.user_pages = COPY_USER_STACK(to->user, to->record.sp, COPY_OF_CURRENT) / PAGE;
+	to->record.user_len = sizeof(to->user);
+	to->record.copied_ns = bpf_ktime_get_ns();
+	count_many(COUNT_COPIED, sizeof(to->user));
+	bpf_ringbuf_submit(to, SUBMIT_FLAGS);
 	return 0;
 }
 
@@ -491,7 +397,6 @@ int tick(void *about)
 	if (!(to->flags & FLAG_KTHREAD)) {
 		put_registers(task, to);
 		/* Code in user space is in no call: its registers are those of an interrupt. */
-#define COPY_OF_CURRENT(to, from) bpf_probe_read_user(to, PAGE, from)
 		if (config.user_stacks)
 			PUT_USER_STACK(desk, COPY_OF_CURRENT);
 	}

@@ -6,12 +6,12 @@ use crate::program::{command, end, installed, root};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 /// The program at work.
-struct Planted {
+pub struct Planted {
     child: Child,
     input: ChildStdin,
     out: BufReader<ChildStdout>,
@@ -22,16 +22,22 @@ struct Planted {
 type Account = [u64; 3];
 const NAMES: [&str; 3] = ["archiver", "indexer", "computer"];
 
+/// Compiles a program of this folder, without frame pointers.
+pub fn compile(source: &str, folder: &Path) -> PathBuf {
+    let program = folder.join(source.trim_end_matches(".c"));
+    let mut compiler = command("cc");
+    compiler.args(["-O2", "-fomit-frame-pointer", "-pthread", "-o"]).arg(&program);
+    end(compiler.arg(root().join("tests/live").join(source)), b"").success();
+    program
+}
+
 impl Planted {
-    fn start(slow: &Disk, fast: &Disk, strip: bool) -> Planted {
+    pub fn start(slow: &Disk, fast: &Disk, strip: bool) -> Planted {
         let folder = tempfile::tempdir().unwrap();
-        let (program, source) = (folder.path().join("planted"), root().join("tests/live/planted.c"));
-        let mut compiler = command("cc");
-        compiler.args(["-O2", "-fomit-frame-pointer", "-pthread", "-o"]).arg(&program).arg(source);
+        let program = compile("planted.c", folder.path());
         if strip {
-            compiler.arg("-s");
+            end(command("strip").arg(&program), b"").success();
         }
-        end(&mut compiler, b"").success();
         let mut child = command("setpriv")
             .args(["--pdeathsig", "KILL"])
             .arg(&program)
@@ -48,7 +54,7 @@ impl Planted {
         Planted { input: child.stdin.take().unwrap(), out, child, _folder: folder }
     }
 
-    fn filter(&self) -> String {
+    pub fn filter(&self) -> String {
         format!("proc.pid = {}", self.child.id())
     }
 
@@ -101,12 +107,12 @@ impl Recorded {
     }
 }
 
-fn text<'a>(event: &'a Value, key: &str) -> &'a str {
+pub fn text<'a>(event: &'a Value, key: &str) -> &'a str {
     event[key].as_str().unwrap_or("")
 }
 
 /// Time of events by a text of theirs.
-fn sums(events: &[Value], key: &str) -> BTreeMap<String, u64> {
+pub fn sums(events: &[Value], key: &str) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for event in events {
         *sums.entry(text(event, key).to_string()).or_insert(0) += number(event, "latency_ns");
@@ -114,11 +120,11 @@ fn sums(events: &[Value], key: &str) -> BTreeMap<String, u64> {
     sums
 }
 
-fn top(sums: &BTreeMap<String, u64>) -> &str {
+pub fn top(sums: &BTreeMap<String, u64>) -> &str {
     sums.iter().max_by_key(|(_, sum)| **sum).map_or("", |(name, _)| name)
 }
 
-fn can_compile() -> bool {
+pub fn can_compile() -> bool {
     let can = installed("cc");
     if !can {
         skipped!("no C compiler");

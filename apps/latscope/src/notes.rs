@@ -11,7 +11,7 @@ use hosts::{hosts, listed};
 use latscope_event::{
     Anomaly, Context, KernelFeature, Lacking, Note, Severity, Unfinished, Wait, Wording, format_count, format_duration,
 };
-use sampling::sampling;
+use sampling::{request_stacks, sampling};
 use std::collections::BTreeMap;
 use words::words;
 
@@ -155,6 +155,7 @@ fn noted(context: &Context, note: &Note) -> Option<String> {
                 .into()
         }
         Note::Sampling { .. } => sampling(note),
+        Note::RequestStacks { .. } => request_stacks(note),
         Note::Unknown => "a note of a later version of latscope is not shown".into(),
     };
     Some(text)

@@ -6,6 +6,7 @@ mod events;
 mod histograms;
 mod layout;
 mod letters;
+mod stacks;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -20,8 +21,13 @@ use libbpf_rs::MapType;
 pub use devices::{as_events, none_matches, without_requests};
 
 /// The fields that a block request fills.
-pub const FILLS: FieldSet =
-    FieldSet::TRACED.with(&[Field::Process, Field::Queue, Field::Container, Field::SampleWeight]).union(BY_NAME);
+pub const FILLS: FieldSet = FieldSet::TRACED
+    .with(&[Field::Process, Field::Queue, Field::Container, Field::SampleWeight])
+    .union(STACKS)
+    .union(BY_NAME);
+/// Those of requests whose stacks are captured.
+const STACKS: FieldSet =
+    FieldSet::EMPTY.with(&[Field::WaitClass, Field::StackQuality, Field::StackSource, Field::Stack]);
 /// Those that are filled when they are asked for by name.
 const BY_NAME: FieldSet = FieldSet::OF_PROCESS.with(&[
     Field::ContainerName,

@@ -84,6 +84,16 @@ impl StackKinds {
     }
 }
 
+/// Which requests to block devices have the stack of the thread that issued them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RequestStacks {
+    /// Those at least this slow, nanoseconds, taken when they complete, if the thread still waits for them; and some of the faster
+    /// ones, to compare with. `u64::MAX`: none.
+    pub slow_ns: u64,
+    /// Of so many requests one, taken when it is issued; 0: none.
+    pub issue_one_in: u32,
+}
+
 /// How stacks are captured.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StackOptions {
@@ -103,6 +113,8 @@ pub struct StackOptions {
     pub user_stacks: bool,
     /// Whether names of functions are replaced by hashes.
     pub hashed_names: bool,
+    /// Of which block requests; `None`: of none.
+    pub requests: Option<RequestStacks>,
 }
 
 impl Default for StackOptions {
@@ -116,6 +128,7 @@ impl Default for StackOptions {
             on_cpu_hz: 99,
             user_stacks: true,
             hashed_names: false,
+            requests: None,
         }
     }
 }

@@ -11,6 +11,11 @@ mod state;
 mod timer;
 mod waits;
 
+pub use names::{Names, Stack};
+pub use returns::{Over, Returns};
+pub use shared::{Parts, Record};
+pub use state::State;
+
 use crate::{Error, Events, Options, StackKinds};
 use latscope_event::{Field, FieldSet};
 

@@ -128,9 +128,9 @@ fields! {
                                  commit, device flush, device queue full ...";
     Tags "tags" Text "Tags of the application, as key=value separated by semicolons.";
     Tag "tag" Text "Value of the tag that --by tag:KEY names.";
-    StackQuality "stack_quality" Text "How the user part of the stack was found: complete, truncated, frame pointers or none.";
-    StackSource "stack_source" Text "When the stack was taken: sampled, issue, completion, switch, timer or moved on (the thread \
-                                     that issued the request did something else by then, so that no stack is given).";
+    StackQuality "stack_quality" Text "How the user part of the stack was found: complete, truncated, frame pointers or none; issuer moved \
+                                       on: the thread that issued the request did something else by then, and no stack is given.";
+    StackSource "stack_source" Text "When the stack was taken: sampled, issue, completion, switch or timer.";
     Stack "stack" Text "Call stack, from the outermost frame to the innermost, separated by semicolons; _[k] marks frames of \
                         the kernel, _[j] compiled at run time, _[i] inlined.";
     SampleWeight "sample_weight" Number "How many events this one stands for, in a sampled trace; missing means one.";

@@ -141,6 +141,23 @@ pub enum Note {
         /// Samples dropped, as their thread went on meanwhile.
         moved: u64,
     },
+    /// Block requests have stacks of their issuers.
+    RequestStacks {
+        /// From this latency on they were asked for, nanoseconds; `None`: only when requests were issued.
+        slow_ns: Option<u64>,
+        /// Requests at least so slow.
+        slow: u64,
+        /// Of these, those whose issuer still waited for them.
+        waiting: u64,
+        /// Requests, of all, that have the stack of their issue.
+        issued: u64,
+        /// Slow requests whose issuer did something else by then, so that they have no stack.
+        moved_on: u64,
+        /// Faster requests.
+        fast: u64,
+        /// Of these, those whose issuer was looked at and still waited for them.
+        baseline: u64,
+    },
     /// A kind of a later version.
     #[serde(other)]
     Unknown,
@@ -185,6 +202,7 @@ impl Note {
             Note::Hosts { .. } => "hosts",
             Note::NoTimes => "no_times",
             Note::Sampling { .. } => "sampling",
+            Note::RequestStacks { .. } => "request_stacks",
             Note::Unknown => "unknown",
         }
     }

@@ -432,6 +432,8 @@ fn damaged_modules_are_harmless() {
     };
     let start = 0x10_0000;
     let mut read = 0;
+    // Version and encodings of the table that leads to unwind tables, as compilers write them.
+    let table = whole.windows(4).position(|bytes| bytes == [1, 0x1b, 3, 0x3b]).unwrap_or(0) as u64;
     for turn in 0..turns {
         let mut file = whole.clone();
         if turn % 4 == 0 {
@@ -439,8 +441,9 @@ fn damaged_modules_are_harmless() {
         }
         for _ in 0..1 + random(8) {
             // The header, the tables that it leads to, and the rest.
-            let at = [random(64), file.len() as u64 - random(2048).min(file.len() as u64), random(file.len() as u64)];
-            if let Some(byte) = file.get_mut(at[random(3) as usize] as usize) {
+            let end = file.len() as u64;
+            let at = [random(64), end - random(2048).min(end), random(end), table + random(64)];
+            if let Some(byte) = file.get_mut(at[random(4) as usize] as usize) {
                 *byte = [0, 0xff, 0x80, random(256) as u8][random(4) as usize];
             }
         }

@@ -10,6 +10,7 @@ Examples:
   latscope record -s block -w flight.lat --rotate 1h --keep 24      # a flight recorder
   latscope record -s io -w flight.lat --rotate 10m --keep 2GiB      # limited by size
   latscope record -s stacks,offcpu,oncpu -w t.lat 'proc.pid = 4711'  # where its time goes
+  latscope record -s block --stacks slow=20ms -w t.lat --for 10s    # whose code waits
   latscope record -s io -w t.lat --only-slow 10ms --sample 1/256    # a sample
 
 Exit status: 0 done, 2 wrong usage, 3 capture failed.

@@ -1,10 +1,16 @@
 use super::Source;
 use clap::Args;
-use latscope_capture_bpf::{StackKinds, StackOptions};
+use latscope_capture_bpf::{RequestStacks, StackKinds, StackOptions};
 
 /// How stacks are captured.
 #[derive(Args, Clone, Debug, Default)]
 pub struct StackCapture {
+    /// With -s block: stacks of the threads that issue requests: slow[=50ms], all, or 1/N of them; or slow and 1/N
+    ///
+    /// slow takes them when a request completes, if the thread still waits for it, and of some faster ones to compare with. all and
+    /// 1/N take them when requests are issued, also of threads that do not wait.
+    #[arg(long, value_name = "WHICH", value_parser = request_stacks, help_heading = "Stacks")]
+    pub stacks: Option<RequestStacks>,
     /// Look at all threads so often per second, if the budget allows [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Stacks")]
     pub hz: Option<u32>,
@@ -25,14 +31,21 @@ pub struct StackCapture {
 impl StackCapture {
     /// The first of these options that was given.
     pub fn given(&self) -> Option<&'static str> {
-        let given = [
+        self.stacks.map(|_| "--stacks").or(self.given_of_sampler()).or(self.given_of_names())
+    }
+
+    /// The first that was given of those for samples of threads.
+    pub fn given_of_sampler(&self) -> Option<&'static str> {
+        first(&[
             ("--hz", self.hz.is_some()),
             ("--cpu-budget", self.cpu_budget.is_some()),
             ("--all-threads", self.all_threads),
-            ("--no-user-stacks", self.no_user_stacks),
-            ("--hash-names", self.hash_names),
-        ];
-        given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+        ])
+    }
+
+    /// The first that was given of those for whatever has stacks.
+    pub fn given_of_names(&self) -> Option<&'static str> {
+        first(&[("--no-user-stacks", self.no_user_stacks), ("--hash-names", self.hash_names)])
     }
 
     /// What they mean, with what is typed behind `-s`.
@@ -50,6 +63,7 @@ impl StackCapture {
             on_cpu_hz: on_cpu_hz.unwrap_or(usual.on_cpu_hz),
             user_stacks: !self.no_user_stacks,
             hashed_names: self.hash_names,
+            requests: self.stacks,
             ..usual
         }
     }
@@ -74,6 +88,31 @@ impl Source {
             }
         }
     }
+}
+
+fn first(options: &[(&'static str, bool)]) -> Option<&'static str> {
+    options.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
+}
+
+/// What is typed behind `--stacks`.
+fn request_stacks(text: &str) -> Result<RequestStacks, String> {
+    const SLOW_NS: u64 = 50_000_000;
+    let mut stacks = RequestStacks { slow_ns: u64::MAX, issue_one_in: 0 };
+    for word in text.split(',') {
+        match word.split_once('=').map_or((word, None), |(word, value)| (word, Some(value))) {
+            ("slow", None) => stacks.slow_ns = SLOW_NS,
+            ("slow", Some(value)) => {
+                stacks.slow_ns = latscope_event::parse_duration(value).map_err(|error| format!("slow: {error}"))?;
+            }
+            ("all", None) => stacks.issue_one_in = 1,
+            (ratio, None) => match ratio.strip_prefix("1/").map(str::parse) {
+                Some(Ok(one_in)) if one_in > 0 => stacks.issue_one_in = one_in,
+                _ => return Err(format!("{ratio} is none of slow, slow=50ms, all, and a ratio such as 1/64")),
+            },
+            _ => return Err(format!("{word} is none of slow, slow=50ms, all, and a ratio such as 1/64")),
+        }
+    }
+    Ok(stacks)
 }
 
 fn budget(text: &str) -> Result<f64, String> {
@@ -132,6 +171,13 @@ mod tests {
         assert_eq!(source("io"), Ok(Source::Io));
         for wrong in ["stack", "block,stacks", "stacks,", "oncpu=0", "offcpu=soon", "stacks=1"] {
             assert!(source(wrong).is_err(), "{wrong}");
+        }
+        let requests = |slow_ns, issue_one_in| Ok(RequestStacks { slow_ns, issue_one_in });
+        assert_eq!(request_stacks("slow"), requests(50_000_000, 0));
+        assert_eq!(request_stacks("slow=20ms,1/64"), requests(20_000_000, 64));
+        assert_eq!(request_stacks("all"), requests(u64::MAX, 1));
+        for wrong in ["", "slow=", "1/0", "2/3", "all=1", "fast"] {
+            assert!(request_stacks(wrong).is_err(), "{wrong}");
         }
         assert_eq!((budget("0.5%"), budget("1").is_err(), budget("0%").is_err()), (Ok(0.005), true, true));
     }

@@ -126,8 +126,15 @@ pub fn live(typed_source: Option<args::Source>, typed: &args::Live) -> Result<Li
         Some(args::Source::Stacks { kinds, .. }) => Source::Stacks(kinds),
     };
     let of_stacks = matches!(source, Source::Stacks(_));
-    if let Some(option) = typed.stacks.given().filter(|_| !of_stacks) {
+    if let Some(option) = typed.stacks.given_of_sampler().filter(|_| !of_stacks) {
         return Err(Failure::Usage(format!("{option} needs -s stacks, offcpu or oncpu.")));
+    }
+    if typed.stacks.stacks.is_some() && source != Source::Block {
+        return Err(Failure::Usage("--stacks is about requests to block devices and needs -s block.".into()));
+    }
+    let has_stacks = of_stacks || typed.stacks.stacks.is_some();
+    if let Some(option) = typed.stacks.given_of_names().filter(|_| !has_stacks) {
+        return Err(Failure::Usage(format!("{option} needs -s stacks, offcpu or oncpu, or -s block with --stacks.")));
     }
     if (source == Source::Block || of_stacks) && !typed.calls.is_empty() {
         return Err(Failure::Usage("--calls needs -s io or -s syscall.".into()));

@@ -18,6 +18,8 @@ pub struct Capture {
     needs: Stamp,
     waiting: Waiting,
     from_queue: bool,
+    /// The program that sees completions.
+    completes: &'static str,
     /// Since when our own stamps are taken.
     own_stamps_ns: Option<u64>,
 }
@@ -36,6 +38,10 @@ impl Capture {
     ) -> Result<Capture, Error> {
         let programs: Vec<&str> = always.iter().chain(fallback).copied().collect();
         opened.set_entries("desks", 1)?;
+        if !always.contains(&"start_stacked") {
+            opened.leave_out("stack_desks")?;
+            opened.leave_out("returning")?;
+        }
         let mut loaded = opened.load(&programs)?;
         let waiting = Waiting::new(kernel, &loaded, from_queue);
         for program in always {
@@ -53,7 +59,8 @@ impl Capture {
         context.properties.extend(devices::described());
         context.cover(clock.now_ns());
         let own_stamps_ns = always.contains(&"issue").then(|| clock.now_stamp_ns());
-        Ok(Capture { loaded, clock, context, fallback, needs, waiting, from_queue, own_stamps_ns })
+        let completes = always.first().copied().unwrap_or_default();
+        Ok(Capture { loaded, clock, context, fallback, needs, waiting, from_queue, completes, own_stamps_ns })
     }
 
     /// From here on requests count.
@@ -80,7 +87,7 @@ impl Capture {
         let count = |counter: Counter| counts[counter as usize];
         let mut tally = Tally::default();
         tally.add(Anomaly::LostRecords, count(Counter::RingFull) + count(Counter::KeysFull));
-        tally.add(Anomaly::LostRecords, self.loaded.misses_of("complete"));
+        tally.add(Anomaly::LostRecords, self.loaded.misses_of(self.completes));
         tally.add(Anomaly::LostCompletion, count(Counter::UnseenEnd));
         tally.add(Anomaly::OrphanCompletion, count(Counter::Unstamped));
         tally.add(Anomaly::FailedUnissued, count(Counter::NeverIssued));
@@ -139,6 +146,7 @@ pub fn config(options: &Options, events: bool) -> BlockConfig {
         min_latency_ns: push_down.min_latency_ns,
         slow_ns: sample.map_or(0, |sample| sample.slow_ns),
         wanted: super::letters::wanted(push_down),
+        slow_stack_ns: options.stacks.requests.map_or(u64::MAX, |stacks| stacks.slow_ns),
         one_in: sample.map_or(0, |sample| sample.one_in),
         events: events.into(),
         from_queue: options.from_queue.into(),
@@ -157,6 +165,8 @@ pub fn config(options: &Options, events: bool) -> BlockConfig {
             || !push_down.processes.is_empty())
         .into(),
         keys: 0,
+        issue_one_in: options.stacks.requests.map_or(0, |stacks| stacks.issue_one_in),
+        user_stacks: options.stacks.user_stacks.into(),
         pad: 0,
     }
 }

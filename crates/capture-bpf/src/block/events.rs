@@ -2,15 +2,18 @@
 
 use super::account::{Capture, config};
 use super::devices::{self, Stamp};
-use super::layout::{BlockIssuer, BlockRecord, LETTERS_ABOUT, MODES, until_nul};
+use super::layout::{
+    BlockIssuer, BlockRecord, BlockStackedIssuer, LETTERS_ABOUT, LETTERS_ISSUED, LETTERS_RETURNED, MODES, until_nul,
+};
 use super::letters;
+use super::stacks::{Columns, IssuerStacks};
 use super::waiting::{Lookups, Wanted};
 use crate::container::Containers;
 use crate::disk::Disk;
 use crate::loader::{Opened, Raw, Ring};
 use crate::probe::Kernel;
 use crate::process::Processes;
-use crate::{Error, Events, Options, PushDown, Sink};
+use crate::{Error, Events, Options, PushDown, RequestStacks, Sink};
 use latscope_event::{Anomaly, Batch, Context, Field, KernelFeature, MISSING_CODE, MISSING_I64, kernel};
 use libbpf_rs::{MapCore, MapFlags};
 use std::ops::ControlFlow;
@@ -31,6 +34,7 @@ pub struct BlockEvents {
     codes: Codes,
     containers: Containers,
     processes: Processes,
+    stacks: Option<IssuerStacks>,
     /// For what waits.
     lookups: Lookups,
     wanted: Wanted,
@@ -68,10 +72,18 @@ impl BlockEvents {
         opened.configure(&config)?;
         opened.set_entries("events", options.ring_bytes)?;
         opened.leave_out("histograms")?;
+        let stacks = match options.stacks.requests {
+            Some(how) => Some(stacks(kernel, options, how)?),
+            None => None,
+        };
         let always: &[_] = match knows_start {
+            true if stacks.is_some() => &["complete_stacked", "merge", "issue", "start_stacked"],
             true => &["complete", "merge", "issue", "start"],
             false => &["complete", "merge", "issue"],
         };
+        if stacks.is_some() {
+            opened.set_value_bytes("in_flight", BlockStackedIssuer::SIZE as u32)?;
+        }
         let mut capture = Capture::start(kernel, opened, options.from_queue, always, (Stamp::Issue, &[]), "events")?;
         pushed.fill(&capture)?;
         capture.context.properties.insert("kernel_filter".into(), pushed.describe(options));
@@ -79,6 +91,9 @@ impl BlockEvents {
         let mut fields = options.fields.intersection(super::FILLS);
         if options.sample.is_none() {
             fields = fields.iter().filter(|&field| field != Field::SampleWeight).collect();
+        }
+        if stacks.is_none() {
+            fields = fields.without(super::STACKS);
         }
         let mut batch = Batch::new(fields);
         let codes = Codes::new(&mut batch);
@@ -92,6 +107,7 @@ impl BlockEvents {
             codes,
             containers: Containers::new(),
             processes: Processes::new(fields),
+            stacks,
             lookups: Lookups::new(fields),
             wanted: Wanted {
                 letters: config.wanted,
@@ -117,7 +133,7 @@ impl BlockEvents {
     /// Moves what the ring holds into the batch and hands it on.
     fn read(&mut self, timeout: Duration, sink: &mut Sink) -> Result<ControlFlow<()>, Error> {
         self.ring.read(timeout, Batch::ROWS, &mut self.records)?;
-        if self.records.is_empty() {
+        if self.records.is_empty() && self.stacks.is_none() {
             return Ok(ControlFlow::Continue(()));
         }
         self.batch.clear();
@@ -129,15 +145,43 @@ impl BlockEvents {
                 rest[BlockRecord::SIZE..].split_at((rest.len() - BlockRecord::SIZE).min(record.texts_len as usize));
             match record.letters {
                 LETTERS_ABOUT => self.processes.learn(record.pid, texts, &mut self.batch),
-                _ => self.push(&record),
+                LETTERS_ISSUED | LETTERS_RETURNED => self.add_stack(&record, texts),
+                _ => match &mut self.stacks {
+                    None => self.push(&record, None),
+                    Some(stacks) => {
+                        if let Some(columns) = stacks.add(&record, texts, &mut self.batch) {
+                            self.push(&record, Some(columns));
+                        }
+                    }
+                },
             }
             rest = next;
         }
         self.records = records;
-        Ok(sink(&self.capture.context, &self.batch))
+        self.push_expired(false);
+        Ok(if self.batch.is_empty() { ControlFlow::Continue(()) } else { sink(&self.capture.context, &self.batch) })
     }
 
-    fn push(&mut self, record: &BlockRecord) {
+    /// Takes in a record that is no request.
+    fn add_stack(&mut self, record: &BlockRecord, bytes: &[u8]) {
+        let Some(stacks) = &mut self.stacks else { return };
+        if record.letters == LETTERS_ISSUED {
+            return stacks.add_issue(record.issued, bytes, &mut self.batch);
+        }
+        for (request, columns) in stacks.returned(bytes, &mut self.batch) {
+            self.push(&request, Some(columns));
+        }
+    }
+
+    /// Requests whose issuers do not return stay without user stacks.
+    fn push_expired(&mut self, all: bool) {
+        let Some(stacks) = &mut self.stacks else { return };
+        for (request, columns) in stacks.expired(all, &mut self.batch) {
+            self.push(&request, Some(columns));
+        }
+    }
+
+    fn push(&mut self, record: &BlockRecord, columns: Option<Columns>) {
         let batch = &mut self.batch;
         let time_ns = self.capture.clock.unix_ns(record.issue_ns);
         self.capture.context.cover(time_ns);
@@ -163,11 +207,24 @@ impl BlockEvents {
             Field::SampleWeight,
             if record.sample_weight > 1 { record.sample_weight.into() } else { MISSING_I64 },
         );
+        if let Some(columns) = columns {
+            columns.push(batch);
+        }
         if known {
             self.containers.push(record.cgroup, record.pid, batch);
             self.processes.push(record.about, record.pid, until_nul(&record.process), batch);
         }
         batch.end_row();
+    }
+
+    /// Puts the account of stacks into the context, and adapts how many fast requests have one.
+    fn account_stacks(&mut self) -> Result<(), Error> {
+        let Some(stacks) = &mut self.stacks else { return Ok(()) };
+        stacks.account(&mut self.capture.context);
+        match stacks.adapt() {
+            Some(one_in) => self.capture.loaded.set_variable(".data.fast_one_in", one_in),
+            None => Ok(()),
+        }
     }
 
     /// After the programs were detached: how many requests had not completed, and of how many nobody saw the end.
@@ -191,6 +248,18 @@ impl BlockEvents {
     }
 }
 
+/// What stacks of issuers need.
+fn stacks(kernel: &Kernel, options: &Options, how: RequestStacks) -> Result<IssuerStacks, Error> {
+    kernel.need_btf()?;
+    if !kernel.has_tracepoint("block_io_start") || !kernel.has_function("bpf_task_from_pid") {
+        return Err(Error::Unsupported(format!(
+            "Stacks of requests need Linux 6.5, and this is {}; use -s stacks, which samples threads that wait.",
+            kernel.release
+        )));
+    }
+    Ok(IssuerStacks::new(options, how, kernel.has_function("bpf_task_work_schedule_resume_impl")))
+}
+
 impl Events for BlockEvents {
     fn context(&self) -> &Context {
         &self.capture.context
@@ -201,6 +270,7 @@ impl Events for BlockEvents {
         if self.looked.elapsed() >= LOOK_FOR_UNSTAMPED {
             self.looked = Instant::now();
             self.capture.refresh()?;
+            self.account_stacks()?;
         }
         Ok(flow)
     }
@@ -235,7 +305,13 @@ impl Events for BlockEvents {
                 break;
             }
         }
+        self.batch.clear();
+        self.push_expired(true);
+        if !self.batch.is_empty() {
+            let _ = sink(&self.capture.context, &self.batch);
+        }
         self.capture.refresh()?;
+        self.account_stacks()?;
         let (unfinished, lost) = self.unfinished()?;
         self.capture.context.tally.add(Anomaly::ProcessGone, self.processes.unknown);
         self.capture.context.tally.add(Anomaly::Unfinished, unfinished);

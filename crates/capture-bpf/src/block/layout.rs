@@ -41,6 +41,7 @@ shared! {
         min_latency_ns: u64,
         slow_ns: u64,
         wanted: [u64; CLASSES],
+        slow_stack_ns: u64,
         one_in: u32,
         events: u32,
         from_queue: u32,
@@ -54,6 +55,8 @@ shared! {
         want_process: u32,
         want_about: u32,
         keys: u32,
+        issue_one_in: u32,
+        user_stacks: u32,
         pad: u32,
     }
 }
@@ -77,13 +80,24 @@ shared! {
         process: [u8; 16],
         about: u32,
         cpu: u32,
-        texts_len: u32,
-        pad: u32,
+        texts_len: u16,
+        looked: u16,
+        issued: u32,
     }
 }
 
 /// Instead of a request: the record describes a process.
 pub const LETTERS_ABOUT: u32 = u32::MAX;
+/// Behind the record is the stack of an issue.
+pub const LETTERS_ISSUED: u32 = u32::MAX - 1;
+/// Behind the record is the user stack of a thread that returns.
+pub const LETTERS_RETURNED: u32 = u32::MAX - 2;
+
+/// Why somebody looked whether the issuer of a request still waits for it.
+pub mod looked {
+    pub const NOT: u16 = 0;
+    pub const SLOW: u16 = 1;
+}
 
 shared! {
     /// A request in flight.
@@ -100,6 +114,18 @@ shared! {
         about: u32,
         comm: [u8; 16],
         process: [u8; 16],
+    }
+}
+
+shared! {
+    /// The same where stacks are wanted.
+    pub struct BlockStackedIssuer {
+        issuer: BlockIssuer,
+        waits: u64,
+        thread_start: u64,
+        call: u64,
+        issued: u32,
+        pad: u32,
     }
 }
 
@@ -166,8 +192,12 @@ mod tests {
         assert_layout(HEADERS, "block_config", BlockConfig::SIZE, BlockConfig::LAYOUT);
         assert_layout(HEADERS, "block_record", BlockRecord::SIZE, BlockRecord::LAYOUT);
         assert_layout(HEADERS, "block_issuer", BlockIssuer::SIZE, BlockIssuer::LAYOUT);
+        assert_layout(HEADERS, "block_stacked_issuer", BlockStackedIssuer::SIZE, BlockStackedIssuer::LAYOUT);
         assert_layout(HEADERS, "block_walk", BlockWalk::SIZE, BlockWalk::LAYOUT);
         assert_layout(HEADERS, "block_waiting", BlockWaiting::SIZE, BlockWaiting::LAYOUT);
+        let stacks = evaluate(HEADERS, &["LETTERS_ISSUED", "LETTERS_RETURNED", "LOOKED_NOT", "LOOKED_SLOW"]);
+        let [issued, returned] = [LETTERS_ISSUED, LETTERS_RETURNED].map(u64::from);
+        assert_eq!(stacks, [issued, returned, looked::NOT.into(), looked::SLOW.into()]);
         let ends = evaluate(HEADERS, &["WALK_MORE", "WALK_NO_TAGS"]);
         assert_eq!(ends, [walk_end::MORE, walk_end::NO_TAGS].map(u64::from));
         let sizes = evaluate(

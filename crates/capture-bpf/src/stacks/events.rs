@@ -33,7 +33,7 @@ pub struct StackEvents {
     /// What waits; its dictionaries are those of the rows.
     waiting: Batch,
     waits: Waits,
-    returns: Returns,
+    returns: Returns<()>,
     /// Of the sampler; of others, of the passes that were asked for.
     pace: Pace,
     records: Vec<u8>,
@@ -106,13 +106,13 @@ impl StackEvents {
         let clock = self.programs.clock;
         match record.source {
             source::SWITCH if self.programs.sees_returns && !record.has(flag::KTHREAD) => {
-                self.returns.keep(record, parts)
+                self.returns.keep(record, parts, ())
             }
             source::SWITCH => self.add_wait(record, parts, clock),
             source::RETURN => {
                 for over in self.returns.take(record) {
-                    let Record { ip, sp, fp, lr, .. } = *record;
-                    self.add_wait(&Record { ip, sp, fp, lr, ..over.record }, &over.parts(parts.user), clock);
+                    let (own, user) = over.with_user(Some((record, parts.user)));
+                    self.add_wait(&own, &over.parts(user), clock);
                 }
             }
             source::TIMER => {

@@ -96,7 +96,7 @@ shared! {
         dev: u32,
         cpu: u32,
         file_type: u8,
-        unused: [u8; 1],
+        user_pages: u8,
         kernel_len: u16,
         names_len: u16,
         user_len: u16,
@@ -138,9 +138,9 @@ impl Record {
             rest = next;
             Some(taken)
         };
-        let parts =
-            Parts { kernel: take(record.kernel_len)?, names: take(record.names_len)?, user: take(record.user_len)? };
-        Some((record, parts, rest))
+        let (kernel, names, user) = (take(record.kernel_len)?, take(record.names_len)?, take(record.user_len)?);
+        let filled = usize::from(record.user_pages) * PAGE as usize;
+        Some((record, Parts { kernel, names, user: user.get(..filled).unwrap_or(user) }, rest))
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn records_are_taken_apart() {
         let zero = Record::read(&[]);
-        let full = Record { tid: 7, kernel_len: 8, names_len: 2, user_len: 4, ..zero };
+        let full = Record { tid: 7, kernel_len: 8, names_len: 2, user_len: 4, user_pages: 1, ..zero };
         let mut bytes = Vec::new();
         full.write(&mut bytes);
         bytes.extend_from_slice(b"kkkkkkkknnuuuu");

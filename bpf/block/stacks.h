@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Stacks of those who issue requests. The issuer of a slow request is looked at when the request completes: if it still waits
+ * in the call in which it issued it, for the first time since, it waits for it, and its stack is where. Otherwise it has moved
+ * on, and what it does now is not to be taken for the cause; then only a stack that was taken at the issue can be had, which
+ * costs some microseconds, so that one request in so many has one.
+ */
+#ifndef LATSCOPE_BLOCK_STACKS_H
+#define LATSCOPE_BLOCK_STACKS_H
+
+/* A request with the stack of its issuer, or the stack of an issue. */
+struct stacked_record {
+	struct block_record record;
+	struct stack_record stack;
+	u8 bytes[KERNEL_FRAMES * sizeof(u64) + USER_PAGES * PAGE];
+};
+/* Bytes of a kernel stack, which are whole words; the verifier does not know. */
+#define KERNEL_MASK 0x3f8
+/* Programs for completions may interrupt those for issues. */
+enum { DESK_ISSUE, DESK_COMPLETION, DESKS };
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, DESKS);
+	__type(key, u32);
+	__type(value, struct stacked_record);
+} stack_desks SEC(".maps");
+
+/* Of so many fast requests the issuer of one is looked at too, to compare the slow ones with; 0: of none. */
+volatile u32 fast_one_in SEC(".data.fast_one_in") = 0;
+/* Number of the last stack of an issue. */
+u32 last_issued SEC(".data.last_issued") = 0;
+
+extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym __weak;
+extern void bpf_task_release(struct task_struct *task) __ksym __weak;
+#include "return.h"
+
+/* Tells the system call of a thread from others: its registers when it entered the kernel. */
+static __always_inline u64 call_of(struct task_struct *task)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	u64 all;
+
+	if (bpf_core_field_exists(regs->orig_ax)) {
+		all = regs->ip;
+		all = all * 0x9e3779b97f4a7c15 + regs->sp;
+		all = all * 0x9e3779b97f4a7c15 + regs->orig_ax;
+		all = all * 0x9e3779b97f4a7c15 + regs->di;
+		all = all * 0x9e3779b97f4a7c15 + regs->si;
+		all = all * 0x9e3779b97f4a7c15 + regs->dx;
+	} else {
+		struct pt_regs___arm64 *arm = (void *)regs;
+
+		all = arm->pc;
+		all = all * 0x9e3779b97f4a7c15 + arm->sp;
+		all = all * 0x9e3779b97f4a7c15 + arm->syscallno;
+		all = all * 0x9e3779b97f4a7c15 + arm->regs[0];
+		all = all * 0x9e3779b97f4a7c15 + arm->regs[1];
+		all = all * 0x9e3779b97f4a7c15 + arm->regs[2];
+	}
+	return all;
+}
+
+static __always_inline struct stacked_record *stack_desk(u32 which)
+{
+	return bpf_map_lookup_elem(&stack_desks, &which);
+}
+
+static __always_inline bool put_kernel(struct task_struct *task, struct stacked_record *to)
+{
+	long len = bpf_get_task_stack(task, to->bytes, KERNEL_FRAMES * sizeof(u64), 0);
+
+	if (len <= 0 || len > (long)(KERNEL_FRAMES * sizeof(u64)))
+		return false;
+	to->stack.kernel_len = len;
+	return true;
+}
+
+/* Hands on where the present thread issues a request; the number of the stack, 0 when there is no room. */
+static __always_inline u32 hand_on_issue(struct task_struct *task)
+{
+	struct stacked_record *to = stack_desk(DESK_ISSUE);
+	u32 number, len;
+
+	if (!to)
+		return 0;
+	put_thread(task, &to->stack, FROM_ISSUE);
+	to->stack.stamp_ns = to->stack.copied_ns = bpf_ktime_get_ns();
+	to->stack.state = 0;
+	to->stack.flags |= FLAG_RUNNING;
+	put_kernel(task, to);
+	len = to->stack.kernel_len & KERNEL_MASK;
+	if (!(to->stack.flags & FLAG_KTHREAD)) {
+		put_registers(task, &to->stack);
+		if (config.user_stacks && len <= KERNEL_FRAMES * sizeof(u64)) {
+			u32 user = COPY_USER_STACK(to->bytes + len, to->stack.sp, COPY_OF_CURRENT);
+
+			to->stack.user_pages = user / PAGE;
+			to->stack.user_len = user;
+			len += user;
+		}
+	}
+	len += sizeof(struct stack_record);
+	if (len > sizeof(*to) - sizeof(struct block_record))
+		return 0;
+	number = __sync_fetch_and_add(&last_issued, 1) + 1;
+	to->record.letters = LETTERS_ISSUED;
+	to->record.issued = number;
+	to->record.texts_len = len;
+	if (bpf_ringbuf_output(&events, to, sizeof(struct block_record) + len, SUBMIT_FLAGS))
+		return 0;
+	return number;
+}
+
+/* What is remembered of the present thread, which issues a request. */
+static __always_inline void look_at_issue(struct block_stacked_issuer *to)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	/* Threads of the kernel work for others, one request after the other. */
+	if (!is_kthread(task)) {
+		to->waits = task->nvcsw;
+		to->thread_start = task->start_boottime;
+		to->call = call_of(task);
+	}
+	if (config.issue_one_in && (config.issue_one_in == 1 || !(bpf_get_prandom_u32() % config.issue_one_in)))
+		to->issued = hand_on_issue(task);
+}
+
+/* Whether the issuer of a request that has completed is looked at, and why: enum looked. */
+static __always_inline u32 is_looked_at(u64 latency_ns)
+{
+	u32 one_in = fast_one_in;
+
+	if (latency_ns >= config.slow_stack_ns)
+		return LOOKED_SLOW;
+	return one_in && !(bpf_get_prandom_u32() % one_in) ? LOOKED_FAST : LOOKED_NOT;
+}
+
+/* Whether a thread waits, in this call, and has done so once since it issued a request. */
+static __always_inline bool waits_for(struct task_struct *task, const struct block_stacked_issuer *issued)
+{
+	u32 state = task->__state;
+
+	return task->start_boottime == issued->thread_start && task->nvcsw == issued->waits + 1 && !task->on_cpu &&
+	       state & (DISK_SLEEP | SLEEP) && !(state & NOLOAD) && call_of(task) == issued->call;
+}
+
+struct returned_record {
+	struct block_record record;
+	struct stack_record stack;
+	u8 user[USER_PAGES * PAGE];
+};
+
+/* A thread goes back to user space, see bpf/stacks/stacks.bpf.c. */
+static int returned(struct bpf_map *map, void *key, void *value)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct returned_record *to = bpf_ringbuf_reserve(&events, sizeof(*to), 0);
+	u32 tid = task->pid;
+
+	bpf_map_delete_elem(&returning, &tid);
+	if (!to)
+		return 0;
+	to->record.letters = LETTERS_RETURNED;
+	to->record.texts_len = sizeof(*to) - sizeof(to->record);
+	put_thread(task, &to->stack, FROM_RETURN);
+	to->stack.stamp_ns = to->stack.copied_ns = bpf_ktime_get_ns();
+	to->stack.state = 0;
+	put_registers(task, &to->stack);
+	to->stack.user_pages = COPY_USER_STACK(to->user, to->stack.sp, COPY_OF_CURRENT) / PAGE;
+	to->stack.user_len = sizeof(to->user);
+	bpf_ringbuf_submit(to, SUBMIT_FLAGS);
+	return 0;
+}
+
+/* A desk with the stack of the issuer of a request, which has completed, if it still waits for it; else null. */
+static __always_inline struct stacked_record *stack_of_waiting(const struct block_stacked_issuer *issued)
+{
+	struct stacked_record *to = 0, *desk;
+	struct task_struct *task;
+
+	if (!bpf_task_from_pid || !bpf_task_release || !issued->thread_start)
+		return 0;
+	desk = stack_desk(DESK_COMPLETION);
+	if (!desk)
+		return 0;
+	task = bpf_task_from_pid(issued->issuer.tid);
+	if (!task)
+		return 0;
+	if (waits_for(task, issued)) {
+		put_thread(task, &desk->stack, FROM_COMPLETION);
+		desk->stack.state = task->__state;
+		desk->stack.stamp_ns = bpf_ktime_get_ns();
+		put_registers(task, &desk->stack);
+		/* A signal may have woken it meanwhile. */
+		if (put_kernel(task, desk) && waits_for(task, issued)) {
+			desk->stack.copied_ns = bpf_ktime_get_ns();
+			if (config.user_stacks)
+				ON_RETURN(task, desk->stack.tid, desk->stack.switches, returned);
+			to = desk;
+		}
+	}
+	bpf_task_release(task);
+	return to;
+}
+
+#endif

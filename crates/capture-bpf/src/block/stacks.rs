@@ -1,0 +1,179 @@
+//! Stacks of those who issue requests: taken when a slow request completes, or when one is issued.
+
+use super::layout::{BlockRecord, looked};
+use crate::stacks::{Names, Over, Parts, Record, Returns, Stack, State};
+use crate::{Options, RequestStacks};
+use latscope_event::{Batch, Context, Field, MISSING_CODE, Note};
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// So many stacks of issues are kept for requests that have not completed.
+const KEPT: usize = 1 << 16;
+/// So many fast requests a second have a stack, for the slow ones to be compared with.
+const BASELINE_PER_S: u64 = 50;
+/// The share of fast requests that have one is adapted this often.
+const ADAPT_EVERY: Duration = Duration::from_millis(200);
+/// The issuer did something else by the time at which its request completed.
+const MOVED_ON: &str = "issuer moved on";
+
+/// What becomes of records with stacks.
+pub struct IssuerStacks {
+    how: RequestStacks,
+    names: Names,
+    /// Stacks of issues by number, and their numbers, the oldest first.
+    issued: HashMap<u32, Stack>,
+    order: VecDeque<u32>,
+    /// Requests whose issuer has not returned to user space.
+    returns: Returns<BlockRecord>,
+    sees_returns: bool,
+    /// Fast requests since the share was adapted.
+    fast: u64,
+    adapted: Instant,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    slow: u64,
+    waiting: u64,
+    issued: u64,
+    moved_on: u64,
+    fast: u64,
+    baseline: u64,
+}
+
+/// Codes of the columns of a request about its stack.
+#[derive(Clone, Copy)]
+pub struct Columns {
+    stack: u32,
+    wait_class: u32,
+    quality: u32,
+    source: Option<&'static str>,
+}
+
+/// A request without a stack.
+const NOTHING: Columns = Columns { stack: MISSING_CODE, wait_class: MISSING_CODE, quality: MISSING_CODE, source: None };
+
+impl Columns {
+    fn new(stack: Stack, source: &'static str) -> Columns {
+        Columns { stack: stack.text, wait_class: stack.wait_class, quality: stack.quality, source: Some(source) }
+    }
+
+    /// Appends them to a row.
+    pub fn push(&self, batch: &mut Batch) {
+        batch.push_code(Field::WaitClass, self.wait_class);
+        batch.push_code(Field::StackQuality, self.quality);
+        batch.push_text(Field::StackSource, self.source.map(str::as_bytes));
+        batch.push_code(Field::Stack, self.stack);
+    }
+}
+
+impl IssuerStacks {
+    /// `sees_returns`: the kernel lets programs see threads return.
+    pub fn new(options: &Options, how: RequestStacks, sees_returns: bool) -> IssuerStacks {
+        IssuerStacks {
+            how,
+            names: Names::new(options.stacks.hashed_names),
+            issued: HashMap::new(),
+            order: VecDeque::new(),
+            returns: Returns::default(),
+            sees_returns: sees_returns && options.stacks.user_stacks,
+            fast: 0,
+            adapted: Instant::now(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes in the stack of an issue.
+    pub fn add_issue(&mut self, number: u32, bytes: &[u8], batch: &mut Batch) {
+        let Some((record, parts, _)) = Record::next(bytes) else { return };
+        let stack = self.names.name(&record, &parts, State::Running, batch);
+        if self.order.len() >= KEPT
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.issued.remove(&oldest);
+        }
+        self.issued.insert(number, stack);
+        self.order.push_back(number);
+    }
+
+    /// What is known of a request that has completed, with what follows its record; `None`: it is handed on later.
+    pub fn add(&mut self, request: &BlockRecord, bytes: &[u8], batch: &mut Batch) -> Option<Columns> {
+        let is_slow = request.looked == looked::SLOW || request.latency_ns >= self.how.slow_ns;
+        self.fast += u64::from(!is_slow);
+        let issued = match request.issued {
+            0 => None,
+            number => self.issued.remove(&number),
+        };
+        let count = if is_slow { &mut self.counts.slow } else { &mut self.counts.fast };
+        *count += 1;
+        if let Some((record, parts, _)) = Record::next(bytes).filter(|_| !bytes.is_empty()) {
+            *if is_slow { &mut self.counts.waiting } else { &mut self.counts.baseline } += 1;
+            if self.sees_returns {
+                self.returns.keep(&record, &parts, *request);
+                return None;
+            }
+            return Some(self.completion(&record, &parts, batch));
+        }
+        if let Some(issued) = issued {
+            self.counts.issued += 1;
+            return Some(Columns::new(issued, "issue"));
+        }
+        if request.looked == looked::NOT {
+            return Some(NOTHING);
+        }
+        self.counts.moved_on += u64::from(is_slow);
+        let quality = batch.intern(Field::StackQuality, MOVED_ON.as_bytes());
+        Some(Columns { quality, source: Some("completion"), ..NOTHING })
+    }
+
+    fn completion(&mut self, record: &Record, parts: &Parts, batch: &mut Batch) -> Columns {
+        Columns::new(self.names.name(record, parts, State::from_record(record), batch), "completion")
+    }
+
+    /// A thread returned: the requests that it waited for.
+    pub fn returned(&mut self, bytes: &[u8], batch: &mut Batch) -> Vec<(BlockRecord, Columns)> {
+        let Some((record, parts, _)) = Record::next(bytes) else { return Vec::new() };
+        let over = self.returns.take(&record);
+        self.columns(over, Some((&record, parts.user)), batch)
+    }
+
+    /// Requests whose issuers do not return; `all`: whatever is left.
+    pub fn expired(&mut self, all: bool, batch: &mut Batch) -> Vec<(BlockRecord, Columns)> {
+        let over = self.returns.expired(all);
+        self.columns(over, None, batch)
+    }
+
+    fn columns(
+        &mut self,
+        over: Vec<Over<BlockRecord>>,
+        back: Option<(&Record, &[u8])>,
+        batch: &mut Batch,
+    ) -> Vec<(BlockRecord, Columns)> {
+        let columns = |over: Over<BlockRecord>| {
+            let (record, user) = over.with_user(back);
+            (over.what, self.completion(&record, &over.parts(user), batch))
+        };
+        over.into_iter().map(columns).collect()
+    }
+
+    /// Of how many fast requests one is to be looked at, where that has changed.
+    pub fn adapt(&mut self) -> Option<u32> {
+        let since = self.adapted.elapsed();
+        if self.how.slow_ns == u64::MAX || since < ADAPT_EVERY {
+            return None;
+        }
+        let per_s = self.fast as f64 / since.as_secs_f64();
+        (self.fast, self.adapted) = (0, Instant::now());
+        Some((per_s as u64 / BASELINE_PER_S).clamp(1, 1 << 20) as u32)
+    }
+
+    /// Puts the account into the context.
+    pub fn account(&self, context: &mut Context) {
+        let Counts { slow, waiting, issued, moved_on, fast, baseline } = self.counts;
+        let slow_ns = (self.how.slow_ns != u64::MAX).then_some(self.how.slow_ns);
+        let note = Note::RequestStacks { slow_ns, slow, waiting, issued, moved_on, fast, baseline };
+        context.notes.retain(|note| !matches!(note, Note::RequestStacks { .. }));
+        context.note(note);
+    }
+}

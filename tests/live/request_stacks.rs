@@ -1,0 +1,122 @@
+//! Stacks of those who issue block requests, against programs of which it is known who waits for what.
+
+use super::lab::{Background, Disk, alone, events, number};
+use super::stacks::{Planted, can_compile, compile, sums, text, top};
+use crate::program::{command, latscope};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+const COLUMNS: &str = "latency_ns,tid,pid,comm,device,kind,wait_class,stack_quality,stack_source,stack";
+
+/// Records block requests with stacks for two seconds.
+fn record(stacks: &str, filter: &str, trace: &Path) -> String {
+    let words = ["record", "-s", "block", "--stacks", stacks, "-w", trace.to_str().unwrap(), filter];
+    let recording = Background::latscope(&words);
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let ended = recording.interrupt();
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    ended.err
+}
+
+fn has_returns() -> bool {
+    std::fs::read_to_string("/proc/kallsyms").is_ok_and(|all| all.contains("bpf_task_work_schedule_resume_impl"))
+}
+
+/// A thread that waits for its own request is found where it waits; faster requests are there to compare with.
+#[test]
+fn slow_requests_have_the_stack_of_the_thread_that_waits() {
+    let Some(_alone) = alone() else { return };
+    if !can_compile() {
+        return;
+    }
+    let (slow, fast) = (Disk::new(&["--read", "30ms"]), Disk::new(&["--read", "1ms"]));
+    let planted = Planted::start(&slow, &fast, false);
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.lat");
+    let err = record("slow=20ms", &planted.filter(), &trace);
+    // On a busy machine, the fast disk is sometimes slow, too.
+    let all = events(&trace, COLUMNS, &slow.filter());
+    assert!(all.len() > 20, "{err}");
+    let still = |event: &&Value| text(event, "stack_quality") != "issuer moved on";
+    let stacked: Vec<&Value> = all.iter().filter(still).collect();
+    // On a busy machine, a thread is sometimes put off its CPU twice.
+    assert!(stacked.len() * 10 >= all.len() * 9, "{} of {}: {err}", stacked.len(), all.len());
+    for event in &stacked {
+        assert_eq!((text(event, "comm"), text(event, "device")), ("archiver", slow.name()), "{event}");
+        assert_eq!((text(event, "stack_source"), text(event, "wait_class")), ("completion", "direct read"), "{event}");
+        if has_returns() {
+            assert!(text(event, "stack").contains("archive_scan;"), "{event}");
+            assert_eq!(text(event, "stack_quality"), "complete", "{event}");
+        }
+        assert!(!text(event, "stack").contains("index_lookup"), "{event}");
+    }
+    let baseline = events(&trace, COLUMNS, &format!("{} and stack exists", fast.filter()));
+    assert!(!baseline.is_empty(), "{err}");
+    for event in &baseline {
+        assert_eq!((text(event, "comm"), text(event, "device")), ("indexer", fast.name()), "{event}");
+        assert!(!has_returns() || text(event, "stack").contains("index_lookup;"), "{event}");
+    }
+    let notes = latscope(&["summary", "-r", trace.to_str().unwrap()]);
+    let notes = notes.success();
+    assert!(notes.contains(" the stack of the thread that waited"), "{notes}");
+    let table = latscope(&["stacks", "-r", trace.to_str().unwrap(), "lat > 20ms"]).success();
+    assert!(!has_returns() || table.contains("archive_scan"), "{table}");
+}
+
+/// What an asynchronous issuer does when its request completes says nothing of the request.
+#[test]
+fn a_thread_that_went_on_is_not_taken_for_one_that_waits() {
+    let Some(_alone) = alone() else { return };
+    if !can_compile() {
+        return;
+    }
+    let (ahead, elsewhere) = (Disk::new(&["--read", "20ms"]), Disk::new(&["--read", "40ms"]));
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile("asynchronous.c", folder.path());
+    let mut running = command("setpriv");
+    running.args(["--pdeathsig", "KILL"]).arg(&program).args([&ahead.path, &elsewhere.path]);
+    let submitter = Background::new(&mut running);
+    let filter = format!("proc.pid = {}", submitter.pid());
+    let trace = |name: &str| -> PathBuf { folder.path().join(name) };
+    let err = record("slow=10ms", &filter, &trace("slow.lat"));
+    let handed_in = events(&trace("slow.lat"), COLUMNS, &ahead.filter());
+    assert!(handed_in.len() > 20, "{err}");
+    for event in &handed_in {
+        assert_eq!((text(event, "stack_quality"), text(event, "stack")), ("issuer moved on", ""), "{event}");
+    }
+    assert!(err.contains("the issuer had moved on"), "{err}");
+    let waited_for = events(&trace("slow.lat"), COLUMNS, &elsewhere.filter());
+    let stacks = sums(&waited_for, "stack");
+    assert!(!has_returns() || top(&stacks).contains("wait_elsewhere;"), "{stacks:#?}");
+    // Stacks of issues tell who handed a request in.
+    let err = record("slow=10ms,all", &filter, &trace("all.lat"));
+    let handed_in = events(&trace("all.lat"), COLUMNS, &ahead.filter());
+    let issued: Vec<&Value> = handed_in.iter().filter(|event| text(event, "stack_source") == "issue").collect();
+    assert!(issued.len() * 10 >= handed_in.len() * 9, "{err} {handed_in:#?}");
+    for event in issued {
+        assert!(text(event, "stack").contains("submit_ahead;"), "{event}");
+        assert!(!text(event, "stack").contains("wait_elsewhere"), "{event}");
+        assert_eq!((text(event, "comm"), text(event, "wait_class")), ("submitter", ""), "{event}");
+    }
+    assert!(number(&waited_for[0], "latency_ns") > 30_000_000);
+}
+
+/// Writeback is issued by threads of the kernel, whose stacks of the issue say so.
+#[test]
+fn stacks_of_issues_are_sampled() {
+    let Some(_alone) = alone() else { return };
+    let disk = Disk::new(&["--write", "1ms"]);
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.lat");
+    let words = ["record", "-s", "block", "--stacks", "1/4", "-w", trace.to_str().unwrap(), &disk.filter()];
+    let recording = Background::latscope(&words);
+    let mut dd = command("dd");
+    dd.args(["if=/dev/zero", "bs=4k", "count=400", "oflag=direct", "status=none"]).arg(format!("of={}", disk.path));
+    crate::program::end(&mut dd, b"").success();
+    recording.interrupt().success();
+    let all = events(&trace, COLUMNS, "kind = write");
+    let stacked = all.iter().filter(|event| text(event, "stack_source") == "issue").count();
+    assert_eq!(all.len(), 400);
+    // 100 are expected; five times the standard deviation is 43.
+    assert!(stacked.abs_diff(100) < 43, "{stacked} of 400");
+}
