@@ -67,6 +67,30 @@ fn events_have_the_tags_of_their_threads_interval() {
     assert!(rows.iter().all(|row| row.ends_with("query=q1;app=x,q1")), "{:?}", rows.first());
 }
 
+/// Seconds, nanoseconds, a unit and a date are the same moment: each line tags the second event and no other.
+#[test]
+fn moments_are_seconds_or_nanoseconds_by_their_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let times = [1_763_892_726_i64, 1_763_892_726_000_000_000, 1_763_892_729_000_000_000];
+    let rows = times.map(|time| format!("{time},5,read,7\n")).concat();
+    std::fs::write(path("a.csv"), format!("time_ns,latency_ns,kind,tid\n{rows}")).unwrap();
+    for span in [
+        "1763892725.25 1763892727.5",
+        "1763892725 1763892727",
+        "1763892725250000000 1763892727500000000",
+        "1763892725250ms 1763892727500ms",
+        "2025-11-23T10:12:05.25Z 2025-11-23T10:12:07.5Z",
+    ] {
+        std::fs::write(path("tags.txt"), format!("7 {span} c=#fff q=1 # q=2\n")).unwrap();
+        let words =
+            ["events", "-r", &path("a.csv"), "--tag-file", &path("tags.txt"), "--csv", "--columns", "time_ns,tags"];
+        let [first, second, third] = times;
+        let expected = format!("time_ns,tags\n{first},\n{second},c=#fff;q=1\n{third},\n");
+        assert_eq!(latscope(&words).success(), expected, "{span}");
+    }
+}
+
 #[test]
 fn a_tag_file_is_refused_with_its_line() {
     let folder = tempfile::tempdir().unwrap();
@@ -76,6 +100,7 @@ fn a_tag_file_is_refused_with_its_line() {
         ("x 2 3 a=b\n", ":1: x is not a number of a thread"),
         ("1 9 3 a=b\n", ":1: it ends before it starts"),
         ("1 +5s 3 a=b\n", ":1: +5s has no date"),
+        ("1 1.7e9 3 a=b\n", ":1: 1.7e9 has no date; give seconds"),
         ("1 2 3\n", ":1: it has no tags"),
         ("1 2 3 a\n", ":1: a is not KEY=VALUE"),
     ] {

@@ -30,7 +30,7 @@ pub use mask::Mask;
 pub use note::{KernelFeature, Note};
 pub use printable::{escape_json, guard_formula, is_printable, printable};
 pub use stack::{Frame, FrameKind, frames, push_frame, stack_hash};
-pub use time::{TimeLiteral, TraceStart, format_elapsed, format_strftime, format_wall, wall_zone};
+pub use time::{TimeLiteral, TraceStart, format_elapsed, format_strftime, format_wall, parse_timestamp, wall_zone};
 pub use unfinished::{Unfinished, Value, Wait};
 pub use units::{
     UnitError, format_count, format_duration, format_duration_exact, format_rate, format_size, format_size_exact,

@@ -119,6 +119,42 @@ impl std::fmt::Display for TimeLiteral {
     }
 }
 
+/// From here on a number without a unit is nanoseconds; below it is seconds, up to the year 5138.
+const FIRST_NS: u64 = 100_000_000_000;
+
+/// Nanoseconds of a moment since 1970, or on the clock of a trace, as programs write it: seconds if the number has a decimal point or is
+/// below 100,000,000,000, else nanoseconds; a number with a unit (`1500ms`, `25ns`); or a date.
+///
+/// # Errors
+/// If the text is none of these; the error says what it may be.
+pub fn parse_timestamp(text: &str) -> Result<i64, String> {
+    let wrong = || {
+        format!(
+            "{text} has no date; give seconds (1763892725.25) or nanoseconds since 1970, a number with a unit, or \
+             2026-11-21T10:32:05Z"
+        )
+    };
+    if let Ok(number) = text.parse::<i64>() {
+        let is_ns = number.unsigned_abs() >= FIRST_NS;
+        return if is_ns { Ok(number) } else { number.checked_mul(NS_PER_S).ok_or_else(wrong) };
+    }
+    if let Some((whole, decimals)) = text.split_once('.') {
+        let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if are_digits(whole) && are_digits(decimals) {
+            let scale = |digits: &str| Some(digits.parse::<i64>().ok()? * 10_i64.pow(9 - digits.len() as u32));
+            let ns = scale(&decimals[..decimals.len().min(9)]).ok_or_else(wrong)?;
+            let seconds = whole.parse::<i64>().ok().and_then(|seconds| seconds.checked_mul(NS_PER_S));
+            return seconds.and_then(|seconds| seconds.checked_add(ns)).ok_or_else(wrong);
+        }
+    }
+    match TimeLiteral::parse(text).map_err(|_| wrong())? {
+        TimeLiteral::Unix(ns) => Ok(ns),
+        // With a unit: of 1e9 nobody could say what it counts.
+        TimeLiteral::Raw(ns) if text.ends_with(|last: char| last.is_ascii_alphabetic()) => Ok(ns),
+        _ => Err(wrong()),
+    }
+}
+
 fn local_midnight(unix_ns: i64) -> i64 {
     let Ok(timestamp) = Timestamp::from_nanosecond(i128::from(unix_ns)) else { return 0 };
     let zoned = timestamp.to_zoned(TimeZone::system());
@@ -199,6 +235,28 @@ mod tests {
         assert_eq!(TimeLiteral::parse("2s"), Ok(TimeLiteral::Raw(2_000_000_000)));
         assert!(TimeLiteral::parse("noon").is_err());
         assert!(TimeLiteral::parse("25:00:00").is_err());
+    }
+
+    #[test]
+    fn numbers_are_seconds_or_nanoseconds_by_their_form() {
+        for (text, expected) in [
+            ("1763892725.25", 1_763_892_725_250_000_000),
+            ("1763892725", 1_763_892_725_000_000_000),
+            ("1763892725.1234567899", 1_763_892_725_123_456_789),
+            ("1763892725250000001", 1_763_892_725_250_000_001),
+            ("99999999999", 99_999_999_999_000_000_000_i128),
+            ("100000000000", 100_000_000_000),
+            ("0.000000025", 25),
+            ("25ns", 25),
+            ("1763892725250ms", 1_763_892_725_250_000_000),
+            ("1970-01-01T00:00:01.5Z", 1_500_000_000),
+        ] {
+            let found = parse_timestamp(text).map(i128::from);
+            assert_eq!(found.ok(), Some(expected).filter(|&ns| ns <= i64::MAX as i128), "{text}");
+        }
+        for text in ["", ".", "1.", ".5", "1.76e9", "1e9", "+5s", "10:32:05", "noon", "99999999999999999999", "9e99s"] {
+            assert!(parse_timestamp(text).unwrap_err().contains("has no date"), "{text}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::postgres::{Postgres, Server};
 use hashbrown::HashMap;
 use latscope_event::{
-    Batch, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64, Note, TimeLiteral,
+    Batch, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64, Note, parse_timestamp,
 };
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -173,7 +173,10 @@ impl Known {
                 return Err(malformed("the line is too long"));
             }
             let text = String::from_utf8_lossy(&text);
-            let words = text.split('#').next().unwrap_or_default();
+            // A remark starts a word: colours are values that start alike.
+            let is_remark = |at: usize| text[..at].chars().next_back().is_none_or(char::is_whitespace);
+            let remark = text.match_indices('#').map(|(at, _)| at).find(|&at| is_remark(at));
+            let words = &text[..remark.unwrap_or(text.len())];
             if !words.trim().is_empty() {
                 self.add_line(words).map_err(|why| malformed(&why))?;
             }
@@ -191,11 +194,7 @@ impl Known {
             Some(pid) => Who::Process(number(pid)?),
             None => Who::Thread(number(who)?),
         };
-        let moment = |text: &str| match TimeLiteral::parse(text)? {
-            TimeLiteral::Raw(ns) | TimeLiteral::Unix(ns) => Ok(ns),
-            _ => Err(format!("{text} has no date; give nanoseconds or seconds since 1970, or 2026-11-21T10:32:05Z")),
-        };
-        let (start_ns, end_ns) = (moment(start)?, if end == "-" { i64::MAX } else { moment(end)? });
+        let (start_ns, end_ns) = (parse_timestamp(start)?, if end == "-" { i64::MAX } else { parse_timestamp(end)? });
         if end_ns < start_ns {
             return Err("it ends before it starts".into());
         }
@@ -371,8 +370,8 @@ mod tests {
     #[test]
     fn a_growing_file_is_read_by_whole_lines() {
         let (mut known, mut line) = (Known::default(), 0);
-        known.read(&mut &b"7 10 - a=1\n7 20"[..], &mut line, true).unwrap();
-        known.read(&mut &b" 30 a=2\n"[..], &mut line, true).unwrap();
+        known.read(&mut &b"7 10ns - a=1\n7 20"[..], &mut line, true).unwrap();
+        known.read(&mut &b"ns 30ns a=2\n"[..], &mut line, true).unwrap();
         let of = |from, to| known.tags_during(Who::Thread(7), from, to).map(|tags| tags.to_string());
         assert_eq!(
             (of(0, 5), of(12, 14), of(25, 26), of(35, 40)),

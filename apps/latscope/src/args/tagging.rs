@@ -9,7 +9,8 @@ use std::path::PathBuf;
 pub struct Tagging {
     /// File of tags: lines of "TID FROM TO KEY=VALUE ...", or pid:PID
     ///
-    /// Times are seconds or nanoseconds since 1970, or 2026-11-21T10:32:05Z; TO is - while it lasts. Live, the file may grow.
+    /// Times are seconds since 1970 (1763892725.25), nanoseconds if they have no point and are 100000000000 or more, numbers with a unit, or
+    /// 2026-11-21T10:32:05Z; TO is - while it lasts. Live, the file may grow.
     /// Filters and --by have the fields tags and tag.
     #[arg(long, value_name = "FILE", help_heading = "Tags")]
     pub tag_file: Option<PathBuf>,
