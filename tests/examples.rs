@@ -51,12 +51,15 @@ fn furnish(folder: &Path) {
         ("oracle_10046/waits.trc.zst", "orcl_ora_1234.trc"),
         ("histogram_text/biolatency_DT.txt.zst", "biolatency.txt"),
         ("pylatencymap/oracle.txt.zst", "records.txt"),
+        ("spark_eventlog/tpcds_lab.json.zst", "app-20261121011349-0000"),
     ] {
         write(name, &unpacked(packed));
     }
     for name in ["out.folded", "out.collapsed"] {
         write(name, &unpacked("folded/mix.folded"));
     }
+    let rolled = testdata("spark_eventlog/eventlog_v2_local-1795226752528");
+    std::os::unix::fs::symlink(rolled, folder.join("eventlog_v2_app-20261121012754-0002")).expect("a link");
     write("stacks.txt", &unpacked("stap_stacks/made_up.txt"));
     write("waits.csv", &unpacked("flamegraph/slow_io.csv.gz"));
     ["queries.txt", "stages.txt"].iter().for_each(|name| write(name, b"4711 1763892725.25 1763892727.5 query=q17\n"));

@@ -51,6 +51,7 @@ fn refused_by_all(input: &[u8]) {
             "perf_trace",
             "snoop",
             "oracle_10046",
+            "spark_eventlog",
             "pylatencymap",
             "histogram_text",
         ] {

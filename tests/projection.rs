@@ -34,7 +34,7 @@ type Columns = Vec<(Field, Vec<Option<String>>)>;
 /// The columns of the first batch, and the words for its unfinished requests; `None` for what has no events.
 fn read(name: &str, bytes: &[u8], fields: FieldSet) -> Option<(Columns, Vec<String>)> {
     let mut columns = Vec::new();
-    let options = ReadOptions { all_syscalls: true, ..ReadOptions::new(fields) };
+    let options = ReadOptions { all_syscalls: true, all_of_spark: true, ..ReadOptions::new(fields) };
     let read = read_bytes(name, bytes, &options, &mut |_, batch| {
         if columns.is_empty() {
             columns = fields.iter().map(|field| (field, values(batch, field))).collect();

@@ -6,7 +6,7 @@ use crate::series_rows::SeriesRows;
 use crate::{
     Detected, Error, ReadOptions, Sink, blkparse, blktrace, csv, fio, folded, frames, ftrace, histogram_text, history,
     hlog, ioping, json_lines, lat, oracle_10046, parquet, perf_data, perf_script, perf_trace, pylatencymap, scap,
-    smallfile, snoop, stap_stacks, strace, trace_dat, two_columns,
+    smallfile, snoop, spark_eventlog, stap_stacks, strace, trace_dat, two_columns,
 };
 use latscope_event::{Context, Field, FieldSet};
 
@@ -165,6 +165,12 @@ formats! {
         fills: json_lines::FILLS,
         detect: |input| json_lines::detect(input.head()),
         events: Some(json_lines::read),
+        grows: true,
+    }
+    SparkEventlog("spark_eventlog", "event logs of Spark, also compressed, rolled or in progress: tasks, stages, jobs") {
+        fills: spark_eventlog::FILLS,
+        detect: spark_eventlog::detect,
+        events: Some(spark_eventlog::read),
         grows: true,
     }
     FioJson("fio_json", "fio's JSON (--output-format=json+): a histogram per job") {

@@ -1,9 +1,10 @@
-//! Bytes of a file: plain, gzip or zstd, from disk or standard input, without mapping it into memory
+//! Bytes of a file: plain, gzip, zstd or [blocks](crate::java_blocks), from disk or standard input, without mapping it into memory
 //! (a mapped file that somebody truncates kills the process, and reading in cache-sized chunks costs no more).
 
 use crate::ending::{self, Pipe};
 use crate::follow::{Follow, OnRestart};
 use crate::gzip::{self, Members, Unpacked};
+use crate::java_blocks::{Blocks, Codec};
 use crate::once::{self, Key, Untouched};
 use crate::{Error, Position, Progress, Remedy};
 use latscope_event::format_size;
@@ -158,7 +159,7 @@ impl<'a> Input<'a> {
         let fail = |error| Error::io(path, &error);
         let mut magic = [0; 4];
         let count = File::open(path).and_then(|mut file| read_full(&mut file, &mut magic)).map_err(fail)?;
-        if count == 4 && (magic[..2] == gzip::MAGIC || magic == ZSTD) {
+        if count == 4 && (magic[..2] == gzip::MAGIC || magic == ZSTD || Codec::detect(magic).is_some()) {
             let error = Error::new(path.display().to_string(), Position::File, "A compressed file cannot be followed.");
             return Err(error.with_remedy(Remedy::Unpack));
         }
@@ -258,6 +259,11 @@ impl<'a> Input<'a> {
             ZSTD => {
                 streamed = true;
                 Box::new(UpToTheCut { inner: zstd::Decoder::new(raw).map_err(fail)?, unpacked: up_to })
+            }
+            magic if let Some(codec) = Codec::detect(magic) => {
+                streamed = true;
+                let inner = Blocks::new(codec, BufReader::with_capacity(256 * 1024, raw));
+                Box::new(UpToTheCut { inner, unpacked: up_to })
             }
             _ => Box::new(raw),
         };
@@ -405,8 +411,13 @@ impl<'a> Input<'a> {
 
     /// The bytes as chunks of whole lines.
     pub fn lines(self) -> LineChunks<'a> {
+        self.lines_up_to(CHUNK_BYTES)
+    }
+
+    /// As [`Input::lines`], for lines of up to so many bytes: a chunk grows to hold its first line.
+    pub fn lines_up_to(self, longest: usize) -> LineChunks<'a> {
         let too_long = self.long_lines;
-        LineChunks { input: self, carry: Vec::new(), ended: false, too_long }
+        LineChunks { input: self, carry: Vec::new(), ended: false, too_long, longest: longest.max(CHUNK_BYTES) }
     }
 }
 
@@ -482,8 +493,9 @@ pub struct LineChunks<'a> {
     pub input: Input<'a>,
     carry: Vec<u8>,
     ended: bool,
-    /// Lines longer than [`CHUNK_BYTES`], which were skipped.
+    /// Lines longer than the longest, which were skipped.
     pub too_long: u64,
+    longest: usize,
 }
 
 impl LineChunks<'_> {
@@ -493,7 +505,7 @@ impl LineChunks<'_> {
         loop {
             let kept = self.carry.len();
             // What is in it already need not be cleared.
-            chunk.resize(CHUNK_BYTES, 0);
+            chunk.resize(CHUNK_BYTES.max(2 * kept).min(self.longest), 0);
             chunk[..kept].copy_from_slice(&self.carry);
             self.carry.clear();
             let got = if self.ended { 0 } else { self.fill(chunk, kept)? };
@@ -509,6 +521,10 @@ impl LineChunks<'_> {
                 self.carry.extend_from_slice(&chunk[end + 1..]);
                 chunk.truncate(end + 1);
                 return Ok(true);
+            }
+            if chunk.len() < self.longest {
+                std::mem::swap(&mut self.carry, chunk);
+                continue;
             }
             self.too_long += 1;
             self.skip_line()?;

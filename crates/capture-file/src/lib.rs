@@ -1,6 +1,6 @@
 //! Files that hold events, one module per format, and our own trace and Parquet files.
 //!
-//! [`read`] opens a file (or standard input), sees through gzip and zstd, finds out the format from the content,
+//! [`read`] opens a file (or standard input), sees through gzip, zstd and the block streams of Java, finds out the format from the content,
 //! and hands batches of events to the caller. Records are paired into events on the way; whatever was lost, mended
 //! or left open is in the [`Context`] that comes back.
 
@@ -31,6 +31,7 @@ mod history;
 mod hlog;
 mod input;
 mod ioping;
+mod java_blocks;
 mod json_lines;
 mod lat;
 mod omission;
@@ -49,6 +50,7 @@ mod series_reader;
 mod series_rows;
 mod smallfile;
 mod snoop;
+mod spark_eventlog;
 mod stack_rows;
 mod stap_stacks;
 mod strace;
@@ -114,6 +116,8 @@ pub struct ReadOptions<'a> {
     pub all_syscalls: bool,
     /// Whether only calls that do I/O become events where all others would, too: captures of sysdig hold what their recorder chose.
     pub only_io: bool,
+    /// Whether stages, jobs, SQL executions and executors of a Spark application become events, not only its tasks.
+    pub all_of_spark: bool,
     /// Whether a request that a device passes on to another of the same trace becomes one event, that of the lower device: for who
     /// cannot keep the two apart.
     pub each_request_once: bool,
@@ -146,6 +150,7 @@ impl ReadOptions<'_> {
             fields,
             all_syscalls: false,
             only_io: false,
+            all_of_spark: false,
             each_request_once: false,
             two_columns: TwoColumns::default(),
             omitted_every_ns: None,

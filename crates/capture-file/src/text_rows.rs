@@ -28,9 +28,18 @@ pub enum Piece<'l> {
 
 /// Calls `take` for each line until it breaks or fails.
 #[inline(always)]
-pub fn each_line(input: Input, mut take: impl FnMut(Piece) -> Result<ControlFlow<()>, Error>) -> Result<(), Error> {
-    let is_stream = input.is_stream();
-    let (mut lines, mut chunk, mut number, mut too_long) = (input.lines(), Vec::new(), 0, 0);
+pub fn each_line(input: Input, take: impl FnMut(Piece) -> Result<ControlFlow<()>, Error>) -> Result<(), Error> {
+    each_line_of(input.lines(), take)
+}
+
+/// As [`each_line`], of lines that may be of another length.
+#[inline(always)]
+pub fn each_line_of(
+    mut lines: LineChunks,
+    mut take: impl FnMut(Piece) -> Result<ControlFlow<()>, Error>,
+) -> Result<(), Error> {
+    let is_stream = lines.input.is_stream();
+    let (mut chunk, mut number, mut too_long) = (Vec::new(), 0, 0);
     loop {
         let more = lines.next(&mut chunk).map_err(|error| lines.input.error(&error))?;
         // They were before the lines of this chunk.

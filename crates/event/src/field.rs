@@ -65,14 +65,14 @@ macro_rules! fields {
 fields! {
     Time "time_ns" Time "Start of the event.";
     Latency "latency_ns" Duration "How long the event took, from start to completion.";
-    Kind "kind" Text "Kind of operation: read, write, flush, discard, trim, sync, open or other.";
+    Kind "kind" Text "Kind of operation: read, write, flush, discard, trim, sync, open or other; of Spark: task, stage, job, sql or executor.";
     Name "name" Text "Name of the system call, or the kernel's flag letters of a block request.";
     Size "size" Bytes "Bytes requested or moved.";
     Offset "offset" Bytes "Position on the device or in the file, in bytes.";
     Device "device" Text "Device name if the source has it, otherwise its number.";
     Dev "dev" Text "Device number as major:minor; in a filter, also the name of the device.";
     Host "host" Text "Host on which the event happened.";
-    Job "job" Text "fio job, thread or volume.";
+    Job "job" Text "fio job, thread or volume; job of a Spark application.";
     Pid "pid" Number "Process that issued the event.";
     Tid "tid" Number "Thread that issued the event.";
     Comm "comm" Text "Command name of the thread that issued the event (the kernel keeps 15 characters).";
@@ -133,6 +133,44 @@ fields! {
     StackSource "stack_source" Text "When the stack was taken: sampled, issue, completion, switch or timer.";
     Stack "stack" Text "Call stack, from the outermost frame to the innermost, separated by semicolons; _[k] marks frames of \
                         the kernel, _[j] compiled at run time, _[i] inlined.";
+    App "app" Text "Spark application.";
+    Stage "stage" Number "Stage of the task, by its number in the application.";
+    StageAttempt "stage_attempt" Number "Attempt of the stage, from 0.";
+    Task "task" Number "Task, by its number in the application.";
+    TaskIndex "task_index" Number "Place of the task in its stage, from 0.";
+    Attempt "attempt" Number "Attempt of the task, from 0.";
+    Sql "sql" Number "Execution of a Spark SQL query that the event belongs to.";
+    Executor "executor" Text "Executor that ran the task.";
+    Locality "locality" Text "How near the data of the task were: PROCESS_LOCAL, NODE_LOCAL, NO_PREF, RACK_LOCAL or ANY.";
+    Speculative "speculative" Text "Whether the task is a second copy of a slow one: true or false.";
+    Cores "cores" Number "Cores of the executor.";
+    RunTime "run_ns" Duration "Time that the executor ran the task, with fetches, GC and I/O.";
+    CpuTime "cpu_ns" Duration "CPU time of the task's own thread within its run time.";
+    GcTime "gc_ns" Duration "Time that the JVM of the executor collected garbage during the task; tasks that run together each count it.";
+    FetchWait "fetch_wait_ns" Duration "Time that the task waited for shuffle data from other executors.";
+    ShuffleWrite "shuffle_write_ns" Duration "Time that the task wrote shuffle data.";
+    SchedulerDelay "scheduler_delay_ns" Duration "Part of the task that is neither run, deserialization, serialization of the result nor its fetch.";
+    Deserialize "deserialize_ns" Duration "Time until the executor had the task's code, before it ran.";
+    DeserializeCpu "deserialize_cpu_ns" Duration "CPU time of that.";
+    ResultSerialization "result_serialization_ns" Duration "Time that the executor serialized the result of the task.";
+    GettingResult "getting_result_ns" Duration "Time that the driver fetched the result of the task.";
+    Remainder "remainder_ns" Duration "Part of the run time that is neither CPU, GC, fetch wait nor shuffle write: I/O, Python, waits for a CPU.";
+    Spilled "spilled" Bytes "Size in memory of what the task spilled.";
+    DiskSpilled "disk_spilled" Bytes "What the task wrote to disk for that.";
+    PeakMemory "peak_memory" Bytes "Peak of execution memory of the task.";
+    ResultSize "result_size" Bytes "Size of the task's result.";
+    InputBytes "input" Bytes "What the task read of files and caches.";
+    InputRecords "input_records" Number "Records that the task read of files and caches.";
+    OutputBytes "output" Bytes "What the task wrote to files.";
+    OutputRecords "output_records" Number "Records that the task wrote to files.";
+    ShuffleRemote "shuffle_remote" Bytes "Shuffle data that the task read from other executors.";
+    ShuffleLocal "shuffle_local" Bytes "Shuffle data that the task read on its own executor.";
+    ShuffleToDisk "shuffle_to_disk" Bytes "The part of shuffle_remote that went to disk first, as it was large.";
+    ShuffleRecords "shuffle_records" Number "Records of shuffle data that the task read.";
+    RemoteBlocks "remote_blocks" Number "Blocks of shuffle data that the task read from other executors.";
+    LocalBlocks "local_blocks" Number "Blocks of shuffle data that the task read on its own executor.";
+    ShuffleWritten "shuffle_written" Bytes "Shuffle data that the task wrote.";
+    ShuffleWrittenRecords "shuffle_written_records" Number "Records of shuffle data that the task wrote.";
     SampleWeight "sample_weight" Number "How many events this one stands for, in a sampled trace; missing means one.";
 }
 
@@ -273,7 +311,11 @@ mod tests {
              queue_ns intended_ns service_ns lag_ns cpu_wait_ns cache container container_name container_image cpu category \
              call_args local_ip local_port remote_ip remote_port l4proto exe exe_path args cmdline cwd ppid parent uid user \
              gid group disk_model disk_rotational sequential in_flight since_previous_ns region dispatcher trace state wait_class tags tag \
-             stack_quality stack_source stack sample_weight"
+             stack_quality stack_source stack app stage stage_attempt task task_index attempt sql executor locality speculative cores \
+             run_ns cpu_ns gc_ns fetch_wait_ns shuffle_write_ns scheduler_delay_ns deserialize_ns deserialize_cpu_ns \
+             result_serialization_ns getting_result_ns remainder_ns spilled disk_spilled peak_memory result_size input \
+             input_records output output_records shuffle_remote shuffle_local shuffle_to_disk shuffle_records remote_blocks \
+             local_blocks shuffle_written shuffle_written_records sample_weight"
         );
     }
 

@@ -434,6 +434,44 @@ static FIELDS: &[FilterField] = &[
     text(Field::StackQuality, &[]),
     text(Field::StackSource, &[]),
     text(Field::Stack, &[]),
+    text(Field::App, &[]),
+    number(Field::Stage, &[]),
+    number(Field::StageAttempt, &[]),
+    number(Field::Task, &[]),
+    number(Field::TaskIndex, &[]),
+    number(Field::Attempt, &[]),
+    number(Field::Sql, &[]),
+    text(Field::Executor, &[]),
+    text(Field::Locality, &[]),
+    FilterField { name: "", aliases: &[], meaning: "", source: Source::Bool(Bool::Column(Field::Speculative)) },
+    number(Field::Cores, &[]),
+    number(Field::RunTime, &["run"]),
+    number(Field::CpuTime, &["task.cpu"]),
+    number(Field::GcTime, &["gc"]),
+    number(Field::FetchWait, &["fetch_wait"]),
+    number(Field::ShuffleWrite, &["shuffle_write"]),
+    number(Field::SchedulerDelay, &["scheduler_delay"]),
+    number(Field::Deserialize, &["deserialize"]),
+    number(Field::DeserializeCpu, &["deserialize_cpu"]),
+    number(Field::ResultSerialization, &["result_serialization"]),
+    number(Field::GettingResult, &["getting_result"]),
+    number(Field::Remainder, &["remainder"]),
+    number(Field::Spilled, &[]),
+    number(Field::DiskSpilled, &[]),
+    number(Field::PeakMemory, &[]),
+    number(Field::ResultSize, &[]),
+    number(Field::InputBytes, &[]),
+    number(Field::InputRecords, &[]),
+    number(Field::OutputBytes, &[]),
+    number(Field::OutputRecords, &[]),
+    number(Field::ShuffleRemote, &[]),
+    number(Field::ShuffleLocal, &[]),
+    number(Field::ShuffleToDisk, &[]),
+    number(Field::ShuffleRecords, &[]),
+    number(Field::RemoteBlocks, &[]),
+    number(Field::LocalBlocks, &[]),
+    number(Field::ShuffleWritten, &[]),
+    number(Field::ShuffleWrittenRecords, &[]),
     number(Field::SampleWeight, &["evt.sample_weight"]),
 ];
 
@@ -477,7 +515,15 @@ mod tests {
              disk_rotational disk.rotational container container.id container_name container.name container_image \
              container.image sequential io.sequential in_flight io.in_flight since_previous_ns since_previous \
              io.since_previous region io.region dispatcher io.dispatcher trace state thread.state wait_class wait tags tag \
-             stack_quality stack_source stack sample_weight \
+             stack_quality stack_source stack \
+             app stage stage_attempt task task_index attempt sql executor locality speculative cores run_ns run \
+             cpu_ns task.cpu gc_ns gc fetch_wait_ns fetch_wait shuffle_write_ns shuffle_write scheduler_delay_ns \
+             scheduler_delay deserialize_ns deserialize deserialize_cpu_ns deserialize_cpu \
+             result_serialization_ns result_serialization getting_result_ns getting_result remainder_ns remainder \
+             spilled disk_spilled peak_memory result_size input input_records output output_records \
+             shuffle_remote shuffle_local shuffle_to_disk shuffle_records remote_blocks local_blocks \
+             shuffle_written shuffle_written_records \
+             sample_weight \
              evt.sample_weight"
         );
     }

@@ -93,6 +93,7 @@ impl Pipeline {
             format: self.formats[at],
             all_syscalls: reading.all_syscalls,
             only_io: reading.only_io,
+            all_of_spark: reading.all_of_spark,
             each_request_once: !fields.contains(Field::Device) && !fields.contains(Field::Dev),
             two_columns: reading.two_columns,
             omitted_every_ns: reading.omitted_every_ns,

@@ -24,6 +24,8 @@ pub struct Reading {
     pub all_syscalls: bool,
     /// Whether only those that do I/O become events, also of captures that hold what their recorder chose.
     pub only_io: bool,
+    /// Whether stages, jobs, SQL executions and executors of Spark applications become events, not only tasks.
+    pub all_of_spark: bool,
     /// How to read files of two columns.
     pub two_columns: TwoColumns,
     /// The columns of fio's logs, where they should not be inferred.

@@ -62,7 +62,7 @@ pub use usage::{Usage, UsageOverTime, Used};
 pub use waiting::{Raised, Waiter, Waiting};
 pub use watch::{Exceeded, GroupInterval, Judging, Watch};
 
-use latscope_event::Field;
+use latscope_event::{Field, FieldType};
 use latscope_histogram::{Grid, Histogram, Sparse, Totals};
 use std::collections::BTreeMap;
 
@@ -82,6 +82,8 @@ pub enum Quantity {
     Service,
     /// Time that a probe was late by the machine's doing, nanoseconds.
     Lag,
+    /// Another field that is a duration or a number of bytes.
+    Field(Field),
 }
 
 impl Quantity {
@@ -94,12 +96,13 @@ impl Quantity {
             Quantity::Queue => Field::Queue,
             Quantity::Service => Field::Service,
             Quantity::Lag => Field::Lag,
+            Quantity::Field(field) => field,
         }
     }
 
     /// Whether values are bytes; else they are nanoseconds.
     pub fn is_bytes(self) -> bool {
-        matches!(self, Quantity::Size | Quantity::Offset)
+        self.field().field_type() == FieldType::Bytes
     }
 
     /// The word for options and titles.
@@ -111,7 +114,19 @@ impl Quantity {
             Quantity::Queue => "queue",
             Quantity::Service => "service",
             Quantity::Lag => "lag",
+            Quantity::Field(field) => field.name().strip_suffix("_ns").unwrap_or(field.name()),
         }
+    }
+
+    /// The quantity of this word, or of the name of a field that is a duration or a number of bytes.
+    pub fn from_word(word: &str) -> Option<Quantity> {
+        use Quantity::{Lag, Latency, Offset, Queue, Service, Size};
+        let field = Field::ALL.iter().copied().find(|&field| {
+            let is_called = field.name() == word || Quantity::Field(field).word() == word;
+            is_called && matches!(field.field_type(), FieldType::Duration | FieldType::Bytes)
+        })?;
+        let own = [Latency, Size, Offset, Queue, Service, Lag].into_iter().find(|own| own.field() == field);
+        Some(own.unwrap_or(Quantity::Field(field)))
     }
 
     /// The grid for it. Offsets are looked at on a linear axis, where the last octave is half of the picture,

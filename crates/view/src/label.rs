@@ -1,19 +1,27 @@
 //! Values and sums with their units.
 
-use latscope_event::{format_count, format_duration, format_rate, format_size};
+use latscope_event::{Field, format_count, format_duration, format_rate, format_size};
 use latscope_series::{Quantity, Weight};
 
 /// A quantity as a title starts.
 #[must_use]
-pub fn quantity_title(quantity: Quantity) -> &'static str {
-    match quantity {
+pub fn quantity_title(quantity: Quantity) -> String {
+    let title = match quantity {
         Quantity::Latency => "Latency",
         Quantity::Size => "Size",
         Quantity::Offset => "Offset",
         Quantity::Queue => "Queue time",
         Quantity::Service => "Service time",
         Quantity::Lag => "Lag",
-    }
+        Quantity::Field(Field::RunTime) => "Run time",
+        Quantity::Field(Field::CpuTime) => "CPU time",
+        Quantity::Field(Field::GcTime) => "GC time",
+        Quantity::Field(_) => {
+            let word = quantity.word().replace('_', " ");
+            return word[..1].to_uppercase() + &word[1..];
+        }
+    };
+    title.into()
 }
 
 /// A value of this quantity (nanoseconds or bytes) with its unit.

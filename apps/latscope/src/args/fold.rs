@@ -1,6 +1,7 @@
-use super::{Quantity, Weight};
+use super::{Weight, quantity};
 use clap::Args;
 use latscope_histogram::Grid;
+use latscope_series::Quantity;
 
 /// What a view over time takes.
 #[derive(Args, Debug)]
@@ -14,8 +15,10 @@ pub struct Fold {
     /// What to add up: events, their latencies, or their bytes
     #[arg(long, value_enum, default_value = "count", help_heading = "Grouping")]
     pub weight: Weight,
-    /// Which quantity to show
-    #[arg(short = 'y', long = "y", value_enum, default_value = "latency", help_heading = "Grouping")]
+    /// Which quantity to show: latency, size, offset, queue, service or lag
+    ///
+    /// Or any field that is a duration or a size, such as run, gc or spilled.
+    #[arg(short = 'y', long = "y", value_name = "QUANTITY", value_parser = quantity, default_value = "latency", help_heading = "Grouping")]
     pub quantity: Quantity,
     /// Smallest value on the axis, e.g. 10us or 4k; smaller values get a row of their own
     #[arg(long, visible_alias = "minlat", value_name = "VALUE", help_heading = "Grouping")]

@@ -59,6 +59,7 @@ use crate::world::World;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use latscope_capture_bpf::StackKinds;
+use latscope_series::Quantity;
 use latscope_view::{Palette, Scale};
 use std::path::{Path, PathBuf};
 
@@ -168,7 +169,7 @@ pub struct Input {
     ///
     /// block: requests to block devices. io: system calls that do I/O, and io_uring. syscall: all system calls. stacks: samples of
     /// threads that wait for I/O. offcpu[=1ms]: every wait of at least this time. oncpu[=99hz]: threads that run. The last three can
-    /// be combined.
+    /// be combined. spark: with -r, also the stages, jobs, SQL executions and executors of an event log, not only its tasks.
     #[arg(short, long, value_name = "SOURCE", value_parser = stack_capture::source, help_heading = "Input")]
     pub source: Option<Source>,
     /// Keep reading as the file grows, as tail -F does, until Ctrl-C
@@ -266,6 +267,8 @@ pub enum Source {
     Io,
     /// All system calls.
     Syscall,
+    /// All events of a Spark application.
+    Spark,
     /// Stacks, with the shortest wait and the rate of ticks where they were given.
     Stacks { kinds: StackKinds, off_cpu_ns: Option<u64>, on_cpu_hz: Option<u32> },
 }
@@ -288,20 +291,10 @@ pub enum Weight {
     Bytes,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Quantity {
-    /// From start to completion
-    Latency,
-    /// Size of the request
-    Size,
-    /// Position on the device or in the file
-    Offset,
-    /// Wait before the issue to the device
-    Queue,
-    /// Time that the target of a probe took, without waits for earlier requests
-    Service,
-    /// How late a probe's own machine made the request
-    Lag,
+/// What `-y` names.
+fn quantity(word: &str) -> Result<Quantity, String> {
+    Quantity::from_word(word)
+        .ok_or_else(|| "it is no duration and no size; latscope fields lists both under their types".to_string())
 }
 
 /// The words of scales.

@@ -76,6 +76,7 @@ impl Source {
             Source::Block => "block".into(),
             Source::Io => "io".into(),
             Source::Syscall => "syscall".into(),
+            Source::Spark => "spark".into(),
             Source::Stacks { kinds, off_cpu_ns, on_cpu_hz } => {
                 let off_cpu = off_cpu_ns.map_or("offcpu".into(), |ns| format!("offcpu={ns}ns"));
                 let on_cpu = on_cpu_hz.map_or("oncpu".into(), |hz| format!("oncpu={hz}hz"));
@@ -127,6 +128,7 @@ pub fn source(text: &str) -> Result<Source, String> {
         "block" => return Ok(Source::Block),
         "io" => return Ok(Source::Io),
         "syscall" => return Ok(Source::Syscall),
+        "spark" => return Ok(Source::Spark),
         _ => {}
     }
     let (mut kinds, mut off_cpu_ns, mut on_cpu_hz) = (StackKinds::default(), None, None);
@@ -146,10 +148,12 @@ pub fn source(text: &str) -> Result<Source, String> {
                 };
                 on_cpu_hz = value.map(parse).transpose()?;
             }
-            ("block" | "io" | "syscall", None) => return Err(format!("{word} cannot be combined with others")),
+            ("block" | "io" | "syscall" | "spark", None) => {
+                return Err(format!("{word} cannot be combined with others"));
+            }
             _ => {
                 return Err(format!(
-                    "{word} is no source; use block, io or syscall, or of stacks, offcpu[=1ms] and oncpu[=99hz] one or \
+                    "{word} is no source; use block, io, syscall or spark, or of stacks, offcpu[=1ms] and oncpu[=99hz] one or \
                      several, separated by commas"
                 ));
             }

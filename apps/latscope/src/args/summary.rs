@@ -1,7 +1,8 @@
 use super::fold::precision;
-use super::{Input, Quantity, Table};
+use super::{Input, Table, quantity};
 use clap::Args;
 use latscope_histogram::Grid;
+use latscope_series::Quantity;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -38,8 +39,10 @@ pub struct Summary {
     /// rank.
     #[arg(long, value_name = "N", value_parser = precision)]
     pub precision: Option<Grid>,
-    /// Which quantity to show
-    #[arg(short = 'y', long = "y", value_enum, default_value = "latency")]
+    /// Which quantity to show: latency, size, offset, queue, service or lag
+    ///
+    /// Or any field that is a duration or a size, such as run, gc or spilled.
+    #[arg(short = 'y', long = "y", value_name = "QUANTITY", value_parser = quantity, default_value = "latency")]
     pub quantity: Quantity,
     /// List the events slower than this, e.g. 500ms, and count them per group
     #[arg(long, value_name = "DURATION")]

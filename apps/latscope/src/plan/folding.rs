@@ -8,7 +8,7 @@ use latscope_series::{Quantity, Weight};
 
 pub fn folding(typed: &args::Fold, input: &args::Input) -> Result<Folding, Failure> {
     let unit_bytes = input.files.units_latency.as_deref().and_then(TwoColumns::bytes);
-    let quantity = match (quantity(typed.quantity), unit_bytes) {
+    let quantity = match (typed.quantity, unit_bytes) {
         // Sizes are reported in bytes, offsets in larger units, on an axis that starts at zero.
         (Quantity::Latency, Some(1)) => Quantity::Size,
         (Quantity::Latency, Some(_)) => Quantity::Offset,
@@ -52,17 +52,6 @@ pub fn folding(typed: &args::Fold, input: &args::Input) -> Result<Folding, Failu
         precision: typed.precision,
         ..Folding::of_latencies(interval(&typed.interval)?)
     })
-}
-
-pub fn quantity(typed: args::Quantity) -> Quantity {
-    match typed {
-        args::Quantity::Latency => Quantity::Latency,
-        args::Quantity::Size => Quantity::Size,
-        args::Quantity::Offset => Quantity::Offset,
-        args::Quantity::Queue => Quantity::Queue,
-        args::Quantity::Service => Quantity::Service,
-        args::Quantity::Lag => Quantity::Lag,
-    }
 }
 
 /// Instead of an interval: find out which.

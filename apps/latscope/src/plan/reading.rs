@@ -65,6 +65,7 @@ pub fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure>
         format: format.or(fio_columns.map(|_| Format::FioLog)),
         all_syscalls: input.source == Some(args::Source::Syscall),
         only_io: input.source == Some(args::Source::Io),
+        all_of_spark: input.source == Some(args::Source::Spark),
         two_columns,
         fio_columns,
         lenient: typed.lenient,
@@ -124,6 +125,9 @@ pub fn live(typed_source: Option<args::Source>, typed: &args::Live) -> Result<Li
         Some(args::Source::Io) => Source::Io,
         Some(args::Source::Syscall) => Source::Syscall,
         Some(args::Source::Stacks { kinds, .. }) => Source::Stacks(kinds),
+        Some(args::Source::Spark) => {
+            return Err(Failure::Usage("-s spark is for event logs; give one with -r.".into()));
+        }
     };
     let of_stacks = matches!(source, Source::Stacks(_));
     if let Some(option) = typed.stacks.given_of_sampler().filter(|_| !of_stacks) {
@@ -164,6 +168,7 @@ pub fn source_filter(source: Option<args::Source>) -> Option<&'static str> {
         args::Source::Block => "disk.dev exists and not result exists",
         args::Source::Io | args::Source::Syscall => "not (disk.dev exists and not result exists)",
         args::Source::Stacks { .. } => "state exists",
+        args::Source::Spark => "app exists or stage exists or job exists or sql exists or executor exists",
     })
 }
 

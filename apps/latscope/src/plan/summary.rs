@@ -1,6 +1,6 @@
 //! What the words of `summary` mean.
 
-use super::folding::{fields, interval, quantity};
+use super::folding::{fields, interval};
 use super::{Folding, Shape, shape};
 use crate::{Failure, args};
 use latscope_event::{Field, parse_duration};
@@ -42,7 +42,7 @@ pub fn plan(typed: args::Summary) -> Result<Summary, Failure> {
         names => fields("--by", names)?,
     };
     let sort = sort(&typed.sort, &by, typed.shows_use)?;
-    let quantity = quantity(typed.quantity);
+    let quantity = typed.quantity;
     let completed_only = typed.completed_only;
     let folding = Folding {
         by,

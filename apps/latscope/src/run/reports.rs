@@ -203,11 +203,9 @@ pub fn say_others(series: &HistogramSeries) {
     let Some(rest) = totals.get(others.group as usize).filter(|_| all.count > 0) else { return };
     let share = |part: f64, whole: f64| if whole > 0.0 { 100.0 * part / whole } else { 0.0 };
     let events = share(rest.count as f64, all.count as f64);
-    let sum = match series.quantity {
-        Quantity::Latency | Quantity::Queue | Quantity::Service | Quantity::Lag => {
-            format!(" and {:.2}% of the time", share(rest.sum as f64, all.sum as f64))
-        }
-        Quantity::Size | Quantity::Offset => String::new(),
+    let sum = match series.quantity.is_bytes() {
+        false => format!(" and {:.2}% of the time", share(rest.sum as f64, all.sum as f64)),
+        true => String::new(),
     };
     let lacking = match others.lacking {
         0 => "",

@@ -187,7 +187,7 @@ fn builder(folding: &Folding) -> SeriesBuilder {
         .with_squares()
 }
 
-/// What distinguishes the events of load generators: their jobs, not the devices, which they do not name. Nothing where other files
+/// What distinguishes the events of load generators: their jobs, not the devices, which they do not name; of Spark, its stages. Nothing where other files
 /// are read, too.
 fn groups_of_jobs(pipeline: &Pipeline) -> Option<Vec<Field>> {
     let formats = pipeline.formats();
@@ -196,6 +196,9 @@ fn groups_of_jobs(pipeline: &Pipeline) -> Option<Vec<Field>> {
     };
     if all(&[Format::Hlog]) {
         return Some(vec![Field::Job]);
+    }
+    if all(&[Format::SparkEventlog]) {
+        return Some(vec![if pipeline.reading().all_of_spark { Field::Kind } else { Field::Stage }]);
     }
     let is_fio = all(&[Format::FioLog, Format::FioHist, Format::FioJson, Format::Smallfile]);
     is_fio.then(|| vec![Field::Job, Field::Kind, Field::Host])

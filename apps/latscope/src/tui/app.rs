@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 /// The fields by which the map can be split, in the order of the key.
-const SPLITS: [Field; 10] = [
+const SPLITS: [Field; 12] = [
     Field::Device,
     Field::Kind,
     Field::Comm,
@@ -28,6 +28,8 @@ const SPLITS: [Field; 10] = [
     Field::Job,
     Field::Host,
     Field::Container,
+    Field::Stage,
+    Field::Executor,
 ];
 
 /// How it ends.

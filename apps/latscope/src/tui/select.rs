@@ -102,11 +102,8 @@ pub fn filter(series: &HistogramSeries, spot: &Spot, clock: &Clock) -> String {
     let mut terms = vec![format!("evt.time >= {}", moment(spot.from_ns)), format!("evt.time < {}", moment(spot.to_ns))];
     let name = match series.quantity {
         Quantity::Latency => "lat",
-        Quantity::Size => "size",
-        Quantity::Offset => "offset",
-        Quantity::Queue => "queue",
-        Quantity::Service => "service",
-        Quantity::Lag => "lag",
+        Quantity::Field(field) => field.name(),
+        other => other.word(),
     };
     let value = |value: u64| match series.quantity.is_bytes() {
         true => format_size_exact(value),

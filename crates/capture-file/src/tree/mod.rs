@@ -5,7 +5,7 @@ mod choice;
 mod others;
 mod twice;
 
-use crate::{Error, Position, blktrace, perf_data, strace};
+use crate::{Error, Position, blktrace, perf_data, spark_eventlog, strace};
 use choice::Choice;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -43,7 +43,8 @@ pub fn tree_over_time(folder: &Path) -> Result<Option<Tree>, Error> {
 }
 
 fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
-    if !folder.is_dir() || perf_data::is_recording(folder) || latscope_wire::history::is_history(folder) {
+    let is_one = [perf_data::is_recording, latscope_wire::history::is_history, spark_eventlog::is_folder];
+    if !folder.is_dir() || is_one.iter().any(|is_one| is_one(folder)) {
         return Ok(None);
     }
     let mut walk = Walk::default();
@@ -60,8 +61,8 @@ fn tree_of(folder: &Path, over_time: bool) -> Result<Option<Tree>, Error> {
             folder.display().to_string(),
             Position::File,
             "This folder has no traces (*.lat), fio logs (*_clat.1.log, *_clat_hist.1.log ...), fio JSON, \
-             smallfile results (rsptimes_*.csv), blktrace recordings (*.blktrace.CPU) or files of strace -ff, and is not a \
-             recording of perf.",
+             smallfile results (rsptimes_*.csv), blktrace recordings (*.blktrace.CPU), files of strace -ff or event logs of \
+             Spark (app-*), and is not a recording of perf.",
         ));
     }
     let mut notes = choice.notes();
@@ -77,7 +78,7 @@ fn traces(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let paths = entries.flatten().map(|entry| entry.path());
     let is_trace = |path: &PathBuf| {
         let is_ours = path.extension().is_some_and(|ending| ending == "lat") && path.is_file();
-        is_ours || blktrace::is_of_cpu(path) || strace::is_of_thread(path)
+        is_ours || blktrace::is_of_cpu(path) || strace::is_of_thread(path) || spark_eventlog::is_log(path)
     };
     let mut traces: Vec<PathBuf> = paths.filter(is_trace).collect();
     traces.sort();

@@ -19,18 +19,24 @@ pub enum Attribute {
 }
 
 /// What names a cause comes first: of several attributes that select the same events, this one is printed.
-const TELLING: [Attribute; 25] = [
+const TELLING: [Attribute; 32] = [
     Attribute::Field(Field::Device),
     Attribute::Field(Field::Path),
     Attribute::Directory,
     Attribute::Field(Field::Job),
+    Attribute::Field(Field::Stage),
     Attribute::Field(Field::Host),
+    Attribute::Field(Field::Executor),
     Attribute::Field(Field::Trace),
     Attribute::Field(Field::Kind),
     Attribute::Field(Field::Process),
     Attribute::Field(Field::Comm),
     Attribute::Field(Field::Error),
     Attribute::Field(Field::Size),
+    Attribute::Field(Field::Spilled),
+    Attribute::Field(Field::GcTime),
+    Attribute::Field(Field::FetchWait),
+    Attribute::Field(Field::Locality),
     Attribute::Field(Field::Queue),
     Attribute::Field(Field::Dispatcher),
     Attribute::Field(Field::Name),
@@ -44,6 +50,7 @@ const TELLING: [Attribute; 25] = [
     Attribute::Field(Field::Region),
     Attribute::Field(Field::SincePrevious),
     Attribute::Time,
+    Attribute::Field(Field::RunTime),
     Attribute::Field(Field::Latency),
 ];
 
@@ -77,10 +84,10 @@ impl Attribute {
     /// How much a difference in it counts in the ranking: what follows from slowness, and numbers that mean nothing to a reader,
     /// come after what may be a cause of it.
     pub(super) fn merit(self) -> f64 {
-        use Field::{Cpu, InFlight, Offset, Pid, Ppid, Region, SincePrevious, Tid};
+        use Field::{Cpu, InFlight, Offset, Pid, Ppid, Region, RunTime, SincePrevious, Tid};
         match self {
             Attribute::Field(Offset | Region) => 0.9,
-            Attribute::Field(InFlight | SincePrevious) | Attribute::Time => 0.9,
+            Attribute::Field(InFlight | SincePrevious | RunTime) | Attribute::Time => 0.9,
             Attribute::Field(Tid | Pid | Ppid | Cpu) => 0.95,
             _ => 1.0,
         }

@@ -20,7 +20,7 @@ const TIMES: u64 = 1000;
 const SECONDS: u64 = 4;
 
 /// Fields that are not tested: they are what is explained, or repeat another one, or belong to single events.
-const LEFT_OUT: [Field; 9] = [
+const LEFT_OUT: [Field; 11] = [
     Field::Time,
     Field::Dev,
     Field::Intended,
@@ -30,6 +30,8 @@ const LEFT_OUT: [Field; 9] = [
     Field::Args,
     Field::SampleWeight,
     Field::Ppid,
+    Field::Task,
+    Field::TaskIndex,
 ];
 
 /// Which side an event is on.
@@ -370,6 +372,15 @@ fn scale_of(field: Field) -> Scale {
     match (field, field.field_type()) {
         (Field::Offset, _) => Scale::Grid(Grid::with_power(11).unwrap_or(Grid::FINE)),
         (_, FieldType::Duration | FieldType::Bytes) | (Field::InFlight, _) => Scale::Grid(Grid::FINE),
+        (
+            Field::InputRecords
+            | Field::OutputRecords
+            | Field::ShuffleRecords
+            | Field::ShuffleWrittenRecords
+            | Field::RemoteBlocks
+            | Field::LocalBlocks,
+            _,
+        ) => Scale::Grid(Grid::FINE),
         _ => Scale::Labels,
     }
 }

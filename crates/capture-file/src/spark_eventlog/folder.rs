@@ -1,0 +1,69 @@
+//! Event logs that are folders: rolled ones of Spark 3.0 on, and those of Databricks clusters.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// The name of a file.
+fn name(path: &Path) -> &str {
+    path.file_name().and_then(OsStr::to_str).unwrap_or_default()
+}
+
+/// The number of `events_<number>_<application>[.<codec>][.compact]`.
+fn number(path: &Path) -> Option<u64> {
+    name(path).strip_prefix("events_")?.split_once('_')?.0.parse().ok()
+}
+
+/// The files of the log in their order; none where the folder is no log.
+pub fn files(folder: &Path) -> Option<Vec<PathBuf>> {
+    let entries = folder.read_dir().ok()?.flatten().map(|entry| entry.path());
+    let all: Vec<PathBuf> = entries.filter(|path| path.is_file()).collect();
+    let mut rolled: Vec<(u64, bool, PathBuf)> =
+        all.iter().filter_map(|path| Some((number(path)?, name(path).ends_with(".compact"), path.clone()))).collect();
+    if !rolled.is_empty() {
+        rolled.sort();
+        // What was compacted holds all before it, and replaces the file of its own number.
+        let from = rolled.iter().rposition(|(_, is_compact, _)| *is_compact).unwrap_or(0);
+        return Some(rolled.drain(from..).map(|(_, _, path)| path).collect());
+    }
+    // Of Databricks: dated parts, then the one that is written.
+    let is_part = |path: &&PathBuf| name(path) == "eventlog" || name(path).starts_with("eventlog-");
+    let mut parts: Vec<PathBuf> = all.iter().filter(is_part).cloned().collect();
+    parts.sort_by(|a, b| (name(a) == "eventlog", name(a)).cmp(&(name(b) == "eventlog", name(b))));
+    (!parts.is_empty()).then_some(parts)
+}
+
+/// Whether a path in a folder of logs is one of them, by its name: `app-20261121011349-0000`, `local-1795227501211.lz4`,
+/// `application_1_2_1.zstd.inprogress`, `eventlog_v2_...`.
+pub fn is_log(path: &Path) -> bool {
+    let name = name(path);
+    if name.starts_with("eventlog_v2_") {
+        return path.is_dir() && files(path).is_some();
+    }
+    let rest = ["app-", "local-", "application_"].into_iter().find_map(|start| name.strip_prefix(start));
+    rest.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit())) && path.is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files_of(names: &[&str]) -> Option<Vec<String>> {
+        let folder = tempfile::tempdir().unwrap();
+        names.iter().for_each(|name| std::fs::write(folder.path().join(name), "").unwrap());
+        let files = files(folder.path())?;
+        Some(files.iter().map(|path| name(path).to_string()).collect())
+    }
+
+    #[test]
+    fn parts_are_in_order_and_those_that_were_compacted_are_left_out() {
+        let rolled =
+            ["events_10_app-1", "events_9_app-1.zstd", "appstatus_app-1.inprogress", ".events_9_app-1.zstd.crc"];
+        assert_eq!(files_of(&rolled).unwrap(), ["events_9_app-1.zstd", "events_10_app-1"]);
+        let compacted = ["events_1_app-1", "events_2_app-1.zstd", "events_2_app-1.zstd.compact", "events_3_app-1"];
+        assert_eq!(files_of(&compacted).unwrap(), ["events_2_app-1.zstd.compact", "events_3_app-1"]);
+        let databricks = ["eventlog", "eventlog-2021-06-14--20-00.gz", "eventlog-2021-06-14--18-00.gz", "stdout"];
+        let expected = ["eventlog-2021-06-14--18-00.gz", "eventlog-2021-06-14--20-00.gz", "eventlog"];
+        assert_eq!(files_of(&databricks).unwrap(), expected);
+        assert_eq!(files_of(&["appstatus_app-1", "events_x_app"]), None);
+    }
+}

@@ -1,0 +1,487 @@
+//! What is going on in the application while its log is read, and the events that come of it.
+
+use super::FILLS;
+use super::line::{Event, Metrics, Properties, StageInfo, TaskEnd, TaskInfo};
+use crate::text_rows::Rows;
+use crate::{ReadOptions, Sink};
+use hashbrown::HashMap;
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, MISSING_CODE, MISSING_I64, MISSING_U64, Unfinished, Wait};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// So many stages, jobs, executions and executors are known at a time; beyond that, the oldest are forgotten.
+const KNOWN: usize = 1 << 16;
+/// So many tasks may run at a time.
+const RUNNING: usize = 1 << 17;
+/// Texts of the user are cut here.
+const LONGEST_TEXT: usize = 200;
+
+const NS_PER_MS: i64 = 1_000_000;
+const NO_TIME: &str = "an impossible time";
+
+/// What a stage, a job or an execution is, as codes of the batch.
+#[derive(Clone, Copy, Debug)]
+struct About {
+    name: u32,
+    job: u32,
+    sql: i64,
+    tags: u32,
+    start_ns: Option<i64>,
+}
+
+const NOTHING: About =
+    About { name: MISSING_CODE, job: MISSING_CODE, sql: MISSING_I64, tags: MISSING_CODE, start_ns: None };
+
+struct Executor {
+    host: u32,
+    cores: i64,
+    start_ns: i64,
+}
+
+struct Running {
+    start_ns: i64,
+    stage: (i64, i64),
+    index: i64,
+    attempt: i64,
+    executor: u32,
+    host: u32,
+}
+
+/// An application in the middle of its log.
+pub struct Session<'a, 'b> {
+    rows: Rows<'a, 'b>,
+    has_all: bool,
+    app: u32,
+    kinds: [u32; 5],
+    stages: BTreeMap<(i64, i64), About>,
+    job_of_stage: BTreeMap<i64, i64>,
+    jobs: BTreeMap<i64, About>,
+    executions: BTreeMap<i64, About>,
+    executors: BTreeMap<u32, Executor>,
+    running: HashMap<i64, Running>,
+    latest_ns: i64,
+    has_ended: bool,
+    text: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Task,
+    Stage,
+    Job,
+    Sql,
+    Executor,
+}
+
+/// A moment of the log in nanoseconds.
+fn moment(ms: i64) -> Result<i64, &'static str> {
+    if ms > 0 { ms.checked_mul(NS_PER_MS).ok_or(NO_TIME) } else { Err(NO_TIME) }
+}
+
+/// A number that the log has, unless it is below 0.
+fn unsigned(value: Option<i64>) -> u64 {
+    value.and_then(|value| u64::try_from(value).ok()).unwrap_or(MISSING_U64)
+}
+
+/// Milliseconds as nanoseconds.
+fn ns(ms: Option<i64>) -> Option<u64> {
+    u64::try_from(ms?).ok()?.checked_mul(NS_PER_MS as u64).filter(|&ns| ns != MISSING_U64)
+}
+
+fn known(value: Option<u64>) -> u64 {
+    value.unwrap_or(MISSING_U64)
+}
+
+fn sum(parts: &[Option<u64>]) -> Option<u64> {
+    parts.iter().try_fold(0, |sum: u64, part| sum.checked_add((*part)?))
+}
+
+/// Keeps a map small: its first, which are the oldest, are forgotten.
+fn bound<K: Ord, V>(map: &mut BTreeMap<K, V>) {
+    if map.len() > KNOWN {
+        map.pop_first();
+    }
+}
+
+/// A text of the user as the value of a tag.
+fn push_tag(tags: &mut Vec<u8>, key: &str, value: Option<&str>) {
+    let Some(value) = value.map(str::trim).filter(|value| !value.is_empty()) else { return };
+    if !tags.is_empty() {
+        tags.push(b';');
+    }
+    tags.extend_from_slice(key.as_bytes());
+    tags.push(b'=');
+    let mut cut = String::new();
+    cut.extend(value.chars().take(LONGEST_TEXT).map(|letter| match letter {
+        ';' => ':',
+        letter if letter.is_control() => ' ',
+        letter => letter,
+    }));
+    tags.extend_from_slice(cut.as_bytes());
+}
+
+/// The start of a text, as far as views show it.
+fn shortened(text: &str) -> &str {
+    let line = text.trim().lines().next().unwrap_or_default();
+    line.char_indices().nth(LONGEST_TEXT).map_or(line, |(at, _)| &line[..at])
+}
+
+impl<'a, 'b> Session<'a, 'b> {
+    /// Before the first line.
+    pub fn new(file: &str, options: &ReadOptions, sink: &'a mut Sink<'b>) -> Session<'a, 'b> {
+        let mut context = Context::new(format!("Spark event log, {file}"), Clock::wall());
+        context.knows_unfinished = true;
+        let mut rows = Rows::new(context, Batch::new(options.fields.intersection(FILLS)), sink);
+        let kinds = ["task", "stage", "job", "sql", "executor"];
+        let kinds = kinds.map(|kind| rows.batch.intern(Field::Kind, kind.as_bytes()));
+        Session {
+            rows,
+            has_all: options.all_of_spark,
+            app: MISSING_CODE,
+            kinds,
+            stages: BTreeMap::new(),
+            job_of_stage: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            executions: BTreeMap::new(),
+            executors: BTreeMap::new(),
+            running: HashMap::new(),
+            latest_ns: 0,
+            has_ended: false,
+            text: Vec::new(),
+        }
+    }
+
+    /// Hands on what has come so far; `Break` when nobody wants more.
+    pub fn hand_on(&mut self) -> ControlFlow<()> {
+        self.rows.hand_on()
+    }
+
+    /// Counts a line that is no event.
+    pub fn add_malformed(&mut self, number: u64, line: Result<&[u8], &'static str>, why: &'static str) {
+        self.rows.add_malformed(number, line, why);
+    }
+
+    /// Counts a file that ends in the middle.
+    pub fn add_cut(&mut self) {
+        if self.rows.context.tally.get(Anomaly::Truncated) == 0 {
+            self.rows.context.tally.add(Anomaly::Truncated, 1);
+        }
+    }
+
+    /// Takes the next event of the log; `Break` when nobody wants more rows.
+    pub fn take(&mut self, event: Event) -> Result<ControlFlow<()>, &'static str> {
+        let properties = &mut self.rows.context.properties;
+        match event {
+            Event::TaskEnd(task) => return self.task(&task),
+            Event::TaskStart(task) => self.task_starts((task.stage, task.stage_attempt), &task.info)?,
+            Event::StageSubmitted(stage) => self.stage_starts(&stage.info, stage.properties.as_ref())?,
+            Event::StageCompleted(stage) => return self.stage(&stage.info),
+            Event::JobStart(job) => {
+                let about = self.about(job.properties.as_ref(), Some(job.id), job.at_ms)?;
+                for &stage in &job.stages {
+                    // A stage that was computed before is listed again, though it does not run again.
+                    self.job_of_stage.entry(stage).or_insert(job.id);
+                    bound(&mut self.job_of_stage);
+                }
+                self.jobs.insert(job.id, about);
+                bound(&mut self.jobs);
+            }
+            Event::JobEnd(job) => {
+                let about = self.jobs.remove(&job.id).unwrap_or(NOTHING);
+                let error = (job.result.result != "JobSucceeded").then_some(&b"JobFailed"[..]);
+                return self.other_row(Kind::Job, &about, job.at_ms.map(moment).transpose()?, error, |_| {});
+            }
+            Event::SqlStart(start) => {
+                let name = shortened(start.description.as_deref().unwrap_or_default());
+                let name = self.rows.batch.intern(Field::Name, name.as_bytes());
+                let about = About { name, sql: start.id, start_ns: Some(self.reach(start.at_ms)?), ..NOTHING };
+                self.executions.insert(start.id, about);
+                bound(&mut self.executions);
+            }
+            Event::SqlEnd(end) => {
+                let about = self.executions.remove(&end.id).unwrap_or(NOTHING);
+                let error = end.error.is_some_and(|error| !error.is_empty()).then_some(&b"SQLFailed"[..]);
+                return self.other_row(Kind::Sql, &about, Some(moment(end.at_ms)?), error, |_| {});
+            }
+            Event::ExecutorAdded(added) => {
+                let id = self.rows.batch.intern(Field::Executor, added.id.as_bytes());
+                let host = self.rows.batch.intern(Field::Host, added.info.host.as_bytes());
+                let executor = Executor { host, cores: added.info.cores, start_ns: self.reach(added.at_ms)? };
+                self.executors.insert(id, executor);
+                bound(&mut self.executors);
+            }
+            Event::ExecutorRemoved(removed) => {
+                let id = self.rows.batch.intern(Field::Executor, removed.id.as_bytes());
+                let reason = shortened(removed.reason.as_deref().unwrap_or_default());
+                return self.executor(id, moment(removed.at_ms)?, reason);
+            }
+            Event::ApplicationStart(start) => {
+                properties.insert("spark.app.name".into(), shortened(&start.name).into());
+                self.rows.context.start_ns = Some(moment(start.at_ms)?);
+                if let Some(id) = &start.id {
+                    self.app = self.rows.batch.intern(Field::App, id.as_bytes());
+                }
+                self.reach(start.at_ms)?;
+            }
+            Event::ApplicationEnd(end) => {
+                self.reach(end.at_ms)?;
+                self.has_ended = true;
+            }
+            Event::LogStart(start) => {
+                properties.insert("spark.version".into(), shortened(&start.version).into());
+            }
+            Event::Other => {}
+            Event::Unknown => self.rows.context.tally.add(Anomaly::OtherRecords, 1),
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// A moment that the log has reached.
+    fn reach(&mut self, ms: i64) -> Result<i64, &'static str> {
+        let at_ns = moment(ms)?;
+        self.rows.context.cover(at_ns);
+        self.latest_ns = self.latest_ns.max(at_ns);
+        Ok(at_ns)
+    }
+
+    /// What properties say of a job, or of a stage of it.
+    fn about(
+        &mut self,
+        said: Option<&Properties>,
+        job: Option<i64>,
+        at_ms: Option<i64>,
+    ) -> Result<About, &'static str> {
+        let start_ns = at_ms.map(|ms| self.reach(ms)).transpose()?;
+        let mut about = About { start_ns, ..NOTHING };
+        if let Some(job) = job {
+            about.job = self.rows.batch.intern(Field::Job, job.to_string().as_bytes());
+        }
+        let Some(said) = said else { return Ok(about) };
+        about.sql = said.sql.as_deref().and_then(|id| id.parse().ok()).unwrap_or(MISSING_I64);
+        self.text.clear();
+        push_tag(&mut self.text, "group", said.group.as_deref());
+        push_tag(&mut self.text, "description", said.description.as_deref());
+        if !self.text.is_empty() {
+            about.tags = self.rows.batch.intern(Field::Tags, &self.text);
+        }
+        Ok(about)
+    }
+
+    fn stage_starts(&mut self, info: &StageInfo, said: Option<&Properties>) -> Result<(), &'static str> {
+        let job = self.job_of_stage.get(&info.id).copied();
+        let mut about = self.about(said, job, info.submission_ms)?;
+        about.name = self.rows.batch.intern(Field::Name, shortened(&info.name).as_bytes());
+        self.stages.insert((info.id, info.attempt), about);
+        bound(&mut self.stages);
+        Ok(())
+    }
+
+    /// A stage that ended. It stays known, as tasks of it may end later.
+    fn stage(&mut self, info: &StageInfo) -> Result<ControlFlow<()>, &'static str> {
+        let id = (info.id, info.attempt);
+        if !self.stages.contains_key(&id) {
+            self.stage_starts(info, None)?;
+        }
+        let mut about = self.stages.get(&id).copied().unwrap_or(NOTHING);
+        if let Some(ms) = info.submission_ms {
+            about.start_ns = Some(moment(ms)?);
+        }
+        let error = info.failure.is_some().then_some(&b"StageFailed"[..]);
+        let end_ns = info.completion_ms.map(moment).transpose()?;
+        self.other_row(Kind::Stage, &about, end_ns, error, |batch| {
+            batch.push_i64(Field::Stage, id.0);
+            batch.push_i64(Field::StageAttempt, id.1);
+        })
+    }
+
+    fn executor(&mut self, id: u32, end_ns: i64, reason: &str) -> Result<ControlFlow<()>, &'static str> {
+        let Some(executor) = self.executors.remove(&id) else { return Ok(ControlFlow::Continue(())) };
+        let name = self.rows.batch.intern(Field::Name, reason.as_bytes());
+        let about = About { start_ns: Some(executor.start_ns), name, ..NOTHING };
+        self.other_row(Kind::Executor, &about, Some(end_ns), None, |batch| {
+            batch.push_code(Field::Executor, id);
+            batch.push_code(Field::Host, executor.host);
+            batch.push_i64(Field::Cores, executor.cores);
+        })
+    }
+
+    /// A row of something that is no task, if these are asked for and its start and end are known.
+    fn other_row(
+        &mut self,
+        kind: Kind,
+        about: &About,
+        end_ns: Option<i64>,
+        error: Option<&[u8]>,
+        more: impl FnOnce(&mut Batch),
+    ) -> Result<ControlFlow<()>, &'static str> {
+        let (Some(start_ns), Some(end_ns)) = (about.start_ns, end_ns) else { return Ok(ControlFlow::Continue(())) };
+        self.rows.context.cover(end_ns);
+        self.latest_ns = self.latest_ns.max(end_ns);
+        if !self.has_all {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let Ok(latency_ns) = u64::try_from(end_ns - start_ns) else {
+            self.rows.context.tally.add(Anomaly::NegativeLatency, 1);
+            return Ok(ControlFlow::Continue(()));
+        };
+        let batch = &mut self.rows.batch;
+        batch.push_i64(Field::Time, start_ns);
+        batch.push_u64(Field::Latency, latency_ns);
+        batch.push_code(Field::Kind, self.kinds[kind as usize]);
+        batch.push_code(Field::App, self.app);
+        push_about(batch, about);
+        batch.push_text(Field::Error, error);
+        more(batch);
+        Ok(self.rows.end_row())
+    }
+
+    fn task_starts(&mut self, stage: (i64, i64), info: &TaskInfo) -> Result<(), &'static str> {
+        let start_ns = self.reach(info.launch_ms)?;
+        if self.running.len() >= RUNNING {
+            self.rows.context.tally.add(Anomaly::EvictedInFlight, 1);
+            return Ok(());
+        }
+        let executor = self.rows.batch.intern(Field::Executor, info.executor.as_bytes());
+        let host = self.rows.batch.intern(Field::Host, info.host.as_bytes());
+        let running = Running { start_ns, stage, index: info.index, attempt: info.attempt, executor, host };
+        self.running.insert(info.id, running);
+        Ok(())
+    }
+
+    /// A task that ended, however it did.
+    fn task(&mut self, task: &TaskEnd) -> Result<ControlFlow<()>, &'static str> {
+        let info = &task.info;
+        self.running.remove(&info.id);
+        let (start_ns, end_ns) = (self.reach(info.launch_ms)?, self.reach(info.finish_ms)?);
+        let Ok(latency_ns) = u64::try_from(end_ns - start_ns) else {
+            self.rows.context.tally.add(Anomaly::NegativeLatency, 1);
+            return Ok(ControlFlow::Continue(()));
+        };
+        let about = self.stages.get(&(task.stage, task.stage_attempt)).copied().unwrap_or(NOTHING);
+        let reason = &*task.reason.reason;
+        let error = match reason {
+            "Success" if info.killed => Some("TaskKilled"),
+            "Success" if info.failed => Some("Failed"),
+            "Success" => None,
+            reason => Some(reason),
+        };
+        let batch = &mut self.rows.batch;
+        batch.push_i64(Field::Time, start_ns);
+        batch.push_u64(Field::Latency, latency_ns);
+        batch.push_code(Field::Kind, self.kinds[Kind::Task as usize]);
+        batch.push_code(Field::App, self.app);
+        push_about(batch, &about);
+        batch.push_text(Field::Error, error.map(str::as_bytes));
+        batch.push_i64(Field::Stage, task.stage);
+        batch.push_i64(Field::StageAttempt, task.stage_attempt);
+        batch.push_i64(Field::Task, info.id);
+        batch.push_i64(Field::TaskIndex, info.index);
+        batch.push_i64(Field::Attempt, info.attempt);
+        batch.push_text(Field::Executor, Some(info.executor.as_bytes()));
+        batch.push_text(Field::Host, Some(info.host.as_bytes()));
+        batch.push_text(Field::Locality, Some(info.locality.as_bytes()));
+        batch.push_text(Field::Speculative, Some(if info.speculative { b"true" } else { b"false" }));
+        if let Some(metrics) = &task.metrics {
+            push_metrics(batch, metrics, latency_ns, info);
+        }
+        Ok(self.rows.end_row())
+    }
+
+    /// At the end of the log: what it says about itself, and how many events there were.
+    pub fn finish(mut self) -> (Context, u64) {
+        let left: Vec<u32> = self.executors.keys().copied().collect();
+        for id in left {
+            let _ = self.executor(id, self.latest_ns, "");
+        }
+        let count = self.rows.count;
+        // The listener may have dropped events; else a task that runs on is one of a log that was read too early.
+        let wait = if self.has_ended { Wait::Lossy } else { Wait::Counts };
+        let mut running: Vec<(i64, Running)> = self.running.drain().collect();
+        running.sort_by_key(|(task, running)| (running.start_ns, *task));
+        running.truncate(Context::UNFINISHED_KEPT);
+        let mut row = Batch::new(self.rows.batch.fields());
+        row.follow(&self.rows.batch);
+        for (task, running) in running {
+            let about = self.stages.get(&running.stage).copied().unwrap_or(NOTHING);
+            row.clear();
+            row.push_i64(Field::Time, running.start_ns);
+            row.push_u64(Field::Latency, self.latest_ns.abs_diff(running.start_ns));
+            row.push_code(Field::Kind, self.kinds[Kind::Task as usize]);
+            row.push_code(Field::App, self.app);
+            push_about(&mut row, &about);
+            row.push_i64(Field::Stage, running.stage.0);
+            row.push_i64(Field::StageAttempt, running.stage.1);
+            row.push_i64(Field::Task, task);
+            row.push_i64(Field::TaskIndex, running.index);
+            row.push_i64(Field::Attempt, running.attempt);
+            row.push_code(Field::Executor, running.executor);
+            row.push_code(Field::Host, running.host);
+            row.end_row();
+            let what = format!("task {task} of stage {}", running.stage.0);
+            self.rows.context.unfinished.push(Unfinished::from_row(what, wait, &row, 0));
+        }
+        self.rows.context.tally.add(Anomaly::Unfinished, self.rows.context.unfinished.len() as u64);
+        self.rows.context.sort_unfinished();
+        (self.rows.finish(), count)
+    }
+}
+
+fn push_about(batch: &mut Batch, about: &About) {
+    batch.push_code(Field::Name, about.name);
+    batch.push_code(Field::Job, about.job);
+    batch.push_i64(Field::Sql, about.sql);
+    batch.push_code(Field::Tags, about.tags);
+}
+
+/// The numbers of a task, and what follows from them.
+fn push_metrics(batch: &mut Batch, metrics: &Metrics, latency_ns: u64, info: &TaskInfo) {
+    let (read, write) = (&metrics.shuffle_read, &metrics.shuffle_write);
+    let nanoseconds = |value: Option<i64>| value.and_then(|ns| u64::try_from(ns).ok());
+    let (run, cpu, gc) = (ns(metrics.run_ms), nanoseconds(metrics.cpu_ns), ns(metrics.gc_ms));
+    let (fetch_wait, shuffle_write) = (ns(read.fetch_wait_ms), nanoseconds(write.write_ns));
+    let (deserialize, serialize) = (ns(metrics.deserialize_ms), ns(metrics.result_serialization_ms));
+    let getting_result = match info.getting_result_ms {
+        ..=0 => Some(0),
+        ms => ns(info.finish_ms.checked_sub(ms)),
+    };
+    let outside = sum(&[run, deserialize, serialize, getting_result]);
+    let inside = sum(&[cpu, gc, fetch_wait, shuffle_write]);
+    batch.push_u64(Field::RunTime, known(run));
+    batch.push_u64(Field::CpuTime, known(cpu));
+    batch.push_u64(Field::GcTime, known(gc));
+    batch.push_u64(Field::FetchWait, known(fetch_wait));
+    batch.push_u64(Field::ShuffleWrite, known(shuffle_write));
+    batch.push_u64(Field::SchedulerDelay, known(outside.map(|outside| latency_ns.saturating_sub(outside))));
+    batch.push_u64(Field::Deserialize, known(deserialize));
+    batch.push_u64(Field::DeserializeCpu, unsigned(metrics.deserialize_cpu_ns));
+    batch.push_u64(Field::ResultSerialization, known(serialize));
+    batch.push_u64(Field::GettingResult, known(getting_result));
+    batch.push_u64(Field::Remainder, known(run.zip(inside).map(|(run, inside)| run.saturating_sub(inside))));
+    let bytes =
+        [metrics.input.bytes, read.remote, read.local].map(|bytes| bytes.and_then(|bytes| u64::try_from(bytes).ok()));
+    batch.push_u64(Field::Size, known(sum(&bytes)));
+    for (field, value) in [
+        (Field::Spilled, metrics.spilled),
+        (Field::DiskSpilled, metrics.disk_spilled),
+        (Field::PeakMemory, metrics.peak_memory),
+        (Field::ResultSize, metrics.result_size),
+        (Field::InputBytes, metrics.input.bytes),
+        (Field::OutputBytes, metrics.output.bytes),
+        (Field::ShuffleRemote, read.remote),
+        (Field::ShuffleLocal, read.local),
+        (Field::ShuffleToDisk, read.to_disk),
+        (Field::ShuffleWritten, write.bytes),
+    ] {
+        batch.push_u64(field, unsigned(value));
+    }
+    for (field, value) in [
+        (Field::InputRecords, metrics.input.records),
+        (Field::OutputRecords, metrics.output.records),
+        (Field::ShuffleRecords, read.records),
+        (Field::RemoteBlocks, read.remote_blocks),
+        (Field::LocalBlocks, read.local_blocks),
+        (Field::ShuffleWrittenRecords, write.records),
+    ] {
+        batch.push_i64(field, value.filter(|&value| value >= 0).unwrap_or(MISSING_I64));
+    }
+}
