@@ -60,7 +60,17 @@ fn furnish(folder: &Path) {
     }
     let rolled = testdata("spark_eventlog/eventlog_v2_local-1795226752528");
     std::os::unix::fs::symlink(rolled, folder.join("eventlog_v2_app-20261121012754-0002")).expect("a link");
+    write("profile.pb.gz", &std::fs::read(testdata("pprof/slow_io.pb.gz")).expect("the profile is there"));
+    write("maps.txt", &unpacked("bpftrace_stacks/slow_io.txt"));
     write("stacks.txt", &unpacked("stap_stacks/made_up.txt"));
+    latscope(&[
+        "convert",
+        "-r",
+        "testdata/stap_stacks/made_up.txt",
+        "-w",
+        folder.join("commits.lat").to_str().expect("UTF-8"),
+    ])
+    .success();
     write("waits.csv", &unpacked("flamegraph/slow_io.csv.gz"));
     ["queries.txt", "stages.txt"].iter().for_each(|name| write(name, b"4711 1763892725.25 1763892727.5 query=q17\n"));
     write("mine.toml", &std::fs::read(root().join("crates/capture-probe/experiments/etcd.toml")).expect("a lab"));

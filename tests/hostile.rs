@@ -45,6 +45,8 @@ fn refused_by_all(input: &[u8]) {
             "two_columns",
             "folded",
             "stap_stacks",
+            "pprof",
+            "bpftrace_stacks",
             "csv",
             "json_lines",
             "strace",

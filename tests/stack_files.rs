@@ -171,6 +171,54 @@ fn stacks_of_systemtap_count_as_their_text() {
     assert_eq!(context.tally.iter().count(), 0);
 }
 
+/// Stacks of perf.data against what perf prints of the same file: names of the kernel's functions, files of the others.
+#[test]
+fn stacks_of_perf_data_are_those_of_perf_script() {
+    if !installed("perf") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("perf.data");
+    // Programs that come and go, calls of the kernel, and code of libraries.
+    let load = "for i in 1 2 3; do head -c 20000000 /dev/zero | sha256sum; dd if=/dev/zero of=x bs=64k count=100 oflag=dsync; done";
+    let mut record = command("perf");
+    record.args(["record", "-q", "-F", "499", "-g", "-e", "cpu-clock", "-o"]).arg(&data).args(["--", "sh", "-c", load]);
+    if end(record.current_dir(folder.path()), b"").status != Some(0) {
+        skipped!("perf may not record here");
+        return;
+    }
+    let mut script = command("perf");
+    script.args(["script", "--no-inline", "-F", "tid,event,ip,sym,dso", "-i"]).arg(&data);
+    let text = end(&mut script, b"").success();
+    let mut expected: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+    for sample in text.split("\n\n") {
+        let mut lines = sample.trim_start_matches('\n').lines();
+        let Some(tid) = lines.next().and_then(|line| line.split_whitespace().next()) else { continue };
+        let name = |line: &str| {
+            let (address, rest) = line.trim().split_once(' ').unwrap();
+            let (symbol, file) = rest.rsplit_once(" (").unwrap();
+            let file = file.trim_end_matches(')').rsplit('/').next().unwrap();
+            if address.len() == 16 && address.starts_with('f') { format!("{symbol}_[k]") } else { file.to_string() }
+        };
+        let stack: Vec<String> = lines.rev().map(name).collect();
+        *expected.entry(vec![tid.to_string(), stack.join(";")]).or_default() += 1;
+    }
+    let rows =
+        latscope(&["events", "-r", data.to_str().unwrap(), "--json", "--columns", "tid,kind,name,stack"]).success();
+    let mut found: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+    for row in rows.lines() {
+        let row: serde_json::Value = serde_json::from_str(row).unwrap();
+        assert_eq!((&row["kind"], &row["name"]), (&"sample".into(), &"cpu-clock".into()), "{row}");
+        let file = |frame: &str| {
+            if frame.ends_with("_[k]") { frame.into() } else { frame.split("+0x").next().unwrap().to_string() }
+        };
+        let stack: Vec<String> = row["stack"].as_str().unwrap_or_default().split(';').map(file).collect();
+        *found.entry(vec![row["tid"].to_string(), stack.join(";")]).or_default() += 1;
+    }
+    assert!(expected.values().sum::<u64>() > 20 && text.contains("([kernel.kallsyms])"), "{text}");
+    same(&found, &expected);
+}
+
 /// What is written as folded stacks reads back as the same stacks; weights are events, or their time.
 #[test]
 fn folded_stacks_survive_a_round_trip() {
@@ -234,6 +282,185 @@ fn pprof_reads_what_is_written_for_it() {
         let count = line.split_whitespace().next().unwrap();
         assert_eq!(count.parse::<f64>().unwrap() as u64, of_tag(&format!("wait_event={tag}")), "{tags}");
     }
+}
+
+/// Entries of bpftrace against the numbers behind their keys, by the name of the thread, which starts each key.
+#[test]
+fn maps_of_bpftrace_count_as_their_text() {
+    let bytes = unpacked("bpftrace_stacks/slow_io.txt");
+    let (counts, context) = counted(&bytes, &[Field::Comm, Field::Stack]);
+    let (mut expected, mut key): (BTreeMap<Vec<String>, u64>, Vec<&str>) = Default::default();
+    for line in std::str::from_utf8(&bytes).unwrap().lines() {
+        if line.starts_with("@slow_us[") {
+            key.clear();
+        }
+        key.push(line);
+        let Some(count) = line.strip_prefix("]: ") else { continue };
+        let comm = key[0].trim_start_matches("@slow_us[").split(',').next().unwrap();
+        // The kernel's is the last stack, behind the one of the program.
+        let program = key.iter().skip(1).take_while(|line| !line.starts_with(',')).count();
+        let program = if key[0].ends_with(", , ") { 0 } else { program };
+        let name = |(at, line): (usize, &&str)| {
+            let name = line.trim().split('+').next().unwrap();
+            if at < program { name.to_string() } else { format!("{name}_[k]") }
+        };
+        let frames = key[1..key.len() - 1].iter().enumerate().filter(|(_, line)| line.starts_with("    ")).map(name);
+        let (user, kernel): (Vec<String>, Vec<String>) = frames.partition(|name| !name.ends_with("_[k]"));
+        let stack: Vec<String> = user.into_iter().rev().chain(kernel.into_iter().rev()).collect();
+        *expected.entry(vec![comm.to_string(), stack.join(";")]).or_default() += count.parse::<u64>().unwrap();
+    }
+    assert!(expected.len() >= 5, "{expected:?}");
+    same(&counts, &expected);
+    assert_eq!(context.tally.iter().count(), 0, "{:?}", context.tally);
+    // As times: each entry is as long as its number says.
+    let printed =
+        latscope(&["stacks", "-r", "testdata/bpftrace_stacks/slow_io.txt", "--unitslat", "us", "--json"]).success();
+    let printed: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let sum: u64 = printed["stacks"].as_array().unwrap().iter().map(|row| row["time_ns"].as_u64().unwrap()).sum();
+    assert_eq!(sum, 1000 * expected.values().sum::<u64>());
+}
+
+/// A profile that another program made, against what Go's pprof prints of it; and what latscope writes reads back.
+#[test]
+fn profiles_of_pprof_are_read_as_go_reads_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let back = folder.path().join("back.pb.gz").display().to_string();
+    for source in
+        ["testdata/stap_stacks/made_up.txt", "testdata/pprof/slow_io.pb.gz", "testdata/flamegraph/slow_io.csv.gz"]
+    {
+        latscope(&["convert", "-f", "-r", source, "-w", &back]).success();
+        // Events and their time by stack and labels.
+        let rows = |path: &str| {
+            let (mut sums, fields): (BTreeMap<Vec<String>, (u64, u64)>, _) =
+                (BTreeMap::new(), [Field::Stack, Field::Comm, Field::State, Field::Tags, Field::Kind]);
+            let path = crate::program::root().join(path);
+            let options = ReadOptions::new(FieldSet::EVERY);
+            let read = latscope_capture_file::read(&path, &options, &mut |_, batch| {
+                for row in 0..batch.len() {
+                    let texts = fields.iter().map(|&field| batch.text(field, row).unwrap_or("").to_string()).collect();
+                    let weight = batch.i64s(Field::SampleWeight).map_or(1, |weights| weights[row].max(1)) as u64;
+                    let sum = sums.entry(texts).or_default();
+                    *sum = (sum.0 + weight, sum.1 + weight * batch.latency()[row]);
+                }
+                ControlFlow::Continue(())
+            });
+            read.expect("it can be read");
+            sums
+        };
+        assert!(rows(source).len() > 5);
+        assert_eq!(rows(&back), rows(source), "{source}");
+    }
+    let go = if std::path::Path::new("/usr/local/go/bin/go").exists() { "/usr/local/go/bin/go" } else { "go" };
+    if go == "go" && !installed(go) {
+        return;
+    }
+    let mut command = command(go);
+    command.args(["tool", "pprof", "-raw", "testdata/pprof/slow_io.pb.gz"]).env("GOTOOLCHAIN", "local");
+    let raw = end(&mut command, b"").success();
+    let samples = raw.split("Samples:\n").nth(1).unwrap().split("Locations\n").next().unwrap();
+    // A line of values and locations for each sample, and lines of its labels.
+    let mut expected: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let mut values = (0, 0);
+    for line in samples.lines().skip(1) {
+        match line.split_once(": ") {
+            Some((numbers, _))
+                if numbers.split_whitespace().all(|word| word.bytes().all(|byte| byte.is_ascii_digit())) =>
+            {
+                let mut numbers = numbers.split_whitespace().map(|number| number.parse::<u64>().unwrap());
+                values = (numbers.next().unwrap(), numbers.next().unwrap());
+            }
+            _ => {
+                let Some(comm) = line.split("comm:[").nth(1).and_then(|rest| rest.split(']').next()) else { continue };
+                let sum = expected.entry(comm.to_string()).or_default();
+                *sum = (sum.0 + values.0, sum.1 + values.1);
+            }
+        }
+    }
+    let (mut found, bytes): (BTreeMap<String, (u64, u64)>, _) = (BTreeMap::new(), unpacked("pprof/slow_io.pb.gz"));
+    let read = read_bytes("profile", &bytes, &ReadOptions::new(FieldSet::EVERY), &mut |_, batch| {
+        for row in 0..batch.len() {
+            let weight = batch.i64s(Field::SampleWeight).unwrap()[row].max(1) as u64;
+            let sum = found.entry(batch.text(Field::Comm, row).unwrap().to_string()).or_default();
+            *sum = (sum.0 + weight, sum.1 + weight * batch.latency()[row]);
+        }
+        ControlFlow::Continue(())
+    });
+    read.unwrap();
+    assert!(expected.len() > 3);
+    assert_eq!(found, expected);
+}
+
+/// What the profiler of Firefox gets: tables of equal columns, stacks that lead to the root, and the times and latencies of all events.
+#[test]
+fn profiles_for_firefox_keep_times_and_stacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.profile.json.gz");
+    let source = "testdata/perf_script/stacks_fp.txt.gz";
+    latscope(&["convert", "-r", source, "-w", path.to_str().unwrap()]).success();
+    let mut json = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap()), &mut json)
+        .unwrap();
+    let profile: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(profile["meta"]["preprocessedProfileVersion"], 55);
+    let mut found = Vec::new();
+    for thread in profile["threads"].as_array().unwrap() {
+        for table in ["frameTable", "funcTable", "stackTable", "samples", "markers"] {
+            let length = thread[table]["length"].as_u64().unwrap() as usize;
+            for (name, column) in thread[table].as_object().unwrap().iter().filter(|(_, column)| column.is_array()) {
+                assert_eq!(column.as_array().unwrap().len(), length, "{table}.{name}");
+            }
+        }
+        let strings = thread["stringArray"].as_array().unwrap();
+        let list = |table: &str, column: &str| thread[table][column].as_array().unwrap().clone();
+        let (prefixes, frames, functions, names) = (
+            list("stackTable", "prefix"),
+            list("stackTable", "frame"),
+            list("frameTable", "func"),
+            list("funcTable", "name"),
+        );
+        let (deltas, stacks, weights) =
+            (list("samples", "timeDeltas"), list("samples", "stack"), list("samples", "weight"));
+        let mut at = 0.0;
+        for ((delta, stack), weight) in deltas.iter().zip(&stacks).zip(&weights) {
+            at += delta.as_f64().unwrap();
+            let (mut text, mut next) = (Vec::new(), stack.as_u64());
+            while let Some(stack) = next {
+                let name =
+                    &names[functions[frames[stack as usize].as_u64().unwrap() as usize].as_u64().unwrap() as usize];
+                text.push(strings[name.as_u64().unwrap() as usize].as_str().unwrap());
+                let prefix = prefixes[stack as usize].as_u64();
+                assert!(prefix.is_none_or(|prefix| prefix < stack), "callers come first");
+                next = prefix;
+            }
+            text.reverse();
+            let tid: i64 = thread["tid"].as_str().unwrap().parse().unwrap();
+            found.push((
+                tid,
+                (at * 1e6).round() as i64,
+                (weight.as_f64().unwrap() * 1e6).round() as u64,
+                text.join(";"),
+            ));
+        }
+    }
+    let rows = latscope(&["events", "-r", source, "--json", "--columns", "time_ns,latency_ns,tid,stack"]).success();
+    let rows: Vec<serde_json::Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    let first = rows.iter().map(|row| row["time_ns"].as_i64().unwrap()).min().unwrap();
+    let mut expected: Vec<(i64, i64, u64, String)> = rows
+        .iter()
+        .map(|row| {
+            let stack = row["stack"].as_str().unwrap_or_default().replace("_[k]", "").replace("_[i]", "");
+            (
+                row["tid"].as_i64().unwrap_or(0),
+                row["time_ns"].as_i64().unwrap() - first,
+                row["latency_ns"].as_u64().unwrap(),
+                stack,
+            )
+        })
+        .collect();
+    found.sort();
+    expected.sort();
+    assert!(expected.len() > 50);
+    assert_eq!(found, expected);
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn assert_share(what: &str, of: u64, all: u64, true_of: u64, true_all: u64, poin
 }
 
 /// Others use the machine too, and may keep the sampler or the program from running: one of three turns has to be right.
-fn one_of_three(turn: fn()) {
+pub fn one_of_three(turn: fn()) {
     if !(0..2).any(|_| std::panic::catch_unwind(turn).is_ok()) {
         turn();
     }

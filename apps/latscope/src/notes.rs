@@ -124,6 +124,18 @@ fn noted(context: &Context, note: &Note) -> Option<String> {
                 times[2]
             )
         }
+        Note::TagsReceived { lines, malformed, first, refused_writers } => {
+            let lines = format_count(*lines);
+            let malformed = match malformed {
+                0 => String::new(),
+                count => format!("; {} of them were malformed, the first was {first}", format_count(*count)),
+            };
+            let refused = match refused_writers {
+                0 => String::new(),
+                count => format!("; {} writers were refused, as too many wrote already", format_count(*count)),
+            };
+            format!("{lines} lines of tags came by the socket{malformed}{refused}")
+        }
         Note::StackedDevices { devices, left_out: 0, .. } => {
             let devices = devices.join(", ");
             format!(

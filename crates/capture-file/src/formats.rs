@@ -4,9 +4,9 @@ use crate::input::Input;
 use crate::omission::Omits;
 use crate::series_rows::SeriesRows;
 use crate::{
-    Detected, Error, ReadOptions, Sink, blkparse, blktrace, csv, fio, folded, frames, ftrace, histogram_text, history,
-    hlog, ioping, json_lines, lat, oracle_10046, parquet, perf_data, perf_script, perf_trace, pylatencymap, scap,
-    smallfile, snoop, spark_eventlog, stap_stacks, strace, trace_dat, two_columns,
+    Detected, Error, ReadOptions, Sink, blkparse, blktrace, bpftrace_stacks, csv, fio, folded, frames, ftrace,
+    histogram_text, history, hlog, ioping, json_lines, lat, oracle_10046, parquet, perf_data, perf_script, perf_trace,
+    pprof, pylatencymap, scap, smallfile, snoop, spark_eventlog, stap_stacks, strace, trace_dat, two_columns,
 };
 use latscope_event::{Context, Field, FieldSet};
 
@@ -216,6 +216,17 @@ formats! {
         events: Some(smallfile::read),
         grows: true,
         is_log: true,
+    }
+    Pprof("pprof", "profiles of pprof (.pb.gz): stacks with labels, as of Go, Parca and Pyroscope") {
+        fills: pprof::FILLS,
+        detect: |input| pprof::detect(input.head()),
+        events: Some(pprof::read),
+    }
+    BpftraceStacks("bpftrace_stacks", "maps of bpftrace that have stacks as their keys, as text or JSON") {
+        fills: bpftrace_stacks::FILLS,
+        detect: |input| bpftrace_stacks::detect(input.head()),
+        events: Some(bpftrace_stacks::read),
+        grows: true,
     }
     StapStacks("stap_stacks", "stacks and their counts as SystemTap prints them, with states and wait events") {
         fills: stap_stacks::FILLS,

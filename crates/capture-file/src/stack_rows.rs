@@ -23,6 +23,11 @@ pub struct Sample<'a> {
     pub state: &'a str,
     /// The name of the thread; empty if unknown.
     pub comm: &'a str,
+    /// What kind of event it is; a sample if empty.
+    pub kind: &'a str,
+    /// The device, and what was waited for; empty if unknown.
+    pub device: &'a str,
+    pub wait_class: &'a str,
     /// Process and thread, where they are known.
     pub ids: Option<(i64, i64)>,
 }
@@ -55,9 +60,17 @@ impl<'a, 'b> StackRows<'a, 'b> {
         let batch = &mut rows.batch;
         batch.push_i64(Field::Time, 0);
         batch.push_u64(Field::Latency, sample.latency_ns);
-        batch.push_text(Field::Kind, Some(b"sample"));
-        let Sample { stack, tags, state, comm, .. } = *sample;
-        for (field, text) in [(Field::Stack, stack), (Field::Tags, tags), (Field::State, state), (Field::Comm, comm)] {
+        let Sample { stack, tags, state, comm, kind, device, wait_class, .. } = *sample;
+        let kind = if kind.is_empty() { "sample" } else { kind };
+        for (field, text) in [
+            (Field::Stack, stack),
+            (Field::Tags, tags),
+            (Field::State, state),
+            (Field::Comm, comm),
+            (Field::Kind, kind),
+            (Field::Device, device),
+            (Field::WaitClass, wait_class),
+        ] {
             batch.push_text(field, Some(text.as_bytes()).filter(|text| !text.is_empty()));
         }
         if let Some((pid, tid)) = sample.ids {

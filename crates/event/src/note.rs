@@ -71,6 +71,17 @@ pub enum Note {
         /// Why the last one failed; empty if it did not.
         failure: String,
     },
+    /// Programs wrote lines of tags to a socket while events were captured.
+    TagsReceived {
+        /// How many.
+        lines: u64,
+        /// How many of them said nothing that could be understood.
+        malformed: u64,
+        /// The first of these and why; empty if there is none.
+        first: String,
+        /// How many writers were refused, as too many wrote already.
+        refused_writers: u64,
+    },
     /// Devices passed their requests on to others of the same trace. Each of these requests is an event of both, unless those of
     /// the upper ones were left out.
     StackedDevices {
@@ -195,6 +206,7 @@ impl Note {
             Note::NoHistogram { .. } => "no_histogram",
             Note::KernelLacks { .. } => "kernel_lacks",
             Note::TagsAsked { .. } => "tags_asked",
+            Note::TagsReceived { .. } => "tags_received",
             Note::StackedDevices { .. } => "stacked_devices",
             Note::TrailingBytes { .. } => "trailing_bytes",
             Note::UnrelatedClocks { .. } => "unrelated_clocks",

@@ -143,6 +143,7 @@ mod tests {
             Note::NoHistogram { first: why.clone(), more: 1 },
             Note::KernelLacks { feature: KernelFeature::TagWalk },
             Note::TagsAsked { count: 1, every_ns: 2, took_ns: [3, 4], failure: why.clone() },
+            Note::TagsReceived { lines: 2, malformed: 1, first: why.clone(), refused_writers: 1 },
             Note::StackedDevices { devices: vec!["md0".into()], numbers: vec!["9:0".into()], left_out: 7 },
             Note::TrailingBytes { bytes: 1 },
             Note::UnrelatedClocks { first: why.clone(), clocks: ["wall".into(), "boot".into()] },

@@ -55,5 +55,5 @@ pub use postgres::{Refusal, Server};
 pub use reading::{Folding, Live, Mode, Reading};
 pub use series::{missing_groups, refuse_averages, too_large};
 pub use stalls::{Stalls, describe};
-pub use tags::{Tagging, tag};
+pub use tags::{TagSources, Tagging, tag};
 pub use unfinished::keep_passing;

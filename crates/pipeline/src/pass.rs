@@ -1,6 +1,6 @@
 //! The filter over the batches of one trace.
 
-use crate::tags::Tagger;
+use crate::tags::{Tagger, Tagging};
 use crate::{Error, Reading};
 use latscope_event::{
     Batch, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64, Mask, Note, TraceStart,
@@ -42,9 +42,9 @@ impl<'a> Pass<'a> {
         if self.has_events { self.missing } else { FieldSet::default() }
     }
 
-    /// How far tags and events may be apart, where a database was asked.
-    pub fn tags_note(&self) -> Option<Note> {
-        self.reading.tagging.as_ref()?.note()
+    /// How far tags and events may be apart, where a database was asked, and what came by a socket.
+    pub fn tags_notes(&self) -> Vec<Note> {
+        self.reading.tagging.as_ref().map_or(Vec::new(), Tagging::notes)
     }
 
     /// The batch, with latencies as the reading wants them, and what the filter lets through (`None`: everything).

@@ -4,6 +4,7 @@
 mod axis;
 mod compare;
 mod curve;
+pub mod firefox;
 mod flamegraph;
 mod frame;
 mod heatmap;

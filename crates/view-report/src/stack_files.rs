@@ -27,13 +27,24 @@ pub enum StackWeight {
 
 /// Numbers for texts.
 #[derive(Default)]
-struct Texts {
+pub(crate) struct Texts {
     numbers: HashMap<Box<str>, u32>,
     texts: Vec<Box<str>>,
 }
 
 impl Texts {
-    fn number(&mut self, text: &str) -> u32 {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// The text of a number.
+    pub(crate) fn text(&self, number: u32) -> Option<&str> {
+        self.texts.get(number as usize).map(|text| &**text)
+    }
+
+    /// The number of a text.
+    pub(crate) fn number(&mut self, text: &str) -> u32 {
         if let Some(&number) = self.numbers.get(text) {
             return number;
         }
@@ -93,7 +104,7 @@ impl StackTotals {
     }
 
     fn text(&self, number: u32) -> Option<&str> {
-        self.texts.texts.get(number as usize).map(|text| &**text)
+        self.texts.text(number)
     }
 
     fn stack(&self, key: &Key) -> &str {

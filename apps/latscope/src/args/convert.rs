@@ -12,12 +12,13 @@ Examples:
   latscope convert -r run.lat -w run-1s.parquet --series -i 1s --by device
   latscope convert -r run_clat_hist.1.log.vm1 -w run.hlog -i 1s --by kind
   latscope convert -r run.lat -w run.frames -i 1s --by device
-  latscope convert -r out.folded -w out.pb.gz";
+  latscope convert -r out.folded -w out.pb.gz
+  latscope convert -r waits.csv -w out.profile.json.gz               # for profiler.firefox.com";
 
 /// Convert to .lat, Parquet, CSV, JSON lines, sysdig captures, HdrHistogram logs, frames, records of PyLatencyMap or stacks
 ///
 /// The ending of the output file selects the format: .lat, .parquet, .csv, .jsonl, .scap, .hlog, .frames or .pylatencymap; of
-/// stacks .folded, .pb.gz (pprof) or .speedscope.json.
+/// stacks .folded, .pb.gz (pprof), .speedscope.json or .profile.json.gz (Firefox).
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {
@@ -30,7 +31,7 @@ pub struct Convert {
     #[arg(short, long)]
     pub force: bool,
     /// Output format, if the ending does not select it: lat, parquet, csv, jsonl, scap, hlog, frames, pylatencymap,
-    /// folded, pprof, speedscope
+    /// folded, pprof, speedscope, firefox
     #[arg(long, value_name = "NAME")]
     pub to: Option<String>,
     /// What folded stacks count: events, or time in microseconds [default: events]

@@ -1,4 +1,4 @@
-use super::{Live, Source, StackCapture};
+use super::{Live, Source, StackCapture, Tagging};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -11,6 +11,7 @@ Examples:
   latscope record -s io -w flight.lat --rotate 10m --keep 2GiB      # limited by size
   latscope record -s stacks,offcpu,oncpu -w t.lat 'proc.pid = 4711'  # where its time goes
   latscope record -s block --stacks slow=20ms -w t.lat --for 10s    # whose code waits
+  latscope record -s stacks -w t.lat --tag-postgres 'host=/run/postgresql user=postgres'
   latscope record -s io -w t.lat --only-slow 10ms --sample 1/256    # a sample
 
 Exit status: 0 done, 2 wrong usage, 3 capture failed.
@@ -30,6 +31,8 @@ pub struct Record {
     pub write: PathBuf,
     #[command(flatten)]
     pub live: RecordLive,
+    #[command(flatten)]
+    pub tagging: Tagging,
     /// Replace the file if it exists, as soon as the recording has started
     #[arg(short, long)]
     pub force: bool,

@@ -14,6 +14,9 @@ pub struct Tagging {
     /// Filters and --by have the fields tags and tag.
     #[arg(long, value_name = "FILE", help_heading = "Tags")]
     pub tag_file: Option<PathBuf>,
+    /// Make this Unix socket, and take lines of tags that programs write to it while the capture runs
+    #[arg(long, value_name = "PATH", help_heading = "Tags")]
+    pub tag_socket: Option<PathBuf>,
     /// Ask this PostgreSQL server what its backends do, e.g. "host=/var/run/postgresql user=postgres"
     #[arg(long, value_name = "WORDS", help_heading = "Tags")]
     pub tag_postgres: Option<String>,

@@ -39,12 +39,14 @@ pub enum Target {
     Pprof,
     /// Stacks only.
     Speedscope,
+    /// Stacks and when they were.
+    Firefox,
 }
 
 impl Target {
     /// Whether it has stacks and what they add up to.
     pub fn is_stacks(self) -> bool {
-        matches!(self, Target::Folded | Target::Pprof | Target::Speedscope)
+        matches!(self, Target::Folded | Target::Pprof | Target::Speedscope | Target::Firefox)
     }
 
     /// Whether it has histograms and never events.
@@ -58,7 +60,13 @@ pub fn plan(typed: args::Convert) -> Result<Conversion, Failure> {
     let ending = |path: &Path| {
         // Of two endings the first one decides.
         let name = path.file_name()?.to_str()?;
-        let double = [(".pb.gz", "pprof"), (".speedscope.json", "speedscope")].into_iter();
+        let double = [
+            (".pb.gz", "pprof"),
+            (".speedscope.json", "speedscope"),
+            (".profile.json.gz", "firefox"),
+            (".fxprof.json.gz", "firefox"),
+        ];
+        let double = double.into_iter();
         let double = double.filter(|(ending, _)| name.ends_with(ending)).map(|(_, name)| name).next();
         double.map(str::to_string).or_else(|| path.extension()?.to_str().map(str::to_string))
     };
@@ -74,11 +82,12 @@ pub fn plan(typed: args::Convert) -> Result<Conversion, Failure> {
         Some("folded") => Target::Folded,
         Some("pprof") => Target::Pprof,
         Some("speedscope") => Target::Speedscope,
+        Some("firefox") => Target::Firefox,
         Some("jsonl" | "ndjson" | "json") => Target::JsonLines,
         _ => {
             return Err(Failure::Usage(
                 "The output format is unclear: end the name in .lat, .parquet, .csv, .jsonl, .scap, .hlog, .frames, \
-                 .pylatencymap, .folded, .pb.gz or .speedscope.json, or give --to."
+                 .pylatencymap, .folded, .pb.gz, .speedscope.json or .profile.json.gz, or give --to."
                     .into(),
             ));
         }
@@ -103,7 +112,7 @@ pub fn plan(typed: args::Convert) -> Result<Conversion, Failure> {
     };
     let weight = match typed.weight.as_deref() {
         Some(_) if target != Target::Folded => {
-            let message = "--weight is for folded stacks; pprof and speedscope have both events and time.";
+            let message = "--weight is for folded stacks; the other files of stacks have both events and time.";
             return Err(Failure::Usage(message.into()));
         }
         None | Some("events") => StackWeight::Events,

@@ -6,7 +6,7 @@ use crate::{Failure, args};
 use latscope_capture_bpf::Source;
 use latscope_capture_file::{FioColumns, Format, TwoColumns};
 use latscope_filter::Filter;
-use latscope_pipeline::{Server, Tagging};
+use latscope_pipeline::{Server, TagSources, Tagging};
 use latscope_wire::{Address, Credentials};
 
 pub fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure> {
@@ -80,17 +80,22 @@ pub fn reading(input: &args::Input, over_time: bool) -> Result<Reading, Failure>
 }
 
 /// Where tags come from.
-fn tagging(typed: &args::Tagging, is_live: bool) -> Result<Option<Tagging>, Failure> {
+pub fn tagging(typed: &args::Tagging, is_live: bool) -> Result<Option<Tagging>, Failure> {
     if typed.tag_postgres.is_some() && !is_live {
         return Err(Failure::Usage(
             "--tag-postgres asks a database what it does now, and needs a live capture.".into(),
         ));
     }
+    if typed.tag_socket.is_some() && !is_live {
+        return Err(Failure::Usage(
+            "--tag-socket takes what programs say now, and needs a live capture; files have --tag-file.".into(),
+        ));
+    }
     let server = typed.tag_postgres.as_deref().map(Server::parse).transpose();
     let postgres = server.map_err(|why| Failure::Usage(format!("--tag-postgres: {why}.")))?;
-    let (file, key) = (typed.tag_file.clone(), typed.tag.clone());
-    let is_given = file.is_some() || postgres.is_some() || key.is_some();
-    Ok(is_given.then(|| Tagging::new(file, postgres, key)))
+    let sources = TagSources { file: typed.tag_file.clone(), socket: typed.tag_socket.clone(), postgres };
+    let is_given = sources != TagSources::default() || typed.tag.is_some();
+    Ok(is_given.then(|| Tagging::new(sources, typed.tag.clone())))
 }
 
 /// Hubs have addresses, and those of other machines can be trusted.

@@ -1,7 +1,7 @@
 //! What the words of `record` mean.
 
 use super::folding::{column, duration};
-use super::reading::{filter, live};
+use super::reading::{filter, live, tagging};
 use super::rotation::{self, Keep, Rotate};
 use super::{Plan, Reading};
 use crate::{Failure, args};
@@ -44,7 +44,12 @@ pub fn plan(typed: args::Record) -> Result<Plan, Failure> {
         live.sample = Some(Sample { slow_ns: duration("--only-slow", &typed.only_slow)?.unwrap_or(u64::MAX), one_in });
     }
     let keep = typed.keep.as_deref().map(rotation::keep).transpose()?;
-    let reading = Reading { live: Some(live), filter: filter(&typed.filter.join(" "), None)?, ..Reading::default() };
+    let tagging = tagging(&typed.tagging, true)?;
+    if ending == "scap" && tagging.is_some() {
+        return Err(Failure::Usage("A .scap has no tags; write a .lat.".into()));
+    }
+    let filter = filter(&typed.filter.join(" "), None)?;
+    let reading = Reading { live: Some(live), filter, tagging, ..Reading::default() };
     let rotate = typed.rotate.as_deref().map(rotation::rotate).transpose()?;
     let with = match &typed.with[..] {
         [all] if all == "all" => FieldSet::EVERY,

@@ -294,7 +294,7 @@ fn what_makes_no_sense_is_refused() {
         ("spectrogram -r a.lat --width 5", "--width must be from 20 to 10000 columns."),
         (
             "convert -r a.lat -w b.txt",
-            "The output format is unclear: end the name in .lat, .parquet, .csv, .jsonl, .scap, .hlog, .frames, .pylatencymap, .folded, .pb.gz or .speedscope.json, or give --to.",
+            "The output format is unclear: end the name in .lat, .parquet, .csv, .jsonl, .scap, .hlog, .frames, .pylatencymap, .folded, .pb.gz, .speedscope.json or .profile.json.gz, or give --to.",
         ),
         (
             "convert -r a.lat -w b.csv -i 1s",

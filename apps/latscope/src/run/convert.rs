@@ -12,6 +12,7 @@ use latscope_capture_file::{
 use latscope_event::{Batch, Clock, Context, Field, FieldSet, MISSING_CODE, Mask};
 use latscope_pipeline::{Pipeline, keep_passing};
 use latscope_series::{CountBy, Quantity, Weight};
+use latscope_view_report::firefox::{self, FirefoxProfile};
 use latscope_view_report::rows;
 use latscope_view_report::stack_files::{self, StackTotals};
 use std::io;
@@ -49,7 +50,7 @@ impl Writer {
             Target::Scap => Writer::Scap(ScapWriter::create(out, context).map_err(fail)?),
             Target::JsonLines => Writer::Rows(out, fields.iter().collect()),
             Target::Hlog | Target::Frames | Target::PyLatencyMap => unreachable!("planned as histograms"),
-            Target::Folded | Target::Pprof | Target::Speedscope => unreachable!("written as stacks"),
+            Target::Folded | Target::Pprof | Target::Speedscope | Target::Firefox => unreachable!("written as stacks"),
             Target::Csv => {
                 let (mut out, fields) = (out, fields.iter().collect::<Vec<_>>());
                 rows::write_csv_header(&mut out, &fields).map_err(fail)?;
@@ -118,9 +119,14 @@ fn events(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
 
 fn stacks(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
     let (mut totals, mut has_stacks) = (StackTotals::default(), false);
-    let contexts = pipeline.each_batch(stack_files::FIELDS, |_, batch, mask, _| {
+    let mut profile = (conversion.target == Target::Firefox).then(FirefoxProfile::default);
+    let fields = if profile.is_some() { firefox::FIELDS } else { stack_files::FIELDS };
+    let contexts = pipeline.each_batch(fields, |_, batch, mask, _| {
         has_stacks |= batch.codes(Field::Stack).is_some_and(|codes| codes.iter().any(|&code| code != MISSING_CODE));
-        totals.add(batch, mask);
+        match &mut profile {
+            Some(profile) => profile.add(batch, mask),
+            None => totals.add(batch, mask),
+        }
         ControlFlow::<Failure>::Continue(())
     })?;
     refuse_part(pipeline.reading())?;
@@ -129,11 +135,16 @@ fn stacks(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
         return Err(Failure::Input(message.into()));
     }
     let mut out = output::open(Some(&conversion.write))?;
-    let written = match conversion.target {
-        Target::Pprof => totals.write_pprof(&mut out),
-        Target::Speedscope => totals.write_speedscope(&mut out, &Context::merged(&contexts).source),
+    let context = Context::merged(&contexts);
+    let written = match (conversion.target, &mut profile) {
+        (_, Some(profile)) => profile.write(&mut out, &context),
+        (Target::Pprof, _) => totals.write_pprof(&mut out),
+        (Target::Speedscope, _) => totals.write_speedscope(&mut out, &context.source),
         _ => totals.write_folded(&mut out, conversion.weight),
     };
+    if let Some(left_out) = profile.map(|profile| profile.left_out).filter(|&left_out| left_out > 0) {
+        say!("latscope: {left_out} events had no room in the profile; filter them, or write a .pb.gz.");
+    }
     written.and_then(|()| out.finish()).map_err(|error| Failure::output(&error))?;
     reports::say_notes(&contexts);
     Ok(())

@@ -28,6 +28,7 @@ pub fn run(pipeline: &Pipeline, plan: &Recording) -> Result<(), Failure> {
     if let Some(missing) = plan.with.without(fields).iter().next().filter(|_| plan.with != FieldSet::EVERY) {
         return Err(Failure::Usage(format!("--with {}: this source does not have that field.", missing.name())));
     }
+    let fields = reading.tagging.as_ref().map_or(fields, |tagging| fields.union(tagging.fields()));
     let mut events = pipeline.capture(fields)?;
     events.bind()?;
     // Only what has started replaces an older file.

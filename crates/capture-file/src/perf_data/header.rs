@@ -20,6 +20,7 @@ const FEATURE_BYTES_LIMIT: u64 = 1 << 20;
 /// Feature bits of the header (and numbers of feature records in a pipe).
 pub mod feature {
     pub const TRACING_DATA: u32 = 1;
+    pub const BUILD_ID: u32 = 2;
     pub const HOSTNAME: u32 = 3;
     pub const OSRELEASE: u32 = 4;
     pub const VERSION: u32 = 5;
@@ -57,6 +58,8 @@ pub struct Notes {
     pub sample_times: Option<(u64, u64)>,
     /// A clock, and a moment on the wall clock and on that clock, nanoseconds.
     pub clock: Option<(i32, u64, u64)>,
+    /// What identifies the kernel that was recorded.
+    pub kernel_build_id: Option<Vec<u8>>,
     /// What the kernel reported about tracepoints.
     pub tracepoints: Vec<Tracepoint>,
 }
@@ -75,6 +78,7 @@ impl Notes {
         let first_text = || text(endian, bytes, 0).map(|(text, _)| text);
         match number {
             feature::TRACING_DATA => self.tracepoints = format::parse(bytes),
+            feature::BUILD_ID => self.kernel_build_id = kernel_build_id(endian, bytes),
             feature::HOSTNAME => self.host = first_text(),
             feature::OSRELEASE => self.kernel = first_text(),
             feature::VERSION => self.perf_version = first_text(),
@@ -91,6 +95,21 @@ impl Notes {
             }
             _ => {}
         }
+    }
+}
+
+/// The identifier of the kernel's own image in a list of those of all files.
+fn kernel_build_id(endian: Endian, mut bytes: &[u8]) -> Option<Vec<u8>> {
+    const OF_KERNEL: u16 = 1;
+    const HAS_SIZE: u16 = 1 << 15;
+    loop {
+        let (flags, size) = (endian.u16(bytes, 4)?, usize::from(endian.u16(bytes, 6)?));
+        let name = bytes.get(36..size)?;
+        if flags & 7 == OF_KERNEL && name.starts_with(b"[kernel.kallsyms]") {
+            let length = if flags & HAS_SIZE != 0 { usize::from(*bytes.get(32)?) } else { 20 };
+            return Some(bytes.get(12..32)?.get(..length)?.to_vec());
+        }
+        bytes = bytes.get(size.max(36)..)?;
     }
 }
 
@@ -225,5 +244,6 @@ impl Header {
 
 fn is_known(number: u32) -> bool {
     use feature::*;
-    [TRACING_DATA, HOSTNAME, OSRELEASE, VERSION, ARCH, CMDLINE, EVENT_DESC, SAMPLE_TIME, CLOCK_DATA].contains(&number)
+    [TRACING_DATA, BUILD_ID, HOSTNAME, OSRELEASE, VERSION, ARCH, CMDLINE, EVENT_DESC, SAMPLE_TIME, CLOCK_DATA]
+        .contains(&number)
 }

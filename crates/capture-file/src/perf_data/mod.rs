@@ -5,12 +5,13 @@ mod header;
 mod records;
 mod samples;
 mod session;
+mod stacks;
 
 use crate::input::{Input, read_full};
 use crate::tracepoint::Endian;
 use crate::{Detected, Error, Position, ReadOptions, Sink, tracepoint};
 use header::{Header, Notes, PIPE_HEADER_BYTES};
-use latscope_event::{Context, FieldSet};
+use latscope_event::{Context, Field, FieldSet};
 use records::Records;
 use session::Session;
 use std::fs::File;
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// The fields that perf.data can fill.
-pub const FILLS: FieldSet = tracepoint::FILLS;
+pub const FILLS: FieldSet = tracepoint::FILLS.with(&[Field::Stack, Field::StackSource]);
 
 /// Large enough that the cost of a system call vanishes, small enough to stay in the cache.
 const CHUNK_BYTES: usize = 256 * 1024;

@@ -7,11 +7,13 @@ use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 /// Record types (`perf_event.h` up to 63, perf's own from 64).
 pub mod kind {
+    pub const MMAP: u32 = 1;
     pub const LOST: u32 = 2;
     pub const COMM: u32 = 3;
     pub const EXIT: u32 = 4;
     pub const FORK: u32 = 7;
     pub const SAMPLE: u32 = 9;
+    pub const MMAP2: u32 = 10;
     pub const LOST_SAMPLES: u32 = 13;
     pub const HEADER_ATTR: u32 = 64;
     pub const TRACING_DATA: u32 = 66;

@@ -26,6 +26,8 @@ pub struct Attr {
     pub kind: u32,
     /// Number of the tracepoint.
     pub config: u64,
+    /// What a sample stands for, where it does not say so itself.
+    pub period: u64,
     /// Which columns a sample has.
     pub sample_type: u64,
     /// What a READ column has.
@@ -52,12 +54,22 @@ impl Attr {
         Some(Attr {
             kind: endian.u32(bytes, 0)?,
             config: endian.u64(bytes, 8)?,
+            // With a frequency the kernel chooses it.
+            period: if flag(10) { 0 } else { endian.u64(bytes, 16)? },
             sample_type: endian.u64(bytes, 24)?,
             read_format: endian.u64(bytes, 32)?,
             sample_id_all: flag(18),
             clockid: clockid.map(|clock| clock as i32),
             ids: Vec::new(),
         })
+    }
+
+    /// Whether it is sampled by a clock or a counter, with stacks: such samples are events.
+    pub fn samples_stacks(&self) -> bool {
+        const SOFTWARE: u32 = 1;
+        // The dummy, and what programs of BPF write.
+        let is_none = self.kind == TRACEPOINT || self.kind == SOFTWARE && matches!(self.config, 9 | 10);
+        !is_none && self.sample_type & bit::CALLCHAIN != 0
     }
 
     /// The layout of its samples.
@@ -77,12 +89,13 @@ impl Attr {
         let id = column(bit::ID);
         column(bit::STREAM_ID);
         let cpu = column(bit::CPU);
-        column(bit::PERIOD);
+        let period = column(bit::PERIOD);
         Layout {
             id: identifier.or(id),
             tid,
             time,
             cpu,
+            period,
             fixed_end: at,
             sample_type: self.sample_type,
             read_format: self.read_format,
@@ -98,6 +111,7 @@ pub struct Layout {
     tid: Option<usize>,
     time: Option<usize>,
     cpu: Option<usize>,
+    period: Option<usize>,
     fixed_end: usize,
     sample_type: u64,
     read_format: u64,
@@ -149,14 +163,24 @@ impl Layout {
         }
         let mut at = self.fixed_end;
         if self.sample_type & (bit::READ | bit::CALLCHAIN) != 0 {
-            at = self.after_lists(endian, record)?;
+            at = self.chain_range(endian, record)?.end;
         }
         let size = endian.u32(record, at)? as usize;
         record.get(at + 4..)?.get(..size)
     }
 
-    /// Passes over the columns of varying length.
-    fn after_lists(&self, endian: Endian, record: &[u8]) -> Option<usize> {
+    /// The addresses of the stack of a sample, the innermost first, eight bytes each.
+    pub fn chain<'a>(&self, endian: Endian, record: &'a [u8]) -> Option<&'a [u8]> {
+        record.get(self.chain_range(endian, record)?).filter(|chain| !chain.is_empty())
+    }
+
+    /// What a sample stands for, if it says so.
+    pub fn period(&self, endian: Endian, record: &[u8]) -> Option<u64> {
+        endian.u64(record, self.period?)
+    }
+
+    /// Passes over the columns of varying length: where the addresses of the stack are, and where they end.
+    fn chain_range(&self, endian: Endian, record: &[u8]) -> Option<std::ops::Range<usize>> {
         let mut at = self.fixed_end;
         if self.sample_type & bit::READ != 0 {
             let has = |bit: u32| (self.read_format >> bit & 1) as usize;
@@ -171,9 +195,10 @@ impl Layout {
         }
         if self.sample_type & bit::CALLCHAIN != 0 {
             let frames = usize::try_from(endian.u64(record, at)?).ok()?;
-            at = frames.checked_add(1)?.checked_mul(8)?.checked_add(at)?;
+            at += 8;
+            return Some(at..frames.checked_mul(8)?.checked_add(at)?);
         }
-        Some(at)
+        Some(at..at)
     }
 }
 

@@ -3,14 +3,16 @@
 use super::header::Notes;
 use super::records::{HEAD, Stop, kind};
 use super::samples::{Attr, Layout, TRACEPOINT};
+use super::stacks::Stacks;
 use crate::block_pairs::{padded, trimmed};
+use crate::perf_sample::sampled;
 use crate::syscall_pairs::SyscallPairs;
 use crate::time_order::Sorter;
 use crate::tracepoint::{Decoder, Endian, Entry, Events, Stamp, format};
 use crate::{Error, Position, ReadOptions, Sink};
 use hashbrown::HashMap;
 use latscope_event::kernel::Machine;
-use latscope_event::{Anomaly, Clock, Context, LossRange};
+use latscope_event::{Anomaly, Clock, Context, Field, LossRange, MISSING_CODE};
 use std::ops::ControlFlow;
 
 /// CPUs, attributes and identifiers beyond these are no machine's.
@@ -31,6 +33,8 @@ pub struct Session<'a, 's> {
     is_changed: bool,
     tables: Tables,
     events: Events<'a, 's>,
+    /// Where stacks are asked for.
+    stacks: Option<Stacks>,
     sorter: Sorter<Entry>,
     /// Up to here the records were complete when the last round ended.
     complete_ns: i64,
@@ -57,12 +61,14 @@ struct Counts {
 /// How to read samples, made from attributes and formats.
 #[derive(Default)]
 struct Tables {
-    /// The layout that all samples share, unless they differ.
-    shared: Option<Layout>,
+    /// The layout that all samples share, unless they differ, and the event if there is only one.
+    shared: Option<(Layout, Option<u32>)>,
     layouts: Vec<Layout>,
     by_id: HashMap<u64, u32>,
     decoders: Vec<Option<Decoder>>,
     has_syscalls: bool,
+    /// Whether there are samples of a clock or a counter that are events.
+    has_samples: bool,
 }
 
 impl Tables {
@@ -71,12 +77,15 @@ impl Tables {
         for (index, attr) in attrs.iter().enumerate() {
             tables.by_id.extend(attr.ids.iter().map(|&id| (id, index as u32)));
         }
-        let mut sampling = attrs.iter().filter(|attr| (attr.kind, attr.config) != DUMMY).map(Attr::layout);
-        tables.shared = sampling.next().filter(|first| sampling.all(|layout| layout == *first));
+        let sampling = || attrs.iter().enumerate().filter(|(_, attr)| (attr.kind, attr.config) != DUMMY);
+        let first = sampling().next().map(|(_, attr)| attr.layout());
+        let is_one = sampling().count() == 1;
         // Another event with raw bytes of its own must not be taken for a tracepoint.
-        if attrs.iter().any(|attr| attr.kind != TRACEPOINT && (attr.kind, attr.config) != DUMMY) {
-            tables.shared = None;
-        }
+        let is_shared =
+            |first: &Layout| is_one || sampling().all(|(_, attr)| attr.kind == TRACEPOINT && attr.layout() == *first);
+        let other = sampling().find(|(_, attr)| attr.kind != TRACEPOINT).map(|(index, _)| index as u32);
+        tables.shared = first.filter(is_shared).map(|first| (first, other));
+        tables.has_samples = attrs.iter().any(Attr::samples_stacks);
         let mut recorded = vec![false; 1 << 16];
         for attr in attrs.iter().filter(|attr| attr.kind == TRACEPOINT) {
             if let Some(known) = usize::try_from(attr.config).ok().and_then(|id| recorded.get_mut(id)) {
@@ -94,15 +103,16 @@ impl Tables {
         tables
     }
 
-    /// The layout of a sample and whether it is of a tracepoint.
+    /// The layout of a sample, and the number of its event unless that is a tracepoint.
     #[inline]
-    fn layout(&self, attrs: &[Attr], endian: Endian, record: &[u8]) -> Option<(&Layout, bool)> {
-        if let Some(layout) = &self.shared {
-            return Some((layout, true));
+    fn layout(&self, attrs: &[Attr], endian: Endian, record: &[u8]) -> Option<(&Layout, Option<u32>)> {
+        if let Some((layout, other)) = &self.shared {
+            return Some((layout, *other));
         }
         let id = endian.u64(record, self.layouts.first()?.id()?)?;
-        let index = *self.by_id.get(&id)? as usize;
-        Some((self.layouts.get(index)?, attrs.get(index)?.kind == TRACEPOINT))
+        let index = *self.by_id.get(&id)?;
+        let is_tracepoint = attrs.get(index as usize)?.kind == TRACEPOINT;
+        Some((self.layouts.get(index as usize)?, (!is_tracepoint).then_some(index)))
     }
 
     /// The layout of the columns at the end of a record that is no sample.
@@ -111,6 +121,32 @@ impl Tables {
         let index = self.by_id.get(&id).map_or(0, |&index| index as usize);
         self.layouts.get(index)?.trailer_stamp(endian, record)
     }
+}
+
+/// Hands an entry on; a stack gets its text now that everything before it is known.
+#[inline]
+fn deliver(
+    events: &mut Events,
+    stacks: &mut Option<Stacks>,
+    (endian, notes): (Endian, &Notes),
+    time_ns: i64,
+    entry: &Entry,
+) -> ControlFlow<()> {
+    let Some(stacks) = stacks else { return events.take(time_ns, entry) };
+    let mut entry = *entry;
+    match entry {
+        Entry::Memory { slot } => {
+            stacks.take(slot, endian, notes);
+            return ControlFlow::Continue(());
+        }
+        _ => {
+            if let Some(slot) = entry.stack().filter(|&slot| slot != MISSING_CODE) {
+                let code = events.stack(stacks.take(slot, endian, notes));
+                entry.set_stack(code);
+            }
+        }
+    }
+    events.take(time_ns, &entry)
 }
 
 impl<'a, 's> Session<'a, 's> {
@@ -124,7 +160,8 @@ impl<'a, 's> Session<'a, 's> {
         sink: &'a mut Sink<'s>,
     ) -> Session<'a, 's> {
         let context = Context::new(format!("perf record, {name}"), Clock::unanchored("perf"));
-        let events = Events::new(context, Machine::default(), options, sink);
+        let events = Events::new(context, Machine::default(), options, super::FILLS, sink);
+        let stacks = options.fields.contains(Field::Stack).then(Stacks::default);
         Session {
             name,
             endian,
@@ -134,6 +171,7 @@ impl<'a, 's> Session<'a, 's> {
             is_changed: true,
             tables: Tables::default(),
             events,
+            stacks,
             sorter: Sorter::new(),
             complete_ns: i64::MIN,
             last_ns: None,
@@ -168,10 +206,24 @@ impl<'a, 's> Session<'a, 's> {
                 context.properties.insert(key.into(), value.chars().take(4096).collect());
             }
         }
-        if self.tables.decoders.is_empty() {
+        self.events.sampled = (0..self.attrs.len()).map(|index| padded(self.sampled_name(index))).collect();
+        if self.tables.decoders.is_empty() && !self.tables.has_samples {
             return Err(self.error(Position::File, self.nothing_recorded()));
         }
         Ok(())
+    }
+
+    /// What a sample of an event is called.
+    fn sampled_name(&self, index: usize) -> &[u8] {
+        let attr = &self.attrs[index];
+        let noted = self.notes.event_names.get(index).and_then(|name| sampled(name.as_bytes()));
+        match (noted, attr.kind, attr.config) {
+            (Some((name, _)), ..) => name,
+            (None, 1, 0) => b"cpu-clock",
+            (None, 1, 1) => b"task-clock",
+            (None, 0, 0) => b"cycles",
+            _ => b"counter",
+        }
     }
 
     fn learn_clock(&mut self) {
@@ -249,10 +301,7 @@ impl<'a, 's> Session<'a, 's> {
         }
         self.counts.samples += 1;
         match self.sample(record) {
-            Some(true) if self.sorter.is_full() => {
-                let events = &mut self.events;
-                Ok(self.sorter.release_half(&mut |time_ns, entry| events.take(time_ns, entry)))
-            }
+            Some(true) if self.is_full() => Ok(self.release_half()),
             Some(true) => Ok(ControlFlow::Continue(())),
             Some(false) => {
                 self.counts.others += 1;
@@ -270,12 +319,14 @@ impl<'a, 's> Session<'a, 's> {
     fn sample(&mut self, record: &[u8]) -> Option<bool> {
         let endian = self.endian;
         self.last_ns = None;
-        let (layout, is_tracepoint) = self.tables.layout(&self.attrs, endian, record)?;
-        if !is_tracepoint {
-            return Some(false);
+        let (layout, other) = self.tables.layout(&self.attrs, endian, record)?;
+        if let Some(event) = other {
+            let layout = *layout;
+            return self.plain_sample(layout, event, record);
         }
         let stamp = layout.stamp(endian, record)?;
         let raw = layout.raw(endian, record)?;
+        let chain = if self.stacks.is_some() { layout.chain(endian, record) } else { None };
         let time_ns = self.time(stamp.time)?;
         // It records how far its stream has come, of interest or not.
         self.last_ns = Some(time_ns);
@@ -284,13 +335,68 @@ impl<'a, 's> Session<'a, 's> {
             self.saw_cpu(cpu, time_ns);
         }
         let Some(Some(decoder)) = self.tables.decoders.get(usize::from(id)) else { return Some(false) };
-        let entry = match decoder {
+        let mut entry = match decoder {
             // Spelled out, since it is all that most files hold.
             Decoder::Block(fields) => Entry::Block(fields.decode(endian, raw, stamp, time_ns)?),
             decoder => decoder.decode(endian, raw, stamp, time_ns)?,
         };
+        if let Some(chain) = chain {
+            self.add_stack(chain, stamp.pid, &mut entry);
+        }
         self.sorter.push(time_ns, entry);
         Some(true)
+    }
+
+    /// A sample of a clock or a counter.
+    fn plain_sample(&mut self, layout: Layout, event: u32, record: &[u8]) -> Option<bool> {
+        let endian = self.endian;
+        let attr = self.attrs.get(event as usize)?;
+        if !attr.samples_stacks() {
+            return Some(false);
+        }
+        const SOFTWARE: u32 = 1;
+        let is_clock = attr.kind == SOFTWARE && attr.config <= 1;
+        let period = layout.period(endian, record).unwrap_or(attr.period).min(i64::MAX as u64);
+        let stamp = layout.stamp(endian, record)?;
+        let time_ns = self.time(stamp.time)?;
+        self.last_ns = Some(time_ns);
+        if let Some(cpu) = stamp.cpu {
+            self.saw_cpu(cpu, time_ns);
+        }
+        let (pid, tid, period_ns) = (stamp.pid, stamp.tid, if is_clock { period } else { 0 });
+        let mut entry = Entry::Sample { pid, tid, event, period_ns, stack: MISSING_CODE };
+        if let Some(chain) = layout.chain(endian, record) {
+            self.add_stack(chain, pid, &mut entry);
+        }
+        self.sorter.push(time_ns, entry);
+        Some(true)
+    }
+
+    /// Keeps the stack until all is known of the memory of its process. Not inlined: most files have no stacks.
+    #[inline(never)]
+    fn add_stack(&mut self, chain: &[u8], pid: i32, entry: &mut Entry) {
+        if let Some(stacks) = &mut self.stacks {
+            entry.set_stack(stacks.keep(kind::SAMPLE, pid, chain));
+        }
+    }
+
+    /// A record of what a process has in memory, which holds from its time on.
+    fn memory(&mut self, record_kind: u32, record: &[u8]) -> ControlFlow<()> {
+        let Some(stacks) = &mut self.stacks else { return ControlFlow::Continue(()) };
+        // What was there when perf started has no time.
+        let stamp = self.tables.trailer_stamp(self.endian, record).filter(|stamp| stamp.time > 0);
+        let shift_ns = self.shift_ns;
+        let time_ns = stamp.and_then(|stamp| i64::try_from(stamp.time).ok()?.checked_add(shift_ns));
+        match time_ns.filter(|&time_ns| time_ns > self.complete_ns) {
+            Some(time_ns) => {
+                let slot = stacks.keep(record_kind, 0, record);
+                self.push(time_ns, Entry::Memory { slot })
+            }
+            None => {
+                stacks.obey(self.endian, record_kind, record);
+                ControlFlow::Continue(())
+            }
+        }
     }
 
     fn time(&self, time: u64) -> Option<i64> {
@@ -312,17 +418,23 @@ impl<'a, 's> Session<'a, 's> {
     fn push(&mut self, time_ns: i64, entry: Entry) -> ControlFlow<()> {
         self.last_ns = Some(time_ns);
         self.sorter.push(time_ns, entry);
-        if self.sorter.is_full() {
-            let events = &mut self.events;
-            return self.sorter.release_half(&mut |time_ns, entry| events.take(time_ns, entry));
-        }
-        ControlFlow::Continue(())
+        if self.is_full() { self.release_half() } else { ControlFlow::Continue(()) }
     }
 
     /// Hands on what is complete.
     pub fn release(&mut self, until_ns: i64) -> ControlFlow<()> {
-        let events = &mut self.events;
-        self.sorter.release(until_ns, &mut |time_ns, entry| events.take(time_ns, entry))
+        let Session { events, stacks, notes, endian, sorter, .. } = self;
+        sorter.release(until_ns, &mut |time_ns, entry| deliver(events, stacks, (*endian, notes), time_ns, entry))
+    }
+
+    /// Hands on the earlier half, complete or not.
+    fn release_half(&mut self) -> ControlFlow<()> {
+        let Session { events, stacks, notes, endian, sorter, .. } = self;
+        sorter.release_half(&mut |time_ns, entry| deliver(events, stacks, (*endian, notes), time_ns, entry))
+    }
+
+    fn is_full(&self) -> bool {
+        self.sorter.is_full() || self.stacks.as_ref().is_some_and(Stacks::is_full)
     }
 
     /// perf has been to every CPU: what came before the round before this one is complete.
@@ -349,11 +461,18 @@ impl<'a, 's> Session<'a, 's> {
                 }
                 return Ok(self.lost(record_kind, record));
             }
+            kind::MMAP | kind::MMAP2 => return Ok(self.memory(record_kind, record)),
             kind::COMM | kind::FORK | kind::EXIT => {
-                if self.is_changed && !self.attrs.is_empty() && !self.notes.tracepoints.is_empty() {
+                if self.is_changed
+                    && !self.attrs.is_empty()
+                    && (!self.notes.tracepoints.is_empty() || self.attrs.iter().any(Attr::samples_stacks))
+                {
                     self.learn()?;
                 }
-                if self.tables.has_syscalls
+                if self.memory(record_kind, record).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                if (self.tables.has_syscalls || self.tables.has_samples)
                     && let Some((time_ns, entry)) = self.thread(record_kind, record)
                 {
                     return Ok(self.push(time_ns, entry));

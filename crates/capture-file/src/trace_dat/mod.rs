@@ -71,7 +71,7 @@ impl<'a, 's> Merge<'a, 's> {
         let context = Context::new(format!("trace-cmd, {name}"), clock);
         let uname: Vec<&str> = recording.uname.split_whitespace().collect();
         let machine = uname.get(3).map_or(Machine::default(), |arch| Machine::from_arch(arch));
-        let mut events = Events::new(context, machine, options, sink);
+        let mut events = Events::new(context, machine, options, FILLS, sink);
         let mut decoders = Vec::new();
         for tracepoint in &recording.tracepoints {
             if let Some(decoder) = Decoder::new(tracepoint, &mut events.syscalls) {

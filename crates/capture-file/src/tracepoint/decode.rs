@@ -52,8 +52,12 @@ pub struct BlockFields {
 pub enum Entry {
     /// A record of the block layer.
     Block(Record),
-    /// A system call: number or name, whether it starts, how many values, and its arguments or result.
-    Syscall { pid: i32, tid: i32, call: CallName, enter: bool, known: u8, values: [u64; 6] },
+    /// A system call: number or name, whether it starts, how many values, its arguments or result, and the code of its stack.
+    Syscall { pid: i32, tid: i32, call: CallName, enter: bool, known: u8, values: [u64; 6], stack: u32 },
+    /// A clock or a counter ticked: which event of the recording, what it stands for, and the code of its stack.
+    Sample { pid: i32, tid: i32, event: u32, period_ns: u64, stack: u32 },
+    /// What a process has in memory changed; the format keeps how.
+    Memory { slot: u32 },
     /// A thread has this name from now on.
     Comm { tid: i32, comm: [u8; 16] },
     /// A thread starts with the name of its parent.
@@ -71,6 +75,26 @@ pub enum CallName {
     Number(i32),
     /// By its own name.
     Known(Call),
+}
+
+impl Entry {
+    /// The code of its stack, where it may have one.
+    pub fn stack(&self) -> Option<u32> {
+        match self {
+            Entry::Block(record) => Some(record.stack),
+            Entry::Syscall { stack, .. } | Entry::Sample { stack, .. } => Some(*stack),
+            _ => None,
+        }
+    }
+
+    /// Gives it the code of its stack.
+    pub fn set_stack(&mut self, code: u32) {
+        match self {
+            Entry::Block(record) => record.stack = code,
+            Entry::Syscall { stack, .. } | Entry::Sample { stack, .. } => *stack = code,
+            _ => {}
+        }
+    }
 }
 
 impl Decoder {
@@ -128,7 +152,7 @@ impl Decoder {
     pub fn decode(&self, endian: Endian, raw: &[u8], stamp: Stamp, time_ns: i64) -> Option<Entry> {
         let Stamp { pid, tid, .. } = stamp;
         let syscall = |call, enter, known: usize, values| {
-            Some(Entry::Syscall { pid, tid, call, enter, known: known as u8, values })
+            Some(Entry::Syscall { pid, tid, call, enter, known: known as u8, values, stack: MISSING_CODE })
         };
         let one = |value| [value, 0, 0, 0, 0, 0];
         let number = |place| number(endian, raw, place);

@@ -175,9 +175,7 @@ impl<'a> Events<'a> {
         let context = self.capture.finish(&mut |context, batch| sink.batch(context, batch));
         let mut context = context.map_err(Error::from)?;
         note_missing(&mut context, sink.pass.missing_fields());
-        if let Some(note) = sink.pass.tags_note() {
-            context.note(note);
-        }
+        sink.pass.tags_notes().into_iter().for_each(|note| context.note(note));
         sink.failure.map_or(Ok(context), Err)
     }
 }
