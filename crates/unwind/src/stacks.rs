@@ -203,9 +203,12 @@ impl Stacks {
     }
 
     /// What a thread with this kernel stack, innermost first, waits for: a class of [`crate::wait_classes`], or the innermost
-    /// function that is not the scheduler's. Empty for a thread that does not wait. Without a readable stack it is the system
-    /// call of this number.
+    /// function that is not the scheduler's. Empty for a thread that does not wait. Without a readable stack, or with one that
+    /// only has the entry of system calls, it is the system call of this number.
     pub fn wait_class(&mut self, kernel: &[u64], state: ThreadState, call: Option<i64>) -> &str {
+        if state == ThreadState::Stopped {
+            return wait::STOPPED;
+        }
         if !state.waits() {
             return "";
         }
@@ -240,9 +243,10 @@ impl Stacks {
         let names: Vec<String> = trimmed.iter().map(|&address| self.kernel.name(address).to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut class = wait::class(&names);
-        if class.is_empty() {
+        if class.is_empty() || wait::is_entry(class) {
             let machine = Machine::from_arch(std::env::consts::ARCH);
-            class = call.and_then(|call| u32::try_from(call).ok()).and_then(|call| machine.syscall(call)).unwrap_or("");
+            class =
+                call.and_then(|call| u32::try_from(call).ok()).and_then(|call| machine.syscall(call)).unwrap_or(class);
         }
         let known = self.class_names.iter().position(|known| **known == *class);
         let number = known.unwrap_or_else(|| {

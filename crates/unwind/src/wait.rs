@@ -41,6 +41,17 @@ pub fn classes() -> Vec<&'static str> {
 /// The class of threads of the kernel that wait for work.
 pub const IDLE: &str = "idle";
 
+/// The class of threads that a signal or a debugger stopped, wherever they were.
+pub const STOPPED: &str = "stopped";
+
+/// Whether a function only hands a system call on: after a stop, some calls are started again beneath nothing else.
+pub fn is_entry(function: &str) -> bool {
+    matches!(
+        function,
+        "do_syscall_64" | "x64_sys_call" | "entry_SYSCALL_64_after_hwframe" | "invoke_syscall" | "do_el0_svc"
+    )
+}
+
 fn matches(pattern: &str, name: &str) -> bool {
     match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some(part), Some(_)) => name.contains(part.trim_end_matches('*')),
@@ -86,6 +97,12 @@ mod tests {
         for class in classes() {
             assert!(page.contains(&format!("`{class}`")), "{class}");
         }
+    }
+
+    #[test]
+    fn what_stops_a_thread_is_a_class() {
+        assert!(classes().contains(&STOPPED) && classes().contains(&IDLE));
+        assert!(is_entry("do_syscall_64") && !is_entry("do_nanosleep"));
     }
 
     /// Stacks as Linux 6.18 gives them, innermost first.

@@ -537,6 +537,7 @@ fn a_wait_of_this_machine_has_its_class() {
     assert_eq!(stacks.wait_class(&kernel, ThreadState::Sleeping, Some(0)), "pipe read");
     assert_eq!(stacks.wait_class(&kernel, ThreadState::Running, Some(0)), "");
     assert_eq!(stacks.wait_class(&[], ThreadState::Sleeping, Some(0)), "read");
+    assert_eq!(stacks.wait_class(&[], ThreadState::Stopped, None), "stopped");
     assert!(!stacks.is_idle(&kernel));
     let mut text = String::new();
     stacks.text(planted.pid(), &[], &kernel, &mut text);
