@@ -26,5 +26,6 @@ mod tags;
 mod uring;
 mod views;
 mod waiting;
+mod waits_in_progress;
 
 pub use lab::alone;

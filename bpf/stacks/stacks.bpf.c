@@ -236,6 +236,12 @@ int sample(struct bpf_iter__task *about)
 		return 0;
 	if (runs)
 		state = 0;
+	else if (config.threshold_ns != NO_THRESHOLD && !is->out_ns) {
+		/* It left the CPU before anybody looked: its wait counts from now on. */
+		is->woken_ns = 0;
+		is->out_state = state;
+		is->out_ns = now;
+	}
 	if (is->sampled == switches + 1 && is->sampled_state == (state << 1 | runs)) {
 		desk = clean(AT_SAMPLE);
 		if (!desk)

@@ -28,8 +28,10 @@ enum counter {
 	COUNT_LEN,
 };
 
+#define NO_THRESHOLD (~0ULL)
+
 struct config {
-	u64 threshold_ns; /* of waits that the scheduler tells of */
+	u64 threshold_ns; /* of waits that the scheduler tells of; NO_THRESHOLD where it is not asked */
 	u8 comms[COMMS][COMM];
 	u8 processes[COMMS][COMM];
 	u32 pids[PIDS];

@@ -52,7 +52,7 @@ impl StackEvents {
         let ring = programs.loaded.ring("events")?;
         let waits = Waits::new(programs.attached_ns, [kinds.sampled && !kinds.off_cpu, kinds.sampled && !kinds.on_cpu]);
         let rows = Rows::new(options.fields.intersection(FILLS), how.hashed_names);
-        Ok(StackEvents {
+        let mut events = StackEvents {
             kinds,
             ring,
             waiting: Batch::new(rows.batch.fields()),
@@ -67,7 +67,11 @@ impl StackEvents {
             forgot: Instant::now(),
             looked: None,
             programs,
-        })
+        };
+        if kinds.off_cpu {
+            events.pass()?; // the waits of now would be known only from the next ones on
+        }
+        Ok(events)
     }
 
     /// Looks at all threads.

@@ -1,7 +1,7 @@
 //! The programs at work: configured, attached, and their account.
 
 use super::pace::Pace;
-use super::shared::{CALLS, COMMS, COUNTS, Config, Count, OBJECT, PIDS, call};
+use super::shared::{CALLS, COMMS, COUNTS, Config, Count, NO_THRESHOLD, OBJECT, PIDS, call};
 use crate::loader::{Loaded, MonotonicClock, Opened};
 use crate::probe::{Kernel, read_trimmed};
 use crate::{Error, Options, StackKinds};
@@ -41,7 +41,7 @@ fn config(options: &Options, kinds: StackKinds) -> Config {
         }
     }
     let mut config = Config {
-        threshold_ns: how.off_cpu_ns,
+        threshold_ns: if kinds.off_cpu { how.off_cpu_ns } else { NO_THRESHOLD },
         comms: [[0; 16]; COMMS],
         processes: [[0; 16]; COMMS],
         pids: [0; PIDS],

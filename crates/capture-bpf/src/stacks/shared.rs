@@ -14,6 +14,9 @@ pub const COMMS: usize = 8;
 /// System calls by number.
 pub const CALLS: usize = 512;
 
+/// [`Config::threshold_ns`] where waits are not timed.
+pub const NO_THRESHOLD: u64 = u64::MAX;
+
 /// Bits of [`Config::calls`].
 pub mod call {
     pub const FD: u8 = 1;
