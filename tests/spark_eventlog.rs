@@ -297,3 +297,83 @@ fn views_show_tasks_by_what_they_have() {
     let refused = latscope(&["summary", "-r", file, "-y", "stage"]).failure(2);
     assert!(refused.contains("it is no duration and no size"), "{refused}");
 }
+
+/// Counters, tasks against cores, tails and stragglers of the report, each from a walk over all tasks.
+#[test]
+fn the_report_adds_up_what_tasks_have() {
+    let file = testdata("spark_eventlog/tpcds_lab.json.zst");
+    let file = file.to_str().unwrap();
+    let (rows, _) = read(Path::new(file));
+    let report: Value = serde_json::from_str(&latscope(&["spark", "-r", file, "--json"]).success()).unwrap();
+    let tasks: Vec<&Row> = of_kind(&rows, "task").collect();
+    let stages: BTreeMap<i128, Vec<&Row>> = tasks.iter().fold(BTreeMap::new(), |mut stages, task| {
+        stages.entry(number(task, "stage")).or_insert_with(Vec::new).push(*task);
+        stages
+    });
+    let sum = |tasks: &[&Row], field: &str| tasks.iter().map(|task| number(task, field)).sum::<i128>();
+    let counter = |name: &str| at(&report, &["counters", name]).unwrap();
+    assert_eq!([counter("numStages"), counter("numTasks")], [62, 104]);
+    // sparkMeasure rounds down in each stage.
+    let of_stages = |field: &str| stages.values().map(|tasks| sum(tasks, field) / MS).sum::<i128>();
+    for (name, field) in [
+        ("executorRunTime", "run_ns"),
+        ("executorCpuTime", "cpu_ns"),
+        ("jvmGCTime", "gc_ns"),
+        ("executorDeserializeCpuTime", "deserialize_cpu_ns"),
+        ("shuffleWriteTime", "shuffle_write_ns"),
+    ] {
+        assert_eq!(counter(name), of_stages(field), "{name}");
+    }
+    for (name, field) in [
+        ("bytesRead", "input"),
+        ("recordsRead", "input_records"),
+        ("memoryBytesSpilled", "spilled"),
+        ("shuffleRecordsWritten", "shuffle_written_records"),
+    ] {
+        assert_eq!(counter(name), sum(&tasks, field), "{name}");
+    }
+    assert_eq!(counter("shuffleTotalBytesRead"), sum(&tasks, "shuffle_remote") + sum(&tasks, "shuffle_local"));
+    // A peak is no sum, as it is in sparkMeasure.
+    let peak = tasks.iter().map(|task| number(task, "peak_memory")).max().unwrap();
+    assert!(counter("peakExecutionMemory") == peak && peak < sum(&tasks, "peak_memory"));
+    let active = |name: &str| at(&report, &["active_tasks", name]).unwrap();
+    // The figures that were derived elsewhere: 1.47 tasks on average, 3 at most, over 95.555 s.
+    assert_eq!([active("most"), active("cores"), active("task_ns")], [3, 2, sum(&tasks, "latency_ns")]);
+    let (from, to) = (
+        tasks.iter().map(|task| number(task, "time_ns")).min().unwrap(),
+        tasks.iter().map(|task| number(task, "time_ns") + number(task, "latency_ns")).max().unwrap(),
+    );
+    assert_eq!((to - from, active("task_ns") * 100 / (to - from)), (95_555 * MS, 147));
+    let text = latscope(&["spark", "-r", file]).success();
+    assert!(text.contains("active tasks: 1.47 on average, 3 at most, on 2 cores"), "{text}");
+    // Idle cores in a tail, a millisecond at a time.
+    let executors: Vec<&Row> = of_kind(&rows, "executor").collect();
+    let in_flight = |rows: &[&Row], ns: i128| {
+        rows.iter()
+            .filter(|row| (number(row, "time_ns")..number(row, "time_ns") + number(row, "latency_ns")).contains(&ns))
+            .count()
+    };
+    for stage in report["stages"].as_array().unwrap().iter().filter(|stage| at(stage, &["numTasks"]).unwrap() >= 8) {
+        let of_stage = &stages[&at(stage, &["stage"]).unwrap()];
+        let mut ends: Vec<i128> =
+            of_stage.iter().map(|task| number(task, "time_ns") + number(task, "latency_ns")).collect();
+        ends.sort_unstable();
+        let from = ends[(9 * ends.len()).div_ceil(10) - 1];
+        let row = of_kind(&rows, "stage").find(|row| number(row, "stage") == at(stage, &["stage"]).unwrap()).unwrap();
+        let to = (number(row, "time_ns") + number(row, "latency_ns")).max(*ends.last().unwrap());
+        let idle = |ms: i128| in_flight(&executors, ms * MS).saturating_sub(in_flight(&tasks, ms * MS)) as i128 * MS;
+        let expected: i128 = (from / MS..to / MS).map(idle).sum();
+        assert_eq!((at(stage, &["tail_start_ns"]), at(stage, &["tail_core_ns"])), (Some(from), Some(expected)));
+    }
+    let stragglers: Vec<(i128, i128)> = report["stragglers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|straggler| (at(straggler, &["stage"]).unwrap(), at(straggler, &["task"]).unwrap()))
+        .collect();
+    for planted in [(60, 72), (60, 73), (60, 74), (59, 64), (58, 61)] {
+        assert!(stragglers.contains(&planted), "{planted:?} {stragglers:?}");
+    }
+    let refused = latscope(&["spark", "-r", testdata("compare/volA.txt").to_str().unwrap()]).failure(3);
+    assert!(refused.contains("latscope spark reads event logs."), "{refused}");
+}

@@ -21,6 +21,7 @@ mod record;
 mod report;
 mod rotation;
 mod serve;
+mod spark;
 mod spectrogram;
 mod stacks;
 mod summary;
@@ -46,6 +47,7 @@ pub use record::Recording;
 pub use report::Report;
 pub use rotation::{Keep, Rotate};
 pub use serve::Serve;
+pub use spark::Spark;
 pub use spectrogram::{Spectrogram, Style, quoted};
 pub use stacks::Stacks;
 pub use summary::Summary;
@@ -76,6 +78,7 @@ pub enum Plan {
     Explain(Reading, Explain),
     Stacks(Reading, Stacks),
     Flamegraph(Reading, Flamegraph),
+    Spark(Reading, Spark),
     Percentiles(Reading, Percentiles),
     Compare(Compare),
     Report(Reading, Report),
@@ -121,6 +124,7 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
         Verb::Explain(typed) => Some(&mut typed.input),
         Verb::Stacks(typed) => Some(&mut typed.input),
         Verb::Flamegraph(typed) => Some(&mut typed.input),
+        Verb::Spark(typed) => Some(&mut typed.input),
         Verb::Percentiles(typed) => Some(&mut typed.input),
         Verb::Convert(typed) => Some(&mut typed.input),
         Verb::Serve(typed) => Some(&mut typed.input),
@@ -161,6 +165,11 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
             let plan = flamegraph::plan(typed, &reading, world)?;
             Plan::Flamegraph(reading, plan)
         }
+        Verb::Spark(typed) => {
+            let mut reading = reading;
+            let plan = spark::plan(typed, &mut reading)?;
+            Plan::Spark(reading, plan)
+        }
         Verb::Percentiles(typed) => Plan::Percentiles(reading, percentiles::plan(typed)?),
         Verb::Convert(typed) => Plan::Convert(reading, convert::plan(typed)?),
         Verb::Compare(typed) => compare::plan(typed, world)?,
@@ -191,6 +200,7 @@ impl Plan {
             Plan::Heatmap(_, plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Flamegraph(_, plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Stacks(_, plan) => refuse_pictures(plan.output.as_deref(), false),
+            Plan::Spark(_, plan) => refuse_pictures(plan.output.as_deref(), false),
             Plan::Percentiles(_, plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Compare(plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Convert(_, plan) => refuse_pictures(Some(&plan.write), true),

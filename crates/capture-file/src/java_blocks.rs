@@ -71,8 +71,16 @@ impl<R: Read> Blocks<R> {
 
     /// The next bytes of a header; none at the end of the file.
     fn header<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
-        let mut header = [0; N];
-        match crate::input::read_full(&mut self.packed, &mut header)? {
+        let (mut header, mut filled) = ([0; N], 0);
+        while filled < N {
+            match self.packed.read(&mut header[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        match filled {
             0 => Ok(None),
             count if count == N => Ok(Some(header)),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),

@@ -22,6 +22,7 @@ mod push;
 mod record;
 mod report;
 mod serve;
+mod spark;
 mod spectrogram;
 mod stack_capture;
 mod stacks;
@@ -49,6 +50,7 @@ pub use push::Push;
 pub use record::Record;
 pub use report::Report;
 pub use serve::Serve;
+pub use spark::Spark;
 pub use spectrogram::{Color, Orient, Spectrogram};
 pub use stack_capture::StackCapture;
 pub use stacks::Stacks;
@@ -122,6 +124,7 @@ pub enum Verb {
     Explain(Explain),
     Stacks(Stacks),
     Flamegraph(Flamegraph),
+    Spark(Spark),
     Percentiles(Percentiles),
     Compare(Compare),
     Report(Report),

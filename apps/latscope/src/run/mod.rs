@@ -19,6 +19,7 @@ mod record;
 mod report;
 pub mod reports;
 mod serve;
+mod spark;
 mod spectrogram;
 mod stacks;
 mod summary;
@@ -40,6 +41,7 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
         Plan::Summary(reading, plan) => summary::run(&open(reading, &plan.output)?, &plan),
         Plan::Explain(reading, plan) => explain::run(&open(reading, &plan.output)?, &plan),
         Plan::Stacks(reading, plan) => stacks::run(&open(reading, &plan.output)?, &plan),
+        Plan::Spark(reading, plan) => spark::run(&open(reading, &plan.output)?, &plan),
         Plan::Flamegraph(reading, plan) => flamegraph::run(&open(reading, &plan.output)?, plan),
         Plan::Events(reading, plan) => events::run(&open(reading, &plan.output)?, &plan),
         Plan::Percentiles(reading, plan) => percentiles::run(&open(reading, &plan.output)?, &plan),
