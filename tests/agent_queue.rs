@@ -25,8 +25,12 @@ impl Bed {
     }
 
     fn hub(&self) -> Background {
-        let hub =
-            Background::new(command(LATSCOPE).args(["hub", "--listen", &self.address(), "--data", &self.path("data")]));
+        self.hub_at(&self.address(), "data")
+    }
+
+    fn hub_at(&self, address: &str, data: &str) -> Background {
+        let words = ["hub", "--listen", address, "--data", &self.path(data)];
+        let hub = Background::new(command(LATSCOPE).args(words));
         until("the hub", || hub.printed().contains("listening on"));
         hub
     }
@@ -62,15 +66,20 @@ impl Bed {
         histograms(Path::new(&folded))
     }
 
+    /// What a hub stored in this folder.
+    fn stored(&self, data: &str) -> Histograms {
+        let stored = std::fs::read_dir(self.path(data)).unwrap().flatten().map(|file| file.path());
+        let is_frames = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "frames");
+        let stored: Vec<String> = stored.filter(is_frames).map(|path| path.to_str().unwrap().to_string()).collect();
+        self.folded(&stored)
+    }
+
     /// Ends both; what the hub stored is the fold of the requests.
     fn end(self, hub: Background, agent: Background, merges: bool) {
         let ended = agent.interrupt();
         assert!(ended.status == Some(0) && !ended.err.contains("not stored"), "{}", ended.err);
         assert_eq!(hub.interrupt().status, Some(0));
-        let stored = std::fs::read_dir(self.path("data")).unwrap().flatten().map(|file| file.path());
-        let is_frames = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "frames");
-        let stored: Vec<String> = stored.filter(is_frames).map(|path| path.to_str().unwrap().to_string()).collect();
-        let (stored, requests) = (self.folded(&stored), self.folded(&[self.path("n1.lat")]));
+        let (stored, requests) = (self.stored("data"), self.folded(&[self.path("n1.lat")]));
         // A queue that is nearly full merges intervals.
         let (stored, requests) = if merges { (whole(stored), whole(requests)) } else { (stored, requests) };
         assert_equal(&stored, &requests);
@@ -110,6 +119,29 @@ fn a_queue_that_fills_is_alerted() {
     until("the alert", || hub.printed().contains("latscope: alert: queue filling (host n1): its queue is "));
     until("its end", || hub.printed().contains("latscope: resolved: queue filling (host n1)"));
     bed.end(hub, agent, true);
+}
+
+/// An agent sends to two hubs, of which one is killed and comes back: both have all of it.
+#[test]
+fn two_hubs_end_with_the_same() {
+    let Some(_alone) = alone() else { return };
+    let bed = Bed::new();
+    let other = format!("unix:{}", bed.path("other.sock"));
+    let (hub, killed) = (bed.hub(), bed.hub_at(&other, "other"));
+    let agent = bed.agent(3, &bed.0.path().join("queue"), &["--hub", &other]);
+    until("the first", || bed.count() > 20);
+    signal(killed.pid(), "KILL");
+    assert_eq!(killed.ended().status, None);
+    let before = bed.count();
+    until("what comes meanwhile", || bed.count() > before + 60);
+    let killed = bed.hub_at(&other, "other");
+    until("the agent", || killed.printed().contains("n1: connected"));
+    let ended = agent.interrupt();
+    assert!(ended.status == Some(0) && !ended.err.contains("not stored"), "{}", ended.err);
+    assert_eq!((hub.interrupt().status, killed.interrupt().status), (Some(0), Some(0)));
+    let requests = bed.folded(&[bed.path("n1.lat")]);
+    assert_equal(&bed.stored("data"), &requests);
+    assert_equal(&bed.stored("other"), &requests);
 }
 
 /// The disk of the queue hangs while the hub is there: intervals arrive all the same.

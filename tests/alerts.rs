@@ -287,7 +287,7 @@ fn prometheus_evaluates_native_rules() {
 }
 
 /// What a server answers: its status and its body.
-fn http(port: u16, what: &str, headers: &[&str], body: &[u8]) -> std::io::Result<(u16, String)> {
+pub fn http(port: u16, what: &str, headers: &[&str], body: &[u8]) -> std::io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     write!(stream, "{what} HTTP/1.0\r\n{headers}Content-Length: {}\r\n\r\n", body.len())?;

@@ -160,6 +160,44 @@ pub fn assert_equal(hub: &Histograms, folded: &Histograms) {
     assert!(rows.is_empty(), "{} of {} histograms differ:\n{}", rows.len(), folded.len(), rows.join("\n"));
 }
 
+/// A hub to which no agent has connected yet has no hosts and no groups, which is no error.
+#[test]
+fn a_hub_without_agents_has_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = Hub::start(folder.path());
+    for words in
+        [&["summary", "--by", "host"][..], &["summary", "--by", "host,device"], &["percentiles", "--by", "kind"]]
+    {
+        let ended = latscope(&[words, &["-r", &hub.input()]].concat());
+        assert!(!ended.err.contains("not grouped"), "{words:?}: {}", ended.err);
+        let recent = latscope(&[words, &["-r", &hub.input(), "evt.time >= 2026-11-23"]].concat());
+        assert!(!recent.err.contains("not grouped"), "{words:?}: {}", recent.err);
+    }
+    assert_eq!(hub.interrupt().status, Some(0));
+}
+
+/// A hub on a port ends, though an agent is connected, and another one takes its place at once.
+#[test]
+fn a_hub_takes_the_place_of_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let start = |listen: &str| {
+        let hub = Background::new(command(LATSCOPE).args(["hub", "--listen", listen, "--data", &path("data")]));
+        until("the hub", || hub.printed().contains("listening on"));
+        hub
+    };
+    let hub = start("127.0.0.1:0");
+    let address = hub.printed().split("listening on ").nth(1).unwrap().split_whitespace().next().unwrap().to_string();
+    std::fs::write(path("file"), [7; 4096]).unwrap();
+    let words = ["agent", "--hub", &address, "--name", "n1", "-i", "100ms", "--rate", "10", "--ping", &path("file")];
+    let agent = Background::new(command(LATSCOPE).args(words));
+    until("the agent", || hub.printed().contains("n1: connected"));
+    assert_eq!(hub.interrupt().status, Some(0));
+    let hub = start(&address);
+    until("the agent again", || hub.printed().contains("n1: connected"));
+    assert_eq!((agent.interrupt().status, hub.interrupt().status), (Some(0), Some(0)));
+}
+
 /// Two hubs would each compact and remove what the other one writes.
 #[test]
 fn a_folder_has_one_hub() {

@@ -112,16 +112,13 @@ fn series(path: PathBuf) -> Histograms {
     histograms(Path::new(&path))
 }
 
-/// Three hosts send what they see over TLS, one of them through a cut of its link, and one whose token is of another host is kept out:
-/// what the hub has is the fold of the events of the three, bucket for bucket.
-#[test]
-fn a_cluster_over_a_network_has_what_its_hosts_saw() {
-    let Some(_alone) = alone() else { return };
+/// A hub with certificates of all hosts, and of a reader.
+fn hub_in_a_network() -> Option<(Network, Background)> {
     if !installed("openssl") || !installed("ip") {
         skipped!("no openssl or no ip");
-        return;
+        return None;
     }
-    let Some(network) = Network::new() else { return };
+    let network = Network::new()?;
     let curve = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
     network.openssl(&[format!("openssl req -x509 {curve} -days 9 -subj /CN=ca -keyout ca.key -out ca.pem")]);
     network.sign("hub", "IP:10.77.0.1");
@@ -131,6 +128,74 @@ fn a_cluster_over_a_network_has_what_its_hosts_saw() {
         ["hub", "--listen", "0.0.0.0", "--cert", "hub.pem", "--key", "hub.key", "--ca", "ca.pem", "--data", "journal"];
     let hub = Background::new(&mut network.latscope("hub", &words));
     until("the hub", || hub.printed().contains("listening on 0.0.0.0:7790"));
+    Some((network, hub))
+}
+
+/// The link of a host carries less than its agent sends: records wait in its queue while the agent takes no more memory, the host is late,
+/// and when the link is wide again, nothing is missing.
+#[test]
+fn a_slow_link_costs_time_and_nothing_else() {
+    let Some(_alone) = alone() else { return };
+    let Some((network, hub)) = hub_in_a_network() else { return };
+    let namespace = network.namespace("n1");
+    let limit = format!("ip netns exec {namespace} tc qdisc add dev eth0 root tbf rate 24kbit burst 2k limit 8k");
+    if !line(&limit) {
+        skipped!("no token bucket filter");
+        return;
+    }
+    let mut words: Vec<String> =
+        ["agent", "--hub", "10.77.0.1", "--ca", "ca.pem", "--cert", "n1.pem", "--key", "n1.key"]
+            .into_iter()
+            .chain(["--queue", "n1.queue", "--tee", "n1.lat", "-i", "100ms", "--rate", "10"])
+            .map(str::to_string)
+            .collect();
+    for number in 0..50 {
+        let file = network.path(&format!("file{number}"));
+        std::fs::write(&file, [7; 4096]).unwrap();
+        words.extend(["--ping".to_string(), file]);
+    }
+    let agent = Background::new(&mut network.latscope("n1", &words.iter().map(String::as_str).collect::<Vec<_>>()));
+    until("the agent", || hub.printed().contains("n1: connected"));
+    let queue = || {
+        let files = std::fs::read_dir(network.path("n1.queue")).into_iter().flatten().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum::<u64>()
+    };
+    let resident_kib = || {
+        let pid = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", agent.pid())).unwrap_or_default();
+        let pid = pid.split_whitespace().next().map_or(agent.pid().to_string(), str::to_string);
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    until("a queue", || queue() > 60 << 10);
+    let before = resident_kib();
+    until("a longer queue", || queue() > 160 << 10);
+    assert!(resident_kib() < before + (8 << 10), "{before} KiB, then {} KiB", resident_kib());
+    let count = |json: String| {
+        let summary: serde_json::Value = serde_json::from_str(&json).unwrap();
+        summary["total"]["count"].as_u64().unwrap()
+    };
+    let at_hub = || count(network.view("n3", "reader", &["summary", "--json", "-r", "hub://10.77.0.1"]).success());
+    let recorded = count(latscope(&["summary", "--json", "-r", &network.path("n1.lat")]).success());
+    assert!(at_hub() < recorded);
+    assert!(line(&format!("ip netns exec {namespace} tc qdisc delete dev eth0 root")));
+    until("all of it", || at_hub() >= recorded);
+    let ended = agent.interrupt();
+    assert!(ended.status == Some(0) && !ended.err.contains("not stored"), "{}", ended.err);
+    let by = ["-i", "100ms", "--by", "path,kind"];
+    let convert = ["convert", "-r", "hub://10.77.0.1", "-w", "hub.frames"];
+    network.view("n3", "reader", &[&convert, &by[..]].concat()).success();
+    let (trace, folded) = (network.path("n1.lat"), network.path("folded.frames"));
+    latscope(&[&["convert", "-w", &folded, "-r", &trace], &by[..]].concat()).success();
+    assert_equal(&series(network.path("hub.frames").into()), &series(folded.into()));
+}
+
+/// Three hosts send what they see over TLS, one of them through a cut of its link, and one whose token is of another host is kept out:
+/// what the hub has is the fold of the events of the three, bucket for bucket.
+#[test]
+fn a_cluster_over_a_network_has_what_its_hosts_saw() {
+    let Some(_alone) = alone() else { return };
+    let Some((network, hub)) = hub_in_a_network() else { return };
     let disks = ["1ms", "2ms", "3ms"].map(|delay| Disk::new(&["--read", delay, "--write", delay]));
     let agents: Vec<Background> = Network::HOSTS
         .iter()

@@ -1,8 +1,9 @@
 //! What a hub answers to those who ask by HTTP, against what was sent to it.
 
+use crate::alerts::http;
 use crate::exports::{Agent, Hub, LABELS, cluster, get, histograms, now_s};
 use crate::live::lab::{Background, until};
-use crate::program::{command, end, installed};
+use crate::program::{LATSCOPE, command, end, installed, latscope};
 use latscope_histogram::{Grid, Histogram, Sparse};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -87,6 +88,8 @@ fn series_are_what_was_sent() {
         ("step=1500ms", "step: a multiple of 1000000000 ns is needed"),
         ("from=x", "from: "),
         ("format=arrow", "format: only json is written"),
+        ("buckets=maybe", "buckets: maybe is neither true nor false"),
+        ("step=1s&step=2s", "step is given twice"),
         ("colour=red", "colour is not a parameter"),
     ] {
         let (status, body) = answer(port, &format!("GET /api/v1/series?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
@@ -273,4 +276,39 @@ fn prometheus_3_has_what_it_gets() {
     });
     assert_eq!(server.interrupt().status, Some(0));
     assert_eq!(hub.program.interrupt().status, Some(0));
+}
+
+/// An OpenSearch node has a document for each interval and group, with the counts that the agent recorded.
+#[test]
+fn opensearch_has_the_documents() {
+    let Some(port) = std::env::var("LATSCOPE_OPENSEARCH").ok().and_then(|port| port.parse::<u16>().ok()) else {
+        skipped!("LATSCOPE_OPENSEARCH (the port of a node on this machine) is not set; no OpenSearch is asked");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (index, listen) = (format!("latscope-{}", std::process::id()), format!("unix:{}", path("hub.sock")));
+    let push = format!("opensearch+http://127.0.0.1:{port}/{index}");
+    let hub = Background::new(command(LATSCOPE).args(["hub", "--listen", &listen, "--push", &push]));
+    until("the hub", || hub.printed().contains("listening on"));
+    std::fs::write(path("file"), [7; 4096]).unwrap();
+    let words = ["agent", "--hub", &listen, "--rate", "10", "--ping", &path("file"), "--tee", &path("n1.lat")];
+    latscope(&[&words[..], &["--for", "3s"]].concat()).success();
+    let recorded: Value =
+        serde_json::from_str(&latscope(&["summary", "--json", "-r", &path("n1.lat")]).success()).unwrap();
+    let asked = |what: &str| {
+        http(port, what, &[], b"").map_or(Value::Null, |(_, body)| serde_json::from_str(&body).unwrap_or_default())
+    };
+    let stored = || -> u64 {
+        asked(&format!("POST /{index}/_refresh"));
+        let found = asked(&format!("GET /{index}/_search?size=1000"));
+        let documents = found["hits"]["hits"].as_array().cloned().unwrap_or_default();
+        let counts =
+            documents.iter().filter_map(|document| document["_source"]["latscope.io.latency"]["counts"].as_array());
+        counts.flatten().map(|count| count.as_u64().unwrap()).sum()
+    };
+    until("the documents", || Some(stored()) == recorded["total"]["count"].as_u64());
+    assert_eq!(hub.interrupt().status, Some(0));
+    assert_eq!(Some(stored()), recorded["total"]["count"].as_u64(), "nothing is there twice");
+    asked(&format!("DELETE /{index}"));
 }

@@ -247,6 +247,43 @@ fn check_with_other_programs(data: &Path, truth: &Truth) {
     assert!(printed.lines().count() >= 2 * (1 + HOSTS.len()), "{printed}");
 }
 
+/// The hub is away for two hours, by the clock of the intervals, while agents fill their queues: then it has all of it, bucket for bucket,
+/// and what happens meanwhile.
+#[test]
+fn a_cut_of_two_hours_costs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, mut truth) = (folder.path(), Truth::new());
+    let hub = Hub::start(folder, &["--recent", "4h"]);
+    let mut agents: Vec<Agent> = HOSTS[..2].iter().map(|host| Agent::start(folder, host)).collect();
+    let are_stored = |agents: &[Agent]| agents.iter().all(|agent| agent.queue.backlog(0) == 0);
+    let (start, end) = (now() - 7250, now() - 20);
+    let mut send = |agents: &mut Vec<Agent>, seconds: std::ops::Range<i64>| {
+        for second in seconds {
+            agents.iter_mut().for_each(|agent| agent.send(second, &mut truth));
+        }
+    };
+    send(&mut agents, start..start + 10);
+    until("the first", || are_stored(&agents));
+    hub.kill();
+    send(&mut agents, start + 10..end);
+    assert!(agents.iter().all(|agent| agent.queue.backlog(0) >= 7200));
+    let hub = Hub::start(folder, &["--recent", "4h"]);
+    until("agents", || hub.program.printed().matches(": connected").count() == 2);
+    send(&mut agents, end..end + 20);
+    until("all is stored", || are_stored(&agents));
+    agents.into_iter().for_each(Agent::end);
+    let (data, all) = (folder.join("data"), start - 60..end + 20);
+    for (width, name) in [(1, "1s"), (60, "60s")] {
+        let from = start.div_euclid(width) * width;
+        let since = format!("evt.time >= {}", from * SECOND);
+        let expected = sums(&truth, all.clone(), width, false);
+        assert!(found(folder, &hub.input(), name, "device", &since) == expected, "{name}");
+        let expected = sums(&truth, all.clone(), width, true);
+        assert!(found(folder, data.to_str().unwrap(), name, "host,device", "") == expected, "{name}");
+    }
+    assert_eq!(hub.program.interrupt().status, Some(0));
+}
+
 /// What is recent comes from memory and the rest from disk, and an interval is in one of them; what comes late is in the answer.
 #[test]
 fn a_hub_answers_from_memory_and_disk() {
@@ -374,9 +411,9 @@ fn rates_of_hosts_are_over_their_own_time() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, mut truth, end) = (folder.path(), Truth::new(), now() - 5);
     let hub = Hub::start(folder, &[]);
-    for (host, seconds) in HOSTS.into_iter().zip([50..0, 50..30, 10..0]) {
+    for (host, (from, to)) in HOSTS.into_iter().zip([(50, 0), (50, 30), (10, 0)]) {
         let mut agent = Agent::start(folder, host);
-        (end - seconds.start..end - seconds.end).for_each(|second| agent.send(second, &mut truth));
+        (end - from..end - to).for_each(|second| agent.send(second, &mut truth));
         agent.end();
     }
     let answer = latscope(&["summary", "--json", "--by", "host", "-r", &hub.input()]).success();
@@ -460,6 +497,7 @@ fn views_follow_a_hub() {
         |words: &[&str]| Background::new(command(LATSCOPE).args(words).args(["-r", &input, "--follow", "-i", "1s"]));
     let percentiles = view(&["percentiles", "--csv", "--count-by", "completion"]);
     let spectrogram = view(&["spectrogram", "--plain"]);
+    let summary = view(&["summary", "--csv", "--by", "host"]);
     let mut agents: Vec<Agent> = HOSTS.iter().map(|host| Agent::start(folder, host)).collect();
     let start = now() - 40;
     let send = |agents: &mut Vec<Agent>, seconds: std::ops::Range<i64>, truth: &mut Truth| {
@@ -485,6 +523,7 @@ fn views_follow_a_hub() {
     send(&mut agents, start + 20..start + 22, &mut truth);
     until("the last row", || shown(&format!("\n{},", (start + 21) * SECOND)));
     until("the picture", || spectrogram.out_so_far().lines().count() > 22);
+    until("the last table", || summary.out_so_far().contains(&format!("\n{},", (start + 21) * SECOND)));
     agents.into_iter().for_each(Agent::end);
     let ended = percentiles.interrupt();
     assert_eq!(ended.status, Some(0), "{}", ended.err);
@@ -502,6 +541,20 @@ fn views_follow_a_hub() {
         [(second * SECOND).to_string(), values.len().to_string(), values.iter().max().unwrap().to_string()]
     };
     assert_eq!(found, expected.iter().map(row).collect::<Vec<_>>());
+    let ended = summary.interrupt();
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    let mut of_hosts = BTreeMap::<(i64, String), u64>::new();
+    for ((second, host, _), values) in &truth {
+        *of_hosts.entry((second * SECOND, host.clone())).or_insert(0) += values.len() as u64;
+    }
+    let csv = String::from_utf8(ended.out).unwrap();
+    let row = |line: &str| {
+        let row: Vec<&str> = line.split(',').collect();
+        ((row[0].parse().unwrap(), row[2].to_string()), row[3].parse().unwrap())
+    };
+    let mut rows: Vec<_> = csv.lines().skip(1).filter(|line| !line.contains(",total,")).map(row).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, of_hosts.into_iter().collect::<Vec<_>>(), "{csv}");
     let ended = spectrogram.interrupt();
     assert!(ended.status == Some(0) && ended.err.contains("3 of 3 hosts"), "{}", ended.err);
     assert_eq!(hub.program.interrupt().status, Some(0));
@@ -652,6 +705,26 @@ impl Drop for Freezer {
         }
         end(command("umount").arg("-l").arg(&self.path), b"");
     }
+}
+
+/// A hub whose disk hangs ends all the same when it is told to, and says why.
+#[test]
+fn a_hub_ends_though_its_disk_hangs() {
+    let Some(_alone) = alone() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (path, mut truth) = (folder.path(), Truth::new());
+    let Some(mut data) = Freezer::new(path, "data") else { return };
+    let hub = Hub::start(path, &[]);
+    let mut agent = Agent::start(path, "n1");
+    data.freeze(true);
+    agent.send(now() - 60, &mut truth);
+    until("the report", || hub.program.printed().contains("the disk does not answer"));
+    signal(hub.program.pid(), "TERM");
+    until("its end", || hub.program.printed().contains("The hub could not end within 20 s"));
+    // The kernel keeps the thread that writes as long as the disk hangs.
+    data.freeze(false);
+    assert_eq!(hub.program.ended().status, Some(3));
+    drop(agent);
 }
 
 /// The disk of the journal hangs: views go on, nothing is confirmed, and the hub says so; then everything is stored.

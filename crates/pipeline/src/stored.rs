@@ -186,7 +186,10 @@ impl Stored<'_> {
         if weighs_time {
             header.weight = Weight::Time.word().into();
         }
-        let places = places(file, &header, self.folding)?;
+        // Of a hub without agents, and of a file that was just started, nobody knows the groups.
+        let is_unknown =
+            self.pipeline.formats[at] == Some(Format::Frames) && !reader.context().properties.contains_key("source");
+        let places = places(file, &header, self.folding, is_unknown)?;
         let mut pick = match &self.pipeline.reading.filter {
             None => None,
             Some(filter) => {
@@ -348,7 +351,12 @@ pub(crate) fn builder(folding: &Folding, row_ns: u64) -> SeriesBuilder {
 
 /// Where in a row the asked groups are: any of the stored fields may be asked for, the others are summed over. `None`: the group
 /// is the trace itself.
-fn places(file: &Path, header: &SeriesHeader, folding: &Folding) -> Result<Vec<Option<usize>>, Error> {
+fn places(
+    file: &Path,
+    header: &SeriesHeader,
+    folding: &Folding,
+    is_unknown: bool,
+) -> Result<Vec<Option<usize>>, Error> {
     let kind = |value: &str, weight: &str, by: &str| format!("{value} {by} {weight}");
     if header.value != folding.quantity.word() || header.weight != folding.weight.word() {
         return Err(Error::OtherSeries {
@@ -359,7 +367,9 @@ fn places(file: &Path, header: &SeriesHeader, folding: &Folding) -> Result<Vec<O
     }
     let has = &header.group_fields;
     let place = |&field: &Field| match has.iter().position(|name| name == field.name()) {
-        None if field != Field::Trace => Err(Error::NoGroup { file: file.into(), field, has: has.clone() }),
+        None if field != Field::Trace && !is_unknown => {
+            Err(Error::NoGroup { file: file.into(), field, has: has.clone() })
+        }
         at => Ok(at),
     };
     folding.by.iter().map(place).collect()

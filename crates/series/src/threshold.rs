@@ -233,6 +233,11 @@ impl Finding {
     pub fn is_of_events(&self) -> bool {
         self.bound.metric.is_latency() || matches!(self.bound.metric, Metric::Over(_))
     }
+
+    /// Whether it is about the hosts of a cluster, and not about their requests.
+    pub fn is_of_hosts(&self) -> bool {
+        matches!(self.bound.metric, Metric::Hosts | Metric::Missing | Metric::Lag | Metric::Offset | Metric::Lost)
+    }
 }
 
 impl fmt::Display for Finding {

@@ -10,6 +10,9 @@ const STEP_NS: u64 = 50_000_000;
 /// How many times both are read: the pair with the least time between them counts.
 const READS: usize = 3;
 
+/// A host is expected for so long after it was heard of, unless it said that it ends; nanoseconds.
+pub const EXPECTED_NS: i64 = 300_000_000_000;
+
 /// What an agent knows of its clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClockState {

@@ -9,7 +9,7 @@ mod facts;
 mod slice;
 mod states;
 
-use crate::clock::ClockState;
+use crate::clock::{ClockState, EXPECTED_NS};
 use crate::closed::{Closed, Groups, Merged};
 use crate::news::{self, HostRow, News, OverInterval};
 use crate::{
@@ -26,8 +26,6 @@ pub use answer::{Answer, HostsAnswer};
 pub use facts::{Counters, HostFacts};
 pub use states::IntervalState;
 
-/// A host is expected for so long after it was heard of, unless it said that it ends.
-const EXPECTED_NS: i64 = 300_000_000_000;
 /// So far beyond the hub's own time an interval may be, nanoseconds.
 pub const AHEAD_NS: i64 = 120_000_000_000;
 /// Records of single hosts are kept for so long, and take no more than this of each.

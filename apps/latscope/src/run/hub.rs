@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// How often closed intervals are exported.
 const TURN: Duration = Duration::from_millis(200);
+/// How long the hub has for its end; connections, deliveries and exports have less.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// How often the state of the hub itself is exported.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -52,6 +54,7 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         }
         interrupted.load(Ordering::Relaxed) || end.is_some_and(|end| Instant::now() >= end)
     };
+    bound_end();
     let has_ended = AtomicBool::new(false);
     let report_both = |change: Change| {
         match &change {
@@ -68,6 +71,21 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         has_ended.store(true, Ordering::Relaxed);
         served
     })
+}
+
+/// Ends the program some time after it was told to: a disk that hangs would keep it for ever. What is not confirmed is sent again.
+fn bound_end() {
+    std::thread::spawn(|| {
+        let interrupted = reports::interrupted();
+        while !interrupted.load(Ordering::Relaxed) {
+            sleep(TURN);
+        }
+        sleep(PATIENCE);
+        say!(
+            "latscope: The hub could not end within 20 s: the disk of --data, or a program, does not answer. It ends without; agents send again what was not confirmed."
+        );
+        std::process::exit(3);
+    });
 }
 
 /// Serves agents, views and who scrapes, and pushes.

@@ -10,10 +10,11 @@ use crate::{Detected, Error, Position, ReadOptions};
 use following::{Following, nothing, passed};
 use latscope_event::{Anomaly, Clock, Context, Note};
 use latscope_wire::{
-    Data, Dictionary, Found, Head, Hello, HostState, Hosts, Id, Kind, Malformed, PREFACE, PUSHED, Ranges, Record,
-    Records,
+    Address, Data, Dictionary, Found, Head, Hello, HostState, Hosts, Id, Kind, Malformed, PREFACE, PUSHED, Ranges,
+    Record, Records,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 use waiting::Waits;
 pub use write::write_frames;
@@ -43,6 +44,8 @@ struct Frames {
     /// The fields of its groups, without the host.
     fields: Vec<String>,
     has_host: bool,
+    /// Whether hosts are apart, as was asked of a hub.
+    is_by_host: bool,
     records: Records<Input<'static>>,
     runs: HashMap<Id, Run>,
     /// Of the last record.
@@ -81,6 +84,8 @@ impl Frames {
             header: SeriesHeader { group_fields: Vec::new(), value: "latency".into(), weight: "count".into() },
             fields: Vec::new(),
             has_host: false,
+            // A hub without agents does not name any host.
+            is_by_host: options.query.by_host && Address::of_input(Path::new(&name)).is_some(),
             records: Records::of_file(input),
             runs: HashMap::new(),
             rows: VecDeque::new(),
@@ -163,7 +168,7 @@ impl Frames {
     fn start_run(&mut self, hello: Hello) -> Result<(), Error> {
         let fail = |message: &str| Err(Error::new(&self.name, Position::File, message));
         if self.runs.is_empty() {
-            self.has_host = !hello.host.is_empty();
+            self.has_host = !hello.host.is_empty() || self.is_by_host;
             self.fields.clone_from(&hello.fields);
             let host = self.has_host.then(|| HOST.to_string());
             self.header.group_fields = host.into_iter().chain(hello.fields.iter().cloned()).collect();

@@ -277,7 +277,7 @@ impl Judge {
     fn judgement(&self, sum: &StepSum, key: &[String], condition: &Threshold) -> Option<Option<String>> {
         let (host, length) = (self.selection.as_ref()?.host(key), (self.width_ns, self.step.unsigned_abs()));
         let finding = sum.judge((key, host), condition, length, self.rule.done_only)?.exceeded();
-        Some(finding.map(|finding| format!("{finding}{}", sum.remarks(key, host, finding.is_of_events()))))
+        Some(finding.map(|finding| format!("{finding}{}", sum.remarks(key, host, &finding))))
     }
 
     pub fn is_over(&mut self, over: &OverInterval, is_settled: bool, changes: &mut Vec<Change>) {

@@ -2,7 +2,7 @@
 
 use crate::{HostRow, Ranges};
 use latscope_histogram::{Grid, Histogram, Sparse};
-use latscope_series::{HistogramSeries, HostCounts, Judged, Judgement, Threshold, Waiting};
+use latscope_series::{Finding, HistogramSeries, HostCounts, Judged, Judgement, Threshold, Waiting};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
@@ -233,14 +233,14 @@ impl StepSum {
     }
 
     /// What a reader needs beside the value: of how many events, whose are the slowest, which hosts.
-    pub fn remarks(&self, key: &[String], host: Option<&String>, is_of_events: bool) -> String {
+    pub fn remarks(&self, key: &[String], host: Option<&String>, finding: &Finding) -> String {
         let mut text = String::new();
         let sum = self.groups.get(key);
-        if let Some(done) = sum.and_then(|sum| sum.done.as_ref()).filter(|_| is_of_events) {
+        if let Some(done) = sum.and_then(|sum| sum.done.as_ref()).filter(|_| finding.is_of_events()) {
             text += &format!(" of {}", events(done.totals().count));
         }
         let worst = sum.and_then(|sum| sum.worst.as_ref()).filter(|(_, name)| name != HistogramSeries::NO_VALUE);
-        if let Some((_, worst)) = worst.filter(|_| host.is_none()) {
+        if let Some((_, worst)) = worst.filter(|_| host.is_none() && !finding.is_of_hosts()) {
             text += &format!("; the slowest is on {worst}");
         }
         if !self.missing.is_empty() && host.is_none() {

@@ -141,7 +141,10 @@ impl<'a> Api<'a> {
 
     /// What a request asks for that may have these parameters, grouped by these fields unless it names others.
     pub(super) fn query(&self, request: &Request, known: &[&str], usual: &[String]) -> Result<Query, String> {
-        for (name, _) in &request.parameters {
+        for (at, (name, _)) in request.parameters.iter().enumerate() {
+            if request.parameters[..at].iter().any(|(other, _)| other == name) {
+                return Err(format!("{name} is given twice"));
+            }
             if !known.contains(&name.as_str()) {
                 return Err(format!("{name} is not a parameter; they are {}", known.join(", ")));
             }
@@ -149,6 +152,11 @@ impl<'a> Api<'a> {
         if request.parameter("format").is_some_and(|format| format != "json") {
             return Err("format: only json is written".into());
         }
+        let with_buckets = match request.parameter("buckets") {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(other) => return Err(format!("buckets: {other} is neither true nor false")),
+        };
         let (width_ns, fields) = self.hub.shape().ok_or("no agent has connected yet")?;
         let position = |name: &str| {
             let at = fields.iter().position(|field| field == name);
@@ -172,7 +180,7 @@ impl<'a> Api<'a> {
             step: (step_ns / width_ns) as i64,
             step_ns: step_ns as i64,
             width_ns: width_ns as i64,
-            with_buckets: request.parameter("buckets") == Some("true"),
+            with_buckets,
         })
     }
 

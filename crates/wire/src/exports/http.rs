@@ -143,6 +143,12 @@ fn parsed(bytes: &[u8]) -> Result<Option<(Request, usize)>, httparse::Error> {
         let found = parser.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
         found.map_or(String::new(), |header| String::from_utf8_lossy(header.value).into_owned())
     };
+    // Whoever stands in front of the hub may go by another one of them.
+    for name in ["host", "content-length"] {
+        if parser.headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name)).count() > 1 {
+            return Err(httparse::Error::HeaderName);
+        }
+    }
     let target = parser.path.unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
@@ -224,6 +230,10 @@ mod tests {
         assert_eq!((request.path.as_str(), request.parameter("step")), ("/api/v1/series", Some("10s")));
         assert_eq!((request.parameter("where"), request.parameter("x")), (Some("kind = read"), Some("")));
         assert!(request.accepts_gzip && request.parameter("y").is_none());
+        for header in ["Host: a", "Content-Length: 1"] {
+            let twice = format!("GET / HTTP/1.1\r\n{header}\r\n{header}\r\n\r\n");
+            assert!(parsed(twice.as_bytes()).is_err(), "{header}");
+        }
         for (encodings, expected) in
             [("", false), ("gzip", true), ("gzip;q=0", false), ("x-gzip", false), ("br,GZIP", true)]
         {

@@ -5,6 +5,7 @@ use super::delta::Previous;
 use super::metrics::Layouts;
 use super::otlp;
 use super::remote_write::{Batch, Shape, encode, headers};
+use crate::stream::explain_failure;
 use crate::{HttpAnswer, Poster, Url};
 use std::collections::VecDeque;
 use std::fmt;
@@ -365,7 +366,7 @@ fn judged(answer: std::io::Result<HttpAnswer>) -> Tried {
                 _ => Tried::Refused(why),
             }
         }
-        Err(error) => Tried::Failed { why: error.to_string(), is_answer: false },
+        Err(error) => Tried::Failed { why: explain_failure(&error), is_answer: false },
     }
 }
 

@@ -87,7 +87,11 @@ impl Exporter {
         let request = match request? {
             Ok(request) => request,
             Err(status) => {
-                return respond(stream, &Response::text(status, "the request is malformed or too long"), None);
+                return respond(
+                    stream,
+                    &Response::text(status, "the request is malformed, too long, or has a header twice"),
+                    None,
+                );
             }
         };
         // A page in a browser on this machine may resolve a name of its own to this address.
@@ -156,7 +160,11 @@ fn taken(receiver: &Receiver, request: &Request) -> Response {
             // What is good was taken; the protocol has this status for the rest, which is not sent again.
             let (status, body) = match received.refused.faults() {
                 0 => ("204 No Content", Vec::new()),
-                _ => ("400 Bad Request", format!("not taken: {}\n", received.refused).into_bytes()),
+                count => {
+                    let verb = if count == 1 { "value was" } else { "values were" };
+                    let faults = received.refused.only_faults();
+                    ("400 Bad Request", format!("{count} {verb} not taken, the rest was; {faults}\n").into_bytes())
+                }
             };
             Response { status, content_type: "text/plain", headers, body }
         }

@@ -1,5 +1,6 @@
 //! Which hosts were observed when, over a stretch of the past.
 
+use crate::clock::EXPECTED_NS;
 use crate::{HostState, Hosts, IntervalRow, Ranges};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -8,6 +9,8 @@ use std::sync::Arc;
 const MS: i64 = 1_000_000;
 /// Hosts send one after the other, so the last moments of a stretch prove nothing.
 const TOLERATED_MS: u64 = 5_000;
+/// As in memory.
+const EXPECTED_MS: u64 = EXPECTED_NS.unsigned_abs() / MS.unsigned_abs();
 /// So many intervals of a host are remembered that were observed for another time than their width.
 const UNEVEN: usize = 10_000;
 
@@ -121,7 +124,7 @@ impl Presence {
     }
 
     /// How many hosts there were at the end, and which were missing then or in how many intervals of this width before. A host is
-    /// expected from its first interval on, until it says that it ends. Up to this moment, nanoseconds since the epoch, all is known;
+    /// expected from its first interval on, until it says that it ends, or until some time after its last one. Up to this moment, nanoseconds since the epoch, all is known;
     /// without one, the end of the stretch proves nothing. `None` where that is not known.
     pub fn hosts(&self, width_ns: u64, until_ns: Option<i64>) -> Option<Hosts> {
         let end = self.hosts.values().filter_map(|ranges| ranges.iter().last()).map(|last| *last.end()).max()?;
@@ -147,9 +150,10 @@ impl Presence {
                 next = Some(range.end() + 1);
             }
             let is_absent = next.is_some_and(|next| has_ended(next..=u64::MAX));
-            let is_missing = !is_absent && next.is_some_and(|next| next <= end);
-            if let Some(next) = next.filter(|_| is_missing) {
-                gaps.add(next..=end);
+            let is_behind = !is_absent && next.is_some_and(|next| next <= end);
+            let is_missing = is_behind && next.is_some_and(|next| end < next.saturating_add(EXPECTED_MS));
+            if let Some(next) = next.filter(|_| is_behind) {
+                gaps.add(next..=end.min(next.saturating_add(EXPECTED_MS - 1)));
             }
             for gap in gaps.iter() {
                 all.add(gap);

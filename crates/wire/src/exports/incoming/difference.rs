@@ -61,6 +61,9 @@ impl Differences {
         if counted != Some(point.count) {
             return Err(Refused::Count);
         }
+        if point.start_ns.is_some_and(|start_ns| start_ns > point.time_ns) {
+            return Err(Refused::Backwards);
+        }
         if point.count > COUNT_LIMIT {
             return Err(Refused::Large);
         }
@@ -234,6 +237,7 @@ mod tests {
             assert_eq!(differences.added(known), Err(Refused::Overlap));
         }
         assert_eq!(counts(differences.added(delta(20, 25))), Some(vec![(1, 1)]));
+        assert_eq!(differences.added(delta(70, 60)), Err(Refused::Backwards));
         let gauge = Point { nature: Nature::Gauge, ..point(30, &[(1, 1)]) };
         assert_eq!(differences.added(gauge), Err(Refused::Gauge));
         assert_eq!(differences.added(Point { count: 9, ..delta(60, 70) }), Err(Refused::Count));

@@ -325,6 +325,22 @@ mod tests {
         assert!(telemetry("otlp_no_recorded_value").is_end);
     }
 
+    /// Behind two resources as one, a length that is not there.
+    #[test]
+    fn the_points_of_what_is_damaged_are_counted() {
+        let message = golden("otlp_explicit");
+        let mut fields = super::super::protobuf::Fields(&message);
+        let resource = fields.next().unwrap().unwrap().1.bytes().unwrap().to_vec();
+        let damaged = [&resource[..], &resource, &[0x0a, 5]].concat();
+        let packed = |bytes: &[u8]| {
+            let mut out = vec![0x0a];
+            crate::varint::put(&mut out, bytes.len() as u64);
+            [&out[..], bytes].concat()
+        };
+        let decoded = otlp::decode(&[packed(&damaged), packed(&resource)].concat()).unwrap();
+        assert_eq!((decoded.points.len(), decoded.refused.count()), (1, 2), "{}", decoded.refused);
+    }
+
     const MESSAGES: [(&str, u8); 9] = [
         ("remote_write_v1", 1),
         ("rw1_nhcb", 1),

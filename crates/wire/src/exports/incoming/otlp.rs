@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 /// The finest scale that is kept.
 const SCALE_LIMIT: i64 = 8;
+/// The fields of a metric that have its points: gauge, sum, histogram, exponential histogram, summary.
+const DATA: [u32; 5] = [5, 7, 9, 10, 11];
 
 type Attributes = BTreeMap<String, String>;
 
@@ -18,11 +20,40 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, Malformed> {
     let (mut decoded, mut request) = (Decoded::default(), Fields(bytes));
     while let Some((field, value)) = request.next()? {
         if field == 1 {
+            let before = decoded.count();
             let read = value.fields().and_then(|fields| resource_metrics(fields, &mut decoded));
-            read.unwrap_or_else(|malformed| decoded.refused.add(malformed.into(), 1));
+            read.unwrap_or_else(|malformed| decoded.refuse(malformed, value, &[&[2], &[2], &DATA, &[1]], before));
         }
     }
     Ok(decoded)
+}
+
+impl Decoded {
+    /// How many points were read, refused ones, too.
+    fn count(&self) -> u64 {
+        self.points.len() as u64 + self.refused.count()
+    }
+
+    /// Refuses the points of what is malformed, as far as they can be told apart: those that stand at the end of such fields. At `before`
+    /// points it started.
+    fn refuse(&mut self, malformed: Malformed, value: Value, levels: &[&[u32]], before: u64) {
+        let read = self.count() - before;
+        let all = value.fields().map_or(0, |fields| count(fields, levels));
+        self.refused.add(malformed.into(), all.saturating_sub(read).max(1));
+    }
+}
+
+/// How many fields there are at the end of such fields, up to where they cannot be told apart.
+fn count(mut fields: Fields, levels: &[&[u32]]) -> u64 {
+    let Some((level, below)) = levels.split_first() else { return 1 };
+    let mut sum = 0;
+    while let Ok(Some((field, value))) = fields.next() {
+        if level.contains(&field) {
+            let within = || value.fields().map_or(0, |fields| count(fields, below));
+            sum += if below.is_empty() { 1 } else { within() };
+        }
+    }
+    sum
 }
 
 fn resource_metrics(fields: Fields, decoded: &mut Decoded) -> Result<(), Malformed> {
@@ -44,8 +75,9 @@ fn resource_metrics(fields: Fields, decoded: &mut Decoded) -> Result<(), Malform
             let mut scope = value.fields()?;
             while let Some((field, value)) = scope.next()? {
                 if field == 2 {
+                    let before = decoded.count();
                     let read = value.fields().and_then(|fields| metric(fields, &resource, decoded));
-                    read.unwrap_or_else(|malformed| decoded.refused.add(malformed.into(), 1));
+                    read.unwrap_or_else(|malformed| decoded.refuse(malformed, value, &[&DATA, &[1]], before));
                 }
             }
         }
@@ -83,7 +115,7 @@ fn metric(mut fields: Fields, resource: &Attributes, decoded: &mut Decoded) -> R
         match field {
             1 => name = value.text()?,
             3 => unit = value.text()?,
-            5 | 7 | 9 | 10 | 11 => data.push((field, value)),
+            field if DATA.contains(&field) => data.push((field, value)),
             _ => {}
         }
     }

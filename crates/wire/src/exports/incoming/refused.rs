@@ -34,6 +34,9 @@ pub enum Refused {
     /// It overlaps with one before, or is one that was sent before.
     #[error("the time of a difference overlaps with one that was sent before")]
     Overlap,
+    /// It starts after its end.
+    #[error("the start of its time is after the end")]
+    Backwards,
     /// It is a gauge of what is no age.
     #[error("a gauge histogram is taken only if its name has `waiting`")]
     Gauge,
@@ -90,6 +93,13 @@ impl Reasons {
     /// How much of that should have been taken.
     pub fn faults(&self) -> u64 {
         self.count() - self.0.get(&Refused::Other).unwrap_or(&0)
+    }
+
+    /// Without what is of another kind, which nobody expects to be taken.
+    pub fn only_faults(&self) -> Reasons {
+        let mut faults = self.clone();
+        faults.remove(Refused::Other);
+        faults
     }
 
     /// Whether nothing was refused.
