@@ -94,8 +94,9 @@ fn parts(key: &str) -> Vec<Part<'_>> {
             parts.push(Part::Stack(frames));
             rest = lines;
         } else {
-            // Names of threads may have commas; what separates has a blank or a stack behind it, or is the only one.
-            let end = rest.match_indices(',').map(|(at, _)| at).find(|&at| rest[at + 1..].starts_with([' ', '\n']));
+            // Names of threads may have commas; what separates has a blank, a stack or nothing behind it, or is the only one.
+            let end =
+                rest.match_indices(',').map(|(at, _)| at).find(|&at| rest[at + 1..].starts_with([' ', '\n', ',']));
             let end = end.or_else(|| rest.find(',')).unwrap_or(rest.len());
             parts.push(Part::Text(rest[..end].trim()));
             rest = &rest[end..];
