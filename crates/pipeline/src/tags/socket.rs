@@ -81,7 +81,7 @@ fn take(mut stream: impl Read, store: &Weak<Store>) {
                 received.malformed += 1;
                 if received.first.is_empty() {
                     let shown = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]);
-                    received.first = format!("{}: {why}", latscope_event::printable(shown.trim()));
+                    received.first = latscope_event::printable(&format!("{}: {why}", shown.trim())).into_owned();
                 }
             }
         };
