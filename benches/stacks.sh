@@ -1,20 +1,23 @@
 #!/usr/bin/env bash
 # What captures of stacks cost: the CPU time of the sampler with 500 threads against an idle machine, and the nanoseconds a run of
 # each BPF program, by the kernel's own account, under `perf bench sched pipe`. Beside them perf, bpftrace and bcc where they run.
-# Needs root. SECONDS_EACH (10) may be set; PREBUILT=1 takes the program as it was built.
+# Then what a request pays for the stacks of slow ones: the programs of block requests with and without, under fio on a loop device.
+# With FORKS=600 in place of all that: memory and open files of a sampler while processes fork for so many seconds.
+# Needs root. SECONDS_EACH (10) may be set; PREBUILT=1 takes the program as it was built, LATSCOPE=FILE that one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${SECONDS_EACH:-10}
 
 [ "$(id -u)" = 0 ] || { echo "skipped: tracing needs root" >&2; exit 0; }
-[ -n "${PREBUILT:-}" ] || cargo build --release -p latscope
-latscope=${CARGO_TARGET_DIR:-target}/release/latscope
+[ -n "${PREBUILT:-}${LATSCOPE:-}" ] || cargo build --release -p latscope
+latscope=${LATSCOPE:-${CARGO_TARGET_DIR:-target}/release/latscope}
 folder=$(mktemp -d)
 before=$(cat /proc/sys/kernel/bpf_stats_enabled)
 children=()
 clean() {
     echo "$before" > /proc/sys/kernel/bpf_stats_enabled
     for child in "${children[@]}"; do kill "$child" 2> /dev/null || true; done
+    [ -z "${loop:-}" ] || losetup -d "$loop"
     rm -rf "$folder"
 }
 trap clean EXIT
@@ -49,6 +52,25 @@ measure() {
     grep -o 'threads were sampled[^;]*' "$folder/out" | head -1 | sed 's/^/    /' || true
 }
 
+if [ -n "${FORKS:-}" ]; then
+    "$latscope" record -f -s stacks,offcpu=100us,oncpu --all-threads -w "$folder/t.lat" > "$folder/out" 2>&1 &
+    pid=$!
+    sh -c 'while :; do /bin/true & /bin/true & /bin/true & /bin/true & wait; done' &
+    children+=($!)
+    started=$(awk '/^processes/ { print $2 }' /proc/stat)
+    for ((second = 0; second < FORKS; second += step)); do
+        step=$((FORKS - second < 30 ? FORKS - second : 30))
+        sleep "$step"
+        now=$(awk '/^processes/ { print $2 }' /proc/stat)
+        awk -v after=$((second + step)) -v forks=$((now - started)) -v files="$(ls "/proc/$pid/fd" | wc -l)" \
+            '/^VmRSS/ { printf "after %4d s: %7.1f forks/s, %7.1f MiB, %3d files\n", after, forks / after, $2 / 1024, files }' "/proc/$pid/status"
+    done
+    kill -INT "$pid"
+    wait "$pid" || true
+    sed 's/^/    /' "$folder/out"
+    exit 0
+fi
+
 echo "idle:"
 measure "sampler at 20 Hz" "$latscope" record -f -s stacks --cpu-budget 100% -w "$folder/t.lat"
 
@@ -73,4 +95,19 @@ if command -v perf > /dev/null; then
     command -v offcputime-bpfcc > /dev/null && measure "bcc offcputime" offcputime-bpfcc -m 1000
     command -v bpftrace > /dev/null && measure "bpftrace sched_switch, kstack" \
         bpftrace -e 'tracepoint:sched:sched_switch { @[kstack] = count(); }'
+fi
+
+if command -v fio > /dev/null; then
+    truncate -s 64M "$folder/disk"
+    loop=$(losetup --find --show "$folder/disk")
+    fio --name=load --filename="$loop" --rw=randread --bs=4k --direct=1 --ioengine=psync --time_based --runtime=3600 \
+        > /dev/null 2>&1 &
+    children+=($!)
+    sleep 1
+    echo "block requests, one at a time:"
+    # Of these programs, the one that starts a request and the one that completes it are of interest, the same in each.
+    measure "without stacks" "$latscope" record -f -s block -w "$folder/t.lat" "device = ${loop#/dev/}"
+    measure "stacks of slow ones (50 ms)" "$latscope" record -f -s block --stacks slow -w "$folder/t.lat" "device = ${loop#/dev/}"
+    measure "stacks of one issue in 64" "$latscope" record -f -s block --stacks 1/64 -w "$folder/t.lat" "device = ${loop#/dev/}"
+    measure "stacks of all issues" "$latscope" record -f -s block --stacks all -w "$folder/t.lat" "device = ${loop#/dev/}"
 fi

@@ -120,3 +120,38 @@ fn stacks_of_issues_are_sampled() {
     // 100 are expected; five times the standard deviation is 43.
     assert!(stacked.abs_diff(100) < 43, "{stacked} of 400");
 }
+
+/// Requests, and the waits that threads are seen in, have the same clock: each request lies in a wait of its thread.
+#[test]
+fn requests_and_waits_of_one_run_have_one_clock() {
+    let Some(_alone) = alone() else { return };
+    if !can_compile() {
+        return;
+    }
+    let (slow, fast) = (Disk::new(&["--read", "100ms"]), Disk::new(&["--read", "1ms"]));
+    let planted = Planted::start(&slow, &fast, false);
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.lat");
+    let words = ["record", "-s", "block,stacks", "--hz", "100", "--cpu-budget", "100%", "-w", trace.to_str().unwrap()];
+    let recording = Background::latscope(&[&words[..], &[&planted.filter()]].concat());
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    let ended = recording.interrupt();
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    let columns = "time_ns,latency_ns,tid,comm,device,kind,state,stack";
+    let requests = events(&trace, columns, "kind = read and comm = archiver");
+    let waits = events(&trace, columns, "kind = wait and state = 'disk sleep' and comm = archiver");
+    assert!(requests.len() > 15 && waits.len() > 15, "{} and {}: {}", requests.len(), waits.len(), ended.err);
+    let start = |event: &Value| event["time_ns"].as_i64().unwrap();
+    let holds = |wait: &Value, moment: i64| (0..=number(wait, "latency_ns") as i64).contains(&(moment - start(wait)));
+    let lies_in_one = |request: &&Value| {
+        let middle = start(request) + number(request, "latency_ns") as i64 / 2;
+        waits.iter().any(|wait| wait["tid"] == request["tid"] && holds(wait, middle))
+    };
+    let inside = requests.iter().filter(lies_in_one).count();
+    assert!(inside * 10 >= requests.len() * 8, "{inside} of {}", requests.len());
+    assert!(
+        waits.iter().all(|wait| text(wait, "stack").contains("archive_scan") && text(wait, "device") == slow.name())
+    );
+    assert!(requests.iter().all(|request| text(request, "stack").is_empty() && text(request, "state").is_empty()));
+    assert!(ended.err.contains("threads were sampled"), "{}", ended.err);
+}

@@ -263,14 +263,17 @@ fn processes_that_come_and_go_do_not_add_up() {
         .unwrap();
     let words = ["record", "-s", "stacks,offcpu=100us,oncpu", "--all-threads", "-w", trace.to_str().unwrap()];
     let recording = Background::latscope(&words);
-    let mut resident = Vec::new();
+    let (mut resident, mut files) = (Vec::new(), Vec::new());
     for _ in 0..4 {
         std::thread::sleep(Duration::from_secs(5));
         resident.push(recording.resident());
+        files.push(std::fs::read_dir(format!("/proc/{}/fd", recording.pid())).unwrap().count());
     }
     let _ = forks.kill();
     let _ = forks.wait();
     let ended = recording.interrupt();
     assert_eq!(ended.status, Some(0), "{}", ended.err);
     assert!(resident[3] < resident[0] + (64 << 20), "{resident:?}");
+    // A file of a process is open at most while it is read.
+    assert!(files[3] < files[0] + 8, "{files:?}");
 }

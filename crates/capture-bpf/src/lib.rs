@@ -10,6 +10,8 @@
 #[path = "../../../tests/skip.rs"]
 mod skip;
 
+#[cfg(target_os = "linux")]
+mod beside;
 mod block;
 mod capabilities;
 mod clock;
@@ -59,6 +61,56 @@ pub enum Source {
     Syscall,
     /// Stacks of threads.
     Stacks(StackKinds),
+    /// Requests or calls, and stacks of threads beside them.
+    Beside(Requests, StackKinds),
+}
+
+/// What may be captured beside stacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Requests {
+    /// As [`Source::Block`].
+    Block,
+    /// As [`Source::Io`].
+    Io,
+    /// As [`Source::Syscall`].
+    Syscall,
+}
+
+impl Requests {
+    /// They alone.
+    pub fn source(self) -> Source {
+        match self {
+            Requests::Block => Source::Block,
+            Requests::Io => Source::Io,
+            Requests::Syscall => Source::Syscall,
+        }
+    }
+}
+
+impl Source {
+    /// Without the stacks beside it.
+    pub fn alone(self) -> Source {
+        if let Source::Beside(requests, _) = self { requests.source() } else { self }
+    }
+
+    /// As `-s` has it.
+    pub fn words(self) -> String {
+        match self {
+            Source::Block => "block".into(),
+            Source::Io => "io".into(),
+            Source::Syscall => "syscall".into(),
+            Source::Stacks(kinds) => kinds.words(),
+            Source::Beside(requests, kinds) => format!("{},{}", requests.source().words(), kinds.words()),
+        }
+    }
+
+    /// The stacks that are captured, if any.
+    pub fn stacks(self) -> Option<StackKinds> {
+        match self {
+            Source::Stacks(kinds) | Source::Beside(_, kinds) => Some(kinds),
+            _ => None,
+        }
+    }
 }
 
 /// Which captures of stacks run, at least one. Together they account for the time of a process: `Field::State` says of which
@@ -219,6 +271,7 @@ pub fn fills(source: Source) -> FieldSet {
         Source::Block => block::FILLS,
         Source::Io | Source::Syscall => syscall::FILLS,
         Source::Stacks(_) => stacks::FILLS,
+        Source::Beside(requests, _) => fills(requests.source()).union(stacks::FILLS),
     };
     #[cfg(not(target_os = "linux"))]
     return FieldSet::ALWAYS;
@@ -237,7 +290,7 @@ pub fn key_fields(source: Source) -> FieldSet {
         Source::Block => block::KEYS,
         Source::Io => syscall::KEYS,
         Source::Syscall => syscall::KEYS_BY_CALL,
-        Source::Stacks(_) => FieldSet::ALWAYS,
+        Source::Stacks(_) | Source::Beside(..) => FieldSet::ALWAYS,
     };
     #[cfg(not(target_os = "linux"))]
     return FieldSet::default();
@@ -320,6 +373,12 @@ impl EventCapture {
             Source::Block => block::events(options)?,
             Source::Io | Source::Syscall => syscall::events(options)?,
             Source::Stacks(kinds) => stacks::events(options, kinds)?,
+            Source::Beside(requests, kinds) => {
+                let options = Options { source: requests.source(), ..options.clone() };
+                let requests = EventCapture::start(&options)?.0;
+                let fields = options.fields.intersection(fills(options.source).union(stacks::FILLS));
+                Box::new(beside::Beside::new(requests, stacks::events(&options, kinds)?, fields))
+            }
         }));
         #[cfg(not(target_os = "linux"))]
         return Err(Error::not_linux());
@@ -378,7 +437,9 @@ impl HistogramCapture {
         return Ok(HistogramCapture(match options.source {
             Source::Block => block::histograms(options)?,
             Source::Io | Source::Syscall => syscall::histograms(options)?,
-            Source::Stacks(_) => return Err(Error::Option("Stacks are captured as events; leave out --mode.".into())),
+            Source::Stacks(_) | Source::Beside(..) => {
+                return Err(Error::Option("Stacks are captured as events; leave out --mode.".into()));
+            }
         }));
         #[cfg(not(target_os = "linux"))]
         return Err(Error::not_linux());

@@ -142,7 +142,7 @@ impl fmt::Display for Notice {
             Notice::Capturing { source: Source::Block, .. } => f.write_str("capturing block requests"),
             Notice::Capturing { source: Source::Io, .. } => f.write_str("capturing system calls that do I/O"),
             Notice::Capturing { source: Source::Syscall, .. } => f.write_str("capturing all system calls"),
-            Notice::Capturing { source: Source::Stacks(kinds), .. } => write!(f, "capturing {}", kinds.words()),
+            Notice::Capturing { source, .. } => write!(f, "capturing {}", source.words()),
             Notice::NoMatch { filter, values } => {
                 write!(f, "No event matches the filter: {filter}")?;
                 let values = values.iter().map(|(field, texts)| format!("{}: {}", field.name(), texts.join(", ")));

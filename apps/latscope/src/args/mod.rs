@@ -60,7 +60,7 @@ pub use tagging::Tagging;
 use crate::world::World;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use latscope_capture_bpf::StackKinds;
+use latscope_capture_bpf::{Requests, StackKinds};
 use latscope_series::Quantity;
 use latscope_view::{Palette, Scale};
 use std::path::{Path, PathBuf};
@@ -172,7 +172,8 @@ pub struct Input {
     ///
     /// block: requests to block devices. io: system calls that do I/O, and io_uring. syscall: all system calls. stacks: samples of
     /// threads that wait for I/O. offcpu[=1ms]: every wait of at least this time. oncpu[=99hz]: threads that run. The last three can
-    /// be combined. spark: with -r, also the stages, jobs, SQL executions and executors of an event log, not only its tasks.
+    /// be combined, with each other and with one of the first, as in block,stacks. spark: with -r, also the stages, jobs, SQL
+    /// executions and executors of an event log, not only its tasks.
     #[arg(short, long, value_name = "SOURCE", value_parser = stack_capture::source, help_heading = "Input")]
     pub source: Option<Source>,
     /// Keep reading as the file grows, as tail -F does, until Ctrl-C
@@ -274,6 +275,8 @@ pub enum Source {
     Spark,
     /// Stacks, with the shortest wait and the rate of ticks where they were given.
     Stacks { kinds: StackKinds, off_cpu_ns: Option<u64>, on_cpu_hz: Option<u32> },
+    /// The same beside requests.
+    Beside { requests: Requests, kinds: StackKinds, off_cpu_ns: Option<u64>, on_cpu_hz: Option<u32> },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

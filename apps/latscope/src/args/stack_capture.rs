@@ -1,6 +1,6 @@
 use super::Source;
 use clap::Args;
-use latscope_capture_bpf::{RequestStacks, StackKinds, StackOptions};
+use latscope_capture_bpf::{RequestStacks, Requests, StackKinds, StackOptions};
 
 /// How stacks are captured.
 #[derive(Args, Clone, Debug, Default)]
@@ -52,7 +52,9 @@ impl StackCapture {
     pub fn options(&self, source: Option<Source>) -> StackOptions {
         let usual = StackOptions::default();
         let (off_cpu_ns, on_cpu_hz) = match source {
-            Some(Source::Stacks { off_cpu_ns, on_cpu_hz, .. }) => (off_cpu_ns, on_cpu_hz),
+            Some(Source::Stacks { off_cpu_ns, on_cpu_hz, .. } | Source::Beside { off_cpu_ns, on_cpu_hz, .. }) => {
+                (off_cpu_ns, on_cpu_hz)
+            }
             _ => (None, None),
         };
         StackOptions {
@@ -77,6 +79,10 @@ impl Source {
             Source::Io => "io".into(),
             Source::Syscall => "syscall".into(),
             Source::Spark => "spark".into(),
+            Source::Beside { requests, kinds, off_cpu_ns, on_cpu_hz } => {
+                let stacks = Source::Stacks { kinds, off_cpu_ns, on_cpu_hz };
+                format!("{},{}", requests.source().words(), stacks.words())
+            }
             Source::Stacks { kinds, off_cpu_ns, on_cpu_hz } => {
                 let off_cpu = off_cpu_ns.map_or("offcpu".into(), |ns| format!("offcpu={ns}ns"));
                 let on_cpu = on_cpu_hz.map_or("oncpu".into(), |hz| format!("oncpu={hz}hz"));
@@ -122,7 +128,7 @@ fn budget(text: &str) -> Result<f64, String> {
     if percent > 0.0 && percent <= 100.0 { Ok(percent / 100.0) } else { Err("it is not between 0% and 100%".into()) }
 }
 
-/// What is typed behind `-s`: `block`, `io`, `syscall`, or one or several of `stacks`, `offcpu=1ms` and `oncpu=99hz`.
+/// What is typed behind `-s`: `block`, `io`, `syscall`, or one or several of `stacks`, `offcpu=1ms` and `oncpu=99hz`, or both.
 pub fn source(text: &str) -> Result<Source, String> {
     match text {
         "block" => return Ok(Source::Block),
@@ -132,6 +138,7 @@ pub fn source(text: &str) -> Result<Source, String> {
         _ => {}
     }
     let (mut kinds, mut off_cpu_ns, mut on_cpu_hz) = (StackKinds::default(), None, None);
+    let mut beside = None;
     for word in text.split(',') {
         match word.split_once('=').map_or((word, None), |(word, value)| (word, Some(value))) {
             ("stacks", None) => kinds.sampled = true,
@@ -148,9 +155,13 @@ pub fn source(text: &str) -> Result<Source, String> {
                 };
                 on_cpu_hz = value.map(parse).transpose()?;
             }
-            ("block" | "io" | "syscall" | "spark", None) => {
-                return Err(format!("{word} cannot be combined with others"));
+            ("spark", None) => return Err(format!("{word} cannot be combined with others")),
+            ("block" | "io" | "syscall", None) if beside.is_some() => {
+                return Err(format!("{word}: only one of block, io and syscall can be captured at a time"));
             }
+            ("block", None) => beside = Some(Requests::Block),
+            ("io", None) => beside = Some(Requests::Io),
+            ("syscall", None) => beside = Some(Requests::Syscall),
             _ => {
                 return Err(format!(
                     "{word} is no source; use block, io, syscall or spark, or of stacks, offcpu[=1ms] and oncpu[=99hz] one or \
@@ -159,7 +170,10 @@ pub fn source(text: &str) -> Result<Source, String> {
             }
         }
     }
-    Ok(Source::Stacks { kinds, off_cpu_ns, on_cpu_hz })
+    Ok(match beside {
+        Some(requests) => Source::Beside { requests, kinds, off_cpu_ns, on_cpu_hz },
+        None => Source::Stacks { kinds, off_cpu_ns, on_cpu_hz },
+    })
 }
 
 #[cfg(test)]
@@ -173,7 +187,10 @@ mod tests {
         assert_eq!(source("stacks,offcpu=500us,oncpu=49hz"), Ok(expected));
         assert_eq!(source(&expected.words()), Ok(expected));
         assert_eq!(source("io"), Ok(Source::Io));
-        for wrong in ["stack", "block,stacks", "stacks,", "oncpu=0", "offcpu=soon", "stacks=1"] {
+        let sampled = StackKinds { sampled: true, ..StackKinds::default() };
+        let both = Source::Beside { requests: Requests::Block, kinds: sampled, off_cpu_ns: None, on_cpu_hz: None };
+        assert_eq!((source("block,stacks"), both.words()), (Ok(both), "block,stacks".to_string()));
+        for wrong in ["stack", "block,io", "block,block", "stacks,", "oncpu=0", "offcpu=soon", "stacks=1"] {
             assert!(source(wrong).is_err(), "{wrong}");
         }
         let requests = |slow_ns, issue_one_in| Ok(RequestStacks { slow_ns, issue_one_in });

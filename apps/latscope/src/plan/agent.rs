@@ -89,7 +89,7 @@ pub fn plan(typed: args::Agent, world: &World) -> Result<Plan, Failure> {
     let by = match (&typed.by[..], live.source) {
         ([], _) if !probes.is_empty() => vec![Field::Device, Field::Path, Field::Kind],
         ([], Source::Block) => vec![Field::Device, Field::Kind],
-        ([], Source::Stacks(_)) => vec![Field::State, Field::WaitClass],
+        ([], Source::Stacks(_) | Source::Beside(..)) => vec![Field::State, Field::WaitClass],
         ([], _) => vec![Field::Kind],
         (names, _) => fields("--by", names)?,
     };

@@ -3,7 +3,7 @@
 use super::folding::duration;
 use super::{Live, Mode, Reading};
 use crate::{Failure, args};
-use latscope_capture_bpf::Source;
+use latscope_capture_bpf::{Requests, Source};
 use latscope_capture_file::{FioColumns, Format, TwoColumns};
 use latscope_filter::Filter;
 use latscope_pipeline::{Server, TagSources, Tagging};
@@ -133,19 +133,20 @@ pub fn live(typed_source: Option<args::Source>, typed: &args::Live) -> Result<Li
         Some(args::Source::Spark) => {
             return Err(Failure::Usage("-s spark is for event logs; give one with -r.".into()));
         }
+        Some(args::Source::Beside { requests, kinds, .. }) => Source::Beside(requests, kinds),
     };
-    let of_stacks = matches!(source, Source::Stacks(_));
+    let of_stacks = source.stacks().is_some();
     if let Some(option) = typed.stacks.given_of_sampler().filter(|_| !of_stacks) {
         return Err(Failure::Usage(format!("{option} needs -s stacks, offcpu or oncpu.")));
     }
-    if typed.stacks.stacks.is_some() && source != Source::Block {
+    if typed.stacks.stacks.is_some() && source.alone() != Source::Block {
         return Err(Failure::Usage("--stacks is about requests to block devices and needs -s block.".into()));
     }
     let has_stacks = of_stacks || typed.stacks.stacks.is_some();
     if let Some(option) = typed.stacks.given_of_names().filter(|_| !has_stacks) {
         return Err(Failure::Usage(format!("{option} needs -s stacks, offcpu or oncpu, or -s block with --stacks.")));
     }
-    if (source == Source::Block || of_stacks) && !typed.calls.is_empty() {
+    if !matches!(source.alone(), Source::Io | Source::Syscall) && !typed.calls.is_empty() {
         return Err(Failure::Usage("--calls needs -s io or -s syscall.".into()));
     }
     let calls = (!typed.calls.is_empty()).then(|| typed.calls.clone());
@@ -174,6 +175,10 @@ pub fn source_filter(source: Option<args::Source>) -> Option<&'static str> {
         args::Source::Io | args::Source::Syscall => "not (disk.dev exists and not result exists)",
         args::Source::Stacks { .. } => "state exists",
         args::Source::Spark => "app exists or stage exists or job exists or sql exists or executor exists",
+        args::Source::Beside { requests: Requests::Block, .. } => {
+            "state exists or disk.dev exists and not result exists"
+        }
+        args::Source::Beside { .. } => "state exists or not (disk.dev exists and not result exists)",
     })
 }
 

@@ -27,7 +27,7 @@ pub fn plan(typed: args::Record) -> Result<Plan, Failure> {
     let ending = typed.write.extension().unwrap_or_default();
     let message = match (ending.to_str(), typed.source) {
         (Some("lat"), _) => None,
-        (Some("scap"), args::Source::Block | args::Source::Stacks { .. }) => {
+        (Some("scap"), args::Source::Block | args::Source::Stacks { .. } | args::Source::Beside { .. }) => {
             Some("A .scap holds system calls; use -s io or -s syscall, or write a .lat.")
         }
         (Some("scap"), _) if typed.rotate.is_some() => Some("--rotate is only available for .lat."),

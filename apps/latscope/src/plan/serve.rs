@@ -4,7 +4,6 @@ use super::Reading;
 use super::folding::duration;
 use super::spectrogram::quoted;
 use crate::{Failure, args};
-use latscope_capture_bpf::Source;
 use std::net::SocketAddr;
 
 /// Plan of `serve`.
@@ -43,12 +42,7 @@ pub fn plan(typed: args::Serve, reading: &Reading) -> Result<Serve, Failure> {
         return usage(format!("--allow-host {host} is not a name such as db1.example.com or db1:8080."));
     }
     let files = reading.files.iter().map(|file| format!("-r {}", quoted(&file.to_string_lossy())));
-    let live = reading.live.as_ref().map(|live| match live.source {
-        Source::Block => "-s block".to_string(),
-        Source::Io => "-s io".to_string(),
-        Source::Syscall => "-s syscall".to_string(),
-        Source::Stacks(kinds) => format!("-s {}", kinds.words()),
-    });
+    let live = reading.live.as_ref().map(|live| format!("-s {}", live.source.words()));
     Ok(Serve {
         source: files.chain(live).collect::<Vec<_>>().join(" "),
         listen,

@@ -148,6 +148,7 @@ fn hello(pipeline: &Pipeline, plan: &Plan) -> Result<Hello, Failure> {
         Source::Io => "system calls that do I/O",
         Source::Syscall => "system calls",
         Source::Stacks(_) => "stacks",
+        Source::Beside(..) => "requests and stacks",
     });
     Ok(Hello {
         run: new_id().map_err(|error| Failure::Input(format!("The kernel gives no random numbers: {error}.")))?,

@@ -133,7 +133,7 @@ pub fn needs_events(reading: &Reading, live: &Live, folding: &Folding) -> Option
     let others = |fields: FieldSet| -> FieldSet { fields.iter().filter(|&field| !keys.contains(field)).collect() };
     let filter = reading.filter.as_ref().map_or(FieldSet::default(), |filter| others(filter.fields()));
     let by = others(folding.by.iter().copied().collect());
-    if matches!(live.source, Source::Stacks(_)) || live.stacks.requests.is_some() {
+    if live.source.stacks().is_some() || live.stacks.requests.is_some() {
         Some("stacks are of single events".into())
     } else if folding.quantity != Quantity::Latency {
         Some(format!("only single events have {}", folding.quantity.word()))

@@ -1,0 +1,152 @@
+//! What the sampler does when what it looks at hangs, dies, is large, or is elsewhere.
+
+use super::lab::{Background, Disk, alone, events, number, until};
+use super::stacks::{Planted, can_compile, compile, sums, text, top};
+use crate::program::{command, end, installed, latscope};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// A disk that does not answer; it goes on when this is dropped, as nobody could end the program that waits for it before.
+struct Stopped<'a>(&'a Disk);
+
+impl Stopped<'_> {
+    fn new(disk: &Disk) -> Stopped<'_> {
+        disk.signal("STOP");
+        Stopped(disk)
+    }
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.signal("CONT");
+    }
+}
+
+#[test]
+fn a_thread_that_never_returns_is_shown_while_it_hangs() {
+    let Some(_alone) = alone() else { return };
+    if !can_compile() {
+        return;
+    }
+    let (slow, fast) = (Disk::new(&["--read", "1ms"]), Disk::new(&["--read", "1ms"]));
+    let planted = Planted::start(&slow, &fast, false);
+    let folder = tempfile::tempdir().unwrap();
+    for source in ["stacks", "offcpu"] {
+        let trace = folder.path().join(format!("{source}.lat"));
+        let trace = trace.to_str().unwrap();
+        let words = ["record", "-s", source, "-w", trace, &planted.filter()];
+        let recording = Background::latscope(&words);
+        let view = Background::latscope(&["summary", "-s", source, &planted.filter()]);
+        let stopped = Stopped::new(&slow);
+        let is_line =
+            |line: &str| line.contains("waiting for ") && line.contains("pread64") && line.contains("archiver");
+        until("a line about what waits", || view.printed().lines().any(is_line));
+        let (ended, shown) = (recording.interrupt(), view.interrupt().success());
+        drop(stopped);
+        assert_eq!(ended.status, Some(0), "{}", ended.err);
+        assert!(shown.contains("longest without a completion: pread64"), "{shown}");
+        assert!(ended.err.contains("pread64") && ended.err.contains("direct read"), "{}", ended.err);
+        let summary = latscope(&["summary", "-r", trace]).success();
+        assert!(summary.contains("longest without a completion: pread64"), "{summary}");
+    }
+}
+
+fn sampled(trace: &Path, options: &[&str]) -> Background {
+    let words = ["record", "-s", "stacks", "--hz", "50", "--cpu-budget", "100%", "-w", trace.to_str().unwrap()];
+    Background::latscope(&[&words[..], options].concat())
+}
+
+const COLUMNS: &str = "latency_ns,pid,tid,comm,device,stack_quality,stack";
+
+/// What was seen of a process stays, and a process that follows it is not taken for it.
+#[test]
+fn a_process_that_is_killed_leaves_its_stacks() {
+    let Some(_alone) = alone() else { return };
+    if !can_compile() {
+        return;
+    }
+    let (slow, fast) = (Disk::new(&["--read", "20ms"]), Disk::new(&["--read", "20ms"]));
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.lat");
+    let recording = sampled(&trace, &["process = planted"]);
+    let mut pids = Vec::new();
+    for _ in 0..3 {
+        let planted = Planted::start(&slow, &fast, false);
+        std::thread::sleep(Duration::from_secs(1));
+        pids.push(planted.filter().rsplit(' ').next().unwrap().parse::<u64>().unwrap());
+        drop(planted); // by SIGKILL
+    }
+    let ended = recording.interrupt();
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    for pid in pids {
+        let own = events(&trace, COLUMNS, &format!("pid = {pid} and comm = archiver"));
+        assert!(own.len() > 5, "{pid} has {}: {}", own.len(), ended.err);
+        assert!(top(&sums(&own, "stack")).contains("archive_scan;"), "{own:#?}");
+        assert!(own.iter().all(|event| !text(event, "stack").contains("index_lookup")));
+    }
+}
+
+/// All of many threads are seen, each with its own wait.
+#[test]
+fn five_hundred_threads_are_told_apart() {
+    let Some(_alone) = alone() else { return };
+    if !installed("python3") {
+        return skipped!("no python3");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.lat");
+    let code = "import threading, time\nfor _ in range(500): threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()\ntime.sleep(3600)";
+    let threads = Background::new(command("setpriv").args(["--pdeathsig", "KILL", "python3", "-c", code]));
+    let all = || std::fs::read_dir(format!("/proc/{}/task", threads.pid())).map_or(0, Iterator::count);
+    until("the threads", || all() == 501);
+    let recording = sampled(&trace, &["--all-threads", &format!("pid = {}", threads.pid())]);
+    std::thread::sleep(Duration::from_secs(5));
+    let ended = recording.interrupt();
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    let waits = events(&trace, COLUMNS, "");
+    let mut tids: Vec<u64> = waits.iter().map(|wait| number(wait, "tid")).collect();
+    tids.sort_unstable();
+    tids.dedup();
+    assert_eq!(tids.len(), 501, "{}", ended.err);
+    // One look copies 256 user stacks; the others have theirs from a later one.
+    let whole = waits.iter().filter(|wait| text(wait, "stack_quality") == "complete").count();
+    assert!(whole * 100 >= waits.len() * 95, "{whole} of {}: {}", waits.len(), ended.err);
+}
+
+/// The files of a process are those of its mount namespace.
+#[test]
+fn a_program_in_another_mount_namespace_has_names() {
+    let Some(_alone) = alone() else { return };
+    if !can_compile() || !installed("unshare") {
+        return;
+    }
+    let disk = Disk::new(&["--read", "20ms"]);
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.lat");
+    let program = compile("planted.c", folder.path());
+    // A tmpfs that only the new namespace has, with all that the program needs.
+    let script = "set -e; new=$1; mkdir -p $new; mount -t tmpfs none $new; mkdir $new/bin $new/dev; cp $2 $new/bin/elsewhere; \
+         for file in $(ldd $2 | grep -o '/[^ ]*'); do mkdir -p $new$(dirname $file); cp $file $new$file; done; \
+         cp -a $3 $new/dev/disk; exec chroot $new /bin/elsewhere /dev/disk /dev/disk";
+    let new = folder.path().join("new root");
+    let new = new.to_str().unwrap().replace(' ', "_");
+    let mut child = command("setpriv")
+        .args(["--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"])
+        .args([new.as_str(), program.to_str().unwrap(), &disk.path])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let inside = || std::fs::read_link(format!("/proc/{}/exe", child.id())).is_ok_and(|exe| exe.ends_with("elsewhere"));
+    until("the program", inside);
+    end(command("rm").arg(&program), b"").success();
+    let recording = sampled(&trace, &[&format!("pid = {}", child.id())]);
+    std::thread::sleep(Duration::from_secs(3));
+    let ended = recording.interrupt();
+    let _ = (child.kill(), child.wait());
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    let own: Vec<Value> = events(&trace, COLUMNS, "comm = archiver");
+    assert!(top(&sums(&own, "stack")).contains("archive_scan;"), "{} {own:#?}", ended.err);
+}
