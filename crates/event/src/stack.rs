@@ -2,6 +2,8 @@
 //! semicolon between. A suffix says where code ran that is not the program's own (`_[k]` kernel, `_[j]` compiled at run
 //! time, `_[i]` inlined), as `stackcollapse-perf.pl --all` writes it.
 
+use std::borrow::Cow;
+
 /// Where the code of a frame comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FrameKind {
@@ -53,6 +55,26 @@ impl<'a> Frame<'a> {
 
 /// Names longer than this are cut: nobody reads them, and a hostile symbol table may have megabytes.
 const LONGEST_NAME: usize = 1024;
+/// The bytes of the mark behind a name that was cut: `…#` and a number of 16 digits.
+const CUT_MARK: usize = 20;
+
+/// A name of at most a kilobyte: of a longer one its start, and a number that distinguishes it from others that start alike.
+pub fn bounded_name(name: &str) -> Cow<'_, str> {
+    if name.len() <= LONGEST_NAME {
+        return Cow::Borrowed(name);
+    }
+    let end = (0..=LONGEST_NAME - CUT_MARK).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
+    Cow::Owned(format!("{}…#{:016x}", &name[..end], stack_hash(name)))
+}
+
+/// The text of a frame with a [`bounded_name`] and its suffix.
+pub fn bounded_frame(text: &str) -> Cow<'_, str> {
+    let frame = Frame::parse(text);
+    match bounded_name(frame.name) {
+        Cow::Borrowed(_) => Cow::Borrowed(text),
+        Cow::Owned(name) => Cow::Owned(name + frame.kind.suffix()),
+    }
+}
 
 /// The frames of a stack's text, the outermost first.
 pub fn frames(stack: &str) -> impl DoubleEndedIterator<Item = Frame<'_>> {
@@ -60,17 +82,14 @@ pub fn frames(stack: &str) -> impl DoubleEndedIterator<Item = Frame<'_>> {
 }
 
 /// Adds a frame at the inner end of a stack's text. What would break the text is replaced, as the collapse scripts do it:
-/// semicolons by colons, control characters by spaces; names over a kilobyte are cut.
+/// semicolons by colons, control characters by spaces; names over a kilobyte are cut, see
+/// [`bounded_name`].
 pub fn push_frame(stack: &mut String, name: &str, kind: FrameKind) {
     if !stack.is_empty() {
         stack.push(';');
     }
     let before = stack.len();
-    for letter in name.trim().chars() {
-        if stack.len() - before >= LONGEST_NAME {
-            stack.push('…');
-            break;
-        }
+    for letter in bounded_name(name.trim()).chars() {
         stack.push(match letter {
             ';' => ':',
             letter if letter.is_control() => ' ',
@@ -114,6 +133,22 @@ mod tests {
         assert!(stack.len() < 1100, "{}", stack.len());
         assert_eq!(frames(&stack).count(), 2);
         assert_eq!(frames(&stack).next_back().unwrap().name, "[unknown]");
+    }
+
+    #[test]
+    fn names_that_start_alike_stay_apart() {
+        let names = ["a", "b"].map(|end| "L".repeat(5000) + end);
+        let cut = [&names[0], &names[1]].map(|name| bounded_name(name).into_owned());
+        assert!(cut[0] != cut[1] && cut.iter().all(|name| name.len() <= LONGEST_NAME), "{cut:?}");
+        assert!(cut[0].ends_with(&format!("L…#{:016x}", stack_hash(&names[0]))), "{}", cut[0]);
+        // What was cut is not cut again, nor is its suffix.
+        let mut stack = String::new();
+        push_frame(&mut stack, &names[0], FrameKind::Kernel);
+        assert_eq!(stack, format!("{}_[k]", cut[0]));
+        assert_eq!(bounded_frame(&stack), stack);
+        assert_eq!(bounded_frame(&format!("{}_[k]", names[0])), stack);
+        let whole = "é".repeat(LONGEST_NAME / 2);
+        assert_eq!(bounded_name(&whole), whole);
     }
 
     /// Vectors of FNV-1a as published by its authors.

@@ -1,88 +1,18 @@
 //! Call stacks with weights, merged from the root: what flame graphs and tables of stacks show.
 
 use crate::group::Groups;
+use crate::stack_sums::{StackShares, StackSum, StackWidth};
 use hashbrown::HashMap;
-use latscope_event::{Batch, Field, FieldSet, Frame, MISSING_CODE, MISSING_I64, MISSING_U64, Mask};
+use latscope_event::{Batch, Field, FieldSet, Frame, MISSING_CODE, MISSING_I64, MISSING_U64, Mask, bounded_frame};
 
 /// More nodes are not kept: what lies deeper then counts at the deepest node that there is.
 const NODES: usize = 1 << 18;
-/// Deeper frames of a stack count at this depth.
-const DEPTH: usize = 512;
-/// Names are cut at so many bytes.
-const LONGEST_NAME: usize = 1024;
+/// Of deeper stacks the frames in the middle are one.
+const DEPTH: usize = 4096;
 /// The groups of more values than this share one.
 const GROUPS: usize = 10_000;
-/// The quantile of the normal distribution of a 95 % interval.
-const Z: f64 = 1.959_963_984_540_054;
-
-/// What some stacks add up to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct StackSum {
-    /// Rows: as many samples were taken, or events recorded.
-    pub samples: u64,
-    /// Events, each as many as it stands for.
-    pub events: u64,
-    /// Their latencies, nanoseconds.
-    pub time_ns: u128,
-    /// How many of the samples wait still, and count with their age.
-    pub waiting: u64,
-}
-
-impl StackSum {
-    /// Both together.
-    #[must_use]
-    pub fn plus(self, other: StackSum) -> StackSum {
-        StackSum {
-            samples: self.samples.saturating_add(other.samples),
-            events: self.events.saturating_add(other.events),
-            time_ns: self.time_ns.saturating_add(other.time_ns),
-            waiting: self.waiting.saturating_add(other.waiting),
-        }
-    }
-
-    /// What a width shows of it: samples, events or nanoseconds.
-    #[must_use]
-    pub fn amount(self, width: StackWidth) -> u128 {
-        match width {
-            StackWidth::Samples => self.samples.into(),
-            StackWidth::Events => self.events.into(),
-            StackWidth::Time => self.time_ns,
-        }
-    }
-
-    /// The mean latency of an event, nanoseconds.
-    #[must_use]
-    pub fn mean_ns(self) -> Option<f64> {
-        (self.events > 0).then(|| self.time_ns as f64 / self.events as f64)
-    }
-}
-
-/// What shares are shares of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum StackWidth {
-    /// Rows.
-    Samples,
-    /// Events.
-    Events,
-    /// The sum of latencies: the time waited.
-    #[default]
-    Time,
-}
-
-impl StackWidth {
-    /// The word for options.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            StackWidth::Samples => "samples",
-            StackWidth::Events => "events",
-            StackWidth::Time => "time",
-        }
-    }
-}
-
 /// A frame below another one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StackNode {
     /// Its name, see [`StackTree::name`].
     pub frame: u32,
@@ -105,8 +35,6 @@ pub struct StackTree {
     children: HashMap<(u32, u32), u32>,
     without: StackSum,
     cut: u64,
-    /// Sums of squares of events and nanoseconds, of what has a stack.
-    squares: [f64; 2],
     groups: Groups,
     /// The nodes of stacks of this trace, by group and code.
     ends: HashMap<(u32, u32), u32>,
@@ -126,7 +54,6 @@ impl StackTree {
             children: HashMap::new(),
             without: StackSum::default(),
             cut: 0,
-            squares: [0.0; 2],
             ends: HashMap::new(),
         }
     }
@@ -171,7 +98,8 @@ impl StackTree {
             let latency = batch.latency()[row];
             let latency = if latency == MISSING_U64 { 0 } else { latency };
             let time_ns = u128::from(latency) * u128::from(events);
-            let sum = StackSum { samples: 1, events, time_ns, waiting };
+            let squares = [(events as f64).powi(2), (time_ns as f64).powi(2)];
+            let sum = StackSum { samples: 1, events, time_ns, waiting, squares };
             let stack = stacks.map_or(MISSING_CODE, |stacks| stacks[row]);
             if stack == MISSING_CODE {
                 self.without = self.without.plus(sum);
@@ -183,8 +111,6 @@ impl StackTree {
             }
             let own = &mut self.nodes[last.2 as usize].own;
             *own = own.plus(sum);
-            self.squares[0] += (events as f64).powi(2);
-            self.squares[1] += (time_ns as f64).powi(2);
         }
     }
 
@@ -202,14 +128,19 @@ impl StackTree {
             node = self.child(node, &format!("{}={label}", field.name()));
         }
         let text = batch.text(Field::Stack, row).unwrap_or_default();
-        let mut left = DEPTH;
-        for frame in text.split(';').filter(|frame| !frame.is_empty()) {
-            let Some(rest) = left.checked_sub(1) else {
-                self.cut += 1;
-                break;
-            };
-            left = rest;
-            node = self.child(node, frame);
+        let frames: Vec<&str> = text.split(';').filter(|frame| !frame.is_empty()).collect();
+        if let Some(more) = frames.len().checked_sub(DEPTH).filter(|&more| more > 0) {
+            self.cut += 1;
+            // Both ends say most: where it started, and what waited.
+            let (outer, inner) = (&frames[..DEPTH / 2], &frames[DEPTH / 2 + more + 1..]);
+            let gap = format!("[{} frames left out]", more + 1);
+            for frame in outer.iter().chain([&&*gap]).chain(inner) {
+                node = self.child(node, frame);
+            }
+        } else {
+            for frame in frames {
+                node = self.child(node, frame);
+            }
         }
         self.ends.insert((group, stack), node);
         node
@@ -217,7 +148,7 @@ impl StackTree {
 
     /// The node of this frame below a node; the node itself where there is no room for more.
     fn child(&mut self, parent: u32, name: &str) -> u32 {
-        let name = shortened(name);
+        let name = &*bounded_frame(name);
         let known = self.frames.get(name).copied();
         if let Some(&node) = known.and_then(|frame| self.children.get(&(parent, frame))) {
             return node;
@@ -247,7 +178,6 @@ impl StackTree {
         }
         self.without = self.without.plus(other.without);
         self.cut += other.cut;
-        self.squares.iter_mut().zip(other.squares).for_each(|(mine, more)| *mine += more);
     }
 
     /// Makes a node for each of another tree; returns the nodes here, by those there.
@@ -301,7 +231,7 @@ impl StackTree {
         self.without
     }
 
-    /// How many stacks are shown shorter than they are, because there was no room for more nodes.
+    /// How many stacks are shown shorter than they are: they were too deep, or there was no room for more nodes.
     #[must_use]
     pub fn cut(&self) -> u64 {
         self.cut
@@ -317,17 +247,13 @@ impl StackTree {
     /// (Kish's effective size).
     #[must_use]
     pub fn effective_samples(&self, width: StackWidth) -> f64 {
-        let total = self.total();
-        let of = |sum: f64, squares: f64| if squares > 0.0 { sum * sum / squares } else { 0.0 };
-        match width {
-            StackWidth::Samples => total.samples as f64,
-            StackWidth::Events => {
-                // A file of counts has a row for each stack, and each of its events was a sample.
-                let is_counts = total.time_ns == 0;
-                if is_counts { total.events as f64 } else { of(total.events as f64, self.squares[0]) }
-            }
-            StackWidth::Time => of(total.time_ns as f64, self.squares[1]),
-        }
+        self.shares(width).samples()
+    }
+
+    /// How exact shares of this tree are.
+    #[must_use]
+    pub fn shares(&self, width: StackWidth) -> StackShares {
+        StackShares::new(self.total(), width)
     }
 
     /// The nodes of a stack from below the root to this one.
@@ -353,7 +279,7 @@ impl StackTree {
             let sum = &mut other.nodes[node as usize].own;
             *sum = sum.plus(own);
         }
-        (other.without, other.cut, other.squares) = (baseline.without, baseline.cut, baseline.squares);
+        (other.without, other.cut) = (baseline.without, baseline.cut);
         StackDifference { tree, baseline: other }
     }
 }
@@ -423,35 +349,14 @@ fn is_plumbing(name: &str) -> bool {
         ["__libc_", "__GI___", "__GI_", "___", "__"].iter().find_map(|head| bare.strip_prefix(head)).unwrap_or(bare);
     let bare = bare.strip_prefix("libc_").unwrap_or(bare);
     name.starts_with('[')
+        // Of folded stacks: here the stack of another thread starts.
+        || name == "--"
         || name.starts_with("0x")
         || bare.starts_with("syscall_cancel")
         || bare.starts_with("internal_syscall_cancel")
         || name.starts_with("libc.so")
         || name.starts_with("libpthread")
         || WRAPPERS.contains(&bare)
-}
-
-/// The 95 % interval of a share that `samples` samples gave (Wilson's, which holds for small numbers too).
-#[must_use]
-pub fn share_interval(share: f64, samples: f64) -> (f64, f64) {
-    if samples <= 0.0 {
-        return (0.0, 1.0);
-    }
-    let share = share.clamp(0.0, 1.0);
-    let z2 = Z * Z;
-    let centre = (share + z2 / (2.0 * samples)) / (1.0 + z2 / samples);
-    let half = Z / (1.0 + z2 / samples) * (share * (1.0 - share) / samples + z2 / (4.0 * samples * samples)).sqrt();
-    // Rounding must not leave the share outside.
-    ((centre - half).clamp(0.0, share), (centre + half).clamp(share, 1.0))
-}
-
-/// A name no longer than names may be.
-fn shortened(name: &str) -> &str {
-    if name.len() <= LONGEST_NAME {
-        return name;
-    }
-    let end = (0..=LONGEST_NAME).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
-    &name[..end]
 }
 
 #[cfg(test)]

@@ -59,6 +59,8 @@ fn rows() -> impl Strategy<Value = Rows> {
     proptest::collection::vec((0u8..3, stack, 1i64..5, 0u64..1000), 0..60)
 }
 
+use crate::share_interval;
+
 proptest! {
     #[test]
     fn every_prefix_has_what_a_look_at_every_row_gives(rows in rows(), by_device: bool) {
@@ -93,7 +95,7 @@ fn what_waits_counts_with_its_age_and_is_marked() {
     let mut both = tree(&vec![(0, Some(vec![1, 2]), 1, 10)], &[]);
     both.add_waiting(&batch(&vec![(0, Some(vec![1]), 1, 100)]), None);
     let sums = both.inclusive();
-    assert_eq!(sums[0], StackSum { samples: 2, events: 2, time_ns: 110, waiting: 1 });
+    assert_eq!(sums[0], StackSum { samples: 2, events: 2, time_ns: 110, waiting: 1, squares: [2.0, 10_100.0] });
 }
 
 #[test]
@@ -114,7 +116,7 @@ fn a_hostile_trace_makes_no_tree_without_end() {
         tree.add(&batch, None);
     }
     assert!(tree.nodes().len() <= NODES && tree.nodes().iter().all(|node| usize::from(node.depth) <= DEPTH));
-    assert!(tree.nodes().iter().all(|node| tree.name(node).len() <= LONGEST_NAME));
+    assert!(tree.nodes().iter().all(|node| tree.name(node).len() <= 1100));
     assert!(tree.cut() > 0);
     assert_eq!(tree.inclusive()[0].samples, 200, "nothing is lost");
 }
@@ -141,6 +143,35 @@ fn few_heavy_samples_count_as_few() {
 }
 
 #[test]
+fn deep_stacks_keep_both_ends_and_long_names_stay_apart() {
+    let mut tree = StackTree::new(Vec::new());
+    let mut batch = Batch::new(tree.fields());
+    let deep = |frames: usize, end: &str| (0..frames).map(|at| format!("f{at};")).collect::<String>() + end;
+    let long = |end: &str| format!("main;{}{end};x", "L".repeat(1100));
+    let stacks = [deep(4095, "y"), deep(5000, "y"), deep(5000, "z"), long("a"), long("b")];
+    for stack in &stacks {
+        batch.push_i64(Field::Time, 0);
+        batch.push_u64(Field::Latency, 1);
+        batch.push_text(Field::Stack, Some(stack.as_bytes()));
+        batch.end_row();
+    }
+    tree.add(&batch, None);
+    let ends: Vec<usize> = (0..tree.nodes().len()).filter(|&at| tree.nodes()[at].own.samples > 0).collect();
+    let paths: Vec<Vec<&str>> = ends
+        .iter()
+        .map(|&at| tree.path(at as u32).iter().map(|&at| tree.name(&tree.nodes()[at as usize])).collect())
+        .collect();
+    let [whole, cut @ .., one, other] = &paths[..] else { panic!("{}", paths.len()) };
+    assert_eq!(whole.join(";"), stacks[0]);
+    assert_eq!(tree.cut(), 2);
+    for (path, end) in cut.iter().zip(["y", "z"]) {
+        assert_eq!((path.len(), path[0], path[2047], path[2048]), (4096, "f0", "f2047", "[906 frames left out]"));
+        assert_eq!((path[2049], path[4094], path[4095]), ("f2954", "f4999", end));
+    }
+    assert!(cut.len() == 2 && one[1] != other[1] && one[1].len() <= 1024, "{one:?} {other:?}");
+}
+
+#[test]
 fn the_frame_that_readers_look_for() {
     let of = |stack: &str| {
         let frames: Vec<Frame> = latscope_event::frames(stack).collect();
@@ -152,5 +183,6 @@ fn the_frame_that_readers_look_for() {
     );
     assert_eq!(of("kthread_[k];kjournald2_[k]").as_deref(), Some("kthread"));
     assert_eq!(of("[unknown];read").as_deref(), Some("read"));
+    assert_eq!(of("main;k_[k];--;other_[k];f_[k]").as_deref(), Some("main"));
     assert_eq!(of(""), None);
 }

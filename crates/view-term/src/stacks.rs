@@ -4,7 +4,7 @@ use crate::cell::wrap;
 use crate::table::{Align, Room, Table, csv_line};
 use crate::{Line, caption};
 use latscope_event::{Context, Field, Frame, FrameKind, Wording, format_count, format_duration};
-use latscope_series::{HistogramSeries, StackSum, StackTree, StackWidth, application_frame, share_interval};
+use latscope_series::{HistogramSeries, StackSum, StackTree, StackWidth, application_frame};
 use latscope_view::json_text;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -63,7 +63,7 @@ impl StacksTable {
     pub fn new(tree: &StackTree, groups: usize, width: StackWidth) -> StacksTable {
         let total = tree.total();
         let samples = tree.effective_samples(width);
-        let whole = (total.amount(width) as f64).max(f64::MIN_POSITIVE);
+        let shares = tree.shares(width);
         let fields = tree.by();
         let mut found: HashMap<(u32, Vec<u32>), Gathered> = HashMap::new();
         for (at, node) in tree.nodes().iter().enumerate().filter(|(_, node)| node.own.samples > 0) {
@@ -93,7 +93,6 @@ impl StacksTable {
             let frames: Vec<Frame> = texts.iter().map(|text| Frame::parse(text)).collect();
             let frame = application_frame(frames.iter().copied());
             let at = frame.and_then(|frame| frames.iter().rposition(|known| *known == frame)).unwrap_or(0);
-            let share = gathered.sum.amount(width) as f64 / whole;
             let common = StacksTable::COMMON.into_iter().map(|field| {
                 let place = fields.iter().skip(groups).position(|&known| known == field)?;
                 let values = &gathered.common[place];
@@ -104,8 +103,8 @@ impl StacksTable {
             StackRow {
                 group: values.iter().take(groups).map(|&node| value(node)).collect(),
                 sum: gathered.sum,
-                share,
-                interval: share_interval(share, samples),
+                share: shares.share(gathered.sum),
+                interval: shares.interval(gathered.sum),
                 frame: frame.map_or("(empty)", |frame| frame.name).to_string(),
                 callers: frames.iter().take(at).rev().map(|frame| frame.name.to_string()).collect(),
                 stack: texts.join(";"),
@@ -336,6 +335,9 @@ fn time(sum: StackSum) -> String {
 }
 
 fn percent(share: f64) -> String {
+    if share > 0.0 && share < 0.0005 {
+        return "< 0.1 %".into();
+    }
     format!("{:.1} %", 100.0 * share)
 }
 

@@ -4,7 +4,6 @@ use super::boxes::FlameBox;
 use super::{FlameColour, Flames, LEFT_PX, Picture, colour, percent};
 use crate::svg::{Area, Num, Svg, shortened, text_width};
 use latscope_event::{Frame, FrameKind, format_count, format_duration};
-use latscope_series::share_interval;
 use latscope_view::Escaped;
 use std::fmt;
 
@@ -151,17 +150,26 @@ impl Picture<'_> {
 
     /// Shares of a box: here, and in the baseline.
     fn shares(&self, one: &FlameBox) -> [f64; 2] {
-        [0, 1].map(|side| {
-            let total = self.totals[side].amount(self.options.unit) as f64;
-            if total > 0.0 { one.sums[side].amount(self.options.unit) as f64 / total } else { 0.0 }
-        })
+        [0, 1].map(|side| self.shares[side].share(one.sums[side]))
+    }
+
+    /// Their intervals.
+    fn intervals(&self, one: &FlameBox) -> [(f64, f64); 2] {
+        let [here, there] = &self.shares;
+        match self.flames {
+            Flames::Tree(_) => [here.interval(one.sums[0]); 2],
+            Flames::Difference(..) => [
+                here.interval_beside(one.sums[0], there, one.sums[1]),
+                there.interval_beside(one.sums[1], here, one.sums[0]),
+            ],
+        }
     }
 
     /// The numbers of a box.
     fn described(&self, one: &FlameBox) -> String {
         let [here, there] = self.shares(one);
         let sum = one.sums[0];
-        let (low, high) = share_interval(here, self.samples[0]);
+        let [(low, high), baseline] = self.intervals(one);
         let mut parts = vec![format!("{} ({} to {})", percent(here), percent(low), percent(high)), self.amount(sum)];
         if self.options.unit == latscope_series::StackWidth::Time {
             parts.push(crate::page::events(sum.events));
@@ -173,7 +181,7 @@ impl Picture<'_> {
             parts.push(format!("{} wait still", format_count(sum.waiting)));
         }
         if let Flames::Difference(..) = self.flames {
-            let (low, high) = share_interval(there, self.samples[1]);
+            let (low, high) = baseline;
             let more = format!("{:+.1} points", 100.0 * (here - there));
             let beyond = if self.differs(one) { "" } else { ", within the error" };
             parts.push(format!("\nthere {} ({} to {})", percent(there), percent(low), percent(high)));
@@ -184,8 +192,7 @@ impl Picture<'_> {
 
     /// Whether the two shares differ beyond what chance does: their intervals do not overlap.
     fn differs(&self, one: &FlameBox) -> bool {
-        let [here, there] = self.shares(one);
-        let (here, there) = (share_interval(here, self.samples[0]), share_interval(there, self.samples[1]));
+        let [here, there] = self.intervals(one);
         here.0 > there.1 || there.0 > here.1
     }
 

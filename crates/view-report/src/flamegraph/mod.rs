@@ -10,7 +10,7 @@ use crate::page::Page;
 use crate::svg::Svg;
 use boxes::Boxes;
 use latscope_event::{Context, Wording, format_count, format_duration};
-use latscope_series::{StackDifference, StackSum, StackTree, StackWidth};
+use latscope_series::{StackDifference, StackShares, StackSum, StackTree, StackWidth};
 
 /// What colours say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -91,8 +91,10 @@ struct Picture<'a> {
     boxes: Boxes,
     /// Of the selection, and of the baseline.
     totals: [StackSum; 2],
-    /// As many samples of equal weight the shares of each are from.
-    samples: [f64; 2],
+    /// How exact their shares are.
+    shares: [StackShares; 2],
+    /// As many samples of equal weight the shares here are from.
+    samples: f64,
 }
 
 /// Boxes start here.
@@ -113,15 +115,14 @@ pub fn flamegraph(flames: Flames<'_>, contexts: &[Context], options: &Flamegraph
         filter: options.filter.as_deref(),
     };
     let tree = flames.tree();
-    let (there, there_samples) = match flames {
-        Flames::Difference(StackDifference { baseline, .. }, _) => {
-            (baseline.total(), baseline.effective_samples(options.unit))
-        }
-        Flames::Tree(_) => (StackSum::default(), 0.0),
+    let baseline = match flames {
+        Flames::Difference(StackDifference { baseline, .. }, _) => baseline,
+        Flames::Tree(tree) => tree,
     };
-    let totals = [tree.total(), there];
-    let samples = [tree.effective_samples(options.unit), there_samples];
-    let picture = Picture { flames, options, page, boxes, totals, samples };
+    let totals = [tree, baseline].map(StackTree::total);
+    let shares = [tree, baseline].map(|tree| tree.shares(options.unit));
+    let samples = tree.effective_samples(options.unit);
+    let picture = Picture { flames, options, page, boxes, totals, shares, samples };
     let mut body = Svg::new();
     let sentences: Vec<String> = picture.sentences().into_iter().filter(|sentence| !sentence.is_empty()).collect();
     let mut y = picture.page.head(&mut body, &sentences);
@@ -176,10 +177,10 @@ impl Picture<'_> {
             ),
         };
         let mut how = self.options.sampling.clone().unwrap_or_default();
-        if self.samples[0] > 0.0 {
+        if self.samples > 0.0 {
             let error = format!(
                 "shares with 95 % intervals, from {} samples of equal weight",
-                format_count(self.samples[0].round() as u64)
+                format_count(self.samples.round() as u64)
             );
             how = if how.is_empty() { error } else { format!("{how} · {error}") };
         }
@@ -190,11 +191,11 @@ impl Picture<'_> {
         if self.boxes.min_share > self.options.min_share {
             left_out.push(format!(
                 "frames below {} are gathered, so that the picture stays small",
-                percent(self.boxes.min_share)
+                percent(self.boxes.min_share).trim_start_matches("< ")
             ));
         }
         if tree.cut() > 0 {
-            left_out.push(format!("{} stacks are shown without their innermost frames", format_count(tree.cut())));
+            left_out.push(format!("{} stacks are shown without some of their frames", format_count(tree.cut())));
         }
         [self.page.origin(), numbers.join(" · "), sides, how, left_out.join(" · ")]
     }
@@ -219,6 +220,7 @@ fn amount(sum: StackSum, unit: StackWidth) -> String {
     match unit {
         StackWidth::Time => format_duration(u64::try_from(sum.time_ns).unwrap_or(u64::MAX)),
         StackWidth::Events => crate::page::events(sum.events),
+        StackWidth::Samples if sum.samples == 1 => "1 sample".into(),
         StackWidth::Samples => format!("{} samples", format_count(sum.samples)),
     }
 }
