@@ -1,15 +1,20 @@
 //! Files of stacks against counts of their text that share nothing with the readers.
 
 use crate::program::{command, end, installed, latscope, unpacked};
-use latscope_capture_file::{ReadOptions, read_bytes};
+use latscope_capture_file::{Format, ReadOptions, read_bytes};
 use latscope_event::{Context, Field, FieldSet};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// How many events have these texts, each counted as often as it stands for.
 fn counted(bytes: &[u8], fields: &[Field]) -> (BTreeMap<Vec<String>, u64>, Context) {
+    counted_as(None, bytes, fields)
+}
+
+fn counted_as(format: Option<Format>, bytes: &[u8], fields: &[Field]) -> (BTreeMap<Vec<String>, u64>, Context) {
     let mut counts = BTreeMap::new();
-    let context = read_bytes("stacks", bytes, &ReadOptions::new(FieldSet::EVERY), &mut |_, batch| {
+    let options = ReadOptions { format, ..ReadOptions::new(FieldSet::EVERY) };
+    let context = read_bytes("stacks", bytes, &options, &mut |_, batch| {
         for row in 0..batch.len() {
             let texts = fields.iter().map(|&field| batch.text(field, row).unwrap_or("").to_string()).collect();
             let weight = batch.i64s(Field::SampleWeight).map_or(1, |weights| weights[row].max(1));
@@ -51,10 +56,11 @@ fn folded_counts_are_those_of_the_lines() {
         assert_eq!(context.tally.iter().count(), 0, "{name}: {:?}", context.tally);
     }
     // The two counts of difffolded: sums by awk '{a += $(NF-1); b += $NF}'.
-    let (counts, _) = counted(&unpacked("folded/diff.folded"), &[Field::Tags]);
+    let (counts, _) = counted_as(Some(Format::Difffolded), &unpacked("folded/diff.folded"), &[Field::Tags]);
     let sides: Vec<_> = counts.iter().map(|(texts, &count)| (texts[0].as_str(), count)).collect();
     assert_eq!(sides, [("side=first", 146), ("side=second", 146)]);
-    let printed = latscope(&["summary", "-r", "testdata/folded/diff.folded", "--by", "tags"]).success();
+    let printed =
+        latscope(&["summary", "-r", "testdata/folded/diff.folded", "--format", "difffolded", "--by", "tags"]).success();
     assert!(printed.contains("counted without times") && printed.contains("side=first"), "{printed}");
 }
 
@@ -248,6 +254,84 @@ fn folded_stacks_survive_a_round_trip() {
     assert_eq!(folded.lines().collect::<Vec<_>>(), sums);
 }
 
+/// What another program may have written, and what it is as folded stacks.
+#[test]
+fn texts_of_other_programs_become_these_folded_stacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let deep: String = (0..600).map(|at| format!("frame{at};")).collect();
+    let long = "x".repeat(70_000);
+    let cut = |name: &str| {
+        // FNV-1a, once more.
+        let hash = name
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+        format!("{}…#{hash:016x}", &name[..1004])
+    };
+    for (name, text, expected) in [
+        ("numbers.folded", "main;worker 1 30\nmain;worker 2 10\n".to_string(), None),
+        ("one.folded", "main 3\n".into(), None),
+        ("deep.folded", format!("{deep}x 15\n{deep}y 10\n"), None),
+        ("long.folded", format!("main;{long} 3\n"), Some(format!("main;{} 3\n", cut(&long)))),
+        (
+            "lines.jsonl",
+            "{\"time_ns\":0,\"latency_ns\":1,\"kind\":\"read\",\"stack\":\"a\\nb;c\\u0085\"}\n".into(),
+            Some("a b;c  1\n".into()),
+        ),
+        (
+            "of_a_program.txt",
+            " 0x400123 : f+0x23/0x120 [/usr/bin/prog]\n 0x400124 : main+0x23/0x120 [/usr/bin/prog]\n\t17\n".into(),
+            Some("main;f 17\n".into()),
+        ),
+        (
+            "srcline.txt",
+            "python3 13421 26172.791071: cpu-clock: \n\t    7f88f0c7d1d4 inner+0x24 (/usr/lib/l.so)\n  l.so[7f88f0c7d1d4]\n\
+             \t    55d499b3e460 [unknown] ([unknown])\n\t    7f88f0c7d1d5 outer+0x24 (/usr/lib/l.so)\n  main.c:35\n\n"
+                .into(),
+            Some("outer;[unknown];inner 1\n".into()),
+        ),
+    ] {
+        std::fs::write(path(name), &text).unwrap();
+        let to = path("out.folded");
+        let ended = latscope(&["convert", "-r", &path(name), "-f", "-w", &to]);
+        assert!(!ended.err.contains("malformed"), "{name}: {}", ended.err);
+        ended.success();
+        let found = std::fs::read_to_string(&to).unwrap();
+        assert_eq!(found, expected.unwrap_or(text), "{name}");
+        // What latscope writes is read as what it was, whatever the name of the file.
+        if name != "one.folded" {
+            let again = latscope(&["stacks", "-r", &to, "--json"]).success();
+            let json: serde_json::Value = serde_json::from_str(&again).unwrap();
+            assert_eq!(json["stacks"].as_array().unwrap().len(), found.lines().count(), "{name}");
+        }
+    }
+    let said = latscope(&["stacks", "-r", &path("numbers.folded")]).success();
+    assert!(said.contains("--format difffolded reads two counts"), "{said}");
+}
+
+#[test]
+fn shares_of_nothing_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("t.folded"), "main;a 3\nmain;b 1\n").unwrap();
+    let rows = "time_ns,latency_ns,kind,stack\n1,5,read,main;a\n2,6,read,main;b\n";
+    std::fs::write(path("s.csv"), rows).unwrap();
+    for words in [&["stacks", "--width", "time"][..], &["flamegraph", "--width", "time"]] {
+        let refused = latscope(&[words, &["-r", &path("t.folded")]].concat()).failure(3);
+        assert!(refused.contains("use --width events"), "{refused}");
+    }
+    let refused =
+        latscope(&["convert", "-r", &path("t.folded"), "-w", &path("o.folded"), "--weight", "time"]).failure(3);
+    assert!(refused.contains("use --weight events"), "{refused}");
+    let refused = latscope(&["flamegraph", "-r", &path("s.csv"), "--against", "lat > 5s"]).failure(3);
+    assert!(refused.contains("nothing to compare"), "{refused}");
+    // Of a file of counts and one of times, counts are compared.
+    for [one, other] in [["s.csv", "t.folded"], ["t.folded", "s.csv"]] {
+        let svg = latscope(&["flamegraph", "-r", &path(one), "--against", &path(other)]).success();
+        assert!(svg.contains("75.0 % (") && svg.contains("50.0 % ("), "{one}: {svg}");
+    }
+}
+
 /// Go's own reader of profiles, where it is there.
 #[test]
 fn pprof_reads_what_is_written_for_it() {
@@ -264,8 +348,10 @@ fn pprof_reads_what_is_written_for_it() {
         end(&mut command, b"").success()
     };
     let (counts, _) = counted(&unpacked("stap_stacks/made_up.txt"), &[Field::State, Field::Tags, Field::Stack]);
+    // A file of counts opens with them.
+    assert!(read(&["-top"]).contains("Type: events"));
     let raw = read(&["-raw"]);
-    assert!(raw.contains("events/count time/nanoseconds"), "{raw}");
+    assert!(raw.contains("events/count[dflt] time/nanoseconds"), "{raw}");
     // A line of values for each sample, of which the first is the number of events.
     let samples = raw.split("Samples:\n").nth(1).unwrap().split("Locations\n").next().unwrap();
     let values =

@@ -166,6 +166,9 @@ fn noted(context: &Context, note: &Note) -> Option<String> {
              (flamegraph and stacks do)"
                 .into()
         }
+        Note::NumbersInNames => {
+            "every stack ends in a number that is read as part of its name; --format difffolded reads two counts".into()
+        }
         Note::Sampling { .. } => sampling(note),
         Note::RequestStacks { .. } => request_stacks(note),
         Note::Unknown => "a note of a later version of latscope is not shown".into(),

@@ -2,7 +2,7 @@
 
 use crate::formats::Format;
 use crate::input::{CUT_SO_EARLY, Input};
-use crate::{Detected, Error, Position, Remedy};
+use crate::{Detected, Error, Position, Remedy, folded};
 use std::path::Path;
 
 /// What a file is that other programs know, and what to do instead of reading it.
@@ -87,6 +87,10 @@ fn detect_head(input: &mut Input) -> Result<Format, Error> {
             Detected::NeedMore => perhaps = perhaps.or(Some(format)),
             Detected::No => {}
         }
+    }
+    // A deep stack, or long names.
+    if perhaps.is_none() && !is_directory && input.complete_first_line()? && folded::detect(input) == Detected::Yes {
+        return Ok(Format::Folded);
     }
     // A malformed first line, of a million columns for example, does not change the format of a log.
     if perhaps.is_none() && !is_directory && input.skip_long_lines()? {

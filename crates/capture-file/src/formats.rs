@@ -236,9 +236,13 @@ formats! {
     }
     Folded("folded", "folded stacks and their counts, as of stackcollapse, bcc and async-profiler") {
         fills: folded::FILLS,
-        detect: |input| folded::detect(input.head()),
+        detect: folded::detect,
         events: Some(folded::read),
         grows: true,
+    }
+    Difffolded("difffolded", "folded stacks with two counts, as of difffolded; only where --format says so") {
+        fills: folded::FILLS,
+        events: Some(folded::read_difference),
     }
     TwoColumns("two_columns", "text with two columns, time of completion and latency, as for trace2heatmap") {
         fills: two_columns::FILLS,

@@ -328,6 +328,19 @@ impl<'a> Input<'a> {
         Ok(self.head.len() > kept)
     }
 
+    /// Reads the whole first line into the head, where it is longer, as far as lines may be long. Whether there was more.
+    pub fn complete_first_line(&mut self) -> Result<bool, Error> {
+        let kept = self.head.len();
+        if self.head_taken > 0 || !(HEAD_BYTES..CHUNK_BYTES).contains(&kept) || self.head.contains(&b'\n') {
+            return Ok(false);
+        }
+        self.head.resize(CHUNK_BYTES, 0);
+        let got = read_full(&mut self.reader, &mut self.head[kept..]);
+        let got = got.map_err(|error| self.error(&error))?;
+        self.head.truncate(kept + got);
+        Ok(got > 0)
+    }
+
     /// Goes on behind first lines that are longer than the head, so that what follows can be looked at; they are counted
     /// as [too long](LineChunks::too_long). Only for who reads lines. Whether there were any.
     pub fn skip_long_lines(&mut self) -> Result<bool, Error> {

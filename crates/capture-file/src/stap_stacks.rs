@@ -22,6 +22,8 @@ pub const FILLS: FieldSet = stack_rows::FILLS.with(&[Field::State, Field::Tags])
 
 /// More frames than any stack has.
 const FRAMES_LIMIT: usize = 4096;
+/// Kernel code lies in the upper half of all addresses.
+const KERNEL_FROM: u64 = 1 << 63;
 const NO_STACK: &str = "a count without a stack above it";
 const TOO_MANY: &str = "a stack of more frames than any has";
 
@@ -60,35 +62,49 @@ impl Line<'_> {
             return Line::Tag("wait_event", event.trim());
         }
         // `[<ffffffff811e0bc5>] read_events+0x295/0x450`, ` 0xffffffff811e0bc5 : read_events+0x295/0x450 [kernel]`
-        let (is_address, text) = match line.strip_prefix("[<").and_then(|rest| rest.split_once(">] ")) {
-            Some((_, text)) => (true, text),
+        let (address, text) = match line.strip_prefix("[<").and_then(|rest| rest.split_once(">] ")) {
+            Some((address, text)) => (Some(address), text),
             None => match line.split_once(" : ").filter(|(address, _)| address.starts_with("0x")) {
-                Some((_, text)) => (false, text),
-                None => (false, line),
+                Some((address, text)) => (Some(address), text),
+                None => (None, line),
             },
         };
         if text == "0xffffffffffffffff" {
             return Line::End;
         }
-        let (text, is_module) = match text.strip_suffix(']').and_then(|text| text.rsplit_once(" [")) {
-            Some((text, module)) => (text, module == "kernel"),
-            None => (text, false),
+        let (text, module) = match text.strip_suffix(']').and_then(|text| text.rsplit_once(" [")) {
+            Some((text, module)) => (text, Some(module)),
+            None => (text, None),
         };
         let offset = text.rfind("+0x");
-        // Of kernel functions the size is printed, too.
-        let has_size = offset.is_some_and(|plus| text[plus + 3..].contains("/0x"));
-        let kind = if is_address || is_module || has_size { FrameKind::Kernel } else { FrameKind::User };
+        let address = address.map(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or(u64::MAX));
+        // Of the kernel's functions the size is printed; of the program's only behind an address or with the path of a module.
+        let is_kernel = match (address, module) {
+            (Some(address), _) => address >= KERNEL_FROM,
+            (None, Some(module)) => !module.contains('/') && (module == "kernel" || has_size(text)),
+            (None, None) => has_size(text),
+        };
+        let kind = if is_kernel { FrameKind::Kernel } else { FrameKind::User };
         Line::Frame(offset.map_or(text, |plus| &text[..plus]), kind)
     }
 }
 
-/// Frames of the kernel, and a line that is only a count.
+/// Whether offset and size stand behind a name: `main+0x23/0x120`.
+fn has_size(text: &str) -> bool {
+    text.rfind("+0x").is_some_and(|plus| text[plus + 3..].contains("/0x"))
+}
+
+/// Frames with address or size, and a line that is only a count.
 pub fn detect(head: &[u8]) -> Detected {
     let (mut frames, mut counts) = (0, 0);
     for line in head.split(|&byte| byte == b'\n').take(1000) {
         let Ok(line) = std::str::from_utf8(line) else { return Detected::No };
         match Line::parse(line) {
-            Line::Frame(name, FrameKind::Kernel) if !name.contains([' ', ';', ',']) => frames += 1,
+            Line::Frame(name, kind)
+                if (kind == FrameKind::Kernel || has_size(line)) && !name.contains([' ', ';', ',']) =>
+            {
+                frames += 1
+            }
             Line::Frame(name, _) if name.contains(": ") || name.len() > 200 => return Detected::No,
             Line::Count(_) => counts += 1,
             _ => {}
@@ -161,6 +177,12 @@ mod tests {
             ("[<ffffffff811e0bc5>] read_events+0x295/0x450", Line::Frame("read_events", FrameKind::Kernel)),
             (" 0xffffffff811e0bc5 : read_events+0x295/0x450 [kernel]", Line::Frame("read_events", FrameKind::Kernel)),
             (" 0x7f01 : main+0x12 [/usr/bin/app]", Line::Frame("main", FrameKind::User)),
+            (" 0x400123 : main+0x23/0x120 [/usr/bin/prog]", Line::Frame("main", FrameKind::User)),
+            (" 0xffffffffc0a01234 : xfs_read+0x23/0x120 [xfs]", Line::Frame("xfs_read", FrameKind::Kernel)),
+            ("[<0000000000400123>] main+0x23/0x120", Line::Frame("main", FrameKind::User)),
+            ("main+0x23/0x120 [/usr/bin/prog]", Line::Frame("main", FrameKind::User)),
+            ("xfs_read+0x23/0x120 [xfs]", Line::Frame("xfs_read", FrameKind::Kernel)),
+            ("read_events+0x23/0x120", Line::Frame("read_events", FrameKind::Kernel)),
             ("[<ffffffffffffffff>] 0xffffffffffffffff", Line::End),
             ("ksfdgo", Line::Frame("ksfdgo", FrameKind::User)),
             ("event#=158 (Oracle state)", Line::Tag("wait_event", "158")),
@@ -171,5 +193,7 @@ mod tests {
         ] {
             assert_eq!(Line::parse(line), expect, "{line}");
         }
+        let of_a_program = " 0x400123 : f+0x23/0x120 [/bin/p]\n 0x400124 : main+0x23/0x120 [/bin/p]\n\t17\n";
+        assert_eq!(detect(of_a_program.as_bytes()), Detected::Yes);
     }
 }

@@ -133,6 +133,8 @@ pub enum Note {
     },
     /// The events are counts without times.
     NoTimes,
+    /// The names of all counted stacks end in a number, which may be another count.
+    NumbersInNames,
     /// Threads were looked at again and again: latencies of waits are sums of the intervals between looks that saw them.
     Sampling {
         /// The interval that was asked for, nanoseconds.
@@ -213,6 +215,7 @@ impl Note {
             Note::Damage { .. } => "damage",
             Note::Hosts { .. } => "hosts",
             Note::NoTimes => "no_times",
+            Note::NumbersInNames => "numbers_in_names",
             Note::Sampling { .. } => "sampling",
             Note::RequestStacks { .. } => "request_stacks",
             Note::Unknown => "unknown",

@@ -4,6 +4,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use latscope_event::{Batch, Field, FieldSet, MISSING_CODE, Mask, frames};
 use latscope_view::push_json_text;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -103,6 +104,12 @@ impl StackTotals {
         }
     }
 
+    /// Whether any event took time.
+    #[must_use]
+    pub fn has_time(&self) -> bool {
+        self.totals.values().any(|&(_, ns)| ns > 0)
+    }
+
     fn text(&self, number: u32) -> Option<&str> {
         self.texts.text(number)
     }
@@ -134,7 +141,7 @@ impl StackTotals {
                 StackWeight::Time => (ns + 500) / 1000,
             };
             if value > 0 {
-                writeln!(out, "{stack} {value}")?;
+                writeln!(out, "{} {value}", one_line(stack))?;
             }
         }
         Ok(())
@@ -190,6 +197,10 @@ impl StackTotals {
             number(&mut value_type, 2, unit.into());
             bytes(&mut profile, 1, &value_type);
         }
+        if !self.has_time() {
+            // Viewers show the last one otherwise.
+            number(&mut profile, 14, strings.number("events").into());
+        }
         let mut keys: Vec<&Key> = self.totals.keys().collect();
         keys.sort_unstable_by_key(|key| key.map(|number| self.text(number)));
         for key in keys {
@@ -239,6 +250,13 @@ impl StackTotals {
         packed.write_all(&profile)?;
         packed.finish().map(drop)
     }
+}
+
+/// A stack whose names cannot end a line, nor turn the direction of its text: readers of folded stacks know no quotes.
+fn one_line(stack: &str) -> Cow<'_, str> {
+    let is_wild =
+        |letter: char| letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if stack.contains(is_wild) { Cow::Owned(stack.replace(is_wild, " ")) } else { Cow::Borrowed(stack) }
 }
 
 /// A number in the format of protocol buffers: seven bits a byte, the lowest first.

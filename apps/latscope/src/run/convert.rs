@@ -14,7 +14,7 @@ use latscope_pipeline::{Pipeline, keep_passing};
 use latscope_series::{CountBy, Quantity, Weight};
 use latscope_view_report::firefox::{self, FirefoxProfile};
 use latscope_view_report::rows;
-use latscope_view_report::stack_files::{self, StackTotals};
+use latscope_view_report::stack_files::{self, StackTotals, StackWeight};
 use std::io;
 use std::ops::ControlFlow;
 
@@ -132,6 +132,10 @@ fn stacks(pipeline: &Pipeline, conversion: &Conversion) -> Result<(), Failure> {
     refuse_part(pipeline.reading())?;
     if !has_stacks {
         let message = "No event has a call stack; record with perf record -g, or give the stacks to another format.";
+        return Err(Failure::Input(message.into()));
+    }
+    if conversion.target == Target::Folded && conversion.weight == StackWeight::Time && !totals.has_time() {
+        let message = "The stacks are counted without times, so no line would have a weight; use --weight events.";
         return Err(Failure::Input(message.into()));
     }
     let mut out = output::open(Some(&conversion.write))?;

@@ -36,6 +36,7 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     }
     let (tree, contexts) = pipeline.stacks(&fields)?;
     flamegraph::refuse_none(&tree)?;
+    flamegraph::refuse_width(&tree, plan.width.unwrap_or(tree.usual_width()))?;
     if plan.shape != Shape::Text {
         reports::say_notes(&contexts);
     }

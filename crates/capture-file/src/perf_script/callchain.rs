@@ -26,7 +26,7 @@ pub fn is_frame(line: &[u8]) -> bool {
 /// The text of a stack that is printed on these lines.
 pub fn text(lines: &[u8]) -> String {
     let lines = lines.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    let lines: Vec<&[u8]> = lines.take(FRAMES_LIMIT).collect();
+    let lines: Vec<&[u8]> = lines.filter(|line| !line::is_source_line(line)).take(FRAMES_LIMIT).collect();
     let mut stack = String::new();
     for line in lines.into_iter().rev() {
         push(line, &mut stack);
@@ -132,6 +132,11 @@ mod tests {
                 "Lx:::run_[j];py::scan:/srv/a.py",
             ),
             ("        7f00 a+0x1 (/x)\n", "a"),
+            (
+                "\t7f88f0c7d1d4 inner+0x24 (/usr/lib/l.so)\n  l.so[7f88f0c7d1d4]\n\t55d499b3e460 [unknown] ([unknown])\n\
+                 \t7f88f0c7d1d5 outer+0x24 (/usr/lib/l.so)\n  main.c:35 (discriminator 2)\n",
+                "outer;[unknown];inner",
+            ),
             ("\tffffffffc0001234 nvme_poll+0x1 ([nvme])\n", "nvme_poll_[k]"),
         ] {
             assert_eq!(text(lines.as_bytes()), expect, "{lines}");

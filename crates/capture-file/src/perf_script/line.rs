@@ -498,7 +498,21 @@ fn header(rest: &[u8]) -> Line<'_> {
 pub fn is_stack_line(line: &[u8]) -> bool {
     let text = line.trim_ascii();
     let address = text.split(|&byte| byte == b' ').next().unwrap_or(b"");
-    text.is_empty() || line[0] == b' ' && address.len() >= 8 && hexadecimal(address).is_some()
+    text.is_empty() || line[0] == b' ' && address.len() >= 8 && hexadecimal(address).is_some() || is_source_line(line)
+}
+
+/// What `-F +srcline` prints below a frame: `  main.c:35`, or module and address, `  libc.so.6[f6417]`.
+pub fn is_source_line(line: &[u8]) -> bool {
+    let Some(text) = line.strip_prefix(b"  ").filter(|text| text.first().is_some_and(|byte| *byte != b' ')) else {
+        return false;
+    };
+    let text = text.trim_ascii_end();
+    let text = memchr::memmem::find(text, b" (discriminator ").map_or(text, |end| &text[..end]);
+    let is_place = |end: &[u8]| !end.is_empty() && end.iter().all(u8::is_ascii_digit);
+    let is_address = |end: &[u8]| end.strip_suffix(b"]").is_some_and(|text| hexadecimal(text).is_some());
+    let (colon, bracket) = (memrchr(b':', text), memrchr(b'[', text));
+    colon.is_some_and(|at| at > 0 && is_place(&text[at + 1..]))
+        || bracket.is_some_and(|at| at > 0 && is_address(&text[at + 1..]))
 }
 
 #[cfg(test)]
