@@ -5,7 +5,8 @@ use latscope_capture_file::{Format, ReadOptions};
 use latscope_event::FieldSet;
 use libfuzzer_sys::fuzz_target;
 
-const FORMATS: [Format; 4] = [Format::Folded, Format::StapStacks, Format::Pprof, Format::BpftraceStacks];
+const FORMATS: [Format; 5] =
+    [Format::Folded, Format::Difffolded, Format::StapStacks, Format::Pprof, Format::BpftraceStacks];
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&first, rest)) = bytes.split_first() else { return };
