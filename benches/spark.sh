@@ -31,7 +31,6 @@ zstd -q -1 "$folder/app-1" -o "$folder/app-2.zstd"
 for file in app-1 app-2.zstd; do
     for words in "summary -y run" "heatmap -o /dev/null"; do
         # shellcheck disable=SC2086
-        /usr/bin/time -f "$file: $words: %U + %S CPU s, %M KB" "$latscope" $words -r "$folder/$file" >"$folder/printed"
+        /usr/bin/time -f "$file: $words: %U + %S CPU s, %M KB" "$latscope" $words -r "$folder/$file" >/dev/null
     done
-    head -1 "$folder/printed"
 done
