@@ -1,6 +1,6 @@
 //! `latscope report`: the page in a real browser against the program, and the template against its sources.
 
-use crate::program::{LATSCOPE, command, end, latscope, root, testdata};
+use crate::program::{LATSCOPE, command, end, latscope, root, testdata, unpacked};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -73,11 +73,15 @@ fn the_page_in_a_browser_says_what_the_program_says() {
     let rows: Vec<String> = rows.lines().map(later).collect();
     std::fs::write(path("second.csv"), format!("{names}\n{}\n", rows.join("\n"))).unwrap();
     latscope(&["report", "-r", &path("trace.csv"), "-r", &path("second.csv"), "-o", &path("two.html")]).success();
+    std::fs::write(path("stacks.csv"), unpacked("flamegraph/slow_io.csv.gz")).unwrap();
+    latscope(&["report", "-r", &path("stacks.csv"), "-o", &path("stacks.html")]).success();
+    std::fs::write(path("hostile_stacks.csv"), crate::stacks::hostile()).unwrap();
+    latscope(&["report", "-r", &path("hostile_stacks.csv"), "-o", &path("hostile_stacks.html")]).success();
     let script = web.join("tests/browser.mjs");
     let ended = end(command("node").arg(script).arg(LATSCOPE).arg(folder.path()), b"");
     let out = String::from_utf8_lossy(&ended.out).into_owned();
     assert!(ended.status == Some(0), "{out}\n{}", ended.err);
-    assert!(out.matches("ok ").count() >= 51, "{out}");
+    assert!(out.matches("ok ").count() >= 53, "{out}");
 }
 
 #[test]

@@ -138,3 +138,97 @@ fn a_file_is_replaced_on_demand_only() {
         assert!(std::fs::metadata(&path).unwrap().len() > 1000, "{name}");
     }
 }
+
+/// FNV-1a by its definition, over the text of a stack.
+fn fnv(stack: &str) -> String {
+    let hash = stack
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    format!("{hash:016x}")
+}
+
+/// 100,000 events of 200 stacks come back from every format as they were, and each stack is stored once.
+#[test]
+fn stacks_survive_every_format_and_take_little_room() {
+    let folder = Folder::new();
+    let stack = |at: usize| {
+        let frames =
+            (0..8).map(|depth| format!("library::module_{}::function_{}", (at * 7 + depth * 3) % 91, at + depth));
+        format!("main;{};vfs_read_[k];io_schedule_[k]", frames.collect::<Vec<_>>().join(";"))
+    };
+    let stacks: Vec<String> = (0..200).map(stack).collect();
+    let mut csv_text = String::from("time_ns,latency_ns,tid,comm,state,wait_class,tags,stack\n");
+    for at in 0..100_000usize {
+        let state = ["disk sleep", "sleep", ""][at % 3];
+        let wait = ["direct read", "journal commit"][at % 2];
+        let tags = if at % 5 == 0 { String::new() } else { format!("stage={};query=q{}", at % 7, at % 11) };
+        let stack = if at % 97 == 0 { "" } else { &stacks[at * 31 % 200] };
+        let latency = 1000 + at * 7919 % 100_003;
+        csv_text +=
+            &format!("{},{latency},{},req-{},{state},{wait},{tags},{stack}\n", at * 10_000, 100 + at % 9, at % 4);
+    }
+    let source = folder.path("made.csv");
+    std::fs::write(&source, &csv_text).unwrap();
+    // The rows as they were written, compared as text.
+    assert!(csv(&source, &[]) == csv_text);
+    let views = |path: &str| {
+        let view = |arguments: &[&str]| latscope(&[arguments, &["-r", path]].concat()).success();
+        let by = ["--by", "wait_class,state,comm"];
+        [
+            view(&[&["stacks", "--json"][..], &by].concat()),
+            view(&[&["flamegraph"][..], &by].concat()),
+            view(&["stacks", "--csv", "--by", "stack_hash", "tags.pair = \"stage=3\" and frame = io_schedule"]),
+        ]
+    };
+    // The name of the file is in a heading.
+    let unnamed = |text: &str| text.lines().filter(|line| !line.contains("made.")).collect::<Vec<_>>().join("\n");
+    let expected = views(&source);
+    for ending in ["lat", "parquet", "jsonl"] {
+        let path = folder.convert(&source, &format!("made.{ending}"), &[]);
+        if ending != "jsonl" {
+            for (found, expected) in views(&path).iter().zip(&expected) {
+                assert!(unnamed(found) == unnamed(expected), "{ending}");
+            }
+        }
+        // A line of JSON names what it has; as CSV it would have every column.
+        let (back, expected) = match ending {
+            "jsonl" => (folder.convert(&path, "back.jsonl", &[]), std::fs::read_to_string(&path).unwrap()),
+            _ => (folder.convert(&path, &format!("back_{ending}.csv"), &[]), csv_text.clone()),
+        };
+        assert!(std::fs::read_to_string(back).unwrap() == expected, "{ending} and back");
+        let bytes = std::fs::metadata(&path).unwrap().len();
+        // 100,000 copies of a stack take 25 MB; times and latencies that differ take 3 bytes and more in any format.
+        assert!(ending == "jsonl" || bytes < 1_200_000, "{ending}: {bytes}");
+        println!("{ending}: {bytes} bytes");
+    }
+    let hashes =
+        latscope(&["events", "-r", &folder.path("made.lat"), "--csv", "--columns", "stack,stack_hash"]).success();
+    for row in hashes.lines().skip(1).take(1000) {
+        let (stack, hash) = row.rsplit_once(',').unwrap();
+        assert_eq!(hash, if stack.is_empty() { String::new() } else { fnv(stack) });
+    }
+    let one = fnv(&stacks[7]);
+    let count = csv(&folder.path("made.parquet"), &[&format!("stack_hash = {one}")]).lines().count() - 1;
+    assert_eq!(count, csv_text.lines().filter(|line| line.ends_with(&format!(",{}", stacks[7]))).count());
+    let Some(python) = std::env::var_os("LATSCOPE_PYTHON") else {
+        skipped!("LATSCOPE_PYTHON is not set; DuckDB and pyarrow are not asked");
+        return;
+    };
+    let query = "import duckdb, pyarrow.parquet, pyarrow.ipc, sys
+rows = duckdb.sql(f\"SELECT count(*), count(DISTINCT stack), count(DISTINCT stack_hash), max(len(stack_hash)) FROM '{sys.argv[1]}'\").fetchall()
+pairs = duckdb.sql(f\"SELECT count(DISTINCT (stack, stack_hash)) FROM '{sys.argv[1]}' WHERE stack IS NOT NULL\").fetchall()
+file = pyarrow.parquet.ParquetFile(sys.argv[1])
+names = file.schema_arrow.names
+columns = [file.metadata.row_group(group).column(names.index('stack')) for group in range(file.metadata.num_row_groups)]
+plain = [encoding for column in columns for encoding in column.encodings if 'DICTIONARY' not in encoding and encoding not in ('PLAIN', 'RLE')]
+stored = max(column.total_uncompressed_size for column in columns)
+trace = pyarrow.ipc.open_stream(sys.argv[2]).read_all()
+print(rows[0], pairs[0], plain, stored < 1000000, trace.num_rows, len(set(trace['stack_hash'].to_pylist()) - {None}))
+";
+    let mut command = crate::program::command(python);
+    let asked =
+        crate::program::end(command.args(["-c", query, &folder.path("made.parquet"), &folder.path("made.lat")]), b"");
+    assert_eq!(asked.status, Some(0), "{}", asked.err);
+    let out = String::from_utf8(asked.out).unwrap();
+    assert_eq!(out, "(100000, 200, 200, 16) (200,) [] True 100000 200\n", "{out}");
+}

@@ -134,3 +134,100 @@ fn a_browser_searches_and_zooms() {
     assert!(ended.status == Some(0), "{out}\n{}", ended.err);
     assert_eq!(out.matches("ok ").count(), 12, "{out}");
 }
+
+/// Names of functions, threads and tags that break out of quotes, lines, markup and terminals.
+pub fn hostile() -> String {
+    let long = "x".repeat(64 << 10);
+    let names = [
+        "</text><script>alert(1)</script>",
+        "</script><img src=x onerror=alert(1)>",
+        "]]>&lt;!--",
+        "a \"\"quoted\"\" 'name'",
+        "\u{1b}]0;title\u{7}\u{1b}[2J",
+        "\u{202e}olleh\u{2066}",
+        "tab\tand\u{1}control\u{7f}",
+        "{}%s%n$(reboot)`id`",
+        "back\\slash=1,2",
+        &long,
+    ];
+    let mut csv = String::from("time_ns,latency_ns,comm,tags,stack\n");
+    for (at, name) in names.iter().enumerate() {
+        for more in 0..5 {
+            let (time, latency) = (1000 * (at * 5 + more), 1_000_000 + 1000 * at);
+            csv += &format!("{time},{latency},\"{name}\",\"k={name}\",\"main;{name};read_[k]\"\n");
+        }
+    }
+    csv
+}
+
+/// No control character but line ends and, in tables with tabs, these; nothing that turns the direction of text.
+#[track_caller]
+fn is_tame(what: &str, text: &str) {
+    let wild = |&letter: &char| letter.is_control() && letter != '\n' || ('\u{202a}'..='\u{202e}').contains(&letter);
+    assert_eq!(text.chars().find(wild), None, "{what}: {text:.300}");
+}
+
+#[test]
+fn hostile_names_are_only_text_in_every_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    std::fs::write(path("hostile.csv"), hostile()).unwrap();
+    let run = |arguments: &[&str]| latscope(&[arguments, &["-r", &path("hostile.csv")]].concat()).success();
+    for colour in ["kind", "latency"] {
+        let svg = run(&["flamegraph", "--by", "comm,tags", "--color", colour, "--min-share", "0"]);
+        xml::check(&svg).unwrap();
+        assert!(!svg.contains("<img") && !svg.contains("<script>alert"), "{colour}");
+        is_tame("svg", &svg);
+    }
+    for arguments in [
+        &["stacks", "--by", "comm"][..],
+        &["stacks", "--full"],
+        &["explain", "frame contains quoted"],
+        &["events", "frame contains olleh"],
+        &["summary", "--by", "comm"],
+        &["spectrogram", "--plain", "--by", "tags"],
+    ] {
+        is_tame(&arguments.join(" "), &run(arguments));
+    }
+    // JSON and CSV give the bytes back.
+    let stacks = |text: &str| text.matches("read_[k]").count();
+    for arguments in [&["stacks", "--json", "--by", "comm,tags"][..], &["explain", "--json", "lat > 1005us"]] {
+        let json: serde_json::Value = serde_json::from_str(&run(arguments)).unwrap();
+        assert!(json.is_object());
+    }
+    let json: serde_json::Value = serde_json::from_str(&run(&["stacks", "--json"])).unwrap();
+    let found: Vec<&str> =
+        json["stacks"].as_array().unwrap().iter().map(|row| row["stack"].as_str().unwrap()).collect();
+    assert_eq!(found.len(), 10);
+    assert!(found.contains(&"main;</text><script>alert(1)</script>;read_[k]"), "{found:?}");
+    let csv = run(&["stacks", "--csv"]);
+    assert_eq!(stacks(&csv), 10);
+    assert!(csv.contains("\"main;a \"\"quoted\"\" 'name';read_[k]\""), "{csv:.500}");
+    for line in run(&["events", "--json"]).lines() {
+        serde_json::from_str::<serde_json::Value>(line).unwrap();
+    }
+    // Files of other programs: every stack is one line, and comes back.
+    for ending in ["folded", "speedscope.json", "pb.gz", "jsonl", "lat", "parquet"] {
+        let to = path(&format!("hostile.{ending}"));
+        run(&["convert", "-w", &to]);
+        match ending {
+            "folded" => {
+                let text = std::fs::read_to_string(&to).unwrap();
+                assert_eq!(text.lines().count(), 10, "{text:.300}");
+                assert!(!text.contains(|letter: char| letter.is_control() && letter != '\n'), "{text:.300}");
+                assert!(text.lines().all(|line| line.rsplit_once(' ').unwrap().1 == "5"), "{text:.300}");
+            }
+            "speedscope.json" => {
+                drop(serde_json::from_slice::<serde_json::Value>(&std::fs::read(&to).unwrap()).unwrap())
+            }
+            _ => {
+                let back = latscope(&["stacks", "-r", &to, "--json", "--width", "events"]).success();
+                let json: serde_json::Value = serde_json::from_str(&back).unwrap();
+                assert_eq!(json["stacks"].as_array().unwrap().len(), 10, "{ending}");
+                assert_eq!(json["events"], 50, "{ending}");
+            }
+        }
+    }
+    let filter = latscope(&["summary", "-r", &path("hostile.lat"), "frame = \"</text><script>alert(1)</script>\""]);
+    assert!(filter.success().starts_with("5 events"));
+}

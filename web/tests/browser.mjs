@@ -840,5 +840,56 @@ await check("41 the exported JSON is the program's", async () => {
   });
   await other.context().close();
 });
+await check("52 a spot shows its call stacks, as the program has them", async () => {
+  const other = await open("stacks.html");
+  await drag(other, [0.2, 0.1], [0.9, 0.75]);
+  const words = await other.locator("#command").textContent();
+  const filter = /'([^']*)'\s*$/.exec(words.trim())[1];
+  const theirs = JSON.parse(run("stacks", "-r", `${folder}/stacks.csv`, "--json", filter));
+  const shown = (by = 0) => other.evaluate((by) => {
+    const found = [];
+    const walk = (node, keys, depth) => {
+      const below = [...node.children.values()].reduce((sum, child) => sum + child.events, 0);
+      if (node.events > below && depth > by) found.push([keys.slice(by).join(";"), node.events - below]);
+      node.children.forEach((child, key) => walk(child, [...keys, key], depth + 1));
+    };
+    walk(latscope.flames.sums.root, [], 0);
+    return found.sort();
+  }, by);
+  equal(await shown(), theirs.stacks.map(({ stack, events }) => [stack, events]).sort());
+  holds(theirs.stacks.length > 3, "several stacks");
+  // Times are of whole cells: within an eighth of an octave.
+  const time = await other.evaluate(() => latscope.flames.sums.root.time);
+  holds(Math.abs(time / theirs.time_ns - 1) < 0.05, `${time} ${theirs.time_ns}`);
+  const box = (name) => other.locator("#stacks g").filter({ has: other.locator("title", { hasText: new RegExp(`^${name}`) }) }).first();
+  const width = async (name) => (await box(name).locator("rect").boundingBox()).width;
+  const before = await width("archive_scan");
+  await box("archive_scan").click();
+  holds((await width("archive_scan")) > 2 * before, "zoomed");
+  await box("all").click();
+  holds(Math.abs((await width("archive_scan")) - before) < 1, "and back");
+  await other.locator("#stacks input[type=search]").fill("archive_scan");
+  const part = theirs.stacks.filter(({ stack }) => stack.includes("archive_scan")).reduce((sum, { time_ns }) => sum + time_ns, 0) / theirs.time_ns;
+  const words2 = await other.locator("#stacks [role=status]").textContent();
+  holds(Math.abs(parseFloat(words2) / 100 - part) < 0.02, `${words2} ${part}`);
+  await other.locator("#stacks summary").click();
+  await other.locator("#stacks input[value=comm]").check();
+  const names = await other.evaluate(() => [...latscope.flames.sums.root.children.keys()]);
+  holds(names.every((name) => name.startsWith("comm=")) && names.length > 1, names.join());
+  await other.locator("#stacks h3 button").click();
+  holds((await other.locator("dialog.large .flames svg").boundingBox()).width > 1000, "large");
+  await other.keyboard.press("Escape");
+  equal(await other.locator("#stacks .flames svg").count(), 1);
+  await other.context().close();
+});
+await check("53 hostile names of functions are text", async () => {
+  const before = messages.length;
+  const other = await open("hostile_stacks.html");
+  equal(await other.evaluate(() => document.querySelectorAll("img, #stacks script").length), 0);
+  holds((await other.locator("#stacks g").count()) > 3, "boxes");
+  holds((await other.locator("#stacks title").allTextContents()).some((text) => text.includes("</text>")), "the name");
+  equal(messages.length, before);
+  await other.context().close();
+});
 await browser.close();
 process.exit(failures > 0 ? 1 : 0);

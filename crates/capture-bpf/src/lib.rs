@@ -270,8 +270,8 @@ pub fn fills(source: Source) -> FieldSet {
     return match source {
         Source::Block => block::FILLS,
         Source::Io | Source::Syscall => syscall::FILLS,
-        Source::Stacks(_) => stacks::FILLS,
-        Source::Beside(requests, _) => fills(requests.source()).union(stacks::FILLS),
+        Source::Stacks(_) => stacks::FILLS.with_implied(),
+        Source::Beside(requests, _) => fills(requests.source()).union(stacks::FILLS).with_implied(),
     };
     #[cfg(not(target_os = "linux"))]
     return FieldSet::ALWAYS;

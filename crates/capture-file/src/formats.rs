@@ -287,7 +287,7 @@ impl Format {
     pub fn fills(self) -> FieldSet {
         let own = self.row().fills;
         // A batch without names of processes has those of threads in their place.
-        if own.contains(Field::Comm) { own.with(&[Field::Process]) } else { own }
+        if own.contains(Field::Comm) { own.with(&[Field::Process]) } else { own }.with_implied()
     }
 }
 

@@ -229,6 +229,7 @@ fn read_input(mut input: Input, options: &ReadOptions, sink: &mut Sink) -> Resul
     if options.fields.contains(Field::Process) {
         options.fields = options.fields.with(&[Field::Comm]);
     }
+    options.fields = options.fields.with_stored();
     let options = &options;
     let format = match options.format {
         Some(format) => format,

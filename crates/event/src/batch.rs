@@ -128,7 +128,7 @@ impl Batch {
 
     /// An empty batch with a column for each of these fields, and for time and latency.
     pub fn new(fields: FieldSet) -> Batch {
-        let fields = fields.union(FieldSet::ALWAYS);
+        let fields = fields.union(FieldSet::ALWAYS).with_stored();
         let mut columns = [const { None }; Field::COUNT];
         for field in fields.iter() {
             columns[field as usize] = Some(Column::empty(field.field_type()));
@@ -138,9 +138,13 @@ impl Batch {
     }
 
     /// The column that holds a field: a source that knows processes by the names of their threads only has these in
-    /// place of [`Field::Process`].
+    /// place of [`Field::Process`], and the hash of a stack has its code.
     fn place(&self, field: Field) -> Field {
-        if field == Field::Process && !self.fields.contains(field) { Field::Comm } else { field }
+        match field {
+            Field::Process if !self.fields.contains(field) => Field::Comm,
+            Field::StackHash => Field::Stack,
+            field => field,
+        }
     }
 
     /// The fields that have a column of their own.
@@ -204,7 +208,8 @@ impl Batch {
 
     /// The dictionary of a text field.
     pub fn dictionary(&self, field: Field) -> &Dictionary {
-        &self.dictionaries[self.place(field) as usize]
+        let place = if field == Field::StackHash { field } else { self.place(field) };
+        &self.dictionaries[place as usize]
     }
 
     /// The text of a field in a row.
@@ -229,7 +234,20 @@ impl Batch {
 
     /// Gives text a code in the dictionary of a field.
     pub fn intern(&mut self, field: Field, text: &[u8]) -> u32 {
-        self.dictionaries[field as usize].intern(text)
+        let code = self.dictionaries[field as usize].intern(text);
+        if field == Field::Stack {
+            self.hash_stacks();
+        }
+        code
+    }
+
+    /// Makes the dictionary of hashes as long as that of stacks.
+    fn hash_stacks(&mut self) {
+        let known = self.dictionaries[Field::StackHash as usize].texts.len();
+        for at in known..self.dictionaries[Field::Stack as usize].texts.len() {
+            let hash = crate::stack_hash(&self.dictionaries[Field::Stack as usize].texts[at]);
+            self.dictionaries[Field::StackHash as usize].insert(format!("{hash:016x}").as_bytes());
+        }
     }
 
     /// Appends a value to a time or number column; nothing happens when the batch has no such column.
@@ -256,6 +274,9 @@ impl Batch {
         if let Some(Column::Text(codes)) = &mut self.columns[field as usize] {
             self.pushed += 1;
             codes.push(text.map_or(MISSING_CODE, |text| self.dictionaries[field as usize].intern(text)));
+            if field == Field::Stack {
+                self.hash_stacks();
+            }
         }
     }
 
@@ -444,6 +465,22 @@ mod tests {
         }
         assert_eq!(copy.dictionary(Field::Comm).texts(), batch.dictionary(Field::Comm).texts());
         assert_eq!(copy.intern(Field::Comm, b"tar"), 3);
+    }
+
+    #[test]
+    fn a_stack_has_its_hash() {
+        let mut batch = Batch::new(FieldSet::default().with(&[Field::StackHash]));
+        for stack in [Some(&b"main;read"[..]), None, Some(b"main"), Some(b"main;read")] {
+            batch.push_i64(Field::Time, 1);
+            batch.push_text(Field::Stack, stack);
+            batch.end_row();
+        }
+        let hash = |stack: &str| Some(format!("{:016x}", crate::stack_hash(stack)));
+        let found: Vec<_> = (0..4).map(|row| batch.text(Field::StackHash, row).map(str::to_string)).collect();
+        assert_eq!(found, [hash("main;read"), None, hash("main"), hash("main;read")]);
+        let mut copy = Batch::new(FieldSet::ALWAYS);
+        copy.follow(&batch);
+        assert_eq!(copy.dictionary(Field::StackHash).texts(), batch.dictionary(Field::StackHash).texts());
     }
 
     #[test]

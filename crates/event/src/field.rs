@@ -131,6 +131,7 @@ fields! {
     StackQuality "stack_quality" Text "How the user part of the stack was found: complete, truncated, frame pointers or none; issuer moved \
                                        on: the thread that issued the request did something else by then, and no stack is given.";
     StackSource "stack_source" Text "When the stack was taken: sampled, issue, completion, switch or timer.";
+    StackHash "stack_hash" Text "Number of the call stack, the same on every host: FNV-1a of its text in 16 hexadecimal digits.";
     Stack "stack" Text "Call stack, from the outermost frame to the innermost, separated by semicolons; _[k] marks frames of \
                         the kernel, _[j] compiled at run time, _[i] inlined.";
     App "app" Text "Spark application.";
@@ -187,6 +188,7 @@ impl Field {
             Field::Sequential => FieldSet::ALWAYS.with(&[Field::Offset, Field::Size]),
             Field::InFlight | Field::SincePrevious | Field::Trace => FieldSet::ALWAYS,
             Field::Region => FieldSet::ALWAYS.with(&[Field::Offset]),
+            Field::StackHash => FieldSet::default().with(&[Field::Stack]),
             field => FieldSet::default().with(&[field]),
         }
     }
@@ -247,8 +249,9 @@ impl FieldSet {
     pub const DERIVED: FieldSet =
         FieldSet(0).with(&[Field::Sequential, Field::InFlight, Field::SincePrevious, Field::Region]);
     /// Every field that a trace may hold.
-    pub const EVERY: FieldSet =
-        FieldSet((1 << Field::COUNT) - 1).without(FieldSet::DERIVED).without(FieldSet(1 << Field::Trace as u8));
+    pub const EVERY: FieldSet = FieldSet((1 << Field::COUNT) - 1)
+        .without(FieldSet::DERIVED)
+        .without(FieldSet(1 << Field::Trace as u8 | 1 << Field::StackHash as u8));
 
     /// The set with these fields added.
     #[must_use]
@@ -260,6 +263,21 @@ impl FieldSet {
             at += 1;
         }
         FieldSet(set)
+    }
+
+    /// With what is stored in place of what follows from it by itself: a stack for its hash.
+    #[must_use]
+    pub const fn with_stored(self) -> FieldSet {
+        match self.contains(Field::StackHash) {
+            true => self.without(FieldSet(1 << Field::StackHash as u8)).with(&[Field::Stack]),
+            false => self,
+        }
+    }
+
+    /// With what follows by itself from what is in the set: the hash of a stack.
+    #[must_use]
+    pub const fn with_implied(self) -> FieldSet {
+        if self.contains(Field::Stack) { self.with(&[Field::StackHash]) } else { self }
     }
 
     /// Whether the field is in the set.
@@ -311,7 +329,7 @@ mod tests {
              queue_ns intended_ns service_ns lag_ns cpu_wait_ns cache container container_name container_image cpu category \
              call_args local_ip local_port remote_ip remote_port l4proto exe exe_path args cmdline cwd ppid parent uid user \
              gid group disk_model disk_rotational sequential in_flight since_previous_ns region dispatcher trace state wait_class tags tag \
-             stack_quality stack_source stack app stage stage_attempt task task_index attempt sql executor locality speculative cores \
+             stack_quality stack_source stack_hash stack app stage stage_attempt task task_index attempt sql executor locality speculative cores \
              run_ns cpu_ns gc_ns fetch_wait_ns shuffle_write_ns scheduler_delay_ns deserialize_ns deserialize_cpu_ns \
              result_serialization_ns getting_result_ns remainder_ns spilled disk_spilled peak_memory result_size input \
              input_records output output_records shuffle_remote shuffle_local shuffle_to_disk shuffle_records remote_blocks \

@@ -196,10 +196,15 @@ fn lower_text(text: Text, subject: &Subject, test: TextTest) -> Node {
     let steps = steps(text, subject);
     let node = |field, test| Node::Text(TextNode::new(field, steps.clone(), test));
     let constant = |text, test: &TextTest| crate::text::apply(&steps, text).is_some_and(|text| test.matches(&text));
-    match text {
-        Text::Column(field) | Text::Part(field, _) => node(field, test),
-        Text::Completed => Node::Const(constant("<", &test)),
-        Text::Either(one, other) => match test {
+    match (text, test) {
+        // None of them is that text, and there is one at all.
+        (Text::Part(field, part), TextTest::Compare(Comparison::Ne, text)) if part.is_each() => {
+            let equal = TextTest::Compare(Comparison::Eq, text);
+            Node::And(vec![node(field, TextTest::Exists), not(node(field, equal))])
+        }
+        (Text::Column(field) | Text::Part(field, _), test) => node(field, test),
+        (Text::Completed, test) => Node::Const(constant("<", &test)),
+        (Text::Either(one, other), test) => match test {
             // Neither of the two names is that text, and there is a name at all.
             TextTest::Compare(Comparison::Ne, text) => {
                 let equal = TextTest::Compare(Comparison::Eq, text);
@@ -208,7 +213,7 @@ fn lower_text(text: Text, subject: &Subject, test: TextTest) -> Node {
             }
             test => Node::Or(vec![node(one, test.clone()), node(other, test)]),
         },
-        Text::Outcome => {
+        (Text::Outcome, test) => {
             let success = constant("SUCCESS", &test);
             let named = node(Field::Error, test);
             if success { Node::Or(vec![named, not(failed())]) } else { named }

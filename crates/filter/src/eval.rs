@@ -3,7 +3,7 @@
 use crate::comparison::Comparison;
 use crate::fields::Clocked;
 use crate::ranges::{Ranges, signed_key};
-use crate::text::{Step, TextTest, apply, contains_any_case};
+use crate::text::{Step, TextTest, apply, contains_any_case, passes};
 use crate::tree::Match;
 use latscope_event::{Batch, Column, Dictionary, Field, MISSING_I64, MISSING_U64, Mask};
 
@@ -353,8 +353,7 @@ impl TextNode {
     fn ask(&mut self, code: u32, dictionary: &Dictionary) -> bool {
         let Some(outcome) = self.outcomes.get_mut(code as usize) else { return false };
         if *outcome == UNKNOWN {
-            let text = dictionary.text(code).and_then(|text| apply(&self.steps, text));
-            let passed = text.is_some_and(|text| self.test.matches(&text));
+            let passed = dictionary.text(code).is_some_and(|text| passes(&self.steps, text, &self.test));
             *outcome = if passed { PASSED } else { FAILED };
             self.unknown -= 1;
         }

@@ -122,6 +122,17 @@ pub(crate) enum Part {
     TypeLetter,
     /// `read` or `write`, nothing else.
     Direction,
+    /// Each function of a stack, without the mark of its kind.
+    Frame,
+    /// Each `key=value` of tags.
+    Pair,
+}
+
+impl Part {
+    /// Whether a text may have several of it; a test then asks whether any of them passes.
+    pub fn is_each(self) -> bool {
+        matches!(self, Part::Frame | Part::Pair)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -430,10 +441,18 @@ static FIELDS: &[FilterField] = &[
     text(Field::State, &["thread.state"]),
     text(Field::WaitClass, &["wait"]),
     text(Field::Tags, &[]),
+    part(
+        "tags.pair",
+        Field::Tags,
+        Part::Pair,
+        "Each key=value of the tags: tags.pair = \"stage=3\" (with !=, none is).",
+    ),
     text(Field::Tag, &[]),
     text(Field::StackQuality, &[]),
     text(Field::StackSource, &[]),
+    text(Field::StackHash, &[]),
     text(Field::Stack, &[]),
+    part("frame", Field::Stack, Part::Frame, "Each function of the stack: frame = archive_scan (with !=, none is)."),
     text(Field::App, &[]),
     number(Field::Stage, &[]),
     number(Field::StageAttempt, &[]),
@@ -514,8 +533,8 @@ mod tests {
              proc.ppid parent proc.pname uid user.uid user user.name gid group.gid group group.name disk_model disk.model \
              disk_rotational disk.rotational container container.id container_name container.name container_image \
              container.image sequential io.sequential in_flight io.in_flight since_previous_ns since_previous \
-             io.since_previous region io.region dispatcher io.dispatcher trace state thread.state wait_class wait tags tag \
-             stack_quality stack_source stack \
+             io.since_previous region io.region dispatcher io.dispatcher trace state thread.state wait_class wait tags tags.pair tag \
+             stack_quality stack_source stack_hash stack frame \
              app stage stage_attempt task task_index attempt sql executor locality speculative cores run_ns run \
              cpu_ns task.cpu gc_ns gc fetch_wait_ns fetch_wait shuffle_write_ns shuffle_write scheduler_delay_ns \
              scheduler_delay deserialize_ns deserialize deserialize_cpu_ns deserialize_cpu \

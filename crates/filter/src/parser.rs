@@ -2,7 +2,7 @@
 //! every message can point at its place.
 
 use crate::comparison::Comparison;
-use crate::fields::{self, Bool, FilterField, Kind, Number, Source, Text};
+use crate::fields::{self, Bool, FilterField, Kind, Number, Part, Source, Text};
 use crate::lexer::{Cursor, Literal};
 use crate::nearest::nearest;
 use crate::text::TextTest;
@@ -601,7 +601,7 @@ fn has_order(kind: Kind) -> bool {
 fn has_one_column(source: Source) -> bool {
     !matches!(
         source,
-        Source::Text(Text::Either(..) | Text::Outcome | Text::Completed)
+        Source::Text(Text::Either(..) | Text::Outcome | Text::Completed | Text::Part(_, Part::Frame | Part::Pair))
             | Source::Bool(Bool::Failed | Bool::MainThread | Bool::Among(..) | Bool::Column(_))
             | Source::Address(..)
             | Source::Ip(..)

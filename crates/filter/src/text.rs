@@ -112,6 +112,18 @@ pub(crate) fn contains_any_case(text: &str, part: &str) -> bool {
     part.is_empty() || text.as_bytes().windows(part.len()).any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
 }
 
+/// Whether the text passes after all steps; of a part that it has several of, whether any does.
+pub(crate) fn passes(steps: &[Step], text: &str, test: &TextTest) -> bool {
+    let passes = |steps, text| apply(steps, text).is_some_and(|text| test.matches(&text));
+    match steps {
+        [Step::Part(Part::Frame), steps @ ..] => latscope_event::frames(text).any(|frame| passes(steps, frame.name)),
+        [Step::Part(Part::Pair), steps @ ..] => {
+            text.split(';').filter(|pair| !pair.is_empty()).any(|pair| passes(steps, pair))
+        }
+        _ => passes(steps, text),
+    }
+}
+
 /// The text after all steps, `None` when a step finds nothing (the directory of a name that has none).
 pub(crate) fn apply<'t>(steps: &[Step], text: &'t str) -> Option<Cow<'t, str>> {
     let mut text = Cow::Borrowed(text);
@@ -138,6 +150,8 @@ fn narrowed(step: Step, text: &str) -> Option<&str> {
             slash => Some(&text[..slash]),
         },
         Part::FileName => Some(text.rsplit('/').next().unwrap_or(text)),
+        // Of the parts that a text has several of, `passes` gives each.
+        Part::Frame | Part::Pair => Some(text),
         Part::Direction => matches!(text, "read" | "write").then_some(text),
         Part::TypeLetter => LETTERS.iter().find(|(name, _)| *name == text).map(|&(_, letter)| letter),
     }

@@ -11,6 +11,9 @@ const NODES: usize = 1 << 18;
 const DEPTH: usize = 4096;
 /// The groups of more values than this share one.
 const GROUPS: usize = 10_000;
+/// The quality of a stack whose outer frames were not found.
+const TRUNCATED: &str = "truncated";
+
 /// A frame below another one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StackNode {
@@ -34,6 +37,7 @@ pub struct StackTree {
     nodes: Vec<StackNode>,
     children: HashMap<(u32, u32), u32>,
     without: StackSum,
+    truncated: StackSum,
     cut: u64,
     groups: Groups,
     /// The nodes of stacks of this trace, by group and code.
@@ -53,6 +57,7 @@ impl StackTree {
             nodes: vec![root],
             children: HashMap::new(),
             without: StackSum::default(),
+            truncated: StackSum::default(),
             cut: 0,
             ends: HashMap::new(),
         }
@@ -61,7 +66,7 @@ impl StackTree {
     /// The columns that it needs.
     #[must_use]
     pub fn fields(&self) -> FieldSet {
-        FieldSet::ALWAYS.with(&[Field::Stack, Field::SampleWeight]).with(&self.by)
+        FieldSet::ALWAYS.with(&[Field::Stack, Field::StackQuality, Field::SampleWeight]).with(&self.by)
     }
 
     /// The fields above the code.
@@ -91,6 +96,9 @@ impl StackTree {
     fn add_rows(&mut self, batch: &Batch, mask: Option<&Mask>, waiting: u64) {
         let stacks = batch.codes(Field::Stack);
         let weights = batch.i64s(Field::SampleWeight);
+        let qualities = batch.codes(Field::StackQuality);
+        let texts = batch.dictionary(Field::StackQuality).texts();
+        let truncated = texts.iter().position(|text| &**text == TRUNCATED).map_or(MISSING_CODE, |at| at as u32);
         let mut last = (u32::MAX, u32::MAX, 0);
         for row in (0..batch.len()).filter(|&row| mask.is_none_or(|mask| mask.get(row))) {
             let weight = weights.map_or(MISSING_I64, |weights| weights[row]);
@@ -104,6 +112,9 @@ impl StackTree {
             if stack == MISSING_CODE {
                 self.without = self.without.plus(sum);
                 continue;
+            }
+            if truncated != MISSING_CODE && qualities.is_some_and(|qualities| qualities[row] == truncated) {
+                self.truncated = self.truncated.plus(sum);
             }
             let group = self.groups.number_of(batch, row);
             if (last.0, last.1) != (group, stack) {
@@ -177,6 +188,7 @@ impl StackTree {
             *mine = mine.plus(own);
         }
         self.without = self.without.plus(other.without);
+        self.truncated = self.truncated.plus(other.truncated);
         self.cut += other.cut;
     }
 
@@ -231,6 +243,12 @@ impl StackTree {
         self.without
     }
 
+    /// What of the total has a stack that could not be followed to its outermost frame.
+    #[must_use]
+    pub fn truncated(&self) -> StackSum {
+        self.truncated
+    }
+
     /// How many stacks are shown shorter than they are: they were too deep, or there was no room for more nodes.
     #[must_use]
     pub fn cut(&self) -> u64 {
@@ -280,6 +298,7 @@ impl StackTree {
             *sum = sum.plus(own);
         }
         (other.without, other.cut) = (baseline.without, baseline.cut);
+        other.truncated = baseline.truncated;
         StackDifference { tree, baseline: other }
     }
 }
@@ -304,7 +323,7 @@ pub fn application_frame<'a>(frames: impl DoubleEndedIterator<Item = Frame<'a>> 
 }
 
 /// Whether a frame only leads from the program into the kernel, or has no name.
-fn is_plumbing(name: &str) -> bool {
+pub(crate) fn is_plumbing(name: &str) -> bool {
     const WRAPPERS: [&str; 36] = [
         "preadv64v2",
         "pwritev64v2",

@@ -186,3 +186,22 @@ fn the_frame_that_readers_look_for() {
     assert_eq!(of("main;k_[k];--;other_[k];f_[k]").as_deref(), Some("main"));
     assert_eq!(of(""), None);
 }
+
+#[test]
+fn stacks_without_outer_frames_are_counted() {
+    let mut batch = Batch::new(FieldSet::ALWAYS.with(&[Field::Stack, Field::StackQuality]));
+    for (stack, quality, latency) in
+        [(Some("a;b"), "complete", 5), (Some("b"), "truncated", 7), (None, "truncated", 1), (Some("b"), "truncated", 9)]
+    {
+        batch.push_i64(Field::Time, 0);
+        batch.push_u64(Field::Latency, latency);
+        batch.push_text(Field::Stack, stack.map(str::as_bytes));
+        batch.push_text(Field::StackQuality, Some(quality.as_bytes()));
+        batch.end_row();
+    }
+    let mut tree = StackTree::new(Vec::new());
+    tree.add(&batch, None);
+    let mut both = tree.clone();
+    both.merge(&tree);
+    assert_eq!([tree.truncated(), both.truncated()].map(|sum| (sum.samples, sum.time_ns)), [(2, 16), (4, 32)]);
+}

@@ -43,6 +43,8 @@ pub struct StacksTable {
     pub total: StackSum,
     /// What has no stack.
     pub without: StackSum,
+    /// What lacks its outer frames.
+    pub truncated: StackSum,
     /// As many samples of equal weight the shares are from.
     pub samples: f64,
 }
@@ -114,7 +116,7 @@ impl StacksTable {
         let mut rows: Vec<StackRow> = found.into_values().map(row).collect();
         rows.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| (&a.group, &a.stack).cmp(&(&b.group, &b.stack))));
         let by = fields[..groups.min(fields.len())].to_vec();
-        StacksTable { by, width, rows, total, without: tree.without(), samples }
+        StacksTable { by, width, rows, total, without: tree.without(), truncated: tree.truncated(), samples }
     }
 
     /// The table as lines, with at most so many stacks; whole stacks, a frame on each line, where `is_full` says so.
@@ -190,15 +192,27 @@ impl StacksTable {
             StackWidth::Events => format!("{} events", format_count(self.total.events)),
             StackWidth::Samples => format!("{} samples", format_count(self.total.samples)),
         };
-        let mut sentences = vec![format!(
-            "shares of {what}, with 95 % intervals from {} samples of equal weight",
-            format_count(self.samples.round() as u64)
-        )];
+        let samples = (self.samples.round() as u64).max(u64::from(self.total.samples > 0));
+        let mut sentences = vec![match samples {
+            0 => "no stacks".into(),
+            1 => format!("shares of {what}, with 95 % intervals from one sample"),
+            _ => {
+                format!("shares of {what}, with 95 % intervals from {} samples of equal weight", format_count(samples))
+            }
+        }];
         if self.without.samples > 0 {
             sentences.push(format!(
                 "without a stack, and in no share: {} events, {}",
                 format_count(self.without.events),
                 time(self.without)
+            ));
+        }
+        if self.truncated.samples > 0 {
+            sentences.push(format!(
+                "{} of {} samples ({}) lack their outer frames",
+                format_count(self.truncated.samples),
+                format_count(self.total.samples),
+                percent(self.truncated.samples as f64 / self.total.samples.max(1) as f64)
             ));
         }
         if self.total.waiting > 0 {
@@ -262,7 +276,7 @@ impl StacksTable {
         let _ = write!(
             json,
             "{{\"width\":{},\"time_ns\":{},\"events\":{},\"samples\":{},\"waiting\":{},\"effective_samples\":{:.1},\
-             \"without_stack\":{{\"events\":{},\"time_ns\":{}}},\"stacks\":[",
+             \"without_stack\":{{\"events\":{},\"time_ns\":{}}},\"truncated_samples\":{},\"stacks\":[",
             json_text(self.width.word()),
             self.total.time_ns,
             self.total.events,
@@ -270,7 +284,8 @@ impl StacksTable {
             self.total.waiting,
             self.samples,
             self.without.events,
-            self.without.time_ns
+            self.without.time_ns,
+            self.truncated.samples
         );
         for (at, row) in self.rows.iter().enumerate() {
             json += if at > 0 { ",\n{" } else { "\n{" };

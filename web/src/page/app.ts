@@ -10,6 +10,7 @@ import { fromHash, toHash } from "../state/hash.ts";
 import { reduce, type Action, type State } from "../state/state.ts";
 import { drawContour, surface, type Surface } from "../view/contour.ts";
 import { clock, duration, events, full, percentile } from "../view/format.ts";
+import { Flames } from "../view/flames.ts";
 import { drawMap, type MapPicture } from "../view/heatmap.ts";
 import { drawDistribution, drawGroups, drawPercentiles, tableRows, type Group } from "../view/lines.ts";
 import { drawPanel, label, type PanelContent } from "../view/panel.ts";
@@ -57,6 +58,7 @@ export class App {
   marked: Exemplar | null = null;
   explanation: Explanation | null = null;
   private highlight: { attribute: number; number: number } | null = null;
+  flames = new Flames();
   private surfaceView = new SurfaceView();
   private waits = false;
   private parts = { map: true, panel: true };
@@ -443,8 +445,16 @@ export class App {
       notes,
       command: commandOf(this.data.head, this.whole(), this.end),
       exemplars: kept,
+      flames: this.stacksOf(cells),
       spots: sides === null ? (this.data.head.spots ?? []).map((spot) => ({ spot, text: spotText(spot, this.waitingOfAll()) })) : [],
     };
+  }
+
+  /** The call stacks of these cells. */
+  private stacksOf(cells: Cells): Flames | null {
+    if (this.scene.cube.attribute("stack") < 0) return null;
+    this.flames.show(this.data, this.scene.cube.weights(cells, this.scene.passes));
+    return this.flames;
   }
 
   private waitingOfAll(): number {

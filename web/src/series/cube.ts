@@ -15,6 +15,13 @@ export interface Cells {
   rows: [number, number];
 }
 
+/** Of each combination: events, their latencies, and the sum of the squares of these. */
+export interface Weights {
+  events: Float64Array;
+  time: Float64Array;
+  squares: Float64Array;
+}
+
 /** The text that stands for a value in the address of the page. */
 export function valueKey(value: Value): string {
   if (value === null) return "(none)";
@@ -203,6 +210,29 @@ export class Cube {
       }
     }
     return found.map((count, combination) => count * (passes[combination] as number));
+  }
+
+  /** What each combination has in these cells, of those that pass. All events of a cell are taken for equally long. */
+  weights(cells: Cells, passes: Uint8Array): Weights {
+    const size = this.data.head.combinations;
+    const found: Weights = { events: new Float64Array(size), time: new Float64Array(size), squares: new Float64Array(size) };
+    const { rows, starts, latency } = this.data.sums;
+    const { combinations, counts } = this.data.cube;
+    const end = starts[cells.columns[1]] as number;
+    for (let cell = starts[cells.columns[0]] as number; cell < end; cell++) {
+      const row = rows[cell] as number;
+      if (row < cells.rows[0] || row >= cells.rows[1]) continue;
+      const mean = (latency[cell] as number) / Math.max(this.events[cell] as number, 1);
+      for (let entry = this.cells[cell] as number; entry < (this.cells[cell + 1] as number); entry++) {
+        const combination = combinations[entry] as number;
+        if (passes[combination] === 0) continue;
+        const count = counts[entry] as number;
+        found.events[combination] = (found.events[combination] as number) + count;
+        found.time[combination] = (found.time[combination] as number) + count * mean;
+        found.squares[combination] = (found.squares[combination] as number) + count * mean * mean;
+      }
+    }
+    return found;
   }
 
   /** Events of each combination, of those that pass. */

@@ -4,7 +4,9 @@ import type { Data, Exemplar, Spot, Value } from "../capture-file/decode.ts";
 import { button, copy, el } from "../page/dom.ts";
 import type { Explanation, Finding } from "../series/explain.ts";
 import { valueKey } from "../series/cube.ts";
+import { innermost } from "../series/stacks.ts";
 import type { State } from "../state/state.ts";
+import type { Flames } from "./flames.ts";
 import { count, duration, events, percent, plain, size } from "./format.ts";
 
 /** Values shown of an attribute, unless more are asked for, and then. */
@@ -28,6 +30,8 @@ export interface PanelContent {
   notes: string[];
   command: string | null;
   exemplars: Exemplar[];
+  /** The call stacks; null where the trace has none. */
+  flames: Flames | null;
   /** What the program found by itself, where nothing is selected. */
   spots: { spot: Spot; text: string }[];
 }
@@ -44,7 +48,7 @@ export interface PanelActions {
 export function label(data: Data, attribute: number, value: Value): string {
   const kind = data.head.attributes[attribute]?.kind;
   if (value === null) return "(none)";
-  if (typeof value === "string") return value === "" ? "(empty)" : plain(value);
+  if (typeof value === "string") return value === "" ? "(empty)" : plain(data.head.attributes[attribute]?.name === "stack" ? innermost(value) : value);
   if (typeof value === "number") return String(value);
   if (!Array.isArray(value)) return "(others)";
   const [from, to] = value;
@@ -91,14 +95,17 @@ export function drawPanel(element: HTMLElement, data: Data, state: State, conten
     };
     children.push(el("h3", {}, "Found in this trace", el("span", {}, "n, N")), el("div", { class: "spots" }, ...content.spots.map(button)));
   }
+  if (content.flames) children.push(content.flames.element);
   for (const finding of explanation.findings) children.push(...drawFinding(data, state, content, finding, actions));
   if (explanation.slight.length > 0) children.push(el("p", { class: "muted" }, `Differs by less than 1 of 100: ${explanation.slight.join(", ")}`));
   if (explanation.without.length > 0 && explanation.spot > 0) children.push(el("p", { class: "muted" }, `No difference: ${explanation.without.join(", ")}`));
   if (data.head.left_out.length > 0) children.push(el("p", { class: "muted" }, `Not in this file: ${data.head.left_out.join(", ")} (--budget makes room)`));
   children.push(...drawCommand(content, actions), ...drawExemplars(data, content, actions));
+  const isTyping = content.flames?.isTyping ?? false;
   const focused = element.contains(document.activeElement) ? (document.activeElement as HTMLElement).title : "";
   element.replaceChildren(...children.filter((child) => child !== null));
   // On a live page the panel is drawn each second.
+  if (isTyping) content.flames?.focus();
   if (focused) [...element.querySelectorAll<HTMLElement>("button")].find(({ title }) => title === focused)?.focus({ preventScroll: true });
 }
 

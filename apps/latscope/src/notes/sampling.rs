@@ -11,10 +11,12 @@ pub fn sampling(note: &Note) -> String {
     let [asked, median, p95, parts] = [asked_ns, median_ns, p95_ns, parts_ns].map(|&ns| format_duration(ns));
     let mut text = format!(
         "threads were sampled {}, every {median} (95 % within {p95}, asked for {asked}), so the latency of a wait is \
-         right within an interval and sums of latencies are unbiased; state and stack of a sample are at most {parts} apart \
-         (95 %)",
+         right within an interval and sums of latencies are unbiased",
         plural(*passes, "time")
     );
+    if *parts_ns > 0 {
+        text += &format!("; state and stack of a sample are at most {parts} apart (95 %)");
+    }
     for (count, what, does, rest) in [
         (*skipped, "round", ["was", "were"], "left out (--cpu-budget allows more)"),
         (*capped, "sample", ["lacks its", "lack their"], "user stack, as there were too many at a time"),

@@ -27,6 +27,14 @@ impl App {
                 Purpose::Save => self.save(&text),
             }
         } else if let Some(action) = keys::action(key) {
+            if let Panel::Sources(at, source) = self.panel
+                && self.choose_source(at, source, action)
+            {
+                return;
+            }
+            if self.key_of_stacks(action) {
+                return;
+            }
             if let Panel::Splits(at) = self.panel
                 && self.choose_split(at, action)
             {
@@ -74,6 +82,8 @@ impl App {
                 self.panel_from = 0;
             }
             Action::Different => self.show_different(),
+            Action::Sources => self.offer_sources(),
+            Action::Scale if matches!(self.panel, Panel::Dig(_)) => self.show_stacks(),
             Action::Redraw => self.redraw = true,
             Action::Suspend => self.suspend = true,
             Action::Quit => self.quit = Some(Quit::Clean),

@@ -5,11 +5,13 @@ use super::edit::Editor;
 use super::files::{self, Task};
 use super::select::Words;
 use super::spots::Spots;
+use super::stacks::Stacked;
 use super::watch::Watch;
 use super::{Fed, Message};
 use crate::Failure;
 use crate::plan::{Folding, Reading, Spectrogram};
 use crossterm::event::{Event, KeyEventKind};
+use latscope_capture_bpf::Source;
 use latscope_event::{Batch, Clock, Context, Field, FieldSet};
 use latscope_series::{HistogramSeries, Weight};
 use latscope_view_term::{Drawn, Look, Spot};
@@ -17,7 +19,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 /// The fields by which the map can be split, in the order of the key.
-const SPLITS: [Field; 12] = [
+pub const SPLITS: [Field; 15] = [
     Field::Device,
     Field::Kind,
     Field::Comm,
@@ -30,6 +32,9 @@ const SPLITS: [Field; 12] = [
     Field::Container,
     Field::Stage,
     Field::Executor,
+    Field::WaitClass,
+    Field::State,
+    Field::Tags,
 ];
 
 /// How it ends.
@@ -62,6 +67,10 @@ pub enum Panel {
     Different(Option<Result<String, String>>),
     /// What is in a selection.
     Dig(Box<Dug>),
+    /// Its call stacks.
+    Stacks(Box<Stacked>),
+    /// What may be captured: the line of the list, and what is chosen.
+    Sources(usize, Source),
 }
 
 /// What is being typed.
@@ -212,15 +221,23 @@ impl App {
                     dug.explained = Some(explained);
                 }
             }
+            Message::Stacked(number, found) if number == self.dig.number() => {
+                if let Panel::Stacks(stacked) = &mut self.panel {
+                    stacked.found = Some(found);
+                }
+            }
             Message::Different(number, found) if number == self.dig.number() => {
                 if let Panel::Different(shown) = &mut self.panel {
                     *shown = Some(found);
                 }
             }
             Message::Spots(number, found) if number == self.spots.task.number() => self.found_spots(found),
-            Message::Fed(..) | Message::Dug(..) | Message::Ranked(..) | Message::Different(..) | Message::Spots(..) => {
-                return;
-            }
+            Message::Fed(..)
+            | Message::Dug(..)
+            | Message::Ranked(..)
+            | Message::Stacked(..)
+            | Message::Different(..)
+            | Message::Spots(..) => return,
             Message::Splits(fields) => self.splits = fields,
             Message::Over => self.end_watching(),
             Message::Notice(text) => self.notice = Some(text),
@@ -272,7 +289,10 @@ impl App {
             Some((reading, folding, words)) => {
                 let typed = std::mem::replace(&mut self.words, words);
                 (self.reading, self.folding) = (reading, folding);
-                self.refused(&failure, &typed);
+                match self.returns_to_source() {
+                    true => self.panel = Panel::Text(failure.to_string().lines().map(str::to_string).collect()),
+                    false => self.refused(&failure, &typed),
+                }
                 if self.watch.is_some() {
                     self.capture(None);
                 }

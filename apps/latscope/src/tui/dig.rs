@@ -40,6 +40,16 @@ struct Search {
     question: Question,
 }
 
+impl Dug {
+    pub fn spot(&self) -> &Spot {
+        &self.spot
+    }
+
+    pub fn filter(&self) -> &str {
+        &self.filter
+    }
+}
+
 impl App {
     pub fn dig(&mut self) {
         let Some(spot) = self.chosen() else { return };
@@ -137,7 +147,7 @@ impl App {
         lines.push(Line::default());
         let room = rows.saturating_sub(lines.len() + 1).max(12);
         lines.extend(digest.lines(columns, room, |ns| words.moment_exact(ns)));
-        lines.push(Line::new("z zoom  e save  y copy the command  Esc close"));
+        lines.push(Line::new("s stacks  z zoom  e save  y copy the command  Esc close"));
         lines
     }
 }

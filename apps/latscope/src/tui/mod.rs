@@ -18,7 +18,9 @@ mod moves;
 mod painter;
 mod recent;
 mod select;
+mod sources;
 mod spots;
+mod stacks;
 mod terminal;
 mod view;
 mod waiting;
@@ -55,6 +57,8 @@ enum Message {
     Dug(u64, Result<digest::Digest, String>),
     /// What sets them apart from all others.
     Ranked(u64, Result<Box<Explained>, String>),
+    /// Its call stacks.
+    Stacked(u64, Result<stacks::Found, String>),
     /// Which group is not like the others.
     Different(u64, Result<String, String>),
     /// What is unusual.

@@ -2,7 +2,7 @@
 
 use super::app::{App, Panel, Purpose};
 use super::different::different_lines;
-use super::keys;
+use super::{keys, sources};
 use latscope_event::{format_count, format_duration, format_duration_exact};
 use latscope_view_term::{Cell, Color, Drawn, Line, Look, Screen, screen};
 
@@ -150,6 +150,8 @@ impl App {
             Panel::Spot => self.spot_lines(columns),
             Panel::Different(found) => different_lines(found.as_ref(), columns),
             Panel::Dig(dug) => self.dug_lines(dug, columns, rows),
+            Panel::Stacks(stacked) => self.stacks_lines(stacked, columns),
+            Panel::Sources(at, source) => sources::lines(*at, *source, columns),
         }
     }
 
@@ -164,7 +166,7 @@ impl App {
 }
 
 /// Appends text that stands out, on every terminal.
-fn marked(line: &mut Line, text: &str) {
+pub fn marked(line: &mut Line, text: &str) {
     for symbol in text.chars() {
         line.push_cell(Cell { symbol, foreground: Color::Indexed(0), background: Color::Indexed(3) });
     }

@@ -6,7 +6,7 @@ use super::files::Task;
 use super::live::{self, Kept, Shared, lock};
 use crate::Failure;
 use crate::plan::{Live, Mode, Reading};
-use latscope_capture_bpf::fills;
+use latscope_capture_bpf::{Source, fills};
 use latscope_event::{Anomaly, Context, Field, FieldSet, Severity, Tally, format_duration};
 use latscope_pipeline::{needs_events, now_ns};
 use latscope_series::HistogramSeries;
@@ -54,6 +54,11 @@ impl Watch {
         }
     }
 
+    /// What is captured.
+    pub fn source(&self) -> Source {
+        self.live.source
+    }
+
     /// Mode and what has to be reported, for the first line.
     pub fn state(&self) -> String {
         let mut state = match (self.kernel, &self.why) {
@@ -93,10 +98,15 @@ impl App {
             });
         }
         (self.fitted, self.progress) = (true, None);
-        match self.mode() {
-            Ok(_) => self.capture(None),
-            Err(failure) => self.quit = Some(Quit::Failed(failure)),
+        if self.choose_mode() {
+            self.capture(None);
         }
+    }
+
+    /// Whether there is a mode for the present question; else the program ends.
+    pub fn choose_mode(&mut self) -> bool {
+        let mode = self.mode();
+        mode.map_err(|failure| self.quit = Some(Quit::Failed(failure))).is_ok()
     }
 
     /// Finds out in which mode the present question is answered; returns whether it is another one.

@@ -40,7 +40,7 @@ impl<W: Write> LatWriter<W> {
     /// # Errors
     /// When the header cannot be written.
     pub fn create(writer: W, fields: FieldSet, context: &Context) -> io::Result<LatWriter<W>> {
-        let fields = fields.union(FieldSet::ALWAYS);
+        let fields = fields.union(FieldSet::ALWAYS).with_implied();
         let schema = schema(fields, Unsigned::Kept, metadata(context, false)?);
         let mut stream = StreamWriter::try_new_with_options(Summed::new(BufWriter::new(writer)), &schema, options()?)
             .map_err(io_error)?;

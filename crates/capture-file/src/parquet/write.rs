@@ -27,13 +27,16 @@ pub struct ParquetWriter<W: Write + Send> {
     sorted: bool,
 }
 
+/// Each distinct stack is stored once in a row group, as long as they take no more bytes than this.
+const STACK_BYTES: usize = 64 << 20;
+
 impl<W: Write + Send> ParquetWriter<W> {
     /// Starts a file with these columns (time and latency always).
     ///
     /// # Errors
     /// When the beginning cannot be written.
     pub fn create(to: W, fields: FieldSet) -> io::Result<ParquetWriter<W>> {
-        let fields = fields.union(FieldSet::ALWAYS);
+        let fields = fields.union(FieldSet::ALWAYS).with_implied();
         let schema = schema(fields, Unsigned::Signed, HashMap::new());
         let time = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
         let mut properties = properties()
@@ -41,6 +44,9 @@ impl<W: Write + Send> ParquetWriter<W> {
             .set_sorting_columns(Some(vec![time]));
         for field in fields.iter() {
             let column = ColumnPath::from(field.name());
+            if field == Field::Stack {
+                properties = properties.set_column_dictionary_page_size_limit(column.clone(), STACK_BYTES);
+            }
             properties = match field.field_type() {
                 FieldType::Text => properties.set_column_dictionary_enabled(column, true),
                 // Few different values, or many: the writer gives up by itself when a dictionary does not pay.

@@ -62,7 +62,7 @@ fn options(reading: &Reading, live: &Live, fields: FieldSet) -> Result<Options, 
         sample: live.sample,
         calls: live.calls.clone(),
         stacks: live.stacks,
-        ..Options::new(live.source, fields.union(reading.filter_fields()))
+        ..Options::new(live.source, fields.union(reading.filter_fields()).with_stored())
     })
 }
 

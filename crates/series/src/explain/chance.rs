@@ -1,6 +1,7 @@
 //! How large a difference chance makes: the sides are dealt anew, again and again.
 
 use super::column::{SUPPORT, Tally};
+use super::parts::Parts;
 use super::score::Counts;
 use super::sides::Sides;
 use super::table::{Column, MISSING, Scale, Side, Table};
@@ -44,16 +45,18 @@ fn deal_samples(table: &Table, sides: [Vec<u32>; 2], columns: &[usize], random: 
     let sampled = columns.iter().map(|&at| {
         let column = &table.columns[at];
         let numbers = Numbers::new(column, &rows, MOST_CODES);
-        (numbers.len, rows.iter().map(|&row| numbers.number(column.codes.get(row as usize))).collect())
+        let codes = rows.iter().map(|&row| numbers.number(column.codes.get(row as usize))).collect();
+        (numbers, codes)
     });
-    let sampled: Vec<(usize, Vec<u32>)> = sampled.collect();
+    let sampled: Vec<(Numbers, Vec<u32>)> = sampled.collect();
     let deal = |_| {
         for at in (1..dealt.len()).rev() {
             dealt.swap(at, random.below(at + 1));
         }
-        let of_column = |(&column, (len, codes)): (&usize, &(usize, Vec<u32>))| {
+        let of_column = |(&column, (numbers, codes)): (&usize, &(Numbers, Vec<u32>))| {
             let rows = codes.iter().zip(&dealt).map(|(&code, &side)| (code, side, 1));
-            best_of(&Tally::new(*len, rows), table.columns[column].scale)
+            let tally = Tally::new(numbers.len, rows).of_parts(numbers.parts.as_ref());
+            best_of(&tally, table.columns[column].scale)
         };
         columns.iter().zip(&sampled).map(of_column).fold(0.0, f64::max)
     };
@@ -70,7 +73,7 @@ fn deal_few(table: &Table, [selected, baseline]: [Vec<u32>; 2], columns: &[usize
         let column = &table.columns[at];
         let numbers = Numbers::new(column, &rows, usize::MAX);
         let codes = rows.iter().map(|&row| (numbers.number(column.codes.get(row as usize)), Side::Baseline, 1));
-        let all = Tally::new(numbers.len, codes);
+        let all = Tally::new(numbers.len, codes).of_parts(numbers.parts.as_ref());
         (numbers, all)
     });
     let totals: Vec<(Numbers, Tally)> = totals.collect();
@@ -82,15 +85,20 @@ fn deal_few(table: &Table, [selected, baseline]: [Vec<u32>; 2], columns: &[usize
         let of_column = |(&at, (numbers, all)): (&usize, &(Numbers, Tally))| {
             let Column { codes, scale, .. } = &table.columns[at];
             let mut dealt: Vec<u32> = rows[..few].iter().map(|&row| numbers.number(codes.get(row as usize))).collect();
-            if *scale != Scale::Labels {
-                return best_of(&all.dealt(&dealt), *scale);
+            match (scale, &numbers.parts) {
+                (_, Some(parts)) => {
+                    let of = |&code: &u32| if parts.is_missing(code) { &[MISSING] } else { parts.parts_of(code) };
+                    dealt = dealt.iter().flat_map(of).copied().collect();
+                }
+                (Scale::Labels, None) => {}
+                _ => return best_of(&all.dealt(&dealt), *scale),
             }
             // Of many labels only those that were dealt can be candidates.
             dealt.sort_unstable();
-            let known = [dealt.len() as u64, all.all[1] - dealt.len() as u64];
-            let least = SUPPORT * dealt.len() as f64;
+            let known = [few as u64, all.all[1] - few as u64];
+            let least = SUPPORT * few as f64;
             let counts = dealt.chunk_by(|a, b| a == b).filter(|same| same.len() as f64 >= least).map(|same| {
-                let total = all.counts[(same[0] as usize).min(numbers.len)][1];
+                let total = all.counts[(same[0] as usize).min(all.counts.len() - 1)][1];
                 Counts { with: [same.len() as u64, total - same.len() as u64], all: known }
             });
             let more = counts.filter(|counts| counts.selected_share() > counts.baseline_share());
@@ -120,6 +128,8 @@ fn sample(mut rows: Vec<u32>, random: &mut Random) -> Vec<u32> {
 struct Numbers {
     of_code: Vec<u32>,
     len: usize,
+    /// The parts of each number, where the column has them.
+    parts: Option<Parts>,
 }
 
 impl Numbers {
@@ -131,12 +141,16 @@ impl Numbers {
         let known = of_code.iter().filter(|&&number| number == 0).count();
         let at_a_time = match column.scale {
             Scale::Grid(_) | Scale::Time(_) => known.div_ceil(most).max(1),
-            Scale::Labels | Scale::Circle(_) => 1,
+            Scale::Labels | Scale::Parts | Scale::Circle(_) => 1,
         };
         for (at, number) in of_code.iter_mut().filter(|number| **number == 0).enumerate() {
             *number = (at / at_a_time) as u32;
         }
-        Numbers { of_code, len: known.div_ceil(at_a_time) }
+        let parts = column.parts.as_ref().map(|parts| {
+            let known: Vec<u32> = (0..column.len() as u32).filter(|&code| of_code[code as usize] != MISSING).collect();
+            parts.renumbered(&known)
+        });
+        Numbers { of_code, len: known.div_ceil(at_a_time), parts }
     }
 
     fn number(&self, code: u32) -> u32 {

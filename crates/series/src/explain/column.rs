@@ -1,6 +1,7 @@
 //! What one attribute says: how far the sides differ in it, and by which values.
 
 use super::condition::{Attribute, Condition};
+use super::parts::Parts;
 use super::periods::start_of_part;
 use super::score::{Counts, divergence, parting};
 use super::sides::Sides;
@@ -31,7 +32,15 @@ impl Tally {
         if let [side] = counted {
             counts.iter_mut().zip(&column.totals).for_each(|(counts, total)| counts[1 - side] = total - counts[*side]);
         }
-        Tally { counts, all: sides.all }
+        Tally { counts, all: sides.all }.of_parts(column.parts.as_ref())
+    }
+
+    /// Of a tally of codes that have parts, that of the parts.
+    pub fn of_parts(self, parts: Option<&Parts>) -> Tally {
+        match parts {
+            None => self,
+            Some(parts) => Tally { counts: parts.summed(&self.counts), all: self.all },
+        }
     }
 
     /// Counts rows by code and side; the number is the weight of a row.
@@ -82,7 +91,7 @@ impl Tally {
             counts.with[0] as f64 >= least && counts.selected_share() > counts.baseline_share()
         };
         let mut found: Vec<Codes> = match scale {
-            Scale::Labels => {
+            Scale::Labels | Scale::Parts => {
                 let ones = (0..self.known().len()).filter(|&code| self.counts[code][0] as f64 >= least);
                 ones.map(|code| Codes::Range(code, code + 1)).collect()
             }
@@ -123,6 +132,10 @@ impl Tally {
     /// The divergence of the sides; neighbouring buckets count as one value.
     pub fn divergence(&self, scale: Scale) -> f64 {
         let at_a_time = match scale {
+            // An event has several of them, so that their shares are no distribution: the best one counts.
+            Scale::Parts => {
+                return (0..self.known().len()).map(|at| self.of_codes((at, at + 1)).divergence()).fold(0.0, f64::max);
+            }
             Scale::Labels | Scale::Circle(_) => 1,
             Scale::Grid(grid) => 1 << grid.power(),
             Scale::Time(_) => 20,
@@ -167,8 +180,11 @@ impl Codes {
         let attribute = column.attribute;
         let Codes::Range(from, to) = self else { return Condition::Missing(attribute) };
         match column.scale {
-            Scale::Labels => {
-                Condition::Is(attribute, column.labels.get(from).map_or(String::new(), |label| label.to_string()))
+            Scale::Labels | Scale::Parts => {
+                let of_part = column.parts.as_ref().and_then(|parts| parts.attributes.get(from)).copied();
+                let labels = column.parts.as_ref().map_or(&column.labels, |parts| &parts.labels);
+                let label = labels.get(from).map_or(String::new(), |label| label.to_string());
+                Condition::Is(of_part.unwrap_or(attribute), label)
             }
             Scale::Grid(grid) => range(attribute, (from, to), tally, |code| lower(grid, code)),
             Scale::Time(width_ns) => range(attribute, (from, to), tally, |code| code as u64 * width_ns),

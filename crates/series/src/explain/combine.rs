@@ -41,7 +41,7 @@ impl Candidate {
     /// The rows with these codes of a column, of which `tally` has the counts.
     pub fn new(table: &Table, sides: &Sides, at: usize, codes: Codes, tally: &Tally) -> Candidate {
         let column = &table.columns[at];
-        let mut rows = column.codes.mask(codes);
+        let mut rows = column.mask(codes);
         let selected = sides.of_selected(&rows);
         rows.and(&sides.masks[1]);
         let (conditions, counts) = (vec![codes.condition(column, tally)], tally.counts(codes));

@@ -10,6 +10,12 @@ pub enum Attribute {
     Field(Field),
     /// The folder of its path.
     Directory,
+    /// The functions of its call stack: an event has each of them.
+    Frame,
+    /// Functions of the kernel, and those that only lead there.
+    KernelFrame,
+    /// Its tags, each `key=value` of them.
+    Pair,
     /// When it completed, from the start of the trace.
     Time,
     /// Where in a second of the trace's clock it completed.
@@ -19,7 +25,9 @@ pub enum Attribute {
 }
 
 /// What names a cause comes first: of several attributes that select the same events, this one is printed.
-const TELLING: [Attribute; 32] = [
+const TELLING: [Attribute; 36] = [
+    Attribute::Pair,
+    Attribute::Frame,
     Attribute::Field(Field::Device),
     Attribute::Field(Field::Path),
     Attribute::Directory,
@@ -29,8 +37,10 @@ const TELLING: [Attribute; 32] = [
     Attribute::Field(Field::Executor),
     Attribute::Field(Field::Trace),
     Attribute::Field(Field::Kind),
+    Attribute::Field(Field::WaitClass),
     Attribute::Field(Field::Process),
     Attribute::Field(Field::Comm),
+    Attribute::KernelFrame,
     Attribute::Field(Field::Error),
     Attribute::Field(Field::Size),
     Attribute::Field(Field::Spilled),
@@ -60,6 +70,8 @@ impl Attribute {
         match self {
             Attribute::Field(field) => field.name(),
             Attribute::Directory => "fd.directory",
+            Attribute::Frame | Attribute::KernelFrame => "frame",
+            Attribute::Pair => "tags.pair",
             Attribute::Time => "evt.reltime",
             Attribute::InSecond => "evt.rawtime.ns",
             Attribute::InPeriod => "evt.phase",
@@ -88,7 +100,7 @@ impl Attribute {
         match self {
             Attribute::Field(Offset | Region) => 0.9,
             Attribute::Field(InFlight | SincePrevious | RunTime) | Attribute::Time => 0.9,
-            Attribute::Field(Tid | Pid | Ppid | Cpu) => 0.95,
+            Attribute::Field(Tid | Pid | Ppid | Cpu) | Attribute::KernelFrame => 0.95,
             _ => 1.0,
         }
     }
@@ -101,6 +113,7 @@ impl Attribute {
             Attribute::Field(Field::Offset | Field::Region) => 3,
             Attribute::Field(Field::Kind | Field::Name) => 4,
             Attribute::Time | Attribute::InSecond | Attribute::InPeriod => 5,
+            Attribute::Frame | Attribute::KernelFrame => 6,
             _ => 0,
         };
         self == other || family(self) != 0 && family(self) == family(other)

@@ -13,6 +13,7 @@ mod column;
 mod combine;
 mod condition;
 mod layers;
+mod parts;
 mod periods;
 mod row_codes;
 mod score;
@@ -213,14 +214,19 @@ impl Table {
     /// The attributes that are not tested.
     fn without(&self, options: &ExplainOptions) -> Vec<Attribute> {
         let mut without: Vec<Attribute> = options.without.iter().map(Attribute::Field).collect();
-        if options.without.contains(Field::Path) {
-            without.push(Attribute::Directory);
-        }
+        let made = [
+            (Field::Path, Attribute::Directory),
+            (Field::Stack, Attribute::Frame),
+            (Field::StackHash, Attribute::Frame),
+            (Field::Tags, Attribute::Pair),
+            (Field::Tag, Attribute::Pair),
+        ];
+        without.extend(made.iter().filter(|(field, _)| options.without.contains(*field)).map(|(_, made)| *made));
         let is_left_out = |field| options.only.is_some_and(|only| !only.contains(field));
         without.extend(Field::ALL.iter().copied().filter(|&field| is_left_out(field)).map(Attribute::Field));
-        if is_left_out(Field::Path) {
-            without.push(Attribute::Directory);
-        }
+        let whole =
+            [(Field::Path, Attribute::Directory), (Field::Stack, Attribute::Frame), (Field::Tags, Attribute::Pair)];
+        without.extend(whole.iter().filter(|(field, _)| is_left_out(*field)).map(|(_, made)| *made));
         if options.without.contains(Field::Time) || options.without_time || is_left_out(Field::Time) {
             without.extend([Attribute::Time, Attribute::InSecond, Attribute::InPeriod]);
         }
@@ -269,7 +275,7 @@ fn report(
         false => {
             let rows = sides.iter().enumerate();
             let weighted = rows.map(|(row, &side)| (column.codes.get(row), side, table.weight(row)));
-            Some(Tally::new(column.len(), weighted))
+            Some(Tally::new(column.len(), weighted).of_parts(column.parts.as_ref()))
         }
     };
     let events = weighted.as_ref().unwrap_or(rows);
@@ -298,5 +304,7 @@ fn report(
     }
 }
 
+#[cfg(test)]
+mod parts_tests;
 #[cfg(test)]
 mod tests;

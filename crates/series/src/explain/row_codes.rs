@@ -167,6 +167,17 @@ impl RowCodes {
             RowCodes::Four(all) => mask(all, codes),
         }
     }
+
+    /// The rows that have a code for which this is set.
+    pub fn mask_of(&self, is_in: &[bool]) -> Mask {
+        let passes = |code: u32| is_in.get(code as usize).copied().unwrap_or(false);
+        match self {
+            RowCodes::Same(code, len) => Mask::filled(*len, passes(*code)),
+            RowCodes::One(all) => mask_where(all, |code| passes(code.code())),
+            RowCodes::Two(all) => mask_where(all, |code| passes(code.code())),
+            RowCodes::Four(all) => mask_where(all, |code| passes(code.code())),
+        }
+    }
 }
 
 fn mask<T: Code>(all: &[T], codes: Codes) -> Mask {

@@ -1,8 +1,10 @@
 //! The events that are explained, as columns of small numbers.
 
 use super::Part;
+use super::column::Codes;
 use super::condition::Attribute;
 use super::layers::are_requests;
+use super::parts::Parts;
 use super::periods::{PARTS, part_of};
 use super::row_codes::RowCodes;
 use hashbrown::HashMap;
@@ -20,7 +22,7 @@ const TIMES: u64 = 1000;
 const SECONDS: u64 = 4;
 
 /// Fields that are not tested: they are what is explained, or repeat another one, or belong to single events.
-const LEFT_OUT: [Field; 11] = [
+const LEFT_OUT: [Field; 12] = [
     Field::Time,
     Field::Dev,
     Field::Intended,
@@ -29,6 +31,7 @@ const LEFT_OUT: [Field; 11] = [
     Field::CallArgs,
     Field::Args,
     Field::SampleWeight,
+    Field::StackHash,
     Field::Ppid,
     Field::Task,
     Field::TaskIndex,
@@ -51,6 +54,8 @@ pub enum Side {
 pub(super) enum Scale {
     /// Numbers of texts and identifiers.
     Labels,
+    /// Numbers of texts that have several parts, which are what is looked at.
+    Parts,
     /// Buckets.
     Grid(Grid),
     /// Parts of this many nanoseconds, from the start of the trace.
@@ -69,6 +74,8 @@ pub(super) struct Column {
     pub totals: Vec<u64>,
     /// By code, of labels.
     pub labels: Vec<Box<str>>,
+    /// Of texts that have several: their parts.
+    pub parts: Option<Parts>,
     /// Of texts: the codes of labels, and those of the dictionary of the trace that is being added.
     known: HashMap<Box<str>, u32>,
     numbers: HashMap<i64, u32>,
@@ -78,7 +85,17 @@ pub(super) struct Column {
 impl Column {
     fn new(attribute: Attribute, scale: Scale, codes: RowCodes) -> Column {
         let (known, numbers, totals) = (HashMap::new(), HashMap::new(), Vec::new());
-        Column { attribute, scale, codes, totals, labels: Vec::new(), known, numbers, of_trace: Vec::new() }
+        Column {
+            attribute,
+            scale,
+            codes,
+            totals,
+            labels: Vec::new(),
+            parts: None,
+            known,
+            numbers,
+            of_trace: Vec::new(),
+        }
     }
 
     /// How many codes there may be.
@@ -90,7 +107,7 @@ impl Column {
     fn complete(&mut self) {
         (self.known, self.numbers, self.of_trace) = (HashMap::new(), HashMap::new(), Vec::new());
         let mut totals = match self.scale {
-            Scale::Labels => vec![0; self.labels.len()],
+            Scale::Labels | Scale::Parts => vec![0; self.labels.len()],
             Scale::Circle(_) => vec![0; PARTS as usize],
             Scale::Grid(_) | Scale::Time(_) => Vec::new(),
         };
@@ -105,6 +122,25 @@ impl Column {
         });
         totals.push(missing);
         self.totals = totals;
+        match self.attribute {
+            Attribute::Frame => self.parts = Some(Parts::of_stacks(&self.labels)),
+            Attribute::Pair => self.parts = Some(Parts::of_tags(&self.labels)),
+            _ => {}
+        }
+    }
+
+    /// The rows that have one of these codes, or one of these parts.
+    pub fn mask(&self, codes: Codes) -> Mask {
+        let Some(parts) = &self.parts else { return self.codes.mask(codes) };
+        match codes {
+            Codes::Missing => {
+                let empty: Vec<bool> = (0..self.len() as u32).map(|code| parts.is_missing(code)).collect();
+                let mut rows = self.codes.mask(codes);
+                rows.or(&self.codes.mask_of(&empty));
+                rows
+            }
+            Codes::Range(..) => self.codes.mask_of(&parts.codes_with(|part| codes.contains(part))),
+        }
     }
 
     fn label(&mut self, text: &str) -> u32 {
@@ -260,7 +296,7 @@ impl Table {
         self.requests.extend(self.rows.iter().map(|&row| is_request(row as usize)));
         let left_out: FieldSet = LEFT_OUT.into_iter().collect();
         for field in batch.fields().without(left_out).iter() {
-            let attribute = Attribute::Field(field);
+            let attribute = attribute_of(field);
             if !self.columns.iter().any(|column| column.attribute == attribute) {
                 self.columns.push(Column::new(attribute, scale_of(field), RowCodes::Same(MISSING, before)));
             }
@@ -368,8 +404,18 @@ fn directory(path: &str) -> Option<&str> {
     }
 }
 
+/// What the values of a field are tested as.
+fn attribute_of(field: Field) -> Attribute {
+    match field {
+        Field::Stack => Attribute::Frame,
+        Field::Tags => Attribute::Pair,
+        field => Attribute::Field(field),
+    }
+}
+
 fn scale_of(field: Field) -> Scale {
     match (field, field.field_type()) {
+        (Field::Stack | Field::Tags, _) => Scale::Parts,
         (Field::Offset, _) => Scale::Grid(Grid::with_power(11).unwrap_or(Grid::FINE)),
         (_, FieldType::Duration | FieldType::Bytes) | (Field::InFlight, _) => Scale::Grid(Grid::FINE),
         (

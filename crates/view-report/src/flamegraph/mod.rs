@@ -188,6 +188,10 @@ impl Picture<'_> {
         if tree.without().samples > 0 {
             left_out.push(format!("{} without a stack are not shown", self.amount(tree.without())));
         }
+        if tree.truncated().samples > 0 {
+            let share = tree.truncated().samples as f64 / tree.total().samples.max(1) as f64;
+            left_out.push(format!("{} of the samples lack their outer frames", percent(share)));
+        }
         if self.boxes.min_share > self.options.min_share {
             left_out.push(format!(
                 "frames below {} are gathered, so that the picture stays small",

@@ -151,17 +151,21 @@ fn described(attribute: &CubeAttribute, options: &ReportOptions) -> Value {
 
 /// Attributes of a report that reads these fields, the most important first.
 pub fn report_keys(fields: impl Fn(Field) -> bool, traces: usize) -> Vec<CubeKey> {
-    const NAMES: [&str; 17] = [
+    const NAMES: [&str; 21] = [
         "device",
         "kind",
         "comm",
         "host",
         "job",
+        "wait_class",
+        "state",
+        "stack",
         "size",
         "error",
         "sequential",
         "in_flight",
         "name",
+        "tags",
         "cpu",
         "container",
         "category",

@@ -1,0 +1,69 @@
+//! Stacks of a selection, and the choice of what a capture captures.
+
+use super::{Terminal, panel};
+use crate::live::lab::{Background, Disk, alone};
+use crate::program::{LATSCOPE, command, latscope, testdata};
+use serde_json::Value;
+
+#[test]
+fn the_stacks_of_a_selection_are_those_that_the_program_prints() {
+    let trace = testdata("flamegraph/slow_io.csv.gz").display().to_string();
+    let Some(terminal) = Terminal::running(160, 40, &format!("-r {trace}")) else { return };
+    terminal.drag((20, 20), (60, 34));
+    let text = panel(&terminal.until("s stacks"));
+    let filter = text.split("filter: ").nth(1).unwrap();
+    let filter = filter[..filter.find(" events").unwrap()].rsplit_once(' ').unwrap().0.to_string();
+    terminal.keys(&["s"]);
+    let json: Value = serde_json::from_str(&latscope(&["stacks", "-r", &trace, "--json", &filter]).success()).unwrap();
+    let (stacks, share) = (json["stacks"].as_array().unwrap(), |row: &Value| row["share"].as_f64().unwrap());
+    assert!(stacks.len() > 2, "{filter}");
+    let screen = terminal.until("95 % interval");
+    let shown: Vec<&str> = screen.lines().filter(|line| line.contains(" % to ")).collect();
+    for (row, line) in stacks.iter().zip(&shown) {
+        let [low, high] = ["share_low", "share_high"].map(|key| 100.0 * row[key].as_f64().unwrap());
+        let cells = format!("{:.1} %  {low:.1} % to {high:.1} %", 100.0 * share(row));
+        let line = line.rsplit_once('│').unwrap().1.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(line.starts_with(&cells.replace("  ", " ")), "{cells}\n{screen}");
+    }
+    // By thread: the list has fields with several values only.
+    terminal.keys(&["b"]);
+    let list = terminal.until("Split stacks by");
+    assert!(list.contains("[ ] comm") && !list.contains("] wait_class"), "{list}");
+    terminal.keys(&["Space"]);
+    terminal.until("[1] comm");
+    terminal.keys(&["Enter"]);
+    terminal.when(|screen| screen.contains("95 % interval") && screen.contains("  comm "), "a column");
+    terminal.keys(&["Escape"]);
+    terminal.until("s stacks");
+    terminal.keys(&["q"]);
+    terminal.is_clean();
+}
+
+#[test]
+fn a_capture_changes_to_stacks_and_a_spot_shows_whose_code_waited() {
+    let Some(_alone) = alone() else { return };
+    let disk = Disk::new(&["--read", "60ms"]);
+    let Some(terminal) = Terminal::open(160, 40) else { return };
+    terminal.line(&format!("clear; {LATSCOPE} spectrogram -s block 'comm = dd'"));
+    terminal.until("q quit");
+    terminal.keys(&["a"]);
+    let list = terminal.until("Capture:");
+    assert!(list.contains("[x] block") && list.contains("[ ] stacks"), "{list}");
+    // The scheduler times each wait, however busy the machine is.
+    terminal.keys(&["Down", "Down", "Down", "Down", "Space"]);
+    terminal.when(|screen| screen.contains("[x] offcpu") && screen.contains("[ ] block"), "off-CPU stacks");
+    terminal.keys(&["Enter"]);
+    terminal.when(|screen| screen.contains("stacks are single events"), "a capture of stacks");
+    let arguments = [&format!("if={}", disk.path), "of=/dev/null", "bs=4k", "count=40", "iflag=direct"];
+    let dd = Background::new(command("dd").args(arguments));
+    terminal
+        .when(|screen| screen.lines().filter(|line| line.contains('▀') || line.contains('▄')).count() > 2, "events");
+    assert_eq!(dd.ended().status, Some(0));
+    terminal.drag((12, 8), (100, 38));
+    terminal.until("s stacks");
+    terminal.keys(&["s"]);
+    let screen = terminal.until("95 % interval");
+    assert!(panel(&screen).contains("direct"), "{screen}");
+    terminal.keys(&["q"]);
+    terminal.is_clean();
+}

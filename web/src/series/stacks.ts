@@ -1,0 +1,99 @@
+// Call stacks of some events, merged from the root, as `latscope flamegraph` merges them.
+
+import type { Data, Value } from "../capture-file/decode.ts";
+import type { Weights } from "./cube.ts";
+
+export type Kind = "user" | "kernel" | "jit" | "inlined" | "python" | "field" | "others";
+
+export interface Sum {
+  events: number;
+  /** Latencies, nanoseconds. */
+  time: number;
+}
+
+export interface Node extends Sum {
+  name: string;
+  kind: Kind;
+  children: Map<string, Node>;
+}
+
+export interface Stacks {
+  root: Node;
+  /** What has no stack, and is in no node. */
+  without: Sum;
+  /** As many events of equal weight would give shares of events and of time as exact as these. */
+  samples: Sum;
+}
+
+const SUFFIXES: [string, Kind][] = [["_[k]", "kernel"], ["_[j]", "jit"], ["_[i]", "inlined"]];
+/** Deeper frames are not drawn. */
+const DEPTH = 512;
+
+/** The name and kind of a frame as the text of a stack has it. */
+export function frame(text: string): { name: string; kind: Kind } {
+  for (const [suffix, kind] of SUFFIXES) if (text.endsWith(suffix)) return { name: text.slice(0, -suffix.length), kind };
+  return { name: text, kind: text.startsWith("py::") ? "python" : "user" };
+}
+
+/** The innermost function of a stack that is not the kernel's; for labels. */
+export function innermost(stack: string): string {
+  const frames = stack.split(";").filter((text) => text !== "").map(frame);
+  return (frames.filter(({ kind }) => kind !== "kernel").at(-1) ?? frames[0])?.name ?? "(empty)";
+}
+
+/** The stacks of combinations with these weights; `by` are attributes between the root and the code. */
+export function stacks(data: Data, weights: Weights, by: string[], label: (attribute: number, value: Value) => string): Stacks {
+  const names = data.head.attributes.map(({ name }) => name);
+  const place = names.indexOf("stack");
+  const values = data.head.attributes[place]?.values ?? [];
+  const fields = by.map((name) => names.indexOf(name)).filter((attribute) => attribute >= 0);
+  const root: Node = { name: "all", kind: "field", events: 0, time: 0, children: new Map() };
+  const without: Sum = { events: 0, time: 0 };
+  let squares = 0;
+  const split = new Map<number, string[]>();
+  for (let combination = 0; combination < weights.events.length; combination++) {
+    const [events, time] = [weights.events[combination] as number, weights.time[combination] as number];
+    if (events === 0) continue;
+    const number = (data.values[place] as Uint32Array)[combination] as number;
+    const value = values[number] as Value;
+    if (value === null) {
+      without.events += events;
+      without.time += time;
+      continue;
+    }
+    squares += weights.squares[combination] as number;
+    let node = root;
+    const step = (key: string, name: string, kind: Kind): void => {
+      node.events += events;
+      node.time += time;
+      let child = node.children.get(key);
+      if (!child) node.children.set(key, (child = { name, kind, events: 0, time: 0, children: new Map() }));
+      node = child;
+    };
+    for (const attribute of fields) {
+      const found = data.head.attributes[attribute]?.values[(data.values[attribute] as Uint32Array)[combination] as number] as Value;
+      const text = `${names[attribute]}=${label(attribute, found)}`;
+      step(text, text, "field");
+    }
+    if (typeof value === "string") {
+      let frames = split.get(number);
+      if (!frames) split.set(number, (frames = value.split(";").filter((text) => text !== "").slice(0, DEPTH)));
+      for (const text of frames) {
+        const { name, kind } = frame(text);
+        step(text, name, kind);
+      }
+    } else step("\0", "(other stacks)", "others");
+    node.events += events;
+    node.time += time;
+  }
+  return { root, without, samples: { events: root.events, time: squares > 0 ? root.time ** 2 / squares : 0 } };
+}
+
+/** The 95 % interval of a share that so many samples gave (Wilson's). */
+export function interval(share: number, samples: number): [number, number] {
+  if (samples <= 0) return [0, 1];
+  const z = 1.959963984540054;
+  const centre = (share + (z * z) / (2 * samples)) / (1 + (z * z) / samples);
+  const half = (z / (1 + (z * z) / samples)) * Math.sqrt((share * (1 - share)) / samples + (z * z) / (4 * samples * samples));
+  return [Math.min(Math.max(centre - half, 0), share), Math.max(Math.min(centre + half, 1), share)];
+}
