@@ -98,7 +98,7 @@ mod tests {
         };
         assert_eq!(
             request_stacks(&note(Some(50_000_000), 1)),
-            "of 12 requests of 50 ms or more, 11 have the stack of the thread that waited, and 1 has none, as the issuer \
+            "of 12 requests of 50ms or more, 11 have the stack of the thread that waited, and 1 has none, as the issuer \
              had moved on (--stacks 1/N takes stacks at the issue); 1 of 3,000 faster requests has one to compare with"
         );
         assert_eq!(request_stacks(&note(None, 0)), "0 requests have the stack of the issue");
