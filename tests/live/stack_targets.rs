@@ -2,8 +2,9 @@
 
 use super::lab::{Background, Disk, alone, events, number, until};
 use super::stacks::{Planted, can_compile, compile, sums, text, top};
-use crate::program::{command, end, installed, latscope};
+use crate::program::{command, end, installed, latscope, root};
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -149,4 +150,46 @@ fn a_program_in_another_mount_namespace_has_names() {
     assert_eq!(ended.status, Some(0), "{}", ended.err);
     let own: Vec<Value> = events(&trace, COLUMNS, "comm = archiver");
     assert!(top(&sums(&own, "stack")).contains("archive_scan;"), "{} {own:#?}", ended.err);
+}
+
+/// A JVM is asked for the names of its code, and stacks have them from then on.
+#[test]
+fn compiled_methods_of_java_get_their_names() {
+    let Some(_alone) = alone() else { return };
+    if !installed("javac") {
+        return skipped!("no JDK");
+    }
+    let classes = tempfile::tempdir().unwrap();
+    let source = root().join("crates/unwind/tests/programs/Planted.java");
+    end(command("javac").arg("-d").arg(classes.path()).arg(source), b"").success();
+    let mut java = command("setpriv")
+        .args(["--pdeathsig", "KILL", "java", "-XX:+PreserveFramePointer", "-XX:+UseSerialGC", "-cp"])
+        .arg(classes.path())
+        .arg("Planted")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(java.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("ready"), "{line}");
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.lat");
+    let filter = format!("proc.pid = {}", java.id());
+    let recording = sampled(&trace, &["--all-threads", "--jvm-maps", &filter]);
+    let mut input = java.stdin.take().unwrap();
+    for _ in 0..100 {
+        // Each byte ends a wait, so that the next one is looked at anew.
+        input.write_all(b"1").unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let recorded = recording.interrupt();
+    let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", java.id()));
+    java.kill().unwrap();
+    java.wait().unwrap();
+    assert_eq!(recorded.status, Some(0), "{}", recorded.err);
+    assert!(recorded.err.contains("JVMs were asked for the names of their code: 1 of 1"), "{}", recorded.err);
+    let waits = events(&trace, "latency_ns,stack", "name = read");
+    let named = waits.iter().filter(|wait| text(wait, "stack").contains("Planted.archiveScan(")).count();
+    assert!(named * 2 > waits.len(), "{named} of {}: {:?}", waits.len(), waits.last());
 }

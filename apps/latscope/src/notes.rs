@@ -171,6 +171,11 @@ fn noted(context: &Context, note: &Note) -> Option<String> {
         }
         Note::Sampling { .. } => sampling(note),
         Note::RequestStacks { .. } => request_stacks(note),
+        Note::JvmMaps { asked, written, failure } => {
+            let failure = if failure.is_empty() { String::new() } else { format!("; the last failure: {failure}") };
+            let [asked, written] = [asked, written].map(|count| format_count(*count));
+            format!("JVMs were asked for the names of their code: {written} of {asked} requests succeeded{failure}")
+        }
         Note::Unknown => "a note of a later version of latscope is not shown".into(),
     };
     Some(text)

@@ -165,6 +165,9 @@ pub struct StackOptions {
     pub user_stacks: bool,
     /// Whether names of functions are replaced by hashes.
     pub hashed_names: bool,
+    /// Whether JVMs are asked for the names of the code that they compiled. The threads of a JVM stand still for some ten
+    /// milliseconds then, and it writes a file.
+    pub jvm_maps: bool,
     /// Of which block requests; `None`: of none.
     pub requests: Option<RequestStacks>,
 }
@@ -180,6 +183,7 @@ impl Default for StackOptions {
             on_cpu_hz: 99,
             user_stacks: true,
             hashed_names: false,
+            jvm_maps: false,
             requests: None,
         }
     }

@@ -1,6 +1,7 @@
 //! Stacks of threads that wait, and of threads that run.
 
 mod events;
+mod jvm;
 mod names;
 mod pace;
 mod programs;

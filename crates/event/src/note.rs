@@ -171,6 +171,15 @@ pub enum Note {
         /// Of these, those whose issuer was looked at and still waited for them.
         baseline: u64,
     },
+    /// JVMs were asked for the names of the code that they compiled.
+    JvmMaps {
+        /// How often one was asked.
+        asked: u64,
+        /// How often it wrote them.
+        written: u64,
+        /// Why the last one that did not; empty if all did.
+        failure: String,
+    },
     /// A kind of a later version.
     #[serde(other)]
     Unknown,
@@ -218,6 +227,7 @@ impl Note {
             Note::NumbersInNames => "numbers_in_names",
             Note::Sampling { .. } => "sampling",
             Note::RequestStacks { .. } => "request_stacks",
+            Note::JvmMaps { .. } => "jvm_maps",
             Note::Unknown => "unknown",
         }
     }

@@ -12,7 +12,7 @@ use latscope_event::{FrameKind, push_frame, stack_hash};
 use std::collections::HashMap;
 
 /// Frames of one stack.
-const MOST_FRAMES: usize = 256;
+const MOST_FRAMES: usize = 1024;
 /// Processes that are known at a time; when there are more, the half that was not seen for longest is forgotten.
 const MOST_PROCESSES: usize = 2048;
 /// Names, and classes of stacks, that are kept; they are found again when they are forgotten.

@@ -453,7 +453,7 @@ fn damaged_modules_are_harmless() {
         for base in [8, 1 << 40, u64::MAX - 4096] {
             let registers = Registers { ip: start + random(whole.len() as u64), sp: base + 64, fp: base + 128, lr: 0 };
             let user = stacks.unwind(u32::MAX, registers, base, &stack);
-            assert!(user.addresses.len() <= 256);
+            assert!(user.addresses.len() <= 1024);
             text(&mut stacks, u32::MAX, &user);
         }
     }
@@ -506,7 +506,7 @@ fn hostile_registers_and_stacks_end() {
                 [(code, base, base), (code, base, 0), (u64::MAX, u64::MAX, u64::MAX), (1, base, 8), (0, 0, 0)]
             {
                 let user = stacks.unwind(pid, Registers { ip, sp, fp, lr: code }, base, bytes);
-                assert!(user.addresses.len() <= 256);
+                assert!(user.addresses.len() <= 1024);
                 let mut text = String::new();
                 stacks.text(pid, &user.addresses, &[], &mut text);
             }

@@ -26,6 +26,10 @@ pub struct StackCapture {
     /// Replace the names of functions by hashes, the same on every host
     #[arg(long, help_heading = "Stacks")]
     pub hash_names: bool,
+    /// Ask JVMs (17 or later) for the names of their compiled code; they stand still for some ten milliseconds, and write
+    /// /tmp/perf-PID.map
+    #[arg(long, help_heading = "Stacks")]
+    pub jvm_maps: bool,
 }
 
 impl StackCapture {
@@ -45,7 +49,11 @@ impl StackCapture {
 
     /// The first that was given of those for whatever has stacks.
     pub fn given_of_names(&self) -> Option<&'static str> {
-        first(&[("--no-user-stacks", self.no_user_stacks), ("--hash-names", self.hash_names)])
+        first(&[
+            ("--no-user-stacks", self.no_user_stacks),
+            ("--hash-names", self.hash_names),
+            ("--jvm-maps", self.jvm_maps),
+        ])
     }
 
     /// What they mean, with what is typed behind `-s`.
@@ -65,6 +73,7 @@ impl StackCapture {
             on_cpu_hz: on_cpu_hz.unwrap_or(usual.on_cpu_hz),
             user_stacks: !self.no_user_stacks,
             hashed_names: self.hash_names,
+            jvm_maps: self.jvm_maps,
             requests: self.stacks,
             ..usual
         }

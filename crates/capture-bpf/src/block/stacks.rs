@@ -73,7 +73,7 @@ impl IssuerStacks {
     pub fn new(options: &Options, how: RequestStacks, sees_returns: bool) -> IssuerStacks {
         IssuerStacks {
             how,
-            names: Names::new(options.stacks.hashed_names),
+            names: Names::new(&options.stacks),
             issued: HashMap::new(),
             order: VecDeque::new(),
             returns: Returns::default(),
@@ -175,5 +175,6 @@ impl IssuerStacks {
         let note = Note::RequestStacks { slow_ns, slow, waiting, issued, moved_on, fast, baseline };
         context.notes.retain(|note| !matches!(note, Note::RequestStacks { .. }));
         context.note(note);
+        self.names.account(context);
     }
 }

@@ -51,7 +51,7 @@ impl StackEvents {
         let programs = Programs::start(options, kinds)?;
         let ring = programs.loaded.ring("events")?;
         let waits = Waits::new(programs.attached_ns, [kinds.sampled && !kinds.off_cpu, kinds.sampled && !kinds.on_cpu]);
-        let rows = Rows::new(options.fields.intersection(FILLS), how.hashed_names);
+        let rows = Rows::new(options.fields.intersection(FILLS), how);
         let mut events = StackEvents {
             kinds,
             ring,
@@ -183,6 +183,7 @@ impl StackEvents {
         self.accounted = Instant::now();
         self.add_expired(false);
         let pace = self.kinds.sampled.then_some(&self.pace);
+        self.rows.account(&mut self.programs.context);
         self.programs.account(pace, self.rows.unknown())
     }
 

@@ -1,9 +1,11 @@
 //! Stacks of records as text, each named once.
 
+use super::jvm::JvmMaps;
 use super::shared::{Parts, Record, flag};
 use super::state::State;
+use crate::StackOptions;
 use crate::loader::Raw;
-use latscope_event::{Batch, Field, MISSING_CODE};
+use latscope_event::{Batch, Context, Field, MISSING_CODE};
 use latscope_unwind::{Naming, Quality, Registers, Stacks};
 use std::collections::HashMap;
 
@@ -14,6 +16,8 @@ const TEXT_BYTES: usize = 256 << 20;
 
 /// What a thread waits for that could run.
 pub const RUN_QUEUE: &str = "run queue";
+/// Compiled code without a name, as stacks write it.
+const UNNAMED: &str = "[unknown]_[j]";
 
 /// What is known of stacks, processes and their names.
 pub struct Names {
@@ -25,6 +29,7 @@ pub struct Names {
     key: Vec<u64>,
     text: String,
     text_bytes: usize,
+    jvm_maps: Option<JvmMaps>,
 }
 
 /// A stack as codes of a batch.
@@ -39,9 +44,10 @@ pub struct Stack {
 
 impl Names {
     /// Knows nothing yet.
-    pub fn new(hashed: bool) -> Names {
+    pub fn new(how: &StackOptions) -> Names {
         Names {
-            stacks: Stacks::new(if hashed { Naming::Hashed } else { Naming::Plain }),
+            stacks: Stacks::new(if how.hashed_names { Naming::Hashed } else { Naming::Plain }),
+            jvm_maps: how.jvm_maps.then(JvmMaps::default),
             known: HashMap::new(),
             processes: HashMap::new(),
             key: Vec::new(),
@@ -101,10 +107,23 @@ impl Names {
             },
             is_idle: is_kernel_only && self.stacks.is_idle(&kernel),
         };
+        if let Some(maps) = &mut self.jvm_maps
+            && self.text.contains(UNNAMED)
+        {
+            maps.ask(record.pid);
+            return stack; // with names the next time
+        }
         if self.known.len() >= KEPT {
             self.known.clear();
         }
         self.known.insert(self.key[..].into(), stack);
         stack
+    }
+
+    /// Says in the context what was asked of JVMs.
+    pub fn account(&self, context: &mut Context) {
+        if let Some(maps) = &self.jvm_maps {
+            maps.account(context);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::names::{Names, RUN_QUEUE, Stack};
 use super::shared::{Parts, Record};
 use super::state::State;
+use crate::StackOptions;
 use crate::container::Containers;
 use crate::fd::{Devices, Expected};
 use crate::loader::MonotonicClock;
@@ -10,7 +11,7 @@ use crate::process::Processes;
 use crate::syscall::FILE_TYPES;
 use crate::texts::named;
 use latscope_event::kernel::Machine;
-use latscope_event::{Batch, Field, FieldSet, MISSING_CODE, MISSING_I64};
+use latscope_event::{Batch, Context, Field, FieldSet, MISSING_CODE, MISSING_I64};
 
 /// Makes rows.
 pub struct Rows {
@@ -55,11 +56,11 @@ pub enum Taken {
 }
 
 impl Rows {
-    /// Rows with these fields; names of functions are hashed where asked for.
-    pub fn new(fields: FieldSet, hashed: bool) -> Rows {
+    /// Rows with these fields.
+    pub fn new(fields: FieldSet, how: &StackOptions) -> Rows {
         Rows {
             batch: Batch::new(fields),
-            names: Names::new(hashed),
+            names: Names::new(how),
             containers: Containers::new(),
             processes: Processes::new(fields),
             devices: Devices::default(),
@@ -71,6 +72,11 @@ impl Rows {
     /// Events whose process could not be described.
     pub fn unknown(&self) -> u64 {
         self.processes.unknown
+    }
+
+    /// Says in the context what was asked of JVMs.
+    pub fn account(&self, context: &mut Context) {
+        self.names.account(context);
     }
 
     /// What a record says a thread does.
