@@ -147,6 +147,7 @@ fn runs(example: &str, folder: &Path) -> bool {
         "/mnt/",
         "ssh ",
         "--tag-postgres",
+        "--tag-socket",
         "agent --check",
         "lab scan /dev/",
         "sdb/",
