@@ -3,6 +3,7 @@
 
 use super::lab::{Background, Disk, alone, counts, events};
 use crate::program::{Ended, command, end, installed, latscope, root, testdata};
+use latscope_capture_file::Format;
 use latscope_event::{Field, FieldSet};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -135,6 +136,9 @@ const CALLS: &[(&str, Expected)] = &[
     ("stack_quality", Untold),
     ("stack_source", Untold),
     ("stack", Untold),
+    ("stack_hash", Untold),
+    ("frame", Untold),
+    ("tags.pair", Untold),
     ("sample_weight", Untold),
     ("end", Of(WRITE, "end > 2020-01-01T00:00:00", 7)),
     ("evt.reltime", Of(WRITE, "evt.reltime >= 0s", 7)),
@@ -197,7 +201,13 @@ fn check(field: &str, expected: Expected, filter: &str, ended: Ended, perhaps: u
         Perhaps(_) if perhaps > 0 => assert_eq!(count, perhaps, "{filter}\n{printed}"),
         Untold | Perhaps(_) => {
             assert_eq!(count, 0, "{filter}");
-            let missing = format!("no event has {field}");
+            // A part of a column is missing with it.
+            let column = match field {
+                "frame" | "stack_hash" => "stack",
+                "tags.pair" => "tags",
+                other => other,
+            };
+            let missing = format!("no event has {column}");
             assert!(printed.contains(&missing), "{filter}: a silent nothing: {printed}");
         }
     }
@@ -210,8 +220,11 @@ fn every_field_of_calls_filters_what_happened_or_is_reported_missing() {
         return;
     }
     let table: BTreeSet<&str> = CALLS.iter().map(|(name, _)| *name).collect();
-    // What is derived from a complete trace is refused live (tests/derived.rs), and only files have names (tests/traces.rs).
-    let of_files = FieldSet::DERIVED.with(&[Field::Trace]);
+    // What is derived from a complete trace is refused live (tests/derived.rs), only files have names (tests/traces.rs), and only
+    // logs of Spark have its fields (tests/spark_eventlog.rs).
+    let spark = Format::from_name("spark_eventlog").unwrap().fills();
+    let of_spark = spark.iter().filter(|field| !CALLS.iter().any(|(name, _)| *name == field.name())).collect();
+    let of_files = FieldSet::DERIVED.union(of_spark).with(&[Field::Trace]);
     let is_live = |name: &String| !Field::from_name(name).is_some_and(|field| of_files.contains(field));
     let listed: BTreeSet<String> = listed(false).into_iter().map(|(name, _)| name).filter(is_live).collect();
     assert_eq!(table, listed.iter().map(String::as_str).collect(), "a new field belongs into this table");

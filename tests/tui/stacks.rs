@@ -53,7 +53,7 @@ fn a_capture_changes_to_stacks_and_a_spot_shows_whose_code_waited() {
     terminal.keys(&["Down", "Down", "Down", "Down", "Space"]);
     terminal.when(|screen| screen.contains("[x] offcpu") && screen.contains("[ ] block"), "off-CPU stacks");
     terminal.keys(&["Enter"]);
-    terminal.when(|screen| screen.contains("stacks are single events"), "a capture of stacks");
+    terminal.when(|screen| screen.contains("stacks are of single events"), "a capture of stacks");
     let arguments = [&format!("if={}", disk.path), "of=/dev/null", "bs=4k", "count=40", "iflag=direct"];
     let dd = Background::new(command("dd").args(arguments));
     terminal

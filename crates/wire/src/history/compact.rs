@@ -213,6 +213,8 @@ impl Compactor {
             else {
                 continue;
             };
+            // A table that was opened has it in its rows only.
+            let head = TableHead { width_ns, ..head };
             let open = |part: &&Table| match self.tables.open(&part.path(&self.folder)) {
                 Ok((_, rows)) => rows,
                 Err(error) => Box::new(std::iter::once(Err(error))),
