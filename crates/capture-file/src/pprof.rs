@@ -49,7 +49,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The fields of a message one after the other; an error, with the offset, where the bytes are none.
+/// The fields of a message one after the other; an error with the offset where the bytes are not a message.
 #[derive(Clone, Copy)]
 struct Fields<'a> {
     bytes: &'a [u8],
@@ -187,7 +187,7 @@ struct Location {
 }
 
 impl<'a> Tables<'a> {
-    /// Of a whole profile; an error with the offset of what is none.
+    /// Of a whole profile; an error with the offset of the first malformed part.
     fn parse(profile: &'a [u8]) -> Result<Tables<'a>, usize> {
         let mut tables = Tables::default();
         for part in fields(profile) {

@@ -126,7 +126,7 @@ const FIRST_NS: u64 = 100_000_000_000;
 /// below 100,000,000,000, else nanoseconds; a number with a unit (`1500ms`, `25ns`); or a date.
 ///
 /// # Errors
-/// If the text is none of these; the error says what it may be.
+/// If the text has another form; the error lists the forms.
 pub fn parse_timestamp(text: &str) -> Result<i64, String> {
     let wrong = || {
         format!(

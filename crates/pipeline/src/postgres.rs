@@ -21,7 +21,7 @@ SELECT pid, coalesce(backend_type, ''), coalesce(state, ''), coalesce(wait_event
 coalesce(%ID%, left(md5(query), 8)), upper(substring(query from '^\\s*(\\w+)')), coalesce(usename, ''), coalesce(datname, '') \
 FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
 
-/// Where a server is, and as whom it is asked.
+/// The address of a server, and the user that asks it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Server {
     host: String,
@@ -85,7 +85,7 @@ impl Server {
     /// Reads `host=DIR|ADDRESS port=N user=NAME dbname=NAME password=WORD`, as libpq writes it; each may be left out.
     ///
     /// # Errors
-    /// When a word is none of these, or the host is not on this machine: what is asked and answered is not encrypted.
+    /// When a word is unknown, or the host is not on this machine: what is asked and answered is not encrypted.
     pub fn parse(words: &str) -> Result<Server, Refusal> {
         let mut server = Server {
             host: "/var/run/postgresql".into(),

@@ -11,10 +11,10 @@ pub struct StackCapture {
     /// 1/N take them when requests are issued, also of threads that do not wait.
     #[arg(long, value_name = "WHICH", value_parser = request_stacks, help_heading = "Stacks")]
     pub stacks: Option<RequestStacks>,
-    /// Look at all threads so often per second, if the budget allows [default: 20]
+    /// Sampling rate per second, if the CPU budget allows it [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Stacks")]
     pub hz: Option<u32>,
-    /// Share of one CPU that looking and unwinding may take; beyond it, there are fewer looks [default: 1%]
+    /// Share of one CPU that sampling and unwinding may take; beyond it, the sampling rate falls [default: 1%]
     #[arg(long, value_name = "PERCENT", value_parser = budget, help_heading = "Stacks")]
     pub cpu_budget: Option<f64>,
     /// Also sample threads that do not wait for I/O
@@ -123,9 +123,9 @@ fn request_stacks(text: &str) -> Result<RequestStacks, String> {
             ("all", None) => stacks.issue_one_in = 1,
             (ratio, None) => match ratio.strip_prefix("1/").map(str::parse) {
                 Some(Ok(one_in)) if one_in > 0 => stacks.issue_one_in = one_in,
-                _ => return Err(format!("{ratio} is none of slow, slow=50ms, all, and a ratio such as 1/64")),
+                _ => return Err(format!("{ratio} is not valid here; give slow, slow=50ms, all, or a ratio such as 1/64")),
             },
-            _ => return Err(format!("{word} is none of slow, slow=50ms, all, and a ratio such as 1/64")),
+            _ => return Err(format!("{word} is not valid here; give slow, slow=50ms, all, or a ratio such as 1/64")),
         }
     }
     Ok(stacks)

@@ -11,7 +11,7 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// So many processes are remembered.
 const KEPT: usize = 1024;
 
-/// Whom was asked, and how it went.
+/// The JVMs that were asked, and the outcome.
 #[derive(Default)]
 pub struct JvmMaps {
     asked: HashMap<u32, Instant>,

@@ -147,7 +147,7 @@ impl Record {
     }
 }
 
-/// What there is of a record about a wait that is known already.
+/// The part of a record that is sent for a wait that is known already.
 const SAME_BYTES: usize = std::mem::offset_of!(Record, since_ns);
 
 use crate::loader::Raw;

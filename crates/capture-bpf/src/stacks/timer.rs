@@ -10,7 +10,7 @@ const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 /// Bytes of `struct perf_event_attr` as its first version had it.
 const ATTRIBUTE_BYTES: u64 = 64;
 
-/// Has a loaded program run so often a second on every CPU.
+/// Runs a loaded program on every CPU at this rate per second.
 pub fn attach(loaded: &mut Loaded, program: &str, hz: u32) -> Result<(), Error> {
     let period_ns = period_ns(hz);
     let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
