@@ -85,7 +85,7 @@ impl Drop for Server {
     }
 }
 
-/// Shares of each wait event, in percent; what a client is waited for is none of the database's.
+/// Shares of each wait event, in percent, without waits for a client.
 fn shares(sums: &BTreeMap<String, u64>) -> BTreeMap<&str, f64> {
     let of_server = || sums.iter().filter(|(event, _)| !event.is_empty() && !event.starts_with("Client:"));
     let all: u64 = of_server().map(|(_, sum)| sum).sum();

@@ -1,4 +1,4 @@
-//! Stacks of those who issue block requests, against programs of which it is known who waits for what.
+//! Stacks of the issuers of block requests, against programs whose waits are known.
 
 use super::lab::{Background, Disk, alone, events, number};
 use super::stacks::{Planted, can_compile, compile, sums, text, top};

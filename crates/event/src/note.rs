@@ -77,7 +77,7 @@ pub enum Note {
         lines: u64,
         /// How many of them said nothing that could be understood.
         malformed: u64,
-        /// The first of these and why; empty if there is none.
+        /// The first of these and its reason, or empty.
         first: String,
         /// How many writers were refused, as too many wrote already.
         refused_writers: u64,

@@ -128,8 +128,8 @@ impl StackShares {
         share_interval(share, if has_variance { share * (1.0 - share) / variance } else { self.samples() })
     }
 
-    /// The same for a part that is compared with another tree's. Where one of the two has nothing of it, or nothing else, the
-    /// other tells how much a single sample of that weighs, so how much may have been missed.
+    /// The same for a part that is compared with another tree's. If one of the two has nothing of it, or nothing else, samples
+    /// are taken to weigh as much as those of the other, which bounds what may have been missed.
     #[must_use]
     pub fn interval_beside(&self, part: StackSum, other: &StackShares, others_part: StackSum) -> (f64, f64) {
         let share = self.share(part);

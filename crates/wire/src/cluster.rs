@@ -576,8 +576,8 @@ impl Host {
         was || self.ended.is_some_and(|ended| interval >= ended && (interval + 1) * width_ns <= self.heard_ns)
     }
 
-    /// Notes for how long an interval was observed; by how much more than its width that is now than it was before. Of what others push
-    /// that is not known.
+    /// Notes for how long an interval was observed. Returns by how many nanoseconds the excess over its width grew: 0 for what others
+    /// push, of which it is not known.
     fn cover(&mut self, interval: i64, is_new: bool, covered_ns: u64, width_ns: u64) -> u64 {
         let before_ns = if is_new { 0 } else { self.uneven.get(&interval).copied().unwrap_or(width_ns) };
         let sum_ns = before_ns.saturating_add(covered_ns);

@@ -110,7 +110,7 @@ impl Drop for Store {
     }
 }
 
-/// Reads `TID FROM TO KEY=VALUE ...`, or `pid:PID`; `TO` is `-` or left out while it lasts. `None` where nothing is said.
+/// Reads `TID FROM TO KEY=VALUE ...`, or `pid:PID`; `TO` is `-` or left out while it lasts. `None` for blank lines and comments.
 fn parse(line: &str) -> Result<Option<(Who, i64, i64, String)>, String> {
     // A word that starts with # is a remark: colours are values that start alike.
     let mut words = line.split_whitespace().take_while(|word| !word.starts_with('#')).peekable();
