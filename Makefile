@@ -5,8 +5,9 @@ SHELL := /bin/bash
 CARGO ?= cargo
 PROGRAM := target/release/latscope
 VENV := target/python
+SPARK := target/spark
 
-.PHONY: help demo demo-cluster test build web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python packages-cluster
+.PHONY: help demo demo-cluster test build web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python spark packages-cluster
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,8 +18,8 @@ demo: packages-demo build ## record ten seconds of real I/O of this machine and 
 demo-cluster: packages-cluster build ## three agents, a hub and an Alertmanager on this machine, and a disk that hangs for eight seconds
 	./xtask/demo_cluster.sh
 
-test: packages-test tracefs python web-packages build ## every test, as root where it can, else with the reason for what is skipped
-	LATSCOPE_PYTHON=$(CURDIR)/$(VENV)/bin/python $(CARGO) test --release --workspace --locked --no-fail-fast
+test: packages-test tracefs python spark web-packages build ## every test, as root where it can, else with the reason for what is skipped
+	LATSCOPE_PYTHON=$(CURDIR)/$(VENV)/bin/python LATSCOPE_SPARK_PYTHON=$(CURDIR)/$(SPARK)/bin/python $(CARGO) test --release --workspace --locked --no-fail-fast
 
 build: ## the program, in target/release
 	$(CARGO) build --release --workspace --locked
@@ -67,7 +68,7 @@ packages-cluster:
 	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make fio curl prometheus prometheus-alertmanager
 
 packages-test:
-	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio ioping strace sysdig blktrace trace-cmd postgresql prometheus prometheus-alertmanager victoria-metrics openssl iproute2 chromium nodejs npm
+	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio ioping strace sysdig blktrace trace-cmd postgresql prometheus prometheus-alertmanager victoria-metrics openssl iproute2 chromium nodejs npm openjdk-17-jre-headless
 
 # systemd mounts it at boot; containers and small virtual machines often do not. Some tests compare with what ftrace sees.
 tracefs:
@@ -84,3 +85,11 @@ $(VENV)/done: tests/python/requirements.txt
 	python3 -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
+
+# Spark itself, by name from the package index: half a gigabyte. Where it cannot be had, its tests say that they are skipped.
+spark: $(SPARK)/tried
+
+$(SPARK)/tried: tests/spark/requirements.txt
+	@./xtask/packages.sh python3-venv
+	@python3 -m venv $(SPARK) && $(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check -r $< && touch $@ \
+	|| { rm -rf $(SPARK); echo "Spark cannot be installed: its tests are skipped" >&2; }

@@ -141,6 +141,7 @@ fn runs(example: &str, folder: &Path) -> bool {
     let later = [
         "hub://",
         "hub+unix:",
+        "-r http://",
         "perf record",
         "pgbench",
         "fio job.fio",

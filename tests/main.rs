@@ -59,6 +59,7 @@ mod report;
 mod round_trip;
 mod scap;
 mod serve;
+mod spark;
 mod spark_eventlog;
 mod stack_files;
 mod stacks;

@@ -2,7 +2,7 @@
 
 use crate::formats::Format;
 use crate::input::{CUT_SO_EARLY, Input};
-use crate::{Detected, Error, Position, Remedy, folded};
+use crate::{Detected, Error, Position, Remedy, folded, spark_rest};
 use std::path::Path;
 
 /// What a file is that other programs know, and what to do instead of reading it.
@@ -31,6 +31,9 @@ fn unread(head: &[u8]) -> Option<(&'static str, &'static str)> {
 pub fn format_of(path: &Path) -> Result<Format, Error> {
     if latscope_wire::Address::of_input(path).is_some() {
         return Ok(Format::Frames);
+    }
+    if spark_rest::url_of(path).is_some() {
+        return Ok(Format::SparkEventlog);
     }
     detect(&mut Input::open(path, None)?)
 }

@@ -6,7 +6,7 @@ use crate::follow::{Follow, OnRestart};
 use crate::gzip::{self, Members, Unpacked};
 use crate::java_blocks::{Blocks, Codec};
 use crate::once::{self, Key, Untouched};
-use crate::{Error, Position, Progress, Remedy};
+use crate::{Error, Position, Progress, Remedy, spark_rest};
 use latscope_event::format_size;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -123,6 +123,9 @@ impl<'a> Input<'a> {
         if let Some(address) = latscope_wire::Address::of_input(path) {
             return Input::ask(path, address, &latscope_wire::Query::default());
         }
+        if let Some(url) = spark_rest::url_of(path) {
+            return Input::application(path, url, None);
+        }
         let file = File::open(path).map_err(|error| Error::io(path, &error))?;
         let metadata = file.metadata().map_err(|error| Error::io(path, &error))?;
         let name = path.display().to_string();
@@ -151,8 +154,26 @@ impl<'a> Input<'a> {
         }
     }
 
+    /// Opens what a Spark application says of itself; to its end where that is followed.
+    fn application(
+        path: &Path,
+        url: Result<latscope_wire::Url, String>,
+        on_restart: Option<OnRestart>,
+    ) -> Result<Input<'a>, Error> {
+        let name = path.display().to_string();
+        let rest = url.map_err(|why| Error::new(&name, Position::File, why));
+        let rest = rest.and_then(|url| spark_rest::Rest::open(&name, url, on_restart))?;
+        match on_restart {
+            Some(_) => Input::sniff_pipe(name, None, Pipe::new(Box::new(rest))),
+            None => Input::sniff(name, None, rest, None, None),
+        }
+    }
+
     /// Opens a file that grows; see [`Follow`]. What is no plain file is opened as always.
     pub fn follow(path: &Path, progress: Option<&'a Progress>, on_restart: OnRestart) -> Result<Input<'a>, Error> {
+        if let Some(url) = spark_rest::url_of(path) {
+            return Input::application(path, url, Some(on_restart));
+        }
         if !path.is_file() {
             return Input::open(path, progress);
         }

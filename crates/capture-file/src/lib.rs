@@ -53,6 +53,7 @@ mod series_rows;
 mod smallfile;
 mod snoop;
 mod spark_eventlog;
+mod spark_rest;
 mod stack_rows;
 mod stap_stacks;
 mod strace;
@@ -178,6 +179,11 @@ pub struct Progress {
 /// Whether this is the address of a hub, not a file.
 pub fn is_hub(path: &Path) -> bool {
     latscope_wire::Address::of_input(path).is_some()
+}
+
+/// Whether this is the address of a Spark application or history server, not a file.
+pub fn is_application(path: &Path) -> bool {
+    spark_rest::url_of(path).is_some()
 }
 
 /// Whether this can be read only once: standard input (`-`), a FIFO, `/dev/fd/63`, a terminal.

@@ -1,4 +1,4 @@
-//! Posts to HTTP servers: what is exported, and alerts. HTTP/1.1 without TLS or with it, one connection per request.
+//! Asks HTTP servers, and posts to them what is exported, and alerts. HTTP/1.1 without TLS or with it, one connection per request.
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a request may take as a whole.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Most of an answer that is read, bytes.
+/// Most of an answer to a post that is read, bytes.
 const ANSWER_BYTES: usize = 1 << 20;
+/// So much of it is read at a time.
+const PART_BYTES: usize = 1 << 16;
 /// Most header lines of an answer.
 const HEADERS: usize = 64;
 /// Where Debian and most other systems have the certificates that are trusted.
@@ -70,7 +72,8 @@ impl Url {
     }
 
     /// The same server with another path, which starts with a slash.
-    pub(crate) fn with_path(self, path: String) -> Url {
+    #[must_use]
+    pub fn with_path(self, path: String) -> Url {
         Url { path, ..self }
     }
 
@@ -101,7 +104,7 @@ pub struct Answer {
     pub status: u16,
     /// Names are in lower case.
     pub headers: Vec<(String, String)>,
-    /// At most a mebibyte.
+    /// To a post at most a mebibyte.
     pub body: Vec<u8>,
 }
 
@@ -117,7 +120,7 @@ impl Answer {
     }
 }
 
-/// Posts to one URL.
+/// Posts to one URL, or asks its server.
 pub struct Poster {
     url: Url,
     tls: Option<Arc<ClientConfig>>,
@@ -144,19 +147,35 @@ impl Poster {
     /// # Errors
     /// When there is no connection, or no whole answer in time.
     pub fn post(&self, headers: &[(&str, &str)], body: &[u8]) -> io::Result<Answer> {
+        let mut more = String::new();
+        for (name, value) in headers {
+            more.push_str(&format!("{name}: {value}\r\n"));
+        }
+        more.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        self.request("POST", &self.url.path, &more, body, ANSWER_BYTES)
+    }
+
+    /// Asks for another path of the server, which starts with a slash; the answer has at most so many bytes. Any status is an answer.
+    ///
+    /// # Errors
+    /// As [`Poster::post`], and when the answer is longer.
+    pub fn get(&self, path: &str, most_bytes: usize) -> io::Result<Answer> {
+        self.request("GET", path, "Accept: application/json\r\n", b"", most_bytes)
+    }
+
+    fn request(&self, method: &str, path: &str, more: &str, body: &[u8], most: usize) -> io::Result<Answer> {
         let deadline = Instant::now() + DEADLINE;
         let stream = self.connect()?;
-        let mut head = format!("POST {} HTTP/1.1\r\nHost: {}\r\n", self.url.path, self.url.authority());
-        for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-        head.push_str(&format!("Content-Length: {}\r\nConnection: close\r\n\r\n", body.len()));
+        // Who is asked may have much to look through before the first byte.
+        stream.set_read_timeout(Some(if body.is_empty() { DEADLINE } else { PATIENCE }))?;
+        let host = self.url.authority();
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{more}Connection: close\r\n\r\n");
         match &self.tls {
-            None => exchange(stream, head.as_bytes(), body, deadline),
+            None => exchange(stream, head.as_bytes(), body, deadline, most),
             Some(config) => {
                 let name = ServerName::try_from(self.url.host.clone()).map_err(io::Error::other)?;
                 let session = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
-                exchange(StreamOwned::new(session, stream), head.as_bytes(), body, deadline)
+                exchange(StreamOwned::new(session, stream), head.as_bytes(), body, deadline, most)
             }
         }
     }
@@ -196,11 +215,17 @@ fn trusting(path: &Path) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config))
 }
 
-fn exchange(mut stream: impl Read + Write, head: &[u8], body: &[u8], deadline: Instant) -> io::Result<Answer> {
+fn exchange(
+    mut stream: impl Read + Write,
+    head: &[u8],
+    body: &[u8],
+    deadline: Instant,
+    most: usize,
+) -> io::Result<Answer> {
     stream.write_all(head)?;
     // A server that refuses a long body may answer before it has read all of it.
     let sent = stream.write_all(body).and_then(|()| stream.flush());
-    let answer = read_answer(stream, deadline);
+    let answer = read_answer(stream, deadline, most);
     if answer.is_err() { sent.and(answer) } else { answer }
 }
 
@@ -212,30 +237,32 @@ enum Length {
     ToEnd,
 }
 
-fn read_answer(mut stream: impl Read, deadline: Instant) -> io::Result<Answer> {
+fn read_answer(mut stream: impl Read, deadline: Instant, most: usize) -> io::Result<Answer> {
     let invalid = |what: &'static str| io::Error::new(io::ErrorKind::InvalidData, what);
     let mut bytes = Vec::new();
     let mut found = None;
+    let mut part = vec![0; PART_BYTES];
     loop {
         if found.is_none() {
-            found = parse_head(&mut bytes)?;
+            found = parse_head(&mut bytes, most)?;
         }
         if let Some((answer, length)) = &found
-            && let Some(body) = parse_body(&bytes, *length)?
+            && let Some(body) = parse_body(&bytes, *length, most)?
         {
             return Ok(Answer { body, ..answer.clone() });
         }
-        if bytes.len() > ANSWER_BYTES {
+        // Chunks have their sizes between them.
+        if bytes.len() > most.saturating_add(most / 8).max(ANSWER_BYTES) {
             return Err(invalid("the answer is too long"));
         }
         if Instant::now() >= deadline {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        let mut part = [0; 4096];
         // A server may forget to end TLS before it ends the connection.
         let read = match stream.read(&mut part) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
             read => read?,
         };
         if read == 0 {
@@ -249,7 +276,7 @@ fn read_answer(mut stream: impl Read, deadline: Instant) -> io::Result<Answer> {
 }
 
 /// The head of an answer, which is removed from the bytes; `None` where there are not enough.
-fn parse_head(bytes: &mut Vec<u8>) -> io::Result<Option<(Answer, Length)>> {
+fn parse_head(bytes: &mut Vec<u8>, most: usize) -> io::Result<Option<(Answer, Length)>> {
     loop {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS];
         let mut response = httparse::Response::new(&mut headers);
@@ -268,7 +295,7 @@ fn parse_head(bytes: &mut Vec<u8>) -> io::Result<Option<(Answer, Length)>> {
             _ if status == 204 || status == 304 => Length::Known(0),
             (Some(coding), _) if coding.eq_ignore_ascii_case("chunked") => Length::Chunked,
             (_, Some(length)) => {
-                let length = length.parse().ok().filter(|&length| length <= ANSWER_BYTES);
+                let length = length.parse().ok().filter(|&length| length <= most);
                 Length::Known(
                     length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is too long"))?,
                 )
@@ -280,7 +307,7 @@ fn parse_head(bytes: &mut Vec<u8>) -> io::Result<Option<(Answer, Length)>> {
 }
 
 /// The body, when all of it is there.
-fn parse_body(bytes: &[u8], length: Length) -> io::Result<Option<Vec<u8>>> {
+fn parse_body(bytes: &[u8], length: Length, most: usize) -> io::Result<Option<Vec<u8>>> {
     let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the answer has a malformed chunk");
     match length {
         Length::ToEnd => Ok(None),
@@ -296,7 +323,7 @@ fn parse_body(bytes: &[u8], length: Length) -> io::Result<Option<Vec<u8>>> {
                 if size == 0 {
                     return Ok(Some(body));
                 }
-                if size > ANSWER_BYTES as u64 {
+                if size > most as u64 {
                     return Err(invalid());
                 }
                 let end = start + size as usize;

@@ -165,7 +165,7 @@ pub struct Input {
     /// Read this file or folder; without -r, the view is live
     ///
     /// Can be repeated, or followed by several files as in -r *.log. - is standard input. gzip and zstd are decompressed.
-    /// hub://127.0.0.1:PORT and hub+unix:PATH read what a hub has.
+    /// hub://127.0.0.1:PORT and hub+unix:PATH read what a hub has, http://127.0.0.1:4040 a Spark application over its REST API.
     #[arg(short = 'r', long = "read", value_name = "FILE", help_heading = "Input")]
     pub read: Vec<PathBuf>,
     /// What to capture live: block, io, syscall, or stacks,offcpu,oncpu [default: block]; with -r, which events to keep

@@ -123,7 +123,11 @@ fn request_stacks(text: &str) -> Result<RequestStacks, String> {
             ("all", None) => stacks.issue_one_in = 1,
             (ratio, None) => match ratio.strip_prefix("1/").map(str::parse) {
                 Some(Ok(one_in)) if one_in > 0 => stacks.issue_one_in = one_in,
-                _ => return Err(format!("{ratio} is not valid here; give slow, slow=50ms, all, or a ratio such as 1/64")),
+                _ => {
+                    return Err(format!(
+                        "{ratio} is not valid here; give slow, slow=50ms, all, or a ratio such as 1/64"
+                    ));
+                }
             },
             _ => return Err(format!("{word} is not valid here; give slow, slow=50ms, all, or a ratio such as 1/64")),
         }

@@ -124,6 +124,12 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     Ok(context)
 }
 
+/// Whether a line is an event that the reader uses.
+#[cfg(test)]
+pub fn is_event(line: &[u8]) -> bool {
+    line::parse(line).is_some_and(|event| !matches!(event, line::Event::Other | line::Event::Unknown))
+}
+
 /// Reads one file of the log; `Break` when nobody wants more.
 fn read_file(input: Input, session: &mut Session) -> Result<ControlFlow<()>, Error> {
     let unpacked = Arc::clone(&input.unpacked);

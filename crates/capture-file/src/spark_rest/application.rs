@@ -1,0 +1,271 @@
+//! What is known of an application, and what is asked next: its executors, jobs that are new or run, their stages, and the pages of
+//! tasks that may have changed.
+
+use super::answers::{self, Execution, Executor, Job, Line, Stage, Task};
+use super::server::Server;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Tasks that are asked for at a time.
+const PAGE: usize = 500;
+/// Most pages of a stage.
+const PAGES: usize = 4000;
+/// So many new jobs or executions are asked for one by one; more come in a list.
+const ONE_BY_ONE: usize = 16;
+/// Every so often all jobs and executions are listed, should the driver have left out a number.
+const LIST_AGAIN: u64 = 30;
+/// So many stages of a job are asked for in a turn.
+const STAGES: usize = 256;
+/// So many executors, jobs, executions and stages are known; beyond that, the oldest are forgotten.
+const KNOWN: usize = 1 << 16;
+
+/// An application, as far as it was asked.
+pub struct Application {
+    server: Server,
+    id: String,
+    turn: u64,
+    has_started: bool,
+    /// Whether an executor was removed.
+    executors: BTreeMap<String, bool>,
+    jobs: Numbered<Job>,
+    executions: Numbered<Execution>,
+    sql_of_job: BTreeMap<i64, i64>,
+    /// What is said of the stages of a job.
+    properties: BTreeMap<i64, Value>,
+    job_of_stage: BTreeMap<i64, i64>,
+    /// By stage and attempt.
+    stages: BTreeMap<(i64, i64), Known>,
+    lines: Vec<Line>,
+}
+
+/// What was put in words of a stage.
+#[derive(Default)]
+struct Known {
+    has_ended: bool,
+    /// By page: whether all of its tasks have ended.
+    pages: Vec<bool>,
+    running: BTreeSet<i64>,
+    ended: BTreeSet<i64>,
+}
+
+/// Jobs or executions, which have successive numbers.
+struct Numbered<T> {
+    /// The lowest number that was not seen.
+    next: i64,
+    /// Those that run, as they were last seen.
+    open: BTreeMap<i64, T>,
+}
+
+fn bound<K: Ord, V>(map: &mut BTreeMap<K, V>) {
+    while map.len() > KNOWN {
+        map.pop_first();
+    }
+}
+
+impl<T: serde::de::DeserializeOwned> Numbered<T> {
+    fn new() -> Numbered<T> {
+        Numbered { next: 0, open: BTreeMap::new() }
+    }
+
+    /// Those that are new, and those that ran and may have changed; of each its number.
+    fn ask(
+        &mut self,
+        server: &Server,
+        turn: u64,
+        [list, one]: [&str; 2],
+        number: fn(&T) -> i64,
+    ) -> Result<Vec<T>, String> {
+        let path = |id: i64| format!("/{}", one.replace("ID", &id.to_string()));
+        let mut found = Vec::new();
+        for id in std::mem::take(&mut self.open).into_keys() {
+            found.extend(server.ask::<T>(&path(id))?.filter(|one| number(one) == id));
+        }
+        if !turn.is_multiple_of(LIST_AGAIN) {
+            for _ in 0..ONE_BY_ONE {
+                let Some(new) = server.ask::<T>(&path(self.next))?.filter(|one| number(one) == self.next) else {
+                    return Ok(found);
+                };
+                found.push(new);
+                self.next += 1;
+            }
+        }
+        let all: Vec<T> = server.ask(&format!("/{list}"))?.unwrap_or_default();
+        let mut new: Vec<T> = all.into_iter().filter(|one| number(one) >= self.next).collect();
+        new.sort_by_key(number);
+        self.next = new.last().map_or(self.next, |last| number(last).saturating_add(1));
+        found.append(&mut new);
+        Ok(found)
+    }
+}
+
+impl Application {
+    /// Before anything was asked.
+    pub fn new(server: Server, id: String) -> Application {
+        Application {
+            server,
+            id,
+            turn: 0,
+            has_started: false,
+            executors: BTreeMap::new(),
+            jobs: Numbered::new(),
+            executions: Numbered::new(),
+            sql_of_job: BTreeMap::new(),
+            properties: BTreeMap::new(),
+            job_of_stage: BTreeMap::new(),
+            stages: BTreeMap::new(),
+            lines: Vec::new(),
+        }
+    }
+
+    /// Puts what is new into words. Whether the application has ended.
+    ///
+    /// # Errors
+    /// A sentence, when the server does not answer as Spark does.
+    pub fn ask(&mut self, words: &mut Vec<u8>) -> Result<bool, String> {
+        let app = self.server.app(&self.id)?.ok_or("the application is gone")?;
+        let (name, attempt) = self.server.attempt(app);
+        let attempt = attempt.ok_or("the application has no attempt")?;
+        if !std::mem::replace(&mut self.has_started, true) {
+            self.lines.push(answers::log_starts(attempt.app_spark_version.as_deref().unwrap_or_default()));
+            self.lines.push(answers::application_starts(&self.id, &name, attempt.start_time_epoch));
+        }
+        self.ask_executors()?;
+        // Executions after jobs: a job that is seen belongs to one that is.
+        let jobs = self.jobs.ask(&self.server, self.turn, ["jobs", "jobs/ID"], |job| job.job_id)?;
+        self.ask_executions()?;
+        self.ask_jobs(jobs)?;
+        if attempt.completed && attempt.end_time_epoch > 0 {
+            self.lines.push(answers::application_ends(attempt.end_time_epoch));
+        }
+        self.turn += 1;
+        self.lines.sort_by_key(|line| (line.at_ms, line.order));
+        self.lines.drain(..).for_each(|line| words.extend_from_slice(line.text.as_bytes()));
+        Ok(attempt.completed)
+    }
+
+    fn ask_executors(&mut self) -> Result<(), String> {
+        let executors: Vec<Executor> = self.server.ask("/allexecutors")?.unwrap_or_default();
+        for executor in executors.into_iter().filter(Executor::runs_tasks) {
+            if !self.executors.contains_key(&executor.id) {
+                self.lines.extend(executor.added());
+                self.executors.insert(executor.id.clone(), false);
+                bound(&mut self.executors);
+            }
+            let removed = executor.removed();
+            if let (Some(is_removed @ false), Some(line)) = (self.executors.get_mut(&executor.id), removed) {
+                *is_removed = true;
+                self.lines.push(line);
+            }
+        }
+        Ok(())
+    }
+
+    fn ask_executions(&mut self) -> Result<(), String> {
+        const SHORT: &str = "details=false&planDescription=false";
+        let [list, one] = [format!("sql?{SHORT}&offset=0&length=100000"), format!("sql/ID?{SHORT}")];
+        let known: BTreeSet<i64> = self.executions.open.keys().copied().collect();
+        let found = self.executions.ask(&self.server, self.turn, [&list, &one], |execution| execution.id)?;
+        for execution in found {
+            self.sql_of_job.extend(execution.jobs().map(|job| (job, execution.id)));
+            bound(&mut self.sql_of_job);
+            if !known.contains(&execution.id) {
+                self.lines.extend(execution.starts());
+            }
+            match execution.is_over() {
+                true => self.lines.extend(execution.ends()),
+                false => drop(self.executions.open.insert(execution.id, execution)),
+            }
+            bound(&mut self.executions.open);
+        }
+        Ok(())
+    }
+
+    fn ask_jobs(&mut self, jobs: Vec<Job>) -> Result<(), String> {
+        // Those that run now, and those whose stages ended since the last turn.
+        let active: Vec<Stage> = self.server.ask("/stages?status=active&details=false")?.unwrap_or_default();
+        let mut asked: BTreeSet<i64> = BTreeSet::new();
+        for job in &jobs {
+            if !self.properties.contains_key(&job.job_id) {
+                let properties = job.properties(self.sql_of_job.get(&job.job_id).copied());
+                self.lines.extend(job.starts(&properties));
+                self.properties.insert(job.job_id, properties);
+                bound(&mut self.properties);
+                for &stage in &job.stage_ids {
+                    self.job_of_stage.entry(stage).or_insert(job.job_id);
+                }
+                bound(&mut self.job_of_stage);
+            }
+            let ended = |stage: &i64| {
+                let mut attempts = self.stages.range((*stage, i64::MIN)..=(*stage, i64::MAX));
+                attempts.next_back().is_some_and(|(_, known)| known.has_ended)
+            };
+            let has_ended = job.stage_ids.iter().filter(|stage| ended(stage)).count() as i64;
+            if job.is_over() || job.num_completed_stages + job.num_failed_stages > has_ended {
+                asked.extend(job.stage_ids.iter().filter(|stage| !ended(stage)).take(STAGES));
+            }
+        }
+        // Whose tasks run on though they failed.
+        asked.extend(self.stages.iter().filter(|(_, known)| !known.has_ended).map(|(id, _)| id.0));
+        asked.retain(|id| active.iter().all(|stage| stage.stage_id != *id));
+        for stage in active {
+            self.ask_stage(&stage)?;
+        }
+        for id in asked {
+            let attempts: Vec<Stage> = self.server.ask(&format!("/stages/{id}?details=false"))?.unwrap_or_default();
+            for stage in attempts.iter().filter(|stage| stage.stage_id == id) {
+                self.ask_stage(stage)?;
+            }
+        }
+        for job in jobs {
+            match job.is_over() {
+                true => self.lines.extend(job.ends()),
+                false => drop(self.jobs.open.insert(job.job_id, job)),
+            }
+        }
+        bound(&mut self.jobs.open);
+        Ok(())
+    }
+
+    fn ask_stage(&mut self, stage: &Stage) -> Result<(), String> {
+        let id = (stage.stage_id, stage.attempt_id);
+        if !stage.has_run() || self.stages.get(&id).is_some_and(|known| known.has_ended) {
+            return Ok(());
+        }
+        if !self.stages.contains_key(&id) {
+            let job = self.job_of_stage.get(&id.0);
+            let properties = job.and_then(|job| self.properties.get(job)).unwrap_or(&Value::Null);
+            self.lines.extend(stage.starts(properties));
+        }
+        let mut known = self.stages.remove(&id).unwrap_or_default();
+        for page in 0..PAGES {
+            if known.pages.get(page).is_some_and(|has_ended| *has_ended) {
+                continue;
+            }
+            let (offset, sort) = (page * PAGE, "sortBy=ID");
+            let what = format!("/stages/{}/{}/taskList?offset={offset}&length={PAGE}&{sort}", id.0, id.1);
+            let tasks: Vec<Task> = self.server.ask(&what)?.unwrap_or_default();
+            for task in &tasks {
+                if task.is_over() && !known.ended.contains(&task.task_id) {
+                    known.running.remove(&task.task_id);
+                    known.ended.insert(task.task_id);
+                    self.lines.extend(task.ends(id));
+                } else if !task.is_over() && known.running.insert(task.task_id) {
+                    self.lines.extend(task.starts(id));
+                }
+            }
+            known.pages.resize(known.pages.len().max(page + 1), false);
+            known.pages[page] = tasks.len() == PAGE && tasks.iter().all(Task::is_over);
+            if tasks.len() < PAGE {
+                break;
+            }
+        }
+        if stage.is_over() {
+            self.lines.extend(stage.ends());
+            // What it did is not asked for again.
+            known = Known { has_ended: true, ..Known::default() };
+        }
+        self.stages.insert(id, known);
+        bound(&mut self.stages);
+        Ok(())
+    }
+}

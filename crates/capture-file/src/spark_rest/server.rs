@@ -1,0 +1,154 @@
+//! Where an application answers: the address that a browser shows, and what is asked there.
+
+use super::answers::{App, Attempt};
+use latscope_wire::{Poster, Url};
+use serde::de::DeserializeOwned;
+use std::path::Path;
+
+/// Most of an answer, bytes: a page of tasks, or the jobs that a driver keeps.
+const ANSWER_BYTES: usize = 32 << 20;
+/// Pages of the driver, whose address a user may have copied.
+const PAGES: [&str; 7] = ["/jobs", "/stages", "/storage", "/environment", "/executors", "/SQL", "/api/v1"];
+/// Applications that an error names.
+const NAMED: usize = 3;
+
+/// The URL that the name of an input is; `None` of the name of a file.
+pub fn url_of(path: &Path) -> Option<Result<Url, String>> {
+    let text = path.to_str()?;
+    (text.starts_with("http://") || text.starts_with("https://")).then(|| Url::parse(text))
+}
+
+/// The REST API of one application.
+pub struct Server {
+    poster: Poster,
+    /// What every path starts with: `/api/v1/applications/ID`, with the attempt where a cluster manager counts them.
+    base: String,
+}
+
+/// What the path of an address says: what is in front of `/api/v1`, the application, and its attempt.
+fn parts(path: &str) -> (&str, Option<&str>, Option<&str>) {
+    let path = path.split('?').next().unwrap_or_default();
+    for mark in ["/api/v1/applications/", "/history/"] {
+        if let Some((front, rest)) = path.split_once(mark) {
+            let mut rest = rest.split('/').filter(|part| !part.is_empty());
+            let (id, attempt) = (rest.next(), rest.next());
+            return (front, id, attempt.filter(|attempt| attempt.bytes().all(|byte| byte.is_ascii_digit())));
+        }
+    }
+    let page = PAGES.iter().filter_map(|page| path.find(page)).min();
+    (path[..page.unwrap_or(path.len())].trim_end_matches('/'), None, None)
+}
+
+/// Whether an identifier can stand in a path as it is.
+fn is_plain(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
+impl Server {
+    /// Finds the application; returns where it answers, and its identifier.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn open(url: Url) -> Result<(Server, String), String> {
+        let whole = url.path().to_string();
+        let (front, id, attempt) = parts(&whole);
+        let poster = Poster::new(url, None)?;
+        let mut server = Server { poster, base: format!("{front}/api/v1/applications") };
+        let app = match id {
+            Some(id) if is_plain(id) => server.ask::<App>(&format!("/{id}"))?.filter(|app| app.id == id),
+            Some(_) => None,
+            None => Some(server.only()?),
+        };
+        let app = app.ok_or_else(|| format!("{} has no such application.", server.poster.url().server()))?;
+        if !is_plain(&app.id) {
+            return Err("The identifier of the application has characters that no version of Spark gives it.".into());
+        }
+        server.base.push_str(&format!("/{}", app.id));
+        // The newest attempt is the first.
+        let newest = app.attempts.first().and_then(|attempt| attempt.attempt_id.clone());
+        if let Some(attempt) = attempt.map(str::to_string).or(newest).filter(|attempt| is_plain(attempt)) {
+            server.base.push_str(&format!("/{attempt}"));
+        }
+        Ok((server, app.id))
+    }
+
+    /// The one application that there is.
+    fn only(&self) -> Result<App, String> {
+        let server = self.poster.url().server();
+        let mut apps: Vec<App> = self.ask("")?.ok_or_else(|| {
+            format!("{server} has no REST API of Spark; give the address of a driver's page (port 4040) or of a history server.")
+        })?;
+        match apps.len() {
+            0 => Err(format!("{server} has no application.")),
+            1 => Ok(apps.remove(0)),
+            count => {
+                let named: Vec<&str> = apps.iter().take(NAMED).map(|app| &*app.id).collect();
+                let example = named.first().copied().unwrap_or_default();
+                Err(format!(
+                    "{server} has {count} applications ({}{}); name one: {server}/history/{example}",
+                    named.join(", "),
+                    if count > NAMED { " ..." } else { "" }
+                ))
+            }
+        }
+    }
+
+    /// The attempt that is read, in what the server says of the application.
+    pub fn attempt(&self, app: App) -> (String, Option<Attempt>) {
+        let id = self.base.rsplit('/').next().map(str::to_string);
+        let mut attempts = app.attempts;
+        let at = attempts.iter().position(|attempt| attempt.attempt_id == id).unwrap_or(0);
+        (app.name, (at < attempts.len()).then(|| attempts.swap_remove(at)))
+    }
+
+    /// The application itself.
+    pub fn app(&self, id: &str) -> Result<Option<App>, String> {
+        let end = self.base.find(&format!("/{id}")).map_or(self.base.len(), |at| at + 1 + id.len());
+        self.ask_path(&self.base[..end])
+    }
+
+    /// What the server says about something; none where it knows no such thing.
+    ///
+    /// # Errors
+    /// A sentence, when there is no answer, or none that makes sense.
+    pub fn ask<T: DeserializeOwned>(&self, what: &str) -> Result<Option<T>, String> {
+        self.ask_path(&format!("{}{what}", self.base))
+    }
+
+    fn ask_path<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, String> {
+        let server = || self.poster.url().server();
+        let answer = self.poster.get(path, ANSWER_BYTES);
+        let answer = answer.map_err(|error| format!("{} does not answer: {error}.", server()))?;
+        match answer.status {
+            200 => serde_json::from_slice(&answer.body)
+                .map(Some)
+                .map_err(|error| format!("What {} answers to {path} is not Spark's: {error}.", server())),
+            404 => Ok(None),
+            status => Err(format!("{} answers {path} with status {status}: {}", server(), answer.first_line())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_those_of_a_browser() {
+        let app = "app-20261121011349-0000";
+        for (path, expected) in [
+            ("/", ("", None, None)),
+            ("/jobs/job/?id=3", ("", None, None)),
+            ("/proxy/application_1_2/stages/", ("/proxy/application_1_2", None, None)),
+            ("/history/app-20261121011349-0000/jobs/", ("", Some(app), None)),
+            ("/history/app-20261121011349-0000/2/stages/", ("", Some(app), Some("2"))),
+            ("/api/v1/applications", ("", None, None)),
+            ("/gate/api/v1/applications/app-20261121011349-0000/1", ("/gate", Some(app), Some("1"))),
+        ] {
+            assert_eq!(parts(path), expected, "{path}");
+        }
+        assert!(url_of(Path::new("http:log")).is_none() && url_of(Path::new("app-1")).is_none());
+        assert!(url_of(Path::new("http://x y/")).unwrap().is_err());
+        assert!(is_plain(app) && !is_plain("") && !is_plain("a/../b") && !is_plain("a b"));
+    }
+}

@@ -1,0 +1,330 @@
+//! Spark itself: one application with known faults in a cluster of two executors, and what Spark, its REST API, sparkMeasure and the
+//! kernel say of it. All tests are about this one run.
+
+use crate::exports::get;
+use crate::live::lab::{Background, Disk, alone, events, until};
+use crate::program::{LATSCOPE, command, end, installed, latscope, root};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::OnceLock;
+
+/// What each of the two disks holds for the scan: files of lines of 64 bytes.
+const FILES: u64 = 8;
+const FILE_BYTES: u64 = 2 << 20;
+/// How long the slow disk takes for a request, which is at most what is read ahead.
+const SLOW: &str = "30ms";
+
+/// What is left of the application, in memory: nothing is to be removed.
+struct Run {
+    log: Vec<u8>,
+    kernel: Vec<u8>,
+    /// `[slow, fast]`.
+    disks: [String; 2],
+    /// What the script says of itself.
+    said: Value,
+    /// Events as lines of JSON, by how they were read: of the log and over REST while it ran, and over REST when its jobs were done.
+    followed: String,
+    asked_live: String,
+    asked: String,
+    /// Stages with summaries, and tasks by stage and attempt, as Spark says it.
+    stages: Value,
+    tasks: BTreeMap<(i64, i64), Value>,
+}
+
+/// Some columns of tasks.
+const COLUMNS: &str = "time_ns,latency_ns,kind,name,job,sql,tags,error,app,stage,stage_attempt,task,task_index,attempt,executor,host,locality,\
+    speculative,run_ns,cpu_ns,gc_ns,fetch_wait_ns,shuffle_write_ns,scheduler_delay_ns,deserialize_ns,deserialize_cpu_ns,result_serialization_ns,\
+    getting_result_ns,remainder_ns,spilled,disk_spilled,peak_memory,result_size,input,input_records,output,output_records,shuffle_remote,\
+    shuffle_local,shuffle_to_disk,shuffle_records,remote_blocks,local_blocks,shuffle_written,shuffle_written_records";
+
+/// The application, once for all tests; `None`, and the reason reported, where it cannot run.
+fn run() -> Option<&'static Run> {
+    static RUN: OnceLock<Option<Run>> = OnceLock::new();
+    let run = RUN.get_or_init(make).as_ref();
+    if run.is_none() {
+        skipped!("Spark does not run here; make test installs it");
+    }
+    run
+}
+
+/// A disk with the files, none of which is in memory.
+fn disk(arguments: &[&str], place: &Path) -> Disk {
+    let disk = Disk::new(arguments);
+    end(command("mkfs.ext4").args(["-q", &disk.path]), b"").success();
+    std::fs::create_dir(place).unwrap();
+    let mount = || end(command("mount").arg("-o").arg("noatime").arg(&disk.path).arg(place), b"").success();
+    mount();
+    for file in 0..FILES {
+        let lines = (0..FILE_BYTES / 64).map(|line| format!("{:063}\n", line * FILES + file));
+        std::fs::write(place.join(format!("part-{file}")), lines.collect::<String>()).unwrap();
+    }
+    end(command("umount").arg(place), b"").success();
+    mount();
+    disk
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn make() -> Option<Run> {
+    let python = std::env::var_os("LATSCOPE_SPARK_PYTHON").map(PathBuf::from).filter(|python| python.exists());
+    let Some(python) = python else {
+        skipped!("LATSCOPE_SPARK_PYTHON does not name a Python with Spark");
+        return None;
+    };
+    if !installed("java") || !installed("mkfs.ext4") {
+        return None;
+    }
+    let _alone = alone()?;
+    let folder = tempfile::tempdir().unwrap();
+    let places = ["slow", "fast"].map(|name| folder.path().join(name));
+    let disks = [disk(&["--read", SLOW], &places[0]), disk(&["--read", "100us"], &places[1])];
+    let run = with_disks(&python, folder.path(), &places, &disks);
+    for place in places {
+        end(command("umount").args(["--lazy", text(&place)]), b"").success();
+    }
+    Some(run)
+}
+
+fn with_disks(python: &Path, folder: &Path, places: &[PathBuf; 2], disks: &[Disk; 2]) -> Run {
+    let work = folder.join("work");
+    std::fs::create_dir(&work).unwrap();
+    let mut job = command("setpriv")
+        .args(["--pdeathsig", "TERM", "timeout", "240"])
+        .arg(python)
+        .arg(root().join("tests/spark/job.py"))
+        .args([&work, &places[0], &places[1]])
+        .arg("1")
+        .env_remove("SPARK_HOME")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::create(folder.join("err")).unwrap())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(job.stdout.take().unwrap()).lines();
+    let mut next = || -> Value {
+        let Some(line) = lines.next() else { panic!("{}", std::fs::read_to_string(folder.join("err")).unwrap()) };
+        serde_json::from_str(&line.unwrap()).unwrap()
+    };
+    let ready = next();
+    let word = |key: &str| ready[key].as_str().unwrap().to_string();
+    let (ui, log, kernel) = (word("ui"), word("log"), folder.join("kernel.lat"));
+    let running = format!("{log}.inprogress");
+    let follow = |input: &str| {
+        Background::new(command(LATSCOPE).args(["events", "--follow", "--json", "--columns", COLUMNS, "-r", input]))
+    };
+    let [followed, asked_live] = [follow(&running), follow(&ui)];
+    let filter = format!(
+        "{} or {} or proc.name startswith java or proc.name startswith python",
+        disks[0].filter(),
+        disks[1].filter()
+    );
+    let with = "args,ppid";
+    let record =
+        Background::latscope(&["record", "-s", "block,offcpu=1ms", "--with", with, "-w", text(&kernel), &filter]);
+    std::fs::write(work.join("go"), "").unwrap();
+    let said = next();
+    record.interrupt().success();
+    let asked = latscope(&["events", "--json", "--columns", COLUMNS, "-r", &ui]).success();
+    // Who follows has them too, a turn later.
+    let count = asked.lines().count();
+    until("all tasks over REST", || asked_live.out_so_far().lines().count() >= count);
+    let port: u16 = ui.rsplit(':').next().unwrap().trim_end_matches('/').parse().unwrap();
+    let app = word("app");
+    let ask = |what: &str| -> Value {
+        let path = format!("/api/v1/applications/{app}/{what}");
+        serde_json::from_str(&get(port, &path, "*/*").unwrap()).unwrap()
+    };
+    let stages = ask("stages?withSummaries=true&quantiles=0.0,0.25,0.5,0.75,1.0");
+    let id = |stage: &Value| (stage["stageId"].as_i64().unwrap(), stage["attemptId"].as_i64().unwrap());
+    let has_run = |stage: &&Value| stage["status"] == "COMPLETE";
+    let tasks = stages.as_array().unwrap().iter().filter(has_run).map(id);
+    let tasks = tasks
+        .map(|(stage, attempt)| ((stage, attempt), ask(&format!("stages/{stage}/{attempt}/taskList?length=1000"))));
+    let tasks = tasks.collect();
+    std::fs::write(work.join("stop"), "").unwrap();
+    assert!(job.wait().unwrap().success(), "{}", std::fs::read_to_string(folder.join("err")).unwrap());
+    until("the end of the application over REST", || asked_live.printed().contains("does not answer any more"));
+    let asked_live = asked_live.ended().success();
+    until("all of the log", || followed.out_so_far().lines().count() >= count);
+    let followed = followed.interrupt().success();
+    let [log, kernel] = [PathBuf::from(log), kernel].map(|path| std::fs::read(path).unwrap());
+    let disks = [0, 1].map(|at: usize| disks[at].name().to_string());
+    Run { log, kernel, disks, said, followed, asked_live, asked, stages, tasks }
+}
+
+/// The files of the run in a folder of a test's own.
+fn files(run: &Run) -> (tempfile::TempDir, [String; 2]) {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = [("app-1", &run.log), ("kernel.lat", &run.kernel)].map(|(name, bytes)| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        text(&path).to_string()
+    });
+    (folder, paths)
+}
+
+/// The tasks of lines of JSON, by their number.
+fn by_task(lines: &str) -> BTreeMap<i64, Value> {
+    let task = |line: &str| -> (i64, Value) {
+        let task: Value = serde_json::from_str(line).unwrap();
+        (task["task"].as_i64().unwrap(), task)
+    };
+    lines.lines().map(task).collect()
+}
+
+fn of_log(run: &Run) -> BTreeMap<i64, Value> {
+    let (_folder, [log, _]) = files(run);
+    by_task(&latscope(&["events", "--json", "--columns", COLUMNS, "-r", &log]).success())
+}
+
+#[test]
+fn an_application_over_rest_is_its_event_log() {
+    let Some(run) = run() else { return };
+    let of_log = of_log(run);
+    assert!(of_log.len() > 40, "{}", of_log.len());
+    for (way, lines) in [("followed", &run.followed), ("asked live", &run.asked_live), ("asked", &run.asked)] {
+        let found = by_task(lines);
+        assert_eq!(found.keys().collect::<Vec<_>>(), of_log.keys().collect::<Vec<_>>(), "{way}");
+        for (task, expected) in &of_log {
+            assert_eq!(&found[task], expected, "{way}, task {task}");
+        }
+    }
+}
+
+#[test]
+fn scheduler_delay_and_summaries_are_those_of_spark() {
+    let Some(run) = run() else { return };
+    let of_log = of_log(run);
+    let ms = |task: &Value, field: &str| task[field].as_u64().unwrap() / 1_000_000;
+    let mut checked = 0;
+    for tasks in run.tasks.values() {
+        for task in tasks.as_array().unwrap().iter().filter(|task| task["status"] == "SUCCESS") {
+            let ours = &of_log[&task["taskId"].as_i64().unwrap()];
+            assert_eq!(task["schedulerDelay"], ms(ours, "scheduler_delay_ns"), "{task}");
+            assert_eq!(task["gettingResultTime"], ms(ours, "getting_result_ns"), "{task}");
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, of_log.len() - 1, "all but the one that failed");
+    for stage in run.stages.as_array().unwrap().iter().filter(|stage| stage["status"] == "COMPLETE") {
+        let of_stage = |task: &&Value| task["stage"] == stage["stageId"] && task["stage_attempt"] == stage["attemptId"];
+        let tasks: Vec<&Value> = of_log.values().filter(of_stage).collect();
+        for (key, field) in [
+            ("executorRunTime", "run_ns"),
+            ("jvmGcTime", "gc_ns"),
+            ("executorDeserializeTime", "deserialize_ns"),
+            ("shuffleFetchWaitTime", "fetch_wait_ns"),
+        ] {
+            assert_eq!(stage[key], tasks.iter().map(|task| ms(task, field)).sum::<u64>(), "{key} of {stage}");
+        }
+        for (key, field) in [
+            ("executorCpuTime", "cpu_ns"),
+            ("shuffleWriteTime", "shuffle_write_ns"),
+            ("inputBytes", "input"),
+            ("shuffleWriteBytes", "shuffle_written"),
+            ("resultSize", "result_size"),
+        ] {
+            let sum: u64 = tasks.iter().map(|task| task[field].as_u64().unwrap()).sum();
+            assert_eq!(stage[key], sum, "{key} of {stage}");
+        }
+        // Spark's quantile is the value at the place floor(q * count); summaries leave out tasks that failed.
+        let good = tasks.iter().filter(|task| task["error"].is_null());
+        let mut runs: Vec<u64> = good.map(|task| ms(task, "run_ns")).collect();
+        runs.sort_unstable();
+        let at = |quantile: f64| runs[((quantile * runs.len() as f64) as usize).min(runs.len() - 1)] as f64;
+        let expected: Vec<f64> = [0.0, 0.25, 0.5, 0.75, 1.0].map(at).to_vec();
+        assert_eq!(stage["taskMetricsDistributions"]["executorRunTime"], Value::from(expected), "{stage}");
+    }
+}
+
+#[test]
+fn counters_are_those_of_spark_measure_where_it_is_right() {
+    let Some(run) = run() else { return };
+    let (_folder, [log, _]) = files(run);
+    let json = latscope(&["spark", "-r", &log, "--json", "tags.pair = 'group=faults'"]).success();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let (ours, theirs) = (&json["counters"], run.said["measured"].as_object().unwrap());
+    let mut checked = 0;
+    for (key, theirs) in theirs {
+        let ours = ours[key].as_u64();
+        match &**key {
+            // From begin to end of the block of code, not of its stages.
+            "elapsedTime" => {}
+            // It does not count the task that failed, though what the task did is in its other numbers.
+            "numTasks" => assert_eq!(ours, theirs.as_u64().map(|count| count + 1)),
+            // It has that of the stage with the most.
+            "resultSize" => {
+                let stages = json["stages"].as_array().unwrap().iter();
+                let sizes: Vec<u64> = stages.map(|stage| stage["resultSize"].as_u64().unwrap()).collect();
+                assert_eq!((ours, theirs.as_u64()), (Some(sizes.iter().sum()), sizes.into_iter().max()));
+            }
+            // It adds up the peaks of stages that ran one after the other.
+            "peakExecutionMemory" => {
+                let stages = json["stages"].as_array().unwrap();
+                let peaks = run
+                    .stages
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .filter(|stage| stages.iter().any(|ours| ours["stage"] == stage["stageId"]));
+                let peaks = peaks.map(|stage| stage["peakExecutionMemory"].as_u64().unwrap());
+                assert_eq!(theirs.as_u64().unwrap(), peaks.sum::<u64>());
+                let greatest = stages.iter().map(|stage| stage["peakExecutionMemory"].as_u64().unwrap()).max();
+                assert_eq!(ours, greatest);
+                assert!(ours < theirs.as_u64());
+            }
+            _ => {
+                assert!(ours.is_some(), "{key}");
+                assert_eq!(ours, theirs.as_u64(), "{key}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked >= 24, "{checked}: {theirs:?}");
+    assert_eq!(json["failed_tasks"], 1);
+}
+
+/// The stage of a part of the script.
+fn stage_of(tasks: &BTreeMap<i64, Value>, part: &str, has: impl Fn(&Value) -> bool) -> i64 {
+    let is_it = |task: &&Value| task["tags"].as_str().is_some_and(|tags| tags.ends_with(part)) && has(task);
+    tasks.values().find(is_it).unwrap_or_else(|| panic!("no stage of {part}"))["stage"].as_i64().unwrap()
+}
+
+#[test]
+fn planted_stragglers_are_found() {
+    let Some(run) = run() else { return };
+    let (_folder, [log, _]) = files(run);
+    let tasks = of_log(run);
+    let json: Value = serde_json::from_str(&latscope(&["spark", "-r", &log, "--json"]).success()).unwrap();
+    let found = |stage: i64| -> Vec<(i64, String)> {
+        let of_stage = json["stragglers"].as_array().unwrap().iter().filter(|one| one["stage"] == stage);
+        of_stage.map(|one| (one["task"].as_i64().unwrap(), one["cause"].to_string())).collect()
+    };
+    let sleep = found(stage_of(&tasks, "sleep", |_| true));
+    assert_eq!(tasks[&sleep[0].0]["task_index"], 5, "{sleep:?}");
+    let skew = found(stage_of(&tasks, "skew", |task| task["shuffle_records"].as_u64() > Some(0)));
+    assert!(skew.iter().any(|(_, cause)| cause.contains("skew")), "{skew:?}");
+}
+
+/// Spark counts what it asked the file system for, and the devices what was not in memory: of a cold cache, the same.
+#[test]
+fn a_cold_scan_reads_from_the_devices_what_spark_says() {
+    let Some(run) = run() else { return };
+    let (_folder, [_, kernel]) = files(run);
+    let tasks = of_log(run);
+    let scan = stage_of(&tasks, "slow disk", |task| task["input"].as_u64() > Some(0));
+    let of_scan: Vec<&Value> = tasks.values().filter(|task| task["stage"] == scan).collect();
+    let input: u64 = of_scan.iter().map(|task| task["input"].as_u64().unwrap()).sum();
+    assert_eq!((of_scan.len() as u64, &run.said["rows"]), (FILES, &(FILES * FILE_BYTES / 64).into()));
+    let read = |disk: &String| -> u64 {
+        let filter = format!("device = {disk} and kind = read");
+        events(Path::new(&kernel), "size", &filter).iter().map(|event| event["size"].as_u64().unwrap()).sum()
+    };
+    let read: u64 = run.disks.iter().map(read).sum();
+    assert!(read.abs_diff(input) * 20 <= input, "Spark read {input} bytes, the devices {read}");
+}
