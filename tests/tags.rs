@@ -129,3 +129,35 @@ fn tags_of_a_trace_are_groups() {
         groups.iter().filter_map(|group| group["tag"].as_str()).filter(|name| *name != "-").collect();
     assert!(!names.is_empty() && names.iter().all(|name| text.contains(name)), "{names:?}");
 }
+
+/// The time of a sample began with the one before, its stack is of its end: so are its tags.
+#[test]
+fn samples_have_the_tags_of_the_moment_of_their_stack() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    // A thread is 20 ms in each of three stages in turn, and is sampled every 50 ms.
+    let (mut spans, mut trace) = (String::new(), String::from("time_ns,latency_ns,tid,stack_source,stack\n"));
+    let ms = |ms: i64| 1_763_892_725_000_000_000 + ms * 1_000_000;
+    let stage = |ms: i64| ["a", "b", "c"][(ms / 20 % 3) as usize];
+    for turn in 0..100 {
+        let start = turn * 20;
+        spans += &format!("7 {} {} stage={}\n", ms(start), ms(start + 20), stage(start));
+    }
+    for sample in 1..39 {
+        let at = sample * 50 + 7;
+        let source = ["sampled", "timer"][(sample % 2) as usize];
+        trace += &format!("{},50000000,7,{source},main;{}\n", ms(at - 50), stage(at));
+    }
+    // What was timed from its start to its end has the tags of most of that time.
+    trace += &format!("{},25000000,7,switch,main;a\n", ms(0));
+    std::fs::write(path("tags"), spans).unwrap();
+    std::fs::write(path("trace.csv"), trace).unwrap();
+    let words = ["events", "-r", &path("trace.csv"), "--tag-file", &path("tags"), "--csv", "--columns", "stack,tags"];
+    let csv = latscope(&words).success();
+    let rows: Vec<&str> = csv.lines().skip(1).collect();
+    assert_eq!(rows.len(), 39, "{csv}");
+    for row in rows {
+        let (stack, tags) = row.split_once(',').unwrap();
+        assert_eq!(stack.strip_prefix("main;"), tags.strip_prefix("stage="), "{csv}");
+    }
+}

@@ -161,10 +161,10 @@ impl Tagger {
     }
 
     /// The fields of an event by which its tags are found.
-    pub const NEEDED: FieldSet = FieldSet::ALWAYS.with(&[Field::Tid, Field::Pid, Field::Tags]);
+    pub const NEEDED: FieldSet = FieldSet::ALWAYS.with(&[Field::Tid, Field::Pid, Field::Tags, Field::StackSource]);
 
     /// The events of a batch with their tags. An event has those of the interval that it shares most time with, else those that it has in
-    /// its trace.
+    /// its trace. A sample stands for the time since the one before; its stack and its tags are those of the moment in which it was taken.
     pub fn batch(&mut self, context: &Context, batch: &Batch) -> &Batch {
         self.batch.follow(batch);
         let to_unix_ns = context.clock.to_unix_ns.unwrap_or(0);
@@ -181,11 +181,16 @@ impl Tagger {
         let of = |numbers: Option<&[i64]>, row: usize| {
             numbers.map(|numbers| numbers[row]).filter(|&number| number != MISSING_I64)
         };
+        let sources = batch.dictionary(Field::StackSource).texts();
+        let sampled = ["sampled", "timer"].map(|word| sources.iter().position(|source| **source == *word));
+        let stack_sources = batch.codes(Field::StackSource);
+        let is_sample = |row: usize| stack_sources.is_some_and(|codes| sampled.contains(&Some(codes[row] as usize)));
         let (mut tags, mut values) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
         for (row, (&time_ns, &latency_ns)) in batch.time().iter().zip(batch.latency()).enumerate() {
             let latency_ns = if latency_ns == MISSING_U64 { 0 } else { latency_ns };
             let start_ns = time_ns.saturating_add(to_unix_ns);
             let end_ns = start_ns.saturating_add_unsigned(latency_ns);
+            let start_ns = if is_sample(row) { end_ns } else { start_ns };
             let thread = of(tids, row).and_then(|tid| known.tags_during(Who::Thread(tid), start_ns, end_ns));
             let process = of(pids, row).and_then(|pid| known.tags_during(Who::Process(pid), start_ns, end_ns));
             let (code, value) = if thread.is_none() && process.is_none() {
