@@ -50,7 +50,7 @@ fn a_capture_changes_to_stacks_and_a_spot_shows_whose_code_waited() {
     let list = terminal.until("Capture:");
     assert!(list.contains("[x] block") && list.contains("[ ] stacks"), "{list}");
     // The scheduler times each wait, however busy the machine is.
-    terminal.keys(&["Down", "Down", "Down", "Down", "Space"]);
+    terminal.keys(&["Down", "Down", "Down", "Down", "Space", "Up", "Up", "Up", "Up", "Space"]);
     terminal.when(|screen| screen.contains("[x] offcpu") && screen.contains("[ ] block"), "off-CPU stacks");
     terminal.keys(&["Enter"]);
     terminal.when(|screen| screen.contains("stacks are of single events"), "a capture of stacks");
@@ -66,5 +66,72 @@ fn a_capture_changes_to_stacks_and_a_spot_shows_whose_code_waited() {
     let screen = terminal.until("95 % interval");
     assert!(panel(&screen).contains("direct"), "{screen}");
     terminal.keys(&["q"]);
+    terminal.is_clean();
+}
+
+#[test]
+fn the_table_of_a_capture_is_live_and_its_sources_and_fields_are_chosen() {
+    let Some(_alone) = alone() else { return };
+    let disk = Disk::new(&["--read", "60ms"]);
+    let Some(terminal) = Terminal::open(160, 40) else { return };
+    let _dd =
+        Background::new(command("dd").args([&format!("if={}", disk.path), "of=/dev/null", "bs=4k", "iflag=direct"]));
+    terminal.line(&format!("clear; {LATSCOPE} stacks --cpu-budget 100% 'comm = dd'; echo ended $?"));
+    // Of one thread that does nothing else.
+    let is_of_dd = |screen: &str| screen.contains("direct read") && screen.contains(" 100.0 %  ");
+    let screen = terminal.when(is_of_dd, "the reads of dd");
+    assert!(screen.starts_with("latscope  -s stacks  filter: comm = dd"), "{screen}");
+    let first = screen.lines().find(|line| line.starts_with("shares of")).unwrap().to_string();
+    terminal.when(|screen| is_of_dd(screen) && !screen.contains(&first), "more of them");
+    terminal.keys(&["Enter"]);
+    terminal.until("[kernel]");
+    terminal.keys(&["Enter", "a"]);
+    terminal.until("[x] stacks");
+    terminal.keys(&["Up", "Space"]);
+    terminal
+        .when(|screen| ["block", "stacks", "slow"].iter().all(|word| screen.contains(&format!("[x] {word}"))), "three");
+    terminal.keys(&["Enter"]);
+    terminal.until("latscope  -s block,stacks --stacks slow=50ms");
+    terminal.when(is_of_dd, "the requests of dd");
+    // The fields with several values, of which the kind is one now.
+    let has_kind = |terminal: &Terminal| {
+        terminal.keys(&["b"]);
+        let list =
+            terminal.when(|screen| screen.contains("Split stacks by") || screen.contains("No field has"), "a list");
+        let at = list.lines().skip_while(|line| !line.starts_with("Split")).position(|line| line.contains("] kind"));
+        if at.is_none() && list.contains("Split stacks by") {
+            terminal.keys(&["b"]);
+            terminal.without("Split stacks by");
+        }
+        at
+    };
+    let at = (0..60).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        has_kind(&terminal)
+    });
+    for _ in 1..at.expect("requests and waits are of two kinds") {
+        terminal.keys(&["Down"]);
+    }
+    terminal.keys(&["Space"]);
+    terminal.until("[1] kind");
+    terminal.keys(&["Enter"]);
+    let both = |screen: &str| {
+        ["read", "wait"].iter().all(|kind| screen.lines().any(|line| line.contains(&format!("  {kind}  "))))
+    };
+    let screen = terminal.when(|screen| screen.contains("  kind  ") && both(screen), "a row of each kind");
+    assert!(screen.lines().next().unwrap().contains("--by kind"), "{screen}");
+    terminal.keys(&["/"]);
+    terminal.typed(" and kind = wait");
+    terminal.keys(&["Enter"]);
+    terminal.when(|screen| screen.contains("direct read") && !both(screen), "waits only");
+    terminal.keys(&["n"]);
+    terminal.until("This key is for the map");
+    terminal.keys(&["S"]);
+    terminal.until("event mode");
+    terminal.keys(&["S"]);
+    terminal.until("95 % interval");
+    terminal.keys(&["Q"]);
+    let left = terminal.until("ended 0");
+    assert!(left.contains("direct read"), "{left}");
     terminal.is_clean();
 }

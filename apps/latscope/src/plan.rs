@@ -114,6 +114,7 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
         matches!(typed.verb, Verb::Heatmap(_) | Verb::Spectrogram(_) | Verb::Percentiles(_) | Verb::Report(_));
     // The words at the end are what is explained, and do not restrict the trace.
     let within = if let Verb::Explain(typed) = &mut typed.verb { Some(typed.within.take()) } else { None };
+    let is_of_stacks = matches!(typed.verb, Verb::Stacks(_) | Verb::Flamegraph(_));
     let mut selection = None;
     let input = match &mut typed.verb {
         Verb::Heatmap(typed) => Some(&mut typed.input),
@@ -146,6 +147,9 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
                 input.filter = within.into_iter().collect();
             }
             input.take_standard_input(world);
+            if is_of_stacks {
+                input.take_stacks();
+            }
             reading::reading(input, over_time)?
         }
     };
@@ -160,7 +164,11 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
         Verb::Summary(typed) => Plan::Summary(reading, summary::plan(typed)?),
         Verb::Events(typed) => Plan::Events(reading, events::plan(typed)?),
         Verb::Explain(typed) => Plan::Explain(reading, explain::plan(typed, selection)?),
-        Verb::Stacks(typed) => Plan::Stacks(reading, stacks::plan(typed)?),
+        Verb::Stacks(typed) => {
+            let mut reading = reading;
+            let plan = stacks::plan(typed, &mut reading)?;
+            Plan::Stacks(reading, plan)
+        }
         Verb::Flamegraph(typed) => {
             let plan = flamegraph::plan(typed, &reading, world)?;
             Plan::Flamegraph(reading, plan)

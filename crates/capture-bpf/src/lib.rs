@@ -146,6 +146,27 @@ pub struct RequestStacks {
     pub issue_one_in: u32,
 }
 
+impl RequestStacks {
+    /// Of slow requests, where nobody says from when on they are.
+    pub const SLOW: RequestStacks = RequestStacks { slow_ns: 50_000_000, issue_one_in: 0 };
+}
+
+impl std::fmt::Display for RequestStacks {
+    /// As it is typed.
+    fn fmt(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let is_slow = self.slow_ns < u64::MAX;
+        if is_slow {
+            write!(out, "slow={}", latscope_event::format_duration_exact(self.slow_ns))?;
+        }
+        match self.issue_one_in {
+            0 => Ok(()),
+            one_in if is_slow => write!(out, ",1/{one_in}"),
+            1 => write!(out, "all"),
+            one_in => write!(out, "1/{one_in}"),
+        }
+    }
+}
+
 /// How stacks are captured.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StackOptions {

@@ -168,7 +168,7 @@ pub struct Input {
     /// hub://127.0.0.1:PORT and hub+unix:PATH read what a hub has, http://127.0.0.1:4040 a Spark application over its REST API.
     #[arg(short = 'r', long = "read", value_name = "FILE", help_heading = "Input")]
     pub read: Vec<PathBuf>,
-    /// What to capture live: block, io, syscall, or stacks,offcpu,oncpu [default: block]; with -r, which events to keep
+    /// What to capture live: block, io, syscall, or stacks,offcpu,oncpu [default: block; of stacks and flamegraph: stacks]; with -r, which events to keep
     ///
     /// block: requests to block devices. io: system calls that do I/O, and io_uring. syscall: all system calls. stacks: samples of
     /// threads that wait for I/O. offcpu[=1ms]: every wait of at least this time. oncpu[=99hz]: threads that run. The last three can
@@ -234,6 +234,14 @@ impl Input {
         let is_path = |word: &String| word.contains('/') && !word.contains(char::is_whitespace);
         while !self.read.is_empty() && self.filter.first().is_some_and(is_path) && !is_filter(&self.filter) {
             self.read.push(self.filter.remove(0).into());
+        }
+    }
+
+    /// Where nothing else is asked for, stacks of waiting threads are captured.
+    pub fn take_stacks(&mut self) {
+        if self.read.is_empty() && self.source.is_none() && self.live.stacks.stacks.is_none() {
+            let kinds = StackKinds { sampled: true, ..StackKinds::default() };
+            self.source = Some(Source::Stacks { kinds, off_cpu_ns: None, on_cpu_hz: None });
         }
     }
 

@@ -112,11 +112,10 @@ fn first(options: &[(&'static str, bool)]) -> Option<&'static str> {
 
 /// What is typed behind `--stacks`.
 fn request_stacks(text: &str) -> Result<RequestStacks, String> {
-    const SLOW_NS: u64 = 50_000_000;
     let mut stacks = RequestStacks { slow_ns: u64::MAX, issue_one_in: 0 };
     for word in text.split(',') {
         match word.split_once('=').map_or((word, None), |(word, value)| (word, Some(value))) {
-            ("slow", None) => stacks.slow_ns = SLOW_NS,
+            ("slow", None) => stacks.slow_ns = RequestStacks::SLOW.slow_ns,
             ("slow", Some(value)) => {
                 stacks.slow_ns = latscope_event::parse_duration(value).map_err(|error| format!("slow: {error}"))?;
             }
@@ -210,6 +209,9 @@ mod tests {
         assert_eq!(request_stacks("slow"), requests(50_000_000, 0));
         assert_eq!(request_stacks("slow=20ms,1/64"), requests(20_000_000, 64));
         assert_eq!(request_stacks("all"), requests(u64::MAX, 1));
+        for words in ["slow=20ms", "slow=1.5ms,1/64", "all", "1/8", "slow=1ms,1/1"] {
+            assert_eq!(request_stacks(words).unwrap().to_string(), words);
+        }
         for wrong in ["", "slow=", "1/0", "2/3", "all=1", "fast"] {
             assert!(request_stacks(wrong).is_err(), "{wrong}");
         }

@@ -88,6 +88,22 @@ pub fn plan(typed: args::Spectrogram) -> Result<Spectrogram, Failure> {
     })
 }
 
+/// The map of this input, as it is where nothing more is said about it.
+pub fn usual(input: &args::Input) -> Spectrogram {
+    Spectrogram {
+        folding: Folding { over_time: true, ..Folding::of_latencies(None) },
+        style: Style::Rows,
+        options: SpectrogramOptions { wording: WORDING, ..SpectrogramOptions::default() },
+        width: None,
+        depth: None,
+        plain: false,
+        output: None,
+        words: input.filter.join(" "),
+        kept: None,
+        command: command(input),
+    }
+}
+
 /// The command that lists events, of what these words read.
 fn command(input: &args::Input) -> Vec<String> {
     let mut words = vec!["latscope".to_string(), "events".into()];

@@ -2,7 +2,7 @@
 
 use super::flamegraph::width;
 use super::folding::{duration, fields};
-use super::{Shape, shape};
+use super::{Mode, Reading, Shape, Spectrogram, shape, spectrogram};
 use crate::{Failure, args};
 use latscope_event::Field;
 use latscope_series::StackWidth;
@@ -20,10 +20,12 @@ pub struct Stacks {
     pub every_ns: Option<u64>,
     pub shape: Shape,
     pub output: Option<PathBuf>,
+    /// The map behind the interactive table, which a terminal gets where nothing else is asked for.
+    pub map: Option<Box<Spectrogram>>,
 }
 
 /// Plans `stacks`.
-pub fn plan(typed: args::Stacks) -> Result<Stacks, Failure> {
+pub fn plan(typed: args::Stacks, reading: &mut Reading) -> Result<Stacks, Failure> {
     if typed.input.follow {
         return Err(Failure::Usage("--follow cannot be combined with stacks, which needs a complete trace.".into()));
     }
@@ -32,7 +34,17 @@ pub fn plan(typed: args::Stacks) -> Result<Stacks, Failure> {
     if every_ns.is_some() && shape != Shape::Text {
         return Err(Failure::Usage("-i prints tables as text; leave --json and --csv out.".into()));
     }
+    let live = reading.live.as_mut().filter(|live| live.for_ns.is_none());
+    let is_plain = every_ns.is_some() || shape != Shape::Text || typed.output.is_some();
+    let map = live.filter(|_| !is_plain).map(|live| {
+        if live.mode == Mode::Auto {
+            // Only single events have stacks.
+            live.mode = Mode::Event;
+        }
+        Box::new(spectrogram::usual(&typed.input))
+    });
     Ok(Stacks {
+        map,
         by: fields("--by", &typed.by)?,
         width: typed.width.map(width),
         top: typed.top,

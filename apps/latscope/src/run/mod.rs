@@ -40,7 +40,7 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
         Plan::Histogram(reading, plan) => histogram::run(&open(reading, &plan.output)?, &plan),
         Plan::Summary(reading, plan) => summary::run(&open(reading, &plan.output)?, &plan),
         Plan::Explain(reading, plan) => explain::run(&open(reading, &plan.output)?, &plan),
-        Plan::Stacks(reading, plan) => stacks::run(&open(reading, &plan.output)?, &plan),
+        Plan::Stacks(reading, plan) => stacks::run(&open(reading, &plan.output)?, plan),
         Plan::Spark(reading, plan) => spark::run(&open(reading, &plan.output)?, &plan),
         Plan::Flamegraph(reading, plan) => flamegraph::run(&open(reading, &plan.output)?, plan),
         Plan::Events(reading, plan) => events::run(&open(reading, &plan.output)?, &plan),

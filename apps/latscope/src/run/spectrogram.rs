@@ -27,7 +27,7 @@ pub fn run(pipeline: &Pipeline, plan: Spectrogram) -> Result<(), Failure> {
     let (reading, folding) = (pipeline.reading(), &plan.folding);
     let options = options(&plan);
     if is_interactive(reading, &plan) {
-        return tui::run(reading.clone(), look(reading, folding, options), plan);
+        return tui::run(reading.clone(), look(reading, folding, options), plan, None);
     }
     reports::ends_by_signal(reading);
     let filter = reading.filter_text();
@@ -99,6 +99,12 @@ fn write(out: &mut output::Output, lines: &[Line]) -> Result<(), Failure> {
 fn is_interactive(reading: &Reading, plan: &Spectrogram) -> bool {
     let is_stream = reading.follow || reading.files.iter().any(|file| is_pipe(file));
     !plan.plain && !is_stream && tui::is_possible()
+}
+
+/// The interactive screen of a live capture, with the table of stacks in place of the map.
+pub fn stacks(reading: &Reading, plan: Spectrogram, shown: tui::Shown) -> Result<(), Failure> {
+    let look = look(reading, &plan.folding, options(&plan));
+    tui::run(reading.clone(), look, plan, Some(shown))
 }
 
 /// How the interactive screen starts.

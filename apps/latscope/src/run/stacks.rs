@@ -1,9 +1,10 @@
 //! `latscope stacks`.
 
-use super::{flamegraph, output, reports};
+use super::{flamegraph, output, reports, spectrogram};
 use crate::Failure;
 use crate::notes::WORDING;
 use crate::plan::{Shape, Stacks as Plan};
+use crate::tui;
 use latscope_event::Context;
 use latscope_pipeline::Pipeline;
 use latscope_series::StackTree;
@@ -11,8 +12,12 @@ use latscope_view_term::{Line, StacksTable};
 use std::io::Write;
 use std::time::Duration;
 
-pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
+pub fn run(pipeline: &Pipeline, plan: Plan) -> Result<(), Failure> {
     let reading = pipeline.reading();
+    if let Some(map) = plan.map.filter(|_| tui::is_possible()) {
+        let shown = tui::Shown { by: plan.by, width: plan.width, is_full: plan.full };
+        return spectrogram::stacks(reading, *map, shown);
+    }
     reports::ends_by_signal(reading);
     let fields = StacksTable::fields(&plan.by);
     let filter = reading.filter_text();

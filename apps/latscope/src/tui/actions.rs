@@ -27,12 +27,12 @@ impl App {
                 Purpose::Save => self.save(&text),
             }
         } else if let Some(action) = keys::action(key) {
-            if let Panel::Sources(at, source) = self.panel
-                && self.choose_source(at, source, action)
+            if let Panel::Sources(chosen) = self.panel
+                && self.choose_source(chosen, action)
             {
                 return;
             }
-            if self.key_of_stacks(action) {
+            if self.key_of_stacks(action) || self.key_of_table(action) {
                 return;
             }
             if let Panel::Splits(at) = self.panel
@@ -83,6 +83,7 @@ impl App {
             }
             Action::Different => self.show_different(),
             Action::Sources => self.offer_sources(),
+            Action::Table => self.turn_table(),
             Action::Scale if matches!(self.panel, Panel::Dig(_)) => self.show_stacks(),
             Action::Redraw => self.redraw = true,
             Action::Suspend => self.suspend = true,

@@ -4,14 +4,15 @@ use super::dig::Dug;
 use super::edit::Editor;
 use super::files::{self, Task};
 use super::select::Words;
+use super::sources::Chosen;
 use super::spots::Spots;
 use super::stacks::Stacked;
+use super::table::{Shown, Table};
 use super::watch::Watch;
 use super::{Fed, Message};
 use crate::Failure;
 use crate::plan::{Folding, Reading, Spectrogram};
 use crossterm::event::{Event, KeyEventKind};
-use latscope_capture_bpf::Source;
 use latscope_event::{Batch, Clock, Context, Field, FieldSet};
 use latscope_series::{HistogramSeries, Weight};
 use latscope_view_term::{Drawn, Look, Spot};
@@ -69,8 +70,8 @@ pub enum Panel {
     Dig(Box<Dug>),
     /// Its call stacks.
     Stacks(Box<Stacked>),
-    /// What may be captured: the line of the list, and what is chosen.
-    Sources(usize, Source),
+    /// What may be captured.
+    Sources(Chosen),
 }
 
 /// What is being typed.
@@ -103,6 +104,8 @@ pub struct App {
     pub splits: Vec<Field>,
     /// What belongs to a live capture; `None` when files are read.
     pub watch: Option<Watch>,
+    /// The stacks of all that is captured, which may be shown in place of the map.
+    pub table: Table,
     pub look: Look,
     /// Whether the time was zoomed so that all of it is seen at first.
     pub fitted: bool,
@@ -135,7 +138,7 @@ pub struct App {
 
 impl App {
     /// Starts to read.
-    pub fn new(reading: Reading, look: Look, plan: Spectrogram, sender: Sender<Message>) -> App {
+    pub fn new(reading: Reading, look: Look, plan: Spectrogram, shown: Option<Shown>, sender: Sender<Message>) -> App {
         let task = || Task::new(sender.clone());
         let words = plan.words.clone();
         let folding = Folding { weight: Weight::Bytes, ..plan.folding.clone() };
@@ -169,6 +172,7 @@ impl App {
             redraw: false,
             before: None,
             fold: task(),
+            table: Table::new(shown, task()),
             dig: task(),
             spots: Spots::new(task()),
             save: task(),
@@ -226,6 +230,12 @@ impl App {
                     stacked.found = Some(found);
                 }
             }
+            Message::Tabled(number, found) if number == self.table.number() => {
+                self.table.take(found);
+                if self.paused {
+                    return;
+                }
+            }
             Message::Different(number, found) if number == self.dig.number() => {
                 if let Panel::Different(shown) = &mut self.panel {
                     *shown = Some(found);
@@ -236,6 +246,7 @@ impl App {
             | Message::Dug(..)
             | Message::Ranked(..)
             | Message::Stacked(..)
+            | Message::Tabled(..)
             | Message::Different(..)
             | Message::Spots(..) => return,
             Message::Splits(fields) => self.splits = fields,
@@ -269,6 +280,7 @@ impl App {
                 self.waiting = waiting;
                 self.take_in(&series, context);
                 self.settle_waiting();
+                self.renew_table(false);
             }
             Fed::Failed(failure) => self.failed(failure),
         }

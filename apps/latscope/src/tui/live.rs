@@ -59,9 +59,16 @@ impl Shared {
     }
 }
 
-/// Captures until the task is not wanted any more, and sends what comes; events, with `shared`, are kept too. Another
-/// capture may have ended at `since`: then the gap is reported.
-pub fn capture(task: Task, reading: Arc<Reading>, folding: Folding, shared: Option<Shared>, since: Option<i64>) {
+/// Captures until the task is not wanted any more, and sends what comes; events, with `shared`, are kept too, also with the fields
+/// in `more`. Another capture may have ended at `since`: then the gap is reported.
+pub fn capture(
+    task: Task,
+    reading: Arc<Reading>,
+    folding: Folding,
+    more: FieldSet,
+    shared: Option<Shared>,
+    since: Option<i64>,
+) {
     let Some(live) = &reading.live else { return };
     let started = || {
         let Some(gap) = since.map(|since| now_ns().abs_diff(since)) else { return };
@@ -74,7 +81,7 @@ pub fn capture(task: Task, reading: Arc<Reading>, folding: Folding, shared: Opti
     let filter = reading.filter.clone().filter(|_| shared.is_some());
     let source = Reading { live: Some(endless), filter, ..Reading::clone(&reading) };
     let done = task.open(source).and_then(|pipeline| match &shared {
-        Some(shared) => events(&task, &pipeline, live, folding, shared, &started),
+        Some(shared) => events(&task, &pipeline, usual(live.source).union(more), folding, shared, &started),
         None => histograms(&task, &pipeline, live, folding, &started),
     });
     if let Err(failure) = done {
@@ -94,13 +101,12 @@ fn send(task: &Task, series: HistogramSeries, context: Context, waiting: Batch) 
 fn events(
     task: &Task,
     pipeline: &Pipeline,
-    live: &Live,
+    fields: FieldSet,
     mut folding: Folding,
     shared: &Shared,
     started: &dyn Fn(),
 ) -> Result<(), Failure> {
-    let fields = usual(live.source).union(folding.by.iter().copied().collect());
-    let mut events = pipeline.capture(fields)?;
+    let mut events = pipeline.capture(fields.union(folding.by.iter().copied().collect()))?;
     started();
     lock(&shared.recent).start_trace();
     let tick = TICK.min(Duration::from_nanos(width(&folding))).max(TURN);

@@ -10,6 +10,7 @@ mod command;
 mod different;
 mod dig;
 mod digest;
+mod dimensions;
 mod edit;
 mod files;
 mod keys;
@@ -21,6 +22,7 @@ mod select;
 mod sources;
 mod spots;
 mod stacks;
+mod table;
 mod terminal;
 mod view;
 mod waiting;
@@ -40,6 +42,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
+pub use table::Shown;
 use terminal::Terminal;
 
 /// Between two pictures.
@@ -59,6 +62,8 @@ enum Message {
     Ranked(u64, Result<Box<Explained>, String>),
     /// Its call stacks.
     Stacked(u64, Result<stacks::Found, String>),
+    /// The call stacks of all that is captured.
+    Tabled(u64, Result<stacks::Found, String>),
     /// Which group is not like the others.
     Different(u64, Result<String, String>),
     /// What is unusual.
@@ -95,12 +100,12 @@ pub fn is_possible() -> bool {
     io::stdout().is_terminal() && io::stdin().is_terminal()
 }
 
-/// Shows it until the user has seen enough.
-pub fn run(reading: Reading, look: Look, plan: Spectrogram) -> Result<(), Failure> {
+/// Shows it until the user has seen enough; first a table of stacks, where one is given.
+pub fn run(reading: Reading, look: Look, plan: Spectrogram, table: Option<Shown>) -> Result<(), Failure> {
     let (sender, messages) = channel();
     watch_signals(sender.clone()).map_err(|error| terminal_failure(&error))?;
     let mut terminal = Terminal::enter().map_err(|error| terminal_failure(&error))?;
-    let mut app = App::new(reading, look, plan, sender.clone());
+    let mut app = App::new(reading, look, plan, table, sender.clone());
     std::thread::spawn(move || watch_keys(&sender));
     let quit = show(&mut terminal, &mut app, &messages);
     let left = if matches!(quit, Quit::Leaving) { app.last_picture() } else { Vec::new() };

@@ -245,6 +245,9 @@ impl App {
         let (column, row) = (usize::from(event.column), usize::from(event.row));
         let zoom = event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::SHIFT);
         match event.kind {
+            MouseEventKind::ScrollUp if self.table.is_shown => self.scroll_table(-WHEEL as isize),
+            MouseEventKind::ScrollDown if self.table.is_shown => self.scroll_table(WHEEL as isize),
+            _ if self.table.is_shown => {}
             MouseEventKind::Down(MouseButton::Left) => {
                 self.notice = None;
                 let Some(spot) = self.spot_at(column, row) else { return };

@@ -3,29 +3,34 @@
 use super::Message;
 use super::app::{App, Panel};
 use super::dig::{Dug, send};
+use super::dimensions::{Acted, Dimensions, NO_FIELDS};
 use super::files::Task;
 use super::keys::Action;
 use super::live::{Kept, each_kept};
-use super::view::{folded, marked};
+use super::recent::Recent;
+use super::view::folded;
 use crate::Failure;
 use crate::notes::WORDING;
 use crate::plan::Reading;
 use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_I64, Mask};
-use latscope_series::StackTree;
+use latscope_pipeline::Pass;
+use latscope_series::{StackTree, StackWidth};
 use latscope_view_term::{Line, StacksTable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The fields by which stacks can be split.
-const DIMENSIONS: [Field; 13] = [
+const DIMENSIONS: [Field; 15] = [
     Field::Device,
     Field::WaitClass,
     Field::State,
     Field::Comm,
     Field::Process,
+    Field::Pid,
     Field::Tid,
     Field::Tags,
+    Field::Tag,
     Field::Kind,
     Field::Name,
     Field::Path,
@@ -41,9 +46,7 @@ const TOP: usize = 100;
 pub struct Stacked {
     /// The panel that it came from.
     dug: Box<Dug>,
-    by: Vec<Field>,
-    /// The line of the list of dimensions, while that is open.
-    at: Option<usize>,
+    dimensions: Dimensions,
     pub found: Option<Result<Found, String>>,
 }
 
@@ -53,7 +56,7 @@ pub struct Found {
     tree: Arc<StackTree>,
     contexts: Vec<Context>,
     /// Fields that have several values in it.
-    several: Vec<Field>,
+    pub several: Vec<Field>,
 }
 
 impl std::fmt::Debug for Found {
@@ -66,8 +69,8 @@ impl App {
     /// Looks for the stacks of what a panel digs into.
     pub fn show_stacks(&mut self) {
         if let Panel::Dig(dug) = &self.panel {
-            let (dug, by) = (dug.clone(), self.folding.by.clone());
-            self.ask_stacks(Stacked { dug, by, at: None, found: None });
+            let (dug, dimensions) = (dug.clone(), Dimensions::new(self.folding.by.clone()));
+            self.ask_stacks(Stacked { dug, dimensions, found: None });
         }
     }
 
@@ -87,21 +90,13 @@ impl App {
                 return;
             }
         };
-        let (task, by) = (self.dig.next(), stacked.by.clone());
+        let (task, by) = (self.dig.next(), stacked.dimensions.by.clone());
         self.panel = Panel::Stacks(Box::new(stacked));
         self.panel_from = 0;
         std::thread::spawn(move || {
             let found = match kept {
                 None => in_files(&task, narrowed, &by),
-                Some((recent, context)) => {
-                    let mut search = Search::new(&by);
-                    let done = each_kept(&narrowed, &context, &recent, |batch, mask| {
-                        // Each batch has dictionaries of its own.
-                        search.add(batch, mask, true);
-                        ControlFlow::Continue(())
-                    });
-                    done.map(|()| search.found(vec![context]))
-                }
+                Some((recent, context)) => in_kept(&narrowed, &context, &recent, None, &by),
             };
             send(&task, found, Message::Stacked);
         });
@@ -110,31 +105,19 @@ impl App {
     /// A key while the panel is open; whether it was one of the panel's.
     pub fn key_of_stacks(&mut self, action: Action) -> bool {
         let Panel::Stacks(stacked) = &mut self.panel else { return false };
-        let several = match &stacked.found {
-            Some(Ok(found)) => found.several.clone(),
-            _ => Vec::new(),
-        };
-        match (action, stacked.at) {
-            (Action::Split, None) if several.is_empty() => {
-                self.notice = Some("No field has several values in these events.".into());
-            }
-            (Action::Split, None) => stacked.at = Some(0),
-            (Action::Back | Action::Dig | Action::Split, Some(_)) => stacked.at = None,
-            (Action::Back, None) => {
+        let found = stacked.found.as_ref().and_then(|found| found.as_ref().ok());
+        match stacked.dimensions.key(action, found.map_or(&[], |found| &found.several)) {
+            Acted::Nothing if action == Action::Back => {
                 self.dig.stop();
                 self.panel = Panel::Dig(stacked.dug.clone());
             }
-            (Action::Down, Some(at)) => stacked.at = Some((at + 1) % several.len().max(1)),
-            (Action::Up, Some(at)) => stacked.at = Some(at.checked_sub(1).unwrap_or(several.len().saturating_sub(1))),
-            (Action::Pause, Some(at)) => {
-                let (Some(&field), mut stacked) = (several.get(at), stacked.clone()) else { return true };
-                match stacked.by.iter().position(|&by| by == field) {
-                    Some(place) => drop(stacked.by.remove(place)),
-                    None => stacked.by.push(field),
-                }
+            Acted::Nothing => return false,
+            Acted::List => {}
+            Acted::Fields => {
+                let stacked = stacked.clone();
                 self.ask_stacks(*stacked);
             }
-            _ => return false,
+            Acted::Empty => self.notice = Some(NO_FIELDS.into()),
         }
         true
     }
@@ -153,37 +136,46 @@ impl App {
             }
             Some(Ok(found)) => found,
         };
-        if let Some(at) = stacked.at {
-            lines.push(Line::new("Split stacks by: (arrows, Space toggles, Enter or Esc closes)"));
-            for (place, field) in found.several.iter().enumerate() {
-                let order = stacked.by.iter().position(|by| by == field);
-                let mark = order.map_or(" ".into(), |order| (order + 1).to_string());
-                let entry = format!("[{mark}] {:<12}{}", field.name(), field.meaning());
-                let mut line = Line::default();
-                match place == at {
-                    true => marked(&mut line, &format!("> {entry}")),
-                    false => drop(line.push("  ").push(&entry)),
-                }
-                line.truncate(columns, true);
-                lines.push(line);
-            }
+        if let Some(list) = stacked.dimensions.lines(&found.several, columns) {
+            lines.extend(list);
             return lines;
         }
-        let tree = &found.tree;
-        if tree.total().samples == 0 {
+        lines.extend(found.lines(&stacked.dimensions.by, None, stacked.dug.filter(), false, columns));
+        if !found.is_empty() {
+            lines.push(Line::new("b split by other fields  Esc back"));
+        }
+        lines
+    }
+}
+
+impl Found {
+    /// Whether no stack is in it.
+    pub fn is_empty(&self) -> bool {
+        self.tree.total().samples == 0
+    }
+
+    /// The table by these fields, or why there is none.
+    pub fn lines(
+        &self,
+        by: &[Field],
+        width: Option<StackWidth>,
+        filter: &str,
+        is_full: bool,
+        columns: usize,
+    ) -> Vec<Line> {
+        let tree = &self.tree;
+        if self.is_empty() {
             let text = match tree.without().samples {
                 0 => "No event is selected.",
                 _ => "None of these events has a call stack. Capture with -s stacks, or record with perf record -g.",
             };
-            lines.extend(folded(text, columns));
-            return lines;
+            return folded(text, columns);
         }
-        let table = StacksTable::new(tree, stacked.by.len(), tree.usual_width());
-        let filter = stacked.dug.filter();
-        let context = Context::merged(&found.contexts);
-        lines.extend(table.lines(&context, WORDING, filter, TOP, false, columns.into()));
-        lines.push(Line::new("b split by other fields  Esc back"));
-        lines
+        let width = width.unwrap_or(tree.usual_width());
+        // Of another choice of fields, until its answer comes.
+        let groups = by.len().min(tree.by().len());
+        let table = StacksTable::new(tree, groups, width);
+        table.lines(&Context::merged(&self.contexts), WORDING, filter, TOP, is_full, columns.into())
     }
 }
 
@@ -208,6 +200,15 @@ impl Search {
             self.tree.start_trace();
         }
         self.tree.add(batch, mask);
+        self.add_values(batch, mask);
+    }
+
+    fn add_waiting(&mut self, batch: &Batch, mask: Option<&Mask>) {
+        self.tree.add_waiting(batch, mask);
+        self.add_values(batch, mask);
+    }
+
+    fn add_values(&mut self, batch: &Batch, mask: Option<&Mask>) {
         for field in DIMENSIONS {
             if self.values.get(&field).is_some_and(|(_, is_several)| *is_several) {
                 continue;
@@ -240,6 +241,28 @@ impl Search {
         let several = DIMENSIONS.into_iter().filter(is_several).collect();
         Found { tree: Arc::new(self.tree), contexts, several }
     }
+}
+
+/// Looks through the events that a capture has kept, and what waits, where that is given.
+pub fn in_kept(
+    reading: &Reading,
+    context: &Context,
+    recent: &Mutex<Recent>,
+    waiting: Option<&Batch>,
+    by: &[Field],
+) -> Result<Found, Failure> {
+    let mut search = Search::new(by);
+    each_kept(reading, context, recent, |batch, mask| {
+        // Each batch has dictionaries of its own.
+        search.add(batch, mask, true);
+        ControlFlow::Continue(())
+    })?;
+    if let Some(waiting) = waiting {
+        let mut pass = Pass::new(reading);
+        let (batch, mask) = pass.batch(context, waiting)?;
+        search.add_waiting(batch, mask);
+    }
+    Ok(search.found(vec![context.clone()]))
 }
 
 /// Reads the files again.

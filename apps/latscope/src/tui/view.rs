@@ -2,7 +2,7 @@
 
 use super::app::{App, Panel, Purpose};
 use super::different::different_lines;
-use super::{keys, sources};
+use super::keys;
 use latscope_event::{format_count, format_duration, format_duration_exact};
 use latscope_view_term::{Cell, Color, Drawn, Line, Look, Screen, screen};
 
@@ -19,6 +19,9 @@ impl App {
 
     fn picture(&self) -> Drawn {
         let (title, status, panel) = (self.title(), self.status(), self.panel_lines());
+        if self.table.is_shown {
+            return self.table_picture(title, status, panel);
+        }
         // A live map goes on when nothing happens, too.
         let newest = self.look.newest.or(self.range().map(|(_, last)| last).filter(|_| self.watch.is_some()));
         let look = Look { newest, ..self.look.clone() };
@@ -54,11 +57,15 @@ impl App {
         }
         let width = self.series.width_ns().saturating_mul(u64::from(self.look.merge));
         let mut parts = Vec::new();
-        if self.watch.is_some() || !self.series.slices().is_empty() {
+        if self.table.is_shown {
+            parts.extend(self.table_parts());
+        } else if self.watch.is_some() || !self.series.slices().is_empty() {
             parts.push(format!("every {}", format_duration_exact(width)));
         }
-        parts.extend(self.watch.as_ref().map(|watch| watch.state()));
-        parts.extend(self.series.by.first().map(|by| format!("by {}", by.name())));
+        if !self.table.is_shown {
+            parts.extend(self.watch.as_ref().map(|watch| watch.state()));
+            parts.extend(self.series.by.first().map(|by| format!("by {}", by.name())));
+        }
         parts.extend(Some(self.words.trim()).filter(|words| !words.is_empty()).map(|words| format!("filter: {words}")));
         parts.push(self.context.source.clone());
         parts.extend(self.context.host.clone());
@@ -80,6 +87,8 @@ impl App {
         }
         let text = if let Some(notice) = &self.notice {
             notice.clone()
+        } else if self.table.is_shown {
+            super::table::KEYS.into()
         } else if let Some(spot) = self.selection.or(self.cursor) {
             let words = self.in_words();
             let what = if self.selection.is_some() { "selected " } else { "" };
@@ -97,6 +106,7 @@ impl App {
     fn panel_room(&self) -> (usize, usize) {
         let (columns, rows) = self.size;
         match columns {
+            _ if self.table.is_shown => (columns, rows.saturating_sub(2)),
             100.. => (columns / 2 - 3, rows.saturating_sub(2)),
             _ => (columns, (rows.saturating_sub(2) / 2).saturating_sub(1)),
         }
@@ -136,28 +146,23 @@ impl App {
                 let fields = self.splits.iter().map(|field| format!("{:<12}{}", field.name(), field.meaning()));
                 let entries = std::iter::once(format!("{:<12}one map of all events", "nothing")).chain(fields);
                 let mut lines = vec![Line::new("Split the map by: (arrows or b select, Enter confirm, Esc close)")];
-                for (at, entry) in entries.enumerate() {
-                    let mut line = Line::default();
-                    match at == *chosen {
-                        true => marked(&mut line, &format!("> {entry}")),
-                        false => drop(line.push("  ").push(&entry)),
-                    }
-                    line.truncate(columns, true);
-                    lines.push(line);
-                }
+                lines.extend(entries.enumerate().map(|(at, text)| entry(&text, at == *chosen, columns)));
                 lines
             }
             Panel::Spot => self.spot_lines(columns),
             Panel::Different(found) => different_lines(found.as_ref(), columns),
             Panel::Dig(dug) => self.dug_lines(dug, columns, rows),
             Panel::Stacks(stacked) => self.stacks_lines(stacked, columns),
-            Panel::Sources(at, source) => sources::lines(*at, *source, columns),
+            Panel::Sources(chosen) => chosen.lines(columns),
         }
     }
 
     /// What to leave on the screen: the picture without panel and status.
     pub fn last_picture(&mut self) -> Vec<Line> {
         (self.panel, self.editor) = (Panel::None, None);
+        if self.table.is_shown {
+            return self.table_lines(self.size.0);
+        }
         let total = self.series.total(None).totals().count;
         let span = self.series.range().map_or(0, |(first, last)| (last - first + 1) as u64 * self.series.width_ns());
         self.notice = Some(format!("{} events in {}", format_count(total), format_duration(span)));
@@ -170,6 +175,17 @@ pub fn marked(line: &mut Line, text: &str) {
     for symbol in text.chars() {
         line.push_cell(Cell { symbol, foreground: Color::Indexed(0), background: Color::Indexed(3) });
     }
+}
+
+/// A line of a list; marked where the keys act on it.
+pub fn entry(text: &str, is_marked: bool, columns: usize) -> Line {
+    let mut line = Line::default();
+    match is_marked {
+        true => marked(&mut line, &format!("> {text}")),
+        false => drop(line.push("  ").push(text)),
+    }
+    line.truncate(columns, true);
+    line
 }
 
 /// Keys at the left, their meaning at the right of them.

@@ -6,7 +6,7 @@ use super::files::Task;
 use super::live::{self, Kept, Shared, lock};
 use crate::Failure;
 use crate::plan::{Live, Mode, Reading};
-use latscope_capture_bpf::{Source, fills};
+use latscope_capture_bpf::fills;
 use latscope_event::{Anomaly, Context, Field, FieldSet, Severity, Tally, format_duration};
 use latscope_pipeline::{needs_events, now_ns};
 use latscope_series::HistogramSeries;
@@ -54,9 +54,24 @@ impl Watch {
         }
     }
 
-    /// What is captured.
-    pub fn source(&self) -> Source {
-        self.live.source
+    /// Whether this is what it captures.
+    pub fn captures(&self, live: &Live) -> bool {
+        (self.live.source, self.live.stacks.requests) == (live.source, live.stacks.requests)
+    }
+
+    /// What is captured, as it is typed.
+    pub fn words(&self) -> String {
+        let requests = self.live.stacks.requests;
+        format!(
+            "-s {}{}",
+            self.live.source.words(),
+            requests.map_or(String::new(), |stacks| format!(" --stacks {stacks}"))
+        )
+    }
+
+    /// What was captured and has to be mentioned beside it.
+    pub fn note(&self) -> Option<&str> {
+        if self.over { Some("capture is over") } else { self.note.as_deref() }
     }
 
     /// Mode and what has to be reported, for the first line.
@@ -152,7 +167,8 @@ impl App {
         }
         let shared = (!watch.kernel).then(|| watch.shared.clone());
         let (task, reading, folding) = (self.fold.next(), Arc::clone(&self.reading), self.folding.clone());
-        std::thread::spawn(move || live::capture(task, reading, folding, shared, since));
+        let more = self.table.fields();
+        std::thread::spawn(move || live::capture(task, reading, folding, more, shared, since));
     }
 
     /// Adds what was captured.
