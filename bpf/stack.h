@@ -59,6 +59,17 @@ static __always_inline bool is_kthread(struct task_struct *task)
 	return task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER);
 }
 
+static __always_inline u64 group_of(struct task_struct *task)
+{
+	return task->cgroups->dfl_cgrp->kn->id;
+}
+
+/* Of a process and of the program that it executes. */
+static __always_inline u64 process_start_of(struct task_struct *task)
+{
+	return task->group_leader->start_boottime + task->self_exec_id;
+}
+
 /* Describes a thread, of which there are neither stacks nor a file yet. */
 static __always_inline void put_thread(struct task_struct *task, struct stack_record *to, u32 source)
 {
@@ -72,8 +83,8 @@ static __always_inline void put_thread(struct task_struct *task, struct stack_re
 	to->named = 0;
 	to->since_ns = 0;
 	to->woken_ns = 0;
-	to->process_start = leader->start_boottime + task->self_exec_id;
-	to->cgroup = task->cgroups->dfl_cgrp->kn->id;
+	to->process_start = process_start_of(task);
+	to->cgroup = group_of(task);
 	to->ip = to->sp = to->fp = to->lr = 0;
 	bpf_probe_read_kernel(to->comm, sizeof(to->comm), task->comm);
 	bpf_probe_read_kernel(to->process, sizeof(to->process), leader->comm);

@@ -21,6 +21,7 @@ mod processes;
 mod recording;
 mod request_stacks;
 mod sockets;
+mod stack_places;
 mod stack_targets;
 mod stacks;
 mod tags;

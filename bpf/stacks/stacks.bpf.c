@@ -59,6 +59,14 @@ struct {
 	__type(value, struct known);
 } known SEC(".maps");
 
+/* Control groups or processes of which the filter lets nothing through, as user space found out. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, u8);
+} left_out SEC(".maps");
+
 /* User stacks that the present pass has copied. Only one runs at a time. */
 u32 copied SEC(".data.copied") = 0;
 
@@ -98,6 +106,20 @@ static __always_inline bool wanted(struct task_struct *task)
 			found = true;
 	return found && among(config.comms, config.comms_len, task) &&
 	       among(config.processes, config.processes_len, task->group_leader);
+}
+
+/* Whether user space left out the place where a thread is. It knows a place from its first record on. */
+static __always_inline bool is_left_out(struct task_struct *task)
+{
+	u64 place;
+
+	if (config.places == NO_PLACES)
+		return false;
+	place = config.places == PLACE_IS_GROUP ? group_of(task) : process_start_of(task);
+	if (!bpf_map_lookup_elem(&left_out, &place))
+		return false;
+	count(COUNT_LEFT_OUT);
+	return true;
 }
 
 /* A desk with a record about a thread that has neither stacks nor a file yet. */
@@ -229,7 +251,7 @@ int sample(struct bpf_iter__task *about)
 	switches = switches_of(task);
 	state = task->__state;
 	runs = task->on_cpu;
-	if (!is_sampled(task, state, runs) || !wanted(task))
+	if (!is_sampled(task, state, runs) || !wanted(task) || is_left_out(task))
 		return 0;
 	is = bpf_task_storage_get(&known, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!is)
@@ -346,7 +368,9 @@ int BPF_PROG(switched, bool preempt, struct task_struct *from, struct task_struc
 	if (!is || !is->out_ns)
 		return 0;
 	away = now - is->out_ns;
-	if (away < config.threshold_ns) {
+	if (is_left_out(next)) {
+		/* What comes of its wait is nobody's business. */
+	} else if (away < config.threshold_ns) {
 		count(COUNT_SHORT);
 		count_many(COUNT_SHORT_NS, away);
 	} else if ((desk = describe(next, AT_SWITCH, FROM_SWITCH))) {
@@ -390,7 +414,7 @@ int tick(void *about)
 	struct stack_record *to;
 	struct desk *desk;
 
-	if (!task->pid || !wanted(task))
+	if (!task->pid || !wanted(task) || is_left_out(task))
 		return 0;
 	desk = describe(task, AT_TICK, FROM_TIMER);
 	if (!desk)

@@ -25,10 +25,14 @@ enum counter {
 	COUNT_COPIED, /* bytes of user stacks */
 	COUNT_SHORT, /* waits below the threshold */
 	COUNT_SHORT_NS, /* and their time */
+	COUNT_LEFT_OUT, /* looks, waits and ticks in places that are left out */
 	COUNT_LEN,
 };
 
 #define NO_THRESHOLD (~0ULL)
+
+/* What the keys of `left_out` are. */
+enum { NO_PLACES, PLACE_IS_GROUP, PLACE_IS_PROCESS };
 
 struct config {
 	u64 threshold_ns; /* of waits that the scheduler tells of; NO_THRESHOLD where it is not asked */
@@ -43,6 +47,8 @@ struct config {
 	u32 all_threads; /* not only those that wait for I/O */
 	u32 copies; /* user stacks that one pass copies at most */
 	u32 want_file;
+	u32 places; /* what the keys of left_out are */
+	u32 pad;
 	u8 calls[CALLS];
 };
 

@@ -50,6 +50,11 @@ impl Containers {
         }
     }
 
+    /// Whether the container of a process is found by its number, and may be another's a second later; else by its control group.
+    pub fn is_by_pid(&self) -> bool {
+        self.by_pid
+    }
+
     /// Appends the columns of the container of a process, as far as the batch has them; `cgroup` as in [`Containers::find`].
     pub fn push(&mut self, cgroup: u64, pid: u32, batch: &mut Batch) {
         const COLUMNS: [Field; 3] = [Field::Container, Field::ContainerName, Field::ContainerImage];

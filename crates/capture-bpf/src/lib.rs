@@ -44,6 +44,7 @@ pub use error::Error;
 use latscope_event::{Batch, Context, FieldSet};
 use latscope_histogram::{Grid, Sparse};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// So many of the requests that have waited for long are named while a capture runs.
@@ -230,6 +231,46 @@ pub struct PushDown {
     pub devices: Vec<String>,
     /// One of these types of file descriptor (`Field::FdType`).
     pub fd_types: Vec<String>,
+    /// In one of these containers; tested by captures of stacks.
+    pub containers: Option<OfContainers>,
+}
+
+/// Of which containers events may pass.
+#[derive(Clone)]
+pub struct OfContainers {
+    fields: FieldSet,
+    may_pass: Arc<dyn Fn(&Batch) -> bool + Send + Sync>,
+}
+
+impl OfContainers {
+    /// Those of which an event with these fields, given as a batch of one row, may pass.
+    pub fn new(fields: FieldSet, may_pass: impl Fn(&Batch) -> bool + Send + Sync + 'static) -> OfContainers {
+        OfContainers { fields, may_pass: Arc::new(may_pass) }
+    }
+
+    /// What has to be known of a container.
+    pub fn fields(&self) -> FieldSet {
+        self.fields
+    }
+
+    /// Whether an event of the container in the first row may pass.
+    pub fn may_pass(&self, batch: &Batch) -> bool {
+        (self.may_pass)(batch)
+    }
+}
+
+impl PartialEq for OfContainers {
+    fn eq(&self, other: &OfContainers) -> bool {
+        self.fields == other.fields && Arc::ptr_eq(&self.may_pass, &other.may_pass)
+    }
+}
+
+impl Eq for OfContainers {}
+
+impl std::fmt::Debug for OfContainers {
+    fn fmt(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
+        out.debug_struct("OfContainers").field("fields", &self.fields).finish_non_exhaustive()
+    }
 }
 
 /// How to capture.

@@ -220,6 +220,14 @@ impl Loaded {
         inserted.map_err(|error| failed("filling a map of", &error))
     }
 
+    /// Takes a key out of a map that is a set, if it is still there.
+    pub fn remove(&self, set: &str, key: &[u8]) -> Result<(), Error> {
+        match self.map(set)?.delete(key) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => Err(failed("emptying a map of", &error)),
+            _ => Ok(()),
+        }
+    }
+
     /// The ring buffer of this name.
     pub fn ring(&self, name: &str) -> Result<Ring, Error> {
         Ring::new(&self.map(name)?)

@@ -4,6 +4,7 @@ mod events;
 mod jvm;
 mod names;
 mod pace;
+mod places;
 mod programs;
 mod returns;
 mod rows;

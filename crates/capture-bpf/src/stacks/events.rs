@@ -2,6 +2,7 @@
 
 use super::FILLS;
 use super::pace::Pace;
+use super::places::Places;
 use super::programs::Programs;
 use super::returns::Returns;
 use super::rows::{Rows, Taken};
@@ -30,6 +31,7 @@ pub struct StackEvents {
     programs: Programs,
     ring: Ring,
     rows: Rows,
+    places: Places,
     /// What waits; its dictionaries are those of the rows.
     waiting: Batch,
     waits: Waits,
@@ -48,14 +50,17 @@ impl StackEvents {
     /// Loads and attaches.
     pub fn start(options: &Options, kinds: StackKinds) -> Result<StackEvents, Error> {
         let how = &options.stacks;
-        let programs = Programs::start(options, kinds)?;
+        let rows = Rows::new(options.fields.intersection(FILLS), how);
+        let of = options.push_down.containers.clone();
+        let kind = Places::kind(of.as_ref(), rows.containers.is_by_pid());
+        let programs = Programs::start(options, kinds, kind)?;
         let ring = programs.loaded.ring("events")?;
         let waits = Waits::new(programs.attached_ns, [kinds.sampled && !kinds.off_cpu, kinds.sampled && !kinds.on_cpu]);
-        let rows = Rows::new(options.fields.intersection(FILLS), how);
         let mut events = StackEvents {
             kinds,
             ring,
             waiting: Batch::new(rows.batch.fields()),
+            places: Places::new(of, &rows.containers),
             rows,
             waits,
             returns: Returns::default(),
@@ -99,7 +104,10 @@ impl StackEvents {
         let records = std::mem::take(&mut self.records);
         let mut rest = &records[..];
         while let Some((record, parts, next)) = Record::next(rest) {
-            self.add(&record, &parts);
+            // The programs know of a place that is left out only from its first record on.
+            if record.has(flag::SAME) || self.places.wants(&record, &mut self.rows.containers, &self.programs.loaded)? {
+                self.add(&record, &parts);
+            }
             rest = next;
         }
         self.records = records;
@@ -277,6 +285,7 @@ impl Events for StackEvents {
         if self.forgot.elapsed() >= FRESH {
             self.forgot = Instant::now();
             self.rows.forget();
+            self.places.forget(&self.programs.loaded)?;
         }
         self.account()
     }

@@ -1,7 +1,8 @@
 //! The programs at work: configured, attached, and their account.
 
 use super::pace::Pace;
-use super::shared::{CALLS, COMMS, COUNTS, Config, Count, NO_THRESHOLD, OBJECT, PIDS, call};
+use super::places::LEFT_OUT;
+use super::shared::{CALLS, COMMS, COUNTS, Config, Count, NO_THRESHOLD, OBJECT, PIDS, call, place};
 use crate::loader::{Loaded, MonotonicClock, Opened};
 use crate::probe::{Kernel, read_trimmed};
 use crate::{Error, Options, StackKinds};
@@ -26,7 +27,7 @@ pub struct Programs {
     refreshed_ns: i64,
 }
 
-fn config(options: &Options, kinds: StackKinds) -> Config {
+fn config(options: &Options, kinds: StackKinds, places: u32) -> Config {
     let (push_down, how) = (&options.push_down, &options.stacks);
     let any = |list: &[Field]| list.iter().any(|&field| options.fields.contains(field));
     let machine = Machine::from_arch(std::env::consts::ARCH);
@@ -60,6 +61,8 @@ fn config(options: &Options, kinds: StackKinds) -> Config {
             Field::DiskModel,
             Field::Rotational,
         ])),
+        places,
+        pad: 0,
         calls,
     };
     // A longer list is left to the caller's filter.
@@ -87,8 +90,8 @@ fn names(list: &[String]) -> ([[u8; 16]; COMMS], u32) {
 }
 
 impl Programs {
-    /// Loads and attaches.
-    pub fn start(options: &Options, kinds: StackKinds) -> Result<Programs, Error> {
+    /// Loads and attaches; `places` are what the keys of what is left out are.
+    pub fn start(options: &Options, kinds: StackKinds, places: u32) -> Result<Programs, Error> {
         let kernel = Kernel::look()?;
         kernel.need_btf()?;
         kernel.need_map(MapType::TaskStorage)?;
@@ -108,8 +111,11 @@ impl Programs {
         let can_return = kernel.has_function("bpf_task_work_schedule_resume_impl");
         let sees_returns = kinds.off_cpu && options.stacks.user_stacks && can_return;
         let mut opened = Opened::open_single(OBJECT)?;
-        let config = config(options, kinds);
+        let config = config(options, kinds, places);
         opened.configure(&config)?;
+        if places != place::NONE {
+            opened.set_entries("left_out", LEFT_OUT)?;
+        }
         let smallest = Options::RING_BYTES.min(1 << 20);
         opened.set_entries("events", options.ring_bytes.max(smallest).next_power_of_two())?;
         let mut loaded = opened.load(&programs)?;
@@ -188,6 +194,7 @@ impl Programs {
         property("stacks.short_wait_ns", of(Count::ShortNs));
         property("stacks.locked", of(Count::Locked));
         property("stacks.threads_looked_at", of(Count::Seen));
+        property("stacks.left_out", of(Count::LeftOut));
         property("kernel_memory_bytes", self.loaded.memory_bytes());
         if let Some(pace) = pace
             && let [Some([median_ns, p95_ns]), parts] = pace.quantiles()

@@ -17,7 +17,7 @@ use latscope_event::{Batch, Context, Field, FieldSet, MISSING_CODE, MISSING_I64}
 pub struct Rows {
     pub batch: Batch,
     names: Names,
-    containers: Containers,
+    pub containers: Containers,
     processes: Processes,
     devices: Devices,
     machine: Machine,

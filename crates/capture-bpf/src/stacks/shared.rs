@@ -23,6 +23,13 @@ pub mod call {
     pub const ASYNC: u8 = 2;
 }
 
+/// Values of [`Config::places`].
+pub mod place {
+    pub const NONE: u32 = 0;
+    pub const IS_GROUP: u32 = 1;
+    pub const IS_PROCESS: u32 = 2;
+}
+
 /// Values of [`Record::source`].
 pub mod source {
     pub const SWITCH: u8 = 1;
@@ -48,10 +55,11 @@ pub enum Count {
     Copied,
     Short,
     ShortNs,
+    LeftOut,
 }
 
 /// How many [`Count`]s there are.
-pub const COUNTS: usize = Count::ShortNs as usize + 1;
+pub const COUNTS: usize = Count::LeftOut as usize + 1;
 
 shared! {
     /// Constants of the programs.
@@ -68,6 +76,8 @@ shared! {
         all_threads: u32,
         copies: u32,
         want_file: u32,
+        places: u32,
+        pad: u32,
         calls: [u8; CALLS],
     }
 }
@@ -173,6 +183,9 @@ mod tests {
             (source::SWITCH.into(), "FROM_SWITCH"),
             (source::TIMER.into(), "FROM_TIMER"),
             (source::RETURN.into(), "FROM_RETURN"),
+            (place::NONE.into(), "NO_PLACES"),
+            (place::IS_GROUP.into(), "PLACE_IS_GROUP"),
+            (place::IS_PROCESS.into(), "PLACE_IS_PROCESS"),
             (flag::SAME.into(), "FLAG_SAME"),
             (flag::KTHREAD.into(), "FLAG_KTHREAD"),
             (flag::RUNNING.into(), "FLAG_RUNNING"),

@@ -9,8 +9,11 @@ pub use counting::Counting;
 pub use events::{Events, Take};
 
 use crate::{Control, Error, Folding, Live, Notice, Reading};
-use latscope_capture_bpf::{Options, PushDown, Source, disks_as_events, key_fields, no_disk_matches, nothing_of};
+use latscope_capture_bpf::{
+    OfContainers, Options, PushDown, Source, disks_as_events, key_fields, no_disk_matches, nothing_of,
+};
 use latscope_event::{Clock, Context, Field, FieldSet, Mask, TraceStart};
+use latscope_filter::Filter;
 use latscope_series::{Quantity, Weight};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -122,8 +125,23 @@ fn push_down(reading: &Reading) -> PushDown {
         kinds: texts(Field::Kind),
         devices: texts(Field::Device),
         fd_types: texts(Field::FdType),
+        containers: of_containers(filter),
         min_latency_ns: necessary.min_latency_ns,
     }
+}
+
+/// What a filter demands of containers.
+fn of_containers(filter: &Filter) -> Option<OfContainers> {
+    let fields: FieldSet = [Field::Container, Field::ContainerName, Field::ContainerImage].into_iter().collect();
+    let filter = filter.only_about(fields)?;
+    Some(OfContainers::new(filter.fields(), move |batch| {
+        let mut passed = Mask::default();
+        // A filter on texts has no moments that a clock could lack.
+        filter.bind(TraceStart::default()).map_or(true, |mut bound| {
+            bound.eval(batch, &mut passed);
+            passed.count() > 0
+        })
+    }))
 }
 
 /// Why the kernel cannot count for this view itself, `None` when it can.

@@ -1,0 +1,138 @@
+//! Whose stacks they are: filters on containers, which the programs in the kernel test, and numbers of processes that are given
+//! to others.
+
+use super::lab::{Background, Disk, alone, events, number};
+use super::stacks::{can_compile, text};
+use crate::program::{command, end, installed, root};
+use latscope_capture_file::{ReadOptions, read};
+use latscope_event::FieldSet;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+/// Compiles `reader.c` with a function of this name, at the same address whatever it is called.
+fn reader(folder: &Path, function: &str) -> PathBuf {
+    let program = folder.join(function);
+    let mut compiler = command("cc");
+    compiler.args(["-O2", "-no-pie", "-o"]).arg(&program).arg(format!("-DREADER={function}"));
+    end(compiler.arg(root().join("tests/live/reader.c")), b"").success();
+    program
+}
+
+fn recording(trace: &Path, filter: &str) -> Background {
+    let trace = trace.to_str().unwrap();
+    Background::latscope(&["record", "-s", "stacks,offcpu=1ms", "--cpu-budget", "100%", "-w", trace, filter])
+}
+
+/// A control group that is named like that of a container.
+struct Container(PathBuf);
+
+impl Container {
+    const ID: &'static str = "5eed00c0ffee";
+
+    fn new() -> Option<Container> {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let mount = mounts.lines().find_map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
+            [_, path, "cgroup2", ..] => Some(PathBuf::from(path)),
+            _ => None,
+        })?;
+        let group = mount.join(format!("docker-{}{:052x}.scope", Container::ID, std::process::id()));
+        std::fs::create_dir(&group).ok()?;
+        Some(Container(group))
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// How many of the looks and waits of a capture the kernel left out.
+fn left_out(trace: &Path) -> u64 {
+    let context = read(trace, &ReadOptions::new(FieldSet::ALWAYS), &mut |_, _| ControlFlow::Continue(())).unwrap();
+    context.properties["stacks.left_out"].parse().unwrap()
+}
+
+/// By thread, waits for reads; with the container.
+fn waits(trace: &Path, filter: &str) -> BTreeMap<(u64, String), usize> {
+    let mut waits = BTreeMap::new();
+    for event in events(trace, "latency_ns,tid,container,stack", &format!("name = pread64 and ({filter})")) {
+        assert!(text(&event, "stack").contains("_read_iter"), "{event}");
+        *waits.entry((number(&event, "tid"), text(&event, "container").to_string())).or_insert(0) += 1;
+    }
+    waits
+}
+
+#[test]
+fn filters_on_containers_find_the_same_in_the_kernel_as_afterwards() {
+    let Some(_alone) = alone() else { return };
+    if !can_compile() {
+        return;
+    }
+    let disks = [(); 2].map(|()| Disk::new(&["--read", "20ms"]));
+    let folder = tempfile::tempdir().unwrap();
+    let program = reader(folder.path(), "contained");
+    let filters = [
+        "comm = contained",
+        "comm = contained and container.id = 5eed00c0ffee",
+        "comm = contained and not container.id = 5eed00c0ffee",
+        "comm = contained and container.name exists",
+    ];
+    let traces = filters.map(|filter| folder.path().join(format!("{}.lat", filter.len())));
+    let recordings: Vec<Background> =
+        traces.iter().zip(filters).map(|(trace, filter)| recording(trace, filter)).collect();
+    // The group is made while the captures run.
+    let Some(container) = Container::new() else { return skipped!("no control groups of version 2") };
+    let inside = "echo $$ > $0/cgroup.procs; exec $1 $2 50";
+    let inside =
+        Background::new(command("sh").args(["-c", inside]).arg(&container.0).arg(&program).arg(&disks[0].path));
+    let outside = Background::new(command(&program).args([&disks[1].path, "50"]));
+    let pids = [inside.pid(), outside.pid()].map(u64::from);
+    assert_eq!([inside.ended().status, outside.ended().status], [Some(0); 2]);
+    recordings.into_iter().for_each(|recording| drop(recording.interrupt().success()));
+    let all = waits(&traces[0], "state = \"disk sleep\"");
+    let both = [((pids[0], Container::ID.to_string()), 50), ((pids[1], String::new()), 50)];
+    assert_eq!(all, both.clone().into());
+    assert_eq!(left_out(&traces[0]), 0);
+    for (trace, filter) in traces.iter().zip(filters).skip(1) {
+        let found = waits(trace, "state = \"disk sleep\"");
+        assert_eq!(found, waits(&traces[0], &format!("state = \"disk sleep\" and {filter}")), "{filter}");
+        assert!(left_out(trace) > 20, "{filter}: {}", left_out(trace));
+    }
+    assert_eq!(waits(&traces[1], "state = \"disk sleep\""), both[..1].iter().cloned().collect());
+}
+
+/// Both have their functions at the same addresses.
+#[test]
+fn a_process_with_the_number_of_another_has_its_own_names() {
+    let Some(_alone) = alone() else { return };
+    if !can_compile() || !installed("setpriv") {
+        return;
+    }
+    let disk = Disk::new(&["--read", "20ms"]);
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = ["scans_accounts", "merges_segments"].map(|function| reader(folder.path(), function));
+    let trace = folder.path().join("t.lat");
+    let recording = recording(&trace, "comm in (scans_accounts, merges_segments)");
+    let ran = end(command(&first).args([&first, &second]).args([&disk.path, "40"]), b"");
+    let ended = recording.interrupt();
+    if ran.status == Some(77) {
+        return skipped!("the kernel gives no process the number of another");
+    }
+    let pid: u64 = ran.success().trim().parse().unwrap();
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    let own = events(&trace, "latency_ns,pid,comm,stack,stack_quality", &format!("pid = {pid} and name = pread64"));
+    for (name, other) in [("scans_accounts", "merges_segments"), ("merges_segments", "scans_accounts")] {
+        let of_one: Vec<&Value> = own.iter().filter(|event| text(event, "comm") == name).collect();
+        assert!(of_one.len() >= 40, "{name}: {} of {}", of_one.len(), own.len());
+        let stacks = of_one.iter().filter(|event| text(event, "stack_quality") == "complete");
+        let mut complete = 0;
+        for event in stacks {
+            complete += 1;
+            assert!(text(event, "stack").contains(name) && !text(event, "stack").contains(other), "{event}");
+        }
+        assert!(complete * 2 > of_one.len(), "{name}: {complete} of {} are complete", of_one.len());
+    }
+}
