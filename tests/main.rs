@@ -55,6 +55,7 @@ mod precision;
 mod program;
 mod projection;
 mod push_down;
+mod python_package;
 mod report;
 mod round_trip;
 mod scap;

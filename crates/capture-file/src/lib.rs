@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arrow_batches;
 mod arrow_columns;
 mod blkparse;
 mod blktrace;
@@ -66,6 +67,7 @@ mod tree;
 mod two_columns;
 mod unfinished;
 
+pub use arrow_batches::ArrowBatches;
 pub use blktrace::one_of_each_recording;
 pub use detect::format_of;
 pub use ending::{end_when, is_over};

@@ -107,6 +107,16 @@ impl Pipeline {
 
     /// Those of these fields that the first events of the files have.
     pub fn present(&self, asked: FieldSet) -> FieldSet {
+        self.first_have(asked, may_have)
+    }
+
+    /// Those of these fields of which the readers of the files have columns, with or without values.
+    pub fn columns(&self, asked: FieldSet) -> FieldSet {
+        self.first_have(asked, |batch, field| batch.column(field).is_some())
+    }
+
+    /// Those of these fields that the first events of the files have.
+    fn first_have(&self, asked: FieldSet, has: impl Fn(&Batch, Field) -> bool) -> FieldSet {
         let ours = FieldSet::DERIVED.with(&[Field::Trace]);
         let (mut present, asked) = (asked.intersection(ours), asked.without(ours));
         for (at, file) in self.reading.files.iter().enumerate() {
@@ -120,7 +130,7 @@ impl Pipeline {
             }
             // A file that cannot be read is reported where its events are asked for.
             let _ = latscope_capture_file::read(file, &options, &mut |_, batch| {
-                present = present.union(asked.iter().filter(|&field| may_have(batch, field)).collect());
+                present = present.union(asked.iter().filter(|&field| has(batch, field)).collect());
                 ControlFlow::Break(())
             });
         }

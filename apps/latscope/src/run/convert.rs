@@ -2,7 +2,6 @@
 
 use super::output::{self, Output};
 use super::reports;
-use super::summary::has_sizes;
 use crate::plan::{Conversion, Folding, Reading, Target};
 use crate::{Failure, notes};
 use latscope_capture_file::{
@@ -183,7 +182,7 @@ fn series(pipeline: &Pipeline, folding: &Folding, conversion: &Conversion) -> Re
         && folding.count_by == CountBy::Completion
         && matches!(conversion.target, Target::Frames | Target::Parquet)
         && pipeline.stored_file().is_none()
-        && has_sizes(pipeline);
+        && pipeline.has_sizes();
     let weight = if with_bytes { Weight::Bytes } else { folding.weight };
     let (series, mut contexts) = pipeline.series(&Folding { weight, ..folding.clone() }, 600)?;
     refuse_part(pipeline.reading())?;

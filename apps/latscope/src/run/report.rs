@@ -6,26 +6,15 @@ use crate::notes::{WORDING, plural};
 use crate::plan::Report;
 use latscope_capture_bpf::usual;
 use latscope_capture_file::is_pipe;
-use latscope_event::{Context, Field, FieldSet, format_duration, format_size};
+use latscope_event::{FieldSet, format_duration, format_size};
 use latscope_pipeline::{Error, Pipeline};
-use latscope_series::explain::{Spot, Table};
-use latscope_series::{Cube, CubeBuilder, CubeKey, CubeLimits};
+use latscope_series::{Cube, CubeKey};
 use latscope_view_report::{REPORT_TEMPLATE, ReportOptions, fit_report, report, report_keys};
-use std::ops::ControlFlow;
 
 /// Bytes of data per event, and at least and at most, unless a budget is given.
 const BYTES_PER_EVENT: u64 = 1;
 const LEAST_BUDGET: u64 = 1_000_000;
 const MOST_BUDGET: u64 = 32_000_000;
-
-/// No spots are looked for in more events than this: they need about 60 bytes of memory each.
-const MOST_FOR_SPOTS: usize = 4_000_000;
-/// The test for chance is the same in every report of a trace.
-const SEED: u64 = 1;
-
-/// What is known of the slowest events beside the attributes.
-const OF_EXAMPLES: FieldSet =
-    FieldSet::ALWAYS.with(&[Field::Size, Field::Result, Field::Offset, Field::Pid, Field::SampleWeight]);
 
 pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
     let reading = pipeline.reading();
@@ -35,9 +24,9 @@ pub fn run(pipeline: &Pipeline, plan: &Report) -> Result<(), Failure> {
     }
     refuse_stored(pipeline)?;
     let derives = reading.live.is_none() && !is_read_once(pipeline);
-    let (cube, spots, contexts) = match cube(pipeline, plan, derives) {
+    let (cube, spots, contexts) = match pipeline.cube(&keys(pipeline, derives), plan.interval_ns) {
         // The other attributes do without all events in memory.
-        Err(Error::NotDerivable { .. }) => cube(pipeline, plan, false),
+        Err(Error::NotDerivable { .. }) => pipeline.cube(&keys(pipeline, false), plan.interval_ns),
         done => done,
     }?;
     reports::say_notes(&contexts);
@@ -85,33 +74,6 @@ fn note_limits(plan: &Report, cube: &Cube, bytes: u64) {
     }
 }
 
-/// Counts all events; with the attributes that are derived from many of them, if they are wanted. Of a single trace, also finds
-/// what is unusual in it.
-fn cube(pipeline: &Pipeline, plan: &Report, derives: bool) -> Result<(Cube, Vec<Spot>, Vec<Context>), Error> {
-    let keys = keys(pipeline, derives);
-    let mut table = (pipeline.reading().files.len() <= 1).then(Table::new);
-    let mut builder = CubeBuilder::new(&keys, CubeLimits { width_ns: plan.interval_ns, ..CubeLimits::default() });
-    let mut trace = 0;
-    let contexts = pipeline.each_batch(fields(&keys), |context, batch, mask, starts| {
-        if starts {
-            builder.start_trace(trace);
-            trace += 1;
-        }
-        builder.add(context, batch, mask);
-        if let Some(table) = &mut table {
-            if starts {
-                table.begin_trace(context.trace_start_ns());
-            }
-            table.add(batch, mask);
-        }
-        table.take_if(|table| table.len() > MOST_FOR_SPOTS);
-        ControlFlow::<Error>::Continue(())
-    })?;
-    builder.keep_common_values();
-    let spots = table.map(|mut table| table.spots(SEED, None)).unwrap_or_default();
-    Ok((builder.finish().without_empty_attributes(), spots, contexts))
-}
-
 fn is_read_once(pipeline: &Pipeline) -> bool {
     pipeline.reading().files.iter().any(|file| is_pipe(file))
 }
@@ -123,12 +85,6 @@ pub fn refuse_stored(pipeline: &Pipeline) -> Result<(), Failure> {
         "{}: There are only histograms in this file, and the page needs single events; heatmap and percentiles draw it.",
         file.display()
     )))
-}
-
-/// What is read of each event for these attributes.
-pub fn fields(keys: &[CubeKey]) -> FieldSet {
-    let fields = keys.iter().filter_map(|&key| if let CubeKey::Field(field) = key { Some(field) } else { None });
-    fields.collect::<FieldSet>().union(OF_EXAMPLES)
 }
 
 /// The names of the traces.

@@ -7,10 +7,9 @@ use super::{output, reports};
 use crate::Failure;
 use crate::notes::WORDING;
 use crate::plan::{Folding, Reading, Shape, Summary as Plan};
-use latscope_capture_file::Format;
 use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_I64, MISSING_U64, Mask};
-use latscope_pipeline::{Origin, Pipeline, refuse_averages};
-use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Usage, Waiter, Weight};
+use latscope_pipeline::{Origin, Pipeline, refuse_averages, totals_builder};
+use latscope_series::{HistogramSeries, Quantity, SeriesBuilder, Usage, Waiter, Weight};
 use latscope_view_term::{Outlier, Outliers, Summary, TimeLabels};
 use std::ops::ControlFlow;
 
@@ -23,12 +22,12 @@ const SHOWN: [Field; 7] =
 pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     let reading = pipeline.reading();
     reports::ends_by_signal(reading);
-    let generated = if plan.by_default { groups_of_jobs(pipeline) } else { None };
+    let generated = if plan.by_default { pipeline.usual_groups() } else { None };
     let mut plan = plan.clone();
     // Groups of outliers and of --use have all fields.
     let drops_missing = generated.is_some() && plan.over_ns.is_none() && !plan.shows_use;
     plan.folding.by = generated.unwrap_or(plan.folding.by);
-    if !has_sizes(pipeline) {
+    if !pipeline.has_sizes() {
         plan.folding.weight = Weight::Count;
     }
     let plan = &plan;
@@ -40,7 +39,7 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     }
     let needs_events = plan.over_ns.is_some() || plan.shows_use;
     if !needs_events && pipeline.origin(&plan.folding)? != Origin::Events {
-        let (series, contexts) = histograms(pipeline, plan)?;
+        let (series, contexts) = pipeline.totals(&plan.folding, plan.by_default)?;
         let series = if drops_missing { series.without_missing() } else { series };
         let context = Context::merged(&contexts);
         let mut summary = Summary::new(&series, &context);
@@ -78,32 +77,6 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether what is read may have sizes: not every format knows what moved how many bytes.
-pub fn has_sizes(pipeline: &Pipeline) -> bool {
-    let reading = pipeline.reading();
-    let is_sized = |format: Format| format != Format::TwoColumns || reading.two_columns.unit_bytes.is_some();
-    let may_have =
-        |format: &Option<Format>| format.is_none_or(|format| format.fills().contains(Field::Size) && is_sized(format));
-    reading.live.is_some() || pipeline.formats().iter().any(may_have)
-}
-
-/// Stored histograms, or what the kernel counts.
-fn histograms(pipeline: &Pipeline, plan: &Plan) -> Result<(HistogramSeries, Vec<Context>), Failure> {
-    if pipeline.reading().live.is_some() {
-        let weighed = Folding { weight: Weight::Bytes, ..plan.folding.clone() };
-        return Ok(pipeline.series(&weighed, 2)?);
-    }
-    // Stored histograms carry no bytes unless they were made for that.
-    let counted = Folding { weight: Weight::Count, ..plan.folding.clone() };
-    Ok(match pipeline.series(&counted, 2) {
-        // Not every stored histogram is of a device; nobody asked for that.
-        Err(error) if error.is_usage() && plan.by_default => {
-            pipeline.series(&Folding { by: Vec::new(), ..counted }, 2)?
-        }
-        found => found?,
-    })
-}
-
 /// What is made of single events.
 struct Gathered {
     builder: SeriesBuilder,
@@ -114,7 +87,7 @@ struct Gathered {
 impl Gathered {
     fn new(plan: &Plan) -> Gathered {
         Gathered {
-            builder: builder(&plan.folding),
+            builder: totals_builder(&plan.folding),
             outliers: plan.over_ns.map(|over_ns| Outliers::new(over_ns, LISTED)),
             usage: plan.shows_use.then(|| Usage::new(plan.folding.by.clone())),
         }
@@ -180,33 +153,9 @@ fn gather(pipeline: &Pipeline, plan: &Plan) -> Result<(Gathered, Vec<Context>, V
     Ok((gathered, contexts, waiters))
 }
 
-/// One interval of any length would do; a few keep the bookkeeping of the builder as it is.
-fn builder(folding: &Folding) -> SeriesBuilder {
-    SeriesBuilder::new(folding.quantity, folding.weight, folding.by.clone(), Interval::Auto(2))
-        .on_grid(folding.precision)
-        .with_squares()
-}
-
-/// What distinguishes the events of load generators: their jobs, not the devices, which they do not name; of Spark, its stages. Nothing where other files
-/// are read, too.
-fn groups_of_jobs(pipeline: &Pipeline) -> Option<Vec<Field>> {
-    let formats = pipeline.formats();
-    let all = |known: &[Format]| {
-        !formats.is_empty() && formats.iter().all(|format| format.is_some_and(|format| known.contains(&format)))
-    };
-    if all(&[Format::Hlog]) {
-        return Some(vec![Field::Job]);
-    }
-    if all(&[Format::SparkEventlog]) {
-        return Some(vec![if pipeline.reading().all_of_spark { Field::Kind } else { Field::Stage }]);
-    }
-    let is_fio = all(&[Format::FioLog, Format::FioHist, Format::FioJson, Format::Smallfile]);
-    is_fio.then(|| vec![Field::Job, Field::Kind, Field::Host])
-}
-
 /// Reads once more, for these groups.
 fn of_groups(pipeline: &Pipeline, folding: &Folding, groups: &[Vec<String>]) -> Result<HistogramSeries, Failure> {
-    let new = || builder(folding).only(groups);
+    let new = || totals_builder(folding).only(groups);
     let add = |builder: &mut SeriesBuilder, starts: Option<usize>, _: &Context, batch: &Batch, mask: Option<&Mask>| {
         if let Some(number) = starts {
             builder.start_trace_number(number as u32);

@@ -3,18 +3,16 @@
 mod divide;
 mod labs;
 mod same;
-mod subject;
-mod unlike;
 
 use super::{output, reports};
 use crate::Failure;
 use crate::plan::{Compare as Plan, Reading, Shape};
 use labs::Experiment;
 use latscope_event::Context;
-use latscope_series::compare::{CompareError, Comparison, Judgement, Limit, Sample, compare};
+use latscope_pipeline::{Subject, compare_sides, unlike};
+use latscope_series::compare::{CompareError, Comparison, Judgement, Limit};
 use latscope_view_report::CompareSide;
 use latscope_view_term::CompareTable;
-use subject::{Run, Subject};
 
 pub fn run(plan: &Plan) -> Result<(), Failure> {
     let sides = expanded(plan)?;
@@ -41,8 +39,9 @@ fn expanded(plan: &Plan) -> Result<Vec<(String, Vec<Reading>)>, Failure> {
 }
 
 fn read_all(sides: &[(String, Vec<Reading>)]) -> Result<Vec<Subject>, Failure> {
-    let subjects: Vec<Subject> =
-        sides.iter().map(|(name, turns)| Subject::read(name.clone(), turns)).collect::<Result<_, _>>()?;
+    let open = |reading| reports::open(reading, None);
+    let subjects = sides.iter().map(|(name, turns)| Subject::read(name.clone(), turns, open));
+    let subjects: Vec<Subject> = subjects.collect::<Result<_, Failure>>()?;
     reports::refuse_interrupted()?;
     same::refuse_same_requests(sides, &subjects)?;
     Ok(subjects)
@@ -94,19 +93,12 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
             "--fail-if needs at least two sides: two traces, or one divided by --by FIELD or several --filter.".into(),
         ));
     }
-    let sample = |subject: &Subject| subject.turns.iter().map(Run::sample).collect();
-    let samples: Vec<Vec<Sample>> = subjects.iter().map(sample).collect();
-    let mut comparison = compare(&samples, &plan.options).map_err(|error| match error {
+    let (comparison, samples) = compare_sides(subjects, &plan.options).map_err(|error| match error {
         CompareError::Empty(side) => Failure::Input(format!("{} has no events to compare.", subjects[side].name)),
         error => Failure::Usage(format!("{error}.")),
     })?;
-    // What had not completed is a lower bound among the latencies, but no request that was made.
-    for (side, subject) in comparison.sides.iter_mut().zip(subjects) {
-        side.count = subject.count();
-        side.turns.iter_mut().zip(&subject.turns).for_each(|(turn, run)| turn.count = run.count());
-    }
     let names: Vec<String> = subjects.iter().map(|subject| subject.name.clone()).collect();
-    let (unlike, unknown) = unlike::unlike(subjects);
+    let (unlike, unknown) = unlike(subjects);
     let notes: Vec<String> = subjects.iter().filter_map(Subject::waiting_note).collect();
     let table = CompareTable {
         comparison: &comparison,

@@ -1,8 +1,8 @@
 //! One measurement twice is no second measurement: two runs of it agree for certain, and nothing follows from that.
 
-use super::subject::{Run, Subject};
 use crate::Failure;
 use crate::plan::Reading;
+use latscope_pipeline::{Subject, Turn};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -29,9 +29,9 @@ pub fn refuse_same_files(sides: &Sides) -> Result<(), Failure> {
 /// Fails if two runs hold the same requests: copies, or conversions of one another.
 pub fn refuse_same_requests(sides: &Sides, subjects: &[Subject]) -> Result<(), Failure> {
     let readings = sides.iter().flat_map(|(_, runs)| runs);
-    let runs: Vec<(&Reading, &Run)> = readings.zip(subjects.iter().flat_map(|subject| &subject.turns)).collect();
+    let runs: Vec<(&Reading, &Turn)> = readings.zip(subjects.iter().flat_map(|subject| &subject.turns)).collect();
     for (at, (reading, run)) in runs.iter().enumerate() {
-        let same = |(by, other): &&(&Reading, &Run)| by.filter == reading.filter && run.repeats(other);
+        let same = |(by, other): &&(&Reading, &Turn)| by.filter == reading.filter && run.repeats(other);
         if let Some((first, _)) = runs[..at].iter().find(same) {
             let path = |reading: &Reading| reading.files.first().cloned().unwrap_or_default();
             return Err(refusal(&path(first), &path(reading), "have the same requests"));

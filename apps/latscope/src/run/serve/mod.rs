@@ -13,7 +13,7 @@ use gate::Gate;
 use http::Server;
 use latscope_capture_file::is_pipe;
 use latscope_event::{Batch, Context, Field, FieldSet, Mask, Unfinished, Wait};
-use latscope_pipeline::{Pipeline, describe};
+use latscope_pipeline::{Pipeline, cube_fields, describe};
 use latscope_series::{CubeBuilder, CubeKey, CubeLimits};
 use latscope_view_report::{ReportOptions, live_report};
 use std::ops::ControlFlow;
@@ -123,7 +123,7 @@ impl Reader<'_> {
 
     fn files(&self) -> Result<(), Failure> {
         let mut trace = 0;
-        let contexts = self.pipeline.each_batch(report::fields(&self.keys), |context, batch, mask, starts| {
+        let contexts = self.pipeline.each_batch(cube_fields(&self.keys), |context, batch, mask, starts| {
             trace += usize::from(starts);
             self.add(trace.saturating_sub(1), context, batch, mask);
             ControlFlow::<Failure>::Continue(())
@@ -135,7 +135,7 @@ impl Reader<'_> {
 
     fn capture(&self) -> Result<(), Failure> {
         // By its number, a waiting request is known for one of a disk, and described by its direction.
-        let fields = report::fields(&self.keys).union(FieldSet::EMPTY.with(&[Field::Dev]));
+        let fields = cube_fields(&self.keys).union(FieldSet::EMPTY.with(&[Field::Dev]));
         let mut events = self.pipeline.capture(fields)?;
         let mut looked = Instant::now();
         let add = &mut |context: &Context, batch: &Batch, mask: Option<&Mask>| {

@@ -1,12 +1,9 @@
 //! One side of a comparison: the events of each of its turns in the order of time, or their histograms, and what shows whether
 //! it is like the others.
 
-use crate::Failure;
-use crate::plan::{Folding, Reading};
-use crate::run::reports;
+use crate::{Error, Folding, Origin, Pipeline, Reading, keep_passing, refuse_averages};
 use latscope_event::{Batch, Context, Field, MISSING_U64, Mask, Unfinished, format_count, format_duration};
-use latscope_pipeline::{Error, Origin, keep_passing, refuse_averages};
-use latscope_series::compare::Sample;
+use latscope_series::compare::{CompareError, CompareOptions, Comparison, Sample, compare};
 use latscope_series::{HistogramSeries, Interval, Quantity, SeriesBuilder, Weight};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -18,11 +15,15 @@ const SIZES: usize = 64;
 
 /// One side.
 pub struct Subject {
+    /// What it is called.
     pub name: String,
-    pub turns: Vec<Run>,
+    /// Its turns.
+    pub turns: Vec<Turn>,
+    /// What the traces say of themselves.
     pub contexts: Vec<Context>,
-    /// Events by kind and by size, as far as the source has them.
+    /// Events by kind, as far as the source has them.
     pub kinds: BTreeMap<String, u64>,
+    /// Events by size, bytes, as far as the source has them.
     pub sizes: BTreeMap<u64, u64>,
     waiting: Waiting,
 }
@@ -53,9 +54,10 @@ fn waiting_of(reading: &Reading, context: &Context) -> Vec<Unfinished> {
 }
 
 /// One turn of a side.
-pub struct Run {
+pub struct Turn {
     /// Time of start and latency, nanoseconds, ascending; `None` when there are too many, or only histograms.
     events: Option<Vec<(i64, u64)>>,
+    /// All of it as histograms.
     pub series: HistogramSeries,
     /// How many of them had not completed: they count with their age, but not as requests that were made.
     waiting: u64,
@@ -124,13 +126,13 @@ impl Gather {
     }
 
     /// The turn.
-    fn finish(self) -> Run {
+    fn finish(self) -> Turn {
         let mut events = self.events;
         if let Some(events) = &mut events {
             // Whatever the order in which files were read.
             events.sort_unstable();
         }
-        Run { events, series: self.builder.finish(), waiting: 0 }
+        Turn { events, series: self.builder.finish(), waiting: 0 }
     }
 }
 
@@ -143,7 +145,7 @@ fn add_counts<T: Ord + Clone>(counts: &mut BTreeMap<T, u64>, more: &BTreeMap<T, 
     }
 }
 
-impl Run {
+impl Turn {
     /// What is compared.
     pub fn sample(&self) -> Sample {
         match &self.events {
@@ -154,7 +156,7 @@ impl Run {
 
     /// Whether the requests are those of another run, each with its time and latency. Runs of a single latency, as very coarse clocks
     /// show them, may be equal without being one.
-    pub fn repeats(&self, other: &Run) -> bool {
+    pub fn repeats(&self, other: &Turn) -> bool {
         let totals = *self.series.total(None).totals();
         let same = match (&self.events, &other.events) {
             (Some(events), Some(others)) => events == others,
@@ -176,22 +178,29 @@ impl Run {
 }
 
 impl Subject {
-    /// Reads a side from files, turn by turn.
-    pub fn read(name: String, turns: &[Reading]) -> Result<Subject, Failure> {
+    /// Reads a side from files, turn by turn; `open` makes the pipeline of each.
+    ///
+    /// # Errors
+    /// Those of `open`, and when a file cannot be read or holds averages.
+    pub fn read<E: From<Error>>(
+        name: String,
+        turns: &[Reading],
+        open: impl Fn(Reading) -> Result<Pipeline, E>,
+    ) -> Result<Subject, E> {
         let (kinds, sizes, waiting) = (BTreeMap::new(), BTreeMap::new(), Waiting::default());
         let mut side = Subject { name, turns: Vec::new(), contexts: Vec::new(), kinds, sizes, waiting };
-        turns.iter().try_for_each(|reading| side.read_turn(reading))?;
+        turns.iter().try_for_each(|reading| Ok::<_, E>(side.read_turn(&open(reading.clone())?)?))?;
         Ok(side)
     }
 
-    fn read_turn(&mut self, reading: &Reading) -> Result<(), Failure> {
-        let pipeline = reports::open(reading.clone(), None)?;
+    fn read_turn(&mut self, pipeline: &Pipeline) -> Result<(), Error> {
+        let reading = pipeline.reading();
         let folding = Folding::of_latencies(None);
         if pipeline.origin(&folding)? == Origin::Stored {
             let (series, contexts) = pipeline.series(&folding, INTERVALS)?;
             contexts.iter().for_each(|context| self.waiting.add(&waiting_of(reading, context), true));
             self.contexts.extend(contexts);
-            self.turns.push(Run { events: None, series, waiting: 0 });
+            self.turns.push(Turn { events: None, series, waiting: 0 });
             return Ok(());
         }
         let add = |gather: &mut Gather, starts, context: &Context, batch: &Batch, mask: Option<&Mask>| {
@@ -214,7 +223,7 @@ impl Subject {
             }
         }
         self.contexts.extend(contexts);
-        self.turns.push(Run { waiting: hanging, ..gather.finish() });
+        self.turns.push(Turn { waiting: hanging, ..gather.finish() });
         Ok(())
     }
 
@@ -237,13 +246,13 @@ impl Subject {
 
     /// Number of requests of all turns that completed.
     pub fn count(&self) -> u64 {
-        self.turns.iter().map(Run::count).sum()
+        self.turns.iter().map(Turn::count).sum()
     }
 
     /// The usual distance between the starts of requests, nanoseconds, where single events are known: the median, or the mean where
     /// a coarse clock puts several requests at one moment.
     pub fn distance_ns(&self) -> Option<u64> {
-        let distances = |run: &Run| -> Option<Vec<u64>> {
+        let distances = |run: &Turn| -> Option<Vec<u64>> {
             Some(run.events.as_ref()?.windows(2).map(|pair| pair[1].0.abs_diff(pair[0].0)).collect())
         };
         let turns: Vec<Vec<u64>> = self.turns.iter().map(distances).collect::<Option<_>>()?;
@@ -261,4 +270,23 @@ impl Subject {
         let to_unix_ns = context.clock.to_unix_ns.filter(|_| !context.clock.approximate)?;
         Some((from.saturating_add(to_unix_ns), to.saturating_add(to_unix_ns)))
     }
+}
+
+/// Compares sides, of which the first is the base; also hands back what of each turn was compared.
+///
+/// # Errors
+/// When a side has no events, or the options make no sense.
+pub fn compare_sides(
+    subjects: &[Subject],
+    options: &CompareOptions,
+) -> Result<(Comparison, Vec<Vec<Sample>>), CompareError> {
+    let sample = |subject: &Subject| subject.turns.iter().map(Turn::sample).collect();
+    let samples: Vec<Vec<Sample>> = subjects.iter().map(sample).collect();
+    let mut comparison = compare(&samples, options)?;
+    // What had not completed is a lower bound among the latencies, but no request that was made.
+    for (side, subject) in comparison.sides.iter_mut().zip(subjects) {
+        side.count = subject.count();
+        side.turns.iter_mut().zip(&subject.turns).for_each(|(turn, run)| turn.count = run.count());
+    }
+    Ok((comparison, samples))
 }

@@ -1,6 +1,6 @@
 //! In what sides differ beside their latency: nobody shall compare unlike things without knowing.
 
-use super::subject::{Run, Subject};
+use crate::{Subject, Turn};
 use latscope_event::{Anomaly, Context, Severity, format_count, format_duration, format_size};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,7 +78,7 @@ pub fn unlike(subjects: &[Subject]) -> (Vec<String>, Option<String>) {
         differs(key, property(key));
     }
     let exact = |subject: &Subject| {
-        Some(if subject.turns.iter().all(Run::has_events) { "single events" } else { "histograms" }.to_string())
+        Some(if subject.turns.iter().all(Turn::has_events) { "single events" } else { "histograms" }.to_string())
     };
     differs("compared by", subjects.iter().map(exact).collect());
     let distances: Vec<Option<u64>> = subjects.iter().map(Subject::distance_ns).collect();

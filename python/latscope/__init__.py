@@ -1,0 +1,25 @@
+"""I/O latency: traces of any format as Arrow tables, histograms that merge exactly, and the views of latscope.
+
+>>> import latscope as lat
+>>> trace = lat.read("perf.data", filter="lat > 1ms")
+>>> trace.percentiles([50, 99], interval="1s", by="device").to_pandas()
+"""
+
+from latscope import buckets
+from latscope._native import Error, UsageError, __version__
+from latscope.series import Picture, Series
+from latscope.trace import Answer, Page, Trace, compare, read
+
+__all__ = [
+    "Answer",
+    "Error",
+    "Page",
+    "Picture",
+    "Series",
+    "Trace",
+    "UsageError",
+    "__version__",
+    "buckets",
+    "compare",
+    "read",
+]

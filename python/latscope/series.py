@@ -1,0 +1,213 @@
+"""Histograms over time and groups."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from latscope._native import UsageError
+from latscope.arguments import nanoseconds, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from os import PathLike
+
+    from numpy.typing import NDArray
+
+    from latscope import _native
+    from latscope.arguments import Duration
+
+
+class Picture(str):
+    """An SVG document that notebooks show."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write it to a file."""
+        Path(path).write_text(self, encoding="utf-8")
+
+
+def table(stream: _native.Stream) -> pa.Table:
+    """Take all batches of a stream. They are what the native half has made; nothing is copied."""
+    try:
+        reader = pa.RecordBatchReader.from_stream(stream)
+        # Batch by batch, so that Ctrl-C is heard in between.
+        return pa.Table.from_batches(list(reader), schema=reader.schema)
+    except (pa.ArrowException, OSError):
+        stream.finish()
+        raise
+
+
+class Series:
+    """A histogram for each interval and group. Series add up exactly with ``+``; ``sum`` takes many of them."""
+
+    def __init__(self, native: _native.Series, page: Callable[[], str] | None = None) -> None:
+        """Wrap the native half; ``page`` makes the interactive page of the trace behind it."""
+        self._native = native
+        self._page = page
+        self._matrices: dict[tuple[int | None, bool], NDArray[np.uint64]] = {}
+        self._places: dict[int | None, tuple[int, int, int, int]] = {}
+
+    @property
+    def width_ns(self) -> int:
+        """Width of the intervals, nanoseconds."""
+        return self._native.width_ns
+
+    @property
+    def by(self) -> list[str]:
+        """Names of the group fields."""
+        return self._native.by
+
+    @property
+    def groups(self) -> list[tuple[str, ...]]:
+        """Values of the group fields."""
+        return [tuple(group) for group in self._native.groups]
+
+    @property
+    def quantity(self) -> str:
+        """What the histograms are of."""
+        return self._native.quantity
+
+    @property
+    def power(self) -> int:
+        """The logarithm to base 2 of the number of buckets to the octave."""
+        return self._native.power
+
+    @property
+    def notes(self) -> list[str]:
+        """What was lost, repaired or assumed: sentences."""
+        return self._native.notes
+
+    def __len__(self) -> int:
+        """Return the number of intervals, from the first to the last."""
+        return self._place(None)[1]
+
+    def matrix(self, group: tuple[str, ...] | str | None = None, *, weight: bool = False) -> NDArray[Any]:
+        """Return counts as a matrix, interval by bucket: of one group, or of all together.
+
+        It is a view of what the native half has counted, and not to be written to. With ``weight=True`` the cells are sums of
+        the weight (nanoseconds or bytes). Counts by overlap are fractions.
+        """
+        number = self._number(group)
+        cells = self._cells(number, weight)
+        return cells if weight or self._native.per_event == 1 else cells / self._native.per_event
+
+    def edges(self, group: tuple[str, ...] | str | None = None) -> NDArray[np.uint64]:
+        """Return the smallest value of each column of the matrix, and of the bucket after the last."""
+        _, _, first, columns = self._place(self._number(group))
+        return np.array(self._native.edges(first, columns), dtype=np.uint64)
+
+    @property
+    def start_ns(self) -> NDArray[np.int64]:
+        """Start of each row of the matrix, nanoseconds on the clock of the trace."""
+        start, count, _, _ = self._place(None)
+        return start + np.arange(count, dtype=np.int64) * self.width_ns
+
+    @property
+    def times(self) -> NDArray[Any]:
+        """Start of each row: the moment (UTC) where the trace knows it, else the time since the first row."""
+        start, to_unix = self.start_ns, self._native.to_unix_ns
+        if to_unix is not None:
+            return (start + to_unix).astype("datetime64[ns]")
+        return (start - start[:1]).astype("timedelta64[ns]")
+
+    def cells(self) -> pa.Table:
+        """Return all cells that are not empty: ``time_ns``, the group fields, bucket ``k`` and count ``n``."""
+        return table(self._native.cells())
+
+    def __add__(self, other: Series) -> Series:
+        """Add the events of another series, exactly."""
+        if not isinstance(other, Series):
+            return NotImplemented
+        return Series(self._native.merged(other._native))
+
+    def __radd__(self, other: object) -> Series:
+        """Start a ``sum``."""
+        return self if other == 0 else NotImplemented
+
+    def rebin(self, interval: Duration) -> Series:
+        """Return the same in wider intervals: a whole multiple of the present ones."""
+        return Series(self._native.rebinned(nanoseconds(interval) or 0), self._page)
+
+    def percentiles(self, percentiles: Iterable[float] = (50, 90, 99, 99.9), *, all: bool = False) -> pa.Table:
+        """Return percentiles by interval and group. An event counts in the interval in which it completed."""
+        return pa.Table.from_pylist(rows(self._native.percentiles(list(percentiles), all)))
+
+    def heatmap(
+        self,
+        *,
+        title: str | None = None,
+        width: int = 1180,
+        height: int = 400,
+        lines: Iterable[float] = (50, 99),
+        palette: str = "viridis",
+        scale: str | None = None,
+        dark: bool | None = None,
+    ) -> Picture:
+        """Return the heat map as SVG."""
+        if scale not in {None, "log", "linear"}:
+            message = f"There is no scale {scale}; use log or linear."
+            raise UsageError(message)
+        linear = None if scale is None else scale == "linear"
+        return Picture(self._native.svg(title, width, height, list(lines), palette, linear, dark))
+
+    def plot(self, ax: Any = None, **look: Any) -> Any:
+        """Draw the counts with matplotlib and return the axes."""
+        from matplotlib import pyplot
+        from matplotlib.colors import LogNorm
+
+        ax = pyplot.gca() if ax is None else ax
+        counts, edges, times = self.matrix(), self.edges(), self.times
+        times = np.append(times, times[-1:] + np.timedelta64(self.width_ns, "ns"))
+        if times.dtype.kind == "m":
+            times = times.astype(np.int64) / 1e9
+        look.setdefault("norm", LogNorm(vmin=1, vmax=max(2, counts.max(initial=2))))
+        mesh = ax.pcolormesh(times, np.maximum(edges, 1), np.ma.masked_equal(counts, 0).T, **look)
+        ax.set_yscale("log")
+        ax.set_ylabel(f"{self.quantity} (ns)")
+        ax.figure.colorbar(mesh, ax=ax, label="events")
+        return ax
+
+    def __repr__(self) -> str:
+        """Say what it is, in short."""
+        by = f" by {', '.join(self.by)}" if self.by else ""
+        return f"<latscope.Series: {self._native.events:.0f} events, {self.quantity}{by}, {len(self)} intervals>"
+
+    def _repr_html_(self) -> str:
+        """Show the interactive page; where a notebook is not trusted it drops that, and the picture beneath remains."""
+        svg = base64.b64encode(self.heatmap().encode()).decode()
+        picture = f'<img alt="heat map" style="max-width:100%" src="data:image/svg+xml;base64,{svg}">'
+        if self._page is None:
+            return picture
+        return f"{self._page()}<details><summary>Heat map</summary>{picture}</details>"
+
+    def _number(self, group: tuple[str, ...] | str | None) -> int | None:
+        if group is None:
+            return None
+        wanted = (group,) if isinstance(group, str) else tuple(group)
+        if wanted not in self.groups:
+            message = f"There is no group {' '.join(wanted)}; groups has all of them."
+            raise UsageError(message)
+        return self.groups.index(wanted)
+
+    def _place(self, number: int | None) -> tuple[int, int, int, int]:
+        if number not in self._places:
+            self._cells(number, weight=False)
+        return self._places[number]
+
+    def _cells(self, number: int | None, weight: bool) -> NDArray[np.uint64]:
+        key = (number, weight)
+        if key not in self._matrices:
+            stream, start, count, first, columns = self._native.matrix(number, weight)
+            cells: NDArray[np.uint64] = table(stream)["cells"].chunk(0).to_numpy(zero_copy_only=True)
+            self._matrices[key] = cells.reshape(count, columns)
+            self._places[number] = (start, count, first, columns)
+        return self._matrices[key]

@@ -1,0 +1,234 @@
+"""Traces, and the views of them."""
+
+from __future__ import annotations
+
+import html
+import json
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from latscope import _native
+from latscope._native import UsageError
+from latscope.arguments import fold, names, nanoseconds, rows
+from latscope.series import Picture, Series, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from latscope.arguments import Duration
+
+Paths: TypeAlias = "str | PathLike[str] | Iterable[str | PathLike[str]]"
+
+INTERVALS = 590
+"""So many intervals has a series at most whose interval is not given."""
+
+
+class Answer(dict[str, Any]):
+    """What a view answers: its JSON as a dictionary, and its text."""
+
+    def __init__(self, content: str, text: str) -> None:
+        """Take the answer in both forms."""
+        super().__init__(json.loads(content))
+        self.text = text
+
+    def __str__(self) -> str:
+        """Return the text that the program prints."""
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.text)}</pre>"
+
+
+class Page(str):
+    """The interactive page of a report, which notebooks show in a frame."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        # A frame of its own: scripts and styles of page and notebook do not meet.
+        content = html.escape(self, quote=True)
+        return f'<iframe srcdoc="{content}" style="width:100%;height:720px;border:0" sandbox="allow-scripts"></iframe>'
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write it to a file."""
+        Path(path).write_text(self, encoding="utf-8")
+
+
+class Trace:
+    """Files and which of their events. Nothing is read before a view asks for it; a pipe can be read once."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        filter: str | None = None,
+        columns: str | Iterable[str] | None = None,
+        format: str | None = None,
+        offsets: str | PathLike[str] | None = None,
+        align_starts: bool = False,
+        lenient: bool = False,
+        from_queue: bool = False,
+        all_syscalls: bool = False,
+        all_of_spark: bool = False,
+        correct_omission: Duration | None = None,
+    ) -> None:
+        """Take what to read; see :func:`read`."""
+        files = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
+        self._paths = [fspath(path) for path in files]
+        self._columns = None if columns is None else names(columns)
+        self._native = _native.Trace(
+            self._paths,
+            filter,
+            format,
+            offsets,
+            align_starts,
+            lenient,
+            from_queue,
+            all_syscalls,
+            all_of_spark,
+            nanoseconds(correct_omission),
+        )
+
+    @property
+    def paths(self) -> list[str]:
+        """What was given to be read."""
+        return list(self._paths)
+
+    @property
+    def notes(self) -> list[str]:
+        """What views have found lost, repaired or assumed so far: sentences. Look at them before you rely on numbers."""
+        return self._native.notes
+
+    def files(self) -> list[str]:
+        """Return the files, with those of folders in place of these."""
+        return [fspath(path) for path in self._native.files()]
+
+    def events(self, columns: str | Iterable[str] | None = None) -> pa.Table:
+        """Return the events as an Arrow table, without copying them.
+
+        Columns without any value are left out, unless they are asked for by name.
+        """
+        asked = self._asked(columns)
+        events = table(self._native.events(asked))
+        if asked is not None:
+            return events
+        return events.select([name for name in events.column_names if events[name].null_count < max(1, len(events))])
+
+    def batches(self, columns: str | Iterable[str] | None = None) -> pa.RecordBatchReader:
+        """Return the events batch by batch, for traces larger than memory."""
+        return pa.RecordBatchReader.from_stream(self._native.events(self._asked(columns)))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Hand over the events to any program that takes Arrow data, such as ``polars.DataFrame(trace)``."""
+        return self._native.events(self._columns).__arrow_c_stream__(requested_schema)
+
+    def series(
+        self,
+        interval: Duration | None = None,
+        *,
+        by: str | Iterable[str] | None = None,
+        quantity: str = "latency",
+        weight: str = "count",
+        precision: int | None = None,
+        completed_only: bool = False,
+    ) -> Series:
+        """Return a histogram for each interval and group; an event counts in the interval in which it completed."""
+        how = fold(interval, by, quantity, weight, precision, completed_only=completed_only)
+        return Series(self._native.series(how, INTERVALS), lambda: self.report()._repr_html_())
+
+    def percentiles(
+        self,
+        percentiles: Iterable[float] = (50, 90, 99, 99.9),
+        interval: Duration | None = None,
+        *,
+        by: str | Iterable[str] | None = None,
+        all: bool = False,
+        quantity: str = "latency",
+        count_by: str = "overlap",
+        precision: int | None = None,
+        completed_only: bool = False,
+    ) -> pa.Table:
+        """Return percentiles by interval and group, as ``latscope percentiles`` does.
+
+        An event counts in every interval in which it was in flight, in proportion to its time there; with
+        ``count_by="completion"``, where it completed.
+        """
+        if count_by not in {"overlap", "completion"}:
+            message = f"There is no count_by={count_by}; use overlap or completion."
+            raise UsageError(message)
+        how = fold(interval, by, quantity, precision=precision, completed_only=completed_only)
+        return pa.Table.from_pylist(rows(self._native.percentiles(list(percentiles), how, all, count_by == "overlap")))
+
+    def summary(
+        self,
+        by: str | Iterable[str] | None = None,
+        *,
+        quantity: str = "latency",
+        precision: int | None = None,
+        completed_only: bool = False,
+    ) -> Answer:
+        """Return counts, rates and percentiles of each group, as ``latscope summary`` does. ``by=[]`` gives the total alone."""
+        how = fold(quantity=quantity, precision=precision, completed_only=completed_only)
+        return Answer(*self._native.summary(None if by is None else names(by), how))
+
+    def compare(self, other: Trace, **options: Any) -> Answer:
+        """Say whether another trace is slower or faster than this one; see :func:`compare`."""
+        first, second = (" ".join(trace.paths) for trace in (self, other))
+        sides = {first: self, second: other} if first != second else {f"{first} (1)": self, f"{second} (2)": other}
+        return compare(sides, **options)
+
+    def explain(
+        self,
+        selection: str | None = None,
+        *,
+        against: str | None = None,
+        columns: str | Iterable[str] | None = None,
+        seed: int = 1,
+    ) -> Answer:
+        """Say what the events of a filter have in common that others have not; without one, what is unusual."""
+        return Answer(*self._native.explain(selection, against, None if columns is None else names(columns), seed))
+
+    def heatmap(
+        self, interval: Duration | None = None, *, by: str | Iterable[str] | None = None, **look: Any
+    ) -> Picture:
+        """Return the heat map as SVG; see :meth:`Series.heatmap`."""
+        return self.series(interval, by=by).heatmap(**look)
+
+    def report(self, title: str | None = None) -> Page:
+        """Return the interactive page: heat map, selection and explanation, in one file of HTML."""
+        return Page(self._native.report(title or ", ".join(Path(path).name for path in self._paths)))
+
+    def __repr__(self) -> str:
+        """Say what it is, in short."""
+        return f"<latscope.Trace: {', '.join(self._paths)}>"
+
+    def _asked(self, columns: str | Iterable[str] | None) -> list[str] | None:
+        return self._columns if columns is None else names(columns)
+
+
+def read(paths: Paths, **options: Any) -> Trace:
+    """Take files, folders or hubs to read, in any format that latscope knows.
+
+    Options are those of :class:`Trace`: ``filter`` (the language of the program), ``columns`` (of tables), ``format``,
+    ``offsets``, ``align_starts``, ``lenient``, ``from_queue``, ``all_syscalls``, ``all_of_spark`` and ``correct_omission``.
+    """
+    return Trace(paths, **options)
+
+
+def compare(
+    sides: Mapping[str, Trace | Iterable[Trace]],
+    *,
+    percentiles: Iterable[float] = (50, 90, 99, 99.9),
+    rounds: int = 2000,
+    seed: int = 1,
+) -> Answer:
+    """Compare measurements, as ``latscope compare`` does; the first is the base. A side may have several traces: its turns."""
+    turns = [(name, [side] if isinstance(side, Trace) else list(side)) for name, side in sides.items()]
+    native = [(name, [trace._native for trace in traces]) for name, traces in turns]
+    content, text, notes = _native.compare(native, list(percentiles), rounds, seed)
+    answer = Answer(content, text)
+    answer.setdefault("traces", notes)
+    return answer

@@ -1,0 +1,87 @@
+//! Work without the lock of the interpreter, ended by Ctrl-C, whose failures are raised as exceptions.
+
+use crate::notes::WORDING;
+use latscope_event::Context;
+use latscope_pipeline::{Control, Notice, Observer};
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+create_exception!(latscope, Error, PyException, "The input cannot be read, or has nothing to show.");
+create_exception!(latscope, UsageError, Error, "What was asked for cannot be.");
+
+/// How often Python is asked whether somebody pressed Ctrl-C.
+const TURN: Duration = Duration::from_millis(50);
+
+/// Raises what the caller did wrong.
+pub fn usage(sentence: impl ToString) -> PyErr {
+    UsageError::new_err(sentence.to_string())
+}
+
+/// Raises an error of the pipeline with its sentence.
+pub fn raise(error: &latscope_pipeline::Error) -> PyErr {
+    if error.is_usage() { usage(error) } else { Error::new_err(error.to_string()) }
+}
+
+/// What the pipeline and the traces say beside their numbers.
+#[derive(Clone, Default)]
+pub struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Notes {
+    /// All sentences, in their order.
+    pub fn sentences(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds a sentence, unless it is there.
+    pub fn add(&self, sentence: String) {
+        let mut sentences = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !sentences.contains(&sentence) {
+            sentences.push(sentence);
+        }
+    }
+
+    /// Keeps what is noted of traces, in the words of the program.
+    pub fn note(&self, contexts: &[Context]) {
+        let lines = WORDING.lines_of_all(contexts);
+        lines.into_iter().for_each(|line| self.add(format!("{}: {}", line.source, line.text)));
+    }
+}
+
+impl Observer for Notes {
+    fn notice(&self, notice: &Notice) {
+        self.add(notice.to_string());
+    }
+}
+
+/// Does this on a thread of its own, without the lock of the interpreter. Ctrl-C ends it.
+pub fn run<T: Send>(py: Python<'_>, notes: &Notes, work: impl FnOnce(Control) -> PyResult<T> + Send) -> PyResult<T> {
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let control = Control::new(Arc::clone(&cancelled), Arc::new(notes.clone()));
+    py.detach(|| {
+        std::thread::scope(|scope| {
+            let (sender, receiver) = mpsc::sync_channel(1);
+            scope.spawn(move || sender.send(work(control)));
+            let mut interrupt = None;
+            loop {
+                match receiver.recv_timeout(TURN) {
+                    Ok(result) => return interrupt.map_or(result, Err),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        return Err(Error::new_err("latscope failed; the reason is on standard error."));
+                    }
+                    Err(RecvTimeoutError::Timeout) if interrupt.is_none() => {
+                        if let Err(error) = Python::attach(|py| py.check_signals()) {
+                            cancelled.store(true, Ordering::Relaxed);
+                            interrupt = Some(error);
+                        }
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+            }
+        })
+    })
+}

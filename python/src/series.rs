@@ -1,0 +1,281 @@
+//! Histograms over time.
+
+use crate::notes::WORDING;
+use crate::raised::{Error as Raised, Notes, usage};
+use crate::stream::Stream;
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray, UInt64Array};
+use latscope_event::Context;
+use latscope_histogram::Rule;
+use latscope_series::{CountBy, HistogramSeries, Weight};
+use latscope_view::{Palette, Scale};
+use latscope_view_report::{HeatmapOptions, Theme, heatmap};
+use latscope_view_term::{PercentileOptions, Percentiles};
+use pyo3::prelude::*;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+/// A matrix takes so many bytes at most.
+const MOST_BYTES: usize = 4 << 30;
+
+/// A histogram for each interval and group.
+#[pyclass(frozen, module = "latscope._native")]
+pub struct Series {
+    pub series: HistogramSeries,
+    pub contexts: Vec<Context>,
+    /// The filter that made it.
+    pub filter: Option<String>,
+}
+
+/// A matrix of counts, and what its rows and columns are.
+type Matrix = (Stream, i64, usize, usize, usize);
+
+#[pymethods]
+impl Series {
+    /// Width of the intervals, nanoseconds.
+    #[getter]
+    fn width_ns(&self) -> u64 {
+        self.series.width_ns()
+    }
+
+    /// What the histograms are of.
+    #[getter]
+    fn quantity(&self) -> &'static str {
+        self.series.quantity.word()
+    }
+
+    /// What a weight is the sum of.
+    #[getter]
+    fn weight(&self) -> &'static str {
+        self.series.weight.word()
+    }
+
+    /// The logarithm to base 2 of the number of buckets to the octave.
+    #[getter]
+    fn power(&self) -> u8 {
+        self.series.grid().power()
+    }
+
+    /// Names of the group fields.
+    #[getter]
+    fn by(&self) -> Vec<&'static str> {
+        self.series.by.iter().map(|field| field.name()).collect()
+    }
+
+    /// The values of the group fields, by number of the group.
+    #[getter]
+    fn groups(&self) -> Vec<Vec<String>> {
+        self.series.groups().to_vec()
+    }
+
+    /// What to add to a time for nanoseconds since 1970, where that is known.
+    #[getter]
+    fn to_unix_ns(&self) -> Option<i64> {
+        Context::merged(&self.contexts).clock.to_unix_ns
+    }
+
+    /// The count that one event adds up to.
+    #[getter]
+    fn per_event(&self) -> u64 {
+        self.series.per_event()
+    }
+
+    /// Number of events.
+    #[getter]
+    fn events(&self) -> f64 {
+        self.series.total(None).totals().count as f64 / self.series.per_event() as f64
+    }
+
+    /// What is noted of the traces.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        let notes = Notes::default();
+        notes.note(&self.contexts);
+        notes.sentences()
+    }
+
+    /// Counts by interval and bucket, of one group or of all: a column of cells row by row, the start of the first interval, the number
+    /// of intervals, the first bucket and the number of buckets.
+    #[pyo3(signature = (group, weights))]
+    fn matrix(&self, py: Python<'_>, group: Option<u32>, weights: bool) -> PyResult<Matrix> {
+        if weights && self.series.weight == Weight::Count {
+            return Err(usage("The weight of this series is count; ask for weight=\"time\" or \"bytes\"."));
+        }
+        py.detach(|| self.counts(group, weights))
+    }
+
+    /// All cells in the long form: start of the interval, group fields, bucket and count.
+    fn cells(&self, py: Python<'_>) -> PyResult<Stream> {
+        py.detach(|| self.long())
+    }
+
+    /// The smallest values of so many buckets, and the one after the last.
+    fn edges(&self, first: usize, count: usize) -> PyResult<Vec<u64>> {
+        let grid = self.series.grid();
+        let end = first.checked_add(count).filter(|&end| end <= grid.len());
+        let end = end.ok_or_else(|| usage(format!("There are {} buckets.", grid.len())))?;
+        Ok((first..=end).map(|at| if at < grid.len() { grid.lower(at) } else { u64::MAX }).collect())
+    }
+
+    /// The same in wider intervals.
+    fn rebinned(&self, py: Python<'_>, width_ns: u64) -> PyResult<Series> {
+        let own = latscope_event::format_duration_exact(self.series.width_ns());
+        let wide = py.detach(|| self.series.rebinned(width_ns));
+        let series =
+            wide.ok_or_else(|| usage(format!("The intervals are {own} long; use a whole multiple of that.")))?;
+        Ok(Series { series, contexts: self.contexts.clone(), filter: self.filter.clone() })
+    }
+
+    /// Both together.
+    fn merged(&self, py: Python<'_>, other: &Series) -> PyResult<Series> {
+        if self.to_unix_ns() != other.to_unix_ns() {
+            return Err(usage(
+                "The clocks of these series count from different moments; read both traces together instead.",
+            ));
+        }
+        py.detach(|| {
+            let mut series = self.series.clone();
+            series.merge(&other.series).map_err(|error| usage(format!("These series cannot be merged: {error}.")))?;
+            let contexts = self.contexts.iter().chain(&other.contexts).cloned().collect();
+            let filter = self.filter.clone().filter(|_| self.filter == other.filter);
+            Ok(Series { series, contexts, filter })
+        })
+    }
+
+    /// Percentiles by interval and group, as JSON lines.
+    fn percentiles(&self, py: Python<'_>, percentiles: Vec<f64>, all: bool) -> PyResult<String> {
+        py.detach(|| percentile_lines(&self.series, &self.contexts, &percentiles, all))
+    }
+
+    /// The heat map as SVG.
+    #[pyo3(signature = (title, width, height, lines, palette, linear, dark))]
+    #[allow(clippy::too_many_arguments, reason = "options by name, each of its own")]
+    fn svg(
+        &self,
+        py: Python<'_>,
+        title: Option<String>,
+        width: u32,
+        height: u32,
+        lines: Vec<f64>,
+        palette: &str,
+        linear: Option<bool>,
+        dark: Option<bool>,
+    ) -> PyResult<String> {
+        let palette = Palette::from_word(palette).ok_or_else(|| usage(format!("There is no palette {palette}.")))?;
+        let options = HeatmapOptions {
+            title,
+            width,
+            height,
+            percentiles: lines.iter().map(|percentile| percentile / 100.0).collect(),
+            palette,
+            scale_y: linear.map(|linear| if linear { Scale::Linear } else { Scale::Log }),
+            theme: match dark {
+                None => Theme::Adaptive,
+                Some(true) => Theme::Dark,
+                Some(false) => Theme::Light,
+            },
+            wording: WORDING,
+            filter: self.filter.clone(),
+            grid: false,
+            facet: !self.series.by.is_empty(),
+            ..HeatmapOptions::default()
+        };
+        py.detach(|| heatmap(&self.series, &self.contexts, &options).map_err(|error| usage(error.to_string())))
+    }
+}
+
+impl Series {
+    fn counts(&self, group: Option<u32>, weights: bool) -> PyResult<Matrix> {
+        let series = &self.series;
+        let is_in = |of: u32| group.is_none_or(|group| group == of);
+        let sparse = || series.slices().values().flat_map(|slice| &slice.groups).filter(|(of, _)| is_in(*of));
+        let used = sparse().filter_map(|(_, sparse)| Some((*sparse.indices().first()?, *sparse.indices().last()?)));
+        let used = used.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
+        let (first, last) = used.map_or((0, 0), |(first, last)| (first as usize, last as usize + 1));
+        let (from, to) = series.range().map_or((0, 0), |(from, to)| (from, to + 1));
+        let (rows, columns) = (from.abs_diff(to) as usize, last - first);
+        let size = rows.checked_mul(columns).filter(|cells| cells.saturating_mul(8) <= MOST_BYTES);
+        let size = size.ok_or_else(|| {
+            usage(format!(
+                "{rows} intervals of {columns} buckets are too many for a matrix; use wider intervals, or cells()."
+            ))
+        })?;
+        let mut cells = vec![0u64; size];
+        for (&interval, slice) in series.slices() {
+            let row = (interval - from) as usize * columns;
+            for (_, sparse) in slice.groups.iter().filter(|(of, _)| is_in(*of)) {
+                for (index, count, weight) in sparse.buckets() {
+                    let cell = &mut cells[row + index - first];
+                    *cell = cell.saturating_add(if weights { weight } else { count });
+                }
+            }
+        }
+        let cells: ArrayRef = Arc::new(UInt64Array::from(cells));
+        let batch =
+            RecordBatch::try_from_iter([("cells", cells)]).map_err(|error| Raised::new_err(error.to_string()))?;
+        Ok((Stream::of_batch(batch), series.start_ns(from), rows, first, columns))
+    }
+
+    fn long(&self) -> PyResult<Stream> {
+        let series = &self.series;
+        let (mut times, mut groups) = (Vec::new(), Vec::new());
+        let (mut buckets, mut counts, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+        for (&interval, slice) in series.slices() {
+            for (group, sparse) in &slice.groups {
+                for (index, count, weight) in sparse.buckets() {
+                    buckets.push(index as i32);
+                    counts.push(i64::try_from(count).unwrap_or(i64::MAX));
+                    weights.push(i64::try_from(weight).unwrap_or(i64::MAX));
+                }
+                times.resize(buckets.len(), series.start_ns(interval));
+                groups.resize(buckets.len(), *group as i32);
+            }
+        }
+        let keys = Int32Array::from(groups);
+        let mut columns: Vec<(&str, ArrayRef)> = vec![("time_ns", Arc::new(Int64Array::from(times)))];
+        for (at, field) in series.by.iter().enumerate() {
+            let texts = series.groups().iter().map(|group| group.get(at).map_or("", String::as_str));
+            let texts = StringArray::from_iter_values(texts);
+            let column = DictionaryArray::<Int32Type>::try_new(keys.clone(), Arc::new(texts));
+            columns.push((field.name(), Arc::new(column.map_err(|error| Raised::new_err(error.to_string()))?)));
+        }
+        columns.push(("k", Arc::new(Int32Array::from(buckets))));
+        columns.push(("n", Arc::new(Int64Array::from(counts))));
+        if series.weight != Weight::Count {
+            columns.push(("w", Arc::new(Int64Array::from(weights))));
+        }
+        let batch = RecordBatch::try_from_iter(columns).map_err(|error| Raised::new_err(error.to_string()))?;
+        Ok(Stream::of_batch(batch))
+    }
+}
+
+/// Percentiles by interval and group, as JSON lines: those of the program.
+pub fn percentile_lines(
+    series: &HistogramSeries,
+    contexts: &[Context],
+    percentiles: &[f64],
+    all: bool,
+) -> PyResult<String> {
+    if let Some(wrong) = percentiles.iter().find(|percentile| !(0.0..=100.0).contains(*percentile)) {
+        return Err(usage(format!("{wrong} is not a percentile; for example, use [50, 99, 99.9].")));
+    }
+    let context = Context::merged(contexts);
+    let is_overlap = series.count_by() == CountBy::Overlap;
+    let slowest_ns = if is_overlap { series.total(None).totals().max } else { 0 };
+    let first_ns = series.range().map(|(first, _)| series.start_ns(first));
+    let options = PercentileOptions {
+        rule: Rule::Interpolated,
+        all,
+        axis_start_ns: Some(context.axis_start_ns(first_ns, series.width_ns())),
+        complete_until_ns: if is_overlap { Context::open_since_ns(contexts, slowest_ns) } else { None },
+        waiting: series.has_waiting(),
+        ..PercentileOptions::default()
+    };
+    let mut table = Percentiles::new(percentiles, &series.by, series.quantity, context.clock.to_unix_ns).with(options);
+    let mut lines = String::new();
+    let Ok(()) = table.each_json_line(series, &mut |line| {
+        lines.push_str(line);
+        Ok::<(), Infallible>(())
+    });
+    Ok(lines)
+}

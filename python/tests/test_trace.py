@@ -1,0 +1,219 @@
+"""Traces: what Python gets is what the program prints."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import latscope as lat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Data = Callable[[str], str]
+    Program = Callable[..., str]
+
+STORY = "perf_script/story_2s.txt.gz"
+FILES = [
+    STORY,
+    "lat/io.lat",
+    "parquet/zstd.parquet",
+    "compare/volA.txt",
+    "fio_log/A_clat.1.log.zst",
+    "spark_eventlog/mini_3.5.9.json.zst",
+    "perf_script/stacks_fp.txt.gz",
+]
+FILTER = "lat > 100us"
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("filter", [None, FILTER])
+def test_events_are_those_of_the_program(data: Data, program: Program, file: str, filter: str | None) -> None:
+    events = lat.read(data(file), filter=filter).events()
+    columns = ",".join(events.column_names)
+    words = [filter] if filter else []
+    printed = lines(program("events", "-r", data(file), "--json", "--columns", columns, *words))
+    found = events.to_pylist()
+    # The program leaves out what an event has not.
+    assert [{key: value for key, value in row.items() if value is not None} for row in found] == [
+        {key: value for key, value in row.items() if value is not None} for row in printed
+    ]
+
+
+def test_columns_and_other_programs(data: Data) -> None:
+    trace = lat.read(data(STORY), columns=["time_ns", "latency_ns", "device"])
+    events = trace.events()
+    assert events.column_names == ["time_ns", "latency_ns", "device"]
+    assert events.schema.field("latency_ns").metadata == {b"unit": b"ns"}
+    assert pa.types.is_dictionary(events.schema.field("device").type)
+    slowest = max(events["latency_ns"].to_pylist())
+    assert pl.DataFrame(trace)["latency_ns"].max() == slowest
+    assert duckdb.sql("SELECT max(latency_ns), count(*) FROM events").fetchall() == [(slowest, len(events))]
+    assert sum(len(batch) for batch in trace.batches()) == len(events)
+    several = lat.read([data(STORY), data("compare/volA.txt")]).events()
+    assert set(several["trace"].to_pylist()) == {data(STORY), data("compare/volA.txt")}
+
+
+@pytest.mark.parametrize("options", [{}, {"interval": "100ms"}, {"interval": "500ms", "by": "device", "all": True}])
+def test_percentiles(data: Data, program: Program, options: dict[str, Any]) -> None:
+    words = [
+        word
+        for option, flag in (("interval", "-i"), ("by", "--by"))
+        if option in options
+        for word in (flag, options[option])
+    ]
+    words += ["--all"] if "all" in options else []
+    for count_by in ("overlap", "completion"):
+        found = lat.read(data(STORY), filter=FILTER).percentiles([50, 99.9], count_by=count_by, **options)
+        command = ["percentiles", "-r", data(STORY), "--json", "--p", "50,99.9", "--count-by", count_by, *words, FILTER]
+        assert found.to_pylist() == lines(program(*command))
+
+
+@pytest.mark.parametrize("file", [*FILES, "fio_json/A.json.zst", "hlog/jhiccup_v2.hlog"])
+def test_summary(data: Data, program: Program, file: str) -> None:
+    if not Path(data(file)).exists():
+        pytest.skip(f"there is no {file}")
+    found = lat.read(data(file)).summary()
+    assert found == json.loads(program("summary", "-r", data(file), "--json"))
+    by_kind = lat.read(data(file)).summary(by=[])
+    assert by_kind == json.loads(program("summary", "-r", data(file), "--json", "--by", "none"))
+    assert "total" in str(found)
+
+
+def test_explain_and_compare(data: Data, program: Program) -> None:
+    trace = lat.read(data(STORY))
+    assert trace.explain() == json.loads(program("explain", "-r", data(STORY), "--json"))
+    found = trace.explain("lat > 5ms")
+    assert found == json.loads(program("explain", "-r", data(STORY), "--json", "lat > 5ms"))
+    assert "device = loop3" in found.text
+    first, second = (data(f"compare/vol{name}.txt") for name in "AB")
+    answer = lat.compare({"volA.txt": lat.read(first), "volB.txt": lat.read(second)})
+    answer.pop("traces")
+    assert answer == json.loads(program("compare", first, second, "--json"))
+    with pytest.raises(lat.UsageError, match="same requests"):
+        lat.read(first).compare(lat.read(first))
+
+
+def test_pictures(data: Data, program: Program, tmp_path: Path) -> None:
+    trace = lat.read(data(STORY))
+    picture = tmp_path / "latency.svg"
+    program("heatmap", "-r", data(STORY), "--by", "device", "-o", str(picture))
+    assert trace.heatmap(by="device") == picture.read_text(encoding="utf-8")
+    page = trace.report()
+    assert page.startswith("<!") and "</html>" in page
+    shown = trace.series("100ms")._repr_html_()
+    assert "srcdoc=" in shown and "data:image/svg+xml;base64," in shown
+    assert "srcdoc=" not in (trace.series("100ms") + trace.series("100ms"))._repr_html_()
+
+
+def test_what_was_lost_is_said(data: Data) -> None:
+    trace = lat.read(data(STORY))
+    assert trace.notes == []
+    trace.events()
+    assert any("missing: 6 unpaired completions" in note for note in trace.notes)
+    assert any("missing: 6 unpaired completions" in note for note in trace.series().notes)
+
+
+def test_errors_are_sentences(data: Data, tmp_path: Path) -> None:
+    with pytest.raises(lat.Error, match=r"^nothing: No such file\.$|No such file"):
+        lat.read("nothing").events()
+    with pytest.raises(lat.UsageError, match=r"Expected a value.*\n.*\n +\^"):
+        lat.read(data(STORY), filter="lat >")
+    with pytest.raises(lat.UsageError, match='needs a unit: "7ms"'):
+        lat.read(data(STORY)).series("7")
+    with pytest.raises(lat.UsageError, match="no column colour"):
+        lat.read(data(STORY)).events(["colour"])
+    with pytest.raises(lat.UsageError, match="known formats"):
+        lat.read(data(STORY), format="tea leaves")
+    with pytest.raises(lat.UsageError, match="at least one"):
+        lat.read([])
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(Path(data("parquet/zstd.parquet")).read_bytes()[:4000])
+    with pytest.raises(lat.Error, match="truncated or damaged"):
+        lat.read(broken).events()
+    stored = tmp_path / "stored.parquet"
+    series = lat.read(data(STORY)).series("100ms")
+    assert issubclass(lat.UsageError, lat.Error)
+    with pytest.raises(lat.UsageError, match="whole multiple"):
+        series.rebin("130ms")
+    assert not stored.exists()
+
+
+def test_ctrl_c_ends_a_reading() -> None:
+    """A pipe without an end is left, and the others threads run meanwhile: the lock of the interpreter is free."""
+    script = (
+        "import latscope as lat, os, signal, threading\n"
+        "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+        "try:\n    lat.read('/dev/stdin', format='csv').summary()\n"
+        "except KeyboardInterrupt:\n    print('interrupted')\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdin is not None and child.stdout is not None
+        child.stdin.write("time_ns,latency_ns\n1,2\n")
+        child.stdin.flush()
+        try:
+            # Whoever waits for bytes of a pipe hears of it with the next ones.
+            for at in range(100):
+                child.stdin.write(f"{at},5\n" * 1000)
+                child.stdin.flush()
+                if child.poll() is not None:
+                    break
+                signal.sigtimedwait([], 0.1)
+            child.stdin.close()
+        except BrokenPipeError:
+            pass
+        assert "interrupted" in child.stdout.read()
+
+
+def test_series_are_views_that_add_up(data: Data) -> None:
+    trace = lat.read(data("parquet/zstd.parquet"))
+    events, series = trace.events(), trace.series("100ms", by="kind")
+    latency = events["latency_ns"].to_numpy()
+    interval = (events["time_ns"].to_numpy() + latency) // 100_000_000
+    kinds = np.array(events["kind"].to_pylist())
+    buckets = lat.buckets.bucket(latency)
+    low, _ = lat.buckets.bounds(buckets)
+    for (kind,) in series.groups:
+        counts, edges = series.matrix((kind,)), series.edges((kind,))
+        for row, start in enumerate(series.start_ns):
+            values = low[(interval == start // 100_000_000) & (kinds == kind)]
+            assert counts[row].tolist() == np.histogram(values, bins=edges.astype(np.float64))[0].tolist()
+    matrix = series.matrix()
+    assert matrix.shape == (len(series), len(series.edges()) - 1)
+    assert matrix.sum() == len(events) and not matrix.flags.owndata and not matrix.flags.writeable
+    cells = series.cells()
+    assert sum(cells["n"].to_pylist()) == len(events)
+    assert set(cells.column_names) == {"time_ns", "kind", "k", "n"}
+
+    halves = [lat.read(data("parquet/zstd.parquet"), filter=text) for text in ("lat < 2ms", "lat >= 2ms")]
+    both = sum(half.series("100ms", by="kind") for half in halves)
+    assert both.percentiles().to_pylist() == series.percentiles().to_pylist()
+    assert (both.matrix() == matrix).all()
+    wide = series.rebin("1s")
+    assert wide.matrix().sum() == len(events) and wide.width_ns == 1_000_000_000
+    assert wide.matrix().tolist() == trace.series("1s", by="kind").matrix().tolist()
+    with pytest.raises(lat.UsageError, match="cannot be merged"):
+        _ = series + trace.series("100ms")
+    with pytest.raises(lat.UsageError, match="no group nobody"):
+        series.matrix("nobody")
+    time = trace.series("100ms", weight="time")
+    assert time.matrix(weight=True).sum() == latency.sum()
+    with pytest.raises(lat.UsageError, match="weight of this series is count"):
+        series.matrix(weight=True)
+    assert "events" in repr(series)
