@@ -254,6 +254,25 @@ fn folded_stacks_survive_a_round_trip() {
     assert_eq!(folded.lines().collect::<Vec<_>>(), sums);
 }
 
+/// An event without a stack stays one without.
+#[test]
+fn missing_stacks_read_back_as_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let source = path("slow.csv");
+    std::fs::write(&source, "time_ns,latency_ns,stack\n1,2000,main;read\n2,5000,\n3,1000,\n").unwrap();
+    for name in ["out.folded", "out.pb.gz"] {
+        latscope(&["convert", "-r", &source, "-w", &path(name)]).success();
+        let rows = latscope(&["events", "-r", &path(name), "--json", "--columns", "stack,sample_weight"]).success();
+        let rows: Vec<serde_json::Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+        let count = |stack: Option<&str>| {
+            let alike = rows.iter().filter(|row| row["stack"].as_str() == stack);
+            alike.map(|row| row["sample_weight"].as_u64().unwrap_or(1)).sum::<u64>()
+        };
+        assert_eq!((count(Some("main;read")), count(None), count(Some("[no stack]"))), (1, 2, 0), "{rows:?}");
+    }
+}
+
 /// What another program may have written, and what it is as folded stacks.
 #[test]
 fn texts_of_other_programs_become_these_folded_stacks() {

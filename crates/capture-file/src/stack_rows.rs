@@ -2,7 +2,9 @@
 
 use crate::text_rows::Rows;
 use crate::{Error, Position, ReadOptions, Sink};
-use latscope_event::{Batch, Clock, Context, Field, FieldSet, Frame, FrameKind, MISSING_I64, Note, push_frame};
+use latscope_event::{
+    Batch, Clock, Context, Field, FieldSet, Frame, FrameKind, MISSING_I64, NO_STACK, Note, push_frame,
+};
 use std::ops::ControlFlow;
 
 /// What a counted stack can fill.
@@ -63,7 +65,7 @@ impl<'a, 'b> StackRows<'a, 'b> {
         let Sample { stack, tags, state, comm, kind, device, wait_class, .. } = *sample;
         let kind = if kind.is_empty() { "sample" } else { kind };
         for (field, text) in [
-            (Field::Stack, stack),
+            (Field::Stack, if stack == NO_STACK { "" } else { stack }),
             (Field::Tags, tags),
             (Field::State, state),
             (Field::Comm, comm),

@@ -65,6 +65,7 @@ anomalies! {
     NegativeLatency "negative_latency" Lost "Events that ended before they started.";
     UnparsedLines "unparsed_lines" Lost "Malformed rows.";
     DamagedRecords "damaged_records" Lost "Damaged records that were skipped.";
+    MissingParts "missing_parts" Lost "Parts of a rolled log that are not there.";
     DamagedBatches "damaged_batches" Lost "Damaged batches that were skipped.";
     TextOverflow "text_overflow" Lost "Columns with too many distinct values.";
     Doubtful "doubtful" Open "Requests in flight while records were lost.";

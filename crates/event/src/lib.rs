@@ -29,7 +29,7 @@ pub use field::{Field, FieldSet, FieldType};
 pub use mask::Mask;
 pub use note::{KernelFeature, Note};
 pub use printable::{escape_json, guard_formula, is_printable, printable};
-pub use stack::{Frame, FrameKind, bounded_frame, frames, push_frame, stack_hash};
+pub use stack::{Frame, FrameKind, NO_STACK, bounded_frame, frames, push_frame, stack_hash};
 pub use time::{TimeLiteral, TraceStart, format_elapsed, format_strftime, format_wall, parse_timestamp, wall_zone};
 pub use unfinished::{Unfinished, Value, Wait};
 pub use units::{

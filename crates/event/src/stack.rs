@@ -4,6 +4,9 @@
 
 use std::borrow::Cow;
 
+/// What stands for a missing stack in files of stacks.
+pub const NO_STACK: &str = "[no stack]";
+
 /// Where the code of a frame comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FrameKind {

@@ -152,6 +152,7 @@ mod tests {
             ("futex_wait_queue __futex_wait futex_wait do_futex", "futex"),
             ("worker_thread kthread ret_from_fork", "idle"),
             ("submit_bio_wait journal_x kthread ret_from_fork", "other block I/O"),
+            ("io_schedule blkdev_direct_IO blkdev_read_iter aio_read", "direct read"),
             ("strange_function.constprop.0 do_syscall_64", "strange_function"),
             ("", ""),
         ] {

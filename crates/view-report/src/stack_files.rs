@@ -2,7 +2,7 @@
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use latscope_event::{Batch, Field, FieldSet, MISSING_CODE, Mask, frames};
+use latscope_event::{Batch, Field, FieldSet, MISSING_CODE, Mask, NO_STACK, frames};
 use latscope_view::push_json_text;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,8 +14,6 @@ pub const LABELS: [Field; 6] = [Field::Device, Field::Kind, Field::Comm, Field::
 pub const FIELDS: FieldSet = FieldSet::ALWAYS.with(&[Field::Stack, Field::SampleWeight]).with(&LABELS);
 /// So many different samples are kept; what more there are shares one without a stack.
 const SAMPLES_LIMIT: usize = 1 << 20;
-/// What stands for a missing stack.
-const NO_STACK: &str = "[no stack]";
 
 /// What a file of stacks has as the width of a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

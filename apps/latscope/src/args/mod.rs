@@ -61,6 +61,7 @@ use crate::world::World;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use latscope_capture_bpf::{Requests, StackKinds};
+use latscope_filter::filter_fields;
 use latscope_series::Quantity;
 use latscope_view::{Palette, Scale};
 use std::path::{Path, PathBuf};
@@ -307,7 +308,9 @@ pub enum Weight {
 
 /// What `-y` names.
 fn quantity(word: &str) -> Result<Quantity, String> {
+    let alias = || filter_fields().iter().find(|field| field.aliases().contains(&word));
     Quantity::from_word(word)
+        .or_else(|| Quantity::from_word(alias()?.name()))
         .ok_or_else(|| "it is no duration and no size; latscope fields lists both under their types".to_string())
 }
 

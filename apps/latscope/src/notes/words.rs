@@ -41,6 +41,7 @@ pub fn words(anomaly: Anomaly) -> &'static str {
         Anomaly::NegativeLatency => "{} event[|s] left out: the latency is negative",
         Anomaly::UnparsedLines => "{} malformed row[|s]",
         Anomaly::DamagedRecords => "{} damaged record[|s] skipped",
+        Anomaly::MissingParts => "{} part[|s] of the rolled log missing: the tasks and the names in [it|them] are lost",
         Anomaly::DamagedBatches => "{} damaged part[|s] of the trace left out (up to 32,768 events each)",
         Anomaly::TextOverflow => "{} column[|s] with too many distinct values, the rest shown as one",
         Anomaly::Doubtful => {

@@ -1,5 +1,7 @@
 //! Event logs that are folders: rolled ones of Spark 3.0 on, and those of Databricks clusters.
 
+use crate::Format;
+use crate::detect::format_of;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +13,14 @@ fn name(path: &Path) -> &str {
 /// The number of `events_<number>_<application>[.<codec>][.compact]`.
 fn number(path: &Path) -> Option<u64> {
     name(path).strip_prefix("events_")?.split_once('_')?.0.parse().ok()
+}
+
+/// How many parts of a rolled log are missing: before the first one, unless it holds all before it, and between others.
+pub fn missing(files: &[PathBuf]) -> u64 {
+    let numbers: Vec<u64> = files.iter().filter_map(|path| number(path)).collect();
+    let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else { return 0 };
+    let first = if name(&files[0]).ends_with(".compact") { first } else { first.min(1) };
+    (last.abs_diff(first) + 1).saturating_sub(numbers.len() as u64)
 }
 
 /// The files of the log in their order; none where the folder is no log.
@@ -32,15 +42,28 @@ pub fn files(folder: &Path) -> Option<Vec<PathBuf>> {
     (!parts.is_empty()).then_some(parts)
 }
 
-/// Whether a path in a folder of logs is one of them, by its name: `app-20261121011349-0000`, `local-1795227501211.lz4`,
-/// `application_1_2_1.zstd.inprogress`, `eventlog_v2_...`.
+/// Endings of compressed logs, and of those that are written.
+const ENDINGS: [&str; 5] = [".inprogress", ".lz4", ".lzf", ".snappy", ".zstd"];
+
+/// Whether a path in a folder of logs is one of them: by its name `app-20261121011349-0000`, `local-1795227501211.lz4`,
+/// `application_1_2_1.zstd.inprogress`, `eventlog_v2_...`, or by its content if the name can be that of a log: `spark-0123abcd...` of
+/// Kubernetes, a UUID, or any other with the ending of one.
 pub fn is_log(path: &Path) -> bool {
     let name = name(path);
     if name.starts_with("eventlog_v2_") {
         return path.is_dir() && files(path).is_some();
     }
     let rest = ["app-", "local-", "application_"].into_iter().find_map(|start| name.strip_prefix(start));
-    rest.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit())) && path.is_file()
+    if rest.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit())) {
+        return path.is_file();
+    }
+    let plain = ENDINGS.iter().fold(name, |name, ending| name.trim_end_matches(ending));
+    let is_uuid = plain.len() >= 36 && plain.bytes().take(36).all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
+    let may_be = name.starts_with("spark-") || is_uuid || plain.len() < name.len();
+    may_be
+        && !name.starts_with('.')
+        && path.is_file()
+        && format_of(path).is_ok_and(|format| format == Format::SparkEventlog)
 }
 
 #[cfg(test)]
@@ -65,5 +88,37 @@ mod tests {
         let expected = ["eventlog-2021-06-14--18-00.gz", "eventlog-2021-06-14--20-00.gz", "eventlog"];
         assert_eq!(files_of(&databricks).unwrap(), expected);
         assert_eq!(files_of(&["appstatus_app-1", "events_x_app"]), None);
+    }
+
+    #[test]
+    fn missing_parts_are_counted() {
+        let missing = |names: &[&str]| missing(&names.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!(missing(&["events_1_a", "events_2_a.zstd", "events_3_a"]), 0);
+        assert_eq!(missing(&["events_2_a", "events_5_a"]), 3);
+        assert_eq!(missing(&["events_4_a.compact", "events_5_a"]), 0);
+        assert_eq!((missing(&["eventlog"]), missing(&["events_18446744073709551615_a"])), (0, u64::MAX - 1));
+    }
+
+    #[test]
+    fn logs_of_any_cluster_manager_are_found_in_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_log = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            is_log(&path)
+        };
+        let log = "{\"Event\":\"SparkListenerLogStart\",\"Spark Version\":\"4.0.5\"}\n";
+        for name in [
+            "app-20261121011349-0000",
+            "spark-0123456789abcdef0123456789abcdef",
+            "spark-application-1795227501211",
+            "123e4567-e89b-12d3-a456-426614174000_1",
+            "night.inprogress",
+        ] {
+            assert!(is_log(name, log), "{name}");
+        }
+        let others =
+            [("spark-defaults.conf", "spark.master local"), ("night", log), (".a.zstd", log), ("b.zstd", "text")];
+        others.into_iter().for_each(|(name, text)| assert!(!is_log(name, text), "{name}"));
     }
 }

@@ -84,7 +84,10 @@ pub fn detect(input: &Input) -> Detected {
         return Detected::Yes;
     }
     let is_event = |line: &[u8]| {
-        let class = line.strip_prefix(b"{\"Event\":\"").and_then(|rest| rest.split(|&byte| byte == b'"').next());
+        // Spark writes no blanks; who rewrites logs may.
+        let class = line.strip_prefix(b"{\"Event\":").map(<[u8]>::trim_ascii_start);
+        let class =
+            class.and_then(|class| class.strip_prefix(b"\"")).and_then(|rest| rest.split(|&byte| byte == b'"').next());
         class.is_some_and(|class| memchr::memmem::find(class, b"SparkListener").is_some())
     };
     if input.head().split(|&byte| byte == b'\n').any(is_event) { Detected::Yes } else { Detected::No }
@@ -96,6 +99,11 @@ pub fn read(input: Input, options: &ReadOptions, sink: &mut Sink) -> Result<Cont
     let files = input.path.as_deref().filter(|path| path.is_dir()).and_then(folder::files);
     let mut session = Session::new(&name, options, sink);
     if let Some(files) = files {
+        if options.follow.is_some() {
+            let message = "A folder cannot be followed; give the file in it that is written, if it is not compressed.";
+            return Err(Error::new(name, Position::File, message));
+        }
+        session.add_missing(folder::missing(&files));
         for file in files {
             let flow = match Input::open(&file, options.progress) {
                 Ok(file) => read_file(file, &mut session)?,

@@ -168,6 +168,13 @@ impl<'a, 'b> Session<'a, 'b> {
         }
     }
 
+    /// Counts parts of the log that are not there.
+    pub fn add_missing(&mut self, parts: u64) {
+        if parts > 0 {
+            self.rows.context.tally.add(Anomaly::MissingParts, parts);
+        }
+    }
+
     /// Takes the next event of the log; `Break` when nobody wants more rows.
     pub fn take(&mut self, event: Event) -> Result<ControlFlow<()>, &'static str> {
         let properties = &mut self.rows.context.properties;
@@ -231,7 +238,7 @@ impl<'a, 'b> Session<'a, 'b> {
                 properties.insert("spark.version".into(), shortened(&start.version).into());
             }
             Event::Other => {}
-            Event::Unknown => self.rows.context.tally.add(Anomaly::OtherRecords, 1),
+            Event::Unknown => self.rows.context.tally.add(Anomaly::UnknownRecords, 1),
         }
         Ok(ControlFlow::Continue(()))
     }
