@@ -62,6 +62,7 @@ mod scap;
 mod serve;
 mod spark;
 mod spark_eventlog;
+mod spark_report;
 mod stack_files;
 mod stacks;
 mod stream;

@@ -65,7 +65,7 @@ macro_rules! fields {
 fields! {
     Time "time_ns" Time "Start of the event.";
     Latency "latency_ns" Duration "How long the event took, from start to completion.";
-    Kind "kind" Text "Kind of operation: read, write, flush, discard, trim, sync, open or other; of Spark: task, stage, job, sql or executor.";
+    Kind "kind" Text "Kind of operation: read, write, flush, discard, trim, sync, open or other; of Spark: task, stage, job, sql, executor or memory.";
     Name "name" Text "Name of the system call, or the kernel's flag letters of a block request.";
     Size "size" Bytes "Bytes requested or moved.";
     Offset "offset" Bytes "Position on the device or in the file, in bytes.";
@@ -82,7 +82,7 @@ fields! {
     FdType "fd_type" Text "What the file descriptor is: file, directory, ipv4, ipv6, unix, pipe ...";
     Path "path" Text "File name or socket address.";
     Error "error" Text "Name of the error; missing if the event succeeded.";
-    Result "result" Number "What the system call returned.";
+    Result "result" Number "What the system call returned; of memory of Spark, how many collections there were.";
     Queue "queue_ns" Duration "How long the request waited before it was (last) issued to the device.";
     Intended "intended_ns" Time "When a request of a probe was due.";
     Service "service_ns" Duration "How long the target took for a probe's request, from submission to completion.";

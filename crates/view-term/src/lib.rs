@@ -38,7 +38,7 @@ pub use outliers::{Outlier, Outliers};
 pub use palette::ColorDepth;
 pub use percentiles::{PercentileOptions, Percentiles};
 pub use screen::{Area, Drawn, Look, MapArea, Readout, Screen, Spot, readout, screen};
-pub use spark::SparkReport;
+pub use spark::{SparkLevel, SparkReport};
 pub use spectrogram::{GrowingSpectrogram, Orient, SpectrogramOptions, spectrogram, sysdig_spectrogram, sysdig_width};
 pub use stacks::{StackRow, StacksTable};
 pub use summary::{Summary, SummaryKey, SummaryRow};

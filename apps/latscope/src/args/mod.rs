@@ -50,7 +50,7 @@ pub use push::Push;
 pub use record::Record;
 pub use report::Report;
 pub use serve::Serve;
-pub use spark::Spark;
+pub use spark::{Spark, SparkBy};
 pub use spectrogram::{Color, Orient, Spectrogram};
 pub use stack_capture::StackCapture;
 pub use stacks::Stacks;

@@ -1,23 +1,34 @@
 use super::Input;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
   latscope spark -r app-20261121011349-0000
   latscope spark -r app-20261121011349-0000 --json | jq .counters
-  latscope spark -r app-20261121011349-0000 'job = 56'";
+  latscope spark -r app-20261121011349-0000 --by sql
+  latscope spark -r app-20261121011349-0000 --fail-if 'gc > 10%' --fail-if 'lost > 0'
+  latscope spark -r app-20261121011349-0000 'job = 56'
+
+Exit status: 0 done, 1 a limit of --fail-if was broken, 2 wrong usage, 3 the log could not be read.";
 
 /// Print the report of a Spark application from its event log
 ///
-/// The counters of sparkMeasure by stage, tasks that ran against cores, what idle cores at the end of stages cost, and stragglers with
-/// their cause.
+/// What the application is bound by and how sure that is, the counters of sparkMeasure by stage, job or query, tasks that ran against
+/// cores, why cores were idle, stragglers with their causes, memory with the sizes that would do, and how long it would take with half
+/// and twice the cores.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Spark {
     #[command(flatten)]
     pub input: Input,
-    /// Print at most so many stages and stragglers
+    /// What rows of the table of counters are
+    #[arg(long, value_enum, default_value_t = SparkBy::Stage)]
+    pub by: SparkBy,
+    /// Exit with status 1 if this holds; may be repeated: 'gc > 10%', 'spilled > 1GiB', 'failed > 0', 'tail > 5%', 'elapsed > 10min'
+    #[arg(long, value_name = "CONDITION")]
+    pub fail_if: Vec<String>,
+    /// Print at most so many rows of a table
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
     /// Print everything as JSON
@@ -26,4 +37,12 @@ pub struct Spark {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+/// What rows of the table of counters are.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SparkBy {
+    Stage,
+    Job,
+    Sql,
 }

@@ -2,11 +2,15 @@
 
 use super::Reading;
 use crate::{Failure, args};
+use latscope_series::spark::SparkLimit;
+use latscope_view_term::SparkLevel;
 use std::path::PathBuf;
 
 /// Plan of `spark`.
 #[derive(Debug, PartialEq)]
 pub struct Spark {
+    pub by: SparkLevel,
+    pub fail_if: Vec<SparkLimit>,
     pub top: usize,
     pub json: bool,
     pub output: Option<PathBuf>,
@@ -18,5 +22,13 @@ pub fn plan(typed: args::Spark, reading: &mut Reading) -> Result<Spark, Failure>
         return Err(Failure::Usage("latscope spark reads one complete event log; give one with -r.".into()));
     }
     reading.all_of_spark = true;
-    Ok(Spark { top: typed.top, json: typed.json, output: typed.output })
+    let by = match typed.by {
+        args::SparkBy::Stage => SparkLevel::Stage,
+        args::SparkBy::Job => SparkLevel::Job,
+        args::SparkBy::Sql => SparkLevel::Sql,
+    };
+    let limit =
+        |text: &String| SparkLimit::parse(text).map_err(|message| Failure::Usage(format!("--fail-if: {message}.")));
+    let fail_if = typed.fail_if.iter().map(limit).collect::<Result<_, _>>()?;
+    Ok(Spark { by, fail_if, top: typed.top, json: typed.json, output: typed.output })
 }

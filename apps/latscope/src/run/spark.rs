@@ -4,7 +4,7 @@ use super::{output, reports};
 use crate::Failure;
 use crate::plan::Spark as Plan;
 use latscope_pipeline::Pipeline;
-use latscope_series::SparkTasks;
+use latscope_series::spark::{SparkMeasures, SparkTasks};
 use latscope_view_term::SparkReport;
 use std::ops::ControlFlow;
 
@@ -23,6 +23,12 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     let report = SparkReport::new(&tasks, context);
     match plan.json {
         true => output::text(plan.output.as_deref(), &report.json()),
-        false => output::lines(plan.output.as_deref(), report.lines(plan.top, output::room(&plan.output))),
+        false => output::lines(plan.output.as_deref(), report.lines(plan.by, plan.top, output::room(&plan.output))),
+    }?;
+    if plan.fail_if.is_empty() {
+        return Ok(());
     }
+    let measures = SparkMeasures::of(&tasks);
+    let broken: Vec<String> = plan.fail_if.iter().filter_map(|limit| limit.broken(&measures)).collect();
+    if broken.is_empty() { Ok(()) } else { Err(Failure::Exceeded(format!("{}.", broken.join("; ")))) }
 }

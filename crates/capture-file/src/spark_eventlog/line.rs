@@ -1,16 +1,16 @@
 //! A line of an event log: which event it is, and what is used of it. Everything else is skipped without being built: half of the
 //! end of a task are accumulables, and the properties of a job are the whole configuration.
 
+use super::memory::Sampled;
 use serde::Deserialize;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// Events of Spark that say nothing about times, or repeat what others say.
-const OTHERS: [&str; 31] = [
-    "SparkListenerBlockManagerAdded",
+const OTHERS: [&str; 28] = [
     "SparkListenerBlockManagerRemoved",
     "SparkListenerBlockUpdated",
     "SparkListenerDriverAccumUpdates",
-    "SparkListenerEnvironmentUpdate",
     "SparkListenerExecutorBlacklisted",
     "SparkListenerExecutorBlacklistedForStage",
     "SparkListenerExecutorExcluded",
@@ -29,7 +29,6 @@ const OTHERS: [&str; 31] = [
     "SparkListenerSQLAdaptiveExecutionUpdate",
     "SparkListenerSQLAdaptiveSQLMetricUpdates",
     "SparkListenerSpeculativeTaskSubmitted",
-    "SparkListenerStageExecutorMetrics",
     "SparkListenerTaskGettingResult",
     "SparkListenerUnpersistRDD",
     "SparkListenerUnschedulableTaskSetAdded",
@@ -49,6 +48,9 @@ pub enum Event<'a> {
     LogStart(LogStart<'a>),
     ApplicationStart(ApplicationStart<'a>),
     ApplicationEnd(ApplicationEnd),
+    Environment(Environment<'a>),
+    BlockManagerAdded(BlockManagerAdded<'a>),
+    StageExecutorMetrics(StageExecutorMetrics<'a>),
     ExecutorAdded(ExecutorAdded<'a>),
     ExecutorRemoved(ExecutorRemoved<'a>),
     JobStart(JobStart<'a>),
@@ -81,6 +83,9 @@ pub fn parse(line: &[u8]) -> Option<Event<'_>> {
         "SparkListenerSQLExecutionEnd" => Event::SqlEnd(of(line)?),
         "SparkListenerExecutorAdded" => Event::ExecutorAdded(of(line)?),
         "SparkListenerExecutorRemoved" => Event::ExecutorRemoved(of(line)?),
+        "SparkListenerStageExecutorMetrics" => Event::StageExecutorMetrics(of(line)?),
+        "SparkListenerBlockManagerAdded" => Event::BlockManagerAdded(of(line)?),
+        "SparkListenerEnvironmentUpdate" => of(line).map_or(Event::Other, Event::Environment),
         "SparkListenerApplicationStart" => Event::ApplicationStart(of(line)?),
         "SparkListenerApplicationEnd" => Event::ApplicationEnd(of(line)?),
         "SparkListenerLogStart" => Event::LogStart(of(line)?),
@@ -129,6 +134,46 @@ pub struct ApplicationStart<'a> {
 pub struct ApplicationEnd {
     #[serde(rename = "Timestamp")]
     pub at_ms: i64,
+}
+
+/// The settings of the application; everything else of its environment is skipped.
+#[derive(Deserialize, Debug)]
+pub struct Environment<'a> {
+    #[serde(rename = "Spark Properties", borrow)]
+    pub settings: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+}
+
+/// The room that an executor, or the driver, has for execution and storage together.
+#[derive(Deserialize, Debug)]
+pub struct BlockManagerAdded<'a> {
+    #[serde(rename = "Block Manager ID", borrow)]
+    pub id: BlockManagerId<'a>,
+    #[serde(rename = "Timestamp")]
+    pub at_ms: i64,
+    #[serde(rename = "Maximum Memory")]
+    pub most: i64,
+    #[serde(rename = "Maximum Onheap Memory")]
+    pub most_on_heap: Option<i64>,
+    #[serde(rename = "Maximum Offheap Memory")]
+    pub most_off_heap: Option<i64>,
+}
+
+#[derive(Deserialize, Debug)]
+pub struct BlockManagerId<'a> {
+    #[serde(rename = "Executor ID", borrow)]
+    pub executor: Cow<'a, str>,
+}
+
+#[derive(Deserialize, Debug)]
+pub struct StageExecutorMetrics<'a> {
+    #[serde(rename = "Executor ID", borrow)]
+    pub executor: Cow<'a, str>,
+    #[serde(rename = "Stage ID")]
+    pub stage: i64,
+    #[serde(rename = "Stage Attempt ID", default)]
+    pub stage_attempt: i64,
+    #[serde(rename = "Executor Metrics")]
+    pub peaks: Sampled,
 }
 
 #[derive(Deserialize, Debug)]
@@ -226,6 +271,25 @@ pub struct StageInfo<'a> {
     pub completion_ms: Option<i64>,
     #[serde(rename = "Failure Reason", borrow)]
     pub failure: Option<Cow<'a, str>>,
+    #[serde(rename = "RDD Info", borrow, default)]
+    pub rdds: Vec<Rdd<'a>>,
+}
+
+/// What a stage computes: the class of a data set, and the operator of the plan that made it.
+#[derive(Deserialize, Debug)]
+pub struct Rdd<'a> {
+    #[serde(rename = "Name", borrow)]
+    pub name: Option<Cow<'a, str>>,
+    #[serde(rename = "Scope", borrow)]
+    pub scope: Option<Cow<'a, str>>,
+}
+
+impl StageInfo<'_> {
+    /// Whether workers in Python run a part of the stage.
+    pub fn runs_python(&self) -> bool {
+        let is_python = |text: &str| ["Python", "Pandas", "InArrow"].iter().any(|word| text.contains(word));
+        self.rdds.iter().any(|rdd| [&rdd.name, &rdd.scope].into_iter().flatten().any(|text| is_python(text)))
+    }
 }
 
 #[derive(Deserialize, Debug)]
@@ -251,12 +315,33 @@ pub struct TaskEnd<'a> {
     /// Those of failed tasks, too; none of tasks whose executor was lost.
     #[serde(rename = "Task Metrics")]
     pub metrics: Option<Metrics>,
+    /// Peaks of the executor while the task ran.
+    #[serde(rename = "Task Executor Metrics", default)]
+    pub peaks: Sampled,
 }
 
 #[derive(Deserialize, Debug)]
 pub struct Reason<'a> {
     #[serde(rename = "Reason", borrow)]
     pub reason: Cow<'a, str>,
+    #[serde(rename = "Class Name", borrow)]
+    class: Option<Cow<'a, str>>,
+    #[serde(rename = "Description", borrow)]
+    description: Option<Cow<'a, str>>,
+}
+
+impl Reason<'_> {
+    /// Why the task failed: what Spark calls it, or what lies behind an exception that want of memory caused.
+    pub fn word(&self) -> &str {
+        let class = self.class.as_deref().unwrap_or_default();
+        let says = |words: &str| self.description.as_ref().is_some_and(|text| text.contains(words));
+        match &*self.reason {
+            "ExceptionFailure" if class.ends_with("OutOfMemoryError") => "OutOfMemory",
+            "ExceptionFailure" if says("Python worker exited unexpectedly") => "PythonWorkerLost",
+            "ExceptionFailure" if class.ends_with("PythonException") && says("MemoryError") => "PythonOutOfMemory",
+            reason => reason,
+        }
+    }
 }
 
 #[derive(Deserialize, Debug)]
@@ -393,6 +478,29 @@ mod tests {
     #[test]
     fn the_names_of_other_events_are_sorted() {
         assert!(OTHERS.is_sorted());
+    }
+
+    #[test]
+    fn failures_for_want_of_memory_are_told_apart() {
+        for (reason, word) in [
+            (r#"{"Reason":"ExceptionFailure","Class Name":"java.lang.OutOfMemoryError"}"#, "OutOfMemory"),
+            (
+                r#"{"Reason":"ExceptionFailure","Class Name":"org.apache.spark.memory.SparkOutOfMemoryError"}"#,
+                "OutOfMemory",
+            ),
+            (
+                r#"{"Reason":"ExceptionFailure","Description":"Python worker exited unexpectedly (crashed)"}"#,
+                "PythonWorkerLost",
+            ),
+            (
+                r#"{"Reason":"ExceptionFailure","Class Name":"a.PythonException","Description":"x\nMemoryError"}"#,
+                "PythonOutOfMemory",
+            ),
+            (r#"{"Reason":"ExceptionFailure","Class Name":"java.lang.Error"}"#, "ExceptionFailure"),
+            (r#"{"Reason":"ExecutorLostFailure","Loss Reason":"OutOfMemoryError"}"#, "ExecutorLostFailure"),
+        ] {
+            assert_eq!(serde_json::from_str::<Reason>(reason).unwrap().word(), word, "{reason}");
+        }
     }
 
     #[test]

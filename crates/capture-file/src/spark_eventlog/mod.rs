@@ -1,11 +1,12 @@
 //! Event logs of Spark: a JSON object to the line, as the listener of the driver wrote it. Each task that ended is an event; where
-//! all is asked for, so are stages, jobs, SQL executions and executors.
+//! all is asked for, so are stages, jobs, SQL executions, executors and peaks of memory.
 //!
 //! Times are milliseconds of the driver's clock. Events stand in the order in which the listener got them, which is not that of their
 //! times.
 
 mod folder;
 mod line;
+mod memory;
 mod session;
 
 pub use folder::is_log;
@@ -28,6 +29,7 @@ pub const FILLS: FieldSet = FieldSet::ALWAYS.with(&[
     Field::Host,
     Field::Job,
     Field::Error,
+    Field::Result,
     Field::Tags,
     Field::App,
     Field::Stage,

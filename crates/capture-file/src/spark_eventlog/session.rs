@@ -1,7 +1,8 @@
 //! What is going on in the application while its log is read, and the events that come of it.
 
 use super::FILLS;
-use super::line::{Event, Metrics, Properties, StageInfo, TaskEnd, TaskInfo};
+use super::line::{BlockManagerAdded, Environment, Event, Metrics, Properties, StageInfo, TaskEnd, TaskInfo};
+use super::memory::{METRICS, Peaks};
 use crate::text_rows::Rows;
 use crate::{ReadOptions, Sink};
 use hashbrown::HashMap;
@@ -15,6 +16,24 @@ const KNOWN: usize = 1 << 16;
 const RUNNING: usize = 1 << 17;
 /// Texts of the user are cut here.
 const LONGEST_TEXT: usize = 200;
+
+/// Settings that are kept start with one of these.
+const SETTINGS: [&str; 12] = [
+    "spark.driver.cores",
+    "spark.driver.memory",
+    "spark.dynamicAllocation.",
+    "spark.eventLog.logStageExecutorMetrics",
+    "spark.executor.",
+    "spark.kubernetes.memoryOverheadFactor",
+    "spark.master",
+    "spark.memory.",
+    "spark.python.worker.",
+    "spark.speculation",
+    "spark.sql.shuffle.partitions",
+    "spark.task.cpus",
+];
+/// So many of them at most.
+const MOST_SETTINGS: usize = 200;
 
 const NS_PER_MS: i64 = 1_000_000;
 const NO_TIME: &str = "an impossible time";
@@ -52,12 +71,13 @@ pub struct Session<'a, 'b> {
     rows: Rows<'a, 'b>,
     has_all: bool,
     app: u32,
-    kinds: [u32; 5],
+    kinds: [u32; 6],
     stages: BTreeMap<(i64, i64), About>,
     job_of_stage: BTreeMap<i64, i64>,
     jobs: BTreeMap<i64, About>,
     executions: BTreeMap<i64, About>,
     executors: BTreeMap<u32, Executor>,
+    peaks: Peaks,
     running: HashMap<i64, Running>,
     latest_ns: i64,
     has_ended: bool,
@@ -71,6 +91,7 @@ enum Kind {
     Job,
     Sql,
     Executor,
+    Memory,
 }
 
 /// A moment of the log in nanoseconds.
@@ -132,7 +153,7 @@ impl<'a, 'b> Session<'a, 'b> {
         let mut context = Context::new(format!("Spark event log, {file}"), Clock::wall());
         context.knows_unfinished = true;
         let mut rows = Rows::new(context, Batch::new(options.fields.intersection(FILLS)), sink);
-        let kinds = ["task", "stage", "job", "sql", "executor"];
+        let kinds = ["task", "stage", "job", "sql", "executor", "memory"];
         let kinds = kinds.map(|kind| rows.batch.intern(Field::Kind, kind.as_bytes()));
         Session {
             rows,
@@ -144,6 +165,7 @@ impl<'a, 'b> Session<'a, 'b> {
             jobs: BTreeMap::new(),
             executions: BTreeMap::new(),
             executors: BTreeMap::new(),
+            peaks: Peaks::default(),
             running: HashMap::new(),
             latest_ns: 0,
             has_ended: false,
@@ -184,7 +206,7 @@ impl<'a, 'b> Session<'a, 'b> {
             Event::StageSubmitted(stage) => self.stage_starts(&stage.info, stage.properties.as_ref())?,
             Event::StageCompleted(stage) => return self.stage(&stage.info),
             Event::JobStart(job) => {
-                let about = self.about(job.properties.as_ref(), Some(job.id), job.at_ms)?;
+                let about = self.about(job.properties.as_ref(), Some(job.id), job.at_ms, false)?;
                 for &stage in &job.stages {
                     // A stage that was computed before is listed again, though it does not run again.
                     self.job_of_stage.entry(stage).or_insert(job.id);
@@ -237,6 +259,12 @@ impl<'a, 'b> Session<'a, 'b> {
             Event::LogStart(start) => {
                 properties.insert("spark.version".into(), shortened(&start.version).into());
             }
+            Event::Environment(environment) => self.environment(environment),
+            Event::BlockManagerAdded(added) => return self.pool(&added),
+            Event::StageExecutorMetrics(metrics) => {
+                let executor = self.rows.batch.intern(Field::Executor, metrics.executor.as_bytes());
+                self.peaks.add((metrics.stage, metrics.stage_attempt), executor, &metrics.peaks);
+            }
             Event::Other => {}
             Event::Unknown => self.rows.context.tally.add(Anomaly::UnknownRecords, 1),
         }
@@ -257,17 +285,20 @@ impl<'a, 'b> Session<'a, 'b> {
         said: Option<&Properties>,
         job: Option<i64>,
         at_ms: Option<i64>,
+        runs_python: bool,
     ) -> Result<About, &'static str> {
         let start_ns = at_ms.map(|ms| self.reach(ms)).transpose()?;
         let mut about = About { start_ns, ..NOTHING };
         if let Some(job) = job {
             about.job = self.rows.batch.intern(Field::Job, job.to_string().as_bytes());
         }
-        let Some(said) = said else { return Ok(about) };
-        about.sql = said.sql.as_deref().and_then(|id| id.parse().ok()).unwrap_or(MISSING_I64);
         self.text.clear();
-        push_tag(&mut self.text, "group", said.group.as_deref());
-        push_tag(&mut self.text, "description", said.description.as_deref());
+        push_tag(&mut self.text, "python", runs_python.then_some("true"));
+        if let Some(said) = said {
+            about.sql = said.sql.as_deref().and_then(|id| id.parse().ok()).unwrap_or(MISSING_I64);
+            push_tag(&mut self.text, "group", said.group.as_deref());
+            push_tag(&mut self.text, "description", said.description.as_deref());
+        }
         if !self.text.is_empty() {
             about.tags = self.rows.batch.intern(Field::Tags, &self.text);
         }
@@ -276,7 +307,7 @@ impl<'a, 'b> Session<'a, 'b> {
 
     fn stage_starts(&mut self, info: &StageInfo, said: Option<&Properties>) -> Result<(), &'static str> {
         let job = self.job_of_stage.get(&info.id).copied();
-        let mut about = self.about(said, job, info.submission_ms)?;
+        let mut about = self.about(said, job, info.submission_ms, info.runs_python())?;
         about.name = self.rows.batch.intern(Field::Name, shortened(&info.name).as_bytes());
         self.stages.insert((info.id, info.attempt), about);
         bound(&mut self.stages);
@@ -295,10 +326,72 @@ impl<'a, 'b> Session<'a, 'b> {
         }
         let error = info.failure.is_some().then_some(&b"StageFailed"[..]);
         let end_ns = info.completion_ms.map(moment).transpose()?;
+        if self.memory(Some(id), end_ns)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
         self.other_row(Kind::Stage, &about, end_ns, error, |batch| {
             batch.push_i64(Field::Stage, id.0);
             batch.push_i64(Field::StageAttempt, id.1);
         })
+    }
+
+    /// Hands on peaks of a stage, or of all stages: a row for each executor and metric that was sampled.
+    fn memory(&mut self, stage: Option<(i64, i64)>, end_ns: Option<i64>) -> Result<ControlFlow<()>, &'static str> {
+        while let Some((id, executor, sampled)) = self.peaks.take(stage) {
+            let stage = self.stages.get(&id).copied().unwrap_or(NOTHING);
+            for (name, value) in METRICS.iter().zip(sampled.0).filter(|(_, value)| *value > 0) {
+                let about = About { name: self.rows.batch.intern(Field::Name, name.as_bytes()), ..stage };
+                let flow = self.other_row(Kind::Memory, &about, end_ns, None, |batch| {
+                    batch.push_code(Field::Executor, executor);
+                    batch.push_i64(Field::Stage, id.0);
+                    batch.push_i64(Field::StageAttempt, id.1);
+                    match () {
+                        () if name.ends_with("Time") => batch.push_u64(Field::GcTime, value.saturating_mul(1_000_000)),
+                        () if name.ends_with("Count") => {
+                            batch.push_i64(Field::Result, i64::try_from(value).unwrap_or(i64::MAX));
+                        }
+                        () => batch.push_u64(Field::Size, value),
+                    }
+                })?;
+                if flow.is_break() {
+                    return Ok(flow);
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The room for execution and storage that an executor has.
+    fn pool(&mut self, added: &BlockManagerAdded) -> Result<ControlFlow<()>, &'static str> {
+        let at_ns = self.reach(added.at_ms)?;
+        let executor = self.rows.batch.intern(Field::Executor, added.id.executor.as_bytes());
+        let areas = [
+            ("MaximumOnHeapMemory", added.most_on_heap.unwrap_or(added.most)),
+            ("MaximumOffHeapMemory", added.most_off_heap.unwrap_or(0)),
+        ];
+        for (name, bytes) in areas.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            let name = self.rows.batch.intern(Field::Name, name.as_bytes());
+            let about = About { name, start_ns: Some(at_ns), ..NOTHING };
+            let flow = self.other_row(Kind::Memory, &about, Some(at_ns), None, |batch| {
+                batch.push_code(Field::Executor, executor);
+                batch.push_u64(Field::Size, bytes.unsigned_abs());
+            })?;
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Keeps the settings that decide about cores and memory.
+    fn environment(&mut self, environment: Environment) {
+        let properties = &mut self.rows.context.properties;
+        for (name, value) in environment.settings {
+            let is_kept = SETTINGS.iter().any(|start| name.starts_with(start)) && name != "spark.executor.id";
+            if is_kept && properties.len() < MOST_SETTINGS {
+                properties.insert(shortened(&name).into(), shortened(&value).into());
+            }
+        }
     }
 
     fn executor(&mut self, id: u32, end_ns: i64, reason: &str) -> Result<ControlFlow<()>, &'static str> {
@@ -365,8 +458,11 @@ impl<'a, 'b> Session<'a, 'b> {
             return Ok(ControlFlow::Continue(()));
         };
         let about = self.stages.get(&(task.stage, task.stage_attempt)).copied().unwrap_or(NOTHING);
-        let reason = &*task.reason.reason;
-        let error = match reason {
+        if self.has_all {
+            let executor = self.rows.batch.intern(Field::Executor, info.executor.as_bytes());
+            self.peaks.add((task.stage, task.stage_attempt), executor, &task.peaks);
+        }
+        let error = match task.reason.word() {
             "Success" if info.killed => Some("TaskKilled"),
             "Success" if info.failed => Some("Failed"),
             "Success" => None,
@@ -400,6 +496,7 @@ impl<'a, 'b> Session<'a, 'b> {
         for id in left {
             let _ = self.executor(id, self.latest_ns, "");
         }
+        let _ = self.memory(None, Some(self.latest_ns));
         let count = self.rows.count;
         // The listener may have dropped events; else a task that runs on is one of a log that was read too early.
         let wait = if self.has_ended { Wait::Lossy } else { Wait::Counts };

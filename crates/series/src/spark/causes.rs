@@ -1,0 +1,276 @@
+//! Tasks that took much longer than the others of their stage, and why.
+
+use super::sums::TIME_PARTS;
+use super::tasks::{SparkStage, SparkTasks, Task, median};
+use latscope_event::Field;
+use std::collections::{BTreeMap, HashSet};
+
+/// A stage of fewer tasks has no stragglers.
+const COMPARABLE: usize = 4;
+/// A straggler takes half as long again as the median, and so much longer.
+const LEAST_MORE_NS: u64 = 100_000_000;
+
+/// How much slower something is: the ladder of Dr. Elephant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grade {
+    /// By a third.
+    Low,
+    /// By 1.78.
+    Moderate,
+    /// By 3.16.
+    Severe,
+    /// By 10.
+    Critical,
+}
+
+impl Grade {
+    /// The grade of a ratio; none below 1.33.
+    pub fn of(ratio: f64) -> Option<Grade> {
+        const LADDER: [(f64, Grade); 4] =
+            [(10.0, Grade::Critical), (3.16, Grade::Severe), (1.78, Grade::Moderate), (1.33, Grade::Low)];
+        LADDER.iter().find(|(least, _)| ratio >= *least).map(|(_, grade)| *grade)
+    }
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        ["low", "moderate", "severe", "critical"][self as usize]
+    }
+}
+
+/// Why a task took longer; each with its own number and what it is compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cause {
+    /// It had more than its share of the data: bytes and records, its own and the median.
+    Skew {
+        /// Bytes that it worked on, and the median.
+        bytes: [u64; 2],
+        /// Records that it read, and the median.
+        records: [u64; 2],
+    },
+    /// Tasks with no more than their share of the data are slow on its executor, or on all executors of its host.
+    Slow {
+        /// Whether it is the whole host, of several executors.
+        is_host: bool,
+        /// The executor or host.
+        name: String,
+        /// Medians there and elsewhere, nanoseconds.
+        medians_ns: [u64; 2],
+        /// How much slower.
+        grade: Grade,
+    },
+    /// A part of its time exceeds the median of that part.
+    Part {
+        /// One of [`TIME_PARTS`].
+        part: Field,
+        /// Its own and the median, nanoseconds.
+        ns: [u64; 2],
+        /// Bytes that it read of files, for what cannot be explained otherwise.
+        input: bool,
+        /// Whether it was one of the first tasks of its executor in the stage.
+        is_first: bool,
+    },
+    /// Its data were farther away than those of most tasks.
+    Locality {
+        /// Where they were.
+        own: &'static str,
+        /// Where those of most tasks were.
+        most: &'static str,
+    },
+}
+
+impl Cause {
+    /// The word for it in JSON.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Cause::Skew { .. } => "data_skew",
+            Cause::Slow { is_host: true, .. } => "slow_host",
+            Cause::Slow { .. } => "slow_executor",
+            Cause::Locality { .. } => "locality",
+            Cause::Part { part, input, .. } => match part {
+                Field::CpuTime => "cpu",
+                Field::GcTime => "gc",
+                Field::FetchWait => "fetch_wait",
+                Field::ShuffleWrite => "shuffle_write",
+                Field::Deserialize => "deserialize",
+                Field::ResultSerialization => "result_serialization",
+                Field::GettingResult => "getting_result",
+                Field::SchedulerDelay => "scheduler_delay",
+                _ if *input => "io",
+                _ => "remainder",
+            },
+        }
+    }
+
+    /// Its number, and what that is compared with: bytes (records where there are no bytes) or nanoseconds.
+    pub fn numbers(&self) -> Option<[u64; 2]> {
+        match self {
+            Cause::Skew { bytes, records } => Some(if bytes[0] > 0 { *bytes } else { *records }),
+            Cause::Slow { medians_ns, .. } => Some(*medians_ns),
+            Cause::Part { ns, .. } => Some(*ns),
+            Cause::Locality { .. } => None,
+        }
+    }
+}
+
+/// A task that took much longer than the others of its stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Straggler {
+    /// Stage and attempt.
+    pub stage: (i64, i64),
+    /// The task.
+    pub task: i64,
+    /// When it ran, nanoseconds.
+    pub span_ns: (i64, i64),
+    /// Its executor, and the host of that.
+    pub executor: [String; 2],
+    /// How long it took, and the median of its stage, nanoseconds.
+    pub took_ns: [u64; 2],
+    /// Why, the most important cause first; none where its metrics are missing.
+    pub causes: Vec<Cause>,
+}
+
+impl Straggler {
+    /// Whether its data explain most of what it took longer.
+    pub fn is_skewed(&self) -> bool {
+        matches!(self.causes.first(), Some(Cause::Skew { .. }))
+    }
+}
+
+/// What is usual in a stage.
+struct Usual {
+    took_ns: u64,
+    bytes: u64,
+    records: u64,
+    parts: [u64; TIME_PARTS.len()],
+    locality: u8,
+}
+
+impl Usual {
+    fn of(stage: &SparkStage) -> Usual {
+        let tasks = || stage.tasks.iter();
+        let mut localities = [0; 256];
+        tasks().for_each(|task| localities[usize::from(task.locality)] += 1);
+        Usual {
+            took_ns: median(tasks().map(Task::took_ns)),
+            bytes: median(tasks().map(|task| task.bytes)),
+            records: median(tasks().map(|task| task.records)),
+            parts: std::array::from_fn(|part| median(tasks().map(|task| task.parts[part]))),
+            locality: (0..=255).max_by_key(|&at| (localities[usize::from(at)], 255 - at)).unwrap_or(0),
+        }
+    }
+
+    fn is_straggler(&self, task: &Task) -> bool {
+        task.took_ns() > (self.took_ns + self.took_ns / 2).max(self.took_ns + LEAST_MORE_NS)
+    }
+
+    fn has_more_data(&self, task: &Task) -> bool {
+        let is_more = |own: u64, usual: u64| own > usual.saturating_add(usual / 2);
+        is_more(task.bytes, self.bytes) || is_more(task.records, self.records)
+    }
+}
+
+impl SparkTasks {
+    /// The tasks that took longer than one and a half medians of their stage, and 100 ms longer; the slowest first.
+    pub fn stragglers(&self) -> Vec<Straggler> {
+        let mut found = Vec::new();
+        for (&id, stage) in self.stages.iter().filter(|(_, stage)| stage.tasks.len() >= COMPARABLE) {
+            let usual = Usual::of(stage);
+            let mut first = None;
+            for task in stage.tasks.iter().filter(|task| usual.is_straggler(task)) {
+                let first_tasks = first.get_or_insert_with(|| first_tasks(stage));
+                let (executor, host) = self.executor(task.executor);
+                found.push(Straggler {
+                    stage: id,
+                    task: task.id,
+                    span_ns: (task.start_ns, task.end_ns),
+                    executor: [executor.into(), host.into()],
+                    took_ns: [task.took_ns(), usual.took_ns],
+                    causes: self.causes(stage, task, &usual, first_tasks),
+                });
+            }
+        }
+        found.sort_by_key(|straggler| (std::cmp::Reverse(straggler.took_ns[0] - straggler.took_ns[1]), straggler.task));
+        found
+    }
+
+    fn causes(&self, stage: &SparkStage, task: &Task, usual: &Usual, first_tasks: &HashSet<i64>) -> Vec<Cause> {
+        if !task.is_known {
+            return Vec::new();
+        }
+        let more_ns = task.took_ns() - usual.took_ns;
+        let mut causes = Vec::new();
+        let has_more_data = usual.has_more_data(task);
+        if has_more_data {
+            causes.push(Cause::Skew { bytes: [task.bytes, usual.bytes], records: [task.records, usual.records] });
+        } else {
+            causes.extend(self.slow(stage, task, usual, first_tasks));
+        }
+        let mut parts: Vec<(u64, Cause)> = (0..TIME_PARTS.len())
+            .filter_map(|at| {
+                let (own, usually) = (task.parts[at], usual.parts[at]);
+                let more = own.checked_sub(usually).filter(|more| *more > 0 && *more >= more_ns / 5)?;
+                let (input, is_first) = (task.bytes > 0, first_tasks.contains(&task.id));
+                Some((more, Cause::Part { part: TIME_PARTS[at], ns: [own, usually], input, is_first }))
+            })
+            .collect();
+        parts.sort_by_key(|(more, _)| std::cmp::Reverse(*more));
+        // More data do not explain a task that takes longer than in proportion, by one part of its time that data need not.
+        let ratio = |own: u64, usual: u64| own as f64 / usual.max(1) as f64;
+        let by_data = ratio(task.bytes, usual.bytes).max(ratio(task.records, usual.records)) - 1.0;
+        let is_explained = by_data * usual.took_ns as f64 >= more_ns as f64 / 2.0;
+        let parts = parts.into_iter().map(|(_, cause)| cause);
+        match has_more_data && !is_explained {
+            true => drop(causes.splice(0..0, parts)),
+            false => causes.extend(parts),
+        }
+        if task.locality > usual.locality {
+            let most = stage.tasks.iter().find(|task| task.locality == usual.locality).map_or("?", Task::locality);
+            causes.push(Cause::Locality { own: task.locality(), most });
+        }
+        causes
+    }
+
+    /// Whether the executor of a task, or its host, is slow: other tasks there with no more than their share of the data explain at least
+    /// half of what this one took longer. The first ones of an executor in the stage are left out, as they load code and start workers.
+    /// It takes two others there, whose lower median counts, and two elsewhere.
+    fn slow(&self, stage: &SparkStage, task: &Task, usual: &Usual, first_tasks: &HashSet<i64>) -> Option<Cause> {
+        let (executor, host) = self.executor(task.executor);
+        let is_fair = |other: &&Task| {
+            let is_first = first_tasks.contains(&other.id);
+            other.is_known && !usual.has_more_data(other) && !is_first && other.id != task.id
+        };
+        let judged = |is_there: &dyn Fn(&Task) -> bool| {
+            let fair = || stage.tasks.iter().filter(is_fair);
+            let mut there: Vec<u64> = fair().filter(|other| is_there(other)).map(Task::took_ns).collect();
+            let elsewhere: Vec<u64> = fair().filter(|other| !is_there(other)).map(Task::took_ns).collect();
+            if there.len() < 2 || elsewhere.len() < 2 {
+                return None;
+            }
+            there.sort_unstable();
+            let medians_ns = [there[(there.len() - 1) / 2], median(elsewhere.into_iter())];
+            let explains = medians_ns[0].saturating_sub(usual.took_ns.min(medians_ns[1]));
+            let grade = Grade::of(medians_ns[0] as f64 / medians_ns[1].max(1) as f64)?;
+            (explains >= (task.took_ns() - usual.took_ns) / 2).then_some((medians_ns, grade))
+        };
+        // The host is slow where each of its executors is.
+        let executors: HashSet<u32> = stage.tasks.iter().map(|other| other.executor).collect();
+        let there: Vec<u32> = executors.into_iter().filter(|&code| self.executor(code).1 == host).collect();
+        if there.len() > 1 && there.iter().all(|&code| judged(&|other| other.executor == code).is_some()) {
+            let (medians_ns, grade) = judged(&|other| there.contains(&other.executor))?;
+            return Some(Cause::Slow { is_host: true, name: host.into(), medians_ns, grade });
+        }
+        let (medians_ns, grade) = judged(&|other| other.executor == task.executor)?;
+        Some(Cause::Slow { is_host: false, name: executor.into(), medians_ns, grade })
+    }
+}
+
+/// Tasks that started before any of their executor in the stage had ended.
+fn first_tasks(stage: &SparkStage) -> HashSet<i64> {
+    let mut ends = BTreeMap::<u32, i64>::new();
+    for task in &stage.tasks {
+        let end_ns = ends.entry(task.executor).or_insert(task.end_ns);
+        *end_ns = task.end_ns.min(*end_ns);
+    }
+    let is_first = |task: &&Task| ends.get(&task.executor).is_some_and(|end_ns| task.start_ns < *end_ns);
+    stage.tasks.iter().filter(is_first).map(|task| task.id).collect()
+}

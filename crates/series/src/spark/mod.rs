@@ -1,0 +1,27 @@
+//! What the tasks of a Spark application add up to, what they waited for, and what would help: the report of an application.
+
+mod active;
+mod advice;
+mod analysis;
+mod breakdown;
+mod causes;
+mod idle;
+mod limits;
+mod memory;
+mod sums;
+mod tasks;
+mod verdict;
+mod what_if;
+
+pub use active::{ActiveTasks, Load};
+pub use advice::Advice;
+pub use analysis::Analysis;
+pub use breakdown::Breakdown;
+pub use causes::{Cause, Grade, Straggler};
+pub use idle::{Idle, IdleCause, IdleStretch};
+pub use limits::{SparkLimit, SparkMeasures};
+pub use memory::{MEMORY_METRICS, Peaks, Pool, Settings};
+pub use sums::{TIME_PARTS, TaskSums};
+pub use tasks::{SparkExecutor, SparkGroup, SparkStage, SparkTasks};
+pub use verdict::{Confidence, Finding, Observed, Verdict};
+pub use what_if::Simulated;

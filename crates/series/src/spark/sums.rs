@@ -1,0 +1,123 @@
+//! What tasks add up to.
+
+use latscope_event::{Batch, Field, FieldSet, MISSING_U64};
+
+/// Into which parts the time of a task falls. The first five are its run time.
+pub const TIME_PARTS: [Field; 9] = [
+    Field::CpuTime,
+    Field::GcTime,
+    Field::FetchWait,
+    Field::ShuffleWrite,
+    Field::Remainder,
+    Field::Deserialize,
+    Field::ResultSerialization,
+    Field::GettingResult,
+    Field::SchedulerDelay,
+];
+
+/// Fields of a task that are added up; of peak memory, the greatest counts.
+const COUNTED: [Field; 25] = [
+    Field::RunTime,
+    Field::CpuTime,
+    Field::Deserialize,
+    Field::DeserializeCpu,
+    Field::ResultSerialization,
+    Field::GcTime,
+    Field::FetchWait,
+    Field::ShuffleWrite,
+    Field::ResultSize,
+    Field::DiskSpilled,
+    Field::Spilled,
+    Field::PeakMemory,
+    Field::InputRecords,
+    Field::InputBytes,
+    Field::OutputRecords,
+    Field::OutputBytes,
+    Field::ShuffleRecords,
+    Field::LocalBlocks,
+    Field::RemoteBlocks,
+    Field::ShuffleLocal,
+    Field::ShuffleRemote,
+    Field::ShuffleToDisk,
+    Field::ShuffleWritten,
+    Field::ShuffleWrittenRecords,
+    Field::GettingResult,
+];
+
+/// The fields that are added up.
+pub(super) const COUNTED_FIELDS: FieldSet = FieldSet::EMPTY.with(&COUNTED);
+
+/// Sums of tasks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskSums {
+    /// Tasks that ended, however they did.
+    pub tasks: u64,
+    /// Those that failed or were killed.
+    pub failed: u64,
+    /// Their time from launch to finish, nanoseconds.
+    pub task_ns: u64,
+    sums: [u64; COUNTED.len()],
+}
+
+impl TaskSums {
+    /// The sum of a field in its unit; of peak memory the greatest value.
+    pub fn get(&self, field: Field) -> u64 {
+        COUNTED.iter().position(|&counted| counted == field).map_or(0, |at| self.sums[at])
+    }
+
+    /// Run time that is neither CPU, GC, fetch wait nor shuffle write, nanoseconds.
+    pub fn remainder_ns(&self) -> u64 {
+        let inside =
+            [Field::CpuTime, Field::GcTime, Field::FetchWait, Field::ShuffleWrite].map(|field| self.get(field));
+        self.get(Field::RunTime).saturating_sub(inside.iter().sum())
+    }
+
+    /// Task time that is neither run time, deserialization, serialization of results nor their fetch, nanoseconds.
+    pub fn scheduler_delay_ns(&self) -> u64 {
+        let others = [Field::RunTime, Field::Deserialize, Field::ResultSerialization, Field::GettingResult];
+        self.task_ns.saturating_sub(others.iter().map(|&field| self.get(field)).sum())
+    }
+
+    /// A part of the tasks' time, nanoseconds: one of [`TIME_PARTS`].
+    pub fn part(&self, part: Field) -> u64 {
+        match part {
+            Field::Remainder => self.remainder_ns(),
+            Field::SchedulerDelay => self.scheduler_delay_ns(),
+            field => self.get(field),
+        }
+    }
+
+    /// What tasks read: input and shuffle data, bytes.
+    pub fn read_bytes(&self) -> u64 {
+        [Field::InputBytes, Field::ShuffleLocal, Field::ShuffleRemote].iter().map(|&field| self.get(field)).sum()
+    }
+
+    pub(super) fn add(&mut self, batch: &Batch, row: usize) {
+        self.tasks += 1;
+        self.failed += u64::from(batch.text(Field::Error, row).is_some());
+        self.task_ns = self.task_ns.saturating_add(batch.latency()[row]);
+        for (sum, field) in self.sums.iter_mut().zip(COUNTED) {
+            let value = value(batch, field, row).unwrap_or(0);
+            *sum = if field == Field::PeakMemory { value.max(*sum) } else { sum.saturating_add(value) };
+        }
+    }
+
+    /// Adds those of another stage.
+    pub fn merge(&mut self, other: &TaskSums) {
+        self.tasks += other.tasks;
+        self.failed += other.failed;
+        self.task_ns = self.task_ns.saturating_add(other.task_ns);
+        for ((sum, more), field) in self.sums.iter_mut().zip(other.sums).zip(COUNTED) {
+            *sum = if field == Field::PeakMemory { more.max(*sum) } else { sum.saturating_add(more) };
+        }
+    }
+}
+
+/// The number of a row; none where it is missing.
+pub(super) fn value(batch: &Batch, field: Field, row: usize) -> Option<u64> {
+    match (batch.u64s(field), batch.i64s(field)) {
+        (Some(values), _) => Some(values[row]).filter(|&value| value != MISSING_U64),
+        (_, Some(values)) => u64::try_from(values[row]).ok(),
+        _ => None,
+    }
+}

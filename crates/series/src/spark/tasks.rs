@@ -1,0 +1,335 @@
+//! The application as its log gives it: stages with their tasks, jobs, SQL executions, executors, and peaks of memory.
+
+use super::memory::{MEMORY_METRICS, Peaks};
+use super::sums::{COUNTED_FIELDS, TIME_PARTS, TaskSums, value};
+use latscope_event::{Batch, Field, FieldSet, MISSING_I64};
+use std::collections::{BTreeMap, HashMap};
+
+/// How near data are, the nearest first.
+const LOCALITIES: [&str; 5] = ["PROCESS_LOCAL", "NODE_LOCAL", "NO_PREF", "RACK_LOCAL", "ANY"];
+
+/// An executor of more cores is a mistake of the log.
+const MOST_CORES: u64 = 1 << 20;
+
+/// A task that ended.
+pub(super) struct Task {
+    pub id: i64,
+    pub start_ns: i64,
+    pub end_ns: i64,
+    pub executor: u32,
+    /// A place in [`LOCALITIES`].
+    pub locality: u8,
+    /// Whether it is the original, not a copy or a second attempt.
+    pub is_original: bool,
+    /// Whether the log has its metrics.
+    pub is_known: bool,
+    pub bytes: u64,
+    pub records: u64,
+    /// Peak of execution memory and what was spilled.
+    pub memory: u64,
+    pub has_spilled: bool,
+    pub parts: [u64; TIME_PARTS.len()],
+}
+
+impl Task {
+    /// How long it took, nanoseconds.
+    pub fn took_ns(&self) -> u64 {
+        self.end_ns.abs_diff(self.start_ns)
+    }
+
+    /// How near its data were.
+    pub fn locality(&self) -> &'static str {
+        LOCALITIES.get(usize::from(self.locality)).copied().unwrap_or("?")
+    }
+}
+
+/// A stage, by its number and attempt.
+#[derive(Default)]
+pub struct SparkStage {
+    /// Its name, a place in the program.
+    pub name: String,
+    /// Its job.
+    pub job: String,
+    /// Execution of SQL, if it belongs to one.
+    pub sql: Option<i64>,
+    /// Submission and completion; none of one that has not completed.
+    pub span_ns: Option<(i64, i64)>,
+    /// Whether workers in Python run a part of it.
+    pub runs_python: bool,
+    /// Whether it failed.
+    pub has_failed: bool,
+    /// What its tasks add up to.
+    pub sums: TaskSums,
+    /// Why tasks failed, and how many did.
+    pub errors: BTreeMap<String, u64>,
+    pub(super) tasks: Vec<Task>,
+}
+
+impl SparkStage {
+    /// Submission and completion, or what its tasks show of them, nanoseconds.
+    pub fn extent_ns(&self) -> Option<(i64, i64)> {
+        let (first, last) =
+            (self.tasks.iter().map(|task| task.start_ns).min(), self.tasks.iter().map(|task| task.end_ns).max());
+        let ends = [self.span_ns, first.zip(last)];
+        let ends = || ends.iter().flatten();
+        Some((ends().map(|span| span.0).min()?, ends().map(|span| span.1).max()?))
+    }
+
+    /// How long it took from submission to completion, nanoseconds.
+    pub fn wall_ns(&self) -> u64 {
+        self.span_ns.map_or(0, |(start_ns, end_ns)| end_ns.abs_diff(start_ns))
+    }
+}
+
+/// A job or an execution of SQL.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SparkGroup {
+    /// Its number.
+    pub id: i64,
+    /// What it is called; empty where the log does not say.
+    pub name: String,
+    /// From start to end; of one that has not ended, what its stages show.
+    pub span_ns: Option<(i64, i64)>,
+    /// Whether it failed.
+    pub has_failed: bool,
+    /// What its tasks add up to.
+    pub sums: TaskSums,
+    /// Its stages.
+    pub stages: Vec<(i64, i64)>,
+}
+
+/// An executor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SparkExecutor {
+    /// Its identifier: a number, or `driver` in local mode.
+    pub id: String,
+    /// Its host.
+    pub host: String,
+    /// How many tasks it can run at a time.
+    pub cores: u64,
+    /// When it was added, and when it was removed or the log ended.
+    pub span_ns: (i64, i64),
+    /// Why it was removed; empty where it lived to the end.
+    pub removed: String,
+}
+
+impl SparkExecutor {
+    /// Whether it was lost, not given back.
+    pub fn is_lost(&self) -> bool {
+        const PLANNED: [&str; 5] =
+            ["killed by driver", "idle", "ecommission", "explicit termination request", "Driver commanded"];
+        !self.removed.is_empty() && !PLANNED.iter().any(|words| self.removed.contains(words))
+    }
+
+    /// Whether its container, or the machine, ran out of memory.
+    pub fn was_killed_for_memory(&self) -> bool {
+        const WORDS: [&str; 5] =
+            ["exceeding memory limits", "exceeding physical memory", "OOMKilled", "code 137", "status 137"];
+        self.is_lost() && WORDS.iter().any(|words| self.removed.contains(words))
+    }
+
+    /// Whether its heap was exhausted: the exit code of Spark for that.
+    pub fn ran_out_of_heap(&self) -> bool {
+        self.is_lost() && ["code 52", "status 52", "OutOfMemoryError"].iter().any(|words| self.removed.contains(words))
+    }
+}
+
+/// An application in the making.
+#[derive(Default)]
+pub struct SparkTasks {
+    /// Stages by number and attempt.
+    pub stages: BTreeMap<(i64, i64), SparkStage>,
+    /// Executors in the order in which the log ends them.
+    pub executors: Vec<SparkExecutor>,
+    jobs: BTreeMap<i64, SparkGroup>,
+    executions: BTreeMap<i64, SparkGroup>,
+    peaks: BTreeMap<(u32, Option<(i64, i64)>), Peaks>,
+    names: Vec<(String, String)>,
+    codes: HashMap<String, u32>,
+}
+
+impl SparkTasks {
+    /// The fields that [`SparkTasks::add`] reads.
+    pub fn fields() -> FieldSet {
+        let others = [Field::Kind, Field::Name, Field::Job, Field::Sql, Field::Stage, Field::StageAttempt, Field::Task];
+        let more = [Field::Executor, Field::Host, Field::Cores, Field::Size, Field::Error, Field::Result, Field::Tags];
+        let of_task = [Field::Attempt, Field::Locality];
+        COUNTED_FIELDS.union(FieldSet::ALWAYS).with(&others).with(&more).with(&of_task).with(&TIME_PARTS)
+    }
+
+    /// Adds a row: a task, a stage, a job, an execution, an executor, or a peak of memory.
+    pub fn add(&mut self, batch: &Batch, row: usize) {
+        let start_ns = batch.time()[row];
+        let span_ns = (start_ns, start_ns.saturating_add_unsigned(batch.latency()[row]));
+        let number = |field| batch.i64s(field).map(|values| values[row]).filter(|&value| value != MISSING_I64);
+        let text = |field| batch.text(field, row).unwrap_or_default();
+        let stage = number(Field::Stage).map(|stage| (stage, number(Field::StageAttempt).unwrap_or(0)));
+        let kind = text(Field::Kind);
+        let group = |id: i64, name: &str| {
+            let has_failed = batch.text(Field::Error, row).is_some();
+            SparkGroup { id, name: name.into(), span_ns: Some(span_ns), has_failed, ..SparkGroup::default() }
+        };
+        match kind {
+            "executor" => self.executors.push(SparkExecutor {
+                id: text(Field::Executor).into(),
+                host: text(Field::Host).into(),
+                cores: number(Field::Cores).map_or(0, i64::unsigned_abs).min(MOST_CORES),
+                span_ns,
+                removed: text(Field::Name).into(),
+            }),
+            "memory" => {
+                let Some(metric) = MEMORY_METRICS.iter().position(|name| *name == text(Field::Name)) else { return };
+                let executor = self.code(text(Field::Executor), "");
+                let numbers = [Field::Size, Field::GcTime, Field::Result];
+                let value = numbers.iter().find_map(|&field| value(batch, field, row)).unwrap_or(0);
+                self.peaks.entry((executor, stage)).or_default().raise(metric, value);
+            }
+            "job" => {
+                let Ok(id) = text(Field::Job).parse() else { return };
+                let name = text(Field::Tags).split(';').find_map(|tag| tag.strip_prefix("description="));
+                self.jobs.insert(id, group(id, name.unwrap_or_default()));
+            }
+            "sql" => {
+                let Some(id) = number(Field::Sql) else { return };
+                self.executions.insert(id, group(id, text(Field::Name)));
+            }
+            "task" | "stage" => {
+                let executor = self.code(text(Field::Executor), text(Field::Host));
+                let stage = self.stages.entry(stage.unwrap_or_default()).or_insert_with(|| SparkStage {
+                    name: text(Field::Name).into(),
+                    job: text(Field::Job).into(),
+                    sql: number(Field::Sql),
+                    runs_python: text(Field::Tags).split(';').any(|tag| tag == "python=true"),
+                    ..SparkStage::default()
+                });
+                let error = batch.text(Field::Error, row);
+                if kind == "stage" {
+                    (stage.span_ns, stage.has_failed) = (Some(span_ns), error.is_some());
+                    return;
+                }
+                if let Some(error) = error {
+                    *stage.errors.entry(error.into()).or_default() += 1;
+                }
+                stage.sums.add(batch, row);
+                let count = |field| value(batch, field, row).unwrap_or(0);
+                stage.tasks.push(Task {
+                    id: number(Field::Task).unwrap_or(0),
+                    start_ns,
+                    end_ns: span_ns.1,
+                    executor,
+                    locality: LOCALITIES.iter().position(|word| *word == text(Field::Locality)).unwrap_or(4) as u8,
+                    is_original: number(Field::Attempt).unwrap_or(0) == 0,
+                    is_known: value(batch, Field::RunTime, row).is_some(),
+                    bytes: count(Field::Size),
+                    records: count(Field::InputRecords).saturating_add(count(Field::ShuffleRecords)),
+                    memory: count(Field::PeakMemory).saturating_add(count(Field::Spilled)),
+                    has_spilled: count(Field::Spilled) > 0,
+                    parts: TIME_PARTS.map(count),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn code(&mut self, executor: &str, host: &str) -> u32 {
+        if let Some(&code) = self.codes.get(executor) {
+            if self.names[code as usize].1.is_empty() {
+                self.names[code as usize].1.push_str(host);
+            }
+            return code;
+        }
+        let code = self.names.len() as u32;
+        self.names.push((executor.into(), host.into()));
+        self.codes.insert(executor.into(), code);
+        code
+    }
+
+    /// Identifier and host of an executor.
+    pub(super) fn executor(&self, code: u32) -> (&str, &str) {
+        self.names.get(code as usize).map_or(("", ""), |(executor, host)| (executor, host))
+    }
+
+    /// What all tasks add up to.
+    pub fn total(&self) -> TaskSums {
+        let mut total = TaskSums::default();
+        self.stages.values().for_each(|stage| total.merge(&stage.sums));
+        total
+    }
+
+    /// From the first launch to the last finish of a task.
+    pub fn span_ns(&self) -> Option<(i64, i64)> {
+        Some((self.tasks().map(|task| task.start_ns).min()?, self.tasks().map(|task| task.end_ns).max()?))
+    }
+
+    /// From the first to the last moment of anything that the log has a span of.
+    pub fn extent_ns(&self) -> Option<(i64, i64)> {
+        let mut spans = self.job_spans();
+        spans.extend(self.executors.iter().map(|executor| executor.span_ns).chain(self.span_ns()));
+        Some((spans.iter().map(|span| span.0).min()?, spans.iter().map(|span| span.1).max()?))
+    }
+
+    pub(super) fn tasks(&self) -> impl Iterator<Item = &Task> {
+        self.stages.values().flat_map(|stage| &stage.tasks)
+    }
+
+    /// When jobs ran.
+    pub(super) fn job_spans(&self) -> Vec<(i64, i64)> {
+        self.jobs().into_iter().filter_map(|job| job.span_ns).collect()
+    }
+
+    /// Jobs with what their tasks add up to. A stage belongs to the first job that listed it.
+    pub fn jobs(&self) -> Vec<SparkGroup> {
+        self.groups(&self.jobs, |stage| stage.job.parse().ok())
+    }
+
+    /// Executions of SQL with what their tasks add up to.
+    pub fn executions(&self) -> Vec<SparkGroup> {
+        self.groups(&self.executions, |stage| stage.sql)
+    }
+
+    fn groups(&self, known: &BTreeMap<i64, SparkGroup>, of: impl Fn(&SparkStage) -> Option<i64>) -> Vec<SparkGroup> {
+        let mut groups = known.clone();
+        for (&id, stage) in &self.stages {
+            let Some(group) = of(stage) else { continue };
+            let group = groups.entry(group).or_insert_with(|| SparkGroup { id: group, ..SparkGroup::default() });
+            group.sums.merge(&stage.sums);
+            group.stages.push(id);
+            if !known.contains_key(&group.id) {
+                let ends = [group.span_ns, stage.extent_ns()];
+                let ends = || ends.iter().flatten();
+                let (start_ns, end_ns) = (ends().map(|span| span.0).min(), ends().map(|span| span.1).max());
+                group.span_ns = start_ns.zip(end_ns);
+            }
+        }
+        groups.into_values().collect()
+    }
+
+    /// The most that a task that spilled had in memory and spilled, bytes.
+    pub(super) fn spilling(&self) -> u64 {
+        self.tasks().filter(|task| task.has_spilled).map(|task| task.memory).max().unwrap_or(0)
+    }
+
+    /// Peaks of memory of each executor, over all stages.
+    pub fn peaks_by_executor(&self) -> BTreeMap<&str, Peaks> {
+        let mut peaks = BTreeMap::<&str, Peaks>::new();
+        for (&(executor, _), of_stage) in &self.peaks {
+            peaks.entry(self.executor(executor).0).or_default().merge(of_stage);
+        }
+        peaks
+    }
+
+    /// Peaks of memory by stage and executor.
+    pub fn peaks_by_stage(&self) -> impl Iterator<Item = ((i64, i64), &str, &Peaks)> {
+        self.peaks.iter().filter_map(|(&(executor, stage), peaks)| Some((stage?, self.executor(executor).0, peaks)))
+    }
+}
+
+/// The median; of an even number of values, the mean of the two in the middle.
+pub(super) fn median(values: impl Iterator<Item = u64>) -> u64 {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    match values.len() {
+        0 => 0,
+        count => values[(count - 1) / 2].midpoint(values[count / 2]),
+    }
+}

@@ -1,0 +1,304 @@
+//! What an application or a stage is bound by: utilisation, saturation and errors, in a fixed order, with the numbers.
+
+use super::active::{ActiveTasks, Load};
+use super::idle::{Idle, IdleCause};
+use super::sums::TaskSums;
+use super::tasks::{SparkStage, SparkTasks, median};
+use latscope_event::{Field, format_count, format_duration, format_size};
+use std::collections::BTreeMap;
+
+/// What it is bound by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Tasks failed, or executors were lost.
+    Errors,
+    /// Cores idle: fewer tasks than cores.
+    Parallelism,
+    /// Cores idle: a few tasks take much longer than the others.
+    Skew,
+    /// Cores idle: no task is there to run.
+    Driver,
+    /// Garbage collection.
+    Gc,
+    /// Data did not fit into memory.
+    Spill,
+    /// Waits for shuffle data.
+    Shuffle,
+    /// Writing of shuffle data.
+    LocalDisk,
+    /// The tasks' own code.
+    Cpu,
+    /// Workers in Python, which Spark does not measure.
+    Python,
+    /// Reading of input, which Spark does not measure.
+    Storage,
+    /// Something that Spark does not measure.
+    External,
+    /// Tasks so small that starting them takes much of their time.
+    SmallTasks,
+}
+
+impl Verdict {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Errors => "errors",
+            Verdict::Parallelism => "parallelism",
+            Verdict::Skew => "skew",
+            Verdict::Driver => "driver",
+            Verdict::Gc => "gc",
+            Verdict::Spill => "spill",
+            Verdict::Shuffle => "shuffle",
+            Verdict::LocalDisk => "local disk",
+            Verdict::Cpu => "cpu",
+            Verdict::Python => "python",
+            Verdict::Storage => "storage read",
+            Verdict::External => "external",
+            Verdict::SmallTasks => "small tasks",
+        }
+    }
+}
+
+/// How sure a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Confidence {
+    /// Fewer than four tasks, or less than a second of run time.
+    Low,
+    /// Near the limit, or a cause that Spark does not measure itself.
+    Medium,
+    /// Half as much beyond the limit, of twenty tasks or more; or counted, not judged.
+    High,
+}
+
+impl Confidence {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        ["low", "medium", "high"][self as usize]
+    }
+}
+
+/// Something that limits an application or a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What.
+    pub verdict: Verdict,
+    /// The number behind it: a share from 0 to 1, or a count or bytes where the limit is 0.
+    pub value: f64,
+    /// What it is held against.
+    pub limit: f64,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// The numbers in words.
+    pub evidence: String,
+}
+
+/// What is judged: the tasks of an application or a stage, and the cores meanwhile.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// What the tasks add up to.
+    pub sums: TaskSums,
+    /// Why tasks failed.
+    pub errors: BTreeMap<String, u64>,
+    /// Why executors were lost.
+    pub lost: Vec<String>,
+    /// Tasks and cores from start to end.
+    pub load: Load,
+    /// What idle cores cost by cause, core-nanoseconds.
+    pub idle: BTreeMap<IdleCause, u128>,
+    /// Median of the tasks, nanoseconds.
+    pub median_ns: u64,
+    /// Whether workers in Python ran.
+    pub runs_python: bool,
+}
+
+impl Observed {
+    /// What was run time of all time of cores, from 0 to 1; none where cores are not known.
+    pub fn utilisation(&self) -> Option<f64> {
+        (self.load.core_ns > 0).then(|| self.sums.get(Field::RunTime) as f64 / self.load.core_ns as f64)
+    }
+
+    /// A part of the run time, from 0 to 1.
+    pub fn of_run(&self, part: Field) -> f64 {
+        self.sums.part(part) as f64 / self.sums.get(Field::RunTime).max(1) as f64
+    }
+
+    fn confidence(&self, ratio: f64) -> Confidence {
+        match () {
+            () if self.sums.tasks < 4 || self.sums.get(Field::RunTime) < 1_000_000_000 => Confidence::Low,
+            () if ratio >= 1.5 && self.sums.tasks >= 20 => Confidence::High,
+            () => Confidence::Medium,
+        }
+    }
+
+    /// What limits it, in the order of the USE method: errors, utilisation, then saturation. The first is the verdict.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        self.errors(&mut findings);
+        self.utilisation_findings(&mut findings);
+        let share = |value: f64| format!("{:.1} %", 100.0 * value);
+        let of_run = |part: Field| {
+            let (ns, run) = (self.sums.part(part), self.sums.get(Field::RunTime));
+            format!("{} of {} run time, {}", format_duration(ns), format_duration(run), share(self.of_run(part)))
+        };
+        let mut add = |verdict, value: f64, limit: f64, most: Confidence, evidence: String| {
+            if value > limit {
+                let confidence = self.confidence(if limit > 0.0 { value / limit } else { 2.0 }).min(most);
+                findings.push(Finding { verdict, value, limit, confidence, evidence });
+            }
+        };
+        let gc = self.of_run(Field::GcTime);
+        let grade = if gc > 0.20 {
+            ", critical"
+        } else if gc > 0.15 {
+            ", severe"
+        } else {
+            ""
+        };
+        add(Verdict::Gc, gc, 0.10, Confidence::High, format!("GC takes {}{grade}", of_run(Field::GcTime)));
+        let spilled = self.sums.get(Field::Spilled);
+        let disk = format_size(self.sums.get(Field::DiskSpilled));
+        let evidence = format!("{} of memory spilled, {disk} of disk", format_size(spilled));
+        add(Verdict::Spill, spilled as f64, 0.0, Confidence::High, evidence);
+        let evidence = format!("waits for shuffle data take {}", of_run(Field::FetchWait));
+        add(Verdict::Shuffle, self.of_run(Field::FetchWait), 0.20, Confidence::High, evidence);
+        let evidence = format!("writing of shuffle data takes {}", of_run(Field::ShuffleWrite));
+        add(Verdict::LocalDisk, self.of_run(Field::ShuffleWrite), 0.20, Confidence::High, evidence);
+        let evidence = format!("CPU time is {}", of_run(Field::CpuTime));
+        add(Verdict::Cpu, self.of_run(Field::CpuTime), 0.70, Confidence::High, evidence);
+        let input = self.sums.get(Field::InputBytes);
+        let (verdict, why) = match () {
+            () if self.runs_python => (Verdict::Python, "workers in Python ran".to_string()),
+            () if input > 0 => (Verdict::Storage, format!("{} of input were read", format_size(input))),
+            () => {
+                (Verdict::External, "no Python ran and no input was read: a wait for a CPU, a service or a lock".into())
+            }
+        };
+        let evidence = format!(
+            "what Spark does not measure is {}; {why}; a capture of the kernel can tell",
+            of_run(Field::Remainder)
+        );
+        add(verdict, self.of_run(Field::Remainder), 0.40, Confidence::Medium, evidence);
+        let small = self.sums.part(Field::SchedulerDelay) + self.sums.get(Field::Deserialize);
+        let value = small as f64 / self.sums.task_ns.max(1) as f64;
+        if value > 0.30 {
+            let evidence = format!(
+                "scheduler delay and deserialization take {} of {} task time, {}",
+                format_duration(small),
+                format_duration(self.sums.task_ns),
+                share(value)
+            );
+            add(Verdict::SmallTasks, value, 0.30, Confidence::High, evidence);
+        } else if self.median_ns < 100_000_000 && self.sums.tasks >= 2 * self.load.cores.max(1) {
+            let value = 0.1 / (self.median_ns.max(1) as f64 / 1e9);
+            let evidence = format!(
+                "the median of {} tasks is {}, less than 100 ms",
+                format_count(self.sums.tasks),
+                format_duration(self.median_ns)
+            );
+            add(Verdict::SmallTasks, value, 1.0, Confidence::Medium, evidence);
+        }
+        findings
+    }
+
+    fn errors(&self, findings: &mut Vec<Finding>) {
+        let failed = self.sums.failed + self.lost.len() as u64;
+        if failed == 0 {
+            return;
+        }
+        let errors = self.errors.iter().map(|(error, count)| format!("{} {error}", format_count(*count)));
+        let lost = self.lost.iter().take(3).map(|reason| format!("executor lost: {reason}"));
+        let evidence = format!(
+            "{} of {} tasks failed, {} executors were lost: {}",
+            format_count(self.sums.failed),
+            format_count(self.sums.tasks),
+            self.lost.len(),
+            errors.chain(lost).collect::<Vec<_>>().join(", ")
+        );
+        let (verdict, confidence) = (Verdict::Errors, Confidence::High);
+        findings.push(Finding { verdict, value: failed as f64, limit: 0.0, confidence, evidence });
+    }
+
+    fn utilisation_findings(&self, findings: &mut Vec<Finding>) {
+        // Tasks of other stages that ran at the same time used cores too.
+        let is_shared = self.load.task_ns > u128::from(self.sums.task_ns) * 5 / 4;
+        let Some(value) = self.utilisation().filter(|value| *value < 0.50 && !is_shared) else { return };
+        let cost = |causes: &[IdleCause]| causes.iter().filter_map(|cause| self.idle.get(cause)).sum::<u128>();
+        let reasons = [
+            (Verdict::Parallelism, cost(&[IdleCause::FewTasks]), "stages had fewer tasks than cores"),
+            (
+                Verdict::Skew,
+                cost(&[IdleCause::Skew, IdleCause::Straggler, IdleCause::StageEnd]),
+                "the last tasks of stages ran",
+            ),
+            (
+                Verdict::Driver,
+                cost(&[IdleCause::Driver, IdleCause::StageBoundary, IdleCause::Scheduling]),
+                "the driver had no task for them",
+            ),
+        ];
+        let Some((verdict, most, while_)) =
+            reasons.into_iter().max_by_key(|reason| reason.1).filter(|reason| reason.1 > 0)
+        else {
+            return;
+        };
+        let evidence = format!(
+            "{} of run time on {} of cores, {:.1} %; {:.1} of {:.1} idle core-seconds passed while {while_}",
+            format_duration(self.sums.get(Field::RunTime)),
+            format_duration(u64::try_from(self.load.core_ns).unwrap_or(u64::MAX)),
+            100.0 * value,
+            most as f64 / 1e9,
+            self.load.idle_ns as f64 / 1e9
+        );
+        let clear = most as f64 / self.load.idle_ns.max(1) as f64;
+        let confidence = self.confidence(if clear > 0.66 { 0.5 / value.max(0.01) } else { 1.0 });
+        findings.push(Finding { verdict, value, limit: 0.50, confidence, evidence });
+    }
+}
+
+impl SparkTasks {
+    /// What is known of the whole application.
+    pub fn observed(&self, active: &[ActiveTasks], idle: &Idle) -> Observed {
+        let mut errors = BTreeMap::new();
+        for (error, count) in self.stages.values().flat_map(|stage| &stage.errors) {
+            *errors.entry(error.clone()).or_default() += count;
+        }
+        Observed {
+            sums: self.total(),
+            errors,
+            lost: self
+                .executors
+                .iter()
+                .filter(|executor| executor.is_lost())
+                .map(|executor| executor.removed.clone())
+                .collect(),
+            load: Load::of(active, (i64::MIN, i64::MAX)),
+            idle: idle.by_cause().into_iter().map(|(cause, (_, core_ns))| (cause, core_ns)).collect(),
+            median_ns: median(self.tasks().map(super::tasks::Task::took_ns)),
+            runs_python: self.stages.values().any(|stage| stage.runs_python),
+        }
+    }
+
+    /// What is known of a stage.
+    pub fn observed_in(&self, stage: &SparkStage, active: &[ActiveTasks], idle: &Idle) -> Observed {
+        let span_ns = stage.extent_ns().unwrap_or_default();
+        let first = idle.stretches.partition_point(|stretch| stretch.span_ns.1 <= span_ns.0);
+        let mut by_cause = BTreeMap::<IdleCause, u128>::new();
+        for stretch in idle.stretches[first..].iter().take_while(|stretch| stretch.span_ns.0 < span_ns.1) {
+            let inside = stretch.span_ns.1.min(span_ns.1).abs_diff(stretch.span_ns.0.max(span_ns.0));
+            let whole = stretch.span_ns.1.abs_diff(stretch.span_ns.0).max(1);
+            *by_cause.entry(stretch.cause).or_default() += stretch.core_ns * u128::from(inside) / u128::from(whole);
+        }
+        let is_there = |executor: &&super::SparkExecutor| {
+            executor.is_lost() && (span_ns.0..=span_ns.1).contains(&executor.span_ns.1)
+        };
+        Observed {
+            sums: stage.sums.clone(),
+            errors: stage.errors.clone(),
+            lost: self.executors.iter().filter(is_there).map(|executor| executor.removed.clone()).collect(),
+            load: Load::of(active, span_ns),
+            idle: by_cause,
+            median_ns: median(stage.tasks.iter().map(super::tasks::Task::took_ns)),
+            runs_python: stage.runs_python,
+        }
+    }
+}

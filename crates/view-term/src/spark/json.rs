@@ -1,0 +1,276 @@
+//! The report as JSON: times in milliseconds where sparkMeasure has them so, else in nanoseconds.
+
+use super::SparkReport;
+use super::counters::{MS, counters};
+use super::words::{causes, part_name};
+use latscope_event::Field;
+use latscope_series::spark::{
+    Finding, MEMORY_METRICS, Peaks, SparkGroup, SparkMeasures, SparkStage, Straggler, TIME_PARTS, TaskSums,
+};
+use latscope_view::json_text;
+use std::fmt::Write;
+
+/// So many columns of the breakdown.
+const COLUMNS: usize = 200;
+
+/// Texts between commas.
+fn list(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(",\n")
+}
+
+fn span(span_ns: Option<(i64, i64)>) -> String {
+    span_ns.map_or("null,\"end_ns\":null".into(), |(start_ns, end_ns)| format!("{start_ns},\"end_ns\":{end_ns}"))
+}
+
+fn stage_ids(ids: &[(i64, i64)]) -> String {
+    let ids: Vec<String> = ids.iter().map(|(stage, attempt)| format!("[{stage},{attempt}]")).collect();
+    format!("[{}]", ids.join(","))
+}
+
+fn sums(sums: &TaskSums) -> String {
+    format!(
+        "\"failed_tasks\":{},\"task_ns\":{},\"remainder_ns\":{},\"scheduler_delay_ns\":{}",
+        sums.failed,
+        sums.task_ns,
+        sums.remainder_ns(),
+        sums.scheduler_delay_ns()
+    )
+}
+
+fn findings(findings: &[Finding]) -> String {
+    let finding = |finding: &Finding| {
+        format!(
+            "{{\"verdict\":{},\"value\":{:.6},\"limit\":{},\"confidence\":\"{}\",\"evidence\":{}}}",
+            json_text(finding.verdict.word()),
+            finding.value,
+            finding.limit,
+            finding.confidence.word(),
+            json_text(&finding.evidence)
+        )
+    };
+    format!("[{}]", list(findings.iter().map(finding)))
+}
+
+/// What was sampled; what is missing was not.
+fn peaks(peaks: &Peaks) -> String {
+    let sampled = MEMORY_METRICS.iter().filter_map(|name| Some(format!("\"{name}\":{}", peaks.get(name)?)));
+    format!("{{{}}}", sampled.collect::<Vec<_>>().join(","))
+}
+
+fn straggler(straggler: &Straggler) -> String {
+    let cause = |cause: &latscope_series::spark::Cause| {
+        let numbers =
+            cause.numbers().map_or(String::new(), |[own, usual]| format!(",\"value\":{own},\"median\":{usual}"));
+        format!("{{\"cause\":\"{}\"{numbers}}}", cause.word())
+    };
+    format!(
+        "{{\"task\":{},\"stage\":{},\"attempt\":{},\"executor\":{},\"host\":{},\"start_ns\":{},\"latency_ns\":{},\
+         \"median_ns\":{},\"cause\":{},\"causes\":[{}]}}",
+        straggler.task,
+        straggler.stage.0,
+        straggler.stage.1,
+        json_text(&straggler.executor[0]),
+        json_text(&straggler.executor[1]),
+        straggler.span_ns.0,
+        straggler.took_ns[0],
+        straggler.took_ns[1],
+        json_text(&causes(straggler)),
+        straggler.causes.iter().map(cause).collect::<Vec<_>>().join(",")
+    )
+}
+
+impl SparkReport<'_> {
+    /// Everything as JSON.
+    pub fn json(&self) -> String {
+        let analysis = &self.analysis;
+        let (tasks, total) = (analysis.tasks, &analysis.observed.sums);
+        let spans = || tasks.stages.values().filter_map(|stage| stage.span_ns);
+        let elapsed_ns = match (spans().map(|span| span.0).min(), spans().map(|span| span.1).max()) {
+            (Some(start_ns), Some(end_ns)) => end_ns.abs_diff(start_ns),
+            _ => 0,
+        };
+        let duration_ns: u64 = tasks.stages.values().map(SparkStage::wall_ns).sum();
+        // Writing to a String does not fail.
+        let mut json = format!("{{\"application\":{}", json_text(&self.title()));
+        let _ = write!(json, ",\"start_ns\":{}", span(tasks.extent_ns()));
+        let _ = write!(json, ",\"counters\":{{\"numStages\":{}", tasks.stages.len());
+        let _ = write!(json, ",\"elapsedTime\":{},\"stageDuration\":{}", elapsed_ns / MS, duration_ns / MS);
+        counters(total, tasks.stages.values().map(|stage| &stage.sums), &mut json);
+        let measures = SparkMeasures::of(tasks);
+        let measures: Vec<String> = measures.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+        let load = &analysis.load;
+        let _ = write!(
+            json,
+            "}},{},\"measures\":{{{}}},\"findings\":{},\"active_tasks\":{{\"most\":{},\"cores\":{},\"task_ns\":{},\"core_ns\":{},\
+             \"idle_ns\":{},\"steps\":[",
+            sums(total),
+            measures.join(","),
+            findings(&analysis.observed.findings()),
+            load.tasks,
+            load.cores,
+            load.task_ns,
+            load.core_ns,
+            load.idle_ns
+        );
+        for (at, step) in analysis.active.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            let _ = write!(json, "{comma}[{},{},{}]", step.start_ns, step.tasks, step.cores);
+        }
+        json += "]},\n\"idle\":";
+        json += &self.idle_json();
+        json += ",\n\"breakdown\":";
+        json += &self.breakdown_json();
+        let _ = write!(
+            json,
+            ",\n\"stages\":[{}]",
+            list(tasks.stages.iter().map(|(id, stage)| self.stage_json(*id, stage)))
+        );
+        let _ = write!(json, ",\n\"jobs\":[{}]", list(tasks.jobs().iter().map(|job| self.group_json("job", job))));
+        let _ = write!(json, ",\n\"sql\":[{}]", list(tasks.executions().iter().map(|sql| self.group_json("sql", sql))));
+        let _ = write!(json, ",\n\"stragglers\":[{}]", list(analysis.stragglers.iter().map(straggler)));
+        let _ = write!(json, ",\n\"executors\":[{}]", self.executors_json());
+        json += ",\n\"memory\":";
+        json += &self.memory_json();
+        let simulated = analysis.simulated.iter().map(|run| {
+            format!(
+                "{{\"factor\":{},\"cores\":{},\"wall_ns\":{},\"busy\":{:.4}}}",
+                run.factor, run.cores, run.wall_ns, run.busy
+            )
+        });
+        let _ =
+            write!(json, ",\n\"what_if\":{{\"wall_ns\":{},\"simulated\":[{}]}}", analysis.wall_ns(), list(simulated));
+        json + "}\n"
+    }
+
+    fn idle_json(&self) -> String {
+        let idle = &self.analysis.idle;
+        let causes = idle.by_cause().into_iter().map(|(cause, (wall_ns, core_ns))| {
+            format!("{{\"cause\":\"{}\",\"wall_ns\":{wall_ns},\"core_ns\":{core_ns}}}", cause.word())
+        });
+        let stretches = idle.stretches.iter().map(|stretch| {
+            let stage = stretch.stage.map_or("null".into(), |id| format!("[{},{}]", id.0, id.1));
+            format!(
+                "[{},{},\"{}\",{},{stage}]",
+                stretch.span_ns.0,
+                stretch.span_ns.1,
+                stretch.cause.word(),
+                stretch.core_ns
+            )
+        });
+        format!("{{\"causes\":[{}],\"stretches\":[{}]}}", list(causes), list(stretches))
+    }
+
+    fn breakdown_json(&self) -> String {
+        let breakdown = self.analysis.tasks.breakdown(&self.analysis.active, COLUMNS);
+        let numbers = |values: &mut dyn Iterator<Item = f64>| {
+            values.map(|ns| (ns.round() as i64).to_string()).collect::<Vec<_>>().join(",")
+        };
+        let mut json = format!("{{\"start_ns\":{},\"width_ns\":{}", breakdown.start_ns, breakdown.width_ns);
+        let names = TIME_PARTS.iter().map(|&part| part_name(part)).chain(["unknown"]);
+        for (at, name) in names.enumerate() {
+            let _ = write!(json, ",\n\"{name}\":[{}]", numbers(&mut breakdown.parts.iter().map(|parts| parts[at])));
+        }
+        let _ = write!(json, ",\n\"idle\":[{}]", numbers(&mut breakdown.idle.iter().copied()));
+        let _ = write!(json, ",\n\"cores\":[{}]}}", numbers(&mut breakdown.cores.iter().copied()));
+        json
+    }
+
+    fn stage_json(&self, id: (i64, i64), stage: &SparkStage) -> String {
+        let sql = stage.sql.map_or("null".into(), |sql| sql.to_string());
+        let mut json = format!(
+            "{{\"stage\":{},\"attempt\":{},\"name\":{},\"job\":{},\"sql\":{sql},\"start_ns\":{},\"failed\":{},\"stageDuration\":{}",
+            id.0,
+            id.1,
+            json_text(&stage.name),
+            json_text(&stage.job),
+            span(stage.span_ns),
+            stage.has_failed,
+            stage.wall_ns() / MS
+        );
+        counters(&stage.sums, [&stage.sums].into_iter(), &mut json);
+        let (tail_start_ns, tail) = self.analysis.tails.get(&id).copied().unwrap_or_default();
+        let of_stage = findings(&self.analysis.findings_in(stage));
+        let _ = write!(
+            json,
+            ",{},\"tail_start_ns\":{tail_start_ns},\"tail_core_ns\":{tail},\"findings\":{of_stage}}}",
+            sums(&stage.sums)
+        );
+        json
+    }
+
+    fn group_json(&self, kind: &str, group: &SparkGroup) -> String {
+        let mut json = format!(
+            "{{\"{kind}\":{},\"name\":{},\"start_ns\":{},\"failed\":{},\"stages\":{}",
+            group.id,
+            json_text(&group.name),
+            span(group.span_ns),
+            group.has_failed,
+            stage_ids(&group.stages)
+        );
+        let of_group = group.stages.iter().filter_map(|id| self.analysis.tasks.stages.get(id)).map(|stage| &stage.sums);
+        counters(&group.sums, of_group, &mut json);
+        let _ = write!(json, ",{}}}", sums(&group.sums));
+        json
+    }
+
+    fn executors_json(&self) -> String {
+        let all = self.analysis.tasks.peaks_by_executor();
+        list(self.analysis.tasks.executors.iter().map(|executor| {
+            format!(
+                "{{\"executor\":{},\"host\":{},\"cores\":{},\"start_ns\":{},\"end_ns\":{},\"removed\":{},\"lost\":{},\"peaks\":{}}}",
+                json_text(&executor.id),
+                json_text(&executor.host),
+                executor.cores,
+                executor.span_ns.0,
+                executor.span_ns.1,
+                json_text(&executor.removed),
+                executor.is_lost(),
+                all.get(executor.id.as_str()).map_or("{}".into(), peaks)
+            )
+        }))
+    }
+
+    fn memory_json(&self) -> String {
+        let (tasks, pool) = (self.analysis.tasks, &self.analysis.pool);
+        let by_executor = tasks.peaks_by_executor();
+        let by_executor = by_executor.iter().map(|(executor, of)| format!("{}:{}", json_text(executor), peaks(of)));
+        let by_stage = tasks.peaks_by_stage().map(|((stage, attempt), executor, of)| {
+            format!(
+                "{{\"stage\":{stage},\"attempt\":{attempt},\"executor\":{},\"peaks\":{}}}",
+                json_text(executor),
+                peaks(of)
+            )
+        });
+        let advice = self.analysis.advice.iter().map(|advice| {
+            format!(
+                "{{\"setting\":\"{}\",\"now\":{},\"advised\":{},\"why\":{}}}",
+                advice.setting,
+                json_text(&advice.now),
+                advice.advised.as_ref().map_or("null".into(), |text| json_text(text).to_string()),
+                json_text(&advice.why)
+            )
+        });
+        let is_sampled = tasks.peaks_by_executor().values().any(Peaks::is_sampled);
+        let reported = pool.reported.map_or("null".into(), |bytes| bytes.to_string());
+        format!(
+            "{{\"sampled\":{is_sampled},\"heap\":{},\"fraction\":{},\"storage_fraction\":{},\"unified\":{},\"reported\":{reported},\
+             \"off_heap\":{},\"overhead\":{},\"container\":{},\"tasks_at_a_time\":{},\"peaks\":{{{}}},\n\"stages\":[{}],\n\"advice\":[{}]}}",
+            pool.heap,
+            pool.fraction,
+            pool.storage_fraction,
+            pool.unified,
+            pool.off_heap,
+            pool.overhead,
+            pool.container(),
+            pool.tasks,
+            list(by_executor),
+            list(by_stage),
+            list(advice)
+        )
+    }
+
+    /// What a part of the time of all tasks is called, and its nanoseconds.
+    pub(super) fn parts(total: &TaskSums) -> impl Iterator<Item = (&'static str, u64)> {
+        TIME_PARTS.into_iter().map(|part: Field| (part_name(part), total.part(part)))
+    }
+}

@@ -1,0 +1,293 @@
+//! The report of a Spark application as text and as JSON: what it is bound by, counters, tasks against cores, idle cores, long tails,
+//! stragglers, memory, and other numbers of cores.
+
+mod counters;
+mod json;
+mod words;
+
+use crate::cell::wrap;
+use crate::{Align, Line, Room, Table};
+use latscope_event::{Context, Field, format_count, format_duration, format_elapsed, format_size};
+use latscope_series::spark::{Analysis, Finding, SparkGroup, SparkTasks, TaskSums};
+use words::{causes, stage_name};
+
+/// A tail that costs less than this is not marked, core-nanoseconds.
+const LEAST_TAIL: u128 = 1_000_000_000;
+
+/// What rows of the table of counters stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SparkLevel {
+    /// Attempts of stages.
+    #[default]
+    Stage,
+    /// Jobs.
+    Job,
+    /// Executions of SQL.
+    Sql,
+}
+
+/// A report of an application.
+pub struct SparkReport<'a> {
+    analysis: Analysis<'a>,
+    context: &'a Context,
+}
+
+impl<'a> SparkReport<'a> {
+    /// Of an application that was read to its end.
+    pub fn new(tasks: &'a SparkTasks, context: &'a Context) -> SparkReport<'a> {
+        SparkReport { analysis: Analysis::new(tasks, &context.properties), context }
+    }
+
+    fn title(&self) -> String {
+        let property = |key: &str| self.context.properties.get(key).map_or("-", String::as_str);
+        format!("{}, Spark {}", property("spark.app.name"), property("spark.version"))
+    }
+
+    /// The report as text, with so many rows of a table at most.
+    pub fn lines(&self, by: SparkLevel, most: usize, room: Room) -> Vec<Line> {
+        let mut text = Text { lines: vec![Line::new(&self.title())], most, room };
+        self.summary(&mut text);
+        self.findings(&mut text);
+        self.time(&mut text);
+        match by {
+            SparkLevel::Stage => self.stages(&mut text),
+            SparkLevel::Job => groups("job", &self.analysis.tasks.jobs(), &mut text),
+            SparkLevel::Sql => groups("sql", &self.analysis.tasks.executions(), &mut text),
+        }
+        self.stragglers(&mut text);
+        self.executors(&mut text);
+        self.memory(&mut text);
+        self.what_if(&mut text);
+        text.lines
+    }
+
+    fn summary(&self, text: &mut Text) {
+        let (total, load) = (&self.analysis.observed.sums, &self.analysis.load);
+        let failed = if total.failed > 0 { format!(" ({} failed)", format_count(total.failed)) } else { String::new() };
+        let span = self.analysis.tasks.span_ns().unwrap_or_default();
+        let width_ns = span.1.abs_diff(span.0);
+        let mean = load.task_ns as f64 / width_ns.max(1) as f64;
+        let (stages, tasks) = (self.analysis.tasks.stages.len() as u64, format_count(total.tasks));
+        let wall = format_duration(width_ns);
+        text.push(&format!("{} stages, {tasks} tasks{failed} in {wall}", format_count(stages)));
+        text.push(&format!("active tasks: {mean:.2} on average, {} at most, on {} cores", load.tasks, load.cores));
+    }
+
+    fn findings(&self, text: &mut Text) {
+        let findings = self.analysis.observed.findings();
+        text.lines.push(Line::default());
+        if findings.is_empty() {
+            text.push("verdict: nothing stands out");
+        }
+        for (at, finding) in findings.iter().enumerate() {
+            let what = if at == 0 { "verdict" } else { "also" };
+            let confidence = finding.confidence.word();
+            text.push(&format!("{what}: {} ({confidence} confidence): {}", finding.verdict.word(), finding.evidence));
+        }
+    }
+
+    fn time(&self, text: &mut Text) {
+        let (total, load) = (&self.analysis.observed.sums, &self.analysis.load);
+        let mut table = Table::new([("task time", Align::Left), ("", Align::Right), ("share", Align::Right)]);
+        for (name, ns) in Self::parts(total) {
+            let share = 100.0 * ns as f64 / total.task_ns.max(1) as f64;
+            table.push(vec![name.into(), format_duration(ns), format!("{share:.1}%")]);
+        }
+        let share = |ns: u128| format!("{:.1}% of cores", 100.0 * ns as f64 / load.core_ns.max(1) as f64);
+        table.push(vec!["idle cores".into(), core_time(load.idle_ns), share(load.idle_ns)]);
+        text.table(table);
+        let mut table = Table::new([
+            ("idle cores", Align::Left),
+            ("wall", Align::Right),
+            ("cost", Align::Right),
+            ("", Align::Right),
+        ]);
+        for (cause, (wall_ns, core_ns)) in self.analysis.idle.by_cause() {
+            table.push(vec![cause.word().into(), format_duration(wall_ns), core_seconds(core_ns), share(core_ns)]);
+        }
+        if load.idle_ns > 0 {
+            text.table(table);
+        }
+    }
+
+    fn stages(&self, text: &mut Text) {
+        let titles =
+            ["stage", "job", "tasks", "failed", "wall", "run", "CPU", "GC", "remainder", "read", "spilled", "tail"];
+        let columns = titles.map(|title| (title, Align::Right)).into_iter();
+        let mut table = Table::new(columns.chain([("bound by", Align::Left), ("name", Align::Left)]));
+        let mut stages: Vec<_> = self.analysis.tasks.stages.iter().collect();
+        stages.sort_by_key(|(id, stage)| (std::cmp::Reverse(stage.sums.task_ns), **id));
+        for (id, stage) in stages.iter().take(text.most) {
+            let tail = self.analysis.tails.get(id).map_or(0, |tail| tail.1);
+            let mut row = vec![stage_name(**id), stage.job.clone()];
+            row.extend(cells(&stage.sums, stage.wall_ns()));
+            row.push(if tail >= LEAST_TAIL { core_seconds(tail) } else { String::new() });
+            let bound_by = |finding: &Finding| format!("{} ({})", finding.verdict.word(), finding.confidence.word());
+            row.push(self.analysis.findings_in(stage).first().map_or(String::new(), bound_by));
+            row.push(stage.name.clone());
+            table.push(row);
+        }
+        text.table(table);
+        text.more(stages.len(), "stages with less task time");
+    }
+
+    fn stragglers(&self, text: &mut Text) {
+        let stragglers = &self.analysis.stragglers;
+        if stragglers.is_empty() {
+            return;
+        }
+        let columns = [("straggler", Align::Right), ("stage", Align::Right), ("executor", Align::Left)];
+        let more = [("took", Align::Right), ("median", Align::Right), ("cause", Align::Left)];
+        let mut table = Table::new(columns.into_iter().chain(more));
+        for straggler in stragglers.iter().take(text.most) {
+            let [took, median] = straggler.took_ns.map(format_duration);
+            let (task, stage) = (format!("task {}", straggler.task), stage_name(straggler.stage));
+            table.push(vec![task, stage, straggler.executor[0].clone(), took, median, causes(straggler)]);
+        }
+        text.table(table);
+        text.more(stragglers.len(), "stragglers");
+    }
+
+    fn executors(&self, text: &mut Text) {
+        let tasks = self.analysis.tasks;
+        if tasks.executors.is_empty() {
+            return;
+        }
+        let start_ns = tasks.extent_ns().map_or(0, |extent| extent.0);
+        let columns =
+            [("executor", Align::Left), ("host", Align::Left), ("cores", Align::Right), ("added", Align::Right)];
+        let more = ["removed", "heap", "unified", "storage", "RSS", "Python"].map(|title| (title, Align::Right));
+        let mut table = Table::new(columns.into_iter().chain(more).chain([("why removed", Align::Left)]));
+        let peaks = tasks.peaks_by_executor();
+        for executor in tasks.executors.iter().take(text.most) {
+            let at = |ns: i64| format_elapsed(ns.abs_diff(start_ns), 1_000_000_000);
+            let of = peaks.get(executor.id.as_str());
+            // What was not sampled is not zero.
+            let peak = |name: &str| of.and_then(|peaks| peaks.get(name)).map_or("-".into(), format_size);
+            let removed = if executor.removed.is_empty() { String::new() } else { at(executor.span_ns.1) };
+            table.push(vec![
+                executor.id.clone(),
+                executor.host.clone(),
+                executor.cores.to_string(),
+                at(executor.span_ns.0),
+                removed,
+                peak("JVMHeapMemory"),
+                peak("OnHeapUnifiedMemory"),
+                peak("OnHeapStorageMemory"),
+                peak("ProcessTreeJVMRSSMemory"),
+                peak("ProcessTreePythonRSSMemory"),
+                executor.removed.clone(),
+            ]);
+        }
+        text.table(table);
+        text.more(tasks.executors.len(), "executors");
+    }
+
+    fn memory(&self, text: &mut Text) {
+        let pool = &self.analysis.pool;
+        text.lines.push(Line::default());
+        text.push(&format!(
+            "memory of an executor: heap {}, unified pool {} = (heap - 300 MiB) x {}, overhead {}, {} in all",
+            format_size(pool.heap),
+            format_size(pool.room()),
+            pool.fraction,
+            format_size(pool.overhead),
+            format_size(pool.container())
+        ));
+        for advice in &self.analysis.advice {
+            let change = match &advice.advised {
+                Some(advised) => format!("{} -> {advised}", advice.now),
+                None => format!("{}, keep", advice.now),
+            };
+            text.push(&format!("{} {change}: {}", advice.setting, advice.why));
+        }
+    }
+
+    fn what_if(&self, text: &mut Text) {
+        let Some((as_it_was, others)) = self.analysis.simulated.split_first() else { return };
+        let wall_ns = self.analysis.wall_ns();
+        let off = 100.0 * (as_it_was.wall_ns as f64 / wall_ns.max(1) as f64 - 1.0);
+        text.lines.push(Line::default());
+        text.push(&format!(
+            "with other numbers of cores (a model; for {} cores it gives {}, {off:+.1}% of the {} that it took):",
+            as_it_was.cores,
+            format_duration(as_it_was.wall_ns),
+            format_duration(wall_ns)
+        ));
+        for run in others {
+            let change = 100.0 * (run.wall_ns as f64 / as_it_was.wall_ns.max(1) as f64 - 1.0);
+            text.push(&format!(
+                "{} cores: {} ({change:+.1}%), busy {:.1}%",
+                run.cores,
+                format_duration(run.wall_ns),
+                100.0 * run.busy
+            ));
+        }
+    }
+}
+
+/// Lines in the making.
+struct Text {
+    lines: Vec<Line>,
+    most: usize,
+    room: Room,
+}
+
+impl Text {
+    fn push(&mut self, text: &str) {
+        self.lines.extend(wrap(text, self.room.texts));
+    }
+
+    fn table(&mut self, mut table: Table) {
+        self.lines.push(Line::default());
+        self.lines.push(table.heading(self.room.tables));
+        self.lines.extend(table.take_lines(self.room.tables));
+    }
+
+    fn more(&mut self, count: usize, what: &str) {
+        if let Some(more) = count.checked_sub(self.most).filter(|more| *more > 0) {
+            self.push(&format!("{} more {what}", format_count(more as u64)));
+        }
+    }
+}
+
+/// Counters of some tasks as cells.
+fn cells(sums: &TaskSums, wall_ns: u64) -> [String; 9] {
+    let time = |field| format_duration(sums.get(field));
+    let unless_none = |count: u64, text: String| if count > 0 { text } else { String::new() };
+    [
+        format_count(sums.tasks),
+        unless_none(sums.failed, format_count(sums.failed)),
+        format_duration(wall_ns),
+        time(Field::RunTime),
+        time(Field::CpuTime),
+        time(Field::GcTime),
+        format_duration(sums.remainder_ns()),
+        format_size(sums.read_bytes()),
+        unless_none(sums.get(Field::Spilled), format_size(sums.get(Field::Spilled))),
+    ]
+}
+
+/// Jobs or executions of SQL.
+fn groups(kind: &str, groups: &[SparkGroup], text: &mut Text) {
+    let titles = [kind, "stages", "tasks", "failed", "wall", "run", "CPU", "GC", "remainder", "read", "spilled"];
+    let mut table = Table::new(titles.map(|title| (title, Align::Right)).into_iter().chain([("name", Align::Left)]));
+    let mut sorted: Vec<&SparkGroup> = groups.iter().collect();
+    sorted.sort_by_key(|group| (std::cmp::Reverse(group.sums.task_ns), group.id));
+    for group in sorted.iter().take(text.most) {
+        let mut row = vec![group.id.to_string(), group.stages.len().to_string()];
+        row.extend(cells(&group.sums, group.span_ns.map_or(0, |(start_ns, end_ns)| end_ns.abs_diff(start_ns))));
+        row.push(if group.has_failed { format!("failed: {}", group.name) } else { group.name.clone() });
+        table.push(row);
+    }
+    text.table(table);
+    text.more(groups.len(), &format!("{} with less task time", if kind == "job" { "jobs" } else { "executions" }));
+}
+
+fn core_time(ns: u128) -> String {
+    format_duration(u64::try_from(ns).unwrap_or(u64::MAX))
+}
+
+fn core_seconds(ns: u128) -> String {
+    format!("{:.1} core-s", ns as f64 / 1e9)
+}
