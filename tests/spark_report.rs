@@ -386,7 +386,8 @@ fn verdicts_come_in_the_order_of_the_method() {
     assert_eq!(verdicts(2, &|task| task.cpu = 400), is("external", "medium"));
     assert_eq!(verdicts(2, &|task| (task.cpu, task.bytes) = (400, 1)), is("storage read", "medium"));
     assert_eq!(verdicts(2, &|task| (task.delay, task.cpu) = (400, 400)), is("small tasks", "medium"));
-    assert_eq!(verdicts(80, &|_| ()), is("parallelism", "high"));
+    let at_once = |task: &mut Task| (task.span, task.cpu) = ((0, 20_000), 13_000);
+    assert_eq!(verdicts(200, &at_once), is("parallelism", "high"));
     let failed = |task: &mut Task| {
         if task.id == 3 {
             task.reason = json!({"Reason": "ExceptionFailure", "Class Name": "java.lang.OutOfMemoryError", "Description": "heap"});

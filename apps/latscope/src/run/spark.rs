@@ -28,7 +28,7 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     if plan.fail_if.is_empty() {
         return Ok(());
     }
-    let measures = SparkMeasures::of(&tasks);
+    let measures = SparkMeasures::new(&tasks);
     let broken: Vec<String> = plan.fail_if.iter().filter_map(|limit| limit.broken(&measures)).collect();
     if broken.is_empty() { Ok(()) } else { Err(Failure::Exceeded(format!("{}.", broken.join("; ")))) }
 }

@@ -38,7 +38,7 @@ pub struct Load {
 
 impl Load {
     /// Of steps, from one moment to another.
-    pub fn of(active: &[ActiveTasks], (start_ns, end_ns): (i64, i64)) -> Load {
+    pub fn between(active: &[ActiveTasks], (start_ns, end_ns): (i64, i64)) -> Load {
         let mut load = Load::default();
         let first = active.partition_point(|step| step.start_ns <= start_ns).saturating_sub(1);
         for (at, step) in active.iter().enumerate().skip(first).take_while(|(_, step)| step.start_ns < end_ns) {

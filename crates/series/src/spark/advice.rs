@@ -60,7 +60,7 @@ struct Measured {
 }
 
 impl Measured {
-    fn of(tasks: &SparkTasks, settings: &Settings) -> Measured {
+    fn new(tasks: &SparkTasks, settings: &Settings) -> Measured {
         let total = tasks.total();
         let (mut executors, mut driver) = (Peaks::default(), Peaks::default());
         for (executor, peaks) in tasks.peaks_by_executor() {
@@ -97,7 +97,7 @@ impl Measured {
 pub fn sizing(tasks: &SparkTasks, properties: &BTreeMap<String, String>) -> (Pool, Vec<Advice>) {
     let settings = Settings(properties);
     let pool = Pool::new(&settings, tasks);
-    let measured = Measured::of(tasks, &settings);
+    let measured = Measured::new(tasks, &settings);
     let (heap, why) = heap(&pool, &measured);
     let heap_setting = if settings.is_local() { "spark.driver.memory" } else { "spark.executor.memory" };
     let mut advice = vec![

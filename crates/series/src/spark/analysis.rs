@@ -45,7 +45,7 @@ impl<'a> Analysis<'a> {
         let (pool, advice) = sizing(tasks, properties);
         let cpus = Settings(properties).get("spark.task.cpus").and_then(|cpus| cpus.parse().ok()).unwrap_or(1);
         Analysis {
-            load: Load::of(&active, (i64::MIN, i64::MAX)),
+            load: Load::between(&active, (i64::MIN, i64::MAX)),
             tails: tasks.tails(&active),
             observed: tasks.observed(&active, &idle),
             simulated: tasks.what_if(&FACTORS, cpus),

@@ -25,7 +25,7 @@ pub enum Grade {
 
 impl Grade {
     /// The grade of a ratio; none below 1.33.
-    pub fn of(ratio: f64) -> Option<Grade> {
+    pub fn from_ratio(ratio: f64) -> Option<Grade> {
         const LADDER: [(f64, Grade); 4] =
             [(10.0, Grade::Critical), (3.16, Grade::Severe), (1.78, Grade::Moderate), (1.33, Grade::Low)];
         LADDER.iter().find(|(least, _)| ratio >= *least).map(|(_, grade)| *grade)
@@ -146,7 +146,7 @@ struct Usual {
 }
 
 impl Usual {
-    fn of(stage: &SparkStage) -> Usual {
+    fn new(stage: &SparkStage) -> Usual {
         let tasks = || stage.tasks.iter();
         let mut localities = [0; 256];
         tasks().for_each(|task| localities[usize::from(task.locality)] += 1);
@@ -174,7 +174,7 @@ impl SparkTasks {
     pub fn stragglers(&self) -> Vec<Straggler> {
         let mut found = Vec::new();
         for (&id, stage) in self.stages.iter().filter(|(_, stage)| stage.tasks.len() >= COMPARABLE) {
-            let usual = Usual::of(stage);
+            let usual = Usual::new(stage);
             let mut first = None;
             for task in stage.tasks.iter().filter(|task| usual.is_straggler(task)) {
                 let first_tasks = first.get_or_insert_with(|| first_tasks(stage));
@@ -249,7 +249,7 @@ impl SparkTasks {
             there.sort_unstable();
             let medians_ns = [there[(there.len() - 1) / 2], median(elsewhere.into_iter())];
             let explains = medians_ns[0].saturating_sub(usual.took_ns.min(medians_ns[1]));
-            let grade = Grade::of(medians_ns[0] as f64 / medians_ns[1].max(1) as f64)?;
+            let grade = Grade::from_ratio(medians_ns[0] as f64 / medians_ns[1].max(1) as f64)?;
             (explains >= (task.took_ns() - usual.took_ns) / 2).then_some((medians_ns, grade))
         };
         // The host is slow where each of its executors is.

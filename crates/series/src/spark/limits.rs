@@ -54,9 +54,9 @@ pub struct SparkMeasures([f64; NAMES.len()]);
 impl SparkMeasures {
     /// Of an application. `gc`, `cpu`, `fetch_wait`, `shuffle_write` and `remainder` are shares of run time, `scheduler_delay` and
     /// `deserialize` of task time, `idle`, `tail` and `utilisation` of the time of all cores.
-    pub fn of(tasks: &SparkTasks) -> SparkMeasures {
+    pub fn new(tasks: &SparkTasks) -> SparkMeasures {
         let (total, active, stragglers) = (tasks.total(), tasks.active(), tasks.stragglers());
-        let load = Load::of(&active, (i64::MIN, i64::MAX));
+        let load = Load::between(&active, (i64::MIN, i64::MAX));
         let tails: u128 = tasks.tails(&active).values().map(|tail| tail.1).sum();
         let of_run = |part: Field| total.part(part) as f64 / total.get(Field::RunTime).max(1) as f64;
         let of_tasks = |part: Field| total.part(part) as f64 / total.task_ns.max(1) as f64;

@@ -271,7 +271,7 @@ impl SparkTasks {
                 .filter(|executor| executor.is_lost())
                 .map(|executor| executor.removed.clone())
                 .collect(),
-            load: Load::of(active, (i64::MIN, i64::MAX)),
+            load: Load::between(active, (i64::MIN, i64::MAX)),
             idle: idle.by_cause().into_iter().map(|(cause, (_, core_ns))| (cause, core_ns)).collect(),
             median_ns: median(self.tasks().map(super::tasks::Task::took_ns)),
             runs_python: self.stages.values().any(|stage| stage.runs_python),
@@ -295,7 +295,7 @@ impl SparkTasks {
             sums: stage.sums.clone(),
             errors: stage.errors.clone(),
             lost: self.executors.iter().filter(is_there).map(|executor| executor.removed.clone()).collect(),
-            load: Load::of(active, span_ns),
+            load: Load::between(active, span_ns),
             idle: by_cause,
             median_ns: median(stage.tasks.iter().map(super::tasks::Task::took_ns)),
             runs_python: stage.runs_python,

@@ -34,7 +34,7 @@ impl SparkTasks {
     /// submitted, as long after them as it did; tasks take what they took, and are launched in the order in which they were, those
     /// of earlier stages first. What the driver did between jobs stays as it was.
     pub fn what_if(&self, factors: &[f64], cores_per_task: u64) -> Vec<Simulated> {
-        let most = super::Load::of(&self.active(), (i64::MIN, i64::MAX)).cores;
+        let most = super::Load::between(&self.active(), (i64::MIN, i64::MAX)).cores;
         let Some((start_ns, end_ns)) = self.extent_ns().filter(|_| most > 0) else { return Vec::new() };
         let mut stages: Vec<_> =
             self.stages.iter().filter_map(|(&id, stage)| Some((stage.extent_ns()?, id, stage))).collect();

@@ -96,7 +96,7 @@ impl SparkReport<'_> {
         let _ = write!(json, ",\"counters\":{{\"numStages\":{}", tasks.stages.len());
         let _ = write!(json, ",\"elapsedTime\":{},\"stageDuration\":{}", elapsed_ns / MS, duration_ns / MS);
         counters(total, tasks.stages.values().map(|stage| &stage.sums), &mut json);
-        let measures = SparkMeasures::of(tasks);
+        let measures = SparkMeasures::new(tasks);
         let measures: Vec<String> = measures.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
         let load = &analysis.load;
         let _ = write!(
