@@ -88,7 +88,44 @@ fn moments_are_seconds_or_nanoseconds_by_their_form() {
         let [first, second, third] = times;
         let expected = format!("time_ns,tags\n{first},\n{second},c=#fff;q=1\n{third},\n");
         assert_eq!(latscope(&words).success(), expected, "{span}");
+        // A moment with a decimal point is the same in filters.
+        let filter = "time in [1763892725.25, 1763892727.5]";
+        let found = latscope(&["events", "-r", &path("a.csv"), "--csv", "--columns", "time_ns", filter]).success();
+        assert_eq!(found, format!("time_ns\n{second}\n"));
     }
+}
+
+/// Tags of a trace stay beside those of a file, which count where both have a key; also those that come late in a long trace.
+#[test]
+fn a_file_adds_to_the_tags_of_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let rows: String = (0..100_000).map(|at| format!("{at},1,{},stage={at};query=own\n", at % 2)).collect();
+    std::fs::write(path("a.csv"), format!("time_ns,latency_ns,tid,tags\n{rows}")).unwrap();
+    std::fs::write(path("tags.txt"), "0 0ns 200000ns query=file;user=x\n".replace(';', " ")).unwrap();
+    let words = ["--tag-file", &path("tags.txt"), "--csv", "--columns", "tags,tag", "--tag", "query"];
+    let csv = latscope(&[&["events", "-r", &path("a.csv")], &words[..]].concat()).success();
+    let mut lines = csv.lines().skip(1);
+    for at in 0..100_000 {
+        let expected = match at % 2 {
+            0 => format!("query=file;user=x;stage={at},file"),
+            _ => format!("stage={at};query=own,own"),
+        };
+        assert_eq!(lines.next(), Some(&*expected));
+    }
+}
+
+#[test]
+fn a_tag_that_no_event_has_is_named_with_those_that_there_are() {
+    let trace = "testdata/stap_stacks/made_up.txt";
+    let shown = latscope(&["summary", "-r", trace, "--by", "tag:nobody"]).success();
+    assert!(shown.contains("no event has the tag nobody; there are ") && shown.contains("wait_event"), "{shown}");
+    let shown = latscope(&["summary", "-r", trace, "--by", "tag:wait_event"]).success();
+    assert!(!shown.contains("no event has"), "{shown}");
+    let shown = latscope(&["summary", "-r", STORY, "--by", "tag:nobody"]).success();
+    assert!(shown.contains("no event has the tag nobody, nor any other"), "{shown}");
+    let refused = latscope(&["summary", "-r", trace, "--by", "tag:a,tag:z"]).failure(2);
+    assert!(refused.contains("--by: tag:z is one too many; give one tag:KEY, or tags"), "{refused}");
 }
 
 #[test]

@@ -124,6 +124,10 @@ fn noted(context: &Context, note: &Note) -> Option<String> {
                 times[2]
             )
         }
+        Note::TagUnknown { key, known } => match &known[..] {
+            [] => format!("no event has the tag {key}, nor any other; --tag-file gives events tags"),
+            known => format!("no event has the tag {key}; there are {}", known.join(", ")),
+        },
         Note::TagsReceived { lines, malformed, first, refused_writers } => {
             let lines = format_count(*lines);
             let malformed = match malformed {

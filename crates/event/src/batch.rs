@@ -229,7 +229,13 @@ impl Batch {
 
     /// Takes over what the dictionaries of another batch of the same trace have gained, so that its codes mean the same here.
     pub fn follow(&mut self, other: &Batch) {
-        self.dictionaries.iter_mut().zip(&other.dictionaries).for_each(|(own, other)| own.follow(other));
+        self.follow_but(other, FieldSet::EMPTY);
+    }
+
+    /// The same, but for fields whose texts are others here.
+    pub fn follow_but(&mut self, other: &Batch, others: FieldSet) {
+        let fields = Field::ALL.iter().filter(|&&field| !others.contains(field));
+        fields.for_each(|&field| self.dictionaries[field as usize].follow(&other.dictionaries[field as usize]));
     }
 
     /// Gives text a code in the dictionary of a field.

@@ -71,6 +71,13 @@ pub enum Note {
         /// Why the last one failed; empty if it did not.
         failure: String,
     },
+    /// No event has the tag that groups were asked for.
+    TagUnknown {
+        /// Its key.
+        key: String,
+        /// The keys of tags that events have, up to a few dozen of them.
+        known: Vec<String>,
+    },
     /// Programs wrote lines of tags to a socket while events were captured.
     TagsReceived {
         /// How many.
@@ -218,6 +225,7 @@ impl Note {
             Note::KernelLacks { .. } => "kernel_lacks",
             Note::TagsAsked { .. } => "tags_asked",
             Note::TagsReceived { .. } => "tags_received",
+            Note::TagUnknown { .. } => "tag_unknown",
             Note::StackedDevices { .. } => "stacked_devices",
             Note::TrailingBytes { .. } => "trailing_bytes",
             Note::UnrelatedClocks { .. } => "unrelated_clocks",

@@ -18,7 +18,7 @@ pub struct TraceStart {
 /// A moment as it was written.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum TimeLiteral {
-    /// A plain number: nanoseconds on the trace's own clock (as in sysdig, where it is Unix time).
+    /// A plain number: nanoseconds on the trace's own clock (as in sysdig, where it is Unix time), or with a decimal point seconds.
     Raw(i64),
     /// `+5s`: since the start of the trace.
     SinceStart(u64),
@@ -37,13 +37,17 @@ impl TimeLiteral {
         let text = text.trim();
         let wrong = || {
             format!(
-                "\"{text}\" is not a moment such as 10:32:05.5, 2026-11-21T10:32:05, +5s or nanoseconds since the epoch"
+                "\"{text}\" is not a moment such as 10:32:05.5, 2026-11-21T10:32:05, +5s, or on the trace's clock \
+                 1763892725.25 (seconds) or 1763892725250000000 (nanoseconds)"
             )
         };
         if let Some(rest) = text.strip_prefix('+') {
             return parse_duration(rest).map(TimeLiteral::SinceStart).map_err(|error: UnitError| error.to_string());
         }
         if let Ok(raw) = text.parse::<i64>() {
+            return Ok(TimeLiteral::Raw(raw));
+        }
+        if let Some(raw) = decimal_seconds(text) {
             return Ok(TimeLiteral::Raw(raw));
         }
         if let Ok(timestamp) = text.parse::<Timestamp>() {
@@ -61,7 +65,10 @@ impl TimeLiteral {
             let seconds = i64::from(time.hour()) * 3600 + i64::from(time.minute()) * 60 + i64::from(time.second());
             return Ok(TimeLiteral::TimeOfDay(seconds * NS_PER_S + i64::from(time.subsec_nanosecond())));
         }
-        // Seconds since the epoch as `date +%s.%N` prints them, or any duration with a unit.
+        // Any duration with a unit, or 1e9; of a number with a point nobody could say what it counts.
+        if text.contains('.') && !text.ends_with(|last: char| last.is_ascii_alphabetic()) {
+            return Err(wrong());
+        }
         parse_duration(text).ok().and_then(|ns| i64::try_from(ns).ok()).map(TimeLiteral::Raw).ok_or_else(wrong)
     }
 
@@ -138,14 +145,8 @@ pub fn parse_timestamp(text: &str) -> Result<i64, String> {
         let is_ns = number.unsigned_abs() >= FIRST_NS;
         return if is_ns { Ok(number) } else { number.checked_mul(NS_PER_S).ok_or_else(wrong) };
     }
-    if let Some((whole, decimals)) = text.split_once('.') {
-        let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        if are_digits(whole) && are_digits(decimals) {
-            let scale = |digits: &str| Some(digits.parse::<i64>().ok()? * 10_i64.pow(9 - digits.len() as u32));
-            let ns = scale(&decimals[..decimals.len().min(9)]).ok_or_else(wrong)?;
-            let seconds = whole.parse::<i64>().ok().and_then(|seconds| seconds.checked_mul(NS_PER_S));
-            return seconds.and_then(|seconds| seconds.checked_add(ns)).ok_or_else(wrong);
-        }
+    if let Some(ns) = decimal_seconds(text) {
+        return Ok(ns);
     }
     match TimeLiteral::parse(text).map_err(|_| wrong())? {
         TimeLiteral::Unix(ns) => Ok(ns),
@@ -153,6 +154,18 @@ pub fn parse_timestamp(text: &str) -> Result<i64, String> {
         TimeLiteral::Raw(ns) if text.ends_with(|last: char| last.is_ascii_alphabetic()) => Ok(ns),
         _ => Err(wrong()),
     }
+}
+
+/// Nanoseconds of seconds with a decimal point, as `date +%s.%N` prints them; `None` if it is something else, or too large.
+fn decimal_seconds(text: &str) -> Option<i64> {
+    let (whole, decimals) = text.split_once('.')?;
+    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !are_digits(whole) || !are_digits(decimals) {
+        return None;
+    }
+    let digits = &decimals[..decimals.len().min(9)];
+    let ns = digits.parse::<i64>().ok()? * 10_i64.pow(9 - digits.len() as u32);
+    whole.parse::<i64>().ok()?.checked_mul(NS_PER_S)?.checked_add(ns)
 }
 
 fn local_midnight(unix_ns: i64) -> i64 {
@@ -233,6 +246,8 @@ mod tests {
         assert_eq!(TimeLiteral::parse("1970-01-01T00:00:01.5Z"), Ok(TimeLiteral::Unix(1_500_000_000)));
         assert_eq!(TimeLiteral::parse("1500000000"), Ok(TimeLiteral::Raw(1_500_000_000)));
         assert_eq!(TimeLiteral::parse("2s"), Ok(TimeLiteral::Raw(2_000_000_000)));
+        assert_eq!(TimeLiteral::parse("1763892725.25"), Ok(TimeLiteral::Raw(1_763_892_725_250_000_000)));
+        assert!(TimeLiteral::parse("99999999999.5").is_err() && TimeLiteral::parse("1.").is_err());
         assert!(TimeLiteral::parse("noon").is_err());
         assert!(TimeLiteral::parse("25:00:00").is_err());
     }

@@ -144,6 +144,7 @@ mod tests {
             Note::KernelLacks { feature: KernelFeature::TagWalk },
             Note::TagsAsked { count: 1, every_ns: 2, took_ns: [3, 4], failure: why.clone() },
             Note::TagsReceived { lines: 2, malformed: 1, first: why.clone(), refused_writers: 1 },
+            Note::TagUnknown { key: why.clone(), known: vec!["stage".into()] },
             Note::StackedDevices { devices: vec!["md0".into()], numbers: vec!["9:0".into()], left_out: 7 },
             Note::TrailingBytes { bytes: 1 },
             Note::UnrelatedClocks { first: why.clone(), clocks: ["wall".into(), "boot".into()] },

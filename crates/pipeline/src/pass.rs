@@ -42,9 +42,11 @@ impl<'a> Pass<'a> {
         if self.has_events { self.missing } else { FieldSet::default() }
     }
 
-    /// How far tags and events may be apart, where a database was asked, and what came by a socket.
+    /// How far tags and events may be apart, where a database was asked, what came by a socket, and that a tag is missing.
     pub fn tags_notes(&self) -> Vec<Note> {
-        self.reading.tagging.as_ref().map_or(Vec::new(), Tagging::notes)
+        let mut notes = self.reading.tagging.as_ref().map_or(Vec::new(), Tagging::notes);
+        notes.extend(self.tagger.as_ref().filter(|_| self.has_events).and_then(Tagger::note));
+        notes
     }
 
     /// The batch, with latencies as the reading wants them, and what the filter lets through (`None`: everything).
@@ -67,9 +69,9 @@ impl<'a> Pass<'a> {
             Some(tagger) => tagger.batch(context, batch),
             None => batch,
         };
+        self.has_events |= !batch.is_empty();
         let Some(bound) = &mut self.bound else { return Ok((batch, None)) };
         bound.eval(batch, &mut self.mask);
-        self.has_events |= !batch.is_empty();
         if self.missing != FieldSet::default() {
             let passed = self.mask.count() > 0;
             self.missing = self.missing.iter().filter(|&field| !passed && !has(batch, field)).collect();

@@ -85,6 +85,10 @@ pub fn column(option: &str, name: &str) -> Result<Field, Failure> {
     if let Some(field) = latscope_filter::column(name) {
         return Ok(field);
     }
+    if name.starts_with("tag:") {
+        let message = format!("{option}: {name} is one too many; give one tag:KEY, or tags for all of them together.");
+        return Err(Failure::Usage(message));
+    }
     let known = latscope_filter::filter_fields();
     let is_known = known.iter().any(|field| field.name() == name || field.aliases().contains(&name));
     Err(Failure::Usage(match is_known {

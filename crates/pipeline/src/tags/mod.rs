@@ -9,6 +9,7 @@ use crate::postgres::{Postgres, Server};
 use hashbrown::HashMap;
 use known::{Received, Store, Who};
 use latscope_event::{Batch, Column, Context, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64, Note};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ const TURN: Duration = Duration::from_millis(50);
 const SHORTEST_TURN: Duration = Duration::from_millis(10);
 /// Most different pairs of tags whose codes are kept.
 const CODES: usize = 1 << 20;
+/// So many keys are named where the one that was asked for is missing.
+const KEYS: usize = 32;
 
 /// What says tags, all of which may be given.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -139,34 +142,37 @@ impl Tagging {
     }
 }
 
-/// Tags of a thread, and of its process.
-type Found = (Option<Arc<str>>, Option<Arc<str>>);
+/// The code of the tags that an event has in its trace, and what is known of its thread and of its process.
+type Found = (u32, Option<Arc<str>>, Option<Arc<str>>);
 
 /// Gives the events of a trace their tags.
 pub struct Tagger {
     store: Arc<Store>,
     key: Option<String>,
+    /// Its texts of tags are others than those of the trace.
     batch: Batch,
-    /// Codes of the batch for the tags of a thread and of its process, and of the value of the key in them.
+    /// Codes of the batch for all tags of an event, and for the value of the key in them.
     codes: HashMap<Found, (u32, u32)>,
-    /// The value of the key by the code of tags that the trace has itself.
-    values: HashMap<u32, u32>,
+    /// Whether an event had the key; and what keys there were, as long as none had.
+    has_key: bool,
+    keys: BTreeSet<String>,
 }
 
 impl Tagger {
     /// For a trace, where there are tags.
     pub fn new(tagging: &Tagging) -> Option<Tagger> {
         let (store, key) = (Arc::clone(tagging.store.get()?), tagging.key.clone());
-        Some(Tagger { store, key, batch: Batch::new(FieldSet::ALWAYS), codes: HashMap::new(), values: HashMap::new() })
+        let batch = Batch::new(FieldSet::ALWAYS);
+        Some(Tagger { store, key, batch, codes: HashMap::new(), has_key: false, keys: BTreeSet::new() })
     }
 
     /// The fields of an event by which its tags are found.
     pub const NEEDED: FieldSet = FieldSet::ALWAYS.with(&[Field::Tid, Field::Pid, Field::Tags, Field::StackSource]);
 
-    /// The events of a batch with their tags. An event has those of the interval that it shares most time with, else those that it has in
-    /// its trace. A sample stands for the time since the one before; its stack and its tags are those of the moment in which it was taken.
+    /// The events of a batch with their tags. An event has those of the interval that it shares most time with, and of those that it
+    /// has in its trace the ones with other keys. A sample stands for the time since the one before; its stack and its tags are those of the moment in which it was taken.
     pub fn batch(&mut self, context: &Context, batch: &Batch) -> &Batch {
-        self.batch.follow(batch);
+        self.batch.follow_but(batch, FieldSet::EMPTY.with(&[Field::Tags, Field::Tag]));
         let to_unix_ns = context.clock.to_unix_ns.unwrap_or(0);
         let store = Arc::clone(&self.store);
         let ends = batch.time().iter().zip(batch.latency()).map(|(&time_ns, &latency_ns)| {
@@ -193,24 +199,16 @@ impl Tagger {
             let start_ns = if is_sample(row) { end_ns } else { start_ns };
             let thread = of(tids, row).and_then(|tid| known.tags_during(Who::Thread(tid), start_ns, end_ns));
             let process = of(pids, row).and_then(|pid| known.tags_during(Who::Process(pid), start_ns, end_ns));
-            let (code, value) = if thread.is_none() && process.is_none() {
-                let own = batch.codes(Field::Tags).map_or(MISSING_CODE, |codes| codes[row]);
-                (own, self.value(own))
-            } else {
-                let found = (thread.cloned(), process.cloned());
-                match self.codes.get(&found) {
-                    Some(&codes) => codes,
-                    None => {
-                        let text: Vec<&str> = [thread, process].into_iter().flatten().map(|tags| &**tags).collect();
-                        let text = text.join(";");
-                        let value = self.key.as_ref().and_then(|key| tag(&text, key));
-                        let value = value.map_or(MISSING_CODE, |value| self.batch.intern(Field::Tag, value.as_bytes()));
-                        let codes = (self.batch.intern(Field::Tags, text.as_bytes()), value);
-                        if self.codes.len() < CODES {
-                            self.codes.insert(found, codes);
-                        }
-                        codes
+            let own = batch.codes(Field::Tags).map_or(MISSING_CODE, |codes| codes[row]);
+            let found = (own, thread.cloned(), process.cloned());
+            let (code, value) = match self.codes.get(&found) {
+                Some(&codes) => codes,
+                None => {
+                    let codes = self.added(&found, batch.dictionary(Field::Tags).text(own).unwrap_or_default());
+                    if self.codes.len() < CODES {
+                        self.codes.insert(found, codes);
                     }
+                    codes
                 }
             };
             tags.push(code);
@@ -225,16 +223,30 @@ impl Tagger {
 }
 
 impl Tagger {
-    /// The code of the value of the key among tags of the trace itself.
-    fn value(&mut self, own: u32) -> u32 {
-        if let Some(&value) = self.values.get(&own) {
-            return value;
+    /// The codes for all tags together, and for the value of the key among them: what is known now comes before what the trace says.
+    fn added(&mut self, (_, thread, process): &Found, own: &str) -> (u32, u32) {
+        let known = [thread, process].into_iter().flatten().map(|tags| &**tags).collect::<Vec<_>>().join(";");
+        let name = |tag: &str| tag.split_once('=').map_or(tag, |(name, _)| name).to_string();
+        let names: BTreeSet<String> = known.split(';').map(name).collect();
+        let others = own.split(';').filter(|tag| !names.contains(&name(tag)));
+        let all: Vec<&str> = known.split(';').chain(others).filter(|tag| !tag.is_empty()).collect();
+        let text = all.join(";");
+        if text.is_empty() {
+            return (MISSING_CODE, MISSING_CODE);
         }
-        let text = self.batch.dictionary(Field::Tags).text(own).map(str::to_string);
-        let value = text.as_deref().zip(self.key.as_ref()).and_then(|(text, key)| tag(text, key));
-        let code = value.map_or(MISSING_CODE, |value| self.batch.intern(Field::Tag, value.as_bytes()));
-        self.values.insert(own, code);
-        code
+        let value = self.key.as_ref().and_then(|key| tag(&text, key));
+        self.has_key |= value.is_some();
+        if !self.has_key && self.keys.len() < KEYS {
+            self.keys.extend(all.iter().map(|tag| name(tag)));
+        }
+        let value = value.map_or(MISSING_CODE, |value| self.batch.intern(Field::Tag, value.as_bytes()));
+        (self.batch.intern(Field::Tags, text.as_bytes()), value)
+    }
+
+    /// That no event had the tag that was asked for.
+    pub fn note(&self) -> Option<Note> {
+        let key = self.key.clone().filter(|_| !self.has_key)?;
+        Some(Note::TagUnknown { key, known: self.keys.iter().cloned().collect() })
     }
 }
 
