@@ -93,15 +93,16 @@ fn filters_on_containers_find_the_same_in_the_kernel_as_afterwards() {
     assert_eq!([inside.ended().status, outside.ended().status], [Some(0); 2]);
     recordings.into_iter().for_each(|recording| drop(recording.interrupt().success()));
     let all = waits(&traces[0], "state = \"disk sleep\"");
-    let both = [((pids[0], Container::ID.to_string()), 50), ((pids[1], String::new()), 50)];
-    assert_eq!(all, both.clone().into());
+    // A thread that gets the CPU late may find its block there, and does not wait.
+    let both = [(pids[0], Container::ID.to_string()), (pids[1], String::new())];
+    assert!(all.keys().eq(&both) && all.values().all(|&count| (30..=50).contains(&count)), "{all:?}");
     assert_eq!(left_out(&traces[0]), 0);
     for (trace, filter) in traces.iter().zip(filters).skip(1) {
         let found = waits(trace, "state = \"disk sleep\"");
         assert_eq!(found, waits(&traces[0], &format!("state = \"disk sleep\" and {filter}")), "{filter}");
         assert!(left_out(trace) > 20, "{filter}: {}", left_out(trace));
     }
-    assert_eq!(waits(&traces[1], "state = \"disk sleep\""), both[..1].iter().cloned().collect());
+    assert!(waits(&traces[1], "state = \"disk sleep\"").keys().eq(&both[..1]));
 }
 
 /// Both have their functions at the same addresses.
