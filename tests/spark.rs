@@ -55,6 +55,9 @@ fn disk(arguments: &[&str], place: &Path) -> Disk {
     let disk = Disk::new(arguments);
     end(command("mkfs.ext4").args(["-q", &disk.path]), b"").success();
     std::fs::create_dir(place).unwrap();
+    // Small requests, so that the disk is slow for a file as for a request.
+    let name = disk.path.trim_start_matches("/dev/");
+    std::fs::write(format!("/sys/block/{name}/queue/read_ahead_kb"), "32").unwrap();
     let mount = || end(command("mount").arg("-o").arg("noatime").arg(&disk.path).arg(place), b"").success();
     mount();
     for file in 0..FILES {
@@ -119,13 +122,13 @@ fn with_disks(python: &Path, folder: &Path, places: &[PathBuf; 2], disks: &[Disk
     };
     let [followed, asked_live] = [follow(&running), follow(&ui)];
     let filter = format!(
-        "{} or {} or proc.name startswith java or proc.name startswith python",
+        "{} or {} or comm startswith 'Executor task' or proc.name startswith python",
         disks[0].filter(),
         disks[1].filter()
     );
-    let with = "args,ppid";
-    let record =
-        Background::latscope(&["record", "-s", "block,offcpu=1ms", "--with", with, "-w", text(&kernel), &filter]);
+    let words =
+        ["record", "-s", "block,offcpu=1ms", "--with", "args,ppid", "--no-user-stacks", "-w", text(&kernel), &filter];
+    let record = Background::latscope(&words);
     std::fs::write(work.join("go"), "").unwrap();
     let said = next();
     record.interrupt().success();
@@ -327,4 +330,39 @@ fn a_cold_scan_reads_from_the_devices_what_spark_says() {
     };
     let read: u64 = run.disks.iter().map(read).sum();
     assert!(read.abs_diff(input) * 20 <= input, "Spark read {input} bytes, the devices {read}");
+}
+
+/// Executor 0 reads its files from the slow disk: the kernel saw its tasks wait there, and Spark has it in the remainder.
+#[test]
+fn a_slow_disk_of_one_executor_is_disk_time_of_its_tasks() {
+    let Some(run) = run() else { return };
+    let (_folder, [log, kernel]) = files(run);
+    let tasks = of_log(run);
+    let json = latscope(&["spark", "-r", &log, "--kernel", &kernel, "--json"]).success();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let waits = json["kernel"]["tasks"].as_array().unwrap();
+    assert_eq!((waits.len(), &json["kernel"]["unseen_executors"]), (tasks.len(), &serde_json::json!([])));
+    let scan = stage_of(&tasks, "slow disk", |task| task["input"].as_u64() > Some(0));
+    let of_executor = |executor: &str| -> Vec<&Value> {
+        waits.iter().filter(|task| task["stage"] == scan && task["executor"] == executor).collect()
+    };
+    let sum = |tasks: &[&Value], key: &str| tasks.iter().map(|task| task[key].as_u64().unwrap()).sum::<u64>();
+    let [slow, fast] = ["0", "1"].map(of_executor);
+    assert_eq!((slow.len() + fast.len()) as u64, FILES);
+    // What the task read of the disk is what Spark says, and most of the disk's time is a wait of the task.
+    let read = sum(&slow, "read_bytes");
+    let input = slow.len() as u64 * FILE_BYTES;
+    assert!(read.abs_diff(input) * 20 <= input, "{read} of {input} bytes");
+    let served = events(Path::new(&kernel), "latency_ns", &format!("device = {} and kind = read", run.disks[0]));
+    let served: u64 = served.iter().map(|event| event["latency_ns"].as_u64().unwrap()).sum();
+    let [disk, remainder] = ["disk_ns", "remainder_ns"].map(|key| sum(&slow, key));
+    assert!(disk * 2 > remainder && disk * 3 > served, "{disk} of {remainder}, the disk took {served}: {slow:?}");
+    let each = |tasks: &[&Value]| sum(tasks, "disk_ns") / tasks.len().max(1) as u64;
+    assert!(each(&fast) * 4 < each(&slow), "{slow:?}, {fast:?}");
+    // The worker that sleeps is what its task waits for.
+    let sleep = stage_of(&tasks, "sleep", |_| true);
+    let is_it = |task: &&Value| task["stage"] == sleep && tasks[&task["task"].as_i64().unwrap()]["task_index"] == 5;
+    let sleeps = waits.iter().find(is_it).unwrap();
+    let [python, remainder] = ["python_ns", "remainder_ns"].map(|key| sleeps[key].as_u64().unwrap());
+    assert!(python * 2 > remainder, "{sleeps}");
 }

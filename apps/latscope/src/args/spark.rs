@@ -8,6 +8,7 @@ Examples:
   latscope spark -r app-20261121011349-0000 --json | jq .counters
   latscope spark -r app-20261121011349-0000 --by sql
   latscope spark -r app-20261121011349-0000 --fail-if 'gc > 10%' --fail-if 'lost > 0'
+  latscope spark -r app-20261121011349-0000 --kernel run.lat
   latscope spark -r app-20261121011349-0000 'job = 56'
 
 Exit status: 0 done, 1 a limit of --fail-if was broken, 2 wrong usage, 3 the log could not be read.";
@@ -22,6 +23,9 @@ Exit status: 0 done, 1 a limit of --fail-if was broken, 2 wrong usage, 3 the log
 pub struct Spark {
     #[command(flatten)]
     pub input: Input,
+    /// Split the remainder by what the kernel of an executor's host saw meanwhile (record --with args,ppid); may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub kernel: Vec<PathBuf>,
     /// What rows of the table of counters are
     #[arg(long, value_enum, default_value_t = SparkBy::Stage)]
     pub by: SparkBy,

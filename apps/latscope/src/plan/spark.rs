@@ -9,6 +9,8 @@ use std::path::PathBuf;
 /// Plan of `spark`.
 #[derive(Debug, PartialEq)]
 pub struct Spark {
+    /// What kernels saw meanwhile, a file for each host.
+    pub kernel: Vec<PathBuf>,
     pub by: SparkLevel,
     pub fail_if: Vec<SparkLimit>,
     pub top: usize,
@@ -30,5 +32,5 @@ pub fn plan(typed: args::Spark, reading: &mut Reading) -> Result<Spark, Failure>
     let limit =
         |text: &String| SparkLimit::parse(text).map_err(|message| Failure::Usage(format!("--fail-if: {message}.")));
     let fail_if = typed.fail_if.iter().map(limit).collect::<Result<_, _>>()?;
-    Ok(Spark { by, fail_if, top: typed.top, json: typed.json, output: typed.output })
+    Ok(Spark { kernel: typed.kernel, by, fail_if, top: typed.top, json: typed.json, output: typed.output })
 }
