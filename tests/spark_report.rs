@@ -31,6 +31,8 @@ struct Task {
     peak: i64,
     locality: &'static str,
     reason: Value,
+    /// Whether its metrics were lost with its executor.
+    is_lost: bool,
 }
 
 fn task(stage: i64, id: i64, executor: &'static str, span: (i64, i64)) -> Task {
@@ -53,6 +55,7 @@ fn task(stage: i64, id: i64, executor: &'static str, span: (i64, i64)) -> Task {
         peak,
         locality,
         reason,
+        is_lost: false,
     }
 }
 
@@ -113,7 +116,7 @@ impl Log {
         self.event(
             "TaskEnd",
             json!({"Stage ID": task.stage, "Stage Attempt ID": 0, "Task Type": "ResultTask",
-            "Task End Reason": task.reason, "Task Info": info, "Task Metrics": metrics}),
+            "Task End Reason": task.reason, "Task Info": info, "Task Metrics": if task.is_lost { Value::Null } else { metrics }}),
         );
     }
 
@@ -173,7 +176,7 @@ fn eight() -> Vec<Task> {
 
 fn log_of(tasks: &[Task]) -> Log {
     let mut log = Log::new(json!({"spark.master": "yarn", "spark.executor.memory": "1g"}));
-    ["1", "2"].map(|id| log.executor(id, 2, 0));
+    ["1", "2"].iter().for_each(|id| log.executor(id, 2, 0));
     let end = tasks.iter().map(|task| task.span.1).max().unwrap();
     log.job(0, (0, end), &[(0, 0, end)]);
     tasks.iter().for_each(|task| log.task(task));
@@ -231,7 +234,7 @@ fn slow_executors_and_hosts_are_found_by_their_other_tasks() {
             }));
         }
         let mut log = Log::new(json!({}));
-        executors.map(|id| log.executor(id, 1, 0));
+        executors.iter().for_each(|id| log.executor(id, 1, 0));
         log.job(0, (0, 40_000), &[(0, 0, 40_000)]);
         tasks.iter().for_each(|task| log.task(task));
         log.report()
@@ -564,4 +567,116 @@ fn limits_fail_a_run() {
     for by in ["job", "sql"] {
         assert!(log.run(&["--by", by]).success().contains(&format!("\n{by}  stages")), "{by}");
     }
+}
+
+#[test]
+fn tasks_that_run_when_the_log_ends_are_active() {
+    // Two cores: five tasks on one, while the sixth hangs on the other.
+    let mut log = Log::new(json!({}));
+    log.executor("1", 2, 0);
+    log.job(0, (0, 6000), &[(0, 0, 6000)]);
+    let info = json!({"Task ID": 9, "Index": 9, "Attempt": 0, "Launch Time": START, "Executor ID": "1", "Host": "h1",
+        "Locality": "ANY", "Speculative": false});
+    log.event("TaskStart", json!({"Stage ID": 0, "Stage Attempt ID": 0, "Task Info": info}));
+    (0..5).for_each(|id| log.task(&task(0, id, "1", (id * 1000, id * 1000 + 1000))));
+    log.removed("1", 10_000, "Executor killed by driver.");
+    let report = log.report();
+    assert_eq!([number(&report, "/running_tasks"), number(&report, "/counters/numTasks")], [1, 5]);
+    assert_eq!(number(&report, "/active_tasks/task_ns"), 15_000 * MS, "ten seconds of it, and five of the others");
+    assert_eq!(number(&report, "/active_tasks/idle_ns"), 5000 * MS);
+    let straggler = &report["stragglers"][0];
+    assert_eq!(
+        (&straggler["task"], &straggler["running"], number(straggler, "/latency_ns")),
+        (&json!(9), &json!(true), 10_000 * MS)
+    );
+    assert!(log.run(&[]).success().contains("1 more tasks ran when the log ended"));
+}
+
+#[test]
+fn tasks_that_failed_or_lost_their_metrics_say_nothing_about_others() {
+    // Ten failures at once, and eight equal successes.
+    let mut tasks = eight();
+    let reason = json!({"Reason": "ExceptionFailure"});
+    tasks.extend((8..18).map(|id| Task { reason: reason.clone(), ..task(0, id, "1", (0, 10)) }));
+    assert_eq!(log_of(&tasks).report()["stragglers"], json!([]));
+    // Six tasks of a lost executor have no bytes; the straggler waits for shuffle data.
+    let mut tasks = eight();
+    (tasks[5].span.1, tasks[5].fetch) = (tasks[5].span.1 + 3000, 3000);
+    let reason = json!({"Reason": "ExecutorLostFailure"});
+    tasks.extend((8..14).map(|id| Task { reason: reason.clone(), is_lost: true, ..task(0, id, "2", (0, 1000)) }));
+    let report = log_of(&tasks).report();
+    assert_eq!(causes(&report, 5)[0], "fetch_wait");
+    assert_eq!([number(&report, "/unknown_ns"), number(&report, "/scheduler_delay_ns")], [6000 * MS, 0]);
+    // Parts of tasks are at least 0 each, so those of stages add up to that of the application.
+    let mut tasks = eight();
+    (tasks[0].gc, tasks[1].gc) = (900, 0);
+    let report = log_of(&tasks).report();
+    assert_eq!(number(&report, "/remainder_ns"), 7 * 200 * MS);
+    assert_eq!(number(&report, "/stages/0/remainder_ns"), 7 * 200 * MS);
+}
+
+#[test]
+fn a_filter_chooses_tasks_and_applications() {
+    let folder = tempfile::tempdir().unwrap();
+    let tasks = eight();
+    let first = log_of(&tasks).0;
+    let second = log_of(&tasks[..4]).0.replace("app-1", "app-2").replace("planted", "other");
+    std::fs::write(folder.path().join("app-20261121011349-0001"), &first).unwrap();
+    std::fs::write(folder.path().join("app-20261121011349-0002"), &second).unwrap();
+    let run =
+        |filter: &[&str]| latscope(&[&["spark", "--json", "-r", folder.path().to_str().unwrap()], filter].concat());
+    let refused = run(&[]).failure(3);
+    assert!(refused.contains("app = app-1, app = app-2"), "{refused}");
+    let of = |filter: &str| -> Value { serde_json::from_str(&run(&[filter]).success()).unwrap() };
+    let other = of("app = app-2");
+    assert_eq!((&other["application"], number(&other, "/counters/numTasks")), (&json!("other, Spark 4.0.5"), 4));
+    assert_eq!(
+        [number(&other, "/active_tasks/cores"), number(&other, "/counters/elapsedTime")],
+        [4, 1000],
+        "it is whole"
+    );
+    // The cores had other tasks, too.
+    let part = of("app = app-1 and executor = 1");
+    assert_eq!([number(&part, "/counters/numTasks"), number(&part, "/counters/elapsedTime")], [4, 2000]);
+    for unknown in ["/active_tasks/cores", "/active_tasks/idle_ns", "/stages/0/tail_core_ns", "/measures/idle"] {
+        assert_eq!(part.pointer(unknown), Some(&Value::Null), "{unknown}");
+    }
+    let limited = run(&["app = app-1 and executor = 1", "--fail-if", "idle > 5%"]).failure(1);
+    assert!(limited.contains("idle is not known"), "{limited}");
+}
+
+/// The picture shows the steps of tasks and cores where they are, and each stage with its words.
+#[test]
+fn the_picture_has_every_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("a.svg");
+    let mut log = Log::new(json!({}));
+    log.executor("1", 2, 0);
+    log.job(0, (0, 4000), &[(0, 0, 4000)]);
+    log.peaks("1", 0, &[("OnHeapUnifiedMemory", 100)]);
+    [(0, 0, 2000), (1, 1000, 4000)].iter().for_each(|&(id, from, to)| log.task(&task(0, id, "1", (from, to))));
+    assert_eq!(log.run(&["--pixels", "800", "-o", picture.to_str().unwrap()]).success(), "");
+    let svg = std::fs::read_to_string(&picture).unwrap();
+    // 200 pixels a second from 84 on; an axis of 2.2 tasks is 150 high.
+    let line = svg.lines().find(|line| line.contains("stroke=\"#0072b2\" stroke-width=\"1.6\"")).unwrap();
+    let path = line.split(" d=\"").nth(1).unwrap();
+    let corners: Vec<f64> = path.split(['M', 'H', 'V', ' ', '"']).filter_map(|number| number.parse().ok()).collect();
+    let xs: Vec<f64> = corners.iter().step_by(2).copied().collect();
+    assert_eq!(xs, [84.0, 284.0, 484.0, 884.0]);
+    let heights: Vec<f64> = corners.iter().skip(1).step_by(2).map(|y| corners[7] - y).collect();
+    let expected = [1.0, 2.0, 1.0, 0.0].map(|tasks| tasks * 150.0 / 2.2);
+    assert!(heights.iter().zip(expected).all(|(height, expected)| (height - expected).abs() < 0.2), "{heights:?}");
+    for words in ["stage 0.0 s: 2 tasks in 4s", "job 0 : 2 tasks in 4s", "stage 0, executor 1: 100MiB", "Time of cores"]
+    {
+        assert!(svg.contains(words), "{words}");
+    }
+    let unsampled = latscope(&[
+        "spark",
+        "-r",
+        testdata("spark_eventlog/mini_3.5.9.json.zst").to_str().unwrap(),
+        "-o",
+        picture.to_str().unwrap(),
+    ]);
+    assert_eq!(unsampled.success(), "");
+    assert!(std::fs::read_to_string(&picture).unwrap().contains("Not sampled, which is not zero"));
 }

@@ -208,7 +208,7 @@ impl Plan {
             Plan::Heatmap(_, plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Flamegraph(_, plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Stacks(_, plan) => refuse_pictures(plan.output.as_deref(), false),
-            Plan::Spark(_, plan) => refuse_pictures(plan.output.as_deref(), false),
+            Plan::Spark(_, plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Percentiles(_, plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Compare(plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Convert(_, plan) => refuse_pictures(Some(&plan.write), true),
@@ -234,7 +234,7 @@ fn refuse_pictures(output: Option<&Path>, draws: bool) -> Result<(), Failure> {
         Some(ending) if ending == "svg" || PICTURES.contains(&ending) => match draws {
             true => Ok(()),
             false => Err(Failure::Usage(format!(
-                "-o {shown}: this view is text; heatmap, percentiles, compare and flamegraph draw pictures (SVG)."
+                "-o {shown}: this view is text; heatmap, percentiles, compare, flamegraph and spark draw pictures (SVG)."
             ))),
         },
         _ => Ok(()),

@@ -15,6 +15,7 @@ mod percentiles;
 mod plot;
 mod png;
 pub mod rows;
+mod spark;
 pub mod stack_files;
 mod svg;
 
@@ -25,3 +26,4 @@ pub use heatmap::{HeatmapError, HeatmapOptions, heatmap};
 pub use html::{REPORT_TEMPLATE, ReportOptions, fit_report, live_report, report, report_data, report_keys};
 pub use palette::Theme;
 pub use percentiles::{PercentilesChart, PercentilesError, PercentilesOptions, percentiles};
+pub use spark::{SparkPicture, spark};

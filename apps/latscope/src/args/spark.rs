@@ -7,6 +7,7 @@ Examples:
   latscope spark -r app-20261121011349-0000
   latscope spark -r app-20261121011349-0000 --json | jq .counters
   latscope spark -r app-20261121011349-0000 --by sql
+  latscope spark -r app-20261121011349-0000 -o application.svg
   latscope spark -r app-20261121011349-0000 --fail-if 'gc > 10%' --fail-if 'lost > 0'
   latscope spark -r app-20261121011349-0000 --kernel run.lat
   latscope spark -r app-20261121011349-0000 'job = 56'
@@ -38,9 +39,18 @@ pub struct Spark {
     /// Print everything as JSON
     #[arg(long)]
     pub json: bool,
-    /// Write to this file instead of standard output
+    /// Write to this file instead of standard output; a name that ends in .svg draws the picture
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Dark background [default: the viewer's preference]
+    #[arg(long, help_heading = "Picture")]
+    pub dark: bool,
+    /// Light background [default: the viewer's preference]
+    #[arg(long, conflicts_with = "dark", help_heading = "Picture")]
+    pub light: bool,
+    /// Width of the picture in pixels
+    #[arg(long, value_name = "PX", default_value_t = 1200, help_heading = "Picture")]
+    pub pixels: u32,
 }
 
 /// What rows of the table of counters are.

@@ -1,8 +1,9 @@
 //! What the words of `spark` mean.
 
-use super::Reading;
+use super::{Reading, theme};
 use crate::{Failure, args};
 use latscope_series::spark::SparkLimit;
+use latscope_view_report::Theme;
 use latscope_view_term::SparkLevel;
 use std::path::PathBuf;
 
@@ -15,6 +16,8 @@ pub struct Spark {
     pub fail_if: Vec<SparkLimit>,
     pub top: usize,
     pub json: bool,
+    pub width: u32,
+    pub theme: Theme,
     pub output: Option<PathBuf>,
 }
 
@@ -32,5 +35,10 @@ pub fn plan(typed: args::Spark, reading: &mut Reading) -> Result<Spark, Failure>
     let limit =
         |text: &String| SparkLimit::parse(text).map_err(|message| Failure::Usage(format!("--fail-if: {message}.")));
     let fail_if = typed.fail_if.iter().map(limit).collect::<Result<_, _>>()?;
-    Ok(Spark { kernel: typed.kernel, by, fail_if, top: typed.top, json: typed.json, output: typed.output })
+    if !(200..=4000).contains(&typed.pixels) {
+        return Err(Failure::Usage("--pixels must be from 200 to 4000.".into()));
+    }
+    let theme = theme(typed.dark, typed.light);
+    let (width, top) = (typed.pixels, typed.top);
+    Ok(Spark { kernel: typed.kernel, by, fail_if, top, json: typed.json, width, theme, output: typed.output })
 }

@@ -2,36 +2,26 @@
 
 use super::{output, reports};
 use crate::Failure;
+use crate::notes::WORDING;
 use crate::plan::{Reading, Spark as Plan};
+use latscope_event::{Context, Unfinished};
 use latscope_pipeline::Pipeline;
-use latscope_series::spark::{SparkMeasures, SparkTasks};
+use latscope_series::spark::{Applications, SparkMeasures, SparkTasks};
 use latscope_series::{SparkTaskWaits, SparkWaits};
+use latscope_view_report::{SparkPicture, spark};
 use latscope_view_term::{SparkReport, spark_wait_json, spark_wait_lines};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     reports::ends_by_signal(pipeline.reading());
-    let (mut tasks, mut waits) = (SparkTasks::default(), SparkWaits::default());
-    let contexts = pipeline.each_batch::<Failure>(
-        SparkTasks::fields().union(SparkWaits::task_fields()),
-        |_, batch, mask, _| {
-            let is_in = |row: &usize| mask.is_none_or(|mask| mask.get(*row));
-            for row in (0..batch.len()).filter(is_in) {
-                tasks.add(batch, row);
-                waits.add_task(batch, row);
-            }
-            ControlFlow::Continue(())
-        },
-    )?;
-    let Some(context) = contexts.first().filter(|_| !tasks.stages.is_empty()) else {
-        return Err(Failure::Input("No task of Spark was found; latscope spark reads event logs.".into()));
-    };
-    reports::say_notes(&contexts);
-    let report = SparkReport::new(&tasks, context);
+    let mut waits = SparkWaits::default();
+    let (tasks, context) = application(pipeline, &mut waits)?;
+    let report = SparkReport::new(&tasks, &context);
     let waits = if plan.kernel.is_empty() { None } else { Some(with_kernel(waits, &plan.kernel)?) };
-    match plan.json {
-        true => {
+    let is_picture = plan.output.as_ref().and_then(|path| path.extension()).is_some_and(|ending| ending == "svg");
+    match () {
+        () if plan.json => {
             let mut json = report.json();
             if let Some((tasks, unseen)) = &waits {
                 json.truncate(json.trim_end().len() - 1);
@@ -39,7 +29,11 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
             }
             output::text(plan.output.as_deref(), &json)
         }
-        false => {
+        () if is_picture => {
+            let picture = SparkPicture { width: plan.width, theme: plan.theme, wording: WORDING, title: None };
+            output::text(plan.output.as_deref(), &spark(&tasks, &context, &picture))
+        }
+        () => {
             let room = output::room(&plan.output);
             let mut lines = report.lines(plan.by, plan.top, room);
             if let Some((tasks, unseen)) = &waits {
@@ -54,6 +48,43 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     let measures = SparkMeasures::new(&tasks);
     let broken: Vec<String> = plan.fail_if.iter().filter_map(|limit| limit.broken(&measures)).collect();
     if broken.is_empty() { Ok(()) } else { Err(Failure::Exceeded(format!("{}.", broken.join("; ")))) }
+}
+
+/// The one application that there is; its tasks are also what waits are joined with.
+fn application(pipeline: &Pipeline, waits: &mut SparkWaits) -> Result<(SparkTasks, Context), Failure> {
+    let (mut applications, mut logs) = (Applications::default(), 0);
+    let fields = SparkTasks::fields().union(SparkWaits::task_fields());
+    let mut contexts = pipeline.each_batch::<Failure>(fields, |_, batch, mask, is_first| {
+        logs += usize::from(is_first);
+        for row in 0..batch.len() {
+            let is_in = mask.is_none_or(|mask| mask.get(row));
+            applications.add(logs, batch, row, is_in);
+            if is_in {
+                waits.add_task(batch, row);
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    reports::say_notes(&contexts);
+    for (at, context) in contexts.iter().enumerate() {
+        let running = Unfinished::batch(&context.unfinished);
+        (0..running.len()).for_each(|row| applications.add_running(at + 1, &running, row));
+    }
+    let mut found = applications.finish();
+    if found.len() > 1 {
+        let names: Vec<String> = found.iter().take(3).map(|(_, app, _)| format!("app = {app}")).collect();
+        let (count, names) = (found.len(), names.join(", "));
+        return Err(Failure::Input(format!(
+            "These are {count} logs of applications, and the report is of one: give one log with -r, or choose an application by a \
+             filter ({names})."
+        )));
+    }
+    let Some((log, _, tasks)) = found.pop() else {
+        return Err(Failure::Input("No task of Spark was found; latscope spark reads event logs.".into()));
+    };
+    let context =
+        if log > 0 && log <= contexts.len() { contexts.swap_remove(log - 1) } else { contexts.swap_remove(0) };
+    Ok((tasks, context))
 }
 
 /// What the tasks waited for, by what the kernels of their hosts saw.

@@ -123,9 +123,11 @@ pub struct Straggler {
     pub span_ns: (i64, i64),
     /// Its executor, and the host of that.
     pub executor: [String; 2],
-    /// How long it took, and the median of its stage, nanoseconds.
+    /// How long it took, and the median of the tasks of its stage that succeeded, nanoseconds.
     pub took_ns: [u64; 2],
-    /// Why, the most important cause first; none where its metrics are missing.
+    /// Whether it still ran when the log ended; it takes longer than that.
+    pub is_running: bool,
+    /// Why, the most important cause first; none where its metrics are missing, or not known yet.
     pub causes: Vec<Cause>,
 }
 
@@ -147,7 +149,8 @@ struct Usual {
 
 impl Usual {
     fn new(stage: &SparkStage) -> Usual {
-        let tasks = || stage.tasks.iter();
+        // A task that failed at once, or has no metrics, says nothing about the others.
+        let tasks = || stage.tasks.iter().filter(|task| task.is_usual());
         let mut localities = [0; 256];
         tasks().for_each(|task| localities[usize::from(task.locality)] += 1);
         Usual {
@@ -173,7 +176,10 @@ impl SparkTasks {
     /// The tasks that took longer than one and a half medians of their stage, and 100 ms longer; the slowest first.
     pub fn stragglers(&self) -> Vec<Straggler> {
         let mut found = Vec::new();
-        for (&id, stage) in self.stages.iter().filter(|(_, stage)| stage.tasks.len() >= COMPARABLE) {
+        for (&id, stage) in &self.stages {
+            if stage.tasks.iter().filter(|task| task.is_usual()).count() < COMPARABLE {
+                continue;
+            }
             let usual = Usual::new(stage);
             let mut first = None;
             for task in stage.tasks.iter().filter(|task| usual.is_straggler(task)) {
@@ -185,6 +191,7 @@ impl SparkTasks {
                     span_ns: (task.start_ns, task.end_ns),
                     executor: [executor.into(), host.into()],
                     took_ns: [task.took_ns(), usual.took_ns],
+                    is_running: task.is_running,
                     causes: self.causes(stage, task, &usual, first_tasks),
                 });
             }
@@ -237,7 +244,7 @@ impl SparkTasks {
         let (executor, host) = self.executor(task.executor);
         let is_fair = |other: &&Task| {
             let is_first = first_tasks.contains(&other.id);
-            other.is_known && !usual.has_more_data(other) && !is_first && other.id != task.id
+            other.is_usual() && !usual.has_more_data(other) && !is_first && other.id != task.id
         };
         let judged = |is_there: &dyn Fn(&Task) -> bool| {
             let fair = || stage.tasks.iter().filter(is_fair);

@@ -58,9 +58,9 @@ impl SparkMeasures {
         let (total, active, stragglers) = (tasks.total(), tasks.active(), tasks.stragglers());
         let load = Load::between(&active, (i64::MIN, i64::MAX));
         let tails: u128 = tasks.tails(&active).values().map(|tail| tail.1).sum();
-        let of_run = |part: Field| total.part(part) as f64 / total.get(Field::RunTime).max(1) as f64;
-        let of_tasks = |part: Field| total.part(part) as f64 / total.task_ns.max(1) as f64;
-        let of_cores = |ns: f64| ns / load.core_ns.max(1) as f64;
+        let of_run = |part: Field| total.get(part) as f64 / total.get(Field::RunTime).max(1) as f64;
+        let of_tasks = |part: Field| total.get(part) as f64 / total.task_ns.max(1) as f64;
+        let of_cores = |ns: f64| if load.core_ns > 0 { ns / load.core_ns as f64 } else { f64::NAN };
         let count = |count: usize| count as f64;
         let values = NAMES.map(|(name, _)| match name {
             "gc" => of_run(Field::GcTime),
@@ -87,9 +87,9 @@ impl SparkMeasures {
         SparkMeasures(values)
     }
 
-    /// All of them by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, f64)> {
-        NAMES.iter().zip(self.0).map(|((name, _), value)| (*name, value))
+    /// All of them by name; none of what is not known.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, Option<f64>)> {
+        NAMES.iter().zip(self.0).map(|((name, _), value)| (*name, Some(value).filter(|value| !value.is_nan())))
     }
 }
 
@@ -133,6 +133,12 @@ impl SparkLimit {
     /// How the application breaks the limit, in words; none where it does not.
     pub fn broken(&self, measures: &SparkMeasures) -> Option<String> {
         let value = measures.0[self.at];
+        if value.is_nan() {
+            return Some(format!(
+                "{} is not known, as cores are not: the log has no executors, or a filter chose tasks",
+                NAMES[self.at].0
+            ));
+        }
         let holds = match (self.above, self.or_equal) {
             (true, false) => value > self.value,
             (true, true) => value >= self.value,

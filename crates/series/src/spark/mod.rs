@@ -3,6 +3,7 @@
 mod active;
 mod advice;
 mod analysis;
+mod applications;
 mod breakdown;
 mod causes;
 mod idle;
@@ -16,6 +17,7 @@ mod what_if;
 pub use active::{ActiveTasks, Load};
 pub use advice::Advice;
 pub use analysis::Analysis;
+pub use applications::Applications;
 pub use breakdown::Breakdown;
 pub use causes::{Cause, Grade, Straggler};
 pub use idle::{Idle, IdleCause, IdleStretch};

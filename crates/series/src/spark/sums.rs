@@ -16,7 +16,7 @@ pub const TIME_PARTS: [Field; 9] = [
 ];
 
 /// Fields of a task that are added up; of peak memory, the greatest counts.
-const COUNTED: [Field; 25] = [
+const COUNTED: [Field; 27] = [
     Field::RunTime,
     Field::CpuTime,
     Field::Deserialize,
@@ -42,6 +42,8 @@ const COUNTED: [Field; 25] = [
     Field::ShuffleWritten,
     Field::ShuffleWrittenRecords,
     Field::GettingResult,
+    Field::Remainder,
+    Field::SchedulerDelay,
 ];
 
 /// The fields that are added up.
@@ -56,6 +58,8 @@ pub struct TaskSums {
     pub failed: u64,
     /// Their time from launch to finish, nanoseconds.
     pub task_ns: u64,
+    /// That of tasks without metrics, whose executor was lost.
+    pub unknown_ns: u64,
     sums: [u64; COUNTED.len()],
 }
 
@@ -65,26 +69,15 @@ impl TaskSums {
         COUNTED.iter().position(|&counted| counted == field).map_or(0, |at| self.sums[at])
     }
 
-    /// Run time that is neither CPU, GC, fetch wait nor shuffle write, nanoseconds.
+    /// Run time that is neither CPU, GC, fetch wait nor shuffle write, of each task at least 0; nanoseconds.
     pub fn remainder_ns(&self) -> u64 {
-        let inside =
-            [Field::CpuTime, Field::GcTime, Field::FetchWait, Field::ShuffleWrite].map(|field| self.get(field));
-        self.get(Field::RunTime).saturating_sub(inside.iter().sum())
+        self.get(Field::Remainder)
     }
 
-    /// Task time that is neither run time, deserialization, serialization of results nor their fetch, nanoseconds.
+    /// Task time that is neither run time, deserialization, serialization of results nor their fetch, of each task at least 0;
+    /// nanoseconds.
     pub fn scheduler_delay_ns(&self) -> u64 {
-        let others = [Field::RunTime, Field::Deserialize, Field::ResultSerialization, Field::GettingResult];
-        self.task_ns.saturating_sub(others.iter().map(|&field| self.get(field)).sum())
-    }
-
-    /// A part of the tasks' time, nanoseconds: one of [`TIME_PARTS`].
-    pub fn part(&self, part: Field) -> u64 {
-        match part {
-            Field::Remainder => self.remainder_ns(),
-            Field::SchedulerDelay => self.scheduler_delay_ns(),
-            field => self.get(field),
-        }
+        self.get(Field::SchedulerDelay)
     }
 
     /// What tasks read: input and shuffle data, bytes.
@@ -96,6 +89,9 @@ impl TaskSums {
         self.tasks += 1;
         self.failed += u64::from(batch.text(Field::Error, row).is_some());
         self.task_ns = self.task_ns.saturating_add(batch.latency()[row]);
+        if value(batch, Field::RunTime, row).is_none() {
+            self.unknown_ns = self.unknown_ns.saturating_add(batch.latency()[row]);
+        }
         for (sum, field) in self.sums.iter_mut().zip(COUNTED) {
             let value = value(batch, field, row).unwrap_or(0);
             *sum = if field == Field::PeakMemory { value.max(*sum) } else { sum.saturating_add(value) };
@@ -107,6 +103,7 @@ impl TaskSums {
         self.tasks += other.tasks;
         self.failed += other.failed;
         self.task_ns = self.task_ns.saturating_add(other.task_ns);
+        self.unknown_ns = self.unknown_ns.saturating_add(other.unknown_ns);
         for ((sum, more), field) in self.sums.iter_mut().zip(other.sums).zip(COUNTED) {
             *sum = if field == Field::PeakMemory { more.max(*sum) } else { sum.saturating_add(more) };
         }

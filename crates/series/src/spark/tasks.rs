@@ -3,7 +3,7 @@
 use super::memory::{MEMORY_METRICS, Peaks};
 use super::sums::{COUNTED_FIELDS, TIME_PARTS, TaskSums, value};
 use latscope_event::{Batch, Field, FieldSet, MISSING_I64};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How near data are, the nearest first.
 const LOCALITIES: [&str; 5] = ["PROCESS_LOCAL", "NODE_LOCAL", "NO_PREF", "RACK_LOCAL", "ANY"];
@@ -23,6 +23,10 @@ pub(super) struct Task {
     pub is_original: bool,
     /// Whether the log has its metrics.
     pub is_known: bool,
+    /// Whether it failed, was killed, or has not ended.
+    pub has_failed: bool,
+    /// Whether it ran when the log ended; its end is then that of the log.
+    pub is_running: bool,
     pub bytes: u64,
     pub records: u64,
     /// Peak of execution memory and what was spilled.
@@ -35,6 +39,11 @@ impl Task {
     /// How long it took, nanoseconds.
     pub fn took_ns(&self) -> u64 {
         self.end_ns.abs_diff(self.start_ns)
+    }
+
+    /// Whether it can say what is usual in its stage.
+    pub fn is_usual(&self) -> bool {
+        self.is_known && !self.has_failed
     }
 
     /// How near its data were.
@@ -58,8 +67,10 @@ pub struct SparkStage {
     pub runs_python: bool,
     /// Whether it failed.
     pub has_failed: bool,
-    /// What its tasks add up to.
+    /// What its tasks that ended add up to.
     pub sums: TaskSums,
+    /// How many tasks ran when the log ended.
+    pub running: u64,
     /// Why tasks failed, and how many did.
     pub errors: BTreeMap<String, u64>,
     pub(super) tasks: Vec<Task>,
@@ -153,12 +164,21 @@ impl SparkTasks {
     pub fn fields() -> FieldSet {
         let others = [Field::Kind, Field::Name, Field::Job, Field::Sql, Field::Stage, Field::StageAttempt, Field::Task];
         let more = [Field::Executor, Field::Host, Field::Cores, Field::Size, Field::Error, Field::Result, Field::Tags];
-        let of_task = [Field::Attempt, Field::Locality];
+        let of_task = [Field::App, Field::Attempt, Field::Locality];
         COUNTED_FIELDS.union(FieldSet::ALWAYS).with(&others).with(&more).with(&of_task).with(&TIME_PARTS)
+    }
+
+    /// Adds a task that ran when the log ended, for as long as it did so.
+    pub fn add_running(&mut self, batch: &Batch, row: usize) {
+        self.add_row(batch, row, true);
     }
 
     /// Adds a row: a task, a stage, a job, an execution, an executor, or a peak of memory.
     pub fn add(&mut self, batch: &Batch, row: usize) {
+        self.add_row(batch, row, false);
+    }
+
+    fn add_row(&mut self, batch: &Batch, row: usize, is_running: bool) {
         let start_ns = batch.time()[row];
         let span_ns = (start_ns, start_ns.saturating_add_unsigned(batch.latency()[row]));
         let number = |field| batch.i64s(field).map(|values| values[row]).filter(|&value| value != MISSING_I64);
@@ -210,7 +230,11 @@ impl SparkTasks {
                 if let Some(error) = error {
                     *stage.errors.entry(error.into()).or_default() += 1;
                 }
-                stage.sums.add(batch, row);
+                if is_running {
+                    stage.running += 1;
+                } else {
+                    stage.sums.add(batch, row);
+                }
                 let count = |field| value(batch, field, row).unwrap_or(0);
                 stage.tasks.push(Task {
                     id: number(Field::Task).unwrap_or(0),
@@ -220,6 +244,8 @@ impl SparkTasks {
                     locality: LOCALITIES.iter().position(|word| *word == text(Field::Locality)).unwrap_or(4) as u8,
                     is_original: number(Field::Attempt).unwrap_or(0) == 0,
                     is_known: value(batch, Field::RunTime, row).is_some(),
+                    has_failed: is_running || error.is_some(),
+                    is_running,
                     bytes: count(Field::Size),
                     records: count(Field::InputRecords).saturating_add(count(Field::ShuffleRecords)),
                     memory: count(Field::PeakMemory).saturating_add(count(Field::Spilled)),
@@ -254,6 +280,30 @@ impl SparkTasks {
         let mut total = TaskSums::default();
         self.stages.values().for_each(|stage| total.merge(&stage.sums));
         total
+    }
+
+    /// How many tasks ran when the log ended.
+    pub fn running(&self) -> u64 {
+        self.stages.values().map(|stage| stage.running).sum()
+    }
+
+    pub(super) fn merge_peaks(&mut self, other: &SparkTasks) {
+        for (&(executor, stage), peaks) in &other.peaks {
+            let (executor, host) = other.executor(executor);
+            let executor = self.code(executor, host);
+            self.peaks.entry((executor, stage)).or_default().merge(peaks);
+        }
+    }
+
+    /// Leaves out executors, and stages, jobs and executions without tasks.
+    pub(super) fn keep_only_what_has_tasks(&mut self) {
+        self.executors.clear();
+        self.stages.retain(|_, stage| !stage.tasks.is_empty());
+        self.peaks.retain(|(_, stage), _| stage.is_none_or(|stage| self.stages.contains_key(&stage)));
+        let jobs: BTreeSet<i64> = self.stages.values().filter_map(|stage| stage.job.parse().ok()).collect();
+        let executions: BTreeSet<i64> = self.stages.values().filter_map(|stage| stage.sql).collect();
+        self.jobs.retain(|id, _| jobs.contains(id));
+        self.executions.retain(|id, _| executions.contains(id));
     }
 
     /// From the first launch to the last finish of a task.

@@ -119,7 +119,7 @@ impl Observed {
 
     /// A part of the run time, from 0 to 1.
     pub fn of_run(&self, part: Field) -> f64 {
-        self.sums.part(part) as f64 / self.sums.get(Field::RunTime).max(1) as f64
+        self.sums.get(part) as f64 / self.sums.get(Field::RunTime).max(1) as f64
     }
 
     fn confidence(&self, ratio: f64) -> Confidence {
@@ -137,7 +137,7 @@ impl Observed {
         self.utilisation_findings(&mut findings);
         let share = |value: f64| format!("{:.1} %", 100.0 * value);
         let of_run = |part: Field| {
-            let (ns, run) = (self.sums.part(part), self.sums.get(Field::RunTime));
+            let (ns, run) = (self.sums.get(part), self.sums.get(Field::RunTime));
             format!("{} of {} run time, {}", format_duration(ns), format_duration(run), share(self.of_run(part)))
         };
         let mut add = |verdict, value: f64, limit: f64, most: Confidence, evidence: String| {
@@ -178,7 +178,7 @@ impl Observed {
             of_run(Field::Remainder)
         );
         add(verdict, self.of_run(Field::Remainder), 0.40, Confidence::Medium, evidence);
-        let small = self.sums.part(Field::SchedulerDelay) + self.sums.get(Field::Deserialize);
+        let small = self.sums.get(Field::SchedulerDelay) + self.sums.get(Field::Deserialize);
         let value = small as f64 / self.sums.task_ns.max(1) as f64;
         if value > 0.30 {
             let evidence = format!(

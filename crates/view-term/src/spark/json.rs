@@ -29,9 +29,10 @@ fn stage_ids(ids: &[(i64, i64)]) -> String {
 
 fn sums(sums: &TaskSums) -> String {
     format!(
-        "\"failed_tasks\":{},\"task_ns\":{},\"remainder_ns\":{},\"scheduler_delay_ns\":{}",
+        "\"failed_tasks\":{},\"task_ns\":{},\"unknown_ns\":{},\"remainder_ns\":{},\"scheduler_delay_ns\":{}",
         sums.failed,
         sums.task_ns,
+        sums.unknown_ns,
         sums.remainder_ns(),
         sums.scheduler_delay_ns()
     )
@@ -65,7 +66,7 @@ fn straggler(straggler: &Straggler) -> String {
     };
     format!(
         "{{\"task\":{},\"stage\":{},\"attempt\":{},\"executor\":{},\"host\":{},\"start_ns\":{},\"latency_ns\":{},\
-         \"median_ns\":{},\"cause\":{},\"causes\":[{}]}}",
+         \"median_ns\":{},\"running\":{},\"cause\":{},\"causes\":[{}]}}",
         straggler.task,
         straggler.stage.0,
         straggler.stage.1,
@@ -74,6 +75,7 @@ fn straggler(straggler: &Straggler) -> String {
         straggler.span_ns.0,
         straggler.took_ns[0],
         straggler.took_ns[1],
+        straggler.is_running,
         json_text(&causes(straggler)),
         straggler.causes.iter().map(cause).collect::<Vec<_>>().join(",")
     )
@@ -97,20 +99,24 @@ impl SparkReport<'_> {
         let _ = write!(json, ",\"elapsedTime\":{},\"stageDuration\":{}", elapsed_ns / MS, duration_ns / MS);
         counters(total, tasks.stages.values().map(|stage| &stage.sums), &mut json);
         let measures = SparkMeasures::new(tasks);
-        let measures: Vec<String> = measures.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+        let measure = |(name, value): (&str, Option<f64>)| {
+            format!("\"{name}\":{}", value.map_or("null".into(), |value| value.to_string()))
+        };
+        let measures: Vec<String> = measures.iter().map(measure).collect();
         let load = &analysis.load;
         let _ = write!(
             json,
-            "}},{},\"measures\":{{{}}},\"findings\":{},\"active_tasks\":{{\"most\":{},\"cores\":{},\"task_ns\":{},\"core_ns\":{},\
+            "}},{},\"running_tasks\":{},\"measures\":{{{}}},\"findings\":{},\"active_tasks\":{{\"most\":{},\"cores\":{},\"task_ns\":{},\"core_ns\":{},\
              \"idle_ns\":{},\"steps\":[",
             sums(total),
+            tasks.running(),
             measures.join(","),
             findings(&analysis.observed.findings()),
             load.tasks,
-            load.cores,
+            self.of_cores(load.cores.into()),
             load.task_ns,
-            load.core_ns,
-            load.idle_ns
+            self.of_cores(load.core_ns),
+            self.of_cores(load.idle_ns)
         );
         for (at, step) in analysis.active.iter().enumerate() {
             let comma = if at > 0 { "," } else { "" };
@@ -140,6 +146,11 @@ impl SparkReport<'_> {
         let _ =
             write!(json, ",\n\"what_if\":{{\"wall_ns\":{},\"simulated\":[{}]}}", analysis.wall_ns(), list(simulated));
         json + "}\n"
+    }
+
+    /// A number that needs the cores to be known.
+    fn of_cores(&self, number: u128) -> String {
+        if self.analysis.load.cores > 0 { number.to_string() } else { "null".into() }
     }
 
     fn idle_json(&self) -> String {
@@ -192,8 +203,10 @@ impl SparkReport<'_> {
         let of_stage = findings(&self.analysis.findings_in(stage));
         let _ = write!(
             json,
-            ",{},\"tail_start_ns\":{tail_start_ns},\"tail_core_ns\":{tail},\"findings\":{of_stage}}}",
-            sums(&stage.sums)
+            ",{},\"running_tasks\":{},\"tail_start_ns\":{tail_start_ns},\"tail_core_ns\":{},\"findings\":{of_stage}}}",
+            sums(&stage.sums),
+            stage.running,
+            self.of_cores(tail)
         );
         json
     }
@@ -271,6 +284,6 @@ impl SparkReport<'_> {
 
     /// What a part of the time of all tasks is called, and its nanoseconds.
     pub(super) fn parts(total: &TaskSums) -> impl Iterator<Item = (&'static str, u64)> {
-        TIME_PARTS.into_iter().map(|part: Field| (part_name(part), total.part(part)))
+        TIME_PARTS.into_iter().map(|part: Field| (part_name(part), total.get(part)))
     }
 }

@@ -70,7 +70,18 @@ impl<'a> SparkReport<'a> {
         let (stages, tasks) = (self.analysis.tasks.stages.len() as u64, format_count(total.tasks));
         let wall = format_duration(width_ns);
         text.push(&format!("{} stages, {tasks} tasks{failed} in {wall}", format_count(stages)));
-        text.push(&format!("active tasks: {mean:.2} on average, {} at most, on {} cores", load.tasks, load.cores));
+        let running = self.analysis.tasks.running();
+        if running > 0 {
+            text.push(&format!(
+                "{} more tasks ran when the log ended; counters are without them",
+                format_count(running)
+            ));
+        }
+        let cores = match load.cores {
+            0 => "cores are not known".into(),
+            cores => format!("on {cores} cores"),
+        };
+        text.push(&format!("active tasks: {mean:.2} on average, {} at most, {cores}", load.tasks));
     }
 
     fn findings(&self, text: &mut Text) {
@@ -93,8 +104,14 @@ impl<'a> SparkReport<'a> {
             let share = 100.0 * ns as f64 / total.task_ns.max(1) as f64;
             table.push(vec![name.into(), format_duration(ns), format!("{share:.1}%")]);
         }
+        if total.unknown_ns > 0 {
+            let share = 100.0 * total.unknown_ns as f64 / total.task_ns.max(1) as f64;
+            table.push(vec!["without metrics".into(), format_duration(total.unknown_ns), format!("{share:.1}%")]);
+        }
         let share = |ns: u128| format!("{:.1}% of cores", 100.0 * ns as f64 / load.core_ns.max(1) as f64);
-        table.push(vec!["idle cores".into(), core_time(load.idle_ns), share(load.idle_ns)]);
+        if load.cores > 0 {
+            table.push(vec!["idle cores".into(), core_time(load.idle_ns), share(load.idle_ns)]);
+        }
         text.table(table);
         let mut table = Table::new([
             ("idle cores", Align::Left),
@@ -141,6 +158,7 @@ impl<'a> SparkReport<'a> {
         let mut table = Table::new(columns.into_iter().chain(more));
         for straggler in stragglers.iter().take(text.most) {
             let [took, median] = straggler.took_ns.map(format_duration);
+            let took = if straggler.is_running { format!(">={took}") } else { took };
             let (task, stage) = (format!("task {}", straggler.task), stage_name(straggler.stage));
             table.push(vec![task, stage, straggler.executor[0].clone(), took, median, causes(straggler)]);
         }

@@ -26,6 +26,7 @@ pub(super) fn stage_name((stage, attempt): (i64, i64)) -> String {
 /// Why a task took longer, as far as its numbers show it.
 pub(super) fn causes(straggler: &Straggler) -> String {
     match straggler.causes.is_empty() {
+        true if straggler.is_running => "it still ran when the log ended".into(),
         true => "its metrics are missing".into(),
         false => straggler.causes.iter().map(cause).collect::<Vec<_>>().join("; "),
     }

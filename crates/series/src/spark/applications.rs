@@ -1,0 +1,64 @@
+//! Applications apart from each other, and what a filter leaves of them.
+
+use super::tasks::SparkTasks;
+use latscope_event::{Batch, Field};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The applications of one or several logs in the making.
+#[derive(Default)]
+pub struct Applications {
+    of: BTreeMap<(usize, String), Application>,
+}
+
+#[derive(Default)]
+struct Application {
+    tasks: SparkTasks,
+    /// Whether the filter left out a task.
+    is_part: bool,
+}
+
+impl Applications {
+    /// Adds a row of a log, by its number. A filter chooses tasks; the stages, jobs and executions that these belong to stay whole.
+    pub fn add(&mut self, log: usize, batch: &Batch, row: usize, is_selected: bool) {
+        let application = self.application(log, batch, row);
+        if batch.text(Field::Kind, row) == Some("task") && !is_selected {
+            application.is_part = true;
+            return;
+        }
+        application.tasks.add(batch, row);
+    }
+
+    /// Adds a task that ran when its log ended.
+    pub fn add_running(&mut self, log: usize, batch: &Batch, row: usize) {
+        if batch.text(Field::Kind, row) == Some("task") {
+            self.application(log, batch, row).tasks.add_running(batch, row);
+        }
+    }
+
+    fn application(&mut self, log: usize, batch: &Batch, row: usize) -> &mut Application {
+        self.of.entry((log, batch.text(Field::App, row).unwrap_or_default().into())).or_default()
+    }
+
+    /// Those with tasks: the number of their log, their identifier and what they have. Of a part of the tasks, neither executors nor
+    /// stages without tasks are kept: the cores also had other tasks.
+    pub fn finish(mut self) -> Vec<(usize, String, SparkTasks)> {
+        let logs: BTreeSet<usize> = self.of.keys().map(|(log, _)| *log).collect();
+        for log in logs {
+            // What stands before the name of the application: the room of the driver.
+            let key = (log, String::new());
+            let Some(before) = self.of.remove(&key) else { continue };
+            let named = self.of.iter_mut().find(|((other, _), _)| *other == log);
+            match named.filter(|_| before.tasks.stages.is_empty()) {
+                Some((_, application)) => application.tasks.merge_peaks(&before.tasks),
+                None => drop(self.of.insert(key, before)),
+            }
+        }
+        let finished = self.of.into_iter().map(|((log, app), Application { mut tasks, is_part })| {
+            if is_part {
+                tasks.keep_only_what_has_tasks();
+            }
+            (log, app, tasks)
+        });
+        finished.filter(|(_, _, tasks)| tasks.span_ns().is_some()).collect()
+    }
+}
