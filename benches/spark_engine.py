@@ -89,10 +89,9 @@ def latscope_engine(folder: Path):
     import latscope as lat
 
     def cells():
-        # Others count where an event started here; we, where it completed.
         series = lat.read([str(path) for path in sorted(folder.rglob("*.parquet"))]).series("10s", precision=5)
         table = series.cells()
-        return np.column_stack([table["k"].to_numpy(), table["n"].to_numpy()])
+        return np.column_stack([table[name].to_numpy() for name in ("time_ns", "k", "n")])
 
     return {"histogram": cells}
 
@@ -111,7 +110,7 @@ def duckdb_engine(folder: Path):
 
     def cells():
         found = connection.execute(query).fetchnumpy()
-        return np.column_stack([found["k"], found["n"]])
+        return np.column_stack([found["s"], found["k"], found["n"]])
 
     return {"histogram": cells}
 
@@ -127,7 +126,7 @@ def polars_engine(folder: Path):
 
     def cells():
         found = query.collect(engine="streaming")
-        return np.column_stack([found["k"].to_numpy(), found["len"].to_numpy()])
+        return np.column_stack([found[name].to_numpy() for name in ("s", "k", "len")])
 
     return {"histogram": cells}
 
@@ -152,8 +151,8 @@ def spark_engine(folder: Path, master: str):
     lat_spark.histogram(events, "10s", by=["host", "device"], power=5).write.mode("overwrite").parquet(str(stored))
 
     def collect(cells):
-        rows = cells.select("k", "n").toPandas()
-        return np.column_stack([rows["k"], rows["n"]])
+        rows = cells.select("time_ns", "k", "n").toPandas()
+        return rows.to_numpy(dtype=np.int64)
 
     def scan():
         return events.selectExpr("max(time_ns)", "max(latency_ns)").collect()

@@ -23,7 +23,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("view-term", &["event", "histogram", "series", "view"]),
     (
         "python",
-        &["capture-file", "event", "filter", "histogram", "pipeline", "series", "view", "view-report", "view-term"],
+        &[
+            "capture-bpf",
+            "capture-file",
+            "event",
+            "filter",
+            "histogram",
+            "pipeline",
+            "series",
+            "view",
+            "view-report",
+            "view-term",
+        ],
     ),
 ];
 

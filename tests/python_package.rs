@@ -1,26 +1,16 @@
 //! The package `latscope` of Python, as users import it: its own tests compare it with the program, and with other engines.
 
 use crate::program::{LATSCOPE, command, end, root};
+use std::ffi::OsString;
 use std::path::Path;
+use tempfile::TempDir;
 
-/// Lays the package together as a wheel does: the native half is what the workspace was built to.
-#[test]
-fn python_sees_what_the_program_sees() {
-    let Some(python) = std::env::var_os("LATSCOPE_PYTHON") else {
-        skipped!("LATSCOPE_PYTHON is not set; the Python package is not tested");
-        return;
-    };
+/// The package in a folder, laid together as a wheel does: the native half is what the workspace was built to.
+pub fn package() -> Option<TempDir> {
     let native = Path::new(LATSCOPE).with_file_name("liblatscope_native.so");
     if !native.is_file() {
         skipped!("the native half of the Python package is not built (cargo build --workspace)");
-        return;
-    }
-    let imports = "import importlib.util as i, sys; sys.exit(' '.join(m for m in sys.argv[1:] if not i.find_spec(m)))";
-    let modules = ["pytest", "numpy", "pyarrow", "polars", "duckdb"];
-    let lacking = end(command(&python).args(["-c", imports]).args(modules), b"").err;
-    if !lacking.trim().is_empty() {
-        skipped!("Python lacks {}; the Python package is not tested", lacking.trim());
-        return;
+        return None;
     }
     let folder = tempfile::tempdir().unwrap();
     let package = folder.path().join("latscope");
@@ -31,9 +21,31 @@ fn python_sees_what_the_program_sees() {
         }
     }
     std::os::unix::fs::symlink(native, package.join("_native.abi3.so")).unwrap();
-    let mut pytest = command(&python);
+    Some(folder)
+}
+
+/// A Python that has all of these modules.
+fn python_with(modules: &[&str]) -> Option<OsString> {
+    let Some(python) = std::env::var_os("LATSCOPE_PYTHON") else {
+        skipped!("LATSCOPE_PYTHON is not set; the Python package is not tested");
+        return None;
+    };
+    let imports = "import importlib.util as i, sys; sys.exit(' '.join(m for m in sys.argv[1:] if not i.find_spec(m)))";
+    let lacking = end(command(&python).args(["-c", imports]).args(modules), b"").err;
+    if !lacking.trim().is_empty() {
+        skipped!("Python lacks {}; the Python package is not tested", lacking.trim());
+        return None;
+    }
+    Some(python)
+}
+
+#[test]
+fn python_sees_what_the_program_sees() {
+    let Some(python) = python_with(&["pytest", "numpy", "pyarrow", "polars", "duckdb"]) else { return };
+    let Some(package) = package() else { return };
+    let mut pytest = command(python);
     pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "python/tests"]);
-    pytest.env("PYTHONPATH", folder.path()).env("PYTHONDONTWRITEBYTECODE", "1").env("LATSCOPE", LATSCOPE);
+    pytest.env("PYTHONPATH", package.path()).env("PYTHONDONTWRITEBYTECODE", "1").env("LATSCOPE", LATSCOPE);
     let ended = end(&mut pytest, b"");
     let out = String::from_utf8_lossy(&ended.out).into_owned();
     assert_eq!(ended.status, Some(0), "{out}{}", ended.err);

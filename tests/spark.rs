@@ -4,6 +4,7 @@
 use crate::exports::get;
 use crate::live::lab::{Background, Disk, alone, events, until};
 use crate::program::{LATSCOPE, command, end, installed, latscope, root};
+use crate::python_package::package;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -25,6 +26,8 @@ struct Run {
     disks: [String; 2],
     /// What the script says of itself.
     said: Value,
+    /// Whether Spark as an engine agrees with us; null where the package of Python is not there.
+    agrees: Value,
     /// Events as lines of JSON, by how they were read: of the log and over REST while it ran, and over REST when its jobs were done.
     followed: String,
     asked_live: String,
@@ -96,6 +99,7 @@ fn make() -> Option<Run> {
 fn with_disks(python: &Path, folder: &Path, places: &[PathBuf; 2], disks: &[Disk; 2]) -> Run {
     let work = folder.join("work");
     std::fs::create_dir(&work).unwrap();
+    let python_package = package();
     let mut job = command("setpriv")
         .args(["--pdeathsig", "TERM", "timeout", "240"])
         .arg(python)
@@ -103,6 +107,7 @@ fn with_disks(python: &Path, folder: &Path, places: &[PathBuf; 2], disks: &[Disk
         .args([&work, &places[0], &places[1]])
         .arg("1")
         .env_remove("SPARK_HOME")
+        .envs(python_package.iter().map(|folder| ("PYTHONPATH", folder.path())))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(std::fs::File::create(folder.join("err")).unwrap())
@@ -150,6 +155,7 @@ fn with_disks(python: &Path, folder: &Path, places: &[PathBuf; 2], disks: &[Disk
         .map(|(stage, attempt)| ((stage, attempt), ask(&format!("stages/{stage}/{attempt}/taskList?length=1000"))));
     let tasks = tasks.collect();
     std::fs::write(work.join("stop"), "").unwrap();
+    let agrees = next()["agrees"].take();
     assert!(job.wait().unwrap().success(), "{}", std::fs::read_to_string(folder.join("err")).unwrap());
     until("the end of the application over REST", || asked_live.printed().contains("does not answer any more"));
     let asked_live = asked_live.ended().success();
@@ -157,7 +163,18 @@ fn with_disks(python: &Path, folder: &Path, places: &[PathBuf; 2], disks: &[Disk
     let followed = followed.interrupt().success();
     let [log, kernel] = [PathBuf::from(log), kernel].map(|path| std::fs::read(path).unwrap());
     let disks = [0, 1].map(|at: usize| disks[at].name().to_string());
-    Run { log, kernel, disks, said, followed, asked_live, asked, stages, tasks }
+    Run { log, kernel, disks, said, agrees, followed, asked_live, asked, stages, tasks }
+}
+
+/// Buckets and percentiles of raw events, stored cells, and the data source: `tests/spark/engine.py`.
+#[test]
+fn spark_as_an_engine_has_our_buckets() {
+    let Some(run) = run() else { return };
+    match run.agrees.as_str() {
+        Some("yes") => {}
+        Some(why) => panic!("{why}"),
+        None => skipped!("the Spark of these tests has no Python package of latscope"),
+    }
 }
 
 /// The files of the run in a folder of a test's own.

@@ -7,11 +7,13 @@
 
 from latscope import buckets
 from latscope._native import Error, UsageError, __version__
+from latscope.live import Capture, capture, record
 from latscope.series import Picture, Series
 from latscope.trace import Answer, Page, Trace, compare, read
 
 __all__ = [
     "Answer",
+    "Capture",
     "Error",
     "Page",
     "Picture",
@@ -20,6 +22,8 @@ __all__ = [
     "UsageError",
     "__version__",
     "buckets",
+    "capture",
     "compare",
     "read",
+    "record",
 ]

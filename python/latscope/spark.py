@@ -167,21 +167,20 @@ class LatscopeSource(DataSource):  # type: ignore[misc]
         known = {key: self.options.get(key) for key in ("filter", "columns", "format")}
         return read(path, **{key: value for key, value in known.items() if value})
 
-    def files(self) -> list[str]:
-        """Return the files of the path, or of the folder."""
-        path = self.options.get("path")
+    def path(self) -> str:
+        """Return the file or folder."""
+        path: str | None = self.options.get("path")
         if not path:
             message = 'There is no file to read; use .load("FILE") or .load("FOLDER").'
             raise UsageError(message)
-        return self.trace(path).files()
+        return path
 
     def schema(self) -> str:
         """Return the columns that the files have: integers, and texts."""
-        columns: dict[str, str] = {}
-        for file in self.files():
-            for field in self.trace(file).batches().schema:
-                columns[field.name] = "string" if pa.types.is_dictionary(field.type) else "bigint"
-        return ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
+        asked = self.options.get("columns")
+        known = dict(self.trace(self.path())._native.columns())
+        chosen = asked.split(",") if asked else [name for name in known if name != "trace"]
+        return ", ".join(f"{quoted(name)} {'string' if known.get(name) else 'bigint'}" for name in chosen)
 
     def reader(self, schema: Any) -> SourceReader:
         """Return what reads the partitions."""
@@ -197,7 +196,7 @@ class SourceReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> list[Any]:
         """Return a partition for each file."""
-        return [InputPartition(file) for file in self.source.files()]
+        return [InputPartition(file) for file in self.source.trace(self.source.path()).files()]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Yield the events of a file."""

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod capture;
 mod compare;
 mod raised;
 mod series;
@@ -23,6 +24,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("Error", module.py().get_type::<raised::Error>())?;
     module.add("UsageError", module.py().get_type::<raised::UsageError>())?;
+    module.add_class::<capture::Capture>()?;
     module.add_class::<trace::Trace>()?;
     module.add_class::<series::Series>()?;
     module.add_class::<stream::Stream>()?;

@@ -6,7 +6,7 @@ use crate::raised::{Error as Raised, Notes, raise, run, usage};
 use crate::series::{Series, percentile_lines};
 use crate::stream::Stream;
 use latscope_capture_file::is_pipe;
-use latscope_event::{Context, Field, FieldSet};
+use latscope_event::{Context, Field, FieldSet, FieldType};
 use latscope_pipeline::{Control, Error, Explained, Pipeline, Question, Reading};
 use latscope_series::CountBy;
 use latscope_series::explain::{Attribute, Condition};
@@ -76,19 +76,18 @@ impl Trace {
         self.ask(py, false, |pipeline| Ok(pipeline.reading().files.clone()))
     }
 
+    /// Names of the columns that the files have, and whether they are texts.
+    fn columns(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, bool)>> {
+        let fields = self.ask(py, false, |pipeline| Ok(columns_of(&pipeline)))?;
+        Ok(fields.iter().map(|field| (field.name(), field.field_type() == FieldType::Text)).collect())
+    }
+
     /// All events in these columns; without any, in all that the files have.
     #[pyo3(signature = (columns=None))]
     fn events(&self, py: Python<'_>, columns: Option<Vec<String>>) -> PyResult<Stream> {
         let asked = columns.map(|names| fields(&names)).transpose()?;
         let (pipeline, fields) = self.ask(py, false, move |pipeline| {
-            let several = if pipeline.reading().files.len() > 1 { &[Field::Trace][..] } else { &[] };
-            let all = FieldSet::EVERY.with(several);
-            let fields = match asked {
-                Some(fields) => fields.into_iter().collect(),
-                // What is read once cannot be looked at beforehand.
-                None if is_read_once(&pipeline) => all,
-                None => pipeline.columns(all),
-            };
+            let fields = asked.map_or_else(|| columns_of(&pipeline), FieldSet::from_iter);
             Ok((pipeline, fields.union(FieldSet::ALWAYS)))
         })?;
         Ok(Stream::of_events(pipeline, fields, self.notes.clone()))
@@ -189,6 +188,15 @@ impl Trace {
             answer.map_err(|error| raise(&error))
         })
     }
+}
+
+/// The columns that the files have; of several, also which of them an event is from.
+fn columns_of(pipeline: &Pipeline) -> FieldSet {
+    let several = if pipeline.reading().files.len() > 1 { &[Field::Trace][..] } else { &[] };
+    let all = FieldSet::EVERY.with(several);
+    // What is read once cannot be looked at beforehand.
+    let fields = if is_read_once(pipeline) { all } else { pipeline.columns(all) };
+    fields.union(FieldSet::ALWAYS)
 }
 
 fn is_read_once(pipeline: &Pipeline) -> bool {

@@ -31,7 +31,7 @@ def test_sources(words: list[str], tmp_path: Path) -> None:
 def test_stubs_name_what_is_there() -> None:
     native = sys.modules["latscope._native"]
     stubs = (PYTHON / "latscope" / "_native.pyi").read_text(encoding="utf-8")
-    for name in ("Trace", "Series", "Stream"):
+    for name in ("Capture", "Trace", "Series", "Stream"):
         methods = [method for method in vars(getattr(native, name)) if not method.startswith("_")]
         assert methods and all(f"def {method}(" in stubs for method in methods)
     assert latscope.__version__ == native.__version__

@@ -1,0 +1,171 @@
+"""Live capture of this machine, as root.
+
+A process of its own captures, because the kernel leaves out what the capturing process does: here that is the capture alone,
+and what the interpreter does is in the trace.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import weakref
+from os import fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from latscope import _native
+from latscope._native import Error, UsageError
+from latscope.arguments import names, nanoseconds
+from latscope.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from os import PathLike
+    from types import TracebackType
+
+    from latscope.arguments import Duration
+
+TURN_S = 0.02
+"""How often a capture looks whether its time is over."""
+
+
+class Capture:
+    """A capture of what a block of code does to the machine; see :func:`capture`."""
+
+    def __init__(
+        self,
+        source: str = "block",
+        *,
+        filter: str | None = None,
+        calls: str | Iterable[str] | None = None,
+        path: str | PathLike[str] | None = None,
+    ) -> None:
+        """Take what to capture."""
+        self._how = (source, filter, None if calls is None else names(calls))
+        self._path = None if path is None else fspath(path)
+        self._folder: str | None = None
+        self._running: subprocess.Popen[str] | None = None
+        self._notes: list[str] = []
+        self._trace: Trace | None = None
+
+    @property
+    def trace(self) -> Trace:
+        """The events, when the capture is over."""
+        if self._trace is None:
+            message = "The capture is not over; look at its trace after the with block."
+            raise UsageError(message)
+        return self._trace
+
+    @property
+    def notes(self) -> list[str]:
+        """What was noted while it ran: sentences."""
+        return list(self._notes)
+
+    def __enter__(self) -> Capture:
+        """Start. The capture has started when the block begins."""
+        self._start(None)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop, and read what was captured."""
+        if self._running is not None and self._running.stdin is not None:
+            self._running.stdin.close()
+        self._end()
+
+    def _start(self, duration: Duration | None) -> None:
+        """Start the process that captures, and wait until it does."""
+        if self._running is not None:
+            message = "A capture runs once; make another."
+            raise UsageError(message)
+        if self._path is None:
+            self._folder = tempfile.mkdtemp(prefix="latscope-")
+            self._path = str(Path(self._folder) / "capture.lat")
+        source, filter, calls = self._how
+        asked = [source, self._path, filter, calls, nanoseconds(duration)]
+        command = [sys.executable, "-c", "from latscope.live import serve; serve()", json.dumps(asked)]
+        self._running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        """Return what the process says next; raise what failed there."""
+        if self._running is None or self._running.stdout is None:
+            return {}
+        line = self._running.stdout.readline()
+        answer: dict[str, Any] = json.loads(line) if line else {"error": "The capture was killed.", "usage": False}
+        if "error" in answer:
+            self._leave()
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+            raise (UsageError if answer["usage"] else Error)(answer["error"])
+        return answer
+
+    def _leave(self) -> None:
+        """Ask the process to end, and wait for that."""
+        if self._running is not None:
+            with self._running:
+                pass
+
+    def _end(self) -> Trace:
+        """Wait for the end of the process and return what it has captured."""
+        self._notes = self._answer().get("notes", [])
+        if self._running is not None:
+            self._leave()
+        self._trace = Trace(self._path or "")
+        if self._folder is not None:
+            # The file is needed as long as somebody may ask for its events.
+            weakref.finalize(self._trace, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._trace
+
+
+def serve() -> None:
+    """Capture in this process: what is the last argument, until its time is over or standard input ends."""
+    # Ctrl-C is the parent's, which closes standard input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        running = _native.Capture(*json.loads(sys.argv[-1]))
+        print(json.dumps({"started": True}), flush=True)
+        while not running.is_over() and not select.select([sys.stdin], [], [], TURN_S)[0]:
+            pass
+        running.stop()
+        print(json.dumps({"notes": running.notes}), flush=True)
+    except Error as error:
+        print(json.dumps({"error": str(error), "usage": isinstance(error, UsageError)}), flush=True)
+
+
+def capture(
+    source: str = "block",
+    *,
+    filter: str | None = None,
+    calls: str | Iterable[str] | None = None,
+    path: str | PathLike[str] | None = None,
+) -> Capture:
+    """Capture what happens while a block of code runs: ``with lat.capture("block") as c: ...``, then ``c.trace``.
+
+    Sources are ``block`` (requests to disks), ``io`` (calls that do I/O) and ``syscall``. The trace is kept at ``path``, or
+    as long as it is used.
+    """
+    return Capture(source, filter=filter, calls=calls, path=path)
+
+
+def record(
+    source: str = "block",
+    duration: Duration = "10s",
+    *,
+    filter: str | None = None,
+    calls: str | Iterable[str] | None = None,
+    path: str | PathLike[str] | None = None,
+) -> Trace:
+    """Capture for a length of time and return the trace."""
+    recording = Capture(source, filter=filter, calls=calls, path=path)
+    try:
+        recording._start(duration)
+        return recording._end()
+    finally:
+        recording._leave()
