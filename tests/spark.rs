@@ -8,6 +8,7 @@ use crate::python_package::package;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::OnceLock;
@@ -28,6 +29,8 @@ struct Run {
     said: Value,
     /// Whether Spark as an engine agrees with us; null where the package of Python is not there.
     agrees: Value,
+    /// What executors reported, as lines of JSON.
+    graphite: String,
     /// Events as lines of JSON, by how they were read: of the log and over REST while it ran, and over REST when its jobs were done.
     followed: String,
     asked_live: String,
@@ -100,12 +103,15 @@ fn with_disks(python: &Path, folder: &Path, places: &[PathBuf; 2], disks: &[Disk
     let work = folder.join("work");
     std::fs::create_dir(&work).unwrap();
     let python_package = package();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    let graphite = Background::new(command(LATSCOPE).args(["spark", "--graphite", &address, "-i", "1s", "--json"]));
     let mut job = command("setpriv")
         .args(["--pdeathsig", "TERM", "timeout", "240"])
         .arg(python)
         .arg(root().join("tests/spark/job.py"))
         .args([&work, &places[0], &places[1]])
-        .arg("1")
+        .arg(port.to_string())
         .env_remove("SPARK_HOME")
         .envs(python_package.iter().map(|folder| ("PYTHONPATH", folder.path())))
         .stdin(Stdio::null())
@@ -138,6 +144,11 @@ fn with_disks(python: &Path, folder: &Path, places: &[PathBuf; 2], disks: &[Disk
     let said = next();
     record.interrupt().success();
     let asked = latscope(&["events", "--json", "--columns", COLUMNS, "-r", &ui]).success();
+    // The next report of each executor has all that ended before.
+    until("the reports of executors", || {
+        run_by_executor(&by_task(&asked)) == last_by_executor(&graphite.out_so_far(), "run_ns")
+    });
+    let graphite = graphite.interrupt().success();
     // Who follows has them too, a turn later.
     let count = asked.lines().count();
     until("all tasks over REST", || asked_live.out_so_far().lines().count() >= count);
@@ -163,7 +174,7 @@ fn with_disks(python: &Path, folder: &Path, places: &[PathBuf; 2], disks: &[Disk
     let followed = followed.interrupt().success();
     let [log, kernel] = [PathBuf::from(log), kernel].map(|path| std::fs::read(path).unwrap());
     let disks = [0, 1].map(|at: usize| disks[at].name().to_string());
-    Run { log, kernel, disks, said, agrees, followed, asked_live, asked, stages, tasks }
+    Run { log, kernel, disks, said, agrees, graphite, followed, asked_live, asked, stages, tasks }
 }
 
 /// Buckets and percentiles of raw events, stored cells, and the data source: `tests/spark/engine.py`.
@@ -307,6 +318,34 @@ fn counters_are_those_of_spark_measure_where_it_is_right() {
     }
     assert!(checked >= 24, "{checked}: {theirs:?}");
     assert_eq!(json["failed_tasks"], 1);
+}
+
+/// Run time of the tasks that succeeded, by executor, nanoseconds: Spark's counters of executors leave out the others.
+fn run_by_executor(tasks: &BTreeMap<i64, Value>) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for task in tasks.values().filter(|task| task["error"].is_null()) {
+        *sums.entry(task["executor"].as_str().unwrap().to_string()).or_default() += task["run_ns"].as_u64().unwrap();
+    }
+    sums
+}
+
+/// The last value of a metric of each executor.
+fn last_by_executor(lines: &str, metric: &str) -> BTreeMap<String, u64> {
+    let rows = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let rows = rows.filter(|row| row["executor"] != "driver");
+    rows.filter_map(|row| Some((row["executor"].as_str()?.to_string(), row[metric].as_u64()?))).collect()
+}
+
+#[test]
+fn executors_report_to_graphite_what_the_log_adds_up_to() {
+    let Some(run) = run() else { return };
+    assert_eq!(last_by_executor(&run.graphite, "run_ns"), run_by_executor(&of_log(run)));
+    let rows: Vec<Value> = run.graphite.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(rows.iter().all(|row| row["app"].as_str().unwrap().starts_with("app-")));
+    let most = |metric: &str| rows.iter().filter_map(|row| row[metric].as_u64()).max();
+    // Each executor has a core and a gibibyte of heap.
+    assert_eq!(most("active_tasks"), Some(1));
+    assert!((1 << 20..1 << 30).contains(&most("heap").unwrap()) && most("jvm_rss").unwrap() > most("heap").unwrap());
 }
 
 /// The stage of a part of the script.

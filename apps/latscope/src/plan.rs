@@ -47,7 +47,7 @@ pub use record::Recording;
 pub use report::Report;
 pub use rotation::{Keep, Rotate};
 pub use serve::Serve;
-pub use spark::Spark;
+pub use spark::{Spark, SparkLive};
 pub use spectrogram::{Spectrogram, Style, quoted};
 pub use stacks::Stacks;
 pub use summary::Summary;
@@ -79,6 +79,7 @@ pub enum Plan {
     Stacks(Reading, Stacks),
     Flamegraph(Reading, Flamegraph),
     Spark(Reading, Spark),
+    SparkLive(SparkLive),
     Percentiles(Reading, Percentiles),
     Compare(Compare),
     Report(Reading, Report),
@@ -173,6 +174,7 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
             let plan = flamegraph::plan(typed, &reading, world)?;
             Plan::Flamegraph(reading, plan)
         }
+        Verb::Spark(typed) if typed.graphite.is_some() => Plan::SparkLive(spark::live(typed, &reading)?),
         Verb::Spark(typed) => {
             let mut reading = reading;
             let plan = spark::plan(typed, &mut reading)?;
@@ -209,6 +211,7 @@ impl Plan {
             Plan::Flamegraph(_, plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Stacks(_, plan) => refuse_pictures(plan.output.as_deref(), false),
             Plan::Spark(_, plan) => refuse_pictures(plan.output.as_deref(), true),
+            Plan::SparkLive(plan) => refuse_pictures(plan.output.as_deref(), false),
             Plan::Percentiles(_, plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Compare(plan) => refuse_pictures(plan.output.as_deref(), true),
             Plan::Convert(_, plan) => refuse_pictures(Some(&plan.write), true),

@@ -1,5 +1,6 @@
 use super::Input;
 use clap::{Args, ValueEnum};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -10,6 +11,7 @@ Examples:
   latscope spark -r app-20261121011349-0000 -o application.svg
   latscope spark -r app-20261121011349-0000 --fail-if 'gc > 10%' --fail-if 'lost > 0'
   latscope spark -r app-20261121011349-0000 --kernel run.lat
+  latscope spark --graphite 127.0.0.1:2003 --for 10min
   latscope spark -r app-20261121011349-0000 'job = 56'
 
 Exit status: 0 done, 1 a limit of --fail-if was broken, 2 wrong usage, 3 the log could not be read.";
@@ -27,6 +29,12 @@ pub struct Spark {
     /// Split the remainder by what the kernel of an executor's host saw meanwhile (record --with args,ppid); may be repeated
     #[arg(long, value_name = "FILE")]
     pub kernel: Vec<PathBuf>,
+    /// Instead of a log, listen for what Spark's Graphite sink sends, and print what each executor does as it reports
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub graphite: Option<SocketAddr>,
+    /// Print rows of --graphite so often [default: 10s]
+    #[arg(short = 'i', long, value_name = "DURATION", requires = "graphite")]
+    pub interval: Option<String>,
     /// What rows of the table of counters are
     #[arg(long, value_enum, default_value_t = SparkBy::Stage)]
     pub by: SparkBy,

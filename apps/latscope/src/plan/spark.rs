@@ -1,10 +1,12 @@
 //! What the words of `spark` mean.
 
+use super::folding::duration;
 use super::{Reading, theme};
 use crate::{Failure, args};
 use latscope_series::spark::SparkLimit;
 use latscope_view_report::Theme;
 use latscope_view_term::SparkLevel;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Plan of `spark`.
@@ -41,4 +43,27 @@ pub fn plan(typed: args::Spark, reading: &mut Reading) -> Result<Spark, Failure>
     let theme = theme(typed.dark, typed.light);
     let (width, top) = (typed.pixels, typed.top);
     Ok(Spark { kernel: typed.kernel, by, fail_if, top, json: typed.json, width, theme, output: typed.output })
+}
+
+/// Plan of `spark --graphite`.
+#[derive(Debug, PartialEq)]
+pub struct SparkLive {
+    pub address: SocketAddr,
+    pub interval_ns: u64,
+    /// Until Ctrl-C when not given, nanoseconds.
+    pub for_ns: Option<u64>,
+    pub json: bool,
+    pub output: Option<PathBuf>,
+}
+
+/// Plans `spark --graphite`.
+pub fn live(typed: args::Spark, reading: &Reading) -> Result<SparkLive, Failure> {
+    let Some(address) = typed.graphite.filter(|_| reading.live.is_some()) else {
+        return Err(Failure::Usage(
+            "--graphite listens to running applications and cannot be combined with -r.".into(),
+        ));
+    };
+    let interval_ns = duration("--interval", &typed.interval)?.unwrap_or(10_000_000_000);
+    let for_ns = reading.live.as_ref().and_then(|live| live.for_ns);
+    Ok(SparkLive { address, interval_ns, for_ns, json: typed.json, output: typed.output })
 }

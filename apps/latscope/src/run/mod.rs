@@ -20,6 +20,7 @@ mod report;
 pub mod reports;
 mod serve;
 mod spark;
+mod spark_live;
 mod spectrogram;
 mod stacks;
 mod summary;
@@ -41,6 +42,7 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
         Plan::Summary(reading, plan) => summary::run(&open(reading, &plan.output)?, &plan),
         Plan::Explain(reading, plan) => explain::run(&open(reading, &plan.output)?, &plan),
         Plan::Stacks(reading, plan) => stacks::run(&open(reading, &plan.output)?, plan),
+        Plan::SparkLive(plan) => spark_live::run(&plan),
         Plan::Spark(reading, plan) => spark::run(&open(reading, &plan.output)?, &plan),
         Plan::Flamegraph(reading, plan) => flamegraph::run(&open(reading, &plan.output)?, plan),
         Plan::Events(reading, plan) => events::run(&open(reading, &plan.output)?, &plan),

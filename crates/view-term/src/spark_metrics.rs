@@ -1,0 +1,97 @@
+//! What executors do now, a row for each in each interval: tasks, the parts of their run time, and memory.
+
+use crate::{Align, Line, Room, Table};
+use latscope_event::{format_count, format_size, format_strftime};
+use latscope_series::{SparkExecutorNow, SparkMetric};
+use latscope_view::json_text;
+use std::fmt::Write;
+
+/// Titles of the columns: parts of run time are cores that were busy with it.
+const TITLES: [&str; 14] = [
+    "time",
+    "executor",
+    "active",
+    "ended",
+    "run",
+    "CPU",
+    "GC",
+    "fetch wait",
+    "shuffle write",
+    "heap",
+    "JVM",
+    "Python",
+    "execution",
+    "storage",
+];
+
+/// Rows that are printed as they come.
+pub struct SparkMetricsTable {
+    table: Table,
+    has_heading: bool,
+}
+
+impl Default for SparkMetricsTable {
+    fn default() -> SparkMetricsTable {
+        let mut table = Table::new(TITLES.map(|title| (title, Align::Right)));
+        // As wide as most values are, so that columns stay where they are.
+        table
+            .push(["00:00:00", "driver", "", "", "0.00", "0.00", "0.00", "", "", "1000MiB"].map(String::from).to_vec());
+        table.take_lines(0);
+        SparkMetricsTable { table, has_heading: false }
+    }
+}
+
+/// The local time of day.
+fn time_of_day(at_s: i64) -> String {
+    at_s.checked_mul(1_000_000_000).and_then(|ns| format_strftime(ns, "%H:%M:%S")).unwrap_or_default()
+}
+
+impl SparkMetricsTable {
+    /// The rows of these executors, the first time below a heading.
+    pub fn lines(&mut self, executors: &[SparkExecutorNow], room: Room) -> Vec<Line> {
+        for executor in executors {
+            let cores = |metric| format!("{:.2}", executor.per_second(metric) / 1e9);
+            let memory = |metrics: &[SparkMetric]| {
+                let known: Vec<u64> = metrics.iter().filter_map(|&metric| executor.get(metric)).collect();
+                if known.is_empty() { "-".into() } else { format_size(known.into_iter().sum()) }
+            };
+            self.table.push(vec![
+                time_of_day(executor.at_s),
+                executor.executor.clone(),
+                executor.get(SparkMetric::ActiveTasks).map_or("-".into(), format_count),
+                format_count(executor.grown[SparkMetric::Tasks as usize]),
+                cores(SparkMetric::Run),
+                cores(SparkMetric::Cpu),
+                cores(SparkMetric::Gc),
+                cores(SparkMetric::FetchWait),
+                cores(SparkMetric::ShuffleWrite),
+                memory(&[SparkMetric::Heap]),
+                memory(&[SparkMetric::JvmRss]),
+                memory(&[SparkMetric::PythonRss]),
+                memory(&[SparkMetric::Execution, SparkMetric::OffHeapExecution]),
+                memory(&[SparkMetric::Storage, SparkMetric::OffHeapStorage]),
+            ]);
+        }
+        let mut lines = Vec::new();
+        if !std::mem::replace(&mut self.has_heading, true) {
+            lines.push(self.table.heading(room.tables));
+        }
+        lines.extend(self.table.take_lines(room.tables));
+        lines
+    }
+}
+
+/// An executor as a line of JSON: counters since its start, and by how much they grew in the interval; `null` was not sampled.
+pub fn spark_metrics_json(executor: &SparkExecutorNow) -> String {
+    let (app, name) = (json_text(&executor.app), json_text(&executor.executor));
+    let mut json =
+        format!("{{\"app\":{app},\"executor\":{name},\"time_s\":{},\"seconds\":{}", executor.at_s, executor.seconds);
+    for metric in SparkMetric::ALL {
+        let value = executor.get(metric).map_or("null".into(), |value| value.to_string());
+        let _ = write!(json, ",\"{}\":{value}", metric.name());
+        if metric.is_counter() {
+            let _ = write!(json, ",\"{}_grown\":{}", metric.name(), executor.grown[metric as usize]);
+        }
+    }
+    json + "}\n"
+}
