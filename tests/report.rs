@@ -197,3 +197,21 @@ fn vectors_of_the_page_are_those_of_the_program() {
     }
     assert!(std::fs::read_to_string(path).unwrap() == text, "renew it: LATSCOPE_BLESS=1");
 }
+
+/// What hangs until the end of the trace is on the axis, though nothing completes in it.
+#[test]
+fn a_stall_that_never_ends_is_in_the_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let line = |at: &str, event: &str, of: &str| format!("  fio  7 [000] {at}: block:block_rq_{event}: {of} [fio]\n");
+    let mut text = String::new();
+    for at in 0..10 {
+        text += &line(&format!("100.{at}00000"), "issue", "7,0 R 4096 () 80 + 8");
+        text += &line(&format!("100.{at}01000"), "complete", "7,0 R () 80 + 8");
+    }
+    text += &line("100.990000", "issue", "7,0 R 4096 () 80 + 8");
+    text += &line("105.000000", "issue", "8,0 R 4096 () 80 + 8");
+    std::fs::write(path("hang.txt"), text).unwrap();
+    let run = latscope(&["report", "-r", &path("hang.txt"), "-o", &path("hang.html")]);
+    assert!(run.err.contains("10 events in 5,001 columns of 1ms"), "{}", run.err);
+}

@@ -1,7 +1,7 @@
 //! All events as the cube of a report, with what is unusual in them.
 
 use crate::{Error, Pipeline};
-use latscope_event::{Context, Field, FieldSet};
+use latscope_event::{Context, Field, FieldSet, Unfinished};
 use latscope_series::explain::{Spot, Table};
 use latscope_series::{Cube, CubeBuilder, CubeKey, CubeLimits};
 use std::ops::ControlFlow;
@@ -40,6 +40,11 @@ impl Pipeline {
             table.take_if(|table| table.len() > MOST_FOR_SPOTS);
             ControlFlow::<Error>::Continue(())
         })?;
+        // A stall that lasts until the end is a part of the picture, though nothing completes in it.
+        let waiting = contexts.iter().flat_map(|context| &context.unfinished).filter(|request| request.counts());
+        if let Some(end_ns) = waiting.map(Unfinished::end_ns).max() {
+            builder.cover(end_ns);
+        }
         builder.keep_common_values();
         let spots = table.map(|mut table| table.spots(SEED, None)).unwrap_or_default();
         Ok((builder.finish().without_empty_attributes(), spots, contexts))

@@ -255,6 +255,14 @@ impl CubeBuilder {
         columns.filter(|&(_, ns)| ns > 0).collect()
     }
 
+    /// Makes the columns reach this moment, on the clock of the trace: until then something was observed, and be it that nothing
+    /// completed.
+    pub fn cover(&mut self, moment_ns: i64) {
+        let width_ns = i64::try_from(self.width_ns).unwrap_or(i64::MAX);
+        self.columns.entry(moment_ns.div_euclid(width_ns)).or_default();
+        self.shrink();
+    }
+
     /// Keeps, of attributes with many values, those that waited longest, and one for all others, even if there is room for all:
     /// nobody reads a list of thousands.
     pub fn keep_common_values(&mut self) {

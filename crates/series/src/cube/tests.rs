@@ -219,3 +219,22 @@ fn a_mask_and_missing_values() {
     assert_eq!(values, [&CubeValue::Text("sda".into()), &CubeValue::Missing]);
     assert_eq!(*value(&cube, 0, 1), CubeValue::Number(1));
 }
+
+#[test]
+fn columns_reach_the_end_of_a_stall() {
+    let mut builder = CubeBuilder::new(&[CubeKey::Field(Field::Device)], CubeLimits::default());
+    let context = Context { span_ns: Some((0, 1 << 50)), ..Context::new("test", Clock::wall()) };
+    builder.start_trace(0);
+    builder.add(&context, &batch(&events(100)), None);
+    builder.cover(2_999_999_999);
+    let cube = builder.finish();
+    assert_eq!((cube.width_ns, cube.range().unwrap().1, cube.events()), (1_000_000, 3000, 100));
+    // An hour needs wider columns.
+    let mut builder = CubeBuilder::new(&[CubeKey::Field(Field::Device)], CubeLimits::default());
+    builder.add(&context, &batch(&events(100)), None);
+    builder.cover(3_600_000_000_000);
+    let cube = builder.finish();
+    let (first, columns) = cube.range().unwrap();
+    assert!(columns <= CubeLimits::default().columns && first == 0);
+    assert_eq!((3_600_000_000_000 / cube.width_ns) as usize + 1, columns);
+}
