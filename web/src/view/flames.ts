@@ -184,6 +184,8 @@ export class Flames {
     const left = data.head.attributes.find(({ name }) => name === "stack")?.values.some((value) => value !== null && typeof value === "object");
     const notes = [unit === "time" ? "Times are those of whole cells of the map, shared out by events." : ""];
     if (found.without.events > 0) notes.push(`${events(found.without.events)} without a stack are in no box.`);
+    const waiting = data.head.unfinished.count;
+    if (waiting > 0) notes.push(`${events(waiting)} without an end yet ${waiting === 1 ? "is" : "are"} in no box; latscope stacks counts them with their age.`);
     if (left && others) notes.push("There was no room for all stacks: those with the least time are together in (other stacks).");
     if (boxes >= MOST) notes.push(`Only ${count(MOST)} boxes are drawn; zoom to see more.`);
     this.words.textContent = notes.filter((text) => text !== "").join(" ");
