@@ -375,3 +375,42 @@ fn a_function_explains_what_is_slow() {
         (4000, 1333, 2666)
     );
 }
+
+/// Slow requests have stacks because they are slow, and few others: no function that all have sets them apart, nor that there is a stack.
+#[test]
+fn stacks_that_slow_requests_have_are_compared_with_stacks_of_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("slow.csv");
+    let mut trace = String::from("time_ns,latency_ns,comm,stack_quality,stack_source,stack\n");
+    let mut add = |count: u64, latency_ns: u64, of_stack: &str| {
+        for at in 0..count {
+            trace += &format!("{},{},dd,{of_stack}\n", at * 10_000_000, latency_ns + at);
+        }
+    };
+    add(60, 30_000_000, "complete,completion,main;serve;scan;pread64;vfs_read_[k]");
+    add(900, 1_000_000, ",,");
+    add(60, 1_000_000, "complete,completion,main;serve;lookup;pread64;vfs_read_[k]");
+    std::fs::write(&path, &trace).unwrap();
+    let path = path.to_str().unwrap();
+    let explained = |filter: &str| {
+        let json = latscope(&["explain", "-r", path, "--json", filter]).success();
+        serde_json::from_str::<serde_json::Value>(&json).unwrap()
+    };
+    let found = explained("lat > 20ms");
+    let text = found["findings"].to_string();
+    assert!(text.contains("scan"), "{found}");
+    for artefact in ["main", "serve", "vfs_read", "frame exists", "stack_quality", "stack_source"] {
+        assert!(!found["findings"][0]["filter"].to_string().contains(artefact), "{artefact}: {text}");
+    }
+    assert!(found["baseline"].to_string().contains("stack_quality exists"), "{found}");
+    // Where hardly any of the others has a stack, stacks say nothing.
+    let few = trace.replace("complete,completion,main;serve;lookup;pread64;vfs_read_[k]", ",,");
+    std::fs::write(path, few).unwrap();
+    let found = explained("lat > 20ms");
+    for word in ["frame", "stack"] {
+        assert!(
+            !found["findings"].to_string().contains(word) && !found["attributes"].to_string().contains(word),
+            "{found}"
+        );
+    }
+}

@@ -55,6 +55,11 @@ fn explain_selection(pipeline: &Pipeline, plan: &Plan, mut compared: Compared) -
         Some(layer) => format!("{baseline} and {}", layer.filter()),
         None => baseline,
     };
+    let with_stacks = |side: String| match explanation.with_stacks {
+        true => format!("({side}) and stack_quality exists"),
+        false => side,
+    };
+    let (selection, baseline) = (with_stacks(selection), with_stacks(baseline));
     let (selection, baseline) = if is_inverted { (baseline, selection) } else { (selection, baseline) };
     let within = text(&pipeline.reading().filter).unwrap_or_default();
     let seed = plan.question.seed;

@@ -19,6 +19,7 @@ mod row_codes;
 mod score;
 mod sides;
 mod spots;
+mod stacks;
 mod table;
 mod waits;
 
@@ -34,6 +35,7 @@ use combine::{Candidate, Explained};
 use latscope_event::{Field, FieldSet};
 use latscope_histogram::Grid;
 use sides::Sides;
+use stacks::{OF_STACKS, Stacks};
 use table::{Column, Scale};
 
 /// So many values of an attribute may explain something.
@@ -83,6 +85,8 @@ pub struct Explanation {
     pub baseline: Part,
     /// Of a table of system calls and block requests: the only layer that was compared.
     pub layer: Option<Layer>,
+    /// Whether only events were compared whose stack was looked at, which has a reason: captures look at slow requests and at few others.
+    pub with_stacks: bool,
     /// The block requests that were in flight during the calls, where the table has both.
     pub beneath: Option<Beneath>,
     /// The best first; empty if the sides do not differ.
@@ -152,7 +156,16 @@ impl Table {
         let layer = table.layer(sides).filter(|_| options.in_layer);
         let of_layer = layer.map(|layer| table.of_layer(sides, layer));
         let sides = of_layer.as_deref().unwrap_or(sides);
-        let without = table.without(options);
+        let mut without = table.without(options);
+        let with_stacks = match table.with_stacks(sides) {
+            Stacks::Few => {
+                without.extend(OF_STACKS);
+                None
+            }
+            Stacks::Of(sides) => Some(sides),
+            Stacks::AtRandom => None,
+        };
+        let sides = with_stacks.as_deref().unwrap_or(sides);
         let columns: Vec<usize> =
             (0..table.columns.len()).filter(|&at| !without.contains(&table.columns[at].attribute)).collect();
         let masks = Sides::new(sides);
@@ -185,6 +198,7 @@ impl Table {
                 false => table.part(masks.masks[1].ones()),
             },
             layer,
+            with_stacks: with_stacks.is_some(),
             beneath: (table.layer(sides) == Some(Layer::SystemCall)).then(|| table.beneath(sides)),
             shared: table.shared(&masks.selected),
             findings: explained.into_iter().map(|one| finding(table, &masks, one)).collect(),
