@@ -394,7 +394,7 @@ fn stacks_that_slow_requests_have_are_compared_with_stacks_of_others() {
     let path = path.to_str().unwrap();
     let explained = |filter: &str| {
         let json = latscope(&["explain", "-r", path, "--json", filter]).success();
-        serde_json::from_str::<serde_json::Value>(&json).unwrap()
+        serde_json::from_str::<Value>(&json).unwrap()
     };
     let found = explained("lat > 20ms");
     let text = found["findings"].to_string();
