@@ -1,6 +1,8 @@
 //! The report of a Spark application on logs that the test writes: each cause, verdict and piece of advice is planted.
 
 use crate::program::{latscope, testdata};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -679,4 +681,30 @@ fn the_picture_has_every_step() {
     ]);
     assert_eq!(unsampled.success(), "");
     assert!(std::fs::read_to_string(&picture).unwrap().contains("Not sampled, which is not zero"));
+}
+
+/// The page has the report at its foot, and its security policy lets the section's style pass.
+#[test]
+fn the_page_has_the_report_as_a_section() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, page) = (folder.path().join("app-20261121011349-0001"), folder.path().join("a.html"));
+    std::fs::write(&log, log_of(&eight()).0.replace("planted", "</pre><script>")).unwrap();
+    latscope(&["report", "-r", log.to_str().unwrap(), "-o", page.to_str().unwrap()]).success();
+    let html = std::fs::read_to_string(&page).unwrap();
+    let (_, section) = html.split_once("<details class=\"more\"><summary>Spark application</summary><svg ").unwrap();
+    assert!(section.contains("active tasks: 4.00 on average") && section.contains("Time of cores"));
+    assert!(
+        section.contains("&lt;/pre&gt;&lt;script&gt;") && !section.contains("<script>") && !section.contains("<style>")
+    );
+    let style = html.split("<style>").nth(2).unwrap().split("</style>").next().unwrap();
+    assert!(style.starts_with("details.more{"), "{style}");
+    let digest = crate::program::end(
+        std::process::Command::new("openssl").args(["dgst", "-sha256", "-binary"]),
+        style.as_bytes(),
+    );
+    if digest.status == Some(0) {
+        let policy = html.split("content=\"").nth(1).unwrap().split('"').next().unwrap();
+        let digest = format!("'sha256-{}'", BASE64_STANDARD.encode(&digest.out));
+        assert!(policy.contains(&digest), "{policy} {digest}");
+    }
 }

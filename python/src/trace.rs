@@ -264,6 +264,7 @@ fn page(pipeline: &Pipeline, title: String) -> Result<(Option<String>, Vec<Conte
         traces,
         spots,
         waiting: None,
+        section: None,
     };
     let cube = fit_report(cube, &contexts, &options, PAGE_BYTES);
     let page = report(&cube, &contexts, &options);

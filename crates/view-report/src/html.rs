@@ -45,6 +45,46 @@ pub struct ReportOptions {
     pub spots: Vec<Spot>,
     /// What waits now, of a live capture; otherwise the page shows what the traces left unfinished.
     pub waiting: Option<Vec<Unfinished>>,
+    /// What else there is to know.
+    pub section: Option<ReportSection>,
+}
+
+/// More about what was traced: a line at the foot of the page that opens to a picture and a text.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ReportSection {
+    /// The line.
+    pub title: String,
+    /// An SVG document without a style of its own, which the page would not allow.
+    pub picture: String,
+    /// Lines in columns.
+    pub text: String,
+}
+
+/// How a section looks, and the digest that lets the page's security policy accept it.
+const SECTION_STYLE: &str = "details.more{border-top:1px solid var(--line);padding:0 16px}\
+                             details.more summary{cursor:pointer;line-height:24px}\
+                             details.more[open]{position:fixed;inset:44px 0 0;z-index:9;overflow:auto;background:var(--bg)}\
+                             details.more pre{font:12px/16px ui-monospace,monospace}";
+const SECTION_DIGEST: &str = "'sha256-SYWbV/7Q46ePijgWyLnz6VzBhkfrNjYBnL9BWTwCoMY='";
+
+/// The page with a section. What stands before and after the title and the data is the template's own.
+fn with_section([before, between, after]: [&str; 3], section: &ReportSection) -> [String; 3] {
+    let body = format!(
+        "<details class=\"more\"><summary>{}</summary>{}<pre>{}</pre></details>",
+        escaped(&section.title),
+        section.picture,
+        escaped_lines(&section.text)
+    );
+    let (script, end) = after.rsplit_once("</body>").unwrap_or((after, ""));
+    [
+        before.replacen("style-src ", &format!("style-src {SECTION_DIGEST} "), 1),
+        between.replacen("</head>", &format!("<style>{SECTION_STYLE}</style></head>"), 1),
+        format!("{script}{body}</body>{end}"),
+    ]
+}
+
+fn escaped_lines(text: &str) -> String {
+    text.lines().map(|line| escaped(line) + "\n").collect()
 }
 
 /// The page of a cube.
@@ -54,7 +94,9 @@ pub fn report(cube: &Cube, contexts: &[Context], options: &ReportOptions) -> Str
     // The title is put in first: what a trace is called must not be taken for a place.
     let (before, rest) = REPORT_TEMPLATE.split_once(TITLE).unwrap_or((REPORT_TEMPLATE, ""));
     let (between, after) = rest.split_once(DATA).unwrap_or((rest, ""));
-    [before, &escaped(&title), between, &data, after].concat()
+    let Some(section) = &options.section else { return [before, &escaped(&title), between, &data, after].concat() };
+    let [before, between, after] = with_section([before, between, after], section);
+    [before, escaped(&title), between, data, after].concat()
 }
 
 /// The data of a page, as the page decodes them: deflated, in base64.

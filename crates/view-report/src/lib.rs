@@ -23,7 +23,9 @@ pub use compare::{ComparePicture, CompareSide, compare};
 pub use curve::{CurvePicture, CurvePoint, CurveSide, curve};
 pub use flamegraph::{FlameColour, FlamegraphOptions, Flames, flamegraph};
 pub use heatmap::{HeatmapError, HeatmapOptions, heatmap};
-pub use html::{REPORT_TEMPLATE, ReportOptions, fit_report, live_report, report, report_data, report_keys};
+pub use html::{
+    REPORT_TEMPLATE, ReportOptions, ReportSection, fit_report, live_report, report, report_data, report_keys,
+};
 pub use palette::Theme;
 pub use percentiles::{PercentilesChart, PercentilesError, PercentilesOptions, percentiles};
 pub use spark::{SparkPicture, spark};

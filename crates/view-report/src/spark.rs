@@ -248,9 +248,10 @@ impl Picture<'_> {
             return y + 24.0;
         }
         let most = peaks.iter().map(|peak| peak.3).max().unwrap_or(0).max(room);
-        let plot = self.plot(y, most as f64 * 1.1);
-        plot.ground(svg, &elapsed, &|bytes| format_size(bytes as u64));
-        let room_y = Num(plot.y_at(room as f64));
+        const MIB: f64 = 1048576.0;
+        let plot = self.plot(y, most as f64 / MIB * 1.1);
+        plot.ground(svg, &elapsed, &|mib| format_size((mib * MIB) as u64));
+        let room_y = Num(plot.y_at(room as f64 / MIB));
         svg.put(format_args!(
             "<path stroke=\"{}\" stroke-dasharray=\"4 3\" d=\"M{} {room_y}h{}\"/>\n",
             inks.alarm,
@@ -259,7 +260,8 @@ impl Picture<'_> {
         ));
         for ((start_ns, end_ns), id, executor, bytes) in peaks {
             let (left, right) = (self.x_at(start_ns), self.x_at(end_ns));
-            let area = Area { x: left, y: plot.y_at(bytes as f64) - 1.0, width: (right - left).max(2.0), height: 2.5 };
+            let area =
+                Area { x: left, y: plot.y_at(bytes as f64 / MIB) - 1.0, width: (right - left).max(2.0), height: 2.5 };
             svg.rect(area, &format!(" fill=\"{}\"", inks.groups[0]));
             svg.put(format_args!("<g fill-opacity=\"0\">"));
             svg.tip(area, format_args!("stage {}, executor {executor}: {}", id.0, format_size(bytes)));

@@ -4,19 +4,20 @@ use super::{output, reports};
 use crate::Failure;
 use crate::notes::WORDING;
 use crate::plan::{Reading, Spark as Plan};
+use latscope_capture_file::{Format, is_pipe};
 use latscope_event::{Context, Unfinished};
 use latscope_pipeline::Pipeline;
 use latscope_series::spark::{Applications, SparkMeasures, SparkTasks};
 use latscope_series::{SparkTaskWaits, SparkWaits};
-use latscope_view_report::{SparkPicture, spark};
-use latscope_view_term::{SparkReport, spark_wait_json, spark_wait_lines};
+use latscope_view_report::{ReportSection, SparkPicture, Theme, spark};
+use latscope_view_term::{SparkLevel, SparkReport, spark_wait_json, spark_wait_lines};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     reports::ends_by_signal(pipeline.reading());
     let mut waits = SparkWaits::default();
-    let (tasks, context) = application(pipeline, &mut waits)?;
+    let (tasks, context) = application(pipeline, &mut waits, true)?;
     let report = SparkReport::new(&tasks, &context);
     let waits = if plan.kernel.is_empty() { None } else { Some(with_kernel(waits, &plan.kernel)?) };
     let is_picture = plan.output.as_ref().and_then(|path| path.extension()).is_some_and(|ending| ending == "svg");
@@ -50,8 +51,25 @@ pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     if broken.is_empty() { Ok(()) } else { Err(Failure::Exceeded(format!("{}.", broken.join("; ")))) }
 }
 
+/// The report as a section of the page, of files that are one event log.
+pub fn section(pipeline: &Pipeline) -> Option<ReportSection> {
+    let is_log = pipeline.formats() == [Some(Format::SparkEventlog)];
+    let [file] = &pipeline.reading().files[..] else { return None };
+    if !is_log || is_pipe(file) {
+        return None;
+    }
+    // The page is of tasks; this is also of stages, jobs and executors.
+    let reading = Reading { all_of_spark: true, ..pipeline.reading().clone() };
+    let whole = reports::open(reading, None).ok()?;
+    let (tasks, context) = application(&whole, &mut SparkWaits::default(), false).ok()?;
+    let picture = SparkPicture { width: 1200, theme: Theme::Light, wording: WORDING, title: None };
+    let lines = SparkReport::new(&tasks, &context).lines(SparkLevel::Stage, 20, output::room(&Some(file.clone())));
+    let text = lines.iter().map(|line| line.text() + "\n").collect();
+    Some(ReportSection { title: "Spark application".into(), picture: spark(&tasks, &context, &picture), text })
+}
+
 /// The one application that there is; its tasks are also what waits are joined with.
-fn application(pipeline: &Pipeline, waits: &mut SparkWaits) -> Result<(SparkTasks, Context), Failure> {
+fn application(pipeline: &Pipeline, waits: &mut SparkWaits, has_notes: bool) -> Result<(SparkTasks, Context), Failure> {
     let (mut applications, mut logs) = (Applications::default(), 0);
     let fields = SparkTasks::fields().union(SparkWaits::task_fields());
     let mut contexts = pipeline.each_batch::<Failure>(fields, |_, batch, mask, is_first| {
@@ -65,7 +83,9 @@ fn application(pipeline: &Pipeline, waits: &mut SparkWaits) -> Result<(SparkTask
         }
         ControlFlow::Continue(())
     })?;
-    reports::say_notes(&contexts);
+    if has_notes {
+        reports::say_notes(&contexts);
+    }
     for (at, context) in contexts.iter().enumerate() {
         let running = Unfinished::batch(&context.unfinished);
         (0..running.len()).for_each(|row| applications.add_running(at + 1, &running, row));

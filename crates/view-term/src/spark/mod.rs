@@ -212,12 +212,21 @@ impl<'a> SparkReport<'a> {
             format_size(pool.overhead),
             format_size(pool.container())
         ));
+        // What was not sampled has the same reason for several settings.
+        let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
         for advice in &self.analysis.advice {
             let change = match &advice.advised {
-                Some(advised) => format!("{} -> {advised}", advice.now),
-                None => format!("{}, keep", advice.now),
+                Some(advised) => format!("{} {} -> {advised}", advice.setting, advice.now),
+                None if advice.why.starts_with("not sampled") => format!("{} {}", advice.setting, advice.now),
+                None => format!("{} {}, keep", advice.setting, advice.now),
             };
-            text.push(&format!("{} {change}: {}", advice.setting, advice.why));
+            match reasons.iter_mut().find(|(why, _)| *why == advice.why) {
+                Some((_, changes)) => changes.push(change),
+                None => reasons.push((&advice.why, vec![change])),
+            }
+        }
+        for (why, changes) in reasons {
+            text.push(&format!("{}: {why}", changes.join("; ")));
         }
     }
 

@@ -45,6 +45,7 @@ pub fn run(pipeline: &Pipeline, plan: &Serve) -> Result<(), Failure> {
         traces: report::traces(pipeline),
         spots: Vec::new(),
         waiting: None,
+        section: None,
     };
     let gate = Gate::new(address, &plan.hosts, token.clone());
     let (page, policy) = live_report(&options.title);
