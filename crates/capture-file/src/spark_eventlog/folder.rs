@@ -1,7 +1,8 @@
 //! Event logs that are folders: rolled ones of Spark 3.0 on, and those of Databricks clusters.
 
-use crate::Format;
-use crate::detect::format_of;
+use super::detect;
+use crate::Detected;
+use crate::input::Input;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +64,7 @@ pub fn is_log(path: &Path) -> bool {
     may_be
         && !name.starts_with('.')
         && path.is_file()
-        && format_of(path).is_ok_and(|format| format == Format::SparkEventlog)
+        && Input::open(path, None).is_ok_and(|input| detect(&input) == Detected::Yes)
 }
 
 #[cfg(test)]
