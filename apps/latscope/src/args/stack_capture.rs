@@ -114,8 +114,15 @@ fn first(options: &[(&'static str, bool)]) -> Option<&'static str> {
 fn request_stacks(text: &str) -> Result<RequestStacks, String> {
     let mut stacks = RequestStacks { slow_ns: u64::MAX, issue_one_in: 0 };
     for word in text.split(',') {
+        let is_slow = word.starts_with("slow");
+        if is_slow && stacks.slow_ns < u64::MAX || !is_slow && stacks.issue_one_in > 0 {
+            return Err("give slow once, and all or a ratio once".into());
+        }
         match word.split_once('=').map_or((word, None), |(word, value)| (word, Some(value))) {
             ("slow", None) => stacks.slow_ns = RequestStacks::SLOW.slow_ns,
+            ("slow", Some(value)) if !value.ends_with(|letter: char| letter.is_ascii_alphabetic()) => {
+                return Err(format!("slow={value} needs a unit, such as slow=50ms"));
+            }
             ("slow", Some(value)) => {
                 stacks.slow_ns = latscope_event::parse_duration(value).map_err(|error| format!("slow: {error}"))?;
             }
@@ -212,7 +219,7 @@ mod tests {
         for words in ["slow=20ms", "slow=1.5ms,1/64", "all", "1/8", "slow=1ms,1/1"] {
             assert_eq!(request_stacks(words).unwrap().to_string(), words);
         }
-        for wrong in ["", "slow=", "1/0", "2/3", "all=1", "fast"] {
+        for wrong in ["", "slow=", "slow=5", "slow,slow=5ms", "all,1/4", "1/4,1/8", "1/0", "2/3", "all=1", "fast"] {
             assert!(request_stacks(wrong).is_err(), "{wrong}");
         }
         assert_eq!((budget("0.5%"), budget("1").is_err(), budget("0%").is_err()), (Ok(0.005), true, true));

@@ -55,10 +55,11 @@ pub fn request_stacks(note: &Note) -> String {
         text += &format!("; {of_issue}");
     }
     text + &format!(
-        "; {} of {} {} one to compare with",
+        "; {} of {} {} one to compare with, so shares are right among slow ones only (lat >= {})",
         latscope_event::format_count(baseline),
         plural(fast, "faster request"),
-        has(baseline)
+        has(baseline),
+        format_duration(slow_ns)
     )
 }
 
@@ -99,7 +100,8 @@ mod tests {
         assert_eq!(
             request_stacks(&note(Some(50_000_000), 1)),
             "of 12 requests of 50ms or more, 11 have the stack of the thread that waited, and 1 has none, as the issuer \
-             had moved on (--stacks 1/N takes stacks at the issue); 1 of 3,000 faster requests has one to compare with"
+             had moved on (--stacks 1/N takes stacks at the issue); 1 of 3,000 faster requests has one to compare with, so shares are \
+             right among slow ones only (lat >= 50ms)"
         );
         assert_eq!(request_stacks(&note(None, 0)), "0 requests have the stack of the issue");
     }
