@@ -244,8 +244,9 @@ impl<'a> SparkReport<'a> {
         for run in others {
             let change = 100.0 * (run.wall_ns as f64 / as_it_was.wall_ns.max(1) as f64 - 1.0);
             text.push(&format!(
-                "{} cores: {} ({change:+.1}%), busy {:.1}%",
+                "{} {}: {} ({change:+.1}%), busy {:.1}%",
                 run.cores,
+                if run.cores == 1 { "core" } else { "cores" },
                 format_duration(run.wall_ns),
                 100.0 * run.busy
             ));
