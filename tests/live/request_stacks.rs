@@ -155,3 +155,29 @@ fn requests_and_waits_of_one_run_have_one_clock() {
     assert!(requests.iter().all(|request| text(request, "stack").is_empty() && text(request, "state").is_empty()));
     assert!(ended.err.contains("threads were sampled"), "{}", ended.err);
 }
+
+/// A request that hangs until the end of the recording has the stack of its issue.
+#[test]
+fn what_hangs_has_the_stack_of_its_issue() {
+    let Some(_alone) = alone() else { return };
+    if !can_compile() {
+        return;
+    }
+    let (slow, fast) = (Disk::new(&["--read", "10ms"]), Disk::new(&["--read", "1ms"]));
+    let _planted = Planted::start(&slow, &fast, false);
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.lat");
+    let words = ["record", "-s", "block", "--stacks", "all", "-w", trace.to_str().unwrap(), &slow.filter()];
+    let recording = Background::latscope(&words);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    slow.signal("STOP");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let ended = recording.interrupt();
+    slow.signal("CONT");
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    let json = latscope(&["stacks", "-r", trace.to_str().unwrap(), "--json", "lat > 500ms"]).success();
+    let table: Value = serde_json::from_str(&json).unwrap();
+    let stacks = table["stacks"].as_array().unwrap();
+    assert_eq!(stacks.len(), 1, "{json}");
+    assert!(number(&stacks[0], "waiting") == 1 && text(&stacks[0], "stack").contains("archive_scan"), "{json}");
+}

@@ -14,8 +14,9 @@ use crate::loader::{Opened, Raw, Ring};
 use crate::probe::Kernel;
 use crate::process::Processes;
 use crate::{Error, Events, Options, PushDown, RequestStacks, Sink};
-use latscope_event::{Anomaly, Batch, Context, Field, KernelFeature, MISSING_CODE, MISSING_I64, kernel};
+use latscope_event::{Anomaly, Batch, Context, Field, KernelFeature, MISSING_CODE, MISSING_I64, Unfinished, kernel};
 use libbpf_rs::{MapCore, MapFlags};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -227,14 +228,30 @@ impl BlockEvents {
         }
     }
 
+    /// Looks at what waits now, with the stacks of issues, and names it.
+    fn fill_waiting(&mut self) -> Result<Vec<Unfinished>, Error> {
+        let stacks = self.stacks.as_ref().filter(|stacks| stacks.has_issues());
+        let issued: HashMap<u64, u32> = match stacks {
+            Some(_) => in_flight(&self.capture)?
+                .map(|(request, bytes)| (request, BlockStackedIssuer::read(&bytes).issued))
+                .filter(|&(_, number)| number != 0)
+                .collect(),
+            None => HashMap::new(),
+        };
+        let (rows, sight) = self.capture.look(Some(&self.wanted))?;
+        sight.fill(&mut self.waiting, rows, Some(&mut self.lookups));
+        if let Some(stacks) = stacks {
+            let numbers = sight.shown(rows).map(|row| issued.get(&row.request.request).copied());
+            stacks.add_to_waiting(numbers.take(self.waiting.len()), &self.batch, &mut self.waiting);
+        }
+        Ok(sight.all_unfinished(rows, &self.waiting))
+    }
+
     /// After the programs were detached: how many requests had not completed, and of how many nobody saw the end.
     fn unfinished(&self) -> Result<(u64, u64), Error> {
-        let map = self.capture.loaded.map("in_flight")?;
-        let cannot = |error| Error::Failed(format!("the table of requests in flight cannot be read: {error:#}"));
-        let entries = map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY).map_err(cannot)?;
         let (mut unfinished, mut lost) = (0, 0);
-        for (request, issuer) in entries {
-            let (request, issuer) = (u64::read(&request), BlockIssuer::read(&issuer));
+        for (request, issuer) in in_flight(&self.capture)? {
+            let issuer = BlockIssuer::read(&issuer);
             let (class, mode) = (issuer.letters as usize / MODES, issuer.letters as usize % MODES);
             if self.wanted.letters.get(class).is_none_or(|modes| modes >> mode & 1 != 1) {
                 continue;
@@ -246,6 +263,15 @@ impl BlockEvents {
         }
         Ok((unfinished, lost))
     }
+}
+
+/// The table of requests in flight: each with what is known of its issuer.
+fn in_flight(capture: &Capture) -> Result<impl Iterator<Item = (u64, Vec<u8>)>, Error> {
+    let map = capture.loaded.map("in_flight")?;
+    let cannot = |error| Error::Failed(format!("the table of requests in flight cannot be read: {error:#}"));
+    let entries = map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY).map_err(cannot)?;
+    let entries: Vec<_> = entries.map(|(request, issuer)| (u64::read(&request), issuer)).collect();
+    Ok(entries.into_iter())
 }
 
 /// What stacks of issuers need.
@@ -276,8 +302,7 @@ impl Events for BlockEvents {
     }
 
     fn waiting(&mut self) -> Result<&Batch, Error> {
-        let (rows, sight) = self.capture.look(Some(&self.wanted))?;
-        sight.fill(&mut self.waiting, rows, Some(&mut self.lookups));
+        let _ = self.fill_waiting()?;
         Ok(&self.waiting)
     }
 
@@ -295,9 +320,7 @@ impl Events for BlockEvents {
     }
 
     fn finish(mut self: Box<Self>, sink: &mut Sink) -> Result<Context, Error> {
-        let (rows, sight) = self.capture.look(Some(&self.wanted))?;
-        sight.fill(&mut self.waiting, rows, Some(&mut self.lookups));
-        let waiting = sight.all_unfinished(rows, &self.waiting);
+        let waiting = self.fill_waiting()?;
         self.capture.stop()?;
         loop {
             let flow = self.read(Duration::ZERO, sink)?;

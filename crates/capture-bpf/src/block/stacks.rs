@@ -3,7 +3,7 @@
 use super::layout::{BlockRecord, looked};
 use crate::stacks::{Names, Over, Parts, Record, Returns, Stack, State};
 use crate::{Options, RequestStacks};
-use latscope_event::{Batch, Context, Field, MISSING_CODE, Note};
+use latscope_event::{Batch, Column, Context, Field, MISSING_CODE, Note};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -95,6 +95,33 @@ impl IssuerStacks {
         }
         self.issued.insert(number, stack);
         self.order.push_back(number);
+    }
+
+    /// Whether stacks are taken when requests are issued.
+    pub fn has_issues(&self) -> bool {
+        self.how.issue_one_in > 0
+    }
+
+    /// Puts the stacks of their issues into the rows of requests that wait; `numbers` are those of the stacks, by row, and `names` the
+    /// batch that they were added with.
+    pub fn add_to_waiting(&self, numbers: impl Iterator<Item = Option<u32>>, names: &Batch, waiting: &mut Batch) {
+        let mut found =
+            [Field::WaitClass, Field::StackQuality, Field::StackSource, Field::Stack].map(|field| (field, Vec::new()));
+        for number in numbers {
+            let stack = number.and_then(|number| self.issued.get(&number));
+            for (field, codes) in &mut found {
+                let text = stack.and_then(|stack| match field {
+                    Field::WaitClass => names.dictionary(*field).text(stack.wait_class),
+                    Field::StackQuality => names.dictionary(*field).text(stack.quality),
+                    Field::StackSource => Some("issue"),
+                    _ => names.dictionary(*field).text(stack.text),
+                });
+                codes.push(text.map_or(MISSING_CODE, |text| waiting.intern(*field, text.as_bytes())));
+            }
+        }
+        let fields = waiting.fields();
+        let found = found.into_iter().filter(|(field, _)| fields.contains(*field));
+        waiting.set_columns(found.map(|(field, codes)| (field, Column::Text(codes))));
     }
 
     /// What is known of a request that has completed, with what follows its record; `None`: it is handed on later.

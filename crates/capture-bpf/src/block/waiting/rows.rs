@@ -136,7 +136,7 @@ impl Sight<'_> {
     }
 
     /// The rows that are shown, in their order.
-    fn shown<'r>(&'r self, rows: &'r [Row]) -> impl Iterator<Item = &'r Row> {
+    pub fn shown<'r>(&'r self, rows: &'r [Row]) -> impl Iterator<Item = &'r Row> {
         let least_ns = self.wanted.map_or(0, |wanted| wanted.min_latency_ns);
         rows.iter().filter(move |row| {
             let has_started = row.request.at_device != 0 || self.from_queue;
