@@ -182,7 +182,38 @@ fn vectors() -> serde_json::Value {
             json!([side(0), side(1), bits])
         })
         .collect();
+    let calls = [
+        "pread64",
+        "__libc_pread",
+        "preadv64v2",
+        "__GI___fdatasync",
+        "write_nocancel",
+        "__syscall_cancel_arch",
+        "openat64",
+        "sync_file_range",
+    ];
+    let calls = calls.into_iter().chain([
+        "fsync@plt",
+        "epoll_wait",
+        "clock_nanosleep",
+        "[unknown]",
+        "0x7f",
+        "libc.so.6+0x3",
+        "--",
+        "reader",
+        "preader",
+    ]);
+    let stacks: Vec<_> = calls
+        .flat_map(|call| [format!("main;scan;{call}"), format!("main;scan;{call};vfs_read_[k]"), format!("{call}")])
+        .chain(["entry_[k];io_schedule_[k]".to_string()])
+        .map(|stack| {
+            let frames: Vec<_> = latscope_event::frames(&stack).collect();
+            let found = latscope_series::application_frame(frames.iter().copied()).map(|frame| frame.name.to_string());
+            json!([stack, found])
+        })
+        .collect();
     json!({
+        "stacks": stacks,
         "grids": grids, "quantiles": quantiles, "durations": durations.collect::<Vec<_>>(),
         "sizes": sizes.collect::<Vec<_>>(), "counts": counts.collect::<Vec<_>>(), "divergences": divergences,
     })

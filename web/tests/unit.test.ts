@@ -7,6 +7,7 @@ import { lineOf, readLine } from "../src/filter/line.ts";
 import { Cube, type Cells } from "../src/series/cube.ts";
 import { ratio } from "../src/series/difference.ts";
 import { chance, divergence, explain, g2 } from "../src/series/explain.ts";
+import { innermost } from "../src/series/stacks.ts";
 import { quantileOf, quantiles, stepOf, STEPS } from "../src/series/percentiles.ts";
 import { fromHash, toHash } from "../src/state/hash.ts";
 import { INITIAL, reduce, type Box, type State } from "../src/state/state.ts";
@@ -17,6 +18,7 @@ import { camera, project } from "../src/view/surface.ts";
 import type { Attribute, Data, Head } from "../src/capture-file/decode.ts";
 
 interface Vectors {
+  stacks: [string, string | null][];
   grids: { power: number; values: [number, number, number][] }[];
   quantiles: { buckets: [number, number][]; asked: number[]; found: number[] }[];
   durations: [number, string, string][];
@@ -54,6 +56,9 @@ describe("vectors", () => {
     for (const [ns, text, exact] of vectors.durations) expect([duration(ns), exactDuration(ns)]).toEqual([text, exact]);
     for (const [bytes, text] of vectors.sizes) expect(size(bytes)).toBe(text);
     for (const [value, text] of vectors.counts) expect(full(value)).toBe(text);
+  });
+  test("the function of a stack that a reader looks for", () => {
+    for (const [stack, name] of vectors.stacks) expect([stack, innermost(stack)]).toEqual([stack, name]);
   });
   test("divergences", () => {
     for (const [spot, rest, bits] of vectors.divergences) expect(divergence(spot, rest)).toBeCloseTo(bits, 9);

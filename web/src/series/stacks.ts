@@ -35,10 +35,15 @@ export function frame(text: string): { name: string; kind: Kind } {
   return { name: text, kind: text.startsWith("py::") ? "python" : "user" };
 }
 
-/** The innermost function of a stack that is not the kernel's; for labels. */
+const CALLS = "p?readv?|p?writev?|preadv2|pwritev2|preadv64v2|pwritev64v2|preadv?64|pwritev?64|open(at)?(64)?|f(data)?sync|sync(fs|_file_range)?|close|syscall|ioctl|poll|epoll_wait|io_getevents|io_submit|(clock_)?nanosleep|fallocate|copy_file_range";
+/** What only leads from the program into the kernel, or has no name, as the program has it. */
+const PLUMBING = new RegExp(`^(\\[|--$|0x|libc\\.so|libpthread|(__libc_|__GI___|__GI_|___|__)?(libc_)?((internal_)?syscall_cancel|(${CALLS})(_nocancel)?(@.*)?$))`);
+
+/** The innermost function of a stack that is the program's; for labels. */
 export function innermost(stack: string): string {
   const frames = stack.split(";").filter((text) => text !== "").map(frame);
-  return (frames.filter(({ kind }) => kind !== "kernel").at(-1) ?? frames[0])?.name ?? "(empty)";
+  const own = frames.filter(({ kind }) => kind !== "kernel");
+  return (own.filter(({ name }) => !PLUMBING.test(name)).at(-1) ?? own.at(-1) ?? frames[0])?.name ?? "(empty)";
 }
 
 /** The stacks of combinations with these weights; `by` are attributes between the root and the code. */
