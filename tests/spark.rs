@@ -140,6 +140,8 @@ fn with_disks(python: &Path, folder: &Path, places: &[PathBuf; 2], disks: &[Disk
     let words =
         ["record", "-s", "block,offcpu=1ms", "--with", "args,ppid", "--no-user-stacks", "-w", text(&kernel), &filter];
     let record = Background::latscope(&words);
+    // What ends before both captures have begun is in neither.
+    until("the recording", || record.printed().contains("capturing block,offcpu"));
     std::fs::write(work.join("go"), "").unwrap();
     let said = next();
     record.interrupt().success();

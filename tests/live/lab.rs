@@ -168,7 +168,7 @@ impl Background {
         // All of its programs are attached once their number no longer grows.
         let (mut links, mut since) = (0, Instant::now());
         let start = Instant::now();
-        while links == 0 || since.elapsed() < Duration::from_millis(150) {
+        while links == 0 || since.elapsed() < Duration::from_millis(250) {
             assert!(program.child.try_wait().unwrap().is_none(), "{arguments:?} ended: {}", program.printed());
             assert!(start.elapsed() < PATIENCE, "{arguments:?} attached nothing: {}", program.printed());
             let now = program.links();

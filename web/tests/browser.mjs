@@ -879,6 +879,8 @@ await check("52 a spot shows its call stacks, as the program has them", async ()
   await other.locator("#stacks h3 button").click();
   holds((await other.locator("dialog.large .flames svg").boundingBox()).width > 1000, "large");
   await other.keyboard.press("Escape");
+  // The dialog hands the picture back when it has closed.
+  await other.locator("#stacks .flames svg").waitFor();
   equal(await other.locator("#stacks .flames svg").count(), 1);
   await other.context().close();
 });

@@ -33,6 +33,8 @@ pub struct Application {
     /// What is said of the stages of a job.
     properties: BTreeMap<i64, Value>,
     job_of_stage: BTreeMap<i64, i64>,
+    /// Stages that ran in the last turn before their job was listed.
+    early: BTreeSet<i64>,
     /// By stage and attempt.
     stages: BTreeMap<(i64, i64), Known>,
     lines: Vec<Line>,
@@ -112,6 +114,7 @@ impl Application {
             sql_of_job: BTreeMap::new(),
             properties: BTreeMap::new(),
             job_of_stage: BTreeMap::new(),
+            early: BTreeSet::new(),
             stages: BTreeMap::new(),
             lines: Vec::new(),
         }
@@ -207,8 +210,13 @@ impl Application {
         // Whose tasks run on though they failed.
         asked.extend(self.stages.iter().filter(|(_, known)| !known.has_ended).map(|(id, _)| id.0));
         asked.retain(|id| active.iter().all(|stage| stage.stage_id != *id));
+        // A job that began after jobs were asked for is known in the next turn, unless the driver has forgotten it.
+        let early = std::mem::take(&mut self.early);
         for stage in active {
-            self.ask_stage(&stage)?;
+            match self.job_of_stage.contains_key(&stage.stage_id) || early.contains(&stage.stage_id) {
+                true => self.ask_stage(&stage)?,
+                false => drop(self.early.insert(stage.stage_id)),
+            }
         }
         for id in asked {
             let attempts: Vec<Stage> = self.server.ask(&format!("/stages/{id}?details=false"))?.unwrap_or_default();
