@@ -167,7 +167,8 @@ fn mistakes_are_named_and_pointed_at() {
         ("pid = 1.5", "\"1.5\" is not a whole number; pid is a number.", "pid = 1.5\n      ^^^"),
         (
             "evt.time > noon",
-            "\"noon\" is not a moment such as 10:32:05.5, 2026-11-21T10:32:05, +5s or nanoseconds since the epoch; \
+            "\"noon\" is not a moment such as 10:32:05.5, 2026-11-21T10:32:05, +5s, or on the trace's clock \
+             1763892725.25 (seconds) or 1763892725250000000 (nanoseconds); \
              end is a time.",
             "evt.time > noon\n           ^^^^",
         ),

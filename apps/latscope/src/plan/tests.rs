@@ -288,7 +288,7 @@ fn what_makes_no_sense_is_refused() {
         ("heatmap -r a.lat -o a.png", "-o a.png: pictures are SVG; end the name in .svg."),
         (
             "summary -r a.lat -o a.svg",
-            "-o a.svg: this view is text; heatmap, percentiles, compare and flamegraph draw pictures (SVG).",
+            "-o a.svg: this view is text; heatmap, percentiles, compare, flamegraph and spark draw pictures (SVG).",
         ),
         ("histogram -r a.lat --per-octave 3", "--per-octave must be 1, 2, 4, 8, 16, 32 or 64."),
         ("spectrogram -r a.lat --width 5", "--width must be from 20 to 10000 columns."),
