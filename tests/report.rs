@@ -204,7 +204,7 @@ fn vectors() -> serde_json::Value {
         "preader",
     ]);
     let stacks: Vec<_> = calls
-        .flat_map(|call| [format!("main;scan;{call}"), format!("main;scan;{call};vfs_read_[k]"), format!("{call}")])
+        .flat_map(|call| [format!("main;scan;{call}"), format!("main;scan;{call};vfs_read_[k]"), call.to_string()])
         .chain(["entry_[k];io_schedule_[k]".to_string()])
         .map(|stack| {
             let frames: Vec<_> = latscope_event::frames(&stack).collect();
