@@ -32,7 +32,7 @@ pub struct Spark {
     /// Instead of a log, listen for what Spark's Graphite sink sends, and print what each executor does as it reports
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub graphite: Option<SocketAddr>,
-    /// Print rows of --graphite so often [default: 10s]
+    /// Interval of the rows of --graphite [default: 10s]
     #[arg(short = 'i', long, value_name = "DURATION", requires = "graphite")]
     pub interval: Option<String>,
     /// What rows of the table of counters are

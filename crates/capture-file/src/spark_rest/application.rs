@@ -12,7 +12,7 @@ const PAGE: usize = 500;
 const PAGES: usize = 4000;
 /// So many new jobs or executions are asked for one by one; more come in a list.
 const ONE_BY_ONE: usize = 16;
-/// Every so often all jobs and executions are listed, should the driver have left out a number.
+/// After so many turns all jobs and executions are listed, in case the driver left out a number.
 const LIST_AGAIN: u64 = 30;
 /// So many stages of a job are asked for in a turn.
 const STAGES: usize = 256;
@@ -30,7 +30,7 @@ pub struct Application {
     jobs: Numbered<Job>,
     executions: Numbered<Execution>,
     sql_of_job: BTreeMap<i64, i64>,
-    /// What is said of the stages of a job.
+    /// Properties of the stages of a job.
     properties: BTreeMap<i64, Value>,
     job_of_stage: BTreeMap<i64, i64>,
     /// Stages that ran in the last turn before their job was listed.

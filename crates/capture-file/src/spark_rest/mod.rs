@@ -29,7 +29,7 @@ pub struct Rest {
     /// What was put in words and not yet read.
     lines: Vec<u8>,
     taken: usize,
-    /// Until the application ends, with whom to tell why; once without.
+    /// Reads until the application ends, and reports why it starts again; without it, reads once.
     follows: Option<OnRestart>,
     asked: Option<Instant>,
     is_over: bool,
