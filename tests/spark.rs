@@ -434,7 +434,7 @@ fn a_slow_disk_of_one_executor_is_disk_time_of_its_tasks() {
     let others: u64 = ["python_ns", "network_ns", "other_waits_ns"].iter().map(|key| sum(&slow, key)).sum();
     assert!(disk > others && disk * 3 > served, "{disk} of {remainder}, the disk took {served}: {slow:?}");
     let each = |tasks: &[&Value]| sum(tasks, "disk_ns") / tasks.len().max(1) as u64;
-    assert!(each(&fast) * 2 < each(&slow), "{slow:?}, {fast:?}");
+    assert!(each(&fast) * 4 < each(&slow), "{slow:?}, {fast:?}");
     // The worker that sleeps is what its task waits for.
     let sleep = stage_of(&tasks, "sleep", |_| true);
     let is_it = |task: &&Value| task["stage"] == sleep && tasks[&task["task"].as_i64().unwrap()]["task_index"] == 5;

@@ -167,7 +167,7 @@ pub struct SparkExecutorNow {
     pub seconds: i64,
     /// The last value of each metric, in the order of [`SparkMetric::ALL`]; `None` where it was never sent.
     pub values: [Option<u64>; SparkMetric::ALL.len()],
-    /// By how much it grew in the interval.
+    /// Its growth in the interval.
     pub grown: [u64; SparkMetric::ALL.len()],
 }
 
@@ -179,7 +179,7 @@ impl SparkExecutorNow {
         self.values[metric as usize].filter(|_| is_sampled)
     }
 
-    /// By how much a counter grew for each second: of a time in nanoseconds, cores times 1e9.
+    /// Growth of a counter per second: of a time in nanoseconds, cores times 1e9.
     pub fn per_second(&self, metric: SparkMetric) -> f64 {
         self.grown[metric as usize] as f64 / self.seconds.max(1) as f64
     }

@@ -44,7 +44,7 @@ const DISK: [&str; 32] = [
     "FUSE",
     "Ceph",
 ];
-/// A chain of parents longer than this is none.
+/// A longer chain of parents is not followed.
 const ANCESTORS: usize = 8;
 
 /// What a task waited for.

@@ -88,7 +88,7 @@ pub fn plan(typed: args::Spectrogram) -> Result<Spectrogram, Failure> {
     })
 }
 
-/// The map of this input, as it is where nothing more is said about it.
+/// The map of this input with default options.
 pub fn usual(input: &args::Input) -> Spectrogram {
     Spectrogram {
         folding: Folding { over_time: true, ..Folding::of_latencies(None) },

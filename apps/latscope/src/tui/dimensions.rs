@@ -19,7 +19,7 @@ pub struct Dimensions {
 
 /// What a key did to the choice of fields.
 pub enum Acted {
-    /// It is none of the list's.
+    /// The key is not one of the list.
     Nothing,
     /// The list changed.
     List,

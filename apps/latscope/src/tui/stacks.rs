@@ -154,7 +154,7 @@ impl Found {
         self.tree.total().samples == 0
     }
 
-    /// The table by these fields, or why there is none.
+    /// The table by these fields, or the reason for its absence.
     pub fn lines(
         &self,
         by: &[Field],

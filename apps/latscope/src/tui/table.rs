@@ -185,7 +185,7 @@ impl App {
         parts
     }
 
-    /// The table, or why there is none yet.
+    /// The table, or what it waits for.
     pub fn table_lines(&self, columns: usize) -> Vec<Line> {
         let table = &self.table;
         if let Some(list) = table.dimensions.lines(table.several(), columns) {
