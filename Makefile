@@ -19,7 +19,7 @@ demo-cluster: packages-cluster build ## three agents, a hub and an Alertmanager 
 	./xtask/demo_cluster.sh
 
 test: packages-test tracefs python spark web-packages build ## every test, as root where it can, else with the reason for what is skipped
-	LATSCOPE_PYTHON=$(CURDIR)/$(VENV)/bin/python LATSCOPE_SPARK_PYTHON=$(CURDIR)/$(SPARK)/bin/python $(CARGO) test --release --workspace --locked --no-fail-fast
+	LATSCOPE_PYTHON=$(CURDIR)/$(VENV)/bin/python LATSCOPE_SPARK_PYTHON=$(CURDIR)/$(SPARK)/bin/python CARGO=$(CARGO) ./xtask/test.sh
 
 build: ## the program, in target/release
 	$(CARGO) build --release --workspace --locked
