@@ -4,7 +4,7 @@ use crate::program::{Ended, LATSCOPE, command, end, installed, latscope};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -248,7 +248,13 @@ impl Drop for Background {
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < PATIENCE, "{what} did not happen");
+        if start.elapsed() >= PATIENCE {
+            // At once, beside the report at the end of a run of hundreds of tests.
+            let (test, message) = (std::thread::current(), format!("{what} did not happen"));
+            let line = format!("{}: {message}\n", test.name().unwrap_or("a test"));
+            let _ = std::io::stderr().write_all(line.as_bytes());
+            panic!("{message}");
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
 }
