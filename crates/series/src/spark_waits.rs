@@ -4,7 +4,7 @@
 //! A process is an executor by its arguments, and the thread that runs tasks is known by its name. A wait of such a thread belongs to the
 //! task that ran on the executor then; where several did, to each of them in equal shares, as the log does not name threads.
 
-use latscope_event::{Batch, Field, FieldSet, MISSING_I64, MISSING_U64};
+use latscope_event::{Batch, Field, FieldSet, MISSING_CODE, MISSING_I64, MISSING_U64};
 use std::collections::{BTreeMap, HashMap};
 
 /// What the kernel calls a thread that runs tasks: the first letters of "Executor task launch worker".
@@ -56,9 +56,9 @@ pub enum SparkWait {
     RunQueue,
     /// Its Python worker, whatever that did.
     Python,
-    /// A socket or pipe with anything else at its other end.
+    /// A socket with anything else at its other end.
     Network,
-    /// Locks, timers and other threads of the executor, less GC and fetch wait, which Spark counts.
+    /// Locks, timers, pipes to other programs and other threads of the executor, less GC and fetch wait, which Spark counts.
     Other,
 }
 
@@ -100,7 +100,17 @@ impl SparkWaitSums {
 
     /// The remainder without all waits: shorter waits than were recorded, native threads, what the clocks round, nanoseconds.
     pub fn unexplained_ns(&self) -> u64 {
-        self.remainder_ns.saturating_sub(self.waits_ns.iter().sum())
+        self.remainder_ns.saturating_sub(self.all_waits_ns())
+    }
+
+    /// Waits beyond the remainder: in time that Spark counts as GC, fetch wait or shuffle write, or of another task that ran on the
+    /// executor at the same time, nanoseconds. Remainder and excess are all waits and what is unexplained.
+    pub fn excess_ns(&self) -> u64 {
+        self.all_waits_ns().saturating_sub(self.remainder_ns)
+    }
+
+    fn all_waits_ns(&self) -> u64 {
+        self.waits_ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 
     fn merge(&mut self, other: &SparkWaitSums) {
@@ -139,8 +149,18 @@ struct Task {
 enum Class {
     Disk,
     RunQueue,
+    /// A socket, or several files at once.
     Peer,
+    /// What only another process of the same host can be at the other end of.
+    Pipe,
     Other,
+}
+
+impl Class {
+    /// Whether somebody else has to send or take something.
+    fn is_peer(self) -> bool {
+        matches!(self, Class::Peer | Class::Pipe)
+    }
 }
 
 struct Event {
@@ -153,6 +173,8 @@ struct Event {
 }
 
 struct Process {
+    /// Code of the arguments from which the rest follows.
+    arguments: u32,
     parent: Option<(u32, i64)>,
     executor: Option<String>,
     is_python: bool,
@@ -267,28 +289,34 @@ impl SparkWaits {
         let class = batch.text(Field::WaitClass, row).map(|class| match class {
             "run queue" => Class::RunQueue,
             class if DISK.contains(&class) => Class::Disk,
-            class if ["socket ", "pipe ", "poll"].iter().any(|start| class.starts_with(start)) => Class::Peer,
+            class if class.starts_with("pipe ") => Class::Pipe,
+            class if ["socket ", "poll"].iter().any(|start| class.starts_with(start)) => Class::Peer,
             _ => Class::Other,
         });
         let is_task = batch.text(Field::Comm, row) == Some(TASK_THREAD);
         if class.is_none() && batch.text(Field::Kind, row) != Some("read") {
             return;
         }
-        if is_task || process.is_python && class == Some(Class::Peer) {
+        if is_task || process.is_python && class.is_some_and(Class::is_peer) {
             let bytes = if class.is_none() { duration(batch, Field::Size, row) } else { 0 };
             self.events.push(Event { process: at, from_ns, to_ns, class, bytes });
         }
     }
 
-    /// The number of a process, which is described by the first event that has its arguments.
+    /// The number of a process, which is described by the first event that has its arguments, and again where these change: until a
+    /// process that was forked runs another program, it has those of its parent.
     fn process(&mut self, batch: &Batch, row: usize, pid: i64, span_ns: (i64, i64)) -> u32 {
         let next = self.processes.len() as u32;
         let at = *self.numbers.entry((self.host, pid)).or_insert(next);
         if at == next {
-            self.processes.push(Process { parent: None, executor: None, is_python: false, span_ns });
+            let (arguments, parent, executor) = (MISSING_CODE, None, None);
+            self.processes.push(Process { arguments, parent, executor, is_python: false, span_ns });
         }
         let process = &mut self.processes[at as usize];
-        if process.parent.is_none() {
+        let arguments = batch.codes(Field::Args).map_or(MISSING_CODE, |codes| codes[row]);
+        if process.parent.is_none() || arguments != MISSING_CODE && arguments != process.arguments {
+            process.arguments = arguments;
+            process.executor = None;
             process.parent = number(batch, Field::Ppid, row).map(|parent| (self.host, parent));
             process.is_python = batch.text(Field::Process, row).is_some_and(|name| name.starts_with("python"));
             if let Some(arguments) = batch.text(Field::Args, row)
@@ -312,25 +340,30 @@ impl SparkWaits {
         None
     }
 
-    /// Of each executor, when its Python workers lived and when they waited for it to send them something.
-    fn workers(&self) -> HashMap<&str, Vec<Worker>> {
-        let mut workers = HashMap::<&str, Vec<Worker>>::new();
+    /// Of each executor, when its Python workers lived and when they waited for it to send them something; and when any Python of it
+    /// lived, the daemon too.
+    fn workers(&self) -> (HashMap<&str, Vec<Worker>>, HashMap<&str, Vec<Span>>) {
+        let (mut workers, mut python) = (HashMap::<&str, Vec<Worker>>::new(), HashMap::<&str, Vec<Span>>::new());
         let mut places = HashMap::new();
         for (at, process) in self.processes.iter().enumerate().filter(|(_, process)| process.is_python) {
-            // The daemon, of which workers are forked, does nothing itself.
-            let Some((executor, 2..)) = self.executor_of(at as u32) else { continue };
+            let Some((executor, generation)) = self.executor_of(at as u32) else { continue };
+            python.entry(executor).or_default().push(process.span_ns);
+            // The daemon, of which workers are forked, does nothing for tasks itself.
+            if generation < 2 {
+                continue;
+            }
             let of_executor = workers.entry(executor).or_default();
             places.insert(at as u32, (executor, of_executor.len()));
             of_executor.push(Worker { span_ns: process.span_ns, idle: Vec::new() });
         }
-        for event in self.events.iter().filter(|event| event.class == Some(Class::Peer)) {
+        for event in self.events.iter().filter(|event| event.class.is_some_and(Class::is_peer)) {
             if let Some((executor, at)) = places.get(&event.process)
                 && let Some(of_executor) = workers.get_mut(executor)
             {
                 of_executor[*at].idle.push((event.from_ns, event.to_ns));
             }
         }
-        workers
+        (workers, python)
     }
 
     /// The waits of each task, in the order of executors and of the tasks' starts, and the executors that no kernel saw.
@@ -350,7 +383,7 @@ impl SparkWaits {
                 (&**executor, lengths.max().unwrap_or(0))
             })
             .collect();
-        let workers = self.workers();
+        let (workers, python) = self.workers();
         let mut seen: BTreeMap<&str, bool> = BTreeMap::new();
         for event in &self.events {
             let Some((executor, 0)) = self.executor_of(event.process) else { continue };
@@ -364,6 +397,11 @@ impl SparkWaits {
                     let workers = workers.get(executor).into_iter().flatten();
                     let is_python = workers.into_iter().any(|worker| worker.works((event.from_ns, event.to_ns)));
                     if is_python { SparkWait::Python } else { SparkWait::Network }
+                }
+                Class::Pipe => {
+                    let mut python = python.get(executor).into_iter().flatten();
+                    let is_python = python.any(|span| span.0 < event.to_ns && event.from_ns < span.1);
+                    if is_python { SparkWait::Python } else { SparkWait::Other }
                 }
             });
             // None that started so long before can still run.
@@ -407,9 +445,12 @@ pub fn waits_of_stages(tasks: &[SparkTaskWaits]) -> BTreeMap<((i64, i64), &str),
     stages
 }
 
+/// From when to when, nanoseconds.
+type Span = (i64, i64);
+
 struct Worker {
-    span_ns: (i64, i64),
-    idle: Vec<(i64, i64)>,
+    span_ns: Span,
+    idle: Vec<Span>,
 }
 
 impl Worker {
@@ -428,6 +469,11 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     fn tasks(rows: &[(i64, &str, i64, i64)]) -> Batch {
+        tasks_that_write(rows, 0)
+    }
+
+    /// Tasks with so many milliseconds of shuffle write each.
+    fn tasks_that_write(rows: &[(i64, &str, i64, i64)], write_ms: i64) -> Batch {
         let mut batch = Batch::new(SparkWaits::task_fields());
         for &(id, executor, start_ms, run_ms) in rows {
             batch.push_i64(Field::Time, start_ms * MS);
@@ -438,9 +484,8 @@ mod tests {
             batch.push_i64(Field::Task, id);
             batch.push_i64(Field::Stage, 3);
             batch.push_i64(Field::StageAttempt, 0);
-            for field in [Field::RunTime, Field::Remainder] {
-                batch.push_u64(field, (run_ms * MS) as u64);
-            }
+            batch.push_u64(Field::RunTime, (run_ms * MS) as u64);
+            batch.push_u64(Field::Remainder, ((run_ms - write_ms) * MS) as u64);
             for field in [Field::GcTime, Field::FetchWait, Field::ResultSerialization, Field::GettingResult] {
                 batch.push_u64(field, 0);
             }
@@ -455,7 +500,7 @@ mod tests {
         for &(pid, parent, process, comm, class, start_ms, ms) in rows {
             let executor = pid % 10;
             let arguments = format!("-cp x Backend --executor-id {executor} --cores 1 --app-id app-1 --x");
-            let arguments = if process == "java" { arguments } else { "-m pyspark.daemon".into() };
+            let arguments = if process.starts_with("python") { "-m pyspark.daemon".into() } else { arguments };
             batch.push_i64(Field::Time, start_ms * MS);
             batch.push_u64(Field::Latency, (ms * MS) as u64);
             batch.push_text(Field::Kind, Some(b"wait"));
@@ -506,5 +551,41 @@ mod tests {
         assert_eq!(ms, expected);
         let stages = waits_of_stages(&found);
         assert_eq!((stages.len(), stages[&((3, 0), "0")].get(SparkWait::RunQueue)), (3, 20 * MS as u64));
+    }
+
+    fn join(tasks: &Batch, kernel: &Batch) -> Vec<SparkTaskWaits> {
+        let mut join = SparkWaits::default();
+        (0..tasks.len()).for_each(|row| join.add_task(tasks, row));
+        (0..kernel.len()).for_each(|row| join.add_event(kernel, row));
+        join.finish().0
+    }
+
+    #[test]
+    fn a_fork_of_the_executor_that_runs_python_is_python() {
+        let kernel = waits(&[
+            // Forked of the thread that runs the task, which waits for its first words meanwhile.
+            (20, 10, TASK_THREAD, TASK_THREAD, "page-cache miss", 105, 5),
+            (20, 10, "python", "python", "run queue", 110, 10),
+            (20, 10, "python", "python", "poll", 120, 100),
+            (30, 20, "python", "python", "sleep", 130, 50),
+            (10, 5, "java", TASK_THREAD, "pipe read", 105, 20),
+            (10, 5, "java", TASK_THREAD, "socket read", 130, 50),
+        ]);
+        let found = join(&tasks(&[(1, "0", 100, 100)]), &kernel);
+        assert_eq!(found[0].sums.waits_ns.map(|ns| ns / MS as u64), [0, 0, 70, 0, 0]);
+    }
+
+    #[test]
+    fn a_pipe_is_no_network_and_waits_may_exceed_the_remainder() {
+        let kernel = waits(&[
+            (10, 5, "java", TASK_THREAD, "pipe read", 100, 60),
+            (10, 5, "java", TASK_THREAD, "run queue", 160, 40),
+        ]);
+        let task = [(1, "0", 100, 100)];
+        let found = join(&tasks(&task), &kernel);
+        assert_eq!(found[0].sums.waits_ns.map(|ns| ns / MS as u64), [0, 40, 0, 0, 60]);
+        assert_eq!([found[0].sums.unexplained_ns(), found[0].sums.excess_ns()], [0, 0]);
+        let sums = join(&tasks_that_write(&task, 30), &kernel)[0].sums;
+        assert_eq!([sums.unexplained_ns(), sums.excess_ns()], [0, 30 * MS as u64]);
     }
 }

@@ -1,5 +1,6 @@
 //! What the tasks of a Spark application waited for, as a table by stage and executor, and as JSON.
 
+use crate::cell::wrap;
 use crate::{Align, Line, Room, Table};
 use latscope_event::{format_count, format_duration, format_size};
 use latscope_series::{SparkTaskWaits, SparkWait, SparkWaitSums, waits_of_stages};
@@ -18,13 +19,21 @@ pub fn spark_wait_lines(tasks: &[SparkTaskWaits], unseen: &[String], most: usize
         let stage = if *attempt == 0 { stage.to_string() } else { format!("{stage}.{attempt}") };
         let mut row = vec![stage, executor.to_string(), format_count(sums.tasks), format_duration(sums.remainder_ns)];
         row.extend(sums.waits_ns.map(|ns| if ns > 0 { format_duration(ns) } else { String::new() }));
-        row.push(format_duration(sums.unexplained_ns()));
+        row.push(match sums.excess_ns() {
+            0 => format_duration(sums.unexplained_ns()),
+            excess => format!("-{}", format_duration(excess)),
+        });
         row.push(if sums.read_bytes > 0 { format_size(sums.read_bytes) } else { String::new() });
         table.push(row);
     }
     let mut lines = vec![Line::default(), Line::new("The remainder by what the kernel saw")];
     lines.push(table.heading(room.tables));
     lines.extend(table.take_lines(room.tables));
+    if rows.iter().take(most).any(|(_, sums)| sums.excess_ns() > 0) {
+        let text = "Unexplained is below 0 where threads waited longer than the remainder: in time that Spark counts as GC, fetch \
+            wait or shuffle write, or for another task that ran on the executor at the same time.";
+        lines.extend(wrap(text, room.texts));
+    }
     if !unseen.is_empty() {
         let names = unseen.join(", ");
         lines.push(Line::new(&format!("No thread of executor {names} that runs tasks was recorded.")));
@@ -39,7 +48,8 @@ pub fn spark_wait_json(tasks: &[SparkTaskWaits], unseen: &[String]) -> String {
         for wait in SparkWait::ALL {
             let _ = write!(json, ",\"{}_ns\":{}", wait.name(), sums.get(wait));
         }
-        let _ = write!(json, ",\"unexplained_ns\":{},\"read_bytes\":{}", sums.unexplained_ns(), sums.read_bytes);
+        let _ = write!(json, ",\"unexplained_ns\":{},\"excess_ns\":{}", sums.unexplained_ns(), sums.excess_ns());
+        let _ = write!(json, ",\"read_bytes\":{}", sums.read_bytes);
         json
     };
     let join = |items: Vec<String>| items.join(",\n");
