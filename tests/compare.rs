@@ -1,7 +1,7 @@
 //! `compare` as a user runs it, on two volumes of known delays.
 
 use crate::picture::xml;
-use crate::program::{command, end, installed, latscope, testdata};
+use crate::program::{LATSCOPE, command, end, installed, latscope, root, testdata};
 use serde_json::Value;
 
 fn volume(name: &str) -> String {
@@ -253,4 +253,83 @@ fn the_picture_states_its_numbers() {
             assert!(drawn.status == Some(0) && drawn.out.len() > 10_000, "{}", drawn.err);
         }
     }
+}
+
+#[test]
+fn a_pull_request_gets_markdown_and_its_tests_junit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (junit, svg) = (path("compare.xml"), path("c.svg"));
+    let gate = |limit: &str| compare(&["--markdown", "--junit", &junit, "-o", &svg, "--fail-if", limit]);
+    let results = |limit: &str, status: i32| {
+        let ended = gate(limit);
+        assert_eq!(ended.status, Some(status), "{limit}: {}", ended.err);
+        let xml = std::fs::read_to_string(&junit).unwrap();
+        let (declaration, suite) = xml.split_once('\n').unwrap();
+        assert!(declaration.starts_with("<?xml version=\"1.0\""), "{declaration}");
+        xml::check(suite).unwrap();
+        (String::from_utf8(ended.out).unwrap(), xml)
+    };
+    let (markdown, xml) = results("p50 slower by 10%", 1);
+    assert!(
+        markdown.starts_with("**Failed**: p50 slower by 10%: limit exceeded, gp3 is slower than gp2.\n"),
+        "{markdown}"
+    );
+    assert!(
+        markdown.contains("\n| p50 | 423us | 583us | +160us | +37.7% | \\[+140us, +175us\\] | slower |\n"),
+        "{markdown}"
+    );
+    assert!(markdown.contains(&format!("\n![Comparison](<{svg}>)\n")), "{markdown}");
+    // A row has as many cells as its heading.
+    let cells = |line: &str| line.replace("\\|", "").matches('|').count();
+    assert!(markdown.lines().filter(|line| line.starts_with('|')).all(|line| cells(line) == 8), "{markdown}");
+    assert!(xml.contains("tests=\"1\" failures=\"1\" errors=\"0\""), "{xml}");
+    assert!(xml.contains("<failure message=\"p50 slower by 10%: limit exceeded, gp3 is slower than gp2.\">"), "{xml}");
+    let (markdown, xml) = results("p99 > 10%", 3);
+    assert!(markdown.starts_with("**Undecided**: ") && xml.contains("<error message="), "{markdown}{xml}");
+    let (markdown, xml) = results("p50 > 200%", 0);
+    assert!(markdown.starts_with("**Passed**: ") && xml.contains("failures=\"0\" errors=\"0\""), "{markdown}{xml}");
+    // By the name of the file; names of sides are only text.
+    let md = path("c.md");
+    let (a, b) = (volume("volA"), volume("volB"));
+    latscope(&["compare", &a, &b, "--unitstime", "ns", "--names", "<b>@me|x,`y`", "-o", &md]).success();
+    let markdown = std::fs::read_to_string(&md).unwrap();
+    assert!(markdown.contains("| | &lt;b&gt;&#64;me\\|x | \\`y\\` | difference |"), "{markdown}");
+    let refused = latscope(&["compare", &a, &b, "--unitstime", "ns", "--junit", &a]).failure(2);
+    assert!(refused.contains("is also the input"), "{refused}");
+}
+
+#[test]
+fn the_gate_of_ci_fails_like_the_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = |name: &str| std::fs::read_to_string(folder.path().join("gate").join(name)).unwrap();
+    let gate = |limit: &str, undecided: &str| {
+        let mut gate = command(root().join("packaging/ci/gate.sh"));
+        gate.args([&volume("volA"), &volume("volB"), limit, "gate"]).current_dir(folder.path());
+        gate.env("LATSCOPE", LATSCOPE).env("LATSCOPE_OPTIONS", "--unitstime ns --p 50,99");
+        let _ = std::fs::remove_dir_all(folder.path().join("gate"));
+        let summary = folder.path().join("summary.md");
+        end(gate.env("LATSCOPE_UNDECIDED", undecided).env("GITHUB_STEP_SUMMARY", summary), b"")
+    };
+    let ended = gate("p50 slower by 10%", "pass");
+    assert_eq!(ended.status, Some(1), "{}", ended.err);
+    let comment = left("comment.md");
+    assert!(
+        comment.starts_with("**Failed**: p50 slower by 10%: limit exceeded, after is slower than before."),
+        "{comment}"
+    );
+    assert!(!comment.contains("![") && left("compare.svg").contains("<svg"), "{comment}");
+    assert!(left("compare.xml").contains("<failure "));
+    assert_eq!(gate("p50 slower by 200%", "fail").status, Some(0));
+    assert!(left("compare.xml").contains("failures=\"0\" errors=\"0\""));
+    // What cannot be decided is as the user wants it; what cannot be read is not.
+    assert_eq!(gate("p99 slower by 10%", "fail").status, Some(3));
+    assert_eq!(gate("p99 slower by 10%", "pass").status, Some(0));
+    let missing = command(root().join("packaging/ci/gate.sh"))
+        .args(["missing.lat", &volume("volA"), "p50 slower by 10%"])
+        .current_dir(folder.path())
+        .envs([("LATSCOPE", LATSCOPE), ("LATSCOPE_UNDECIDED", "pass")])
+        .status();
+    assert_eq!(missing.unwrap().code(), Some(3));
+    assert!(std::fs::read_to_string(folder.path().join("summary.md")).unwrap().contains("**Failed**"));
 }

@@ -126,7 +126,7 @@ fn furnish(folder: &Path) {
 
 /// Whether a command captures: it reads no file.
 fn is_live(example: &str) -> bool {
-    let reads = ["-r ", "compare ", "--help", "fields", "formats", "--explain-filter"];
+    let reads = ["-r ", "compare ", "--help", "fields", "formats", "--explain-filter", "completions ", "latscope man"];
     // What a probe measures is nobody's business but its own.
     example.contains("latscope ")
         && !["latscope ping ", "latscope lab "].iter().any(|verb| example.contains(verb))

@@ -60,6 +60,7 @@ mod report;
 mod round_trip;
 mod scap;
 mod serve;
+mod shells;
 mod spark;
 mod spark_eventlog;
 mod spark_report;

@@ -1,7 +1,7 @@
 //! Percentiles by fio's own rule, against what fio printed of the same I/Os.
 
 use super::{csv, logs, number, table};
-use crate::program::{command, end, installed, unpacked};
+use crate::program::{command, end, installed, latscope, unpacked};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -198,4 +198,35 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The columns of fio's `fiologparser_hist.py`, held against the rows of the log themselves.
+#[test]
+fn the_old_layout_has_the_minimum() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("H_clat.1.log");
+    let log = unpacked("fio_log/H_clat.1.log.127.0.0.2.zst");
+    std::fs::write(&path, &log).unwrap();
+    let words = ["percentiles", "-i", "1s", "--count-by", "completion", "-r", path.to_str().unwrap()];
+    let printed = latscope(&[&words[..], &["--csv=fiologparser"]].concat()).success();
+    let mut lines = printed.lines();
+    assert_eq!(lines.next(), Some("end-time, samples, min, avg, median, 90%, 95%, 99%, max"));
+    let mut seconds: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for row in String::from_utf8(log).unwrap().lines() {
+        let numbers: Vec<u64> = row.split(',').take(2).map(|number| number.trim().parse().unwrap()).collect();
+        seconds.entry(numbers[0] / 1000).or_default().push(numbers[1]);
+    }
+    let ours: Vec<Vec<f64>> = lines.map(|line| line.split(", ").map(|cell| cell.parse().unwrap()).collect()).collect();
+    assert_eq!(ours.len(), seconds.len());
+    for (line, (second, values)) in ours.iter().zip(&seconds) {
+        assert_eq!(line.len(), 9);
+        let (least, most) = (*values.iter().min().unwrap() as f64, *values.iter().max().unwrap() as f64);
+        let exact = [(second + 1) as f64 * 1000.0, values.len() as f64, least];
+        assert_eq!((&line[..3], line[8]), (&exact[..], most));
+        let mean = values.iter().sum::<u64>() as f64 / values.len() as f64;
+        assert!((line[3] - mean).abs() < 0.001, "{line:?} {mean}");
+        assert!(line[4..].is_sorted() && line[4] >= least, "{line:?}");
+    }
+    let refused = latscope(&[&words[..], &["--csv=fiologparser", "--by", "kind"]].concat()).failure(2);
+    assert!(refused.contains("has no column for groups"), "{refused}");
 }

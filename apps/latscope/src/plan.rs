@@ -21,6 +21,7 @@ mod record;
 mod report;
 mod rotation;
 mod serve;
+mod shell;
 mod spark;
 mod spectrogram;
 mod stacks;
@@ -67,6 +68,8 @@ pub enum Plan {
     Fields {
         json: bool,
     },
+    /// List the names of fields, for shells.
+    FieldNames,
     Formats {
         json: bool,
     },
@@ -96,6 +99,11 @@ pub enum Plan {
     Labs(bool),
     /// Print this and be done.
     Say(String),
+    /// Write these files, each with its name, to a folder.
+    Pages {
+        folder: PathBuf,
+        pages: Vec<(String, String)>,
+    },
 }
 
 /// How a table is written.
@@ -196,8 +204,11 @@ pub fn plan(mut typed: Arguments, world: &World) -> Result<(Plan, Vec<String>), 
         Verb::Hub(typed) => alerts::plan(typed)?,
         Verb::Ping(typed) => ping::plan(&typed.words, world)?,
         Verb::Lab(typed) => lab::plan(typed, world)?,
+        Verb::Fields(typed) if typed.names => Plan::FieldNames,
         Verb::Fields(typed) => Plan::Fields { json: typed.json },
         Verb::Formats(typed) => Plan::Formats { json: typed.json },
+        Verb::Completions(typed) => Plan::Say(shell::completions(typed.shell)?),
+        Verb::Man(typed) => shell::pages(typed)?,
     };
     plan.refuse_pictures()?;
     Ok((plan, remarks))

@@ -1,5 +1,7 @@
 //! A comparison as a table, CSV and JSON.
 
+mod gate;
+
 use crate::table::csv_line;
 use crate::{Align, Line, Table, cell};
 use latscope_event::{escape_json, format_count, format_duration};
@@ -89,7 +91,7 @@ impl CompareTable<'_> {
         plain("max", sides.map(|side| ns(side.max as f64)));
         plain("sd", sides.map(|side| ns(side.deviation)));
         for row in &pair.differences {
-            table.push(texts(row));
+            table.push(texts(row).to_vec());
         }
         table
     }
@@ -242,7 +244,8 @@ impl CompareTable<'_> {
     }
 }
 
-fn texts(row: &Difference) -> Vec<String> {
+/// The cells of a row.
+fn texts(row: &Difference) -> [String; 7] {
     let chance = row.measure == Measure::Chance;
     let percent = |value: f64| format!("{:.1}%", 100.0 * value);
     let value = |value: f64| if chance { percent(value) } else { ns(value) };
@@ -250,5 +253,5 @@ fn texts(row: &Difference) -> Vec<String> {
     let part = relative(row.base, row.other, 1).filter(|_| !chance).unwrap_or_default();
     let interval = row.interval.map_or("-".into(), |(low, high)| format!("[{}, {}]", change(low), change(high)));
     let title = if chance { "slower than base".into() } else { row.measure.key() };
-    vec![title, value(row.base), value(row.other), change(row.difference()), part, interval, row.finding.word().into()]
+    [title, value(row.base), value(row.other), change(row.difference()), part, interval, row.finding.word().into()]
 }

@@ -64,6 +64,8 @@ struct Row {
     width_ns: u64,
     group: Vec<String>,
     shown: ShownPercentiles,
+    /// The least exact value; meaningless without events.
+    min: u64,
     /// Whether events that were in flight in the interval may not be in it.
     is_open: bool,
     /// Whether the trace covers the interval only in part, and how much of it.
@@ -187,6 +189,7 @@ impl Percentiles {
             group,
             rate: series.rate(interval, number, shown.count),
             shown,
+            min: sparse.totals().min,
             is_partial: series.is_partial(interval),
             covered_ns: series.covered_of(interval, number),
             is_open: self.options.complete_until_ns.is_some_and(|until_ns| end_ns > until_ns),
@@ -342,6 +345,31 @@ impl Percentiles {
         self.each_row(series, &mut |printer, row| {
             let numbers = printer.numbers(&row);
             take(&csv_line(row.group.iter().chain(&numbers).map(String::as_str)))
+        })
+    }
+
+    /// Hands on lines as fio's `fiologparser_hist.py` prints them, of the intervals that have events: the end of the
+    /// interval in milliseconds on the clock of the log, then values in nanoseconds, or bytes. The first percentile is the median.
+    ///
+    /// # Errors
+    /// Those of `take`, which end it.
+    pub fn each_fiologparser_line<E>(
+        &mut self,
+        series: &HistogramSeries,
+        take: &mut impl FnMut(&str) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if !std::mem::replace(&mut self.started, true) {
+            let percentiles: String = self.names.iter().skip(1).map(|name| format!("{}%, ", &name[1..])).collect();
+            take(&format!("end-time, samples, min, avg, median, {percentiles}max\n"))?;
+        }
+        self.each_row(series, &mut |_, row| {
+            let (Some(mean), Some(max)) = (row.shown.mean, row.shown.max) else { return Ok(()) };
+            let end_ns = row.time_ns.saturating_add_unsigned(row.width_ns);
+            let end_ms = end_ns / 1_000_000;
+            let values = row.shown.values.iter().flatten().map(|shown| format!("{:.3}, ", shown.value));
+            let values: String = values.collect();
+            let (count, min, mean) = (row.shown.count.round(), row.min.min(max.value), mean.value);
+            take(&format!("{end_ms}, {count}, {min}, {mean:.3}, {values}{}\n", max.value))
         })
     }
 

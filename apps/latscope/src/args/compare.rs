@@ -7,6 +7,7 @@ Examples:
   latscope compare run.lat today.lat
   latscope compare run.lat today.lat --names before,after -o c.svg    # table, verdict and picture
   latscope compare run.lat today.lat --fail-if 'p99 > 10% or mean > 1ms'
+  latscope compare run.lat today.lat --fail-if 'p99 slower by 10%' --junit compare.xml --markdown -o compare.md
   latscope compare run.lat today.lat --filter 'kind = read' --json | jq .verdicts
   latscope compare --group old=a1.lat,a2.lat --group new=b1.lat,b2.lat    # several runs
   latscope compare run.lat --by device                                # parts of one trace
@@ -49,7 +50,7 @@ pub struct Compare {
     pub percentiles: String,
     /// Exit with status 1 if a trace is slower than the first by more than this
     ///
-    /// E.g. 'p99 > 10% or mean > 1ms'. The status is 3 if the data cannot decide it.
+    /// E.g. 'p99 > 10% or mean > 1ms'; 'p99 slower by 10%' is the same as 'p99 > 10%'. The status is 3 if the data cannot decide it.
     #[arg(long, value_name = "LIMIT")]
     pub fail_if: Option<String>,
     /// Number of resampling rounds
@@ -60,6 +61,12 @@ pub struct Compare {
     pub seed: u64,
     #[command(flatten)]
     pub table: Table,
+    /// Print Markdown, for the comment on a pull request
+    #[arg(long, conflicts_with_all = ["csv", "json"])]
+    pub markdown: bool,
+    /// Also write the result to this file as JUnit XML: a test per trace, which fails where --fail-if does
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
     /// Write to this file instead of standard output
     ///
     /// If the name ends in .svg, the picture is written there, and the table is still printed.

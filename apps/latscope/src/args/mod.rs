@@ -22,6 +22,7 @@ mod push;
 mod record;
 mod report;
 mod serve;
+mod shell;
 mod spark;
 mod spectrogram;
 mod stack_capture;
@@ -44,12 +45,13 @@ pub use histogram::Histogram;
 pub use hub::Hub;
 pub use lab::Lab;
 pub use live::{Live, Mode};
-pub use percentiles::{CountBy as CountByRule, PercentileRule, Percentiles};
+pub use percentiles::{CountBy as CountByRule, CsvLayout, PercentileRule, Percentiles};
 pub use ping::{Ping, PingWords};
 pub use push::Push;
 pub use record::Record;
 pub use report::Report;
 pub use serve::Serve;
+pub use shell::{Completions, FieldList, Man, Shell};
 pub use spark::{Spark, SparkBy};
 pub use spectrogram::{Color, Orient, Spectrogram};
 pub use stack_capture::StackCapture;
@@ -83,6 +85,17 @@ impl Arguments {
     /// # Errors
     /// Where that makes no sense, and with the text where help is asked for.
     pub fn typed(words: Vec<std::ffi::OsString>) -> Result<Arguments, clap::Error> {
+        let words = tagging::spelled_out(words);
+        let matches = Arguments::understood().try_get_matches_from_mut(words).map_err(|mut error| {
+            // Words at the end are a filter, so clap would have any unknown option be one.
+            error.remove(clap::error::ContextKind::Suggested);
+            error
+        })?;
+        Arguments::from_arg_matches(&matches)
+    }
+
+    /// What can be typed.
+    fn understood() -> clap::Command {
         let mut command = Arguments::command();
         let has = |verb: &clap::Command, name: &str| verb.get_arguments().any(|argument| argument.get_id() == name);
         // Where nothing else is called so, columns are those of the logs.
@@ -91,13 +104,7 @@ impl Arguments {
             command = command
                 .mut_subcommand(verb, |verb| verb.mut_arg("log_columns", |argument| argument.visible_alias("columns")));
         }
-        let words = tagging::spelled_out(words);
-        let matches = command.try_get_matches_from_mut(words).map_err(|mut error| {
-            // Words at the end are a filter, so clap would have any unknown option be one.
-            error.remove(clap::error::ContextKind::Suggested);
-            error
-        })?;
-        Arguments::from_arg_matches(&matches)
+        command
     }
 }
 
@@ -137,9 +144,11 @@ pub enum Verb {
     Agent(Agent),
     Hub(Hub),
     /// List the fields for filters, groups and columns
-    Fields(Json),
+    Fields(FieldList),
     /// List the formats that can be read
     Formats(Json),
+    Completions(Completions),
+    Man(Man),
 }
 
 #[derive(Args, Debug)]

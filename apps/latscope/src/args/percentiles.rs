@@ -1,4 +1,4 @@
-use super::{Fold, Input, Look, Table};
+use super::{Fold, Input, Look};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -26,9 +26,9 @@ pub struct Percentiles {
     pub input: Input,
     #[command(flatten)]
     pub fold: Fold,
-    /// Percentiles, separated by commas; 50..99 is every one from 50 to 99
-    #[arg(long = "p", value_name = "LIST", default_value = "50,90,99,99.9")]
-    pub percentiles: String,
+    /// Percentiles, separated by commas; 50..99 is every one from 50 to 99 [default: 50,90,99,99.9]
+    #[arg(long = "p", value_name = "LIST")]
+    pub percentiles: Option<String>,
     /// Position of a percentile within its histogram bucket
     #[arg(long, value_enum, default_value = "linear", value_name = "RULE")]
     pub percentile_rule: PercentileRule,
@@ -55,13 +55,29 @@ pub struct Percentiles {
     /// about waiting requests. E.g. '(p95 > 1s or p99 > 5s) and count > 9 for 3 intervals'.
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Option<String>,
-    #[command(flatten)]
-    pub table: Table,
+    /// Print CSV, in base units
+    ///
+    /// With =fiologparser, in the columns of fio's fiologparser_hist.py: end of the interval in ms, samples, min, avg, median,
+    /// 90%, 95%, 99%, max in ns.
+    #[arg(long, value_enum, value_name = "LAYOUT", num_args = 0..=1, require_equals = true, default_missing_value = "latscope", conflicts_with = "json")]
+    pub csv: Option<CsvLayout>,
+    /// Print JSON, in base units, one object per line
+    #[arg(long)]
+    pub json: bool,
     /// Write to this file instead of standard output; .svg draws a chart
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub look: Look,
+}
+
+/// Which columns CSV has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum CsvLayout {
+    /// Ours
+    Latscope,
+    /// Those of fio's script
+    Fiologparser,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

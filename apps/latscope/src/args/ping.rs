@@ -1,6 +1,8 @@
 //! What was typed after `ping`, or after `ioping`. The words are read as `getopt_long_only` reads them, since that is how
 //! ioping does: `-c 3`, `-c3`, `-count 3`, `--count=3`, `-cou 3`, `-WWW`, options after the target.
 
+mod described;
+
 use super::ping_units::{count, duration, size};
 use clap::Args;
 use std::iter::{Map, Peekable};

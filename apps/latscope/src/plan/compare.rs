@@ -22,6 +22,10 @@ pub struct Compare {
     pub options: CompareOptions,
     pub limit: Option<Limit>,
     pub shape: Shape,
+    /// Markdown in place of the text.
+    pub markdown: bool,
+    /// Where the result goes as JUnit XML.
+    pub junit: Option<PathBuf>,
     pub output: Option<PathBuf>,
     /// The picture, beside the table.
     pub chart: Option<ComparePicture>,
@@ -73,9 +77,16 @@ pub fn plan(typed: args::Compare, world: &World) -> Result<Plan, Failure> {
         options: CompareOptions { quantiles, rounds: typed.rounds, seed: typed.seed, ..CompareOptions::default() },
         limit,
         shape: shape(typed.table, &typed.output),
+        markdown: typed.markdown || is_markdown(&typed.output),
+        junit: typed.junit,
         output: typed.output,
         chart,
     }))
+}
+
+/// Whether the name of the file asks for Markdown.
+fn is_markdown(output: &Option<PathBuf>) -> bool {
+    output.as_ref().and_then(|path| path.extension()).is_some_and(|ending| ending.eq_ignore_ascii_case("md"))
 }
 
 /// Name, traces of each turn, and a filter of its own.

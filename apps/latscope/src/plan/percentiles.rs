@@ -28,6 +28,8 @@ pub struct Percentiles {
     pub all: bool,
     pub fail_if: Option<Threshold>,
     pub shape: Shape,
+    /// CSV has the columns of fio's script.
+    pub fiologparser: bool,
     pub output: Option<PathBuf>,
     /// An SVG chart instead of a table.
     pub chart: Option<PercentilesOptions>,
@@ -39,7 +41,17 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     folding.count_by = count_by(&typed, folding.quantity)?;
     folding.values_only = true;
     refuse_ignored(&typed, is_svg(&typed.output))?;
-    let percentiles = percentile_list("--p", &typed.percentiles)?;
+    let fiologparser = typed.csv == Some(args::CsvLayout::Fiologparser);
+    let percentiles = match &typed.percentiles {
+        Some(list) if fiologparser => percentile_list("--p", &format!("50,{list}"))?,
+        Some(list) => percentile_list("--p", list)?,
+        None if fiologparser => vec![50.0, 90.0, 95.0, 99.0],
+        None => vec![50.0, 90.0, 99.0, 99.9],
+    };
+    if fiologparser && !folding.by.is_empty() {
+        let message = "--csv=fiologparser has no column for groups; leave out --by, or use --csv.";
+        return Err(Failure::Usage(message.into()));
+    }
     let fail_if = typed.fail_if.as_deref().map(Threshold::parse).transpose();
     let fail_if = fail_if.map_err(|message| Failure::Usage(format!("--fail-if: {message}.")))?;
     if typed.input.read.is_empty() && typed.exact {
@@ -56,7 +68,7 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
     };
     let mut chart = None;
     if is_svg(&typed.output) {
-        if typed.table.csv || typed.table.json {
+        if typed.csv.is_some() || typed.json {
             return Err(Failure::Usage(
                 "--csv and --json do not write pictures; end the name in .csv or .json.".into(),
             ));
@@ -75,8 +87,20 @@ pub fn plan(typed: args::Percentiles) -> Result<Percentiles, Failure> {
             ..PercentilesOptions::default()
         });
     }
-    let (exact, all, shape) = (typed.exact, typed.all, shape(typed.table, &typed.output));
-    Ok(Percentiles { folding, percentiles, rule, exact, accuracy, all, fail_if, shape, output: typed.output, chart })
+    let table = args::Table { csv: typed.csv.is_some(), json: typed.json };
+    Ok(Percentiles {
+        folding,
+        percentiles,
+        rule,
+        exact: typed.exact,
+        accuracy,
+        all: typed.all,
+        fail_if,
+        shape: shape(table, &typed.output),
+        fiologparser,
+        output: typed.output,
+        chart,
+    })
 }
 
 /// Options of other views that change nothing here.

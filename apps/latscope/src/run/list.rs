@@ -6,6 +6,7 @@ use latscope_capture_file::Format;
 use latscope_event::{Field, FieldSet};
 use latscope_filter::filter_fields;
 use latscope_view_term::{Align, Line, Table};
+use std::path::Path;
 
 pub fn fields(json: bool) -> Result<(), Failure> {
     let aliases = |name: &str| {
@@ -58,6 +59,23 @@ pub fn fields(json: bool) -> Result<(), Failure> {
     ]);
     lines.extend(table(&filters));
     output::lines(None, lines)
+}
+
+/// Every name that a filter understands, a line each.
+pub fn names() -> Result<(), Failure> {
+    let known =
+        filter_fields().iter().flat_map(|field| [field.name()].into_iter().chain(field.aliases().iter().copied()));
+    let mut names: Vec<&str> = Field::ALL.iter().map(|field| field.name()).chain(known).collect();
+    names.sort_unstable();
+    names.dedup();
+    output::text(None, &(names.join("\n") + "\n"))
+}
+
+/// Writes these texts to files of these names in a folder, which is made if it is not there.
+pub fn pages(folder: &Path, pages: &[(String, String)]) -> Result<(), Failure> {
+    let fails = |error| Failure::Input(format!("{}: Cannot be made: {error}.", folder.display()));
+    std::fs::create_dir_all(folder).map_err(fails)?;
+    pages.iter().try_for_each(|(name, text)| output::text(Some(&folder.join(name)), text))
 }
 
 fn table(rows: &[(String, String, &str, &str, FieldSet)]) -> Vec<Line> {

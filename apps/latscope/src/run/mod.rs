@@ -35,6 +35,7 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
     match plan {
         Plan::ExplainFilter(text) => output::text(None, &format!("{text}\n")),
         Plan::Fields { json } => list::fields(json),
+        Plan::FieldNames => list::names(),
         Plan::Formats { json } => list::formats(json),
         Plan::Heatmap(reading, plan) => heatmap::run(&open(reading, &plan.output)?, &plan),
         Plan::Spectrogram(reading, plan) => spectrogram::run(&open(reading, &plan.output)?, plan),
@@ -66,6 +67,7 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
         Plan::Labs(json) => lab::list(json),
         Plan::Ping(plan) => ping::run(&plan),
         Plan::Say(text) => output::text(None, &text),
+        Plan::Pages { folder, pages } => list::pages(&folder, &pages),
         Plan::Convert(reading, plan) => convert::run(&reports::open(reading, Some(&plan.write))?, &plan),
     }
 }

@@ -4,7 +4,7 @@ use super::verdict::signed;
 use super::{Difference, Finding, Measure, Pair};
 use latscope_event::parse_duration;
 
-/// How much slower is too slow: `p99 > 10%`, `p50 > 1ms or (mean > 5% and p90 > 5%)`.
+/// How much slower is too slow: `p99 > 10%`, `p50 > 1ms or (mean > 5% and p90 > 5%)`; `slower by` may stand for `>`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Limit(Rule);
 
@@ -159,8 +159,10 @@ impl Bound {
 
     fn parse(text: &str) -> Result<Bound, String> {
         let text = text.trim();
-        let (name, value) =
-            text.split_once('>').ok_or_else(|| format!("\"{text}\" is not a limit such as p99 > 10% or mean > 1ms"))?;
+        let (name, value) = text
+            .split_once('>')
+            .or_else(|| text.split_once("slower by"))
+            .ok_or_else(|| format!("\"{text}\" is not a limit such as p99 > 10% or mean > 1ms"))?;
         let (name, value) = (name.trim(), value.trim());
         let quantile = match name {
             "mean" => None,

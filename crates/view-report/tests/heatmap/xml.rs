@@ -28,7 +28,7 @@ pub fn check(text: &str) -> Result<(), String> {
         }
         let (body, closed) = tag.strip_suffix('/').map_or((tag, false), |body| (body, true));
         let name = body.split([' ', '\n']).next().unwrap_or_default();
-        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             return Err(format!("tag name {name:?}"));
         }
         attributes(&body[name.len()..])?;

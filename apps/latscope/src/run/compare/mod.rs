@@ -10,9 +10,10 @@ use crate::plan::{Compare as Plan, Reading, Shape};
 use labs::Experiment;
 use latscope_event::Context;
 use latscope_pipeline::{Subject, compare_sides, unlike};
-use latscope_series::compare::{CompareError, Comparison, Judgement, Limit};
+use latscope_series::compare::{CompareError, Judgement, Limit};
 use latscope_view_report::CompareSide;
 use latscope_view_term::CompareTable;
+use std::path::Path;
 
 pub fn run(plan: &Plan) -> Result<(), Failure> {
     let sides = expanded(plan)?;
@@ -31,7 +32,12 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
 
 /// The sides with the files of folders in place of these.
 fn expanded(plan: &Plan) -> Result<Vec<(String, Vec<Reading>)>, Failure> {
-    let turn = |reading: &Reading| Ok(reports::open(reading.clone(), plan.output.as_deref())?.reading().clone());
+    let turn = |reading: &Reading| {
+        let pipeline = reports::open(reading.clone(), plan.output.as_deref())?;
+        let inputs: Vec<_> = pipeline.reading().inputs().collect();
+        output::refuse_inputs(&inputs, plan.junit.as_deref().or(plan.output.as_deref()))?;
+        Ok(pipeline.reading().clone())
+    };
     let side = |(name, turns): &(String, Vec<Reading>)| {
         Ok((name.clone(), turns.iter().map(turn).collect::<Result<_, Failure>>()?))
     };
@@ -57,6 +63,7 @@ fn each_experiment(plan: &Plan, experiments: Vec<Experiment>) -> Result<(), Fail
         }
     }
     let is_single = plan.shape != Shape::Text || plan.output.is_some() || plan.limit.is_some();
+    let is_single = is_single || plan.markdown || plan.junit.is_some();
     if is_single && compared.len() > 1 {
         let mut jobs: Vec<&str> = compared.iter().map(|(experiment, _)| experiment.job.as_str()).collect();
         jobs.dedup();
@@ -111,6 +118,10 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
     match plan.shape {
         Shape::Csv => output::text(path, &table.csv())?,
         Shape::Json => output::text(path, &table.json())?,
+        Shape::Text if plan.markdown => {
+            let picture = plan.output.as_deref().filter(|_| plan.chart.is_some()).map(Path::to_string_lossy);
+            output::text(path, &table.markdown(plan.limit.as_ref(), picture.as_deref()))?;
+        }
         Shape::Text => {
             let columns = if output::to_terminal(&plan.output) { output::columns(&plan.output) } else { 160 };
             output::lines(path, table.lines(columns))?;
@@ -120,6 +131,9 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
         unlike.iter().for_each(|text| say!("latscope: unlike: {text}"));
         unknown.iter().chain(&notes).for_each(|text| say!("latscope: {text}"));
         table.verdicts().iter().for_each(|text| say!("latscope: {text}"));
+    }
+    if let Some(junit) = &plan.junit {
+        output::text(Some(junit), &table.junit(plan.limit.as_ref()))?;
     }
     subjects.iter().for_each(|subject| reports::say_notes(&subject.contexts));
     if let Some(options) = &plan.chart {
@@ -137,25 +151,16 @@ fn report(plan: &Plan, subjects: &[Subject]) -> Result<(), Failure> {
         let picture = picture.map_err(|error| Failure::Usage(error.to_string()))?;
         output::text(plan.output.as_deref(), &picture)?;
     }
-    plan.limit.as_ref().map_or(Ok(()), |limit| judge(limit, &comparison, &names))
+    plan.limit.as_ref().map_or(Ok(()), |limit| judge(limit, &table))
 }
 
 /// Fails if a pair exceeds the limit, or if nobody knows.
-fn judge(limit: &Limit, comparison: &Comparison, names: &[String]) -> Result<(), Failure> {
-    let with = |judgement: Judgement| comparison.pairs.iter().find(|pair| limit.judge(pair) == judgement);
-    let base = &names[0];
-    if let Some(pair) = with(Judgement::Exceeded) {
-        let exceeded = limit.judged(pair, Judgement::Exceeded).join(", ");
-        return Err(Failure::Exceeded(format!(
-            "{exceeded}: limit exceeded, {} is slower than {base}.",
-            names[pair.other]
-        )));
+fn judge(limit: &Limit, table: &CompareTable<'_>) -> Result<(), Failure> {
+    let judged: Vec<_> = table.comparison.pairs.iter().map(|pair| table.judged(limit, pair)).collect();
+    let with = |judgement| judged.iter().find(|(of, _)| *of == judgement).map(|(_, sentence)| sentence.clone());
+    match (with(Judgement::Exceeded), with(Judgement::Unknown)) {
+        (Some(sentence), _) => Err(Failure::Exceeded(sentence)),
+        (_, Some(sentence)) => Err(Failure::Input(sentence)),
+        _ => Ok(()),
     }
-    let Some(pair) = with(Judgement::Unknown) else { return Ok(()) };
-    Err(Failure::Input(format!(
-        "--fail-if cannot be decided: the data do not show whether {} is slower than {base} by {}; measure longer, \
-         or compare several runs per side (--group).",
-        names[pair.other],
-        limit.undecided(pair).join(", ")
-    )))
 }

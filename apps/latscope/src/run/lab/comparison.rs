@@ -35,6 +35,8 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Result<Vec<PathBuf>, Failure> {
             options: CompareOptions::default(),
             limit: None,
             shape: if plan.json { Shape::Json } else { Shape::Text },
+            markdown: false,
+            junit: None,
             output: Some(path.clone()),
             chart: (!plan.json).then_some(chart),
         })?;

@@ -134,6 +134,9 @@ impl Printer<'_> {
         self.watch(series);
         let (table, out) = (&mut self.table, &mut self.out);
         let written = match self.plan.shape {
+            Shape::Csv if self.plan.fiologparser => {
+                table.each_fiologparser_line(series, &mut |line| out.write_all(line.as_bytes()))
+            }
             Shape::Csv => table.each_csv_line(series, &mut |line| out.write_all(line.as_bytes())),
             Shape::Json => table.each_json_line(series, &mut |line| out.write_all(line.as_bytes())),
             Shape::Text => {

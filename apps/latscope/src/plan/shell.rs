@@ -1,0 +1,134 @@
+//! Scripts of shells and manual pages, from the description of every command and option.
+
+use super::Plan;
+use crate::Failure;
+use crate::args::{self, Arguments};
+use clap::{Arg, Command};
+use clap_complete::{Shell, generate};
+use clap_mangen::Man;
+use std::collections::BTreeSet;
+use std::io;
+
+/// Names of fields are asked for while somebody types; clap knows nothing of filters.
+const BASH: &str = include_str!("shell/fields.bash");
+const ZSH: &str = include_str!("shell/fields.zsh");
+
+/// Arguments that hold a filter, and those that hold a list of fields.
+const FILTERS: [&str; 2] = ["filter", "within"];
+const FIELDS: [&str; 2] = ["by", "columns"];
+
+/// The script for a shell.
+pub fn completions(shell: args::Shell) -> Result<String, Failure> {
+    let mut command = Arguments::described();
+    let mut script = Vec::new();
+    let generator = match shell {
+        args::Shell::Bash => Shell::Bash,
+        args::Shell::Zsh => Shell::Zsh,
+        args::Shell::Fish => Shell::Fish,
+    };
+    generate(generator, &mut command, "latscope", &mut script);
+    let script = String::from_utf8(script).map_err(|error| Failure::Input(error.to_string()))?;
+    Ok(match shell {
+        args::Shell::Bash => script + &bash(&command),
+        args::Shell::Zsh => zsh(&script),
+        args::Shell::Fish => script,
+    })
+}
+
+/// What completes fields around what clap completes.
+fn bash(command: &Command) -> String {
+    let takes_filter = |verb: &&Command| verb.get_positionals().any(|argument| argument.get_id() == "filter");
+    let verbs = command.get_subcommands().filter(takes_filter).map(Command::get_name).collect::<Vec<_>>().join("|");
+    let arguments = || command.get_subcommands().flat_map(Command::get_arguments);
+    let named = |is_meant: &dyn Fn(&&Arg) -> bool| {
+        let meant = arguments().filter(is_meant);
+        let names = meant.flat_map(|argument| {
+            let long = argument.get_long().map(|long| format!("--{long}"));
+            long.into_iter().chain(argument.get_short().map(|short| format!("-{short}")))
+        });
+        names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("|")
+    };
+    let is_one_of = |names: &'static [&'static str]| move |argument: &&Arg| names.contains(&argument.get_id().as_str());
+    BASH.replace("@VERBS@", &verbs)
+        .replace("@FLAGS@", &named(&|argument| !argument.get_action().takes_values()))
+        .replace("@FILTERS@", &named(&is_one_of(&FILTERS)))
+        .replace("@FIELDS@", &named(&is_one_of(&FIELDS)))
+}
+
+/// The script with our functions where clap would complete names of files.
+fn zsh(script: &str) -> String {
+    let mut text = String::with_capacity(script.len() + ZSH.len());
+    for line in script.lines() {
+        let is_of = |names: &[&str]| {
+            names.iter().any(|name| line.contains(&format!("--{name}=[")) || line.contains(&format!("::{name} -- ")))
+        };
+        let ours = match line {
+            _ if is_of(&FILTERS) => Some("_latscope_filter"),
+            // Columns of logs are no fields.
+            _ if is_of(&FIELDS) && !line.contains(":NAMES:") => Some("_latscope_field_list"),
+            _ => None,
+        };
+        if line.starts_with("if [ \"$funcstack[1]\"") {
+            text += ZSH;
+        }
+        match ours.zip(line.rsplit_once(":_default'")) {
+            Some((ours, (before, after))) => text += &format!("{before}:{ours}'{after}\n"),
+            None => text += &format!("{line}\n"),
+        }
+    }
+    text
+}
+
+/// A page per command for a folder, or that of the program to be printed.
+pub fn pages(typed: args::Man) -> Result<Plan, Failure> {
+    let command = Arguments::described();
+    let made = |error: io::Error| Failure::Input(error.to_string());
+    let Some(folder) = typed.folder else { return page(&command, &command).map(Plan::Say).map_err(made) };
+    let of_each = |verb: &Command| Ok((format!("latscope-{}.1", verb.get_name()), page(verb, &command)?));
+    let mut pages = command.get_subcommands().map(of_each).collect::<io::Result<Vec<_>>>().map_err(made)?;
+    pages.push(("latscope.1".into(), page(&command, &command).map_err(made)?));
+    Ok(Plan::Pages { folder, pages })
+}
+
+/// The manual page of a command. What clap_mangen makes of what follows the options would be filled like prose.
+fn page(command: &Command, program: &Command) -> io::Result<String> {
+    let version = program.get_version().unwrap_or_default();
+    let man = Man::new(command.clone()).source(format!("latscope {version}")).manual("latscope");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let mut page = String::from_utf8(page).map_err(io::Error::other)?;
+    for paragraph in after.split("\n\n").map(str::trim_end).filter(|paragraph| !paragraph.trim().is_empty()) {
+        page += &section(paragraph.trim_start_matches('\n'));
+    }
+    let other = if command.has_subcommands() { "latscope-COMMAND" } else { "latscope" };
+    Ok(page + &format!(".SH SEE ALSO\n.BR {} (1)\n", escaped(other)))
+}
+
+/// A paragraph behind the options: examples as they stand, the statuses, or prose.
+fn section(paragraph: &str) -> String {
+    if let Some(examples) = paragraph.strip_prefix("Examples:\n") {
+        let lines = examples.lines().map(|line| escaped(line.trim_start()) + "\n");
+        return format!(".SH EXAMPLES\n.nf\n{}.fi\n", lines.collect::<String>());
+    }
+    match paragraph.strip_prefix("Exit status: ") {
+        Some(statuses) => format!(".SH EXIT STATUS\n{}\n", escaped(statuses)),
+        None => format!(".PP\n{}\n", escaped(paragraph)),
+    }
+}
+
+/// Text that troff prints as it stands.
+fn escaped(text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        let line = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+        if line.starts_with('.') { format!("\\&{line}") } else { line }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,38 @@
+
+# Names of fields: in filters, and in the lists of --by and --columns.
+_latscope_names() {
+    latscope fields --names 2>/dev/null
+}
+
+_latscope_with_fields() {
+    local word=$2 previous=$3 before last names
+    case $previous in
+        @FIELDS@)
+            last=${word##*,}
+            before=${word%"$last"}
+            COMPREPLY=($(compgen -P "$before" -W "$(_latscope_names)" -- "$last"))
+            compopt -o nospace 2>/dev/null
+            return
+            ;;
+    esac
+    _latscope "$@"
+    local -a static=()
+    for before in "${COMPREPLY[@]}"; do
+        case $before in '['* | '<'*) ;; *) static+=("$before") ;; esac
+    done
+    COMPREPLY=("${static[@]}")
+    case ${COMP_WORDS[1]} in @VERBS@) ;; *) [[ $previous == --filter ]] || return ;; esac
+    case $previous in
+        @FLAGS@ | @FILTERS@) ;;
+        -*) [[ $word == *' '* ]] || return ;;
+    esac
+    [[ $COMP_CWORD -gt 1 && -n $word && $word != -* ]] || return
+    # A filter in quotes is one word; its last name is completed.
+    last=${word##*[[:space:]\(\!]}
+    before=${word%"$last"}
+    while IFS= read -r names; do
+        COMPREPLY+=("$before$names")
+    done < <(compgen -W "$(_latscope_names)" -- "$last")
+}
+
+complete -F _latscope_with_fields -o bashdefault -o default latscope

@@ -1,0 +1,120 @@
+//! A comparison for what stands between a change and its merge: Markdown for a comment, JUnit for the tests of a job.
+
+use super::{CompareTable, texts};
+use latscope_event::format_count;
+use latscope_series::compare::{Judgement, Limit, Pair};
+use latscope_view::Escaped;
+
+impl CompareTable<'_> {
+    /// Whether a pair keeps the limit, and a sentence about that.
+    pub fn judged(&self, limit: &Limit, pair: &Pair) -> (Judgement, String) {
+        let (judgement, base, other) = (limit.judge(pair), self.name(0), self.name(pair.other));
+        let bounds = limit.judged(pair, judgement).join(", ");
+        let sentence = match judgement {
+            Judgement::Kept => format!("{bounds}: within the limit, {other} is not slower than {base} by more."),
+            Judgement::Exceeded => format!("{bounds}: limit exceeded, {other} is slower than {base}."),
+            Judgement::Unknown => format!(
+                "--fail-if cannot be decided: the data do not show whether {other} is slower than {base} by {}; \
+                 measure longer, or compare several runs per side (--group).",
+                limit.undecided(pair).join(", ")
+            ),
+        };
+        (judgement, sentence)
+    }
+
+    /// GitHub's Markdown: what became of the limit, the verdicts, a table for each pair, the picture at this address, and the notes.
+    pub fn markdown(&self, limit: Option<&Limit>, picture: Option<&str>) -> String {
+        let mut text = String::new();
+        for pair in &self.comparison.pairs {
+            if let Some((judgement, sentence)) = limit.map(|limit| self.judged(limit, pair)) {
+                text += &format!("**{}**: {}\n\n", word(judgement), plain(&sentence));
+            }
+            text += &format!("{}\n\n", plain(&self.comparison.verdict(pair, self.names)));
+        }
+        for pair in &self.comparison.pairs {
+            let confidence = (self.comparison.options.confidence * 1e4).round() / 100.0;
+            let (base, other) = (plain(self.name(0)), plain(self.name(pair.other)));
+            text += &format!("| | {base} | {other} | difference | | {confidence}% interval | |\n");
+            text += "|---|--:|--:|--:|--:|--:|---|\n";
+            let count = |side: usize| self.comparison.sides.get(side).map_or(0, |side| side.count);
+            text += &format!("| count | {} | {} | | | | |\n", format_count(count(0)), format_count(count(pair.other)));
+            for row in &pair.differences {
+                text += &format!("| {} |\n", texts(row).map(|cell| plain(&cell)).join(" | "));
+            }
+            text.push('\n');
+        }
+        if self.comparison.pairs.is_empty() {
+            text += &format!("| | {} |\n|---|--:|\n", plain(self.name(0)));
+            let numbers = self.numbers_of(0).into_iter();
+            text.extend(numbers.map(|(title, value)| format!("| {title} | {} |\n", plain(&value))));
+            text.push('\n');
+        }
+        if let Some(picture) = picture {
+            text += &format!("![Comparison](<{}>)\n\n", picture.replace(['<', '>', '\\', '\n'], ""));
+        }
+        let unlike = self.unlike.iter().map(|text| format!("unlike: {text}"));
+        let notes = unlike.chain(self.unknown.map(str::to_string)).chain(self.all_notes());
+        text.extend(notes.map(|note| format!("* {}\n", plain(&note))));
+        text.trim_end().to_string() + "\n"
+    }
+
+    /// JUnit's XML: a test for each pair. A limit that was exceeded is a failure, one that nobody can decide an error.
+    pub fn junit(&self, limit: Option<&Limit>) -> String {
+        let (mut failures, mut errors) = (0, 0);
+        let mut tests = String::new();
+        for pair in &self.comparison.pairs {
+            let name = format!("{} against {}", self.name(pair.other), self.name(0));
+            tests += &format!("  <testcase classname=\"latscope.compare\" name=\"{}\">\n", Escaped(&name));
+            let judged = limit.map(|limit| self.judged(limit, pair));
+            let element = match judged {
+                Some((Judgement::Exceeded, _)) => {
+                    failures += 1;
+                    "failure"
+                }
+                Some((Judgement::Unknown, _)) => {
+                    errors += 1;
+                    "error"
+                }
+                _ => "",
+            };
+            if let Some((_, sentence)) = judged.filter(|_| !element.is_empty()) {
+                let rows = pair.differences.iter().map(|row| texts(row).join("  ").trim_end().to_string() + "\n");
+                let (sentence, rows) = (Escaped(&sentence), &rows.collect::<String>());
+                tests += &format!("    <{element} message=\"{sentence}\">{}</{element}>\n", Escaped(rows));
+            }
+            let verdict = self.comparison.verdict(pair, self.names);
+            tests += &format!("    <system-out>{}</system-out>\n  </testcase>\n", Escaped(&verdict));
+        }
+        let count = self.comparison.pairs.len();
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"latscope compare\" tests=\"{count}\" \
+             failures=\"{failures}\" errors=\"{errors}\">\n{tests}</testsuite>\n"
+        )
+    }
+}
+
+fn word(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Kept => "Passed",
+        Judgement::Unknown => "Undecided",
+        Judgement::Exceeded => "Failed",
+    }
+}
+
+/// Text of which Markdown makes nothing else: names come from files.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len() + 8);
+    for letter in text.chars() {
+        match letter {
+            '\n' | '\r' => plain.push(' '),
+            // A backslash does not keep GitHub from calling whom it names.
+            '@' => plain.push_str("&#64;"),
+            '&' => plain.push_str("&amp;"),
+            '<' => plain.push_str("&lt;"),
+            '>' => plain.push_str("&gt;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '!' => plain.extend(['\\', letter]),
+            letter => plain.push(letter),
+        }
+    }
+    plain
+}

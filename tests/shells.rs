@@ -1,0 +1,100 @@
+//! Completion in shells, asked of the shells themselves, and manual pages as `man` and troff read them.
+
+use crate::program::{LATSCOPE, command, end, installed, latscope};
+use std::path::Path;
+
+fn path_with_latscope() -> String {
+    let folder = Path::new(LATSCOPE).parent().expect("a folder").display();
+    format!("{folder}:{}", std::env::var("PATH").unwrap_or_default())
+}
+
+/// What bash would offer for the last of these words.
+fn completed(script: &Path, words: &[&str]) -> Vec<String> {
+    let (at, last, before) = (words.len() - 1, words[words.len() - 1], words[words.len() - 2]);
+    let ask = r#"source "$1"; at=$2 last=$3 before=$4; shift 4; COMP_WORDS=("$@") COMP_CWORD=$at
+        _latscope_with_fields latscope "$last" "$before"; printf '%s\n' "${COMPREPLY[@]}""#;
+    let mut bash = command("bash");
+    bash.args(["--norc", "-c", ask, "bash"]).arg(script).args([&at.to_string(), last, before]).args(words);
+    let offered = end(bash.env("PATH", path_with_latscope()), b"").success();
+    offered.lines().filter(|line| !line.is_empty()).map(str::to_string).collect()
+}
+
+#[test]
+fn bash_completes_commands_options_and_fields() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("latscope.bash");
+    std::fs::write(&script, latscope(&["completions", "bash"]).success()).unwrap();
+    let offers = |words: &[&str]| completed(&script, words);
+    assert_eq!(offers(&["latscope", "perc"]), ["percentiles"]);
+    assert_eq!(offers(&["latscope", "compare", "--mark"]), ["--markdown"]);
+    assert_eq!(offers(&["latscope", "heatmap", "--latency", "dev"]), ["device"]);
+    assert_eq!(offers(&["latscope", "ping", "--speed"]), ["--speed-limit"]);
+    // Fields: as a word, as the last name of a filter in quotes, behind an option without a value, and in a list.
+    assert_eq!(offers(&["latscope", "events", "proc.na"]), ["proc.name"]);
+    let quoted = offers(&["latscope", "events", "lat > 1ms and (proc.na"]);
+    assert_eq!(quoted, ["lat > 1ms and (proc.name"]);
+    assert_eq!(offers(&["latscope", "events", "--json", "wait_cl"]), ["wait_class"]);
+    assert_eq!(offers(&["latscope", "compare", "a.lat", "--filter", "wait_cl"]), ["wait_class"]);
+    assert_eq!(offers(&["latscope", "summary", "--by", "kind,wait_cl"]), ["kind,wait_class"]);
+    // Not where a file or a number is meant.
+    assert_eq!(offers(&["latscope", "events", "--top", "wait_cl"]), [""; 0]);
+    assert_eq!(offers(&["latscope", "ping", "wait_cl"]), [""; 0]);
+}
+
+#[test]
+fn names_for_shells_are_those_of_filters() {
+    let names = latscope(&["fields", "--names"]).success();
+    let listed: serde_json::Value = serde_json::from_str(&latscope(&["fields", "--json"]).success()).unwrap();
+    let mut expected: Vec<&str> = Vec::new();
+    for field in listed.as_array().unwrap() {
+        expected.push(field["name"].as_str().unwrap());
+        expected.extend(field["aliases"].as_array().unwrap().iter().filter_map(|alias| alias.as_str()));
+    }
+    expected.sort_unstable();
+    expected.dedup();
+    assert_eq!(names.lines().collect::<Vec<_>>(), expected);
+    assert!(expected.len() > 100);
+}
+
+#[test]
+fn shells_can_read_the_scripts() {
+    for (shell, check) in [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")] {
+        let script = latscope(&["completions", shell]).success();
+        if installed(shell) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("script");
+            std::fs::write(&path, script).unwrap();
+            end(command(shell).arg(check).arg(&path), b"").success();
+        }
+    }
+    let zsh = latscope(&["completions", "zsh"]).success();
+    assert!(zsh.contains("and kind = write'\\'':_latscope_filter' \\\n"), "filters are completed");
+    assert!(zsh.contains(":FIELD:_latscope_field_list' \\\n"), "fields are completed");
+    assert!(!zsh.contains(":NAMES:_latscope_field_list"), "columns of logs are no fields");
+    latscope(&["completions", "tcsh"]).failure(2);
+}
+
+#[test]
+fn there_is_a_manual_page_for_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("man1");
+    latscope(&["man", pages.to_str().unwrap()]).success();
+    let help = latscope(&["--help"]).success();
+    let (_, verbs) = help.split_once("Commands:\n").unwrap();
+    let verbs = verbs.lines().take_while(|line| line.starts_with("  ")).filter(|line| !line.starts_with("   "));
+    let verbs: Vec<&str> = verbs.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(verbs.len() > 20);
+    for verb in verbs.into_iter().filter(|verb| *verb != "help") {
+        let page = std::fs::read_to_string(pages.join(format!("latscope-{verb}.1"))).unwrap();
+        assert!(page.contains(&format!("\n.TH latscope-{verb} 1 ")), "{verb}: {}", &page[..200]);
+        assert!(!page.contains("Examples:\n"), "{verb}: examples have a section");
+    }
+    assert_eq!(latscope(&["man"]).success(), std::fs::read_to_string(pages.join("latscope.1")).unwrap());
+    let ping = std::fs::read_to_string(pages.join("latscope-ping.1")).unwrap();
+    assert!(ping.contains("speed\\-limit") && ping.contains("limit throughput to SIZE per second"));
+    if installed("groff") {
+        let all: Vec<_> = std::fs::read_dir(&pages).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let ended = end(command("groff").args(["-Tutf8", "-man", "-ww", "-z"]).args(all), b"");
+        assert_eq!((ended.status, ended.err.as_str()), (Some(0), ""), "troff warns of nothing");
+    }
+}
