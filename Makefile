@@ -7,7 +7,7 @@ PROGRAM := target/release/latscope
 VENV := target/python
 SPARK := target/spark
 
-.PHONY: help demo demo-cluster test build web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python python-package spark packages-cluster
+.PHONY: help demo demo-cluster test build web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python python-package spark packages-cluster package package-test packages-package docs
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,19 @@ web-packages:
 
 install: build ## to PREFIX (/usr/local)
 	install -D -m 755 $(PROGRAM) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/latscope
+
+package: packages-package build ## a Debian package in target/package, checked by lintian
+	packaging/deb/build.sh $(PROGRAM) target/package
+	lintian --fail-on error,warning target/package/latscope_*.deb
+
+package-test: package ## the package installed and used in a fresh Debian (root and debootstrap; a minute)
+	packaging/deb/test.sh target/package/latscope_*.deb testdata/perf_script/story_2s.txt.gz
+
+docs: ## the documentation as a site, in target/book
+	packaging/book/build.sh
+
+packages-package:
+	@./xtask/packages.sh dpkg-dev binutils lintian debootstrap
 
 packages-demo:
 	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make fio
