@@ -13,8 +13,12 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/pages"
 cp "$top/packaging/book/book.toml" "$work/"
 cp -r "$top/docs" "$top/README.md" "$top/ARCHITECTURE.md" "$top/CONTRIBUTING.md" "$top/CHANGELOG.md" "$work/pages/"
+# What pages link to beside pages.
+mkdir -p "$work/pages/benches" "$work/pages/crates/histogram/src"
+cp -r "$top/benches/runs" "$work/pages/benches/"
+cp "$top/crates/histogram/src/grid.rs" "$work/pages/crates/histogram/src/"
 
-title() { sed -n 's/^# *//p;/^# /q' "$1"; }
+title() { sed -n '/^# /{s/^# //p;q}' "$1"; }
 pages() { # FOLDER: a line of the summary for each page, by its title
     local page
     for page in "$work/pages/docs/$1"/*.md; do echo "  - [$(title "$page")](docs/$1/$(basename "$page"))"; done
@@ -36,8 +40,16 @@ pages() { # FOLDER: a line of the summary for each page, by its title
     echo "- [For developers](ARCHITECTURE.md)"
     echo "  - [Contributing](CONTRIBUTING.md)"
     echo "  - [Changelog](CHANGELOG.md)"
+    echo "- [Decisions](docs/journal/README.md)"
     pages journal
 } >"$work/pages/SUMMARY.md"
+{
+    echo "# Decisions"
+    echo
+    pages journal | grep -v README.md | sed 's|^  - |* |; s|(docs/journal/|(|'
+} >"$work/pages/docs/journal/README.md"
+# mdBook calls a README index.html, and headings without the dashes in front of an option.
+find "$work/pages" -name '*.md' -exec sed -i 's|README\.md#|index.html#|g; s|(journal/)|(journal/index.html)|g; s|#--|#|g; s|---follow|-follow|g' {} +
 rm -rf "$top/target/book"
 mdbook build "$work" --dest-dir "$top/target/book"
 "$top/packaging/book/links.py" "$top/target/book"

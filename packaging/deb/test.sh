@@ -10,6 +10,7 @@ command -v debootstrap >/dev/null || skip "debootstrap is not installed"
 suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")
 mirror=$(sed -nE 's/^(URIs:|deb( \[[^]]*\])?) *(https?:[^ ]+).*/\3/p' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1 || true)
 fresh=$(mktemp -d)
+chmod 755 "$fresh"
 mounted=()
 finish() {
     for place in "${mounted[@]}"; do umount "$place" || true; done
