@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # What captures of stacks cost: the CPU time of the sampler with 500 threads against an idle machine, and the nanoseconds a run of
 # each BPF program, by the kernel's own account, under `perf bench sched pipe`. Beside them perf, bpftrace and bcc where they run.
-# Then what a request pays for the stacks of slow ones: the programs of block requests with and without, under fio on a loop device.
-# With FORKS=600 in place of all that: memory and open files of a sampler while processes fork for so many seconds.
+# Then what a fast request pays for the stacks of slow ones: the sum of its programs with and without, in turns, under fio on a loop
+# device. REQUESTS=1 does only that. With FORKS=600 in place of all that: memory and open files of a sampler while processes fork
+# for so many seconds; it ends with status 1 if the memory grew by more than 64 MiB after the first fifth.
 # Needs root. SECONDS_EACH (10) may be set; PREBUILT=1 takes the program as it was built, LATSCOPE=FILE that one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -55,7 +56,7 @@ measure() {
 if [ -n "${FORKS:-}" ]; then
     "$latscope" record -f -s stacks,offcpu=100us,oncpu --all-threads -w "$folder/t.lat" > "$folder/out" 2>&1 &
     pid=$!
-    sh -c 'while :; do /bin/true & /bin/true & /bin/true & /bin/true & wait; done' &
+    nice -n "${NICE:-0}" sh -c 'while :; do /bin/true & /bin/true & /bin/true & /bin/true & wait; done' &
     children+=($!)
     started=$(awk '/^processes/ { print $2 }' /proc/stat)
     for ((second = 0; second < FORKS; second += step)); do
@@ -63,11 +64,59 @@ if [ -n "${FORKS:-}" ]; then
         sleep "$step"
         now=$(awk '/^processes/ { print $2 }' /proc/stat)
         awk -v after=$((second + step)) -v forks=$((now - started)) -v files="$(ls "/proc/$pid/fd" | wc -l)" \
-            '/^VmRSS/ { printf "after %4d s: %7.1f forks/s, %7.1f MiB, %3d files\n", after, forks / after, $2 / 1024, files }' "/proc/$pid/status"
+            '/^Anonymous/ { printf "after %4d s: %7.1f forks/s, %7.1f MiB, %3d files\n", after, forks / after, $2 / 1024, files }' \
+            "/proc/$pid/smaps_rollup" | tee -a "$folder/memory"
     done
     kill -INT "$pid"
     wait "$pid" || true
     sed 's/^/    /' "$folder/out"
+    awk '{ memory[NR] = $6 } END {
+        early = memory[int(NR / 5) + 1]
+        printf "from %.1f to %.1f MiB after the first fifth\n", early, memory[NR]
+        exit (memory[NR] > early + 64)
+    }' "$folder/memory"
+    exit
+fi
+
+# fast NAME COMMAND...: appends to the file NAME what all programs of the requests took of one, nanoseconds.
+fast() {
+    local name=$1 pid
+    shift
+    "$@" > "$folder/out" 2>&1 &
+    pid=$!
+    sleep 5
+    awk '/^prog_id/ { id = $2 } /^run_time_ns/ { time = $2 } /^run_cnt/ && $2 > 1000 && !known[id]++ { sum += time / $2 } END { printf "%.1f\n", sum }' \
+        "/proc/$pid/fdinfo/"* 2> /dev/null >> "$folder/$name"
+    kill -INT "$pid"
+    wait "$pid" || true
+}
+
+median() { sort -n "$1" | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'; }
+
+requests() {
+    local block=("$latscope" record -f -s block -w "$folder/t.lat")
+    truncate -s 64M "$folder/disk"
+    loop=$(losetup --find --show "$folder/disk")
+    fio --name=load --filename="$loop" --rw=randread --bs=4k --direct=1 --ioengine=psync --time_based --runtime=3600 \
+        > /dev/null 2>&1 &
+    children+=($!)
+    sleep 1
+    echo "block requests, one at a time, nanoseconds of all programs for each (medians of 6 runs in turns):"
+    for turn in 1 2 3 4 5 6; do
+        fast without "${block[@]}" "device = ${loop#/dev/}"
+        fast slow "${block[@]}" --stacks slow "device = ${loop#/dev/}"
+        [ "$turn" -gt 2 ] || fast one_in_64 "${block[@]}" --stacks 1/64 "device = ${loop#/dev/}"
+        [ "$turn" -gt 2 ] || fast all "${block[@]}" --stacks all "device = ${loop#/dev/}"
+    done
+    for name in without slow one_in_64 all; do
+        printf '%-12s %7.1f ns  (%s)\n' "$name" "$(median "$folder/$name")" "$(sort -n "$folder/$name" | tr '\n' ' ')"
+    done
+    awk -v with="$(median "$folder/slow")" -v without="$(median "$folder/without")" \
+        'BEGIN { printf "a fast request pays %.1f ns for --stacks slow\n", with - without }'
+}
+
+if [ -n "${REQUESTS:-}" ]; then
+    requests
     exit 0
 fi
 
@@ -97,17 +146,7 @@ if command -v perf > /dev/null; then
         bpftrace -e 'tracepoint:sched:sched_switch { @[kstack] = count(); }'
 fi
 
+for child in "${children[@]}"; do kill "$child" 2> /dev/null || true; done
 if command -v fio > /dev/null; then
-    truncate -s 64M "$folder/disk"
-    loop=$(losetup --find --show "$folder/disk")
-    fio --name=load --filename="$loop" --rw=randread --bs=4k --direct=1 --ioengine=psync --time_based --runtime=3600 \
-        > /dev/null 2>&1 &
-    children+=($!)
-    sleep 1
-    echo "block requests, one at a time:"
-    # Of these programs, the one that starts a request and the one that completes it are of interest, the same in each.
-    measure "without stacks" "$latscope" record -f -s block -w "$folder/t.lat" "device = ${loop#/dev/}"
-    measure "stacks of slow ones (50 ms)" "$latscope" record -f -s block --stacks slow -w "$folder/t.lat" "device = ${loop#/dev/}"
-    measure "stacks of one issue in 64" "$latscope" record -f -s block --stacks 1/64 -w "$folder/t.lat" "device = ${loop#/dev/}"
-    measure "stacks of all issues" "$latscope" record -f -s block --stacks all -w "$folder/t.lat" "device = ${loop#/dev/}"
+    requests
 fi

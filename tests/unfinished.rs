@@ -422,3 +422,10 @@ fn histograms_show_what_waits_in_the_row_of_its_age() {
         assert!(!completed.contains('░') && !completed.contains(">="), "{completed}");
     }
 }
+
+#[test]
+fn what_only_waits_is_not_nothing() {
+    let ended = latscope_with(&["summary", "-r", "-", "lat > 1s"], text(&schedule()).as_bytes());
+    let sentence = "No event that matches the filter has completed, and 8 wait: latency_ns > 1s\n";
+    assert!(ended.err.contains(sentence) && ended.status == Some(0), "{}", ended.err);
+}

@@ -369,7 +369,7 @@ static __always_inline void emit(struct request *rq, struct block_issuer *issuer
 	/* Requests that flushes make of themselves have no issuer. */
 	if (!(issuer && issuer->pid) && class != FLUSH)
 		count(NO_ISSUER);
-	if (stacked && issuer && (looked = is_looked_at(times.latency_ns))) {
+	if (stacked && issuer && (looked = is_looked_at(times.latency_ns, times.issue_ns + times.device_ns))) {
 		struct stacked_record *to = stack_of_waiting((struct block_stacked_issuer *)issuer);
 
 		if (to) {
@@ -392,7 +392,9 @@ static __always_inline void emit(struct request *rq, struct block_issuer *issuer
 	put_request(rq, issuer, &times, record, dev, letters, bytes, error, sample_weight, direct);
 	if (stacked && issuer) {
 		record->looked = looked;
-		record->issued = ((struct block_stacked_issuer *)issuer)->issued;
+		/* It lies in a cache line of its own. */
+		if (config.issue_one_in)
+			record->issued = ((struct block_stacked_issuer *)issuer)->issued;
 	}
 	bpf_ringbuf_submit(record, SUBMIT_FLAGS);
 }

@@ -25,14 +25,19 @@ struct {
 	__type(value, struct stacked_record);
 } stack_desks SEC(".maps");
 
-/* Of so many fast requests the issuer of one is looked at too, to compare the slow ones with; 0: of none. */
-volatile u32 fast_one_in SEC(".data.fast_one_in") = 0;
+/* Of fast requests the issuers of some are looked at too, to compare the slow ones with: of so many in 2^32. */
+volatile u32 fast_looks SEC(".data.fast_looks") = 0;
 /* Number of the last stack of an issue. */
 u32 last_issued SEC(".data.last_issued") = 0;
 
 extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym __weak;
 extern void bpf_task_release(struct task_struct *task) __ksym __weak;
 #include "return.h"
+
+/* One number of several; the products do not wait for each other. */
+#define MIX(a, b, c, d, e, f)                                                                            \
+	((a) + (b) * 0x9e3779b97f4a7c15 + (c) * 0xbf58476d1ce4e5b9 + (d) * 0x94d049bb133111eb +           \
+	 (e) * 0xd6e8feb86659fd93 + (f) * 0xff51afd7ed558ccd)
 
 /* Tells the system call of a thread from others: its registers when it entered the kernel. */
 static __always_inline u64 call_of(struct task_struct *task)
@@ -41,21 +46,11 @@ static __always_inline u64 call_of(struct task_struct *task)
 	u64 all;
 
 	if (bpf_core_field_exists(regs->orig_ax)) {
-		all = regs->ip;
-		all = all * 0x9e3779b97f4a7c15 + regs->sp;
-		all = all * 0x9e3779b97f4a7c15 + regs->orig_ax;
-		all = all * 0x9e3779b97f4a7c15 + regs->di;
-		all = all * 0x9e3779b97f4a7c15 + regs->si;
-		all = all * 0x9e3779b97f4a7c15 + regs->dx;
+		all = MIX(regs->ip, regs->sp, regs->orig_ax, regs->di, regs->si, regs->dx);
 	} else {
 		struct pt_regs___arm64 *arm = (void *)regs;
 
-		all = arm->pc;
-		all = all * 0x9e3779b97f4a7c15 + arm->sp;
-		all = all * 0x9e3779b97f4a7c15 + arm->syscallno;
-		all = all * 0x9e3779b97f4a7c15 + arm->regs[0];
-		all = all * 0x9e3779b97f4a7c15 + arm->regs[1];
-		all = all * 0x9e3779b97f4a7c15 + arm->regs[2];
+		all = MIX(arm->pc, arm->sp, arm->syscallno, arm->regs[0], arm->regs[1], arm->regs[2]);
 	}
 	return all;
 }
@@ -126,14 +121,15 @@ static __always_inline void look_at_issue(struct block_stacked_issuer *to)
 		to->issued = hand_on_issue(task);
 }
 
-/* Whether the issuer of a request that has completed is looked at, and why: enum looked. */
-static __always_inline u32 is_looked_at(u64 latency_ns)
+/*
+ * Whether the issuer of a request that completed at this time is looked at, and why: enum looked. Every request pays for this, so
+ * its time, multiplied, stands for a random number: requests at equal distances are spread evenly.
+ */
+static __always_inline u32 is_looked_at(u64 latency_ns, u64 end_ns)
 {
-	u32 one_in = fast_one_in;
-
 	if (latency_ns >= config.slow_stack_ns)
 		return LOOKED_SLOW;
-	return one_in && !(bpf_get_prandom_u32() % one_in) ? LOOKED_FAST : LOOKED_NOT;
+	return (u32)(end_ns * 0x9e3779b97f4a7c15 >> 32) < fast_looks ? LOOKED_FAST : LOOKED_NOT;
 }
 
 /* Whether a thread waits, in this call, and has done so once since it issued a request. */

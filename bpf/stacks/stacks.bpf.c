@@ -78,34 +78,17 @@ static __always_inline void count_many(u32 what, u64 by)
 		*slot += by;
 }
 
-static __always_inline bool among(const volatile u8 (*list)[COMM], u32 len, struct task_struct *task)
-{
-	u64 name[2] = {};
-
-	if (!len)
-		return true;
-	bpf_probe_read_kernel(name, sizeof(name), task->comm);
-	for (u32 at = 0; at < COMMS; at++) {
-		const volatile u64 *wanted = (const volatile u64 *)list[at];
-
-		if (at < len && wanted[0] == name[0] && wanted[1] == name[1])
-			return true;
-	}
-	return false;
-}
-
 static __always_inline bool wanted(struct task_struct *task)
 {
-	bool found = !config.pids_len;
-	u32 pid = task->tgid;
+	u64 comm[COMM / 8] = {}, process[COMM / 8] = {};
 
-	if (pid == config.own_pid)
+	if (!is_pid_wanted(&config.threads, task->tgid))
 		return false;
-	for (u32 at = 0; at < PIDS; at++)
-		if (at < config.pids_len && config.pids[at] == pid)
-			found = true;
-	return found && among(config.comms, config.comms_len, task) &&
-	       among(config.processes, config.processes_len, task->group_leader);
+	if (config.threads.comms_len)
+		bpf_probe_read_kernel(comm, sizeof(comm), task->comm);
+	if (config.threads.processes_len)
+		bpf_probe_read_kernel(process, sizeof(process), task->group_leader->comm);
+	return are_names_wanted(&config.threads, comm, process);
 }
 
 /* Whether user space left out the place where a thread is. It knows a place from its first record on. */

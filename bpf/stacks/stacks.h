@@ -6,9 +6,7 @@
 #include "file_types.h"
 #include "stacks/record.h"
 #include "texts.h"
-
-#define PIDS 16
-#define COMMS 8
+#include "wanted.h"
 
 /* Bits of config.calls. */
 enum {
@@ -36,13 +34,7 @@ enum { NO_PLACES, PLACE_IS_GROUP, PLACE_IS_PROCESS };
 
 struct config {
 	u64 threshold_ns; /* of waits that the scheduler tells of; NO_THRESHOLD where it is not asked */
-	u8 comms[COMMS][COMM];
-	u8 processes[COMMS][COMM];
-	u32 pids[PIDS];
-	u32 comms_len;
-	u32 processes_len;
-	u32 pids_len;
-	u32 own_pid;
+	struct wanted threads;
 	u32 user_stacks;
 	u32 all_threads; /* not only those that wait for I/O */
 	u32 copies; /* user stacks that one pass copies at most */

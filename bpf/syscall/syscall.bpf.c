@@ -115,36 +115,6 @@ static __always_inline bool put_about(struct desk *desk)
 
 #include "about.h"
 
-static __always_inline bool pid_wanted(u32 pid)
-{
-	if (pid == config.own_pid)
-		return false;
-	if (!config.pids_len)
-		return true;
-	for (u32 at = 0; at < PIDS; at++)
-		if (at < config.pids_len && config.pids[at] == pid)
-			return true;
-	return false;
-}
-
-static __always_inline bool among(const volatile u8 (*list)[COMM], u32 len, const u64 *name)
-{
-	if (!len)
-		return true;
-	for (u32 at = 0; at < COMMS; at++) {
-		const volatile u64 *wanted = (const volatile u64 *)list[at];
-
-		if (at < len && wanted[0] == name[0] && wanted[1] == name[1])
-			return true;
-	}
-	return false;
-}
-
-static __always_inline bool names_wanted(const u64 *comm, const u64 *process)
-{
-	return among(config.comms, config.comms_len, comm) && among(config.processes, config.processes_len, process);
-}
-
 /* How many events this one stands for; 0 when it is not wanted. */
 static __always_inline u32 sample_weight_of(u64 latency_ns)
 {
@@ -317,7 +287,7 @@ static __always_inline void emit(struct task_struct *task, const struct doing *i
 	bpf_get_current_comm(out->comm, sizeof(out->comm));
 	if (config.want_process)
 		read_process_name(task, (u8 *)out->process);
-	if (!names_wanted(out->comm, out->process))
+	if (!are_names_wanted(&config.threads, out->comm, out->process))
 		return;
 	if (config.types && !(config.types >> out->is->type & 1))
 		return;
@@ -452,12 +422,12 @@ static __always_inline bool task_wanted(struct task_struct *task)
 {
 	u64 comm[COMM / 8] = {}, process[COMM / 8] = {};
 
-	if (!config.comms_len && !config.processes_len)
+	if (!config.threads.comms_len && !config.threads.processes_len)
 		return true;
 	bpf_get_current_comm(comm, sizeof(comm));
-	if (config.processes_len)
+	if (config.threads.processes_len)
 		read_process_name(task, (u8 *)process);
-	return names_wanted(comm, process);
+	return are_names_wanted(&config.threads, comm, process);
 }
 
 static __always_inline void enter(struct task_struct *task, struct pt_regs *regs, u64 raw)
@@ -466,7 +436,7 @@ static __always_inline void enter(struct task_struct *task, struct pt_regs *regs
 	u16 flags = config.calls[number].flags;
 	struct doing *in;
 
-	if (!(flags & CALL_WANTED) || !pid_wanted(task->tgid))
+	if (!(flags & CALL_WANTED) || !is_pid_wanted(&config.threads, task->tgid))
 		return;
 	if (is_foreign(task)) {
 		if (task_wanted(task))
@@ -512,7 +482,7 @@ static __always_inline void leave(struct task_struct *task, u64 raw, s64 result)
 	/* Returning from a signal restores all registers, the number too: -1. */
 	bool unnumbered = (s32)raw == -1;
 
-	if ((!unnumbered && !(flags & CALL_WANTED)) || !pid_wanted(task->tgid))
+	if ((!unnumbered && !(flags & CALL_WANTED)) || !is_pid_wanted(&config.threads, task->tgid))
 		return;
 	in = bpf_task_storage_get(&doing, task, 0, 0);
 	if (!in || !in->start_ns || (!unnumbered && in->call != number)) {

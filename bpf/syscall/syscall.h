@@ -5,6 +5,7 @@
 
 #include "file_types.h"
 #include "texts.h"
+#include "wanted.h"
 
 /* System calls by number, the last for all beyond; behind them the operations of io_uring. */
 #define CALLS_NUMBERED 512
@@ -52,9 +53,6 @@ enum uring_path {
 };
 
 enum { MODE_EVENTS, MODE_BY_CALL, MODE_BY_FILE };
-#define PIDS 16
-#define COMMS 8
-#define COMM 16
 
 enum counter {
 	COUNT_RING_FULL,
@@ -75,14 +73,8 @@ struct config {
 	u64 min_latency_ns;
 	u64 slow_ns; /* of what is faster, one in `one_in` is kept; 0 keeps all */
 	u64 types; /* a bit for each wanted type of file; 0 wants all */
-	u8 comms[COMMS][COMM];
-	u8 processes[COMMS][COMM];
-	u32 pids[PIDS];
-	u32 comms_len;
-	u32 processes_len;
-	u32 pids_len;
+	struct wanted threads;
 	u32 one_in;
-	u32 own_pid;
 	u32 mode;
 	u32 power; /* of the grid */
 	u32 want_arguments;

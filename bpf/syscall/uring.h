@@ -183,7 +183,7 @@ int uring_submit(u64 *about)
 	struct record record = {};
 	u64 key = (u64)request, flags;
 
-	if (!(call->flags & CALL_WANTED) || !pid_wanted(task->tgid))
+	if (!(call->flags & CALL_WANTED) || !is_pid_wanted(&config.threads, task->tgid))
 		return 0;
 	flags = request->flags;
 	if (flags & REQUEST_SILENT) {
@@ -202,7 +202,7 @@ int uring_submit(u64 *about)
 	bpf_get_current_comm(record.comm, sizeof(record.comm));
 	if (config.want_process)
 		read_process_name(task, record.process);
-	if (!names_wanted((u64 *)record.comm, (u64 *)record.process))
+	if (!are_names_wanted(&config.threads, (u64 *)record.comm, (u64 *)record.process))
 		return 0;
 	if (config.want_cgroup)
 		record.cgroup = bpf_get_current_cgroup_id();
@@ -290,11 +290,12 @@ static __always_inline void complete(struct io_kiocb *request, s64 result)
 			return;
 		number = CALLS_NUMBERED + operation;
 		/* Whose it is cannot be told here, so that a list of processes makes them uncountable. */
-		if (!(config.calls[number].flags & CALL_WANTED) || config.pids_len || config.comms_len || config.processes_len)
+		if (!(config.calls[number].flags & CALL_WANTED) || config.threads.pids_len || config.threads.comms_len ||
+		    config.threads.processes_len)
 			return;
 		if (config.calls[number].flags & CALL_AGAIN)
 			count(COUNT_URING_AGAIN);
-		else if (bpf_get_current_pid_tgid() >> 32 != config.own_pid)
+		else if (bpf_get_current_pid_tgid() >> 32 != config.threads.own_pid)
 			count(COUNT_URING_ORPHAN);
 		return;
 	}

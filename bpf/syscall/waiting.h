@@ -107,7 +107,7 @@ int waiting(struct bpf_iter__task *about)
 	bool knows_arguments;
 	u32 number;
 
-	if (!task || !pid_wanted(task->tgid) || is_foreign(task))
+	if (!task || !is_pid_wanted(&config.threads, task->tgid) || is_foreign(task))
 		return 0;
 	asleep_in = sleeps_in(task, here.arguments);
 	in = bpf_task_storage_get(&doing, task, 0, 0);

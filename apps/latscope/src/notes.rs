@@ -11,7 +11,7 @@ use hosts::{hosts, listed};
 use latscope_event::{
     Anomaly, Context, KernelFeature, Lacking, Note, Severity, Unfinished, Wait, Wording, format_count, format_duration,
 };
-use sampling::{request_stacks, sampling};
+use sampling::{request_stacks, sampling, short_waits};
 use std::collections::BTreeMap;
 use words::words;
 
@@ -174,6 +174,7 @@ fn noted(context: &Context, note: &Note) -> Option<String> {
             "every stack ends in a number that is read as part of its name; --format difffolded reads two counts".into()
         }
         Note::Sampling { .. } => sampling(note),
+        Note::ShortWaits { .. } => short_waits(note),
         Note::RequestStacks { .. } => request_stacks(note),
         Note::JvmMaps { asked, written, failure } => {
             let failure = if failure.is_empty() { String::new() } else { format!("; the last failure: {failure}") };

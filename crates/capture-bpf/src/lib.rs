@@ -36,6 +36,7 @@ mod stacks;
 mod syscall;
 #[cfg(target_os = "linux")]
 mod texts;
+mod wanted;
 
 pub use capabilities::Capabilities;
 pub use clock::clock_is_synchronised;

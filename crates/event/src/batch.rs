@@ -3,6 +3,7 @@
 
 use crate::{Field, FieldSet, FieldType};
 use hashbrown::HashMap;
+use std::sync::Arc;
 
 /// Marks a missing `i64` value.
 pub const MISSING_I64: i64 = i64::MIN;
@@ -51,8 +52,9 @@ impl Column {
 /// The distinct texts of one field, numbered in order of appearance.
 #[derive(Clone, Debug, Default)]
 pub struct Dictionary {
-    texts: Vec<Box<str>>,
-    codes: HashMap<Box<[u8]>, u32>,
+    texts: Vec<Arc<str>>,
+    /// The keys are the texts themselves, which copies of a dictionary share, too.
+    codes: HashMap<Arc<[u8]>, u32>,
 }
 
 impl Dictionary {
@@ -63,7 +65,7 @@ impl Dictionary {
 
     /// The code of this text, a new one if it was never seen. Bytes that are not UTF-8 show as U+FFFD.
     pub fn intern(&mut self, text: &[u8]) -> u32 {
-        if let Some(&code) = self.codes.get(text) {
+        if let Some(code) = self.find(text) {
             return code;
         }
         if self.texts.len() >= Dictionary::LIMIT {
@@ -76,10 +78,17 @@ impl Dictionary {
         self.insert(text)
     }
 
+    /// The code of this text, if it was seen.
+    pub fn find(&self, text: &[u8]) -> Option<u32> {
+        self.codes.get(text).copied()
+    }
+
     fn insert(&mut self, text: &[u8]) -> u32 {
         let code = self.texts.len() as u32;
-        self.texts.push(String::from_utf8_lossy(text).into());
-        self.codes.insert(text.into(), code);
+        let shown: Arc<str> = String::from_utf8_lossy(text).into();
+        let key = if shown.as_bytes() == text { shown.clone().into() } else { text.into() };
+        self.texts.push(shown);
+        self.codes.insert(key, code);
         code
     }
 
@@ -87,7 +96,7 @@ impl Dictionary {
     fn follow(&mut self, other: &Dictionary) {
         for text in &other.texts[self.texts.len().min(other.texts.len())..] {
             // Texts that were not UTF-8 may look alike; each keeps its code.
-            self.codes.entry(text.as_bytes().into()).or_insert(self.texts.len() as u32);
+            self.codes.entry(text.clone().into()).or_insert(self.texts.len() as u32);
             self.texts.push(text.clone());
         }
     }
@@ -98,7 +107,7 @@ impl Dictionary {
     }
 
     /// All texts; a code is an index into them.
-    pub fn texts(&self) -> &[Box<str>] {
+    pub fn texts(&self) -> &[Arc<str>] {
         &self.texts
     }
 

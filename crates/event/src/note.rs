@@ -161,6 +161,17 @@ pub enum Note {
         /// Samples dropped, as their thread went on meanwhile.
         moved: u64,
     },
+    /// Waits were timed, and the short ones are no events.
+    ShortWaits {
+        /// They are below this, nanoseconds.
+        below_ns: u64,
+        /// How many they are.
+        count: u64,
+        /// Their sum, nanoseconds.
+        time_ns: u64,
+        /// The sum of all waits that were timed, nanoseconds.
+        of_ns: u64,
+    },
     /// Block requests have stacks of their issuers.
     RequestStacks {
         /// From this latency on they were asked for, nanoseconds; `None`: only when requests were issued.
@@ -234,6 +245,7 @@ impl Note {
             Note::NoTimes => "no_times",
             Note::NumbersInNames => "numbers_in_names",
             Note::Sampling { .. } => "sampling",
+            Note::ShortWaits { .. } => "short_waits",
             Note::RequestStacks { .. } => "request_stacks",
             Note::JvmMaps { .. } => "jvm_maps",
             Note::Unknown => "unknown",

@@ -82,6 +82,8 @@ pub enum Notice {
         filter: String,
         /// The values that events have in the text fields of the filter, where these are few.
         values: Vec<(Field, Vec<String>)>,
+        /// So many requests that it lets through have not completed; then the values are of no use.
+        waiting: usize,
     },
     /// A request has been waiting for long.
     Waiting {
@@ -143,7 +145,13 @@ impl fmt::Display for Notice {
             Notice::Capturing { source: Source::Io, .. } => f.write_str("capturing system calls that do I/O"),
             Notice::Capturing { source: Source::Syscall, .. } => f.write_str("capturing all system calls"),
             Notice::Capturing { source, .. } => write!(f, "capturing {}", source.words()),
-            Notice::NoMatch { filter, values } => {
+            Notice::NoMatch { filter, waiting: 1, .. } => {
+                write!(f, "No event that matches the filter has completed, and 1 waits: {filter}")
+            }
+            Notice::NoMatch { filter, waiting: more @ 1.., .. } => {
+                write!(f, "No event that matches the filter has completed, and {more} wait: {filter}")
+            }
+            Notice::NoMatch { filter, values, waiting: 0 } => {
                 write!(f, "No event matches the filter: {filter}")?;
                 let values = values.iter().map(|(field, texts)| format!("{}: {}", field.name(), texts.join(", ")));
                 let values: Vec<String> = values.collect();

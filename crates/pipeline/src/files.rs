@@ -34,7 +34,7 @@ impl Pipeline {
         let run = Run::new(self)?;
         let files = 0..self.reading.files.len();
         let contexts = files.map(|at| run.file(at, fields, true, &mut take)).collect::<Result<Vec<_>, _>>();
-        run.end();
+        run.end(contexts.as_deref().unwrap_or_default());
         let mut contexts = contexts?;
         note_unrelated(&mut contexts);
         Ok(contexts)
@@ -80,7 +80,7 @@ impl Pipeline {
             })
         };
         let folded = workers::each_file(numbers.len(), MOST_READERS, new, fold_file, merge);
-        run.end();
+        run.end(folded.as_ref().map_or(&[], |(_, contexts)| contexts));
         let (state, mut contexts) = folded?;
         note_unrelated(&mut contexts);
         Ok((state, contexts))
@@ -286,7 +286,7 @@ impl<'a> Run<'a> {
 
     /// Notes that a filter let nothing through: an empty picture may come of a mistake in it. And that files of several formats
     /// hold the same events, which then count several times.
-    fn end(&self) {
+    fn end(&self, contexts: &[Context]) {
         let Pipeline { reading, control, .. } = self.pipeline;
         control.observer().ended();
         if let Some((first, second, more)) = self.repeated() {
@@ -297,7 +297,8 @@ impl<'a> Run<'a> {
             let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
             let values = values.iter().filter(|(_, texts)| !texts.is_empty() && texts.len() <= VALUES);
             let values = values.map(|(&field, texts)| (field, texts.iter().cloned().collect())).collect();
-            control.notice(Notice::NoMatch { filter: filter.to_string(), values });
+            let waiting = self.pipeline.waiters(contexts, &[]).map_or(0, |waiters| waiters.len());
+            control.notice(Notice::NoMatch { filter: filter.to_string(), values, waiting });
         }
     }
 

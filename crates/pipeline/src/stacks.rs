@@ -12,6 +12,10 @@ use std::time::{Duration, Instant};
 const TURN: Duration = Duration::from_millis(100);
 
 impl Pipeline {
+    fn empty_stacks(&self, by: &[Field]) -> StackTree {
+        StackTree::new(by.to_vec()).with_tag(self.reading.tagging.as_ref().and_then(|tagging| tagging.key()))
+    }
+
     /// The stacks of all events that the filter lets through, below these fields, with what waits still.
     ///
     /// # Errors
@@ -22,7 +26,7 @@ impl Pipeline {
             let (tree, context) = self.watch_stacks(by, never, |_, _| Ok::<_, Error>(()))?;
             return Ok((tree, vec![context]));
         }
-        let new = || StackTree::new(by.to_vec());
+        let new = || self.empty_stacks(by);
         let fields = new().fields();
         let (mut tree, contexts) = self.fold(
             fields,
@@ -57,7 +61,7 @@ impl Pipeline {
         every: Duration,
         mut show: impl FnMut(&StackTree, &Context) -> Result<(), E>,
     ) -> Result<(StackTree, Context), E> {
-        let mut tree = StackTree::new(by.to_vec());
+        let mut tree = self.empty_stacks(by);
         let mut events = self.capture(tree.fields())?;
         let mut shown = Instant::now();
         while !events.is_over() {
@@ -76,7 +80,7 @@ impl Pipeline {
             }
         }
         // What waits when the capture ends has dictionaries of its own; the events that are left have not.
-        let mut waiting = StackTree::new(by.to_vec());
+        let mut waiting = self.empty_stacks(by);
         events.waiting(&mut |_, batch, mask| {
             waiting.add_waiting(batch, mask);
             ControlFlow::<E>::Continue(())
@@ -102,7 +106,7 @@ impl Pipeline {
             takes_averages: self.takes_averages,
             fio_results: self.fio_results.clone(),
         };
-        let mut trees = [StackTree::new(by.to_vec()), StackTree::new(by.to_vec())];
+        let mut trees = [self.empty_stacks(by), self.empty_stacks(by)];
         let filters: Vec<&Filter> = std::iter::once(against).chain(&self.reading.filter).collect();
         let fields = trees[0].fields();
         let contexts = all.each_marked(fields, &filters, |marked: Marked| {

@@ -32,6 +32,8 @@ pub struct StackNode {
 #[derive(Clone)]
 pub struct StackTree {
     by: Vec<Field>,
+    /// The key of the tag that [`Field::Tag`] is.
+    tag: Option<String>,
     names: Vec<Box<str>>,
     frames: HashMap<Box<str>, u32>,
     nodes: Vec<StackNode>,
@@ -52,6 +54,7 @@ impl StackTree {
         StackTree {
             groups: Groups::new(by.clone()),
             by,
+            tag: None,
             names: vec!["all".into()],
             frames: HashMap::new(),
             nodes: vec![root],
@@ -61,6 +64,12 @@ impl StackTree {
             cut: 0,
             ends: HashMap::new(),
         }
+    }
+
+    /// The same; frames of [`Field::Tag`] are called by the key of that tag: `stage=3`.
+    #[must_use]
+    pub fn with_tag(self, key: Option<&str>) -> StackTree {
+        StackTree { tag: key.map(str::to_string), ..self }
     }
 
     /// The columns that it needs.
@@ -136,7 +145,9 @@ impl StackTree {
         let labels = self.groups.labels()[group as usize].clone();
         let mut node = 0;
         for (field, label) in self.by.clone().into_iter().zip(&labels) {
-            node = self.child(node, &format!("{}={label}", field.name()));
+            let name = if field == Field::Tag { self.tag.as_deref() } else { None };
+            let frame = format!("{}={label}", name.unwrap_or(field.name()));
+            node = self.child(node, &frame);
         }
         let text = batch.text(Field::Stack, row).unwrap_or_default();
         let frames: Vec<&str> = text.split(';').filter(|frame| !frame.is_empty()).collect();

@@ -205,3 +205,18 @@ fn stacks_without_outer_frames_are_counted() {
     both.merge(&tree);
     assert_eq!([tree.truncated(), both.truncated()].map(|sum| (sum.samples, sum.time_ns)), [(2, 16), (4, 32)]);
 }
+
+#[test]
+fn frames_of_a_tag_are_called_by_its_key() {
+    let mut batch = Batch::new(FieldSet::ALWAYS.with(&[Field::Stack, Field::Tag]));
+    batch.push_i64(Field::Time, 0);
+    batch.push_u64(Field::Latency, 5);
+    batch.push_text(Field::Tag, Some(b"3"));
+    batch.push_text(Field::Stack, Some(b"main"));
+    batch.end_row();
+    for (key, wanted) in [(None, "tag=3"), (Some("stage"), "stage=3")] {
+        let mut tree = StackTree::new(vec![Field::Tag]).with_tag(key);
+        tree.add(&batch, None);
+        assert_eq!(tree.name(&tree.nodes()[1]), wanted);
+    }
+}

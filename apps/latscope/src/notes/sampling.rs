@@ -29,6 +29,23 @@ pub fn sampling(note: &Note) -> String {
     text
 }
 
+/// The sentence of [`Note::ShortWaits`].
+pub fn short_waits(note: &Note) -> String {
+    let &Note::ShortWaits { below_ns, count, time_ns, of_ns } = note else {
+        return String::new();
+    };
+    let share = time_ns as f64 / of_ns.max(1) as f64;
+    format!(
+        "{} shorter than {} {} not shown and in no stack: {} of {} off the CPU ({:.1} %)",
+        plural(count, "wait"),
+        format_duration(below_ns),
+        if count == 1 { "is" } else { "are" },
+        format_duration(time_ns),
+        format_duration(of_ns),
+        100.0 * share
+    )
+}
+
 /// The sentence of [`Note::RequestStacks`].
 pub fn request_stacks(note: &Note) -> String {
     let &Note::RequestStacks { slow_ns, slow, waiting, issued, moved_on, fast, baseline } = note else {
@@ -84,6 +101,16 @@ mod tests {
         assert!(one.contains("1 sample lacks its user stack") && !one.contains("dropped"), "{one}");
         let many = sampling(&note(2, 2000));
         assert!(many.contains("2 rounds were left out") && many.contains("2,000 samples lack their"), "{many}");
+    }
+
+    #[test]
+    fn the_share_of_short_waits_is_of_all_waits() {
+        let note = |count| Note::ShortWaits { below_ns: 1_000_000, count, time_ns: 30_000_000, of_ns: 1_200_000_000 };
+        assert_eq!(
+            short_waits(&note(2000)),
+            "2,000 waits shorter than 1ms are not shown and in no stack: 30ms of 1.2s off the CPU (2.5 %)"
+        );
+        assert!(short_waits(&note(1)).starts_with("1 wait shorter than 1ms is not shown"));
     }
 
     #[test]

@@ -223,7 +223,7 @@ impl BlockEvents {
         let Some(stacks) = &mut self.stacks else { return Ok(()) };
         stacks.account(&mut self.capture.context);
         match stacks.adapt() {
-            Some(one_in) => self.capture.loaded.set_variable(".data.fast_one_in", one_in),
+            Some(looks) => self.capture.loaded.set_variable(".data.fast_looks", looks),
             None => Ok(()),
         }
     }

@@ -184,7 +184,7 @@ impl IssuerStacks {
         over.into_iter().map(columns).collect()
     }
 
-    /// Of how many fast requests one is to be looked at, where that has changed.
+    /// Of how many fast requests in 2^32 the issuer is to be looked at, where that has changed.
     pub fn adapt(&mut self) -> Option<u32> {
         let since = self.adapted.elapsed();
         if self.how.slow_ns == u64::MAX || since < ADAPT_EVERY {
@@ -192,7 +192,7 @@ impl IssuerStacks {
         }
         let per_s = self.fast as f64 / since.as_secs_f64();
         (self.fast, self.adapted) = (0, Instant::now());
-        Some((per_s as u64 / BASELINE_PER_S).clamp(1, 1 << 20) as u32)
+        Some(u32::MAX / (per_s as u64 / BASELINE_PER_S).clamp(1, 1 << 20) as u32)
     }
 
     /// Puts the account into the context.

@@ -40,6 +40,8 @@ pub struct StackEvents {
     pace: Pace,
     records: Vec<u8>,
     threshold_ns: u64,
+    /// The sum of waits that the scheduler timed, as events.
+    timed_ns: u64,
     tick_ns: u64,
     accounted: Instant,
     forgot: Instant,
@@ -67,6 +69,7 @@ impl StackEvents {
             pace: Pace::new(how.hz, how.budget),
             records: Vec::new(),
             threshold_ns: how.off_cpu_ns,
+            timed_ns: 0,
             tick_ns: period_ns(how.on_cpu_hz),
             accounted: Instant::now(),
             forgot: Instant::now(),
@@ -153,6 +156,7 @@ impl StackEvents {
         if own.stack.is_idle {
             return;
         }
+        self.timed_ns += record.stamp_ns.saturating_sub(record.since_ns);
         // A pass that saw the same wait has its user stack, too.
         let seen = self.waits.find(record.tid, record.switches);
         let seen = seen.filter(|wait| wait.doing.call == own.call && wait.doing.pid == own.pid);
@@ -192,7 +196,7 @@ impl StackEvents {
         self.add_expired(false);
         let pace = self.kinds.sampled.then_some(&self.pace);
         self.rows.account(&mut self.programs.context);
-        self.programs.account(pace, self.rows.unknown())
+        self.programs.account(pace, self.rows.unknown(), self.timed_ns)
     }
 
     /// Puts what waits for I/O into a batch of its own, the oldest first, and names it in the context.

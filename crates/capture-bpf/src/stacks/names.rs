@@ -8,11 +8,12 @@ use crate::loader::Raw;
 use latscope_event::{Batch, Context, Field, MISSING_CODE};
 use latscope_unwind::{Naming, Quality, Registers, Stacks};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 
 /// More stacks, or processes, are not remembered at a time.
 const KEPT: usize = 1 << 16;
-/// So much text of stacks is kept; all others have the same one.
-const TEXT_BYTES: usize = 256 << 20;
+/// So much text of different stacks is kept; all others have the same one.
+const TEXT_BYTES: usize = 128 << 20;
 
 /// What a thread waits for that could run.
 pub const RUN_QUEUE: &str = "run queue";
@@ -22,13 +23,14 @@ const UNNAMED: &str = "[unknown]_[j]";
 /// What is known of stacks, processes and their names.
 pub struct Names {
     stacks: Stacks,
-    /// By what identifies a stack: process, when it started, addresses.
-    known: HashMap<Box<[u64]>, Stack>,
+    /// By what identifies a stack: process, when it started, and a hash of the addresses, which would take a kilobyte themselves.
+    known: HashMap<(u32, u64, u64), Stack>,
+    hashes: RandomState,
     /// When each process started.
     processes: HashMap<u32, u64>,
     key: Vec<u64>,
     text: String,
-    text_bytes: usize,
+    texts: Texts,
     jvm_maps: Option<JvmMaps>,
 }
 
@@ -49,10 +51,11 @@ impl Names {
             stacks: Stacks::new(if how.hashed_names { Naming::Hashed } else { Naming::Plain }),
             jvm_maps: how.jvm_maps.then(JvmMaps::default),
             known: HashMap::new(),
+            hashes: RandomState::new(),
             processes: HashMap::new(),
             key: Vec::new(),
             text: String::new(),
-            text_bytes: 0,
+            texts: Texts { bytes: 0, most: TEXT_BYTES },
         }
     }
 
@@ -74,21 +77,20 @@ impl Names {
         let (user, quality) = user.as_ref().map_or((&[][..], Quality::None), |user| (&user.addresses, user.quality));
         let is_kernel_only = record.has(flag::KTHREAD);
         self.key.clear();
-        self.key.extend([u64::from(record.pid), record.process_start, state as u64, quality as u64, user.len() as u64]);
+        self.key.extend([state as u64, quality as u64, user.len() as u64]);
         self.key.extend_from_slice(user);
         self.key.extend(parts.kernel.chunks_exact(8).map(u64::read));
         self.key.push(u64::from(record.call as u32));
-        if let Some(&known) = self.known.get(&self.key[..]) {
+        let key = (record.pid, record.process_start, self.hashes.hash_one(&self.key));
+        if let Some(&known) = self.known.get(&key) {
             return known;
         }
         let kernel: Vec<u64> = parts.kernel.chunks_exact(8).map(u64::read).collect();
         self.text.clear();
         self.stacks.text(record.pid, user, &kernel, &mut self.text);
-        self.text_bytes += self.text.len();
         let text = match &self.text[..] {
             "" => MISSING_CODE,
-            _ if self.text_bytes > TEXT_BYTES => batch.intern(Field::Stack, b"(too many different stacks)"),
-            text => batch.intern(Field::Stack, text.as_bytes()),
+            text => self.texts.intern(text, batch),
         };
         let call = (record.call >= 0).then_some(i64::from(record.call));
         let stack = Stack {
@@ -116,7 +118,7 @@ impl Names {
         if self.known.len() >= KEPT {
             self.known.clear();
         }
-        self.known.insert(self.key[..].into(), stack);
+        self.known.insert(key, stack);
         stack
     }
 
@@ -125,5 +127,46 @@ impl Names {
         if let Some(maps) = &self.jvm_maps {
             maps.account(context);
         }
+    }
+}
+
+/// Bytes of the different texts of stacks so far, and how many there may be.
+struct Texts {
+    bytes: usize,
+    most: usize,
+}
+
+impl Texts {
+    /// The code of a stack. One that is known costs nothing: processes that come and go have the same ones again and again.
+    fn intern(&mut self, text: &str, batch: &mut Batch) -> u32 {
+        match batch.dictionary(Field::Stack).find(text.as_bytes()) {
+            Some(code) => code,
+            None if self.bytes + text.len() > self.most => batch.intern(Field::Stack, b"(too many different stacks)"),
+            None => {
+                self.bytes += text.len();
+                batch.intern(Field::Stack, text.as_bytes())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latscope_event::FieldSet;
+
+    #[test]
+    fn stacks_that_come_again_leave_room_for_new_ones() {
+        let mut batch = Batch::new(FieldSet::ALWAYS.with(&[Field::Stack]));
+        let mut texts = Texts { bytes: 0, most: 20 };
+        let code = texts.intern("main;read", &mut batch);
+        for _ in 0..10 {
+            assert_eq!(texts.intern("main;read", &mut batch), code);
+        }
+        let other = texts.intern("main;write", &mut batch);
+        assert_eq!(batch.dictionary(Field::Stack).text(other), Some("main;write"));
+        let [one, another] = ["main;x", "main;y"].map(|text| texts.intern(text, &mut batch));
+        assert_eq!(one, another, "there is no room");
+        assert_eq!(texts.intern("main;read", &mut batch), code);
     }
 }

@@ -2,9 +2,10 @@
 
 use super::pace::Pace;
 use super::places::LEFT_OUT;
-use super::shared::{CALLS, COMMS, COUNTS, Config, Count, NO_THRESHOLD, OBJECT, PIDS, call, place};
+use super::shared::{CALLS, COUNTS, Config, Count, NO_THRESHOLD, OBJECT, call, place};
 use crate::loader::{Loaded, MonotonicClock, Opened};
 use crate::probe::{Kernel, read_trimmed};
+use crate::wanted::Wanted;
 use crate::{Error, Options, StackKinds};
 use latscope_event::kernel::{FdFrom, Machine, call_shape};
 use latscope_event::{Anomaly, Clock, Context, Field, LossRange, Note};
@@ -22,6 +23,7 @@ pub struct Programs {
     /// Whether a thread shows its user stack when it returns from a wait that was timed.
     pub sees_returns: bool,
     sampler: Link,
+    threshold_ns: u64,
     calls: [u8; CALLS],
     ring_full: u64,
     refreshed_ns: i64,
@@ -41,15 +43,9 @@ fn config(options: &Options, kinds: StackKinds, places: u32) -> Config {
             *bits |= call::ASYNC;
         }
     }
-    let mut config = Config {
+    Config {
         threshold_ns: if kinds.off_cpu { how.off_cpu_ns } else { NO_THRESHOLD },
-        comms: [[0; 16]; COMMS],
-        processes: [[0; 16]; COMMS],
-        pids: [0; PIDS],
-        comms_len: 0,
-        processes_len: 0,
-        pids_len: 0,
-        own_pid: std::process::id(),
+        threads: Wanted::new(push_down),
         user_stacks: u32::from(how.user_stacks),
         all_threads: u32::from(how.all_threads || kinds.off_cpu),
         copies: how.copies,
@@ -64,29 +60,7 @@ fn config(options: &Options, kinds: StackKinds, places: u32) -> Config {
         places,
         pad: 0,
         calls,
-    };
-    // A longer list is left to the caller's filter.
-    if push_down.pids.len() <= PIDS {
-        config.pids[..push_down.pids.len()].copy_from_slice(&push_down.pids);
-        config.pids_len = push_down.pids.len() as u32;
     }
-    (config.comms, config.comms_len) = names(&push_down.comms);
-    (config.processes, config.processes_len) = names(&push_down.processes);
-    config
-}
-
-/// Command names as the kernel keeps them, and how many there are; a longer list is left to the caller's filter.
-fn names(list: &[String]) -> ([[u8; 16]; COMMS], u32) {
-    let mut names = [[0; 16]; COMMS];
-    if list.len() > COMMS {
-        return (names, 0);
-    }
-    for (to, name) in names.iter_mut().zip(list) {
-        // What is longer than the kernel keeps equals no command.
-        let len = name.len().min(16);
-        to[..len].copy_from_slice(&name.as_bytes()[..len]);
-    }
-    (names, list.len() as u32)
 }
 
 impl Programs {
@@ -151,6 +125,7 @@ impl Programs {
             attached_ns: clock.now_stamp_ns(),
             sees_returns,
             sampler,
+            threshold_ns: config.threshold_ns,
             calls: config.calls,
             ring_full: 0,
             refreshed_ns: now_ns,
@@ -169,7 +144,8 @@ impl Programs {
     }
 
     /// Brings the account up to date.
-    pub fn account(&mut self, pace: Option<&Pace>, unknown: u64) -> Result<(), Error> {
+    /// `timed_ns`: the sum of the waits that became events.
+    pub fn account(&mut self, pace: Option<&Pace>, unknown: u64, timed_ns: u64) -> Result<(), Error> {
         self.clock.follow();
         let counts = self.loaded.counts::<COUNTS>()?;
         let of = |count: Count| counts[count as usize];
@@ -196,6 +172,11 @@ impl Programs {
         property("stacks.threads_looked_at", of(Count::Seen));
         property("stacks.left_out", of(Count::LeftOut));
         property("kernel_memory_bytes", self.loaded.memory_bytes());
+        if of(Count::Short) > 0 {
+            let (below_ns, count, time_ns) = (self.threshold_ns, of(Count::Short), of(Count::ShortNs));
+            self.context.notes.retain(|note| !matches!(note, Note::ShortWaits { .. }));
+            self.context.note(Note::ShortWaits { below_ns, count, time_ns, of_ns: time_ns + timed_ns });
+        }
         if let Some(pace) = pace
             && let [Some([median_ns, p95_ns]), parts] = pace.quantiles()
         {

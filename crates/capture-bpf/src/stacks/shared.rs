@@ -1,16 +1,13 @@
 //! What the programs of `bpf/stacks` and user space share; the C side is `bpf/stacks/stacks.h`.
 
 use crate::loader::shared;
+use crate::wanted::Wanted;
 
 /// The checked-in object.
 pub const OBJECT: &[u8] = include_bytes!("../../../../bpf/stacks/stacks.bpf.o");
 
 /// Bytes of a page of a user stack.
 pub const PAGE: u64 = 4096;
-/// How many processes and command names the programs test.
-pub const PIDS: usize = 16;
-/// As [`PIDS`].
-pub const COMMS: usize = 8;
 /// System calls by number.
 pub const CALLS: usize = 512;
 
@@ -65,13 +62,7 @@ shared! {
     /// Constants of the programs.
     pub struct Config {
         threshold_ns: u64,
-        comms: [[u8; 16]; COMMS],
-        processes: [[u8; 16]; COMMS],
-        pids: [u32; PIDS],
-        comms_len: u32,
-        processes_len: u32,
-        pids_len: u32,
-        own_pid: u32,
+        threads: Wanted,
         user_stacks: u32,
         all_threads: u32,
         copies: u32,

@@ -3,6 +3,7 @@
 use crate::fd::Ends;
 use crate::loader::{Raw, shared};
 use crate::texts::named;
+use crate::wanted::Wanted;
 
 /// The checked-in object.
 pub const OBJECT: &[u8] = include_bytes!("../../../../bpf/syscall/syscall.bpf.o");
@@ -56,11 +57,6 @@ pub mod mode {
     pub const BY_FILE: u32 = 2;
 }
 
-/// How many processes and command names the programs test.
-pub const PIDS: usize = 16;
-/// As [`PIDS`].
-pub const COMMS: usize = 8;
-
 shared! {
     /// What a program needs to know of a call.
     #[derive(Default)]
@@ -81,14 +77,8 @@ shared! {
         min_latency_ns: u64,
         slow_ns: u64,
         types: u64,
-        comms: [[u8; 16]; COMMS],
-        processes: [[u8; 16]; COMMS],
-        pids: [u32; PIDS],
-        comms_len: u32,
-        processes_len: u32,
-        pids_len: u32,
+        threads: Wanted,
         one_in: u32,
-        own_pid: u32,
         mode: u32,
         power: u32,
         want_arguments: u32,
@@ -265,8 +255,6 @@ mod tests {
         let ours = [
             (NUMBERED, "CALLS_NUMBERED"),
             (CALLS, "CALLS"),
-            (PIDS, "PIDS"),
-            (COMMS, "COMMS"),
             (NO_ARGUMENT.into(), "ARGUMENTS"),
             (flag::AGAIN.into(), "CALL_AGAIN"),
             (flag::CLOSES.into(), "CALL_CLOSES"),

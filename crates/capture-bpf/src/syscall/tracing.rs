@@ -1,9 +1,10 @@
 //! The programs at work: configured, attached, and their account.
 
 use super::calls::Calls;
-use super::shared::{COMMS, COUNTS, Config, Count, FILE_TYPES, OBJECT, PIDS, Wait, mode};
+use super::shared::{COUNTS, Config, Count, FILE_TYPES, OBJECT, Wait, mode};
 use crate::loader::{Loaded, MonotonicClock, Opened, Raw};
 use crate::probe::{Kernel, read_trimmed};
+use crate::wanted::Wanted;
 use crate::{Error, Options, Source, process};
 use latscope_event::kernel::Machine;
 use latscope_event::{Anomaly, Clock, Context, Field, FieldSet, KernelFeature, LossRange, Note};
@@ -62,19 +63,13 @@ pub fn config(options: &Options, calls: &Calls, mode: u32, power: u8) -> Config 
             Field::Rotational,
         ])
         || any(&ENDS);
-    let mut config = Config {
+    Config {
         calls: calls.table(),
         min_latency_ns: push_down.min_latency_ns,
         slow_ns: options.sample.map_or(0, |sample| sample.slow_ns),
         types: types(&push_down.fd_types),
-        comms: [[0; 16]; COMMS],
-        processes: [[0; 16]; COMMS],
-        pids: [0; PIDS],
-        comms_len: 0,
-        processes_len: 0,
-        pids_len: 0,
+        threads: Wanted::new(push_down),
         one_in: options.sample.map_or(0, |sample| sample.one_in),
-        own_pid: std::process::id(),
         mode,
         power: u32::from(power),
         want_arguments: u32::from(want_file || any(&[Field::Fd, Field::Size, Field::Offset, Field::CallArgs])),
@@ -86,29 +81,7 @@ pub fn config(options: &Options, calls: &Calls, mode: u32, power: u8) -> Config 
         want_cpu: u32::from(fields.contains(Field::Cpu)),
         want_ends: u32::from(want_file && (fields.contains(Field::Path) || any(&ENDS))),
         want_call_args: u32::from(fields.contains(Field::CallArgs)),
-    };
-    // A longer list is left to the caller's filter.
-    if push_down.pids.len() <= PIDS {
-        config.pids[..push_down.pids.len()].copy_from_slice(&push_down.pids);
-        config.pids_len = push_down.pids.len() as u32;
     }
-    (config.comms, config.comms_len) = names(&push_down.comms);
-    (config.processes, config.processes_len) = names(&push_down.processes);
-    config
-}
-
-/// Command names as the kernel keeps them, and how many there are; a longer list is left to the caller's filter.
-fn names(list: &[String]) -> ([[u8; 16]; COMMS], u32) {
-    let mut names = [[0; 16]; COMMS];
-    if list.len() > COMMS {
-        return (names, 0);
-    }
-    for (to, name) in names.iter_mut().zip(list) {
-        // What is longer than the kernel keeps equals no command.
-        let len = name.len().min(16);
-        to[..len].copy_from_slice(&name.as_bytes()[..len]);
-    }
-    (names, list.len() as u32)
 }
 
 /// The bits of these types of files. An unknown name adds the bit of no file, so that a list of unknown names matches nothing.

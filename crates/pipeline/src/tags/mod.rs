@@ -56,6 +56,11 @@ impl Tagging {
         Tagging { sources, key, store: Arc::default() }
     }
 
+    /// The key of the tag that is the field `tag`.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
     /// The fields that events get.
     pub fn fields(&self) -> FieldSet {
         let tag: &[Field] = if self.key.is_some() { &[Field::Tag] } else { &[] };
