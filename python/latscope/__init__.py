@@ -8,11 +8,12 @@
 from latscope import buckets
 from latscope._native import Error, UsageError, __version__
 from latscope.live import Capture, capture, record
-from latscope.series import Picture, Series
-from latscope.trace import Answer, Page, Trace, compare, read
+from latscope.series import Page, Picture, Series
+from latscope.trace import Answer, Application, Trace, compare, read
 
 __all__ = [
     "Answer",
+    "Application",
     "Capture",
     "Error",
     "Page",

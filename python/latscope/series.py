@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import html
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +32,48 @@ class Picture(str):
     def _repr_svg_(self) -> str:
         return str(self)
 
+    def image(self, name: str = "") -> str:
+        """Return it as an image of HTML."""
+        data = base64.b64encode(self.encode()).decode()
+        known = f' id="{name}"' if name else ' style="max-width:100%"'
+        return f'<img{known} alt="heat map" src="data:image/svg+xml;base64,{data}">'
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write it to a file."""
         Path(path).write_text(self, encoding="utf-8")
+
+
+class Page(str):
+    """The interactive page of a report, which notebooks show in a frame."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return self.framed()
+
+    def framed(self, picture: Picture | None = None) -> str:
+        """Return the page in a frame, with a picture that stands in where the page, or its script, is not allowed."""
+        page, style, beside = str(self), "", ""
+        if picture is not None:
+            page = page.replace("style-src ", f"img-src data:; style-src 'sha256-{_STYLE_HASH}' ", 1)
+            page = page.replace("<body>", f"<body><style>{_STYLE}</style>{picture.image('instead')}", 1)
+            # Whoever removes frames, as notebooks that are not trusted do, removes the style, too, and shows the picture.
+            style, beside = "<style>.latscope+img{display:none}</style>", picture.image()
+        # A frame of its own: scripts and styles of page and notebook do not meet.
+        look = 'class="latscope" style="width:100%;height:720px;border:0" sandbox="allow-scripts"'
+        return f'{style}<iframe srcdoc="{html.escape(page, quote=True)}" {look}></iframe>{beside}'
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write it to a file."""
+        Path(path).write_text(self, encoding="utf-8")
+
+
+_STYLE = (
+    "#instead{position:fixed;inset:0;z-index:9;width:100%;height:100%;background:#fff;object-fit:contain;object-position:top}"
+    ":root[data-ready] #instead,:root[data-failed] #instead{display:none}"
+)
+"""The picture lies over the page until its script says that it is ready."""
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 
 
 def table(stream: _native.Stream) -> pa.Table:
@@ -49,7 +90,7 @@ def table(stream: _native.Stream) -> pa.Table:
 class Series:
     """A histogram for each interval and group. Series add up exactly with ``+``; ``sum`` takes many of them."""
 
-    def __init__(self, native: _native.Series, page: Callable[[], str] | None = None) -> None:
+    def __init__(self, native: _native.Series, page: Callable[[], Page] | None = None) -> None:
         """Wrap the native half; ``page`` makes the interactive page of the trace behind it."""
         self._native = native
         self._page = page
@@ -182,12 +223,9 @@ class Series:
         return f"<latscope.Series: {self._native.events:.0f} events, {self.quantity}{by}, {len(self)} intervals>"
 
     def _repr_html_(self) -> str:
-        """Show the interactive page; where a notebook is not trusted it drops that, and the picture beneath remains."""
-        svg = base64.b64encode(self.heatmap().encode()).decode()
-        picture = f'<img alt="heat map" style="max-width:100%" src="data:image/svg+xml;base64,{svg}">'
-        if self._page is None:
-            return picture
-        return f"{self._page()}<details><summary>Heat map</summary>{picture}</details>"
+        """Show the interactive page, or the picture where scripts are not allowed."""
+        picture = self.heatmap()
+        return picture.image() if self._page is None else self._page().framed(picture)
 
     def _number(self, group: tuple[str, ...] | str | None) -> int | None:
         if group is None:

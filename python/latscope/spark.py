@@ -1,4 +1,4 @@
-"""Latency in Spark: the buckets of latscope from raw events by plain DataFrame code, and every file format as a data source.
+"""Latency in Spark: our buckets from raw events by plain DataFrame code, every file format as a data source, blocks measured.
 
 There is no UDF and no jar, so it works with Spark Connect, and where nothing can be installed on executors (the data source
 alone needs the package there).
@@ -21,6 +21,7 @@ from latscope import buckets
 from latscope._native import UsageError
 from latscope.arguments import names, nanoseconds
 from latscope.buckets import POWER
+from latscope.measure import Measure, measure
 
 try:
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -39,8 +40,19 @@ if TYPE_CHECKING:
     from latscope.series import Series
     from latscope.trace import Trace
 
-CELL = ("k", "n")
-"""Bucket and count of a cell."""
+__all__ = [
+    "Measure",
+    "bucket",
+    "cells",
+    "check",
+    "heatmap",
+    "histogram",
+    "measure",
+    "merge",
+    "percentiles",
+    "register",
+    "series",
+]
 
 
 def quoted(name: str) -> str:
@@ -196,7 +208,7 @@ class SourceReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> list[Any]:
         """Return a partition for each file."""
-        return [InputPartition(file) for file in self.source.trace(self.source.path()).files()]
+        return [InputPartition(file) for file in self.source.trace(self.source.path()).files()]  # pyright: ignore[reportCallIssue]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Yield the events of a file."""

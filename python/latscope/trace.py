@@ -13,7 +13,7 @@ import pyarrow as pa
 from latscope import _native
 from latscope._native import UsageError
 from latscope.arguments import fold, names, nanoseconds, rows
-from latscope.series import Picture, Series, table
+from latscope.series import Page, Picture, Series, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,19 +42,16 @@ class Answer(dict[str, Any]):
         return f"<pre>{html.escape(self.text)}</pre>"
 
 
-class Page(str):
-    """The interactive page of a report, which notebooks show in a frame."""
+class Application(Answer):
+    """The report of an application of Spark, with its picture."""
 
-    __slots__ = ()
+    def __init__(self, content: str, text: str, picture: str) -> None:
+        """Take the report in all forms."""
+        super().__init__(content, text)
+        self.picture = Picture(picture)
 
     def _repr_html_(self) -> str:
-        # A frame of its own: scripts and styles of page and notebook do not meet.
-        content = html.escape(self, quote=True)
-        return f'<iframe srcdoc="{content}" style="width:100%;height:720px;border:0" sandbox="allow-scripts"></iframe>'
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a file."""
-        Path(path).write_text(self, encoding="utf-8")
+        return f"{self.picture}{super()._repr_html_()}"
 
 
 class Trace:
@@ -137,7 +134,7 @@ class Trace:
     ) -> Series:
         """Return a histogram for each interval and group; an event counts in the interval in which it completed."""
         how = fold(interval, by, quantity, weight, precision, completed_only=completed_only)
-        return Series(self._native.series(how, INTERVALS), lambda: self.report()._repr_html_())
+        return Series(self._native.series(how, INTERVALS), self.report)
 
     def percentiles(
         self,
@@ -190,6 +187,10 @@ class Trace:
     ) -> Answer:
         """Say what the events of a filter have in common that others have not; without one, what is unusual."""
         return Answer(*self._native.explain(selection, against, None if columns is None else names(columns), seed))
+
+    def spark(self, by: str = "stage", top: int = 20) -> Application:
+        """Return the report of an application of Spark, as ``latscope spark`` does; ``by`` is stage, job or sql."""
+        return Application(*self._native.spark(by, top))
 
     def heatmap(
         self, interval: Duration | None = None, *, by: str | Iterable[str] | None = None, **look: Any

@@ -55,7 +55,7 @@ pub struct Fold {
     by: Vec<String>,
     quantity: String,
     weight: String,
-    precision: Option<u8>,
+    precision: Option<u32>,
     completed_only: bool,
 }
 
@@ -73,9 +73,10 @@ impl Fold {
             [Weight::Count, Weight::Time, Weight::Bytes].into_iter().find(|weight| weight.word() == self.weight);
         let weight =
             weight.ok_or_else(|| usage(format!("There is no weight {}; use count, time or bytes.", self.weight)))?;
-        let grid = |power| {
-            let grid = Grid::with_power(power).filter(|grid| *grid <= Grid::FINE);
-            grid.ok_or_else(|| usage(format!("precision={power}: it is from 0 to {}.", Grid::FINE.power())))
+        let grid = |buckets: u32| {
+            let power = u8::try_from(buckets.trailing_zeros()).ok().filter(|_| buckets.is_power_of_two());
+            let grid = power.and_then(Grid::with_power).filter(|grid| *grid <= Grid::FINE);
+            grid.ok_or_else(|| usage(format!("precision={buckets}: it is 1, 2, 4, 8, 16, 32 or 64.")))
         };
         if self.interval_ns == Some(0) {
             return Err(usage("The interval must be longer than zero."));

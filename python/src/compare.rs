@@ -26,7 +26,8 @@ pub fn compare(
     let quantiles = percentiles.iter().map(|percentile| percentile / 100.0).collect();
     let options = CompareOptions { quantiles, rounds, seed, ..CompareOptions::default() };
     let notes = Notes::default();
-    let (json, text) = run(py, &notes, |control: Control| {
+    let noted = notes.clone();
+    let (json, text) = run(py, &notes, move |control: Control| {
         let open = |reading| Pipeline::open(reading, control.clone());
         let subjects = sides.iter().map(|(name, turns)| Subject::read(name.clone(), turns, open));
         let subjects: Vec<Subject> =
@@ -46,7 +47,7 @@ pub fn compare(
             unknown: unknown.as_deref(),
             notes: &waiting,
         };
-        subjects.iter().for_each(|subject| notes.note(&subject.contexts));
+        subjects.iter().for_each(|subject| noted.note(&subject.contexts));
         let lines = table.lines(COLUMNS);
         let text: String = lines.iter().map(|line| line.text().trim_end().to_string() + "\n").collect();
         Ok((table.json(), text))

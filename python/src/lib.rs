@@ -8,6 +8,7 @@ mod capture;
 mod compare;
 mod raised;
 mod series;
+mod spark;
 mod stream;
 mod trace;
 

@@ -58,30 +58,31 @@ impl Observer for Notes {
     }
 }
 
-/// Does this on a thread of its own, without the lock of the interpreter. Ctrl-C ends it.
-pub fn run<T: Send>(py: Python<'_>, notes: &Notes, work: impl FnOnce(Control) -> PyResult<T> + Send) -> PyResult<T> {
+/// Does this on a thread of its own, without the lock of the interpreter. Ctrl-C is raised at once; what the thread had begun ends
+/// by itself, and nobody takes it.
+pub fn run<T: Send + 'static>(
+    py: Python<'_>,
+    notes: &Notes,
+    work: impl FnOnce(Control) -> PyResult<T> + Send + 'static,
+) -> PyResult<T> {
     let cancelled = Arc::new(AtomicBool::new(false));
     let control = Control::new(Arc::clone(&cancelled), Arc::new(notes.clone()));
     py.detach(|| {
-        std::thread::scope(|scope| {
-            let (sender, receiver) = mpsc::sync_channel(1);
-            scope.spawn(move || sender.send(work(control)));
-            let mut interrupt = None;
-            loop {
-                match receiver.recv_timeout(TURN) {
-                    Ok(result) => return interrupt.map_or(result, Err),
-                    Err(RecvTimeoutError::Disconnected) => {
-                        return Err(Error::new_err("latscope failed; the reason is on standard error."));
+        let (sender, receiver) = mpsc::sync_channel(1);
+        std::thread::spawn(move || sender.send(work(control)));
+        loop {
+            match receiver.recv_timeout(TURN) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::new_err("latscope failed; the reason is on standard error."));
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Err(error) = Python::attach(|py| py.check_signals()) {
+                        cancelled.store(true, Ordering::Relaxed);
+                        return Err(error);
                     }
-                    Err(RecvTimeoutError::Timeout) if interrupt.is_none() => {
-                        if let Err(error) = Python::attach(|py| py.check_signals()) {
-                            cancelled.store(true, Ordering::Relaxed);
-                            interrupt = Some(error);
-                        }
-                    }
-                    Err(RecvTimeoutError::Timeout) => {}
                 }
             }
-        })
+        }
     })
 }

@@ -12,6 +12,7 @@ use latscope_view::{Palette, Scale};
 use latscope_view_report::{HeatmapOptions, Theme, heatmap};
 use latscope_view_term::{PercentileOptions, Percentiles};
 use pyo3::prelude::*;
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -72,6 +73,12 @@ impl Series {
     #[getter]
     fn to_unix_ns(&self) -> Option<i64> {
         Context::merged(&self.contexts).clock.to_unix_ns
+    }
+
+    /// Number of intervals, from the first to the last.
+    #[getter]
+    fn intervals(&self) -> u64 {
+        self.series.range().map_or(0, |(first, last)| first.abs_diff(last) + 1)
     }
 
     /// The count that one event adds up to.
@@ -136,7 +143,9 @@ impl Series {
         py.detach(|| {
             let mut series = self.series.clone();
             series.merge(&other.series).map_err(|error| usage(format!("These series cannot be merged: {error}.")))?;
-            let contexts = self.contexts.iter().chain(&other.contexts).cloned().collect();
+            let mut contexts = self.contexts.clone();
+            // What is added to itself is still of the same traces.
+            contexts.extend(other.contexts.iter().filter(|context| !self.contexts.contains(context)).cloned());
             let filter = self.filter.clone().filter(|_| self.filter == other.filter);
             Ok(Series { series, contexts, filter })
         })
@@ -144,7 +153,11 @@ impl Series {
 
     /// Percentiles by interval and group, as JSON lines.
     fn percentiles(&self, py: Python<'_>, percentiles: Vec<f64>, all: bool) -> PyResult<String> {
-        py.detach(|| percentile_lines(&self.series, &self.contexts, &percentiles, all))
+        py.detach(|| {
+            let mut series = self.series.clone();
+            observe(&mut series, &self.contexts);
+            percentile_lines(&series, &self.contexts, &percentiles, all)
+        })
     }
 
     /// The heat map as SVG.
@@ -228,15 +241,25 @@ impl Series {
                     weights.push(i64::try_from(weight).unwrap_or(i64::MAX));
                 }
                 times.resize(buckets.len(), series.start_ns(interval));
-                groups.resize(buckets.len(), *group as i32);
+                groups.resize(buckets.len(), *group);
             }
         }
-        let keys = Int32Array::from(groups);
         let mut columns: Vec<(&str, ArrayRef)> = vec![("time_ns", Arc::new(Int64Array::from(times)))];
         for (at, field) in series.by.iter().enumerate() {
-            let texts = series.groups().iter().map(|group| group.get(at).map_or("", String::as_str));
-            let texts = StringArray::from_iter_values(texts);
-            let column = DictionaryArray::<Int32Type>::try_new(keys.clone(), Arc::new(texts));
+            // Groups that differ in another field have the same text here, and a dictionary has it once.
+            let mut codes = HashMap::new();
+            let mut texts = Vec::new();
+            let code_of_group: Vec<i32> = (series.groups().iter())
+                .map(|group| {
+                    let text = group.get(at).map_or("", String::as_str);
+                    *codes.entry(text).or_insert_with(|| {
+                        texts.push(text);
+                        texts.len() as i32 - 1
+                    })
+                })
+                .collect();
+            let keys = Int32Array::from_iter_values(groups.iter().map(|&group| code_of_group[group as usize]));
+            let column = DictionaryArray::<Int32Type>::try_new(keys, Arc::new(StringArray::from(texts)));
             columns.push((field.name(), Arc::new(column.map_err(|error| Raised::new_err(error.to_string()))?)));
         }
         columns.push(("k", Arc::new(Int32Array::from(buckets))));
@@ -246,6 +269,14 @@ impl Series {
         }
         let batch = RecordBatch::try_from_iter(columns).map_err(|error| Raised::new_err(error.to_string()))?;
         Ok(Stream::of_batch(batch))
+    }
+}
+
+/// Marks how much of each interval the traces cover.
+pub fn observe(series: &mut HistogramSeries, contexts: &[Context]) {
+    let merged = Context::merged(contexts);
+    if let (Some(from_ns), Some((_, to_ns))) = (merged.trace_start_ns(), merged.span_ns) {
+        series.observe(from_ns, to_ns);
     }
 }
 

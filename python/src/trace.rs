@@ -3,7 +3,8 @@
 use crate::arguments::{Fold, fields, filter, format};
 use crate::notes::WORDING;
 use crate::raised::{Error as Raised, Notes, raise, run, usage};
-use crate::series::{Series, percentile_lines};
+use crate::series::{Series, observe, percentile_lines};
+use crate::spark;
 use crate::stream::Stream;
 use latscope_capture_file::is_pipe;
 use latscope_event::{Context, Field, FieldSet, FieldType};
@@ -97,7 +98,7 @@ impl Trace {
     fn series(&self, py: Python<'_>, fold: Fold, limit: u32) -> PyResult<Series> {
         let folding = fold.folding()?;
         let filter = Some(self.reading.filter_text()).filter(|text| !text.is_empty());
-        let series = self.ask(py, true, |pipeline| pipeline.series_to_plot(&folding, limit));
+        let series = self.ask(py, true, move |pipeline| pipeline.series_to_plot(&folding, limit));
         let (series, contexts) = series?;
         self.notes.note(&contexts);
         Ok(Series { series, contexts, filter })
@@ -116,12 +117,9 @@ impl Trace {
         let is_latency = folding.quantity == latscope_series::Quantity::Latency;
         folding.count_by = if overlap && is_latency { CountBy::Overlap } else { CountBy::CompletionInParts };
         folding.values_only = true;
-        let (mut series, contexts) = self.ask(py, true, |pipeline| pipeline.series(&folding, LINES))?;
+        let (mut series, contexts) = self.ask(py, true, move |pipeline| pipeline.series(&folding, LINES))?;
         self.notes.note(&contexts);
-        let merged = Context::merged(&contexts);
-        if let (Some(from_ns), Some((_, to_ns))) = (merged.trace_start_ns(), merged.span_ns) {
-            series.observe(from_ns, to_ns);
-        }
+        observe(&mut series, &contexts);
         percentile_lines(&series, &contexts, &percentiles, all)
     }
 
@@ -129,7 +127,7 @@ impl Trace {
     fn summary(&self, py: Python<'_>, by: Option<Vec<String>>, fold: Fold) -> PyResult<(String, String)> {
         let mut folding = fold.folding()?;
         let asked = by.map(|names| fields(&names)).transpose()?;
-        let (series, contexts) = self.ask(py, false, |pipeline| {
+        let (series, contexts) = self.ask(py, false, move |pipeline| {
             let (usual, by_default) = (pipeline.usual_groups(), asked.is_none());
             let drops_missing = by_default && usual.is_some();
             folding.by = asked.or(usual).unwrap_or_else(|| vec![Field::Device]);
@@ -161,14 +159,25 @@ impl Trace {
         }
         let columns = columns.map(|names| fields(&names)).transpose()?.map(FieldSet::from_iter);
         let question = Question { selection, against, columns, seed };
-        let (json, text, contexts) = self.ask(py, false, |pipeline| explained(&pipeline, &question))?;
+        let (json, text, contexts) = self.ask(py, false, move |pipeline| explained(&pipeline, &question))?;
         self.notes.note(&contexts);
         Ok((json, text))
     }
 
+    /// The report of the Spark application that this is: JSON, text and picture.
+    fn spark(&self, py: Python<'_>, by: &str, most: usize) -> PyResult<(String, String, String)> {
+        let level = spark::level(by)?;
+        let whole =
+            Trace { reading: Reading { all_of_spark: true, ..self.reading.clone() }, notes: self.notes.clone() };
+        let (found, contexts) =
+            whole.ask(py, false, |pipeline| pipeline.spark_applications(FieldSet::EMPTY, |_, _| {}))?;
+        self.notes.note(&contexts);
+        spark::report(found, &contexts, level, most)
+    }
+
     /// The interactive page.
     fn report(&self, py: Python<'_>, title: String) -> PyResult<String> {
-        let (page, contexts) = self.ask(py, false, |pipeline| page(&pipeline, title))?;
+        let (page, contexts) = self.ask(py, false, move |pipeline| page(&pipeline, title))?;
         self.notes.note(&contexts);
         page.ok_or_else(|| Raised::new_err("There are no events to report."))
     }
@@ -176,14 +185,14 @@ impl Trace {
 
 impl Trace {
     /// Opens the pipeline and asks it, without the lock of the interpreter.
-    fn ask<T: Send>(
+    fn ask<T: Send + 'static>(
         &self,
         py: Python<'_>,
         over_time: bool,
-        question: impl FnOnce(Pipeline) -> Result<T, Error> + Send,
+        question: impl FnOnce(Pipeline) -> Result<T, Error> + Send + 'static,
     ) -> PyResult<T> {
         let reading = Reading { over_time, ..self.reading.clone() };
-        run(py, &self.notes, |control: Control| {
+        run(py, &self.notes, move |control: Control| {
             let answer = Pipeline::open(reading, control).and_then(question);
             answer.map_err(|error| raise(&error))
         })

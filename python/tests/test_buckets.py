@@ -49,7 +49,7 @@ def test_every_engine_has_the_same_cells(events: pa.Table, data: Callable[[str],
     ours = pa.table({"time_ns": pa.array(time - value), "latency_ns": pa.array(value)})
     path = tmp_path / "events.parquet"
     pq.write_table(ours, path)
-    series = lat.read(path).series("10s", precision=5)
+    series = lat.read(path).series("10s", precision=32)
     cells = series.cells()
     slots = (cells["time_ns"].to_numpy() - START_NS) // WIDTH_NS
     assert buckets.digest(np.column_stack([slots, cells["k"].to_numpy(), cells["n"].to_numpy()])) == EXPECTED

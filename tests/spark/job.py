@@ -73,6 +73,11 @@ for executor, disk in (("0", slow), ("1", fast)):
 say(app=context.applicationId, ui=context.uiWebUrl, log=f"{folder}/log/{context.applicationId}")
 wait_for("go")
 
+ours = None
+if importlib.util.find_spec("latscope"):
+    from latscope.spark import measure as measured_by_us
+
+    ours = measured_by_us(spark).begin()
 measure = context._jvm.ch.cern.sparkmeasure.StageMetrics(spark._jsparkSession)
 measure.begin()
 
@@ -112,10 +117,13 @@ skewed = spark.range(0, 1_200_000, 1, 2).selectExpr("case when id % 10 < 7 then 
 skewed.repartition(8, "k").sortWithinPartitions("v").write.format("noop").mode("overwrite").save()
 
 measure.end()
+if ours is not None:
+    ours.end()
+    ours = {"counters": ours.to_dict(), "report": ours.report(), "html": ours._repr_html_()}
 measured = {str(key): int(value) for key, value in dict(measure.aggregateStageMetricsJavaMap()).items()}
 # The listener may still be writing.
 time.sleep(1.5)
-say(measured=measured, rows=rows, letters=letters)
+say(measured=measured, ours=ours, rows=rows, letters=letters)
 wait_for("stop")
 spark.stop()
 

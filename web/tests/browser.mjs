@@ -649,6 +649,24 @@ await check("31 where WebGL2 is refused or lost, the contour map is there", asyn
   }
   await drawn.close();
 });
+await check("54 in the frame of a notebook, which has no address, it shows and undoes", async () => {
+  const before = messages.length;
+  const other = await (await browser.newContext({ viewport: { width: 1100, height: 800 } })).newPage();
+  other.on("pageerror", (error) => messages.push(String(error)));
+  await other.setContent('<iframe sandbox="allow-scripts" style="width:1000px;height:720px"></iframe>');
+  await other.evaluate((text) => (document.querySelector("iframe").srcdoc = text), readFileSync(`${folder}/report.html`, "utf8"));
+  const frame = other.frameLocator("iframe");
+  await frame.locator("html[data-ready]").waitFor({ state: "attached", timeout: 20_000 });
+  const inside = other.frames()[1];
+  const first = await state(inside);
+  await frame.locator("#weights").getByText("waiting").click();
+  const second = await state(inside);
+  holds(first !== second, "nothing was chosen");
+  await frame.locator("#buttons").getByText("undo").click();
+  equal(await state(inside), first);
+  equal(messages.slice(before), []);
+  await other.context().close();
+});
 await check("34 light and dark look as before", async () => {
   const fonts = (() => {
     try {

@@ -33,6 +33,8 @@ const REST_MS = 500;
 const PANEL_MS = 120;
 /** Browsers remember some 50 steps of a page; the others are ours. */
 const REMEMBERED = 40;
+/** A page in the frame of a notebook has no address of its own: its steps are ours alone. */
+const HAS_ADDRESS = location.protocol !== "about:";
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 const PRINT = matchMedia("print");
@@ -126,7 +128,7 @@ export class App {
       this.steps.length = ++this.at;
       this.steps.push(toHash(next));
       this.pushed = this.at;
-      history.pushState({ at: this.at }, "", toHash(next));
+      if (HAS_ADDRESS) history.pushState({ at: this.at }, "", toHash(next));
     }
     this.gesture = isPassing;
     if (isPassing) this.rest = window.setTimeout(() => (this.gesture = false), REST_MS);
@@ -157,12 +159,13 @@ export class App {
     if (to < 0 || (to >= this.steps.length && this.steps.length > 1)) return;
     this.replaceLate();
     const remembered = this.pushed - REMEMBERED;
-    if (known === undefined || (Math.min(to, this.at) >= remembered)) {
+    if (HAS_ADDRESS && (known === undefined || Math.min(to, this.at) >= remembered)) {
       history.go(step);
       return;
     }
+    if (known === undefined) return;
     this.at = to;
-    history.replaceState({ at: to }, "", known);
+    if (HAS_ADDRESS) history.replaceState({ at: to }, "", known);
     this.show(this.known(fromHash(known).state));
   }
 
@@ -175,7 +178,7 @@ export class App {
 
   private replaceAddress(): void {
     this.timer = 0;
-    history.replaceState({ at: this.at }, "", toHash(this.state));
+    if (HAS_ADDRESS) history.replaceState({ at: this.at }, "", toHash(this.state));
   }
 
   private fromAddress(): void {

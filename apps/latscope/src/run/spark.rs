@@ -5,9 +5,9 @@ use crate::Failure;
 use crate::notes::WORDING;
 use crate::plan::{Reading, Spark as Plan};
 use latscope_capture_file::{Format, is_pipe};
-use latscope_event::{Context, Unfinished};
-use latscope_pipeline::Pipeline;
-use latscope_series::spark::{Applications, SparkMeasures, SparkTasks};
+use latscope_event::Context;
+use latscope_pipeline::{Pipeline, SparkApplication};
+use latscope_series::spark::{SparkMeasures, SparkTasks};
 use latscope_series::{SparkTaskWaits, SparkWaits};
 use latscope_view_report::{ReportSection, SparkPicture, Theme, spark};
 use latscope_view_term::{SparkLevel, SparkReport, spark_wait_json, spark_wait_lines};
@@ -70,41 +70,23 @@ pub fn section(pipeline: &Pipeline) -> Option<ReportSection> {
 
 /// The one application that there is; its tasks are also what waits are joined with.
 fn application(pipeline: &Pipeline, waits: &mut SparkWaits, has_notes: bool) -> Result<(SparkTasks, Context), Failure> {
-    let (mut applications, mut logs) = (Applications::default(), 0);
-    let fields = SparkTasks::fields().union(SparkWaits::task_fields());
-    let mut contexts = pipeline.each_batch::<Failure>(fields, |_, batch, mask, is_first| {
-        logs += usize::from(is_first);
-        for row in 0..batch.len() {
-            let is_in = mask.is_none_or(|mask| mask.get(row));
-            applications.add(logs, batch, row, is_in);
-            if is_in {
-                waits.add_task(batch, row);
-            }
-        }
-        ControlFlow::Continue(())
-    })?;
+    let (mut found, mut contexts) =
+        pipeline.spark_applications(SparkWaits::task_fields(), |batch, row| waits.add_task(batch, row))?;
     if has_notes {
         reports::say_notes(&contexts);
     }
-    for (at, context) in contexts.iter().enumerate() {
-        let running = Unfinished::batch(&context.unfinished);
-        (0..running.len()).for_each(|row| applications.add_running(at + 1, &running, row));
-    }
-    let mut found = applications.finish();
     if found.len() > 1 {
-        let names: Vec<String> = found.iter().take(3).map(|(_, app, _)| format!("app = {app}")).collect();
+        let names: Vec<String> = found.iter().take(3).map(|app| format!("app = {}", app.id)).collect();
         let (count, names) = (found.len(), names.join(", "));
         return Err(Failure::Input(format!(
             "These are {count} logs of applications, and the report is of one: give one log with -r, or choose an application by a \
              filter ({names})."
         )));
     }
-    let Some((log, _, tasks)) = found.pop() else {
+    let Some(SparkApplication { tasks, log, .. }) = found.pop() else {
         return Err(Failure::Input("No task of Spark was found; latscope spark reads event logs.".into()));
     };
-    let context =
-        if log > 0 && log <= contexts.len() { contexts.swap_remove(log - 1) } else { contexts.swap_remove(0) };
-    Ok((tasks, context))
+    Ok((tasks, contexts.swap_remove(log)))
 }
 
 /// What the tasks waited for, by what the kernels of their hosts saw.

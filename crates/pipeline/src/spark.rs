@@ -1,0 +1,50 @@
+//! Applications of Spark, of the events of their logs.
+
+use crate::{Error, Pipeline};
+use latscope_event::{Batch, Context, FieldSet, Unfinished};
+use latscope_series::spark::{Applications, SparkTasks};
+use std::ops::ControlFlow;
+
+/// What a log has of one application.
+pub struct SparkApplication {
+    /// Its identifier.
+    pub id: String,
+    /// The number of its log among the contexts.
+    pub log: usize,
+    /// Its tasks, those that still run, stages, jobs and executors.
+    pub tasks: SparkTasks,
+}
+
+impl Pipeline {
+    /// The applications that have tasks, and the context of every log. `each` gets every task that the filter lets through, with
+    /// `fields` beside those of the report.
+    ///
+    /// # Errors
+    /// When a log cannot be read.
+    pub fn spark_applications(
+        &self,
+        fields: FieldSet,
+        mut each: impl FnMut(&Batch, usize),
+    ) -> Result<(Vec<SparkApplication>, Vec<Context>), Error> {
+        let (mut applications, mut logs) = (Applications::default(), 0);
+        let contexts = self.each_batch::<Error>(SparkTasks::fields().union(fields), |_, batch, mask, is_first| {
+            logs += usize::from(is_first);
+            for row in 0..batch.len() {
+                let is_in = mask.is_none_or(|mask| mask.get(row));
+                applications.add(logs, batch, row, is_in);
+                if is_in {
+                    each(batch, row);
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        for (at, context) in contexts.iter().enumerate() {
+            let running = Unfinished::batch(&context.unfinished);
+            (0..running.len()).for_each(|row| applications.add_running(at + 1, &running, row));
+        }
+        let last = contexts.len().saturating_sub(1);
+        let found = applications.finish().into_iter();
+        let found = found.map(|(log, id, tasks)| SparkApplication { id, log: log.saturating_sub(1).min(last), tasks });
+        Ok((found.collect(), contexts))
+    }
+}
