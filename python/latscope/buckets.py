@@ -21,7 +21,7 @@ from latscope._native import UsageError
 from latscope.arguments import names, nanoseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -121,14 +121,39 @@ def ranks(percentiles: Iterable[float]) -> list[tuple[str, int, int]]:
 def series_of_cells(
     cells: pa.Table, interval: Duration, by: str | Iterable[str] | None = None, power: int = POWER
 ) -> Series:
-    """Return the cells of any engine (``time_ns``, ``by``, ``k``, ``n``) as a series."""
+    """Return the cells of any engine (``time_ns``, ``by``, ``k``, ``n``) as a series.
+
+    ``interval`` and ``power`` are those that the cells were counted with; groups of numbers become text.
+    """
+    from latscope.series import Series
     from latscope.trace import read
 
     by = names(by)
+    width = nanoseconds(interval) or 0
+    same_cells({key.decode(): text.decode() for key, text in (cells.schema.metadata or {}).items()}, width, power)
+    times = cells["time_ns"].to_numpy()
+    if width == 0 or (times % width).any():
+        message = (
+            f"Some cells do not start at a whole multiple of {interval}; give the interval that they were counted with."
+        )
+        raise UsageError(message)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "series.parquet"
-        pq.write_table(_stored(cells, nanoseconds(interval) or 0, by, power), path)
-        return read(path).series(interval, by=by)
+        pq.write_table(_stored(cells, width, by, power), path)
+        # The file is there only now, so the series has no page.
+        return Series(read(path).series(interval, by=by)._native)
+
+
+def same_cells(known: Mapping[str, Any], width_ns: int, power: int) -> None:
+    """Raise if cells are known to be of another interval or grid."""
+    if int(known.get("latscope.width_ns", width_ns)) != width_ns:
+        message = (
+            f"These cells are {known['latscope.width_ns']} ns wide, not {width_ns} ns; collect them so, then use rebin."
+        )
+        raise UsageError(message)
+    if int(known.get("latscope.power", power)) != power:
+        message = f"These cells were counted with power={known['latscope.power']}, not {power}."
+        raise UsageError(message)
 
 
 def _stored(cells: pa.Table, width: int, by: list[str], power: int) -> pa.Table:
@@ -145,7 +170,7 @@ def _stored(cells: pa.Table, width: int, by: list[str], power: int) -> pa.Table:
     middles = low + (high - low + 1) // 2
     # Beyond 2^63-1 a sum stays at that, as in the files of latscope.
     sums = np.minimum(np.add.reduceat(middles.astype(np.float64) * n, offsets), 2.0**62).astype(np.int64)
-    columns = {name: lists[name] for name in keys}
+    columns = {name: lists[name] if name == "time_ns" else lists[name].cast(pa.string()) for name in keys}
     columns["width_ns"] = pa.array(np.full(len(lists), width, dtype=np.int64))
     columns["grid"] = pa.array(np.full(len(lists), power, dtype=np.int32))
     columns["count"] = pa.array(np.add.reduceat(n, offsets))

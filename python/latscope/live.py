@@ -7,6 +7,7 @@ and what the interpreter does is in the trace.
 from __future__ import annotations
 
 import json
+import os
 import select
 import shutil
 import signal
@@ -79,7 +80,7 @@ class Capture:
             self._running.stdin.close()
         self._end()
 
-    def _start(self, duration: Duration | None) -> None:
+    def _start(self, for_ns: int | None) -> None:
         """Start the process that captures, and wait until it does."""
         if self._running is not None:
             message = "A capture runs once; make another."
@@ -88,7 +89,7 @@ class Capture:
             self._folder = tempfile.mkdtemp(prefix="latscope-")
             self._path = str(Path(self._folder) / "capture.lat")
         source, filter, calls = self._how
-        asked = [source, self._path, filter, calls, nanoseconds(duration)]
+        asked = [source, self._path, filter, calls, for_ns]
         command = [sys.executable, "-c", "from latscope.live import serve; serve()", json.dumps(asked)]
         self._running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._answer()
@@ -100,9 +101,7 @@ class Capture:
         line = self._running.stdout.readline()
         answer: dict[str, Any] = json.loads(line) if line else {"error": "The capture was killed.", "usage": False}
         if "error" in answer:
-            self._leave()
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
+            self._discard()
             raise (UsageError if answer["usage"] else Error)(answer["error"])
         return answer
 
@@ -111,6 +110,12 @@ class Capture:
         if self._running is not None:
             with self._running:
                 pass
+
+    def _discard(self) -> None:
+        """End the process, and leave nothing of what it has captured."""
+        self._leave()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _end(self) -> Trace:
         """Wait for the end of the process and return what it has captured."""
@@ -137,6 +142,9 @@ def serve() -> None:
         print(json.dumps({"notes": running.notes}), flush=True)
     except Error as error:
         print(json.dumps({"error": str(error), "usage": isinstance(error, UsageError)}), flush=True)
+    except BrokenPipeError:
+        # Whoever asked does not wait for it any more; what is in the buffer goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def capture(
@@ -163,9 +171,14 @@ def record(
     path: str | PathLike[str] | None = None,
 ) -> Trace:
     """Capture for a length of time and return the trace."""
+    if duration is None:
+        message = 'The capture needs a length of time, such as "10s"; for one of a block of code, use capture.'
+        raise UsageError(message)
+    for_ns = nanoseconds(duration)
     recording = Capture(source, filter=filter, calls=calls, path=path)
     try:
-        recording._start(duration)
+        recording._start(for_ns)
         return recording._end()
-    finally:
-        recording._leave()
+    except BaseException:
+        recording._discard()
+        raise

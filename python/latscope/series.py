@@ -129,7 +129,7 @@ class Series:
 
     def __len__(self) -> int:
         """Return the number of intervals, from the first to the last."""
-        return self._place(None)[1]
+        return self._native.intervals
 
     def matrix(self, group: tuple[str, ...] | str | None = None, *, weight: bool = False) -> NDArray[Any]:
         """Return counts as a matrix, interval by bucket: of one group, or of all together.
@@ -162,7 +162,8 @@ class Series:
 
     def cells(self) -> pa.Table:
         """Return all cells that are not empty: ``time_ns``, the group fields, bucket ``k`` and count ``n``."""
-        return table(self._native.cells())
+        how = {"latscope.width_ns": str(self.width_ns), "latscope.power": str(self.power)}
+        return table(self._native.cells()).replace_schema_metadata(how)
 
     def __add__(self, other: Series) -> Series:
         """Add the events of another series, exactly."""
@@ -225,7 +226,8 @@ class Series:
     def _repr_html_(self) -> str:
         """Show the interactive page, or the picture where scripts are not allowed."""
         picture = self.heatmap()
-        return picture.image() if self._page is None else self._page().framed(picture)
+        # Without events there is nothing to choose from.
+        return picture.image() if self._page is None or not self._native.events else self._page().framed(picture)
 
     def _number(self, group: tuple[str, ...] | str | None) -> int | None:
         if group is None:

@@ -11,6 +11,8 @@ alone needs the package there).
 
 from __future__ import annotations
 
+import re
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -90,9 +92,16 @@ def histogram(
             message = f"There is no count_by={count_by}; use completion or start."
             raise UsageError(message)
         moment = quoted(time) if count_by == "start" else f"({quoted(time)} + {quoted(value)})"
-        keys.append(F.expr(f"{moment} - pmod({moment}, {width}L)").alias("time_ns"))
-    keys += [F.col(quoted(name)) for name in by]
-    cells = events.where(f"{quoted(value)} >= 0").select(*keys, bucket(value, power).alias("k"))
+        start = F.expr(f"{moment} - pmod({moment}, {width}L)")
+        keys.append(start.alias("time_ns", metadata={"latscope.width_ns": width}))
+    for name in by:
+        if name in {"time_ns", "k", "n"}:
+            message = f"A column of cells is called {name}; rename the one that groups."
+            raise UsageError(message)
+        keys.append(F.col(quoted(name)))
+    # As everywhere, an event without a time or with a negative latency is none.
+    known = events.where(f"{quoted(value)} >= 0 and {quoted(time)} is not null")
+    cells = known.select(*keys, bucket(value, power).alias("k", metadata={"latscope.power": power}))
     return cells.groupBy(*cells.columns).agg(F.count(F.lit(1)).alias("n"))
 
 
@@ -146,6 +155,8 @@ def series(cells: DataFrame, interval: Duration, by: str | Iterable[str] | None 
     Of the events only their buckets are known, so sums, minima and maxima are those of buckets.
     """
     by = names(by)
+    for field in cells.schema.fields:
+        buckets.same_cells(field.metadata, nanoseconds(interval) or 0, power)
     rows = merge(cells, by).toPandas().sort_values(["time_ns", *by, "k"])
     return buckets.series_of_cells(pa.Table.from_pandas(rows, preserve_index=False), interval, by, power)
 
@@ -162,9 +173,11 @@ def heatmap(
 
 
 class LatscopeSource(DataSource):  # type: ignore[misc]
-    """Every file format of latscope: ``spark.read.format("latscope").load(path)``, one partition for each file.
+    """Every file format of events: ``spark.read.format("latscope").load(path)``, one partition for each file.
 
-    Options are those of :func:`latscope.read`: ``filter``, ``columns``, ``format``.
+    Options are ``filter``, ``columns`` and ``format``, as in :func:`latscope.read`. With a filter that counts from the start of the
+    trace (``+5s``), the files are one partition, because the start is that of all. What is lost or damaged is a Python warning: of
+    folders in the driver, of files in the log of the executor that reads them.
     """
 
     @classmethod
@@ -176,8 +189,13 @@ class LatscopeSource(DataSource):  # type: ignore[misc]
         """Return the events of a path."""
         from latscope.trace import read
 
-        known = {key: self.options.get(key) for key in ("filter", "columns", "format")}
-        return read(path, **{key: value for key, value in known.items() if value})
+        known = {"filter", "columns", "format"}
+        # Spark hands over names in lower case, and has one of its own.
+        unknown = sorted(set(self.options) - known - {"path"})
+        if unknown:
+            message = f"There is no option {unknown[0]}; there are filter, columns and format."
+            raise UsageError(message)
+        return read(path, **{key: value for key, value in self.options.items() if key in known and value})
 
     def path(self) -> str:
         """Return the file or folder."""
@@ -208,17 +226,34 @@ class SourceReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> list[Any]:
         """Return a partition for each file."""
-        return [InputPartition(file) for file in self.source.trace(self.source.path()).files()]  # pyright: ignore[reportCallIssue]
+        path = self.source.path()
+        if COUNTS_FROM_START.search(self.source.options.get("filter") or ""):
+            return [InputPartition(path)]  # pyright: ignore[reportCallIssue]
+        trace = self.source.trace(path)
+        files = trace.files()
+        warn(trace)
+        return [InputPartition(file) for file in files]  # pyright: ignore[reportCallIssue]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Yield the events of a file."""
-        kinds = dict.fromkeys(self.columns, "bigint")
-        for batch in self.source.trace(partition.value).batches(self.columns):
+        trace = self.source.trace(partition.value)
+        for batch in trace.batches(self.columns):
             arrays = []
-            for name in kinds:
+            for name in self.columns:
                 column = batch.column(name)
                 arrays.append(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
             yield pa.RecordBatch.from_arrays(arrays, names=self.columns)
+        warn(trace)
+
+
+COUNTS_FROM_START = re.compile(r"\+\s*\d|reltime")
+"""What a filter has that counts from the start of the trace."""
+
+
+def warn(trace: Trace) -> None:
+    """Warn of what was lost, repaired or assumed."""
+    for note in trace.notes:
+        warnings.warn(note, stacklevel=2)
 
 
 def register(spark: SparkSession) -> None:

@@ -6,7 +6,7 @@ import html
 import json
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import pyarrow as pa
 
@@ -16,7 +16,9 @@ from latscope.arguments import fold, names, nanoseconds, rows
 from latscope.series import Page, Picture, Series, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from typing_extensions import Unpack
 
     from latscope.arguments import Duration
 
@@ -116,7 +118,18 @@ class Trace:
 
     def batches(self, columns: str | Iterable[str] | None = None) -> pa.RecordBatchReader:
         """Return the events batch by batch, for traces larger than memory."""
-        return pa.RecordBatchReader.from_stream(self._native.events(self._asked(columns)))
+        stream = self._native.events(self._asked(columns))
+        reader = pa.RecordBatchReader.from_stream(stream)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            try:
+                yield from reader
+            except (pa.ArrowException, OSError):
+                # With the sentence of the program, not that of Arrow.
+                stream.finish()
+                raise
+
+        return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Hand over the events to any program that takes Arrow data, such as ``polars.DataFrame(trace)``."""
@@ -210,12 +223,31 @@ class Trace:
         return self._columns if columns is None else names(columns)
 
 
-def read(paths: Paths, **options: Any) -> Trace:
+class Options(TypedDict, total=False):
+    """The options of :func:`read`."""
+
+    filter: str | None
+    columns: str | Iterable[str] | None
+    format: str | None
+    offsets: str | PathLike[str] | None
+    align_starts: bool
+    lenient: bool
+    from_queue: bool
+    all_syscalls: bool
+    all_of_spark: bool
+    correct_omission: Duration | None
+
+
+def read(paths: Paths, **options: Unpack[Options]) -> Trace:
     """Take files, folders or hubs to read, in any format that latscope knows.
 
     Options are those of :class:`Trace`: ``filter`` (the language of the program), ``columns`` (of tables), ``format``,
     ``offsets``, ``align_starts``, ``lenient``, ``from_queue``, ``all_syscalls``, ``all_of_spark`` and ``correct_omission``.
     """
+    unknown = sorted(set(options) - set(Options.__annotations__))
+    if unknown:
+        message = f"There is no option {unknown[0]}; there are {', '.join(Options.__annotations__)}."
+        raise UsageError(message)
     return Trace(paths, **options)
 
 

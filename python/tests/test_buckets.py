@@ -96,3 +96,17 @@ def test_ranks_are_whole_numbers() -> None:
         buckets.ranks([101])
     with pytest.raises(lat.UsageError, match="power"):
         buckets.bucket_sql("v", 15)
+
+
+def test_cells_show_themselves_and_are_not_mistaken(data: Callable[[str], str]) -> None:
+    series = lat.read(data("perf_script/story_2s.txt.gz")).series("100ms")
+    cells = series.cells()
+    again = buckets.series_of_cells(cells, "100ms")
+    assert again._repr_html_().startswith("<img") and again.rebin("1s")._repr_html_().startswith("<img")
+    for interval, power in (("150ms", 6), ("10ms", 6), ("100ms", 5)):
+        with pytest.raises(lat.UsageError, match="These cells"):
+            buckets.series_of_cells(cells, interval, power=power)
+    with pytest.raises(lat.UsageError, match="whole multiple"):
+        buckets.series_of_cells(cells.replace_schema_metadata(None), "150ms")
+    stages = pa.table({"time_ns": [0, 0], "stage": [3, 4], "k": [700, 700], "n": [1, 2]})
+    assert buckets.series_of_cells(stages, "1s", by="stage").groups == [("3",), ("4",)]

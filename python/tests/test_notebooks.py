@@ -16,7 +16,7 @@ def test_notebook(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(NOTEBOOKS)
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    assert sum("assert" in cell for cell in code) >= 3
+    assert sum("assert" in cell for cell in code) >= 2
     # Without a kernel, whose start takes longer than the cells; "make notebooks" has one.
     names: dict[str, object] = {}
     for cell in code:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -217,3 +218,50 @@ def test_series_are_views_that_add_up(data: Data) -> None:
     with pytest.raises(lat.UsageError, match="weight of this series is count"):
         series.matrix(weight=True)
     assert "events" in repr(series)
+
+
+def test_series_of_many_groups_and_intervals(data: Data) -> None:
+    trace = lat.read(data(STORY))
+    cells = trace.series("100ms", by=["device", "kind"]).cells()
+    for name in ("device", "kind"):
+        texts = cells[name].chunk(0).dictionary.to_pylist()
+        assert len(set(texts)) == len(texts)
+    fine = trace.series("1ns")
+    assert len(fine) > 1_000_000_000 and "intervals" in repr(fine)
+    doubled = trace.series("100ms")
+    for _ in range(20):
+        doubled = doubled + doubled
+    assert doubled.notes == trace.series("100ms").notes
+    assert trace.series("100ms", precision=16).power == 4
+    with pytest.raises(lat.UsageError, match="1, 2, 4"):
+        trace.series(precision=5)
+    empty = lat.read(data(STORY), filter="lat > 1h").series()
+    assert empty._repr_html_().startswith("<img")
+
+
+def test_percentiles_of_a_series_are_those_of_its_trace(data: Data) -> None:
+    trace = lat.read(data(STORY))
+    of_trace = trace.percentiles([50, 99], "100ms", count_by="completion").to_pylist()
+    assert trace.series("100ms").percentiles([50, 99]).to_pylist() == of_trace
+
+
+def test_options_and_failures_of_batches(data: Data) -> None:
+    with pytest.raises(lat.UsageError, match="no option fliter"):
+        lat.read(data(STORY), fliter="lat > 1ms")  # type: ignore[call-arg]
+    trace = lat.read(data("parquet/zstd.parquet"))
+    broken = trace.batches()
+    assert sum(len(batch) for batch in broken) == 1000
+    with pytest.raises(lat.Error, match="nothing"):
+        lat.read("nothing").batches(["time_ns"]).read_all()
+
+
+def test_an_interrupted_recording_leaves_nothing(tmp_path: Path) -> None:
+    """As root it records until the signal; otherwise it fails at once. Neither leaves a folder or the words of a fault."""
+    script = "import latscope as lat, os, signal, threading\nthreading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+    script += "try:\n    lat.record('block', '30s')\nexcept (KeyboardInterrupt, lat.Error) as error:\n    print(type(error).__name__)\n"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert "Traceback" not in ended.stderr.split("threading")[0], ended.stderr
+    assert not list(tmp_path.glob("latscope-*"))
+    with pytest.raises(lat.UsageError, match="length of time"):
+        lat.record("block", None)  # type: ignore[arg-type]
