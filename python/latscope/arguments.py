@@ -41,6 +41,15 @@ def names(fields: str | Iterable[str] | None) -> list[str]:
     return fields.split(",") if isinstance(fields, str) else list(fields)
 
 
+def percents(percentiles: float | Iterable[float]) -> list[float]:
+    """Return percentiles, of which one may stand alone."""
+    try:
+        return [float(percentiles)] if isinstance(percentiles, (int, float)) else [float(each) for each in percentiles]
+    except (TypeError, ValueError):
+        message = f"{percentiles!r} are no percentiles; for example, use [50, 99, 99.9]."
+        raise UsageError(message) from None
+
+
 def fold(
     interval: Duration | None = None,
     by: str | Iterable[str] | None = None,

@@ -6,13 +6,13 @@ import base64
 import hashlib
 import html
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
 
 from latscope._native import UsageError
-from latscope.arguments import nanoseconds, rows
+from latscope.arguments import nanoseconds, percents, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -85,6 +85,18 @@ def table(stream: _native.Stream) -> pa.Table:
     except (pa.ArrowException, OSError):
         stream.finish()
         raise
+
+
+class Look(TypedDict, total=False):
+    """How a heat map looks: the options of :meth:`Series.heatmap`."""
+
+    title: str | None
+    width: int
+    height: int
+    lines: Iterable[float]
+    palette: str
+    scale: str | None
+    dark: bool | None
 
 
 class Series:
@@ -179,9 +191,9 @@ class Series:
         """Return the same in wider intervals: a whole multiple of the present ones."""
         return Series(self._native.rebinned(nanoseconds(interval) or 0), self._page)
 
-    def percentiles(self, percentiles: Iterable[float] = (50, 90, 99, 99.9), *, all: bool = False) -> pa.Table:
+    def percentiles(self, percentiles: float | Iterable[float] = (50, 90, 99, 99.9), *, all: bool = False) -> pa.Table:
         """Return percentiles by interval and group. An event counts in the interval in which it completed."""
-        return pa.Table.from_pylist(rows(self._native.percentiles(list(percentiles), all)))
+        return pa.Table.from_pylist(rows(self._native.percentiles(percents(percentiles), all)))
 
     def heatmap(
         self,

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pyspark.sql import Column
+    from typing_extensions import Unpack
 
     from latscope.arguments import Duration
-    from latscope.series import Series
+    from latscope.series import Look, Picture, Series
     from latscope.trace import Trace
 
 __all__ = [
@@ -166,8 +167,8 @@ def heatmap(
     interval: Duration,
     by: str | Iterable[str] | None = None,
     power: int = POWER,
-    **look: Any,
-) -> Any:
+    **look: Unpack[Look],
+) -> Picture:
     """Return the heat map of cells as SVG."""
     return series(cells, interval, by, power).heatmap(**look)
 
@@ -198,12 +199,12 @@ class LatscopeSource(DataSource):  # type: ignore[misc]
         return read(path, **{key: value for key, value in self.options.items() if key in known and value})
 
     def path(self) -> str:
-        """Return the file or folder."""
+        """Return the file or folder, also of a URL of this machine's files."""
         path: str | None = self.options.get("path")
         if not path:
             message = 'There is no file to read; use .load("FILE") or .load("FOLDER").'
             raise UsageError(message)
-        return path
+        return re.sub("^file:(//)?(?=/)", "", path)
 
     def schema(self) -> str:
         """Return the columns that the files have: integers, and texts."""

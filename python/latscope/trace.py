@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from latscope import _native
 from latscope._native import UsageError
-from latscope.arguments import fold, names, nanoseconds, rows
+from latscope.arguments import fold, names, nanoseconds, percents, rows
 from latscope.series import Page, Picture, Series, table
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from latscope.arguments import Duration
+    from latscope.series import Look
 
 Paths: TypeAlias = "str | PathLike[str] | Iterable[str | PathLike[str]]"
 
@@ -151,7 +152,7 @@ class Trace:
 
     def percentiles(
         self,
-        percentiles: Iterable[float] = (50, 90, 99, 99.9),
+        percentiles: float | Iterable[float] = (50, 90, 99, 99.9),
         interval: Duration | None = None,
         *,
         by: str | Iterable[str] | None = None,
@@ -170,7 +171,9 @@ class Trace:
             message = f"There is no count_by={count_by}; use overlap or completion."
             raise UsageError(message)
         how = fold(interval, by, quantity, precision=precision, completed_only=completed_only)
-        return pa.Table.from_pylist(rows(self._native.percentiles(list(percentiles), how, all, count_by == "overlap")))
+        return pa.Table.from_pylist(
+            rows(self._native.percentiles(percents(percentiles), how, all, count_by == "overlap"))
+        )
 
     def summary(
         self,
@@ -206,7 +209,7 @@ class Trace:
         return Application(*self._native.spark(by, top))
 
     def heatmap(
-        self, interval: Duration | None = None, *, by: str | Iterable[str] | None = None, **look: Any
+        self, interval: Duration | None = None, *, by: str | Iterable[str] | None = None, **look: Unpack[Look]
     ) -> Picture:
         """Return the heat map as SVG; see :meth:`Series.heatmap`."""
         return self.series(interval, by=by).heatmap(**look)
@@ -261,7 +264,7 @@ def compare(
     """Compare measurements, as ``latscope compare`` does; the first is the base. A side may have several traces: its turns."""
     turns = [(name, [side] if isinstance(side, Trace) else list(side)) for name, side in sides.items()]
     native = [(name, [trace._native for trace in traces]) for name, traces in turns]
-    content, text, notes = _native.compare(native, list(percentiles), rounds, seed)
+    content, text, notes = _native.compare(native, percents(percentiles), rounds, seed)
     answer = Answer(content, text)
     answer.setdefault("traces", notes)
     return answer

@@ -140,6 +140,9 @@ def test_errors_are_sentences(data: Data, tmp_path: Path) -> None:
         lat.read(data(STORY)).events(["colour"])
     with pytest.raises(lat.UsageError, match="known formats"):
         lat.read(data(STORY), format="tea leaves")
+    with pytest.raises(lat.UsageError, match="no percentiles"):
+        lat.read(data(STORY)).percentiles("half")  # type: ignore[arg-type]
+    assert lat.read(data(STORY)).percentiles(50).column_names.count("p50_ns") == 1
     with pytest.raises(lat.UsageError, match="at least one"):
         lat.read([])
     broken = tmp_path / "broken.parquet"
