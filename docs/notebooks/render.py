@@ -17,7 +17,7 @@ STYLE = """
 body { max-width: 1200px; margin: 24px auto; padding: 0 16px; font: 15px/1.5 system-ui, sans-serif; color: #1b1f24; }
 pre { font-size: 12.5px; line-height: 1.4; overflow-x: auto; margin: 0; }
 .input_area, .jp-CodeMirrorEditor { background: #f6f7f9; border: 1px solid #d5dae1; padding: 8px; }
-.prompt, .jp-InputPrompt, .jp-OutputPrompt, .anchor-link { display: none; }
+.prompt, .jp-InputPrompt, .jp-OutputPrompt { display: none; }
 .jp-Cell, .cell { margin: 12px 0; }
 .jp-OutputArea-child { margin: 8px 0; overflow-x: auto; }
 img, svg { max-width: 100%; height: auto; }
@@ -37,7 +37,7 @@ def render(path: Path) -> None:
     """Run a notebook and write its page."""
     notebook = nbformat.read(path, as_version=4)
     ExecutePreprocessor(timeout=120, kernel_name="python3").preprocess(notebook, {"metadata": {"path": str(path.parent)}})
-    body, _ = HTMLExporter(template_name="basic").from_notebook_node(notebook)
+    body, _ = HTMLExporter(template_name="basic", exclude_anchor_links=True).from_notebook_node(notebook)
     # What differs from run to run.
     body = re.sub(r' id="cell-id=[^"]*"', "", body)
     body = "\n".join(line.rstrip() for line in body.splitlines())
