@@ -7,7 +7,7 @@ PROGRAM := target/release/latscope
 VENV := target/python
 SPARK := target/spark
 
-.PHONY: help demo demo-cluster test build web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python python-package python-package-test python-lint notebooks spark packages-cluster package package-test packages-package docs
+.PHONY: help demo demo-cluster test build web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python python-package python-package-test python-lint notebooks spark packages-cluster package package-test packages-package docs workflows
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,8 +58,14 @@ web-packages:
 	elif ! cmp -s web/package-lock.json web/node_modules/.lock; then \
 	(cd web && npm ci --no-audit --no-fund --loglevel=error) && cp web/package-lock.json web/node_modules/.lock; fi
 
-install: build ## to PREFIX (/usr/local)
-	install -D -m 755 $(PROGRAM) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/latscope
+install: to = $(DESTDIR)$(or $(PREFIX),/usr/local)
+install: build ## to PREFIX (/usr/local), with manual pages and completions
+	install -D -m 755 $(PROGRAM) $(to)/bin/latscope
+	$(PROGRAM) man $(to)/share/man/man1
+	mkdir -p $(to)/share/bash-completion/completions $(to)/share/zsh/site-functions $(to)/share/fish/vendor_completions.d
+	$(PROGRAM) completions bash > $(to)/share/bash-completion/completions/latscope
+	$(PROGRAM) completions zsh > $(to)/share/zsh/site-functions/_latscope
+	$(PROGRAM) completions fish > $(to)/share/fish/vendor_completions.d/latscope.fish
 
 package: packages-package build ## a Debian package in target/package, checked by lintian
 	packaging/deb/build.sh $(PROGRAM) target/package
@@ -67,6 +73,10 @@ package: packages-package build ## a Debian package in target/package, checked b
 
 package-test: package ## the package installed and used in a fresh Debian (root and debootstrap; a minute)
 	packaging/deb/test.sh target/package/latscope_*.deb testdata/perf_script/story_2s.txt.gz
+
+workflows: ## check the workflows in .github; needs Go
+	GOBIN=$(CURDIR)/target/tools/bin go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+	target/tools/bin/actionlint
 
 docs: ## the documentation as a site, in target/book
 	packaging/book/build.sh

@@ -13,7 +13,7 @@ fresh=$(mktemp -d)
 chmod 755 "$fresh"
 mounted=()
 finish() {
-    for place in "${mounted[@]}"; do umount "$place" || true; done
+    for place in "${mounted[@]}"; do umount -R -l "$place" || true; done
     rm -rf --one-file-system "$fresh"
 }
 trap finish EXIT

@@ -7,7 +7,7 @@ Examples:
   latscope compare run.lat today.lat
   latscope compare run.lat today.lat --names before,after -o c.svg    # table, verdict and picture
   latscope compare run.lat today.lat --fail-if 'p99 > 10% or mean > 1ms'
-  latscope compare run.lat today.lat --fail-if 'p99 slower by 10%' --junit compare.xml --markdown -o compare.md
+  latscope compare run.lat today.lat --fail-if 'p99 slower by 10%' --junit c.xml --markdown
   latscope compare run.lat today.lat --filter 'kind = read' --json | jq .verdicts
   latscope compare --group old=a1.lat,a2.lat --group new=b1.lat,b2.lat    # several runs
   latscope compare run.lat --by device                                # parts of one trace
