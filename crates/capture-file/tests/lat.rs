@@ -236,6 +236,31 @@ fn no_flipped_bit_changes_events_without_a_word() {
     assert!(left_out > file.len() as u64 / 4, "{left_out} of {}", file.len());
 }
 
+/// The dictionary of the device is the same in all batches.
+#[test]
+fn a_damaged_batch_takes_no_other() {
+    let mut batch = Batch::new(FieldSet::ALWAYS.with(&[Field::Device]));
+    for row in 0..Batch::ROWS as u64 {
+        batch.push_i64(Field::Time, row.cast_signed());
+        batch.push_u64(Field::Latency, row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40);
+        batch.push_text(Field::Device, Some(b"sda"));
+        batch.end_row();
+    }
+    let file = written(&vec![batch.clone(); 5], batch.fields());
+    for tenth in [1, 3, 5, 7, 9] {
+        let mut damaged = file.clone();
+        damaged[file.len() * tenth / 10] ^= 0x55;
+        let (_folder, path) = in_file(&damaged);
+        let mut left = 0;
+        let options = ReadOptions::new(batch.fields());
+        let account = read(&path, &options, &mut |_, batch| {
+            left += batch.text(Field::Device, 0).map_or(0, |_| batch.len());
+            ControlFlow::Continue(())
+        });
+        assert_eq!((left, account.unwrap().tally.get(Anomaly::DamagedBatches)), (4 * Batch::ROWS, 1), "{tenth}");
+    }
+}
+
 #[test]
 fn arrow_reads_what_has_checksums() {
     let (file, expected) = small_batches();

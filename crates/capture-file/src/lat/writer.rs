@@ -22,9 +22,18 @@ const LEAST_ROOM: u64 = 16;
 /// So many events a trace takes whatever its limit, or it would never come to an end.
 const FIRST_ROWS: usize = 64;
 
+/// A dictionary that has not changed is not written again for each batch, but after so many events or batches: a damaged one takes all
+/// that needs it.
+const DICTIONARY_ROWS: u64 = 8192;
+const DICTIONARY_BATCHES: u32 = 16;
+
 /// Writes a trace (`.lat`), batch by batch.
 pub struct LatWriter<W: Write> {
-    stream: StreamWriter<Summed<BufWriter<W>>>,
+    writer: Summed<BufWriter<W>>,
+    /// Makes messages, and knows the dictionaries that were written.
+    stream: StreamWriter<Vec<u8>>,
+    /// Events and batches since all dictionaries were written.
+    since: (u64, u32),
     fields: FieldSet,
     schema: SchemaRef,
     gathered: Gathered,
@@ -42,10 +51,12 @@ impl<W: Write> LatWriter<W> {
     pub fn create(writer: W, fields: FieldSet, context: &Context) -> io::Result<LatWriter<W>> {
         let fields = fields.union(FieldSet::ALWAYS).with_implied();
         let schema = schema(fields, Unsigned::Kept, metadata(context, false)?);
-        let mut stream = StreamWriter::try_new_with_options(Summed::new(BufWriter::new(writer)), &schema, options()?)
-            .map_err(io_error)?;
-        stream.flush().map_err(io_error)?;
-        Ok(LatWriter { stream, fields, schema, gathered: Gathered::new(fields), stored: 0, flushed: Instant::now() })
+        let stream = StreamWriter::try_new_with_options(Vec::new(), &schema, options()?).map_err(io_error)?;
+        let gathered = Gathered::new(fields);
+        let (writer, flushed) = (Summed::new(BufWriter::new(writer)), Instant::now());
+        let mut trace = LatWriter { writer, stream, since: (0, 0), fields, schema, gathered, stored: 0, flushed };
+        trace.hand_on()?;
+        Ok(trace)
     }
 
     /// Appends the events that the mask lets through, all without a mask.
@@ -112,12 +123,12 @@ impl<W: Write> LatWriter<W> {
 
     /// What the trace is written to.
     pub fn writer_mut(&mut self) -> &mut W {
-        self.stream.get_mut().writer_mut().get_mut()
+        self.writer.writer_mut().get_mut()
     }
 
     /// Bytes of the trace so far, without the events that are still gathered.
     pub fn stored_bytes(&self) -> u64 {
-        self.stream.get_ref().handed_on()
+        self.writer.handed_on()
     }
 
     /// Events that left for the disk; the others, some of the last second, are still gathered.
@@ -152,11 +163,25 @@ impl<W: Write> LatWriter<W> {
         let gathered = std::mem::replace(&mut self.gathered, Gathered::new(self.fields));
         let events = gathered.rows() as u64;
         let records = gathered.into_arrow(self.schema.clone(), Unsigned::Kept).map_err(io_error)?;
+        if self.since.0 >= DICTIONARY_ROWS || self.since.1 >= DICTIONARY_BATCHES {
+            self.stream = StreamWriter::try_new_with_options(Vec::new(), &self.schema, options()?).map_err(io_error)?;
+            // The schema stands at the start of the trace.
+            self.stream.get_mut().clear();
+            self.since = (0, 0);
+        }
         self.stream.write(&records).map_err(io_error)?;
-        self.stream.flush().map_err(io_error)?;
+        self.hand_on()?;
+        self.since = (self.since.0 + events, self.since.1 + 1);
         self.stored += events;
         self.flushed = Instant::now();
         Ok(())
+    }
+
+    /// Hands on the messages that were made.
+    fn hand_on(&mut self) -> io::Result<()> {
+        self.writer.write_all(self.stream.get_ref())?;
+        self.stream.get_mut().clear();
+        self.writer.flush()
     }
 
     /// Ends the trace with its final context and gives the writer back.
@@ -167,8 +192,9 @@ impl<W: Write> LatWriter<W> {
         if self.gathered.rows() > 0 {
             self.flush()?;
         }
-        let writer = self.stream.into_inner().map_err(io_error)?;
-        end(writer, self.fields, context)?.into_inner().into_inner().map_err(|error| error.into_error())
+        self.stream.finish().map_err(io_error)?;
+        self.hand_on()?;
+        end(self.writer, self.fields, context)?.into_inner().into_inner().map_err(|error| error.into_error())
     }
 }
 
