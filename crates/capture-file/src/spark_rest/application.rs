@@ -88,7 +88,7 @@ impl<T: serde::de::DeserializeOwned> Numbered<T> {
                     return Ok(found);
                 };
                 found.push(new);
-                self.next += 1;
+                self.next = self.next.saturating_add(1);
             }
         }
         let all: Vec<T> = server.ask(&format!("/{list}"))?.unwrap_or_default();
@@ -125,7 +125,7 @@ impl Application {
     /// # Errors
     /// A sentence, when the server does not answer as Spark does.
     pub fn ask(&mut self, words: &mut Vec<u8>) -> Result<bool, String> {
-        let app = self.server.app(&self.id)?.ok_or("the application is gone")?;
+        let app = self.server.app()?.ok_or("the application is gone")?;
         let (name, attempt) = self.server.attempt(app);
         let attempt = attempt.ok_or("the application has no attempt")?;
         if !std::mem::replace(&mut self.has_started, true) {
@@ -203,7 +203,7 @@ impl Application {
                 attempts.next_back().is_some_and(|(_, known)| known.has_ended)
             };
             let has_ended = job.stage_ids.iter().filter(|stage| ended(stage)).count() as i64;
-            if job.is_over() || job.num_completed_stages + job.num_failed_stages > has_ended {
+            if job.is_over() || job.num_completed_stages.saturating_add(job.num_failed_stages) > has_ended {
                 asked.extend(job.stage_ids.iter().filter(|stage| !ended(stage)).take(STAGES));
             }
         }

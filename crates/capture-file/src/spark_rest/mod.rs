@@ -88,3 +88,63 @@ impl Read for Rest {
         Ok(count)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    /// A server that answers these paths, until the process ends; the address of one of its pages.
+    fn serving(page: &str, answers: &'static [(&str, &str)]) -> Url {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}{page}", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            for stream in listener.incoming().map(Result::unwrap) {
+                let head: Vec<String> =
+                    BufReader::new(&stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+                let path = head[0].split([' ', '?']).nth(1).unwrap();
+                let found = answers.iter().find(|(known, _)| *known == path);
+                let (status, body) = found.map_or((404, ""), |(_, body)| (200, body));
+                write!(&stream, "HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+            }
+        });
+        Url::parse(&url).unwrap()
+    }
+
+    #[test]
+    fn a_proxy_may_have_the_application_in_its_path() {
+        const APP: &str = r#"{"id":"application_1_2","attempts":[{"attemptId":"1","completed":true}]}"#;
+        const LIST: &str = r#"[{"id":"application_1_2","attempts":[{"attemptId":"1","completed":true}]}]"#;
+        let url = serving(
+            "/proxy/application_1_2/jobs/",
+            &[
+                ("/proxy/application_1_2/api/v1/applications", LIST),
+                ("/proxy/application_1_2/api/v1/applications/application_1_2", APP),
+                ("/proxy/application_1_2", "<html>"),
+            ],
+        );
+        let mut lines = String::new();
+        Rest::open("test", url, None).unwrap().read_to_string(&mut lines).unwrap();
+        assert!(lines.contains(r#""App ID":"application_1_2""#), "{lines}");
+    }
+
+    #[test]
+    fn numbers_at_the_end_of_their_range_are_numbers() {
+        const JOB: &str = r#"{"jobId":9223372036854775807,"numCompletedStages":9223372036854775807,"numFailedStages":1,"status":"RUNNING"}"#;
+        const APP: &str = r#"{"id":"a","attempts":[{"completed":false}]}"#;
+        let url = serving(
+            "/history/a",
+            &[
+                ("/api/v1/applications/a", APP),
+                ("/api/v1/applications/a/jobs", r#"[{"jobId":9223372036854775807}]"#),
+                ("/api/v1/applications/a/jobs/9223372036854775807", JOB),
+            ],
+        );
+        let (server, id) = Server::open(url).unwrap();
+        let mut application = Application::new(server, id);
+        for _ in 0..3 {
+            assert_eq!(application.ask(&mut Vec::new()), Ok(false));
+        }
+    }
+}

@@ -21,7 +21,9 @@ pub fn url_of(path: &Path) -> Option<Result<Url, String>> {
 /// The REST API of one application.
 pub struct Server {
     poster: Poster,
-    /// What every path starts with: `/api/v1/applications/ID`, with the attempt where a cluster manager counts them.
+    /// Where the application itself is: `/api/v1/applications/ID`, behind what a proxy puts before it.
+    app: String,
+    /// What every other path starts with: the same, with the attempt where a cluster manager counts them.
     base: String,
 }
 
@@ -53,7 +55,7 @@ impl Server {
         let whole = url.path().to_string();
         let (front, id, attempt) = parts(&whole);
         let poster = Poster::new(url, None)?;
-        let mut server = Server { poster, base: format!("{front}/api/v1/applications") };
+        let mut server = Server { poster, app: String::new(), base: format!("{front}/api/v1/applications") };
         let app = match id {
             Some(id) if is_plain(id) => server.ask::<App>(&format!("/{id}"))?.filter(|app| app.id == id),
             Some(_) => None,
@@ -64,6 +66,7 @@ impl Server {
             return Err("The identifier of the application has characters that no version of Spark gives it.".into());
         }
         server.base.push_str(&format!("/{}", app.id));
+        server.app.clone_from(&server.base);
         // The newest attempt is the first.
         let newest = app.attempts.first().and_then(|attempt| attempt.attempt_id.clone());
         if let Some(attempt) = attempt.map(str::to_string).or(newest).filter(|attempt| is_plain(attempt)) {
@@ -82,12 +85,13 @@ impl Server {
             0 => Err(format!("{server} has no application.")),
             1 => Ok(apps.remove(0)),
             count => {
-                let named: Vec<&str> = apps.iter().take(NAMED).map(|app| &*app.id).collect();
-                let example = named.first().copied().unwrap_or_default();
+                let named = apps.iter().map(|app| &*app.id).filter(|id| is_plain(id)).take(NAMED);
+                let named: Vec<&str> = named.collect();
+                let example = named.first().copied().unwrap_or("ID");
                 Err(format!(
-                    "{server} has {count} applications ({}{}); name one: {server}/history/{example}",
+                    "{server} has {count} applications ({}{}); name one, as {server}/history/{example} does.",
                     named.join(", "),
-                    if count > NAMED { " ..." } else { "" }
+                    if count > named.len() { " ..." } else { "" }
                 ))
             }
         }
@@ -102,9 +106,8 @@ impl Server {
     }
 
     /// The application itself.
-    pub fn app(&self, id: &str) -> Result<Option<App>, String> {
-        let end = self.base.find(&format!("/{id}")).map_or(self.base.len(), |at| at + 1 + id.len());
-        self.ask_path(&self.base[..end])
+    pub fn app(&self) -> Result<Option<App>, String> {
+        self.ask_path(&self.app)
     }
 
     /// What the server says about something; none where it knows no such thing.
