@@ -21,7 +21,8 @@ export ASAN_OPTIONS="quarantine_size_mb=16${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
 max_len() {
     case $1 in
         filter) echo 1024 ;;
-        two_columns) echo 4096 ;;
+        # Each four bytes of zstd can make 128 KiB.
+        two_columns | spark_zstd) echo 4096 ;;
         perf_script | ftrace) echo 8192 ;;
         trace_dat | unwind) echo 20480 ;;
         *) echo 16384 ;;

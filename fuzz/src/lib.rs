@@ -109,6 +109,32 @@ pub fn check_series(bytes: &[u8], options: &ReadOptions) {
     assert!(Wording::default().lines(reader.context()).iter().all(|note| !note.text.is_empty()));
 }
 
+/// Reads a compressed event log of Spark. By the first byte, the rest is what follows the magic of the codec, and may be anything; or it
+/// is the text of a log, which is packed in blocks of some length, and the packed log is the same trace as the text.
+///
+/// # Panics
+/// When it is not.
+pub fn check_packed(magic: &[u8], bytes: &[u8], pack: fn(&[&[u8]]) -> Vec<u8>) {
+    let Some((&first, rest)) = bytes.split_first() else { return };
+    let log = ReadOptions { format: Some(Format::SparkEventlog), ..ReadOptions::new(FieldSet::EVERY) };
+    let options = ReadOptions { all_of_spark: first & 2 > 0, ..log };
+    if first & 1 == 0 {
+        read_checked(&[magic, rest].concat(), &options, false);
+        return;
+    }
+    // What is packed itself is no text.
+    if rest.first().is_none_or(|byte| !(b" \n{".contains(byte))) {
+        return;
+    }
+    let blocks: Vec<&[u8]> = rest.chunks(64 + usize::from(first) * 8).collect();
+    let packed = read_checked(&pack(&blocks), &options, false);
+    let plain = read_checked(rest, &options, false);
+    assert_eq!(packed.is_some(), plain.is_some(), "packing decides over whether the log can be read");
+    let (Some(packed), Some(plain)) = (packed, plain) else { return };
+    assert!(packed.time == plain.time && packed.latency == plain.latency, "packing changes the events");
+    assert_eq!(packed.context, plain.context, "packing changes the account");
+}
+
 /// A few bytes of gzip or zstd make gigabytes; they end in the same readers, so nothing is lost by leaving them out.
 fn is_packed(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b]) || bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])

@@ -180,6 +180,29 @@ fn events_of_damaged_files() {
 }
 
 #[test]
+fn compressed_logs_that_are_damaged() {
+    for (target, magic) in [
+        ("spark_lz4", &b"LZ4Block"[..]),
+        ("spark_snappy", b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01"),
+        ("spark_lzf", b"ZV"),
+        ("spark_zstd", b"\x28\xb5\x2f\xfd"),
+        ("spark_gzip", b"\x1f\x8b"),
+    ] {
+        let (seeds, mut random) = (corpus(target), Random(13));
+        // Seeds with an odd first byte are the text of a log.
+        for (number, seed) in seeds.iter().enumerate().filter(|(_, seed)| seed[0] % 2 == 0) {
+            for round in 0..mutations(seeds.len()) {
+                let bytes = [magic, &mutated(&seed[1..], &mut random)].concat();
+                let of = |fields| ReadOptions { format: Some(Format::SparkEventlog), ..ReadOptions::new(fields) };
+                let all = read(&bytes, &of(FieldSet::EVERY));
+                assert!(all.as_ref().err().is_none_or(|message| message.ends_with('.')), "{target} {number} {round}");
+                assert_eq!(all, read(&bytes, &of(FieldSet::ALWAYS)), "{target} {number} {round}");
+            }
+        }
+    }
+}
+
+#[test]
 fn histograms_of_damaged_files() {
     // A byte in front selects the format.
     let seeds =
