@@ -7,7 +7,7 @@ PROGRAM := target/release/latscope
 VENV := target/python
 SPARK := target/spark
 
-.PHONY: help demo demo-cluster test build web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python python-package python-package-test python-lint notebooks spark packages-cluster package package-test packages-package docs workflows
+.PHONY: help demo demo-cluster demo-spark test build web web-packages bench bench-fio bench-page lint fmt install fuzz licences bpf packages-demo packages-test packages-bpf tracefs python python-package python-package-test python-lint notebooks spark packages-cluster packages-spark package package-test packages-package docs workflows
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,6 +17,9 @@ demo: packages-demo build ## record ten seconds of real I/O of this machine and 
 
 demo-cluster: packages-cluster build ## three agents, a hub and an Alertmanager on this machine, and a disk that hangs for eight seconds
 	./xtask/demo_cluster.sh
+
+demo-spark: packages-spark spark build ## queries derived from TPC-DS in Spark, with two sizes of executors; logs, reports and pictures in demo/spark
+	./xtask/demo_spark.sh
 
 test: packages-test tracefs python spark web-packages build ## every test, as root where it can, else with the reason for what is skipped
 	LATSCOPE_PYTHON=$(CURDIR)/$(VENV)/bin/python LATSCOPE_SPARK_PYTHON=$(CURDIR)/$(SPARK)/bin/python CARGO=$(CARGO) ./xtask/test.sh
@@ -89,6 +92,9 @@ packages-demo:
 
 packages-cluster:
 	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make fio curl prometheus prometheus-alertmanager
+
+packages-spark:
+	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make python3-venv python3-pip openjdk-17-jre-headless
 
 packages-test:
 	@./xtask/packages.sh rust gcc g++ gdb pkg-config libelf-dev zlib1g-dev make clang-14 llvm-14 libbpf-dev tmux kmod gawk librsvg2-bin python3-venv python3-pip linux-perf fio ioping strace sysdig blktrace trace-cmd postgresql prometheus prometheus-alertmanager victoria-metrics openssl iproute2 chromium nodejs npm openjdk-17-jre-headless

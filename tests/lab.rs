@@ -179,6 +179,30 @@ fn a_dry_run_writes_nothing() {
     assert_eq!(list.as_array().unwrap().len(), 4);
 }
 
+/// `make demo-spark` runs all of it.
+#[test]
+fn what_a_lab_of_spark_needs_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = text(&folder.path().join("out"));
+    let words = ["lab", "spark", "--scale", "0.1", "--against", "spark.sql.shuffle.partitions=2", "-o", &out];
+    let printed = latscope(&[&words[..], &["--dry-run"]].concat()).success();
+    for expected in
+        ["TPC-DS derived, not a benchmark result", "tpcds-0.1, which DuckDB makes first", "against: spark.sql.shuffle"]
+    {
+        assert!(printed.contains(expected), "{printed}");
+    }
+    assert!(!folder.path().join("out").exists());
+    let printed = latscope(&[&words[..], &["--python", "/proc/nowhere"]].concat()).failure(3);
+    assert!(printed.contains("Cannot be run") && printed.contains("make spark"), "{printed}");
+    let Some(python) = std::env::var_os("LATSCOPE_SPARK_PYTHON").filter(|python| Path::new(python).exists()) else {
+        skipped!("LATSCOPE_SPARK_PYTHON does not name a Python with Spark");
+        return;
+    };
+    let python = python.to_str().unwrap();
+    let printed = latscope(&[&words[..], &["--python", python, "--queries", "q3,q0"]].concat()).failure(3);
+    assert!(printed.contains("There is no query q0; there are q1, q2"), "{printed}");
+}
+
 #[test]
 fn wrong_words_are_reported() {
     let folder = two();

@@ -618,6 +618,30 @@ fn tasks_that_failed_or_lost_their_metrics_say_nothing_about_others() {
 }
 
 #[test]
+fn an_end_before_the_launch_and_a_second_end_are_no_tasks() {
+    // The executor with the results of two tasks is lost, so Spark reports both once more; the clock goes back in another.
+    let mut tasks = eight();
+    let reason = json!({"Reason": "Resubmitted"});
+    tasks.extend([1, 2].map(|id| Task { reason: reason.clone(), ..eight().remove(id) }));
+    let plain = log_of(&eight()).report();
+    tasks.push(task(0, 70, "1", (500, 400)));
+    let ended = log_of(&tasks).run(&["--json"]);
+    for words in ["2 more ends of tasks that the log had already", "1 event left out: the latency is negative"] {
+        assert!(ended.err.contains(words), "{}", ended.err);
+    }
+    let report: Value = serde_json::from_str(&ended.success()).unwrap();
+    for path in ["/counters/numTasks", "/counters/executorRunTime", "/active_tasks/task_ns", "/failed_tasks"] {
+        assert_eq!(number(&report, path), number(&plain, path), "{path}");
+    }
+    // Tasks of the next application in the file have the same numbers.
+    let second = log_of(&eight()).0.replace("app-1", "app-2");
+    let both = Log(log_of(&eight()).0 + &second);
+    let report = both.run(&["--json", "app = app-2"]);
+    assert!(!report.err.contains("had already"), "{}", report.err);
+    assert_eq!(number(&serde_json::from_str(&report.success()).unwrap(), "/counters/numTasks"), 8);
+}
+
+#[test]
 fn a_filter_chooses_tasks_and_applications() {
     let folder = tempfile::tempdir().unwrap();
     let tasks = eight();

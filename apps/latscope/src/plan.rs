@@ -23,6 +23,7 @@ mod rotation;
 mod serve;
 mod shell;
 mod spark;
+mod spark_lab;
 mod spectrogram;
 mod stacks;
 mod summary;
@@ -49,6 +50,7 @@ pub use report::Report;
 pub use rotation::{Keep, Rotate};
 pub use serve::Serve;
 pub use spark::{Spark, SparkLive};
+pub use spark_lab::{SparkLab, SparkSide};
 pub use spectrogram::{Spectrogram, Style, quoted};
 pub use stacks::Stacks;
 pub use summary::Summary;
@@ -95,6 +97,7 @@ pub enum Plan {
     Ping(Box<Ping>),
     Lab(Box<Lab>),
     Scan(Box<Scan>),
+    SparkLab(Box<SparkLab>),
     /// List the labs, as JSON or not.
     Labs(bool),
     /// Print this and be done.

@@ -88,6 +88,7 @@ anomalies! {
     SpreadRows "spread_rows" Repaired "Stored histograms of longer intervals than those shown.";
     WindowedRows "windowed_rows" Repaired "Rows that are averages over a window.";
     OutOfOrder "out_of_order" Repaired "Records out of order by more than the sorting window.";
+    RepeatedTasks "repeated_tasks" Repaired "Ends of tasks that the log had already.";
     Omitted "omitted" Repaired "Requests added to correct coordinated omission.";
     NotCold "not_cold" Repaired "Reads that found their data in memory and should not have.";
     NotHot "not_hot" Repaired "Reads that did not find their data in memory and should have.";

@@ -14,6 +14,7 @@ pub mod kernel;
 mod mask;
 mod note;
 mod printable;
+pub mod spark;
 mod stack;
 mod syscall_names;
 mod time;

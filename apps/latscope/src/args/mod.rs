@@ -43,7 +43,7 @@ pub use fold::Fold;
 pub use heatmap::Heatmap;
 pub use histogram::Histogram;
 pub use hub::Hub;
-pub use lab::Lab;
+pub use lab::{Lab, LabSpark};
 pub use live::{Live, Mode};
 pub use percentiles::{CountBy as CountByRule, CsvLayout, PercentileRule, Percentiles};
 pub use ping::{Ping, PingWords};

@@ -39,6 +39,10 @@ pub fn words(anomaly: Anomaly) -> &'static str {
         Anomaly::ForeignCalls => "{} system call[|s] of 32-bit programs left out",
         Anomaly::SilentRequest => "{} io_uring request[|s] left out: no completion is posted for [it|them]",
         Anomaly::NegativeLatency => "{} event[|s] left out: the latency is negative",
+        Anomaly::RepeatedTasks => {
+            "{} more end[|s] of tasks that the log had already, left out: the executor with [its|their] results was lost, or parts \
+             of the log overlap"
+        }
         Anomaly::UnparsedLines => "{} malformed row[|s]",
         Anomaly::DamagedRecords => "{} damaged record[|s] skipped",
         Anomaly::MissingParts => "{} part[|s] of the rolled log missing: the tasks and the names in [it|them] are lost",

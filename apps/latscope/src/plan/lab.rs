@@ -42,6 +42,12 @@ const QUICK: u32 = 10;
 /// Plans `lab`.
 pub fn plan(typed: args::Lab, world: &World) -> Result<Plan, Failure> {
     let known = || PRESETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    if typed.lab == "spark" {
+        return super::spark_lab::plan(typed);
+    }
+    if typed.spark.is_given() {
+        return Err(Failure::Usage("--scale, --queries, --conf, --against and --python are for lab spark.".into()));
+    }
     if typed.lab == "scan" {
         return scan(typed, world);
     }

@@ -305,10 +305,37 @@ fn what_makes_no_sense_is_refused() {
         ("compare a.lat \"kind = read\"", "kind = read: No such file; to filter, use --filter 'kind = read'."),
         ("compare --group a.lat --group b=b.lat", "--group a.lat has no name; use the form --group old=a.lat,b.lat."),
         ("lab list folder", "lab list takes no directory."),
+        ("lab spark a b", "lab spark takes one directory, where tables are kept; to compare, use --against."),
+        ("lab spark --scale 0", "--scale must be from 0.01 to 1000."),
+        (
+            "lab spark --conf executor.memory=1g",
+            "executor.memory=1g is no setting of Spark; use the form spark.executor.memory=1g.",
+        ),
+        ("lab spark --queries q3,../q4", "--queries: \"../q4\" is no name of a query, such as q3 or python."),
+        ("lab etcd . --scale 2", "--scale, --queries, --conf, --against and --python are for lab spark."),
     ] {
         match planned_in(line, &world()) {
             Err(Failure::Usage(message)) => assert_eq!(message, expected, "{line}"),
             other => panic!("{line}: {other:?}"),
         }
     }
+}
+
+#[test]
+fn a_lab_of_spark_has_one_side_or_two() {
+    let lab = |line: &str| match planned(line) {
+        Plan::SparkLab(lab) => lab,
+        other => panic!("{other:?}"),
+    };
+    let plain = lab("lab spark");
+    let names: Vec<&str> = plain.sides.iter().map(|side| side.name).collect();
+    assert_eq!((names, plain.rounds, plain.scale, plain.tables), (vec!["base"], 3, 1.0, None));
+    let two =
+        lab("lab spark folder --runs 2 --conf spark.a=1 --against spark.b=2 --against spark.a=3 --queries q3,python");
+    let settings: Vec<&str> = two.sides.iter().flat_map(|side| &side.settings).map(String::as_str).collect();
+    assert_eq!(settings, ["spark.a=1", "spark.a=1", "spark.b=2", "spark.a=3"]);
+    assert_eq!((two.rounds, two.tables.as_deref()), (2, Some(Path::new("folder"))));
+    let measured = Filter::parse("kind = sql and name in (q3, python)").unwrap();
+    assert_eq!(two.measured, Some(measured));
+    assert_eq!(two.capture.1, FieldSet::default().with(&[Field::Args, Field::Ppid]));
 }

@@ -64,6 +64,7 @@ pub fn run(plan: Plan) -> Result<(), Failure> {
         Plan::Alerts(reading, plan) => alerts::run(reading, &plan),
         Plan::Lab(plan) => lab::run(&plan),
         Plan::Scan(plan) => lab::scan(&plan),
+        Plan::SparkLab(plan) => lab::spark(&plan),
         Plan::Labs(json) => lab::list(json),
         Plan::Ping(plan) => ping::run(&plan),
         Plan::Say(text) => output::text(None, &text),

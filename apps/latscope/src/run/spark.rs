@@ -10,45 +10,71 @@ use latscope_pipeline::{Pipeline, SparkApplication};
 use latscope_series::spark::{SparkMeasures, SparkTasks};
 use latscope_series::{SparkTaskWaits, SparkWaits};
 use latscope_view_report::{ReportSection, SparkPicture, Theme, spark};
-use latscope_view_term::{SparkLevel, SparkReport, spark_wait_json, spark_wait_lines};
+use latscope_view_term::{Line, Room, SparkLevel, SparkReport, spark_wait_json, spark_wait_lines};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 pub fn run(pipeline: &Pipeline, plan: &Plan) -> Result<(), Failure> {
     reports::ends_by_signal(pipeline.reading());
-    let mut waits = SparkWaits::default();
-    let (tasks, context) = application(pipeline, &mut waits, true)?;
-    let report = SparkReport::new(&tasks, &context);
-    let waits = if plan.kernel.is_empty() { None } else { Some(with_kernel(waits, &plan.kernel)?) };
+    let application = Application::read(pipeline, &plan.kernel)?;
     let is_picture = plan.output.as_ref().and_then(|path| path.extension()).is_some_and(|ending| ending == "svg");
     match () {
-        () if plan.json => {
-            let mut json = report.json();
-            if let Some((tasks, unseen)) = &waits {
-                json.truncate(json.trim_end().len() - 1);
-                json += &format!(",\"kernel\":{}}}\n", spark_wait_json(tasks, unseen));
-            }
-            output::text(plan.output.as_deref(), &json)
-        }
+        () if plan.json => output::text(plan.output.as_deref(), &application.json()),
         () if is_picture => {
             let picture = SparkPicture { width: plan.width, theme: plan.theme, wording: WORDING, title: None };
-            output::text(plan.output.as_deref(), &spark(&tasks, &context, &picture))
+            output::text(plan.output.as_deref(), &application.picture(&picture))
         }
         () => {
-            let room = output::room(&plan.output);
-            let mut lines = report.lines(plan.by, plan.top, room);
-            if let Some((tasks, unseen)) = &waits {
-                lines.extend(spark_wait_lines(tasks, unseen, plan.top, room));
-            }
+            let lines = application.lines(plan.by, plan.top, output::room(&plan.output));
             output::lines(plan.output.as_deref(), lines)
         }
     }?;
     if plan.fail_if.is_empty() {
         return Ok(());
     }
-    let measures = SparkMeasures::new(&tasks);
+    let measures = SparkMeasures::new(&application.tasks);
     let broken: Vec<String> = plan.fail_if.iter().filter_map(|limit| limit.broken(&measures)).collect();
     if broken.is_empty() { Ok(()) } else { Err(Failure::Exceeded(format!("{}.", broken.join("; ")))) }
+}
+
+/// An application that was read to its end, and what its tasks waited for where kernels were captured.
+pub struct Application {
+    pub tasks: SparkTasks,
+    pub context: Context,
+    waits: Option<(Vec<SparkTaskWaits>, Vec<String>)>,
+}
+
+impl Application {
+    /// Reads a log, and what the kernels of its hosts saw: a file for each.
+    pub fn read(pipeline: &Pipeline, kernel: &[PathBuf]) -> Result<Application, Failure> {
+        let mut waits = SparkWaits::default();
+        let (tasks, context) = application(pipeline, &mut waits, true)?;
+        let waits = if kernel.is_empty() { None } else { Some(with_kernel(waits, kernel)?) };
+        Ok(Application { tasks, context, waits })
+    }
+
+    /// The report as text.
+    pub fn lines(&self, by: SparkLevel, most: usize, room: Room) -> Vec<Line> {
+        let mut lines = SparkReport::new(&self.tasks, &self.context).lines(by, most, room);
+        if let Some((tasks, unseen)) = &self.waits {
+            lines.extend(spark_wait_lines(tasks, unseen, most, room));
+        }
+        lines
+    }
+
+    fn json(&self) -> String {
+        let mut json = SparkReport::new(&self.tasks, &self.context).json();
+        if let Some((tasks, unseen)) = &self.waits {
+            json.truncate(json.trim_end().len() - 1);
+            json += &format!(",\"kernel\":{}}}\n", spark_wait_json(tasks, unseen));
+        }
+        json
+    }
+
+    /// The picture.
+    pub fn picture(&self, options: &SparkPicture) -> String {
+        spark(&self.tasks, &self.context, options)
+    }
 }
 
 /// The report as a section of the page, of files that are one event log.

@@ -1,41 +1,18 @@
 //! Peaks of memory: what the metrics of executors were at most, by executor and attempt of a stage.
 
+use latscope_event::spark::{MEMORY_METRICS, SAMPLED_METRICS};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// The metrics of executors: bytes but for those of garbage collection.
-pub const METRICS: [&str; 23] = [
-    "JVMHeapMemory",
-    "JVMOffHeapMemory",
-    "OnHeapExecutionMemory",
-    "OffHeapExecutionMemory",
-    "OnHeapStorageMemory",
-    "OffHeapStorageMemory",
-    "OnHeapUnifiedMemory",
-    "OffHeapUnifiedMemory",
-    "DirectPoolMemory",
-    "MappedPoolMemory",
-    "ProcessTreeJVMVMemory",
-    "ProcessTreeJVMRSSMemory",
-    "ProcessTreePythonVMemory",
-    "ProcessTreePythonRSSMemory",
-    "ProcessTreeOtherVMemory",
-    "ProcessTreeOtherRSSMemory",
-    "MinorGCCount",
-    "MinorGCTime",
-    "MajorGCCount",
-    "MajorGCTime",
-    "TotalGCTime",
-    "ConcurrentGCCount",
-    "ConcurrentGCTime",
-];
+pub const METRICS: &[&str] = MEMORY_METRICS.split_at(SAMPLED_METRICS).0;
 /// So many executors and stages have peaks at a time.
 const KNOWN: usize = 1 << 16;
 
 /// What the metrics of an executor were; 0 is what was not sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sampled(pub [u64; METRICS.len()]);
+pub struct Sampled(pub [u64; SAMPLED_METRICS]);
 
 impl<'de> Deserialize<'de> for Sampled {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Sampled, D::Error> {

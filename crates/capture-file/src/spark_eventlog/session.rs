@@ -6,6 +6,7 @@ use super::memory::{METRICS, Peaks};
 use crate::text_rows::Rows;
 use crate::{ReadOptions, Sink};
 use hashbrown::HashMap;
+use latscope_event::spark::{MEMORY_METRICS, SAMPLED_METRICS};
 use latscope_event::{Anomaly, Batch, Clock, Context, Field, MISSING_CODE, MISSING_I64, MISSING_U64, Unfinished, Wait};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -34,6 +35,9 @@ const SETTINGS: [&str; 12] = [
 ];
 /// So many of them at most.
 const MOST_SETTINGS: usize = 200;
+
+/// Which tasks have ended is known of so many words of 64 tasks; the lowest numbers are forgotten.
+const ENDED: usize = 1 << 16;
 
 const NS_PER_MS: i64 = 1_000_000;
 const NO_TIME: &str = "an impossible time";
@@ -79,6 +83,8 @@ pub struct Session<'a, 'b> {
     executors: BTreeMap<u32, Executor>,
     peaks: Peaks,
     running: HashMap<i64, Running>,
+    /// The tasks that have ended: a bit for each, by their number divided by 64.
+    ended: BTreeMap<i64, u64>,
     latest_ns: i64,
     has_ended: bool,
     text: Vec<u8>,
@@ -167,6 +173,7 @@ impl<'a, 'b> Session<'a, 'b> {
             executors: BTreeMap::new(),
             peaks: Peaks::default(),
             running: HashMap::new(),
+            ended: BTreeMap::new(),
             latest_ns: 0,
             has_ended: false,
             text: Vec::new(),
@@ -245,6 +252,8 @@ impl<'a, 'b> Session<'a, 'b> {
                 return self.executor(id, moment(removed.at_ms)?, reason);
             }
             Event::ApplicationStart(start) => {
+                // Its tasks are numbered from 0.
+                self.ended.clear();
                 properties.insert("spark.app.name".into(), shortened(&start.name).into());
                 self.rows.context.start_ns = Some(moment(start.at_ms)?);
                 if let Some(id) = &start.id {
@@ -365,11 +374,8 @@ impl<'a, 'b> Session<'a, 'b> {
     fn pool(&mut self, added: &BlockManagerAdded) -> Result<ControlFlow<()>, &'static str> {
         let at_ns = self.reach(added.at_ms)?;
         let executor = self.rows.batch.intern(Field::Executor, added.id.executor.as_bytes());
-        let areas = [
-            ("MaximumOnHeapMemory", added.most_on_heap.unwrap_or(added.most)),
-            ("MaximumOffHeapMemory", added.most_off_heap.unwrap_or(0)),
-        ];
-        for (name, bytes) in areas.into_iter().filter(|(_, bytes)| *bytes > 0) {
+        let areas = [added.most_on_heap.unwrap_or(added.most), added.most_off_heap.unwrap_or(0)];
+        for (name, bytes) in MEMORY_METRICS[SAMPLED_METRICS..].iter().zip(areas).filter(|(_, bytes)| *bytes > 0) {
             let name = self.rows.batch.intern(Field::Name, name.as_bytes());
             let about = About { name, start_ns: Some(at_ns), ..NOTHING };
             let flow = self.other_row(Kind::Memory, &about, Some(at_ns), None, |batch| {
@@ -448,10 +454,27 @@ impl<'a, 'b> Session<'a, 'b> {
         Ok(())
     }
 
+    /// Whether this is the first end of a task that the log has. Spark reports a task once more when the executor that holds its
+    /// results is lost, and parts of a log may overlap.
+    fn ends_first(&mut self, id: i64) -> bool {
+        let (word, bit) = (id.div_euclid(64), 1 << id.rem_euclid(64));
+        let ended = self.ended.entry(word).or_default();
+        let is_first = *ended & bit == 0;
+        *ended |= bit;
+        if self.ended.len() > ENDED {
+            self.ended.pop_first();
+        }
+        is_first
+    }
+
     /// A task that ended, however it did.
     fn task(&mut self, task: &TaskEnd) -> Result<ControlFlow<()>, &'static str> {
         let info = &task.info;
         self.running.remove(&info.id);
+        if !self.ends_first(info.id) {
+            self.rows.context.tally.add(Anomaly::RepeatedTasks, 1);
+            return Ok(ControlFlow::Continue(()));
+        }
         let (start_ns, end_ns) = (self.reach(info.launch_ms)?, self.reach(info.finish_ms)?);
         let Ok(latency_ns) = u64::try_from(end_ns - start_ns) else {
             self.rows.context.tally.add(Anomaly::NegativeLatency, 1);

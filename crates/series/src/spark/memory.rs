@@ -1,36 +1,8 @@
 //! Memory of executors: what was used at most, by area, and what the settings give.
 
 use super::tasks::SparkTasks;
+use latscope_event::spark::{MEMORY_METRICS, SAMPLED_METRICS};
 use std::collections::BTreeMap;
-
-/// What is known of an executor's memory: its metrics, and the room for execution and storage.
-pub const MEMORY_METRICS: [&str; 25] = [
-    "JVMHeapMemory",
-    "JVMOffHeapMemory",
-    "OnHeapExecutionMemory",
-    "OffHeapExecutionMemory",
-    "OnHeapStorageMemory",
-    "OffHeapStorageMemory",
-    "OnHeapUnifiedMemory",
-    "OffHeapUnifiedMemory",
-    "DirectPoolMemory",
-    "MappedPoolMemory",
-    "ProcessTreeJVMVMemory",
-    "ProcessTreeJVMRSSMemory",
-    "ProcessTreePythonVMemory",
-    "ProcessTreePythonRSSMemory",
-    "ProcessTreeOtherVMemory",
-    "ProcessTreeOtherRSSMemory",
-    "MinorGCCount",
-    "MinorGCTime",
-    "MajorGCCount",
-    "MajorGCTime",
-    "TotalGCTime",
-    "ConcurrentGCCount",
-    "ConcurrentGCTime",
-    "MaximumOnHeapMemory",
-    "MaximumOffHeapMemory",
-];
 
 /// Mebibyte.
 pub(super) const MIB: u64 = 1 << 20;
@@ -58,7 +30,7 @@ impl Peaks {
 
     /// Whether anything was sampled beside the room that there is.
     pub fn is_sampled(&self) -> bool {
-        self.0[..23].iter().any(|&value| value > 0)
+        self.0[..SAMPLED_METRICS].iter().any(|&value| value > 0)
     }
 }
 

@@ -1,7 +1,8 @@
 //! The application as its log gives it: stages with their tasks, jobs, SQL executions, executors, and peaks of memory.
 
-use super::memory::{MEMORY_METRICS, Peaks};
+use super::memory::Peaks;
 use super::sums::{COUNTED_FIELDS, TIME_PARTS, TaskSums, value};
+use latscope_event::spark::MEMORY_METRICS;
 use latscope_event::{Batch, Field, FieldSet, MISSING_I64};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

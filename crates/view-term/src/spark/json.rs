@@ -4,9 +4,8 @@ use super::SparkReport;
 use super::counters::{MS, counters};
 use super::words::{causes, part_name};
 use latscope_event::Field;
-use latscope_series::spark::{
-    Finding, MEMORY_METRICS, Peaks, SparkGroup, SparkMeasures, SparkStage, Straggler, TIME_PARTS, TaskSums,
-};
+use latscope_event::spark::MEMORY_METRICS;
+use latscope_series::spark::{Finding, Peaks, SparkGroup, SparkMeasures, SparkStage, Straggler, TIME_PARTS, TaskSums};
 use latscope_view::json_text;
 use std::fmt::Write;
 

@@ -7,6 +7,7 @@ mod picture;
 mod record;
 mod report;
 mod scan;
+mod spark;
 
 use super::output;
 use crate::Failure;
@@ -16,6 +17,7 @@ use latscope_event::escape_json;
 use latscope_view_term::{Align, Table};
 
 pub use scan::run as scan;
+pub use spark::run as spark;
 
 pub fn run(plan: &Plan) -> Result<(), Failure> {
     for directory in &plan.directories {
