@@ -511,7 +511,24 @@ fn memory_is_advised_with_its_arithmetic() {
     let python = |task: &mut Task| {
         task.reason = json!({"Reason": "ExceptionFailure", "Class Name": "a.SparkException", "Description": "Python worker exited unexpectedly (crashed)"});
     };
-    assert_eq!(only(&sized(settings("1g"), &python, &[])), is("spark.executor.memoryOverhead", "640m"));
+    let report = sized(settings("1g"), &python, &[]);
+    assert_eq!(only(&report), is("spark.executor.memoryOverhead", "640m"));
+    // Every number that is printed follows from those before it.
+    let why = |report: &Value, setting: &str| -> String {
+        let advice = report["memory"]["advice"].as_array().unwrap().iter().find(|advice| advice["setting"] == setting);
+        advice.unwrap()["why"].as_str().unwrap().into()
+    };
+    assert!(why(&report, "spark.executor.memoryOverhead").contains("half as much again, 640m in steps of 128m"));
+    let report = sized(settings("8g"), &|_| (), &[("OnHeapUnifiedMemory", 20)]);
+    let heap = why(&report, "spark.executor.memory");
+    assert!(heap.contains("24MiB / 0.6 + 300 MiB = 340MiB, 384m in steps of 64m, and 512m is the least"), "{heap}");
+    // Python's own limit was too small: no worker was lost, and overhead has nothing to do with it.
+    let limited = |task: &mut Task| {
+        task.reason = json!({"Reason": "ExceptionFailure", "Class Name": "a.PythonException", "Description": "Traceback\nMemoryError"});
+    };
+    let report =
+        sized(json!({"spark.master": "yarn", "spark.executor.pyspark.memory": "200m"}), &limited, &resident[..1]);
+    assert_eq!(only(&report), is("spark.executor.pyspark.memory", "384m"));
 }
 
 /// Peaks of the lab's executors, as a Python program derived them, in MiB; and the room that executors reported.
@@ -548,6 +565,57 @@ fn memory_of_the_lab_is_what_was_derived_elsewhere() {
     assert_eq!(report["sql"].as_array().unwrap().len(), 34);
     let of_jobs: i64 = report["jobs"].as_array().unwrap().iter().map(|job| number(job, "/numTasks")).sum();
     assert_eq!((of_jobs, report["jobs"].as_array().unwrap().len()), (104, 57));
+}
+
+/// Failures of the driver count as those of tasks do, and each failure has its reason.
+#[test]
+fn what_fails_in_the_driver_is_an_error() {
+    let mut log = log_of(&eight());
+    let message = "java.lang.OutOfMemoryError: Java heap space\n\tat a.B.c(B.java:1)";
+    // Its start is not in the log.
+    log.event("SQLExecutionEnd", json!({"executionId": 1, "time": START + 1500, "errorMessage": message}));
+    let report = log.report();
+    assert_eq!(words(&report["findings"], "verdict")[0], "errors");
+    assert_eq!(
+        (&report["sql"][0]["failed"], &report["sql"][0]["reason"], number(&report, "/measures/failed")),
+        (&json!(true), &json!("java.lang.OutOfMemoryError: Java heap space"), 1)
+    );
+    assert_eq!(advised(&report)["spark.driver.memory"].as_deref(), Some("1536m"));
+    let text = log.run(&["--fail-if", "failed > 0"]).failure(1);
+    assert!(text.contains("failed is 1, which is > 0"), "{text}");
+    let text = log.run(&[]).success();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("execution 1: java.lang.OutOfMemoryError: Java heap space"), "{text}");
+    // A job that somebody cancelled is none of the driver's failures; a stage that failed has its reason.
+    let mut log = log_of(&eight());
+    let info = json!({"Stage ID": 7, "Stage Attempt ID": 0, "Stage Name": "s", "Submission Time": START, "Completion Time": START + 100,
+        "RDD Info": [], "Failure Reason": "Lost task 0.3 in stage 7.0 (TID 9) (h executor 1): a.B: Traceback (most recent call \
+        last):\n  File x\nValueError: boom"});
+    log.event("StageCompleted", json!({"Stage Info": info}));
+    let result = json!({"Result": "JobFailed", "Exception": {"Message": "Job 5 cancelled"}});
+    log.event("JobStart", json!({"Job ID": 5, "Submission Time": START, "Stage IDs": []}));
+    log.event("JobEnd", json!({"Job ID": 5, "Completion Time": START + 100, "Job Result": result}));
+    assert_eq!(number(&log.report(), "/measures/failed"), 0);
+    assert!(log.run(&[]).success().contains("stage 7 failed: ValueError: boom"));
+}
+
+/// Two cores for ten seconds while eight tasks wait; then there are eight more.
+#[test]
+fn waiting_for_executors_is_a_verdict() {
+    let mut log = Log::new(json!({}));
+    log.executor("1", 2, 0);
+    log.executor("2", 8, 10_000);
+    log.job(0, (0, 20_000), &[(0, 0, 20_000)]);
+    (0..10).for_each(|id| {
+        let (executor, from) = if id < 2 { ("1", 0) } else { ("2", 10_000) };
+        let to = if id < 2 { 20_000 } else { from + 10_000 };
+        log.task(&Task { cpu: to - from, ..task(0, id, executor, (from, to)) });
+    });
+    let report = log.report();
+    let finding = &report["findings"][0];
+    assert_eq!((&finding["verdict"], finding["value"].as_f64().unwrap()), (&json!("allocation"), 80.0 / 200.0));
+    let text = log.run(&[]).success();
+    assert!(text.contains("allocation: for 10s tasks waited for 80.0 core-s that were not there"), "{text}");
 }
 
 #[test]
@@ -661,6 +729,15 @@ fn a_filter_chooses_tasks_and_applications() {
         [4, 1000],
         "it is whole"
     );
+    // A second attempt is an application of its own; of two copies of a log, no filter chooses one.
+    let start = "\"App ID\":\"app-1\"";
+    let again = first.replace(start, &format!("{start},\"App Attempt ID\":\"2\""));
+    std::fs::write(folder.path().join("app-20261121011349-0002"), &again).unwrap();
+    assert!(run(&[]).failure(3).contains("app = app-1, app = app-1_2"));
+    assert_eq!(number(&of("app = app-1_2"), "/counters/numTasks"), 8);
+    std::fs::write(folder.path().join("app-20261121011349-0002"), &first).unwrap();
+    assert!(run(&[]).failure(3).contains("give one log with -r.\n"));
+    std::fs::write(folder.path().join("app-20261121011349-0002"), &second).unwrap();
     // The cores had other tasks, too.
     let part = of("app = app-1 and executor = 1");
     assert_eq!([number(&part, "/counters/numTasks"), number(&part, "/counters/elapsedTime")], [4, 2000]);

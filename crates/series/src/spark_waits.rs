@@ -210,6 +210,12 @@ fn word_after<'a>(arguments: &'a str, word: &str) -> Option<&'a str> {
     words.next()
 }
 
+/// Whether an application, whose later attempts have their number behind its identifier, has this identifier.
+fn is_of(app: &str, id: &str) -> bool {
+    let attempt = app.strip_prefix(id).map(|rest| rest.strip_prefix('_').unwrap_or(rest));
+    attempt.is_some_and(|attempt| attempt.bytes().all(|digit| digit.is_ascii_digit()))
+}
+
 impl SparkWaits {
     /// The fields of a task that are needed.
     pub fn task_fields() -> FieldSet {
@@ -320,7 +326,7 @@ impl SparkWaits {
             process.parent = number(batch, Field::Ppid, row).map(|parent| (self.host, parent));
             process.is_python = batch.text(Field::Process, row).is_some_and(|name| name.starts_with("python"));
             if let Some(arguments) = batch.text(Field::Args, row)
-                && word_after(arguments, "--app-id") == Some(&self.app)
+                && word_after(arguments, "--app-id").is_some_and(|app| is_of(&self.app, app))
             {
                 process.executor = word_after(arguments, "--executor-id").map(str::to_string);
             }
@@ -340,30 +346,29 @@ impl SparkWaits {
         None
     }
 
-    /// Of each executor, when its Python workers lived and when they waited for it to send them something; and when any Python of it
-    /// lived, the daemon too.
-    fn workers(&self) -> (HashMap<&str, Vec<Worker>>, HashMap<&str, Vec<Span>>) {
-        let (mut workers, mut python) = (HashMap::<&str, Vec<Worker>>::new(), HashMap::<&str, Vec<Span>>::new());
+    /// The Python of each executor.
+    fn python(&self) -> HashMap<&str, Python> {
+        let mut python = HashMap::<&str, Python>::new();
         let mut places = HashMap::new();
         for (at, process) in self.processes.iter().enumerate().filter(|(_, process)| process.is_python) {
             let Some((executor, generation)) = self.executor_of(at as u32) else { continue };
-            python.entry(executor).or_default().push(process.span_ns);
+            let of_executor = python.entry(executor).or_default();
+            of_executor.spans_ns.push(process.span_ns);
             // The daemon, of which workers are forked, does nothing for tasks itself.
             if generation < 2 {
                 continue;
             }
-            let of_executor = workers.entry(executor).or_default();
-            places.insert(at as u32, (executor, of_executor.len()));
-            of_executor.push(Worker { span_ns: process.span_ns, idle: Vec::new() });
+            places.insert(at as u32, (executor, of_executor.workers.len()));
+            of_executor.workers.push(Worker { span_ns: process.span_ns, idle: Vec::new() });
         }
         for event in self.events.iter().filter(|event| event.class.is_some_and(Class::is_peer)) {
             if let Some((executor, at)) = places.get(&event.process)
-                && let Some(of_executor) = workers.get_mut(executor)
+                && let Some(of_executor) = python.get_mut(executor)
             {
-                of_executor[*at].idle.push((event.from_ns, event.to_ns));
+                of_executor.workers[*at].idle.push((event.from_ns, event.to_ns));
             }
         }
-        (workers, python)
+        python
     }
 
     /// The waits of each task, in the order of executors and of the tasks' starts, and the executors that no kernel saw.
@@ -383,7 +388,7 @@ impl SparkWaits {
                 (&**executor, lengths.max().unwrap_or(0))
             })
             .collect();
-        let (workers, python) = self.workers();
+        let python = self.python();
         let mut seen: BTreeMap<&str, bool> = BTreeMap::new();
         for event in &self.events {
             let Some((executor, 0)) = self.executor_of(event.process) else { continue };
@@ -394,13 +399,13 @@ impl SparkWaits {
                 Class::RunQueue => SparkWait::RunQueue,
                 Class::Other => SparkWait::Other,
                 Class::Peer => {
-                    let workers = workers.get(executor).into_iter().flatten();
-                    let is_python = workers.into_iter().any(|worker| worker.works((event.from_ns, event.to_ns)));
+                    let mut workers = python.get(executor).into_iter().flat_map(|python| &python.workers);
+                    let is_python = workers.any(|worker| worker.works((event.from_ns, event.to_ns)));
                     if is_python { SparkWait::Python } else { SparkWait::Network }
                 }
                 Class::Pipe => {
-                    let mut python = python.get(executor).into_iter().flatten();
-                    let is_python = python.any(|span| span.0 < event.to_ns && event.from_ns < span.1);
+                    let mut spans = python.get(executor).into_iter().flat_map(|python| &python.spans_ns);
+                    let is_python = spans.any(|span| span.0 < event.to_ns && event.from_ns < span.1);
                     if is_python { SparkWait::Python } else { SparkWait::Other }
                 }
             });
@@ -448,6 +453,15 @@ pub fn waits_of_stages(tasks: &[SparkTaskWaits]) -> BTreeMap<((i64, i64), &str),
 /// From when to when, nanoseconds.
 type Span = (i64, i64);
 
+/// The Python of an executor.
+#[derive(Default)]
+struct Python {
+    /// When any of it lived, the daemon too.
+    spans_ns: Vec<Span>,
+    workers: Vec<Worker>,
+}
+
+/// A process that runs code for tasks: when it lived, and when it waited for the executor to send it something.
 struct Worker {
     span_ns: Span,
     idle: Vec<Span>,

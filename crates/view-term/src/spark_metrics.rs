@@ -65,7 +65,8 @@ impl SparkMetricsTable {
                 cores(SparkMetric::Gc),
                 cores(SparkMetric::FetchWait),
                 cores(SparkMetric::ShuffleWrite),
-                memory(&[SparkMetric::Heap]),
+                // No heap is empty: it was not sampled yet.
+                executor.get(SparkMetric::Heap).filter(|heap| *heap > 0).map_or("-".into(), format_size),
                 memory(&[SparkMetric::JvmRss]),
                 memory(&[SparkMetric::PythonRss]),
                 memory(&[SparkMetric::Execution, SparkMetric::OffHeapExecution]),

@@ -102,11 +102,19 @@ fn application(pipeline: &Pipeline, waits: &mut SparkWaits, has_notes: bool) -> 
         reports::say_notes(&contexts);
     }
     if found.len() > 1 {
-        let names: Vec<String> = found.iter().take(3).map(|app| format!("app = {}", app.id)).collect();
-        let (count, names) = (found.len(), names.join(", "));
+        let mut names: Vec<String> = found.iter().map(|app| format!("app = {}", app.id)).collect();
+        names.sort();
+        // Of two logs of one application, no filter chooses one.
+        let is_twice = names.windows(2).any(|pair| pair[0] == pair[1]);
+        names.dedup();
+        names.truncate(3);
+        let or = match is_twice {
+            true => String::new(),
+            false => format!(", or choose an application by a filter ({})", names.join(", ")),
+        };
+        let count = found.len();
         return Err(Failure::Input(format!(
-            "These are {count} logs of applications, and the report is of one: give one log with -r, or choose an application by a \
-             filter ({names})."
+            "These are {count} logs of applications, and the report is of one: give one log with -r{or}."
         )));
     }
     let Some(SparkApplication { tasks, log, .. }) = found.pop() else {

@@ -126,6 +126,9 @@ pub struct ApplicationStart<'a> {
     pub name: Cow<'a, str>,
     #[serde(rename = "App ID", borrow)]
     pub id: Option<Cow<'a, str>>,
+    /// A number from 1, where the cluster may start the application again.
+    #[serde(rename = "App Attempt ID", borrow)]
+    pub attempt: Option<Cow<'a, str>>,
     #[serde(rename = "Timestamp")]
     pub at_ms: i64,
 }
@@ -241,6 +244,27 @@ pub struct JobEnd<'a> {
 pub struct JobResult<'a> {
     #[serde(rename = "Result", borrow)]
     pub result: Cow<'a, str>,
+    #[serde(rename = "Exception", borrow)]
+    pub exception: Option<Exception<'a>>,
+}
+
+#[derive(Deserialize, Debug)]
+pub struct Exception<'a> {
+    #[serde(rename = "Message", borrow)]
+    pub message: Option<Cow<'a, str>>,
+}
+
+/// Why something failed, of a message that may hold the stack of several programs: the exception with its first line.
+pub fn essence(message: &str) -> &str {
+    // A task that failed has words of Spark before its exception.
+    let task = message.find("Lost task ").and_then(|at| Some(&message[at + message[at..].find("): ")? + 3..]));
+    let text = task.unwrap_or(message).trim_start();
+    let first = text.lines().next().unwrap_or_default();
+    // Python has its exception at the end of the stack: after the lines that are indented.
+    let python = text
+        .find("Traceback (most recent call last)")
+        .and_then(|at| text[at..].lines().skip(1).find(|line| !line.is_empty() && !line.starts_with([' ', '\t'])));
+    python.unwrap_or(first).trim()
 }
 
 #[derive(Deserialize, Debug)]
@@ -500,6 +524,26 @@ mod tests {
             (r#"{"Reason":"ExecutorLostFailure","Loss Reason":"OutOfMemoryError"}"#, "ExecutorLostFailure"),
         ] {
             assert_eq!(serde_json::from_str::<Reason>(reason).unwrap().word(), word, "{reason}");
+        }
+    }
+
+    #[test]
+    fn the_essence_of_a_message_is_its_exception() {
+        let lost = "Job aborted due to stage failure: Task 5 in stage 3.0 failed 4 times, most recent failure: Lost task 5.3 in stage \
+            3.0 (TID 19) (127.0.0.1 executor 0): ";
+        let python = "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    \
+            raise\nValueError: boom\n\n\tat org.apache.spark.A.b(A.scala:1)\n";
+        let java = "java.lang.OutOfMemoryError: Java heap space\n\tat a.B.c(B.java:1)";
+        for (message, expected) in [
+            (format!("{lost}{python}"), "ValueError: boom"),
+            (python.into(), "ValueError: boom"),
+            (format!("{lost}{java}"), "java.lang.OutOfMemoryError: Java heap space"),
+            (java.into(), "java.lang.OutOfMemoryError: Java heap space"),
+            ("Job 3 cancelled".into(), "Job 3 cancelled"),
+            ("Lost task ".into(), "Lost task"),
+            ("Traceback (most recent call last):\n  x".into(), "Traceback (most recent call last):"),
+        ] {
+            assert_eq!(essence(&message), expected);
         }
     }
 

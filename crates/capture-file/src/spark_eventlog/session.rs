@@ -1,7 +1,7 @@
 //! What is going on in the application while its log is read, and the events that come of it.
 
 use super::FILLS;
-use super::line::{BlockManagerAdded, Environment, Event, Metrics, Properties, StageInfo, TaskEnd, TaskInfo};
+use super::line::{BlockManagerAdded, Environment, Event, Metrics, Properties, StageInfo, TaskEnd, TaskInfo, essence};
 use super::memory::{METRICS, Peaks};
 use crate::text_rows::Rows;
 use crate::{ReadOptions, Sink};
@@ -225,6 +225,8 @@ impl<'a, 'b> Session<'a, 'b> {
             Event::JobEnd(job) => {
                 let about = self.jobs.remove(&job.id).unwrap_or(NOTHING);
                 let error = (job.result.result != "JobSucceeded").then_some(&b"JobFailed"[..]);
+                let message = job.result.exception.as_ref().and_then(|exception| exception.message.as_deref());
+                let about = self.with_reason(about, message);
                 return self.other_row(Kind::Job, &about, job.at_ms.map(moment).transpose()?, error, |_| {});
             }
             Event::SqlStart(start) => {
@@ -235,8 +237,12 @@ impl<'a, 'b> Session<'a, 'b> {
                 bound(&mut self.executions);
             }
             Event::SqlEnd(end) => {
-                let about = self.executions.remove(&end.id).unwrap_or(NOTHING);
-                let error = end.error.is_some_and(|error| !error.is_empty()).then_some(&b"SQLFailed"[..]);
+                let message = end.error.as_deref().filter(|error| !error.is_empty());
+                // One that fails before it runs may have no start in the log.
+                let failed = || About { sql: end.id, start_ns: message.and(moment(end.at_ms).ok()), ..NOTHING };
+                let about = self.executions.remove(&end.id).unwrap_or_else(failed);
+                let about = self.with_reason(about, message);
+                let error = message.map(|_| &b"SQLFailed"[..]);
                 return self.other_row(Kind::Sql, &about, Some(moment(end.at_ms)?), error, |_| {});
             }
             Event::ExecutorAdded(added) => {
@@ -257,7 +263,12 @@ impl<'a, 'b> Session<'a, 'b> {
                 properties.insert("spark.app.name".into(), shortened(&start.name).into());
                 self.rows.context.start_ns = Some(moment(start.at_ms)?);
                 if let Some(id) = &start.id {
-                    self.app = self.rows.batch.intern(Field::App, id.as_bytes());
+                    // Later attempts are applications of their own, called as their log is.
+                    let attempt = start.attempt.as_deref().and_then(|attempt| attempt.parse::<u32>().ok());
+                    self.app = match attempt.filter(|attempt| *attempt > 1) {
+                        Some(attempt) => self.rows.batch.intern(Field::App, format!("{id}_{attempt}").as_bytes()),
+                        None => self.rows.batch.intern(Field::App, id.as_bytes()),
+                    };
                 }
                 self.reach(start.at_ms)?;
             }
@@ -314,6 +325,16 @@ impl<'a, 'b> Session<'a, 'b> {
         Ok(about)
     }
 
+    /// With why it failed as the last tag. It is the driver's failure where no task of it is to blame.
+    fn with_reason(&mut self, about: About, message: Option<&str>) -> About {
+        let Some(message) = message.filter(|_| self.has_all) else { return about };
+        self.text.clear();
+        let tags = self.rows.batch.dictionary(Field::Tags).text(about.tags);
+        self.text.extend_from_slice(tags.unwrap_or_default().as_bytes());
+        push_tag(&mut self.text, "reason", Some(essence(message)));
+        About { tags: self.rows.batch.intern(Field::Tags, &self.text), ..about }
+    }
+
     fn stage_starts(&mut self, info: &StageInfo, said: Option<&Properties>) -> Result<(), &'static str> {
         let job = self.job_of_stage.get(&info.id).copied();
         let mut about = self.about(said, job, info.submission_ms, info.runs_python())?;
@@ -334,6 +355,7 @@ impl<'a, 'b> Session<'a, 'b> {
             about.start_ns = Some(moment(ms)?);
         }
         let error = info.failure.is_some().then_some(&b"StageFailed"[..]);
+        let about = self.with_reason(about, info.failure.as_deref());
         let end_ns = info.completion_ms.map(moment).transpose()?;
         if self.memory(Some(id), end_ns)?.is_break() {
             return Ok(ControlFlow::Break(()));

@@ -38,6 +38,11 @@ fn mib(bytes: u64) -> String {
     format!("{}m", bytes.div_ceil(MIB))
 }
 
+/// To what a size was rounded up.
+fn in_steps(bytes: u64, step: u64) -> String {
+    format!("{} in steps of {}", mib(bytes), mib(step))
+}
+
 fn up(bytes: f64, step: u64) -> u64 {
     (bytes.max(0.0) as u64).div_ceil(step).saturating_mul(step)
 }
@@ -54,9 +59,14 @@ struct Measured {
     gc: f64,
     /// How long the application lasted, nanoseconds.
     wall_ns: u64,
-    /// Tasks, and executors, that had no more heap; executors that were killed for their memory, and Python workers that were lost.
+    /// Tasks, and executors, that had no more heap.
     out_of_heap: u64,
+    /// Executors that were killed for their memory, and Python workers that were lost.
     killed: u64,
+    /// Tasks whose Python had no more memory.
+    out_of_python: u64,
+    /// Jobs and executions of SQL for which the driver had no more heap.
+    out_of_driver: u64,
 }
 
 impl Measured {
@@ -79,6 +89,9 @@ impl Measured {
         let lost = |is_so: fn(&super::SparkExecutor) -> bool| {
             tasks.executors.iter().filter(|executor| is_so(executor)).count() as u64
         };
+        let driver_failed = |group: &&(&str, super::SparkGroup)| group.1.ran_out_of_driver();
+        let out_of_driver = tasks.failed_in_driver().iter().filter(driver_failed).count() as u64;
+        let of_local = if settings.is_local() { out_of_driver } else { 0 };
         Measured {
             executors,
             driver,
@@ -86,9 +99,10 @@ impl Measured {
             spilled: total.get(Field::Spilled),
             gc: total.get(Field::GcTime) as f64 / total.get(Field::RunTime).max(1) as f64,
             wall_ns: tasks.extent_ns().map_or(0, |(start_ns, end_ns)| end_ns.abs_diff(start_ns)),
-            out_of_heap: failures(&["OutOfMemory"]) + lost(super::SparkExecutor::ran_out_of_heap),
-            killed: failures(&["PythonWorkerLost", "PythonOutOfMemory"])
-                + lost(super::SparkExecutor::was_killed_for_memory),
+            out_of_heap: failures(&["OutOfMemory"]) + lost(super::SparkExecutor::ran_out_of_heap) + of_local,
+            killed: failures(&["PythonWorkerLost"]) + lost(super::SparkExecutor::was_killed_for_memory),
+            out_of_python: failures(&["PythonOutOfMemory"]),
+            out_of_driver,
         }
     }
 }
@@ -98,7 +112,7 @@ pub fn sizing(tasks: &SparkTasks, properties: &BTreeMap<String, String>) -> (Poo
     let settings = Settings(properties);
     let pool = Pool::new(&settings, tasks);
     let measured = Measured::new(tasks, &settings);
-    let (heap, why) = heap(&pool, &measured);
+    let (heap, why) = heap(&pool, &measured, settings.is_local());
     let heap_setting = if settings.is_local() { "spark.driver.memory" } else { "spark.executor.memory" };
     let mut advice = vec![
         Advice { setting: heap_setting, now: mib(pool.heap), advised: heap.map(mib), why },
@@ -107,7 +121,11 @@ pub fn sizing(tasks: &SparkTasks, properties: &BTreeMap<String, String>) -> (Poo
         off_heap(&pool, &measured, &settings),
     ];
     if !settings.is_local() {
-        advice.extend([overhead(&pool, &measured, &settings), python(&pool, &measured), driver(&measured, &settings)]);
+        advice.extend([
+            overhead(&pool, &measured, &settings),
+            python(&pool, &measured, &settings),
+            driver(&measured, &settings),
+        ]);
     }
     advice.push(jvm(&pool, &measured, heap));
     (pool, advice)
@@ -117,14 +135,16 @@ fn not_sampled(switches: &[&str]) -> String {
     format!("not sampled, which is not zero: run again with {}", switches.join(" and "))
 }
 
-fn heap(pool: &Pool, measured: &Measured) -> (Option<u64>, String) {
+fn heap(pool: &Pool, measured: &Measured, is_local: bool) -> (Option<u64>, String) {
     let peak = measured.executors.get("OnHeapUnifiedMemory");
     let storage = measured.executors.get("OnHeapStorageMemory").unwrap_or(0);
     let execution = measured.spilling.saturating_mul(pool.tasks) as f64 * MORE_FOR_SPILL;
     let need = (execution + storage as f64).max(peak.unwrap_or(0) as f64);
-    let of_need = |need: f64| up(need / pool.fraction.max(0.01) + RESERVED as f64, HEAP_STEP);
+    let exactly = |need: f64| need / pool.fraction.max(0.01) + RESERVED as f64;
+    let of_need = |need: f64| up(exactly(need), HEAP_STEP);
     let arithmetic = |need: f64| {
-        format!("{} / {} + 300 MiB = {}", format_size(need as u64), pool.fraction, format_size(of_need(need)))
+        let (need_text, exact) = (format_size(need as u64), format_size(exactly(need) as u64));
+        format!("{need_text} / {} + 300 MiB = {exact}, {}", pool.fraction, in_steps(of_need(need), HEAP_STEP))
     };
     let by_more = |factor: f64| up(pool.heap as f64 * factor, HEAP_STEP);
     if measured.spilling > 0 {
@@ -144,7 +164,9 @@ fn heap(pool: &Pool, measured: &Measured) -> (Option<u64>, String) {
         };
     }
     if measured.out_of_heap > 0 {
-        let why = format!("{} tasks or executors ran out of heap: half as much again", measured.out_of_heap);
+        let what = if is_local { "tasks or queries" } else { "tasks or executors" };
+        let steps = in_steps(by_more(1.5), HEAP_STEP);
+        let why = format!("{} {what} ran out of heap: half as much again, {steps}", measured.out_of_heap);
         return (Some(by_more(1.5)), why);
     }
     let gc = format!("GC takes {:.1} % of run time", 100.0 * measured.gc);
@@ -156,7 +178,8 @@ fn heap(pool: &Pool, measured: &Measured) -> (Option<u64>, String) {
         } else {
             1.25
         };
-        return (Some(by_more(factor)), format!("{gc}, though nothing was spilled: {factor} times the heap"));
+        let steps = in_steps(by_more(factor), HEAP_STEP);
+        return (Some(by_more(factor)), format!("{gc}, though nothing was spilled: {factor} times the heap, {steps}"));
     }
     let Some(peak) = peak else {
         return (None, format!("nothing was spilled, {gc}; the unified pool was {}", not_sampled(&SWITCHES[..1])));
@@ -165,8 +188,12 @@ fn heap(pool: &Pool, measured: &Measured) -> (Option<u64>, String) {
     let share = format!("the unified pool was used up to {} of {}", format_size(peak), format_size(room));
     let smaller = of_need(peak as f64 * MORE_FOR_SPILL).max(up(LEAST_HEAP as f64, HEAP_STEP));
     if (peak as f64) < 0.3 * room as f64 && measured.gc < 0.05 && smaller < pool.heap {
+        let least = match smaller > of_need(peak as f64 * MORE_FOR_SPILL) {
+            true => format!(", and {} is the least with which Spark starts", mib(smaller)),
+            false => String::new(),
+        };
         let why = format!(
-            "{share}, less than 30 %, nothing was spilled and {gc}: with 20 % more, {}",
+            "{share}, less than 30 %, nothing was spilled and {gc}: with 20 % more, {}{least}",
             arithmetic(peak as f64 * MORE_FOR_SPILL)
         );
         return (Some(smaller), why);
@@ -279,8 +306,9 @@ fn overhead(pool: &Pool, measured: &Measured, settings: &Settings) -> Advice {
         return match measured.killed > 0 {
             true => {
                 let why = format!(
-                    "{} executors or Python workers were killed or lost for want of memory: half as much again; it was {}",
+                    "executors or Python workers killed or lost for want of memory: {}; half as much again, {}; it was {}",
                     measured.killed,
+                    in_steps(more, OVERHEAD_STEP),
                     not_sampled(&SWITCHES)
                 );
                 Advice { setting, now, advised: Some(mib(more)), why }
@@ -294,11 +322,14 @@ fn overhead(pool: &Pool, measured: &Measured, settings: &Settings) -> Advice {
     let other = metric("ProcessTreeOtherRSSMemory");
     let need = (beyond.max(native) + python + other) as f64 * MORE_FOR_OVERHEAD;
     let advised = up(need, OVERHEAD_STEP);
+    let of_python = match pool.python {
+        Some(_) => "nothing of Python, which has room of its own,".into(),
+        None => format!("{} of Python", format_size(python)),
+    };
     let why = format!(
-        "the greater of {} (resident beyond the heap) and {} (off-heap, direct and mapped), + {} of Python + {} of others, + 10 % = {}{enforced}",
+        "the greater of {} (resident beyond the heap) and {} (off-heap, direct and mapped), + {of_python} + {} of others, + 10 % = {}{enforced}",
         format_size(beyond),
         format_size(native),
-        format_size(python),
         format_size(other),
         format_size(need as u64)
     );
@@ -306,19 +337,26 @@ fn overhead(pool: &Pool, measured: &Measured, settings: &Settings) -> Advice {
     let lost = if measured.killed > 0 { up(pool.overhead as f64 * 1.5, OVERHEAD_STEP) } else { 0 };
     match advised.max(lost) {
         advised if advised as f64 > pool.overhead as f64 && (need > pool.overhead as f64 || lost > 0) => {
-            let killed = if lost > 0 {
-                format!("{} executors or Python workers were killed or lost; ", measured.killed)
-            } else {
-                String::new()
+            let steps = in_steps(advised, OVERHEAD_STEP);
+            // What was sampled may have missed the moment in which it was too little.
+            let why = match advised == lost && lost as f64 > need {
+                true => format!(
+                    "executors or Python workers killed or lost: {}; half as much again, {steps}. Sampled was less: {why}",
+                    measured.killed
+                ),
+                false => format!("{why}, {steps}"),
             };
-            Advice { setting, now, advised: Some(mib(advised)), why: killed + &why }
+            Advice { setting, now, advised: Some(mib(advised)), why }
         }
-        advised if is_less => Advice { setting, now, advised: Some(mib(advised)), why },
+        advised if is_less => {
+            let why = format!("{why}, {}", in_steps(advised, OVERHEAD_STEP));
+            Advice { setting, now, advised: Some(mib(advised)), why }
+        }
         _ => Advice { setting, now, advised: None, why },
     }
 }
 
-fn python(pool: &Pool, measured: &Measured) -> Advice {
+fn python(pool: &Pool, measured: &Measured, settings: &Settings) -> Advice {
     let setting = "spark.executor.pyspark.memory";
     let now = pool.python.map_or("unset".into(), mib);
     let (resident, virtual_size) =
@@ -335,8 +373,34 @@ fn python(pool: &Pool, measured: &Measured) -> Advice {
                 format_size(resident)
             );
             let need = up(size as f64 * MORE_FOR_OVERHEAD, OVERHEAD_STEP);
-            let is_much = (size as f64) < 0.3 * limit as f64;
-            (Some(mib(need)).filter(|_| need > limit && measured.killed > 0 || is_much), used)
+            let is_much = (size as f64) < 0.3 * limit as f64 && measured.out_of_python == 0;
+            let is_little = measured.out_of_python + measured.killed > 0;
+            let need = if is_little { need.max(up(limit as f64 * 1.5, OVERHEAD_STEP)) } else { need };
+            let failed = match measured.out_of_python {
+                0 => String::new(),
+                count => format!("{count} tasks had a MemoryError in Python; "),
+            };
+            let steps = in_steps(need, OVERHEAD_STEP);
+            match is_little || is_much {
+                true => (
+                    Some(mib(need)),
+                    format!(
+                        "{failed}{used}: the greater of that + 10 % and, after failures, half as much again, {steps}"
+                    ),
+                ),
+                false => (None, used),
+            }
+        }
+        (Some(limit), ..) if measured.out_of_python > 0 => {
+            let need = up(limit as f64 * 1.5, OVERHEAD_STEP);
+            let (count, steps) = (measured.out_of_python, in_steps(need, OVERHEAD_STEP));
+            let missing = not_sampled(&SWITCHES[1..]);
+            let why =
+                format!("{count} tasks had a MemoryError in Python: half as much again, {steps}; it was {missing}");
+            (Some(mib(need)), why)
+        }
+        _ if settings.is_on("spark.executor.processTreeMetrics.enabled") && measured.executors.is_sampled() => {
+            (None, "no Python worker was seen".into())
         }
         _ => (None, format!("memory of Python workers: none ran, or {}", not_sampled(&SWITCHES[1..]))),
     };
@@ -347,6 +411,15 @@ fn driver(measured: &Measured, settings: &Settings) -> Advice {
     let setting = "spark.driver.memory";
     let heap = settings.bytes(setting, MIB).unwrap_or(1 << 30);
     let now = mib(heap);
+    if measured.out_of_driver > 0 {
+        let more = up(heap as f64 * 1.5, 256 * MIB);
+        let why = format!(
+            "jobs or queries that failed as the driver ran out of heap: {}; half as much again, {}, or collect and broadcast less",
+            measured.out_of_driver,
+            in_steps(more, 256 * MIB)
+        );
+        return Advice { setting, now, advised: Some(mib(more)), why };
+    }
     let Some(peak) = measured.driver.get("JVMHeapMemory") else {
         return Advice { setting, now, advised: None, why: not_sampled(&SWITCHES[..1]) };
     };

@@ -11,7 +11,8 @@ pub enum IdleCause {
     Driver,
     /// A job ran, but none of its tasks: the driver was between stages, or prepared one.
     StageBoundary,
-    /// Tasks waited while there were fewer cores than the most that there ever were.
+    /// Tasks waited while there were fewer cores than the most that there ever were. What it costs is no idle time, but the cores that
+    /// were not there, no more than there were tasks that waited.
     Allocation,
     /// Tasks waited though cores were idle: for local data, or for the driver to launch them.
     Scheduling,
@@ -173,10 +174,14 @@ fn walk(
         let first = |map: &BTreeMap<(i64, i64), u64>| map.keys().next().copied();
         let (cause, cost, stage) = match () {
             () if without == 0 && pending > 0 && cores < most && jobs > 0 => {
-                (IdleCause::Allocation, most - cores, first(&stages))
+                (IdleCause::Allocation, (most - cores).min(pending), first(&stages))
             }
             () if without == 0 => continue,
             () if tasks == 0 && jobs == 0 => (IdleCause::Driver, without, None),
+            // The tasks of a stage of which none was launched are not known, but wait.
+            () if tasks == 0 && of_stages == 0 && !stages.is_empty() => {
+                (IdleCause::Scheduling, without, first(&stages))
+            }
             () if tasks == 0 && (pending == 0 || stages.is_empty()) => (IdleCause::StageBoundary, without, None),
             () if tasks == 0 && pending == of_stages => (IdleCause::StageBoundary, without, first(&stages)),
             () if pending > 0 => (IdleCause::Scheduling, without, first(&stages)),

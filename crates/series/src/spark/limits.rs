@@ -45,6 +45,15 @@ impl Unit {
             Unit::Duration => format_duration(value as u64),
         }
     }
+
+    fn exactly(self, value: f64) -> String {
+        match self {
+            Unit::Share => format!("{}%", 100.0 * value),
+            Unit::Count => value.to_string(),
+            Unit::Bytes => format!("{value}B"),
+            Unit::Duration => format!("{}s", value / 1e9),
+        }
+    }
 }
 
 /// What an application is held against limits by: shares from 0 to 1, counts, bytes, nanoseconds.
@@ -73,7 +82,7 @@ impl SparkMeasures {
             "idle" => of_cores(load.idle_ns as f64),
             "tail" => of_cores(tails as f64),
             "utilisation" => of_cores(total.get(Field::RunTime) as f64),
-            "failed" => total.failed as f64,
+            "failed" => total.failed as f64 + count(tasks.failed_in_driver().len()),
             "lost" => count(tasks.executors.iter().filter(|executor| executor.is_lost()).count()),
             "stragglers" => count(stragglers.len()),
             "skewed" => count(stragglers.iter().filter(|straggler| straggler.is_skewed()).count()),
@@ -124,6 +133,11 @@ impl SparkLimit {
             (Unit::Share, None) => number(value).filter(|value| *value <= 1.0).ok_or("a share such as 10%"),
             (Unit::Count, _) => number(value).ok_or("a count such as 0"),
             (Unit::Bytes, _) => parse_size(value).map(|bytes| bytes as f64).map_err(|_| "a size such as 1GiB"),
+            (Unit::Duration, _)
+                if value.bytes().all(|byte| byte.is_ascii_digit()) && !value.trim_matches('0').is_empty() =>
+            {
+                Err("a unit, as in 10min")
+            }
             (Unit::Duration, _) => parse_duration(value).map(|ns| ns as f64).map_err(|_| "a duration such as 10min"),
         };
         let value = parsed.map_err(|what| format!("{name} needs {what}, not '{value}'"))?;
@@ -147,7 +161,13 @@ impl SparkLimit {
         };
         let (name, unit) = NAMES[self.at];
         let sign = [["<", "<="], [">", ">="]][usize::from(self.above)][usize::from(self.or_equal)];
-        holds.then(|| format!("{name} is {}, which is {sign} {}", unit.format(value), unit.format(self.value)))
+        let [is, limit] = [value, self.value].map(|value| unit.format(value));
+        // What differs by less than views show is said in full.
+        let [is, limit] = match is == limit && value != self.value {
+            true => [value, self.value].map(|value| unit.exactly(value)),
+            false => [is, limit],
+        };
+        holds.then(|| format!("{name} is {is}, which is {sign} {limit}"))
     }
 }
 
@@ -164,13 +184,24 @@ mod tests {
             SparkLimit { at: 15, above: true, or_equal: true, value: (1u64 << 30) as f64 }
         );
         assert_eq!(parse("elapsed < 2s").value, 2e9);
-        for wrong in ["gc", "gc > ten", "gc > 11", "nosuch > 1", "failed > -1", "spilled > 5%", "elapsed > 5GiB"] {
+        for wrong in [
+            "gc",
+            "gc > ten",
+            "gc > 11",
+            "nosuch > 1",
+            "failed > -1",
+            "elapsed > 100000",
+            "spilled > 5%",
+            "elapsed > 5GiB",
+        ] {
             assert!(SparkLimit::parse(wrong).is_err(), "{wrong}");
         }
         let mut measures = SparkMeasures([0.0; NAMES.len()]);
         measures.0[0] = 0.25;
         assert_eq!(parse("gc > 10%").broken(&measures).unwrap(), "gc is 25.0%, which is > 10.0%");
         assert_eq!((parse("gc > 25%").broken(&measures), parse("failed > 0").broken(&measures)), (None, None));
+        measures.0[19] = 127_040_000_000.0;
+        assert_eq!(parse("run > 127s").broken(&measures).unwrap(), "run is 127.04s, which is > 127s");
         assert!(parse("gc >= 25%").broken(&measures).is_some() && parse("failed <= 0").broken(&measures).is_some());
     }
 }

@@ -68,6 +68,8 @@ pub struct SparkStage {
     pub runs_python: bool,
     /// Whether it failed.
     pub has_failed: bool,
+    /// Why it failed, as far as that is known.
+    pub reason: String,
     /// What its tasks that ended add up to.
     pub sums: TaskSums,
     /// How many tasks ran when the log ended.
@@ -104,10 +106,25 @@ pub struct SparkGroup {
     pub span_ns: Option<(i64, i64)>,
     /// Whether it failed.
     pub has_failed: bool,
+    /// Why it failed, as far as that is known.
+    pub reason: String,
     /// What its tasks add up to.
     pub sums: TaskSums,
     /// Its stages.
     pub stages: Vec<(i64, i64)>,
+}
+
+impl SparkGroup {
+    /// Whether it failed without a task that did, and without anybody who cancelled it: in the driver.
+    pub fn failed_in_driver(&self) -> bool {
+        self.has_failed && self.sums.failed == 0 && !self.reason.contains("cancelled")
+    }
+
+    /// Whether the driver had no more memory for it.
+    pub fn ran_out_of_driver(&self) -> bool {
+        const WORDS: [&str; 2] = ["OutOfMemoryError", "Not enough memory to build and broadcast"];
+        self.failed_in_driver() && WORDS.iter().any(|words| self.reason.contains(words))
+    }
 }
 
 /// An executor.
@@ -186,9 +203,10 @@ impl SparkTasks {
         let text = |field| batch.text(field, row).unwrap_or_default();
         let stage = number(Field::Stage).map(|stage| (stage, number(Field::StageAttempt).unwrap_or(0)));
         let kind = text(Field::Kind);
+        let tag = |key: &str| text(Field::Tags).split(';').find_map(|tag| tag.strip_prefix(key)).unwrap_or_default();
         let group = |id: i64, name: &str| {
-            let has_failed = batch.text(Field::Error, row).is_some();
-            SparkGroup { id, name: name.into(), span_ns: Some(span_ns), has_failed, ..SparkGroup::default() }
+            let (has_failed, reason) = (batch.text(Field::Error, row).is_some(), tag("reason=").into());
+            SparkGroup { id, name: name.into(), span_ns: Some(span_ns), has_failed, reason, ..SparkGroup::default() }
         };
         match kind {
             "executor" => self.executors.push(SparkExecutor {
@@ -207,8 +225,7 @@ impl SparkTasks {
             }
             "job" => {
                 let Ok(id) = text(Field::Job).parse() else { return };
-                let name = text(Field::Tags).split(';').find_map(|tag| tag.strip_prefix("description="));
-                self.jobs.insert(id, group(id, name.unwrap_or_default()));
+                self.jobs.insert(id, group(id, tag("description=")));
             }
             "sql" => {
                 let Some(id) = number(Field::Sql) else { return };
@@ -226,6 +243,7 @@ impl SparkTasks {
                 let error = batch.text(Field::Error, row);
                 if kind == "stage" {
                     (stage.span_ns, stage.has_failed) = (Some(span_ns), error.is_some());
+                    stage.reason = tag("reason=").into();
                     return;
                 }
                 if let Some(error) = error {
@@ -336,6 +354,18 @@ impl SparkTasks {
     /// Executions of SQL with what their tasks add up to.
     pub fn executions(&self) -> Vec<SparkGroup> {
         self.groups(&self.executions, |stage| stage.sql)
+    }
+
+    /// Executions of SQL and jobs that failed in the driver; of an execution that did, its jobs are left out.
+    pub fn failed_in_driver(&self) -> Vec<(&'static str, SparkGroup)> {
+        let executions: Vec<_> = self.executions().into_iter().filter(SparkGroup::failed_in_driver).collect();
+        let of_execution = |job: &SparkGroup| {
+            let mut stages = job.stages.iter().filter_map(|id| self.stages.get(id)?.sql);
+            stages.any(|sql| executions.iter().any(|execution| execution.id == sql))
+        };
+        let jobs = self.jobs().into_iter().filter(|job| job.failed_in_driver() && !of_execution(job));
+        let jobs: Vec<_> = jobs.map(|job| ("job", job)).collect();
+        executions.into_iter().map(|execution| ("execution", execution)).chain(jobs).collect()
     }
 
     fn groups(&self, known: &BTreeMap<i64, SparkGroup>, of: impl Fn(&SparkStage) -> Option<i64>) -> Vec<SparkGroup> {

@@ -10,14 +10,18 @@ use std::collections::BTreeMap;
 /// What it is bound by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Tasks failed, or executors were lost.
+    /// Tasks failed, executors were lost, or the driver failed.
     Errors,
+    /// Tasks waited for executors that came later or had gone.
+    Allocation,
     /// Cores idle: fewer tasks than cores.
     Parallelism,
     /// Cores idle: a few tasks take much longer than the others.
     Skew,
     /// Cores idle: no task is there to run.
     Driver,
+    /// Cores idle: tasks wait for local data, or to be launched.
+    Scheduling,
     /// Garbage collection.
     Gc,
     /// Data did not fit into memory.
@@ -43,9 +47,11 @@ impl Verdict {
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Errors => "errors",
+            Verdict::Allocation => "allocation",
             Verdict::Parallelism => "parallelism",
             Verdict::Skew => "skew",
             Verdict::Driver => "driver",
+            Verdict::Scheduling => "scheduling",
             Verdict::Gc => "gc",
             Verdict::Spill => "spill",
             Verdict::Shuffle => "shuffle",
@@ -101,6 +107,8 @@ pub struct Observed {
     pub errors: BTreeMap<String, u64>,
     /// Why executors were lost.
     pub lost: Vec<String>,
+    /// What failed in the driver, and why.
+    pub driver: Vec<String>,
     /// Tasks and cores from start to end.
     pub load: Load,
     /// What idle cores cost by cause, core-nanoseconds.
@@ -134,6 +142,7 @@ impl Observed {
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.errors(&mut findings);
+        self.allocation(&mut findings);
         self.utilisation_findings(&mut findings);
         let share = |value: f64| format!("{:.1} %", 100.0 * value);
         let of_run = |part: Field| {
@@ -201,27 +210,52 @@ impl Observed {
     }
 
     fn errors(&self, findings: &mut Vec<Finding>) {
-        let failed = self.sums.failed + self.lost.len() as u64;
+        let failed = self.sums.failed + (self.lost.len() + self.driver.len()) as u64;
         if failed == 0 {
             return;
         }
         let errors = self.errors.iter().map(|(error, count)| format!("{} {error}", format_count(*count)));
         let lost = self.lost.iter().take(3).map(|reason| format!("executor lost: {reason}"));
-        let evidence = format!(
-            "{} of {} tasks failed, {} executors were lost: {}",
+        let mut evidence = format!(
+            "{} of {} tasks failed, {} lost",
             format_count(self.sums.failed),
             format_count(self.sums.tasks),
-            self.lost.len(),
-            errors.chain(lost).collect::<Vec<_>>().join(", ")
+            match self.lost.len() {
+                1 => "1 executor was".to_string(),
+                lost => format!("{lost} executors were"),
+            }
         );
+        if !self.driver.is_empty() {
+            evidence += &format!(", jobs or queries that failed in the driver: {}", self.driver.len());
+        }
+        let why: Vec<String> = errors.chain(lost).chain(self.driver.iter().take(3).cloned()).collect();
+        evidence += &format!(": {}", why.join(", "));
         let (verdict, confidence) = (Verdict::Errors, Confidence::High);
         findings.push(Finding { verdict, value: failed as f64, limit: 0.0, confidence, evidence });
+    }
+
+    fn allocation(&self, findings: &mut Vec<Finding>) {
+        let missing = self.idle.get(&IdleCause::Allocation).copied().unwrap_or(0);
+        let value = missing as f64 / (self.load.core_ns + missing).max(1) as f64;
+        if value > 0.20 {
+            let evidence = format!(
+                "tasks waited for executors: {:.1} core-seconds were not there, beside {:.1} that were, {:.1} %",
+                missing as f64 / 1e9,
+                self.load.core_ns as f64 / 1e9,
+                100.0 * value
+            );
+            let (verdict, confidence) = (Verdict::Allocation, self.confidence(value / 0.20));
+            findings.push(Finding { verdict, value, limit: 0.20, confidence, evidence });
+        }
     }
 
     fn utilisation_findings(&self, findings: &mut Vec<Finding>) {
         // Tasks of other stages that ran at the same time used cores too.
         let is_shared = self.load.task_ns > u128::from(self.sums.task_ns) * 5 / 4;
-        let Some(value) = self.utilisation().filter(|value| *value < 0.50 && !is_shared) else { return };
+        // What tasks lost otherwise, to deserialization for example, idle cores do not explain.
+        let unused = self.load.core_ns.saturating_sub(self.sums.get(Field::RunTime).into());
+        let is_idle = self.load.idle_ns >= unused / 2;
+        let Some(value) = self.utilisation().filter(|value| *value < 0.50 && is_idle && !is_shared) else { return };
         let cost = |causes: &[IdleCause]| causes.iter().filter_map(|cause| self.idle.get(cause)).sum::<u128>();
         let reasons = [
             (Verdict::Parallelism, cost(&[IdleCause::FewTasks]), "stages had fewer tasks than cores"),
@@ -230,11 +264,8 @@ impl Observed {
                 cost(&[IdleCause::Skew, IdleCause::Straggler, IdleCause::StageEnd]),
                 "the last tasks of stages ran",
             ),
-            (
-                Verdict::Driver,
-                cost(&[IdleCause::Driver, IdleCause::StageBoundary, IdleCause::Scheduling]),
-                "the driver had no task for them",
-            ),
+            (Verdict::Driver, cost(&[IdleCause::Driver, IdleCause::StageBoundary]), "the driver had no task for them"),
+            (Verdict::Scheduling, cost(&[IdleCause::Scheduling]), "tasks waited to be launched"),
         ];
         let Some((verdict, most, while_)) =
             reasons.into_iter().max_by_key(|reason| reason.1).filter(|reason| reason.1 > 0)
@@ -271,6 +302,14 @@ impl SparkTasks {
                 .filter(|executor| executor.is_lost())
                 .map(|executor| executor.removed.clone())
                 .collect(),
+            driver: self
+                .failed_in_driver()
+                .iter()
+                .map(|(kind, group)| match group.reason.is_empty() {
+                    true => format!("{kind} {} failed", group.id),
+                    false => format!("{kind} {}: {}", group.id, group.reason),
+                })
+                .collect(),
             load: Load::between(active, (i64::MIN, i64::MAX)),
             idle: idle.by_cause().into_iter().map(|(cause, (_, core_ns))| (cause, core_ns)).collect(),
             median_ns: median(self.tasks().map(super::tasks::Task::took_ns)),
@@ -295,6 +334,7 @@ impl SparkTasks {
             sums: stage.sums.clone(),
             errors: stage.errors.clone(),
             lost: self.executors.iter().filter(is_there).map(|executor| executor.removed.clone()).collect(),
+            driver: Vec::new(),
             load: Load::between(active, span_ns),
             idle: by_cause,
             median_ns: median(stage.tasks.iter().map(super::tasks::Task::took_ns)),

@@ -26,6 +26,11 @@ fn stage_ids(ids: &[(i64, i64)]) -> String {
     format!("[{}]", ids.join(","))
 }
 
+/// Why something failed; null where it did not, or where that is not known.
+fn reason(reason: &str) -> String {
+    if reason.is_empty() { "null".into() } else { json_text(reason).to_string() }
+}
+
 fn sums(sums: &TaskSums) -> String {
     format!(
         "\"failed_tasks\":{},\"task_ns\":{},\"unknown_ns\":{},\"remainder_ns\":{},\"scheduler_delay_ns\":{}",
@@ -188,13 +193,14 @@ impl SparkReport<'_> {
     fn stage_json(&self, id: (i64, i64), stage: &SparkStage) -> String {
         let sql = stage.sql.map_or("null".into(), |sql| sql.to_string());
         let mut json = format!(
-            "{{\"stage\":{},\"attempt\":{},\"name\":{},\"job\":{},\"sql\":{sql},\"start_ns\":{},\"failed\":{},\"stageDuration\":{}",
+            "{{\"stage\":{},\"attempt\":{},\"name\":{},\"job\":{},\"sql\":{sql},\"start_ns\":{},\"failed\":{},\"reason\":{},\"stageDuration\":{}",
             id.0,
             id.1,
             json_text(&stage.name),
             json_text(&stage.job),
             span(stage.span_ns),
             stage.has_failed,
+            reason(&stage.reason),
             stage.wall_ns() / MS
         );
         counters(&stage.sums, [&stage.sums].into_iter(), &mut json);
@@ -212,11 +218,12 @@ impl SparkReport<'_> {
 
     fn group_json(&self, kind: &str, group: &SparkGroup) -> String {
         let mut json = format!(
-            "{{\"{kind}\":{},\"name\":{},\"start_ns\":{},\"failed\":{},\"stages\":{}",
+            "{{\"{kind}\":{},\"name\":{},\"start_ns\":{},\"failed\":{},\"reason\":{},\"stages\":{}",
             group.id,
             json_text(&group.name),
             span(group.span_ns),
             group.has_failed,
+            reason(&group.reason),
             stage_ids(&group.stages)
         );
         let of_group = group.stages.iter().filter_map(|id| self.analysis.tasks.stages.get(id)).map(|stage| &stage.sums);

@@ -8,7 +8,7 @@ mod words;
 use crate::cell::wrap;
 use crate::{Align, Line, Room, Table};
 use latscope_event::{Context, Field, format_count, format_duration, format_elapsed, format_size};
-use latscope_series::spark::{Analysis, Finding, SparkGroup, SparkTasks, TaskSums};
+use latscope_series::spark::{Analysis, Finding, IdleCause, SparkGroup, SparkTasks, TaskSums};
 use words::{causes, stage_name};
 
 /// A tail that costs less than this is not marked, core-nanoseconds.
@@ -95,6 +95,12 @@ impl<'a> SparkReport<'a> {
             let confidence = finding.confidence.word();
             text.push(&format!("{what}: {} ({confidence} confidence): {}", finding.verdict.word(), finding.evidence));
         }
+        let stages = self.analysis.tasks.stages.iter();
+        let failed: Vec<_> = stages.filter(|(_, stage)| stage.has_failed && !stage.reason.is_empty()).collect();
+        for (id, stage) in failed.iter().take(text.most) {
+            text.push(&format!("stage {} failed: {}", stage_name(**id), stage.reason));
+        }
+        text.more(failed.len(), "stages that failed");
     }
 
     fn time(&self, text: &mut Text) {
@@ -110,7 +116,7 @@ impl<'a> SparkReport<'a> {
         }
         let share = |ns: u128| format!("{:.1}% of cores", 100.0 * ns as f64 / load.core_ns.max(1) as f64);
         if load.cores > 0 {
-            table.push(vec!["idle cores".into(), core_time(load.idle_ns), share(load.idle_ns)]);
+            table.push(vec!["idle cores".into(), core_seconds(load.idle_ns), share(load.idle_ns)]);
         }
         text.table(table);
         let mut table = Table::new([
@@ -119,11 +125,20 @@ impl<'a> SparkReport<'a> {
             ("cost", Align::Right),
             ("", Align::Right),
         ]);
-        for (cause, (wall_ns, core_ns)) in self.analysis.idle.by_cause() {
+        let mut causes = self.analysis.idle.by_cause();
+        let allocation = causes.remove(&IdleCause::Allocation);
+        for (cause, (wall_ns, core_ns)) in causes {
             table.push(vec![cause.word().into(), format_duration(wall_ns), core_seconds(core_ns), share(core_ns)]);
         }
         if load.idle_ns > 0 {
             text.table(table);
+        }
+        if let Some((wall_ns, core_ns)) = allocation {
+            text.push(&format!(
+                "allocation: for {} tasks waited for {} that were not there; these are not among the idle cores",
+                format_duration(wall_ns),
+                core_seconds(core_ns)
+            ));
         }
     }
 
@@ -141,7 +156,7 @@ impl<'a> SparkReport<'a> {
             row.push(if tail >= LEAST_TAIL { core_seconds(tail) } else { String::new() });
             let bound_by = |finding: &Finding| format!("{} ({})", finding.verdict.word(), finding.confidence.word());
             row.push(self.analysis.findings_in(stage).first().map_or(String::new(), bound_by));
-            row.push(stage.name.clone());
+            row.push(if stage.has_failed { format!("failed: {}", stage.name) } else { stage.name.clone() });
             table.push(row);
         }
         text.table(table);
@@ -204,11 +219,14 @@ impl<'a> SparkReport<'a> {
     fn memory(&self, text: &mut Text) {
         let pool = &self.analysis.pool;
         text.lines.push(Line::default());
+        let by_formula = format!("{} = (heap - 300 MiB) x {}", format_size(pool.unified), pool.fraction);
+        let unified = match pool.reported.filter(|&reported| format_size(reported) != format_size(pool.unified)) {
+            Some(reported) => format!("{} as executors reported it, not {by_formula}", format_size(reported)),
+            None => by_formula,
+        };
         text.push(&format!(
-            "memory of an executor: heap {}, unified pool {} = (heap - 300 MiB) x {}, overhead {}, {} in all",
+            "memory of an executor: heap {}, unified pool {unified}, overhead {}, {} in all",
             format_size(pool.heap),
-            format_size(pool.room()),
-            pool.fraction,
             format_size(pool.overhead),
             format_size(pool.container())
         ));
@@ -310,10 +328,6 @@ fn groups(kind: &str, groups: &[SparkGroup], text: &mut Text) {
     }
     text.table(table);
     text.more(groups.len(), &format!("{} with less task time", if kind == "job" { "jobs" } else { "executions" }));
-}
-
-fn core_time(ns: u128) -> String {
-    format_duration(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
 fn core_seconds(ns: u128) -> String {

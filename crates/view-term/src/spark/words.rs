@@ -52,13 +52,15 @@ fn cause(cause: &Cause) -> String {
                 Field::GcTime => format!("{more} garbage collection"),
                 Field::FetchWait => format!("{more} wait for shuffle data"),
                 Field::ShuffleWrite => format!("{more} shuffle write"),
-                Field::Deserialize if *is_first => format!("{more} deserialization, as a first task of its executor"),
+                Field::Deserialize if *is_first => {
+                    format!("{more} deserialization, as a first task of its executor in the stage")
+                }
                 Field::Deserialize => format!("{more} deserialization"),
                 Field::SchedulerDelay => format!("{more} scheduler delay"),
                 Field::GettingResult => format!("{more} fetch of its result"),
                 Field::ResultSerialization => format!("{more} serialization of its result"),
                 Field::Remainder if *is_first => {
-                    format!("{more} remainder as a first task of its executor: a worker starts, or I/O")
+                    format!("{more} remainder as a first task of its executor in the stage: a worker starts, or I/O")
                 }
                 _ if *input => format!("{more} remainder: I/O, Python or waits for a CPU"),
                 _ => format!("{more} remainder without input: Python, a sleep or waits for a CPU"),
