@@ -105,7 +105,7 @@ fn folder(plan: &Plan, (side, round): (usize, u32)) -> PathBuf {
 fn dry(plan: &Plan, tables: &Path) -> String {
     let about = if tables.exists() { "which are there" } else { "which DuckDB makes first" };
     let mut text = format!(
-        "spark: {NOTICE}.\n{} of queries on the tables {}, {about}.\n",
+        "spark: {NOTICE}.\nThe queries {} on the tables {}, {about}.\n",
         plan.queries.join(", "),
         tables.display()
     );
