@@ -809,3 +809,27 @@ fn the_page_has_the_report_as_a_section() {
         assert!(policy.contains(&digest), "{policy} {digest}");
     }
 }
+
+#[test]
+fn jobs_that_wait_for_their_first_task_are_reported() {
+    let mut log = Log::new(json!({}));
+    log.event(
+        "JobStart",
+        json!({"Job ID": 7, "Submission Time": START, "Stage IDs": [3],
+        "Properties": {"spark.job.description": "hangs"}}),
+    );
+    let info = json!({"Stage ID": 3, "Stage Attempt ID": 0, "Stage Name": "s", "Submission Time": START + 500, "RDD Info": []});
+    log.event("StageSubmitted", json!({"Stage Info": info}));
+    log.executor("1", 2, 8000);
+    let report = log.report();
+    assert_eq!((number(&report, "/stages/0/stageDuration"), &report["ended"]), (7500, &json!(false)));
+    let job = &report["jobs"][0];
+    assert_eq!((&job["job"], &job["name"], &job["running"]), (&json!(7), &json!("hangs"), &json!(true)));
+    assert_eq!(number(job, "/end_ns") - number(job, "/start_ns"), 8000 * MS);
+    let text = log.run(&["--by", "job"]).success();
+    for sentence in
+        ["job 7 (hangs) has waited 8s for its first task", "the log has no end of the application", "running: hangs"]
+    {
+        assert!(text.contains(sentence), "{sentence}: {text}");
+    }
+}

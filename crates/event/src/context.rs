@@ -95,6 +95,10 @@ pub struct Context {
 }
 
 impl Context {
+    /// The property of a Spark application that is `REST` where that was asked, which does not have all that a log has.
+    pub const SPARK_SOURCE: &str = "latscope.spark.source";
+    /// The property of a Spark application that is `missing` where neither the log nor the REST API has its end.
+    pub const SPARK_END: &str = "latscope.spark.end";
     /// How many unfinished requests are kept.
     pub const UNFINISHED_KEPT: usize = 4096;
     /// How many loss ranges are kept.

@@ -29,8 +29,13 @@ use crate::plan::Plan;
 use crate::{Failure, output};
 use std::path::PathBuf;
 
-/// Carries out a plan.
+/// Carries out a plan. What was followed and broke off in the middle is printed, and is a failure all the same.
 pub fn run(plan: Plan) -> Result<(), Failure> {
+    carry_out(plan)?;
+    latscope_capture_file::broke_off().map_or(Ok(()), |why| Err(Failure::Input(why.into())))
+}
+
+fn carry_out(plan: Plan) -> Result<(), Failure> {
     let open = |reading, output: &Option<PathBuf>| reports::open(reading, output.as_deref());
     match plan {
         Plan::ExplainFilter(text) => output::text(None, &format!("{text}\n")),

@@ -48,6 +48,8 @@ pub enum Event<'a> {
     LogStart(LogStart<'a>),
     ApplicationStart(ApplicationStart<'a>),
     ApplicationEnd(ApplicationEnd),
+    /// Until when the application is known to run; of ours, where no log is read.
+    Now(ApplicationEnd),
     Environment(Environment<'a>),
     BlockManagerAdded(BlockManagerAdded<'a>),
     StageExecutorMetrics(StageExecutorMetrics<'a>),
@@ -88,6 +90,7 @@ pub fn parse(line: &[u8]) -> Option<Event<'_>> {
         "SparkListenerEnvironmentUpdate" => of(line).map_or(Event::Other, Event::Environment),
         "SparkListenerApplicationStart" => Event::ApplicationStart(of(line)?),
         "SparkListenerApplicationEnd" => Event::ApplicationEnd(of(line)?),
+        "LatscopeNow" => Event::Now(of(line)?),
         "SparkListenerLogStart" => Event::LogStart(of(line)?),
         short if OTHERS.binary_search(&short).is_ok() || name.contains(".catalyst.catalog.") => Event::Other,
         _ => Event::Unknown,
@@ -118,6 +121,9 @@ fn of<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Option<T> {
 pub struct LogStart<'a> {
     #[serde(rename = "Spark Version", borrow)]
     pub version: Cow<'a, str>,
+    /// `REST` where no log is read.
+    #[serde(rename = "Source", borrow)]
+    pub source: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize, Debug)]
@@ -171,8 +177,9 @@ pub struct BlockManagerId<'a> {
 pub struct StageExecutorMetrics<'a> {
     #[serde(rename = "Executor ID", borrow)]
     pub executor: Cow<'a, str>,
+    /// None of peaks since the start of the executor.
     #[serde(rename = "Stage ID")]
-    pub stage: i64,
+    pub stage: Option<i64>,
     #[serde(rename = "Stage Attempt ID", default)]
     pub stage_attempt: i64,
     #[serde(rename = "Executor Metrics")]

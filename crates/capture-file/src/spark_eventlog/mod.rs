@@ -7,6 +7,7 @@
 mod folder;
 mod line;
 mod memory;
+mod numbers;
 mod session;
 
 pub use folder::is_log;

@@ -1,13 +1,14 @@
 //! What is going on in the application while its log is read, and the events that come of it.
 
 use super::FILLS;
-use super::line::{BlockManagerAdded, Environment, Event, Metrics, Properties, StageInfo, TaskEnd, TaskInfo, essence};
-use super::memory::{METRICS, Peaks};
+use super::line::{BlockManagerAdded, Environment, Event, Properties, StageInfo, TaskEnd, TaskInfo, essence};
+use super::memory::{METRICS, Peaks, Sampled};
+use super::numbers::push_metrics;
 use crate::text_rows::Rows;
 use crate::{ReadOptions, Sink};
 use hashbrown::HashMap;
 use latscope_event::spark::{MEMORY_METRICS, SAMPLED_METRICS};
-use latscope_event::{Anomaly, Batch, Clock, Context, Field, MISSING_CODE, MISSING_I64, MISSING_U64, Unfinished, Wait};
+use latscope_event::{Anomaly, Batch, Clock, Context, Field, MISSING_CODE, MISSING_I64, Unfinished, Wait};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -77,6 +78,8 @@ pub struct Session<'a, 'b> {
     app: u32,
     kinds: [u32; 6],
     stages: BTreeMap<(i64, i64), About>,
+    /// Those that have not ended.
+    open_stages: BTreeMap<(i64, i64), ()>,
     job_of_stage: BTreeMap<i64, i64>,
     jobs: BTreeMap<i64, About>,
     executions: BTreeMap<i64, About>,
@@ -103,24 +106,6 @@ enum Kind {
 /// A moment of the log in nanoseconds.
 fn moment(ms: i64) -> Result<i64, &'static str> {
     if ms > 0 { ms.checked_mul(NS_PER_MS).ok_or(NO_TIME) } else { Err(NO_TIME) }
-}
-
-/// A number that the log has, unless it is below 0.
-fn unsigned(value: Option<i64>) -> u64 {
-    value.and_then(|value| u64::try_from(value).ok()).unwrap_or(MISSING_U64)
-}
-
-/// Milliseconds as nanoseconds.
-fn ns(ms: Option<i64>) -> Option<u64> {
-    u64::try_from(ms?).ok()?.checked_mul(NS_PER_MS as u64).filter(|&ns| ns != MISSING_U64)
-}
-
-fn known(value: Option<u64>) -> u64 {
-    value.unwrap_or(MISSING_U64)
-}
-
-fn sum(parts: &[Option<u64>]) -> Option<u64> {
-    parts.iter().try_fold(0, |sum: u64, part| sum.checked_add((*part)?))
 }
 
 /// Keeps a map small: its first, which are the oldest, are forgotten.
@@ -167,6 +152,7 @@ impl<'a, 'b> Session<'a, 'b> {
             app: MISSING_CODE,
             kinds,
             stages: BTreeMap::new(),
+            open_stages: BTreeMap::new(),
             job_of_stage: BTreeMap::new(),
             jobs: BTreeMap::new(),
             executions: BTreeMap::new(),
@@ -276,14 +262,21 @@ impl<'a, 'b> Session<'a, 'b> {
                 self.reach(end.at_ms)?;
                 self.has_ended = true;
             }
+            Event::Now(now) => drop(self.reach(now.at_ms)?),
             Event::LogStart(start) => {
+                if let Some(source) = &start.source {
+                    properties.insert(Context::SPARK_SOURCE.into(), shortened(source).into());
+                }
                 properties.insert("spark.version".into(), shortened(&start.version).into());
             }
             Event::Environment(environment) => self.environment(environment),
             Event::BlockManagerAdded(added) => return self.pool(&added),
             Event::StageExecutorMetrics(metrics) => {
                 let executor = self.rows.batch.intern(Field::Executor, metrics.executor.as_bytes());
-                self.peaks.add((metrics.stage, metrics.stage_attempt), executor, &metrics.peaks);
+                match metrics.stage {
+                    Some(stage) => self.peaks.add((stage, metrics.stage_attempt), executor, &metrics.peaks),
+                    None => return self.peak_rows(None, &NOTHING, None, executor, &metrics.peaks),
+                }
             }
             Event::Other => {}
             Event::Unknown => self.rows.context.tally.add(Anomaly::UnknownRecords, 1),
@@ -340,6 +333,8 @@ impl<'a, 'b> Session<'a, 'b> {
         let mut about = self.about(said, job, info.submission_ms, info.runs_python())?;
         about.name = self.rows.batch.intern(Field::Name, shortened(&info.name).as_bytes());
         self.stages.insert((info.id, info.attempt), about);
+        self.open_stages.insert((info.id, info.attempt), ());
+        bound(&mut self.open_stages);
         bound(&mut self.stages);
         Ok(())
     }
@@ -350,6 +345,7 @@ impl<'a, 'b> Session<'a, 'b> {
         if !self.stages.contains_key(&id) {
             self.stage_starts(info, None)?;
         }
+        self.open_stages.remove(&id);
         let mut about = self.stages.get(&id).copied().unwrap_or(NOTHING);
         if let Some(ms) = info.submission_ms {
             about.start_ns = Some(moment(ms)?);
@@ -370,23 +366,42 @@ impl<'a, 'b> Session<'a, 'b> {
     fn memory(&mut self, stage: Option<(i64, i64)>, end_ns: Option<i64>) -> Result<ControlFlow<()>, &'static str> {
         while let Some((id, executor, sampled)) = self.peaks.take(stage) {
             let stage = self.stages.get(&id).copied().unwrap_or(NOTHING);
-            for (name, value) in METRICS.iter().zip(sampled.0).filter(|(_, value)| *value > 0) {
-                let about = About { name: self.rows.batch.intern(Field::Name, name.as_bytes()), ..stage };
-                let flow = self.other_row(Kind::Memory, &about, end_ns, None, |batch| {
-                    batch.push_code(Field::Executor, executor);
-                    batch.push_i64(Field::Stage, id.0);
-                    batch.push_i64(Field::StageAttempt, id.1);
-                    match () {
-                        () if name.ends_with("Time") => batch.push_u64(Field::GcTime, value.saturating_mul(1_000_000)),
-                        () if name.ends_with("Count") => {
-                            batch.push_i64(Field::Result, i64::try_from(value).unwrap_or(i64::MAX));
-                        }
-                        () => batch.push_u64(Field::Size, value),
-                    }
-                })?;
-                if flow.is_break() {
-                    return Ok(flow);
+            let flow = self.peak_rows(Some(id), &stage, end_ns, executor, &sampled)?;
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// A row for each metric of an executor that was sampled, in a stage or since its start.
+    fn peak_rows(
+        &mut self,
+        stage: Option<(i64, i64)>,
+        about: &About,
+        end_ns: Option<i64>,
+        executor: u32,
+        sampled: &Sampled,
+    ) -> Result<ControlFlow<()>, &'static str> {
+        let (start_ns, end_ns) = (about.start_ns.or(Some(self.latest_ns)), end_ns.or(Some(self.latest_ns)));
+        for (name, value) in METRICS.iter().zip(sampled.0).filter(|(_, value)| *value > 0) {
+            let about = About { name: self.rows.batch.intern(Field::Name, name.as_bytes()), start_ns, ..*about };
+            let flow = self.other_row(Kind::Memory, &about, end_ns, None, |batch| {
+                batch.push_code(Field::Executor, executor);
+                if let Some((stage, attempt)) = stage {
+                    batch.push_i64(Field::Stage, stage);
+                    batch.push_i64(Field::StageAttempt, attempt);
                 }
+                match () {
+                    () if name.ends_with("Time") => batch.push_u64(Field::GcTime, value.saturating_mul(1_000_000)),
+                    () if name.ends_with("Count") => {
+                        batch.push_i64(Field::Result, i64::try_from(value).unwrap_or(i64::MAX));
+                    }
+                    () => batch.push_u64(Field::Size, value),
+                }
+            })?;
+            if flow.is_break() {
+                return Ok(flow);
             }
         }
         Ok(ControlFlow::Continue(()))
@@ -548,29 +563,58 @@ impl<'a, 'b> Session<'a, 'b> {
         let mut running: Vec<(i64, Running)> = self.running.drain().collect();
         running.sort_by_key(|(task, running)| (running.start_ns, *task));
         running.truncate(Context::UNFINISHED_KEPT);
+        let tasks = running.len() as u64;
+        if !self.has_ended {
+            self.rows.context.properties.insert(Context::SPARK_END.into(), "missing".into());
+        }
         let mut row = Batch::new(self.rows.batch.fields());
         row.follow(&self.rows.batch);
+        let kinds = self.kinds;
+        let (latest_ns, app) = (self.latest_ns, self.app);
+        let unfinished = &mut self.rows.context.unfinished;
+        let mut push = |what: String, kind: Kind, about: &About, start_ns: i64, more: &dyn Fn(&mut Batch)| {
+            row.clear();
+            row.push_i64(Field::Time, start_ns);
+            row.push_u64(Field::Latency, u64::try_from(latest_ns - start_ns).unwrap_or(0));
+            row.push_code(Field::Kind, kinds[kind as usize]);
+            row.push_code(Field::App, app);
+            push_about(&mut row, about);
+            more(&mut row);
+            row.end_row();
+            unfinished.push(Unfinished::from_row(what, wait, &row, 0));
+        };
         for (task, running) in running {
             let about = self.stages.get(&running.stage).copied().unwrap_or(NOTHING);
-            row.clear();
-            row.push_i64(Field::Time, running.start_ns);
-            row.push_u64(Field::Latency, self.latest_ns.abs_diff(running.start_ns));
-            row.push_code(Field::Kind, self.kinds[Kind::Task as usize]);
-            row.push_code(Field::App, self.app);
-            push_about(&mut row, &about);
-            row.push_i64(Field::Stage, running.stage.0);
-            row.push_i64(Field::StageAttempt, running.stage.1);
-            row.push_i64(Field::Task, task);
-            row.push_i64(Field::TaskIndex, running.index);
-            row.push_i64(Field::Attempt, running.attempt);
-            row.push_code(Field::Executor, running.executor);
-            row.push_code(Field::Host, running.host);
-            row.end_row();
             let what = format!("task {task} of stage {}", running.stage.0);
-            self.rows.context.unfinished.push(Unfinished::from_row(what, wait, &row, 0));
+            push(what, Kind::Task, &about, running.start_ns, &|row| {
+                row.push_i64(Field::Stage, running.stage.0);
+                row.push_i64(Field::StageAttempt, running.stage.1);
+                row.push_i64(Field::Task, task);
+                row.push_i64(Field::TaskIndex, running.index);
+                row.push_i64(Field::Attempt, running.attempt);
+                row.push_code(Field::Executor, running.executor);
+                row.push_code(Field::Host, running.host);
+            });
         }
-        self.rows.context.tally.add(Anomaly::Unfinished, self.rows.context.unfinished.len() as u64);
+        if self.has_all {
+            let stages = self.open_stages.keys().filter_map(|id| Some((id, self.stages.get(id)?)));
+            let stages = stages.map(|(id, about)| (format!("stage {}", id.0), Kind::Stage, about, Some(id)));
+            let jobs = self.jobs.iter().map(|(id, about)| (format!("job {id}"), Kind::Job, about, None));
+            let sql = self.executions.iter().map(|(id, about)| (format!("SQL execution {id}"), Kind::Sql, about, None));
+            for (what, kind, about, stage) in stages.chain(jobs).chain(sql).take(Context::UNFINISHED_KEPT) {
+                let Some(start_ns) = about.start_ns else { continue };
+                push(what, kind, about, start_ns, &|row| {
+                    if let Some(&(stage, attempt)) = stage {
+                        row.push_i64(Field::Stage, stage);
+                        row.push_i64(Field::StageAttempt, attempt);
+                    }
+                });
+            }
+        }
+        self.rows.context.tally.add(Anomaly::Unfinished, tasks);
         self.rows.context.sort_unfinished();
+        // A task says more than the job that it is of, which is always older.
+        self.rows.context.unfinished.sort_by_key(|one| !one.what.starts_with("task "));
         (self.rows.finish(), count)
     }
 }
@@ -580,57 +624,4 @@ fn push_about(batch: &mut Batch, about: &About) {
     batch.push_code(Field::Job, about.job);
     batch.push_i64(Field::Sql, about.sql);
     batch.push_code(Field::Tags, about.tags);
-}
-
-/// The numbers of a task, and what follows from them.
-fn push_metrics(batch: &mut Batch, metrics: &Metrics, latency_ns: u64, info: &TaskInfo) {
-    let (read, write) = (&metrics.shuffle_read, &metrics.shuffle_write);
-    let nanoseconds = |value: Option<i64>| value.and_then(|ns| u64::try_from(ns).ok());
-    let (run, cpu, gc) = (ns(metrics.run_ms), nanoseconds(metrics.cpu_ns), ns(metrics.gc_ms));
-    let (fetch_wait, shuffle_write) = (ns(read.fetch_wait_ms), nanoseconds(write.write_ns));
-    let (deserialize, serialize) = (ns(metrics.deserialize_ms), ns(metrics.result_serialization_ms));
-    let getting_result = match info.getting_result_ms {
-        ..=0 => Some(0),
-        ms => ns(info.finish_ms.checked_sub(ms)),
-    };
-    let outside = sum(&[run, deserialize, serialize, getting_result]);
-    let inside = sum(&[cpu, gc, fetch_wait, shuffle_write]);
-    batch.push_u64(Field::RunTime, known(run));
-    batch.push_u64(Field::CpuTime, known(cpu));
-    batch.push_u64(Field::GcTime, known(gc));
-    batch.push_u64(Field::FetchWait, known(fetch_wait));
-    batch.push_u64(Field::ShuffleWrite, known(shuffle_write));
-    batch.push_u64(Field::SchedulerDelay, known(outside.map(|outside| latency_ns.saturating_sub(outside))));
-    batch.push_u64(Field::Deserialize, known(deserialize));
-    batch.push_u64(Field::DeserializeCpu, unsigned(metrics.deserialize_cpu_ns));
-    batch.push_u64(Field::ResultSerialization, known(serialize));
-    batch.push_u64(Field::GettingResult, known(getting_result));
-    batch.push_u64(Field::Remainder, known(run.zip(inside).map(|(run, inside)| run.saturating_sub(inside))));
-    let bytes =
-        [metrics.input.bytes, read.remote, read.local].map(|bytes| bytes.and_then(|bytes| u64::try_from(bytes).ok()));
-    batch.push_u64(Field::Size, known(sum(&bytes)));
-    for (field, value) in [
-        (Field::Spilled, metrics.spilled),
-        (Field::DiskSpilled, metrics.disk_spilled),
-        (Field::PeakMemory, metrics.peak_memory),
-        (Field::ResultSize, metrics.result_size),
-        (Field::InputBytes, metrics.input.bytes),
-        (Field::OutputBytes, metrics.output.bytes),
-        (Field::ShuffleRemote, read.remote),
-        (Field::ShuffleLocal, read.local),
-        (Field::ShuffleToDisk, read.to_disk),
-        (Field::ShuffleWritten, write.bytes),
-    ] {
-        batch.push_u64(field, unsigned(value));
-    }
-    for (field, value) in [
-        (Field::InputRecords, metrics.input.records),
-        (Field::OutputRecords, metrics.output.records),
-        (Field::ShuffleRecords, read.records),
-        (Field::RemoteBlocks, read.remote_blocks),
-        (Field::LocalBlocks, read.local_blocks),
-        (Field::ShuffleWrittenRecords, write.records),
-    ] {
-        batch.push_i64(field, value.filter(|&value| value >= 0).unwrap_or(MISSING_I64));
-    }
 }

@@ -21,9 +21,34 @@ pub struct Attempt {
     /// -1 while it runs.
     #[serde(default)]
     pub end_time_epoch: i64,
+    /// Of a history server, when it last read the log; of a driver, its start.
+    #[serde(default)]
+    pub last_updated_epoch: i64,
     #[serde(default)]
     pub completed: bool,
     pub app_spark_version: Option<String>,
+}
+
+impl Attempt {
+    /// Whether the driver itself answers, not a history server that reads its log.
+    pub fn is_of_driver(&self) -> bool {
+        self.last_updated_epoch <= self.start_time_epoch
+    }
+}
+
+/// The settings, as pairs.
+#[derive(Deserialize, Debug)]
+#[serde(rename_all = "camelCase")]
+pub struct Environment {
+    pub spark_properties: Vec<(String, String)>,
+}
+
+impl Environment {
+    pub fn line(&self) -> Line {
+        let settings: serde_json::Map<String, Value> =
+            self.spark_properties.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        line(0, 0, "SparkListenerEnvironmentUpdate", &json!({ "Spark Properties": settings }))
+    }
 }
 
 #[derive(Deserialize, Debug)]
@@ -37,9 +62,23 @@ pub struct Executor {
     pub add_time: Option<String>,
     pub remove_time: Option<String>,
     pub remove_reason: Option<String>,
+    /// The room for execution and storage, bytes.
+    #[serde(default)]
+    pub max_memory: i64,
+    pub memory_metrics: Option<MemoryMetrics>,
+    /// The greatest value of each metric since its start.
+    pub peak_memory_metrics: Option<Value>,
 }
 
+/// The same room, bytes.
 #[derive(Deserialize, Debug)]
+#[serde(rename_all = "camelCase")]
+pub struct MemoryMetrics {
+    pub total_on_heap_storage_memory: Option<i64>,
+    pub total_off_heap_storage_memory: Option<i64>,
+}
+
+#[derive(Deserialize, Debug, Clone)]
 #[serde(rename_all = "camelCase")]
 pub struct Job {
     pub job_id: i64,
@@ -59,7 +98,7 @@ pub struct Job {
     pub num_failed_stages: i64,
 }
 
-#[derive(Deserialize, Debug)]
+#[derive(Deserialize, Debug, Clone)]
 #[serde(rename_all = "camelCase")]
 pub struct Execution {
     pub id: i64,
@@ -120,6 +159,10 @@ pub struct Task {
     pub task_metrics: Option<Value>,
 }
 
+/// Failures of tasks whose metrics never reach the driver.
+const WITHOUT_METRICS: [&str; 6] =
+    ["FetchFailed", "TaskCommitDenied", "ExecutorLostFailure", "TaskResultLost", "Resubmitted", "UnknownReason"];
+
 /// Milliseconds since 1970 of `2026-11-21T01:15:33.591GMT`, as all versions write it.
 pub fn moment(text: Option<&str>) -> Option<i64> {
     let text = text?.strip_suffix("GMT")?;
@@ -134,7 +177,18 @@ pub fn moment(text: Option<&str>) -> Option<i64> {
     Some((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + ms)
 }
 
+/// Milliseconds since 1970 of `Mon, 23 Nov 2026 21:32:39 GMT`, as servers date their answers.
+pub fn date(text: &str) -> Option<i64> {
+    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    let [day, month, year, time, "GMT"] = text.split_once(", ")?.1.split(' ').collect::<Vec<_>>()[..] else {
+        return None;
+    };
+    let month = MONTHS.find(month).filter(|at| at % 3 == 0 && month.len() == 3)? / 3 + 1;
+    moment(Some(&format!("{year}-{month}-{day}T{time}.000GMT")))
+}
+
 /// A line of the event log, and by what it is in order with others: its time, and what must be known before.
+#[derive(Clone)]
 pub struct Line {
     pub at_ms: i64,
     pub order: u8,
@@ -150,12 +204,17 @@ fn line(at_ms: i64, order: u8, class: &str, event: &Value) -> Line {
 
 /// The start of the log.
 pub fn log_starts(version: &str) -> Line {
-    line(0, 0, "SparkListenerLogStart", &json!({ "Spark Version": version }))
+    line(0, 0, "SparkListenerLogStart", &json!({ "Spark Version": version, "Source": "REST" }))
 }
 
 pub fn application_starts(id: &str, name: &str, at_ms: i64) -> Line {
     let event = json!({ "App Name": name, "App ID": id, "Timestamp": at_ms });
     line(0, 1, "SparkListenerApplicationStart", &event)
+}
+
+/// Until when the application is known to run.
+pub fn now(at_ms: i64) -> Line {
+    line(i64::MAX, 10, "LatscopeNow", &json!({ "Timestamp": at_ms }))
 }
 
 pub fn application_ends(at_ms: i64) -> Line {
@@ -174,6 +233,25 @@ impl Executor {
         let info = json!({ "Host": host, "Total Cores": self.total_cores });
         let event = json!({ "Timestamp": at_ms, "Executor ID": self.id, "Executor Info": info });
         Some(line(at_ms, 2, "SparkListenerExecutorAdded", &event))
+    }
+
+    /// The room that it has for execution and storage.
+    pub fn room(&self) -> Option<Line> {
+        let at_ms = moment(self.add_time.as_deref())?;
+        let of = self.memory_metrics.as_ref();
+        let event = json!({
+            "Block Manager ID": { "Executor ID": self.id }, "Timestamp": at_ms, "Maximum Memory": self.max_memory,
+            "Maximum Onheap Memory": of.and_then(|of| of.total_on_heap_storage_memory),
+            "Maximum Offheap Memory": of.and_then(|of| of.total_off_heap_storage_memory),
+        });
+        Some(line(at_ms, 2, "SparkListenerBlockManagerAdded", &event))
+    }
+
+    /// Its peaks of memory, which are of no stage.
+    pub fn peaks(&self) -> Option<Line> {
+        let peaks = self.peak_memory_metrics.as_ref().filter(|peaks| peaks.is_object())?;
+        let event = json!({ "Executor ID": self.id, "Executor Metrics": peaks });
+        Some(line(i64::MAX, 9, "SparkListenerStageExecutorMetrics", &event))
     }
 
     pub fn removed(&self) -> Option<Line> {
@@ -283,21 +361,18 @@ impl Task {
         matches!(&*self.status, "SUCCESS" | "FAILED" | "KILLED")
     }
 
+    /// Until when it is known to have run.
+    pub fn latest_ms(&self) -> Option<i64> {
+        moment(self.launch_time.as_deref())?.checked_add(self.duration?)
+    }
+
     /// The class of the reason why it failed, which the API has only as text.
     fn reason(&self) -> &str {
-        const CLASSES: [&str; 6] = [
-            "FetchFailed",
-            "TaskCommitDenied",
-            "ExecutorLostFailure",
-            "TaskResultLost",
-            "Resubmitted",
-            "UnknownReason",
-        ];
         let message = self.error_message.as_deref().unwrap_or_default();
         match &*self.status {
             "SUCCESS" => "Success",
             "KILLED" => "TaskKilled",
-            _ => CLASSES.into_iter().find(|class| message.starts_with(class)).unwrap_or("ExceptionFailure"),
+            _ => WITHOUT_METRICS.into_iter().find(|class| message.starts_with(class)).unwrap_or("ExceptionFailure"),
         }
     }
 
@@ -318,13 +393,19 @@ impl Task {
     }
 
     pub fn ends(&self, (stage, attempt): (i64, i64)) -> Option<Line> {
-        let launch_ms = moment(self.launch_time.as_deref())?;
-        let finish_ms = launch_ms.checked_add(self.duration?)?;
+        let (launch_ms, finish_ms) = (moment(self.launch_time.as_deref())?, self.latest_ms()?);
+        let reason = self.reason();
         let mut event = json!({
-            "Stage ID": stage, "Stage Attempt ID": attempt, "Task End Reason": { "Reason": self.reason() },
+            "Stage ID": stage, "Stage Attempt ID": attempt, "Task End Reason": { "Reason": reason },
             "Task Info": self.info(launch_ms, finish_ms),
         });
-        if let Some(metrics) = self.task_metrics.as_ref().filter(|metrics| metrics.is_object()) {
+        if let Some(message) = self.error_message.as_deref().filter(|_| reason == "ExceptionFailure") {
+            let class = message.split([':', '\n']).next().unwrap_or_default();
+            event["Task End Reason"] = json!({ "Reason": reason, "Class Name": class, "Description": message });
+        }
+        // What the API has of others are the numbers of their last heartbeat, or zeros.
+        let has_metrics = !WITHOUT_METRICS.contains(&reason);
+        if let Some(metrics) = self.task_metrics.as_ref().filter(|metrics| has_metrics && metrics.is_object()) {
             event["Task Metrics"] = metrics_of(metrics);
         }
         Some(line(finish_ms, 7, "SparkListenerTaskEnd", &event))
@@ -395,6 +476,37 @@ mod tests {
         ] {
             assert_eq!(moment(Some(text)), ms, "{text}");
         }
+    }
+
+    #[test]
+    fn dates_of_answers_are_moments() {
+        assert_eq!(date("Sat, 21 Nov 2026 01:13:48 GMT"), Some(1_795_223_628_000));
+        for wrong in ["", "Sat, 21 Nov 2026 01:13:48", "Sat, 21 ovD 2026 01:13:48 GMT", "Sat, 21 N 2026 01:13:48 GMT"] {
+            assert_eq!(date(wrong), None, "{wrong}");
+        }
+    }
+
+    /// As Spark 4.0 answers of a task whose executor was lost: the numbers of its last heartbeat, which its log does not have.
+    #[test]
+    fn what_never_reached_the_driver_has_no_metrics() {
+        let ends = |status: &str, message: &str| {
+            let task = json!({
+                "taskId": 1, "index": 0, "status": status, "errorMessage": message, "duration": 2579,
+                "launchTime": "2026-11-21T01:13:48.376GMT", "taskMetrics": { "executorRunTime": 0, "executorCpuTime": 0 },
+            });
+            serde_json::from_value::<Task>(task).unwrap().ends((0, 0)).unwrap().text
+        };
+        for (status, message, has) in [
+            ("SUCCESS", "", true),
+            ("KILLED", "another attempt succeeded", true),
+            ("FAILED", "java.lang.OutOfMemoryError: Java heap space", true),
+            ("FAILED", "ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", false),
+            ("FAILED", "FetchFailed(BlockManagerId(0, h, 1, None), shuffleId=0)", false),
+        ] {
+            assert_eq!(ends(status, message).contains("Task Metrics"), has, "{message}");
+        }
+        let class = "\"Class Name\":\"java.lang.OutOfMemoryError\"";
+        assert!(ends("FAILED", "java.lang.OutOfMemoryError: Java heap space").contains(class));
     }
 
     #[test]

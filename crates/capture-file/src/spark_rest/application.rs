@@ -1,8 +1,8 @@
 //! What is known of an application, and what is asked next: its executors, jobs that are new or run, their stages, and the pages of
 //! tasks that may have changed.
 
-use super::answers::{self, Execution, Executor, Job, Line, Stage, Task};
-use super::server::Server;
+use super::answers::{self, Environment, Execution, Executor, Job, Line, Stage, Task};
+use super::server::{Failure, Server};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,14 +19,15 @@ const STAGES: usize = 256;
 /// So many executors, jobs, executions and stages are known; beyond that, the oldest are forgotten.
 const KNOWN: usize = 1 << 16;
 
-/// An application, as far as it was asked.
+/// An application, as far as it was asked. A turn that fails is taken back, so that the next one asks for the same again.
+#[derive(Clone)]
 pub struct Application {
-    server: Server,
     id: String,
     turn: u64,
     has_started: bool,
-    /// Whether an executor was removed.
-    executors: BTreeMap<String, bool>,
+    /// Until when it is known to run, milliseconds.
+    now_ms: i64,
+    executors: BTreeMap<String, Seen>,
     jobs: Numbered<Job>,
     executions: Numbered<Execution>,
     sql_of_job: BTreeMap<i64, i64>,
@@ -40,8 +41,15 @@ pub struct Application {
     lines: Vec<Line>,
 }
 
+/// What was put in words of an executor.
+#[derive(Default, Clone)]
+struct Seen {
+    is_removed: bool,
+    peaks: Option<Value>,
+}
+
 /// What was put in words of a stage.
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct Known {
     has_ended: bool,
     /// By page: whether all of its tasks have ended.
@@ -51,6 +59,7 @@ struct Known {
 }
 
 /// Jobs or executions, which have successive numbers.
+#[derive(Clone)]
 struct Numbered<T> {
     /// The lowest number that was not seen.
     next: i64,
@@ -76,7 +85,7 @@ impl<T: serde::de::DeserializeOwned> Numbered<T> {
         turn: u64,
         [list, one]: [&str; 2],
         number: fn(&T) -> i64,
-    ) -> Result<Vec<T>, String> {
+    ) -> Result<Vec<T>, Failure> {
         let path = |id: i64| format!("/{}", one.replace("ID", &id.to_string()));
         let mut found = Vec::new();
         for id in std::mem::take(&mut self.open).into_keys() {
@@ -102,12 +111,12 @@ impl<T: serde::de::DeserializeOwned> Numbered<T> {
 
 impl Application {
     /// Before anything was asked.
-    pub fn new(server: Server, id: String) -> Application {
+    pub fn new(id: String) -> Application {
         Application {
-            server,
             id,
             turn: 0,
             has_started: false,
+            now_ms: 0,
             executors: BTreeMap::new(),
             jobs: Numbered::new(),
             executions: Numbered::new(),
@@ -124,21 +133,30 @@ impl Application {
     ///
     /// # Errors
     /// A sentence, when the server does not answer as Spark does.
-    pub fn ask(&mut self, words: &mut Vec<u8>) -> Result<bool, String> {
-        let app = self.server.app()?.ok_or("the application is gone")?;
-        let (name, attempt) = self.server.attempt(app);
-        let attempt = attempt.ok_or("the application has no attempt")?;
+    pub fn ask(&mut self, server: &Server, words: &mut Vec<u8>) -> Result<bool, Failure> {
+        let app = server.app()?.ok_or_else(Failure::gone)?;
+        let (name, attempt) = server.attempt(app);
+        let attempt = attempt.ok_or_else(Failure::gone)?;
         if !std::mem::replace(&mut self.has_started, true) {
             self.lines.push(answers::log_starts(attempt.app_spark_version.as_deref().unwrap_or_default()));
             self.lines.push(answers::application_starts(&self.id, &name, attempt.start_time_epoch));
+            // A server that keeps its settings to itself is read without them: they are then not known.
+            if let Ok(Some(environment)) = server.ask::<Environment>("/environment") {
+                self.lines.push(environment.line());
+            }
         }
-        self.ask_executors()?;
+        self.ask_executors(server)?;
         // Executions after jobs: a job that is seen belongs to one that is.
-        let jobs = self.jobs.ask(&self.server, self.turn, ["jobs", "jobs/ID"], |job| job.job_id)?;
-        self.ask_executions()?;
-        self.ask_jobs(jobs)?;
+        let jobs = self.jobs.ask(server, self.turn, ["jobs", "jobs/ID"], |job| job.job_id)?;
+        self.ask_executions(server)?;
+        self.ask_jobs(server, jobs)?;
         if attempt.completed && attempt.end_time_epoch > 0 {
             self.lines.push(answers::application_ends(attempt.end_time_epoch));
+        } else if !attempt.completed {
+            // What runs is as old as the answer, however long nothing has ended; a history server knows no more than its log.
+            let answered_ms = if attempt.is_of_driver() { server.now_ms() } else { attempt.last_updated_epoch };
+            let at_ms = if attempt.is_of_driver() { self.now_ms.max(answered_ms) } else { answered_ms };
+            self.lines.extend((at_ms > 0).then(|| answers::now(at_ms)));
         }
         self.turn += 1;
         self.lines.sort_by_key(|line| (line.at_ms, line.order));
@@ -146,28 +164,38 @@ impl Application {
         Ok(attempt.completed)
     }
 
-    fn ask_executors(&mut self) -> Result<(), String> {
-        let executors: Vec<Executor> = self.server.ask("/allexecutors")?.unwrap_or_default();
-        for executor in executors.into_iter().filter(Executor::runs_tasks) {
+    /// How many jobs ran when it was last asked.
+    pub fn running_jobs(&self) -> usize {
+        self.jobs.open.values().filter(|job| job.status == "RUNNING").count()
+    }
+
+    fn ask_executors(&mut self, server: &Server) -> Result<(), Failure> {
+        let executors: Vec<Executor> = server.ask("/allexecutors")?.unwrap_or_default();
+        for executor in executors {
             if !self.executors.contains_key(&executor.id) {
-                self.lines.extend(executor.added());
-                self.executors.insert(executor.id.clone(), false);
+                self.lines.extend(executor.added().filter(|_| executor.runs_tasks()));
+                self.lines.extend(executor.room());
+                self.executors.insert(executor.id.clone(), Seen::default());
                 bound(&mut self.executors);
             }
-            let removed = executor.removed();
-            if let (Some(is_removed @ false), Some(line)) = (self.executors.get_mut(&executor.id), removed) {
-                *is_removed = true;
+            let Some(seen) = self.executors.get_mut(&executor.id) else { continue };
+            if executor.peak_memory_metrics.is_some() && seen.peaks != executor.peak_memory_metrics {
+                self.lines.extend(executor.peaks());
+                seen.peaks.clone_from(&executor.peak_memory_metrics);
+            }
+            if let Some(line) = executor.removed().filter(|_| executor.runs_tasks() && !seen.is_removed) {
+                seen.is_removed = true;
                 self.lines.push(line);
             }
         }
         Ok(())
     }
 
-    fn ask_executions(&mut self) -> Result<(), String> {
+    fn ask_executions(&mut self, server: &Server) -> Result<(), Failure> {
         const SHORT: &str = "details=false&planDescription=false";
         let [list, one] = [format!("sql?{SHORT}&offset=0&length=100000"), format!("sql/ID?{SHORT}")];
         let known: BTreeSet<i64> = self.executions.open.keys().copied().collect();
-        let found = self.executions.ask(&self.server, self.turn, [&list, &one], |execution| execution.id)?;
+        let found = self.executions.ask(server, self.turn, [&list, &one], |execution| execution.id)?;
         for execution in found {
             self.sql_of_job.extend(execution.jobs().map(|job| (job, execution.id)));
             bound(&mut self.sql_of_job);
@@ -183,9 +211,9 @@ impl Application {
         Ok(())
     }
 
-    fn ask_jobs(&mut self, jobs: Vec<Job>) -> Result<(), String> {
+    fn ask_jobs(&mut self, server: &Server, jobs: Vec<Job>) -> Result<(), Failure> {
         // Those that run now, and those whose stages ended since the last turn.
-        let active: Vec<Stage> = self.server.ask("/stages?status=active&details=false")?.unwrap_or_default();
+        let active: Vec<Stage> = server.ask("/stages?status=active&details=false")?.unwrap_or_default();
         let mut asked: BTreeSet<i64> = BTreeSet::new();
         for job in &jobs {
             if !self.properties.contains_key(&job.job_id) {
@@ -214,14 +242,14 @@ impl Application {
         let early = std::mem::take(&mut self.early);
         for stage in active {
             match self.job_of_stage.contains_key(&stage.stage_id) || early.contains(&stage.stage_id) {
-                true => self.ask_stage(&stage)?,
+                true => self.ask_stage(server, &stage)?,
                 false => drop(self.early.insert(stage.stage_id)),
             }
         }
         for id in asked {
-            let attempts: Vec<Stage> = self.server.ask(&format!("/stages/{id}?details=false"))?.unwrap_or_default();
+            let attempts: Vec<Stage> = server.ask(&format!("/stages/{id}?details=false"))?.unwrap_or_default();
             for stage in attempts.iter().filter(|stage| stage.stage_id == id) {
-                self.ask_stage(stage)?;
+                self.ask_stage(server, stage)?;
             }
         }
         for job in jobs {
@@ -234,7 +262,7 @@ impl Application {
         Ok(())
     }
 
-    fn ask_stage(&mut self, stage: &Stage) -> Result<(), String> {
+    fn ask_stage(&mut self, server: &Server, stage: &Stage) -> Result<(), Failure> {
         let id = (stage.stage_id, stage.attempt_id);
         if !stage.has_run() || self.stages.get(&id).is_some_and(|known| known.has_ended) {
             return Ok(());
@@ -251,14 +279,17 @@ impl Application {
             }
             let (offset, sort) = (page * PAGE, "sortBy=ID");
             let what = format!("/stages/{}/{}/taskList?offset={offset}&length={PAGE}&{sort}", id.0, id.1);
-            let tasks: Vec<Task> = self.server.ask(&what)?.unwrap_or_default();
+            let tasks: Vec<Task> = server.ask(&what)?.unwrap_or_default();
             for task in &tasks {
                 if task.is_over() && !known.ended.contains(&task.task_id) {
                     known.running.remove(&task.task_id);
                     known.ended.insert(task.task_id);
                     self.lines.extend(task.ends(id));
-                } else if !task.is_over() && known.running.insert(task.task_id) {
-                    self.lines.extend(task.starts(id));
+                } else if !task.is_over() {
+                    self.now_ms = self.now_ms.max(task.latest_ms().unwrap_or(0));
+                    if known.running.insert(task.task_id) {
+                        self.lines.extend(task.starts(id));
+                    }
                 }
             }
             known.pages.resize(known.pages.len().max(page + 1), false);

@@ -14,17 +14,34 @@ use crate::follow::OnRestart;
 use crate::{Error, Position};
 use application::Application;
 use latscope_wire::Url;
-use server::Server;
+use server::{Failure, Server};
 use std::io::{self, Read};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often an application is asked.
 const TURN: Duration = Duration::from_secs(1);
 
+/// An application whose server refuses so many turns in a row has ended: one that only hangs still listens.
+const REFUSALS: u32 = 3;
+
+/// Why an application that was followed ended in the middle of a job.
+static BROKE_OFF: OnceLock<String> = OnceLock::new();
+
+/// Why the first application that was followed and broke off did: a sentence. What it said before counts, but its driver died or was
+/// stopped while jobs ran.
+pub fn broke_off() -> Option<&'static str> {
+    BROKE_OFF.get().map(String::as_str)
+}
+
 /// The lines of the event log of an application.
 pub struct Rest {
     name: String,
+    server: Server,
+    /// Whether it did not answer the last time, and how often in a row it refused to.
+    is_silent: bool,
+    refusals: u32,
     application: Application,
     /// What was put in words and not yet read.
     lines: Vec<u8>,
@@ -42,9 +59,19 @@ impl Rest {
     /// A sentence, when nobody answers, or the answer is not Spark's, or names none of several applications.
     pub fn open(name: &str, url: Url, follows: Option<OnRestart>) -> Result<Rest, Error> {
         let fail = |why: String| Error::new(name, Position::File, why);
-        let (server, id) = Server::open(url).map_err(fail)?;
-        let application = Application::new(server, id);
-        Ok(Rest { name: name.into(), application, lines: Vec::new(), taken: 0, follows, asked: None, is_over: false })
+        let (server, id) = Server::open(url).map_err(|failure| fail(failure.why))?;
+        Ok(Rest {
+            name: name.into(),
+            server,
+            is_silent: false,
+            refusals: 0,
+            application: Application::new(id),
+            lines: Vec::new(),
+            taken: 0,
+            follows,
+            asked: None,
+            is_over: false,
+        })
     }
 
     /// Asks for what is new; the lines may be none.
@@ -56,21 +83,42 @@ impl Rest {
         self.asked = Some(Instant::now());
         self.lines.clear();
         self.taken = 0;
-        match self.application.ask(&mut self.lines) {
-            Ok(is_over) => self.is_over = is_over || self.follows.is_none(),
-            // What it said before it stopped counts.
-            Err(why) if !is_first => {
-                self.is_over = true;
-                if let Some(report) = self.follows {
-                    report(&format!(
-                        "{} does not answer any more ({why}); what ended since its last answer is missing, and is in its event log.",
-                        self.name
-                    ));
+        // A turn that fails in the middle is asked again as a whole.
+        let mut application = self.application.clone();
+        match (application.ask(&self.server, &mut self.lines), self.follows) {
+            (Ok(is_over), report) => {
+                self.application = application;
+                self.is_over = is_over || report.is_none();
+                self.refusals = 0;
+                if let (true, Some(report)) = (std::mem::take(&mut self.is_silent), report) {
+                    report(&format!("{} answers again.", self.name));
                 }
             }
-            Err(why) => return Err(io::Error::other(why)),
+            (Err(failure), Some(report)) if !is_first => {
+                self.lines.clear();
+                self.fails(&failure, report);
+            }
+            (Err(failure), _) => return Err(io::Error::other(failure.why)),
         }
         Ok(())
+    }
+
+    /// Goes on, unless the application has ended: a driver that collects garbage, and a gate in front of it, answer again.
+    fn fails(&mut self, failure: &Failure, report: OnRestart) {
+        let (name, why) = (&self.name, failure.why.trim_end_matches('.'));
+        self.refusals = if failure.is_refused { self.refusals + 1 } else { 0 };
+        if failure.is_gone || self.refusals >= REFUSALS {
+            self.is_over = true;
+            let rest = "what ended since its last answer is missing, and is in its event log";
+            match self.application.running_jobs() {
+                0 => report(&format!("{name} does not answer any more ({why}); {rest}.")),
+                jobs => drop(BROKE_OFF.set(format!(
+                    "{name} does not answer any more ({why}), though {jobs} of its jobs ran: its driver died, or was stopped; {rest}."
+                ))),
+            }
+        } else if !failure.is_refused && !std::mem::replace(&mut self.is_silent, true) {
+            report(&format!("{name}: {why}; it is asked again until it answers, or until Ctrl-C."));
+        }
     }
 }
 
@@ -142,9 +190,9 @@ mod tests {
             ],
         );
         let (server, id) = Server::open(url).unwrap();
-        let mut application = Application::new(server, id);
+        let mut application = Application::new(id);
         for _ in 0..3 {
-            assert_eq!(application.ask(&mut Vec::new()), Ok(false));
+            assert!(matches!(application.ask(&server, &mut Vec::new()), Ok(false)));
         }
     }
 }

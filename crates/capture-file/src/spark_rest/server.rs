@@ -1,8 +1,10 @@
 //! Where an application answers: the address that a browser shows, and what is asked there.
 
-use super::answers::{App, Attempt};
+use super::answers::{App, Attempt, date};
 use latscope_wire::{Poster, Url};
 use serde::de::DeserializeOwned;
+use std::cell::Cell;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// Most of an answer, bytes: a page of tasks, or the jobs that a driver keeps.
@@ -11,6 +13,30 @@ const ANSWER_BYTES: usize = 32 << 20;
 const PAGES: [&str; 7] = ["/jobs", "/stages", "/storage", "/environment", "/executors", "/SQL", "/api/v1"];
 /// Applications that an error names.
 const NAMED: usize = 3;
+
+/// Why there is no answer that makes sense.
+#[derive(Debug)]
+pub struct Failure {
+    /// A sentence.
+    pub why: String,
+    /// Whether nobody listens there.
+    pub is_refused: bool,
+    /// Whether the server answers, and has no such application.
+    pub is_gone: bool,
+}
+
+impl Failure {
+    /// The application is not there any more.
+    pub fn gone() -> Failure {
+        Failure { is_gone: true, ..Failure::from("The application is gone.".to_string()) }
+    }
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Failure {
+        Failure { why, is_refused: false, is_gone: false }
+    }
+}
 
 /// The URL that the name of an input is; `None` of the name of a file.
 pub fn url_of(path: &Path) -> Option<Result<Url, String>> {
@@ -25,6 +51,7 @@ pub struct Server {
     app: String,
     /// What every other path starts with: the same, with the attempt where a cluster manager counts them.
     base: String,
+    now_ms: Cell<i64>,
 }
 
 /// What the path of an address says: what is in front of `/api/v1`, the application, and its attempt.
@@ -51,11 +78,12 @@ impl Server {
     ///
     /// # Errors
     /// A sentence.
-    pub fn open(url: Url) -> Result<(Server, String), String> {
+    pub fn open(url: Url) -> Result<(Server, String), Failure> {
         let whole = url.path().to_string();
         let (front, id, attempt) = parts(&whole);
         let poster = Poster::new(url, None)?;
-        let mut server = Server { poster, app: String::new(), base: format!("{front}/api/v1/applications") };
+        let base = format!("{front}/api/v1/applications");
+        let mut server = Server { poster, app: String::new(), base, now_ms: Cell::new(0) };
         let app = match id {
             Some(id) if is_plain(id) => server.ask::<App>(&format!("/{id}"))?.filter(|app| app.id == id),
             Some(_) => None,
@@ -63,7 +91,9 @@ impl Server {
         };
         let app = app.ok_or_else(|| format!("{} has no such application.", server.poster.url().server()))?;
         if !is_plain(&app.id) {
-            return Err("The identifier of the application has characters that no version of Spark gives it.".into());
+            return Err("The identifier of the application has characters that no version of Spark gives it."
+                .to_string()
+                .into());
         }
         server.base.push_str(&format!("/{}", app.id));
         server.app.clone_from(&server.base);
@@ -76,13 +106,13 @@ impl Server {
     }
 
     /// The one application that there is.
-    fn only(&self) -> Result<App, String> {
+    fn only(&self) -> Result<App, Failure> {
         let server = self.poster.url().server();
         let mut apps: Vec<App> = self.ask("")?.ok_or_else(|| {
             format!("{server} has no REST API of Spark; give the address of a driver's page (port 4040) or of a history server.")
         })?;
         match apps.len() {
-            0 => Err(format!("{server} has no application.")),
+            0 => Err(format!("{server} has no application.").into()),
             1 => Ok(apps.remove(0)),
             count => {
                 let named = apps.iter().map(|app| &*app.id).filter(|id| is_plain(id)).take(NAMED);
@@ -92,7 +122,8 @@ impl Server {
                     "{server} has {count} applications ({}{}); name one, as {server}/history/{example} does.",
                     named.join(", "),
                     if count > named.len() { " ..." } else { "" }
-                ))
+                )
+                .into())
             }
         }
     }
@@ -105,8 +136,13 @@ impl Server {
         (app.name, (at < attempts.len()).then(|| attempts.swap_remove(at)))
     }
 
+    /// When it last answered, by its own clock; 0 where it does not date its answers.
+    pub fn now_ms(&self) -> i64 {
+        self.now_ms.get()
+    }
+
     /// The application itself.
-    pub fn app(&self) -> Result<Option<App>, String> {
+    pub fn app(&self) -> Result<Option<App>, Failure> {
         self.ask_path(&self.app)
     }
 
@@ -114,20 +150,24 @@ impl Server {
     ///
     /// # Errors
     /// A sentence, when there is no answer, or none that makes sense.
-    pub fn ask<T: DeserializeOwned>(&self, what: &str) -> Result<Option<T>, String> {
+    pub fn ask<T: DeserializeOwned>(&self, what: &str) -> Result<Option<T>, Failure> {
         self.ask_path(&format!("{}{what}", self.base))
     }
 
-    fn ask_path<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, String> {
+    fn ask_path<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
         let server = || self.poster.url().server();
         let answer = self.poster.get(path, ANSWER_BYTES);
-        let answer = answer.map_err(|error| format!("{} does not answer: {error}.", server()))?;
+        let answer = answer.map_err(|error| Failure {
+            is_refused: error.kind() == ErrorKind::ConnectionRefused,
+            ..Failure::from(format!("The server does not answer: {error}."))
+        })?;
+        self.now_ms.set(self.now_ms.get().max(answer.header("date").and_then(date).unwrap_or(0)));
         match answer.status {
             200 => serde_json::from_slice(&answer.body)
                 .map(Some)
-                .map_err(|error| format!("What {} answers to {path} is not Spark's: {error}.", server())),
+                .map_err(|error| format!("What {} answers to {path} is not Spark's: {error}.", server()).into()),
             404 => Ok(None),
-            status => Err(format!("{} answers {path} with status {status}: {}", server(), answer.first_line())),
+            status => Err(format!("{} answers {path} with status {status}: {}", server(), answer.first_line()).into()),
         }
     }
 }

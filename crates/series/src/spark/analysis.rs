@@ -8,6 +8,7 @@ use super::memory::{Pool, Settings};
 use super::tasks::{SparkStage, SparkTasks};
 use super::verdict::{Finding, Observed};
 use super::what_if::Simulated;
+use latscope_event::Context;
 use std::collections::BTreeMap;
 
 /// So many times the cores that there were are simulated; the first shows how far the model can be trusted.
@@ -43,11 +44,12 @@ impl<'a> Analysis<'a> {
         let (active, stragglers) = (tasks.active(), tasks.stragglers());
         let idle = tasks.idle(&stragglers);
         let (pool, advice) = sizing(tasks, properties);
+        let hides_python = properties.get(Context::SPARK_SOURCE).is_some_and(|source| source == "REST");
         let cpus = Settings(properties).get("spark.task.cpus").and_then(|cpus| cpus.parse().ok()).unwrap_or(1);
         Analysis {
             load: Load::between(&active, (i64::MIN, i64::MAX)),
             tails: tasks.tails(&active),
-            observed: tasks.observed(&active, &idle),
+            observed: Observed { hides_python, ..tasks.observed(&active, &idle) },
             simulated: tasks.what_if(&FACTORS, cpus),
             tasks,
             active,
@@ -60,7 +62,8 @@ impl<'a> Analysis<'a> {
 
     /// What limits a stage, the verdict first.
     pub fn findings_in(&self, stage: &SparkStage) -> Vec<Finding> {
-        self.tasks.observed_in(stage, &self.active, &self.idle).findings()
+        let observed = self.tasks.observed_in(stage, &self.active, &self.idle);
+        Observed { hides_python: self.observed.hides_python, ..observed }.findings()
     }
 
     /// From the first to the last moment of the application, nanoseconds.

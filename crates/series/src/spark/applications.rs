@@ -28,18 +28,16 @@ impl Applications {
         application.tasks.add(batch, row);
     }
 
-    /// Adds a task that ran when its log ended.
+    /// Adds a task, stage, job or execution that ran when its log ended.
     pub fn add_running(&mut self, log: usize, batch: &Batch, row: usize) {
-        if batch.text(Field::Kind, row) == Some("task") {
-            self.application(log, batch, row).tasks.add_running(batch, row);
-        }
+        self.application(log, batch, row).tasks.add_running(batch, row);
     }
 
     fn application(&mut self, log: usize, batch: &Batch, row: usize) -> &mut Application {
         self.of.entry((log, batch.text(Field::App, row).unwrap_or_default().into())).or_default()
     }
 
-    /// Those with tasks: the number of their log, their identifier and what they have. Of a part of the tasks, neither executors nor
+    /// Those with tasks, or with jobs that wait for their first task: the number of their log, their identifier and what they have. Of a part of the tasks, neither executors nor
     /// stages without tasks are kept: the cores also had other tasks.
     pub fn finish(mut self) -> Vec<(usize, String, SparkTasks)> {
         let logs: BTreeSet<usize> = self.of.keys().map(|(log, _)| *log).collect();
@@ -59,6 +57,8 @@ impl Applications {
             }
             (log, app, tasks)
         });
-        finished.filter(|(_, _, tasks)| tasks.span_ns().is_some()).collect()
+        finished
+            .filter(|(_, _, tasks)| tasks.span_ns().is_some() || tasks.jobs().iter().any(|job| job.is_running))
+            .collect()
     }
 }

@@ -70,6 +70,8 @@ pub struct SparkStage {
     pub has_failed: bool,
     /// Why it failed, as far as that is known.
     pub reason: String,
+    /// Whether it ran when the log ended; its span ends then.
+    pub is_running: bool,
     /// What its tasks that ended add up to.
     pub sums: TaskSums,
     /// How many tasks ran when the log ended.
@@ -108,6 +110,8 @@ pub struct SparkGroup {
     pub has_failed: bool,
     /// Why it failed, as far as that is known.
     pub reason: String,
+    /// Whether it ran when the log ended; its span ends then.
+    pub is_running: bool,
     /// What its tasks add up to.
     pub sums: TaskSums,
     /// Its stages.
@@ -186,7 +190,7 @@ impl SparkTasks {
         COUNTED_FIELDS.union(FieldSet::ALWAYS).with(&others).with(&more).with(&of_task).with(&TIME_PARTS)
     }
 
-    /// Adds a task that ran when the log ended, for as long as it did so.
+    /// Adds a task, stage, job or execution that ran when the log ended, for as long as it did so.
     pub fn add_running(&mut self, batch: &Batch, row: usize) {
         self.add_row(batch, row, true);
     }
@@ -206,7 +210,8 @@ impl SparkTasks {
         let tag = |key: &str| text(Field::Tags).split(';').find_map(|tag| tag.strip_prefix(key)).unwrap_or_default();
         let group = |id: i64, name: &str| {
             let (has_failed, reason) = (batch.text(Field::Error, row).is_some(), tag("reason=").into());
-            SparkGroup { id, name: name.into(), span_ns: Some(span_ns), has_failed, reason, ..SparkGroup::default() }
+            let (name, span_ns) = (name.into(), Some(span_ns));
+            SparkGroup { id, name, span_ns, has_failed, is_running, reason, ..SparkGroup::default() }
         };
         match kind {
             "executor" => self.executors.push(SparkExecutor {
@@ -242,7 +247,7 @@ impl SparkTasks {
                 });
                 let error = batch.text(Field::Error, row);
                 if kind == "stage" {
-                    (stage.span_ns, stage.has_failed) = (Some(span_ns), error.is_some());
+                    (stage.span_ns, stage.has_failed, stage.is_running) = (Some(span_ns), error.is_some(), is_running);
                     stage.reason = tag("reason=").into();
                     return;
                 }

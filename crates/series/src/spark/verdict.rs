@@ -117,6 +117,8 @@ pub struct Observed {
     pub median_ns: u64,
     /// Whether workers in Python ran.
     pub runs_python: bool,
+    /// Whether nobody knows if they did: only the log says so.
+    pub hides_python: bool,
 }
 
 impl Observed {
@@ -177,6 +179,14 @@ impl Observed {
         let input = self.sums.get(Field::InputBytes);
         let (verdict, why) = match () {
             () if self.runs_python => (Verdict::Python, "workers in Python ran".to_string()),
+            () if self.hides_python => {
+                let input = if input > 0 {
+                    format!("{} of input were read", format_size(input))
+                } else {
+                    "no input was read".into()
+                };
+                (Verdict::External, format!("{input}; whether Python ran is not known over REST, the event log has it"))
+            }
             () if input > 0 => (Verdict::Storage, format!("{} of input were read", format_size(input))),
             () => {
                 (Verdict::External, "no Python ran and no input was read: a wait for a CPU, a service or a lock".into())
@@ -314,6 +324,7 @@ impl SparkTasks {
             idle: idle.by_cause().into_iter().map(|(cause, (_, core_ns))| (cause, core_ns)).collect(),
             median_ns: median(self.tasks().map(super::tasks::Task::took_ns)),
             runs_python: self.stages.values().any(|stage| stage.runs_python),
+            hides_python: false,
         }
     }
 
@@ -339,6 +350,7 @@ impl SparkTasks {
             idle: by_cause,
             median_ns: median(stage.tasks.iter().map(super::tasks::Task::took_ns)),
             runs_python: stage.runs_python,
+            hides_python: false,
         }
     }
 }

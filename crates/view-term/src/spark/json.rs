@@ -99,6 +99,8 @@ impl SparkReport<'_> {
         // Writing to a String does not fail.
         let mut json = format!("{{\"application\":{}", json_text(&self.title()));
         let _ = write!(json, ",\"start_ns\":{}", span(tasks.extent_ns()));
+        let _ =
+            write!(json, ",\"ended\":{}", !self.context.properties.contains_key(latscope_event::Context::SPARK_END));
         let _ = write!(json, ",\"counters\":{{\"numStages\":{}", tasks.stages.len());
         let _ = write!(json, ",\"elapsedTime\":{},\"stageDuration\":{}", elapsed_ns / MS, duration_ns / MS);
         counters(total, tasks.stages.values().map(|stage| &stage.sums), &mut json);
@@ -193,13 +195,14 @@ impl SparkReport<'_> {
     fn stage_json(&self, id: (i64, i64), stage: &SparkStage) -> String {
         let sql = stage.sql.map_or("null".into(), |sql| sql.to_string());
         let mut json = format!(
-            "{{\"stage\":{},\"attempt\":{},\"name\":{},\"job\":{},\"sql\":{sql},\"start_ns\":{},\"failed\":{},\"reason\":{},\"stageDuration\":{}",
+            "{{\"stage\":{},\"attempt\":{},\"name\":{},\"job\":{},\"sql\":{sql},\"start_ns\":{},\"failed\":{},\"running\":{},\"reason\":{},\"stageDuration\":{}",
             id.0,
             id.1,
             json_text(&stage.name),
             json_text(&stage.job),
             span(stage.span_ns),
             stage.has_failed,
+            stage.is_running,
             reason(&stage.reason),
             stage.wall_ns() / MS
         );
@@ -218,11 +221,12 @@ impl SparkReport<'_> {
 
     fn group_json(&self, kind: &str, group: &SparkGroup) -> String {
         let mut json = format!(
-            "{{\"{kind}\":{},\"name\":{},\"start_ns\":{},\"failed\":{},\"reason\":{},\"stages\":{}",
+            "{{\"{kind}\":{},\"name\":{},\"start_ns\":{},\"failed\":{},\"running\":{},\"reason\":{},\"stages\":{}",
             group.id,
             json_text(&group.name),
             span(group.span_ns),
             group.has_failed,
+            group.is_running,
             reason(&group.reason),
             stage_ids(&group.stages)
         );

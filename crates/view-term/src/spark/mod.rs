@@ -77,6 +77,20 @@ impl<'a> SparkReport<'a> {
                 format_count(running)
             ));
         }
+        let tasks = self.analysis.tasks;
+        if self.context.properties.contains_key(Context::SPARK_END) {
+            text.push(match self.context.properties.contains_key(Context::SPARK_SOURCE) {
+                true => "the application still runs",
+                false => "the log has no end of the application: it still runs, or its driver was killed",
+            });
+        }
+        let has_none =
+            |job: &SparkGroup| job.sums.tasks == 0 && job.stages.iter().all(|id| tasks.stages[id].running == 0);
+        for job in tasks.jobs().iter().filter(|job| job.is_running && has_none(job)).take(3) {
+            let name = if job.name.is_empty() { String::new() } else { format!(" ({})", job.name) };
+            let waited_ns = job.span_ns.map_or(0, |(start_ns, end_ns)| end_ns.abs_diff(start_ns));
+            text.push(&format!("job {}{name} has waited {} for its first task", job.id, format_duration(waited_ns)));
+        }
         let cores = match load.cores {
             0 => "cores are not known".into(),
             cores => format!("on {cores} cores"),
@@ -156,7 +170,11 @@ impl<'a> SparkReport<'a> {
             row.push(if tail >= LEAST_TAIL { core_seconds(tail) } else { String::new() });
             let bound_by = |finding: &Finding| format!("{} ({})", finding.verdict.word(), finding.confidence.word());
             row.push(self.analysis.findings_in(stage).first().map_or(String::new(), bound_by));
-            row.push(if stage.has_failed { format!("failed: {}", stage.name) } else { stage.name.clone() });
+            row.push(match stage {
+                _ if stage.has_failed => format!("failed: {}", stage.name),
+                _ if stage.is_running => format!("running: {}", stage.name),
+                _ => stage.name.clone(),
+            });
             table.push(row);
         }
         text.table(table);
@@ -323,7 +341,11 @@ fn groups(kind: &str, groups: &[SparkGroup], text: &mut Text) {
     for group in sorted.iter().take(text.most) {
         let mut row = vec![group.id.to_string(), group.stages.len().to_string()];
         row.extend(cells(&group.sums, group.span_ns.map_or(0, |(start_ns, end_ns)| end_ns.abs_diff(start_ns))));
-        row.push(if group.has_failed { format!("failed: {}", group.name) } else { group.name.clone() });
+        row.push(match group {
+            _ if group.has_failed => format!("failed: {}", group.name),
+            _ if group.is_running => format!("running: {}", group.name),
+            _ => group.name.clone(),
+        });
         table.push(row);
     }
     text.table(table);
