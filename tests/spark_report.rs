@@ -659,7 +659,7 @@ fn tasks_that_run_when_the_log_ends_are_active() {
         (&straggler["task"], &straggler["running"], number(straggler, "/latency_ns")),
         (&json!(9), &json!(true), 10_000 * MS)
     );
-    assert!(log.run(&[]).success().contains("1 more tasks ran when the log ended"));
+    assert!(log.run(&[]).success().contains("1 more task ran when the log ended"));
 }
 
 #[test]

@@ -27,7 +27,8 @@ impl Pipeline {
         mut each: impl FnMut(&Batch, usize),
     ) -> Result<(Vec<SparkApplication>, Vec<Context>), Error> {
         let (mut applications, mut logs) = (Applications::default(), 0);
-        let contexts = self.each_batch::<Error>(SparkTasks::fields().union(fields), |_, batch, mask, is_first| {
+        let fields = SparkTasks::fields().union(fields);
+        let mut contexts = self.each_batch::<Error>(fields, |_, batch, mask, is_first| {
             logs += usize::from(is_first);
             for row in 0..batch.len() {
                 let is_in = mask.is_none_or(|mask| mask.get(row));
@@ -38,9 +39,11 @@ impl Pipeline {
             }
             ControlFlow::Continue(())
         })?;
-        for (at, context) in contexts.iter().enumerate() {
+        for (at, context) in contexts.iter_mut().enumerate() {
             let running = Unfinished::batch(&context.unfinished);
             (0..running.len()).for_each(|row| applications.add_running(at + 1, &running, row));
+            // Notes name the task that has run for longest, not the job or execution that it belongs to.
+            context.unfinished.retain(|unfinished| unfinished.what.starts_with("task "));
         }
         let last = contexts.len().saturating_sub(1);
         let found = applications.finish().into_iter();

@@ -69,12 +69,15 @@ impl<'a> SparkReport<'a> {
         let mean = load.task_ns as f64 / width_ns.max(1) as f64;
         let (stages, tasks) = (self.analysis.tasks.stages.len() as u64, format_count(total.tasks));
         let wall = format_duration(width_ns);
-        text.push(&format!("{} stages, {tasks} tasks{failed} in {wall}", format_count(stages)));
+        let plural = |count: u64| if count == 1 { "" } else { "s" };
+        let (of_stages, of_tasks) = (plural(stages), plural(total.tasks));
+        text.push(&format!("{} stage{of_stages}, {tasks} task{of_tasks}{failed} in {wall}", format_count(stages)));
         let running = self.analysis.tasks.running();
         if running > 0 {
             text.push(&format!(
-                "{} more tasks ran when the log ended; counters are without them",
-                format_count(running)
+                "{} more task{} ran when the log ended; counters are without them",
+                format_count(running),
+                plural(running)
             ));
         }
         let tasks = self.analysis.tasks;
