@@ -151,6 +151,8 @@ fn runs(example: &str, folder: &Path) -> bool {
         "--tag-socket",
         "agent --check",
         "lab scan /dev/",
+        "lab spark tables ",
+        "lab spark --conf ",
         "--conf spark.",
         "base.1/",
         "sdb/",

@@ -10,7 +10,7 @@ Examples:
   latscope lab etcd /mnt/etcd -o etcd                               # status 1 if p99 > 10 ms
   latscope lab run mine.toml --dry-run .
   latscope lab scan /dev/sdb -o sdb                                 # is it slow or broken?
-  latscope lab spark --queries q3,q67 --conf spark.executor.memory=512m --against spark.executor.memory=1g
+  latscope lab spark --conf spark.executor.memory=512m --against spark.executor.memory=1g
 
 Exit status: 0 done, 1 --fail-if or the limit of an experiment exceeded, or scan found a slow region or errors, 2 wrong usage, 3 nothing could be measured.";
 
