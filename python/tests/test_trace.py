@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -158,7 +157,7 @@ def test_errors_are_sentences(data: Data, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_a_reading() -> None:
-    """A pipe without an end is left, and the others threads run meanwhile: the lock of the interpreter is free."""
+    """A pipe without an end is left at once, and other threads run meanwhile: the lock of the interpreter is free."""
     script = (
         "import latscope as lat, os, signal, threading\n"
         "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
@@ -171,17 +170,7 @@ def test_ctrl_c_ends_a_reading() -> None:
         assert child.stdin is not None and child.stdout is not None
         child.stdin.write("time_ns,latency_ns\n1,2\n")
         child.stdin.flush()
-        try:
-            # Whoever waits for bytes of a pipe hears of it with the next ones.
-            for at in range(100):
-                child.stdin.write(f"{at},5\n" * 1000)
-                child.stdin.flush()
-                if child.poll() is not None:
-                    break
-                signal.sigtimedwait([], 0.1)
-            child.stdin.close()
-        except BrokenPipeError:
-            pass
+        # The pipe stays open: nothing has to arrive for the interrupt to be seen.
         assert "interrupted" in child.stdout.read()
 
 
